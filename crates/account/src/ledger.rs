@@ -16,7 +16,7 @@ use crate::patterns::{Patterns, Seen};
 use crate::prices::{Sort, Work};
 use meter::call::{Call, Fork, Listener};
 use meter::names::components;
-use meter::names::{Name, Names, Start};
+use meter::names::{Inherited, Name, Names};
 use meter::syscalls::{self, Kind};
 
 /// Names that are held.
@@ -111,7 +111,7 @@ impl File {
 fn by_name(calls: impl Iterator<Item = (u16, u64)>) -> BTreeMap<&'static str, u64> {
     let mut gates = BTreeMap::new();
     for (number, calls) in calls {
-        if let Some(syscall) = syscalls::of(number.into()) {
+        if let Some(syscall) = syscalls::by_number(number.into()) {
             *gates.entry(syscall.name).or_default() += calls;
         }
     }
@@ -309,7 +309,7 @@ pub struct Ledger {
 
 impl Ledger {
     /// An empty one, for a command that begins so.
-    pub fn new(start: Start) -> Ledger {
+    pub fn new(start: Inherited) -> Ledger {
         Ledger {
             names: Names::new(start),
             files: Files::default(),
@@ -339,7 +339,7 @@ impl Ledger {
 
 impl Listener for Ledger {
     fn call(&mut self, call: &Call<'_>) {
-        let Some(syscall) = syscalls::of(call.number) else {
+        let Some(syscall) = syscalls::by_number(call.number) else {
             return;
         };
         let about = self.names.call(call);
@@ -440,7 +440,7 @@ mod tests {
     }
 
     fn ask<'a>(path: &'a [u8], nanos: u64, result: i64) -> Call<'a> {
-        let number = syscalls::named("newfstatat").unwrap().number;
+        let number = syscalls::by_name("newfstatat").unwrap().number;
         let args = [-100_i64 as u64, 0, 0, 0, 0, 0];
         Call {
             pid: 1,
@@ -457,7 +457,7 @@ mod tests {
 
     #[test]
     fn calls_are_counted_for_their_file_and_for_its_directory() {
-        let mut ledger = Ledger::new(Start {
+        let mut ledger = Ledger::new(Inherited {
             cwd: Some(b"/d".to_vec()),
             files: vec![],
         });
@@ -469,8 +469,8 @@ mod tests {
         ] {
             ledger.call(&ask(path, nanos, result));
         }
-        let list = syscalls::named("getdents64").unwrap().number;
-        let open = syscalls::named("openat").unwrap().number;
+        let list = syscalls::by_name("getdents64").unwrap().number;
+        let open = syscalls::by_name("openat").unwrap().number;
         ledger.call(&Call {
             number: open,
             result: Some(3),
@@ -538,14 +538,14 @@ mod tests {
 
     #[test]
     fn what_there_is_no_room_for_is_counted_together() {
-        let mut ledger = Ledger::new(Start::default());
+        let mut ledger = Ledger::new(Inherited::default());
         for n in 0..MOST_FILES + 10 {
             ledger.call(&ask(format!("/{n}").as_bytes(), 1, 0));
         }
         ledger.call(&ask(b"/5", 1, 0));
         let detail = ledger.close();
         assert_eq!((detail.files.len(), detail.unheld.calls), (MOST_FILES, 10));
-        let mut long = Ledger::new(Start::default());
+        let mut long = Ledger::new(Inherited::default());
         for n in 0..4000 {
             long.call(&ask(format!("/{n:04000}").as_bytes(), 1, 0));
         }
@@ -566,12 +566,12 @@ mod tests {
         fn no_call_is_left_out(
             calls in prop::collection::vec((0..480_u32, any::<[u64; 6]>(), prop::option::of("[a-c/.]{0,5}"), -50..50_i64), 0..60),
         ) {
-            let mut ledger = Ledger::new(Start { cwd: Some(b"/".to_vec()), files: vec![(3, b"/d".to_vec())] });
+            let mut ledger = Ledger::new(Inherited { cwd: Some(b"/".to_vec()), files: vec![(3, b"/d".to_vec())] });
             let mut told = 0;
             for (number, args, name, result) in &calls {
                 let args = args.map(|arg| if arg % 3 == 0 { arg % 5 } else { arg });
                 let name = name.as_deref().map(str::as_bytes);
-                told += u64::from(syscalls::of(*number).is_some());
+                told += u64::from(syscalls::by_number(*number).is_some());
                 ledger.call(&Call {
                     pid: 1, tid: 1, number: *number, args, name, other: name, result: Some(*result), start: 0, nanos: 1,
                 });

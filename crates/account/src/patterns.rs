@@ -12,7 +12,7 @@ use gate::Errno;
 
 use crate::prices::{Sort, Work};
 use meter::call::Call;
-use meter::names::About;
+use meter::names::Subject;
 use meter::names::components;
 use meter::syscalls::{Kind, Syscall};
 
@@ -245,7 +245,7 @@ pub struct Seen<'a> {
     /// What it is.
     pub syscall: &'static Syscall,
     /// What it is about.
-    pub about: &'a About,
+    pub about: &'a Subject,
     /// Its sort.
     pub sort: Sort,
     /// The number of its file, where it has one.

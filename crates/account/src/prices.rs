@@ -20,7 +20,7 @@ use gate::xattr::{fgetxattr, lgetxattr};
 use gate::{Errno, Fd, Result};
 
 use meter::call::Call;
-use meter::names::{About, components};
+use meter::names::{Subject, components};
 use meter::syscalls::{Kind, Syscall};
 
 /// What a call is, as far as its price goes.
@@ -67,7 +67,7 @@ impl Sort {
     ];
 
     /// The sort of a call.
-    pub fn of(syscall: &Syscall, call: &Call<'_>, about: &About) -> Sort {
+    pub fn of(syscall: &Syscall, call: &Call<'_>, about: &Subject) -> Sort {
         let by_name = about.by_name;
         match syscall.kind {
             _ if is_miss(syscall, call, about) => Sort::Miss,
@@ -88,7 +88,7 @@ impl Sort {
 
 /// Whether a call looked for a name and did not find it: `ENOENT` or `ENOTDIR` from execve, open,
 /// stat, access, readlink and their kin.
-pub fn is_miss(syscall: &Syscall, call: &Call<'_>, about: &About) -> bool {
+pub fn is_miss(syscall: &Syscall, call: &Call<'_>, about: &Subject) -> bool {
     let looks = matches!(
         syscall.kind,
         Kind::Stat | Kind::Access | Kind::Link | Kind::Open | Kind::Exec | Kind::Xattr

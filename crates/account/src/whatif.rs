@@ -344,7 +344,7 @@ mod tests {
     use crate::ledger::{Ledger, MOST_FILES};
     use crate::prices::Given;
     use meter::call::{Call, Listener};
-    use meter::names::Start;
+    use meter::names::Inherited;
     use meter::syscalls;
 
     /// 400 ns a question by name or a miss, and for a pair of open and close.
@@ -366,7 +366,7 @@ mod tests {
 
     /// So many files are asked for, opened, asked and closed.
     fn detail(files: u32) -> Detail {
-        let mut ledger = Ledger::new(Start {
+        let mut ledger = Ledger::new(Inherited {
             cwd: Some(b"/x".to_vec()),
             files: vec![],
         });
@@ -378,7 +378,7 @@ mod tests {
                 ("fstat", 3, None, 0),
                 ("close", 3, None, 0),
             ] {
-                let number = syscalls::named(gate).unwrap().number;
+                let number = syscalls::by_name(gate).unwrap().number;
                 let args = [fd, 0, 0, 0, 0, 0];
                 let result = Some(result);
                 ledger.call(&Call {

@@ -51,6 +51,17 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
+impl From<meter::Error> for Error {
+    fn from(error: meter::Error) -> Error {
+        use meter::Error::{Command, Late, Unavailable};
+        Error(match &error {
+            Command(_) => error.to_string(),
+            Unavailable(_) => format!("cannot meter the command: {error}"),
+            Late { .. } => format!("there is no account, though the command was run: {error}"),
+        })
+    }
+}
+
 impl From<archive::catalog::Fault> for Error {
     fn from(fault: archive::catalog::Fault) -> Error {
         // A Fault has its errno in the text only.

@@ -1,7 +1,8 @@
 //! The cheapest meter that works here. It says which, and why; when one fails to start, the next is
 //! tried.
 
-use crate::call::{Command, Failure, Listener, Meter, Metered, Want};
+use crate::call::{Choice, Command, Listener, Meter, Metered, Want};
+use crate::error::{Error, Unavailable};
 
 /// The name that stands for it.
 pub const NAME: &str = "auto";
@@ -16,32 +17,23 @@ pub fn run(
     command: &Command,
     want: Want,
     to: &mut dyn Listener,
-) -> Result<Metered, Failure> {
-    let mut refused: Vec<String> = Vec::new();
+) -> Result<Metered, Error> {
+    let mut refused = Vec::new();
     for meter in meters {
         let done = meter
-            .possible()
-            .map_err(Failure::Meter)
+            .check()
+            .map_err(Error::from)
             .and_then(|()| meter.run(command, want, to));
         match done {
-            Err(Failure::Meter(why)) => refused.push(format!("{}: {why}", meter.name())),
-            Err(failure) => return Err(failure),
+            Err(Error::Unavailable(why)) => refused.push((meter.name(), why)),
+            Err(error) => return Err(error),
             Ok(mut metered) => {
-                metered.why = match &refused[..] {
-                    [] => "it is the cheapest, and works here".to_owned(),
-                    refused => format!("the cheapest that works here ({})", refused.join("; ")),
-                };
-                if !meter.sees_names() {
-                    metered.why.push_str("; it sees no names");
-                }
+                metered.choice = Choice::Cheapest(refused);
                 return Ok(metered);
             }
         }
     }
-    Err(Failure::Meter(format!(
-        "there is no way to meter here: {}",
-        refused.join("; ")
-    )))
+    Err(Unavailable::NoMeter(refused).into())
 }
 
 #[cfg(test)]
@@ -50,24 +42,27 @@ mod tests {
 
     use super::*;
     use crate::call::Ended;
+    use crate::error::{CommandError, Step};
+    use gate::Errno;
 
     /// A meter that does what it is told.
-    struct Told(&'static str, Result<(), String>, Result<(), Failure>);
+    struct Fake(&'static str, Result<(), Unavailable>, Result<(), Error>);
 
-    impl Meter for Told {
+    impl Meter for Fake {
         fn name(&self) -> &'static str {
             self.0
         }
-        fn possible(&self) -> Result<(), String> {
+        fn check(&self) -> Result<(), Unavailable> {
             self.1.clone()
         }
-        fn run(&self, _: &Command, _: Want, _: &mut dyn Listener) -> Result<Metered, Failure> {
+        fn run(&self, _: &Command, _: Want, _: &mut dyn Listener) -> Result<Metered, Error> {
             self.2.clone().map(|()| Metered {
                 meter: self.0,
-                why: String::new(),
+                sees_names: true,
+                choice: Choice::Requested,
                 warnings: Vec::new(),
                 totals: Vec::new(),
-                told: 0,
+                reported: 0,
                 unfinished: 0,
                 lost: 0,
                 overhead: Duration::ZERO,
@@ -79,7 +74,7 @@ mod tests {
         }
     }
 
-    fn auto(meters: Vec<Told>) -> Result<(&'static str, String), Failure> {
+    fn auto(meters: Vec<Fake>) -> Result<(&'static str, String), Error> {
         let meters: Vec<Box<dyn Meter>> = meters
             .into_iter()
             .map(|meter| Box::new(meter) as Box<dyn Meter>)
@@ -88,47 +83,49 @@ mod tests {
             program: c"/bin/true".to_owned(),
             args: Vec::new(),
         };
-        run(&meters, &command, Want::Totals, &mut ()).map(|metered| (metered.meter, metered.why))
+        run(&meters, &command, Want::Totals, &mut ()).map(|metered| (metered.meter, metered.why()))
     }
 
     #[test]
     fn the_first_that_starts_is_taken_and_says_why() {
-        let fails = || Err(Failure::Meter("it broke".to_owned()));
-        let no = || Err("it is forbidden".to_owned());
+        let broken = || Err(Unavailable::BpfAssembly.into());
+        let old = || Err(Unavailable::NeedsLinux("5.8"));
         let (meter, why) = auto(vec![
-            Told("a", no(), Ok(())),
-            Told("b", Ok(()), fails()),
-            Told("c", Ok(()), Ok(())),
+            Fake("a", old(), Ok(())),
+            Fake("b", Ok(()), broken()),
+            Fake("c", Ok(()), Ok(())),
         ])
         .unwrap();
         assert_eq!(
             (meter, &why[..]),
             (
                 "c",
-                "the cheapest that works here (a: it is forbidden; b: it broke)"
+                "the cheapest that works here (a: it takes Linux 5.8; b: a BPF program could not be assembled)"
             )
         );
         assert_eq!(
-            auto(vec![Told("a", Ok(()), Ok(()))]).unwrap().1,
+            auto(vec![Fake("a", Ok(()), Ok(()))]).unwrap().1,
             "it is the cheapest, and works here"
         );
-        let none = auto(vec![Told("a", no(), Ok(())), Told("b", Ok(()), fails())]).unwrap_err();
+        let none = auto(vec![Fake("a", old(), Ok(())), Fake("b", Ok(()), broken())]).unwrap_err();
         assert_eq!(
-            none,
-            Failure::Meter(
-                "there is no way to meter here: a: it is forbidden; b: it broke".to_owned()
-            )
+            none.to_string(),
+            "there is no way to meter here: a: it takes Linux 5.8; \
+             b: a BPF program could not be assembled"
         );
     }
 
     #[test]
     fn a_command_that_cannot_be_run_or_has_begun_is_not_tried_again() {
-        let missing = || Failure::Command("cannot find it".to_owned(), 127);
-        let late = || Failure::Late("it broke on the way".to_owned());
+        let missing = || Error::Command(CommandError::Empty);
+        let late = || Error::Late {
+            step: Step::Wait,
+            errno: Errno::EIO,
+        };
         for failure in [missing(), late()] {
             let meters = vec![
-                Told("a", Ok(()), Err(failure.clone())),
-                Told("b", Ok(()), Ok(())),
+                Fake("a", Ok(()), Err(failure.clone())),
+                Fake("b", Ok(()), Ok(())),
             ];
             assert_eq!(auto(meters).unwrap_err(), failure);
         }

@@ -1,7 +1,12 @@
 //! What a meter tells: one call, what becomes of processes, and the sum of it all.
 
 use std::ffi::CString;
+use std::fmt;
 use std::time::Duration;
+
+use gate::Errno;
+
+use crate::error::{CommandError, Error, Refusal, Refusals, Unavailable, WarningKind};
 
 /// Bytes of a name that are told; what is longer is cut (the kernel takes no more than this, and a
 /// NUL).
@@ -15,7 +20,7 @@ pub struct Call<'a> {
     pub pid: u32,
     /// The thread, likewise; that of the main thread is `pid`.
     pub tid: u32,
-    /// The number of the system call: [`crate::syscalls::of`] knows it.
+    /// The number of the system call: [`crate::syscalls::by_number`] knows it.
     pub number: u32,
     /// Its arguments, as they were at the entry; 0 for those that the meter has not. It has those
     /// that are descriptors or flags.
@@ -110,6 +115,14 @@ pub struct Command {
     pub args: Vec<CString>,
 }
 
+impl Command {
+    /// execve(2) has refused to run it.
+    pub(crate) fn not_executed(&self, errno: Errno) -> Error {
+        let program = self.program.clone();
+        CommandError::NotExecuted { program, errno }.into()
+    }
+}
+
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -158,19 +171,47 @@ pub struct Total {
     pub errors: Vec<(i32, u64)>,
 }
 
+/// Why a meter was used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// It was asked for by name.
+    Requested,
+    /// It reports every call one by one, and loses none.
+    Exact,
+    /// It is the cheapest that works here. These were tried before it.
+    Cheapest(Vec<Refusal>),
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Choice::Requested => f.write_str("it was asked for"),
+            Choice::Exact => f.write_str("it tells of every call"),
+            Choice::Cheapest(refused) if refused.is_empty() => {
+                f.write_str("it is the cheapest, and works here")
+            }
+            Choice::Cheapest(refused) => {
+                write!(f, "the cheapest that works here ({})", Refusals(refused))
+            }
+        }
+    }
+}
+
 /// A run that has been metered.
 #[derive(Clone, Debug)]
 pub struct Metered {
     /// The name of the meter that did it.
     pub meter: &'static str,
-    /// Why that one.
-    pub why: String,
-    /// What is to be said of the run, a sentence each: what was not seen, what could not be held.
-    pub warnings: Vec<String>,
+    /// Whether it sees what the path arguments of calls point to.
+    pub sees_names: bool,
+    /// Why this meter.
+    pub choice: Choice,
+    /// What was not seen, and what could not be held.
+    pub warnings: Vec<WarningKind>,
     /// All calls, in no order; each (program, pid, number) once.
     pub totals: Vec<Total>,
     /// Calls that were told one by one.
-    pub told: u64,
+    pub reported: u64,
     /// Calls in which their thread ended: they never returned, and are not in the totals (nor does
     /// `strace -c` count them).
     pub unfinished: u64,
@@ -189,18 +230,25 @@ pub struct Metered {
     pub sys: Duration,
 }
 
-/// Why there is no account.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// The command cannot be run: one line that says why, and the exit status for it (127 not
-    /// found, 126 not to be executed).
-    Command(String, i32),
-    /// The meter cannot do it: one line that says why, and what would help. The command has not
-    /// begun.
-    Meter(String),
-    /// The meter has failed when the command had begun: one line that says why. To try another one
-    /// would be to run it again.
-    Late(String),
+impl Metered {
+    /// Why this meter was used, and what it lacks.
+    pub fn why(&self) -> String {
+        let lack = if self.sees_names {
+            ""
+        } else {
+            "; it sees no names"
+        };
+        format!("{}{lack}", self.choice)
+    }
+
+    /// What the meter warns about. Calls that were lost are always among it.
+    pub fn warnings(&self) -> Vec<WarningKind> {
+        let mut warnings = self.warnings.clone();
+        if self.lost > 0 && warnings.is_empty() {
+            warnings.push(WarningKind::Lost(self.lost));
+        }
+        warnings
+    }
 }
 
 /// A way to meter.
@@ -216,8 +264,8 @@ pub trait Meter {
     /// Looks whether it can work here, with few and cheap questions.
     ///
     /// # Errors
-    /// What stands in the way, and what would help.
-    fn possible(&self) -> Result<(), String>;
+    /// Why it cannot.
+    fn check(&self) -> Result<(), Unavailable>;
 
     /// Runs the command to its end, and to the end of all that it has started, and tells what they
     /// did.
@@ -225,8 +273,7 @@ pub trait Meter {
     /// # Errors
     /// Of the meter: the command has not begun, and another meter may be tried. Of the command: it
     /// cannot be run.
-    fn run(&self, command: &Command, want: Want, to: &mut dyn Listener)
-    -> Result<Metered, Failure>;
+    fn run(&self, command: &Command, want: Want, to: &mut dyn Listener) -> Result<Metered, Error>;
 }
 
 #[cfg(test)]

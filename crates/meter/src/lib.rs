@@ -3,6 +3,7 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`call`] | what a meter reports: calls, processes, totals; and what a meter is |
+//! | `error` | why a command cannot be metered; what a meter warns about |
 //! | [`syscalls`] | the file-system system calls: numbers, names, purposes, where their names and descriptors are |
 //! | [`names`] | absolute names of the files that calls are about |
 //! | [`auto`] | the cheapest meter that works here |
@@ -20,6 +21,7 @@
 pub mod auto;
 pub mod bpf;
 pub mod call;
+mod error;
 mod executable;
 mod families;
 mod find;
@@ -31,7 +33,9 @@ pub mod totals;
 mod tracefs;
 mod trial;
 
-use crate::call::{Command, Failure, Listener, Meter, Metered, Want};
+pub use error::{CommandError, Error, Refusal, Step, Unavailable, WarningKind};
+
+use crate::call::{Choice, Command, Listener, Meter, Metered, Want};
 
 /// Every meter, the cheapest first.
 pub fn all() -> Vec<Box<dyn Meter>> {
@@ -42,29 +46,49 @@ pub fn all() -> Vec<Box<dyn Meter>> {
     ]
 }
 
+/// Runs the command under a meter that sees names, and reports all of its calls. Under `auto`
+/// ptrace is tried first: it waits until each call is reported, and so loses none.
+///
+/// # Errors
+/// Why there are no figures.
+pub fn run_exact(name: &str, command: &Command, to: &mut dyn Listener) -> Result<Metered, Error> {
+    let want = Want::Detail { calls: u64::MAX };
+    let exact = ptrace::Ptrace.name();
+    let mut meters = all();
+    meters.retain(|meter| meter.sees_names());
+    if name == auto::NAME {
+        meters.sort_by_key(|meter| meter.name() != exact);
+        let mut metered = auto::run(&meters, command, want, to)?;
+        if metered.meter == exact {
+            metered.choice = Choice::Exact;
+        }
+        return Ok(metered);
+    }
+    let Some(meter) = meters.iter().find(|meter| meter.name() == name) else {
+        return Err(Unavailable::SeesNoNames(name.to_owned()).into());
+    };
+    meter.check()?;
+    meter.run(command, want, to)
+}
+
 /// Runs the command under the meter of this name; `auto` is the cheapest that works here.
 ///
 /// # Errors
-/// Why there is no account.
+/// Why there are no figures.
 pub fn run(
     name: &str,
     command: &Command,
     want: Want,
     to: &mut dyn Listener,
-) -> Result<Metered, Failure> {
+) -> Result<Metered, Error> {
     let meters = all();
     if name == auto::NAME {
         return auto::run(&meters, command, want, to);
     }
     let Some(meter) = meters.iter().find(|meter| meter.name() == name) else {
-        let names: Vec<&str> = meters.iter().map(|meter| meter.name()).collect();
-        return Err(Failure::Meter(format!(
-            "there is no meter of this name; there are auto, {}",
-            names.join(", ")
-        )));
+        let names = meters.iter().map(|meter| meter.name()).collect();
+        return Err(Unavailable::UnknownMeter(names).into());
     };
-    meter
-        .possible()
-        .map_err(Failure::Meter)
-        .and_then(|()| meter.run(command, want, to))
+    meter.check()?;
+    meter.run(command, want, to)
 }

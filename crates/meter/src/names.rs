@@ -35,18 +35,18 @@ const DESCRIPTOR: usize = 96;
 
 /// What a command begins with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Start {
+pub struct Inherited {
     /// Its working directory.
     pub cwd: Option<Vec<u8>>,
     /// Open descriptors, and the absolute names of their files.
     pub files: Vec<(u32, Vec<u8>)>,
 }
 
-impl Start {
+impl Inherited {
     /// What this process hands on to a command that it runs: its working directory, and those
     /// descriptors that execve(2) leaves open. Without /proc the descriptors are unknown.
-    pub fn here() -> Start {
-        Start {
+    pub fn from_this_process() -> Inherited {
+        Inherited {
             cwd: getcwd().ok().filter(|name| name.first() == Some(&b'/')),
             files: open_files().unwrap_or_default(),
         }
@@ -118,7 +118,7 @@ pub fn components(name: &[u8]) -> u64 {
 
 /// What a call is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct About {
+pub struct Subject {
     /// The absolute name of its file: of its first path argument that is looked up, or of its first
     /// descriptor.
     pub name: Option<Name>,
@@ -245,7 +245,7 @@ pub struct Names {
     tasks: HashMap<u32, Task>,
     /// Tasks that are not the main threads of their processes.
     threads: usize,
-    start: Option<Start>,
+    start: Option<Inherited>,
     /// Some process has another root than the command: those of which nothing is known may have it,
     /// too.
     uprooted: bool,
@@ -256,7 +256,7 @@ pub struct Names {
 
 impl Names {
     /// The first process that is told of begins so.
-    pub fn new(start: Start) -> Names {
+    pub fn new(start: Inherited) -> Names {
         Names {
             tasks: HashMap::new(),
             threads: 0,
@@ -275,13 +275,13 @@ impl Names {
     }
 
     /// What a call is about; and follows what it does to descriptors and places.
-    pub fn call(&mut self, call: &Call<'_>) -> About {
-        let Some(syscall) = syscalls::of(call.number) else {
-            return About::default();
+    pub fn call(&mut self, call: &Call<'_>) -> Subject {
+        let Some(syscall) = syscalls::by_number(call.number) else {
+            return Subject::default();
         };
         self.meet(call.pid, call.tid);
         let Some(task) = self.task(call.pid, call.tid) else {
-            return About::default();
+            return Subject::default();
         };
         let mut about = about(task, syscall, call);
         self.follow(syscall, call, &mut about);
@@ -341,7 +341,7 @@ impl Names {
             return;
         }
         let start = self.start.take();
-        let Start { cwd, files } = start.unwrap_or_default();
+        let Inherited { cwd, files } = start.unwrap_or_default();
         let table = Table {
             open: HashMap::new(),
             held: Rc::clone(&self.held),
@@ -429,7 +429,7 @@ impl Names {
         kept == Some(true)
     }
 
-    fn follow(&mut self, syscall: &Syscall, call: &Call<'_>, about: &mut About) {
+    fn follow(&mut self, syscall: &Syscall, call: &Call<'_>, about: &mut Subject) {
         let (pid, tid) = (call.pid, call.tid);
         let [a0, a1, a2, ..] = call.args;
         let fd = |arg: u64| u32::try_from(arg as i32).ok();
@@ -627,8 +627,8 @@ const FRESH: [&str; 7] = [
 ];
 
 /// What a call is about, before it does anything.
-fn about(task: &Task, syscall: &Syscall, call: &Call<'_>) -> About {
-    let mut about = About::default();
+fn about(task: &Task, syscall: &Syscall, call: &Call<'_>) -> Subject {
+    let mut about = Subject::default();
     let mut names = [None, None];
     let mut looked_up = 0;
     for (at, name) in syscall.names.iter().enumerate() {
@@ -764,7 +764,7 @@ fn found(
     }
 }
 
-/// A name, and what is known of its last components; see [`About`].
+/// A name, and what is known of its last components; see [`Subject`].
 struct Joined {
     name: Name,
     real: u32,

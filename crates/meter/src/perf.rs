@@ -22,10 +22,10 @@ use gate::process::{self, Ahead, Shared};
 use gate::{Errno, clock, machine, usage};
 use ondisk::perf::{self, Abi, Record, Syscall, Task as Ids};
 
-use crate::call::{Call, Command, Ended, Failure, Fork, Listener, Meter, Metered, Want};
+use crate::call::{Call, Choice, Command, Ended, Fork, Listener, Meter, Metered, Want};
+use crate::error::{Error, Step, Unavailable, WarningKind};
 use crate::executable::file_of;
 use crate::families::Families;
-use crate::find::not_run;
 use crate::syscalls;
 use crate::totals::{Program, Totals};
 use crate::tracefs::Tracepoints;
@@ -52,42 +52,35 @@ impl Meter for Perf {
         false
     }
 
-    fn possible(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), Unavailable> {
         Tracepoints::find()?;
-        permitted(processors().first().copied().unwrap_or_default()).map_err(refused)
+        permitted(processors().first().copied().unwrap_or_default()).map_err(Unavailable::PerfEvent)
     }
 
-    fn run(
-        &self,
-        command: &Command,
-        want: Want,
-        to: &mut dyn Listener,
-    ) -> Result<Metered, Failure> {
-        let failed = |what: &str, errno: Errno| Failure::Meter(format!("cannot {what}: {errno}"));
-        let late = |what: &str, errno: Errno| Failure::Late(format!("cannot {what}: {errno}"));
-        let tracepoints = Tracepoints::find().map_err(Failure::Meter)?;
-        let tried = Shared::new(1).map_err(|e| failed("share memory", e))?;
+    fn run(&self, command: &Command, want: Want, to: &mut dyn Listener) -> Result<Metered, Error> {
+        let tracepoints = Tracepoints::find()?;
+        let tried = Shared::new(1).map_err(Step::ShareMemory.early())?;
         let bare = trial();
         let prepare = || {
             tried[0].store(trial(), Ordering::Relaxed);
             Ok(())
         };
         let held =
-            Held::fork(&command.program, &command.args, prepare).map_err(|e| failed("fork", e))?;
+            Held::fork(&command.program, &command.args, prepare).map_err(Step::Fork.early())?;
         // The command has its own limit already.
         process::raise_open_files();
         let ids = !in_first_namespace();
         let mut events =
-            Events::open(&tracepoints, ids, held.id()).map_err(|e| Failure::Meter(refused(e)))?;
+            Events::open(&tracepoints, ids, held.id()).map_err(Unavailable::PerfEvent)?;
         // What is not read in time is lost.
         let ahead = Ahead::get();
         let before = usage::children_time();
         let start = clock::monotonic();
-        let mut running = held.go().map_err(|e| failed("start the command", e))?;
+        let mut running = held.go().map_err(Step::Start.early())?;
         let mut watch = Watch::new(tracepoints, ids, running.id() as u32, want.calls(), to);
         let ended = watch
             .until_the_end(&mut running, &mut events)
-            .map_err(|e| late("wait for the command", e))?;
+            .map_err(Step::Wait.late())?;
         let real = Duration::from_nanos(clock::monotonic().saturating_sub(start));
         drop(ahead);
         // Who still runs goes on unseen: what is counted from here on would be missing.
@@ -95,10 +88,10 @@ impl Meter for Perf {
             watch.listen(&mut events.rings);
             events.count()
         });
-        let missing = missing.map_err(|e| late("read the kernel's count of records", e))?;
+        let missing = missing.map_err(Step::CountRecords.late())?;
         match running.unstarted() {
-            Some(Unstarted::NotRun(errno)) => return Err(not_run(&command.program, errno)),
-            Some(Unstarted::Unprepared(errno)) => return Err(failed("prepare the command", errno)),
+            Some(Unstarted::NotRun(errno)) => return Err(command.not_executed(errno)),
+            Some(Unstarted::Unprepared(errno)) => return Err(Step::Prepare.early()(errno)),
             None => {}
         }
         let after = usage::children_time();
@@ -109,37 +102,20 @@ impl Meter for Perf {
         let (totals, crowded) = watch.totals.finish();
         let mut warnings = watch.warnings;
         warnings.extend(crowded);
-        if lost > 0 {
-            let next = "the figures are too low; use bpf";
-            warnings.push(format!(
-                "{lost} calls came faster than they could be read: {next}"
-            ));
-        }
-        if watch.narrow > 0 {
-            warnings.push(format!(
-                "{} calls of 32-bit programs were not counted",
-                watch.narrow
-            ));
-        }
-        if watch.let_go > 0 {
-            let (n, were) = if watch.let_go == 1 {
-                (1, "program was")
-            } else {
-                (watch.let_go, "programs were")
-            };
-            let why =
-                "the kernel does not let perf see who gets another user's rights (set-user-ID)";
-            warnings.push(format!(
-                "{n} {were} not followed, and the figures are too low: {why}; use bpf"
-            ));
-        }
+        let mut warn = |number: u64, kind: fn(u64) -> WarningKind| {
+            warnings.extend((number > 0).then(|| kind(number)));
+        };
+        warn(lost, WarningKind::LostRecords);
+        warn(watch.narrow, WarningKind::Calls32Bit);
+        warn(watch.let_go, WarningKind::HiddenPrograms);
         let calls: u64 = totals.iter().map(|total| total.calls).sum();
         Ok(Metered {
             meter: self.name(),
-            why: "it was asked for; it sees no names".to_owned(),
+            sees_names: self.sees_names(),
+            choice: Choice::Requested,
             warnings,
             totals,
-            told: watch.told,
+            reported: watch.reported,
             unfinished: watch.unfinished,
             lost,
             overhead: Duration::from_nanos(each.saturating_mul(calls)),
@@ -148,22 +124,6 @@ impl Meter for Perf {
             user: after.0.saturating_sub(before.0),
             sys: after.1.saturating_sub(before.1),
         })
-    }
-}
-
-fn refused(errno: Errno) -> String {
-    match errno {
-        Errno::EPERM | Errno::EACCES => {
-            format!(
-                "perf_event_open is not permitted: {errno}; run as root, or with CAP_PERFMON and CAP_IPC_LOCK"
-            )
-        }
-        Errno::EMFILE => {
-            format!(
-                "cannot watch the kernel's tracepoints: {errno}; it takes three for each processor, see `ulimit -n`"
-            )
-        }
-        _ => format!("cannot watch the kernel's tracepoints: {errno}"),
     }
 }
 
@@ -337,7 +297,7 @@ struct Watch<'a> {
     root: u32,
     began: bool,
     tell: u64,
-    told: u64,
+    reported: u64,
     unfinished: u64,
     narrow: u64,
     /// Programs that the kernel has let go of.
@@ -348,7 +308,7 @@ struct Watch<'a> {
     threads: HashMap<u32, Thread>,
     families: Families,
     totals: Totals,
-    warnings: Vec<String>,
+    warnings: Vec<WarningKind>,
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -380,7 +340,7 @@ impl<'a> Watch<'a> {
             root,
             began: false,
             tell,
-            told: 0,
+            reported: 0,
             unfinished: 0,
             narrow: 0,
             let_go: 0,
@@ -411,11 +371,8 @@ impl<'a> Watch<'a> {
                 break;
             }
             if running.asked_to_stop() {
-                let left = self.threads.len();
-                self.warnings.push(format!(
-                    "{left} {} still running when fathom was told to stop: their calls until then were counted",
-                    if left == 1 { "thread was" } else { "threads were" }
-                ));
+                let left = self.threads.len() as u64;
+                self.warnings.push(WarningKind::StillRunning(left));
                 break;
             }
             somebody = wait(events.enter.iter(), LULL)?;
@@ -498,7 +455,7 @@ impl<'a> Watch<'a> {
     }
 
     fn enters(&mut self, by: Ids, number: i64, args: [u64; 6], time: u64) {
-        let call = u32::try_from(number).ok().and_then(syscalls::of);
+        let call = u32::try_from(number).ok().and_then(syscalls::by_number);
         if !self.began {
             self.began =
                 by.tid == self.root && call.is_some_and(|call| call.kind == syscalls::Kind::Exec);
@@ -538,7 +495,7 @@ impl<'a> Watch<'a> {
             None if thread.narrow || std::mem::take(&mut thread.was_narrow) => return,
             // One that was not seen to begin: a filter (seccomp) has answered in the place of the
             // kernel.
-            None => match u32::try_from(number).ok().and_then(syscalls::of) {
+            None => match u32::try_from(number).ok().and_then(syscalls::by_number) {
                 Some(call) => Entered {
                     number: call.number,
                     args: [0; 6],
@@ -580,8 +537,8 @@ impl<'a> Watch<'a> {
     }
 
     fn tell(&mut self, call: &Call<'_>) {
-        if self.told < self.tell {
-            self.told += 1;
+        if self.reported < self.tell {
+            self.reported += 1;
             self.to.call(call);
         }
     }
@@ -621,7 +578,7 @@ impl<'a> Watch<'a> {
             thread.pid == by.pid
                 && thread
                     .call
-                    .is_some_and(|call| syscalls::of(call.number).is_some_and(is_exec))
+                    .is_some_and(|call| syscalls::by_number(call.number).is_some_and(is_exec))
         });
         let call = former.and_then(|(_, thread)| thread.call);
         let was_narrow = self
@@ -664,7 +621,7 @@ impl<'a> Watch<'a> {
         } else if let Some(entered) = thread.call.filter(|_| self.began) {
             // Whatever becomes of an execve, it returns: this is no end, but the last that is seen
             // of it.
-            self.let_go += u64::from(syscalls::of(entered.number).is_some_and(is_exec));
+            self.let_go += u64::from(syscalls::by_number(entered.number).is_some_and(is_exec));
             self.ends_in(ended, &entered);
         }
         let to = &mut *self.to;

@@ -29,9 +29,9 @@ use gate::seccomp::{ARCH, Filter};
 use gate::{Errno, machine, usage};
 
 use crate::call::{
-    Call, Command, Ended, Failure, Fork, LONGEST_NAME, Listener, Meter, Metered, Want,
+    Call, Choice, Command, Ended, Fork, LONGEST_NAME, Listener, Meter, Metered, Want,
 };
-use crate::find::not_run;
+use crate::error::{Error, Step, Unavailable, WarningKind};
 use crate::syscalls::{self, Kind, Name};
 use crate::totals::{Program, Totals};
 
@@ -43,51 +43,41 @@ impl Meter for Ptrace {
         "ptrace"
     }
 
-    fn possible(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), Unavailable> {
         if ARCH == 0 {
-            return Err(
-                "nobody has written down the registers of this processor; use bpf or perf, as root"
-                    .to_owned(),
-            );
+            return Err(Unavailable::Architecture);
         }
-        let held = Held::fork(c"/", &[], || Ok(())).map_err(|e| format!("cannot fork: {e}"))?;
-        ptrace::seize(held.id()).map_err(refused)
+        let held = Held::fork(c"/", &[], || Ok(()))
+            .map_err(|errno| Unavailable::Step(Step::Fork, errno))?;
+        ptrace::seize(held.id()).map_err(Unavailable::Ptrace)
     }
 
-    fn run(
-        &self,
-        command: &Command,
-        want: Want,
-        to: &mut dyn Listener,
-    ) -> Result<Metered, Failure> {
-        let cannot = |what: &str, errno: Errno| Failure::Meter(format!("cannot {what}: {errno}"));
+    fn run(&self, command: &Command, want: Want, to: &mut dyn Listener) -> Result<Metered, Error> {
         let filter = Filter::trace(
             syscalls::all()
                 .iter()
                 .map(|call| call.number)
                 .chain([PRCTL, SECCOMP]),
         );
-        let told = Shared::new(WORDS).map_err(|e| cannot("share memory", e))?;
+        let told = Shared::new(WORDS).map_err(Step::ShareMemory.early())?;
         let prepare = || prepare(&filter, &told);
         let held =
-            Held::fork(&command.program, &command.args, prepare).map_err(|e| cannot("fork", e))?;
-        ptrace::seize(held.id()).map_err(|e| Failure::Meter(refused(e)))?;
+            Held::fork(&command.program, &command.args, prepare).map_err(Step::Fork.early())?;
+        ptrace::seize(held.id()).map_err(Unavailable::Ptrace)?;
         let before = usage::children_time();
         let start = clock::monotonic();
-        let mut running = held.go().map_err(|e| cannot("start the command", e))?;
+        let mut running = held.go().map_err(Step::Start.early())?;
 
         let mut watch = Watch::new(running.id() as u32, want.calls(), &told, to);
         let ended = watch.follow(&mut running);
         let real = Duration::from_nanos(clock::monotonic().saturating_sub(start));
         match running.unstarted() {
-            Some(Unstarted::NotRun(errno)) => return Err(not_run(&command.program, errno)),
+            Some(Unstarted::NotRun(errno)) => return Err(command.not_executed(errno)),
             Some(Unstarted::Unprepared(errno)) => {
-                return Err(cannot("install a seccomp filter", errno));
+                return Err(Step::InstallFilter.early()(errno));
             }
             None if watch.too_old => {
-                return Err(Failure::Meter(
-                    "it takes Linux 5.3; use bpf or perf, as root".to_owned(),
-                ));
+                return Err(Unavailable::NeedsLinux("5.3").into());
             }
             None => {}
         }
@@ -102,10 +92,11 @@ impl Meter for Ptrace {
         warnings.extend(crowded);
         Ok(Metered {
             meter: self.name(),
-            why: "it was asked for".to_owned(),
+            sees_names: self.sees_names(),
+            choice: Choice::Requested,
             warnings,
             totals,
-            told: watch.told,
+            reported: watch.reported,
             unfinished: watch.unfinished,
             lost: 0,
             overhead,
@@ -115,17 +106,6 @@ impl Meter for Ptrace {
             sys: (after.1.saturating_sub(before.1) + watch.sys).saturating_sub(busy),
         })
     }
-}
-
-fn refused(errno: Errno) -> String {
-    let next = match errno {
-        Errno::EPERM => {
-            "in a container, allow ptrace (--cap-add=SYS_PTRACE, or another seccomp profile); else set \
-             kernel.yama.ptrace_scope to 1 or less, and let nobody else trace fathom"
-        }
-        _ => "use bpf or perf, as root",
-    };
-    format!("tracing is refused: {errno}; {next}")
 }
 
 // Calls that install a seccomp filter, and what they say then: PR_SET_SECCOMP of prctl(2),
@@ -275,7 +255,7 @@ struct Watch<'a> {
     told_by_child: &'a [AtomicU64],
     /// So many calls are to be told, and have been.
     tell: u64,
-    told: u64,
+    reported: u64,
     calls: u64,
     unfinished: u64,
     totals: Totals,
@@ -298,7 +278,7 @@ struct Watch<'a> {
     sys: Duration,
     too_old: bool,
     ending: bool,
-    warnings: Vec<String>,
+    warnings: Vec<WarningKind>,
     warned_of_arch: bool,
     warned_of_setuid: bool,
 }
@@ -321,7 +301,7 @@ impl<'a> Watch<'a> {
             to,
             told_by_child,
             tell,
-            told: 0,
+            reported: 0,
             calls: 0,
             unfinished: 0,
             totals: Totals::default(),
@@ -434,7 +414,7 @@ impl<'a> Watch<'a> {
         ) = (doing, self.threads.get_mut(&tid))
         {
             thread.installs = INSTALLS.contains(&(number, args[0]));
-            let Some(call) = u32::try_from(number).ok().and_then(syscalls::of) else {
+            let Some(call) = u32::try_from(number).ok().and_then(syscalls::by_number) else {
                 return self.go_on(tid, 0);
             };
             let mut entered = Entered {
@@ -443,7 +423,7 @@ impl<'a> Watch<'a> {
                 named: [false; 2],
                 start: 0,
             };
-            if self.told < self.tell || call.kind == Kind::Exec {
+            if self.reported < self.tell || call.kind == Kind::Exec {
                 let places = entered
                     .named
                     .iter_mut()
@@ -505,8 +485,8 @@ impl<'a> Watch<'a> {
         self.calls += 1;
         self.totals
             .add(program, call.pid, call.number, 1, nanos, call.errno());
-        if self.told < self.tell {
-            self.told += 1;
+        if self.reported < self.tell {
+            self.reported += 1;
             self.to.call(&call);
         }
     }
@@ -632,12 +612,10 @@ impl<'a> Watch<'a> {
 
     /// Says once what is not as it would be without a meter.
     fn look_at(&mut self, pid: u32, exe: &CString, program: &[u8]) {
-        let shown = String::from_utf8_lossy(program).escape_debug().to_string();
         if !self.warned_of_arch && ptrace::syscall_info(pid).is_ok_and(|doing| doing.arch != ARCH) {
             self.warned_of_arch = true;
-            self.warnings.push(format!(
-                "'{shown}' is for another architecture: its calls were not counted"
-            ));
+            self.warnings
+                .push(WarningKind::OtherArchitecture(program.to_vec()));
         }
         if !self.warned_of_setuid && self.told_by_child[GIVEN_UP].load(Ordering::SeqCst) != 0 {
             let file = fs::statx(
@@ -653,10 +631,8 @@ impl<'a> Watch<'a> {
             };
             if file.is_ok_and(gains) {
                 self.warned_of_setuid = true;
-                let why = "a program that is traced gains no privilege; run fathom as root";
-                self.warnings.push(format!(
-                    "'{shown}' ran without the privilege that its file gives: {why}"
-                ));
+                self.warnings
+                    .push(WarningKind::Unprivileged(program.to_vec()));
             }
         }
     }
@@ -705,8 +681,8 @@ impl<'a> Watch<'a> {
         let thread = self.threads.remove(&tid)?;
         if let Some(entered) = thread.call.filter(|_| self.began) {
             self.unfinished += 1;
-            if self.told < self.tell {
-                self.told += 1;
+            if self.reported < self.tell {
+                self.reported += 1;
                 self.to.call(&thread.shown(&entered, None, 0, tid));
             }
         }
@@ -717,15 +693,8 @@ impl<'a> Watch<'a> {
     fn end_all(&mut self) {
         if !self.ending {
             self.ending = true;
-            let left = self.processes.len();
-            let were = if left == 1 {
-                "1 process was".to_owned()
-            } else {
-                format!("{left} processes were")
-            };
-            self.warnings.push(format!(
-                "{were} still running when fathom was told to stop, and had to be ended"
-            ));
+            self.warnings
+                .push(WarningKind::Killed(self.processes.len()));
         }
         self.processes.keys().copied().for_each(ptrace::kill);
     }

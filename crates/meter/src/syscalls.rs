@@ -104,7 +104,7 @@ pub struct Syscall {
 }
 
 /// The call of this number, if it is in the table.
-pub fn of(number: u32) -> Option<&'static Syscall> {
+pub fn by_number(number: u32) -> Option<&'static Syscall> {
     let slot = INDEX
         .get(number as usize)
         .copied()
@@ -113,7 +113,7 @@ pub fn of(number: u32) -> Option<&'static Syscall> {
 }
 
 /// The call of this name, if it is in the table.
-pub fn named(name: &str) -> Option<&'static Syscall> {
+pub fn by_name(name: &str) -> Option<&'static Syscall> {
     TABLE.iter().find(|call| call.name == name)
 }
 
@@ -439,8 +439,8 @@ mod tests {
     fn numbers_and_names_lead_to_the_same_line() {
         for call in all() {
             assert!((call.number as usize) < NUMBERS, "{}", call.name);
-            assert_eq!(of(call.number), Some(call));
-            assert_eq!(named(call.name), Some(call));
+            assert_eq!(by_number(call.number), Some(call));
+            assert_eq!(by_name(call.name), Some(call));
             assert!(
                 call.names.len() <= 2 && call.names.iter().all(|name| name.arg < 6),
                 "{}",
@@ -448,7 +448,7 @@ mod tests {
             );
         }
         assert!(all().is_sorted_by_key(|call| call.number) && all().len() < usize::from(NONE));
-        assert_eq!((of(u32::MAX), named("socket")), (None, None));
+        assert_eq!((by_number(u32::MAX), by_name("socket")), (None, None));
     }
 
     #[test]
@@ -461,7 +461,7 @@ mod tests {
             ("listmount", 458),
             ("execve", 59),
         ] {
-            assert_eq!(named(name).unwrap().number, number);
+            assert_eq!(by_name(name).unwrap().number, number);
         }
     }
 
@@ -475,8 +475,8 @@ mod tests {
             ("listmount", 458),
             ("execve", 221),
         ] {
-            assert_eq!(named(name).unwrap().number, number);
+            assert_eq!(by_name(name).unwrap().number, number);
         }
-        assert_eq!(named("open"), None);
+        assert_eq!(by_name("open"), None);
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::call::Total;
+use crate::error::WarningKind;
 
 /// Rows that are held one by one; further processes are added up by program. A row with one kind of
 /// error takes some 100 bytes.
@@ -87,8 +88,8 @@ impl Totals {
         }
     }
 
-    /// The sums, and what is to be said of them.
-    pub fn finish(self) -> (Vec<Total>, Vec<String>) {
+    /// The sums, and what there was no room for.
+    pub fn finish(self) -> (Vec<Total>, Vec<WarningKind>) {
         let name = |Program(number): Program| {
             self.programs
                 .get(number as usize)
@@ -105,15 +106,10 @@ impl Totals {
         };
         let mut warnings = Vec::new();
         if self.crowded {
-            warnings.push(
-                "there were too many processes to hold each: later ones are added up by program"
-                    .to_owned(),
-            );
+            warnings.push(WarningKind::ManyProcesses);
         }
         if self.many_programs {
-            warnings.push(format!(
-                "there were more than {MOST_PROGRAMS} programs: further ones are added up without a name"
-            ));
+            warnings.push(WarningKind::ManyPrograms(MOST_PROGRAMS));
         }
         (self.rows.into_iter().map(total).collect(), warnings)
     }

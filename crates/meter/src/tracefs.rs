@@ -12,6 +12,8 @@ use gate::process::{Child, Shared};
 use gate::{Tally, meter};
 use ondisk::perf::field;
 
+use crate::error::Unavailable;
+
 /// Where tracefs belongs.
 const USUAL: &str = "/sys/kernel/tracing";
 /// Where else it may be mounted for a moment.
@@ -33,11 +35,11 @@ impl Tracepoints {
     /// From where tracefs is, or by mounting it.
     ///
     /// # Errors
-    /// What stands in the way, and what would help.
-    pub(super) fn find() -> Result<Tracepoints, String> {
-        Tracepoints::under(USUAL).or_else(Tracepoints::elsewhere).ok_or_else(|| {
-            "the numbers of the kernel's tracepoints cannot be read; run as root, and mount tracefs on /sys/kernel/tracing".to_owned()
-        })
+    /// [`Unavailable::NoTracefs`].
+    pub(super) fn find() -> Result<Tracepoints, Unavailable> {
+        Tracepoints::under(USUAL)
+            .or_else(Tracepoints::elsewhere)
+            .ok_or(Unavailable::NoTracefs)
     }
 
     fn under(place: &str) -> Option<Tracepoints> {

@@ -17,9 +17,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use meter::call::{
-    Call, Command, Ended, Failure, Fork, LONGEST_NAME, Listener, Meter, Metered, Want,
+    Call, Choice, Command, Ended, Fork, LONGEST_NAME, Listener, Meter, Metered, Want,
 };
-use meter::syscalls;
+use meter::{CommandError, Error, Unavailable, WarningKind, syscalls};
 
 /// All that a meter said.
 #[derive(Default)]
@@ -44,7 +44,9 @@ impl Listener for Heard {
     fn call(&mut self, call: &Call<'_>) {
         self.calls.push(Heeded {
             pid: call.pid,
-            gate: syscalls::of(call.number).expect("a call of the table").name,
+            gate: syscalls::by_number(call.number)
+                .expect("a call of the table")
+                .name,
             args: call.args,
             name: call.name.map(<[u8]>::to_vec),
             other: call.other.map(<[u8]>::to_vec),
@@ -89,7 +91,7 @@ fn find<A: Into<OsString>>(words: impl IntoIterator<Item = A>) -> Command {
 
 /// One at a time: a meter watches the signals of the whole process, and CPU times are those of all
 /// children.
-fn run(meter: &dyn Meter, command: &Command, want: Want) -> (Result<Metered, Failure>, Heard) {
+fn run(meter: &dyn Meter, command: &Command, want: Want) -> (Result<Metered, Error>, Heard) {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut heard = Heard::default();
@@ -100,17 +102,17 @@ fn run(meter: &dyn Meter, command: &Command, want: Want) -> (Result<Metered, Fai
 /// Runs the test with every meter that works here; there must be one.
 fn each(test: impl Fn(&dyn Meter)) {
     let meters = meter::all();
-    let mut possible = 0;
+    let mut available = 0;
     for meter in &meters {
-        match meter.possible() {
+        match meter.check() {
             Ok(()) => {
-                possible += 1;
+                available += 1;
                 test(&**meter);
             }
             Err(why) => eprintln!("*** SKIPPED {}: {why}", meter.name()),
         }
     }
-    assert!(possible > 0, "no meter works here");
+    assert!(available > 0, "no meter works here");
 }
 
 fn each_running<A: Into<OsString> + Clone>(words: &[A], test: impl Fn(&str, Metered, Heard)) {
@@ -156,7 +158,7 @@ fn counts(metered: &Metered, heard: &Heard) -> (Counts, Counts) {
     let (mut summed, mut told) = (Counts::new(), Counts::new());
     for total in &metered.totals {
         let sum = summed
-            .entry(syscalls::of(total.number).unwrap().name)
+            .entry(syscalls::by_number(total.number).unwrap().name)
             .or_default();
         *sum = (
             sum.0 + total.calls,
@@ -187,7 +189,7 @@ fn the_first_call_is_the_commands_own_execve() {
             "{meter}: {execs:?}"
         );
         assert_eq!(
-            (metered.ended, metered.told, metered.unfinished),
+            (metered.ended, metered.reported, metered.unfinished),
             (Ended::Exited(0), heard.calls.len() as u64, 0)
         );
         assert!(
@@ -370,7 +372,7 @@ fn a_call_that_never_returns_is_told_but_not_in_the_totals() {
             (Ended::Exited(5), 1),
             "{meter}"
         );
-        assert_eq!(metered.told, heard.calls.len() as u64, "{meter}");
+        assert_eq!(metered.reported, heard.calls.len() as u64, "{meter}");
     });
 }
 
@@ -460,10 +462,11 @@ fn what_cannot_be_run_is_said_with_its_status() {
     ] {
         let command = find([word]);
         each(|meter| match run(meter, &command, ALL) {
-            (Err(Failure::Command(line, status)), _) => {
+            (Err(Error::Command(error)), _) => {
                 assert!(
-                    status == expected && line.starts_with("cannot run '"),
-                    "{}: {line}",
+                    error.exit_status() == expected
+                        && matches!(error, CommandError::NotExecuted { .. }),
+                    "{}: {error}",
                     meter.name()
                 );
             }
@@ -481,9 +484,14 @@ fn beyond_what_is_wanted_there_are_totals() {
         for want in [Want::Totals, Want::Detail { calls: 100 }, ALL] {
             let (metered, heard) = run(meter, &command, want);
             let metered = metered.unwrap();
-            assert_eq!(metered.told, heard.calls.len() as u64, "{}", meter.name());
+            assert_eq!(
+                metered.reported,
+                heard.calls.len() as u64,
+                "{}",
+                meter.name()
+            );
             if want != ALL {
-                assert_eq!(metered.told, want.calls(), "{}", meter.name());
+                assert_eq!(metered.reported, want.calls(), "{}", meter.name());
             }
             all.push(counts(&metered, &heard).0);
         }
@@ -525,7 +533,7 @@ fn of_half_a_million_failing_calls_none_is_lost() {
             let opens: Vec<_> = metered
                 .totals
                 .iter()
-                .filter(|total| syscalls::named("openat").unwrap().number == total.number)
+                .filter(|total| syscalls::by_name("openat").unwrap().number == total.number)
                 .collect();
             let sum = |of: &dyn Fn(&meter::call::Total) -> u64| {
                 opens.iter().map(|total| of(total)).sum::<u64>()
@@ -539,10 +547,10 @@ fn of_half_a_million_failing_calls_none_is_lost() {
                     .sum()
             });
             let calls: u64 = metered.totals.iter().map(|total| total.calls).sum();
-            assert_eq!(counting.told, metered.told, "{}", meter.name());
+            assert_eq!(counting.told, metered.reported, "{}", meter.name());
             if meter.name() == "bpf" {
                 assert!(
-                    failed >= MANY && metered.told + metered.lost >= calls,
+                    failed >= MANY && metered.reported + metered.lost >= calls,
                     "{}: {metered:?}",
                     meter.name()
                 );
@@ -576,7 +584,7 @@ fn who_listens_slowly_hears_what_was_asked_for_and_no_more_is_told() {
             .run(&command, Want::Detail { calls: WANTED }, &mut slow)
             .unwrap();
         assert_eq!(
-            (metered.told, slow.0, metered.lost),
+            (metered.reported, slow.0, metered.lost),
             (WANTED, WANTED, 0),
             "{}: {metered:?}",
             meter.name()
@@ -616,7 +624,7 @@ fn what_comes_faster_than_it_is_read_is_said_to_be_lost() {
             meter.name()
         );
         assert!(
-            metered.told == dozing.0 && metered.told + metered.lost >= MANY,
+            metered.reported == dozing.0 && metered.reported + metered.lost >= MANY,
             "{}: {metered:?}",
             meter.name()
         );
@@ -649,12 +657,12 @@ fn sums(meter: &dyn Meter, command: &Command) -> (u64, u64, u64) {
     let calls = metered.totals.iter().map(|total| total.calls).sum();
     assert_eq!(
         (counting.told, metered.unfinished),
-        (metered.told, 0),
+        (metered.reported, 0),
         "{}",
         meter.name()
     );
-    assert_eq!(metered.told, calls, "{}", meter.name());
-    (metered.told, calls, metered.lost)
+    assert_eq!(metered.reported, calls, "{}", meter.name());
+    (metered.reported, calls, metered.lost)
 }
 
 /// `open("/no/such")` and `exit(0)`, as a program of 32 bits makes them; with an argument, it runs
@@ -701,10 +709,10 @@ fn programs_of_32_bits_are_not_counted_and_it_is_said() {
         let metered = metered.unwrap();
         // The first execve is that of the narrow program; the second one is a call of 32 bits.
         assert_eq!(counts(&metered, &heard).0, alone, "{}", meter.name());
-        let said = metered
-            .warnings
-            .iter()
-            .any(|warning| warning.contains("32-bit") || warning.contains("another architecture"));
+        let said = metered.warnings.iter().any(|warning| {
+            use WarningKind::{Calls32Bit, OtherArchitecture};
+            matches!(warning, Calls32Bit(_) | OtherArchitecture(_))
+        });
         assert!(said, "{}: {:?}", meter.name(), metered.warnings);
     });
 }
@@ -713,19 +721,20 @@ fn programs_of_32_bits_are_not_counted_and_it_is_said() {
 fn one_meter_can_be_asked_for_and_auto_is_the_first_that_works() {
     let command = find(["true"]);
     match meter::run("sundial", &command, Want::Totals, &mut ()) {
-        Err(Failure::Meter(line)) => {
-            assert!(
-                line.starts_with("there is no meter of this name") && line.contains("ptrace"),
-                "{line}"
-            )
+        Err(Error::Unavailable(Unavailable::UnknownMeter(names))) => {
+            assert!(names.contains(&"ptrace"), "{names:?}")
         }
         other => panic!("{other:?}"),
     }
     let first = meter::all()
         .into_iter()
-        .find(|meter| meter.possible().is_ok())
+        .find(|meter| meter.check().is_ok())
         .unwrap();
     let metered = meter::run("auto", &command, Want::Totals, &mut ()).unwrap();
     assert_eq!(metered.meter, first.name());
-    assert!(metered.why.contains("cheapest"), "{}", metered.why);
+    assert!(
+        matches!(metered.choice, Choice::Cheapest(_)),
+        "{}",
+        metered.why()
+    );
 }

@@ -31,8 +31,8 @@ pub mod trace;
 pub mod tree;
 
 use gate::Gate;
-use meter::call::{Command, Failure, Metered};
-use meter::names::Start as Beginning;
+use meter::call::{Command, Metered};
+use meter::names::Inherited;
 use mounts::Warning;
 
 use calibrate::calibrate;
@@ -127,7 +127,7 @@ pub struct Judged {
 }
 
 /// How to run a command under a meter: which of them, and with what to listen.
-pub type Run<'a> = dyn FnMut(&Command, &mut Trace) -> Result<Metered, Failure> + 'a;
+pub type Run<'a> = dyn FnMut(&Command, &mut Trace) -> Result<Metered, meter::Error> + 'a;
 
 /// Runs a command and judges its searches.
 ///
@@ -138,9 +138,9 @@ pub fn search(
     around: &Surroundings,
     question: &Question,
     run: &mut Run<'_>,
-) -> Result<(Metered, Judged), Failure> {
+) -> Result<(Metered, Judged), meter::Error> {
     let known = Known::new(around.path.as_deref(), around.python_path.as_deref());
-    let mut trace = Trace::new(Beginning::here(), known);
+    let mut trace = Trace::new(Inherited::from_this_process(), known);
     let metered = run(command, &mut trace)?;
     let judged = judge(trace.end(), &metered, around, question);
     Ok((metered, judged))
@@ -362,15 +362,15 @@ pub fn by_kind(rows: &[Row]) -> Vec<(Kind, trace::Count)> {
 mod tests {
     use std::time::Duration;
 
-    use meter::call::{Call, Ended, Listener, Total};
-    use meter::syscalls::named;
+    use meter::call::{Call, Choice, Ended, Listener, Total};
+    use meter::syscalls::by_name;
 
     use super::*;
 
     #[test]
     fn calls_that_never_returned_do_not_hide_those_that_were_not_told() {
-        let mut trace = Trace::new(Beginning::default(), Known::default());
-        let number = named("read").unwrap().number;
+        let mut trace = Trace::new(Inherited::default(), Known::default());
+        let number = by_name("read").unwrap().number;
         // Five were told, two of them were never to return; of three more it is known only that
         // they did not.
         for result in [Some(1), Some(1), None, Some(1), None] {
@@ -397,10 +397,11 @@ mod tests {
         };
         let metered = Metered {
             meter: "bpf",
-            why: String::new(),
+            sees_names: true,
+            choice: Choice::Requested,
             warnings: Vec::new(),
             totals: vec![total],
-            told: 5,
+            reported: 5,
             unfinished: 5,
             lost: 0,
             overhead: Duration::ZERO,

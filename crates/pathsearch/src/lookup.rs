@@ -34,7 +34,7 @@ const OPEN_CREATE: u64 = 0o100;
 /// What a call looks a name up for, and whether a symbolic link at its end is followed; `None` for
 /// a call that is no look-up of the families execve, open, stat, access and readlink.
 pub fn of(call: &Call<'_>) -> Option<(Op, bool)> {
-    let known = syscalls::of(call.number)?;
+    let known = syscalls::by_number(call.number)?;
     let flags = |arg: usize| call.args.get(arg).copied().unwrap_or_default();
     let open = |flags: u64| {
         let op = if flags & OPEN_CREATE == 0 {
@@ -64,7 +64,7 @@ pub fn of(call: &Call<'_>) -> Option<(Op, bool)> {
 
 /// Whether a call reads a directory.
 pub fn lists(call: &Call<'_>) -> bool {
-    syscalls::of(call.number).is_some_and(|known| known.kind == Does::List)
+    syscalls::by_number(call.number).is_some_and(|known| known.kind == Does::List)
 }
 
 /// How a look-up ended.
@@ -168,7 +168,7 @@ mod tests {
         let call = |name: &str, args: [u64; 6]| Call {
             pid: 1,
             tid: 1,
-            number: syscalls::named(name).unwrap().number,
+            number: syscalls::by_name(name).unwrap().number,
             args,
             name: Some(b"x"),
             other: None,

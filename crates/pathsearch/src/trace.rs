@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use gate::Errno;
 use meter::call::{Call, Fork, Listener};
-use meter::names::{Names, Start};
+use meter::names::{Inherited, Names};
 use meter::syscalls::{self, Kind as Does};
 
 use crate::classify::{Family, Known, Lookup, Searcher, key};
@@ -228,7 +228,7 @@ pub struct Traced {
 
 impl Trace {
     /// A trace of a command that begins so, with these directories in its environment.
-    pub fn new(start: Start, known: Known) -> Trace {
+    pub fn new(start: Inherited, known: Known) -> Trace {
         Trace {
             names: Names::new(start),
             known,
@@ -506,7 +506,7 @@ impl Trace {
         let mut to = None;
         match does {
             Does::Read => {
-                let here = syscalls::of(call.number)
+                let here = syscalls::by_number(call.number)
                     .is_some_and(|known| matches!(known.name, "read" | "readv"));
                 let [_, _, _, offset, ..] = call.args;
                 let end = if here { place } else { offset }.saturating_add(result);
@@ -521,7 +521,9 @@ impl Trace {
                 touch.nanos += call.nanos;
                 touch.extent = touch.extent.max(end);
             }
-            Does::Seek if syscalls::of(call.number).is_some_and(|known| known.name == "lseek") => {
+            Does::Seek
+                if syscalls::by_number(call.number).is_some_and(|known| known.name == "lseek") =>
+            {
                 to = Some(result)
             }
             Does::List => {
@@ -557,7 +559,7 @@ impl Listener for Trace {
     fn call(&mut self, call: &Call<'_>) {
         self.told += u64::from(call.result.is_some());
         let about = self.names.call(call);
-        let Some(known) = syscalls::of(call.number) else {
+        let Some(known) = syscalls::by_number(call.number) else {
             return;
         };
         let Some((op, follow)) = lookup::of(call) else {
@@ -665,7 +667,7 @@ mod tests {
     fn trace() -> Trace {
         let known = Known::new(Some(b"/usr/local/bin:/usr/bin"), None);
         let mut trace = Trace::new(
-            Start {
+            Inherited {
                 cwd: Some(b"/work".to_vec()),
                 files: Vec::new(),
             },
@@ -678,7 +680,7 @@ mod tests {
 
     fn call(trace: &mut Trace, pid: u32, name: &str, path: &[u8], result: i64) {
         let here = -100_i64 as u64;
-        let known = syscalls::named(name).unwrap();
+        let known = syscalls::by_name(name).unwrap();
         let args = if known.name.ends_with("at") {
             [here, 0, 0, 0, 0, 0]
         } else {
@@ -842,7 +844,7 @@ mod tests {
     fn a_directory_that_stands_in_path_twice_does_not_begin_another_search() {
         let known = Known::new(Some(b"/a:.:/b/:/a//:"), None);
         let mut trace = Trace::new(
-            Start {
+            Inherited {
                 cwd: Some(b"/work".to_vec()),
                 files: Vec::new(),
             },

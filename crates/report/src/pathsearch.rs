@@ -179,7 +179,7 @@ pub struct Pathsearch<'a> {
     /// Which meter it was.
     pub meter: &'static str,
     /// Why that one.
-    pub why: &'a str,
+    pub why: String,
     /// Calls that were lost.
     pub lost: u64,
     /// The time of the command under the meter.
@@ -251,7 +251,7 @@ impl Serialize for Pathsearch<'_> {
         map.serialize_entry("fixes", &self.fixes)?;
         entry(&mut map, "better_path", self.better_path)?;
         map.serialize_entry("meter", self.meter)?;
-        map.serialize_entry("why", self.why)?;
+        map.serialize_entry("why", &self.why)?;
         map.serialize_entry("lost", &self.lost)?;
         map.serialize_entry("seconds", &self.seconds)?;
         map.serialize_entry("overhead_seconds", &self.overhead_seconds)?;
@@ -620,7 +620,7 @@ mod tests {
             }],
             better_path: Some(b"/bin"),
             meter: "ptrace",
-            why: "so",
+            why: "so".to_owned(),
             lost: 0,
             seconds: 0.002,
             overhead_seconds: 0.001,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::ledger::Ledger;
 use meter::call::Listener;
-use meter::names::Start;
+use meter::names::Inherited;
 use meter::syscalls;
 
 const CWD: u64 = -100_i64 as u64;
@@ -16,7 +16,7 @@ struct Process {
 
 impl Process {
     fn new() -> Process {
-        let start = Start {
+        let start = Inherited {
             cwd: Some(b"/d".to_vec()),
             files: vec![(0, b"/dev/pts/0".to_vec())],
         };
@@ -31,7 +31,7 @@ impl Process {
         let call = Call {
             pid: self.pid,
             tid: self.pid,
-            number: syscalls::named(name).unwrap().number,
+            number: syscalls::by_name(name).unwrap().number,
             args: [a, b, c, d, 0, 0],
             name: path.map(str::as_bytes),
             other: None,

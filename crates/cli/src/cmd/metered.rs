@@ -6,7 +6,6 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 
 use gate::file::Writer;
-use meter::call::Failure;
 use show::table::Look;
 
 use crate::error::Error;
@@ -64,16 +63,10 @@ impl<'a> Report<'a> {
     }
 }
 
-/// Why there is nothing to report.
-pub(crate) fn not_metered(failure: Failure, out: &Out) -> Error {
-    match failure {
-        Failure::Command(why, status) => {
-            out.pass_on(status);
-            Error::new(why)
-        }
-        Failure::Meter(why) => Error::new(format!("cannot meter the command: {why}")),
-        Failure::Late(why) => Error::new(format!(
-            "there is no account, though the command was run: {why}"
-        )),
+/// Why there is nothing to report. A command that cannot be run gives fathom its exit status.
+pub(crate) fn not_metered(error: meter::Error, out: &Out) -> Error {
+    if let meter::Error::Command(why) = &error {
+        out.pass_on(why.exit_status());
     }
+    error.into()
 }

@@ -76,7 +76,7 @@ pub(super) mod class {
 /// The words for every number: [`NUMBERS`] of them.
 pub(super) fn classes() -> impl Iterator<Item = u64> {
     (0..NUMBERS as u32).map(|number| {
-        let Some(call) = syscalls::of(number) else {
+        let Some(call) = syscalls::by_number(number) else {
             return 0;
         };
         let place = |n: usize| {

@@ -35,7 +35,7 @@ use std::sync::atomic::Ordering;
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
-use gate::bpf::{Kind, Map, Program, Refused, Ring, Words, prctl_unknown, raw_tracepoint_open};
+use gate::bpf::{Kind, Map, Program, Ring, Words, prctl_unknown, raw_tracepoint_open};
 use gate::command::{Held, Unstarted};
 use gate::process::Ahead;
 use gate::{Errno, Fd, clock, usage};
@@ -44,8 +44,8 @@ use self::draft::Things;
 use self::layout::{SCRATCH, SIGN, board, seat, slot, task};
 use self::offsets::Offsets;
 use self::watch::{MOST_TOLD, Watch};
-use crate::call::{Command, Ended, Failure, Listener, Meter, Metered, Want};
-use crate::find::not_run;
+use crate::call::{Choice, Command, Ended, Listener, Meter, Metered, Want};
+use crate::error::{Error, Step, Unavailable};
 use crate::trial::trial;
 
 /// The programs call what the kernel lets only those of GPL-compatible licences call.
@@ -81,26 +81,20 @@ impl Meter for Bpf {
         "bpf"
     }
 
-    fn possible(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), Unavailable> {
         if cfg!(not(any(target_arch = "x86_64", target_arch = "aarch64"))) {
-            return Err("nobody has written down the registers of this processor".to_owned());
+            return Err(Unavailable::Architecture);
         }
         Ring::new("fathom_try", 1 << 16).map_err(|errno| match errno {
-            Errno::EINVAL => "it takes Linux 5.8".to_owned(),
-            errno => unmade(errno),
+            Errno::EINVAL => Unavailable::NeedsLinux("5.8"),
+            errno => Unavailable::BpfMap(errno),
         })?;
-        let code = program::attempt().ok_or_else(unassembled)?;
-        Program::load_raw_tracepoint("fathom_try", &code, LICENSE)
-            .map(drop)
-            .map_err(refused)
+        let code = program::attempt().ok_or(Unavailable::BpfAssembly)?;
+        Program::load_raw_tracepoint("fathom_try", &code, LICENSE)?;
+        Ok(())
     }
 
-    fn run(
-        &self,
-        command: &Command,
-        want: Want,
-        to: &mut dyn Listener,
-    ) -> Result<Metered, Failure> {
+    fn run(&self, command: &Command, want: Want, to: &mut dyn Listener) -> Result<Metered, Error> {
         self.run_by(Offsets::find, ROOM, command, want, to)
     }
 }
@@ -109,15 +103,15 @@ impl Bpf {
     /// [`Meter::run`], when `find` finds where the fields of the kernel's structs are.
     fn run_by(
         &self,
-        find: impl FnOnce() -> Result<Offsets, String> + Send,
+        find: impl FnOnce() -> Result<Offsets, Unavailable> + Send,
         room: Room,
         command: &Command,
         want: Want,
         to: &mut dyn Listener,
-    ) -> Result<Metered, Failure> {
+    ) -> Result<Metered, Error> {
         let tell = want.calls();
         let bare = trial();
-        let kit = Kit::new(find, room, tell).map_err(Failure::Meter)?;
+        let kit = Kit::new(find, room, tell)?;
         let Kit {
             maps,
             words,
@@ -137,26 +131,24 @@ impl Bpf {
             words[board::BEGUN].store(1, Ordering::Release);
             Ok(())
         };
-        let failed = |what: &str, errno: Errno| Failure::Meter(format!("cannot {what}: {errno}"));
-        let late = |what: &str, errno: Errno| Failure::Late(format!("cannot {what}: {errno}"));
         let held =
-            Held::fork(&command.program, &command.args, prepare).map_err(|e| failed("fork", e))?;
+            Held::fork(&command.program, &command.args, prepare).map_err(Step::Fork.early())?;
         // What is not read in time is lost.
         let ahead = Ahead::get();
         let before = usage::children_time();
         let start = clock::monotonic();
-        let mut running = held.go().map_err(|e| failed("start the command", e))?;
+        let mut running = held.go().map_err(Step::Start.early())?;
         let mut watch = Watch::new(&words, &maps, tell, to);
         let ended = watch
             .until_the_end(&mut running, &mut ring)
-            .map_err(|e| late("wait for the command", e))?;
+            .map_err(Step::Wait.late())?;
         let real = Duration::from_nanos(clock::monotonic().saturating_sub(start));
         drop(ahead);
         drop(attached);
         match running.unstarted() {
-            Some(Unstarted::NotRun(errno)) => return Err(not_run(&command.program, errno)),
+            Some(Unstarted::NotRun(errno)) => return Err(command.not_executed(errno)),
             Some(Unstarted::Unprepared(errno)) => {
-                return Err(failed("see the command at the tracepoint sys_enter", errno));
+                return Err(Step::BeSeen.early()(errno));
             }
             None => {}
         }
@@ -169,16 +161,15 @@ impl Bpf {
         let each = words[board::TRIED]
             .load(Ordering::Relaxed)
             .saturating_sub(bare);
-        let summary = watch
-            .finish(&mut ring)
-            .map_err(|e| late("read the maps of the BPF programs", e))?;
+        let summary = watch.finish(&mut ring).map_err(Step::ReadMaps.late())?;
         let calls: u64 = summary.totals.iter().map(|total| total.calls).sum();
         Ok(Metered {
             meter: self.name(),
-            why: "it was asked for".to_owned(),
+            sees_names: self.sees_names(),
+            choice: Choice::Requested,
             warnings: summary.warnings,
             totals: summary.totals,
-            told: summary.told,
+            reported: summary.reported,
             unfinished: words[board::UNFINISHED].load(Ordering::Relaxed),
             lost: summary.lost + missed,
             overhead: Duration::from_nanos(each.saturating_mul(calls)),
@@ -238,20 +229,20 @@ impl Kit {
     /// The kernel sets tens of megabytes to zero for it and verifies five programs, and its types
     /// are gone through: what can be done at one time is.
     fn new(
-        find: impl FnOnce() -> Result<Offsets, String> + Send,
+        find: impl FnOnce() -> Result<Offsets, Unavailable> + Send,
         room: Room,
         tell: u64,
-    ) -> Result<Kit, String> {
+    ) -> Result<Kit, Unavailable> {
         let size = (tell.min(MOST_RING) * EACH)
             .next_power_of_two()
             .clamp(LEAST_RING, MOST_RING) as u32;
         let (maps, offsets, ring) = std::thread::scope(|scope| {
             let others = Meanwhile::begin(scope, || (find(), Ring::new("fathom_ring", size)))?;
-            let maps = Maps::new(room).map_err(unmade)?;
+            let maps = Maps::new(room).map_err(Unavailable::BpfMap)?;
             let (offsets, ring) = others.end()?;
-            Ok::<_, String>((maps, offsets?, ring.map_err(unmade)?))
+            Ok::<_, Unavailable>((maps, offsets?, ring.map_err(Unavailable::BpfMap)?))
         })?;
-        let words = maps.board.words().map_err(unmade)?;
+        let words = maps.board.words().map_err(Unavailable::BpfMap)?;
         for (word, class) in words.iter().skip(board::CLASSES).zip(layout::classes()) {
             word.store(class, Ordering::Relaxed);
         }
@@ -270,7 +261,7 @@ impl Kit {
         };
         // The one that sees the command make itself known comes last: from then on all others are
         // needed.
-        let parts: [(&str, &CStr, Writer); 5] = [
+        let parts: [(&str, &'static CStr, Writer); 5] = [
             ("fathom_exit", c"sched_process_exit", program::exit),
             ("fathom_exec", c"sched_process_exec", program::exec),
             ("fathom_fork", c"sched_process_fork", program::fork),
@@ -278,8 +269,8 @@ impl Kit {
             ("fathom_enter", c"sys_enter", program::enter),
         ];
         let load = |name, write: Writer| {
-            let code = write(&things).ok_or_else(unassembled)?;
-            Program::load_raw_tracepoint(name, &code, LICENSE).map_err(refused)
+            let code = write(&things).ok_or(Unavailable::BpfAssembly)?;
+            Ok(Program::load_raw_tracepoint(name, &code, LICENSE)?)
         };
         let programs = std::thread::scope(|scope| {
             let load = &load;
@@ -287,17 +278,14 @@ impl Kit {
                 parts.map(|(name, _, write)| Meanwhile::begin(scope, move || load(name, write)));
             all.into_iter()
                 .map(|loading| loading?.end()?)
-                .collect::<Result<Vec<Program>, String>>()
+                .collect::<Result<Vec<Program>, Unavailable>>()
         })?;
         let mut attached = Vec::new();
-        for ((_, place, _), program) in parts.iter().zip(&programs) {
-            let unattached = |errno| {
-                format!(
-                    "cannot attach to the tracepoint {}: {errno}",
-                    place.to_string_lossy()
-                )
-            };
-            attached.push(raw_tracepoint_open(place, program).map_err(unattached)?);
+        for ((_, tracepoint, _), program) in parts.into_iter().zip(&programs) {
+            attached.push(
+                raw_tracepoint_open(tracepoint, program)
+                    .map_err(|errno| Unavailable::Attach { tracepoint, errno })?,
+            );
         }
         Ok(Kit {
             maps,
@@ -317,7 +305,7 @@ impl<'scope, T: Send + 'scope> Meanwhile<'scope, T> {
     fn begin(
         scope: &'scope Scope<'scope, '_>,
         work: impl FnOnce() -> T + Send + 'scope,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Unavailable> {
         let work = || {
             let done = work();
             gate::meter::flush();
@@ -326,13 +314,11 @@ impl<'scope, T: Send + 'scope> Meanwhile<'scope, T> {
         let begun = std::thread::Builder::new().spawn_scoped(scope, work);
         begun
             .map(Meanwhile)
-            .map_err(|e| format!("cannot begin a thread: {e}; let there be more"))
+            .map_err(|e| Unavailable::Thread(e.raw_os_error().unwrap_or_default()))
     }
 
-    fn end(self) -> Result<T, String> {
-        self.0
-            .join()
-            .map_err(|_| "a thread has ended too early".to_owned())
+    fn end(self) -> Result<T, Unavailable> {
+        self.0.join().map_err(|_| Unavailable::ThreadPanicked)
     }
 }
 
@@ -349,42 +335,13 @@ fn raw(of: &impl AsRawFd) -> i32 {
     of.as_raw_fd()
 }
 
-const PRIVILEGE: &str = "run as root, or with CAP_BPF and CAP_PERFMON";
-
-fn unmade(errno: Errno) -> String {
-    match errno {
-        Errno::EPERM => {
-            format!(
-                "BPF is not permitted: {errno}; {PRIVILEGE}, and before Linux 5.11 with `ulimit -l unlimited`"
-            )
-        }
-        Errno::ENOSYS => format!("this kernel has no BPF: {errno}"),
-        Errno::EMFILE => {
-            format!("cannot make a BPF map: {errno}; it takes some 20 descriptors, see `ulimit -n`")
-        }
-        _ => format!("cannot make a BPF map: {errno}"),
-    }
-}
-
-fn unassembled() -> String {
-    "a BPF program could not be assembled".to_owned()
-}
-
-fn refused(Refused { errno, log }: Refused) -> String {
-    match errno {
-        Errno::EPERM if log.is_empty() => {
-            format!("BPF programs are not permitted: {errno}; {PRIVILEGE}")
-        }
-        _ => format!("the kernel refuses a BPF program: {errno}; {log}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
     use crate::call::Total;
+    use crate::error::WarningKind;
 
     #[test]
     fn every_program_can_be_assembled_and_read() {
@@ -491,7 +448,7 @@ mod tests {
 
     #[test]
     fn the_kernel_takes_the_programs_whatever_it_says_of_itself() {
-        if let Err(why) = Bpf.possible() {
+        if let Err(why) = Bpf.check() {
             return eprintln!("SKIPPED: {why}");
         }
         for find in [Offsets::find, Offsets::by_looking] {
@@ -503,13 +460,13 @@ mod tests {
 
     #[test]
     fn a_kernel_that_says_nothing_of_itself_will_do() {
-        if let Err(why) = Bpf.possible() {
+        if let Err(why) = Bpf.check() {
             return eprintln!("SKIPPED: {why}");
         }
         let script = "for i in 1 2 3; do cat /etc/passwd >/dev/null; done; (exec true) & wait";
         let words = ["sh", "-c", script].map(std::ffi::OsString::from);
         let command = Command::find(&words).unwrap();
-        let counted = |find: fn() -> Result<Offsets, String>| {
+        let counted = |find: fn() -> Result<Offsets, Unavailable>| {
             let metered = Bpf
                 .run_by(
                     find,
@@ -544,7 +501,7 @@ mod tests {
 
     #[test]
     fn tables_that_are_full_lose_no_call() {
-        if let Err(why) = Bpf.possible() {
+        if let Err(why) = Bpf.check() {
             return eprintln!("SKIPPED: {why}");
         }
         let script = "for i in 1 2 3 4 5 6 7 8; do (ls / /no/such; cat /etc/passwd) >/dev/null 2>&1; done; true";
@@ -562,7 +519,7 @@ mod tests {
         };
         let ample = metered(ROOM);
         assert_eq!(
-            (ample.told, ample.lost, &ample.warnings[..]),
+            (ample.reported, ample.lost, &ample.warnings[..]),
             (40, 0, &[][..])
         );
         let tight = metered(Room {
@@ -571,14 +528,14 @@ mod tests {
             ..ROOM
         });
         assert_eq!(
-            (by_number(&tight), tight.told, tight.lost),
+            (by_number(&tight), tight.reported, tight.lost),
             (by_number(&ample), 40, 0)
         );
         assert!(
             tight
                 .warnings
                 .iter()
-                .any(|warning| warning.contains("no room for whose")),
+                .any(|warning| matches!(warning, WarningKind::Unattributed(_))),
             "{:?}",
             tight.warnings
         );
@@ -589,26 +546,7 @@ mod tests {
                 && alone
                     .warnings
                     .iter()
-                    .any(|warning| warning.contains("could not be followed"))
-        );
-    }
-
-    #[test]
-    fn what_is_said_of_a_refusal_names_what_helps() {
-        assert!(unmade(Errno::EPERM).contains("run as root"));
-        assert!(
-            refused(Refused {
-                errno: Errno::EPERM,
-                log: String::new()
-            })
-            .contains("CAP_BPF")
-        );
-        assert!(
-            refused(Refused {
-                errno: Errno::EINVAL,
-                log: "R0 !read_ok".to_owned()
-            })
-            .ends_with("R0 !read_ok")
+                    .any(|warning| matches!(warning, WarningKind::UnfollowedThreads(_)))
         );
     }
 }

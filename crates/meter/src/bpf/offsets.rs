@@ -9,7 +9,8 @@ use ondisk::btf::Btf;
 
 use super::draft::Things;
 use super::layout::{LOOKED, SCRATCH, SIGN};
-use super::{LICENSE, program, refused};
+use super::{LICENSE, program};
+use crate::error::Unavailable;
 
 /// Where what is needed is, in bytes. Without BTF only the ids and the stack are known, and the
 /// rest does without.
@@ -66,8 +67,8 @@ impl Offsets {
     /// As this kernel says, if it does; else by looking.
     ///
     /// # Errors
-    /// What stands in the way.
-    pub(super) fn find() -> Result<Offsets, String> {
+    /// Why they cannot be found.
+    pub(super) fn find() -> Result<Offsets, Unavailable> {
         said(Offsets::of)
             .flatten()
             .map_or_else(Offsets::by_looking, Ok)
@@ -127,8 +128,8 @@ impl Offsets {
     /// ids therefore differ.
     ///
     /// # Errors
-    /// What stands in the way.
-    pub(super) fn by_looking() -> Result<Offsets, String> {
+    /// Why they cannot be found.
+    pub(super) fn by_looking() -> Result<Offsets, Unavailable> {
         /// Pieces overlap by this, so that no pair of ids is cut in two.
         const OVERLAP: usize = 8;
         const PIECES: usize = 6;
@@ -136,9 +137,9 @@ impl Offsets {
         const PAGE: u64 = 4 << 10;
         const DEEPEST: u64 = 64 << 10;
         const ROOM: u32 = 64 << 10;
-        let made = |errno| format!("cannot make a BPF map: {errno}");
-        let mut ring = Ring::new("fathom_look", ROOM).map_err(made)?;
-        let scratch = Map::new(Kind::PercpuArray, "fathom_look", 4, SCRATCH, 1).map_err(made)?;
+        let mut ring = Ring::new("fathom_look", ROOM).map_err(Unavailable::BpfMap)?;
+        let scratch = Map::new(Kind::PercpuArray, "fathom_look", 4, SCRATCH, 1)
+            .map_err(Unavailable::BpfMap)?;
         let mut stack = None;
         for piece in 0..PIECES {
             let from = piece * (LOOKED - OVERLAP);
@@ -152,11 +153,11 @@ impl Offsets {
                 },
                 from as i32,
             );
-            let code = code.ok_or("a BPF program could not be assembled")?;
-            let program =
-                Program::load_raw_tracepoint("fathom_look", &code, LICENSE).map_err(refused)?;
-            let attached = raw_tracepoint_open(c"sys_enter", &program)
-                .map_err(|errno| format!("cannot attach to the tracepoint sys_enter: {errno}"))?;
+            let code = code.ok_or(Unavailable::BpfAssembly)?;
+            let program = Program::load_raw_tracepoint("fathom_look", &code, LICENSE)?;
+            let tracepoint = c"sys_enter";
+            let attached = raw_tracepoint_open(tracepoint, &program)
+                .map_err(|errno| Unavailable::Attach { tracepoint, errno })?;
             std::thread::scope(|scope| {
                 scope.spawn(|| prctl_unknown(SIGN as u32, cookie[0], cookie[1]));
             });
@@ -197,8 +198,7 @@ impl Offsets {
                 });
             }
         }
-        Err("this kernel does not describe itself (no /sys/kernel/btf/vmlinux), and its task_struct is not as others'"
-            .to_owned())
+        Err(Unavailable::NoBtf)
     }
 }
 

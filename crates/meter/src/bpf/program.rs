@@ -199,7 +199,7 @@ pub(super) fn exit_call(things: &Things) -> Option<Vec<u64>> {
     p.asm.place(named);
     p.asm.store_number(Word, R7, task::FLAGS, task::TOLD);
     for name in ["execve", "execveat"] {
-        if let Some(call) = syscalls::named(name) {
+        if let Some(call) = syscalls::by_name(name) {
             p.asm.load(Word, R1, R7, task::NUMBER);
             p.asm
                 .jump_if(R1, If::Equal, call.number.cast_signed(), again);

@@ -15,6 +15,7 @@ use gate::process::Ended;
 use super::Maps;
 use super::layout::{self, board, fork, kind, names, slot, sum, task};
 use crate::call::{Call, Fork, Listener, Total};
+use crate::error::WarningKind;
 use crate::executable::file_of;
 use crate::families::Families;
 use crate::syscalls::NUMBERS;
@@ -45,7 +46,7 @@ pub(super) struct Watch<'a> {
     to: &'a mut dyn Listener,
     /// So many calls are to be told, and have been, but for those that were read beyond.
     tell: u64,
-    told: u64,
+    reported: u64,
     read: u64,
     /// Names of the call that a thread is in, where they are long: the record that has them.
     names: HashMap<u32, Vec<u8>>,
@@ -56,15 +57,15 @@ pub(super) struct Watch<'a> {
     /// Slots and cells that were made until the last look.
     slots_then: u64,
     cells_then: u64,
-    warnings: Vec<String>,
+    warnings: Vec<WarningKind>,
 }
 
 /// What came of it.
 pub(super) struct Summary {
     pub(super) totals: Vec<Total>,
-    pub(super) told: u64,
+    pub(super) reported: u64,
     pub(super) lost: u64,
-    pub(super) warnings: Vec<String>,
+    pub(super) warnings: Vec<WarningKind>,
 }
 
 impl<'a> Watch<'a> {
@@ -79,7 +80,7 @@ impl<'a> Watch<'a> {
             maps,
             to,
             tell,
-            told: 0,
+            reported: 0,
             read: 0,
             names: HashMap::new(),
             families: Families::default(),
@@ -126,10 +127,7 @@ impl<'a> Watch<'a> {
             }
             if running.asked_to_stop() {
                 let left = self.board(board::LIVE);
-                self.warnings.push(format!(
-                    "{left} {} still running when fathom was told to stop: their calls until then were counted",
-                    if left == 1 { "thread was" } else { "threads were" }
-                ));
+                self.warnings.push(WarningKind::StillRunning(left));
                 break;
             }
             if self.is_full() {
@@ -185,7 +183,7 @@ impl<'a> Watch<'a> {
 
     fn call(&mut self, record: &[u8], returned: bool) {
         self.read += 1;
-        if self.told >= self.tell {
+        if self.reported >= self.tell {
             return;
         }
         let told = |field: i16| field - task::RECORD;
@@ -223,8 +221,8 @@ impl<'a> Watch<'a> {
                 0
             },
         });
-        self.told += 1;
-        if self.told == self.tell {
+        self.reported += 1;
+        if self.reported == self.tell {
             self.names = HashMap::new();
         }
     }
@@ -365,31 +363,17 @@ impl<'a> Watch<'a> {
         let (totals, crowded) = self.totals.finish();
         let mut warnings = self.warnings;
         warnings.extend(crowded);
-        let mut warn = |number: u64, what: &str| {
-            if number > 0 {
-                warnings.push(format!("{number} {what}"));
-            }
+        let mut warn = |number: u64, kind: fn(u64) -> WarningKind| {
+            warnings.extend((number > 0).then(|| kind(number)));
         };
-        warn(
-            spilt,
-            "calls were counted, but there was no room for whose they were, and how they failed if they did",
-        );
-        warn(
-            dropped,
-            "calls are in the totals, but are not told one by one: they came faster than they could be read",
-        );
-        warn(
-            unheard,
-            "forks, new programs and ends of threads came faster than they could be read: names may be wrong since",
-        );
-        warn(
-            unfollowed,
-            "threads could not be followed, and their calls are not counted: too many ran at once",
-        );
-        warn(narrow, "calls of 32-bit programs were not counted");
+        warn(spilt, WarningKind::Unattributed);
+        warn(dropped, WarningKind::Unreported);
+        warn(unheard, WarningKind::LostEvents);
+        warn(unfollowed, WarningKind::UnfollowedThreads);
+        warn(narrow, WarningKind::Calls32Bit);
         Ok(Summary {
             totals,
-            told: self.told,
+            reported: self.reported,
             lost: dropped + unheard + unfollowed,
             warnings,
         })

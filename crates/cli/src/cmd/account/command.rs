@@ -11,8 +11,8 @@ use account::whatif::{self, WhatIf};
 use gate::Errno;
 use gate::fs::{At, FileType, Want as Ask};
 use gate::long::statx_long;
-use meter::call::{Command, Ended, Failure, Metered, Total, Want};
-use meter::names::Start;
+use meter::call::{Command, Ended, Metered, Total, Want};
+use meter::names::Inherited;
 use meter::syscalls;
 use mounts::table::read_either;
 use mounts::{Warning, may_hang};
@@ -42,11 +42,9 @@ pub(super) fn run(args: &Args, out: &Out) -> Outcome {
     let status = account.exit;
     let warnings: Vec<Warning> = taken
         .metered
-        .warnings
-        .iter()
-        .cloned()
+        .warnings()
+        .into_iter()
         .map(Warning::general)
-        .chain(lost(&taken.metered))
         .collect();
     let text = |look: Look| match out.json {
         true => enveloped(SCHEMA, &account, &warnings),
@@ -59,16 +57,6 @@ pub(super) fn run(args: &Args, out: &Out) -> Outcome {
     // ends.
     std::mem::forget(taken);
     Ok(0)
-}
-
-/// Never silently, should the meter itself say nothing.
-fn lost(metered: &Metered) -> Option<Warning> {
-    let lost = metered.lost;
-    (lost > 0 && metered.warnings.is_empty()).then(|| {
-        Warning::general(format!(
-            "{lost} calls were lost: the machine was too busy to tell of all"
-        ))
-    })
 }
 
 /// A run, and what is made of it.
@@ -86,9 +74,9 @@ pub(crate) fn take(
     meter: &str,
     calls: u64,
     given: Option<(Given, String)>,
-) -> Result<Taken, Failure> {
+) -> Result<Taken, meter::Error> {
     let command = Command::find(words)?;
-    let mut ledger = Ledger::new(Start::here());
+    let mut ledger = Ledger::new(Inherited::from_this_process());
     let metered = meter::run(meter, &command, Want::Detail { calls }, &mut ledger)?;
     let detail = ledger.close();
     let systems = FileSystems::read();
@@ -270,7 +258,7 @@ impl Taken {
                 priced_seconds: what_if.priced,
             },
             meter: metered.meter,
-            why: metered.why.clone(),
+            why: metered.why(),
             lost: metered.lost,
             unfinished: metered.unfinished,
             overhead_seconds: metered.overhead.as_secs_f64(),
@@ -290,7 +278,7 @@ fn gates(totals: &[Total], all: u64) -> BTreeMap<&'static str, shown::Gate> {
     let mut nanos: BTreeMap<&'static str, u64> = BTreeMap::new();
     let mut gates: BTreeMap<&'static str, shown::Gate> = BTreeMap::new();
     for total in totals.iter().filter(|total| total.calls > 0) {
-        let Some(syscall) = syscalls::of(total.number) else {
+        let Some(syscall) = syscalls::by_number(total.number) else {
             continue;
         };
         let gate = gates.entry(syscall.name).or_default();
@@ -323,7 +311,7 @@ fn programs(totals: &[Total], all: u64, each: bool) -> Vec<shown::Program> {
     }
     let mut rows: BTreeMap<(&[u8], u32), Row> = BTreeMap::new();
     for total in totals.iter().filter(|total| total.calls > 0) {
-        let Some(syscall) = syscalls::of(total.number) else {
+        let Some(syscall) = syscalls::by_number(total.number) else {
             continue;
         };
         let row = rows
@@ -461,7 +449,7 @@ mod tests {
     use super::*;
 
     fn total(program: &str, pid: u32, gate: &str, calls: u64, errors: &[(i32, u64)]) -> Total {
-        let number = syscalls::named(gate).unwrap().number;
+        let number = syscalls::by_name(gate).unwrap().number;
         Total {
             program: program.into(),
             pid,

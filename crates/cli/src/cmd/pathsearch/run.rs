@@ -4,7 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use meter::call::{Command, Failure, Metered, Want};
+use meter::call::{Command, Metered};
 use mounts::Warning;
 use pathsearch::fixes::Surroundings;
 use pathsearch::path::quoted;
@@ -18,9 +18,6 @@ use crate::cmd::metered::{Report, not_metered};
 use crate::cmd::pathsearch::args::{Pathsearch as Args, Rtt};
 use crate::error::{Error, Outcome};
 use crate::out::{Out, enveloped, seconds};
-
-/// The meter that misses no call.
-const EXACT: &str = "ptrace";
 
 const SCHEMA: &str = "fathom.pathsearch/1";
 
@@ -75,36 +72,11 @@ fn watch(
     args: &Args,
     around: &Surroundings,
     question: &Question,
-) -> Result<(Metered, Judged), Failure> {
+) -> Result<(Metered, Judged), meter::Error> {
     let command = Command::find(&args.command)?;
-    let mut run = |command: &Command, trace: &mut Trace| meter(args.meter.name(), command, trace);
+    let mut run =
+        |command: &Command, trace: &mut Trace| meter::run_exact(args.meter.name(), command, trace);
     pathsearch::search(&command, around, question, &mut run)
-}
-
-/// Runs a command under a meter that sees names.
-pub(crate) fn meter(name: &str, command: &Command, trace: &mut Trace) -> Result<Metered, Failure> {
-    let all = Want::Detail { calls: u64::MAX };
-    let mut meters = meter::all();
-    meters.retain(|meter| meter.sees_names());
-    if name == meter::auto::NAME {
-        // Counts are to be exact, and starts are short: first the one that waits for each call to
-        // be told.
-        meters.sort_by_key(|meter| meter.name() != EXACT);
-        let mut metered = meter::auto::run(&meters, command, all, trace)?;
-        if metered.meter == EXACT {
-            metered.why = "it tells of every call".to_owned();
-        }
-        return Ok(metered);
-    }
-    match meters.iter().find(|meter| meter.name() == name) {
-        Some(meter) => meter
-            .possible()
-            .map_err(Failure::Meter)
-            .and_then(|()| meter.run(command, all, trace)),
-        None => Err(Failure::Meter(format!(
-            "the meter {name} sees no names; use bpf, as root, or ptrace"
-        ))),
-    }
 }
 
 fn question(args: &Args) -> Result<Question, Error> {
@@ -209,7 +181,7 @@ pub(crate) fn result<'a>(
         fixes: fixes(judged),
         better_path: judged.better.as_ref().map(|better| better.path.as_slice()),
         meter: metered.meter,
-        why: &metered.why,
+        why: metered.why(),
         lost: metered.lost,
         seconds: metered.real.as_secs_f64(),
         overhead_seconds: metered.overhead.as_secs_f64(),

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use ::mounts::compare::{Bounds, alone_within};
-use meter::call::{Command, Failure};
+use meter::call::Command;
 use pathsearch::path::{Element, Here, elements};
 use pathsearch::trace::Trace;
 use pathsearch::tree::Places;
@@ -15,7 +15,7 @@ use super::found::{Found, Not};
 use super::run::Ground;
 use super::steps::Ration;
 use super::walking::heard;
-use crate::cmd::pathsearch::run::{meter, result, surroundings};
+use crate::cmd::pathsearch::run::{result, surroundings};
 
 /// What was found.
 pub(super) struct Starting {
@@ -71,7 +71,8 @@ pub(super) fn start(
         rate: None,
     };
     let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-    let mut meter = |command: &Command, trace: &mut Trace| meter(meter::auto::NAME, command, trace);
+    let mut meter =
+        |command: &Command, trace: &mut Trace| meter::run_exact(meter::auto::NAME, command, trace);
     match Command::find(&words).and_then(|command| search(&command, &around, &question, &mut meter))
     {
         // There is no Python here, or it was interrupted.
@@ -89,7 +90,8 @@ pub(super) fn start(
                 fixes: shown.fixes,
             });
         }
-        Err(Failure::Meter(why) | Failure::Late(why)) => {
+        Err(meter::Error::Command(_)) => {}
+        Err(why) => {
             let why = format!("cannot watch programs start: {why}");
             return Err(if turn == 0 {
                 Not::wrong(why.to_string())
@@ -97,7 +99,6 @@ pub(super) fn start(
                 Not::chosen(why)
             });
         }
-        Err(Failure::Command(..)) => {}
     }
     if path.is_empty() && starting.started.is_empty() {
         found.starting = None;

@@ -10,7 +10,7 @@ use archive::dump::{Plan, Step as Stage};
 use archive::gather::{self, Gather};
 use gate::fs::{At, Want};
 use gate::long::statx_long;
-use meter::call::{Ended, Failure};
+use meter::call::Ended;
 use report::nightly::{Expected, Nightly};
 use report::walk::Bounded;
 use walk::{EngineKind, Type};
@@ -411,10 +411,8 @@ pub(super) fn account(
         OsString::from("--"),
         OsStr::from_bytes(ground.dir()).to_owned(),
     ]);
-    let taken =
-        command::take(&words, "auto", ACCOUNTED_CALLS, None).map_err(|failure| match failure {
-            Failure::Command(why, _) | Failure::Meter(why) | Failure::Late(why) => Not::chosen(why),
-        })?;
+    let taken = command::take(&words, "auto", ACCOUNTED_CALLS, None)
+        .map_err(|error| Not::chosen(error.to_string()))?;
     heard(taken.metered.ended);
     match taken.metered.ended {
         Ended::Exited(0) => found.account = Some(taken),

@@ -1,0 +1,371 @@
+//! Why a command cannot be metered, and what a meter warns about.
+
+use std::ffi::{CStr, CString};
+use std::fmt;
+
+use gate::Errno;
+use gate::bpf::Refused;
+
+/// Why there are no figures for a command.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The command cannot be run.
+    #[error(transparent)]
+    Command(#[from] CommandError),
+    /// The meter cannot work here. The command has not begun, so another meter may be tried.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    /// The meter failed after the command had begun. To try another meter would run it twice.
+    #[error("cannot {step}: {errno}")]
+    Late {
+        /// What failed.
+        step: Step,
+        /// How.
+        errno: Errno,
+    },
+}
+
+/// Why a command cannot be run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CommandError {
+    /// There is no word, or the first one is empty, or one contains a NUL.
+    #[error("there is no command to run")]
+    Empty,
+    /// No directory of `PATH` has a file of this name.
+    #[error("cannot find the command '{}' in any directory of PATH; give its path", escape(.0))]
+    NotFound(Vec<u8>),
+    /// execve(2) failed.
+    #[error("cannot run '{}': {errno}; {}", escape(.program.as_bytes()), advice(*.errno))]
+    NotExecuted {
+        /// The program's file.
+        program: CString,
+        /// Why.
+        errno: Errno,
+    },
+}
+
+impl CommandError {
+    /// The exit status that env(1), nohup(1) and shells have for it: 127 for a command that is not
+    /// found, 126 for one that cannot be executed.
+    pub fn exit_status(&self) -> i32 {
+        match self {
+            CommandError::NotExecuted { errno, .. }
+                if !matches!(*errno, Errno::ENOENT | Errno::ENOTDIR) =>
+            {
+                126
+            }
+            _ => 127,
+        }
+    }
+}
+
+fn advice(errno: Errno) -> &'static str {
+    match errno {
+        Errno::ENOENT | Errno::ENOTDIR => "look at its path, and at what interpreter it names",
+        Errno::EACCES => {
+            "it must be a file that you may execute, on a file system mounted without noexec"
+        }
+        Errno::ENOEXEC => "begin a script with #! and its interpreter",
+        _ => "run it without fathom to see whether it can be run at all",
+    }
+}
+
+/// A name for a message.
+fn escape(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).escape_debug().to_string()
+}
+
+/// Why a meter cannot work here.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unavailable {
+    /// The layout of this processor's registers is unknown.
+    #[error("nobody has written down the registers of this processor")]
+    Architecture,
+    /// The kernel is too old.
+    #[error("it takes Linux {0}")]
+    NeedsLinux(&'static str),
+    /// A step before the command began failed.
+    #[error("cannot {0}: {1}")]
+    Step(Step, Errno),
+    /// A BPF map or ring cannot be created.
+    #[error("{}", map_refused(*.0))]
+    BpfMap(Errno),
+    /// The kernel refuses a BPF program, with the verifier's log.
+    #[error("{}", program_refused(*errno, log))]
+    BpfProgram {
+        /// The error number.
+        errno: Errno,
+        /// What the verifier says; empty when it was not asked.
+        log: String,
+    },
+    /// A BPF program is too large, or jumps too far: a bug in this program.
+    #[error("a BPF program could not be assembled")]
+    BpfAssembly,
+    /// A BPF program cannot be attached.
+    #[error("cannot attach to the tracepoint {}: {errno}", .tracepoint.to_string_lossy())]
+    Attach {
+        /// The raw tracepoint.
+        tracepoint: &'static CStr,
+        /// Why.
+        errno: Errno,
+    },
+    /// There is no BTF, and the fields of `task_struct` are not found by looking either.
+    #[error(
+        "this kernel does not describe itself (no /sys/kernel/btf/vmlinux), and its task_struct is not as others'"
+    )]
+    NoBtf,
+    /// A thread of this process cannot be created.
+    #[error("cannot begin a thread: {}; let there be more", Errno(*.0))]
+    Thread(i32),
+    /// A thread of this process has panicked.
+    #[error("a thread has ended too early")]
+    ThreadPanicked,
+    /// tracefs cannot be read.
+    #[error(
+        "the numbers of the kernel's tracepoints cannot be read; run as root, and mount tracefs on /sys/kernel/tracing"
+    )]
+    NoTracefs,
+    /// perf_event_open(2) failed.
+    #[error("{}", perf_refused(*.0))]
+    PerfEvent(Errno),
+    /// ptrace(2) failed.
+    #[error("tracing is refused: {}; {}", .0, ptrace_advice(*.0))]
+    Ptrace(Errno),
+    /// Names are wanted, and this meter does not see what path arguments point to.
+    #[error("the meter {0} sees no names; use bpf, as root, or ptrace")]
+    SeesNoNames(String),
+    /// No meter has this name.
+    #[error("there is no meter of this name; there are auto, {}", .0.join(", "))]
+    UnknownMeter(Vec<&'static str>),
+    /// No meter works here.
+    #[error("there is no way to meter here: {}", Refusals(.0))]
+    NoMeter(Vec<Refusal>),
+}
+
+impl From<Refused> for Unavailable {
+    fn from(Refused { errno, log }: Refused) -> Unavailable {
+        Unavailable::BpfProgram { errno, log }
+    }
+}
+
+/// A meter, and why it was not used.
+pub type Refusal = (&'static str, Unavailable);
+
+/// Meters that were not used, in one line.
+pub(crate) struct Refusals<'a>(pub(crate) &'a [Refusal]);
+
+impl fmt::Display for Refusals<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, (meter, why)) in self.0.iter().enumerate() {
+            write!(f, "{}{meter}: {why}", if n == 0 { "" } else { "; " })?;
+        }
+        Ok(())
+    }
+}
+
+const BPF_PRIVILEGE: &str = "run as root, or with CAP_BPF and CAP_PERFMON";
+
+fn map_refused(errno: Errno) -> String {
+    match errno {
+        Errno::EPERM => format!(
+            "BPF is not permitted: {errno}; {BPF_PRIVILEGE}, and before Linux 5.11 with `ulimit -l unlimited`"
+        ),
+        Errno::ENOSYS => format!("this kernel has no BPF: {errno}"),
+        Errno::EMFILE => {
+            format!("cannot make a BPF map: {errno}; it takes some 20 descriptors, see `ulimit -n`")
+        }
+        _ => format!("cannot make a BPF map: {errno}"),
+    }
+}
+
+fn program_refused(errno: Errno, log: &str) -> String {
+    if errno == Errno::EPERM && log.is_empty() {
+        format!("BPF programs are not permitted: {errno}; {BPF_PRIVILEGE}")
+    } else {
+        format!("the kernel refuses a BPF program: {errno}; {log}")
+    }
+}
+
+fn perf_refused(errno: Errno) -> String {
+    match errno {
+        Errno::EPERM | Errno::EACCES => format!(
+            "perf_event_open is not permitted: {errno}; run as root, or with CAP_PERFMON and CAP_IPC_LOCK"
+        ),
+        Errno::EMFILE => format!(
+            "cannot watch the kernel's tracepoints: {errno}; it takes three for each processor, see `ulimit -n`"
+        ),
+        _ => format!("cannot watch the kernel's tracepoints: {errno}"),
+    }
+}
+
+fn ptrace_advice(errno: Errno) -> &'static str {
+    match errno {
+        Errno::EPERM => {
+            "in a container, allow ptrace (--cap-add=SYS_PTRACE, or another seccomp profile); else set \
+             kernel.yama.ptrace_scope to 1 or less, and let nobody else trace fathom"
+        }
+        _ => "use bpf or perf, as root",
+    }
+}
+
+/// A step of metering that can fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// fork(2).
+    Fork,
+    /// mmap(2) of memory that the command's process shares.
+    ShareMemory,
+    /// Let the command's process go on.
+    Start,
+    /// What the command's process does before execve(2).
+    Prepare,
+    /// seccomp(2).
+    InstallFilter,
+    /// The command's process did not reach our program at sys_enter: a filter (seccomp) of its
+    /// own answered in the kernel's place.
+    BeSeen,
+    /// wait4(2).
+    Wait,
+    /// Read the counters of the perf events.
+    CountRecords,
+    /// Read the BPF maps.
+    ReadMaps,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Step::Fork => "fork",
+            Step::ShareMemory => "share memory",
+            Step::Start => "start the command",
+            Step::Prepare => "prepare the command",
+            Step::InstallFilter => "install a seccomp filter",
+            Step::BeSeen => "see the command at the tracepoint sys_enter",
+            Step::Wait => "wait for the command",
+            Step::CountRecords => "read the kernel's count of records",
+            Step::ReadMaps => "read the maps of the BPF programs",
+        })
+    }
+}
+
+impl Step {
+    /// This step failed before the command began.
+    pub(crate) fn early(self) -> impl FnOnce(Errno) -> Error {
+        move |errno| Unavailable::Step(self, errno).into()
+    }
+
+    /// This step failed when the command had begun.
+    pub(crate) fn late(self) -> impl FnOnce(Errno) -> Error {
+        move |errno| Error::Late { step: self, errno }
+    }
+}
+
+/// What a meter warns about: calls that it did not see, or could not tell apart.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WarningKind {
+    /// There is no room for more processes: later ones are added up by program.
+    #[error("there were too many processes to hold each: later ones are added up by program")]
+    ManyProcesses,
+    /// There is no room for more programs than this.
+    #[error("there were more than {0} programs: further ones are added up without a name")]
+    ManyPrograms(usize),
+    /// Threads that outlived the metering.
+    #[error(
+        "{} {} still running when fathom was told to stop: their calls until then were counted",
+        .0,
+        if *.0 == 1 { "thread was" } else { "threads were" }
+    )]
+    StillRunning(u64),
+    /// Processes that were killed at the end.
+    #[error(
+        "{} {} still running when fathom was told to stop, and had to be ended",
+        .0,
+        if *.0 == 1 { "process was" } else { "processes were" }
+    )]
+    Killed(usize),
+    /// Calls whose process and error there was no room for.
+    #[error(
+        "{0} calls were counted, but there was no room for whose they were, and how they failed if they did"
+    )]
+    Unattributed(u64),
+    /// Calls that are in the totals but were not reported one by one.
+    #[error(
+        "{0} calls are in the totals, but are not told one by one: they came faster than they could be read"
+    )]
+    Unreported(u64),
+    /// Events of processes that were lost.
+    #[error(
+        "{0} forks, new programs and ends of threads came faster than they could be read: names may be wrong since"
+    )]
+    LostEvents(u64),
+    /// Threads that there was no room for.
+    #[error(
+        "{0} threads could not be followed, and their calls are not counted: too many ran at once"
+    )]
+    UnfollowedThreads(u64),
+    /// Calls of 32-bit programs.
+    #[error("{0} calls of 32-bit programs were not counted")]
+    Calls32Bit(u64),
+    /// Records of calls that were overwritten before they were read.
+    #[error("{0} calls came faster than they could be read: the figures are too low; use bpf")]
+    LostRecords(u64),
+    /// Set-user-ID programs, which the kernel hides from perf.
+    #[error(
+        "{} {} not followed, and the figures are too low: the kernel does not let perf see who gets \
+         another user's rights (set-user-ID); use bpf",
+        .0,
+        if *.0 == 1 { "program was" } else { "programs were" }
+    )]
+    HiddenPrograms(u64),
+    /// A program for another architecture.
+    #[error("'{}' is for another architecture: its calls were not counted", escape(.0))]
+    OtherArchitecture(Vec<u8>),
+    /// A set-user-ID program, which gained nothing.
+    #[error(
+        "'{}' ran without the privilege that its file gives: a program that is traced gains no \
+         privilege; run fathom as root",
+        escape(.0)
+    )]
+    Unprivileged(Vec<u8>),
+    /// Calls that were lost for another reason.
+    #[error("{0} calls were lost: the machine was too busy to tell of all")]
+    Lost(u64),
+}
+
+impl mounts::WarningReason for WarningKind {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_the_privilege_that_is_missing() {
+        assert!(
+            Unavailable::BpfMap(Errno::EPERM)
+                .to_string()
+                .contains("run as root")
+        );
+        let refuse = |errno, log: &str| {
+            let log = log.to_owned();
+            Unavailable::from(Refused { errno, log }).to_string()
+        };
+        assert!(refuse(Errno::EPERM, "").contains("CAP_BPF"));
+        assert!(refuse(Errno::EINVAL, "R0 !read_ok").ends_with("R0 !read_ok"));
+    }
+
+    #[test]
+    fn the_exit_status_of_a_command_follows_from_the_errno() {
+        let status = |errno| {
+            let error = CommandError::NotExecuted {
+                program: c"/x\n".to_owned(),
+                errno,
+            };
+            assert!(error.to_string().starts_with("cannot run '/x\\n': "));
+            error.exit_status()
+        };
+        assert_eq!(
+            [Errno::ENOENT, Errno::ENOTDIR, Errno::EACCES, Errno::ENOEXEC].map(status),
+            [127, 127, 126, 126]
+        );
+    }
+}

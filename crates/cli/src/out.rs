@@ -10,9 +10,9 @@ use std::sync::OnceLock;
 
 use clap::{CommandFactory, ValueEnum};
 use gate::file::Writer;
-use show::json::{Envelope, GateRow, Gates};
+use show::json::{Envelope, GateCounts, Gates};
 use show::name::printable;
-use show::table::{Look, wrap};
+use show::table::{TableStyle, wrap};
 use show::{json, profile};
 
 use crate::args::{Cli, Global, When};
@@ -98,13 +98,13 @@ impl Out {
     }
 
     /// The exit status will be this one: that of a command that was run.
-    pub(crate) fn pass_on(&self, status: i32) {
+    pub(crate) fn exit_with(&self, status: i32) {
         let _ = self.status.set(u8::try_from(status).unwrap_or(u8::MAX)); // the first one stands
     }
 
     /// How tables look on stdout.
-    pub(crate) fn look(&self) -> Look {
-        Look {
+    pub(crate) fn table_style(&self) -> TableStyle {
+        TableStyle {
             width: self.width,
             tree: false,
             color: self.color,
@@ -112,8 +112,8 @@ impl Out {
     }
 
     /// How tables look on stderr.
-    pub(crate) fn look_err(&self) -> Look {
-        Look {
+    pub(crate) fn table_style_err(&self) -> TableStyle {
+        TableStyle {
             width: self.width_err,
             tree: false,
             color: self.color_err,
@@ -155,7 +155,7 @@ impl Out {
     }
 
     /// What stands in the envelope before and behind a result that is written as it comes.
-    pub(crate) fn around(
+    pub(crate) fn envelope_parts(
         &self,
         schema: &'static str,
         warnings: &[mounts::Warning],
@@ -167,11 +167,11 @@ impl Out {
             gates: &gates(&gate::meter::tally()),
             warnings: &warnings,
         }
-        .around()
+        .envelope_parts()
     }
 
     /// Says something on stderr that is neither data nor a warning.
-    pub(crate) fn talk(&self, text: impl std::fmt::Display) {
+    pub(crate) fn note(&self, text: impl std::fmt::Display) {
         if !self.quiet {
             match self.width_err {
                 Some(width) => say(format_args!("{}\n", wrap(&text.to_string(), width))),
@@ -181,9 +181,9 @@ impl Out {
     }
 
     /// A table on stderr that is neither data nor a warning.
-    pub(crate) fn talk_table(&self, table: impl FnOnce(Look) -> String) {
+    pub(crate) fn note_table(&self, table: impl FnOnce(TableStyle) -> String) {
         if !self.quiet {
-            say(format_args!("{}", table(self.look_err())));
+            say(format_args!("{}", table(self.table_style_err())));
         }
     }
 
@@ -354,7 +354,7 @@ pub(crate) fn usage(e: &clap::Error) -> ExitCode {
 /// A tally as `gates` in the JSON.
 pub(crate) fn gates(tally: &gate::Tally) -> Gates {
     let timed = gate::meter::profiling();
-    let row = |row: &gate::tally::GateCounts| GateRow {
+    let row = |row: &gate::tally::GateCounts| GateCounts {
         calls: row.calls,
         errors: row.errors,
         seconds: timed.then(|| seconds(row.nanos)),

@@ -4,7 +4,7 @@
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
-use show::table::{Align, Look, Table, Tone};
+use show::table::{Align, Table, TableStyle, Tone};
 use show::units::plural;
 
 /// What the calls for one directory or one file take, in milliseconds.
@@ -62,7 +62,7 @@ pub struct Model<'a> {
 
 impl Model<'_> {
     /// The memo's last table.
-    pub fn to_text(&self, look: Look) -> String {
+    pub fn to_text(&self, style: TableStyle) -> String {
         let mut grid = Grid::new(self.options.iter().map(|option| option.name));
         for (what, cost) in [
             ("Directories, ms", dir as fn(&Choice) -> Cost),
@@ -92,7 +92,7 @@ impl Model<'_> {
             "A call costs {} ms; what it takes beyond that is useful work.\n\n",
             short(self.fixed_ms)
         );
-        fixed + &grid.to_text(look)
+        fixed + &grid.to_text(style)
     }
 }
 
@@ -252,35 +252,35 @@ pub struct Account {
 
 impl Account {
     /// The three tables.
-    pub fn to_text(&self, look: Look) -> String {
-        let mut out = look.wrapped(&format!(
+    pub fn to_text(&self, style: TableStyle) -> String {
+        let mut out = style.wrapped(&format!(
             "CPU time by function, of {:.3} s ({:.3} s more went into taking the time):",
             self.seconds, self.metering_seconds
         ));
-        out.push_str(&self.functions_text(look));
+        out.push_str(&self.functions_text(style));
         out.push('\n');
-        out.push_str(&look.wrapped(&format!(
+        out.push_str(&style.wrapped(&format!(
             "Gates, in CPU time, for {} directories and {} other entries; * for effect:",
             self.directories, self.files
         )));
-        out.push_str(&self.gates_text(look));
+        out.push_str(&self.gates_text(style));
         out.push('\n');
-        out.push_str(&look.wrapped(&format!(
+        out.push_str(&style.wrapped(&format!(
             "Ways to gather, in µs of CPU time in gates for information. By the model a call costs {:.3} µs ({}), and the \
              rest is useful:",
             1000.0 * self.fixed_ms,
             self.cheapest
         )));
-        out.push_str(&self.ways_text(look));
+        out.push_str(&self.ways_text(style));
         for way in &self.options {
             if let Some(why) = &way.why {
-                out.push_str(&look.wrapped(&format!("{} is not to be had: {why}", way.name)));
+                out.push_str(&style.wrapped(&format!("{} is not to be had: {why}", way.name)));
             }
         }
         out
     }
 
-    fn functions_text(&self, look: Look) -> String {
+    fn functions_text(&self, style: TableStyle) -> String {
         use Align::{Left, Right};
         let mut table = Table::new(
             &[("FUNCTION", Left), ("%", Right), ("SECONDS", Right)],
@@ -294,10 +294,10 @@ impl Account {
             ];
             table.row(cells, Tone::Plain);
         }
-        table.to_text(look.width, look.color)
+        table.to_text(style.width, style.color)
     }
 
-    fn gates_text(&self, look: Look) -> String {
+    fn gates_text(&self, style: TableStyle) -> String {
         use Align::{Left, Right};
         /// Calls for an entry from which on a gate is called repeatedly.
         const REPEATED: f64 = 0.005;
@@ -327,7 +327,7 @@ impl Account {
             ];
             table.row(cells, Tone::Plain);
         }
-        let mut out = table.to_text(look.width, look.color);
+        let mut out = table.to_text(style.width, style.color);
         if others > 0 {
             let others = plural(others, "more that is", "more that are");
             out.push_str(&format!(
@@ -338,7 +338,7 @@ impl Account {
         out
     }
 
-    fn ways_text(&self, look: Look) -> String {
+    fn ways_text(&self, style: TableStyle) -> String {
         type Pick = fn(&Figures) -> Figure;
         let mut grid = Grid::new(self.options.iter().map(|way| way.name));
         let us = |ms: f64| Some(format!("{:.3}", 1000.0 * ms));
@@ -382,7 +382,7 @@ impl Account {
             &self.options,
             each(|measured| measured.own_seconds),
         );
-        grid.to_text(look)
+        grid.to_text(style)
     }
 }
 
@@ -427,8 +427,8 @@ impl Grid {
         }
     }
 
-    fn to_text(&self, look: Look) -> String {
-        self.table.to_text(look.width, look.color)
+    fn to_text(&self, style: TableStyle) -> String {
+        self.table.to_text(style.width, style.color)
     }
 }
 
@@ -472,7 +472,7 @@ mod tests {
             fixed_ms: 14.0,
             options: &[today, raw],
         }
-        .to_text(Look::default());
+        .to_text(TableStyle::default());
         let expected = "\
 A call costs 14 ms; what it takes beyond that is useful work.
 
@@ -547,7 +547,7 @@ Saves, %
 
     #[test]
     fn what_is_not_to_be_had_says_so() {
-        let text = account().to_text(Look::default());
+        let text = account().to_text(TableStyle::default());
         assert!(
             text.contains("raw is not to be had: this is no ext4"),
             "{text}"

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 use show::json::Gates;
 use show::profile::{self, Line};
-use show::stats::{self, Row, Stats};
+use show::stats::{self, Stats, StatsRow};
 use show::table::{Align, Table, Tone};
 
 /// What one run took, in seconds, as timex(1) gave it.
@@ -35,7 +35,7 @@ impl Times {
 
 /// The middle one of some runs, in milliseconds; `None` where there are none.
 pub fn median_ms(runs: &[Times], field: fn(&Times) -> f64) -> Option<f64> {
-    Stats::of(runs.iter().map(field)).map(|stats| 1000.0 * stats.median)
+    Stats::from_values(runs.iter().map(field)).map(|stats| 1000.0 * stats.median)
 }
 
 /// A method, and what its runs took.
@@ -66,7 +66,7 @@ impl Method {
 
 impl Serialize for Method {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let stats = |field: fn(&Times) -> f64| Stats::of(self.runs.iter().map(field));
+        let stats = |field: fn(&Times) -> f64| Stats::from_values(self.runs.iter().map(field));
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("by", self.by)?;
         map.serialize_entry("complete", &self.complete)?;
@@ -161,7 +161,7 @@ fn ratios(methods: &[Method]) -> Vec<Ratio> {
                 .iter()
                 .zip(&b.runs)
                 .map(|(a, b)| (field(a), field(b)));
-            Stats::of(
+            Stats::from_values(
                 pairs
                     .filter(|(a, b)| *a > 0.0 && *b > 0.0)
                     .map(|(a, b)| a / b),
@@ -237,9 +237,9 @@ pub fn ratios_text(methods: &[Method], color: bool) -> String {
             .find(|m| m.by == ratio.of)
             .map_or(&[][..], |m| &m.runs);
         let row = |name: &str, stats: Option<Stats>, field: fn(&Times) -> f64| {
-            let average = Stats::of(runs.iter().map(field))
+            let average = Stats::from_values(runs.iter().map(field))
                 .map_or("-".to_owned(), |s| format!("{:.4}", s.mean));
-            Row {
+            StatsRow {
                 name: name.to_owned(),
                 stats,
                 averages: vec![average],

@@ -8,8 +8,8 @@ use serde::{Serialize, Serializer};
 
 use show::html::{escape, page, scroll};
 use show::name::{entry, printable};
-use show::stats::{self, Row, Stats};
-use show::table::{Align, Look, Table, Tone};
+use show::stats::{self, Stats, StatsRow};
+use show::table::{Align, Table, TableStyle, Tone};
 use show::units::plural;
 
 /// What is measured, in the order of [`Took`].
@@ -186,7 +186,7 @@ impl<'a> Shown<'a> {
     }
 
     fn stats(&self, measure: usize) -> Option<Stats> {
-        Stats::of(self.rows().filter_map(|(_, ratios)| ratios[measure]))
+        Stats::from_values(self.rows().filter_map(|(_, ratios)| ratios[measure]))
     }
 
     /// Of the ratios that were printed, if there are two programs and it is clear whose they are:
@@ -195,12 +195,12 @@ impl<'a> Shown<'a> {
         let values = self
             .rows()
             .filter_map(|(system, _)| system.printed[measure]);
-        Stats::of(values)
+        Stats::from_values(values)
             .filter(|_| self.comparison.names.len() == 2 && self.pair.of < self.pair.to)
     }
 
     fn average(&self, at: usize, measure: usize) -> Option<f64> {
-        Stats::of(
+        Stats::from_values(
             self.rows()
                 .filter_map(|(system, _)| self.took(system, at, measure)),
         )
@@ -304,14 +304,14 @@ impl<'a> Shown<'a> {
             let averages = [self.pair.of, self.pair.to]
                 .map(|at| value(self.average(at, measure), measure, places));
             let name = MEASURES[measure].to_owned();
-            rows.push(Row {
+            rows.push(StatsRow {
                 name,
                 stats: self.stats(measure),
                 averages: averages.to_vec(),
             });
             if let Some(printed) = self.printed(measure) {
                 let silent = vec![String::new(); 2];
-                rows.push(Row {
+                rows.push(StatsRow {
                     name: "  as printed".to_owned(),
                     stats: Some(printed),
                     averages: silent,
@@ -359,16 +359,16 @@ impl<'a> Comparison<'a> {
     }
 
     /// The tables; without those of the systems if only the sum is wanted.
-    pub fn to_text(&self, look: Look, only_summary: bool) -> String {
+    pub fn to_text(&self, style: TableStyle, only_summary: bool) -> String {
         let mut out = String::new();
         for shown in self.shown() {
             let gap = if out.is_empty() { "" } else { "\n" };
             out.push_str(&format!("{gap}{}, {}\n\n", shown.title(), shown.about()));
             if !only_summary {
-                out.push_str(&shown.systems_table().to_text(look.width, look.color));
+                out.push_str(&shown.systems_table().to_text(style.width, style.color));
                 out.push('\n');
             }
-            out.push_str(&shown.summary_table().to_text(look.width, look.color));
+            out.push_str(&shown.summary_table().to_text(style.width, style.color));
         }
         out
     }
@@ -593,7 +593,7 @@ mod tests {
 
     #[test]
     fn the_tables_of_1988() {
-        let text = with(|comparison| comparison.to_text(Look::default(), false));
+        let text = with(|comparison| comparison.to_text(TableStyle::default(), false));
         let expected = "\
 old/new, 2 systems
 
@@ -609,7 +609,7 @@ sys          2.00   2.00 2.00 2.00    0.00    0.50    0.25
 ";
         assert_eq!(text, expected);
         assert!(
-            with(|comparison| comparison.to_text(Look::default(), true))
+            with(|comparison| comparison.to_text(TableStyle::default(), true))
                 .contains("old/new, 2 systems\n\nTime ")
         );
     }

@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer};
 
 use crate::account::Account;
 use show::name::{entry, printable};
-use show::table::{Align, Look, Table};
+use show::table::{Align, Table, TableStyle};
 use show::units::{plural, sized};
 
 /// How many of each there were.
@@ -171,7 +171,7 @@ impl Dump<'_> {
 }
 
 /// The gatherings for each SRC, for people.
-pub fn explain_text(explain: &[Possible], look: Look) -> String {
+pub fn explain_text(explain: &[Possible], style: TableStyle) -> String {
     use Align::Left;
     let mut out = String::new();
     for rows in explain.chunk_by(|a, b| a.path == b.path) {
@@ -192,9 +192,9 @@ pub fn explain_text(explain: &[Possible], look: Look) -> String {
                 possible,
                 row.engine.unwrap_or("-"),
             ];
-            table.row_with_reason(cells, &printable(row.why.as_bytes()), why_from, look);
+            table.row_with_reason(cells, &printable(row.why.as_bytes()), why_from, style);
         }
-        out.push_str(&table.to_text(None, look.color));
+        out.push_str(&table.to_text(None, style.color));
     }
     out
 }

@@ -7,7 +7,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use show::name::{entry, printable};
-use show::table::{Align, Look, Table, Tone, wrap};
+use show::table::{Align, Table, TableStyle, Tone, wrap};
 
 /// What passed one gate.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -292,50 +292,52 @@ fn time_cells(sum: &Sum, all: f64) -> [String; 4] {
 
 impl Account<'_> {
     /// All of it, for people; of files and directories, so many.
-    pub fn to_text(&self, look: Look, top: usize) -> String {
-        let mut text = self.head(look);
+    pub fn to_text(&self, style: TableStyle, top: usize) -> String {
+        let mut text = self.head(style);
         let mut part = |title: &str, body: String| {
             text.push('\n');
-            text.push_str(&look.heading(title));
+            text.push_str(&style.heading(title));
             text.push_str(&body);
         };
-        part("Calls by gate", self.gates_text(look));
+        part("Calls by gate", self.gates_text(style));
         match &self.by {
             By::Program => part(
                 "By program",
-                self.programs_text(&self.programs, self.programs.len() as u64, look, top),
+                self.programs_text(&self.programs, self.programs.len() as u64, style, top),
             ),
-            By::Process(rows, of) => part("By process", self.programs_text(rows, *of, look, top)),
-            By::Directory(rows, of) => part("By directory", self.places_text(rows, *of, look, top)),
+            By::Process(rows, of) => part("By process", self.programs_text(rows, *of, style, top)),
+            By::Directory(rows, of) => {
+                part("By directory", self.places_text(rows, *of, style, top))
+            }
         }
         if self.detail.files == 0 {
-            let why = self.left_out(look);
+            let why = self.left_out(style);
             if !why.is_empty() {
                 part("Files", why);
             }
         } else {
-            let files = self.places_text(&self.per_file, self.detail.files, look, top);
+            let files = self.places_text(&self.per_file, self.detail.files, style, top);
             part("Files", files);
             let directories =
-                self.places_text(&self.per_directory, self.detail.directories, look, top);
-            part("Directories", directories + &self.left_out(look));
+                self.places_text(&self.per_directory, self.detail.directories, style, top);
+            part("Directories", directories + &self.left_out(style));
         }
-        if let Some(patterns) = self.patterns_text(look) {
+        if let Some(patterns) = self.patterns_text(style) {
             part("Redundant patterns", patterns);
         }
-        if let Some(what_if) = self.what_if_text(look) {
+        if let Some(what_if) = self.what_if_text(style) {
             part("What if", what_if);
         }
         text
     }
 
     /// The gates and the changes, for a page that has more to say.
-    pub fn brief(&self, look: Look) -> String {
+    pub fn brief(&self, style: TableStyle) -> String {
         let what_if = self
-            .what_if_text(look)
+            .what_if_text(style)
             .map(|text| format!("\n{text}"))
             .unwrap_or_default();
-        format!("{}\n{}{what_if}", self.head(look), self.gates_text(look))
+        format!("{}\n{}{what_if}", self.head(style), self.gates_text(style))
     }
 
     /// All calls.
@@ -348,9 +350,9 @@ impl Account<'_> {
         self.gates.values().map(|gate| gate.seconds).sum()
     }
 
-    fn head(&self, look: Look) -> String {
+    fn head(&self, style: TableStyle) -> String {
         self.sentences()
-            .map(|sentence| line(look, sentence))
+            .map(|sentence| line(style, sentence))
             .concat()
     }
 
@@ -380,8 +382,8 @@ impl Account<'_> {
         ]
     }
 
-    fn gates_text(&self, look: Look) -> String {
-        self.gates_table().to_text(look.width, look.color)
+    fn gates_text(&self, style: TableStyle) -> String {
+        self.gates_table().to_text(style.width, style.color)
     }
 
     /// The calls by gate, costliest first.
@@ -423,7 +425,7 @@ impl Account<'_> {
         table
     }
 
-    fn programs_text(&self, rows: &[Program], of: u64, look: Look, top: usize) -> String {
+    fn programs_text(&self, rows: &[Program], of: u64, style: TableStyle, top: usize) -> String {
         use Align::{Left, Right};
         let pids = rows.iter().any(|row| row.pid.is_some());
         let who = if pids {
@@ -445,10 +447,10 @@ impl Account<'_> {
                 .chain([who, shown(&row.program)]);
             table.row(cells, Tone::Plain);
         }
-        table.to_text(look.width, look.color) + &more(of, top)
+        table.to_text(style.width, style.color) + &more(of, top)
     }
 
-    fn places_text(&self, rows: &[Place<'_>], of: u64, look: Look, top: usize) -> String {
+    fn places_text(&self, rows: &[Place<'_>], of: u64, style: TableStyle, top: usize) -> String {
         use Align::{Left, Right};
         let directories = rows.iter().any(|row| row.files.is_some());
         let files = [("#FILES", Right)];
@@ -468,11 +470,11 @@ impl Account<'_> {
                 Tone::Plain,
             );
         }
-        table.to_text(look.width, look.color) + &more(of, top)
+        table.to_text(style.width, style.color) + &more(of, top)
     }
 
     /// What the rows by file and directory leave out.
-    fn left_out(&self, look: Look) -> String {
+    fn left_out(&self, style: TableStyle) -> String {
         let Detail {
             calls,
             nameless,
@@ -481,7 +483,7 @@ impl Account<'_> {
             ..
         } = self.detail;
         let mut text = String::new();
-        let mut say = |what: String| text.push_str(&line(look, what));
+        let mut say = |what: String| text.push_str(&line(style, what));
         if nameless.calls > 0 {
             say(format!(
                 "{} calls, {}, were on what has no name that is known: pipes, sockets, calls without a file.",
@@ -511,9 +513,9 @@ impl Account<'_> {
         text
     }
 
-    fn patterns_text(&self, look: Look) -> Option<String> {
+    fn patterns_text(&self, style: TableStyle) -> Option<String> {
         self.patterns_table()
-            .map(|table| table.to_text(look.width, look.color))
+            .map(|table| table.to_text(style.width, style.color))
     }
 
     /// The redundant patterns; `None` when there is none.
@@ -546,16 +548,16 @@ impl Account<'_> {
         (!found.is_empty()).then_some(table)
     }
 
-    fn what_if_text(&self, look: Look) -> Option<String> {
-        let table = self.what_if_table()?.to_text(look.width, look.color);
+    fn what_if_text(&self, style: TableStyle) -> Option<String> {
+        let table = self.what_if_table()?.to_text(style.width, style.color);
         let how: String = self
             .changes()
             .iter()
-            .map(|change| line(look, change.said()))
+            .map(|change| line(style, change.said()))
             .collect();
         Some(format!(
             "{}\n{table}{how}",
-            line(look, self.model.sentence())
+            line(style, self.model.sentence())
         ))
     }
 
@@ -626,8 +628,8 @@ impl Change {
     }
 }
 
-fn line(look: Look, text: String) -> String {
-    wrap(&text, look.width.unwrap_or(80)) + "\n"
+fn line(style: TableStyle, text: String) -> String {
+    wrap(&text, style.width.unwrap_or(80)) + "\n"
 }
 
 fn shown(path: &[u8]) -> String {
@@ -744,9 +746,9 @@ mod tests {
     #[test]
     fn the_report() {
         let text = account(b"/usr/bin/x").to_text(
-            Look {
+            TableStyle {
                 width: Some(80),
-                ..Look::default()
+                ..TableStyle::default()
             },
             10,
         );
@@ -799,7 +801,7 @@ mod tests {
             path in prop::collection::vec(any::<u8>(), 0..200),
             width in 60..120_usize,
         ) {
-            let text = account(&path).to_text(Look { width: Some(width), ..Look::default() }, 5);
+            let text = account(&path).to_text(TableStyle { width: Some(width), ..TableStyle::default() }, 5);
             prop_assert!(!text.contains(|c: char| c.is_control() && c != '\n'));
             prop_assert!(text.lines().all(|line| line.width() <= width), "{}", text);
         }

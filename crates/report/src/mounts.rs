@@ -10,7 +10,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use show::name::{entry, printable};
-use show::table::{Align, Look, Table, Tone};
+use show::table::{Align, Table, TableStyle, Tone};
 use show::units::size;
 
 /// What lies beneath a mount point.
@@ -227,16 +227,16 @@ impl Serialize for Mounts<'_> {
 /// The table of mount points: a list in the order in which they were made, or a tree in the order
 /// of their names. Columns that say nothing are left out. The text is given to `put` piece by
 /// piece.
-pub fn table(rows: &dyn Rows, look: Look, put: &mut dyn FnMut(&str)) {
+pub fn table(rows: &dyn Rows, style: TableStyle, put: &mut dyn FnMut(&str)) {
     if rows.is_empty() {
         return;
     }
-    let order: Vec<usize> = if look.tree {
+    let order: Vec<usize> = if style.tree {
         by_name(rows)
     } else {
         (0..rows.len()).collect()
     };
-    let limbs = if look.tree {
+    let limbs = if style.tree {
         limbs(rows, &order)
     } else {
         Vec::new()
@@ -279,7 +279,7 @@ pub fn table(rows: &dyn Rows, look: Look, put: &mut dyn FnMut(&str)) {
             });
         table.row(cells, tone(&row));
     }
-    table.write(look.width, look.color, put);
+    table.write(style.width, style.color, put);
 }
 
 /// What is known of any of them: columns that say nothing are left out.
@@ -642,9 +642,9 @@ mod tests {
         let mut text = String::new();
         table(
             &rows,
-            Look {
+            TableStyle {
                 tree: true,
-                ..Look::default()
+                ..TableStyle::default()
             },
             &mut |piece| text.push_str(piece),
         );

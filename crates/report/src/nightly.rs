@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use show::name::printable;
-use show::table::{Align, Look, Table, Tone};
+use show::table::{Align, Table, TableStyle, Tone};
 use show::units::{plural, size};
 
 /// What is expected of one dump.
@@ -132,12 +132,12 @@ impl Nightly {
     }
 
     /// For people.
-    pub fn to_text(&self, look: Look) -> String {
-        let head: String = self.head().iter().map(|line| look.wrapped(line)).collect();
+    pub fn to_text(&self, style: TableStyle) -> String {
+        let head: String = self.head().iter().map(|line| style.wrapped(line)).collect();
         format!(
             "{head}\n{}{}",
-            self.table().to_text(look.width, look.color),
-            look.wrapped(&self.foot())
+            self.table().to_text(style.width, style.color),
+            style.wrapped(&self.foot())
         )
     }
 }
@@ -195,7 +195,7 @@ mod tests {
             (10, 20_000, 1440)
         );
         assert!((nightly.first.cpu_seconds - 0.005).abs() < 1e-9);
-        let text = nightly.to_text(Look::default());
+        let text = nightly.to_text(TableStyle::default());
         assert!(
             text.contains("1 % changed        10   19.5K  1440   1.04\n"),
             "{text}"

@@ -4,8 +4,8 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use show::name::{entries, entry, printable};
-use show::table::{Align, Look, Table, Tone};
-use show::units::{plural, time};
+use show::table::{Align, Table, TableStyle, Tone};
+use show::units::{duration, plural};
 
 /// A search: one name, tried in one directory after another.
 #[derive(Clone, Debug)]
@@ -265,16 +265,16 @@ const SHOWN: usize = 20;
 
 impl Pathsearch<'_> {
     /// For people; with `all`, every directory and search.
-    pub fn to_text(&self, look: Look, all: bool) -> String {
-        let mut out = self.head(look);
-        out.push_str(&self.directories(look, all));
-        out.push_str(&self.searches(look, all));
-        out.push_str(&self.predicted.to_text(look));
-        out.push_str(&fixes_text(&self.fixes, self.predicted.rtt, look));
+    pub fn to_text(&self, style: TableStyle, all: bool) -> String {
+        let mut out = self.head(style);
+        out.push_str(&self.directories(style, all));
+        out.push_str(&self.searches(style, all));
+        out.push_str(&self.predicted.to_text(style));
+        out.push_str(&fixes_text(&self.fixes, self.predicted.rtt, style));
         out
     }
 
-    fn head(&self, look: Look) -> String {
+    fn head(&self, style: TableStyle) -> String {
         let Totals {
             lookups,
             misses,
@@ -284,7 +284,7 @@ impl Pathsearch<'_> {
         let mut text = format!(
             "{} by name, {misses} of them misses ({share:.0} %), {} in those. Metered by {}: {}.",
             plural(lookups, "look-up", "look-ups"),
-            time(seconds),
+            duration(seconds),
             self.meter,
             printable(self.why.as_bytes())
         );
@@ -292,12 +292,12 @@ impl Pathsearch<'_> {
             let lost = plural(self.lost, "call was lost", "calls were lost");
             text.push_str(&format!(" {lost}: the counts are too low."));
         }
-        look.wrapped(&text) + "\n"
+        style.wrapped(&text) + "\n"
     }
 
-    fn directories(&self, look: Look, all: bool) -> String {
+    fn directories(&self, style: TableStyle, all: bool) -> String {
         use Align::{Left, Right};
-        let mut text = look.heading("Directories");
+        let mut text = style.heading("Directories");
         let columns = [
             ("MISSES", Right),
             ("HITS", Right),
@@ -317,7 +317,7 @@ impl Pathsearch<'_> {
             let cells = [
                 row.misses.to_string(),
                 row.hits.to_string(),
-                time(row.seconds),
+                duration(row.seconds),
                 row.kind.to_owned(),
                 if row.network {
                     format!("{fstype} (network)")
@@ -335,7 +335,7 @@ impl Pathsearch<'_> {
                 },
             );
         }
-        text.push_str(&table.to_text(look.width, look.color));
+        text.push_str(&table.to_text(style.width, style.color));
         text.push_str(&more(
             self.directories.len() - shown,
             "directory",
@@ -345,9 +345,9 @@ impl Pathsearch<'_> {
         text
     }
 
-    fn searches(&self, look: Look, all: bool) -> String {
+    fn searches(&self, style: TableStyle, all: bool) -> String {
         use Align::{Left, Right};
-        let mut text = look.heading("Searches");
+        let mut text = style.heading("Searches");
         let columns = [
             ("KIND", Left),
             ("SEARCHES", Right),
@@ -369,7 +369,7 @@ impl Pathsearch<'_> {
             ];
             table.row(cells, Tone::Plain);
         }
-        text.push_str(&table.to_text(look.width, look.color));
+        text.push_str(&table.to_text(style.width, style.color));
         text.push('\n');
         let mut dearest: Vec<&Search<'_>> = self
             .searches
@@ -406,7 +406,7 @@ impl Pathsearch<'_> {
             table.row(cells, Tone::Plain);
         }
         if shown > 0 {
-            text.push_str(&table.to_text(look.width, look.color));
+            text.push_str(&table.to_text(style.width, style.color));
             text.push_str(&more(
                 dearest.len() - shown,
                 "search with misses",
@@ -420,9 +420,9 @@ impl Pathsearch<'_> {
 
 impl Predicted<'_> {
     /// For people.
-    pub fn to_text(&self, look: Look) -> String {
+    pub fn to_text(&self, style: TableStyle) -> String {
         use Align::{Left, Right};
-        let mut text = look.heading("On a network file system");
+        let mut text = style.heading("On a network file system");
         let what = match self.about {
             "network" => "what is on network file systems here".to_owned(),
             "everything" => "everything that it uses".to_owned(),
@@ -444,14 +444,14 @@ impl Predicted<'_> {
         } else {
             format!("{} nodes at once", self.nodes)
         };
-        text.push_str(&look.wrapped(&format!(
+        text.push_str(&style.wrapped(&format!(
             "With {what} there, a round trip of {} ({}), {nodes}{rate}: {} with empty caches, {} once more right afterwards. \
              {} of that is the command's own work.",
-            time(self.rtt),
+            duration(self.rtt),
             self.rtt_source,
-            time(self.seconds),
-            time(self.seconds_warm),
-            time(self.seconds_own)
+            duration(self.seconds),
+            duration(self.seconds_warm),
+            duration(self.seconds_own)
         )));
         let columns = [
             ("REQUEST", Left),
@@ -463,7 +463,7 @@ impl Predicted<'_> {
         let mut table = Table::new(&columns, self.requests.len());
         for row in self.requests.iter().filter(|row| row.cold + row.warm > 0) {
             let (took, waited) = if row.waited_for {
-                (time(row.seconds), "")
+                (duration(row.seconds), "")
             } else {
                 ("-".into(), "not waited for")
             };
@@ -478,20 +478,20 @@ impl Predicted<'_> {
                 Tone::Plain,
             );
         }
-        text.push_str(&table.to_text(look.width, look.color));
+        text.push_str(&table.to_text(style.width, style.color));
         text.push('\n');
         text
     }
 }
 
 /// What would help, for people; `rtt` is what a request takes that nothing is known of.
-pub fn fixes_text(fixes: &[Fix], rtt: f64, look: Look) -> String {
-    let mut text = look.heading("What would help");
+pub fn fixes_text(fixes: &[Fix], rtt: f64, style: TableStyle) -> String {
+    let mut text = style.heading("What would help");
     if fixes.is_empty() {
         text.push_str("Nothing: no search of it misses.\n");
     }
     for fix in fixes {
-        text.push_str(&look.wrapped(&format!("- {}", fix.sentence(rtt))));
+        text.push_str(&style.wrapped(&format!("- {}", fix.sentence(rtt))));
     }
     text
 }
@@ -508,8 +508,8 @@ impl Fix {
         format!(
             "{change}: {}, {} at {} each.",
             self.saves(),
-            time(self.saves_seconds),
-            time(each)
+            duration(self.saves_seconds),
+            duration(each)
         )
     }
 
@@ -521,7 +521,7 @@ impl Fix {
             n => format!(
                 "saves {} ({} here), {requests}",
                 plural(n, "miss", "misses"),
-                time(self.saves_seconds_here)
+                duration(self.saves_seconds_here)
             ),
         }
     }
@@ -640,7 +640,7 @@ mod tests {
 
     #[test]
     fn for_people() {
-        let text = sample().to_text(Look::default(), false);
+        let text = sample().to_text(TableStyle::default(), false);
         for line in [
             "2 look-ups by name, 1 of them misses (50 %), 2.0 µs in those. Metered by ptrace: so.",
             "nfs4 (network)",

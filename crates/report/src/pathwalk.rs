@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use crate::plot::Figure;
 use show::name::entry;
 use show::stats::Stats;
-use show::table::{Align, Look, Table, Tone};
+use show::table::{Align, Table, TableStyle, Tone};
 
 /// `pathwalk: Created 160001 objects in 2.381s`
 pub fn created_line(objects: u64, took: Duration) -> String {
@@ -121,7 +121,7 @@ pub struct Forgot {
 
 impl Test {
     fn median(&self, of: impl Fn(&Pass) -> f64) -> Option<f64> {
-        Stats::of(self.passes.iter().map(of)).map(|stats| stats.median)
+        Stats::from_values(self.passes.iter().map(of)).map(|stats| stats.median)
     }
 
     /// How much longer the first search took than the second: what it is worth that the kernel then
@@ -202,7 +202,7 @@ impl Pass {
 
     /// Mean, least and greatest over the ranks: seconds, and look-ups a second.
     fn spread(&self) -> Option<[Stats; 2]> {
-        let of = |value: fn(&Rank) -> f64| Stats::of(self.ranks.iter().map(value));
+        let of = |value: fn(&Rank) -> f64| Stats::from_values(self.ranks.iter().map(value));
         Some([
             of(|rank| rank.seconds)?,
             of(|rank| rate(rank.lookups, rank.seconds))?,
@@ -309,13 +309,13 @@ pub struct Bucket {
 
 impl Pathwalk<'_> {
     /// What there is to say beyond LLNL's lines, for people.
-    pub fn to_text(&self, look: Look) -> String {
+    pub fn to_text(&self, style: TableStyle) -> String {
         let Some(test) = &self.test else {
             return String::new();
         };
-        let mut text = passes_text(test, look);
-        text.push_str(&latency_text(test, look));
-        text.push_str(&ranks_text(test, look));
+        let mut text = passes_text(test, style);
+        text.push_str(&latency_text(test, style));
+        text.push_str(&ranks_text(test, style));
         if let Some(ratio) = test.first_to_second() {
             let _ = writeln!(
                 text,
@@ -346,7 +346,7 @@ fn named(test: &Test) -> impl Iterator<Item = (String, &Pass)> {
     )
 }
 
-fn passes_text(test: &Test, look: Look) -> String {
+fn passes_text(test: &Test, style: TableStyle) -> String {
     use Align::{Left, Right};
     let columns = [
         ("SEARCH", Right),
@@ -370,10 +370,10 @@ fn passes_text(test: &Test, look: Look) -> String {
         ];
         table.row(cells, Tone::Plain);
     }
-    format!("\n{}", table.to_text(look.width, look.color))
+    format!("\n{}", table.to_text(style.width, style.color))
 }
 
-fn latency_text(test: &Test, look: Look) -> String {
+fn latency_text(test: &Test, style: TableStyle) -> String {
     use Align::{Left, Right};
     let columns = [
         ("SEARCH", Right),
@@ -428,13 +428,13 @@ fn latency_text(test: &Test, look: Look) -> String {
         }
     }
     if any {
-        format!("\n{}", table.to_text(look.width, look.color))
+        format!("\n{}", table.to_text(style.width, style.color))
     } else {
         String::new()
     }
 }
 
-fn ranks_text(test: &Test, look: Look) -> String {
+fn ranks_text(test: &Test, style: TableStyle) -> String {
     use Align::Right;
     let columns = [
         ("SEARCH", Right),
@@ -466,7 +466,7 @@ fn ranks_text(test: &Test, look: Look) -> String {
         any = true;
     }
     if any {
-        format!("\n{}", table.to_text(look.width, look.color))
+        format!("\n{}", table.to_text(style.width, style.color))
     } else {
         String::new()
     }
@@ -494,7 +494,7 @@ pub fn figures(test: &Test) -> Vec<(String, Figure)> {
             _ => "no calls".to_owned(),
         };
         let figure = Figure {
-            title: format!("Look-ups by {}, search {}", test.method, n + 1),
+            title: format!("TableStyle-ups by {}, search {}", test.method, n + 1),
             note,
             x: "nines: 1 is 90 % of the look-ups, 2 is 99 %, 3 is 99.9 %".to_owned(),
             y: "ns that they do not exceed".to_owned(),
@@ -643,12 +643,12 @@ mod tests {
             test: Some(test(ranks)),
             removed,
         };
-        let look = Look {
+        let style = TableStyle {
             width: None,
             tree: false,
             color: false,
         };
-        let text = of(1).to_text(look);
+        let text = of(1).to_text(style);
         for words in [
             "stat",
             "0.400000",
@@ -661,7 +661,7 @@ mod tests {
         ] {
             assert!(text.contains(words), "no {words}:\n{text}");
         }
-        assert!(!text.contains("RANKS") && of(3).to_text(look).contains("RANKS"));
+        assert!(!text.contains("RANKS") && of(3).to_text(style).contains("RANKS"));
         let json = serde_json::to_value(of(3)).unwrap();
         assert_eq!(json["root_b64"], "/w==");
         assert_eq!(json["test"]["ranks"], 3);

@@ -6,7 +6,7 @@ use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 
 use show::name::{entry, printable};
-use show::table::{Align, Look, Table, Tone};
+use show::table::{Align, Table, TableStyle, Tone};
 
 /// A value that was found, or that the kernel gives.
 #[derive(Clone, PartialEq, Debug)]
@@ -165,7 +165,7 @@ impl Serialize for Probe<'_> {
 
 impl Probe<'_> {
     /// For people; with `methods`, how each was found as well.
-    pub fn to_text(&self, look: Look, methods: bool) -> String {
+    pub fn to_text(&self, style: TableStyle, methods: bool) -> String {
         let mut text = String::new();
         if let Some(dir) = self.dir {
             let fstype = self
@@ -173,12 +173,12 @@ impl Probe<'_> {
                 .map_or(String::new(), |fstype| format!(" ({})", printable(fstype)));
             let _ = writeln!(text, "{}{fstype}\n", printable(dir));
         }
-        text.push_str(&self.findings(look, methods));
+        text.push_str(&self.findings(style, methods));
         if let Some(prices) = &self.prices
             && !prices.is_empty()
         {
             text.push('\n');
-            text.push_str(&prices_table(prices).to_text(look.width, look.color));
+            text.push_str(&prices_table(prices).to_text(style.width, style.color));
         }
         text
     }
@@ -260,10 +260,10 @@ impl Probe<'_> {
             .collect()
     }
 
-    fn findings(&self, look: Look, methods: bool) -> String {
-        let mut text = self.table(false).to_text(look.width, look.color);
+    fn findings(&self, style: TableStyle, methods: bool) -> String {
+        let mut text = self.table(false).to_text(style.width, style.color);
         for note in self.notes(methods) {
-            let _ = write!(text, "\n{}", look.wrapped(&note));
+            let _ = write!(text, "\n{}", style.wrapped(&note));
         }
         text
     }

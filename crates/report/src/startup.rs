@@ -8,8 +8,8 @@ use serde::{Serialize, Serializer};
 
 use crate::pathsearch::{Count, Directory, Fix, Totals, fixes_text};
 use show::name::{entry, printable};
-use show::table::{Align, Look, Table, Tone};
-use show::units::time;
+use show::table::{Align, Table, TableStyle, Tone};
+use show::units::duration;
 
 /// An element of PATH.
 #[derive(Clone, Debug)]
@@ -189,9 +189,9 @@ impl Startup<'_> {
                 one.command.to_owned(),
                 one.totals.lookups.to_string(),
                 one.totals.misses.to_string(),
-                time(one.totals.seconds),
+                duration(one.totals.seconds),
                 one.requests.to_string(),
-                time(one.seconds_far),
+                duration(one.seconds_far),
             ];
             table.row(cells, Tone::Plain);
         }
@@ -203,29 +203,29 @@ impl Startup<'_> {
         format!(
             "Far away is a network file system with everything on it, empty caches and a round trip of {}. fathom pathsearch tells \
              the same of any command.",
-            time(self.rtt)
+            duration(self.rtt)
         )
     }
 
     /// For people.
-    pub fn to_text(&self, look: Look) -> String {
+    pub fn to_text(&self, style: TableStyle) -> String {
         let mut text = String::new();
         if !self.path.is_empty() {
-            text.push_str(&self.path_table().to_text(look.width, look.color));
+            text.push_str(&self.path_table().to_text(style.width, style.color));
         }
         if !self.started.is_empty() {
             text.push_str(if text.is_empty() { "" } else { "\n" });
-            text.push_str(&self.started_table().to_text(look.width, look.color));
-            text.push_str(&look.wrapped(&self.foot()));
+            text.push_str(&self.started_table().to_text(style.width, style.color));
+            text.push_str(&style.wrapped(&self.foot()));
         }
         for one in self.started.iter().filter(|one| !one.fixes.is_empty()) {
             text.push_str(&format!("\n{}: ", one.command));
             text.push_str(&fixes_text(
                 &one.fixes,
                 self.rtt,
-                Look {
+                TableStyle {
                     color: false,
-                    ..look
+                    ..style
                 },
             ));
         }

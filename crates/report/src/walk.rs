@@ -8,7 +8,7 @@ use crate::du::Line;
 use show::json::Gates;
 use show::name::{entry, printable};
 use show::stats::Stats;
-use show::table::{Align, Look, Table, Tone};
+use show::table::{Align, Table, TableStyle, Tone};
 use show::units::{plural, size, sized};
 
 /// What was found, added up.
@@ -186,7 +186,7 @@ pub fn totals_text(totals: &Totals, parts: &[Part]) -> String {
 }
 
 /// The mounts that were walked, and by which engine.
-pub fn parts_text(parts: &[Part], look: Look) -> String {
+pub fn parts_text(parts: &[Part], style: TableStyle) -> String {
     use Align::Left;
     let mut table = Table::new(
         &[
@@ -209,11 +209,11 @@ pub fn parts_text(parts: &[Part], look: Look) -> String {
             Tone::Plain,
         );
     }
-    table.to_text(look.width, look.color)
+    table.to_text(style.width, style.color)
 }
 
 /// The largest files, for people.
-pub fn top_text(top: &[Large], look: Look) -> String {
+pub fn top_text(top: &[Large], style: TableStyle) -> String {
     use Align::{Left, Right};
     let mut table = Table::new(
         &[
@@ -234,11 +234,11 @@ pub fn top_text(top: &[Large], look: Look) -> String {
         ];
         table.row(cells, Tone::Plain);
     }
-    table.to_text(look.width, look.color)
+    table.to_text(style.width, style.color)
 }
 
 /// The engines that can work in each directory, and why others cannot.
-pub fn explain_text(explain: &[Possible], parts: &[Part], look: Look) -> String {
+pub fn explain_text(explain: &[Possible], parts: &[Part], style: TableStyle) -> String {
     use Align::Left;
     let mut out = String::new();
     // Each directory has as many rows as any other.
@@ -264,10 +264,10 @@ pub fn explain_text(explain: &[Possible], parts: &[Part], look: Look) -> String 
                 [&format!("  {}", row.engine), possible],
                 &printable(row.why.as_bytes()),
                 why_from,
-                look,
+                style,
             );
         }
-        out.push_str(&table.to_text(None, look.color));
+        out.push_str(&table.to_text(None, style.color));
     }
     out
 }
@@ -300,7 +300,7 @@ impl Engine {
     }
 
     fn stats(&self, field: fn(&Times) -> f64) -> Option<Stats> {
-        Stats::of(self.runs.iter().map(field))
+        Stats::from_values(self.runs.iter().map(field))
     }
 }
 
@@ -427,9 +427,13 @@ impl<'a> Comparison<'a> {
     }
 
     /// The table and the notes, as text.
-    pub fn to_text(&self, look: Look) -> String {
-        let notes: String = self.notes().iter().map(|note| look.wrapped(note)).collect();
-        self.table().to_text(look.width, look.color) + &notes
+    pub fn to_text(&self, style: TableStyle) -> String {
+        let notes: String = self
+            .notes()
+            .iter()
+            .map(|note| style.wrapped(note))
+            .collect();
+        self.table().to_text(style.width, style.color) + &notes
     }
 }
 
@@ -562,7 +566,7 @@ impl Serialize for Section<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use show::json::GateRow;
+    use show::json::GateCounts;
 
     fn totals() -> Totals {
         Totals {
@@ -629,7 +633,7 @@ mod tests {
     }
 
     fn engine(name: &'static str, real: f64, digest: &str) -> Engine {
-        let row = GateRow {
+        let row = GateCounts {
             calls: 8,
             errors: 0,
             seconds: None,
@@ -699,7 +703,7 @@ mod tests {
             why: "not\x1b ext4".to_owned(),
         }];
         let comparison = Comparison::of(&engines, &left_out);
-        let text = comparison.to_text(Look::default());
+        let text = comparison.to_text(TableStyle::default());
         assert!(
             comparison.agree && text.contains("All agree: digest aa"),
             "{text}"
@@ -713,6 +717,11 @@ mod tests {
         assert_eq!(value["engines"][0]["calls_per_entry"], 2.0);
         let engines = [engine("threads", 0.1, "aa"), engine("stat", 0.2, "ab")];
         let comparison = Comparison::of(&engines, &[]);
-        assert!(!comparison.agree && comparison.to_text(Look::default()).contains("do not agree"));
+        assert!(
+            !comparison.agree
+                && comparison
+                    .to_text(TableStyle::default())
+                    .contains("do not agree")
+        );
     }
 }

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// What passed one gate.
+/// The calls of one system call.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct GateRow {
+pub struct GateCounts {
     /// Calls, failed ones included.
     pub calls: u64,
     /// Calls that failed.
@@ -18,19 +18,19 @@ pub struct GateRow {
     pub seconds: Option<f64>,
 }
 
-/// What passed each gate, by name.
-pub type Gates = BTreeMap<&'static str, GateRow>;
+/// System calls by name.
+pub type Gates = BTreeMap<&'static str, GateCounts>;
 
 /// Something that was skipped or found wrong.
 #[derive(Clone, Debug)]
 pub struct Warning {
-    /// The name it is about.
+    /// The path that it concerns.
     pub path: Option<Vec<u8>>,
-    /// The gate that failed.
+    /// The system call that failed.
     pub gate: Option<&'static str>,
     /// The error's name: `EACCES`.
     pub errno: Option<Cow<'static, str>>,
-    /// What it means, and what to do next.
+    /// What happened, what follows from it, and what to do about it.
     pub message: String,
 }
 
@@ -46,31 +46,37 @@ crate::json_object!(Warning, |warning| {
 pub struct Envelope<'a, R> {
     /// `fathom.<command>/1`
     pub schema: &'static str,
-    /// What was asked for.
+    /// The command's result.
     pub result: R,
-    /// What it cost.
+    /// Our own system calls.
     pub gates: &'a Gates,
     /// What was skipped or found wrong.
     pub warnings: &'a [Warning],
 }
 
 impl Envelope<'_, ()> {
-    /// The line without its result, which belongs between the two parts: for one that is written as
-    /// it comes.
-    pub fn around(&self) -> (String, String) {
-        let line = self.to_line();
-        let (before, behind) = line.split_once("null").unwrap_or_default();
-        (before.to_owned(), behind.to_owned())
+    /// What stands before and after the result in the line, for a result that is written
+    /// piece by piece.
+    pub fn envelope_parts(&self) -> (String, String) {
+        let (schema, gates) = (to_json(self.schema), to_json(self.gates));
+        let warnings = to_json(self.warnings);
+        (
+            format!("{{\"schema\":{schema},\"result\":"),
+            format!(",\"gates\":{gates},\"warnings\":{warnings}}}\n"),
+        )
     }
 }
 
 impl<R: Serialize> Envelope<'_, R> {
     /// As one line.
     pub fn to_line(&self) -> String {
-        let mut line = serde_json::to_string(self).unwrap_or_default();
-        line.push('\n');
-        line
+        to_json(self) + "\n"
     }
+}
+
+/// JSON of a value. Into a string only a map with keys that are no strings could fail.
+fn to_json(value: impl Serialize) -> String {
+    serde_json::to_string(&value).unwrap_or_default()
 }
 
 /// Implements [`serde::Serialize`] for a type: a JSON object with these fields, in this order.
@@ -120,4 +126,28 @@ macro_rules! json_object {
         $map.serialize_entry($field, &$value)?;
         $crate::json_object!(@ $map, $($rest)*);
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_and_result_make_the_line() {
+        let warnings = [Warning {
+            path: Some(b"a\xff".to_vec()),
+            gate: Some("statx"),
+            errno: Some("EACCES".into()),
+            message: "null".to_owned(),
+        }];
+        let gates = [("statx", GateCounts::default())].into();
+        let envelope = Envelope {
+            schema: "fathom.walk/1",
+            result: (),
+            gates: &gates,
+            warnings: &warnings,
+        };
+        let (before, after) = envelope.envelope_parts();
+        assert_eq!(format!("{before}null{after}"), envelope.to_line());
+    }
 }

@@ -23,7 +23,7 @@ pub struct Stats {
 
 impl Stats {
     /// Of the values that are finite; `None` when there are none.
-    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Stats> {
+    pub fn from_values(values: impl IntoIterator<Item = f64>) -> Option<Stats> {
         let mut values: Vec<f64> = values.into_iter().filter(|v| v.is_finite()).collect();
         values.sort_by(f64::total_cmp);
         let (min, max) = (*values.first()?, *values.last()?);
@@ -53,7 +53,7 @@ impl Stats {
 
 /// A row of the papers' Tables 2 to 4.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct StatsRow {
     /// Of what.
     pub name: String,
     /// The statistics; `None` where there was nothing to take them of.
@@ -64,7 +64,7 @@ pub struct Row {
 
 /// The papers' Tables 2 to 4: the statistics of each row, with so many decimal places, and columns
 /// of averages behind them.
-pub fn table(averages: &[String], rows: &[Row], places: usize) -> Table {
+pub fn table(averages: &[String], rows: &[StatsRow], places: usize) -> Table {
     let heads = ["mean", "median", "max", "min", "std_dev"].map(str::to_owned);
     let heads = heads
         .into_iter()
@@ -74,7 +74,7 @@ pub fn table(averages: &[String], rows: &[Row], places: usize) -> Table {
         .chain(heads)
         .collect();
     let mut table = Table::new(&heads, rows.len());
-    for Row {
+    for StatsRow {
         name,
         stats,
         averages,
@@ -98,13 +98,13 @@ mod tests {
 
     #[test]
     fn of_a_small_sample() {
-        let stats = Stats::of([2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).unwrap();
+        let stats = Stats::from_values([2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).unwrap();
         assert_eq!(
             (stats.mean, stats.median, stats.max, stats.min),
             (5.0, 4.5, 9.0, 2.0)
         );
         assert!((stats.std_dev - 2.138).abs() < 0.001);
-        assert_eq!(Stats::of([f64::NAN]), None);
-        assert_eq!(Stats::of([3.0]).unwrap().std_dev, 0.0);
+        assert_eq!(Stats::from_values([f64::NAN]), None);
+        assert_eq!(Stats::from_values([3.0]).unwrap().std_dev, 0.0);
     }
 }

@@ -47,7 +47,7 @@ impl Tone {
 
 /// How tables, and what stands around them, are shown.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Look {
+pub struct TableStyle {
     /// Columns that there is room for; `None` for as many as it takes.
     pub width: Option<usize>,
     /// Whether to draw the tree that mount points make.
@@ -56,7 +56,7 @@ pub struct Look {
     pub color: bool,
 }
 
-impl Look {
+impl TableStyle {
     /// A heading: a line.
     pub fn heading(self, text: &str) -> String {
         if self.color {
@@ -124,9 +124,9 @@ impl Table {
         cells: [&str; N],
         reason: &str,
         before: usize,
-        look: Look,
+        style: TableStyle,
     ) {
-        let room = look
+        let room = style
             .width
             .map_or(usize::MAX, |width| width.saturating_sub(before).max(20));
         for (at, line) in wrap(reason, room).lines().enumerate() {

@@ -31,7 +31,7 @@ pub fn sized(bytes: u64) -> String {
 }
 
 /// Seconds, in the unit that suits them.
-pub fn time(seconds: f64) -> String {
+pub fn duration(seconds: f64) -> String {
     match seconds {
         // What would be written as 1000 of a unit is 1 of the next.
         s if s >= 0.999_995 => format!("{s:.2} s"),
@@ -64,11 +64,16 @@ mod tests {
     #[test]
     fn times() {
         assert_eq!(
-            [time(2.0), time(0.0125), time(35.2e-6), time(0.0)],
+            [
+                duration(2.0),
+                duration(0.0125),
+                duration(35.2e-6),
+                duration(0.0)
+            ],
             ["2.00 s", "12.50 ms", "35.2 µs", "0.0 µs"]
         );
         assert_eq!(
-            [time(0.999_996), time(0.999_99), time(999.96e-6)],
+            [duration(0.999_996), duration(0.999_99), duration(999.96e-6)],
             ["1.00 s", "999.99 ms", "1.00 ms"]
         );
     }

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 
 use gate::file::Writer;
-use show::table::Look;
+use show::table::TableStyle;
 
 use crate::error::Error;
 use crate::out::Out;
@@ -45,20 +45,20 @@ impl<'a> Report<'a> {
     /// Writes it; the command has ended with `status`.
     pub(crate) fn end(
         self,
-        text: impl FnOnce(Look) -> String,
+        text: impl FnOnce(TableStyle) -> String,
         status: i32,
         out: &Out,
     ) -> Result<(), Error> {
         match self {
             Report::File(mut file, name) => {
                 let next = format!("is there room? The command itself ended with status {status}");
-                file.write_all(text(Look::default()).as_bytes())
+                file.write_all(text(TableStyle::default()).as_bytes())
                     .map_err(|e| Error::write("cannot write report", name, e, &next))?;
                 file.publish()
                     .map_err(|e| Error::write("cannot write report", name, e, &next))
             }
-            Report::Stdout => out.data(text(out.look()).as_bytes()),
-            Report::Stderr => out.data_err(&text(out.look_err())),
+            Report::Stdout => out.data(text(out.table_style()).as_bytes()),
+            Report::Stderr => out.data_err(&text(out.table_style_err())),
         }
     }
 }
@@ -66,7 +66,7 @@ impl<'a> Report<'a> {
 /// Why there is nothing to report. A command that cannot be run gives fathom its exit status.
 pub(crate) fn not_metered(error: meter::Error, out: &Out) -> Error {
     if let meter::Error::Command(why) = &error {
-        out.pass_on(why.exit_status());
+        out.exit_with(why.exit_status());
     }
     error.into()
 }

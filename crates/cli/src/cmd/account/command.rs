@@ -17,7 +17,7 @@ use meter::syscalls;
 use mounts::table::read_either;
 use mounts::{Warning, may_hang};
 use report::meter as shown;
-use show::table::Look;
+use show::table::TableStyle;
 
 use super::run::SCHEMA;
 use crate::cmd::account::args::{Account as Args, AccountBy};
@@ -46,13 +46,13 @@ pub(super) fn run(args: &Args, out: &Out) -> Outcome {
         .into_iter()
         .map(Warning::general)
         .collect();
-    let text = |look: Look| match out.json {
+    let text = |style: TableStyle| match out.json {
         true => enveloped(SCHEMA, &account, &warnings),
-        false => account.to_text(look, rows),
+        false => account.to_text(style, rows),
     };
     report.end(text, status, out)?;
     out.warn(&warnings);
-    out.pass_on(status);
+    out.exit_with(status);
     // Names by the ten thousand, one by one: the kernel gives them back at once, since this process
     // ends.
     std::mem::forget(taken);

@@ -36,9 +36,9 @@ fn model(file: Option<&OsStr>, args: &Args, out: &Out) -> Outcome {
     if out.json {
         out.envelope(SCHEMA, model, &[])?;
     } else {
-        out.data(model.to_text(out.look()).as_bytes())?;
+        out.data(model.to_text(out.table_style()).as_bytes())?;
         if choices.len() < memo::OPTIONS.len() {
-            out.talk("two_gates is left out: the gates that it replaces are not in the table");
+            out.note("two_gates is left out: the gates that it replaces are not in the table");
         }
     }
     Ok(0)

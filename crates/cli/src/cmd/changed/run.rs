@@ -103,7 +103,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
                 format!("{added} added, {changed} changed, {removed} removed, {renamed} renamed")
             }
         };
-        out.talk(format_args!(
+        out.note(format_args!(
             "{what}; found by {engine} in {seconds:.3} s: {why}"
         ));
     }

@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     } else {
         let texts: Vec<String> = comparisons
             .iter()
-            .map(|one| one.to_text(out.look(), args.summary))
+            .map(|one| one.to_text(out.table_style(), args.summary))
             .collect();
         out.data(texts.join("\n").as_bytes())?;
     }

@@ -211,17 +211,17 @@ fn tell(
         account,
         ..Dump::default()
     };
-    answer.notes.iter().for_each(|note| out.talk(note));
+    answer.notes.iter().for_each(|note| out.note(note));
     if out.json {
         return out.envelope(SCHEMA, shown, &answer.warnings);
     }
-    out.talk(shown.to_text());
+    out.note(shown.to_text());
     match account {
         // Standard output has the archive.
         Some(account) if shown.archive == Some(b"-") => {
-            out.talk_table(|look| account.to_text(look))
+            out.note_table(|look| account.to_text(look))
         }
-        Some(account) => out.data(account.to_text(out.look()).as_bytes())?,
+        Some(account) => out.data(account.to_text(out.table_style()).as_bytes())?,
         None => {}
     }
     Ok(())
@@ -276,7 +276,7 @@ fn explain(args: &Args, out: &Out) -> Outcome {
             &[],
         )?;
     } else {
-        out.data(report::dump::explain_text(&rows, out.look()).as_bytes())?;
+        out.data(report::dump::explain_text(&rows, out.table_style()).as_bytes())?;
     }
     Ok(0)
 }

@@ -111,7 +111,7 @@ impl<'a> Printer<'a> {
         if self.members > 0 {
             return self.buffer.push(b',');
         }
-        let before = self.out.around(SCHEMA, &[]).0;
+        let before = self.out.envelope_parts(SCHEMA, &[]).0;
         self.buffer.extend_from_slice(before.as_bytes());
         self.buffer.extend_from_slice(br#"{"members":["#);
     }
@@ -125,7 +125,7 @@ impl<'a> Printer<'a> {
             let sums = format!(r#"],"count":{},"bytes":{}}}"#, self.members, self.bytes);
             self.buffer.extend_from_slice(sums.as_bytes());
             self.buffer
-                .extend_from_slice(self.out.around(SCHEMA, warnings).1.as_bytes());
+                .extend_from_slice(self.out.envelope_parts(SCHEMA, warnings).1.as_bytes());
         }
         self.out.data(&self.buffer)
     }

@@ -19,7 +19,7 @@ use report::compare::{
 };
 use report::mounts::{Asserted, Beneath, Boundary, Mounts, Row, Rows, Search};
 use show::name::printable;
-use show::table::Look;
+use show::table::TableStyle;
 use show::units::plural;
 
 use crate::cmd::mounts::args::{By, Format, Mounts as Args, Names};
@@ -169,12 +169,12 @@ fn show(
             out.envelope(SCHEMA, result, &warnings)?;
         }
         Format::Table => {
-            let look = Look {
+            let style = TableStyle {
                 tree: out.on_terminal(),
-                ..out.look()
+                ..out.table_style()
             };
             let mut written = Ok(());
-            report::mounts::table(&rows, look, &mut |piece| {
+            report::mounts::table(&rows, style, &mut |piece| {
                 if written.is_ok() {
                     written = out.data(piece.as_bytes());
                 }
@@ -186,12 +186,12 @@ fn show(
             let calls = gate::meter::tally().calls();
             let mounts = plural(rows.len() as u64, "mount", "mounts");
             let ms = 1000.0 * took.as_secs_f64();
-            out.talk(format_args!(
+            out.note(format_args!(
                 "{mounts} by {} in {ms:.1} ms and {calls} calls: {why}",
                 by.name()
             ));
             if args.servers {
-                out.talk(server_summary(&rows));
+                out.note(server_summary(&rows));
             }
         }
         Format::Paths => out.data(&report::mounts::paths(&rows, b'\n'))?,

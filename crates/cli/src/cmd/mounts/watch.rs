@@ -68,7 +68,7 @@ impl Line<'_> {
 pub(crate) fn run(root: &[u8], json: bool, out: &Out) -> Outcome {
     let refused = |e| Error::new(format!("cannot watch for mounts: {e}"));
     let mut watch = Watch::start().map_err(refused)?;
-    out.talk(format_args!(
+    out.note(format_args!(
         "watching {} by {}; Ctrl-C ends it",
         printable(root),
         watch.source()

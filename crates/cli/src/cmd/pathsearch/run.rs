@@ -12,7 +12,7 @@ use pathsearch::trace::Trace;
 use pathsearch::tree::Far;
 use pathsearch::{Judged, Question};
 use report::pathsearch as shown;
-use show::table::Look;
+use show::table::TableStyle;
 
 use crate::cmd::metered::{Report, not_metered};
 use crate::cmd::pathsearch::args::{Pathsearch as Args, Rtt};
@@ -46,9 +46,9 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let result = result(&judged, &metered, &question);
     // A file is for reading again: it has all.
     let all = out.verbose || matches!(report, Some(Report::File(..)));
-    let text = |look: Look| match out.json {
+    let text = |style: TableStyle| match out.json {
         true => enveloped(SCHEMA, &result, &judged.warnings),
-        false => result.to_text(look, all),
+        false => result.to_text(style, all),
     };
     if let Some(report) = report {
         report.end(text, status, out)?;
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         }
     }
     out.warn(&judged.warnings);
-    out.pass_on(status);
+    out.exit_with(status);
     Ok(0)
 }
 

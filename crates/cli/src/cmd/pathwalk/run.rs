@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if out.json {
         out.envelope(SCHEMA, &shown, &answer.warnings)?;
     } else if out.verbose || goes_beyond(args) || team.size() > 1 {
-        out.data(shown.to_text(out.look()).as_bytes())?;
+        out.data(shown.to_text(out.table_style()).as_bytes())?;
     }
     out.warn(&answer.warnings);
     Ok(answer.warnings.len())
@@ -104,7 +104,7 @@ fn team(_: &Out) -> Result<Box<dyn Team>, Error> {
 #[cfg(not(feature = "mpi"))]
 fn team(out: &Out) -> Result<Box<dyn Team>, Error> {
     if launched() == Some(0) {
-        out.talk("each process searches for itself: this fathom was built without MPI (cargo build --features mpi)");
+        out.note("each process searches for itself: this fathom was built without MPI (cargo build --features mpi)");
     }
     Ok(Box::new(Alone))
 }

@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     } else {
         out.data(
             shown
-                .to_text(out.look(), out.verbose || args.replay.is_some())
+                .to_text(out.table_style(), out.verbose || args.replay.is_some())
                 .as_bytes(),
         )?;
     }
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         clock.and_then(|measured| measured.finding.inferred.as_ref())
         && *ns > probe::timer::NO_VDSO
     {
-        out.talk(format_args!(
+        out.note(format_args!(
             "a look at the clock enters the kernel and costs {ns:.0} ns: short calls look long here"
         ));
     }

@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         }
     };
     for note in &answer.notes {
-        out.talk(note);
+        out.note(note);
     }
     if let Some(e) = stopped {
         out.warn(&answer.warnings);
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if out.json {
         out.envelope(SCHEMA, &report, &answer.warnings)?;
     } else {
-        out.talk(show::summary(&report));
+        out.note(show::summary(&report));
     }
     out.warn(&answer.warnings);
     Ok(answer.warnings.len())

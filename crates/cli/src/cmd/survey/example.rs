@@ -12,7 +12,7 @@ use report::plot::Figure;
 use report::probe::{Experiment, Price, Probe, Value};
 use report::startup::{Element, Started, Startup, Tried};
 use report::walk;
-use show::json::{GateRow, Warning};
+use show::json::{GateCounts, Warning};
 
 /// Mount points in a list.
 pub(crate) struct Listed(pub(crate) Vec<Row<'static>>);
@@ -63,7 +63,7 @@ fn times(real: f64) -> Vec<Times> {
 fn gates(calls: u64) -> show::json::Gates {
     [(
         "statx",
-        GateRow {
+        GateCounts {
             calls,
             errors: 0,
             seconds: None,

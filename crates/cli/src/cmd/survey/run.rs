@@ -25,7 +25,7 @@ use report::mounts::Mounts;
 use report::probe::Probe;
 use report::walk::{Comparison, Section};
 use show::name::printable;
-use show::table::Look;
+use show::table::TableStyle;
 
 pub(crate) use super::walking::tread;
 use super::{diff, starting, steps};
@@ -170,13 +170,13 @@ fn conclude(ground: &Ground<'_>, mut found: Found, about: Machine, held: Guard) 
         warnings: &shown_now,
     }
     .concluded();
-    let look = Look {
+    let style = TableStyle {
         tree: out.on_terminal(),
-        ..out.look()
+        ..out.table_style()
     };
     if let Some(name) = args.page() {
         match publish(name, html(&survey).as_bytes()) {
-            Ok(()) => out.talk(format_args!("the page is {}", printable(name))),
+            Ok(()) => out.note(format_args!("the page is {}", printable(name))),
             Err(why) => warnings.push(Warning::general(format!(
                 "{why}; -o FILE puts the page elsewhere"
             ))),
@@ -189,7 +189,7 @@ fn conclude(ground: &Ground<'_>, mut found: Found, about: Machine, held: Guard) 
     } else if args.to_stdout() {
         out.data(html(&survey).as_bytes())?;
     } else {
-        out.data(survey.to_text(look).as_bytes())?;
+        out.data(survey.to_text(style).as_bytes())?;
     }
     out.warn(&warnings);
     Ok(warnings.len())

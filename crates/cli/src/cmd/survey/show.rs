@@ -4,14 +4,14 @@ use super::survey::{Part, Survey};
 use report::compare::methods_table;
 use report::mounts;
 use show::name::printable;
-use show::table::Look;
+use show::table::TableStyle;
 
 impl Survey<'_> {
     /// All sections, one after the other.
-    pub(crate) fn to_text(&self, look: Look) -> String {
+    pub(crate) fn to_text(&self, style: TableStyle) -> String {
         let mut text = Text {
             text: String::new(),
-            look,
+            style,
         };
         self.points(&mut text);
         self.mounts_text(&mut text);
@@ -26,21 +26,21 @@ impl Survey<'_> {
                     .flat_map(|bounded| bounded.sentences())
                     .for_each(|said| text.line(&said));
                 text.put("\n");
-                text.put(&walk.compare.to_text(look));
+                text.put(&walk.compare.to_text(style));
             },
         );
         text.section(
             "Dumping: what a nightly dump would cost here",
             &self.dumping,
             |text, dump| {
-                text.put(&dump.to_text(look));
+                text.put(&dump.to_text(style));
             },
         );
         text.section(
             "Calls: what walking asks of the kernel, call by call",
             &self.calls,
             |text, account| {
-                text.put(&account.brief(look));
+                text.put(&account.brief(style));
             },
         );
         text.section(
@@ -49,7 +49,7 @@ impl Survey<'_> {
             |text, all| {
                 for (at, one) in all.iter().enumerate() {
                     text.put(if at == 0 { "" } else { "\n" });
-                    text.put(&one.probe.to_text(look, false));
+                    text.put(&one.probe.to_text(style, false));
                 }
             },
         );
@@ -57,11 +57,11 @@ impl Survey<'_> {
             "Starting programs: PATH, the dynamic linker, Python",
             &self.starting,
             |text, startup| {
-                text.put(&startup.to_text(look));
+                text.put(&startup.to_text(style));
             },
         );
         text.section("What each call costs here", &self.gates, |text, gates| {
-            text.put(&gates.to_text(look, false))
+            text.put(&gates.to_text(style, false))
         });
         self.took(&mut text);
         text.text
@@ -87,7 +87,7 @@ impl Survey<'_> {
     }
 
     fn mounts_text(&self, text: &mut Text) {
-        let look = text.look;
+        let style = text.style;
         match &self.mounts {
             Part::Gathered(part) => {
                 let rows = part.mounts.mounts;
@@ -110,12 +110,14 @@ impl Survey<'_> {
                     printable(part.mounts.why.as_bytes())
                 ));
                 text.put("\n");
-                mounts::table(rows, look, &mut |piece| text.put(piece));
+                mounts::table(rows, style, &mut |piece| text.put(piece));
                 text.section(
                     "What each way to find them costs here",
                     &part.compared,
                     |text, compared| {
-                        text.put(&methods_table(compared.methods).to_text(look.width, look.color));
+                        text.put(
+                            &methods_table(compared.methods).to_text(style.width, style.color),
+                        );
                         for left in compared.left_out {
                             text.line(&format!(
                                 "{} left out: {}",
@@ -160,7 +162,7 @@ impl Survey<'_> {
 
 struct Text {
     text: String,
-    look: Look,
+    style: TableStyle,
 }
 
 impl Text {
@@ -169,11 +171,11 @@ impl Text {
     }
 
     fn line(&mut self, text: &str) {
-        self.put(&self.look.wrapped(text));
+        self.put(&self.style.wrapped(text));
     }
 
     fn head(&mut self, text: &str) {
-        self.put(&self.look.heading(text));
+        self.put(&self.style.heading(text));
     }
 
     /// A section that is there, or why it is not.

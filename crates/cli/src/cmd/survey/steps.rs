@@ -231,7 +231,7 @@ fn take(ground: &Ground<'_>, found: &mut Found, step: &'static Step, turn: usize
     if ground.out.verbose {
         ground
             .out
-            .talk(format_args!("{}: {}", ration.stage, step.why));
+            .note(format_args!("{}: {}", ration.stage, step.why));
     }
     let (begun, before) = (Instant::now(), moved(None).unwrap_or_default());
     let spent = match ahead(time + (time / 10).max(LATE)) {

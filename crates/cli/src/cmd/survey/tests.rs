@@ -7,7 +7,7 @@ use super::survey::{Part, Survey, html};
 use report::mounts::Row;
 use report::probe::{Experiment, Value};
 use report::walk::Bounded;
-use show::table::Look;
+use show::table::TableStyle;
 
 /// The tags of a page: name, the rest of it, and whether it ends something.
 fn tags(page: &str) -> Vec<(&str, &str, bool)> {
@@ -353,7 +353,7 @@ fn a_walk_that_was_stopped_tells_of_the_whole_and_compares_engines_on_a_part() {
     }
     assert!(
         survey
-            .to_text(Look::default())
+            .to_text(TableStyle::default())
             .contains("The engines are compared on the uppermost 3 levels")
     );
     let walk = &serde_json::to_value(&survey).unwrap()["walk"];
@@ -642,9 +642,9 @@ fn on_a_terminal_commands_can_be_typed_and_what_is_not_there_has_no_table() {
         page.contains("To have it: <code>fathom mounts $&#39;/a\\\\b\\377&#39; --compare</code>"),
         "{page}"
     );
-    let text = survey.to_text(Look {
+    let text = survey.to_text(TableStyle {
         width: Some(200),
-        ..Look::default()
+        ..TableStyle::default()
     });
     assert!(
         text.contains(r"Not gathered: so. To have it: fathom mounts $'/a\\b\377' --compare"),

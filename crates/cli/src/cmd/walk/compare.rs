@@ -104,7 +104,8 @@ pub(crate) fn engines(
     let planned = parts.first().map(|part| part.engine);
     let found = planned.and_then(|planned| {
         let seconds =
-            show::stats::Stats::of(runs(planned).map(|run| run.real.as_secs_f64()))?.median;
+            show::stats::Stats::from_values(runs(planned).map(|run| run.real.as_secs_f64()))?
+                .median;
         Some((runs(planned).next_back()?.totals, seconds))
     });
     Ok(Compared {
@@ -143,7 +144,7 @@ pub(super) fn run(question: &WalkOptions, trials: usize, out: &Out) -> Outcome {
         };
         out.envelope(SCHEMA, result, &compared.warnings)?;
     } else {
-        out.data(comparison.to_text(out.look()).as_bytes())?;
+        out.data(comparison.to_text(out.table_style()).as_bytes())?;
     }
     out.warn(&compared.warnings);
     Ok(compared.warnings.len())

@@ -190,7 +190,7 @@ fn summary(args: &Args, question: &WalkOptions, out: &Out) -> Outcome {
         let mut text = report::walk::totals_text(&totals, &walked.parts);
         if let Some(top) = &top {
             text.push('\n');
-            text.push_str(&report::walk::top_text(top, out.look()));
+            text.push_str(&report::walk::top_text(top, out.table_style()));
         }
         out.data(text.as_bytes())?;
         tell(&totals, &walked.parts, out);
@@ -283,7 +283,7 @@ fn explain(question: &WalkOptions, out: &Out) -> Outcome {
             &[],
         )?;
     } else {
-        out.data(report::walk::explain_text(&engines, &parts, out.look()).as_bytes())?;
+        out.data(report::walk::explain_text(&engines, &parts, out.table_style()).as_bytes())?;
     }
     Ok(0)
 }
@@ -325,14 +325,14 @@ fn tell(totals: &Totals, parts: &[Part], out: &Out) {
     let entries = plural(*entries, "entry", "entries");
     let took = format!("in {seconds:.3} s and {calls} calls ({rate:.0}/s)");
     match parts {
-        [one] => out.talk(format_args!(
+        [one] => out.note(format_args!(
             "{entries} by {} {took}: {}",
             one.engine,
             printable(one.why.as_bytes())
         )),
         _ => {
-            out.talk(format_args!("{entries} in {} mounts {took}:", parts.len()));
-            out.talk_table(|look| report::walk::parts_text(parts, look));
+            out.note(format_args!("{entries} in {} mounts {took}:", parts.len()));
+            out.note_table(|look| report::walk::parts_text(parts, look));
         }
     }
 }

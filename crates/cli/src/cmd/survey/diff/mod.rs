@@ -29,7 +29,7 @@ pub(super) fn run(old: &OsStr, new: &OsStr, out: &Out) -> Outcome {
         out.warn(&worse);
     } else {
         // The text begins with what got worse, so warnings would repeat it.
-        out.data(show::text(&diff, out.look(), out.verbose).as_bytes())?;
+        out.data(show::text(&diff, out.table_style(), out.verbose).as_bytes())?;
     }
     Ok(worse.len())
 }

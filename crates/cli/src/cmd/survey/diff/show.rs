@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 use show::json_object;
 use show::name::printable;
-use show::table::{Align, Look, Table, Tone};
-use show::units::{size, time};
+use show::table::{Align, Table, TableStyle, Tone};
+use show::units::{duration, size};
 use survey::diff::{
     Change, Diff, Fact, MachineFact, MountFact, Subject, Uncompared, Unit, Verdict, WhyUncompared,
 };
@@ -134,7 +134,7 @@ fn shown(fact: &Option<Fact>, unit: Unit) -> String {
     };
     let figure = number.as_f64().unwrap_or_default();
     match unit {
-        Unit::Seconds => time(figure),
+        Unit::Seconds => duration(figure),
         Unit::Nanoseconds => format!("{figure:.0} ns"),
         Unit::Bytes => number.as_u64().map_or_else(|| number.to_string(), size),
         Unit::Calls if figure.fract() == 0.0 => format!("{figure:.0}"),
@@ -159,7 +159,7 @@ pub(super) fn line(change: &Change) -> String {
 }
 
 /// The difference for people; with `all`, also what is within the noise.
-pub(super) fn text(diff: &Diff, look: Look, all: bool) -> String {
+pub(super) fn text(diff: &Diff, style: TableStyle, all: bool) -> String {
     let kinds = [
         (Verdict::Worse, "Worse", Tone::Bad),
         (Verdict::Better, "Better", Tone::Plain),
@@ -172,8 +172,8 @@ pub(super) fn text(diff: &Diff, look: Look, all: bool) -> String {
         if changes.is_empty() || verdict == Verdict::Noise && !all {
             continue;
         }
-        text.push_str(&look.heading(head));
-        text.push_str(&table(&changes, tone).to_text(look.width, look.color));
+        text.push_str(&style.heading(head));
+        text.push_str(&table(&changes, tone).to_text(style.width, style.color));
         text.push('\n');
     }
     let noise = diff.with(Verdict::Noise).count();
@@ -183,13 +183,13 @@ pub(super) fn text(diff: &Diff, look: Look, all: bool) -> String {
         1 => "; one differs by no more than its trials do".to_owned(),
         n => format!("; {n} differ by no more than their trials do"),
     };
-    text.push_str(&look.wrapped(&format!(
+    text.push_str(&style.wrapped(&format!(
         "Of {} figures and facts {changed} have changed{noise}.",
         diff.compared
     )));
     for one in &diff.uncompared {
         let line = format!("Not compared: {}: {}.", one.section.name(), why(one));
-        text.push_str(&look.wrapped(&line));
+        text.push_str(&style.wrapped(&line));
     }
     text
 }

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use show::table::Look;
+use show::table::TableStyle;
 use survey::Error;
 use survey::diff::{Diff, Fact, Verdict};
 use survey::saved::{SCHEMA, SavedSurvey};
@@ -70,7 +70,7 @@ fn equal_surveys_have_no_changes() {
         "{same:?}"
     );
     assert!(same.compared > 15);
-    assert!(text(&same, Look::default(), true).contains("0 have changed."));
+    assert!(text(&same, TableStyle::default(), true).contains("0 have changed."));
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_slower_walk_is_worse_and_noise_is_not() {
     assert_eq!(whats(&diff, Verdict::Worse), ["an entry by threads"]);
     assert_eq!(diff.changes[0].ratio, Some(2.0));
     assert_eq!(whats(&diff, Verdict::Noise), ["statx of a file, warm"]);
-    let shown = text(&diff, Look::default(), false);
+    let shown = text(&diff, TableStyle::default(), false);
     assert!(
         shown.starts_with("Worse\n") && shown.contains("2.00") && shown.contains("one differs"),
         "{shown}"
@@ -163,7 +163,7 @@ fn a_section_that_one_survey_lacks_is_not_compared() {
         "{diff:?}"
     );
     assert!(
-        text(&diff, Look::default(), false)
+        text(&diff, TableStyle::default(), false)
             .contains("Not compared: walk: the new survey has it not.")
     );
     let elsewhere = changed(json!({"root": "/srv"}));
@@ -200,7 +200,7 @@ fn names_that_are_not_utf_8_are_kept_exactly() {
     let diff = changed(new);
     let come = diff.with(Verdict::Other).next().unwrap();
     assert_eq!(come.subject.path(), Some(&b"/\xff"[..]));
-    let shown = text(&diff, Look::default(), true);
+    let shown = text(&diff, TableStyle::default(), true);
     assert!(
         !shown.contains('\u{1b}') && shown.contains("\\xff"),
         "{shown}"
@@ -264,7 +264,7 @@ proptest! {
     #[test]
     fn no_document_causes_a_panic(old in anything(), new in anything()) {
         if let Ok(diff) = diff(&document(old), &document(new)) {
-            let shown = text(&diff, Look { width: Some(80), ..Look::default() }, true);
+            let shown = text(&diff, TableStyle { width: Some(80), ..TableStyle::default() }, true);
             prop_assert!(!shown.contains(|c: char| c.is_control() && c != '\n'));
             serde_json::to_string(&JsonDiff(&diff)).unwrap();
         }

@@ -11,7 +11,7 @@ use report::probe::plain;
 use report::walk::{Bounded, Engine};
 use show::name::printable;
 use show::stats::Stats;
-use show::units::{plural, sized, time};
+use show::units::{duration, plural, sized};
 
 pub(crate) fn mounts(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     let Some(part) = survey.mounts.gathered() else {
@@ -114,7 +114,7 @@ pub(crate) fn walk(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed
     else {
         return;
     };
-    let spread = |engine: &Engine| Stats::of(engine.runs.iter().map(|t| t.real));
+    let spread = |engine: &Engine| Stats::from_values(engine.runs.iter().map(|t| t.real));
     // One run of each tells nothing.
     let several = [chosen.0, fastest.0]
         .iter()
@@ -371,7 +371,7 @@ pub(crate) fn prices(survey: &Survey<'_>, commands: &Commands, found: &mut Weigh
     {
         let text = format!(
             "Write much before each fsync: one takes {}, as long as {:.0} statx.",
-            time(sync.ns / 1e9),
+            duration(sync.ns / 1e9),
             sync.ns / warm
         );
         found.add(

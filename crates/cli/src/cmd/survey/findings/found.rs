@@ -9,7 +9,7 @@ use report::compare::{Method, median_ms};
 use report::probe::{Probe, plain};
 use report::walk::{Bounded, Section};
 use show::name::printable;
-use show::units::{plural, size, sized, time};
+use show::units::{duration, plural, size, sized};
 
 pub(crate) fn mounts(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     let Some(part) = survey.mounts.gathered() else {
@@ -376,8 +376,8 @@ pub(crate) fn path(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed
             one.command,
             one.totals.lookups,
             one.totals.misses,
-            time(one.totals.seconds),
-            time(one.seconds_far)
+            duration(one.totals.seconds),
+            duration(one.seconds_far)
         ));
     }
     found.add(75, "startup", figure, text, &commands.pathsearch);

@@ -213,7 +213,7 @@ fn access(row: &Row<'_>) -> String {
 }
 
 fn method_dots(method: &Method) -> Option<Dots> {
-    let stats = Stats::of(method.runs.iter().map(|t| t.real))?;
+    let stats = Stats::from_values(method.runs.iter().map(|t| t.real))?;
     let text = format!("{:.2} ms, {} calls", 1000.0 * stats.median, method.calls());
     Some(Dots {
         label: method.by.to_owned(),

@@ -5,7 +5,7 @@ use crate::cmd::survey::commands::Commands;
 use report::startup::Startup;
 use show::name::printable;
 use show::table::{Align, Table, Tone};
-use show::units::time;
+use show::units::duration;
 
 /// Directories in which a program looks in vain.
 const MOST_TRIED: usize = 20;
@@ -31,7 +31,7 @@ pub(crate) fn starting(startup: &Startup<'_>, commands: &Commands) -> Vec<Block>
                 "{} of {} look-ups miss, {}",
                 totals.misses,
                 totals.lookups,
-                time(totals.seconds)
+                duration(totals.seconds)
             ),
         ));
     }
@@ -78,7 +78,7 @@ pub(crate) fn starting(startup: &Startup<'_>, commands: &Commands) -> Vec<Block>
                     kinds.join(", "),
                     row.misses.to_string(),
                     row.hits.to_string(),
-                    time(row.seconds),
+                    duration(row.seconds),
                 ];
                 told.row(cells, Tone::Plain);
             }

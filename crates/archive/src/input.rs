@@ -3,14 +3,17 @@
 //! read.
 
 use std::fmt;
-use std::io::{self, BufReader, Read};
+use std::io;
 
 use gate::fs::{At, FileType, Open, Want, pread64, read, statx};
 use gate::long::open_long;
 use gate::{Errno, Fd, Gate};
-use mounts::Warning;
 use ondisk::pax::sparse::Extent;
-use ondisk::pax::{BLOCK, Decoder, Event, Fault, Kind, Member, padded};
+use ondisk::pax::{BLOCK, Decoder, Event, Kind, Member, padded};
+use zstd::zstd_safe::zstd_sys::ZSTD_ErrorCode;
+use zstd::zstd_safe::{self, DCtx, DParameter, ErrorCode, InBuffer, OutBuffer};
+
+use crate::error::{Action, Damage, Error, ErrorKind, NotArchive, Result};
 
 /// Bytes read at a time.
 const CHUNK: usize = 256 << 10;
@@ -18,74 +21,6 @@ const CHUNK: usize = 256 << 10;
 /// The largest window that what is compressed may want, as a power of two: 8 MiB, which is what
 /// levels up to 19 have.
 const WINDOW_LOG: u32 = 23;
-
-/// Why an archive cannot be read, or not further.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Failure {
-    /// A call that failed.
-    Call {
-        /// Which.
-        gate: Gate,
-        /// How.
-        errno: Errno,
-    },
-    /// It is none.
-    NoArchive {
-        /// What it is.
-        what: &'static str,
-        /// What would help; empty where nothing is known to.
-        next: &'static str,
-    },
-    /// It is one, but it is damaged.
-    Damaged {
-        /// Offset in the archive, uncompressed, in bytes.
-        at: u64,
-        /// What is wrong.
-        what: String,
-    },
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Failure::Call { errno, .. } => errno.fmt(f),
-            Failure::NoArchive { what, next: "" } => f.write_str(what),
-            Failure::NoArchive { what, next } => write!(f, "{what}; {next}"),
-            Failure::Damaged { at, what } => write!(f, "{what}, at byte {at}"),
-        }
-    }
-}
-
-impl Failure {
-    fn call(gate: Gate) -> impl Fn(Errno) -> Failure {
-        move |errno| Failure::Call { gate, errno }
-    }
-
-    /// As a warning: the archive can be read this far and no further.
-    pub fn warning(&self, archive: &[u8]) -> Warning {
-        match self {
-            Failure::Call { gate, errno } => Warning::failed(
-                archive,
-                *gate,
-                *errno,
-                "cannot read the archive any further",
-            ),
-            other => Warning::about(
-                archive,
-                format!("cannot read the archive any further: {other}"),
-            ),
-        }
-    }
-}
-
-impl From<Fault> for Failure {
-    fn from(fault: Fault) -> Failure {
-        Failure::Damaged {
-            at: fault.at,
-            what: fault.what.to_owned(),
-        }
-    }
-}
 
 /// What came of a member's checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -101,6 +36,8 @@ pub enum Verdict {
 /// An archive being read.
 #[derive(Debug)]
 pub struct Input {
+    /// Its name, as it was given.
+    path: Vec<u8>,
     source: Source,
     /// What has been read: of it, from `from` on to be taken.
     buffer: Vec<u8>,
@@ -135,7 +72,7 @@ struct Check {
 enum Source {
     File { fd: Fd, at: u64, len: u64 },
     Stream(Stream),
-    Zstd(Box<zstd::stream::read::Decoder<'static, BufReader<Stream>>>),
+    Zstd(Box<Zstd>),
 }
 
 impl fmt::Debug for Source {
@@ -148,36 +85,18 @@ impl fmt::Debug for Source {
     }
 }
 
-/// A descriptor that is read from beginning to end, and what has been read of it already.
-struct Stream {
-    head: io::Cursor<Vec<u8>>,
-    /// None for standard input.
-    fd: Option<Fd>,
-}
+/// A descriptor that is read from beginning to end; `None` is standard input.
+struct Stream(Option<Fd>);
 
-impl Stream {
-    fn call(&self, buffer: &mut [u8]) -> Result<usize, Errno> {
-        loop {
-            let answer = match &self.fd {
-                Some(fd) => read(fd, buffer),
-                None => read(io::stdin(), buffer),
-            };
-            if answer != Err(Errno::EINTR) {
-                return answer;
-            }
-        }
-    }
-}
-
-impl Read for Stream {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self.head.read(buffer)? {
-            0 => self
-                .call(buffer)
-                .map_err(|e| io::Error::from_raw_os_error(e.0)),
-            n => Ok(n),
-        }
-    }
+/// A zstd stream being decompressed.
+struct Zstd {
+    context: DCtx<'static>,
+    from: Stream,
+    /// What has been read of it: of that, from `taken` on is not decompressed yet.
+    piece: Vec<u8>,
+    taken: usize,
+    /// Whether a frame has begun, and not ended.
+    is_within_frame: bool,
 }
 
 impl Input {
@@ -185,57 +104,12 @@ impl Input {
     ///
     /// # Errors
     /// A call that fails, and what is no archive as far as can be told from how it begins.
-    pub fn open(path: &[u8]) -> Result<Input, Failure> {
-        let fd = match path {
-            b"-" => None,
-            _ => Some(open_long(path, Open::empty()).map_err(Failure::call(Gate::Openat))?),
-        };
-        let seen = fd
-            .as_ref()
-            .map(|fd| statx(fd, c"", At::EMPTY_PATH, Want::BASIC_STATS))
-            .transpose();
-        let seen = seen.map_err(Failure::call(Gate::Statx))?;
-        let mut stream = Stream {
-            head: io::Cursor::default(),
-            fd,
-        };
-        let mut head = vec![0; BLOCK];
-        let mut have = 0;
-        while have < head.len() {
-            match stream
-                .call(&mut head[have..])
-                .map_err(Failure::call(Gate::Read))?
-            {
-                0 => break,
-                n => have += n,
-            }
-        }
-        head.truncate(have);
-        let source = if is_zstd(&head) {
-            stream.head = io::Cursor::new(std::mem::take(&mut head));
-            let mut source = Source::zstd(stream)?;
-            head.resize(BLOCK, 0);
-            let mut have = 0;
-            while have < head.len() {
-                match source.read(&mut head[have..], 0)? {
-                    0 => break,
-                    n => have += n,
-                }
-            }
-            head.truncate(have);
-            source
-        } else {
-            match (stream.fd, seen) {
-                (Some(fd), Some(seen)) if seen.file_type == FileType::Regular => Source::File {
-                    fd,
-                    at: have as u64,
-                    len: seen.size,
-                },
-                (fd, _) => Source::Stream(Stream { fd, ..stream }),
-            }
-        };
-        is_archive(&head)?;
+    pub fn open(path: &[u8]) -> Result<Input> {
+        let error = |kind| Error::new(Action::ReadArchive, path, kind);
+        let (source, head) = open_source(path).map_err(error)?;
+        check_format(&head).map_err(|what| error(ErrorKind::NotArchive(what)))?;
         Ok(Input {
+            path: path.to_vec(),
             source,
             buffer: head,
             from: 0,
@@ -288,7 +162,7 @@ impl Input {
         clippy::should_implement_trait,
         reason = "what is wrong stands beside the end, as for a reader"
     )]
-    pub fn next(&mut self) -> Result<Option<Member>, Failure> {
+    pub fn next(&mut self) -> Result<Option<Member>> {
         let passed = self.pass_over();
         if let Some(check) = &mut self.check {
             check.computed =
@@ -310,13 +184,16 @@ impl Input {
     }
 
     /// Reads headers until there is a member.
-    fn headers(&mut self) -> Result<Option<Member>, Failure> {
+    fn headers(&mut self) -> Result<Option<Member>> {
         while !self.is_over {
             let is_data = self.decoder.is_data();
             let Some(block) = self.block()? else {
                 return self.ended_early();
             };
-            let event = self.decoder.push(&block)?;
+            let event = self
+                .decoder
+                .push(&block)
+                .map_err(|fault| self.damaged(fault.at, Damage::Header(fault)))?;
             if let Some(check) = self.check.as_mut().filter(|_| is_data) {
                 check.hasher.update(&block);
             }
@@ -342,7 +219,7 @@ impl Input {
         Ok(None)
     }
 
-    /// After [`Failure::Damaged`]: makes [`Input::next`] look for the next header that is sound.
+    /// After [`ErrorKind::DamagedArchive`]: makes [`Input::next`] look for the next header that is sound.
     /// What lies between is lost, and what looks like a header there, in the data of a member that
     /// is an archive itself, is taken for one.
     pub fn recover(&mut self) {
@@ -356,10 +233,10 @@ impl Input {
     ///
     /// # Errors
     /// A call that fails, and an archive that ends too soon.
-    pub fn data(&mut self, most: u64) -> Result<&[u8], Failure> {
+    pub fn data(&mut self, most: u64) -> Result<&[u8]> {
         let wanted = self.left.min(most);
         if wanted > 0 && self.from == self.buffer.len() && self.fill()? == 0 {
-            return Err(self.cut(self.left));
+            return Err(self.cut_short(self.left));
         }
         let taken = wanted.min((self.buffer.len() - self.from) as u64);
         let piece = self.from..self.from + taken as usize;
@@ -392,7 +269,7 @@ impl Input {
     }
 
     /// Passes over what is left of the current member's data.
-    fn pass_over(&mut self) -> Result<(), Failure> {
+    fn pass_over(&mut self) -> Result<()> {
         if self.check.is_some() {
             while !self.data(u64::MAX)?.is_empty() {}
         }
@@ -408,21 +285,21 @@ impl Input {
                 left -= passed;
             }
             if left > 0 && self.from == self.buffer.len() && self.fill()? == 0 {
-                return Err(self.cut(left));
+                return Err(self.cut_short(left));
             }
         }
         Ok(())
     }
 
     /// The next block; `None` where the archive ends.
-    fn block(&mut self) -> Result<Option<[u8; BLOCK]>, Failure> {
+    fn block(&mut self) -> Result<Option<[u8; BLOCK]>> {
         let mut block = [0; BLOCK];
         let mut have = 0;
         while have < BLOCK {
             if self.from == self.buffer.len() && self.fill()? == 0 {
                 return match have {
                     0 => Ok(None),
-                    _ => Err(self.cut((BLOCK - have) as u64)),
+                    _ => Err(self.cut_short((BLOCK - have) as u64)),
                 };
             }
             let taken = (BLOCK - have).min(self.buffer.len() - self.from);
@@ -440,21 +317,21 @@ impl Input {
     }
 
     /// Reads more, once all that was read is taken; 0 at the end.
-    fn fill(&mut self) -> Result<usize, Failure> {
+    fn fill(&mut self) -> Result<usize> {
         self.from = 0;
         self.buffer.resize(CHUNK, 0);
-        let answer = self.source.read(&mut self.buffer, self.place);
-        let have = *answer.as_ref().unwrap_or(&0);
+        let read = self.source.read(&mut self.buffer, self.place);
+        let have = *read.as_ref().unwrap_or(&0);
         self.buffer.truncate(have);
-        // Whatever is to come of it, nothing more can be read.
+        // At the end, and after an error, nothing more can be read.
         self.is_over |= have == 0;
-        answer
+        read.map_err(|kind| self.error(kind))
     }
 
     /// Reads what follows the end: what fills up the last record, so that whoever writes it can end
     /// in peace, and what the compression has at its own end. More than a mebibyte of it is none of
     /// ours.
-    fn drain(&mut self) -> Result<(), Failure> {
+    fn drain(&mut self) -> Result<()> {
         const MOST: usize = 1 << 20;
         let mut read = 0;
         loop {
@@ -467,25 +344,27 @@ impl Input {
         }
     }
 
-    fn ended_early(&self) -> Result<Option<Member>, Failure> {
+    fn ended_early(&self) -> Result<Option<Member>> {
         if self.decoder.is_lost() {
             return Ok(None);
         }
-        let what = match self.decoder.is_within() {
-            true => "it is cut short, within the headers of a member",
-            false => "it has no end: it may be cut short",
+        let damage = match self.decoder.is_within() {
+            true => Damage::CutShortInHeaders,
+            false => Damage::NoEnd,
         };
-        Err(Failure::Damaged {
-            at: self.place,
-            what: what.to_owned(),
-        })
+        Err(self.damaged(self.place, damage))
     }
 
-    fn cut(&self, missing: u64) -> Failure {
-        Failure::Damaged {
-            at: self.place,
-            what: format!("it is cut short, and at least {missing} bytes are missing"),
-        }
+    fn cut_short(&self, missing: u64) -> Error {
+        self.damaged(self.place, Damage::CutShort { missing })
+    }
+
+    fn damaged(&self, at: u64, damage: Damage) -> Error {
+        self.error(ErrorKind::DamagedArchive { at, damage })
+    }
+
+    fn error(&self, kind: ErrorKind) -> Error {
+        Error::new(Action::ReadArchive, &self.path, kind)
     }
 }
 
@@ -497,83 +376,147 @@ fn is_zstd(head: &[u8]) -> bool {
     )
 }
 
-/// Sees whether something begins as an archive does.
-fn is_archive(head: &[u8]) -> Result<(), Failure> {
+/// Opens what an archive is read from, and reads its first block, or as much as there is.
+fn open_source(path: &[u8]) -> std::result::Result<(Source, Vec<u8>), ErrorKind> {
+    let fd = match path {
+        b"-" => None,
+        _ => Some(open_long(path, Open::empty()).map_err(ErrorKind::call(Gate::Openat))?),
+    };
+    let seen = fd
+        .as_ref()
+        .map(|fd| statx(fd, c"", At::EMPTY_PATH, Want::BASIC_STATS))
+        .transpose()
+        .map_err(ErrorKind::call(Gate::Statx))?;
+    let stream = Stream(fd);
+    let head = read_block(|buffer| stream.read(buffer))?;
+    if is_zstd(&head) {
+        let mut source = Source::Zstd(Box::new(Zstd::new(stream, head)?));
+        let head = read_block(|buffer| source.read(buffer, 0))?;
+        return Ok((source, head));
+    }
+    let source = match (stream, seen) {
+        (Stream(Some(fd)), Some(seen)) if seen.file_type == FileType::Regular => Source::File {
+            fd,
+            at: head.len() as u64,
+            len: seen.size,
+        },
+        (stream, _) => Source::Stream(stream),
+    };
+    Ok((source, head))
+}
+
+/// Reads a block, or less at the end.
+fn read_block<E>(
+    mut read: impl FnMut(&mut [u8]) -> std::result::Result<usize, E>,
+) -> std::result::Result<Vec<u8>, E> {
+    let mut block = vec![0; BLOCK];
+    let mut have = 0;
+    while have < block.len() {
+        match read(&mut block[have..])? {
+            0 => break,
+            n => have += n,
+        }
+    }
+    block.truncate(have);
+    Ok(block)
+}
+
+/// Checks that the first block of a file begins an archive.
+fn check_format(head: &[u8]) -> std::result::Result<(), NotArchive> {
     let block = head.first_chunk::<BLOCK>();
     if block.is_some_and(|block| Decoder::new().push(block).is_ok()) {
         return Ok(());
     }
-    let (what, next) = match head {
-        [] => (
-            "it is empty",
-            "give one that fathom dump or tar has written",
-        ),
-        [0x1f, 0x8b, ..] => (
-            "it is compressed with gzip",
-            "give it to fathom's standard input by gzip -dc",
-        ),
-        [b'B', b'Z', b'h', ..] => (
-            "it is compressed with bzip2",
-            "give it to fathom's standard input by bzip2 -dc",
-        ),
-        [0xfd, b'7', b'z', b'X', b'Z', ..] => (
-            "it is compressed with xz",
-            "give it to fathom's standard input by xz -dc",
-        ),
-        _ => (
-            "it is no tar archive",
-            "give one that fathom dump or tar has written",
-        ),
-    };
-    Err(Failure::NoArchive { what, next })
+    Err(match head {
+        [] => NotArchive::Empty,
+        [0x1f, 0x8b, ..] => NotArchive::Gzip,
+        [b'B', b'Z', b'h', ..] => NotArchive::Bzip2,
+        [0xfd, b'7', b'z', b'X', b'Z', ..] => NotArchive::Xz,
+        _ => NotArchive::Other,
+    })
 }
 
 impl Source {
-    fn zstd(stream: Stream) -> Result<Source, Failure> {
-        let decoder = zstd::stream::read::Decoder::new(stream).and_then(|mut decoder| {
-            decoder.window_log_max(WINDOW_LOG)?;
-            Ok(Source::Zstd(Box::new(decoder)))
-        });
-        decoder.map_err(|_| Failure::Call {
-            gate: Gate::Read,
-            errno: Errno::ENOMEM,
-        })
-    }
-
-    fn read(&mut self, buffer: &mut [u8], place: u64) -> Result<usize, Failure> {
+    fn read(&mut self, buffer: &mut [u8], place: u64) -> std::result::Result<usize, ErrorKind> {
         match self {
             Source::File { fd, at, .. } => {
-                let n = pread64(fd, buffer, *at).map_err(Failure::call(Gate::Pread64))?;
+                let n = pread64(fd, buffer, *at).map_err(ErrorKind::call(Gate::Pread64))?;
                 *at += n as u64;
                 Ok(n)
             }
-            Source::Stream(stream) => stream.call(buffer).map_err(Failure::call(Gate::Read)),
-            Source::Zstd(decoder) => {
-                decoder
-                    .read(buffer)
-                    .map_err(|e| match (e.raw_os_error(), e.kind()) {
-                        (Some(errno), _) => Failure::Call {
-                            gate: Gate::Read,
-                            errno: Errno(errno),
-                        },
-                        (None, io::ErrorKind::UnexpectedEof) => Failure::Damaged {
-                            at: place,
-                            what: "what is compressed is cut short".to_owned(),
-                        },
-                        (None, _) if e.to_string().contains("too much memory") => {
-                            Failure::NoArchive {
-                                what: "what is compressed wants a window of over 8 MiB",
-                                next: "give it to fathom's standard input by zstd -dc --long=31",
-                            }
-                        }
-                        (None, _) => Failure::Damaged {
-                            at: place,
-                            what: format!("what is compressed cannot be read ({e})"),
-                        },
-                    })
+            Source::Stream(stream) => stream.read(buffer),
+            Source::Zstd(zstd) => zstd.read(buffer, place),
+        }
+    }
+}
+
+impl Stream {
+    fn read(&self, buffer: &mut [u8]) -> std::result::Result<usize, ErrorKind> {
+        loop {
+            let read = match &self.0 {
+                Some(fd) => read(fd, buffer),
+                None => read(io::stdin(), buffer),
+            };
+            if read != Err(Errno::EINTR) {
+                return read.map_err(ErrorKind::call(Gate::Read));
             }
         }
     }
+}
+
+impl Zstd {
+    /// Decompresses a stream, of which the beginning has been read already.
+    fn new(from: Stream, head: Vec<u8>) -> std::result::Result<Zstd, ErrorKind> {
+        let mut context = DCtx::try_create().ok_or(ErrorKind::from(Errno::ENOMEM))?;
+        context
+            .set_parameter(DParameter::WindowLogMax(WINDOW_LOG))
+            .map_err(|_| Errno::ENOMEM)?;
+        Ok(Zstd {
+            context,
+            from,
+            piece: head,
+            taken: 0,
+            is_within_frame: false,
+        })
+    }
+
+    fn read(&mut self, buffer: &mut [u8], place: u64) -> std::result::Result<usize, ErrorKind> {
+        let damaged = |damage| ErrorKind::DamagedArchive { at: place, damage };
+        loop {
+            // Also without input: within a frame, output may be pending.
+            if self.is_within_frame || self.taken < self.piece.len() {
+                let mut output = OutBuffer::around(&mut *buffer);
+                let mut input = InBuffer::around(&self.piece[self.taken..]);
+                let wanted = self.context.decompress_stream(&mut output, &mut input);
+                let wanted = wanted.map_err(|code| match is_window_too_large(code) {
+                    true => ErrorKind::LargeWindow,
+                    false => damaged(Damage::Compressed(zstd_safe::get_error_name(code))),
+                })?;
+                self.taken += input.pos;
+                self.is_within_frame = wanted > 0;
+                if output.pos() > 0 {
+                    return Ok(output.pos());
+                }
+            }
+            if self.taken == self.piece.len() {
+                self.piece.resize(DCtx::in_size(), 0);
+                let n = self.from.read(&mut self.piece);
+                self.piece.truncate(*n.as_ref().unwrap_or(&0));
+                self.taken = 0;
+                match n? {
+                    0 if self.is_within_frame => return Err(damaged(Damage::CompressedCutShort)),
+                    0 => return Ok(0),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+/// Whether an error of zstd is `ZSTD_error_frameParameter_windowTooLarge`. The library returns the
+/// numbers of its errors as negated `size_t`s (`ZSTD_getErrorCode` in zstd_errors.h).
+fn is_window_too_large(code: ErrorCode) -> bool {
+    code == (ZSTD_ErrorCode::ZSTD_error_frameParameter_windowTooLarge as usize).wrapping_neg()
 }
 
 /// See [`Input::contents`].
@@ -595,7 +538,7 @@ impl Contents<'_> {
         clippy::should_implement_trait,
         reason = "a piece lasts until the next"
     )]
-    pub fn next(&mut self) -> Result<Option<(u64, &[u8])>, Failure> {
+    pub fn next(&mut self) -> Result<Option<(u64, &[u8])>> {
         if self.current.len == 0 {
             let Some((next, rest)) = self.extents.split_first() else {
                 return Ok(None);

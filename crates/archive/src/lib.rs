@@ -11,6 +11,7 @@
 //! | [`dump`](mod@dump) | trees into an archive |
 //! | [`increment`] | what an archive needs hold, when there are older ones |
 //! | [`input`] | reads an archive, from wherever it comes |
+//! | `error` | the error of this crate |
 //! | [`gather`](mod@gather) | everything that is to be known of a tree before any of it is read |
 //! | [`list`] | goes through archives |
 //! | [`part`] | the file systems that a tree is made of, by what stays when device numbers change |
@@ -28,6 +29,7 @@ mod beside;
 pub mod catalog;
 pub mod changed;
 pub mod dump;
+mod error;
 pub mod gather;
 pub mod increment;
 pub mod input;
@@ -39,6 +41,8 @@ pub mod rows;
 pub mod since;
 pub mod token;
 pub mod verify;
+
+pub use error::{Action, BadName, Damage, Error, ErrorKind, FileSystemId, NotArchive, Result};
 
 use gate::fs::Open;
 

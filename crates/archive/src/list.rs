@@ -3,7 +3,8 @@
 use mounts::Warning;
 use ondisk::pax::Member;
 
-use crate::input::{Failure, Input};
+use crate::error::{Error, ErrorKind, Result};
+use crate::input::Input;
 
 /// Names that are wanted: members with these names, and what is under them.
 #[derive(Clone, Debug, Default)]
@@ -61,16 +62,24 @@ pub type Opened<'a> = (&'a [u8], Input);
 /// Opens archives, all of them before any is read further.
 ///
 /// # Errors
-/// The one that cannot be opened, and why.
-pub fn open(names: &[Vec<u8>]) -> Result<Vec<Opened<'_>>, (&[u8], Failure)> {
+/// That of the first one that cannot be opened.
+pub fn open(names: &[Vec<u8>]) -> Result<Vec<Opened<'_>>> {
     names
         .iter()
-        .map(|name| {
-            Input::open(name)
-                .map(|input| (&name[..], input))
-                .map_err(|failure| (&name[..], failure))
-        })
+        .map(|name| Ok((&name[..], Input::open(name)?)))
         .collect()
+}
+
+/// The warning for an archive that can be read this far and no further.
+pub fn unreadable(error: &Error) -> Warning {
+    const MESSAGE: &str = "cannot read the archive any further";
+    match error.kind {
+        ErrorKind::Call {
+            gate: Some(gate),
+            errno,
+        } => Warning::failed(&error.path, gate, errno, MESSAGE),
+        _ => Warning::about(&error.path, format!("{MESSAGE}: {}", error.kind)),
+    }
 }
 
 /// Hands over each wanted member of an archive, with where in it its headers begin. What cannot be
@@ -78,11 +87,11 @@ pub fn open(names: &[Vec<u8>]) -> Result<Vec<Opened<'_>>, (&[u8], Failure)> {
 ///
 /// # Errors
 /// Why it ends before its end; or what `take` says, which ends it, too.
-pub fn each<E: From<Failure>>(
+pub fn each<E: From<Error>>(
     input: &mut Input,
     wanted: &mut Wanted,
-    mut take: impl FnMut(u64, &Member) -> Result<(), E>,
-) -> Result<(), E> {
+    mut take: impl FnMut(u64, &Member) -> std::result::Result<(), E>,
+) -> std::result::Result<(), E> {
     while let Some(member) = input.next()? {
         if wanted.has(&member.path) {
             take(input.at(), &member)?;

@@ -8,6 +8,7 @@ use ondisk::Dev;
 use walk::entry::append;
 use walk::{EngineKind, Meta, MountContext};
 
+use crate::error::FileSystemId;
 use crate::token;
 
 /// A mount, or a subvolume in one, that a tree is made of. All entries of a part have their inode
@@ -57,6 +58,15 @@ impl Part {
             }
             _ if self.fsid != [0; 2] && other.fsid != [0; 2] => self.fsid == other.fsid,
             _ => self.fstype == other.fstype && self.source == other.source,
+        }
+    }
+
+    /// What tells its file system from others, for messages.
+    pub(crate) fn file_system_id(&self) -> FileSystemId {
+        FileSystemId {
+            fstype: self.fstype.clone(),
+            uuid: self.uuid,
+            fsid: self.fsid,
         }
     }
 

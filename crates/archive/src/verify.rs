@@ -18,7 +18,8 @@ use ondisk::pax::acl::{self, Who};
 use ondisk::pax::{Kind, Member};
 use walk::{Filter, Type};
 
-use crate::input::{Failure, Input, Verdict};
+use crate::error::{Error, ErrorKind};
+use crate::input::{Input, Verdict};
 use crate::restore::owners::Owners;
 use besides::{Known, Spared};
 
@@ -65,7 +66,7 @@ pub fn verify(
     input: &mut Input,
     mut against: Option<&mut Tree>,
     mut watch: impl FnMut(&Answer, u64, &[u8]),
-) -> Result<Answer, Failure> {
+) -> Result<Answer, Error> {
     let mut answer = Answer::default();
     let mut last: Option<(Vec<u8>, u64)> = None;
     let mut known = Known::default();
@@ -95,9 +96,12 @@ pub fn verify(
         let member = match next {
             Ok(Some(member)) => member,
             Ok(None) => break,
-            Err(failure @ Failure::Damaged { .. }) => {
+            Err(Error {
+                kind: kind @ ErrorKind::DamagedArchive { .. },
+                ..
+            }) => {
                 answer.damaged += 1;
-                answer.warn(Warning::about(name, failure.to_string()));
+                answer.warn(Warning::about(name, kind.to_string()));
                 input.recover();
                 continue;
             }
@@ -115,9 +119,9 @@ pub fn verify(
             differences
                 .into_iter()
                 .for_each(|difference| answer.warn(difference));
-            if let Err(failure) = compared {
+            if let Err(error) = compared {
                 answer.damaged += 1;
-                answer.warn(Warning::about(&member.path, failure.to_string()));
+                answer.warn(Warning::about(&member.path, error.kind.to_string()));
                 input.recover();
             }
             if let Some(list) = &member.dumpdir {
@@ -265,7 +269,7 @@ impl Tree {
         member: &Member,
         known: &mut Known,
         found: &mut Vec<Warning>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Error> {
         let mut differ = Differences {
             path: &member.path,
             found,
@@ -432,7 +436,7 @@ fn contents(
     member: &Member,
     spot: &Spot<'_>,
     differ: &mut Differences<'_>,
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     let fd = match openat(spot.dir, &spot.name, Open::NOFOLLOW | Open::NONBLOCK) {
         Ok(fd) => fd,
         Err(errno) => {

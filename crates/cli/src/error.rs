@@ -6,8 +6,11 @@
 
 use std::fmt;
 
+use archive::{Action, ErrorKind};
 use gate::Errno;
 use show::name::printable;
+
+use crate::hint::archive_hint;
 
 /// How a command ended: with how many warnings, or why it was not done.
 pub(crate) type Outcome = Result<usize, Error>;
@@ -30,6 +33,11 @@ impl Error {
     /// The same for a path that was written.
     pub(crate) fn write(doing: &str, path: &[u8], cause: impl Into<Cause>, hint: &str) -> Error {
         Error::at(doing, path, cause.into(), hint, Access::Write)
+    }
+
+    /// The same error with one more hint.
+    pub(crate) fn and(self, hint: &str) -> Error {
+        Error(format!("{}; {hint}", self.0))
     }
 
     fn at(doing: &str, path: &[u8], cause: Cause, hint: &str, access: Access) -> Error {
@@ -62,37 +70,17 @@ impl From<meter::Error> for Error {
     }
 }
 
-impl From<archive::catalog::Fault> for Error {
-    fn from(fault: archive::catalog::Fault) -> Error {
-        // A Fault has its errno in the text only.
-        let known = [
-            Errno::ENOENT,
-            Errno::ENOTDIR,
-            Errno::EISDIR,
-            Errno::EACCES,
-            Errno::EPERM,
-            Errno::EROFS,
-            Errno::ENOSPC,
-            Errno::EFBIG,
-        ];
-        let errno = known
-            .into_iter()
-            .find(|errno| fault.error.ends_with(&errno.to_string()));
-        let access = if fault.doing.starts_with("cannot write") {
-            Access::Write
-        } else {
-            Access::Read
+impl From<archive::Error> for Error {
+    fn from(error: archive::Error) -> Error {
+        let (doing, hint) = (error.action.to_string(), archive_hint(&error));
+        let access = match error.action {
+            Action::WriteArchive | Action::WriteCatalog | Action::WriteMap => Access::Write,
+            _ => Access::Read,
         };
-        Error::at(
-            fault.doing,
-            &fault.path,
-            Cause {
-                text: fault.error,
-                errno,
-            },
-            fault.next,
-            access,
-        )
+        match error.kind {
+            ErrorKind::Walk(error) => crate::cmd::walk::run::refused(*error),
+            kind => Error::at(&doing, &error.path, kind.into(), hint, access),
+        }
     }
 }
 
@@ -116,6 +104,15 @@ impl From<std::io::Error> for Cause {
         Cause {
             text: error.to_string(),
             errno: error.raw_os_error().map(Errno),
+        }
+    }
+}
+
+impl From<ErrorKind> for Cause {
+    fn from(kind: ErrorKind) -> Cause {
+        Cause {
+            text: kind.to_string(),
+            errno: kind.errno(),
         }
     }
 }

@@ -12,10 +12,6 @@
 //! | `output` | the file itself, row group by row group |
 //! | [`read`] | reads one back, a column at a time |
 
-use std::fmt;
-
-use parquet::errors::ParquetError;
-
 pub mod about;
 mod column;
 mod footer;
@@ -32,45 +28,3 @@ pub(crate) use output::rows_of_group;
 pub use read::Reader;
 pub use rows::{Draft, Later};
 pub use write::Catalog;
-
-/// Why a catalog could not be written, or read.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Fault {
-    /// What was being done.
-    pub doing: &'static str,
-    /// The catalog.
-    pub path: Vec<u8>,
-    /// What happened.
-    pub error: String,
-    /// What would help; empty where nothing is known to.
-    pub next: &'static str,
-}
-
-impl Fault {
-    pub(crate) fn writing(path: &[u8], error: impl fmt::Display) -> Fault {
-        Fault {
-            doing: "cannot write catalog",
-            path: path.to_vec(),
-            error: error.to_string(),
-            next: "",
-        }
-    }
-
-    fn reading(path: &[u8], error: impl fmt::Display) -> Fault {
-        Fault {
-            doing: "cannot read catalog",
-            path: path.to_vec(),
-            error: error.to_string(),
-            next: "",
-        }
-    }
-}
-
-/// What went wrong, without the library's name for the kind of it.
-fn plain(error: ParquetError) -> String {
-    match error {
-        ParquetError::External(e) => e.to_string(),
-        ParquetError::General(what) | ParquetError::NYI(what) | ParquetError::EOF(what) => what,
-        other => other.to_string(),
-    }
-}

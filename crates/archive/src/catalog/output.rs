@@ -12,8 +12,9 @@ use parquet::schema::types::SchemaDescriptor;
 use super::about::KEY;
 use super::column::{Chunk, Encoded, compressor};
 use super::schema::{COLUMNS, Row, descriptor, properties};
-use super::{About, Fault, footer, plain};
+use super::{About, footer};
 use crate::beside::beside;
+use crate::error::{Action, Error, ErrorKind};
 
 /// Rows of a row group, at most: enough for zstd and for readers, and no more than some 16 MiB on
 /// the way.
@@ -41,10 +42,10 @@ impl Sealed {
     ///
     /// # Errors
     /// It could not be done; whatever had the name has it still.
-    pub fn publish(self) -> std::result::Result<About, Fault> {
+    pub fn publish(self) -> std::result::Result<About, Error> {
         self.writer
             .publish()
-            .map_err(|e| Fault::writing(&self.file, e))?;
+            .map_err(|e| Error::new(Action::WriteCatalog, &self.file, e))?;
         Ok(self.about)
     }
 }
@@ -90,17 +91,17 @@ impl Way {
 
 impl Output {
     /// Begins a file, which has no name yet.
-    pub(super) fn create(file: &[u8]) -> std::result::Result<(Layout, Output), Fault> {
-        let fault = |e: ParquetError| Fault::writing(file, plain(e));
-        let writer = Writer::create(file).map_err(|e| Fault::writing(file, e))?;
-        let schema = descriptor().map_err(fault)?;
+    pub(super) fn create(file: &[u8]) -> std::result::Result<(Layout, Output), Error> {
+        let error = |e: ParquetError| Error::new(Action::WriteCatalog, file, e);
+        let writer = Writer::create(file).map_err(|e| Error::new(Action::WriteCatalog, file, e))?;
+        let schema = descriptor().map_err(error)?;
         let properties = WriterPropertiesPtr::new(properties());
         let out = Way {
             file: BufWriter::with_capacity(1 << 20, writer),
             footer: None,
         };
         let out =
-            SerializedFileWriter::new(out, schema.root_schema_ptr(), properties).map_err(fault)?;
+            SerializedFileWriter::new(out, schema.root_schema_ptr(), properties).map_err(error)?;
         let processors = gate::machine::processors().max(1);
         Ok((
             Layout { schema, processors },
@@ -112,9 +113,9 @@ impl Output {
         ))
     }
 
-    /// That something could not be written.
-    pub(super) fn fault(&self, error: String) -> Fault {
-        Fault::writing(&self.file, error)
+    /// An error of writing this file.
+    pub(super) fn error(&self, kind: ErrorKind) -> Error {
+        Error::new(Action::WriteCatalog, &self.file, kind)
     }
 
     /// Writes a row group; without columns there is none.
@@ -132,7 +133,7 @@ impl Output {
     }
 
     /// Writes what it says of itself, and the end.
-    pub(super) fn seal(self, about: About) -> std::result::Result<Sealed, Fault> {
+    pub(super) fn seal(self, about: About) -> std::result::Result<Sealed, Error> {
         let Output {
             file,
             mut out,
@@ -141,13 +142,13 @@ impl Output {
         let about = About { checksums, ..about };
         out.append_key_value_metadata(KeyValue::new(KEY.to_owned(), about.to_json()));
         // What comes before the footer is not to wait with it.
-        let flushed = out.flush().map_err(|e| e.to_string());
+        let flushed = out.flush().map_err(ErrorKind::from);
         out.inner_mut().footer = Some(Vec::new());
         let written = flushed.and_then(|()| {
             out.into_inner()
-                .map_err(plain)?
+                .map_err(ErrorKind::from)?
                 .end()
-                .map_err(|e| e.to_string())
+                .map_err(ErrorKind::from)
         });
         match written {
             Ok(writer) => Ok(Sealed {
@@ -155,7 +156,7 @@ impl Output {
                 writer,
                 about,
             }),
-            Err(error) => Err(Fault::writing(&file, error)),
+            Err(kind) => Err(Error::new(Action::WriteCatalog, &file, kind)),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Once};
 
 use bytes::Bytes;
+use gate::Errno;
 use gate::sync::Mutex;
 use ondisk::Dev;
 use parquet::column::page::PageReader;
@@ -21,12 +22,8 @@ use super::about::{KEY, Strange, VERSION};
 use super::column::{Names, damaged, flags, numbers};
 use super::output::GROUP;
 use super::schema::{COLUMNS, descriptor};
-use super::{About, Fault, footer, plain};
-
-/// What helps where a catalog is lost. What has changed since it was written, a new one of today
-/// would not tell of: so a dump must not go on from that.
-pub(crate) const BEGIN_ANEW: &str =
-    "make a full dump, or, for fathom changed, a new catalog with fathom walk --catalog";
+use super::{About, footer};
+use crate::error::{Action, Error, ErrorKind};
 
 /// A catalog, open for reading.
 #[derive(Debug)]
@@ -117,11 +114,6 @@ impl Source {
     }
 }
 
-/// Whether it may be well, and the disk not.
-fn is_unread(error: &ParquetError) -> bool {
-    matches!(error, ParquetError::External(e) if e.is::<gate::Errno>())
-}
-
 impl ChunkReader for Source {
     type T = io::Cursor<Bytes>;
 
@@ -178,59 +170,49 @@ impl Reader {
     ///
     /// # Errors
     /// What is the matter with it.
-    pub fn open(path: &[u8]) -> std::result::Result<Reader, Fault> {
-        let make_new = |error: &str| Fault {
-            next: BEGIN_ANEW,
-            ..Fault::reading(path, error)
-        };
-        let file = gate::file::Reader::open(path).map_err(|e| Fault::reading(path, e))?;
+    pub fn open(path: &[u8]) -> std::result::Result<Reader, Error> {
+        let error = |kind| Error::new(Action::ReadCatalog, path, kind);
+        let unread = |errno: Errno| error(errno.into());
+        let file = gate::file::Reader::open(path).map_err(unread)?;
         let (mut head, mut tail) = ([0; 4], [0; 4]);
         let ends = file.len().checked_sub(4).map_or(Ok(0), |end| {
             file.read_at(0, &mut head)
                 .and_then(|_| file.read_at(end, &mut tail))
         });
-        ends.map_err(|e| Fault::reading(path, e))?;
+        ends.map_err(unread)?;
         match (&head, &tail) {
             (b"PAR1", b"PAR1") if file.len() > 12 => {}
-            (b"PAR1", _) => return Err(make_new("it is cut short")),
-            _ => return Err(make_new("it is no Parquet file")),
+            (b"PAR1", _) => return Err(error(ErrorKind::CutShort)),
+            _ => return Err(error(ErrorKind::NotParquet)),
         }
         let file = Arc::new(Source(file));
-        let damaged = "it is damaged";
-        let footer = file.footer().map_err(|e| {
-            if is_unread(&e) {
-                Fault::reading(path, plain(e))
-            } else {
-                make_new(damaged)
-            }
+        let damaged = || error(ErrorKind::DamagedCatalog);
+        let footer = file.footer().map_err(|e| match ErrorKind::from(e) {
+            unread @ ErrorKind::Call { .. } => error(unread),
+            _ => damaged(),
         })?;
         let is_summed = match footer::is_right(&footer) {
-            Some(false) => return Err(make_new(damaged)),
+            Some(false) => return Err(damaged()),
             is_right => is_right.is_some(),
         };
         let metadata =
             held(|| ParquetMetaDataReader::decode_metadata(&footer[..footer.len() - END as usize]))
-                .map_err(|_| make_new(damaged))?;
+                .map_err(|_| damaged())?;
         let pairs = metadata.file_metadata().key_value_metadata();
         let own = pairs
             .and_then(|pairs| pairs.iter().find(|pair| pair.key == KEY))
             .and_then(|pair| pair.value.as_deref());
         let about = match own.map(About::from_json) {
             None => {
-                return Err(make_new(
-                    "it is a Parquet file, but not a catalog of fathom's",
-                ));
+                return Err(error(ErrorKind::NotCatalog));
             }
             Some(Err(Strange::Newer(version))) => {
-                let error = format!(
-                    "it is of version {version}, and this program knows versions up to {VERSION}"
-                );
-                return Err(Fault {
-                    next: "use a newer fathom, or make a new catalog",
-                    ..Fault::reading(path, error)
-                });
+                return Err(error(ErrorKind::NewerCatalog {
+                    version,
+                    known: VERSION,
+                }));
             }
-            Some(Err(Strange::Damaged)) => return Err(make_new(damaged)),
+            Some(Err(Strange::Damaged)) => return Err(damaged()),
             Some(Ok(about)) => about,
         };
         let reader = Reader {
@@ -241,7 +223,7 @@ impl Reader {
             recent: Mutex::default(),
         };
         if !reader.is_sound(is_summed) {
-            Err(make_new(damaged))
+            Err(damaged())
         } else {
             Ok(reader)
         }
@@ -308,18 +290,12 @@ impl Reader {
     }
 
     /// What is wrong with it, found while it was being read.
-    fn damaged(&self, error: ParquetError) -> Fault {
-        let is_unread = is_unread(&error);
-        let what = plain(error);
-        let what = if is_unread {
-            what
-        } else {
-            format!("it is damaged: {what}")
+    fn damaged(&self, error: ParquetError) -> Error {
+        let kind = match ErrorKind::from(error) {
+            ErrorKind::Parquet(error) => ErrorKind::DamagedColumn(error),
+            unread => unread,
         };
-        Fault {
-            next: BEGIN_ANEW,
-            ..Fault::reading(&self.path, what)
-        }
+        Error::new(Action::ReadCatalog, &self.path, kind)
     }
 
     /// Reads a column of a row group, which must come to a value for each row, by what is made of
@@ -329,7 +305,7 @@ impl Reader {
         group: usize,
         name: &str,
         read: impl FnOnce(&mut dyn PageReader, bool) -> Result<(T, usize)>,
-    ) -> std::result::Result<T, Fault> {
+    ) -> std::result::Result<T, Error> {
         let absent =
             || ParquetError::General(format!("it has no column {name} in row group {group}"));
         let read = || {
@@ -374,7 +350,7 @@ impl Reader {
         group: usize,
         name: &str,
         of: fn([u8; N]) -> T,
-    ) -> std::result::Result<Vec<T>, Fault> {
+    ) -> std::result::Result<Vec<T>, Error> {
         self.column(group, name, |pages, is_optional| {
             let mut values = Vec::with_capacity(self.rows(group).min(GROUP));
             numbers(
@@ -403,7 +379,7 @@ impl Reader {
             &mut dyn FnMut(bool, usize),
             &mut Vec<T>,
         ) -> Result<()>,
-    ) -> std::result::Result<Vec<T>, Fault> {
+    ) -> std::result::Result<Vec<T>, Error> {
         self.column(group, name, |pages, is_optional| {
             let (mut there, mut values) =
                 (Vec::new(), Vec::with_capacity(self.rows(group).min(GROUP)));
@@ -439,7 +415,7 @@ impl Reader {
         name: &str,
         of: fn([u8; N]) -> T,
         missing: T,
-    ) -> std::result::Result<Vec<T>, Fault> {
+    ) -> std::result::Result<Vec<T>, Error> {
         self.some(group, name, missing, |pages, is_optional, are, values| {
             numbers(pages, self.rows(group), is_optional, of, are, values)
         })
@@ -449,12 +425,12 @@ impl Reader {
     ///
     /// # Errors
     /// The catalog is damaged, or cannot be read; as for the other columns.
-    pub fn numbers32(&self, group: usize, name: &str) -> std::result::Result<Vec<u32>, Fault> {
+    pub fn numbers32(&self, group: usize, name: &str) -> std::result::Result<Vec<u32>, Error> {
         self.all(group, name, u32::from_le_bytes)
     }
 
     /// A column of numbers of 64 bits, none missing.
-    pub fn numbers64(&self, group: usize, name: &str) -> std::result::Result<Vec<u64>, Fault> {
+    pub fn numbers64(&self, group: usize, name: &str) -> std::result::Result<Vec<u64>, Error> {
         self.all(group, name, u64::from_le_bytes)
     }
 
@@ -465,7 +441,7 @@ impl Reader {
         group: usize,
         name: &str,
         missing: u32,
-    ) -> std::result::Result<Vec<u32>, Fault> {
+    ) -> std::result::Result<Vec<u32>, Error> {
         self.some_numbers(group, name, u32::from_le_bytes, missing)
     }
 
@@ -476,7 +452,7 @@ impl Reader {
         group: usize,
         name: &str,
         missing: u64,
-    ) -> std::result::Result<Vec<u64>, Fault> {
+    ) -> std::result::Result<Vec<u64>, Error> {
         self.some_numbers(group, name, u64::from_le_bytes, missing)
     }
 
@@ -485,7 +461,7 @@ impl Reader {
         &self,
         group: usize,
         name: &str,
-    ) -> std::result::Result<Vec<Option<bool>>, Fault> {
+    ) -> std::result::Result<Vec<Option<bool>>, Error> {
         self.some(group, name, None, |pages, is_optional, are, values| {
             flags(pages, self.rows(group), is_optional, are, |flag| {
                 values.push(Some(flag))
@@ -498,10 +474,10 @@ impl Reader {
     pub(crate) fn metas(
         &self,
         group: usize,
-    ) -> std::result::Result<impl Fn(usize) -> Meta + use<>, Fault> {
+    ) -> std::result::Result<impl Fn(usize) -> Meta + use<>, Error> {
         let wide = |name: &str| self.numbers64(group, name);
         let narrow = |name: &str| self.numbers32(group, name);
-        let times = |name: &str| Ok::<_, Fault>((wide(name)?, narrow(&format!("{name}_ns"))?));
+        let times = |name: &str| Ok::<_, Error>((wide(name)?, narrow(&format!("{name}_ns"))?));
         let (inos, sizes, blocks, attributes) = (
             wide("ino")?,
             wide("size")?,
@@ -558,7 +534,7 @@ impl Reader {
     }
 
     /// A column of names.
-    pub fn names(&self, group: usize, name: &str) -> std::result::Result<Names, Fault> {
+    pub fn names(&self, group: usize, name: &str) -> std::result::Result<Names, Error> {
         self.column(group, name, |pages, _| {
             let names = Names::read(pages, self.rows(group))?;
             let len = names.len();
@@ -568,7 +544,7 @@ impl Reader {
 
     /// The hashes of what is in the files of a row group. Those that were read last are kept: what
     /// was a row group in one catalog is in two of the next, one after the other.
-    pub fn hashes(&self, group: usize) -> std::result::Result<Hashes, Fault> {
+    pub fn hashes(&self, group: usize) -> std::result::Result<Hashes, Error> {
         const KEPT: usize = 3;
         let recent = || self.recent.lock();
         if let Some((_, hashes)) = recent().iter().find(|(known, _)| *known == group) {
@@ -659,7 +635,7 @@ mod tests {
     }
 
     /// All that anybody can learn from a catalog.
-    fn read(path: &[u8]) -> std::result::Result<String, Fault> {
+    fn read(path: &[u8]) -> std::result::Result<String, Error> {
         let reader = Reader::open(path)?;
         let mut all = format!("{:?}", reader.about());
         for group in 0..reader.groups() {
@@ -686,7 +662,7 @@ mod tests {
         Ok(all)
     }
 
-    /// Whatever is done to it: it is refused, with its path and what to do next, or says the same.
+    /// Whatever is done to it: it is refused as damaged, with its path, or says the same.
     #[test]
     #[allow(
         clippy::disallowed_methods,
@@ -701,12 +677,15 @@ mod tests {
             let (bytes, whole) = (fs::read(&file).unwrap(), read(path).unwrap());
             let refused = |bytes: &[u8]| {
                 fs::write(&file, bytes).unwrap();
-                let fault = match read(path) {
+                let error = match read(path) {
                     Ok(says) if says == whole => return false,
                     Ok(says) => panic!("{whole}\nhas become\n{says}"),
-                    Err(fault) => fault,
+                    Err(error) => error,
                 };
-                assert!(fault.path == path && !fault.next.is_empty(), "{fault:?}");
+                assert!(
+                    error.path == path && error.kind.is_unusable_catalog(),
+                    "{error:?}"
+                );
                 true
             };
             for byte in (0..bytes.len()).step_by(step) {

@@ -23,9 +23,10 @@ use super::about::{before_a_tick, now};
 use super::column::Encoded;
 use super::output::{Layout, MOST_AT_ONCE, Output, Sealed, rows_of_group};
 use super::schema::{COLUMNS, Row};
-use super::{About, Fault, Options, Root, plain};
+use super::{About, Options, Root};
 use crate::OnPanic;
 use crate::beside::beside;
+use crate::error::{Error, ErrorKind};
 use crate::rows::Rows;
 
 /// What has become known of rows since they were gathered.
@@ -48,7 +49,7 @@ impl Draft {
     ///
     /// # Errors
     /// The file cannot be written there.
-    pub fn create(file: &[u8]) -> Result<Draft, Fault> {
+    pub fn create(file: &[u8]) -> Result<Draft, Error> {
         Output::create(file).map(|(layout, out)| Draft { layout, out })
     }
 
@@ -64,9 +65,9 @@ impl Draft {
         rows: &Rows,
         options: Options,
         kept: impl Fn(usize) -> bool + Sync,
-        later: impl Fn(Range<usize>) -> Result<Later, Fault> + Sync,
+        later: impl Fn(Range<usize>) -> Result<Later, Error> + Sync,
         complete: impl FnOnce() -> bool,
-    ) -> Result<Sealed, Fault> {
+    ) -> Result<Sealed, Error> {
         let Draft { layout, out } = self;
         let started = rows.started();
         let at_rest_before = before_a_tick(started);
@@ -75,7 +76,7 @@ impl Draft {
         let groups = rows.len().div_ceil(size);
         let (next, queue) = (AtomicUsize::new(0), Queue::new(out));
         let work = || {
-            let _watch = OnPanic(|| queue.fail("a thread has died".to_owned()));
+            let _watch = OnPanic(|| queue.fail(ErrorKind::ThreadDied));
             let mut sum = Sum::default();
             let mut refused = None;
             loop {
@@ -86,9 +87,9 @@ impl Draft {
                 let all = nth * size..rows.len().min((nth + 1) * size);
                 let Later { hashes, amended } = match later(all.clone()) {
                     Ok(later) => later,
-                    Err(fault) => {
-                        queue.fail(fault.error.clone());
-                        refused = Some(fault);
+                    Err(error) => {
+                        queue.fail(error.kind.clone());
+                        refused = Some(error);
                         continue;
                     }
                 };
@@ -131,9 +132,9 @@ impl Draft {
                 .chain(others.into_iter().filter_map(|other| other.join().ok()))
                 .collect()
         });
-        let (sums, refused): (Vec<Sum>, Vec<Option<Fault>>) = done.into_iter().unzip();
-        if let Some(fault) = refused.into_iter().flatten().next() {
-            return Err(fault);
+        let (sums, refused): (Vec<Sum>, Vec<Option<Error>>) = done.into_iter().unzip();
+        if let Some(error) = refused.into_iter().flatten().next() {
+            return Err(error);
         }
         let out = queue.into_output()?;
         let begin = known.map_or(Sum::default(), |known| Sum {
@@ -214,7 +215,7 @@ struct State {
     out: Output,
     /// Row groups that have been written.
     written: usize,
-    failed: Option<String>,
+    failed: Option<ErrorKind>,
 }
 
 impl Queue {
@@ -238,7 +239,7 @@ impl Queue {
     }
 
     /// A thread ends before its time: what it would have written is not waited for.
-    fn fail(&self, why: String) {
+    fn fail(&self, why: ErrorKind) {
         self.state().failed.get_or_insert(why);
         self.turn.notify_all();
     }
@@ -254,17 +255,17 @@ impl Queue {
             state.failed = columns
                 .and_then(|columns| state.out.append(columns))
                 .err()
-                .map(plain);
+                .map(ErrorKind::from);
             state.written += 1;
         }
         drop(state);
         self.turn.notify_all();
     }
 
-    fn into_output(self) -> Result<Output, Fault> {
+    fn into_output(self) -> Result<Output, Error> {
         let State { out, failed, .. } = self.state.into_inner();
         match failed {
-            Some(error) => Err(out.fault(error)),
+            Some(kind) => Err(out.error(kind)),
             None => Ok(out),
         }
     }

@@ -21,7 +21,8 @@ use super::about::{after_a_tick, before_a_tick, now, wait_for_tick};
 use super::column::Encoded;
 use super::output::{GROUP, Layout, MOST_AT_ONCE, Output, Sealed};
 use super::schema::{COLUMNS, Row};
-use super::{About, Fault, Options, Root, plain};
+use super::{About, Options, Root};
+use crate::error::{Error, ErrorKind};
 use crate::head;
 use crate::part::{Last, Parts, relative};
 
@@ -52,7 +53,7 @@ struct Pool {
     encoding: usize,
     totals: Totals,
     racy: u64,
-    failed: Option<String>,
+    failed: Option<ErrorKind>,
 }
 
 /// Rows of some directories, in the order in which they came.
@@ -80,7 +81,7 @@ impl Catalog {
         file: &[u8],
         dir: &[u8],
         options: Options,
-    ) -> std::result::Result<Catalog, Fault> {
+    ) -> std::result::Result<Catalog, Error> {
         let (layout, out) = Output::create(file)?;
         let begun = Moment::now();
         Ok(Catalog {
@@ -103,7 +104,7 @@ impl Catalog {
     ///
     /// # Errors
     /// It could not be written; whatever had the name has it still.
-    pub fn finish(self, answer: &WalkReport, complete: bool) -> std::result::Result<About, Fault> {
+    pub fn finish(self, answer: &WalkReport, complete: bool) -> std::result::Result<About, Error> {
         self.seal(answer, complete)?.publish()
     }
 
@@ -111,12 +112,12 @@ impl Catalog {
     ///
     /// # Errors
     /// It could not be written.
-    pub fn seal(self, answer: &WalkReport, complete: bool) -> std::result::Result<Sealed, Fault> {
+    pub fn seal(self, answer: &WalkReport, complete: bool) -> std::result::Result<Sealed, Error> {
         self.encode_rest();
         let pool = self.pool.into_inner();
         let out = self.out.into_inner();
         if let Some(error) = pool.failed {
-            return Err(out.fault(error));
+            return Err(out.error(error));
         }
         let started = after_a_tick(self.begun.time()).min(self.started);
         out.seal(About {
@@ -199,7 +200,7 @@ impl Catalog {
         let written = columns.and_then(|columns| out.append(columns));
         drop(out);
         if let Err(e) = written {
-            self.pool().failed.get_or_insert(plain(e));
+            self.pool().failed.get_or_insert(e.into());
         }
     }
 }

@@ -8,6 +8,7 @@
 //! | `compare` | a sink that keeps what is not as the catalog has it |
 //! | `resolve` | which of it was added, changed, removed and renamed |
 
+use crate::error::{Action, Error, ErrorKind};
 use std::collections::BTreeMap;
 
 use mounts::Warning;
@@ -16,10 +17,8 @@ use walk::{
     WalkReport, open_top, walk,
 };
 
-use crate::catalog::read::BEGIN_ANEW;
-use crate::catalog::{About, Catalog, Fault, Reader, Sealed};
+use crate::catalog::{About, Catalog, Reader, Sealed};
 use crate::part::Part;
-use crate::shown;
 use crate::since::index::{Index, by_group};
 use crate::since::{
     Evidence, OtherRoot, Reason, Scan, Step, Tree, Verdict, Written, check_root, find_changes,
@@ -113,38 +112,18 @@ impl ChangedReport {
     }
 }
 
-/// Why there is no answer.
-#[derive(Clone, Debug)]
-pub enum Failure {
-    /// The catalog cannot be read, is not of this directory, or cannot be written.
-    Catalog(Fault),
-    /// The directory cannot be walked.
-    Walk(NoWalk),
-}
-
-impl From<Fault> for Failure {
-    fn from(fault: Fault) -> Failure {
-        Failure::Catalog(fault)
-    }
-}
-
 /// Finds what has changed.
 ///
 /// # Errors
 /// The catalog or the directory cannot be read. The catalog is as it was.
-pub fn changed(options: &ChangedOptions, desk: &Diagnostics) -> Result<ChangedReport, Failure> {
+pub fn changed(options: &ChangedOptions, desk: &Diagnostics) -> Result<ChangedReport, Error> {
     let reader = Reader::open(&options.since)?;
     let about = reader.about();
-    let top = open_top(&options.dir, 0).map_err(|e| Failure::Walk(NoWalk::Unusable(e)))?;
+    let top = open_top(&options.dir, 0).map_err(NoWalk::Unusable)?;
     let tree = Tree::new(vec![top]);
     check_catalog(about, options, &tree)?;
-    let filter =
-        Filter::new(&about.options.excludes, about.options.max_depth).map_err(|e| Fault {
-            doing: "cannot use catalog",
-            path: options.since.clone(),
-            error: e,
-            next: "",
-        })?;
+    let filter = Filter::new(&about.options.excludes, about.options.max_depth)
+        .map_err(|e| Error::new(Action::UseCatalog, &options.since, ErrorKind::Pattern(e)))?;
     let scan = CatalogScan {
         reader: &reader,
         options,
@@ -199,7 +178,7 @@ struct WalkedOnce {
 impl Scan for CatalogScan<'_> {
     type Started = ();
     type Scanned = Scanned;
-    type Error = Failure;
+    type Error = Error;
 
     fn accepts(&self, step: Step, by: EngineKind) -> bool {
         // A new catalog needs a walk.
@@ -211,7 +190,7 @@ impl Scan for CatalogScan<'_> {
         Some(())
     }
 
-    fn scan_written(&self, (): (), written: Written<'_>) -> Result<Scanned, Failure> {
+    fn scan_written(&self, (): (), written: Written<'_>) -> Result<Scanned, Error> {
         let Written {
             by,
             evidence,
@@ -232,7 +211,7 @@ impl Scan for CatalogScan<'_> {
         })
     }
 
-    fn scan_all(&self) -> Result<Scanned, Failure> {
+    fn scan_all(&self) -> Result<Scanned, Error> {
         // The digest says nothing of racy entries. An update walks once, to compare and to write.
         if self.reader.about().racy > 0 || self.options.update {
             return Ok(Scanned::Unread);
@@ -255,7 +234,7 @@ impl Scan for CatalogScan<'_> {
 }
 
 impl CatalogScan<'_> {
-    fn walk_to(&self, sink: &dyn Sink) -> Result<WalkReport, Failure> {
+    fn walk_to(&self, sink: &dyn Sink) -> Result<WalkReport, Error> {
         let about = self.reader.about();
         let walk_options = WalkOptions {
             dirs: vec![self.options.dir.clone()],
@@ -266,11 +245,11 @@ impl CatalogScan<'_> {
             expected: Some(about.entries),
             ..WalkOptions::default()
         };
-        walk(&walk_options, sink, self.desk).map_err(Failure::Walk)
+        walk(&walk_options, sink, self.desk).map_err(Error::from)
     }
 
     /// Walks, and compares entry by entry; for an update, writes the new catalog at the same time.
-    fn compare_all(&self) -> Result<ChangedReport, Failure> {
+    fn compare_all(&self) -> Result<ChangedReport, Error> {
         let (about, options) = (self.reader.about(), self.options);
         let index = Index::load(self.reader)?;
         let compare = Compare::new(&index, &options.dir, &about.parts);
@@ -299,7 +278,7 @@ impl ChangedReport {
         reader: &Reader,
         index: &Index,
         found: &Found,
-    ) -> Result<ChangedReport, Failure> {
+    ) -> Result<ChangedReport, Error> {
         let outcomes = resolve(reader, index, found)?;
         (self.entries, self.carried) = named(reader, index, found, &outcomes)?;
         Ok(self)
@@ -307,58 +286,36 @@ impl ChangedReport {
 }
 
 /// Checks that a catalog is of this directory.
-fn check_catalog(about: &About, options: &ChangedOptions, tree: &Tree) -> Result<(), Fault> {
-    let refused = |error: String, next| Fault {
-        doing: "cannot use catalog",
-        path: options.since.clone(),
-        error,
-        next,
-    };
+fn check_catalog(about: &About, options: &ChangedOptions, tree: &Tree) -> Result<(), Error> {
+    let refused = |kind| Err(Error::new(Action::UseCatalog, &options.since, kind));
     let (Some(old), [top]) = (about.parts.first(), &tree.tops[..]) else {
-        return Err(refused("it is damaged".to_owned(), BEGIN_ANEW));
+        return refused(ErrorKind::DamagedCatalog);
     };
     let [root] = &about.roots[..] else {
-        let error = format!(
-            "it is of a dump of {} directories or files, and not of one directory",
-            about.roots.len()
-        );
-        return Err(refused(error, "make one with fathom walk --catalog"));
+        return refused(ErrorKind::SeveralRoots {
+            roots: about.roots.len(),
+        });
     };
     let part = Part::of_ground(&options.dir, &tree.ground(top), EngineKind::Stat);
-    let known = shown(root.absolute.as_ref().unwrap_or(&root.path));
-    let dir = shown(&options.dir);
     if let Err(other) = check_root(root, old, &part, || crate::absolute(&options.dir)) {
-        let error = match other {
-            OtherRoot::FileSystem => format!(
-                "it is of '{known}' on {}, and '{dir}' is now on another file system ({})",
-                describe(old),
-                describe(&part)
-            ),
-            OtherRoot::Directory => {
-                format!("it is of '{known}', which is another directory than '{dir}'")
-            }
-        };
-        return Err(refused(
-            error,
-            "give the directory that it is of, or make a new catalog",
-        ));
+        let dir = options.dir.clone();
+        let root = root.absolute.as_ref().unwrap_or(&root.path).clone();
+        return refused(match other {
+            OtherRoot::FileSystem => ErrorKind::OtherFileSystem {
+                root,
+                recorded: Box::new(old.file_system_id()),
+                dir,
+                current: Box::new(part.file_system_id()),
+            },
+            OtherRoot::Directory => ErrorKind::OtherDirectory { root, dir },
+        });
     }
     if about.options.excludes.iter().any(|glob| glob.contains('/')) && root.path != options.dir {
-        let error = format!(
-            "its --exclude patterns go by names that begin with '{}'",
-            shown(&root.path)
-        );
-        return Err(refused(error, "give DIR by that name"));
+        return refused(ErrorKind::OtherNameForExcludes {
+            root: root.path.clone(),
+        });
     }
     Ok(())
-}
-
-fn describe(part: &Part) -> String {
-    let fstype = shown(part.fstype.as_deref().unwrap_or(b"?"));
-    match part.uuid {
-        Some(uuid) => format!("{fstype} {:032x}", u128::from_be_bytes(uuid)),
-        None => format!("{fstype} {:08x}{:08x}", part.fsid[0], part.fsid[1]),
-    }
 }
 
 /// A name in a directory below DIR; `.` for DIR itself.
@@ -379,7 +336,7 @@ fn named(
     index: &Index,
     found: &Found,
     outcomes: &[Outcome],
-) -> Result<Named, Fault> {
+) -> Result<Named, Error> {
     let mut places: Vec<u32> = outcomes
         .iter()
         .filter_map(|outcome| match *outcome {

@@ -1,10 +1,11 @@
 //! What became of what: of the entries that differ, and the rows of the catalog that were not
 //! found, makes what was added, changed, removed and renamed.
 
+use crate::error::Error;
 use std::collections::{HashMap, HashSet};
 
 use super::compare::Found;
-use crate::catalog::{Fault, Reader};
+use crate::catalog::Reader;
 use crate::since::index::{Fate, Index};
 
 /// What became of an entry. Entries are by their place in [`Found::entries`], rows by their place
@@ -28,7 +29,7 @@ pub(super) fn resolve(
     reader: &Reader,
     index: &Index,
     found: &Found,
-) -> Result<Vec<Outcome>, Fault> {
+) -> Result<Vec<Outcome>, Error> {
     let is_lost = |&row: &u32| index.row(row).fate() != Fate::Found;
     let mut outcomes = Vec::new();
 

@@ -15,7 +15,7 @@ use super::users::Users;
 use super::window::{Stopped, Window};
 use super::write::{Map, Writer};
 use crate::OnPanic;
-use crate::catalog::Fault;
+use crate::error::Error;
 use crate::rows::Rows;
 
 /// What is being dumped, as all who work on it see it.
@@ -34,7 +34,7 @@ pub(super) fn copy(
     (progress, map): (&Progress, Option<&mut (dyn Map + 'static)>),
     settling: Option<Settling<'_>>,
     threads: Option<usize>,
-) -> Result<Counts, Fault> {
+) -> Result<Counts, Error> {
     attribution::set_phase(Function::Write);
     let (rows, plan, desk) = work;
     progress.begin(rows, plan);
@@ -54,7 +54,7 @@ pub(super) fn copy(
     writer.finish()
 }
 
-fn alone(work: Work<'_>, writer: &mut Writer<'_>) -> Result<(), Fault> {
+fn alone(work: Work<'_>, writer: &mut Writer<'_>) -> Result<(), Error> {
     let mut reader = Reader::new(work);
     let mut load = Load::default();
     let mut failed = None;
@@ -76,7 +76,7 @@ fn alone(work: Work<'_>, writer: &mut Writer<'_>) -> Result<(), Fault> {
     }
 }
 
-fn together(work: Work<'_>, writer: &mut Writer<'_>, readers: usize) -> Result<(), Fault> {
+fn together(work: Work<'_>, writer: &mut Writer<'_>, readers: usize) -> Result<(), Error> {
     let window = Window::new(work.rows.len());
     std::thread::scope(|scope| {
         let begin = || {

@@ -9,7 +9,8 @@ use walk::{Meta, Type};
 
 use super::plan::{Plan, Step};
 use super::settled::{Portion, Settled};
-use crate::catalog::{Fault, Later};
+use crate::catalog::Later;
+use crate::error::{Action, Error, ErrorKind};
 use crate::increment::Base;
 use crate::rows::Rows;
 
@@ -22,12 +23,12 @@ pub(super) struct Known<'a> {
     /// Whether there is a file whose checksum is not known.
     pub(super) lacks: AtomicBool,
     /// What was wrong with the base.
-    fault: Mutex<Option<Fault>>,
+    error: Mutex<Option<Error>>,
 }
 
 impl<'a> Known<'a> {
     pub(super) fn new(rows: &'a Rows, plan: &'a Plan, base: Option<&'a Base>) -> Known<'a> {
-        let (settled, lacks, fault) = (
+        let (settled, lacks, error) = (
             Settled::of(rows.len()),
             AtomicBool::new(false),
             Mutex::default(),
@@ -38,31 +39,26 @@ impl<'a> Known<'a> {
             base,
             settled,
             lacks,
-            fault,
+            error,
         }
     }
 
-    pub(super) fn fault(&self) -> Option<Fault> {
-        self.fault.lock().clone()
+    pub(super) fn error(&self) -> Option<Error> {
+        self.error.lock().clone()
     }
 
     /// Of the rows of a row group, when what becomes of them is settled.
     ///
     /// # Errors
     /// The base cannot be read, or nothing more will be settled.
-    pub(super) fn of(&self, rows: Range<usize>) -> Result<Later, Fault> {
+    pub(super) fn of(&self, rows: Range<usize>) -> Result<Later, Error> {
         let Some(portion) = self.settled.take(rows.start) else {
-            // Why, the other one tells.
-            return Err(Fault {
-                doing: "cannot write catalog",
-                path: Vec::new(),
-                error: String::new(),
-                next: "",
-            });
+            // The writer of the archive reports its own error.
+            return Err(Error::new(Action::WriteCatalog, b"", ErrorKind::Stopped));
         };
         let hashes = self.hashes(rows.clone(), &portion);
-        if let Err(fault) = &hashes {
-            self.fault.lock().get_or_insert(fault.clone());
+        if let Err(error) = &hashes {
+            self.error.lock().get_or_insert(error.clone());
         }
         self.settled.use_up();
         let mut amended: HashMap<usize, Meta> = portion.amended.into_iter().collect();
@@ -88,7 +84,7 @@ impl<'a> Known<'a> {
         &self,
         rows: Range<usize>,
         portion: &Portion,
-    ) -> Result<Vec<Option<[u8; 32]>>, Fault> {
+    ) -> Result<Vec<Option<[u8; 32]>>, Error> {
         let mut hashes = vec![None; rows.len()];
         for (row, hash) in &portion.hashes {
             hashes[row - rows.start] = Some(*hash);

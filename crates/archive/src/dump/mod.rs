@@ -25,8 +25,9 @@
 //! | `progress` | how far a dump is |
 
 use crate::attribution::{Function, with_function};
+use crate::error::Error;
 use mounts::Warning;
-use walk::{Diagnostics, Meta, Moment, NoWalk};
+use walk::{Diagnostics, Meta, Moment};
 
 mod copy;
 mod holes;
@@ -44,7 +45,7 @@ mod window;
 mod write;
 
 use crate::beside::begin;
-use crate::catalog::{Draft, Fault, Options};
+use crate::catalog::{Draft, Options};
 use crate::gather::{self, Gather, Gathered, gather};
 use crate::increment::levels::Level;
 use crate::increment::{Base, Collected, Planned, spare_unseen};
@@ -112,27 +113,6 @@ pub struct Answer {
     pub warnings: Vec<Warning>,
 }
 
-/// Why a dump was not done.
-#[derive(Clone, Debug)]
-pub enum Failure {
-    /// An archive or a catalog that cannot be written or read.
-    Fault(Fault),
-    /// A tree that cannot be walked.
-    Walk(NoWalk),
-}
-
-impl From<Fault> for Failure {
-    fn from(fault: Fault) -> Failure {
-        Failure::Fault(fault)
-    }
-}
-
-impl From<NoWalk> for Failure {
-    fn from(no: NoWalk) -> Failure {
-        Failure::Walk(no)
-    }
-}
-
 /// Dumps. The archive appears under its name when it is whole and durable; then the map, then the
 /// catalog.
 ///
@@ -144,7 +124,7 @@ pub fn dump(
     desk: &Diagnostics,
     progress: &Progress,
     map: Option<&mut (dyn Map + 'static)>,
-) -> Result<Answer, Failure> {
+) -> Result<Answer, Error> {
     let begun = Moment::now();
     let chain = Chain::of(question)?;
     set_apart(question, &chain)?;
@@ -185,7 +165,7 @@ struct Dump<'a> {
 
 impl Dump<'_> {
     /// Collects the tree, and plans what is to be written.
-    fn collect(&self, begun: Moment) -> Result<Collected, Failure> {
+    fn collect(&self, begun: Moment) -> Result<Collected, Error> {
         let for_catalog = self.chain.catalog.is_some().then_some(begun);
         let request = asked(self.question, for_catalog);
         let Some(base) = &self.chain.base else {
@@ -204,7 +184,7 @@ impl Dump<'_> {
     }
 
     /// Writes the archive, the map and the catalog.
-    fn write(&mut self, output: Output, planned: Planned) -> Result<Answer, Failure> {
+    fn write(&mut self, output: Output, planned: Planned) -> Result<Answer, Error> {
         let Planned {
             ref rows,
             parts,
@@ -260,7 +240,7 @@ impl Dump<'_> {
         plan: &Plan,
         known: &Known<'_>,
         catalog: &[u8],
-    ) -> Result<(Counts, u64), Failure> {
+    ) -> Result<(Counts, u64), Error> {
         let (draft, desk) = (Draft::create(catalog)?, self.desk);
         let options = self.question.options.clone();
         let write_catalog = || {
@@ -278,7 +258,7 @@ impl Dump<'_> {
             let archived = copied.and_then(|(counts, whole)| {
                 // A base that cannot be read fails the dump before the archive has its name.
                 known.settled.wait_until_used();
-                known.fault().map_or(Ok(()), Err)?;
+                known.error().map_or(Ok(()), Err)?;
                 Ok((counts, whole.publish()?))
             });
             let sealed = writing.join();
@@ -300,7 +280,7 @@ impl Dump<'_> {
         output: Output,
         parts: Vec<Gathered>,
         looked_at: u64,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<Answer, Error> {
         // One call each: no way of gathering is faster.
         let request = gather::Question {
             max_depth: Some(0),
@@ -338,7 +318,7 @@ impl Dump<'_> {
         rows: &Rows,
         plan: &Plan,
         settling: Option<Settling<'_>>,
-    ) -> Result<(Counts, Whole), Fault> {
+    ) -> Result<(Counts, Whole), Error> {
         let counts = copy(
             (rows, plan, self.desk),
             &mut output,
@@ -350,7 +330,7 @@ impl Dump<'_> {
     }
 
     /// Gives the map its name.
-    fn publish_map(&mut self) -> Result<(), Fault> {
+    fn publish_map(&mut self) -> Result<(), Error> {
         self.map
             .as_deref_mut()
             .map_or(Ok(()), |map| with_function(Function::Map, || map.publish()))
@@ -367,7 +347,7 @@ struct Chain {
 }
 
 impl Chain {
-    fn of(question: &Question) -> Result<Chain, Fault> {
+    fn of(question: &Question) -> Result<Chain, Error> {
         let (since, catalog) = match &question.level {
             Some(level) => (level.base()?, Some(level.catalog())),
             None => (question.since.clone(), question.catalog.clone()),
@@ -395,7 +375,7 @@ impl Chain {
         })
     }
 
-    fn forget_higher(&self) -> Result<(), Fault> {
+    fn forget_higher(&self) -> Result<(), Error> {
         self.level.as_ref().map_or(Ok(()), Level::forget_higher)
     }
 }

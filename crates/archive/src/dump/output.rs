@@ -8,7 +8,7 @@ use gate::file::Writer;
 use gate::fs::Statx;
 use zstd::stream::write::Encoder;
 
-use crate::catalog::Fault;
+use crate::error::{Action, Error};
 
 /// What GNU tar and others write at a time, and read: 20 blocks. An archive is padded to a multiple
 /// of it, and a character device, which may be a tape, gets each in a write of its own.
@@ -35,7 +35,7 @@ impl Output {
     ///
     /// # Errors
     /// It cannot be written there.
-    pub(crate) fn create(path: Option<&[u8]>) -> Result<Output, Fault> {
+    pub(crate) fn create(path: Option<&[u8]>) -> Result<Output, Error> {
         let Some(path) = path else {
             return Ok(Output {
                 path: Vec::new(),
@@ -60,7 +60,7 @@ impl Output {
             encoder.include_checksum(true)?;
             Ok(To::Zstd(Box::new(encoder)))
         };
-        let to = create().map_err(|e| fault(path, e))?;
+        let to = create().map_err(|e| error(path, e))?;
         Ok(Output {
             path: path.to_vec(),
             to,
@@ -81,21 +81,21 @@ impl Output {
     ///
     /// # Errors
     /// Those of write(2).
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.bytes += bytes.len() as u64;
         let written = match &mut self.to {
             To::Nowhere => Ok(()),
             To::Plain(sink) => sink.write_all(bytes),
             To::Zstd(encoder) => encoder.write_all(bytes),
         };
-        written.map_err(|e| fault(&self.path, e))
+        written.map_err(|e| error(&self.path, e))
     }
 
     /// Writes the end of the archive, and waits until all is on the disk.
     ///
     /// # Errors
     /// It could not be done.
-    pub(crate) fn finish(mut self) -> Result<Whole, Fault> {
+    pub(crate) fn finish(mut self) -> Result<Whole, Error> {
         const BLOCK: u64 = 512;
         let end = (self.bytes + 2 * BLOCK).next_multiple_of(RECORD as u64) - self.bytes;
         self.write(&vec![0; usize::try_from(end).unwrap_or(RECORD)])?;
@@ -109,7 +109,7 @@ impl Output {
             sink.settle()?;
             Ok(Some(sink))
         };
-        let to = finish().map_err(|e| fault(&path, e))?;
+        let to = finish().map_err(|e| error(&path, e))?;
         Ok(Whole { path, to, bytes })
     }
 }
@@ -126,30 +126,18 @@ impl Whole {
     ///
     /// # Errors
     /// It could not be done; what had the name has it still.
-    pub(crate) fn publish(self) -> Result<u64, Fault> {
+    pub(crate) fn publish(self) -> Result<u64, Error> {
         let published = self
             .to
             .map_or(Ok(self.bytes), Sink::publish)
-            .map_err(|e| fault(&self.path, e));
+            .map_err(|e| error(&self.path, e));
         attribution::set_phase(Function::Other);
         published
     }
 }
 
-fn fault(path: &[u8], error: io::Error) -> Fault {
-    let next = match error.raw_os_error() {
-        Some(28) => "make room, or write it to another file system",
-        Some(27) => {
-            "this file system takes no larger file, or ulimit -f forbids it; give the archive a name that ends in .zst"
-        }
-        _ => "",
-    };
-    Fault {
-        doing: "cannot write archive",
-        path: path.to_vec(),
-        error: error.to_string(),
-        next,
-    }
+fn error(path: &[u8], error: io::Error) -> Error {
+    Error::new(Action::WriteArchive, path, error)
 }
 
 /// Writes in large pieces.

@@ -8,13 +8,13 @@ use walk::{Meta, Type};
 use super::output::Output;
 use super::plan::{Plan, Step};
 use super::{Chain, Question};
-use crate::catalog::Fault;
+use crate::error::{Action, Error, ErrorKind};
 use crate::rows::Rows;
 use crate::shown;
 
 /// Sees that nothing that is written would take the place of something else that is, or of the
 /// catalog that is gone on from, or of what is to be dumped.
-pub(super) fn set_apart(question: &Question, chain: &Chain) -> Result<(), Fault> {
+pub(super) fn set_apart(question: &Question, chain: &Chain) -> Result<(), Error> {
     // Where a file is, or is to be: its directory, and its name there. What is no file is written
     // straight.
     let place = |path: &[u8]| {
@@ -32,13 +32,7 @@ pub(super) fn set_apart(question: &Question, chain: &Chain) -> Result<(), Fault>
             .chain(&catalogs)
             .filter_map(|other| place(other));
         if place(path).is_some_and(|place| others.any(|other| other == place)) {
-            let error = "archive, map and catalogs must each have a file of their own".to_owned();
-            return Err(Fault {
-                doing: "cannot dump to",
-                path: path.to_vec(),
-                error,
-                next: "",
-            });
+            return Err(Error::new(Action::DumpTo, path, ErrorKind::SharedFile));
         }
     }
     const ITSELF: At = At::SYMLINK_NOFOLLOW.union(At::NO_AUTOMOUNT);
@@ -54,13 +48,7 @@ pub(super) fn set_apart(question: &Question, chain: &Chain) -> Result<(), Fault>
         .collect();
     for path in written.into_iter().chain(&chain.catalog) {
         if place(path).is_some_and(|place| sources.contains(&place)) {
-            let error = "it is to be dumped, and would be replaced".to_owned();
-            return Err(Fault {
-                doing: "cannot dump to",
-                path: path.to_vec(),
-                error,
-                next: "give another name",
-            });
+            return Err(Error::new(Action::DumpTo, path, ErrorKind::ReplacesSource));
         }
     }
     Ok(())

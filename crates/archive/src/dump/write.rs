@@ -15,7 +15,7 @@ use super::read::{Done, Load, Reader, What};
 use super::settled::Settling;
 use super::window::Stopped;
 use super::{Counts, Line};
-use crate::catalog::Fault;
+use crate::error::Error;
 
 /// A map being written.
 pub trait Map {
@@ -23,21 +23,21 @@ pub trait Map {
     ///
     /// # Errors
     /// It cannot be written.
-    fn add(&mut self, line: &Line<'_>) -> Result<(), Fault>;
+    fn add(&mut self, line: &Line<'_>) -> Result<(), Error>;
 
     /// That was the last: all is to be written now, so that what is wrong shows before the archive
     /// has its name.
     ///
     /// # Errors
     /// It cannot be written.
-    fn end(&mut self) -> Result<(), Fault>;
+    fn end(&mut self) -> Result<(), Error>;
 
     /// The archive has its name: the map is to get its own when it is on the disk. Then the catalog
     /// gets its.
     ///
     /// # Errors
     /// It cannot be done.
-    fn publish(&mut self) -> Result<(), Fault>;
+    fn publish(&mut self) -> Result<(), Error>;
 }
 
 /// The ordered end of the pipeline.
@@ -85,7 +85,7 @@ impl<'a> Writer<'a> {
     ///
     /// # Errors
     /// It cannot be written.
-    pub(crate) fn take(&mut self, load: Load) -> Result<Vec<u8>, Fault> {
+    pub(crate) fn take(&mut self, load: Load) -> Result<Vec<u8>, Error> {
         self.output.write(&load.bytes)?;
         self.progress.add_bytes(load.bytes.len() as u64);
         for done in load.done {
@@ -101,7 +101,7 @@ impl<'a> Writer<'a> {
     ///
     /// # Errors
     /// The map cannot be written.
-    pub(crate) fn finish(self) -> Result<Counts, Fault> {
+    pub(crate) fn finish(self) -> Result<Counts, Error> {
         if let Some(settling) = self.settling {
             settling.finish();
         }
@@ -111,7 +111,7 @@ impl<'a> Writer<'a> {
     }
 
     /// A row that is another name of an earlier one, or else becomes a file of its own.
-    fn link(&mut self, row: usize) -> Result<(), Fault> {
+    fn link(&mut self, row: usize) -> Result<(), Error> {
         let Step::Link(to) = self.work.plan.step(row) else {
             return Ok(());
         };
@@ -147,7 +147,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Keeps what came of a row.
-    fn enter(&mut self, done: Done) -> Result<(), Fault> {
+    fn enter(&mut self, done: Done) -> Result<(), Error> {
         let Done { row, what, meta } = done;
         let planned = self.work.rows.meta(row);
         let is_itself = meta

@@ -1,6 +1,7 @@
 //! What of the tree as it is now is as the catalog says, and what must be dumped for a restore to
 //! come to the same.
 
+use crate::error::Error;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
@@ -8,7 +9,6 @@ use walk::digest;
 
 use super::moves::{Dir, Moves, OldName, Step, moves};
 use crate::beside::beside;
-use crate::catalog::Fault;
 use crate::since::index::{Fate as Known, Identity, Index};
 
 /// An entry as it is now.
@@ -71,8 +71,8 @@ pub(super) fn compare<'a>(
     dirs: impl Iterator<Item = u32>,
     top: impl Fn(u32) -> u64 + Sync,
     then: &Index,
-    names: impl FnOnce(&[u32]) -> Result<Vec<(u64, OldName)>, Fault>,
-) -> Result<Outcome, Fault> {
+    names: impl FnOnce(&[u32]) -> Result<Vec<(u64, OldName)>, Error>,
+) -> Result<Outcome, Error> {
     let mut now = Directories::default();
     for row in dirs {
         now.add(row, &entry(row), || top(row), then);
@@ -313,8 +313,8 @@ impl<'a> Directories<'a> {
     fn find_homes(
         &mut self,
         then: &Index,
-        names: impl FnOnce(&[u32]) -> Result<Vec<(u64, OldName)>, Fault>,
-    ) -> Result<HashMap<u64, OldName>, Fault> {
+        names: impl FnOnce(&[u32]) -> Result<Vec<(u64, OldName)>, Error>,
+    ) -> Result<HashMap<u64, OldName>, Error> {
         if self.homeless.is_empty() {
             return Ok(HashMap::new());
         }

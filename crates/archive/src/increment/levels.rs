@@ -6,7 +6,7 @@ use gate::long::open_long;
 use gate::{Errno, Fd};
 use walk::entry::append;
 
-use crate::catalog::Fault;
+use crate::error::{Action, Error};
 
 /// The highest level.
 pub const MOST: u8 = 9;
@@ -26,13 +26,13 @@ impl Level {
     ///
     /// # Errors
     /// The catalogs cannot be looked at.
-    pub fn base(&self) -> Result<Option<Vec<u8>>, Fault> {
+    pub fn base(&self) -> Result<Option<Vec<u8>>, Error> {
         let dir = self.open()?;
         for number in (0..self.number).rev() {
             match statx(&dir, &name(number), At::SYMLINK_NOFOLLOW, Want::TYPE) {
                 Ok(_) => return Ok(Some(self.path(number))),
                 Err(Errno::ENOENT) => {}
-                Err(e) => return Err(self.fault("cannot look for catalogs in", e)),
+                Err(e) => return Err(self.error(Action::FindBase, e)),
             }
         }
         Ok(None)
@@ -48,23 +48,21 @@ impl Level {
     ///
     /// # Errors
     /// It could not be done.
-    pub fn forget_higher(&self) -> Result<(), Fault> {
+    pub fn forget_higher(&self) -> Result<(), Error> {
         let dir = self.open()?;
         for number in self.number + 1..=MOST {
             match gate::file::unlinkat(&dir, &name(number)) {
                 Ok(()) | Err(Errno::ENOENT) => {}
                 Err(e) => {
-                    return Err(self.fault("cannot remove the catalogs of higher levels in", e));
+                    return Err(self.error(Action::RemoveHigherLevels, e));
                 }
             }
         }
-        gate::file::fsync(&dir)
-            .map_err(|e| self.fault("cannot remove the catalogs of higher levels in", e))
+        gate::file::fsync(&dir).map_err(|e| self.error(Action::RemoveHigherLevels, e))
     }
 
-    fn open(&self) -> Result<Fd, Fault> {
-        open_long(&self.state, Open::DIRECTORY)
-            .map_err(|e| self.fault("cannot open the directory of catalogs", e))
+    fn open(&self) -> Result<Fd, Error> {
+        open_long(&self.state, Open::DIRECTORY).map_err(|e| self.error(Action::OpenState, e))
     }
 
     fn path(&self, number: u8) -> Vec<u8> {
@@ -73,18 +71,8 @@ impl Level {
         path
     }
 
-    fn fault(&self, doing: &'static str, error: Errno) -> Fault {
-        let next = if error == Errno::ENOENT {
-            "make the directory first"
-        } else {
-            ""
-        };
-        Fault {
-            doing,
-            path: self.state.clone(),
-            error: error.to_string(),
-            next,
-        }
+    fn error(&self, action: Action, errno: Errno) -> Error {
+        Error::new(action, &self.state, errno)
     }
 }
 

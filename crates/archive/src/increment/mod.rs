@@ -8,10 +8,12 @@
 //! | `scan` | collects what there is now |
 //! | `moves` | which directories can be renamed into their places |
 
+use crate::error::{Action, Error, ErrorKind};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::Write;
 
 use crate::attribution::{self, Function};
+use gate::Errno;
 use gate::file::{Reader, Writer};
 use gate::fs::{At, Want};
 use gate::long::statx_long;
@@ -21,12 +23,11 @@ use walk::entry::append;
 use walk::{Diagnostics, Top, digest, open_top};
 
 use crate::beside::both;
-use crate::catalog::{self, Fault, Options, Root};
-use crate::dump::{Failure, Plan, Step, member_name};
+use crate::catalog::{self, Options, Root};
+use crate::dump::{Plan, Step, member_name};
 use crate::gather::{self, Gathered};
 use crate::part::Part;
 use crate::rows::{Rows, Source};
-use crate::shown;
 use crate::since::index::{Identity, Index, NO_PART, by_group, print};
 use crate::since::{Evidence, Tree, Verdict, check_root, find_changes};
 use compare::{Fate, Now, Outcome, compare};
@@ -70,7 +71,7 @@ impl Base {
     ///
     /// # Errors
     /// It cannot be read, or is of something else.
-    pub fn open(path: &[u8], sources: &[Vec<u8>]) -> Result<Base, Fault> {
+    pub fn open(path: &[u8], sources: &[Vec<u8>]) -> Result<Base, Error> {
         let base = Base {
             path: path.to_vec(),
             reader: catalog::Reader::open(path)?,
@@ -79,26 +80,14 @@ impl Base {
         let is_same =
             |(root, source): (&Root, &Vec<u8>)| in_archive(&root.path) == in_archive(source);
         if roots.len() != sources.len() || !roots.iter().zip(sources).all(is_same) {
-            let names: Vec<String> = roots
-                .iter()
-                .map(|root| format!("'{}'", shown(&root.path)))
-                .collect();
-            let error = format!(
-                "it is of {}, and names in the archive begin with that",
-                names.join(", ")
-            );
-            return Err(base.refused(error, "give SRC by the same name, or make a full dump"));
+            let roots = roots.iter().map(|root| root.path.clone()).collect();
+            return Err(base.refused(ErrorKind::OtherSources { roots }));
         }
         Ok(base)
     }
 
-    fn refused(&self, error: String, next: &'static str) -> Fault {
-        Fault {
-            doing: "cannot go on from catalog",
-            path: self.path.clone(),
-            error,
-            next,
-        }
+    fn refused(&self, kind: ErrorKind) -> Error {
+        Error::new(Action::UseBase, &self.path, kind)
     }
 
     /// Entries that it has.
@@ -115,7 +104,7 @@ impl Base {
         request: &gather::Question,
         options: &Options,
         desk: &Diagnostics,
-    ) -> Result<Collected, Failure> {
+    ) -> Result<Collected, Error> {
         let about = self.reader.about();
         let is_same_choice = about.options == *options && about.complete;
         let tops = request.sources.iter().enumerate();
@@ -161,34 +150,25 @@ impl Base {
     ///
     /// # Errors
     /// It cannot be read or written.
-    pub fn copy_to(&self, path: &[u8]) -> Result<(), Fault> {
-        let read = |doing| {
-            move |e: gate::Errno| Fault {
-                doing,
-                path: self.path.clone(),
-                error: e.to_string(),
-                next: "",
-            }
-        };
-        let write = |e: String| Fault::writing(path, e);
+    pub fn copy_to(&self, path: &[u8]) -> Result<(), Error> {
+        let read = |errno: Errno| Error::new(Action::ReadCatalog, &self.path, errno);
+        let write = |errno: Errno| Error::new(Action::WriteCatalog, path, errno);
         let identity = |path: &[u8]| {
             statx_long(path, At::empty(), Want::BASIC_STATS).map(|seen| (seen.dev, seen.ino))
         };
         if identity(path).is_ok() && identity(path) == identity(&self.path) {
             return Ok(());
         }
-        let from = Reader::open(&self.path).map_err(read("cannot read catalog"))?;
-        let mut to = Writer::create(path).map_err(|e| write(e.to_string()))?;
+        let from = Reader::open(&self.path).map_err(read)?;
+        let mut to = Writer::create(path).map_err(write)?;
         let (mut piece, mut at) = (vec![0; 1 << 20], 0);
         loop {
-            let n = from
-                .read_at(at, &mut piece)
-                .map_err(read("cannot read catalog"))?;
+            let n = from.read_at(at, &mut piece).map_err(read)?;
             if n == 0 {
-                return to.publish().map_err(|e| write(e.to_string()));
+                return to.publish().map_err(write);
             }
             to.write_all(&piece[..n])
-                .map_err(|e| write(e.to_string()))?;
+                .map_err(|e| Error::new(Action::WriteCatalog, path, e))?;
             at += n as u64;
         }
     }
@@ -197,7 +177,7 @@ impl Base {
     ///
     /// # Errors
     /// The catalog cannot be read, or is of other directories.
-    fn plan(&self, rows: &Rows, index: Index) -> Result<Plan, Fault> {
+    fn plan(&self, rows: &Rows, index: Index) -> Result<Plan, Error> {
         self.is_of(rows.sources(), rows.parts())?;
         self.are_directories_still(rows, &index)?;
         let parts: Vec<u32> = rows
@@ -236,7 +216,7 @@ impl Base {
     }
 
     /// Sees that each SRC is what it was, or at least at the same place.
-    fn is_of(&self, sources: &[Source], parts: &[Part]) -> Result<(), Fault> {
+    fn is_of(&self, sources: &[Source], parts: &[Part]) -> Result<(), Error> {
         let about = self.reader.about();
         let begins = |parts: &[Part], top: u32| {
             parts
@@ -249,11 +229,9 @@ impl Base {
                 continue;
             };
             if check_root(root, &old, &new, || source.absolute.clone()).is_err() {
-                let error = format!(
-                    "'{}' is now another directory, or on another file system",
-                    shown(&source.path)
-                );
-                return Err(self.refused(error, "make a full dump"));
+                return Err(self.refused(ErrorKind::ReplacedSource {
+                    source_path: source.path.clone(),
+                }));
             }
         }
         Ok(())
@@ -261,27 +239,24 @@ impl Base {
 
     /// Sees that each SRC that was a directory is one, and no other: there is no list of names that
     /// it is in, to say that what was there is to be removed.
-    fn are_directories_still(&self, rows: &Rows, index: &Index) -> Result<(), Fault> {
+    fn are_directories_still(&self, rows: &Rows, index: &Index) -> Result<(), Error> {
         for (nth, source) in rows.sources().iter().enumerate() {
             let was_dir = index
                 .find(digest::top(nth))
                 .map(|row| index.row(row).is_dir());
             let is_dir = source.rows.start < rows.len() && rows.is_dir(source.rows.start);
             if was_dir.is_some_and(|was_dir| was_dir != is_dir) {
-                let path = shown(&source.path);
-                let error = if is_dir {
-                    format!("'{path}' is a directory now, and was none")
-                } else {
-                    format!("'{path}' was a directory, and is none now")
-                };
-                return Err(self.refused(error, "make a full dump"));
+                return Err(self.refused(ErrorKind::SourceChangedType {
+                    source_path: source.path.clone(),
+                    is_directory: is_dir,
+                }));
             }
         }
         Ok(())
     }
 
     /// The names of some rows of the catalog, below their SRC, and what stands for that.
-    fn names(&self, wanted: &[u32]) -> Result<Vec<(u64, OldName)>, Fault> {
+    fn names(&self, wanted: &[u32]) -> Result<Vec<(u64, OldName)>, Error> {
         let mut named = Vec::with_capacity(wanted.len());
         for (group, first, here) in by_group(&self.reader, wanted) {
             let (dirs, names) = (
@@ -307,7 +282,7 @@ impl Base {
         &self,
         mut wanted: Vec<(u32, usize)>,
         mut take: impl FnMut(usize, [u8; 32]),
-    ) -> Result<(), Fault> {
+    ) -> Result<(), Error> {
         wanted.sort_unstable();
         let places: Vec<u32> = wanted.iter().map(|(row, _)| *row).collect();
         let mut left = &wanted[..];

@@ -2,12 +2,12 @@
 //! since the base (btrfs, XFS), only that is read, and all else is taken from the catalog.
 
 use crate::attribution::{self, Function};
+use crate::error::Error;
 use ondisk::Dev;
 use walk::{Diagnostics, EngineKind, Entry, Meta, MountContext, Sink};
 
 use super::Base;
-use crate::catalog::{Fault, Reader};
-use crate::dump::Failure;
+use crate::catalog::Reader;
 use crate::gather::{Answer, Gather, Gathered, Question, collect, of_directory};
 use crate::rows::Gathering;
 use crate::since::index::each_group;
@@ -38,7 +38,7 @@ impl DumpScan<'_> {
 impl<'a> Scan for DumpScan<'a> {
     type Started = Gathering<'a>;
     type Scanned = (Gathering<'a>, Answer);
-    type Error = Failure;
+    type Error = Error;
 
     fn accepts(&self, step: Step, by: EngineKind) -> bool {
         match (self.request.gather, step) {
@@ -60,7 +60,7 @@ impl<'a> Scan for DumpScan<'a> {
         &self,
         gathering: Gathering<'a>,
         written: Written<'_>,
-    ) -> Result<(Gathering<'a>, Answer), Failure> {
+    ) -> Result<(Gathering<'a>, Answer), Error> {
         let Written {
             by,
             evidence,
@@ -77,7 +77,7 @@ impl<'a> Scan for DumpScan<'a> {
         Ok((gathering, Answer { parts }))
     }
 
-    fn scan_all(&self) -> Result<(Gathering<'a>, Answer), Failure> {
+    fn scan_all(&self) -> Result<(Gathering<'a>, Answer), Error> {
         Ok(collect(self.request, true, self.desk)?)
     }
 
@@ -100,7 +100,7 @@ fn emit_rows(
     root: &[u8],
     (dev, mount): (Dev, u64),
     to: &Gathering<'_>,
-) -> Result<(), Fault> {
+) -> Result<(), Error> {
     let read = |group: usize| {
         let (dirs, names) = (reader.names(group, "dir")?, reader.names(group, "name")?);
         let meta = reader.metas(group)?;

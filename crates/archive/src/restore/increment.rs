@@ -19,6 +19,7 @@ use ondisk::pax::{Kind, Member};
 use super::name::{Renames, after, clean, join, split};
 use super::remove::remove;
 use super::{Restorer, Trouble, on_the_way};
+use crate::error::BadName;
 use crate::input::Input;
 use crate::shown;
 
@@ -287,7 +288,7 @@ impl Restorer<'_> {
     }
 }
 
-fn refused(why: &'static str) -> Trouble {
+fn refused(why: BadName) -> Trouble {
     Trouble::because(format!("not renamed: {why}"))
 }
 

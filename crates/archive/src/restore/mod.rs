@@ -37,9 +37,9 @@ use mounts::Warning;
 use ondisk::pax::{Kind, Member};
 use walk::moment::may_be_since;
 
-use crate::catalog::Fault;
 use crate::catalog::about::{before_a_tick, now};
-use crate::input::{Failure, Input, Verdict};
+use crate::error::{Action, Error};
+use crate::input::{Input, Verdict};
 use attributes::{Late, inherits};
 use name::{Chosen, clean, split};
 use owners::Owners;
@@ -103,15 +103,8 @@ pub struct Answer {
     pub warnings: Vec<Warning>,
     /// What is as it must be here, and not as it was where the archive was made.
     pub notes: Vec<String>,
-}
-
-/// Why it was not done, or not to its end.
-#[derive(Debug)]
-pub struct Stopped {
-    /// Why.
-    pub fault: Fault,
-    /// What was done until then.
-    pub answer: Answer,
+    /// Why the archives were not restored to their end. What was restored until then stays.
+    pub stopped: Option<Error>,
 }
 
 /// Where somebody may look how far it is.
@@ -137,74 +130,35 @@ impl Desk {
 /// Restores archives. `say` is told what would be done, step by step, with [`Question::dry_run`].
 ///
 /// # Errors
-/// Why it could not be begun, or not be ended: what was restored until then stays, and is whole.
+/// Why it could not be begun. Nothing was touched then.
 pub fn restore(
     question: &Question,
     desk: &Desk,
     say: &mut dyn FnMut(Step),
-) -> Result<Answer, Box<Stopped>> {
-    let stopped = |fault| {
-        Box::new(Stopped {
-            fault,
-            answer: Answer::default(),
-        })
-    };
-    let mut chosen = Chosen::new(&question.paths).map_err(|(path, why)| {
-        stopped(Fault {
-            doing: "cannot restore",
-            path,
-            error: why.to_owned(),
-            next: "give the name as fathom list has it",
-        })
-    })?;
-    let dir = open_long(&question.dir, Open::DIRECTORY | Open::NONBLOCK).map_err(|errno| {
-        let next = match errno {
-            Errno::ENOENT => "make it first",
-            _ => "",
-        };
-        let doing = "cannot restore into";
-        stopped(Fault {
-            doing,
-            path: question.dir.clone(),
-            error: errno.to_string(),
-            next,
-        })
-    })?;
+) -> Result<Answer, Error> {
+    let mut chosen = Chosen::new(&question.paths)?;
+    let dir = open_long(&question.dir, Open::DIRECTORY | Open::NONBLOCK)
+        .map_err(|errno| Error::new(Action::RestoreInto, &question.dir, errno))?;
     // Before anything is touched: a chain with a link missing is no chain, and a member may have
     // the name of a file that is here.
-    for (nth, path) in question
-        .archives
-        .iter()
-        .enumerate()
-        .filter(|(_, path)| *path != b"-")
-    {
-        let seen = gate::long::statx_long(path, At::empty(), Want::TYPE).map_err(|errno| {
-            stopped(Fault {
-                doing: "cannot open archive",
-                path: path.clone(),
-                error: errno.to_string(),
-                next: "",
-            })
-        })?;
+    for path in question.archives.iter().filter(|path| *path != b"-") {
+        let seen = gate::long::statx_long(path, At::empty(), Want::TYPE)
+            .map_err(|errno| Error::new(Action::OpenArchive, path, errno))?;
         if seen.file_type == FileType::Regular {
-            let next = if nth > 0 {
-                "if it is a name in the archives, put -- before it"
-            } else {
-                ""
-            };
-            Input::open(path).map_err(|failure| {
-                stopped(Fault {
-                    next,
-                    ..unread(path, &failure, false)
-                })
-            })?;
+            Input::open(path)?;
         }
     }
     if !chosen.is_all() {
         chosen.trace(increment::traced(&question.archives));
     }
     if question.dry_run {
-        return rehearsal::rehearse(question, chosen, Rc::new(dir), desk, say);
+        return Ok(rehearsal::rehearse(
+            question,
+            chosen,
+            Rc::new(dir),
+            desk,
+            say,
+        ));
     }
     let mut restorer = Restorer::new(question, Rc::new(dir), chosen, desk);
     let done = question
@@ -212,11 +166,10 @@ pub fn restore(
         .iter()
         .try_for_each(|archive| restorer.archive(archive));
     restorer.leave_all();
-    let answer = restorer.into_answer();
-    match done {
-        Ok(()) => Ok(answer),
-        Err(fault) => Err(Box::new(Stopped { fault, answer })),
-    }
+    Ok(Answer {
+        stopped: done.err(),
+        ..restorer.into_answer()
+    })
 }
 
 /// Why a member is not restored, or not quite.
@@ -265,7 +218,7 @@ impl Trouble {
 
 /// What stops everything, or one member only.
 enum Halt {
-    All(Failure),
+    All(Error),
     One(Trouble),
 }
 
@@ -275,24 +228,9 @@ impl From<Trouble> for Halt {
     }
 }
 
-impl From<Failure> for Halt {
-    fn from(failure: Failure) -> Halt {
-        Halt::All(failure)
-    }
-}
-
-/// An archive that cannot be read, or not to its end.
-fn unread(archive: &[u8], failure: &Failure, is_begun: bool) -> Fault {
-    let next = if is_begun {
-        "what was restored until there stays"
-    } else {
-        ""
-    };
-    Fault {
-        doing: "cannot read archive",
-        path: archive.to_vec(),
-        error: failure.to_string(),
-        next,
+impl From<Error> for Halt {
+    fn from(error: Error) -> Halt {
+        Halt::All(error)
     }
 }
 
@@ -455,28 +393,27 @@ impl<'a> Restorer<'a> {
             counts: self.counts,
             warnings,
             notes,
+            stopped: None,
         }
     }
 
     /// Restores one archive.
-    fn archive(&mut self, archive: &[u8]) -> Result<(), Fault> {
-        let mut input = Input::open(archive).map_err(|e| unread(archive, &e, self.is_later))?;
+    fn archive(&mut self, archive: &[u8]) -> Result<(), Error> {
+        let mut input = Input::open(archive)?;
         if self.chosen.is_all() {
             // All is read anyway.
             input.check();
         }
         let mut before = Vec::new();
-        let mut is_begun = self.is_later;
         loop {
             let next = input.next();
             if input.verdict() == Some(Verdict::Wrong) {
                 let what = "its contents are not what was dumped, by their checksum: the archive is damaged";
                 self.remarks.warn(&before, Trouble::because(what));
             }
-            let Some(member) = next.map_err(|e| unread(archive, &e, is_begun))? else {
+            let Some(member) = next? else {
                 break;
             };
-            is_begun = true;
             self.desk.count_member();
             if member.kind == Kind::LABEL {
                 continue;
@@ -496,7 +433,7 @@ impl<'a> Restorer<'a> {
             match done {
                 Ok(()) => {}
                 Err(Halt::One(trouble)) => self.skip(&member.path, trouble),
-                Err(Halt::All(failure)) => return Err(unread(archive, &failure, true)),
+                Err(Halt::All(error)) => return Err(error),
             }
             before = member.path;
         }

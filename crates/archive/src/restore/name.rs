@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+use crate::error::{Action, BadName, Error, ErrorKind};
+
 /// A name of an archive, as seen from DIR.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Name {
@@ -17,18 +19,18 @@ pub(super) struct Name {
 ///
 /// # Errors
 /// Why nothing is made under it.
-pub(super) fn clean(raw: &[u8]) -> Result<Name, &'static str> {
+pub(super) fn clean(raw: &[u8]) -> Result<Name, BadName> {
     if raw.is_empty() {
-        return Err("it has no name");
+        return Err(BadName::Empty);
     }
     if raw.contains(&0) {
-        return Err("there is a NUL in its name");
+        return Err(BadName::Nul);
     }
     let mut path = Vec::with_capacity(raw.len());
     for part in raw.split(|&b| b == b'/') {
         match part {
             b"" | b"." => {}
-            b".." => return Err("there is a '..' in its name"),
+            b".." => return Err(BadName::DotDot),
             part => {
                 if !path.is_empty() {
                     path.push(b'/');
@@ -75,10 +77,12 @@ pub(super) struct Chosen {
 
 impl Chosen {
     /// # Errors
-    /// Why one of them can be the name of nothing, and which.
-    pub(super) fn new(paths: &[Vec<u8>]) -> Result<Chosen, (Vec<u8>, &'static str)> {
+    /// One of them cannot be the name of a member.
+    pub(super) fn new(paths: &[Vec<u8>]) -> Result<Chosen, Error> {
         let name = |(at, raw): (usize, &Vec<u8>)| {
-            Ok((clean(raw).map_err(|why| (raw.clone(), why))?.path, at))
+            let name =
+                clean(raw).map_err(|why| Error::new(Action::Restore, raw, ErrorKind::BadName(why)));
+            Ok::<_, Error>((name?.path, at))
         };
         let names = paths
             .iter()

@@ -17,8 +17,9 @@ use ondisk::pax::{Kind, Member};
 
 use super::increment::pairs;
 use super::name::{Chosen, clean, join, key};
-use super::{Answer, Counts, Desk, Question, Remarks, Stopped, missed, taken, unread};
-use crate::input::{Failure, Input};
+use super::{Answer, Counts, Desk, Question, Remarks, missed, taken};
+use crate::error::Error;
+use crate::input::Input;
 
 /// One thing that would be done.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -53,7 +54,7 @@ pub(super) fn rehearse(
     top: Rc<Fd>,
     desk: &Desk,
     say: &mut dyn FnMut(Step),
-) -> Result<Answer, Box<Stopped>> {
+) -> Answer {
     let mut rehearsal = Rehearsal {
         top,
         made: BTreeMap::new(),
@@ -64,15 +65,12 @@ pub(super) fn rehearse(
         has_later: question.archives.len() > 1,
         say,
     };
-    let mut fault = None;
-    for archive in &question.archives {
-        if let Err(failure) = rehearsal.archive(archive, desk) {
-            fault = Some(unread(archive, &failure, false));
-            break;
-        }
+    let done = question.archives.iter().try_for_each(|archive| {
+        rehearsal.archive(archive, desk)?;
         rehearsal.is_later = true;
         rehearsal.chosen.next_archive();
-    }
+        Ok(())
+    });
     let Rehearsal {
         chosen,
         mut remarks,
@@ -81,19 +79,16 @@ pub(super) fn rehearse(
     } = rehearsal;
     missed(chosen, &mut remarks);
     let (warnings, notes) = remarks.into_parts();
-    let answer = Answer {
+    Answer {
         counts,
         warnings,
         notes,
-    };
-    match fault {
-        None => Ok(answer),
-        Some(fault) => Err(Box::new(Stopped { fault, answer })),
+        stopped: done.err(),
     }
 }
 
 impl Rehearsal<'_> {
-    fn archive(&mut self, archive: &[u8], desk: &Desk) -> Result<(), Failure> {
+    fn archive(&mut self, archive: &[u8], desk: &Desk) -> Result<(), Error> {
         let mut input = Input::open(archive)?;
         while let Some(member) = input.next()? {
             desk.count_member();

@@ -16,8 +16,9 @@ use walk::{Meta, digest};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::beside::each;
+use crate::catalog::Reader;
 use crate::catalog::read::NEVER;
-use crate::catalog::{Fault, Reader};
+use crate::error::Error;
 
 /// Who a file is, whatever its names: an inode number means one file as long as its generation, or
 /// the time at which it was made, is the same.
@@ -243,7 +244,7 @@ pub(crate) struct Index {
 
 impl Index {
     /// Loads a catalog.
-    pub(crate) fn load(reader: &Reader) -> Result<Index, Fault> {
+    pub(crate) fn load(reader: &Reader) -> Result<Index, Error> {
         let (mut rows, mut slots) = empty(reader.about().entries as usize);
         let mut rest = &mut rows[..];
         let groups = (0..reader.groups()).map(|group| {
@@ -275,7 +276,7 @@ impl Index {
 
     /// Loads some rows of a catalog, by their places, which rise. Row groups that none of them is
     /// in are not read.
-    pub(crate) fn load_some(reader: &Reader, places: Vec<u32>) -> Result<Index, Fault> {
+    pub(crate) fn load_some(reader: &Reader, places: Vec<u32>) -> Result<Index, Error> {
         let ((mut rows, mut slots), mut dirs) = (empty(places.len()), Dirs::default());
         let mut from = 0;
         for (group, first, here) in by_group(reader, &places) {
@@ -362,7 +363,7 @@ impl Index {
     }
 
     /// Reads who some rows are, which rise.
-    pub(crate) fn identities(&self, reader: &Reader, rows: &[u32]) -> Result<Vec<Identity>, Fault> {
+    pub(crate) fn identities(&self, reader: &Reader, rows: &[u32]) -> Result<Vec<Identity>, Error> {
         let places: Vec<u32> = rows.iter().map(|&row| self.place(row)).collect();
         let mut all = Vec::with_capacity(places.len());
         for (group, first, here) in by_group(reader, &places) {
@@ -405,7 +406,7 @@ fn load(
     group: usize,
     wanted: impl Iterator<Item = usize> + Clone,
     (first, into): (u32, &mut [Old]),
-) -> Result<Dirs, Fault> {
+) -> Result<Dirs, Error> {
     let mut all = Dirs::default();
     {
         let (dirs, names) = (reader.names(group, "dir")?, reader.names(group, "name")?);
@@ -485,7 +486,7 @@ fn identities(
     group: usize,
     wanted: impl Iterator<Item = usize>,
     mut take: impl FnMut(Identity),
-) -> Result<(), Fault> {
+) -> Result<(), Error> {
     let (parts, inos) = (
         reader.numbers32(group, "part")?,
         reader.numbers64(group, "ino")?,
@@ -513,9 +514,9 @@ fn identities(
 /// Those of `read`: after one, nothing more is read.
 pub(crate) fn each_group<T>(
     reader: &Reader,
-    read: impl Fn(usize) -> Result<T, Fault> + Sync,
+    read: impl Fn(usize) -> Result<T, Error> + Sync,
     take: impl FnMut(usize, T) + Send,
-) -> Result<(), Fault> {
+) -> Result<(), Error> {
     each(reader.groups(), read, take)
 }
 

@@ -19,9 +19,10 @@
 //! | `untouched` | step 1 |
 //! | `written` | step 2 |
 
+use crate::error::Error;
 use walk::{EngineKind, MountContext};
 
-use crate::catalog::{Fault, Reader};
+use crate::catalog::Reader;
 
 mod evidence;
 pub(crate) mod index;
@@ -51,7 +52,7 @@ pub(crate) trait Scan {
     /// What was read.
     type Scanned;
     /// Why the tree could not be read.
-    type Error: From<Fault>;
+    type Error: From<Error>;
 
     /// The step may be taken, with this engine.
     fn accepts(&self, step: Step, by: EngineKind) -> bool;

@@ -2,6 +2,7 @@
 //! names ([`since`]). What has been seen counts only if nothing in the directory was written
 //! meanwhile.
 
+use crate::error::Error;
 use std::collections::{HashMap, HashSet};
 
 use ondisk::btrfs::{FIRST_INODE, Subvolume};
@@ -11,7 +12,7 @@ use walk::{MountContext, Top};
 
 use super::differing::{Differing, Written, is_much};
 use super::names::compare_names;
-use crate::catalog::{About, Fault, Reader};
+use crate::catalog::{About, Reader};
 use crate::token::btrfs::generation;
 
 /// What was written to a subvolume since a catalog of a directory in it was made.
@@ -100,7 +101,7 @@ impl<'a> Since<'a> {
     ///
     /// # Errors
     /// The catalog cannot be read.
-    pub(super) fn differing(mut self, reader: &Reader) -> Result<Option<Differing>, Fault> {
+    pub(super) fn differing(mut self, reader: &Reader) -> Result<Option<Differing>, Error> {
         /// Where something is always going on, everything is walked at last.
         const ATTEMPTS: usize = 2;
         for _ in 0..ATTEMPTS {

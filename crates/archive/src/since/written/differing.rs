@@ -1,12 +1,13 @@
 //! What differs from a catalog, as far as it is known.
 
+use crate::error::Error;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use gate::Errno;
 use walk::entry::{Time, joined};
 use walk::{Dir, Entry, Meta, Sink, Worker};
 
-use crate::catalog::{About, Fault};
+use crate::catalog::About;
 use crate::since::index::hash;
 
 /// What a file system says was written.
@@ -68,12 +69,12 @@ pub(super) enum Doubt {
     /// The tree does not fit what is known of it: it is being changed, or something is mounted.
     Strange,
     /// The catalog cannot be read.
-    Catalog(Fault),
+    Catalog(Error),
 }
 
-impl From<Fault> for Doubt {
-    fn from(fault: Fault) -> Doubt {
-        Doubt::Catalog(fault)
+impl From<Error> for Doubt {
+    fn from(error: Error) -> Doubt {
+        Doubt::Catalog(error)
     }
 }
 
@@ -84,11 +85,11 @@ impl From<Errno> for Doubt {
 }
 
 /// `None` where there is any doubt.
-pub(super) fn certain<T>(found: Result<T, Doubt>) -> Result<Option<T>, Fault> {
+pub(super) fn certain<T>(found: Result<T, Doubt>) -> Result<Option<T>, Error> {
     match found {
         Ok(found) => Ok(Some(found)),
         Err(Doubt::Strange) => Ok(None),
-        Err(Doubt::Catalog(fault)) => Err(fault),
+        Err(Doubt::Catalog(error)) => Err(error),
     }
 }
 

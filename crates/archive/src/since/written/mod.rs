@@ -14,11 +14,12 @@
 //!
 //! Nothing is assumed: where there is any doubt, there is no result, and everything is walked.
 
+use crate::error::Error;
 use walk::{EngineKind, MountContext};
 
 use super::evidence::Evidence;
 use super::tree::Tree;
-use crate::catalog::{About, Fault, Options, Reader};
+use crate::catalog::{About, Options, Reader};
 use crate::token;
 
 mod btrfs;
@@ -43,7 +44,7 @@ impl<'a> Since<'a> {
         reader: &'a Reader,
         tree: &Tree,
         ground: &MountContext<'a>,
-    ) -> Result<Option<Since<'a>>, Fault> {
+    ) -> Result<Option<Since<'a>>, Error> {
         let about = reader.about();
         let token = token(about).filter(|(by, _)| can_tell(about, *by, tree, ground));
         Ok(match token {
@@ -67,7 +68,7 @@ impl<'a> Since<'a> {
     ///
     /// # Errors
     /// The catalog cannot be read.
-    pub(super) fn differing(self, reader: &Reader) -> Result<Option<(Differing, Evidence)>, Fault> {
+    pub(super) fn differing(self, reader: &Reader) -> Result<Option<(Differing, Evidence)>, Error> {
         let (differing, evidence) = match self {
             Since::Btrfs(since) => {
                 let evidence = Evidence::WrittenAfter(since.generation());

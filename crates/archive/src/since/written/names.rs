@@ -1,6 +1,7 @@
 //! What was written, held against the rows of the catalog, from which directories it is known what
 //! was in them.
 
+use crate::error::Error;
 use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
 use std::os::fd::AsFd;
@@ -14,7 +15,7 @@ use walk::{Meta, Top, digest};
 
 use super::differing::{Doubt, Feed, Written, certain};
 use crate::beside::each;
-use crate::catalog::{Fault, Reader};
+use crate::catalog::Reader;
 use crate::since::index::{each_group, hash};
 
 /// Finds the places of rows that say nothing any more, which rise, and what there is instead;
@@ -26,7 +27,7 @@ pub(super) fn compare_names(
     reader: &Reader,
     top: &Top,
     written: Written,
-) -> Result<Option<(Vec<u32>, Feed)>, Fault> {
+) -> Result<Option<(Vec<u32>, Feed)>, Error> {
     let look = Look {
         reader,
         top,

@@ -6,6 +6,7 @@
 //! What is not as it was, and is nowhere in the directory now, has left it, or is being moved: that
 //! is for a walk.
 
+use crate::error::Error;
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::ops::Range;
@@ -21,7 +22,7 @@ use walk::{Meta, Moment, MountContext, Top};
 use super::differing::{Differing, Doubt, Written, certain, is_much};
 use super::names::{compare_names, look_at, open, open_that, read};
 use crate::beside::each;
-use crate::catalog::{Fault, Reader};
+use crate::catalog::Reader;
 use crate::since::index::{each_group, hashed};
 use crate::token::xfs::is_of_mount;
 
@@ -45,7 +46,7 @@ impl<'a> Since<'a> {
         token: &str,
         ground: &MountContext<'a>,
         reader: &Reader,
-    ) -> Result<Option<Since<'a>>, Fault> {
+    ) -> Result<Option<Since<'a>>, Error> {
         let top = ground.top;
         if !is_of_mount(token, ground) {
             return Ok(None);
@@ -88,7 +89,7 @@ impl<'a> Since<'a> {
     ///
     /// # Errors
     /// The catalog cannot be read.
-    pub(super) fn differing(self, reader: &Reader) -> Result<Option<Differing>, Fault> {
+    pub(super) fn differing(self, reader: &Reader) -> Result<Option<Differing>, Error> {
         let rows = self.rows(reader)?;
         let written = certain(Finder::new(&self, &rows).find(&rows))?;
         let Some(written) = written.filter(|written| !is_much(written.inos.len(), reader.about()))
@@ -104,7 +105,7 @@ impl<'a> Since<'a> {
     }
 
     /// What the catalog says of them.
-    fn rows(&self, reader: &Reader) -> Result<Vec<Row>, Fault> {
+    fn rows(&self, reader: &Reader) -> Result<Vec<Row>, Error> {
         let read = |group: usize| {
             let inos = reader.numbers64(group, "ino")?;
             let here: Vec<usize> = (0..inos.len())
@@ -142,7 +143,7 @@ fn are_few(differ: usize, of: usize) -> bool {
 const FEW: usize = 4096;
 
 /// The inodes that row groups know, by their numbers, and what stands for what they say of each.
-fn known(reader: &Reader, groups: Range<usize>) -> Result<Vec<Known>, Fault> {
+fn known(reader: &Reader, groups: Range<usize>) -> Result<Vec<Known>, Error> {
     let read = |nth: usize| {
         let wide = |name: &str| reader.numbers64(groups.start + nth, name);
         let narrow = |name: &str| reader.numbers32(groups.start + nth, name);
@@ -168,7 +169,7 @@ fn known(reader: &Reader, groups: Range<usize>) -> Result<Vec<Known>, Fault> {
             };
             (inos[row], Print::of(&meta))
         };
-        Ok((0..inos.len()).map(one).collect::<Vec<Known>>())
+        Ok::<_, Error>((0..inos.len()).map(one).collect::<Vec<Known>>())
     };
     let mut known = Vec::new();
     each(groups.len(), read, |_, some| known.extend(some))?;

@@ -3,12 +3,12 @@
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
-use archive::catalog::{Fault, Reader};
-use archive::changed::{Change as Was, ChangedOptions, Failure, changed};
+use archive::catalog::Reader;
+use archive::changed::{Change as Was, ChangedOptions, changed};
 use report::changed::{Change, Changes, Entry, Form, to_bytes};
 
 use crate::cmd::changed::args::{Changed as Args, ChangedFormat as Format};
-use crate::cmd::walk::run::{by, refused};
+use crate::cmd::walk::run::by;
 use crate::error::{Error, Outcome};
 use crate::out::Out;
 use crate::progress::watched;
@@ -33,13 +33,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     }
     let start = Instant::now();
     let since = args.since.as_bytes();
-    if args.one_file_system
-        && !Reader::open(since)
-            .map_err(fault)?
-            .about()
-            .options
-            .one_file_system
-    {
+    if args.one_file_system && !Reader::open(since)?.about().options.one_file_system {
         let next = "leave -x away, or make a new one with fathom walk -x --catalog";
         return Err(Error::read(
             "cannot use catalog",
@@ -56,13 +50,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         update: args.update,
     };
     let desk = walk::Diagnostics::default();
-    let answer =
-        watched(out.progress, &desk, || changed(&options, &desk)).map_err(
-            |failure| match failure {
-                Failure::Catalog(e) => fault(e),
-                Failure::Walk(e) => refused(e),
-            },
-        )?;
+    let answer = watched(out.progress, &desk, || changed(&options, &desk))?;
     let entries: Vec<Entry<'_>> = answer
         .entries
         .iter()
@@ -108,16 +96,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         ));
     }
     // Only now: who did not get the answer can ask again.
-    answer
-        .update
-        .map(|sealed| sealed.publish())
-        .transpose()
-        .map_err(fault)?;
+    answer.update.map(|sealed| sealed.publish()).transpose()?;
     out.warn(&answer.warnings);
     Ok(answer.warnings.len())
-}
-
-/// What is the matter with a catalog.
-pub(crate) fn fault(e: Fault) -> Error {
-    Error::from(e)
 }

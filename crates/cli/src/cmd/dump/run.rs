@@ -4,9 +4,10 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
+use archive::Action;
 use archive::account::{Took, measure};
-use archive::catalog::{Fault, Options};
-use archive::dump::{Answer, Failure, Line, Map, Progress, Question, dump};
+use archive::catalog::Options;
+use archive::dump::{Answer, Line, Map, Progress, Question, dump};
 use archive::gather::Gather;
 use archive::increment::levels::Level;
 use gate::file::Writer;
@@ -17,10 +18,8 @@ use report::dump::{Counts, Dump, Mapped, Possible, Size};
 use walk::{Diagnostics, EngineKind, Explained, Refusal, Type};
 
 use crate::cmd::account::accounting::of_run;
-use crate::cmd::changed::run::fault;
 use crate::cmd::dump::args::{Dump as Args, Gathering};
 use crate::cmd::mounts::run::unusable;
-use crate::cmd::walk::run::refused;
 use crate::error::{Error, Outcome};
 use crate::out::Out;
 use crate::progress::{watched, watched_dump};
@@ -74,10 +73,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         },
         own: map.iter().cloned().collect(),
     };
-    let mut list = map
-        .map(|path| List::create(&path))
-        .transpose()
-        .map_err(fault)?;
+    let mut list = map.map(|path| List::create(&path)).transpose()?;
     let (desk, progress) = (Diagnostics::default(), Progress::default());
     if args.account {
         archive::attribution::start();
@@ -90,10 +86,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
             list.as_mut().map(|list| list as &mut dyn Map),
         )
     });
-    let answer = answer.map_err(|failure| match failure {
-        Failure::Fault(e) => fault(e),
-        Failure::Walk(e) => refused(e),
-    })?;
+    let answer = answer?;
     let seconds = start.elapsed().as_secs_f64();
     let account = args.account.then(|| {
         let books = archive::attribution::stop();
@@ -305,11 +298,11 @@ struct List {
 }
 
 impl List {
-    fn create(path: &[u8]) -> Result<List, Fault> {
+    fn create(path: &[u8]) -> Result<List, archive::Error> {
         let file = if path == b"-" {
             None
         } else {
-            Some(Writer::create(path).map_err(|e| cannot(path, e))?)
+            Some(Writer::create(path).map_err(|e| archive::Error::new(Action::WriteMap, path, e))?)
         };
         Ok(List {
             path: path.to_vec(),
@@ -318,18 +311,18 @@ impl List {
         })
     }
 
-    fn flush(&mut self) -> Result<(), Fault> {
+    fn flush(&mut self) -> Result<(), archive::Error> {
         let lines = std::mem::take(&mut self.lines);
         let written = match &mut self.file {
             Some(file) => file.write_all(lines.as_bytes()),
             None => std::io::stderr().write_all(lines.as_bytes()),
         };
-        written.map_err(|e| cannot(&self.path, e))
+        written.map_err(|e| archive::Error::new(Action::WriteMap, &self.path, e))
     }
 }
 
 impl Map for List {
-    fn add(&mut self, line: &Line<'_>) -> Result<(), Fault> {
+    fn add(&mut self, line: &Line<'_>) -> Result<(), archive::Error> {
         const ENOUGH: usize = 256 << 10;
         let meta = line.meta;
         let kind = match meta.kind() {
@@ -365,22 +358,14 @@ impl Map for List {
         }
     }
 
-    fn end(&mut self) -> Result<(), Fault> {
+    fn end(&mut self) -> Result<(), archive::Error> {
         self.flush()
     }
 
-    fn publish(&mut self) -> Result<(), Fault> {
+    fn publish(&mut self) -> Result<(), archive::Error> {
         self.file.take().map_or(Ok(()), |file| {
-            file.publish().map_err(|e| cannot(&self.path, e))
+            file.publish()
+                .map_err(|e| archive::Error::new(Action::WriteMap, &self.path, e))
         })
-    }
-}
-
-fn cannot(path: &[u8], error: impl std::fmt::Display) -> Fault {
-    Fault {
-        doing: "cannot write map",
-        path: path.to_vec(),
-        error: error.to_string(),
-        next: "",
     }
 }

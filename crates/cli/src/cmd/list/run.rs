@@ -2,8 +2,7 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use archive::input::Failure;
-use archive::list::{Wanted, each, open};
+use archive::list::{Wanted, each, open, unreadable};
 use mounts::Warning;
 use ondisk::pax::Member;
 use report::list::{Lines, Row};
@@ -25,7 +24,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         .iter()
         .map(|path| path.as_bytes().to_vec())
         .collect();
-    let inputs = open(&names).map_err(|(name, failure)| unreadable(name, &failure))?;
+    let inputs = open(&names)?;
     let mut wanted = Wanted::new(&paths);
     let mut printer = Printer::new(out);
     let mut warnings: Vec<Warning> = Vec::new();
@@ -34,7 +33,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
             printer.member(name, at, member)
         }) {
             Ok(()) => {}
-            Err(Stop::Input(failure)) => warnings.push(failure.warning(name)),
+            Err(Stop::Input(error)) => warnings.push(unreadable(&error)),
             Err(Stop::Output(failed)) => return Err(failed),
         }
     }
@@ -44,20 +43,15 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     Ok(warnings.len())
 }
 
-/// Why an archive cannot be read at all.
-pub(crate) fn unreadable(name: &[u8], failure: &Failure) -> Error {
-    Error::read("cannot read archive", name, failure.to_string(), "")
-}
-
 /// Why going through an archive ends.
 enum Stop {
-    Input(Failure),
+    Input(archive::Error),
     Output(Error),
 }
 
-impl From<Failure> for Stop {
-    fn from(failure: Failure) -> Stop {
-        Stop::Input(failure)
+impl From<archive::Error> for Stop {
+    fn from(error: archive::Error) -> Stop {
+        Stop::Input(error)
     }
 }
 

@@ -4,13 +4,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use ::show::name::printable;
-use archive::restore::{Desk, Question, Step, Stopped, restore};
+use archive::restore::{Desk, Question, Step, restore};
+use archive::{Action, Error};
 use gate::fs::{At, FileType, Want};
 use gate::long::statx_long;
 
 use super::show;
 use crate::cmd::restore::args::Restore as Args;
-use crate::error::Outcome;
+use crate::error::{self, Outcome};
 use crate::out::Out;
 use crate::progress::watch;
 
@@ -47,19 +48,17 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     };
     let done = watch(out.progress, far, || restore(&question, &desk, &mut say));
     printed?;
-    let (answer, stopped) = match done {
-        Ok(answer) => (answer, None),
-        Err(stopped) => {
-            let Stopped { fault, answer } = *stopped;
-            (answer, Some(fault))
-        }
-    };
+    let mut answer = done.map_err(|error| not_begun(error, &question.archives))?;
     for note in &answer.notes {
         out.note(note);
     }
-    if let Some(e) = stopped {
+    if let Some(error) = answer.stopped.take() {
         out.warn(&answer.warnings);
-        return Err(e.into());
+        let is_begun = !args.dry_run && desk.far().0 > 0;
+        return Err(match is_begun {
+            true => error::Error::from(error).and("what was restored until there stays"),
+            false => error.into(),
+        });
     }
     let report = show::Report {
         answer: &answer,
@@ -73,6 +72,19 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     }
     out.warn(&answer.warnings);
     Ok(answer.warnings.len())
+}
+
+/// An error before anything was restored.
+fn not_begun(error: Error, archives: &[Vec<u8>]) -> error::Error {
+    let is_later = archives
+        .iter()
+        .skip(1)
+        .any(|archive| *archive == error.path);
+    if is_later && error.action == Action::ReadArchive {
+        error::Error::from(error).and("if it is a name in the archives, put -- before it")
+    } else {
+        error.into()
+    }
 }
 
 type Names = Vec<Vec<u8>>;

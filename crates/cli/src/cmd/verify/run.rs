@@ -9,7 +9,6 @@ use archive::verify::{Tree, verify};
 use walk::Filter;
 
 use super::show;
-use crate::cmd::list::run::unreadable;
 use crate::cmd::verify::args::Verify as Args;
 use crate::error::{Error, Outcome};
 use crate::out::Out;
@@ -26,7 +25,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let open =
         |dir| Tree::open(dir, filter).map_err(|e| Error::read("cannot open directory", dir, e, ""));
     let mut tree = against.map(open).transpose()?;
-    let mut input = Input::open(archive).map_err(|failure| unreadable(archive, &failure))?;
+    let mut input = Input::open(archive)?;
     let mut progress = Progress::new(out.progress);
     let answer = verify(archive, &mut input, tree.as_mut(), |far, place, path| {
         progress.at(|| {
@@ -39,7 +38,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         });
     });
     drop(progress);
-    let answer = answer.map_err(|failure| unreadable(archive, &failure))?;
+    let answer = answer?;
     let report = show::Report {
         archive,
         against,

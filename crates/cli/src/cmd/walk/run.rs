@@ -14,7 +14,6 @@ use walk::{Both, Diagnostics, EngineKind, Explained, Filter, NoWalk, Sink, Summa
 
 use super::compare;
 use super::sinks::{Largest, Output, Usage, Watched};
-use crate::cmd::changed::run::fault;
 use crate::cmd::mounts::run::unusable;
 use crate::cmd::walk::args::{Engine, Walk as Args, WalkFormat as Format};
 use crate::error::{Error, Outcome};
@@ -125,9 +124,7 @@ fn go(
     // Where nobody takes the output any more, the walk was not finished, and what is in the catalog
     // is not the tree.
     if let Some(catalog) = catalog.filter(|_| !sink.is_closed()) {
-        catalog
-            .finish(&answer, warnings.is_empty())
-            .map_err(fault)?;
+        catalog.finish(&answer, warnings.is_empty())?;
     }
     let seconds = start.elapsed().as_secs_f64();
     let part = |part: walk::Part| Part {
@@ -155,7 +152,7 @@ fn catalog(file: &OsStr, args: &Args, question: &WalkOptions) -> Result<Catalog,
         max_depth: args.max_depth.filter(|_| args.format != Format::Du),
         one_file_system: args.one_file_system,
     };
-    Catalog::create(file.as_bytes(), dir, options).map_err(fault)
+    Ok(Catalog::create(file.as_bytes(), dir, options)?)
 }
 
 /// `--format paths`, `paths0`, `ndjson`, `csv`

@@ -9,7 +9,7 @@ use walk::entry::append;
 use walk::{EngineKind, Meta, MountContext};
 
 use crate::error::FileSystemId;
-use crate::token;
+use crate::token::Token;
 
 /// A mount, or a subvolume in one, that a tree is made of. All entries of a part have their inode
 /// numbers from one space.
@@ -37,8 +37,8 @@ pub struct Part {
     pub ino: u64,
     /// The engine that walked it; `None` for what was not entered, or was found by the way.
     pub engine: Option<String>,
-    /// What must still be so for nothing to have changed; see [`token`].
-    pub token: Option<String>,
+    /// The token of the file system, before anything in it was read.
+    pub token: Option<Token>,
 }
 
 impl Part {
@@ -187,7 +187,7 @@ impl Parts {
         part.token = match before {
             Some((_, before)) => before.token.clone(),
             None if with_token && !known.parts.iter().any(|(other, _)| *other == mount) => {
-                token::take(ground)
+                Token::take(ground)
             }
             None => None,
         };

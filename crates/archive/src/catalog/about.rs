@@ -14,6 +14,7 @@ use walk::entry::Time;
 
 use super::footer;
 use crate::part::Part;
+use crate::token::Token;
 
 /// The key in the file's metadata.
 pub(crate) const KEY: &str = "fathom.catalog";
@@ -266,7 +267,10 @@ fn part_to_json(part: &Part) -> Value {
     map.insert("dev".into(), part.dev.to_string().into());
     map.insert("ino".into(), part.ino.into());
     map.insert("engine".into(), part.engine.clone().into());
-    map.insert("token".into(), part.token.clone().into());
+    map.insert(
+        "token".into(),
+        part.token.as_ref().map(Token::to_string).into(),
+    );
     Value::Object(map)
 }
 
@@ -291,7 +295,7 @@ fn part_of(map: &Map<String, Value>) -> Option<Part> {
         },
         ino: number("ino")?,
         engine: text("engine").map(str::to_owned),
-        token: text("token").map(str::to_owned),
+        token: text("token").and_then(|token| token.parse().ok()),
     })
 }
 
@@ -327,9 +331,10 @@ mod tests {
             (sec, nsec, entries, magic) in any::<(i64, u32, u64, u64)>(),
             (uuid, major, max_depth) in any::<(Option<[u8; 16]>, u32, Option<u32>)>(),
             excludes in proptest::collection::vec(any::<String>(), 0..3),
-            token in any::<Option<String>>(),
+            (transactions, has_token) in any::<(u64, bool)>(),
             checksums in any::<Vec<Vec<u32>>>(),
         ) {
+            let token = has_token.then(|| format!("ext4 boot b mount 1 transactions {transactions}").parse().unwrap());
             let dev = Dev { major, minor: 1 };
             let part = Part { top: major, path: root.clone(), fstype, magic, uuid, dev, token, ..Part::default() };
             let about = About {

@@ -7,7 +7,7 @@ use walk::{EngineKind, MountContext, Top};
 
 use super::tree::Tree;
 use crate::catalog::About;
-use crate::token;
+use crate::token::Token;
 
 /// The engine that stands for the token, if nothing can have changed; `None` if something may have.
 /// Every engine must be one that `accepts` allows.
@@ -20,16 +20,9 @@ pub(super) fn untouched(
     tree: &Tree,
     accepts: impl Fn(EngineKind) -> bool,
 ) -> Option<EngineKind> {
-    let tokens: Vec<&str> = about
-        .parts
-        .iter()
-        .map(|part| part.token.as_deref())
-        .collect::<Option<_>>()?;
-    let engines: Vec<EngineKind> = tokens
-        .iter()
-        .map(|token| token::engine(token))
-        .collect::<Option<_>>()?;
-    if !engines.iter().all(|&by| accepts(by)) {
+    let tokens = about.parts.iter().map(|part| part.token.as_ref());
+    let tokens: Vec<&Token> = tokens.collect::<Option<_>>()?;
+    if !tokens.iter().all(|token| accepts(token.engine())) {
         return None;
     }
     for (number, top) in (0..).zip(&tree.tops) {
@@ -48,11 +41,10 @@ pub(super) fn untouched(
         let fd = open_long(&path, Open::DIRECTORY | Open::NONBLOCK).ok()?;
         let begins = Top::of(fd, path, 0, 0).ok()?;
         let ground = MountContext::of(&begins, None);
-        if begins.meta.ino != part.ino
-            || !token::take(&ground).is_some_and(|now| token::is_same(&now, recorded))
-        {
+        let is_same = |now: Token| now.is_same_state(recorded);
+        if begins.meta.ino != part.ino || !Token::take(&ground).is_some_and(is_same) {
             return None;
         }
     }
-    engines.first().copied()
+    tokens.first().map(|token| token.engine())
 }

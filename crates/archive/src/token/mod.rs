@@ -1,68 +1,165 @@
-//! Tokens: what a file system says of itself that must change whenever anything in it does. Where
-//! it has not changed, the verdict is there before anything has been walked.
+//! Tokens: a state of a file system that must change whenever anything in it does. If the token is
+//! still the one in a catalog, nothing has changed, and nothing need be walked.
 //!
-//! A token is taken when all that was dirty has been written, and before anything is read: what is
-//! changed during the walk, or after it, makes another token. Whether two of them are of one state
-//! is what is asked ([`is_same`]). Each file here says why nothing can slip past its token.
+//! A token is taken after syncfs(2) and before anything is read: what is changed during the walk,
+//! or after it, makes another token. The module of each file system says why no change can slip
+//! past its token.
+//!
+//! A catalog stores a token as text ([`Token`]'s `Display` and `FromStr`), so both must stay
+//! compatible with every catalog that was written so far.
+
+use std::fmt;
+use std::str::FromStr;
 
 use gate::btrfs::BTRFS_SUPER_MAGIC;
-use gate::fs::{At, EXT4_SUPER_MAGIC, Want, statx, syncfs};
+use gate::fs::{EXT4_SUPER_MAGIC, syncfs};
 use gate::xfs::XFS_SUPER_MAGIC;
 use walk::{EngineKind, MountContext};
 
-pub(crate) mod btrfs;
-mod ext4;
-pub(crate) mod xfs;
+pub mod btrfs;
+pub mod ext4;
+pub mod mount;
+pub mod xfs;
 
-/// Takes the token of the file system that a directory is on, having had it written first; `None`
-/// where it has none.
-pub fn take(ground: &MountContext<'_>) -> Option<String> {
-    let of = match ground.statfs.magic {
-        BTRFS_SUPER_MAGIC => btrfs::token,
-        EXT4_SUPER_MAGIC => ext4::token,
-        XFS_SUPER_MAGIC => xfs::token,
-        _ => return None,
-    };
-    syncfs(&ground.top.fd).ok()?;
-    of(ground)
+/// The state of a file system, as its engine knows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Token {
+    /// The generation of a subvolume.
+    Btrfs(btrfs::Token),
+    /// The transactions of the journal.
+    Ext4(ext4::Token),
+    /// The head of the log.
+    Xfs(xfs::Token),
 }
 
-/// Comes before what is in a token besides the state that it is of.
-const BESIDES: &str = " on ";
+impl Token {
+    /// Has everything written that is dirty, and then takes the token of the file system that a
+    /// directory is on; `None` if it has none.
+    pub fn take(context: &MountContext<'_>) -> Option<Token> {
+        let magic = context.statfs.magic;
+        if ![BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC].contains(&magic) {
+            return None;
+        }
+        syncfs(&context.top.fd).ok()?;
+        match magic {
+            BTRFS_SUPER_MAGIC => btrfs::Token::take(context).map(Token::Btrfs),
+            EXT4_SUPER_MAGIC => ext4::Token::take(context).map(Token::Ext4),
+            _ => xfs::Token::take(context).map(Token::Xfs),
+        }
+    }
 
-/// Whether two tokens are of the same state.
-pub fn is_same(one: &str, other: &str) -> bool {
-    state(one) == state(other)
+    /// Both are of the same state.
+    pub fn is_same_state(&self, other: &Token) -> bool {
+        match (self, other) {
+            (Token::Btrfs(one), Token::Btrfs(other)) => one.state == other.state,
+            _ => self == other,
+        }
+    }
+
+    /// The engine that a token stands in for.
+    pub fn engine(&self) -> EngineKind {
+        match self {
+            Token::Btrfs(_) => EngineKind::Btrfs,
+            Token::Ext4(_) => EngineKind::Ext4,
+            Token::Xfs(_) => EngineKind::Bulkstat,
+        }
+    }
 }
 
-fn state(token: &str) -> &str {
-    token.split_once(BESIDES).map_or(token, |(state, _)| state)
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.engine().name())?;
+        match self {
+            Token::Btrfs(token) => token.fmt(f),
+            Token::Ext4(token) => token.fmt(f),
+            Token::Xfs(token) => token.fmt(f),
+        }
+    }
 }
 
-/// The engine that a token stands in for.
-pub fn engine(token: &str) -> Option<EngineKind> {
-    let kind = token.split(' ').next()?;
-    [EngineKind::Btrfs, EngineKind::Ext4, EngineKind::Bulkstat]
-        .into_iter()
-        .find(|by| by.name() == kind)
+/// A token that this version does not know: it proves nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UnknownToken;
+
+impl fmt::Display for UnknownToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("unknown token")
+    }
 }
 
-/// What ties a count to the time for which it is kept: the boot, and the mount, by an id that no
-/// other mount gets as long as the machine is up. As long as the mount lasts, the file system stays
-/// in the kernel, and its counts go on.
-fn this_mount(ground: &MountContext<'_>) -> Option<String> {
-    let boot = gate::file::read_kernel(c"/proc/sys/kernel/random/boot_id").ok()?;
-    let seen = statx(&ground.top.fd, c"", At::EMPTY_PATH, Want::MNT_ID_UNIQUE).ok()?;
-    let id = seen
-        .mnt_id
-        .filter(|_| seen.have.contains(Want::MNT_ID_UNIQUE))?;
-    Some(format!(
-        "boot {} mount {id}",
-        String::from_utf8_lossy(&boot).trim_end()
-    ))
+impl std::error::Error for UnknownToken {}
+
+impl FromStr for Token {
+    type Err = UnknownToken;
+
+    fn from_str(text: &str) -> Result<Token, UnknownToken> {
+        let (engine, token) = text.split_once(' ').ok_or(UnknownToken)?;
+        match engine {
+            "btrfs" => btrfs::Token::parse(token).map(Token::Btrfs),
+            "ext4" => ext4::Token::parse(token).map(Token::Ext4),
+            "bulkstat" => xfs::Token::parse(token).map(Token::Xfs),
+            _ => None,
+        }
+        .ok_or(UnknownToken)
+    }
 }
 
-/// Whether that is what a token was tied to.
-fn is_this_mount(then: &str, ground: &MountContext<'_>) -> bool {
-    this_mount(ground).is_some_and(|now| now == then)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stored_token_is_read_back() {
+        let boot = "boot 0b2f9a34-7c2e-4a58-8f0e-3d4b2c1a0f9e mount 4294967345";
+        let state = "btrfs 00112233445566778899aabbccddeeff tree 257 generation 19 at -5.000000009";
+        for text in [
+            format!("ext4 {boot} transactions 17"),
+            format!("bulkstat {boot} log head 3:1184"),
+            format!(
+                "{state} on {boot} last 258:1700000000.123456789:-1.000000000 259:0.000000001:2.000000000"
+            ),
+            format!("{state} on {boot} last"),
+            format!("{state} on  last"),
+        ] {
+            let token: Token = text.parse().unwrap();
+            assert_eq!(token.to_string(), text);
+            assert!(token.is_same_state(&token));
+        }
+    }
+
+    #[test]
+    fn the_mount_of_a_btrfs_is_no_part_of_its_state() {
+        let state = "btrfs 00112233445566778899aabbccddeeff tree 257 generation 19 at 5.000000009";
+        let parse = |tail: &str| format!("{state} on {tail}").parse::<Token>().unwrap();
+        let here = parse("boot a mount 1 last");
+        assert!(here.is_same_state(&parse("boot b mount 2 last 258:1.000000000:2.000000000")));
+        let ext4 = |mount: u32| {
+            let text = format!("ext4 boot a mount {mount} transactions 1");
+            text.parse::<Token>().unwrap()
+        };
+        assert!(!ext4(1).is_same_state(&ext4(2)) && !ext4(1).is_same_state(&here));
+    }
+
+    #[test]
+    fn notes_of_an_older_version_are_passed_over() {
+        let text =
+            "btrfs 0a tree 5 generation 1 at 2.000000003 on boot a mount 1 last 258:4.000000005";
+        let Ok(Token::Btrfs(token)) = text.parse() else {
+            panic!("{text}");
+        };
+        assert!(token.last.is_empty() && token.mount.is_some());
+    }
+
+    #[test]
+    fn other_texts_are_no_tokens() {
+        for text in [
+            "",
+            "btrfs",
+            "zfs boot a mount 1 transactions 17",
+            "ext4 boot a mount 1 transactions",
+            "btrfs 00112233445566778899aabbccddeeff tree 257 generation 19",
+        ] {
+            assert_eq!(text.parse::<Token>(), Err(UnknownToken), "{text}");
+        }
+    }
 }

@@ -1,27 +1,52 @@
 //! XFS: the head of its log.
 //!
-//! Every change to an inode or a directory is logged; syncfs(2) has what is held back written to
-//! the log, and waits, so that the head has moved on past it. It only grows while the file system
-//! is mounted: it is made of a number of the block, and one of the round. It also moves when XFS,
-//! within a minute of the last change, marks the log as done with.
+//! Every change to an inode or a directory is logged. syncfs(2) has what is held back written to
+//! the log, and waits, so that the head has moved on past it. The head is the number of a cycle and
+//! of a block in it, which only grow while the file system is mounted. It also moves within a
+//! minute after the last change, when XFS covers its log.
+
+use std::fmt;
 
 use walk::MountContext;
 use walk::engine::bulkstat::log_head_lsn;
 
-use super::{is_this_mount, this_mount};
+use super::mount::MountInstance;
 
-pub(super) fn token(ground: &MountContext<'_>) -> Option<String> {
-    let mount = this_mount(ground)?;
-    Some(format!(
-        "bulkstat {mount} log head {}",
-        log_head_lsn(ground.top.meta.dev)?
-    ))
+/// The head of a log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Token {
+    /// The mount during which it only grows.
+    pub mount: MountInstance,
+    /// `CYCLE:BLOCK`.
+    pub head: String,
 }
 
-/// Whether a token is of the mount that a directory is on: then it has been mounted all the time.
-pub(crate) fn is_of_mount(token: &str, ground: &MountContext<'_>) -> bool {
-    let then = token
-        .strip_prefix("bulkstat ")
-        .and_then(|token| token.split_once(" log head "));
-    then.is_some_and(|(mount, _)| is_this_mount(mount, ground))
+const HEAD: &str = " log head ";
+
+impl Token {
+    pub(super) fn take(context: &MountContext<'_>) -> Option<Token> {
+        Some(Token {
+            mount: MountInstance::current(context)?,
+            head: log_head_lsn(context.top.meta.dev)?,
+        })
+    }
+
+    pub(super) fn parse(text: &str) -> Option<Token> {
+        let (mount, head) = text.split_once(HEAD)?;
+        Some(Token {
+            mount: MountInstance::parse(mount)?,
+            head: head.to_owned(),
+        })
+    }
+
+    /// The file system has been mounted all the time since.
+    pub(crate) fn is_of_mount(&self, context: &MountContext<'_>) -> bool {
+        self.mount.is_current(context)
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{HEAD}{}", self.mount, self.head)
+    }
 }

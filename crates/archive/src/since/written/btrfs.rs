@@ -13,7 +13,7 @@ use walk::{MountContext, Top};
 use super::differing::{Differing, Written, is_much};
 use super::names::compare_names;
 use crate::catalog::{About, Reader};
-use crate::token::btrfs::generation;
+use crate::token::btrfs::Token;
 
 /// What was written to a subvolume since a catalog of a directory in it was made.
 pub(crate) struct Since<'a> {
@@ -28,11 +28,16 @@ pub(crate) struct Since<'a> {
 
 impl<'a> Since<'a> {
     /// Asks for it; `None` where that cannot be told, or would not cost less than a walk.
-    pub(super) fn ask(token: &str, ground: &MountContext<'a>, about: &About) -> Option<Since<'a>> {
+    pub(super) fn ask(
+        token: &Token,
+        ground: &MountContext<'a>,
+        about: &About,
+    ) -> Option<Since<'a>> {
         let top = ground.top;
         let subvolume = since::subvolume(&top.fd).ok()?;
-        let then =
-            generation(token, ground, &subvolume).filter(|&then| then <= subvolume.generation)?;
+        let then = token
+            .generation(ground, &subvolume)
+            .filter(|&then| then <= subvolume.generation)?;
         Since::after(then, subvolume, top, about)
     }
 

@@ -20,7 +20,7 @@ use walk::{EngineKind, MountContext};
 use super::evidence::Evidence;
 use super::tree::Tree;
 use crate::catalog::{About, Options, Reader};
-use crate::token;
+use crate::token::Token;
 
 mod btrfs;
 mod differing;
@@ -46,13 +46,11 @@ impl<'a> Since<'a> {
         ground: &MountContext<'a>,
     ) -> Result<Option<Since<'a>>, Error> {
         let about = reader.about();
-        let token = token(about).filter(|(by, _)| can_tell(about, *by, tree, ground));
+        let token = token(about).filter(|token| can_tell(about, token.engine(), tree, ground));
         Ok(match token {
-            None => None,
-            Some((EngineKind::Btrfs, token)) => {
-                btrfs::Since::ask(token, ground, about).map(Since::Btrfs)
-            }
-            Some((_, token)) => xfs::Since::ask(token, ground, reader)?.map(Since::Xfs),
+            Some(Token::Btrfs(token)) => btrfs::Since::ask(token, ground, about).map(Since::Btrfs),
+            Some(Token::Xfs(token)) => xfs::Since::ask(token, ground, reader)?.map(Since::Xfs),
+            Some(Token::Ext4(_)) | None => None,
         })
     }
 
@@ -82,12 +80,12 @@ impl<'a> Since<'a> {
 
 /// The engine of the file system that may tell what was written since a catalog was made.
 pub(super) fn engine(about: &About) -> Option<EngineKind> {
-    token(about).map(|(by, _)| by)
+    token(about).map(Token::engine)
 }
 
 /// The token, if the tree is one part whose file system tells what was written, and was walked
 /// completely and at rest.
-fn token(about: &About) -> Option<(EngineKind, &str)> {
+fn token(about: &About) -> Option<&Token> {
     let [part] = &about.parts[..] else {
         return None;
     };
@@ -96,10 +94,8 @@ fn token(about: &About) -> Option<(EngineKind, &str)> {
         ..Options::default()
     };
     let is_all = about.complete && about.options == all && about.racy == 0;
-    let token = part.token.as_deref().filter(|_| is_all)?;
-    token::engine(token)
-        .filter(|by| [EngineKind::Btrfs, EngineKind::Bulkstat].contains(by))
-        .map(|by| (by, token))
+    let token = part.token.as_ref().filter(|_| is_all)?;
+    (!matches!(token, Token::Ext4(_))).then_some(token)
 }
 
 /// The directory is the one that the catalog is of, nothing is mounted in it, and its engine works

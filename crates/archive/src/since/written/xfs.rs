@@ -24,7 +24,7 @@ use super::names::{compare_names, look_at, open, open_that, read};
 use crate::beside::each;
 use crate::catalog::Reader;
 use crate::since::index::{each_group, hashed};
-use crate::token::xfs::is_of_mount;
+use crate::token::xfs::Token;
 
 /// What is not as a catalog has it.
 pub(crate) struct Since<'a> {
@@ -43,12 +43,12 @@ impl<'a> Since<'a> {
     /// # Errors
     /// The catalog cannot be read.
     pub(super) fn ask(
-        token: &str,
+        token: &Token,
         ground: &MountContext<'a>,
         reader: &Reader,
     ) -> Result<Option<Since<'a>>, Error> {
         let top = ground.top;
-        if !is_of_mount(token, ground) {
+        if !token.is_of_mount(ground) {
             return Ok(None);
         }
         let begun = Moment::now();

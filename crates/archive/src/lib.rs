@@ -19,6 +19,8 @@
 //! | [`restore`](mod@restore) | a tree made from archives |
 //! | [`rows`] | a whole tree in memory, small |
 //! | [`since`] | the cheapest way to tell what has changed since a catalog |
+//! | `stored` | how values are stored in the footer of a catalog |
+//! | [`tick`] | the ticks of a file system's clock |
 //! | [`token`] | what a file system says of itself that changes whenever anything in it does |
 //! | [`verify`](mod@verify) | whether an archive is whole, and whether a tree is as it says |
 #![forbid(unsafe_code)]
@@ -39,6 +41,8 @@ mod passwd;
 pub mod restore;
 pub mod rows;
 pub mod since;
+mod stored;
+pub mod tick;
 pub mod token;
 pub mod verify;
 

@@ -5,40 +5,49 @@ use gate::fs::{Open, fs_uuid, fstatfs};
 use gate::long::open_long;
 use gate::sync::{Mutex, MutexGuard};
 use ondisk::Dev;
+use serde::{Deserialize, Serialize};
 use walk::entry::append;
 use walk::{EngineKind, Meta, MountContext};
 
 use crate::error::FileSystemId;
+use crate::stored;
 use crate::token::Token;
 
 /// A mount, or a subvolume in one, that a tree is made of. All entries of a part have their inode
-/// numbers from one space.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+/// numbers from one space. The fields are in the order of their names in a catalog.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Part {
-    /// The number of the DIR that it was come upon in.
-    pub top: u32,
-    /// Where it begins, below DIR; empty for DIR's own.
-    pub path: Vec<u8>,
-    /// Type of the file system, where the mount table says.
-    pub fstype: Option<Vec<u8>>,
-    /// The device or other source, where the mount table says.
-    pub source: Option<Vec<u8>>,
-    /// The part of the file system that is mounted, where the mount table says.
-    pub fsroot: Option<Vec<u8>>,
-    /// Number of the file system's type.
-    pub magic: u64,
-    /// What the file system calls itself in statfs(2).
-    pub fsid: [u32; 2],
-    /// Its UUID, where the kernel gives it.
-    pub uuid: Option<[u8; 16]>,
     /// `st_dev`, as it was.
+    #[serde(with = "stored::dev")]
     pub dev: Dev,
-    /// Inode number of the directory at which it begins.
-    pub ino: u64,
     /// The engine that walked it; `None` for what was not entered, or was found by the way.
     pub engine: Option<String>,
+    /// What the file system calls itself in statfs(2).
+    pub fsid: [u32; 2],
+    /// The part of the file system that is mounted, where the mount table says.
+    #[serde(flatten, with = "stored::fsroot")]
+    pub fsroot: Option<Vec<u8>>,
+    /// Type of the file system, where the mount table says.
+    #[serde(flatten, with = "stored::fstype")]
+    pub fstype: Option<Vec<u8>>,
+    /// Inode number of the directory at which it begins.
+    pub ino: u64,
+    /// Number of the file system's type.
+    pub magic: u64,
+    /// Where it begins, below DIR; empty for DIR's own.
+    #[serde(flatten, with = "stored::path")]
+    pub path: Vec<u8>,
+    /// The device or other source, where the mount table says.
+    #[serde(flatten, with = "stored::source")]
+    pub source: Option<Vec<u8>>,
     /// The token of the file system, before anything in it was read.
+    #[serde(with = "stored::token")]
     pub token: Option<Token>,
+    /// The number of the DIR that it was come upon in.
+    pub top: u32,
+    /// Its UUID, where the kernel gives it.
+    #[serde(with = "stored::uuid")]
+    pub uuid: Option<[u8; 16]>,
 }
 
 impl Part {

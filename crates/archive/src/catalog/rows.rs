@@ -17,9 +17,8 @@ use parquet::errors::Result as Written;
 use walk::digest::{self, Digest};
 use walk::entry::append;
 use walk::moment::may_be_since;
-use walk::{Dir, Entry, Meta};
+use walk::{Dir, Entry, Meta, Moment};
 
-use super::about::{before_a_tick, now};
 use super::column::Encoded;
 use super::output::{Layout, MOST_AT_ONCE, Output, Sealed, rows_of_group};
 use super::schema::{COLUMNS, Row};
@@ -28,6 +27,7 @@ use crate::OnPanic;
 use crate::beside::beside;
 use crate::error::{Error, ErrorKind};
 use crate::rows::Rows;
+use crate::tick::before_a_tick;
 
 /// What has become known of rows since they were gathered.
 #[derive(Debug, Default)]
@@ -163,7 +163,7 @@ impl Draft {
                 })
                 .collect(),
             started,
-            finished: now(),
+            finished: Moment::now().time(),
             entries,
             racy,
             digest: digest.to_string(),

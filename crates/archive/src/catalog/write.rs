@@ -17,7 +17,6 @@ use walk::entry::Time;
 use walk::moment::may_be_since;
 use walk::{Dir, EngineKind, Entry, Meta, Moment, MountContext, Sink, Totals, WalkReport, Worker};
 
-use super::about::{after_a_tick, before_a_tick, now, wait_for_tick};
 use super::column::Encoded;
 use super::output::{GROUP, Layout, MOST_AT_ONCE, Output, Sealed};
 use super::schema::{COLUMNS, Row};
@@ -25,6 +24,7 @@ use super::{About, Options, Root};
 use crate::error::{Error, ErrorKind};
 use crate::head;
 use crate::part::{Last, Parts, relative};
+use crate::tick::{after_a_tick, before_a_tick, wait_for_tick};
 
 /// Rows that a worker gathers before it hands them in.
 const CHUNK: usize = 4 << 10;
@@ -123,7 +123,7 @@ impl Catalog {
         out.seal(About {
             roots: vec![self.root],
             started,
-            finished: now(),
+            finished: Moment::now().time(),
             entries: pool.totals.entries,
             // The clock has been set back meanwhile: any of them may be.
             racy: if started < self.started {

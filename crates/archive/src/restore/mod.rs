@@ -35,11 +35,12 @@ use gate::sync::Mutex;
 use gate::{Errno, Fd, Gate};
 use mounts::Warning;
 use ondisk::pax::{Kind, Member};
+use walk::Moment;
 use walk::moment::may_be_since;
 
-use crate::catalog::about::{before_a_tick, now};
 use crate::error::{Action, Error};
 use crate::input::{Input, Verdict};
+use crate::tick::before_a_tick;
 use attributes::{Late, inherits};
 use name::{Chosen, clean, split};
 use owners::Owners;
@@ -377,7 +378,7 @@ impl<'a> Restorer<'a> {
             },
             remarks: Remarks::default(),
             counts: Counts::default(),
-            started: before_a_tick(now()),
+            started: before_a_tick(Moment::now().time()),
             linked: None,
             has_unnamed: true,
             is_later: false,

@@ -16,9 +16,9 @@ use walk::{
 use super::order::{Ordered, order};
 use super::packed::{Class, Common, NONE, Names, Packed};
 use super::{Rows, Source};
-use crate::catalog::about::wait_for_tick;
 use crate::gather::Answer;
 use crate::part::{Last, Part, Parts};
+use crate::tick::wait_for_tick;
 
 /// What stands for a directory: what stands for its path in digests, and a hash of it with a seed
 /// that nobody knows, so that nobody can make up two paths for which both are the same.

@@ -27,8 +27,8 @@ use ondisk::Dev;
 use walk::entry::{Time, append};
 use walk::{Meta, Moment, Totals, Type};
 
-use crate::catalog::about::after_a_tick;
 use crate::part::Part;
+use crate::tick::after_a_tick;
 pub(crate) use gathering::Gathering;
 use packed::{Class, Common, NONE, Names, Packed};
 

@@ -1,0 +1,164 @@
+//! How values are stored in the JSON of a catalog's footer, for `#[serde(with)]`.
+
+/// Names of any bytes: `<member>` is the name, lossily where it is no UTF-8, and then
+/// `<member>_b64` has its bytes. For `#[serde(flatten, with)]`.
+macro_rules! name {
+    ($module:ident, $member:literal, $exact:literal, $type:ty) => {
+        pub(crate) mod $module {
+            use base64::Engine;
+            use base64::engine::general_purpose::STANDARD;
+            use serde::de::Error;
+            use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+            #[derive(Serialize, Deserialize)]
+            struct Stored {
+                #[serde(rename = $member)]
+                lossy: Option<String>,
+                #[serde(rename = $exact, skip_serializing_if = "Option::is_none")]
+                exact: Option<String>,
+            }
+
+            pub(crate) fn serialize<S: Serializer>(name: &$type, to: S) -> Result<S::Ok, S::Error> {
+                let name: Option<&[u8]> = super::Name::bytes(name);
+                Stored {
+                    lossy: name.map(|name| String::from_utf8_lossy(name).into_owned()),
+                    exact: name
+                        .filter(|name| std::str::from_utf8(name).is_err())
+                        .map(|name| STANDARD.encode(name)),
+                }
+                .serialize(to)
+            }
+
+            pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+                from: D,
+            ) -> Result<$type, D::Error> {
+                let Stored { lossy, exact } = Stored::deserialize(from)?;
+                let name = match exact {
+                    Some(exact) => Some(STANDARD.decode(exact).map_err(D::Error::custom)?),
+                    None => lossy.map(String::into_bytes),
+                };
+                super::Name::from_bytes(name).ok_or_else(|| D::Error::missing_field($member))
+            }
+        }
+    };
+}
+
+name!(path, "path", "path_b64", Vec<u8>);
+name!(absolute, "absolute", "absolute_b64", Option<Vec<u8>>);
+name!(fstype, "fstype", "fstype_b64", Option<Vec<u8>>);
+name!(source, "source", "source_b64", Option<Vec<u8>>);
+name!(fsroot, "fsroot", "fsroot_b64", Option<Vec<u8>>);
+
+/// A name that may be absent, or must be there.
+trait Name: Sized {
+    fn bytes(&self) -> Option<&[u8]>;
+    fn from_bytes(bytes: Option<Vec<u8>>) -> Option<Self>;
+}
+
+impl Name for Vec<u8> {
+    fn bytes(&self) -> Option<&[u8]> {
+        Some(self)
+    }
+
+    fn from_bytes(bytes: Option<Vec<u8>>) -> Option<Self> {
+        bytes
+    }
+}
+
+impl Name for Option<Vec<u8>> {
+    fn bytes(&self) -> Option<&[u8]> {
+        self.as_deref()
+    }
+
+    fn from_bytes(bytes: Option<Vec<u8>>) -> Option<Self> {
+        Some(bytes)
+    }
+}
+
+/// A time, as its seconds and nanoseconds.
+pub(crate) mod time {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use walk::entry::Time;
+
+    #[derive(Serialize, Deserialize)]
+    struct Stored {
+        nsec: u32,
+        sec: i64,
+    }
+
+    pub(crate) fn serialize<S: Serializer>(time: &Time, to: S) -> Result<S::Ok, S::Error> {
+        let &Time { sec, nsec } = time;
+        Stored { nsec, sec }.serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Time, D::Error> {
+        let Stored { nsec, sec } = Stored::deserialize(from)?;
+        Ok(Time { sec, nsec })
+    }
+}
+
+/// A device number, as `MAJOR:MINOR`.
+pub(crate) mod dev {
+    use ondisk::Dev;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(dev: &Dev, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(dev)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Dev, D::Error> {
+        let text = String::deserialize(from)?;
+        let parsed = text.split_once(':').and_then(|(major, minor)| {
+            Some(Dev {
+                major: major.parse().ok()?,
+                minor: minor.parse().ok()?,
+            })
+        });
+        parsed.ok_or_else(|| D::Error::custom("no device number"))
+    }
+}
+
+/// A UUID, as 32 hexadecimal digits.
+pub(crate) mod uuid {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(
+        uuid: &Option<[u8; 16]>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        let digits = |uuid| format!("{:032x}", u128::from_be_bytes(uuid));
+        uuid.map(digits).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<[u8; 16]>, D::Error> {
+        let digits = Option::<String>::deserialize(from)?;
+        let uuid = digits.map(|digits| u128::from_str_radix(&digits, 16));
+        let uuid = uuid.transpose().map_err(D::Error::custom)?;
+        Ok(uuid.map(u128::to_be_bytes))
+    }
+}
+
+/// A token, as its text. One that this version does not know is none.
+pub(crate) mod token {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::token::Token;
+
+    pub(crate) fn serialize<S: Serializer>(
+        token: &Option<Token>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        token.as_ref().map(Token::to_string).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Token>, D::Error> {
+        let text = Option::<String>::deserialize(from)?;
+        Ok(text.and_then(|text| text.parse().ok()))
+    }
+}

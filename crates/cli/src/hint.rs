@@ -1,12 +1,19 @@
 //! What to do about a warning or an error, by its reason and errno. The hints stand here, and not
 //! in the crates that warn and fail, because many of them name a flag or a command.
 
+use std::borrow::Cow;
+
 use archive::{Action, ErrorKind, NotArchive};
 use gate::Errno;
 use mounts::Warning;
 
+use crate::cmd::pathwalk;
+
 /// What to do about a warning.
-pub(crate) fn hint(_warning: &Warning) -> Option<&'static str> {
+pub(crate) fn hint(warning: &Warning) -> Option<Cow<'static, str>> {
+    if let Some(kind) = warning.reason() {
+        return pathwalk::show::warning_hint(kind);
+    }
     None
 }
 

@@ -1,7 +1,6 @@
 //! Output, the same for all commands: data on stdout, talk on stderr, warnings, the profile, the
 //! exit status.
 
-use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -257,7 +256,7 @@ fn worded(warning: &mounts::Warning) -> String {
         Some(errno) => format!("{path}{reason}: {errno}"),
         None => format!("{path}{reason}"),
     };
-    for part in [reason.consequence(), hint(warning).map(Cow::Borrowed)] {
+    for part in [reason.consequence(), hint(warning)] {
         text.extend(part.iter().flat_map(|part| ["; ", part]));
     }
     text

@@ -1,26 +1,46 @@
-//! How long look-ups take: a histogram in the manner of HDR ones, its buckets at most 1/32 as wide
-//! as what is in them, so that a percentile is right to 3 %, from a nanosecond to centuries.
+//! How long look-ups take: a histogram of nanoseconds.
 
-/// Buckets in each power of two.
-const PARTS: u64 = 32;
-/// Values below this have a bucket each.
-const EXACT: u64 = 2 * PARTS;
-/// How many buckets there are.
-const BUCKETS: usize = (EXACT + (63 - 5) * PARTS) as usize;
+use serde::{Deserialize, Serialize};
 
-/// Durations in nanoseconds, counted.
-#[derive(Clone, PartialEq, Eq)]
+/// Latencies in nanoseconds. The buckets are at most 1/128 as wide as the values in them, so a
+/// percentile is right to 1 %; count, sum, minimum and maximum are exact.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
-    counts: Box<[u64; BUCKETS]>,
+    buckets: hdrhistogram::Histogram<u64>,
     sum: u64,
     min: u64,
     max: u64,
 }
 
+/// A bucket of a histogram that is not empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    /// Its least value.
+    pub from: u64,
+    /// Its greatest value.
+    pub to: u64,
+    /// How many values are in it.
+    pub calls: u64,
+}
+
+/// A histogram as one rank sends it to the others: exact figures, and each bucket's greatest value
+/// and count.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Counts {
+    sum: u64,
+    min: u64,
+    max: u64,
+    buckets: Vec<(u64, u64)>,
+}
+
 impl Default for Histogram {
     fn default() -> Histogram {
+        /// Significant decimal digits: 2 give buckets of 1/128.
+        const DIGITS: u8 = 2;
+        // Every u64 fits, so that no value is out of range.
+        let buckets = hdrhistogram::Histogram::new_with_max(u64::MAX, DIGITS);
         Histogram {
-            counts: Box::new([0; BUCKETS]),
+            buckets: buckets.expect("at most 5 digits and a maximum above 1 are valid"),
             sum: 0,
             min: u64::MAX,
             max: 0,
@@ -28,120 +48,80 @@ impl Default for Histogram {
     }
 }
 
-impl std::fmt::Debug for Histogram {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.buckets()).finish()
-    }
-}
-
-/// The bucket of a value.
-#[inline]
-fn bucket(value: u64) -> usize {
-    if value < EXACT {
-        return value as usize;
-    }
-    let power = u64::from(value.ilog2()); // 6 to 63
-    let part = (value >> (power - 5)) & (PARTS - 1);
-    (EXACT + (power - 6) * PARTS + part) as usize
-}
-
-/// The least value of a bucket.
-fn least(bucket: usize) -> u64 {
-    let bucket = bucket as u64;
-    if bucket < EXACT {
-        return bucket;
-    }
-    let (power, part) = ((bucket - EXACT) / PARTS + 6, (bucket - EXACT) % PARTS);
-    (PARTS + part) << (power - 5)
-}
-
 impl Histogram {
-    /// Counts one.
+    /// Adds a value.
     #[inline]
     pub fn record(&mut self, nanos: u64) {
-        if let Some(count) = self.counts.get_mut(bucket(nanos)) {
-            *count += 1;
-        }
+        self.buckets.saturating_record(nanos);
         self.sum = self.sum.saturating_add(nanos);
         self.min = self.min.min(nanos);
         self.max = self.max.max(nanos);
     }
 
-    /// Adds what another has counted.
-    pub fn add(&mut self, other: &Histogram) {
-        for (mine, theirs) in self.counts.iter_mut().zip(other.counts.iter()) {
-            *mine = mine.saturating_add(*theirs);
-        }
+    /// Adds the values of another histogram.
+    pub fn merge(&mut self, other: &Histogram) {
+        self.buckets += &other.buckets;
         self.sum = self.sum.saturating_add(other.sum);
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
     }
 
-    /// How many were counted.
+    /// How many values there are.
     pub fn calls(&self) -> u64 {
-        self.counts.iter().sum()
+        self.buckets.len()
     }
 
-    /// The shortest; `None` when there was none.
+    /// The least value; `None` without values.
     pub fn min(&self) -> Option<u64> {
-        (self.min <= self.max).then_some(self.min)
+        (self.calls() > 0).then_some(self.min)
     }
 
-    /// The longest.
+    /// The greatest value; `None` without values.
     pub fn max(&self) -> Option<u64> {
-        (self.min <= self.max).then_some(self.max)
+        (self.calls() > 0).then_some(self.max)
     }
 
-    /// The mean, in nanoseconds.
+    /// The mean; `None` without values.
     pub fn mean(&self) -> Option<f64> {
         let calls = self.calls();
         (calls > 0).then(|| self.sum as f64 / calls as f64)
     }
 
-    /// What `share` (0 to 1) of them do not exceed, up to 3 % too long.
+    /// The value that a share (0 to 1) of the values does not exceed, at most 1 % too long; `None`
+    /// without values.
     pub fn percentile(&self, share: f64) -> Option<u64> {
-        let wanted = (share * self.calls() as f64).ceil().max(1.0) as u64;
-        let mut seen = 0;
-        self.buckets().find_map(|(_, to, count)| {
-            seen += count;
-            (seen >= wanted).then_some(to.min(self.max))
+        let max = self.max()?;
+        Some(self.buckets.value_at_quantile(share).min(max))
+    }
+
+    /// The buckets that are not empty, in ascending order.
+    pub fn buckets(&self) -> impl Iterator<Item = Bucket> {
+        self.buckets.iter_recorded().map(|recorded| Bucket {
+            from: self.buckets.lowest_equivalent(recorded.value_iterated_to()),
+            to: recorded.value_iterated_to(),
+            calls: recorded.count_at_value(),
         })
     }
 
-    /// The buckets in which there are any: the least and the greatest value in nanoseconds, and how
-    /// many.
-    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> {
-        let greatest = |at: usize| {
-            if at + 1 < BUCKETS {
-                least(at + 1) - 1
-            } else {
-                u64::MAX
-            }
+    pub(crate) fn to_counts(&self) -> Counts {
+        let buckets = self.buckets().map(|bucket| (bucket.to, bucket.calls));
+        Counts {
+            sum: self.sum,
+            min: self.min,
+            max: self.max,
+            buckets: buckets.collect(),
+        }
+    }
+
+    pub(crate) fn from_counts(counts: &Counts) -> Histogram {
+        let mut histogram = Histogram {
+            sum: counts.sum,
+            min: counts.min,
+            max: counts.max,
+            ..Histogram::default()
         };
-        let used = self
-            .counts
-            .iter()
-            .enumerate()
-            .filter(|(_, count)| **count > 0);
-        used.map(move |(at, count)| (least(at), greatest(at), *count))
-    }
-
-    /// As numbers that [`Histogram::from_words`] reads.
-    pub(crate) fn to_words(&self) -> Vec<u64> {
-        let mut words = vec![self.sum, self.min, self.max];
-        words.extend(self.buckets().flat_map(|(least, _, count)| [least, count]));
-        words
-    }
-
-    pub(crate) fn from_words(words: &[u64]) -> Histogram {
-        let mut histogram = Histogram::default();
-        if let [sum, min, max, buckets @ ..] = words {
-            (histogram.sum, histogram.min, histogram.max) = (*sum, *min, *max);
-            for pair in buckets.chunks_exact(2) {
-                if let Some(count) = histogram.counts.get_mut(bucket(pair[0])) {
-                    *count = pair[1];
-                }
-            }
+        for (value, calls) in &counts.buckets {
+            histogram.buckets.saturating_record_n(*value, *calls);
         }
         histogram
     }
@@ -152,21 +132,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buckets_follow_one_another_and_are_narrow() {
-        assert_eq!((bucket(0), bucket(u64::MAX)), (0, BUCKETS - 1));
-        for at in 1..BUCKETS {
-            let (from, before) = (least(at), least(at - 1));
-            assert!(from > before, "{at}");
-            assert_eq!((bucket(from), bucket(from - 1)), (at, at - 1));
-            assert!(
-                at <= EXACT as usize || (from - before) * PARTS <= before,
-                "{at} is too wide"
-            );
+    fn buckets_do_not_overlap_and_are_narrow() {
+        let mut histogram = Histogram::default();
+        let values = (0..64).flat_map(|bit| [1_u64 << bit, (1 << bit) + (1 << bit) / 3]);
+        values
+            .chain([0, u64::MAX])
+            .for_each(|value| histogram.record(value));
+        let buckets: Vec<Bucket> = histogram.buckets().collect();
+        assert!(buckets.windows(2).all(|pair| pair[0].to < pair[1].from));
+        for bucket in buckets {
+            let width = bucket.to - bucket.from;
+            assert!(width <= bucket.from / 100, "{bucket:?} is too wide");
         }
     }
 
     #[test]
-    fn percentiles_are_right_to_three_per_cent() {
+    fn percentiles_are_right_to_one_per_cent() {
         let mut histogram = Histogram::default();
         (1..=100_000).for_each(|n| histogram.record(n * 7));
         for (share, exact) in [
@@ -176,7 +157,7 @@ mod tests {
             (0.999, 699_300.0),
         ] {
             let found = histogram.percentile(share).unwrap() as f64;
-            assert!(exact <= found && found <= exact * 1.032, "{share}: {found}");
+            assert!(exact <= found && found <= exact * 1.01, "{share}: {found}");
         }
         assert_eq!(
             (histogram.percentile(0.0), histogram.percentile(1.0)),
@@ -187,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_percentiles() {
+    fn an_empty_histogram_has_no_percentiles() {
         let none = Histogram::default();
         assert_eq!(
             (none.percentile(0.5), none.mean(), none.min(), none.max()),
@@ -196,25 +177,17 @@ mod tests {
     }
 
     #[test]
-    fn added_up_or_as_words_it_is_the_same() {
-        let (mut all, mut one, mut two) = (
-            Histogram::default(),
-            Histogram::default(),
-            Histogram::default(),
-        );
+    fn merging_the_counts_of_a_part_gives_the_whole() {
+        let mut whole = Histogram::default();
+        let mut thirds = [Histogram::default(), Histogram::default()];
         for n in 0..1000_u64 {
-            all.record(n * n);
-            if n % 3 == 0 {
-                one.record(n * n)
-            } else {
-                two.record(n * n)
-            }
+            whole.record(n * n);
+            thirds[usize::from(n % 3 == 0)].record(n * n);
         }
-        one.add(&Histogram::from_words(&two.to_words()));
-        assert_eq!(one, all);
-        assert_eq!(
-            Histogram::from_words(&Histogram::default().to_words()),
-            Histogram::default()
-        );
+        let [mut one, two] = thirds;
+        one.merge(&Histogram::from_counts(&two.to_counts()));
+        assert_eq!(one, whole);
+        let empty = Histogram::default();
+        assert_eq!(Histogram::from_counts(&empty.to_counts()), empty);
     }
 }

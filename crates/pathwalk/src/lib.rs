@@ -1,147 +1,116 @@
-//! LLNL's benchmark pathwalk: a tree is made, searched, and removed.
+//! LLNL's benchmark pathwalk: it creates a tree, searches it, and removes it.
 //!
-//! The tree ([`Shape`]) has the directories `ROOT/0`, `ROOT/1` and so on, and in the directory `D`
-//! the empty files `D.0`, `D.1` and so on. A search looks for a name in one directory after another
-//! until it is found: in the last one; or, if it is to fail, in none.
+//! The tree ([`Shape`]) has the directories `ROOT/0`, `ROOT/1`, ..., and in the directory `D` the
+//! empty files `D.0`, `D.1`, .... A search looks a name up in one directory after another until it
+//! finds it: in the last one, or, if the search is to fail, in none.
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | [`tree`] | the tree: made, and removed |
+//! | [`shape`](mod@shape) | the size of a tree, and the names in it |
+//! | `create` | creating the tree |
 //! | [`search`] | the timed part |
-//! | [`paths`] | the names to look up, counted up in place |
-//! | [`histogram`] | how long look-ups take: buckets of at most 3 % |
-//! | [`cold`] | having the kernel forget what it knows of the tree |
-//! | [`team`] | those that work together: one process, or the ranks of an MPI job |
+//! | `remove` | removing the tree |
+//! | `paths` | the paths to look up, counted up in place |
+//! | [`report`] | what was measured |
+//! | [`histogram`] | latencies |
+//! | [`cache`] | dropping the kernel's caches |
+//! | [`team`] | the processes that work together: a single one, or the ranks of an MPI job |
 //! | `mpi` | the ranks of an MPI job; with the feature of that name |
+//! | [`error`], [`warning`] | why something was not done, or only in part |
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
 
 use mounts::Warning;
 
-pub mod cold;
+pub mod cache;
+mod create;
+pub mod error;
 pub mod histogram;
 #[cfg(feature = "mpi")]
 pub mod mpi;
-pub mod paths;
+mod paths;
+mod remove;
+pub mod report;
 pub mod search;
+pub mod shape;
 pub mod team;
-pub mod tree;
+pub mod warning;
 
-pub use cold::{Cold, Forgot};
-pub use histogram::Histogram;
-pub use search::{Method, Pass, Share, Test, Tested};
-pub use team::{Alone, Team, launched};
-pub use tree::{Progress, Removed, Shape};
+pub use cache::{DropCaches, DroppedCaches};
+pub use error::{Aftermath, Error, Operation, Reason};
+pub use histogram::{Bucket, Histogram};
+pub use report::{Event, Latency, Pass, RankPass, Removed, SearchReport};
+pub use search::{Method, SearchOptions};
+pub use shape::{Progress, Shape};
+pub use team::{Alone, Team, launched_rank};
+pub use warning::WarningKind;
 
-/// What is to be done: each part that is asked for, in this order.
+/// What to do. The parts are done in the order of the fields.
 #[derive(Clone, Debug)]
-pub struct Question {
-    /// Where the tree is, or is to be.
+pub struct PathwalkOptions {
+    /// The directory that contains the tree, or that creating it will create.
     pub root: Vec<u8>,
-    /// Its shape.
+    /// The size of the tree.
     pub shape: Shape,
-    /// Whether to make it.
+    /// Create the tree.
     pub create: bool,
-    /// Whether to search it, and how.
-    pub test: Option<Test>,
-    /// Whether to remove it.
+    /// Search the tree.
+    pub search: Option<SearchOptions>,
+    /// Remove the tree.
     pub remove: bool,
 }
 
-/// What was done. Only rank 0 of a team knows all of it.
+/// What was done. Only on rank 0 is it complete.
 #[derive(Clone, Debug, Default)]
-pub struct Answer {
-    /// How long it took to make the tree.
+pub struct PathwalkReport {
+    /// How long it took to create the tree.
     pub created: Option<Duration>,
     /// The searches.
-    pub tested: Option<Tested>,
+    pub searched: Option<SearchReport>,
     /// What was removed.
     pub removed: Option<Removed>,
     /// What was skipped or found wrong.
     pub warnings: Vec<Warning>,
 }
 
-/// What has just been done: for those who tell of it at once.
-#[derive(Clone, Copy, Debug)]
-pub enum Event<'a> {
-    /// The tree is made.
-    Created(Duration),
-    /// A search is over; `true` for the one file that primes the cache.
-    Searched(&'a Pass, bool),
-    /// The tree is removed, as far as it could be.
-    Removed(Removed),
-}
-
-/// Why something was not done.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Failure {
-    /// What was being done: `cannot create`.
-    pub doing: String,
-    /// To what.
-    pub path: Vec<u8>,
-    /// What happened, in words.
-    pub error: String,
-    /// What to do next; may be empty.
-    pub next: String,
-}
-
-impl Failure {
-    pub(crate) fn new(
-        doing: &str,
-        path: &[u8],
-        error: impl std::fmt::Display,
-        next: impl Into<String>,
-    ) -> Failure {
-        Failure {
-            doing: doing.to_owned(),
-            path: path.to_vec(),
-            error: error.to_string(),
-            next: next.into(),
-        }
-    }
-
-    /// That somebody asked this process to stop.
-    pub(crate) fn stopped(doing: &str, path: &[u8]) -> Failure {
-        Failure::new(doing, path, "interrupted", "")
-    }
-}
-
-/// Does what is asked, and tells of each part as it is done. Every rank of a team is to ask the
-/// same.
+/// Runs the benchmark, and reports each part as it is done. Every rank of a team must be given the
+/// same options.
 ///
-/// A tree that cannot be made whole is taken away again. One that is made and removed in one go is
-/// removed also when its search fails.
+/// A tree that cannot be created completely is removed again. A tree that is created and removed by
+/// the same call is removed even if the search fails.
 ///
 /// # Errors
-/// The first failure of any rank, on all of them.
+/// The first error of any rank, on all of them.
 pub fn run(
-    question: &Question,
+    options: &PathwalkOptions,
     team: &dyn Team,
     progress: &Progress,
-    tell: &mut dyn FnMut(Event<'_>),
-) -> Result<Answer, Failure> {
-    let Question { root, shape, .. } = question;
-    let mut answer = Answer::default();
-    if question.create {
-        let took = tree::make(root, *shape, team, progress)?;
-        tell(Event::Created(took));
-        answer.created = Some(took);
+    on_event: &mut dyn FnMut(Event<'_>),
+) -> Result<PathwalkReport, Error> {
+    let PathwalkOptions { root, shape, .. } = options;
+    let mut report = PathwalkReport::default();
+    if options.create {
+        let elapsed = create::create(root, *shape, team, progress)?;
+        on_event(Event::Created(elapsed));
+        report.created = Some(elapsed);
     }
-    let tested = match &question.test {
-        Some(test) => search::test(root, *shape, test, team, tell, &mut answer.warnings).map(Some),
-        None => Ok(None),
-    };
-    if question.remove && (tested.is_ok() || question.create) {
-        // Who has made the tree for this run alone does not leave it behind, whoever asks him to
-        // stop.
-        let heed = !question.create;
-        let removed = tree::remove(root, *shape, team, heed, progress, &mut answer.warnings)?;
-        if tested.is_ok() {
-            tell(Event::Removed(removed));
+    let searched = options
+        .search
+        .as_ref()
+        .map(|search| search::search(root, *shape, search, team, on_event, &mut report.warnings));
+    let searched = searched.transpose();
+    if options.remove && (searched.is_ok() || options.create) {
+        // A tree that was created for this call alone is removed even if the user asks the process
+        // to stop.
+        let stop_on_signal = !options.create;
+        let warnings = &mut report.warnings;
+        let removed = remove::remove(root, *shape, team, stop_on_signal, progress, warnings)?;
+        if searched.is_ok() {
+            on_event(Event::Removed(removed));
         }
-        answer.removed = Some(removed);
+        report.removed = Some(removed);
     }
-    answer.tested = tested?;
-    Ok(answer)
+    report.searched = searched?;
+    Ok(report)
 }

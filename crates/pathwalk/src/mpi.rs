@@ -1,4 +1,4 @@
-//! The ranks of an MPI job. The standard's name for each call stands beside it.
+//! The ranks of an MPI job. Each method names the MPI call that it makes.
 
 use mpi::Count;
 use mpi::Threading;
@@ -7,19 +7,18 @@ use mpi::environment::Universe;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, CommunicatorCollectives};
 
-use crate::Team;
+use crate::team::Team;
 
-/// All processes that a launcher has started together. MPI ends for this process when it is
-/// dropped, for which all must be there.
+/// All processes of an MPI job. Dropping it calls `MPI_Finalize`, which all ranks must reach.
 pub struct Ranks {
     world: SimpleCommunicator,
-    // Dropped after the communicator: MPI_Finalize.
+    // Calls MPI_Finalize, so it must be dropped after the communicator.
     _universe: Universe,
 }
 
 impl Ranks {
-    /// Joins the others (`MPI_Init_thread`); only the calling thread will speak to them. `None`
-    /// when it has been done before.
+    /// Joins the job (`MPI_Init_thread`). Only the calling thread may communicate. `None` if this
+    /// process has joined before.
     pub fn join() -> Option<Ranks> {
         let (universe, _) = mpi::initialize_with_threading(Threading::Funneled)?;
         Some(Ranks {
@@ -43,14 +42,14 @@ impl Team for Ranks {
         self.world.barrier();
     }
 
-    /// `MPI_Allgather` of the lengths, `MPI_Allgatherv` of the words.
-    fn share(&self, words: &[u8]) -> Vec<Vec<u8>> {
-        // With a byte more, so that nobody says nothing: to Open MPI the address that Rust gives to
-        // what is empty means MPI_IN_PLACE.
-        let said = [words, b"."].concat();
+    /// `MPI_Allgather` of the lengths, `MPI_Allgatherv` of the bytes.
+    fn all_gather(&self, bytes: &[u8]) -> Vec<Vec<u8>> {
+        // One byte more, so that no message is empty: Rust's address of an empty slice is the value
+        // that Open MPI takes for MPI_IN_PLACE.
+        let sent = [bytes, b"."].concat();
         let mut lengths: Vec<Count> = vec![0; self.size()];
-        // What is said is a few kilobytes.
-        let length = Count::try_from(said.len()).unwrap_or(Count::MAX);
+        // Messages are a few kilobytes.
+        let length = Count::try_from(sent.len()).unwrap_or(Count::MAX);
         self.world.all_gather_into(&length, &mut lengths[..]);
         let mut end: Count = 0;
         let start = |length: &Count| {
@@ -60,13 +59,13 @@ impl Team for Ranks {
         let starts: Vec<Count> = lengths.iter().map(start).collect();
         let mut all = vec![0_u8; usize::try_from(end).unwrap_or(0)];
         let mut parts = PartitionMut::new(&mut all[..], &lengths[..], &starts[..]);
-        self.world.all_gather_varcount_into(&said[..], &mut parts);
-        let of = |(start, length): (&Count, &Count)| {
+        self.world.all_gather_varcount_into(&sent[..], &mut parts);
+        let message = |(start, length): (&Count, &Count)| {
             let (start, length) = (*start as usize, *length as usize);
             all.get(start..(start + length).saturating_sub(1))
                 .unwrap_or_default()
                 .to_vec()
         };
-        starts.iter().zip(&lengths).map(of).collect()
+        starts.iter().zip(&lengths).map(message).collect()
     }
 }

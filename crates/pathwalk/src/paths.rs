@@ -1,23 +1,23 @@
-//! The names to look up: one file's path in every directory of the search, counted up in place, so
-//! that the timed loop neither formats nor allocates.
+//! The paths to look up: one file's path in every directory of the search. The next file's paths
+//! are counted up in place, so that the timed loop neither formats nor allocates.
 
 use std::collections::TryReserveError;
 
-/// Where a file is looked for, one path for each directory, each ended by a NUL.
+/// The paths of one file, one for each directory, each with a NUL at its end.
 #[derive(Clone, Debug)]
-pub struct Paths {
+pub(crate) struct Paths {
     paths: Vec<Vec<u8>>,
     /// The number that the names end in.
     number: u64,
 }
 
 impl Paths {
-    /// The paths of file 0: each of the prefixes, `stem` (`15.`), and the number. There is room for
-    /// numbers up to `last`.
+    /// The paths of file 0: each of the prefixes, `stem` (`15.`), and the number. The capacity is
+    /// enough for numbers up to `last`.
     ///
     /// # Errors
-    /// When there is not so much memory.
-    pub fn new(
+    /// If the memory cannot be allocated.
+    pub(crate) fn new(
         prefixes: impl ExactSizeIterator<Item = Vec<u8>>,
         stem: &[u8],
         last: u64,
@@ -38,27 +38,28 @@ impl Paths {
 
     /// The paths, in the order of the directories.
     #[inline]
-    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
         self.paths.iter().map(Vec::as_slice)
     }
 
     /// The path in one directory, without its NUL.
-    pub fn of(&self, directory: usize) -> &[u8] {
+    #[cfg(test)]
+    fn in_directory(&self, directory: usize) -> &[u8] {
         self.paths
             .get(directory)
             .and_then(|path| path.strip_suffix(b"\0"))
             .unwrap_or_default()
     }
 
-    /// Goes on to the next file.
+    /// Moves to the next file.
     #[inline]
-    pub fn advance(&mut self) {
+    pub(crate) fn advance(&mut self) {
         self.number += 1;
         self.paths.iter_mut().for_each(count_up);
     }
 
-    /// Goes to any file.
-    pub fn go_to(&mut self, number: u64) {
+    /// Moves to any file.
+    pub(crate) fn seek(&mut self, number: u64) {
         if number == self.number {
             return;
         }
@@ -76,7 +77,7 @@ impl Paths {
     }
 }
 
-/// Adds one to the number that a path ends in, before its NUL.
+/// Adds one to the number at the end of a path, before its NUL.
 #[inline]
 fn count_up(path: &mut Vec<u8>) {
     for at in (0..path.len().saturating_sub(1)).rev() {
@@ -87,7 +88,7 @@ fn count_up(path: &mut Vec<u8>) {
                 return;
             }
             _ => {
-                path.insert(at + 1, b'1'); // all were nines
+                path.insert(at + 1, b'1'); // all digits were nines
                 return;
             }
         }
@@ -108,29 +109,29 @@ mod tests {
     }
 
     #[test]
-    fn counting_is_formatting() {
+    fn counting_up_equals_formatting_and_does_not_allocate() {
         let mut counted = paths(1100);
-        let room: Vec<usize> = counted.paths.iter().map(Vec::capacity).collect();
+        let capacities: Vec<usize> = counted.paths.iter().map(Vec::capacity).collect();
         for n in 0..=1100 {
-            let wanted = [0, 1].map(|d| format!("r/{d}/1.{n}\0").into_bytes());
-            assert!(counted.iter().eq(wanted.iter().map(Vec::as_slice)), "{n}");
+            let expected = [0, 1].map(|d| format!("r/{d}/1.{n}\0").into_bytes());
+            assert!(counted.iter().eq(expected.iter().map(Vec::as_slice)), "{n}");
             counted.advance();
         }
         assert_eq!(
-            room,
+            capacities,
             counted.paths.iter().map(Vec::capacity).collect::<Vec<_>>(),
-            "it has allocated"
+            "advance() allocated"
         );
     }
 
     #[test]
-    fn from_any_number_on() {
+    fn counting_up_continues_from_any_number() {
         let mut paths = paths(u64::MAX);
         for n in [5, 99, 7, 99_999, 0] {
-            paths.go_to(n);
-            assert_eq!(paths.of(1), format!("r/1/1.{n}").as_bytes());
+            paths.seek(n);
+            assert_eq!(paths.in_directory(1), format!("r/1/1.{n}").as_bytes());
             paths.advance();
-            assert_eq!(paths.of(0), format!("r/0/1.{}", n + 1).as_bytes());
+            assert_eq!(paths.in_directory(0), format!("r/0/1.{}", n + 1).as_bytes());
         }
     }
 }

@@ -1,21 +1,21 @@
-//! The timed part: a name is looked up in one directory after another until it is found, for each
-//! file in turn.
+//! The timed part: for each file, a name is looked up in one directory after another until it is
+//! found.
 //!
-//! Everything is made ready before: the paths of each thread, open directories where they are
-//! wanted. Between the two looks at the clock nothing is left but the look-ups, counting up the
-//! paths for the next file, and, every few thousand look-ups, taking a further piece of the files
-//! (threads share them piece by piece) and asking whether to stop.
+//! Everything is prepared before: the paths of each thread, and open directories where the method
+//! needs them. Between the two clock readings there are only the look-ups, counting up the paths
+//! for the next file, and, every few thousand look-ups, taking the next chunk of files (the threads
+//! share them chunk by chunk) and checking for a signal.
 //!
 //! ```text
-//! barrier of the ranks ─┬─ thread 0: wait for all threads ── pieces ── ... ─┬─ barrier of the ranks
-//!                       └─ thread 1: wait for all threads ── pieces ── ... ─┘
-//!                                    first start of any ◄── elapsed ──► last end of any
+//! barrier of the ranks ─┬─ thread 0: wait for all threads ── chunks ── ... ─┬─ barrier of the ranks
+//!                       └─ thread 1: wait for all threads ── chunks ── ... ─┘
+//!                                  first start of any ◄── elapsed ──► last end of any
 //! ```
 
 use std::os::fd::AsFd;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use gate::clock::monotonic_raw;
 use gate::fs::{CWD, Open, openat};
@@ -25,12 +25,16 @@ use gate::sync::RwLock;
 use gate::{Errno, Fd, lookup};
 use mounts::Warning;
 use mounts::path::join;
+use serde::{Deserialize, Serialize};
 
-use crate::cold::{Cold, Forgot, forget};
+use crate::cache::{DropCaches, drop_caches};
+use crate::error::{Error, Operation, Reason};
+use crate::histogram;
 use crate::paths::Paths;
-use crate::team::{agree, share_words};
-use crate::tree::name_of;
-use crate::{Event, Failure, Histogram, Shape, Team};
+use crate::report::{Event, Latency, Pass, RankPass, SearchReport};
+use crate::shape::{Shape, directory_name};
+use crate::team::{Team, agree, share};
+use crate::warning::WarningKind;
 
 /// How a name is looked up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -42,204 +46,175 @@ pub enum Method {
     Statx,
     /// access(3), as shells do.
     Access,
-    /// open(2) and, for what is found, close(2), as the dynamic linker does.
+    /// open(2) and, if the file is found, close(2), as the dynamic linker does.
     Open,
-    /// stat(3) from an open directory: the directory's own path is not looked up each time.
+    /// stat(3) relative to an open directory: the kernel does not walk the directory's own path
+    /// each time.
     Dirfd,
+}
+
+impl Method {
+    /// Its name on the command line and in the JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::Stat => "stat",
+            Method::Statx => "statx",
+            Method::Access => "access",
+            Method::Open => "open",
+            Method::Dirfd => "dirfd",
+        }
+    }
 }
 
 /// How to search.
 #[derive(Clone, Debug)]
-pub struct Test {
-    /// Look for names that are in no directory.
-    pub fail: bool,
-    /// Look for one file before the timed search.
+pub struct SearchOptions {
+    /// Look up names that exist in no directory.
+    pub absent: bool,
+    /// Search for one file before the passes.
     pub prime: bool,
     /// How names are looked up.
     pub method: Method,
-    /// Threads that share the files of each search; at least 1.
+    /// Threads that share the files of each pass; at least 1.
     pub threads: usize,
-    /// How often all files are searched.
+    /// How many times all files are searched for.
     pub passes: u32,
-    /// Time each look-up.
+    /// Measure the latency of each look-up.
     pub latency: bool,
-    /// Have the kernel forget the tree before the first search.
-    pub cold: Option<Cold>,
+    /// Caches to drop before the first search.
+    pub drop_caches: Option<DropCaches>,
 }
 
-/// What searching was.
-#[derive(Clone, Debug)]
-pub struct Tested {
-    /// The search for one file that primes the cache.
-    pub primed: Option<Pass>,
-    /// The searches, in turn.
-    pub passes: Vec<Pass>,
-    /// What was forgotten before the first of them.
-    pub forgot: Option<Forgot>,
-}
-
-/// One search for all files, by all threads and ranks.
-#[derive(Clone, Debug)]
-pub struct Pass {
-    /// Files that were looked for, by each rank in turn.
-    pub files: u64,
-    /// Of them, those that were found.
-    pub found: u64,
-    /// Names that were looked up.
-    pub lookups: u64,
-    /// Of them, those that ended in neither a file nor "no such file": permission, input or output,
-    /// loops.
-    pub failed: u64,
-    /// From the first start to the last end; of the rank that took longest.
-    pub nanos: u64,
-    /// How long look-ups took that found something, and those that did not.
-    pub latency: Option<[Histogram; 2]>,
-    /// What each rank did.
-    pub ranks: Vec<Share>,
-}
-
-impl Pass {
-    /// Look-ups of names that were not there.
-    pub fn misses(&self) -> u64 {
-        self.lookups
-            .saturating_sub(self.found)
-            .saturating_sub(self.failed)
-    }
-}
-
-/// What one rank did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share {
-    /// Files that were found.
-    pub found: u64,
-    /// Names that were looked up.
-    pub lookups: u64,
-    /// From its first start to its last end.
-    pub nanos: u64,
-}
-
-/// Searches the tree as often as is asked.
-pub(crate) fn test(
+/// Searches the tree.
+pub(crate) fn search(
     root: &[u8],
     shape: Shape,
-    test: &Test,
+    options: &SearchOptions,
     team: &dyn Team,
-    tell: &mut dyn FnMut(Event<'_>),
+    on_event: &mut dyn FnMut(Event<'_>),
     warnings: &mut Vec<Warning>,
-) -> Result<Tested, Failure> {
-    let ground = agree(team, Ground::new(root, shape, test))?;
-    let forgot = test.cold.as_ref().map(|cold| forget(cold, root, warnings));
-    let mut odd = None;
-    let mut looked = false;
-    let mut go = |files: u64, primes: bool| {
-        let pass = ground.pass(files, team, &mut odd)?;
-        if !std::mem::replace(&mut looked, true) {
-            // Only now: a look at the directories before the first search would warm them for it.
-            warnings.extend(agree(team, ground.missing(team.rank()))?);
+) -> Result<SearchReport, Error> {
+    let prepared = agree(team, Prepared::new(root, shape, options))?;
+    let dropped = options.drop_caches.as_ref();
+    let dropped = dropped.map(|what| drop_caches(what, root, warnings));
+    let mut errno = None;
+    let mut is_first = true;
+    let mut search = |files: u64| {
+        let pass = prepared.pass(files, team, &mut errno)?;
+        if std::mem::take(&mut is_first) {
+            // Not before the first search: opening the directories would load them into the caches.
+            warnings.extend(agree(team, prepared.find_missing(team.rank()))?);
         }
-        tell(Event::Searched(&pass, primes));
+        on_event(Event::Searched(&pass));
         Ok(pass)
     };
-    let primed = test.prime.then(|| go(1, true)).transpose()?;
-    let passes = (0..test.passes)
-        .map(|_| go(shape.files, false))
-        .collect::<Result<Vec<_>, Failure>>()?;
-    let failed: u64 = passes.iter().map(|pass| pass.failed).sum();
-    if let Some(errno) = odd.filter(|_| failed > 0) {
-        let message = format!(
-            "{failed} look-ups failed otherwise than for want of the name ({errno}): they count as none of the misses"
-        );
+    let primed = options.prime.then(|| search(1)).transpose()?;
+    let passes = (0..options.passes)
+        .map(|_| search(shape.files))
+        .collect::<Result<Vec<_>, Error>>()?;
+    let lookups: u64 = passes.iter().map(|pass| pass.failed).sum();
+    if lookups > 0 && errno.is_some() {
         warnings.push(Warning {
-            errno: Some(errno),
-            ..Warning::about(root, message)
+            errno,
+            ..Warning::about(root, WarningKind::LookupsFailed { lookups })
         });
     }
-    Ok(Tested {
+    Ok(SearchReport {
         primed,
         passes,
-        forgot,
+        dropped,
     })
 }
 
-/// What is searched, made ready.
-struct Ground<'a> {
+/// A tree that is ready to be searched.
+struct Prepared<'a> {
     root: &'a [u8],
     shape: Shape,
-    test: &'a Test,
-    /// The directory in which files are found; `None` when in none.
+    options: &'a SearchOptions,
+    /// The directory that contains the files; `None` if none does.
     target: Option<usize>,
-    /// The directories; only where names are looked up from them.
+    /// The open directories, for look-ups relative to them.
     dirs: Vec<Fd>,
 }
 
-/// What threads share while they search.
-struct Run {
+/// What the threads of a pass share.
+struct Shared {
     files: u64,
     target: Option<usize>,
-    /// Whether it is right as well when nothing is found: by priming in a tree that is to have no
-    /// files.
+    /// Finding nothing is right as well: when priming in a tree that has no files.
     may_miss: bool,
     /// Directories, and so look-ups for each file that is not found.
     length: u64,
-    /// Files that a thread takes at a time.
-    piece: u64,
-    /// The first file that nobody has taken yet.
+    /// Files in a chunk.
+    chunk: u64,
+    /// The first file that no thread has taken yet.
     next: AtomicU64,
-    /// Whether something is wrong, so that going on is of no use.
+    /// A file was not where it should be, so that all threads stop.
     stop: AtomicBool,
 }
 
-/// What one thread did.
+/// What one thread did in a pass.
 struct Part {
     start: Instant,
     end: Instant,
     found: u64,
     lookups: u64,
     failed: u64,
-    odd: Option<Errno>,
-    /// The file that was not found where it is to be, and where it was found.
-    wrong: Option<(u64, Option<usize>)>,
-    latency: Option<[Histogram; 2]>,
+    errno: Option<Errno>,
+    /// A file that was not found where it should be, and the directory where it was found.
+    misplaced: Option<(u64, Option<usize>)>,
+    latency: Option<Latency>,
 }
 
-/// The search itself. `look` answers for one path, in the directory of that number.
+/// What one rank did in a pass, as it sends it to the others.
+#[derive(Clone, Serialize, Deserialize)]
+struct RankCounts {
+    found: u64,
+    lookups: u64,
+    failed: u64,
+    errno: Option<i32>,
+    elapsed: Duration,
+    latency: Option<[histogram::Counts; 2]>,
+}
+
+/// The timed loop. `look_up` looks up one path, in the directory of that number.
 #[inline]
-fn search(
-    run: &Run,
+fn run_loop(
+    shared: &Shared,
     paths: &mut Paths,
-    mut look: impl FnMut(usize, &[u8]) -> gate::Result<()>,
+    mut look_up: impl FnMut(usize, &[u8]) -> gate::Result<()>,
 ) -> Part {
-    let (mut found_in_all, mut lookups, mut failed) = (0, 0, 0);
-    let (mut odd, mut wrong) = (None, None);
+    let (mut found, mut lookups, mut failed) = (0, 0, 0);
+    let (mut errno, mut misplaced) = (None, None);
     let start = Instant::now();
-    'files: while !run.stop.load(Ordering::Relaxed) && asked().is_none() {
-        let from = run.next.fetch_add(run.piece, Ordering::Relaxed);
-        if from >= run.files {
+    'files: while !shared.stop.load(Ordering::Relaxed) && asked().is_none() {
+        let from = shared.next.fetch_add(shared.chunk, Ordering::Relaxed);
+        if from >= shared.files {
             break;
         }
-        paths.go_to(from);
-        for file in from..run.files.min(from + run.piece) {
-            let mut found = None;
+        paths.seek(from);
+        for file in from..shared.files.min(from + shared.chunk) {
+            let mut found_in = None;
             for (directory, path) in paths.iter().enumerate() {
-                match look(directory, path) {
+                match look_up(directory, path) {
                     Ok(()) => {
-                        found = Some(directory);
+                        found_in = Some(directory);
                         break;
                     }
                     Err(Errno::ENOENT | Errno::ENOTDIR) => {}
                     Err(e) => {
                         failed += 1;
-                        odd.get_or_insert(e);
+                        errno.get_or_insert(e);
                     }
                 }
             }
-            lookups += found.map_or(run.length, |directory| directory as u64 + 1);
-            if found != run.target && !(run.may_miss && found.is_none()) {
-                wrong = Some((file, found));
-                run.stop.store(true, Ordering::Relaxed);
+            lookups += found_in.map_or(shared.length, |directory| directory as u64 + 1);
+            if found_in != shared.target && !(shared.may_miss && found_in.is_none()) {
+                misplaced = Some((file, found_in));
+                shared.stop.store(true, Ordering::Relaxed);
                 break 'files;
             }
-            found_in_all += u64::from(found.is_some());
+            found += u64::from(found_in.is_some());
             paths.advance();
         }
     }
@@ -247,144 +222,125 @@ fn search(
     Part {
         start,
         end,
-        found: found_in_all,
+        found,
         lookups,
         failed,
-        odd,
-        wrong,
+        errno,
+        misplaced,
         latency: None,
     }
 }
 
-impl<'a> Ground<'a> {
-    fn new(root: &'a [u8], shape: Shape, test: &'a Test) -> Result<Ground<'a>, Failure> {
-        /// More memory than this for names is a mistake.
+impl<'a> Prepared<'a> {
+    fn new(root: &'a [u8], shape: Shape, options: &'a SearchOptions) -> Result<Self, Error> {
+        /// The most memory that paths may take.
         const MOST: u64 = 1 << 30;
-        /// What a path takes beside the name of ROOT, and its place in memory.
-        const EACH: u64 = 96;
-        let names = shape
+        /// What a path takes besides the name of ROOT: its allocation and its place in the vector.
+        const OVERHEAD: u64 = 96;
+        let memory = shape
             .length
-            .saturating_mul(root.len() as u64 + EACH)
-            .saturating_mul(test.threads as u64);
-        let length = usize::try_from(shape.length)
-            .ok()
-            .filter(|_| names <= MOST)
-            .ok_or_else(|| {
-                let error = format!(
-                    "the names of {} directories do not fit into 1 GiB of memory",
-                    shape.length
-                );
-                Failure::new("cannot search", root, error, "give fewer with -l")
-            })?;
-        let target = if test.fail {
+            .saturating_mul(root.len() as u64 + OVERHEAD)
+            .saturating_mul(options.threads as u64);
+        let length = usize::try_from(shape.length).ok();
+        let length = length.filter(|_| memory <= MOST).ok_or_else(|| {
+            let length = shape.length;
+            Error::new(Operation::Search, root, Reason::PathsTooLarge { length })
+        })?;
+        let target = if options.absent {
             None
         } else {
             length.checked_sub(1)
         };
-        let dirs = if test.method == Method::Dirfd {
+        let dirs = if options.method == Method::Dirfd {
             open_all(root, shape)?
         } else {
             Vec::new()
         };
-        Ok(Ground {
+        Ok(Prepared {
             root,
             shape,
-            test,
+            options,
             target,
             dirs,
         })
     }
 
-    /// What the names begin with that are looked for.
+    /// What the names of the files begin with.
     fn stem(&self) -> Vec<u8> {
         match self.target {
             Some(directory) => format!("{directory}.").into_bytes(),
-            None => b"-1.".to_vec(), // LLNL's name for what is in no directory
+            None => b"-1.".to_vec(), // what LLNL's program looks up, which exists nowhere
         }
     }
 
-    fn paths(&self, files: u64) -> Result<Paths, Failure> {
-        let by_name = self.test.method != Method::Dirfd;
+    fn paths(&self, files: u64) -> Result<Paths, Error> {
+        let by_name = self.options.method != Method::Dirfd;
         let prefix = |directory: usize| match by_name {
             true => [self.root, b"/", directory.to_string().as_bytes(), b"/"].concat(),
             false => Vec::new(),
         };
         let length = self.shape.length as usize; // it fits: see `new`
-        Paths::new((0..length).map(prefix), &self.stem(), files).map_err(|e| {
-            Failure::new(
-                "cannot search",
-                self.root,
-                e,
-                "give fewer directories with -l",
-            )
-        })
+        Paths::new((0..length).map(prefix), &self.stem(), files)
+            .map_err(|_| Error::new(Operation::Search, self.root, Reason::OutOfMemory))
     }
 
     /// Searches once, on all threads of all ranks.
-    fn pass(&self, files: u64, team: &dyn Team, odd: &mut Option<Errno>) -> Result<Pass, Failure> {
-        /// So many look-ups in a row, about: no more than a few milliseconds, and enough that what
-        /// is between them is nothing.
+    fn pass(&self, files: u64, team: &dyn Team, errno: &mut Option<Errno>) -> Result<Pass, Error> {
+        /// Look-ups in a chunk, about: they take a few milliseconds, and what is between two chunks
+        /// is negligible.
         const IN_A_ROW: u64 = 4096;
-        let threads = self.test.threads.max(1);
-        let mut paths = agree(
-            team,
-            (0..threads)
-                .map(|_| self.paths(files))
-                .collect::<Result<Vec<_>, _>>(),
-        )?;
+        let threads = self.options.threads.max(1);
+        let paths = (0..threads).map(|_| self.paths(files)).collect();
+        let mut paths: Vec<Paths> = agree(team, paths)?;
         let fair = files.div_ceil(threads as u64 * 4);
-        let run = Run {
+        let shared = Shared {
             files,
             target: self.target,
             may_miss: self.shape.files == 0,
             length: self.shape.length,
-            piece: (IN_A_ROW / self.shape.length.max(1)).min(fair).max(1),
+            chunk: (IN_A_ROW / self.shape.length.max(1)).min(fair).max(1),
             next: AtomicU64::new(0),
             stop: AtomicBool::new(false),
         };
         team.barrier();
         let parts = match &mut paths[..] {
-            [paths] => Ok(vec![self.part(&run, paths)]),
-            all => self.on_threads(&run, all),
+            [paths] => Ok(vec![self.run_part(&shared, paths)]),
+            all => self.run_threads(&shared, all),
         };
         team.barrier();
-        let parts = agree(team, parts.and_then(|parts| self.right(parts)))?;
-        Ok(whole(team, &parts, files, odd))
+        let parts = agree(team, parts.and_then(|parts| self.check(parts)))?;
+        Ok(add_up(team, &parts, files, errno))
     }
 
-    /// One part of a search for each thread's paths; they begin together.
-    fn on_threads(&self, run: &Run, all: &mut [Paths]) -> Result<Vec<Part>, Failure> {
+    /// Runs one part of a pass for each of `all`, on threads that begin together.
+    fn run_threads(&self, shared: &Shared, all: &mut [Paths]) -> Result<Vec<Part>, Error> {
         let together = Barrier::new(all.len());
-        let ready = RwLock::new(()); // held until all threads are there, or one could not be made
+        let ready = RwLock::new(()); // held until all threads are started, or one could not be
+        let run = |paths: &mut Paths| {
+            drop(ready.read());
+            if shared.stop.load(Ordering::Relaxed) {
+                return None;
+            }
+            together.wait();
+            let part = self.run_part(shared, paths);
+            gate::meter::flush();
+            Some(part)
+        };
         std::thread::scope(|scope| {
+            let run = &run;
             let held = ready.write();
-            let (ready, together) = (&ready, &together);
             let spawned: Result<Vec<_>, _> = all
                 .iter_mut()
-                .map(|paths| {
-                    std::thread::Builder::new().spawn_scoped(scope, move || {
-                        drop(ready.read());
-                        if run.stop.load(Ordering::Relaxed) {
-                            return None;
-                        }
-                        together.wait();
-                        let part = self.part(run, paths);
-                        gate::meter::flush();
-                        Some(part)
-                    })
-                })
+                .map(|paths| std::thread::Builder::new().spawn_scoped(scope, move || run(paths)))
                 .collect();
             if spawned.is_err() {
-                run.stop.store(true, Ordering::Relaxed);
+                shared.stop.store(true, Ordering::Relaxed);
             }
             drop(held);
             let threads = spawned.map_err(|e| {
-                Failure::new(
-                    "cannot make a thread to search",
-                    self.root,
-                    e,
-                    "give fewer with --threads",
-                )
+                // The standard library starts threads by pthread_create(3), which fails with EAGAIN.
+                let errno = e.raw_os_error().map_or(Errno::EAGAIN, Errno);
+                Error::new(Operation::StartThread, self.root, errno)
             })?;
             let ended = threads.into_iter().map(|thread| thread.join());
             Ok(ended
@@ -393,14 +349,16 @@ impl<'a> Ground<'a> {
         })
     }
 
-    /// One thread's part.
-    fn part(&self, run: &Run, paths: &mut Paths) -> Part {
-        match self.test.method {
-            Method::Stat => self.by(run, paths, |_, path| lookup::newfstatat(CWD, path)),
-            Method::Statx => self.by(run, paths, |_, path| lookup::statx(CWD, path)),
-            Method::Access => self.by(run, paths, |_, path| lookup::faccessat(CWD, path)),
-            Method::Open => self.by(run, paths, |_, path| lookup::openat(CWD, path).map(drop)),
-            Method::Dirfd => self.by(run, paths, |directory, name| {
+    /// One thread's part of a pass, by the chosen method.
+    fn run_part(&self, shared: &Shared, paths: &mut Paths) -> Part {
+        match self.options.method {
+            Method::Stat => self.run_timed(shared, paths, |_, path| lookup::newfstatat(CWD, path)),
+            Method::Statx => self.run_timed(shared, paths, |_, path| lookup::statx(CWD, path)),
+            Method::Access => self.run_timed(shared, paths, |_, path| lookup::faccessat(CWD, path)),
+            Method::Open => {
+                self.run_timed(shared, paths, |_, path| lookup::openat(CWD, path).map(drop))
+            }
+            Method::Dirfd => self.run_timed(shared, paths, |directory, name| {
                 match self.dirs.get(directory) {
                     Some(dir) => lookup::newfstatat(dir.as_fd(), name),
                     None => Err(Errno::EBADF),
@@ -409,200 +367,149 @@ impl<'a> Ground<'a> {
         }
     }
 
+    /// The loop, with the latency of each look-up if it was asked for.
     #[inline]
-    fn by(
+    fn run_timed(
         &self,
-        run: &Run,
+        shared: &Shared,
         paths: &mut Paths,
-        mut look: impl FnMut(usize, &[u8]) -> gate::Result<()>,
+        mut look_up: impl FnMut(usize, &[u8]) -> gate::Result<()>,
     ) -> Part {
-        if !self.test.latency {
-            return search(run, paths, look);
+        if !self.options.latency {
+            return run_loop(shared, paths, look_up);
         }
-        let (mut hits, mut misses) = (Histogram::default(), Histogram::default());
-        let mut part = search(run, paths, |directory, path| {
+        let mut latency = Latency::default();
+        let part = run_loop(shared, paths, |directory, path| {
             let before = monotonic_raw();
-            let answer = look(directory, path);
-            let took = monotonic_raw().saturating_sub(before);
-            if answer.is_ok() {
-                hits.record(took)
+            let result = look_up(directory, path);
+            let elapsed = monotonic_raw().saturating_sub(before);
+            if result.is_ok() {
+                latency.hits.record(elapsed)
             } else {
-                misses.record(took)
+                latency.misses.record(elapsed)
             }
-            answer
+            result
         });
-        part.latency = Some([hits, misses]);
-        part
+        Part {
+            latency: Some(latency),
+            ..part
+        }
     }
 
-    /// The parts, if every file was found where it is to be.
-    fn right(&self, parts: Vec<Part>) -> Result<Vec<Part>, Failure> {
+    /// Returns the parts if every file was found where it should be.
+    fn check(&self, parts: Vec<Part>) -> Result<Vec<Part>, Error> {
         if asked().is_some() {
-            return Err(Failure::stopped("cannot search", self.root));
+            return Err(Error::new(
+                Operation::Search,
+                self.root,
+                Reason::Interrupted,
+            ));
         }
-        match parts.iter().find_map(|part| part.wrong) {
-            Some((file, found)) => Err(self.wrong(file, found)),
+        match parts.iter().find_map(|part| part.misplaced) {
+            Some((file, found_in)) => Err(self.explain(file, found_in)),
             None => Ok(parts),
         }
     }
 
-    /// Why a file was not found where it is to be.
-    fn wrong(&self, file: u64, found: Option<usize>) -> Failure {
-        let Shape { length, files } = self.shape;
-        let at = |directory: usize| {
+    /// Why a file was not found where it should be.
+    fn explain(&self, file: u64, found_in: Option<usize>) -> Error {
+        let path = |directory: usize| {
             let name = [&self.stem()[..], file.to_string().as_bytes()].concat();
             join(&join(self.root, directory.to_string().as_bytes()), &name)
         };
-        let made_so = format!("was the tree made with -l {length} -f {files}?");
-        match found {
-            None => {
-                if let Err(e) = open_long(self.root, Open::PATH | Open::DIRECTORY) {
-                    return missing_root(self.root, e);
-                }
-                let path = at(self.target.unwrap_or_default());
-                let again = lookup::newfstatat(CWD, &[&path[..], b"\0"].concat());
-                let error = again.map_or_else(
-                    |e| e.to_string(),
-                    |()| "it was not there a moment ago".to_owned(),
-                );
-                Failure::new("cannot find", &path, error, made_so)
-            }
-            Some(directory) => {
-                let error = "it is not to be found there: the tree is not of this benchmark alone";
-                Failure::new("cannot search past", &at(directory), error, made_so)
-            }
+        if let Some(directory) = found_in {
+            return Error::new(Operation::SearchPast, &path(directory), Reason::Misplaced);
         }
+        if let Err(e) = open_long(self.root, Open::PATH | Open::DIRECTORY) {
+            return Error::new(Operation::Search, self.root, e);
+        }
+        let path = path(self.target.unwrap_or_default());
+        let again = lookup::newfstatat(CWD, &[&path[..], b"\0"].concat());
+        let reason = again.map_or_else(Reason::Errno, |()| Reason::Appeared);
+        Error::new(Operation::Find, &path, reason)
     }
 
-    /// Rank 0 looks whether there were directories to search; a search that fails would not tell.
-    fn missing(&self, rank: usize) -> Result<Option<Warning>, Failure> {
+    /// Counts, on rank 0, the directories that do not exist: a search for names that are absent
+    /// does not notice.
+    fn find_missing(&self, rank: usize) -> Result<Option<Warning>, Error> {
         if rank != 0 {
             return Ok(None);
         }
-        let place = Open::PATH | Open::DIRECTORY;
-        let root = open_long(self.root, place).map_err(|e| missing_root(self.root, e))?;
-        let is_there = |directory: &u64| {
-            c_string(&name_of(*directory))
-                .and_then(|name| openat(&root, &name, place))
-                .is_ok()
+        let flags = Open::PATH | Open::DIRECTORY;
+        let root =
+            open_long(self.root, flags).map_err(|e| Error::new(Operation::Search, self.root, e))?;
+        let is_missing = |directory: &u64| {
+            c_string(&directory_name(*directory))
+                .and_then(|name| openat(&root, &name, flags))
+                .is_err()
         };
-        let missing = (0..self.shape.length)
-            .filter(|directory| !is_there(directory))
-            .count();
-        Ok((missing > 0).then(|| {
-            let length = self.shape.length;
-            let message = format!(
-                "{missing} of the {length} directories are not there, which makes the search cheaper; was the tree made \
-                 with -l {length}?"
-            );
-            Warning::about(self.root, message)
-        }))
+        let length = self.shape.length;
+        let missing = (0..length).filter(is_missing).count() as u64;
+        let kind = WarningKind::DirectoriesMissing { missing, length };
+        Ok((missing > 0).then(|| Warning::about(self.root, kind)))
     }
 }
 
-fn missing_root(root: &[u8], e: Errno) -> Failure {
-    let next = if e == Errno::ENOENT {
-        "make it first, with -c"
-    } else {
-        ""
-    };
-    Failure::new("cannot search", root, e, next)
-}
-
-fn open_all(root: &[u8], shape: Shape) -> Result<Vec<Fd>, Failure> {
+fn open_all(root: &[u8], shape: Shape) -> Result<Vec<Fd>, Error> {
     gate::process::raise_open_files();
-    let place = Open::PATH | Open::DIRECTORY;
-    let top = open_long(root, place).map_err(|e| missing_root(root, e))?;
+    let flags = Open::PATH | Open::DIRECTORY;
+    let top = open_long(root, flags).map_err(|e| Error::new(Operation::Search, root, e))?;
     let open = |directory: u64| {
-        let opened = c_string(&name_of(directory)).and_then(|name| openat(&top, &name, place));
-        opened.map_err(|e| {
-            let next = match e {
-                Errno::EMFILE | Errno::ENFILE => {
-                    "give fewer directories with -l, or another --method".to_owned()
-                }
-                _ => format!("was the tree made with -l {}?", shape.length),
-            };
-            Failure::new("cannot open", &join(root, &name_of(directory)), e, next)
-        })
+        let name = directory_name(directory);
+        c_string(&name)
+            .and_then(|name| openat(&top, &name, flags))
+            .map_err(|e| Error::new(Operation::OpenAll, &join(root, &name), e))
     };
     (0..shape.length).map(open).collect()
 }
 
-/// What all threads and ranks did in one search.
-fn whole(team: &dyn Team, parts: &[Part], files: u64, odd: &mut Option<Errno>) -> Pass {
-    /// Which of the words says how many belong to the look-ups that found something.
-    const LENGTH: usize = 5;
-    let sum = |of: fn(&Part) -> u64| parts.iter().map(of).sum::<u64>();
+/// What all threads and ranks did in one pass.
+fn add_up(team: &dyn Team, parts: &[Part], files: u64, errno: &mut Option<Errno>) -> Pass {
+    let sum = |count: fn(&Part) -> u64| parts.iter().map(count).sum::<u64>();
     let start = parts.iter().map(|part| part.start).min();
     let end = parts.iter().map(|part| part.end).max();
-    let elapsed = end.zip(start).map_or(0, |(end, start)| {
-        end.saturating_duration_since(start).as_nanos() as u64
+    let latency = parts.iter().filter_map(|part| part.latency.clone());
+    let latency = latency.reduce(merged).map(|latency| {
+        let Latency { hits, misses } = latency;
+        [hits.to_counts(), misses.to_counts()]
     });
-    let failed_as = parts
-        .iter()
-        .find_map(|part| part.odd)
-        .map_or(0, |e| e.0.unsigned_abs());
-    let mut words = vec![
-        sum(|p| p.found),
-        sum(|p| p.lookups),
-        sum(|p| p.failed),
-        elapsed,
-        u64::from(failed_as),
-        0,
-    ];
-    if let Some(both) = parts
-        .iter()
-        .filter_map(|part| part.latency.clone())
-        .reduce(merged)
-    {
-        let [hits, misses] = both.map(|histogram| histogram.to_words());
-        words[LENGTH] = hits.len() as u64;
-        words.extend(hits.into_iter().chain(misses));
-    }
-
-    let mut pass = Pass {
-        files: 0,
-        found: 0,
-        lookups: 0,
-        failed: 0,
-        nanos: 0,
-        latency: None,
-        ranks: Vec::with_capacity(team.size()),
+    let mine = RankCounts {
+        found: sum(|part| part.found),
+        lookups: sum(|part| part.lookups),
+        failed: sum(|part| part.failed),
+        errno: parts
+            .iter()
+            .find_map(|part| part.errno)
+            .map(|errno| errno.0),
+        elapsed: end.zip(start).map_or(Duration::ZERO, |(end, start)| {
+            end.saturating_duration_since(start)
+        }),
+        latency,
     };
-    for said in share_words(team, &words) {
-        let [found, lookups, failed, nanos, errno, hits, both @ ..] = &said[..] else {
-            continue;
-        };
+
+    let mut pass = Pass::default();
+    for rank in share(team, mine) {
         pass.files += files;
-        pass.found += found;
-        pass.lookups += lookups;
-        pass.failed += failed;
-        pass.nanos = pass.nanos.max(*nanos);
-        pass.ranks.push(Share {
-            found: *found,
-            lookups: *lookups,
-            nanos: *nanos,
+        pass.found += rank.found;
+        pass.lookups += rank.lookups;
+        pass.failed += rank.failed;
+        pass.elapsed = pass.elapsed.max(rank.elapsed);
+        pass.ranks.push(RankPass {
+            found: rank.found,
+            lookups: rank.lookups,
+            elapsed: rank.elapsed,
         });
-        if let Some(errno) = i32::try_from(*errno).ok().filter(|errno| *errno > 0) {
-            odd.get_or_insert(Errno(errno));
-        }
-        if let Some((hits, misses)) = both
-            .split_at_checked(*hits as usize)
-            .filter(|(hits, _)| !hits.is_empty())
-        {
-            let theirs = [hits, misses].map(Histogram::from_words);
-            pass.latency = Some(match pass.latency.take() {
-                Some(ours) => merged(ours, theirs),
-                None => theirs,
-            });
-        }
+        *errno = errno.or(rank.errno.map(Errno));
+        let latency = rank.latency.map(|counts| {
+            let [hits, misses] = counts.map(|counts| histogram::Histogram::from_counts(&counts));
+            Latency { hits, misses }
+        });
+        pass.latency = pass.latency.into_iter().chain(latency).reduce(merged);
     }
     pass
 }
 
-fn merged(mut ours: [Histogram; 2], theirs: [Histogram; 2]) -> [Histogram; 2] {
-    for (mine, yours) in ours.iter_mut().zip(&theirs) {
-        mine.add(yours);
-    }
+fn merged(mut ours: Latency, theirs: Latency) -> Latency {
+    ours.merge(&theirs);
     ours
 }

@@ -1,32 +1,32 @@
-//! Those that work together: one process, or the ranks of an MPI job. All of them go through the
-//! same steps in the same order; what one of them has to say, all get to know.
+//! The processes that work on one tree: a single one, or the ranks of an MPI job. All of them take
+//! the same steps in the same order.
 
-use mounts::Warning;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-use crate::Failure;
+use crate::error::Error;
 
-/// Processes that work on one tree. Rank 0 speaks for all.
+/// The processes that work on one tree. Rank 0 reports for all of them.
 pub trait Team {
-    /// Which of them this process is, from 0 on.
+    /// The number of this process, from 0.
     fn rank(&self) -> usize;
-    /// How many there are; at least 1.
+    /// The number of processes; at least 1.
     fn size(&self) -> usize;
-    /// Waits until all are here.
+    /// Waits until all processes have called it.
     fn barrier(&self);
-    /// Tells all what this one has to say, and gives what each has said, in the order of the ranks.
-    fn share(&self, words: &[u8]) -> Vec<Vec<u8>>;
+    /// Sends bytes to all processes, and returns those of each, in the order of the ranks.
+    fn all_gather(&self, bytes: &[u8]) -> Vec<Vec<u8>>;
 }
 
-/// Whether a launcher of MPI jobs has started this process, and as which rank, if it says so:
-/// mpirun of Open MPI, whatever speaks PMI (MPICH's mpirun, srun, flux), and what speaks PMIx
-/// (srun, prun).
-pub fn launched() -> Option<usize> {
+/// The rank of this process, if an MPI launcher started it: mpirun of Open MPI, a launcher that
+/// speaks PMI (MPICH's mpirun, srun, flux), or one that speaks PMIx (srun, prun).
+pub fn launched_rank() -> Option<usize> {
     const RANK: [&str; 3] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
     RANK.into_iter()
         .find_map(|name| std::env::var(name).ok()?.parse().ok())
 }
 
-/// One process.
+/// A single process.
 #[derive(Clone, Copy, Debug)]
 pub struct Alone;
 
@@ -41,92 +41,45 @@ impl Team for Alone {
 
     fn barrier(&self) {}
 
-    fn share(&self, words: &[u8]) -> Vec<Vec<u8>> {
-        vec![words.to_vec()]
+    fn all_gather(&self, bytes: &[u8]) -> Vec<Vec<u8>> {
+        vec![bytes.to_vec()]
     }
 }
 
-/// Goes on only if nobody has failed: what has failed first, in the order of the ranks, fails for
-/// all.
-pub(crate) fn agree<T>(team: &dyn Team, mine: Result<T, Failure>) -> Result<T, Failure> {
-    let said = match &mine {
-        Ok(_) => Vec::new(),
-        Err(f) => [
-            f.doing.as_bytes(),
-            &f.path,
-            f.error.as_bytes(),
-            f.next.as_bytes(),
-        ]
-        .join(&0),
-    };
-    let failed = team.share(&said).into_iter().find(|said| !said.is_empty());
-    match failed {
-        None => mine,
-        Some(said) => {
-            let mut parts = said.split(|byte| *byte == 0);
-            let mut part = || parts.next().unwrap_or_default();
-            let words = |part: &[u8]| String::from_utf8_lossy(part).into_owned();
-            let (doing, path, error, next) =
-                (words(part()), part().to_vec(), words(part()), words(part()));
-            Err(Failure {
-                doing,
-                path,
-                error,
-                next,
-            })
-        }
-    }
-}
-
-/// Tells all numbers that each has, and gives those of each.
-pub(crate) fn share_words(team: &dyn Team, words: &[u64]) -> Vec<Vec<u64>> {
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-    let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes);
-    team.share(&bytes)
-        .iter()
-        .map(|said| said.chunks_exact(8).map(word).collect())
-        .collect()
-}
-
-/// Gives everybody's warnings in the place of one's own. They are about paths, and no failed calls.
-pub(crate) fn share_warnings(team: &dyn Team, mine: Vec<Warning>) -> Vec<Warning> {
+/// Sends a value to all ranks, and returns those of each, in the order of the ranks.
+///
+/// All ranks run the same program, so each can decode what the others encode.
+pub(crate) fn share<T: Serialize + DeserializeOwned>(team: &dyn Team, mine: T) -> Vec<T> {
     if team.size() == 1 {
-        return mine;
+        return vec![mine];
     }
-    // A path has no NUL, and a message neither.
-    let said: Vec<u8> = mine
-        .iter()
-        .flat_map(|warning| {
-            let path = warning.path.as_deref().unwrap_or_default();
-            [path, b"\0", warning.message().as_bytes(), b"\0"].concat()
-        })
-        .collect();
-    let all = team.share(&said);
-    let all = all.iter().flat_map(|said| {
-        let parts: Vec<&[u8]> = said.split(|byte| *byte == 0).collect();
-        let pairs: Vec<(Vec<u8>, String)> = parts
-            .chunks_exact(2)
-            .map(|pair| {
-                (
-                    pair[0].to_vec(),
-                    String::from_utf8_lossy(pair[1]).into_owned(),
-                )
-            })
-            .collect();
-        pairs
-    });
-    all.map(|(path, message)| Warning::about(&path, message))
-        .collect()
+    let bytes = postcard::to_stdvec(&mine).unwrap_or_default();
+    let decode = |bytes: &Vec<u8>| postcard::from_bytes(bytes).ok();
+    team.all_gather(&bytes).iter().filter_map(decode).collect()
+}
+
+/// Continues only if no rank has failed: the first error, in the order of the ranks, becomes the
+/// error of all.
+pub(crate) fn agree<T>(team: &dyn Team, mine: Result<T, Error>) -> Result<T, Error> {
+    let error = mine.as_ref().err().cloned();
+    match share(team, error).into_iter().flatten().next() {
+        Some(error) => Err(error),
+        None => mine,
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use gate::Errno;
+
     use super::*;
+    use crate::error::{Aftermath, Operation};
+    use crate::warning::{PathWarning, WarningKind};
 
-    /// A team whose other members say what is set down here.
-    struct Set(Vec<Vec<u8>>);
+    /// A team whose other members send these bytes.
+    struct Others(Vec<Vec<u8>>);
 
-    impl Team for Set {
+    impl Team for Others {
         fn rank(&self) -> usize {
             0
         }
@@ -134,38 +87,40 @@ mod tests {
             self.0.len() + 1
         }
         fn barrier(&self) {}
-        fn share(&self, words: &[u8]) -> Vec<Vec<u8>> {
-            [&[words.to_vec()][..], &self.0].concat()
+        fn all_gather(&self, bytes: &[u8]) -> Vec<Vec<u8>> {
+            [&[bytes.to_vec()][..], &self.0].concat()
         }
     }
 
     #[test]
-    fn one_failure_fails_for_all() {
-        let failure = Failure::new("cannot create", b"/a\xff", "no room", "make some");
+    fn an_error_of_one_rank_is_an_error_of_all() {
+        let error = Error {
+            aftermath: Some(Aftermath::FilesRemoved(7)),
+            ..Error::new(Operation::Remove, b"/a\xff", Errno::ENOSPC)
+        };
         assert_eq!(agree(&Alone, Ok(7)), Ok(7));
         assert_eq!(
-            agree(&Alone, Err::<(), _>(failure.clone())),
-            Err(failure.clone())
+            agree(&Alone, Err::<(), _>(error.clone())),
+            Err(error.clone())
         );
-        let theirs = b"cannot create\0/a\xff\0no room\0make some".to_vec();
-        assert_eq!(agree(&Set(vec![vec![], theirs]), Ok(7)), Err(failure));
+        let sent = |error: Option<Error>| postcard::to_stdvec(&error).unwrap();
+        let team = Others(vec![sent(None), sent(Some(error.clone()))]);
+        assert_eq!(agree(&team, Ok(7)), Err(error));
     }
 
     #[test]
-    fn numbers_and_warnings_of_all() {
-        assert_eq!(share_words(&Alone, &[1, u64::MAX]), [[1, u64::MAX]]);
-        let team = Set(vec![b"/b\0b's\0".to_vec(), vec![]]);
-        let all = share_warnings(&team, vec![Warning::about(b"/a", "a's")]);
-        let all: Vec<_> = all
-            .iter()
-            .map(|w| (w.path.clone().unwrap(), w.message()))
-            .collect();
+    fn each_rank_gets_the_values_of_all() {
+        assert_eq!(share(&Alone, [1, u64::MAX]), [[1, u64::MAX]]);
+        let warning = |path: &[u8], missing| PathWarning {
+            path: path.to_vec(),
+            kind: WarningKind::DirectoriesMissing { missing, length: 9 },
+        };
+        let sent = postcard::to_stdvec(&vec![warning(b"/b", 2)]).unwrap();
+        let team = Others(vec![sent, postcard::to_stdvec(&vec![(); 0]).unwrap()]);
+        let all = share(&team, vec![warning(b"/a", 1)]);
         assert_eq!(
             all,
-            [
-                (b"/a".to_vec(), "a's".to_owned()),
-                (b"/b".to_vec(), "b's".to_owned())
-            ]
+            [vec![warning(b"/a", 1)], vec![warning(b"/b", 2)], vec![]]
         );
     }
 }

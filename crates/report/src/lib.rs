@@ -9,7 +9,6 @@
 //! | [`du`] | what each directory holds |
 //! | [`entries`] | entries, one a line |
 //! | [`dump`] | what was dumped, and its map |
-//! | [`pathwalk`] | what LLNL's benchmark of path search has measured |
 //! | [`probe`] | what the experiments on a file system have found |
 //! | [`plot`] | figures of samples, as SVG and PNG |
 //! | [`changed`] | what has changed, for people and for backup tools |
@@ -35,7 +34,6 @@ pub mod meter;
 pub mod mounts;
 pub mod nightly;
 pub mod pathsearch;
-pub mod pathwalk;
 pub mod plot;
 pub mod probe;
 pub mod startup;

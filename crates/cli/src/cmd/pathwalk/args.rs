@@ -92,7 +92,7 @@ pub(crate) struct Pathwalk {
         default_value = "stat",
         help_heading = "Beyond it"
     )]
-    pub(crate) method: Lookup,
+    pub(crate) method: LookupMethod,
     /// Search so often; the first search teaches the kernel the names for the second
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Beyond it",
           value_parser = number(1..=10_000_u32))]
@@ -101,7 +101,7 @@ pub(crate) struct Pathwalk {
     /// has in memory, or with --cold=host what the whole host has
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "group",
           help_heading = "Beyond it")]
-    pub(crate) cold: Option<Forget>,
+    pub(crate) cold: Option<CacheScope>,
     /// Time each look-up, for percentiles and a histogram; that costs two looks at the clock for
     /// each
     #[arg(long, help_heading = "Beyond it")]
@@ -113,7 +113,7 @@ pub(crate) struct Pathwalk {
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Lookup {
+pub(crate) enum LookupMethod {
     /// stat(2), as LLNL's program does
     Stat,
     /// statx(2)
@@ -127,7 +127,7 @@ pub(crate) enum Lookup {
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Forget {
+pub(crate) enum CacheScope {
     /// What this process's memory cgroup has in memory
     Group,
     /// What the whole host has in memory: slows down everybody on it

@@ -1,0 +1,644 @@
+//! What `fathom pathwalk` prints: the lines of LLNL's program, and tables and JSON beyond them.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use ::show::json_object;
+use ::show::stats::Stats;
+use ::show::table::{Align, Table, TableStyle, Tone};
+use gate::Errno;
+use pathwalk::{
+    Aftermath, Bucket, DroppedCaches, Event, Histogram, Latency, Operation, Pass, PathwalkOptions,
+    PathwalkReport, RankPass, Reason, SearchOptions, SearchReport, Shape, WarningKind,
+};
+use report::plot::Figure;
+
+use crate::error::Error;
+use crate::json::Json;
+
+/// The result of the benchmark.
+pub(crate) struct Report<'a> {
+    pub(crate) options: &'a PathwalkOptions,
+    pub(crate) report: &'a PathwalkReport,
+}
+
+/// The searches, if there were any.
+pub(crate) struct Searches<'a> {
+    options: &'a SearchOptions,
+    report: &'a SearchReport,
+}
+
+impl<'a> Report<'a> {
+    pub(crate) fn searches(&self) -> Option<Searches<'a>> {
+        Some(Searches {
+            options: self.options.search.as_ref()?,
+            report: self.report.searched.as_ref()?,
+        })
+    }
+}
+
+impl Searches<'_> {
+    fn median(&self, value: impl Fn(&Pass) -> f64) -> Option<f64> {
+        Stats::from_values(self.report.passes.iter().map(value)).map(|stats| stats.median)
+    }
+
+    /// All passes with their names.
+    fn passes(&self) -> impl Iterator<Item = (String, &Pass)> {
+        let primed = self.report.primed.iter();
+        let numbered = (1..).zip(&self.report.passes);
+        primed
+            .map(|pass| ("prime".to_owned(), pass))
+            .chain(numbered.map(|(n, pass): (u32, _)| (n.to_string(), pass)))
+    }
+}
+
+/// The statistics over the ranks of a pass, if there are several: seconds, look-ups a second.
+fn spread(pass: &Pass) -> Option<[Stats; 2]> {
+    if pass.ranks.len() < 2 {
+        return None;
+    }
+    let seconds = pass.ranks.iter().map(|rank| rank.elapsed.as_secs_f64());
+    let rates = pass.ranks.iter().map(RankPass::lookups_per_second);
+    Some([Stats::from_values(seconds)?, Stats::from_values(rates)?])
+}
+
+struct Created {
+    objects: u64,
+    seconds: f64,
+}
+
+struct Ranks<'a> {
+    spread: [Stats; 2],
+    each: &'a [RankPass],
+}
+
+struct Rank<'a> {
+    rank: usize,
+    pass: &'a RankPass,
+}
+
+json_object!(Report<'_>, |document| {
+    name "root": Some(&document.options.root),
+    "directories": document.options.shape.length,
+    "files": document.options.shape.files,
+    "created": document.report.created.map(|elapsed| Created {
+        objects: document.options.shape.objects().unwrap_or(u64::MAX),
+        seconds: elapsed.as_secs_f64(),
+    }),
+    "test": document.searches(),
+    "removed": Json(&document.report.removed),
+});
+
+json_object!(Created, |created| {
+    "objects": created.objects,
+    "seconds": created.seconds,
+});
+
+json_object!(Json<'_, pathwalk::Removed>, |removed| {
+    "objects": removed.objects,
+    "left": removed.left,
+    "seconds": removed.elapsed.as_secs_f64(),
+});
+
+json_object!(Searches<'_>, |searches| {
+    "method": searches.options.method.name(),
+    "threads": searches.options.threads,
+    "ranks": searches.report.passes.first().map_or(1, |pass| pass.ranks.len()),
+    "fails": searches.options.absent,
+    "forgot": Json(&searches.report.dropped),
+    "seconds": searches.median(|pass| pass.elapsed.as_secs_f64()),
+    "lookups_per_second": searches.median(Pass::lookups_per_second),
+    "miss_share": searches.median(Pass::miss_share),
+    "first_to_second": searches.report.first_to_second(),
+    "primed": Json(&searches.report.primed),
+    "passes": Json(&searches.report.passes[..]),
+});
+
+json_object!(Json<'_, DroppedCaches>, |dropped| {
+    "what": words_for_dropped(**dropped).0,
+    "kept": words_for_dropped(**dropped).1,
+});
+
+json_object!(Json<'_, Pass>, |pass| {
+    "files": pass.files,
+    "found": pass.found,
+    "lookups": pass.lookups,
+    "misses": pass.misses(),
+    "failed": pass.failed,
+    "seconds": pass.elapsed.as_secs_f64(),
+    "lookups_per_second": pass.lookups_per_second(),
+    "latency": Json(&pass.latency),
+    "ranks": spread(pass).map(|spread| Ranks { spread, each: &pass.ranks }),
+});
+
+json_object!(Json<'_, Latency>, |latency| {
+    "all": Json(&latency.all()),
+    "hits": Json(&latency.hits),
+    "misses": Json(&latency.misses),
+});
+
+json_object!(Json<'_, Histogram>, |histogram| {
+    "calls": histogram.calls(),
+    "min": histogram.min(),
+    "mean": histogram.mean(),
+    "p50": histogram.percentile(0.5),
+    "p90": histogram.percentile(0.9),
+    "p99": histogram.percentile(0.99),
+    "p999": histogram.percentile(0.999),
+    "max": histogram.max(),
+    "histogram": Json(&histogram.buckets().collect::<Vec<_>>()[..]),
+});
+
+json_object!(Json<'_, Bucket>, |bucket| {
+    "from": bucket.from,
+    "to": bucket.to,
+    "calls": bucket.calls,
+});
+
+json_object!(Ranks<'_>, |ranks| {
+    "seconds": ranks.spread[0],
+    "lookups_per_second": ranks.spread[1],
+    "each": ranks.each.iter().enumerate().map(|(rank, pass)| Rank { rank, pass }).collect::<Vec<_>>(),
+});
+
+json_object!(Rank<'_>, |rank| {
+    "rank": rank.rank,
+    "found": rank.pass.found,
+    "lookups": rank.pass.lookups,
+    "seconds": rank.pass.elapsed.as_secs_f64(),
+    "lookups_per_second": rank.pass.lookups_per_second(),
+});
+
+/// What was dropped from the caches, if anything, and what may still be in them.
+fn words_for_dropped(dropped: DroppedCaches) -> (Option<&'static str>, &'static str) {
+    match dropped {
+        DroppedCaches::Nothing => (None, "everything"),
+        DroppedCaches::Cgroup => (
+            Some("names, inodes and pages that this process's memory cgroup had in memory"),
+            "what is in use, what other groups have looked up, and the caches of servers and disks",
+        ),
+        DroppedCaches::Host => (
+            Some("names, inodes and pages that the host had in memory"),
+            "what is in use, and the caches of servers and disks",
+        ),
+    }
+}
+
+/// The line that LLNL's program prints after a step.
+pub(crate) fn event_line(event: Event<'_>, shape: Shape) -> String {
+    let (what, elapsed) = match event {
+        Event::Created(elapsed) => {
+            let objects = shape.objects().unwrap_or(u64::MAX);
+            (format!("Created {objects} objects"), elapsed)
+        }
+        Event::Searched(pass) => {
+            let Pass { found, files, .. } = pass;
+            let directories = shape.length;
+            let what = format!("Found {found}/{files} files in {directories} directories");
+            (what, pass.elapsed)
+        }
+        Event::Removed(removed) => {
+            let what = format!("Removed {} objects", removed.objects);
+            (what, removed.elapsed)
+        }
+    };
+    format!("pathwalk: {what} in {}\n", seconds(elapsed))
+}
+
+/// Seconds with three decimal places. Further ones are cut off, as LLNL's program does.
+fn seconds(elapsed: Duration) -> String {
+    format!("{}.{:03}s", elapsed.as_secs(), elapsed.subsec_millis())
+}
+
+/// The tables that follow the lines.
+pub(crate) fn tables(searches: &Searches<'_>, style: TableStyle) -> String {
+    let mut text = passes_table(searches, style);
+    text += &latency_table(searches, style);
+    text += &ranks_table(searches, style);
+    if let Some(ratio) = searches.report.first_to_second() {
+        text += &format!("\nThe first search took {ratio:.2} times as long as the second.\n");
+    }
+    if let Some((Some(what), kept)) = searches.report.dropped.map(words_for_dropped) {
+        text += &format!("\nForgotten before the first search: {what}. Not: {kept}.\n");
+    }
+    text
+}
+
+fn passes_table(searches: &Searches<'_>, style: TableStyle) -> String {
+    use Align::{Left, Right};
+    let columns = [
+        ("SEARCH", Right),
+        ("METHOD", Left),
+        ("THREADS", Right),
+        ("SECONDS", Right),
+        ("LOOKUPS", Right),
+        ("LOOKUPS/S", Right),
+        ("MISSES", Right),
+    ];
+    let rows = searches.passes().map(|(name, pass)| {
+        [
+            name,
+            searches.options.method.name().to_owned(),
+            searches.options.threads.to_string(),
+            format!("{:.6}", pass.elapsed.as_secs_f64()),
+            pass.lookups.to_string(),
+            format!("{:.0}", pass.lookups_per_second()),
+            format!("{:.2} %", 100.0 * pass.miss_share()),
+        ]
+    });
+    table(&columns, rows, style)
+}
+
+fn latency_table(searches: &Searches<'_>, style: TableStyle) -> String {
+    use Align::{Left, Right};
+    let columns = [
+        ("SEARCH", Right),
+        ("OF", Left),
+        ("CALLS", Right),
+        ("MIN ns", Right),
+        ("MEAN", Right),
+        ("50 %", Right),
+        ("90 %", Right),
+        ("99 %", Right),
+        ("99.9 %", Right),
+        ("MAX", Right),
+    ];
+    let mut rows = Vec::new();
+    for (name, pass) in searches.passes() {
+        let Some(latency) = &pass.latency else {
+            continue;
+        };
+        let kinds = [
+            ("all", &latency.all()),
+            ("hits", &latency.hits),
+            ("misses", &latency.misses),
+        ];
+        for (kind, histogram) in kinds.into_iter().filter(|(_, kind)| kind.calls() > 0) {
+            let cell = |value: Option<u64>| value.map_or(String::new(), |n| n.to_string());
+            let mean = histogram.mean();
+            rows.push([
+                name.clone(),
+                kind.to_owned(),
+                histogram.calls().to_string(),
+                cell(histogram.min()),
+                mean.map_or(String::new(), |mean| format!("{mean:.0}")),
+                cell(histogram.percentile(0.5)),
+                cell(histogram.percentile(0.9)),
+                cell(histogram.percentile(0.99)),
+                cell(histogram.percentile(0.999)),
+                cell(histogram.max()),
+            ]);
+        }
+    }
+    table(&columns, rows, style)
+}
+
+fn ranks_table(searches: &Searches<'_>, style: TableStyle) -> String {
+    use Align::Right;
+    let columns = [
+        ("SEARCH", Right),
+        ("RANKS", Right),
+        ("SECONDS min", Right),
+        ("mean", Right),
+        ("max", Right),
+        ("LOOKUPS/S min", Right),
+        ("mean", Right),
+        ("max", Right),
+    ];
+    let rows = searches.passes().filter_map(|(name, pass)| {
+        let [seconds, rates] = spread(pass)?;
+        Some([
+            name,
+            pass.ranks.len().to_string(),
+            format!("{:.6}", seconds.min),
+            format!("{:.6}", seconds.mean),
+            format!("{:.6}", seconds.max),
+            format!("{:.0}", rates.min),
+            format!("{:.0}", rates.mean),
+            format!("{:.0}", rates.max),
+        ])
+    });
+    table(&columns, rows, style)
+}
+
+/// A table after an empty line; nothing without rows.
+fn table<const N: usize>(
+    columns: &[(&str, Align); N],
+    rows: impl IntoIterator<Item = [String; N]>,
+    style: TableStyle,
+) -> String {
+    let rows: Vec<_> = rows.into_iter().collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(columns, rows.len());
+    rows.iter().for_each(|row| table.row(row, Tone::Plain));
+    format!("\n{}", table.to_text(style.width, style.color))
+}
+
+/// The figures, each with the name of its file: latency by percentile in the first and the last
+/// pass; and the time of each pass, if there are several.
+pub(crate) fn figures(searches: &Searches<'_>) -> Vec<(String, Figure)> {
+    let SearchReport { passes, .. } = searches.report;
+    let method = searches.options.method.name();
+    let ends = [1, passes.len()];
+    let mut figures = Vec::new();
+    for (n, pass) in (1..).zip(passes).filter(|(n, _)| ends.contains(n)) {
+        let Some(latency) = &pass.latency else {
+            continue;
+        };
+        let all = latency.all();
+        let calls = all.calls();
+        let note = match (all.percentile(0.5), all.percentile(0.99)) {
+            (Some(p50), Some(p99)) => {
+                format!("half within {p50} ns, 99 % within {p99} ns ({calls} calls)")
+            }
+            _ => "no calls".to_owned(),
+        };
+        let figure = Figure {
+            title: format!("TableStyle-ups by {method}, search {n}"),
+            note,
+            x: "nines: 1 is 90 % of the look-ups, 2 is 99 %, 3 is 99.9 %".to_owned(),
+            y: "ns that they do not exceed".to_owned(),
+            points: nines(&all),
+            marks: Vec::new(),
+        };
+        figures.push((format!("pathwalk-latency-{n}"), figure));
+    }
+    if passes.len() > 1 {
+        let ratio = searches.report.first_to_second();
+        let seconds = passes.iter().map(|pass| pass.elapsed.as_secs_f64());
+        let figure = Figure {
+            title: format!("Searches by {method}"),
+            note: ratio.map_or(String::new(), |ratio| {
+                format!("the first took {ratio:.2} x the second")
+            }),
+            x: "search".to_owned(),
+            y: "seconds".to_owned(),
+            points: (1..).map(f64::from).zip(seconds).collect(),
+            marks: vec![0],
+        };
+        figures.push(("pathwalk-searches".to_owned(), figure));
+    }
+    figures
+}
+
+/// Latency over the number of nines of the share of calls that do not exceed it.
+fn nines(histogram: &Histogram) -> Vec<(f64, f64)> {
+    let calls = histogram.calls();
+    let max = histogram.max().unwrap_or(u64::MAX);
+    let mut seen = 0;
+    let point = |bucket: Bucket| {
+        seen += bucket.calls;
+        // No call exceeds the last bucket, which would be infinitely many nines: one is assumed to.
+        let exceeding = calls.saturating_sub(seen).max(1) as f64;
+        let nines = (calls as f64 / exceeding).log10();
+        (nines, bucket.to.min(max) as f64)
+    };
+    histogram.buckets().map(point).collect()
+}
+
+/// Why the benchmark failed on a tree of this shape, with hints.
+pub(crate) fn error(error: &pathwalk::Error, shape: Shape) -> Error {
+    let aftermath = error.aftermath.map(words_for_aftermath);
+    let hints: Vec<String> = hint(error, shape).into_iter().chain(aftermath).collect();
+    let operation = error.operation.to_string();
+    let cause = error.reason.to_string();
+    Error::read(&operation, &error.path, cause, &hints.join("; "))
+}
+
+fn words_for_aftermath(aftermath: Aftermath) -> String {
+    match aftermath {
+        Aftermath::NothingLeft => "nothing of the tree is left".to_owned(),
+        Aftermath::PartlyLeft => {
+            "not all that was made could be removed again: fathom pathwalk -r \
+                                  with the same -l and -f"
+                .to_owned()
+        }
+        Aftermath::FilesRemoved(files) => format!("{files} files were removed before"),
+    }
+}
+
+fn hint(error: &pathwalk::Error, Shape { length, files }: Shape) -> Option<String> {
+    let errno = match error.reason {
+        Reason::Errno(errno) => Some(errno),
+        _ => None,
+    };
+    Some(
+        match (error.operation, error.reason) {
+            (Operation::Find | Operation::SearchPast, _) => {
+                return Some(format!("was the tree made with -l {length} -f {files}?"));
+            }
+            (_, Reason::TooFewInodes { .. }) => "give fewer with -l and -f",
+            (_, Reason::PathsTooLarge { .. }) => "give fewer with -l",
+            (_, Reason::OutOfMemory) => "give fewer directories with -l",
+            (Operation::StartThread, _) => "give fewer with --threads",
+            (Operation::OpenAll, _) => match errno? {
+                Errno::EMFILE | Errno::ENFILE => {
+                    "give fewer directories with -l, or another --method"
+                }
+                _ => return Some(format!("was the tree made with -l {length}?")),
+            },
+            (operation, _) => hint_by_errno(operation, errno?)?,
+        }
+        .to_owned(),
+    )
+}
+
+fn hint_by_errno(operation: Operation, errno: Errno) -> Option<&'static str> {
+    Some(match (operation, errno) {
+        (Operation::CreateRoot, Errno::EEXIST) => {
+            "give a name that is free, or remove it first (-r, if it is a tree of this benchmark)"
+        }
+        (Operation::CreateRoot, Errno::ENOENT) => "the directory that it is to be in must be there",
+        (Operation::CreateRoot, Errno::EACCES | Errno::EROFS) => {
+            "give a place where you may make directories"
+        }
+        (Operation::Create, Errno::ENOSPC) => {
+            "the file system is full, or out of inodes: give fewer with -l and -f"
+        }
+        (Operation::Create, Errno::EDQUOT) => "your quota is used up: give fewer with -l and -f",
+        (Operation::Search, Errno::ENOENT) => "make it first, with -c",
+        (Operation::Remove, Errno::ENOENT) => "there is nothing to remove",
+        (Operation::Remove, Errno::ELOOP | Errno::ENOTDIR) => {
+            "give the directory itself, and no symlink to it: -c has made no such thing"
+        }
+        _ => return None,
+    })
+}
+
+/// What to do about a warning.
+pub(crate) fn warning_hint(kind: &WarningKind) -> Option<Cow<'static, str>> {
+    let hint = match kind {
+        WarningKind::NoCgroup => {
+            "run it in one (systemd-run --scope), or empty the whole host's caches with --cold=host"
+        }
+        WarningKind::CgroupNotDropped => "as root, or with --cold=host",
+        WarningKind::HostNotDropped => "that takes root, outside a container",
+        WarningKind::DirectoriesMissing { length, .. } => {
+            return Some(format!("was the tree made with -l {length}?").into());
+        }
+        WarningKind::ObjectsMissing { length, files, .. } => {
+            return Some(format!("was it made with -l {length} -f {files}?").into());
+        }
+        WarningKind::LookupsFailed { .. } | WarningKind::ForeignEntries { .. } => return None,
+    };
+    Some(hint.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use pathwalk::Removed;
+
+    use super::*;
+
+    fn latency() -> Latency {
+        let mut latency = Latency::default();
+        (0..90).for_each(|_| latency.misses.record(410));
+        (0..9).for_each(|_| latency.misses.record(810));
+        latency.hits.record(820);
+        latency
+    }
+
+    fn pass(elapsed: Duration, ranks: u32) -> Pass {
+        let files = 10 * u64::from(ranks);
+        let rank = |n| RankPass {
+            found: 10,
+            lookups: 160,
+            elapsed: elapsed / n,
+        };
+        Pass {
+            files,
+            found: files,
+            lookups: 16 * files,
+            failed: 0,
+            elapsed,
+            latency: Some(latency()),
+            ranks: (1..=ranks).map(rank).collect(),
+        }
+    }
+
+    fn options() -> PathwalkOptions {
+        PathwalkOptions {
+            root: b"\xff".to_vec(),
+            shape: Shape {
+                length: 16,
+                files: 10,
+            },
+            create: false,
+            search: Some(SearchOptions {
+                absent: false,
+                prime: false,
+                method: pathwalk::Method::Stat,
+                threads: 1,
+                passes: 2,
+                latency: true,
+                drop_caches: None,
+            }),
+            remove: false,
+        }
+    }
+
+    fn report(ranks: u32) -> PathwalkReport {
+        let [first, second] = [400, 200].map(|ms| pass(Duration::from_millis(ms), ranks));
+        PathwalkReport {
+            searched: Some(SearchReport {
+                primed: None,
+                passes: vec![first, second],
+                dropped: Some(DroppedCaches::Host),
+            }),
+            ..PathwalkReport::default()
+        }
+    }
+
+    #[test]
+    fn the_lines_are_those_of_the_paper() {
+        let shape = Shape::default();
+        let created = Event::Created(Duration::from_micros(2_381_999));
+        assert_eq!(
+            event_line(created, shape),
+            "pathwalk: Created 160001 objects in 2.381s\n"
+        );
+        let pass = Pass {
+            found: 10_000,
+            files: 10_000,
+            elapsed: Duration::from_millis(161),
+            ..Pass::default()
+        };
+        assert_eq!(
+            event_line(Event::Searched(&pass), shape),
+            "pathwalk: Found 10000/10000 files in 16 directories in 0.161s\n"
+        );
+        let removed = Removed {
+            objects: 160_001,
+            left: 0,
+            elapsed: Duration::from_millis(1469),
+        };
+        assert_eq!(
+            event_line(Event::Removed(removed), shape),
+            "pathwalk: Removed 160001 objects in 1.469s\n"
+        );
+        assert_eq!(seconds(Duration::from_millis(12_005)), "12.005s");
+    }
+
+    #[test]
+    fn tables_and_json_have_what_the_lines_do_not() {
+        let options = options();
+        let (alone, three) = (report(1), report(3));
+        let [alone, three] = [&alone, &three].map(|report| Report {
+            options: &options,
+            report,
+        });
+        let style = TableStyle {
+            width: None,
+            tree: false,
+            color: false,
+        };
+        let text = tables(&alone.searches().unwrap(), style);
+        for words in [
+            "stat",
+            "0.400000",
+            "410",
+            "93.75 %",
+            "99.9 %",
+            "820",
+            "2.00 times as long",
+            "Forgotten",
+        ] {
+            assert!(text.contains(words), "no {words}:\n{text}");
+        }
+        assert!(!text.contains("RANKS"));
+        assert!(tables(&three.searches().unwrap(), style).contains("RANKS"));
+        let json = serde_json::to_value(&three).unwrap();
+        assert_eq!(json["root_b64"], "/w==");
+        assert_eq!(json["test"]["ranks"], 3);
+        assert_eq!(json["test"]["first_to_second"], 2.0);
+        assert_eq!(json["test"]["passes"][0]["ranks"]["each"][2]["rank"], 2);
+        assert_eq!(json["test"]["passes"][0]["latency"]["all"]["p999"], 820);
+        assert!(serde_json::to_value(&alone).unwrap()["test"]["passes"][0]["ranks"].is_null());
+    }
+
+    #[test]
+    fn a_figure_has_a_point_for_each_bucket() {
+        let (options, report) = (options(), report(1));
+        let report = Report {
+            options: &options,
+            report: &report,
+        };
+        let figures = figures(&report.searches().unwrap());
+        let names: Vec<&str> = figures.iter().map(|(name, _)| &name[..]).collect();
+        assert_eq!(
+            names,
+            [
+                "pathwalk-latency-1",
+                "pathwalk-latency-2",
+                "pathwalk-searches"
+            ]
+        );
+        assert_eq!(
+            figures[0].1.points,
+            [(1.0, 411.0), (2.0, 811.0), (2.0, 820.0)]
+        );
+        assert_eq!(figures[2].1.points, [(1.0, 0.4), (2.0, 0.2)]);
+    }
+}

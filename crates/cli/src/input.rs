@@ -1,4 +1,4 @@
-//! Files that are read whole: runs, hints, samples.
+//! Input files that are read into memory: runs, hints, samples.
 
 use gate::Errno;
 use gate::fs::{Open, read};
@@ -6,7 +6,7 @@ use gate::long::open_long;
 
 use crate::error::Error;
 
-/// Reads a file of any kind, also a pipe, at most `most` bytes of it; `-` is standard input.
+/// Reads a file or a pipe of at most `most` bytes; `-` is standard input.
 pub(crate) fn whole(path: &[u8], most: usize, doing: &str, next: &str) -> Result<Vec<u8>, Error> {
     const PIECE: usize = 64 << 10;
     let failed = |e| Error::read(doing, path, e, next);

@@ -1,33 +1,43 @@
-//! fathom: what file-system work costs, and how to do it for less.
+//! fathom measures what file-system work costs, and does it the cheapest correct way.
 //!
-//! The way of a command: [`args`] defines what can be said; `main` hands it to the command's room
-//! under [`cmd`]; that asks an engine (crates `mounts` and `walk`), which passes the gates (crate
-//! `gate`); what comes back goes through [`out`], where `--json`, `--profile`, warnings and the
-//! exit status are the same for all.
+//! A command has a folder, `cmd/<command>/`:
 //!
-//! | room | what is in it |
+//! | file | contents |
 //! |---|---|
-//! | [`args`] | every flag of every command, defined once |
-//! | [`cmd::mounts`] | `fathom mounts` |
-//! | [`cmd::watch`] | `fathom mounts --watch` |
-//! | [`cmd::walk`] | `fathom walk` |
-//! | [`cmd::changed`] | `fathom changed` |
-//! | [`cmd::account`] | `fathom account` |
-//! | [`cmd::compare`] | `fathom compare` |
-//! | [`cmd::restore`] | `fathom restore` |
-//! | [`cmd::dump`] | `fathom dump` |
-//! | [`cmd::list`] | `fathom list` |
-//! | [`cmd::verify`] | `fathom verify` |
-//! | [`cmd::probe`] | `fathom probe` |
-//! | [`cmd::pathsearch`] | `fathom pathsearch` |
-//! | [`cmd::pathwalk`] | `fathom pathwalk` |
-//! | [`cmd::survey`] | `fathom survey` |
-//! | [`cmd::metered`] | what the commands that run another have in common |
-//! | [`cmd::paper`] | `fathom completions`, `fathom man` |
-//! | [`hint`] | what to do about a warning |
-//! | [`input`] | files that are read whole |
-//! | [`out`] | output: data, talk, warnings, profile, exit status |
-//! | [`progress`] | what is shown while something takes long |
+//! | `args.rs` | its flags: the parser, `-h`, `--help`, the man page and the completions come from it |
+//! | `run.rs` | the work: flags become the options of a library crate, which is called |
+//! | `show.rs` | the words and the JSON: it takes the library's types, and makes no system call |
+//!
+//! [`main`] parses the command line ([`args`]), calls `cmd::<command>::run`, and exits through
+//! [`out::Out::end`]. The work is in the library crates:
+//!
+//! | command | library | for example |
+//! |---|---|---|
+//! | [`cmd::mounts`] | `mounts` | `--by`: `mounts/src/locate.rs`, a method per file in `mounts/src/method/` |
+//! | [`cmd::walk`] | `walk` | `--engine`: `walk/src/plan.rs`, an engine per file in `walk/src/engine/` |
+//! | [`cmd::changed`] | `archive` | `--since`: `archive/src/since/` |
+//! | [`cmd::dump`] | `archive` | `--since`: `archive/src/since/`, then `archive/src/increment/`, `archive/src/dump/` |
+//! | [`cmd::restore`], [`cmd::list`], [`cmd::verify`] | `archive` | modules of the same names |
+//! | [`cmd::account`] | `meter`, `account` | `-- COMMAND`: `meter` counts its calls, `account` judges them |
+//! | [`cmd::compare`] | `account` | ratios of runs: `account/src/compare/` |
+//! | [`cmd::pathsearch`] | `meter`, `pathsearch` | |
+//! | [`cmd::pathwalk`] | `pathwalk` | |
+//! | [`cmd::probe`] | `probe` | an experiment per file |
+//! | [`cmd::survey`] | `survey`, and all of the above | |
+//! | [`cmd::paper`] | | `fathom completions`, `fathom man` |
+//!
+//! What the commands share:
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`args`] | the command line as a whole, global flags, values and help in common |
+//! | [`error`] | why a command was not done: conversion of each library's error |
+//! | [`hint`] | what to do about a warning or an error |
+//! | [`input`] | input files |
+//! | [`json`] | JSON of the libraries' types |
+//! | [`out`] | stdout, stderr, warnings, the profile, the exit status |
+//! | [`progress`] | the progress line |
+//! | [`cmd::metered`] | the report of the two commands that run another one |
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

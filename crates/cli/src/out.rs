@@ -1,5 +1,5 @@
-//! Output, the same for all commands: data on stdout, talk on stderr, warnings, the profile, the
-//! exit status.
+//! Output, the same for all commands: data on stdout; status messages, warnings and the profile on
+//! stderr; the exit status.
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
@@ -18,7 +18,7 @@ use crate::args::{Cli, Global, When};
 use crate::error::{Error, Outcome};
 use crate::hint::hint;
 
-/// Columns of a terminal; `None` for what is none.
+/// Columns of a terminal; `None` for a file or a pipe.
 fn columns<T: IsTerminal + AsFd>(stream: &T) -> Option<usize> {
     stream
         .is_terminal()
@@ -26,7 +26,7 @@ fn columns<T: IsTerminal + AsFd>(stream: &T) -> Option<usize> {
 }
 
 impl When {
-    /// Whether there is to be colour on a stream.
+    /// Whether to use colour on a stream.
     fn is_wanted(self, stream: &impl IsTerminal) -> bool {
         match self {
             When::Always => true,
@@ -38,9 +38,9 @@ impl When {
         }
     }
 
-    /// What the words of a command line say, also one that was not parsed to its end, because help
-    /// was asked for.
-    fn said(words: impl Iterator<Item = OsString>) -> When {
+    /// The value of `--color` in a command line that clap has not parsed to its end, because it
+    /// met `--help` or an error.
+    fn from_command_line(words: impl Iterator<Item = OsString>) -> When {
         let mut words = words.take_while(|word| word != "--");
         let mut said = When::Auto;
         while let Some(word) = words.next() {
@@ -58,7 +58,7 @@ impl When {
     }
 }
 
-/// Where and how to say things.
+/// Where and how a command prints.
 pub(crate) struct Out {
     pub(crate) json: bool,
     pub(crate) quiet: bool,
@@ -67,7 +67,7 @@ pub(crate) struct Out {
     pub(crate) color: bool,
     /// Columns of the terminal on stdout, if it is one.
     pub(crate) width: Option<usize>,
-    /// The exit status that a command has asked for, whatever else there is to say.
+    /// The exit status of a command that was run, which overrides our own.
     status: OnceLock<u8>,
     profile: bool,
     color_err: bool,
@@ -96,12 +96,12 @@ impl Out {
         self.width.is_some()
     }
 
-    /// The exit status will be this one: that of a command that was run.
+    /// Exits with this status: that of a command that was run.
     pub(crate) fn exit_with(&self, status: i32) {
-        let _ = self.status.set(u8::try_from(status).unwrap_or(u8::MAX)); // the first one stands
+        let _ = self.status.set(u8::try_from(status).unwrap_or(u8::MAX)); // the first call wins
     }
 
-    /// How tables look on stdout.
+    /// The style of tables on stdout.
     pub(crate) fn table_style(&self) -> TableStyle {
         TableStyle {
             width: self.width,
@@ -110,7 +110,7 @@ impl Out {
         }
     }
 
-    /// How tables look on stderr.
+    /// The style of tables on stderr.
     pub(crate) fn table_style_err(&self) -> TableStyle {
         TableStyle {
             width: self.width_err,
@@ -119,7 +119,7 @@ impl Out {
         }
     }
 
-    /// Writes on stderr what was asked for, where stdout is a command's.
+    /// Writes a result on stderr, because stdout belongs to the command that was run.
     pub(crate) fn data_err(&self, text: &str) -> Result<(), Error> {
         let cannot = |e| {
             Error::new(format!(
@@ -150,16 +150,16 @@ impl Out {
         result: impl serde::Serialize,
         warnings: &[mounts::Warning],
     ) -> Result<(), Error> {
-        self.data(enveloped(schema, result, warnings).as_bytes())
+        self.data(envelope_line(schema, result, warnings).as_bytes())
     }
 
-    /// What stands in the envelope before and behind a result that is written as it comes.
+    /// The JSON before and after a result that is written piece by piece.
     pub(crate) fn envelope_parts(
         &self,
         schema: &'static str,
         warnings: &[mounts::Warning],
     ) -> (String, String) {
-        let warnings = shown_warnings(warnings);
+        let warnings = json_warnings(warnings);
         Envelope {
             schema,
             result: (),
@@ -169,24 +169,24 @@ impl Out {
         .envelope_parts()
     }
 
-    /// Says something on stderr that is neither data nor a warning.
+    /// Prints a status message on stderr, unless `--quiet`.
     pub(crate) fn note(&self, text: impl std::fmt::Display) {
         if !self.quiet {
             match self.width_err {
-                Some(width) => say(format_args!("{}\n", wrap(&text.to_string(), width))),
-                None => say(format_args!("{text}\n")),
+                Some(width) => write_stderr(format_args!("{}\n", wrap(&text.to_string(), width))),
+                None => write_stderr(format_args!("{text}\n")),
             }
         }
     }
 
-    /// A table on stderr that is neither data nor a warning.
+    /// Prints a table on stderr, unless `--quiet`.
     pub(crate) fn note_table(&self, table: impl FnOnce(TableStyle) -> String) {
         if !self.quiet {
-            say(format_args!("{}", table(self.table_style_err())));
+            write_stderr(format_args!("{}", table(self.table_style_err())));
         }
     }
 
-    /// Prints warnings on stderr; with `--json` they are in the object, and here as well.
+    /// Prints warnings on stderr, also with `--json`, whose object has them too.
     pub(crate) fn warn(&self, warnings: &[mounts::Warning]) {
         const SHOWN: usize = 20;
         let shown = if self.verbose {
@@ -195,34 +195,34 @@ impl Out {
             warnings.len().min(SHOWN)
         };
         for warning in &warnings[..shown] {
-            say(format_args!("fathom: {}\n", worded(warning)));
+            write_stderr(format_args!("fathom: {}\n", warning_text(warning)));
         }
         if shown < warnings.len() {
-            say(format_args!(
+            write_stderr(format_args!(
                 "fathom: and {} more warnings; -v or --json gives them all\n",
                 warnings.len() - shown
             ));
         }
     }
 
-    /// Says why a command was not done.
+    /// Prints why a command was not done.
     pub(crate) fn failed(&self, message: &Error) {
-        say(format_args!("fathom: {message}\n"));
+        write_stderr(format_args!("fathom: {message}\n"));
     }
 
-    /// Ends the command: the profile, the last word, the exit status.
+    /// Ends the command: prints the profile and the error, gives the exit status.
     pub(crate) fn end(&self, done: Outcome) -> ExitCode {
         if self.profile {
             let tally = gate::meter::tally();
             let lines = profile_lines(&tally);
-            say(format_args!("{}", profile::to_text(&lines, self.color_err)));
+            write_stderr(format_args!("{}", profile::to_text(&lines, self.color_err)));
             if self.verbose {
                 for (gate, row) in tally.used() {
                     let at = |share| {
                         row.percentile(share)
                             .map_or("-".to_owned(), |ns| format!("{ns} ns"))
                     };
-                    say(format_args!(
+                    write_stderr(format_args!(
                         "{}: half under {}, 99 % under {}\n",
                         gate.name(),
                         at(0.5),
@@ -245,7 +245,7 @@ impl Out {
 
 /// A warning as a line on stderr: the path, what could not be done, the errno in words, what
 /// follows from it, and a hint.
-fn worded(warning: &mounts::Warning) -> String {
+fn warning_text(warning: &mounts::Warning) -> String {
     let path = warning
         .path
         .as_deref()
@@ -263,12 +263,12 @@ fn worded(warning: &mounts::Warning) -> String {
 }
 
 /// A result in its envelope, as a line.
-pub(crate) fn enveloped(
+pub(crate) fn envelope_line(
     schema: &'static str,
     result: impl serde::Serialize,
     warnings: &[mounts::Warning],
 ) -> String {
-    let warnings = shown_warnings(warnings);
+    let warnings = json_warnings(warnings);
     let gates = gates(&gate::meter::tally());
     Envelope {
         schema,
@@ -279,7 +279,7 @@ pub(crate) fn enveloped(
     .to_line()
 }
 
-/// Writes a file of the output, whole or not at all.
+/// Writes a file atomically: it appears under its name only when it is complete.
 pub(crate) fn publish(path: &[u8], bytes: &[u8]) -> Result<(), Error> {
     let mut file = Writer::create(path).map_err(|e| Error::write("cannot write", path, e, ""))?;
     file.write_all(bytes)
@@ -288,14 +288,13 @@ pub(crate) fn publish(path: &[u8], bytes: &[u8]) -> Result<(), Error> {
         .map_err(|e| Error::write("cannot write", path, e, ""))
 }
 
-/// Says something on stderr, in one write: stderr has no buffer. If it cannot be said, nobody is
-/// there to be told.
-fn say(text: std::fmt::Arguments<'_>) {
+/// Writes to stderr in one write(2), since stderr is unbuffered. A failure has nowhere to be
+/// reported.
+fn write_stderr(text: std::fmt::Arguments<'_>) {
     let _ = std::io::stderr().write_all(text.to_string().as_bytes());
 }
 
-/// What clap has to say of a command line: help, without the blanks that it leaves at the ends of
-/// lines; an error in one line.
+/// Prints clap's help without trailing blanks, or its error on one line.
 pub(crate) fn usage(e: &clap::Error) -> ExitCode {
     use clap::error::ErrorKind;
     let styled = e.render();
@@ -305,7 +304,7 @@ pub(crate) fn usage(e: &clap::Error) -> ExitCode {
             | ErrorKind::DisplayVersion
             | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
     ) {
-        let when = When::said(std::env::args_os().skip(1));
+        let when = When::from_command_line(std::env::args_os().skip(1));
         let (is_colored, status) = match e.use_stderr() {
             true => (when.is_wanted(&std::io::stderr()), 2),
             false => (when.is_wanted(&std::io::stdout()), 0),
@@ -343,7 +342,7 @@ pub(crate) fn usage(e: &clap::Error) -> ExitCode {
         .skip(1)
         .find_map(|word| all.find_subcommand(word));
     let command = command.map_or(String::new(), |command| format!("{} ", command.get_name()));
-    say(format_args!(
+    write_stderr(format_args!(
         "fathom: {}; see fathom {command}--help\n",
         printable(said.as_bytes())
     ));
@@ -379,7 +378,7 @@ pub(crate) fn seconds(nanos: u64) -> f64 {
 }
 
 /// Warnings as they are shown.
-pub(crate) fn shown_warnings(warnings: &[mounts::Warning]) -> Vec<json::Warning> {
+pub(crate) fn json_warnings(warnings: &[mounts::Warning]) -> Vec<json::Warning> {
     let shown = |warning: &mounts::Warning| json::Warning {
         path: warning.path.clone(),
         gate: warning.gate.map(gate::Gate::name),
@@ -409,7 +408,7 @@ mod tests {
             ("walk --help --colored never", When::Auto),
         ] {
             assert_eq!(
-                When::said(line.split(' ').map(OsString::from)),
+                When::from_command_line(line.split(' ').map(OsString::from)),
                 when,
                 "{line}"
             );

@@ -1,4 +1,4 @@
-//! What is shown on a terminal while something takes over a second.
+//! The progress line on a terminal.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -7,11 +7,11 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use show::name::printable;
 use show::units::size;
 
-/// A line on stderr that says where we are. It appears after a second, and only on a terminal.
+/// A progress line on stderr. It appears after a second, and only on a terminal.
 pub(crate) struct Progress {
     wanted: bool,
     start: Instant,
-    /// What is done all the while; then it is said from the beginning.
+    /// The name of the step, shown from its start.
     stage: Option<String>,
     bar: Option<ProgressBar>,
 }
@@ -26,8 +26,7 @@ impl Progress {
         }
     }
 
-    /// The same for one of several things to be done, which is shown at once: `3 of 8, walking by
-    /// each engine`.
+    /// Progress of one of several steps, shown at once: `3 of 8, walking by each engine`.
     pub(crate) fn stage(wanted: bool, stage: String) -> Progress {
         let mut progress = Progress::new(wanted);
         progress.stage = Some(stage);
@@ -35,7 +34,7 @@ impl Progress {
         progress
     }
 
-    /// Says where we are.
+    /// Shows a message.
     pub(crate) fn at(&mut self, what: impl FnOnce() -> String) {
         if !self.wanted || self.stage.is_none() && self.start.elapsed() < Duration::from_secs(1) {
             return;
@@ -55,7 +54,7 @@ impl Progress {
         bar.tick();
     }
 
-    /// Says how far a search of the file tree is.
+    /// Shows the progress of a search of the file tree.
     pub(crate) fn search(&mut self, far: &mounts::method::Progress, path: &[u8]) {
         let seconds = self.start.elapsed().as_secs_f64();
         self.at(|| {
@@ -78,30 +77,30 @@ impl Drop for Progress {
     }
 }
 
-/// Does some work, and says meanwhile how far a walk is.
-pub(crate) fn watched<T>(wanted: bool, desk: &walk::Diagnostics, work: impl FnOnce() -> T) -> T {
-    watch(wanted, |seconds| walked(desk, seconds), work)
+/// Does some work, and shows the progress of a walk meanwhile.
+pub(crate) fn watch_walk<T>(wanted: bool, desk: &walk::Diagnostics, work: impl FnOnce() -> T) -> T {
+    watch(wanted, |seconds| walk_message(desk, seconds), work)
 }
 
-/// Does some work, and says meanwhile how far a dump is.
-pub(crate) fn watched_dump<T>(
+/// Does some work, and shows the progress of a dump meanwhile.
+pub(crate) fn watch_dump<T>(
     wanted: bool,
     desk: &walk::Diagnostics,
     progress: &archive::dump::Progress,
     work: impl FnOnce() -> T,
 ) -> T {
-    // When the reading began, and how long after the beginning.
+    // Seconds from the start until the first file was read.
     let began = std::cell::Cell::new(None);
-    let say = move |seconds: f64| {
+    let message = move |seconds: f64| {
         let Some(far) = progress.far() else {
-            return format!("gathering: {}", walked(desk, seconds));
+            return format!("gathering: {}", walk_message(desk, seconds));
         };
         let from = began.get().unwrap_or(seconds);
         began.set(Some(from));
         let ((entries, all_entries), (bytes, all_bytes)) = (far.entries, far.bytes);
         let rate = bytes as f64 / (seconds - from).max(0.1);
         let left = match all_bytes.saturating_sub(bytes) as f64 / rate {
-            left if left.is_finite() => format!(", about {} left", lasting(left)),
+            left if left.is_finite() => format!(", about {} left", remaining(left)),
             _ => String::new(),
         };
         format!(
@@ -111,10 +110,10 @@ pub(crate) fn watched_dump<T>(
             size(rate as u64)
         )
     };
-    watch(wanted, say, work)
+    watch(wanted, message, work)
 }
 
-fn walked(desk: &walk::Diagnostics, seconds: f64) -> String {
+fn walk_message(desk: &walk::Diagnostics, seconds: f64) -> String {
     let (entries, path) = desk.far();
     let rate = entries as f64 / seconds;
     let place = if path.is_empty() {
@@ -125,8 +124,8 @@ fn walked(desk: &walk::Diagnostics, seconds: f64) -> String {
     format!("{entries} entries, {rate:.0} entries/s{place}")
 }
 
-/// Some seconds, as people say it.
-fn lasting(seconds: f64) -> String {
+/// A remaining time, coarsely.
+fn remaining(seconds: f64) -> String {
     match seconds as u64 {
         s @ 0..100 => format!("{s} s"),
         s @ 100..6000 => format!("{} min", s.div_ceil(60)),
@@ -134,11 +133,11 @@ fn lasting(seconds: f64) -> String {
     }
 }
 
-/// Does some work, and says meanwhile what there is to say after so many seconds. A thread of its
-/// own looks, so that the work is not held up.
+/// Does some work, and shows `message(seconds since the start)` meanwhile, from a thread of its own
+/// so that the work never waits for the terminal.
 pub(crate) fn watch<T>(
     wanted: bool,
-    say: impl Fn(f64) -> String + Send,
+    message: impl Fn(f64) -> String + Send,
     work: impl FnOnce() -> T,
 ) -> T {
     const EVERY: Duration = Duration::from_millis(100);
@@ -147,12 +146,12 @@ pub(crate) fn watch<T>(
     }
     std::thread::scope(|scope| {
         let (ended, end) = channel::<()>();
-        // Where there can be no more threads, nothing is said.
+        // Without another thread the work goes on without a progress line.
         let _ = std::thread::Builder::new().spawn_scoped(scope, move || {
             let mut progress = Progress::new(true);
             while end.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
                 let seconds = progress.start.elapsed().as_secs_f64();
-                progress.at(|| say(seconds));
+                progress.at(|| message(seconds));
             }
         });
         let done = work();

@@ -24,7 +24,7 @@ use crate::cmd::account::args::{Account as Args, AccountBy};
 use crate::cmd::metered::{Report, not_metered};
 use crate::error::{Error, Outcome};
 use crate::input::whole;
-use crate::out::{Out, enveloped, seconds};
+use crate::out::{Out, envelope_line, seconds};
 
 /// Rows of a table for people, and of a list for programs, unless another number is asked for.
 const TOP: usize = 10;
@@ -47,7 +47,7 @@ pub(super) fn run(args: &Args, out: &Out) -> Outcome {
         .map(Warning::general)
         .collect();
     let text = |style: TableStyle| match out.json {
-        true => enveloped(SCHEMA, &account, &warnings),
+        true => envelope_line(SCHEMA, &account, &warnings),
         false => account.to_text(style, rows),
     };
     report.end(text, status, out)?;

@@ -11,7 +11,7 @@ use crate::cmd::changed::args::{Changed as Args, ChangedFormat as Format};
 use crate::cmd::walk::run::by;
 use crate::error::{Error, Outcome};
 use crate::out::Out;
-use crate::progress::watched;
+use crate::progress::watch_walk;
 
 const SCHEMA: &str = "fathom.changed/1";
 
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         update: args.update,
     };
     let desk = walk::Diagnostics::default();
-    let answer = watched(out.progress, &desk, || changed(&options, &desk))?;
+    let answer = watch_walk(out.progress, &desk, || changed(&options, &desk))?;
     let entries: Vec<Entry<'_>> = answer
         .entries
         .iter()

@@ -22,7 +22,7 @@ use crate::cmd::dump::args::{Dump as Args, Gathering};
 use crate::cmd::mounts::run::unusable;
 use crate::error::{Error, Outcome};
 use crate::out::Out;
-use crate::progress::{watched, watched_dump};
+use crate::progress::{watch_dump, watch_walk};
 
 const SCHEMA: &str = "fathom.dump/1";
 const NO_DIRECTORY: &str = "no SRC is a directory";
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if args.account {
         archive::attribution::start();
     }
-    let answer = watched_dump(out.progress, &desk, &progress, || {
+    let answer = watch_dump(out.progress, &desk, &progress, || {
         dump(
             &question,
             &desk,
@@ -129,7 +129,7 @@ fn ways(question: &Question, out: &Out) -> Vec<(Gather, Result<Took, String>)> {
     let asked = archive::dump::asked(question, None);
     let measured = |gather: Gather| {
         let desk = Diagnostics::default();
-        let once_more = || watched(out.progress, &desk, || measure(&asked, gather, &desk));
+        let once_more = || watch_walk(out.progress, &desk, || measure(&asked, gather, &desk));
         refused(gather).map_or_else(once_more, Err)
     };
     Gather::ALL

@@ -17,7 +17,7 @@ use show::table::TableStyle;
 use crate::cmd::metered::{Report, not_metered};
 use crate::cmd::pathsearch::args::{Pathsearch as Args, Rtt};
 use crate::error::{Error, Outcome};
-use crate::out::{Out, enveloped, seconds};
+use crate::out::{Out, envelope_line, seconds};
 
 const SCHEMA: &str = "fathom.pathsearch/1";
 
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     // A file is for reading again: it has all.
     let all = out.verbose || matches!(report, Some(Report::File(..)));
     let text = |style: TableStyle| match out.json {
-        true => enveloped(SCHEMA, &result, &judged.warnings),
+        true => envelope_line(SCHEMA, &result, &judged.warnings),
         false => result.to_text(style, all),
     };
     if let Some(report) = report {

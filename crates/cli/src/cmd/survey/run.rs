@@ -36,7 +36,7 @@ use crate::cmd::mounts::run::open_root;
 use crate::cmd::probe::run::{draw, figure, is_there, shown};
 use crate::cmd::survey::args::Survey as Args;
 use crate::error::{Error, Outcome};
-use crate::out::{Out, publish, shown_warnings};
+use crate::out::{Out, json_warnings, publish};
 
 const SCHEMA: &str = "fathom.survey/1";
 /// The page, in the current directory.
@@ -140,7 +140,7 @@ fn conclude(ground: &Ground<'_>, mut found: Found, about: Machine, held: Guard) 
         .account
         .as_ref()
         .map(|taken| taken.shown(AccountBy::Program, ACCOUNTED));
-    let shown_now = shown_warnings(&warnings);
+    let shown_now = json_warnings(&warnings);
     let probed = Some(file_systems).filter(|probed| !probed.is_empty());
     let survey = Survey {
         root: &ground.root.path,

@@ -18,7 +18,7 @@ use crate::cmd::mounts::run::unusable;
 use crate::cmd::walk::args::{Engine, Walk as Args, WalkFormat as Format};
 use crate::error::{Error, Outcome};
 use crate::out::Out;
-use crate::progress::watched;
+use crate::progress::watch_walk;
 
 pub(super) const SCHEMA: &str = "fathom.walk/1";
 
@@ -119,7 +119,7 @@ fn go(
     let whole = if progress { &in_sight } else { whole };
     let start = Instant::now();
     let answer =
-        watched(progress, &desk, || walk::walk(question, whole, &desk)).map_err(refused)?;
+        watch_walk(progress, &desk, || walk::walk(question, whole, &desk)).map_err(refused)?;
     let warnings = desk.take_warnings();
     // Where nobody takes the output any more, the walk was not finished, and what is in the catalog
     // is not the tree.

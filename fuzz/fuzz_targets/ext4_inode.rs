@@ -42,7 +42,7 @@ fuzz_target!(|bytes: &[u8]| {
             .is_none_or(|value| value.len() <= rest.len())
     );
 
-    let map = Map::of(&inode, &superblock);
+    let map = Map::new(&inode, &superblock);
     let mut branches = Vec::new();
     let mut look = |found: Found| match found {
         Found::Run(run) => {

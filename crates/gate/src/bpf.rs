@@ -592,13 +592,15 @@ pub struct Program {
     fd: Fd,
 }
 
-/// Why the kernel did not take a program.
-#[derive(Clone, Debug)]
-pub struct Refused {
-    /// The error number: `EPERM` without the privilege, `EINVAL` and `EACCES` when the verifier
-    /// refuses.
+/// Why the kernel did not load a program.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{errno}; {log}")]
+pub struct LoadError {
+    /// The error number: `EPERM` without the privilege, `EINVAL` or `EACCES` when the verifier
+    /// refuses the program.
+    #[source]
     pub errno: Errno,
-    /// The last words of the verifier; empty when it has not come to that.
+    /// The last lines of the verifier's log; empty when the verifier was not reached.
     pub log: String,
 }
 
@@ -621,7 +623,7 @@ impl Program {
         name: &str,
         instructions: &[u64],
         license: &CStr,
-    ) -> std::result::Result<Program, Refused> {
+    ) -> std::result::Result<Program, LoadError> {
         const RAW_TRACEPOINT: u32 = 17;
         let load = |log: &mut [u8]| {
             let mut attr = ProgLoad {
@@ -656,7 +658,7 @@ impl Program {
                         .filter(|line| !line.starts_with("processed"))
                         .take(3);
                     let last: Vec<&str> = last.collect();
-                    Err(Refused {
+                    Err(LoadError {
                         errno,
                         log: last.into_iter().rev().collect::<Vec<_>>().join("; "),
                     })

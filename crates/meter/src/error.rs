@@ -4,7 +4,7 @@ use std::ffi::{CStr, CString};
 use std::fmt;
 
 use gate::Errno;
-use gate::bpf::Refused;
+use gate::bpf::LoadError;
 
 /// Why there are no figures for a command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -142,8 +142,8 @@ pub enum Unavailable {
     NoMeter(Vec<Refusal>),
 }
 
-impl From<Refused> for Unavailable {
-    fn from(Refused { errno, log }: Refused) -> Unavailable {
+impl From<LoadError> for Unavailable {
+    fn from(LoadError { errno, log }: LoadError) -> Unavailable {
         Unavailable::BpfProgram { errno, log }
     }
 }
@@ -347,7 +347,7 @@ mod tests {
         );
         let refuse = |errno, log: &str| {
             let log = log.to_owned();
-            Unavailable::from(Refused { errno, log }).to_string()
+            Unavailable::from(LoadError { errno, log }).to_string()
         };
         assert!(refuse(Errno::EPERM, "").contains("CAP_BPF"));
         assert!(refuse(Errno::EINVAL, "R0 !read_ok").ends_with("R0 !read_ok"));

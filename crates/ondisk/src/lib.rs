@@ -37,7 +37,7 @@ mod time;
 pub mod xfs;
 
 pub use mount::{Content, Dev, Mount, split_options};
-pub use time::{NoTime, Time};
+pub use time::{ParseTimeError, Time};
 
 /// A little- or big-endian integer, as this machine has them, at an offset of a buffer.
 macro_rules! integer_at {

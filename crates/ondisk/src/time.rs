@@ -1,13 +1,15 @@
+//! Times of files.
+
 use std::fmt;
 use std::str::FromStr;
 
-/// A time of a file: seconds since 1970, rounded down, and nanoseconds beyond them. Written in full
-/// it is a decimal number of seconds, as in the records of an archive.
+/// A time of a file: seconds since 1970, rounded down, and the nanoseconds after them. As text it is
+/// a decimal number of seconds, as in the records of a pax archive.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Time {
     /// Seconds since the beginning of 1970, UTC.
     pub sec: i64,
-    /// Nanoseconds, 0 to 999,999,999; damaged ones may be over that.
+    /// Nanoseconds, 0 to 999,999,999; a damaged inode may have more.
     pub nsec: u32,
 }
 
@@ -34,15 +36,16 @@ impl fmt::Display for Time {
     }
 }
 
-/// That a text is no time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NoTime;
+/// A text that is not a time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("not a decimal number of seconds")]
+pub struct ParseTimeError;
 
 impl FromStr for Time {
-    type Err = NoTime;
+    type Err = ParseTimeError;
 
-    /// From a decimal number of seconds; what is finer than a nanosecond is rounded down.
-    fn from_str(text: &str) -> Result<Time, NoTime> {
+    /// Parses a decimal number of seconds. Digits below a nanosecond are rounded down.
+    fn from_str(text: &str) -> Result<Time, ParseTimeError> {
         let (is_negative, text) = text
             .strip_prefix('-')
             .map_or((false, text), |text| (true, text));
@@ -52,9 +55,9 @@ impl FromStr for Time {
                 .iter()
                 .all(|part| part.bytes().all(|b| b.is_ascii_digit()))
         {
-            return Err(NoTime);
+            return Err(ParseTimeError);
         }
-        let sec: i128 = whole.parse().map_err(|_| NoTime)?;
+        let sec: i128 = whole.parse().map_err(|_| ParseTimeError)?;
         let digits = fraction.bytes().chain(std::iter::repeat(b'0')).take(9);
         let nsec = digits.fold(0, |nsec, digit| nsec * 10 + u32::from(digit - b'0'));
         let is_finer = fraction.bytes().skip(9).any(|digit| digit != b'0');
@@ -64,7 +67,7 @@ impl FromStr for Time {
             (true, nsec) => (-sec - 1, SECOND - nsec),
         };
         Ok(Time {
-            sec: i64::try_from(sec).map_err(|_| NoTime)?,
+            sec: i64::try_from(sec).map_err(|_| ParseTimeError)?,
             nsec,
         })
     }
@@ -77,15 +80,15 @@ mod tests {
 
     #[test]
     fn decimal_numbers() {
-        let of = |text: &str| text.parse::<Time>().map(|t| (t.sec, t.nsec)).ok();
-        assert_eq!(of("0"), Some((0, 0)));
-        assert_eq!(of("12.5"), Some((12, 500_000_000)));
-        assert_eq!(of("-0.5"), Some((-1, 500_000_000)));
-        assert_eq!(of("-3"), Some((-3, 0)));
-        assert_eq!(of("1.0000000009"), Some((1, 0)));
-        assert_eq!(of("-1.0000000009"), Some((-2, 999_999_999)));
-        assert_eq!(of("-1.9999999999"), Some((-2, 0)));
-        assert_eq!(of("7."), Some((7, 0)));
+        let parse = |text: &str| text.parse::<Time>().map(|t| (t.sec, t.nsec)).ok();
+        assert_eq!(parse("0"), Some((0, 0)));
+        assert_eq!(parse("12.5"), Some((12, 500_000_000)));
+        assert_eq!(parse("-0.5"), Some((-1, 500_000_000)));
+        assert_eq!(parse("-3"), Some((-3, 0)));
+        assert_eq!(parse("1.0000000009"), Some((1, 0)));
+        assert_eq!(parse("-1.0000000009"), Some((-2, 999_999_999)));
+        assert_eq!(parse("-1.9999999999"), Some((-2, 0)));
+        assert_eq!(parse("7."), Some((7, 0)));
         for bad in [
             "",
             "-",
@@ -97,7 +100,7 @@ mod tests {
             " 1",
             "99999999999999999999",
         ] {
-            assert_eq!(of(bad), None, "{bad}");
+            assert_eq!(parse(bad), None, "{bad}");
         }
         assert_eq!(
             Time {
@@ -112,7 +115,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(sec: i64, nsec in 0..SECOND) {
+        fn a_formatted_time_parses_to_itself(sec: i64, nsec in 0..SECOND) {
             let time = Time { sec, nsec };
             prop_assert_eq!(time.to_string().parse::<Time>(), Ok(time));
         }

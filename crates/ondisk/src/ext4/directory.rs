@@ -1,19 +1,21 @@
 //! The names in a directory.
 
-use super::{Fault, Superblock, crc32c, le16, le32};
+use super::bytes::{crc32c, le16, le32};
+use super::error::Error;
+use super::superblock::Superblock;
 use crate::dirent::EntryType;
 
-/// What stands before a name.
+/// Bytes of an entry before the name.
 const HEADER: usize = 8;
-/// The end of a block that carries a checksum, disguised as an unused entry.
+/// Bytes of the checksum at the end of a block, which has the form of an unused entry.
 const TAIL: usize = 12;
-/// The parent's number, at the beginning of a directory that lies in its inode.
+/// Bytes of the parent's inode number, at the beginning of a directory that lies in its inode.
 const INLINE_PARENT: usize = 4;
 
 /// A name in a directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Name<'a> {
-    /// The inode's number, which is not zero and not beyond the file system's last.
+    /// The inode's number: neither zero nor beyond the file system's last.
     pub inode: u32,
     /// The name: not empty, without NUL and slash.
     pub name: &'a [u8],
@@ -24,13 +26,13 @@ pub struct Name<'a> {
 /// The names in a block of a directory, or in a part of an inode, without `.` and `..`.
 ///
 /// The inner blocks of an index look like blocks without names. The iterator ends early at bytes
-/// that the kernel would not take, and [`Names::end`] then tells.
+/// that the kernel would refuse, and [`Names::end`] then gives the error.
 #[derive(Clone, Debug)]
 pub struct Names<'a> {
     rest: &'a [u8],
     inodes: u32,
     typed: bool,
-    fault: Option<Fault>,
+    error: Option<Error>,
 }
 
 impl<'a> Names<'a> {
@@ -40,12 +42,12 @@ impl<'a> Names<'a> {
         Names {
             rest: block,
             inodes: superblock.inodes,
-            typed: superblock.tells_types(),
-            fault: None,
+            typed: superblock.has_entry_types(),
+            error: None,
         }
     }
 
-    /// The names in an inode: `content` is its body and, after that, the value of its attribute.
+    /// The names in an inode. `content` is its body, followed by the value of its attribute.
     pub fn inline(content: &'a [u8], superblock: &Superblock) -> Names<'a> {
         Names::in_block(content.get(INLINE_PARENT..).unwrap_or(&[]), superblock)
     }
@@ -53,9 +55,9 @@ impl<'a> Names<'a> {
     /// Whether the iterator came to the end of the block.
     ///
     /// # Errors
-    /// What stood in its way.
-    pub fn end(&self) -> Result<(), Fault> {
-        self.fault.map_or(Ok(()), Err)
+    /// Why it ended early.
+    pub fn end(&self) -> Result<(), Error> {
+        self.error.map_or(Ok(()), Err)
     }
 }
 
@@ -65,8 +67,8 @@ impl<'a> Iterator for Names<'a> {
     #[inline]
     fn next(&mut self) -> Option<Name<'a>> {
         while let Some(header) = self.rest.first_chunk::<HEADER>() {
-            // A record of 64 KiB does not fit into 16 bits; the low two, which are zero else, are
-            // its high ones.
+            // A length of up to 256 KiB has its high two bits where the low two, always zero, would
+            // be. A record that fills a block of 64 KiB has a length of 0 or 0xffff.
             let length = match le16(header, 4) {
                 0 | u16::MAX if self.rest.len() == 1 << 16 => 1 << 16,
                 length => usize::from(length & !3) | usize::from(length & 3) << 16,
@@ -80,14 +82,14 @@ impl<'a> Iterator for Names<'a> {
                 && length <= self.rest.len()
                 && HEADER + usize::from(header[6]) <= length;
             if !fits || inode > self.inodes {
-                return self.stop("an entry that does not fit into its directory");
+                return self.stop(Error::Entry);
             }
             self.rest = &self.rest[length..];
             if inode == 0 || matches!(name, b"." | b"..") {
                 continue;
             }
             if name.is_empty() || name.iter().any(|&byte| byte == 0 || byte == b'/') {
-                return self.stop("an entry whose name is none");
+                return self.stop(Error::EntryName);
             }
             let entry_type = match header[7] & 0x7 {
                 2 if self.typed => EntryType::Directory,
@@ -103,26 +105,26 @@ impl<'a> Iterator for Names<'a> {
         if self.rest.is_empty() {
             None
         } else {
-            self.stop("an entry that is cut off")
+            self.stop(Error::EntryCutOff)
         }
     }
 }
 
 impl Names<'_> {
     #[cold]
-    fn stop<T>(&mut self, why: &'static str) -> Option<T> {
+    fn stop<T>(&mut self, error: Error) -> Option<T> {
         self.rest = &[];
-        self.fault = Some(Fault(why));
+        self.error = Some(error);
         None
     }
 }
 
-/// Whether a block of a directory carries the checksum that its directory (by
-/// [`Inode::seed`](super::Inode::seed)) gives it. `first` is the first block of a directory that
-/// has an index.
+/// Whether a block of a directory has the checksum that follows from `seed`, its directory's
+/// [`Inode::seed`](super::Inode::seed). `first`: it is the first block of a directory with an
+/// index.
 pub fn checksum_holds(block: &[u8], seed: u32, first: bool) -> bool {
-    // The index's root: `.` and `..`, which spans the rest. Its other blocks: one unused entry that
-    // spans all.
+    // The root of an index has `.` and a `..` that spans the rest. An inner block has one unused
+    // entry that spans all.
     let spans = |at: usize| {
         block.len() - at == usize::from(le16(block, at + 4)) || block.len() - at == 1 << 16
     };
@@ -140,8 +142,8 @@ pub fn checksum_holds(block: &[u8], seed: u32, first: bool) -> bool {
         && crc32c(seed, content) == le32(tail, HEADER)
 }
 
-/// The same of a block of an index, whose entries begin at `start`; the first of them says how many
-/// are used of how many.
+/// The same for a block of an index, whose entries begin at `start`. The first one holds the number
+/// of entries that fit and of those in use.
 fn index_checksum_holds(block: &[u8], seed: u32, start: usize) -> bool {
     const ENTRY: usize = 8;
     let (room, used) = (
@@ -176,7 +178,7 @@ mod tests {
 
     type Owned = (u32, Vec<u8>, EntryType);
 
-    fn names(block: &[u8]) -> (Vec<Owned>, Result<(), Fault>) {
+    fn names(block: &[u8]) -> (Vec<Owned>, Result<(), Error>) {
         let superblock = Superblock::parse(&plain()).unwrap();
         let mut names = Names::in_block(block, &superblock);
         let found = names
@@ -207,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_would_not_take_ends_it() {
+    fn what_the_kernel_would_refuse_is_an_error() {
         let fails = |block: &[u8]| names(block).1.is_err();
         assert!(fails(&entry(12, 8, b"", 1)));
         assert!(fails(&entry(12, 12, b"12345", 1)));

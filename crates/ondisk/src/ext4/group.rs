@@ -1,31 +1,27 @@
-//! Group descriptors: where the inode tables lie, and how much of each was ever used.
+//! Group descriptors: where the inode tables lie, and how many inodes of each were ever used.
 
-use super::superblock::{BITS64, GDT_CSUM, METADATA_CSUM};
-use super::{Superblock, crc32c, le16, le32};
+use super::bytes::{crc32c, le16, wide64};
+use super::features::{BITS64, GDT_CSUM, METADATA_CSUM};
+use super::superblock::Superblock;
 
-/// What a descriptor says of its group's inode table.
+/// The inode table of a group, by its descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Group {
-    /// Where the table begins, in bytes from the start of the device.
+    /// Offset of the table on the device, in bytes.
     pub table: u64,
-    /// How many of its inodes, from the first, were ever used.
+    /// The number of inodes, counted from the first, that were ever used.
     pub used: u32,
 }
 
-/// Reads the descriptor of a group. `None` when its table would not lie in the file system.
+/// Reads the descriptor of a group. `None` when its table would lie outside the file system.
 ///
-/// If its checksum does not hold, it is damaged or just being written, and the whole table counts
-/// as used.
+/// A descriptor that fails its checksum is damaged or was being written; then the whole table
+/// counts as used.
 pub fn parse(superblock: &Superblock, group: u32, bytes: &[u8]) -> Option<Group> {
     const INODE_UNINIT: u16 = 0x1;
     let bytes = bytes.get(..superblock.descriptor_size as usize)?;
     let wide = superblock.has(BITS64);
-    let table = u64::from(le32(bytes, 0x8))
-        | if wide {
-            u64::from(le32(bytes, 0x28)) << 32
-        } else {
-            0
-        };
+    let table = wide64(bytes, 0x8, wide.then_some(0x28));
     let table_bytes = u64::from(superblock.inodes_per_group) * u64::from(superblock.inode_size);
     let end = table.checked_add(table_bytes.div_ceil(u64::from(superblock.block_size)))?;
     if table <= superblock.first_block || end > superblock.blocks {
@@ -50,8 +46,8 @@ pub fn parse(superblock: &Superblock, group: u32, bytes: &[u8]) -> Option<Group>
     })
 }
 
-/// What the checksum should be; `None` if there is none, and then nothing is said of unused inodes
-/// either.
+/// The checksum that the descriptor should have; `None` in a file system without checksums of
+/// descriptors, where the count of unused inodes is not valid either.
 fn checksum(superblock: &Superblock, group: u32, bytes: &[u8]) -> Option<u16> {
     const AT: usize = 0x1e;
     let (before, after) = (bytes.get(..AT)?, bytes.get(AT + 2..)?);
@@ -92,12 +88,12 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn crc16_is_the_one_of_arc() {
+    fn crc16_gives_the_check_value_of_crc_16_arc() {
         assert_eq!(crc16(0, b"123456789"), 0xbb3d);
     }
 
     #[test]
-    fn a_descriptor_without_checksum_says_nothing_of_unused_inodes() {
+    fn without_a_checksum_the_whole_table_counts_as_used() {
         let superblock = Superblock::parse(&plain()).unwrap();
         let mut bytes = [0; 64];
         bytes[0x8] = 35;

@@ -1,65 +1,14 @@
 //! Inodes, in the terms of statx(2).
 
-use super::superblock::{BITS64, DIR_INDEX, HUGE_FILE, INLINE_DATA, LARGEDIR};
-use super::{Superblock, crc32c, le16, le32};
+use super::bytes::{crc32c, le16, le32};
+use super::features::{BITS64, DIR_INDEX, HUGE_FILE, INLINE_DATA, LARGEDIR};
+use super::superblock::Superblock;
 use crate::Time;
 
 /// The part of an inode that every ext has had, in bytes.
 const OLD_SIZE: usize = 128;
 /// What stands before extended attributes in an inode.
 const XATTR_MAGIC: u32 = 0xea02_0000;
-
-/// Where the halves of the checksum lie.
-const CHECKSUM_LOW: usize = 0x7c;
-const CHECKSUM_HIGH: usize = OLD_SIZE + 2;
-
-/// The checksum is counted with zeroes in its own place. To count over the inode as it is, in one
-/// go, and to take out what the place has added costs half of counting in pieces: for CRCs are
-/// linear.
-#[derive(Clone, PartialEq, Eq)]
-pub(super) struct Blank {
-    /// What each value adds in each of the four bytes.
-    adds: Box<[[u32; 256]; 4]>,
-}
-
-impl Blank {
-    /// For inodes of a size.
-    pub(super) fn new(size: u32) -> Blank {
-        let mut adds = Box::new([[0; 256]; 4]);
-        let places = [
-            CHECKSUM_LOW,
-            CHECKSUM_LOW + 1,
-            CHECKSUM_HIGH,
-            CHECKSUM_HIGH + 1,
-        ];
-        for (adds, place) in adds.iter_mut().zip(places) {
-            let mut raw = vec![0; (size as usize).saturating_sub(place)];
-            for (value, add) in (0..=u8::MAX).zip(adds) {
-                if let Some(byte) = raw.first_mut() {
-                    *byte = value;
-                    *add = crc32c(0, &raw);
-                }
-            }
-        }
-        Blank { adds }
-    }
-
-    #[inline]
-    fn of(&self, low: u16, high: u16) -> u32 {
-        let ([a, b], [c, d]) = (low.to_le_bytes(), high.to_le_bytes());
-        let [adds_a, adds_b, adds_c, adds_d] = &*self.adds;
-        adds_a[usize::from(a)]
-            ^ adds_b[usize::from(b)]
-            ^ adds_c[usize::from(c)]
-            ^ adds_d[usize::from(d)]
-    }
-}
-
-impl std::fmt::Debug for Blank {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Blank")
-    }
-}
 
 const COMPR_FL: u32 = 0x4;
 const IMMUTABLE_FL: u32 = 0x10;
@@ -129,14 +78,14 @@ impl<'a> Inode<'a> {
         {
             return None;
         }
-        if superblock.checks() && !inode.checksum_holds() {
+        if superblock.has_checksums() && !inode.checksum_holds() {
             return None;
         }
         if inode.size() > i64::MAX as u64
             || inode.has(INLINE_DATA_FL) && !superblock.has(INLINE_DATA)
             || inode.has(INDEX_FL)
                 && inode.is_directory()
-                && superblock.checks()
+                && superblock.has_checksums()
                 && !superblock.has(DIR_INDEX)
         {
             return None;
@@ -149,19 +98,8 @@ impl<'a> Inode<'a> {
 
     #[inline]
     fn checksum_holds(&self) -> bool {
-        let wide = self.extra >= 4; // room for the high half
-        let low = le16(self.raw, CHECKSUM_LOW);
-        let high = if wide {
-            le16(self.raw, CHECKSUM_HIGH)
-        } else {
-            0
-        };
-        let crc = crc32c(self.seed(), self.raw) ^ self.superblock.blank.of(low, high);
-        if wide {
-            crc == u32::from(low) | u32::from(high) << 16
-        } else {
-            crc & 0xffff == u32::from(low)
-        }
+        let contributions = &self.superblock.checksum_contributions;
+        contributions.checksum_holds(self.raw, self.seed(), self.extra >= 4)
     }
 
     /// What the checksums of everything that belongs to the inode begin with.

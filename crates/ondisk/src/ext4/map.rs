@@ -1,18 +1,21 @@
-//! Where the blocks of a directory lie: extents, or the block map that ext2 had.
+//! Where the blocks of a directory lie: extents, or the block map of ext2.
 //!
-//! Both are trees whose root is in the inode. The caller reads the blocks that the tree has below,
-//! which are few: most directories have none.
+//! Both are trees whose root is in the inode. The caller reads the blocks of the tree below the
+//! root; most directories have none.
 
-use super::{Fault, Inode, Superblock, crc32c, le16, le32};
+use super::bytes::{crc32c, le16, le32};
+use super::error::Error;
+use super::inode::Inode;
+use super::superblock::Superblock;
 
-/// Blocks of content that lie one after the other.
+/// Blocks of content that are contiguous on the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Run {
-    /// The first one's number in the content.
+    /// The number of the first one in the content.
     pub logical: u32,
-    /// The first one's number on the device.
+    /// The number of the first one on the device.
     pub place: u64,
-    /// How many, at least one.
+    /// The number of blocks, at least one.
     pub blocks: u32,
 }
 
@@ -21,33 +24,33 @@ pub struct Run {
 pub struct Branch {
     /// Its number on the device.
     pub place: u64,
-    /// How many levels of tree lie below it.
+    /// The number of levels of the tree below it.
     depth: u16,
-    /// The content that it is about: from this block on, before that one.
+    /// The range of the content that it covers, in blocks.
     from: u64,
     until: u64,
 }
 
-/// What a piece of the tree holds.
+/// What a node of the tree refers to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Found {
     /// Content.
     Run(Run),
-    /// More of the tree: to be read, once, and given to [`Map::branch`].
+    /// A node of the tree: to be read once, and passed to [`Map::branch`].
     Branch(Branch),
 }
 
-/// How to read the tree of one inode.
+/// Reads the tree of one inode.
 ///
-/// It ends, whatever the bytes say: each level leads to a lower one, and a tree of extents covers
-/// the content once. A caller that refuses a block which it has seen before (in any tree) also
-/// bounds how much is found.
+/// Reading ends whatever the bytes are: each level leads to a lower one, and an extent tree covers
+/// the content once. A caller that refuses a block it has seen before (in any tree) also bounds how
+/// much is found.
 #[derive(Clone, Copy, Debug)]
 pub struct Map<'a> {
     superblock: &'a Superblock,
     extents: bool,
     seed: u32,
-    /// Blocks of content that count; what was reserved beyond the end does not.
+    /// Length of the content in blocks. Blocks that are allocated beyond it do not count.
     length: u64,
 }
 
@@ -57,7 +60,7 @@ const DEEPEST: u16 = 5;
 
 impl<'a> Map<'a> {
     /// The tree of an inode whose content is not inline.
-    pub fn of(inode: &Inode<'a>, superblock: &'a Superblock) -> Map<'a> {
+    pub fn new(inode: &Inode<'a>, superblock: &'a Superblock) -> Map<'a> {
         let length = inode.size().div_ceil(u64::from(superblock.block_size));
         Map {
             superblock,
@@ -67,11 +70,11 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Looks through the root of the tree, [`Inode::body`].
+    /// Reads the root of the tree, [`Inode::body`].
     ///
     /// # Errors
     /// What the kernel would take for damage. What was found before may be wrong as well.
-    pub fn root(&self, body: &[u8; 60], found: &mut impl FnMut(Found)) -> Result<(), Fault> {
+    pub fn root(&self, body: &[u8; 60], found: &mut impl FnMut(Found)) -> Result<(), Error> {
         if self.extents {
             return self.extents(body, None, 0, 1 << 32, found);
         }
@@ -82,7 +85,7 @@ impl<'a> Map<'a> {
         Ok(())
     }
 
-    /// Looks through a block that the tree has led to.
+    /// Reads a node that the tree referred to.
     ///
     /// # Errors
     /// As for [`Map::root`].
@@ -91,10 +94,10 @@ impl<'a> Map<'a> {
         branch: Branch,
         block: &[u8],
         found: &mut impl FnMut(Found),
-    ) -> Result<(), Fault> {
+    ) -> Result<(), Error> {
         let block = block
             .get(..self.superblock.block_size as usize)
-            .ok_or(Fault("a block that is too short"))?;
+            .ok_or(Error::BlocksUnreadable)?;
         if self.extents {
             return self.extents(block, Some(branch.depth), branch.from, branch.until, found);
         }
@@ -108,15 +111,15 @@ impl<'a> Map<'a> {
         Ok(())
     }
 
-    /// One entry of a block map, for the content from block `at` on. Returns where the next one's
-    /// begins.
+    /// Reads one entry of a block map, for the content from block `at` on. Returns the block after
+    /// it.
     fn pointer(
         &self,
         place: u32,
         depth: u16,
         at: u64,
         found: &mut impl FnMut(Found),
-    ) -> Result<u64, Fault> {
+    ) -> Result<u64, Error> {
         let end =
             at.saturating_add((u64::from(self.superblock.block_size) / 4).pow(u32::from(depth)));
         if place == 0 || at >= self.length {
@@ -140,7 +143,7 @@ impl<'a> Map<'a> {
         Ok(end)
     }
 
-    /// A node of a tree of extents: the root if `depth` is none.
+    /// Reads a node of an extent tree. `depth` is `None` for the root, which gives its own.
     fn extents(
         &self,
         node: &[u8],
@@ -148,34 +151,8 @@ impl<'a> Map<'a> {
         from: u64,
         until: u64,
         found: &mut impl FnMut(Found),
-    ) -> Result<(), Fault> {
-        const MAGIC: u16 = 0xf30a;
-        const FAULT: Fault = Fault("a tree of extents that is none");
-        let (entries, room, own) = (
-            usize::from(le16(node, 2)),
-            usize::from(le16(node, 4)),
-            le16(node, 6),
-        );
-        let sound = le16(node, 0) == MAGIC
-            && entries <= room
-            && HEADER + ENTRY * room <= node.len()
-            && match depth {
-                None => own <= DEEPEST && (entries > 0 || own == 0),
-                Some(depth) => own == depth && entries > 0,
-            };
-        if !sound {
-            return Err(FAULT);
-        }
-        let tail = HEADER + ENTRY * room;
-        if depth.is_some()
-            && self.superblock.checks()
-            && node.get(tail..tail + 4).is_none_or(|tail| {
-                crc32c(self.seed, &node[..HEADER + ENTRY * room]) != le32(tail, 0)
-            })
-        {
-            return Err(Fault("a block of extents that fails its checksum"));
-        }
-        let entries = node[HEADER..].chunks_exact(ENTRY).take(entries);
+    ) -> Result<(), Error> {
+        let (entries, depth) = self.entries(node, depth)?;
         let starts = entries
             .clone()
             .skip(1)
@@ -184,52 +161,107 @@ impl<'a> Map<'a> {
         for (entry, next) in entries.zip(starts.chain([until])) {
             let start = u64::from(le32(entry, 0));
             if start < past || start >= next || next > until {
-                return Err(FAULT);
+                return Err(Error::ExtentTree);
             }
-            if own > 0 {
-                let place = u64::from(le32(entry, 4)) | u64::from(le16(entry, 8)) << 32;
-                let branch = Branch {
-                    place: self.inside(place, 1)?,
-                    depth: own - 1,
-                    from: start,
-                    until: next,
-                };
+            if depth > 0 {
+                let branch = self.index_entry(entry, depth - 1, start, next)?;
                 past = next;
                 if start < self.length {
                     found(Found::Branch(branch));
                 }
-                continue;
-            }
-            let (length, written) = match le16(entry, 4) {
-                length @ ..=0x8000 => (length, true),
-                length => (length - 0x8000, false),
-            };
-            let place = u64::from(le32(entry, 8)) | u64::from(le16(entry, 6)) << 32;
-            past = start + u64::from(length);
-            if length == 0 || past > next {
-                return Err(FAULT);
-            }
-            let place = self.inside(place, u64::from(length))?;
-            let blocks = u64::from(length).min(self.length.saturating_sub(start)) as u32;
-            if written && blocks > 0 {
-                found(Found::Run(Run {
-                    logical: start as u32,
-                    place,
-                    blocks,
-                }));
+            } else {
+                let (end, run) = self.extent_entry(entry, start, next)?;
+                past = end;
+                if let Some(run) = run {
+                    found(Found::Run(run));
+                }
             }
         }
         Ok(())
     }
 
-    /// Checks that blocks lie in the file system, and not where it begins.
-    fn inside(&self, place: u64, blocks: u64) -> Result<u64, Fault> {
+    /// Checks the header of a node, and its checksum. Returns its entries and its depth.
+    fn entries<'n>(
+        &self,
+        node: &'n [u8],
+        depth: Option<u16>,
+    ) -> Result<(impl Iterator<Item = &'n [u8]> + Clone, u16), Error> {
+        const MAGIC: u16 = 0xf30a;
+        let (used, room) = (usize::from(le16(node, 2)), usize::from(le16(node, 4)));
+        let own = le16(node, 6);
+        let end = HEADER + ENTRY * room;
+        let sound = le16(node, 0) == MAGIC
+            && used <= room
+            && end <= node.len()
+            && match depth {
+                None => own <= DEEPEST && (used > 0 || own == 0),
+                Some(depth) => own == depth && used > 0,
+            };
+        if !sound {
+            return Err(Error::ExtentTree);
+        }
+        // The root lies in the inode, whose checksum covers it.
+        let checked = depth.is_some() && self.superblock.has_checksums();
+        let holds = |tail: &[u8]| crc32c(self.seed, &node[..end]) == le32(tail, 0);
+        if checked && !node.get(end..end + 4).is_some_and(holds) {
+            return Err(Error::ExtentChecksum);
+        }
+        Ok((node[HEADER..].chunks_exact(ENTRY).take(used), own))
+    }
+
+    /// An entry of an inner node: the node below it.
+    fn index_entry(
+        &self,
+        entry: &[u8],
+        depth: u16,
+        from: u64,
+        until: u64,
+    ) -> Result<Branch, Error> {
+        let place = u64::from(le32(entry, 4)) | u64::from(le16(entry, 8)) << 32;
+        Ok(Branch {
+            place: self.inside(place, 1)?,
+            depth,
+            from,
+            until,
+        })
+    }
+
+    /// An entry of a leaf, which may span the content from `start` up to `limit`. Returns where it
+    /// ends, and its blocks if they hold content: an extent can also be allocated and unwritten.
+    fn extent_entry(
+        &self,
+        entry: &[u8],
+        start: u64,
+        limit: u64,
+    ) -> Result<(u64, Option<Run>), Error> {
+        const LONGEST_WRITTEN: u16 = 0x8000;
+        let (length, written) = match le16(entry, 4) {
+            length @ ..=LONGEST_WRITTEN => (length, true),
+            length => (length - LONGEST_WRITTEN, false),
+        };
+        let place = u64::from(le32(entry, 8)) | u64::from(le16(entry, 6)) << 32;
+        let end = start + u64::from(length);
+        if length == 0 || end > limit {
+            return Err(Error::ExtentTree);
+        }
+        let place = self.inside(place, u64::from(length))?;
+        let blocks = u64::from(length).min(self.length.saturating_sub(start)) as u32;
+        let run = Run {
+            logical: start as u32,
+            place,
+            blocks,
+        };
+        Ok((end, (written && blocks > 0).then_some(run)))
+    }
+
+    /// Checks that blocks lie in the file system, behind its first block.
+    fn inside(&self, place: u64, blocks: u64) -> Result<u64, Error> {
         if place > self.superblock.first_block
             && place.saturating_add(blocks) <= self.superblock.blocks
         {
             Ok(place)
         } else {
-            Err(Fault("blocks outside the file system"))
+            Err(Error::BlocksOutside)
         }
     }
 }
@@ -257,12 +289,12 @@ mod tests {
             .collect()
     }
 
-    fn root(flags: u32, blocks: u32, body: &[u8]) -> Result<Vec<Found>, Fault> {
+    fn root(flags: u32, blocks: u32, body: &[u8]) -> Result<Vec<Found>, Error> {
         let superblock = Superblock::parse(&plain()).unwrap();
         let raw = directory(flags, blocks * 4096, body);
         let inode = Inode::parse(&superblock, 12, &raw).unwrap();
         let mut all = Vec::new();
-        Map::of(&inode, &superblock)
+        Map::new(&inode, &superblock)
             .root(inode.body(), &mut |found| all.push(found))
             .map(|()| all)
     }
@@ -287,15 +319,15 @@ mod tests {
     }
 
     #[test]
-    fn extents_that_attack_are_refused() {
-        let outside = Err(Fault("blocks outside the file system"));
+    fn extents_that_overlap_or_lie_outside_are_errors() {
+        let outside = Err(Error::BlocksOutside);
         assert_eq!(root(EXTENTS_FL, 12, &node(0, &[[0, 2, 2047]])), outside);
         assert_eq!(root(EXTENTS_FL, 12, &node(0, &[[0, 2, 0]])), outside);
         assert_eq!(
             root(EXTENTS_FL, 12, &node(0, &[[0, 0xffff_0001, u32::MAX]])),
             outside
         );
-        let none = Err(Fault("a tree of extents that is none"));
+        let none = Err(Error::ExtentTree);
         assert_eq!(
             root(EXTENTS_FL, 12, &node(0, &[[0, 2, 100], [1, 2, 200]])),
             none
@@ -311,11 +343,11 @@ mod tests {
     }
 
     #[test]
-    fn branches_lead_down_and_stay_in_their_part() {
+    fn branches_lead_down_and_stay_in_their_range() {
         let superblock = Superblock::parse(&plain()).unwrap();
         let raw = directory(EXTENTS_FL, 100 * 4096, &node(1, &[[0, 50, 0], [10, 51, 0]]));
         let inode = Inode::parse(&superblock, 12, &raw).unwrap();
-        let map = Map::of(&inode, &superblock);
+        let map = Map::new(&inode, &superblock);
         let mut branches = Vec::new();
         map.root(inode.body(), &mut |found| branches.push(found))
             .unwrap();
@@ -358,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn block_maps_of_old() {
+    fn block_maps_of_ext2() {
         let mut body = [0u32; 15];
         body[..2].copy_from_slice(&[100, 101]);
         body[3] = 103;
@@ -376,10 +408,7 @@ mod tests {
             })]
         );
         assert_eq!(root(0, 2, bytes.as_flattened()).unwrap(), found[..2]);
-        assert_eq!(
-            root(0, 1, &[0xff; 60]),
-            Err(Fault("blocks outside the file system"))
-        );
+        assert_eq!(root(0, 1, &[0xff; 60]), Err(Error::BlocksOutside));
     }
 
     proptest! {
@@ -399,7 +428,7 @@ mod tests {
             }
             let raw = directory(flags, blocks.wrapping_mul(4096), &body);
             if let Some(inode) = Inode::parse(&superblock, 12, &raw) {
-                let map = Map::of(&inode, &superblock);
+                let map = Map::new(&inode, &superblock);
                 let mut all = Vec::new();
                 let _ = map.root(inode.body(), &mut |found| all.push(found));
                 for found in all {

@@ -1,161 +1,27 @@
 //! The superblock.
 
-use std::fmt;
+use super::bytes::{crc32c, le16, le32, wide64};
+use super::error::Error;
+use super::features::*;
+use super::inode_checksum::Contributions;
 
-use super::inode::Blank;
-use super::{crc32c, le16, le32};
-
-/// Where the superblock lies on the device, in bytes.
+/// Offset of the superblock on the device, in bytes.
 pub const OFFSET: u64 = 1024;
-/// How long it is, in bytes.
+/// Length of the superblock, in bytes.
 pub const LENGTH: usize = 1024;
 
-/// The three words of features; what the kernel does with a bit that it does not know differs, what
-/// we do does not.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Word {
-    /// May be ignored.
-    Compat,
-    /// Stands in the way of mounting.
-    Incompat,
-    /// Stands in the way of writing.
-    RoCompat,
-}
-
-/// A feature: its word, its bit, the name that mke2fs and dumpe2fs give it, and whether it can be
-/// read here.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Feature {
-    word: Word,
-    bit: u32,
-    /// The name.
-    pub name: &'static str,
-    readable: bool,
-}
-
-/// A table of features, each with a constant.
-macro_rules! features {
-    ($($constant:ident $word:ident $bit:literal $name:literal $readable:ident;)*) => {
-        $(pub(in crate::ext4) const $constant: Feature =
-            Feature { word: Word::$word, bit: $bit, name: $name, readable: features!(@$readable) };)*
-        /// Every feature that has a name.
-        pub(in crate::ext4) const FEATURES: &[Feature] = &[$($constant),*];
-    };
-    (@yes) => { true };
-    (@no) => { false };
-}
-
-// Not readable is what Linux has never been able to mount, or what changes what the rest means.
-#[allow(
-    dead_code,
-    reason = "most features are known so that they are not refused, and change nothing here"
-)]
-mod names {
-    use super::{Feature, Word};
-
-    features! {
-        DIR_PREALLOC Compat 0x1 "dir_prealloc" yes;
-        IMAGIC_INODES Compat 0x2 "imagic_inodes" yes;
-        HAS_JOURNAL Compat 0x4 "has_journal" yes;
-        EXT_ATTR Compat 0x8 "ext_attr" yes;
-        RESIZE_INODE Compat 0x10 "resize_inode" yes;
-        DIR_INDEX Compat 0x20 "dir_index" yes;
-        LAZY_BG Compat 0x40 "lazy_bg" yes;
-        EXCLUDE_INODE Compat 0x80 "exclude_inode" yes;
-        EXCLUDE_BITMAP Compat 0x100 "snapshot_bitmap" yes;
-        SPARSE_SUPER2 Compat 0x200 "sparse_super2" yes;
-        FAST_COMMIT Compat 0x400 "fast_commit" yes;
-        STABLE_INODES Compat 0x800 "stable_inodes" yes;
-        ORPHAN_FILE Compat 0x1000 "orphan_file" yes;
-        COMPRESSION Incompat 0x1 "compression" no;
-        FILETYPE Incompat 0x2 "filetype" yes;
-        RECOVER Incompat 0x4 "needs_recovery" yes;
-        JOURNAL_DEV Incompat 0x8 "journal_dev" no;
-        META_BG Incompat 0x10 "meta_bg" yes;
-        EXTENTS Incompat 0x40 "extent" yes;
-        BITS64 Incompat 0x80 "64bit" yes;
-        MMP Incompat 0x100 "mmp" yes;
-        FLEX_BG Incompat 0x200 "flex_bg" yes;
-        EA_INODE Incompat 0x400 "ea_inode" yes;
-        DIRDATA Incompat 0x1000 "dirdata" no;
-        CSUM_SEED Incompat 0x2000 "metadata_csum_seed" yes;
-        LARGEDIR Incompat 0x4000 "large_dir" yes;
-        INLINE_DATA Incompat 0x8000 "inline_data" yes;
-        ENCRYPT Incompat 0x10000 "encrypt" yes;
-        CASEFOLD Incompat 0x20000 "casefold" yes;
-        SPARSE_SUPER RoCompat 0x1 "sparse_super" yes;
-        LARGE_FILE RoCompat 0x2 "large_file" yes;
-        BTREE_DIR RoCompat 0x4 "btree_dir" yes;
-        HUGE_FILE RoCompat 0x8 "huge_file" yes;
-        GDT_CSUM RoCompat 0x10 "uninit_bg" yes;
-        DIR_NLINK RoCompat 0x20 "dir_nlink" yes;
-        EXTRA_ISIZE RoCompat 0x40 "extra_isize" yes;
-        HAS_SNAPSHOT RoCompat 0x80 "has_snapshot" no;
-        QUOTA RoCompat 0x100 "quota" yes;
-        BIGALLOC RoCompat 0x200 "bigalloc" yes;
-        METADATA_CSUM RoCompat 0x400 "metadata_csum" yes;
-        REPLICA RoCompat 0x800 "replica" no;
-        READONLY RoCompat 0x1000 "read-only" yes;
-        PROJECT RoCompat 0x2000 "project" yes;
-        SHARED_BLOCKS RoCompat 0x4000 "shared_blocks" yes;
-        VERITY RoCompat 0x8000 "verity" yes;
-        ORPHAN_PRESENT RoCompat 0x10000 "orphan_present" yes;
-    }
-}
-pub(in crate::ext4) use names::*;
-
-/// Why a superblock is not for us.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Refused {
-    /// No ext4 at all.
-    Magic,
-    /// A feature that cannot be read here.
-    Feature(&'static str),
-    /// A feature that nobody here has heard of: the word's name and the bit.
-    Unknown(Word, u32),
-    /// The oldest revision, before there were features: the kernel shows times that it has no room
-    /// to store.
-    Revision,
-    /// The checksum does not hold: damaged, or torn, and then whole when it is read again.
-    Checksum,
-    /// What it says contradicts itself.
-    Damaged(&'static str),
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Refused::Magic => f.write_str("the device has no ext4 superblock"),
-            Refused::Feature(name) => {
-                write!(f, "ext4 feature {name} cannot be read from the device")
-            }
-            Refused::Unknown(word, bit) => {
-                let word = match word {
-                    Word::Compat => "compat",
-                    Word::Incompat => "incompat",
-                    Word::RoCompat => "ro_compat",
-                };
-                write!(f, "ext4 {word} feature {bit:#x} is not known")
-            }
-            Refused::Revision => f.write_str("ext2 of revision 0 shows times that are not stored"),
-            Refused::Checksum => f.write_str("the superblock fails its checksum"),
-            Refused::Damaged(what) => write!(f, "the superblock is damaged: {what}"),
-        }
-    }
-}
-
-/// A superblock that can be read, checked.
+/// A superblock whose file system can be read here.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Superblock {
     /// Bytes in a block: a power of two from 1 KiB to 64 KiB.
     pub block_size: u32,
-    /// Blocks in the file system.
+    /// The number of blocks in the file system.
     pub blocks: u64,
     /// The block at which the first group begins.
     pub first_block: u64,
-    /// Groups.
+    /// The number of groups.
     pub groups: u32,
-    /// Inodes in the file system.
+    /// The number of inodes in the file system.
     pub inodes: u32,
     /// The first inode that is not reserved.
     pub first_inode: u32,
@@ -172,105 +38,42 @@ pub struct Superblock {
     backup_groups: [u32; 2],
     features: [u32; 3],
     pub(super) seed: u32,
-    pub(super) blank: Blank,
+    pub(super) checksum_contributions: Contributions,
 }
 
 impl Superblock {
     /// Reads a superblock: the bytes from [`OFFSET`] on.
     ///
     /// # Errors
-    /// Whatever keeps the rest from being read. A feature is refused by its name, and one without a
-    /// name by its bit.
-    pub fn parse(bytes: &[u8]) -> Result<Superblock, Refused> {
-        let bytes: &[u8; LENGTH] = bytes.first_chunk().ok_or(Refused::Magic)?;
-        let check = |holds, what| {
-            if holds {
-                Ok(())
-            } else {
-                Err(Refused::Damaged(what))
-            }
-        };
+    /// The first reason why the file system cannot be read.
+    pub fn parse(bytes: &[u8]) -> Result<Superblock, Error> {
+        let bytes: &[u8; LENGTH] = bytes.first_chunk().ok_or(Error::NoSuperblock)?;
         if le16(bytes, 0x38) != 0xef53 {
-            return Err(Refused::Magic);
+            return Err(Error::NoSuperblock);
         }
         let features = [0x5c, 0x60, 0x64].map(|at| le32(bytes, at));
-        refuse_features(features)?;
-        let has = |feature: Feature| features[feature.word as usize] & feature.bit != 0;
-
-        if has(METADATA_CSUM) {
-            check(bytes[0x175] == 1, "an unknown kind of checksum")?;
-            if crc32c(!0, &bytes[..0x3fc]) != le32(bytes, 0x3fc) {
-                return Err(Refused::Checksum);
-            }
-        }
-        if le32(bytes, 0x4c) == 0 {
-            return Err(Refused::Revision);
-        }
-        check(le32(bytes, 0x48) == 0, "made by another system than Linux")?;
-
-        let log_block_size = le32(bytes, 0x18);
-        check(log_block_size <= 6, "the block size")?;
-        let block_size = 1024u32 << log_block_size;
-        let inode_size = u32::from(le16(bytes, 0x58));
-        check(
-            inode_size.is_power_of_two() && (128..=block_size).contains(&inode_size),
-            "the inode size",
-        )?;
-        let descriptor_size = if has(BITS64) {
-            u32::from(le16(bytes, 0xfe))
-        } else {
-            32
-        };
-        let descriptor_sizes = if has(BITS64) { 64..=1024 } else { 32..=32 };
-        check(
-            descriptor_size.is_power_of_two() && descriptor_sizes.contains(&descriptor_size),
-            "the size of group descriptors",
-        )?;
-
-        let blocks = u64::from(le32(bytes, 0x4))
-            | if has(BITS64) {
-                u64::from(le32(bytes, 0x150)) << 32
-            } else {
-                0
-            };
-        let first_block = u64::from(le32(bytes, 0x14));
-        let blocks_per_group = le32(bytes, 0x20);
-        let inodes_per_group = le32(bytes, 0x28);
-        check(
-            blocks
-                .checked_mul(u64::from(block_size))
-                .is_some_and(|bytes| bytes <= i64::MAX as u64),
-            "its length",
-        )?;
-        check(first_block < blocks && blocks_per_group > 0, "its blocks")?;
-        let groups = u32::try_from((blocks - first_block).div_ceil(u64::from(blocks_per_group)));
-        let inodes = le32(bytes, 0);
-        check(
-            (block_size / inode_size..=block_size * 8).contains(&inodes_per_group),
-            "the inodes of a group",
-        )?;
-        let groups = groups
-            .ok()
-            .filter(|groups| groups.checked_mul(inodes_per_group) == Some(inodes));
-        let groups = groups.ok_or(Refused::Damaged("the number of inodes"))?;
-
+        refuse_unreadable(features)?;
+        let has = |feature: Feature| features[feature.set as usize] & feature.bit != 0;
+        check_integrity(bytes, has(METADATA_CSUM))?;
+        let sizes = Sizes::parse(bytes, has(BITS64))?;
+        let layout = Layout::parse(bytes, &sizes, has(BITS64))?;
         let uuid = *bytes[0x68..].first_chunk().unwrap_or(&[0; 16]);
         Ok(Superblock {
-            block_size,
-            blocks,
-            first_block,
-            groups,
-            inodes,
+            block_size: sizes.block,
+            blocks: layout.blocks,
+            first_block: layout.first_block,
+            groups: layout.groups,
+            inodes: layout.inodes,
             first_inode: le32(bytes, 0x54),
-            inodes_per_group,
-            inode_size,
-            descriptor_size,
+            inodes_per_group: layout.inodes_per_group,
+            inode_size: sizes.inode,
+            descriptor_size: sizes.descriptor,
             uuid,
-            blocks_per_group,
+            blocks_per_group: layout.blocks_per_group,
             first_meta_bg: le32(bytes, 0x104),
             backup_groups: [le32(bytes, 0x24c), le32(bytes, 0x250)],
             features,
-            blank: Blank::new(inode_size),
+            checksum_contributions: Contributions::new(sizes.inode),
             seed: if has(CSUM_SEED) {
                 le32(bytes, 0x270)
             } else {
@@ -281,35 +84,35 @@ impl Superblock {
 
     #[inline(always)]
     pub(super) fn has(&self, feature: Feature) -> bool {
-        self.features[feature.word as usize] & feature.bit != 0
+        self.features[feature.set as usize] & feature.bit != 0
     }
 
-    /// Whether inodes, directories and descriptors carry checksums, so that damage and torn reads
-    /// show.
-    pub fn checks(&self) -> bool {
+    /// Whether inodes, directories and descriptors carry checksums, which show damage and torn
+    /// reads.
+    pub fn has_checksums(&self) -> bool {
         self.has(METADATA_CSUM)
     }
 
-    /// Whether directory entries tell the types of their files.
-    pub fn tells_types(&self) -> bool {
+    /// Whether directory entries carry the type of the file.
+    pub fn has_entry_types(&self) -> bool {
         self.has(FILETYPE)
     }
 
     /// Whether there is a journal.
-    pub fn journals(&self) -> bool {
+    pub fn has_journal(&self) -> bool {
         self.has(HAS_JOURNAL)
     }
 
-    /// How many blocks of group descriptors there are.
+    /// The number of blocks of group descriptors.
     pub fn descriptor_blocks(&self) -> u32 {
         self.groups.div_ceil(self.block_size / self.descriptor_size)
     }
 
-    /// The block that holds the `nth` block of group descriptors; `None` where it would lie outside
+    /// The block number of the `nth` block of group descriptors; `None` where it would lie outside
     /// the file system.
     pub fn descriptor_block(&self, nth: u32) -> Option<u64> {
-        // With 1 KiB blocks the superblock has block 1 for itself, even if the first group begins
-        // at block 0 (bigalloc).
+        // With blocks of 1 KiB the superblock fills block 1, even if the first group begins at
+        // block 0 (bigalloc).
         let place = if !self.has(META_BG) || nth < self.first_meta_bg {
             let own = u64::from(self.block_size == 1024);
             own + 1 + u64::from(nth)
@@ -335,26 +138,102 @@ impl Superblock {
     }
 }
 
-fn refuse_features(features: [u32; 3]) -> Result<(), Refused> {
-    for (word, bits) in [Word::Compat, Word::Incompat, Word::RoCompat]
-        .into_iter()
-        .zip(features)
-    {
-        let mut unknown = bits;
-        for feature in FEATURES
-            .iter()
-            .filter(|feature| feature.word == word && bits & feature.bit != 0)
-        {
-            if !feature.readable {
-                return Err(Refused::Feature(feature.name));
-            }
-            unknown &= !feature.bit;
-        }
-        if unknown != 0 {
-            return Err(Refused::Unknown(word, 1 << unknown.trailing_zeros()));
+/// Sizes of the file system's structures, in bytes.
+struct Sizes {
+    block: u32,
+    inode: u32,
+    descriptor: u32,
+}
+
+impl Sizes {
+    fn parse(bytes: &[u8; LENGTH], is_64bit: bool) -> Result<Sizes, Error> {
+        let log_block_size = le32(bytes, 0x18);
+        check(log_block_size <= 6, "the block size")?;
+        let block = 1024u32 << log_block_size;
+        let inode = u32::from(le16(bytes, 0x58));
+        check(
+            inode.is_power_of_two() && (128..=block).contains(&inode),
+            "the inode size",
+        )?;
+        let (descriptor, allowed) = if is_64bit {
+            (u32::from(le16(bytes, 0xfe)), 64..=1024)
+        } else {
+            (32, 32..=32)
+        };
+        check(
+            descriptor.is_power_of_two() && allowed.contains(&descriptor),
+            "the size of group descriptors",
+        )?;
+        Ok(Sizes {
+            block,
+            inode,
+            descriptor,
+        })
+    }
+}
+
+/// Blocks, inodes and groups.
+struct Layout {
+    blocks: u64,
+    first_block: u64,
+    blocks_per_group: u32,
+    inodes_per_group: u32,
+    inodes: u32,
+    groups: u32,
+}
+
+impl Layout {
+    fn parse(bytes: &[u8; LENGTH], sizes: &Sizes, is_64bit: bool) -> Result<Layout, Error> {
+        let blocks = wide64(bytes, 0x4, is_64bit.then_some(0x150));
+        let first_block = u64::from(le32(bytes, 0x14));
+        let blocks_per_group = le32(bytes, 0x20);
+        let inodes_per_group = le32(bytes, 0x28);
+        let length = blocks.checked_mul(u64::from(sizes.block));
+        check(
+            length.is_some_and(|length| length <= i64::MAX as u64),
+            "its length",
+        )?;
+        check(first_block < blocks && blocks_per_group > 0, "its blocks")?;
+        check(
+            (sizes.block / sizes.inode..=sizes.block * 8).contains(&inodes_per_group),
+            "the inodes of a group",
+        )?;
+        let inodes = le32(bytes, 0);
+        let groups = u32::try_from((blocks - first_block).div_ceil(u64::from(blocks_per_group)))
+            .ok()
+            .filter(|groups| groups.checked_mul(inodes_per_group) == Some(inodes))
+            .ok_or(Error::SuperblockField("the number of inodes"))?;
+        Ok(Layout {
+            blocks,
+            first_block,
+            blocks_per_group,
+            inodes_per_group,
+            inodes,
+            groups,
+        })
+    }
+}
+
+/// Checks the checksum, where there is one, the revision and the creator.
+fn check_integrity(bytes: &[u8; LENGTH], has_checksum: bool) -> Result<(), Error> {
+    if has_checksum {
+        check(bytes[0x175] == 1, "an unknown kind of checksum")?;
+        if crc32c(!0, &bytes[..0x3fc]) != le32(bytes, 0x3fc) {
+            return Err(Error::SuperblockChecksum);
         }
     }
-    Ok(())
+    if le32(bytes, 0x4c) == 0 {
+        return Err(Error::RevisionZero);
+    }
+    check(le32(bytes, 0x48) == 0, "made by another system than Linux")
+}
+
+fn check(holds: bool, field: &'static str) -> Result<(), Error> {
+    if holds {
+        Ok(())
+    } else {
+        Err(Error::SuperblockField(field))
+    }
 }
 
 #[cfg(test)]
@@ -362,7 +241,7 @@ pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The superblock of `mke2fs -t ext4 -b 4096 -N 64 image 8M`, in its words that count.
+    /// The superblock of `mke2fs -t ext4 -b 4096 -N 64 image 8M`, the fields that count.
     pub(in crate::ext4) fn plain() -> [u8; LENGTH] {
         let mut bytes = [0; LENGTH];
         let mut put =
@@ -384,7 +263,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_plain_one_is_read() {
+    fn a_plain_superblock_is_read() {
         let found = Superblock::parse(&plain()).unwrap();
         assert_eq!(
             (
@@ -395,12 +274,12 @@ pub(super) mod tests {
             ),
             (4096, 1, 256, 64)
         );
-        assert!(found.tells_types() && found.journals() && !found.checks());
+        assert!(found.has_entry_types() && found.has_journal() && !found.has_checksums());
         assert_eq!(found.descriptor_block(0), Some(1));
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused_by_name() {
+    fn what_cannot_be_read_is_named_in_the_error() {
         let with = |at: usize, bits: u32| {
             let mut bytes = plain();
             bytes[at..at + 4].copy_from_slice(&bits.to_le_bytes());
@@ -434,7 +313,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn copies_lie_in_powers_of_three_five_and_seven() {
+    fn backups_are_in_groups_that_are_powers_of_three_five_and_seven() {
         let found = Superblock::parse(&plain()).unwrap();
         let groups: Vec<_> = (0..130)
             .filter(|&group| found.has_superblock(group))

@@ -10,7 +10,7 @@ use gate::fs::{
 };
 use gate::long::c_string;
 use gate::{Errno, Fd};
-use ondisk::ext4::{Group, Refused, Superblock, group, superblock};
+use ondisk::ext4::{Error, Group, Superblock, group, superblock};
 use ondisk::{Dev, Mount, split_options};
 
 use crate::engine::Refusal;
@@ -61,7 +61,9 @@ impl Device {
             tries -= 1;
             match Superblock::parse(&bytes) {
                 Ok(superblock) => break superblock,
-                Err(Refused::Checksum) if tries > 0 => std::thread::sleep(Duration::from_millis(1)),
+                Err(Error::SuperblockChecksum) if tries > 0 => {
+                    std::thread::sleep(Duration::from_millis(1))
+                }
                 Err(refused) => return Err(Refusal(refused.to_string())),
             }
         };

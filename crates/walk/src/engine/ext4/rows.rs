@@ -138,7 +138,7 @@ impl<'a> Clerk<'a> {
             return;
         };
         device.read_rows(first..last + 1, &mut self.rows);
-        if !superblock.checks() {
+        if !superblock.has_checksums() {
             device.read_rows(first..last + 1, &mut self.again);
         }
         for (names, item, index) in items {
@@ -151,7 +151,7 @@ impl<'a> Clerk<'a> {
             }
             let from = (index - first) as usize * size;
             let raw = &self.rows[from..from + size];
-            let is_torn = !superblock.checks() && raw != &self.again[from..from + size];
+            let is_torn = !superblock.has_checksums() && raw != &self.again[from..from + size];
             let inode = if is_torn {
                 None
             } else {

@@ -10,7 +10,7 @@ use std::ops::Range;
 use gate::sync::Mutex;
 use ondisk::dirent::EntryType;
 use ondisk::ext4::directory::{Name, checksum_holds};
-use ondisk::ext4::{Branch, Fault, Found, Inode, Map, Names as OnDisk};
+use ondisk::ext4::{Branch, Error, Found, Inode, Map, Names as OnDisk};
 
 use super::device::Device;
 use super::{Claims, Crew};
@@ -31,7 +31,7 @@ pub(super) struct Tree {
     /// All names, in the portions of the threads that found them.
     pub(super) names: Vec<Names>,
     /// What is wrong with directories on the device.
-    pub(super) faults: HashMap<u32, Fault>,
+    pub(super) faults: HashMap<u32, Error>,
     /// Names, and the directories that they are in, that led to a directory which had been found
     /// before.
     pub(super) twice: Vec<(u32, Vec<u8>)>,
@@ -297,7 +297,7 @@ fn sort_out(
         if !claimed.mark(span.place, u64::from(span.blocks)) {
             tree.note(Finding {
                 node: span.node,
-                what: Err(Fault("blocks that belong to something else as well")),
+                what: Err(Error::BlocksShared),
             });
             continue;
         }
@@ -332,7 +332,7 @@ struct Span {
 /// wrong with it.
 struct Finding {
     node: u32,
-    what: Result<(State, u32), Fault>,
+    what: Result<(State, u32), Error>,
 }
 
 /// A name that is a directory's, or may be.
@@ -409,9 +409,9 @@ impl<'a> Scout<'a> {
     }
 
     /// Where the blocks of a directory lie.
-    fn map(&mut self, node: u32, inode: &Inode<'_>) -> Result<(State, u32), Fault> {
+    fn map(&mut self, node: u32, inode: &Inode<'_>) -> Result<(State, u32), Error> {
         let superblock = &self.device.superblock;
-        let map = Map::of(inode, superblock);
+        let map = Map::new(inode, superblock);
         let mut branches: Vec<Branch> = Vec::new();
         let is_indexed = inode.is_indexed();
         let mut sort = |found: Found, branches: &mut Vec<Branch>| match found {
@@ -430,13 +430,13 @@ impl<'a> Scout<'a> {
         let mut block = Vec::new();
         while let Some(branch) = branches.pop() {
             if !self.claimed.lock().mark(branch.place, 1) {
-                return Err(Fault("blocks that belong to something else as well"));
+                return Err(Error::BlocksShared);
             }
             block.resize(superblock.block_size as usize, 0);
             let read = self
                 .device
                 .read(branch.place * u64::from(superblock.block_size), &mut block);
-            read.map_err(|_| Fault("blocks that cannot be read"))?;
+            read.map_err(|_| Error::BlocksUnreadable)?;
             map.branch(branch, &block, &mut |found| sort(found, &mut branches))?;
         }
         Ok((State::Raw, inode.seed()))
@@ -449,10 +449,8 @@ impl<'a> Scout<'a> {
         inode: &Inode<'_>,
         tree: &Tree,
         hints: &Hints<'_>,
-    ) -> Result<(State, u32), Fault> {
-        let rest = inode
-            .inline_value()
-            .ok_or(Fault("inline data that are missing"))?;
+    ) -> Result<(State, u32), Error> {
+        let rest = inode.inline_value().ok_or(Error::NoInlineData)?;
         let content = [&inode.body()[..], rest].concat();
         let here = self.here(node, tree, hints);
         let mut names = OnDisk::inline(&content, &self.device.superblock);
@@ -485,7 +483,7 @@ impl<'a> Scout<'a> {
                 {
                     let unread = |span: &Span| Finding {
                         node: span.node,
-                        what: Err(Fault("blocks that cannot be read")),
+                        what: Err(Error::BlocksUnreadable),
                     };
                     self.findings.extend(some.iter().map(unread));
                     continue;
@@ -518,12 +516,12 @@ impl<'a> Scout<'a> {
         block: &[u8],
         is_root: bool,
         tree: &Tree,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), Error> {
         let superblock = &self.device.superblock;
-        if superblock.checks()
+        if superblock.has_checksums()
             && !checksum_holds(block, tree.nodes[here.node as usize].seed, is_root)
         {
-            return Err(Fault("a block that fails its checksum"));
+            return Err(Error::DirectoryChecksum);
         }
         let mut names = OnDisk::in_block(block, superblock);
         for name in names.by_ref() {

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::compare::is_sane;
-use crate::records::records;
+use crate::error::{Error, ErrorKind};
+use crate::number::is_sane;
+use crate::records::{Record, records};
 
 /// Something for each directory, and the same for each file that is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,24 +38,6 @@ pub struct Gate {
     pub for_effect: bool,
 }
 
-/// What is wrong with a table.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong {
-    /// The line, from 1; 0 when it is the whole.
-    pub line: usize,
-    /// What is the matter there.
-    pub what: String,
-}
-
-impl std::fmt::Display for Wrong {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.line {
-            0 => f.write_str(&self.what),
-            line => write!(f, "line {line}: {}", self.what),
-        }
-    }
-}
-
 /// The columns, in any order; the memo's segments are files here.
 const COLUMNS: [&[&str]; 5] = [
     &["gate"],
@@ -69,66 +52,51 @@ const COLUMNS: [&[&str]; 5] = [
 /// # Errors
 /// A column that is missing, a cell that says nothing, or a table in which no gate is called for
 /// information.
-pub fn parse(text: &str) -> Result<Vec<Gate>, Wrong> {
+pub fn parse(text: &str) -> Result<Vec<Gate>, Error> {
     let mut records = records(text);
     let (line, head) = records
         .next()
-        .unwrap_or_else(|| Err(whole("it is empty")))?;
+        .unwrap_or_else(|| Err(ErrorKind::Empty.in_file()))?;
     let mut places = [0; COLUMNS.len()];
     for (place, names) in places.iter_mut().zip(COLUMNS) {
         let found = head.iter().position(|cell| names.contains(&&**cell));
-        *place = found.ok_or_else(|| Wrong {
-            line,
-            what: format!("there is no column {}", names[0]),
-        })?;
+        *place = found.ok_or_else(|| ErrorKind::NoColumn(names[0]).at(line))?;
     }
-    let gate = |record: Result<(usize, Vec<Cow<'_, str>>), Wrong>| {
+    let gate = |record: Result<Record<'_>, Error>| {
         let (line, row) = record?;
-        match row.len() {
-            cells if cells > head.len() => Err(format!(
-                "it has {cells} cells, and the headings are {}",
-                head.len()
-            )),
-            _ => gate(&row, &places),
+        let (cells, headings) = (row.len(), head.len());
+        if cells > headings {
+            return Err(ErrorKind::Cells { cells, headings }.at(line));
         }
-        .map_err(|what| Wrong { line, what })
+        parse_gate(&row, &places).map_err(|kind| kind.at(line))
     };
     let gates = records.map(gate).collect::<Result<Vec<_>, _>>()?;
-    match crate::fixed_price(&gates) {
+    match fixed_price(&gates) {
         Some(_) => Ok(gates),
-        None => Err(whole("no gate in it is called for information")),
+        None => Err(ErrorKind::NoGate.in_file()),
     }
 }
 
-fn whole(what: &str) -> Wrong {
-    Wrong {
-        line: 0,
-        what: what.to_owned(),
-    }
-}
-
-fn gate(row: &[Cow<'_, str>], places: &[usize; 5]) -> Result<Gate, String> {
+fn parse_gate(row: &[Cow<'_, str>], places: &[usize; 5]) -> Result<Gate, ErrorKind> {
     let cell = |column: usize| {
         let found = row
             .get(places[column])
             .map(|cell| cell.trim())
             .filter(|cell| !cell.is_empty());
-        found.ok_or_else(|| format!("there is no {}", COLUMNS[column][0]))
+        found.ok_or(ErrorKind::NoCell(COLUMNS[column][0]))
     };
     let number = |column: usize| {
         let text = cell(column)?;
         let value = text.parse().ok().filter(|value| is_sane(*value));
-        value.ok_or_else(|| format!("'{}' is no {}", text.escape_debug(), COLUMNS[column][0]))
+        value.ok_or_else(|| ErrorKind::NotNumber {
+            text: text.to_owned(),
+            column: COLUMNS[column][0],
+        })
     };
     let for_effect = match cell(4)? {
         yes if yes.eq_ignore_ascii_case("yes") => true,
         no if no.eq_ignore_ascii_case("no") => false,
-        other => {
-            return Err(format!(
-                "for_effect is yes or no, and not '{}'",
-                other.escape_debug()
-            ));
-        }
+        other => return Err(ErrorKind::NotYesOrNo(other.to_owned())),
     };
     let calls = Per {
         dir: number(2)?,
@@ -140,6 +108,19 @@ fn gate(row: &[Cow<'_, str>], places: &[usize; 5]) -> Result<Gate, String> {
         calls,
         for_effect,
     })
+}
+
+/// Gates that ask for something, and are called.
+pub(crate) fn asking(gates: &[Gate]) -> impl Iterator<Item = &Gate> {
+    gates
+        .iter()
+        .filter(|gate| !gate.for_effect && gate.calls.dir + gate.calls.file > 0.0)
+}
+
+/// What any call costs, in milliseconds: the cheapest that asks for something. `None` when none
+/// does.
+pub fn fixed_price(gates: &[Gate]) -> Option<f64> {
+    asking(gates).map(|gate| gate.ms).min_by(f64::total_cmp)
 }
 
 #[cfg(test)]
@@ -189,7 +170,7 @@ mod tests {
         ] {
             let wrong = parse(&format!("{head}\n{row}\n")).unwrap_err();
             assert!(
-                wrong.line == line && wrong.what.starts_with(what),
+                wrong.line == line && wrong.kind.to_string().starts_with(what),
                 "{row}: {wrong}"
             );
         }

@@ -346,7 +346,7 @@ impl Listener for Ledger {
         if call.result.is_none() {
             return; // it never returned, and counts nowhere
         }
-        let sort = Sort::of(syscall, call, &about);
+        let sort = Sort::classify(syscall, call, &about);
         let name = call.name.filter(|_| about.by_name);
         let parts = name.map_or(0, |name| components(name).saturating_sub(1));
         self.work.add(sort, 1, parts);

@@ -10,6 +10,7 @@
 //! | [`gates`] | the table of gates: price of a call, calls for each directory and each file |
 //! | [`model`] | overhead and useful, what a proposal would make of them, what that saves |
 //! | [`memo`] | the memo's own table, and its proposals |
+//! | `error` | why a table of gates, or a file of runs, cannot be read |
 //! | `records` | comma-separated values |
 //! | [`ledger`] | calls by file and by directory |
 //! | [`patterns`] | redundant calls |
@@ -21,14 +22,17 @@
 #![forbid(unsafe_code)]
 
 pub mod compare;
+mod error;
 pub mod gates;
 pub mod ledger;
 pub mod memo;
 pub mod model;
+mod number;
 pub mod patterns;
 pub mod prices;
 mod records;
 pub mod whatif;
 
-pub use gates::{Gate, Per, Wrong, parse};
-pub use model::{Asked, Cost, Keeps, Proposal, Swap, cost, fixed_price, predict, saves};
+pub use error::{Error, ErrorKind};
+pub use gates::{Gate, Per, fixed_price, parse};
+pub use model::{Asked, Cost, Keeps, Proposal, Swap, cost, predict, saves};

@@ -128,7 +128,8 @@ pub fn rounded(costs: &Per<Cost>) -> Per<Cost> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{cost, fixed_price, predict, saves};
+    use crate::gates::fixed_price;
+    use crate::model::{cost, predict, saves};
 
     #[test]
     fn its_totals_hold() {

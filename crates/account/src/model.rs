@@ -1,6 +1,6 @@
 //! Overhead and useful; what a proposal would make of them; what that saves.
 
-use crate::gates::{Gate, Per};
+use crate::gates::{Gate, Per, asking};
 
 /// What the calls for one directory or one file take, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -16,19 +16,6 @@ impl Cost {
     pub fn total(&self) -> f64 {
         self.overhead + self.useful
     }
-}
-
-/// Gates that ask for something, and are called.
-fn asking(gates: &[Gate]) -> impl Iterator<Item = &Gate> {
-    gates
-        .iter()
-        .filter(|gate| !gate.for_effect && gate.calls.dir + gate.calls.file > 0.0)
-}
-
-/// What any call costs, in milliseconds: the cheapest that asks for something. `None` when none
-/// does.
-pub fn fixed_price(gates: &[Gate]) -> Option<f64> {
-    asking(gates).map(|gate| gate.ms).min_by(f64::total_cmp)
 }
 
 /// What the calls for information take today.
@@ -133,6 +120,7 @@ pub fn saves(today: &Per<Cost>, then: &Per<Cost>, mix: Per<f64>, share: f64) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gates::fixed_price;
 
     fn gate(name: &str, ms: f64, dir: f64, file: f64) -> Gate {
         Gate {

@@ -67,7 +67,7 @@ impl Sort {
     ];
 
     /// The sort of a call.
-    pub fn of(syscall: &Syscall, call: &Call<'_>, about: &Subject) -> Sort {
+    pub fn classify(syscall: &Syscall, call: &Call<'_>, about: &Subject) -> Sort {
         let by_name = about.by_name;
         match syscall.kind {
             _ if is_miss(syscall, call, about) => Sort::Miss,
@@ -109,7 +109,7 @@ pub struct Work {
 
 impl Work {
     /// So many calls of one sort.
-    pub fn of(sort: Sort, calls: u64) -> Work {
+    pub fn new(sort: Sort, calls: u64) -> Work {
         let mut work = Work::default();
         work.add(sort, calls, 0);
         work
@@ -191,7 +191,7 @@ pub struct Given {
 
 impl Prices {
     /// What a call of a sort costs.
-    pub fn of(&self, sort: Sort) -> f64 {
+    pub fn price(&self, sort: Sort) -> f64 {
         self.each[sort as usize]
     }
 
@@ -214,9 +214,9 @@ impl Prices {
             .into_iter()
             .filter(|sort| made.calls_of(*sort) > 0);
         asked
-            .map(|sort| self.of(sort))
+            .map(|sort| self.price(sort))
             .min_by(f64::total_cmp)
-            .unwrap_or(self.of(Sort::Stat))
+            .unwrap_or(self.price(Sort::Stat))
     }
 
     /// Measures them here, on a plain file that is given by an absolute name: one that the calls to
@@ -244,7 +244,7 @@ impl Prices {
             let _ = prices.ask(&own, made);
         }
         if prices.uring == 0.0 {
-            prices.uring = URING * prices.of(Sort::Stat);
+            prices.uring = URING * prices.price(Sort::Stat);
         }
         prices
     }
@@ -265,7 +265,7 @@ impl Prices {
         let there = there.count();
         let took = now().saturating_sub(begun) as f64 - beyond as f64 * self.part;
         if there >= ENOUGH && there == names.len() {
-            self.many = (took / there as f64 / self.of(Sort::Stat)).clamp(1.0, 10.0);
+            self.many = (took / there as f64 / self.price(Sort::Stat)).clamp(1.0, 10.0);
         }
     }
 
@@ -372,14 +372,14 @@ impl Prices {
             many: self.many,
             source,
         };
-        let both = prices.of(Sort::Open) + prices.of(Sort::Close);
+        let both = prices.price(Sort::Open) + prices.price(Sort::Close);
         if let Some(open_close) = given.open_close {
             for sort in [Sort::Open, Sort::Close] {
                 prices.each[sort as usize] *= open_close / both;
             }
         }
         if let Some(ns) = given.stat {
-            prices.uring *= ns / prices.of(Sort::Stat);
+            prices.uring *= ns / prices.price(Sort::Stat);
         }
         for (sort, ns) in [
             (Sort::Stat, given.stat),
@@ -470,22 +470,22 @@ mod tests {
         let prices = Prices::measure(None, &all);
         for sort in Sort::ALL {
             assert!(
-                prices.of(sort) >= prices.empty && prices.of(sort) < 1e6,
+                prices.price(sort) >= prices.empty && prices.price(sort) < 1e6,
                 "{sort:?}: {prices:?}"
             );
         }
         assert!(
-            prices.of(Sort::Open) > prices.of(Sort::OpenStat),
+            prices.price(Sort::Open) > prices.price(Sort::OpenStat),
             "{prices:?}"
         );
         assert!(
-            prices.of(Sort::Stat) > prices.empty && prices.part < prices.of(Sort::Stat),
+            prices.price(Sort::Stat) > prices.empty && prices.part < prices.price(Sort::Stat),
             "{prices:?}"
         );
         // Of what was not made, a question by name is all that is asked.
         let none = Prices::measure(None, &Work::default());
         assert!(
-            none.of(Sort::Stat) > none.empty && none.of(Sort::Open) == none.empty,
+            none.price(Sort::Stat) > none.empty && none.price(Sort::Open) == none.empty,
             "{none:?}"
         );
     }
@@ -507,7 +507,7 @@ mod tests {
             ..Given::default()
         };
         let prices = here.given(&given, "a file".to_owned());
-        let of = |sort| prices.of(sort);
+        let of = |sort| prices.price(sort);
         assert_eq!(
             (
                 of(Sort::Stat),
@@ -521,11 +521,11 @@ mod tests {
             (prices.part, prices.empty, prices.uring),
             (5.0, 50.0, 1200.0)
         );
-        let mut work = Work::of(Sort::Stat, 2);
+        let mut work = Work::new(Sort::Stat, 2);
         work.add(Sort::Open, 1, 4);
         assert!((prices.cost(&work) - 1070e-9).abs() < 1e-15);
         assert_eq!(prices.fixed(&work), 300.0);
-        assert_eq!(prices.fixed(&Work::of(Sort::Miss, 1)), 100.0);
+        assert_eq!(prices.fixed(&Work::new(Sort::Miss, 1)), 100.0);
         work.take(Sort::Stat, 5, 9);
         assert_eq!((work.calls(), work.parts), (1, 0));
     }

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use crate::gates::Wrong;
+use crate::error::{Error, ErrorKind};
 
 /// The records of a text.
 pub(crate) fn records(text: &str) -> Records<'_> {
@@ -14,14 +14,17 @@ pub(crate) fn records(text: &str) -> Records<'_> {
     }
 }
 
-/// Records, each with the line that it begins on.
+/// A record, and the line that it begins on.
+pub(crate) type Record<'a> = (usize, Vec<Cow<'a, str>>);
+
+/// The records of a text.
 pub(crate) struct Records<'a> {
     rest: &'a str,
     line: usize,
 }
 
 impl<'a> Iterator for Records<'a> {
-    type Item = Result<(usize, Vec<Cow<'a, str>>), Wrong>;
+    type Item = Result<Record<'a>, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -42,12 +45,9 @@ impl<'a> Iterator for Records<'a> {
                         return Some(Ok((line, cells)));
                     }
                 }
-                Err(what) => {
+                Err(kind) => {
                     self.rest = "";
-                    return Some(Err(Wrong {
-                        line,
-                        what: what.to_owned(),
-                    }));
+                    return Some(Err(kind.at(line)));
                 }
             }
         }
@@ -64,7 +64,7 @@ impl<'a> Records<'a> {
     }
 
     /// The next cell, and whether it is the last of its record.
-    fn cell(&mut self) -> Result<(Cow<'a, str>, bool), &'static str> {
+    fn cell(&mut self) -> Result<(Cow<'a, str>, bool), ErrorKind> {
         let blanks = self.rest.len() - self.rest.trim_start_matches([' ', '\t']).len();
         let quoted = match self
             .rest
@@ -74,7 +74,7 @@ impl<'a> Records<'a> {
             None => None,
             Some(cell) => {
                 self.pass(blanks + 1);
-                let end = closing(cell).ok_or("a quote in it is not closed")?;
+                let end = closing(cell).ok_or(ErrorKind::OpenQuote)?;
                 let content = self.pass(end);
                 self.pass(1);
                 Some(if content.contains('"') {
@@ -90,7 +90,7 @@ impl<'a> Records<'a> {
         match quoted {
             None => Ok((plain.into(), is_last)),
             Some(cell) if plain.is_empty() => Ok((cell, is_last)),
-            Some(_) => Err("something stands behind a closing quote in it"),
+            Some(_) => Err(ErrorKind::AfterQuote),
         }
     }
 }

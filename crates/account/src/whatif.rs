@@ -262,7 +262,7 @@ impl Model {
         let mut seconds = prices.cost(&spared.work);
         if by == Spare::CombineXattr {
             // In the place of each opening comes the way along a name.
-            let dearer = (prices.of(Sort::Xattr) - prices.of(Sort::OpenXattr)).max(0.0);
+            let dearer = (prices.price(Sort::Xattr) - prices.price(Sort::OpenXattr)).max(0.0);
             seconds -= spared.work.calls_of(Sort::Open) as f64 * dearer / 1e9;
         }
         let calls = i64::try_from(spared.work.calls()).unwrap_or(i64::MAX);
@@ -293,7 +293,7 @@ impl Model {
             .unwrap_or(i64::MAX)
             .saturating_sub_unsigned(comes);
         let entries = asked.entries as f64;
-        let question = prices.of(Sort::Stat) / 1e9;
+        let question = prices.price(Sort::Stat) / 1e9;
         // Each file is another one, and a list is as long as it has entries.
         let far = asked.work.calls_of(Sort::Stat) as f64 * question * (prices.many - 1.0);
         let listed = if asked.work.calls_of(Sort::List) > 0 {
@@ -324,7 +324,7 @@ impl Model {
     fn uring(&self, detail: &Detail, prices: &Prices) -> Change {
         let stats = detail.work.calls_of(Sort::Stat) + detail.work.calls_of(Sort::Miss);
         let calls = i64::try_from(stats - stats.div_ceil(URING_BATCH.into())).unwrap_or(i64::MAX);
-        let each = prices.of(Sort::Stat);
+        let each = prices.price(Sort::Stat);
         let seconds = stats as f64 * (each - prices.uring) / 1e9;
         let how = format!(
             "statx by io_uring: fewer calls, but each goes to a worker thread and costs {:.0} ns of CPU time in place of {each:.0}; do not",
@@ -417,7 +417,7 @@ mod tests {
         );
         let what = what_if(&detail, &asked, &prices, 0.010, 0.001);
         assert_eq!(what.fixed, 400.0);
-        let fstat = prices.of(Sort::OpenStat);
+        let fstat = prices.price(Sort::OpenStat);
         let combine = of(&what, "combine-stat");
         assert_eq!(combine.calls, 6000);
         assert!(

@@ -65,7 +65,7 @@ mod tests {
         told
     }
 
-    fn of_three() -> Families {
+    fn three() -> Families {
         let mut families = Families::default();
         for tid in [8, 9] {
             families.fork(&Fork {
@@ -82,19 +82,19 @@ mod tests {
     #[test]
     fn the_end_of_the_process_is_the_last() {
         assert_eq!(
-            told(&[(7, 7), (7, 8), (7, 9)], &mut of_three()),
+            told(&[(7, 7), (7, 8), (7, 9)], &mut three()),
             [(7, 8), (7, 9), (7, 7)]
         );
         assert_eq!(
-            told(&[(7, 8), (7, 9), (7, 7)], &mut of_three()),
+            told(&[(7, 8), (7, 9), (7, 7)], &mut three()),
             [(7, 8), (7, 9), (7, 7)]
         );
-        assert_eq!(told(&[(5, 5)], &mut of_three()), [(5, 5)]);
+        assert_eq!(told(&[(5, 5)], &mut three()), [(5, 5)]);
     }
 
     #[test]
     fn a_main_thread_whose_place_is_taken_has_not_ended() {
-        let mut families = of_three();
+        let mut families = three();
         assert_eq!(told(&[(7, 9), (7, 7)], &mut families), [(7, 9)]);
         families.exec(7);
         assert_eq!(told(&[(7, 7)], &mut families), [(7, 7)]);

@@ -274,7 +274,7 @@ struct Thread {
 }
 
 impl Thread {
-    fn of(pid: u32, program: Program, narrow: bool) -> Thread {
+    fn new(pid: u32, program: Program, narrow: bool) -> Thread {
         Thread {
             pid,
             call: None,
@@ -346,7 +346,7 @@ impl<'a> Watch<'a> {
             let_go: 0,
             entries: 0,
             returns: 0,
-            threads: HashMap::from([(root, Thread::of(root, Program::default(), false))]),
+            threads: HashMap::from([(root, Thread::new(root, Program::default(), false))]),
             families: Families::default(),
             totals: Totals::default(),
             warnings: Vec::new(),
@@ -467,7 +467,7 @@ impl<'a> Watch<'a> {
         let thread = self
             .threads
             .entry(by.tid)
-            .or_insert_with(|| Thread::of(by.pid, Program::default(), false));
+            .or_insert_with(|| Thread::new(by.pid, Program::default(), false));
         let cut_short = thread.cut_short.take();
         thread.clone = (number == CLONE).then_some(args[0]);
         if thread.narrow {
@@ -558,7 +558,7 @@ impl<'a> Watch<'a> {
             (maker.program, maker.narrow)
         });
         self.threads
-            .insert(made.tid, Thread::of(made.pid, program, narrow));
+            .insert(made.tid, Thread::new(made.pid, program, narrow));
         let fork = Fork {
             parent: by.pid,
             pid: made.pid,
@@ -593,7 +593,7 @@ impl<'a> Watch<'a> {
             Thread {
                 call,
                 was_narrow,
-                ..Thread::of(by.pid, program, narrow)
+                ..Thread::new(by.pid, program, narrow)
             },
         );
         self.families.exec(by.pid);

@@ -171,7 +171,7 @@ struct Thread {
 }
 
 impl Thread {
-    fn of(pid: u32) -> Thread {
+    fn new(pid: u32) -> Thread {
         Thread {
             pid,
             call: None,
@@ -305,7 +305,7 @@ impl<'a> Watch<'a> {
             calls: 0,
             unfinished: 0,
             totals: Totals::default(),
-            threads: HashMap::from([(root, Thread::of(root))]),
+            threads: HashMap::from([(root, Thread::new(root))]),
             processes: HashMap::from([(root, process)]),
             serial: 0,
             early: Vec::new(),
@@ -518,7 +518,7 @@ impl<'a> Watch<'a> {
     }
 
     fn begins(&mut self, fork: &Fork) {
-        self.threads.insert(fork.tid, Thread::of(fork.pid));
+        self.threads.insert(fork.tid, Thread::new(fork.pid));
         if fork.pid == fork.tid {
             self.serial += 1;
             let mut made = Process {

@@ -9,9 +9,10 @@
 
 use std::borrow::Cow;
 
-use super::{Kind, Measure, Runs, System, Took, is_sane};
-use crate::gates::Wrong;
-use crate::records::records;
+use super::runs::{Kind, Measure, Runs, System, Took};
+use crate::error::{Error, ErrorKind};
+use crate::number::is_sane;
+use crate::records::{Record, records};
 
 /// What a column has.
 enum Column {
@@ -31,15 +32,12 @@ const SYSTEM: [&str; 6] = ["system", "host", "hostname", "machine", "node", "nam
 /// # Errors
 /// What is no such table: fewer than two NAMEs, no row, a cell that is no time, a row that is too
 /// long or too short.
-pub fn parse(text: &str) -> Result<Runs, Wrong> {
+pub(super) fn parse(text: &str) -> Result<Runs, Error> {
     let mut records = records(text);
-    let (line, head) = records.next().unwrap_or_else(|| {
-        Err(Wrong {
-            line: 0,
-            what: "it is empty".to_owned(),
-        })
-    })?;
-    let (names, columns) = headings(&head).map_err(|what| Wrong { line, what })?;
+    let (line, head) = records
+        .next()
+        .unwrap_or_else(|| Err(ErrorKind::Empty.in_file()))?;
+    let (names, columns) = headings(&head).map_err(|kind| kind.at(line))?;
     let labels = || {
         columns
             .iter()
@@ -59,51 +57,59 @@ pub fn parse(text: &str) -> Result<Runs, Wrong> {
         empty: Vec::new(),
     };
     for record in records {
-        let (line, cells) = record?;
+        runs.read_row(record?, &head, &columns, system)?;
+    }
+    if runs.systems.is_empty() {
+        return Err(ErrorKind::NoRows.in_file());
+    }
+    Ok(runs)
+}
+
+impl Runs {
+    /// Adds the system of a row. Its name is in the column `system`.
+    fn read_row(
+        &mut self,
+        (line, cells): Record<'_>,
+        head: &[Cow<'_, str>],
+        columns: &[Column],
+        system: Option<usize>,
+    ) -> Result<(), Error> {
         if cells.len() != head.len() {
-            let (has, heads) = (cells.len(), head.len());
-            return Err(Wrong {
-                line,
-                what: format!("it has {has} cells, and the headings are {heads}"),
-            });
+            let (cells, headings) = (cells.len(), head.len());
+            return Err(ErrorKind::Cells { cells, headings }.at(line));
         }
         let mut row = System {
             line,
-            took: vec![Took::default(); runs.names.len()],
+            took: vec![Took::default(); self.names.len()],
             ..System::default()
         };
-        for (at, ((column, heading), cell)) in columns.iter().zip(&head).zip(cells).enumerate() {
-            let number = || number(&cell, heading).map_err(|what| Wrong { line, what });
+        for (at, ((column, heading), cell)) in columns.iter().zip(head).zip(cells).enumerate() {
+            let number = || number(&cell, heading).map_err(|kind| kind.at(line));
             match column {
                 Column::Label if Some(at) == system => row.name = cell.into_owned().into_bytes(),
-                Column::Label => row
-                    .labels
-                    .push((heading.clone().into_owned(), cell.into_owned())),
+                Column::Label => {
+                    let label = (heading.clone().into_owned(), cell.into_owned());
+                    row.labels.push(label);
+                }
                 Column::Printed { measure } => row.printed[*measure] = number()?,
                 Column::Time { name, measure } => {
                     let value = number()?;
                     if value.is_none() {
-                        runs.empty.push((line, heading.clone().into_owned()));
+                        self.empty.push((line, heading.clone().into_owned()));
                     }
                     row.took[*name][*measure] = value;
                 }
             }
         }
-        runs.systems.push(row);
+        self.systems.push(row);
+        Ok(())
     }
-    if runs.systems.is_empty() {
-        return Err(Wrong {
-            line: 0,
-            what: "there are headings in it, and no runs".to_owned(),
-        });
-    }
-    Ok(runs)
 }
 
 /// The NAMEs, and what each column has.
-fn headings(head: &[Cow<'_, str>]) -> Result<(Vec<String>, Vec<Column>), String> {
+fn headings(head: &[Cow<'_, str>]) -> Result<(Vec<String>, Vec<Column>), ErrorKind> {
     if head.len() > MOST_COLUMNS {
-        return Err(format!("it has more than {MOST_COLUMNS} columns"));
+        return Err(ErrorKind::ManyColumns(MOST_COLUMNS));
     }
     for (at, heading) in head
         .iter()
@@ -111,7 +117,7 @@ fn headings(head: &[Cow<'_, str>]) -> Result<(Vec<String>, Vec<Column>), String>
         .filter(|(_, heading)| !heading.is_empty())
     {
         if head.iter().take(at).any(|other| other == heading) {
-            return Err(format!("it has two columns {}", heading.escape_debug()));
+            return Err(ErrorKind::SameColumns(heading.to_string()));
         }
     }
     let split = |heading: &str| {
@@ -142,27 +148,23 @@ fn headings(head: &[Cow<'_, str>]) -> Result<(Vec<String>, Vec<Column>), String>
     };
     let columns = head.iter().map(&mut column).collect();
     match &names[..] {
-        [] => Err("there are no columns NAME_real, NAME_user, NAME_sys".to_owned()),
-        [one] => Err(format!(
-            "there are times of {} only, and nothing to compare them with",
-            one.escape_debug()
-        )),
+        [] => Err(ErrorKind::NoTimes),
+        [one] => Err(ErrorKind::OneProgram(one.clone())),
         _ => Ok((names, columns)),
     }
 }
 
 /// A cell with a number in it; `None` when there is nothing in it.
-fn number(cell: &str, heading: &str) -> Result<Option<f64>, String> {
+fn number(cell: &str, heading: &str) -> Result<Option<f64>, ErrorKind> {
     if cell.is_empty() {
         return Ok(None);
     }
     match cell.trim().parse() {
         Ok(value) if is_sane(value) => Ok(Some(value)),
-        _ => Err(format!(
-            "'{}' is no {}: give a number, 0 or more",
-            cell.escape_debug(),
-            heading.escape_debug()
-        )),
+        _ => Err(ErrorKind::NotTime {
+            text: cell.to_owned(),
+            column: heading.to_owned(),
+        }),
     }
 }
 

@@ -7,14 +7,15 @@
 
 use serde_json::{Deserializer, Value};
 
-use super::{Kind, Runs, System, Took, is_sane};
-use crate::gates::Wrong;
+use super::runs::{Kind, Runs, System, Took};
+use crate::error::{Error, ErrorKind};
+use crate::number::is_sane;
 
 /// In the place of a name. A file that is called so is standard input.
 const UNSAID: &[u8] = b"-";
 
 /// Whether a text looks like JSON, and not like comma-separated values.
-pub fn is_json(text: &str) -> bool {
+pub(super) fn is_json(text: &str) -> bool {
     text.trim_start_matches('\u{feff}')
         .trim_start()
         .starts_with('{')
@@ -24,7 +25,7 @@ pub fn is_json(text: &str) -> bool {
 ///
 /// # Errors
 /// What is no JSON, or none of fathom's that has runs in it.
-pub fn parse(text: &str, file: &[u8]) -> Result<Runs, Wrong> {
+pub(super) fn parse(text: &str, file: &[u8]) -> Result<Runs, Error> {
     let text = text.trim_start_matches('\u{feff}');
     let stem = file.strip_suffix(b".json").unwrap_or(file);
     let mut runs: Option<Runs> = None;
@@ -42,32 +43,18 @@ pub fn parse(text: &str, file: &[u8]) -> Result<Runs, Wrong> {
         counted = from;
         let Some(object) = objects.next() else { break };
         let object = object.map_err(|e| {
-            let (line, what) = (e.line(), e.to_string());
-            let what = what.split(" at line ").next().unwrap_or_default();
-            Wrong {
-                line,
-                what: format!("it is no JSON: {what}"),
-            }
+            let text = e.to_string();
+            let reason = text.split(" at line ").next().unwrap_or_default();
+            ErrorKind::NotJson(reason.to_owned()).at(e.line())
         })?;
-        let one = of_object(&object, stem, line).map_err(|what| Wrong { line, what })?;
+        let one = read_object(&object, stem, line).map_err(|kind| kind.at(line))?;
         match &mut runs {
             None => runs = Some(one),
             Some(runs) if runs.kind == one.kind => runs.add(one),
-            Some(runs) => {
-                let (one, other) = (one.kind.name(), runs.kind.name());
-                return Err(Wrong {
-                    line,
-                    what: format!(
-                        "here is one of fathom {one}, and above are others of fathom {other}"
-                    ),
-                });
-            }
+            Some(runs) => return Err(ErrorKind::Mixed(one.kind, runs.kind).at(line)),
         }
     }
-    let mut runs = runs.ok_or_else(|| Wrong {
-        line: 0,
-        what: "it is empty".to_owned(),
-    })?;
+    let mut runs = runs.ok_or_else(|| ErrorKind::Empty.in_file())?;
     // Several runs of one file are told apart by their numbers; of one system's there may be one
     // for each NAME.
     if runs.systems.len() > 1 {
@@ -80,7 +67,7 @@ pub fn parse(text: &str, file: &[u8]) -> Result<Runs, Wrong> {
     Ok(runs)
 }
 
-fn of_object(object: &Value, stem: &[u8], line: usize) -> Result<Runs, String> {
+fn read_object(object: &Value, stem: &[u8], line: usize) -> Result<Runs, ErrorKind> {
     let schema = object
         .get("schema")
         .and_then(Value::as_str)
@@ -104,30 +91,19 @@ fn of_object(object: &Value, stem: &[u8], line: usize) -> Result<Runs, String> {
                 "fathom.account/1" => (Kind::Account, metered(result)),
                 _ => (Kind::Pathwalk, searched(result)),
             };
-            let took =
-                took.ok_or("it has no run in it: give account a command, and pathwalk -t")?;
-            let (system, name) = split(stem).ok_or(
-                "one run has nothing to be called by: name its file NAME.json or SYSTEM.NAME.json, as before.json or web1.before.json",
-            )?;
+            let took = took.ok_or(ErrorKind::NoRun)?;
+            let (system, name) = split(stem).ok_or(ErrorKind::NoName)?;
             (
                 kind,
                 system,
                 vec![(String::from_utf8_lossy(name).into_owned(), took)],
             )
         }
-        "" => return Err("it is none of fathom's: it names no schema".to_owned()),
-        other => {
-            let other = other.escape_debug();
-            return Err(format!(
-                "it is {other}: runs are of mounts --compare, walk --compare, account and pathwalk"
-            ));
-        }
+        "" => return Err(ErrorKind::NoSchema),
+        other => return Err(ErrorKind::OtherSchema(other.to_owned())),
     };
     if took.is_empty() {
-        return Err(format!(
-            "it has no runs in it: give --compare to fathom {}",
-            kind.name()
-        ));
+        return Err(ErrorKind::NotCompared(kind));
     }
     let (names, took) = took.into_iter().unzip();
     let system = System {
@@ -264,12 +240,7 @@ mod tests {
             (&["before".to_owned()][..], &b"-"[..])
         );
         for nameless in [&b".json"[..], b"web1..json", b".before.json", b"-"] {
-            assert!(
-                parse(text, nameless)
-                    .unwrap_err()
-                    .what
-                    .contains("SYSTEM.NAME.json")
-            );
+            assert_eq!(parse(text, nameless).unwrap_err().kind, ErrorKind::NoName);
         }
     }
 
@@ -283,9 +254,14 @@ mod tests {
         );
         assert!(wrong("{\n\"schema\": 1,,").starts_with("line 2: it is no JSON"));
         assert!(wrong(&MOUNTS[..200]).contains("it is no JSON"), "cut off");
-        assert!(
-            wrong(r#"{"schema":"fathom.walk/1","result":{"compare":null}}"#)
-                .ends_with("give --compare to fathom walk")
+        assert_eq!(
+            parse(
+                r#"{"schema":"fathom.walk/1","result":{"compare":null}}"#,
+                b"a.json"
+            )
+            .unwrap_err()
+            .kind,
+            ErrorKind::NotCompared(Kind::Walk)
         );
         assert!(
             wrong(r#"{"schema":"fathom.dump/1","result":{}}"#)

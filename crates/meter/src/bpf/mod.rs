@@ -451,7 +451,7 @@ mod tests {
         if let Err(why) = Bpf.check() {
             return eprintln!("SKIPPED: {why}");
         }
-        for find in [Offsets::find, Offsets::by_looking] {
+        for find in [Offsets::find, Offsets::probe] {
             for tell in [0, u64::MAX] {
                 Kit::new(find, ROOM, tell).map(drop).unwrap();
             }
@@ -483,7 +483,7 @@ mod tests {
             by_number(&metered)
         };
         let said = counted(Offsets::find);
-        assert_eq!(counted(Offsets::by_looking), said);
+        assert_eq!(counted(Offsets::probe), said);
     }
 
     /// Calls and errors by number.

@@ -69,13 +69,13 @@ impl Offsets {
     /// # Errors
     /// Why they cannot be found.
     pub(super) fn find() -> Result<Offsets, Unavailable> {
-        said(Offsets::of)
+        said(Offsets::from_btf)
             .flatten()
-            .map_or_else(Offsets::by_looking, Ok)
+            .map_or_else(Offsets::probe, Ok)
     }
 
     /// From the kernel's types.
-    pub(super) fn of(types: &[u8]) -> Option<Offsets> {
+    pub(super) fn from_btf(types: &[u8]) -> Option<Offsets> {
         let btf = Btf::parse(types)?;
         let [task, pid, upid, binprm, file, inode, sigpending, signal] = btf.structures([
             b"task_struct",
@@ -129,7 +129,7 @@ impl Offsets {
     ///
     /// # Errors
     /// Why they cannot be found.
-    pub(super) fn by_looking() -> Result<Offsets, Unavailable> {
+    pub(super) fn probe() -> Result<Offsets, Unavailable> {
         /// Pieces overlap by this, so that no pair of ids is cut in two.
         const OVERLAP: usize = 8;
         const PIECES: usize = 6;
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn what_the_kernel_says_and_what_is_seen_are_the_same() {
-        let (Some(said), Ok(seen)) = (said(Offsets::of), Offsets::by_looking()) else {
+        let (Some(said), Ok(seen)) = (said(Offsets::from_btf), Offsets::probe()) else {
             return eprintln!("SKIPPED: it takes a kernel with BTF, and permission for BPF");
         };
         let said = said.unwrap();
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn what_is_no_description_says_nothing() {
-        assert_eq!(Offsets::of(b""), None);
-        assert_eq!(Offsets::of(&[0; 100]), None);
+        assert_eq!(Offsets::from_btf(b""), None);
+        assert_eq!(Offsets::from_btf(&[0; 100]), None);
     }
 }

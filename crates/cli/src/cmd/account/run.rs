@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use super::command;
-use account::{Gate, Per, cost, fixed_price, memo, parse, predict, saves};
+use account::{ErrorKind, Gate, Per, cost, fixed_price, memo, parse, predict, saves};
 use report::account::{Choice, Cost, Model};
 
 use crate::cmd::account::args::Account as Args;
@@ -86,6 +86,6 @@ fn read(file: &OsStr) -> Result<Vec<Gate>, Error> {
     let wrong = |what: &dyn std::fmt::Display| {
         Error::read("cannot use table", path, what.to_string(), NEXT)
     };
-    let text = str::from_utf8(&text).map_err(|_| wrong(&"it is not UTF-8"))?;
+    let text = str::from_utf8(&text).map_err(|_| wrong(&ErrorKind::NotUtf8))?;
     parse(text).map_err(|e| wrong(&e))
 }

@@ -3,20 +3,22 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use account::Wrong;
-use account::compare::{self, Lack, Measure, Runs, csv, json};
+use account::compare::file::parse;
+use account::compare::runs::{self, Measure, NoRatio, Runs, join};
 use mounts::Warning;
 use report::compare_runs::{Comparison, Pair, System, html};
 use serde::Serialize;
 use show::name::printable;
 use show::units::plural;
 
+use super::show::advice;
 use crate::cmd::compare::args::Compare as Args;
 use crate::error::{Error, Outcome};
 use crate::input::whole;
 use crate::out::{Out, publish};
 
 const SCHEMA: &str = "fathom.compare/1";
+const UNREADABLE: &str = "cannot compare the runs in";
 
 #[derive(Serialize)]
 struct Compared<'a> {
@@ -30,7 +32,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         .map(|file| read(file))
         .collect::<Result<Vec<_>, _>>()?;
     let mut warnings: Vec<Warning> = files.iter().filter_map(empty).collect();
-    let tables = compare::join(files);
+    let tables = join(files);
     let mut comparisons = Vec::new();
     for runs in &tables {
         let base = base(runs, args.base.as_deref())?;
@@ -60,47 +62,15 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     Ok(warnings.len())
 }
 
-/// The runs in a file; a system that has no name is called as its file is.
 fn read(file: &OsStr) -> Result<Runs, Error> {
     const MOST: usize = 256 << 20;
-    const DOING: &str = "cannot compare the runs in";
-    const NEXT: &str = "fathom compare --help says what they are to look like";
+    const HINT: &str = "fathom compare --help says what they are to look like";
     let path = file.as_bytes();
-    let bytes = whole(path, MOST, DOING, NEXT)?;
-    let wrong = |wrong: Wrong| Error::read(DOING, path, wrong.to_string(), NEXT);
-    let text = str::from_utf8(&bytes).map_err(|e| {
-        let line = 1 + bytes
-            .iter()
-            .take(e.valid_up_to())
-            .filter(|byte| **byte == b'\n')
-            .count();
-        wrong(Wrong {
-            line,
-            what: "it is not UTF-8".to_owned(),
-        })
-    })?;
-    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
-    let is_json = json::is_json(text);
-    let mut runs = if is_json {
-        json::parse(text, name)
-    } else {
-        csv::parse(text)
-    }
-    .map_err(wrong)?;
-    let stem = name.strip_suffix(b".csv").unwrap_or(name);
-    let is_alone = runs.systems.len() == 1;
-    for system in &mut runs.systems {
-        system.file = path.to_vec();
-        if system.name.is_empty() {
-            let line = if is_alone {
-                String::new()
-            } else {
-                format!(":{}", system.line)
-            };
-            system.name = [stem, line.as_bytes()].concat();
-        }
-    }
-    Ok(runs)
+    let bytes = whole(path, MOST, UNREADABLE, HINT)?;
+    parse(path, &bytes).map_err(|error| {
+        let cause = format!("{error}{}", advice(&error.kind));
+        Error::read(UNREADABLE, path, cause, HINT)
+    })
 }
 
 /// The program that the others are held against.
@@ -113,7 +83,7 @@ fn base(runs: &Runs, asked: Option<&str>) -> Result<usize, Error> {
     if runs.names.len() < 2 {
         let why = format!("they are of {} alone", names());
         return Err(Error::read(
-            "cannot compare the runs in",
+            UNREADABLE,
             file,
             why,
             "give those of another program as well",
@@ -155,7 +125,7 @@ fn empty(runs: &Runs) -> Option<Warning> {
 }
 
 /// Times that have no ratio, because one of them is 0: a warning for each measure.
-fn too_short(runs: &Runs, pair: &compare::Pair) -> Vec<Warning> {
+fn too_short(runs: &Runs, pair: &runs::Pair) -> Vec<Warning> {
     let name = |at: usize| {
         runs.names
             .get(at)
@@ -163,7 +133,7 @@ fn too_short(runs: &Runs, pair: &compare::Pair) -> Vec<Warning> {
     };
     let of = |(at, measure): (usize, &Measure)| {
         let lacking =
-            |ratios: &[Result<f64, Lack>; 4]| ratios.get(at) == Some(&Err(Lack::TooShort));
+            |ratios: &[Result<f64, NoRatio>; 4]| ratios.get(at) == Some(&Err(NoRatio::TooShort));
         let mut systems = runs
             .systems
             .iter()
@@ -189,8 +159,8 @@ fn more(all: usize, one: &str, many: &str) -> String {
     }
 }
 
-fn shown<'a>(runs: &'a Runs, base: usize, pairs: &[compare::Pair]) -> Comparison<'a> {
-    let system = |system: &'a compare::System| System {
+fn shown<'a>(runs: &'a Runs, base: usize, pairs: &[runs::Pair]) -> Comparison<'a> {
+    let system = |system: &'a runs::System| System {
         name: &system.name,
         file: &system.file,
         line: system.line,
@@ -198,7 +168,7 @@ fn shown<'a>(runs: &'a Runs, base: usize, pairs: &[compare::Pair]) -> Comparison
         took: &system.took,
         printed: system.printed,
     };
-    let pair = |pair: &compare::Pair| Pair {
+    let pair = |pair: &runs::Pair| Pair {
         of: pair.of,
         to: pair.to,
         ratios: pair

@@ -1,14 +1,9 @@
-//! Ratios of runs: how many times as much one program takes as another, on each of many systems (J.
-//! M. Smith, 1988: the journal paper's Tables 2 to 4, the report's Figures 7 and 10).
-//!
 //! A run is what a program, by its NAME, took on a system: seconds real, user and sys, and calls
-//! where they were counted. Runs are read from comma-separated values ([`csv`]) and from what
-//! fathom itself gives as JSON ([`json`]).
+//! where they were counted.
 
 use std::collections::HashMap;
 
-pub mod csv;
-pub mod json;
+use crate::number::is_measurable;
 
 /// What is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -101,35 +96,27 @@ pub struct Runs {
 }
 
 /// Why there is no ratio.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Lack {
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum NoRatio {
     /// One of the two was not measured.
+    #[error("one of the two was not measured")]
     Unknown,
     /// One of the two is 0, or next to it: less than the clock tells apart. The papers' ratios have
     /// none of these either.
+    #[error("one of the two is 0")]
     TooShort,
-}
-
-/// A picosecond. No clock tells less apart, and no call takes less.
-const SHORTEST: f64 = 1e-12;
-/// Thirty million years. What is more is no time.
-const LONGEST: f64 = 1e15;
-
-/// Whether a number can be what something took.
-pub(crate) fn is_sane(value: f64) -> bool {
-    (0.0..=LONGEST).contains(&value)
 }
 
 /// How many times as much the one takes as the other.
 ///
 /// # Errors
 /// Why that cannot be told.
-pub fn ratio(of: Option<f64>, to: Option<f64>) -> Result<f64, Lack> {
-    let (of, to) = of.zip(to).ok_or(Lack::Unknown)?;
-    if of >= SHORTEST && to >= SHORTEST {
-        Ok(of / to)
+pub fn ratio(one: Option<f64>, other: Option<f64>) -> Result<f64, NoRatio> {
+    let (one, other) = one.zip(other).ok_or(NoRatio::Unknown)?;
+    if is_measurable(one) && is_measurable(other) {
+        Ok(one / other)
     } else {
-        Err(Lack::TooShort)
+        Err(NoRatio::TooShort)
     }
 }
 
@@ -141,7 +128,7 @@ pub struct Pair {
     /// The one below it.
     pub to: usize,
     /// For each system the ratios.
-    pub ratios: Vec<[Result<f64, Lack>; Measure::ALL.len()]>,
+    pub ratios: Vec<[Result<f64, NoRatio>; Measure::ALL.len()]>,
 }
 
 impl Runs {
@@ -185,7 +172,7 @@ impl Runs {
     }
 
     /// Adds what is in another file.
-    fn add(&mut self, other: Runs) {
+    pub(super) fn add(&mut self, other: Runs) {
         // A NAME that is new goes behind the one that it follows there, so that the order stays
         // what it is in each file; where each file has one, the order is that of the files.
         let mut behind = if other.names.len() == 1 {
@@ -313,14 +300,14 @@ mod tests {
     #[test]
     fn the_means_of_figures_7_and_10() {
         let figures = [
-            include_str!("../data/getmnt-figure7.csv"),
-            include_str!("../data/getmnt-figure10.csv"),
+            include_str!("../../data/getmnt-figure7.csv"),
+            include_str!("../../data/getmnt-figure10.csv"),
         ];
         for (text, systems, means) in [
             (figures[0], 40, ["10.38", "13.10", "5.03"]),
             (figures[1], 37, ["3.72", "3.65", "3.08"]),
         ] {
-            let runs = csv::parse(text).unwrap();
+            let runs = crate::compare::csv::parse(text).unwrap();
             let pairs = runs.pairs(runs.base());
             assert_eq!((pairs.len(), runs.systems.len()), (1, systems));
             assert_eq!(
@@ -349,9 +336,13 @@ mod tests {
             (-0.0, 1.0),
             (1e15, 1e-308),
         ] {
-            assert_eq!(ratio(Some(of), Some(to)), Err(Lack::TooShort), "{of}/{to}");
+            assert_eq!(
+                ratio(Some(of), Some(to)),
+                Err(NoRatio::TooShort),
+                "{of}/{to}"
+            );
         }
-        assert_eq!(ratio(None, Some(1.0)), Err(Lack::Unknown));
+        assert_eq!(ratio(None, Some(1.0)), Err(NoRatio::Unknown));
     }
 
     #[test]
@@ -394,7 +385,7 @@ mod tests {
                 .iter()
                 .map(|pair| pair.ratios[0][0])
                 .collect::<Vec<_>>(),
-            [Ok(0.5), Err(Lack::Unknown), Ok(0.25)]
+            [Ok(0.5), Err(NoRatio::Unknown), Ok(0.25)]
         );
     }
 

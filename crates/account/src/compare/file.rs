@@ -1,0 +1,38 @@
+//! Reads runs from a file: comma-separated values, or what fathom itself prints as JSON.
+
+use super::runs::Runs;
+use super::{csv, json};
+use crate::error::{Error, ErrorKind};
+
+/// Reads the runs in the file `path`, whose content is `bytes`. A system without a name gets that
+/// of its file.
+///
+/// # Errors
+/// Why it is no file of runs.
+pub fn parse(path: &[u8], bytes: &[u8]) -> Result<Runs, Error> {
+    let text = str::from_utf8(bytes).map_err(|e| {
+        let valid = bytes.get(..e.valid_up_to()).unwrap_or_default();
+        let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count();
+        ErrorKind::NotUtf8.at(line)
+    })?;
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+    let mut runs = if json::is_json(text) {
+        json::parse(text, name)
+    } else {
+        csv::parse(text)
+    }?;
+    let stem = name.strip_suffix(b".csv").unwrap_or(name);
+    let is_alone = runs.systems.len() == 1;
+    for system in &mut runs.systems {
+        system.file = path.to_vec();
+        if system.name.is_empty() {
+            let line = if is_alone {
+                String::new()
+            } else {
+                format!(":{}", system.line)
+            };
+            system.name = [stem, line.as_bytes()].concat();
+        }
+    }
+    Ok(runs)
+}

@@ -12,6 +12,7 @@
 //! | [`compare`] | every method on one tree, each in a process of its own |
 //! | [`check`] | which mounts answer |
 //! | [`beneath`] | what lies hidden under a mount point |
+//! | [`diagnosis`] | mounts that are hidden, unresponsive, duplicate or otherwise unusual |
 //! | [`boundaries`] | where the file system changes and the table says nothing |
 //! | [`servers`] | the machines behind network mounts |
 //! | [`names`] | names of devices |
@@ -23,6 +24,7 @@ pub mod beneath;
 pub mod boundaries;
 pub mod check;
 pub mod compare;
+pub mod diagnosis;
 mod kind;
 pub mod locate;
 pub mod method;

@@ -9,7 +9,7 @@ use show::json::Gates;
 use show::name::{entry, printable};
 use show::stats::Stats;
 use show::table::{Align, Table, TableStyle, Tone};
-use show::units::{plural, size, sized};
+use show::units::{plural, size};
 
 /// What was found, added up.
 #[derive(Clone, Debug)]
@@ -437,132 +437,6 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// A walk that was stopped at its bounds, and what can be told of it all the same.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Bounded {
-    /// The engine that walked.
-    pub engine: &'static str,
-    /// Entries that it had come to,
-    pub entries: u64,
-    /// in so many seconds,
-    pub seconds: f64,
-    /// with so many bytes read from disks and written to them.
-    pub bytes: u64,
-    /// Files that the whole file system has, if it says so and all of it is below the directory.
-    pub inodes: Option<u64>,
-    /// Seconds that all of them would take at that rate: [`Bounded::expect`] reckons it.
-    pub whole_seconds: Option<f64>,
-    /// Levels below the directory down to which the engines were compared, if there was a part that
-    /// they came through.
-    pub levels: Option<u32>,
-}
-
-impl Bounded {
-    /// Entries in a second.
-    pub fn rate(&self) -> f64 {
-        self.entries as f64 / self.seconds.max(1e-9)
-    }
-
-    /// Reckons how long all files of the file system would take, if it is known how many there are.
-    /// Not every inode is an entry, and some are several: where more entries were seen than there
-    /// are inodes, these tell nothing.
-    pub fn expect(self) -> Bounded {
-        let inodes = self
-            .inodes
-            .filter(|inodes| *inodes > self.entries && self.entries > 0);
-        Bounded {
-            whole_seconds: inodes.map(|inodes| inodes as f64 / self.rate()),
-            ..self
-        }
-    }
-
-    /// How far the walk came.
-    pub fn stopped(&self) -> String {
-        let reads = if self.bytes > 0 {
-            format!(" and {} of disk reads", sized(self.bytes))
-        } else {
-            String::new()
-        };
-        format!(
-            "{} came to {} entries in {:.1} s{reads}, {:.0} a second, and was stopped there",
-            self.engine,
-            self.entries,
-            self.seconds,
-            self.rate()
-        )
-    }
-
-    /// How long all of it would take.
-    pub fn estimate(&self) -> Option<String> {
-        let (seconds, inodes) = (self.whole_seconds?, self.inodes?);
-        Some(format!(
-            "all {inodes} files of the file system would take some {} at that rate",
-            about(seconds)
-        ))
-    }
-
-    /// The part on which the engines were compared.
-    pub fn part(&self) -> Option<String> {
-        Some(match self.levels? {
-            1 => "the uppermost level".to_owned(),
-            levels => format!("the uppermost {levels} levels"),
-        })
-    }
-
-    /// All of it, in sentences.
-    pub fn sentences(&self) -> Vec<String> {
-        let mut said = vec![format!("More than is walked unasked: {}.", self.stopped())];
-        said.extend(
-            self.estimate()
-                .map(|estimate| format!("At a guess {estimate}.")),
-        );
-        said.push(match self.part() {
-            Some(part) => format!(
-                "The engines are compared on {part}, which were in memory by then (--max-depth {}): what is on the disk takes \
-                 each of them longer.",
-                self.levels.unwrap_or_default()
-            ),
-            None => "No part of it was found on which the engines could be compared in time.".to_owned(),
-        });
-        said
-    }
-}
-
-/// Seconds, as precisely as an estimate is.
-pub fn about(seconds: f64) -> String {
-    match seconds {
-        s if s < 10.0 => format!("{s:.1} s"),
-        s if s < 120.0 => format!("{s:.0} s"),
-        s if s < 6000.0 => format!("{:.0} minutes", s / 60.0),
-        s => format!("{:.1} hours", s / 3600.0),
-    }
-}
-
-/// The section of the survey: which engine walks a directory, why, and what each costs there.
-#[derive(Clone, Copy, Debug)]
-pub struct Section<'a> {
-    /// The mount that the directory is on.
-    pub part: &'a Part,
-    /// The engines that can work there, and why others cannot.
-    pub explain: &'a [Possible],
-    /// What each costs; of a bounded walk, on a part of the directory.
-    pub compare: Comparison<'a>,
-    /// How far a walk came that was stopped; `None` where all could be walked.
-    pub bounded: Option<&'a Bounded>,
-}
-
-impl Serialize for Section<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("engine", self.part.engine)?;
-        map.serialize_entry("why", &self.part.why)?;
-        map.serialize_entry("explain", self.explain)?;
-        map.serialize_entry("compare", &self.compare)?;
-        map.serialize_entry("bounded", &self.bounded)?;
-        map.end()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -581,55 +455,6 @@ mod tests {
             digest: "00ff".to_owned(),
             seconds: 0.5,
         }
-    }
-
-    #[test]
-    fn what_a_bounded_walk_tells_of_the_whole() {
-        let bounded = |entries, inodes, levels| {
-            let (seconds, bytes) = (2.0, 96 << 20);
-            Bounded {
-                engine: "threads",
-                entries,
-                seconds,
-                bytes,
-                inodes,
-                whole_seconds: None,
-                levels,
-            }
-            .expect()
-        };
-        let one = bounded(100_000, Some(2_000_000), Some(3));
-        assert_eq!(one.whole_seconds, Some(40.0));
-        let said = one.sentences().join(" ");
-        assert!(
-            said.contains(
-                "threads came to 100000 entries in 2.0 s and 96.0M of disk reads, 50000 a second"
-            ),
-            "{said}"
-        );
-        assert!(
-            said.contains("all 2000000 files of the file system would take some 40 s at that rate"),
-            "{said}"
-        );
-        assert!(
-            said.contains("the uppermost 3 levels") && said.contains("(--max-depth 3)"),
-            "{said}"
-        );
-        // More links than inodes, no word of inodes, nothing seen: no guess.
-        for odd in [
-            bounded(100, Some(100), None),
-            bounded(100, None, Some(1)),
-            bounded(0, Some(5), None),
-        ] {
-            assert!(
-                odd.whole_seconds.is_none() && !odd.sentences().concat().contains("At a guess"),
-                "{odd:?}"
-            );
-        }
-        assert_eq!(
-            [0.0, 9.96, 99.0, 600.0, 7200.0].map(about),
-            ["0.0 s", "10.0 s", "99 s", "10 minutes", "2.0 hours"]
-        );
     }
 
     fn engine(name: &'static str, real: f64, digest: &str) -> Engine {

@@ -2,10 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use super::survey::{Compared, FileSystem, Machine, MountsPart, Part, Plot, StepTaken, Survey};
+use super::bounded::{Bounded, StoppedEngine};
+use super::survey::{
+    Compared, FileSystem, Machine, MountsPart, Part, Plot, StepState, StepTaken, Survey, Walking,
+};
+use crate::cmd::mounts::run::Points;
+use ::mounts::compare::NoRun;
+use ::mounts::{Kind, Point};
+use ::survey::Section;
+use ondisk::{Content, Dev};
 use report::compare::{self, Method, Times};
 use report::meter::{self, Account};
-use report::mounts::{Boundary, Mounts, Row, Rows};
+use report::mounts::{Boundary, Mounts};
 use report::nightly::{Expected, Nightly};
 use report::pathsearch::{Count, Fix, Totals};
 use report::plot::Figure;
@@ -13,40 +21,26 @@ use report::probe::{Experiment, Price, Probe, Value};
 use report::startup::{Element, Started, Startup, Tried};
 use report::walk;
 use show::json::{GateCounts, Warning};
+use std::sync::Arc;
 
-/// Mount points in a list.
-pub(crate) struct Listed(pub(crate) Vec<Row<'static>>);
-
-impl Rows for Listed {
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    fn row(&self, at: usize) -> Row<'_> {
-        self.0[at]
-    }
-}
-
-/// A mount point with nothing odd about it; each name has a device of its own.
-pub(crate) fn row(target: &'static [u8]) -> Row<'static> {
+/// A mount without anomalies; each path has a device of its own.
+pub(crate) fn point(target: &[u8]) -> Point {
     let minor = target.iter().fold(7, |sum: u32, b| {
         sum.wrapping_mul(31).wrapping_add(u32::from(*b))
     });
-    Row {
-        id: None,
-        parent: None,
-        target,
-        source: Some(b"/dev/x"),
-        fstype: Some(b"ext4"),
-        dev: (8, minor).into(),
-        fsroot: Some(b"/"),
-        options: Some(b"rw"),
-        kind: Some("dir"),
-        class: "leaf",
-        hidden: false,
-        server: None,
-        verdict: None,
-        beneath: None,
+    point_of(target, minor, b"ext4")
+}
+
+pub(crate) fn point_of(target: &[u8], minor: u32, fstype: &[u8]) -> Point {
+    let content = Content {
+        fsroot: b"/".to_vec(),
+        fstype: fstype.to_vec(),
+        source: Some(b"/dev/x".to_vec()),
+        options: b"rw".to_vec(),
+    };
+    Point {
+        content: Some(Arc::new(content)),
+        ..Point::bare(target.to_vec(), Dev { major: 8, minor }, Some(Kind::Dir))
     }
 }
 
@@ -122,7 +116,7 @@ fn price(gate: &'static str, what: &'static str, state: &'static str, ns: f64) -
 
 /// What [`with`] lends.
 pub(crate) struct Owned {
-    pub(crate) rows: Listed,
+    pub(crate) points: Points,
     methods: Vec<Method>,
     left_out: Vec<compare::LeftOut>,
     boundaries: Vec<Boundary>,
@@ -130,7 +124,8 @@ pub(crate) struct Owned {
     explain: Vec<walk::Possible>,
     pub(crate) engines: Vec<walk::Engine>,
     engines_out: Vec<walk::LeftOut>,
-    pub(crate) bounded: Option<walk::Bounded>,
+    stopped: Vec<StoppedEngine>,
+    pub(crate) bounded: Option<Bounded>,
     nightly: Nightly,
     account: Account<'static>,
     warnings: Vec<Warning>,
@@ -162,21 +157,20 @@ impl Owned {
             errnos: BTreeMap::from([("EACCES".to_owned(), 1)]),
         };
         Owned {
-            rows: Listed(vec![
-                row(b"/"),
-                Row {
-                    kind: Some("file"),
-                    ..row(b"/etc/hosts")
+            points: Points(vec![
+                point(b"/"),
+                Point {
+                    kind: Some(Kind::File),
+                    ..point(b"/etc/hosts")
                 },
-                Row {
+                Point {
                     hidden: true,
-                    ..row(b"/mnt")
+                    ..point(b"/mnt")
                 },
-                row(b"/mnt"),
-                Row {
-                    fstype: Some(b"nfs4"),
-                    server: Some("filer"),
-                    ..row(b"/mnt/far")
+                point(b"/mnt"),
+                Point {
+                    server: Some("filer".to_owned()),
+                    ..point_of(b"/mnt/far", 77, b"nfs4")
                 },
             ]),
             methods: vec![
@@ -210,6 +204,7 @@ impl Owned {
                 engine: "ext4",
                 why: "only root may read the device".to_owned(),
             }],
+            stopped: vec![],
             bounded: None,
             nightly: Nightly {
                 gather: "combined",
@@ -285,12 +280,18 @@ impl Owned {
         }
     }
 
-    /// As if no engine had come to its end.
-    pub(crate) fn stop_engines(&mut self, why: &str) {
+    /// Has every engine stopped before it finished.
+    pub(crate) fn stop_engines(&mut self, why: NoRun, inodes: Option<u64>) {
         for engine in std::mem::take(&mut self.engines) {
             self.engines_out.push(walk::LeftOut {
                 engine: engine.engine,
-                why: why.to_owned(),
+                why: why.to_string(),
+            });
+            self.stopped.push(StoppedEngine {
+                engine: engine.engine,
+                why: why.clone(),
+                entries: 100,
+                inodes,
             });
         }
     }
@@ -357,7 +358,7 @@ impl Owned {
         let step = |name: &str, section, seconds| StepTaken {
             name: name.to_owned(),
             section,
-            state: "done",
+            state: StepState::Done,
             seconds,
             bytes_read: 1 << 20,
             bytes_written: 0,
@@ -382,10 +383,11 @@ impl Owned {
                 deep: false,
             },
             mounts: Part::Gathered(MountsPart {
+                points: &self.points.0,
                 mounts: Mounts {
                     root: Some(b"/"),
                     boundaries: Some(&self.boundaries),
-                    ..Mounts::of("kernel", "so", true, &self.rows)
+                    ..Mounts::of("kernel", "so", true, &self.points)
                 },
                 compared: Part::Gathered(Compared {
                     methods: &self.methods,
@@ -409,10 +411,12 @@ impl Owned {
                     figure,
                 }],
             }]),
-            walking: Part::Gathered(walk::Section {
+            walking: Part::Gathered(Walking {
                 part: &self.part,
                 explain: &self.explain,
+                needs_root: Some("ext4"),
                 compare: walk::Comparison::of(&self.engines, &self.engines_out),
+                stopped: &self.stopped,
                 bounded: self.bounded.as_ref(),
             }),
             dumping: Part::Gathered(&self.nightly),
@@ -443,10 +447,10 @@ impl Owned {
             findings: vec![],
             advice: vec![],
             steps: vec![
-                step("finding the mounts", "mounts", 0.5),
-                step("walking by threads", "walk", 7.25),
+                step("finding the mounts", Section::Mounts, 0.5),
+                step("walking by threads", Section::Walk, 7.25),
             ],
-            ended: None,
+            is_interrupted: false,
             warnings: &self.warnings,
         }
         .concluded()

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use super::survey::{Part, StepTaken};
 use ::mounts::Warning;
+use ::survey::Section;
 use probe::Answer;
 use report::nightly::Nightly;
-use report::walk::Bounded;
 
+use super::bounded::{Bounded, StoppedEngine};
 use super::mounts::Mounted;
 use super::run::Ground;
 use super::starting::Starting;
@@ -80,6 +81,8 @@ pub(super) struct Found {
     pub(super) engines: Option<Engines>,
     /// How far a walk came, if it was stopped: the engines are then those of a part.
     pub(super) bounded: Option<Bounded>,
+    /// Engines that were stopped in the comparison.
+    pub(super) stopped: Vec<StoppedEngine>,
     pub(super) dump: Option<Nightly>,
     pub(super) account: Option<Taken>,
     pub(super) starting: Option<Starting>,
@@ -95,7 +98,7 @@ pub(super) struct Found {
     /// whichever says more.
     pub(super) charged: u64,
     /// Why sections are not there.
-    not: HashMap<&'static str, String>,
+    not: HashMap<Section, String>,
 }
 
 impl Found {
@@ -106,38 +109,25 @@ impl Found {
                 "{}: {}; {} tries it alone",
                 step.name,
                 not.why,
-                ground.commands.section(step.section)
+                ground.commands.gather(step.section)
             );
             self.warnings.push(Warning::general(message));
         }
         self.not.entry(step.section).or_insert(not.why);
     }
 
-    /// A section: what was found of it, or why there is nothing.
-    pub(super) fn part<T>(
-        &self,
-        section: &'static str,
-        found: Option<T>,
-        ground: &Ground<'_>,
-    ) -> Part<T> {
+    /// A section, or the reason why it is missing.
+    pub(super) fn part<T>(&self, section: Section, found: Option<T>) -> Part<T> {
         let nothing = match section {
-            "probe" => {
+            Section::Probe => {
                 "no local disk that can be written to is mounted here; --network takes in those of servers"
             }
             _ => "there is nothing to be found",
         };
-        let why = || {
-            self.not
-                .get(section)
-                .map_or(nothing, String::as_str)
-                .to_owned()
-        };
+        let why = || self.not.get(&section).map_or(nothing, String::as_str);
         match found {
             Some(found) => Part::Gathered(found),
-            None => Part::Not {
-                why: why(),
-                how: ground.commands.section(section),
-            },
+            None => Part::Missing(why().to_owned()),
         }
     }
 }

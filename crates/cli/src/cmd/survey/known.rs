@@ -1,104 +1,106 @@
-//! What is known of a file system, and what a call costs on it.
+//! What the experiments tell of a file system, and the prices of its system calls.
 
-use std::fmt;
+use report::probe::{Experiment, Price, Probe, Value};
 
-use report::probe::{Price, Probe};
-use show::name::printable;
-
-/// The price of a gate on one thread; of several, the first, which is the plainest.
+/// The price of a system call on one thread; of several, the first, which has the plainest
+/// argument.
 pub(crate) fn best_price<'a>(prices: &'a [Price], gate: &str, state: &str) -> Option<&'a Price> {
     prices
         .iter()
         .find(|price| price.gate == gate && price.state == state && price.threads == 1)
 }
 
-/// The findings that say what a file system's block, readahead and extents are, the better one
-/// first.
+/// The results that give a file system's block, readahead and extents, the better one first.
 pub(crate) const BLOCK: &[&str] = &["allocation-block", "allocation-block-by-time"];
 pub(crate) const READAHEAD: &[&str] = &["readahead-steady", "readahead-steady-by-time"];
 pub(crate) const EXTENT: &[&str] = &["extent-largest", "extent-by-time"];
 
-/// What is known of a file system.
-#[derive(PartialEq, Eq)]
+/// A value with its unit.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Reading {
+    pub(crate) value: Value,
+    pub(crate) unit: &'static str,
+}
+
+impl Reading {
+    pub(crate) fn inferred(experiment: &Experiment<'_>) -> Option<Reading> {
+        Reading::new(&experiment.inferred, experiment.unit)
+    }
+
+    pub(crate) fn stated(experiment: &Experiment<'_>) -> Option<Reading> {
+        Reading::new(&experiment.truth, experiment.unit)
+    }
+
+    fn new(value: &Option<Value>, unit: &'static str) -> Option<Reading> {
+        value.clone().map(|value| Reading { value, unit })
+    }
+}
+
+/// What is known of a property of a file system.
+#[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Known {
-    /// It was found.
-    Found(String),
-    /// It was not; the kernel says this.
-    KernelsWord(String),
-    /// It was not; the kernel allows so much.
-    UpTo(String),
-    /// It was not.
-    CannotTell,
-    /// Nobody has looked.
-    NotAsked,
+    /// It was measured.
+    Measured(Reading),
+    /// It could not be measured; the kernel states this.
+    Stated(Reading),
+    /// It could not be measured, and the kernel states nothing.
+    Unknown,
+    /// It was not measured.
+    NotMeasured,
 }
 
 impl Known {
-    /// By the first of these findings that has something.
-    pub(crate) fn of(probe: &Probe<'_>, names: &[&str]) -> Known {
-        let found = || {
-            names
-                .iter()
-                .filter_map(|name| probe.experiments.iter().find(|found| found.name == *name))
+    /// Takes the first of these results that has a value.
+    pub(crate) fn new(probe: &Probe<'_>, names: &[&str]) -> Known {
+        let results: Vec<_> = names.iter().filter_map(|name| find(probe, name)).collect();
+        let first = |read: fn(&Experiment<'_>) -> Option<Reading>| {
+            results.iter().find_map(|result| read(result))
         };
-        if let Some(value) =
-            found().find_map(|found| found.inferred.as_ref().map(|value| value.text(found.unit)))
-        {
-            return Known::Found(value);
-        }
-        let truth =
-            found().find_map(|found| found.truth.as_ref().map(|value| value.text(found.unit)));
-        match (truth, found().next()) {
-            (Some(value), _) => Known::KernelsWord(value),
-            (None, Some(_)) => Known::CannotTell,
-            (None, None) => Known::NotAsked,
-        }
-    }
-
-    /// How much of a file system stays in memory. What was found in a group that was made for it,
-    /// with a limit of its own, says nothing of the cache that others have.
-    pub(crate) fn cache(probe: &Probe<'_>) -> Known {
-        let find = |name: &str| probe.experiments.iter().find(|found| found.name == name);
-        let (capacity, limit) = (find("cache-capacity"), find("cache-limit"));
-        match limit.and_then(|limit| limit.truth.as_ref()) {
-            Some(truth)
-                if capacity.is_none_or(|found| {
-                    found.inferred.is_none() || found.truth.as_ref() != Some(truth)
-                }) =>
-            {
-                Known::UpTo(truth.text("bytes"))
-            }
-            _ => Known::of(probe, &["cache-capacity"]),
+        match (first(Reading::inferred), first(Reading::stated)) {
+            (Some(reading), _) => Known::Measured(reading),
+            (None, Some(reading)) => Known::Stated(reading),
+            (None, None) if results.is_empty() => Known::NotMeasured,
+            (None, None) => Known::Unknown,
         }
     }
 }
 
-/// What bounds the cache, in words.
-pub(crate) fn bounded_by(probe: &Probe<'_>) -> String {
-    let limit = probe
-        .experiments
-        .iter()
-        .find(|found| found.name == "cache-limit");
-    match limit
-        .and_then(|limit| limit.truth_source)
-        .filter(|source| source.starts_with('/'))
-    {
-        Some(file) => format!(
-            "the limit of the cgroup that this ran in, {}",
-            printable(file.as_bytes())
-        ),
-        None => "all the memory that there is; no cgroup limits it".to_owned(),
+/// How much of a file system the page cache holds.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum CacheSize {
+    /// It was measured, or not.
+    Known(Known),
+    /// At most so much.
+    AtMost {
+        most: Reading,
+        /// The file of the cgroup's limit; none where only memory limits it.
+        limit: Option<String>,
+    },
+}
+
+impl CacheSize {
+    /// A size measured in a cgroup that was made for it, with a limit of its own, is not that of
+    /// other processes: the limit of this process's own cgroup then says more.
+    pub(crate) fn new(probe: &Probe<'_>) -> CacheSize {
+        let (capacity, limit) = (find(probe, "cache-capacity"), find(probe, "cache-limit"));
+        let Some(limit) = limit.filter(|limit| limit.truth.is_some()) else {
+            return CacheSize::Known(Known::new(probe, &["cache-capacity"]));
+        };
+        let is_measured_here =
+            capacity.is_some_and(|found| found.inferred.is_some() && found.truth == limit.truth);
+        match Reading::new(&limit.truth, "bytes") {
+            Some(most) if !is_measured_here => CacheSize::AtMost {
+                most,
+                limit: limit
+                    .truth_source
+                    .filter(|source| source.starts_with('/'))
+                    .map(str::to_owned),
+            },
+            _ => CacheSize::Known(Known::new(probe, &["cache-capacity"])),
+        }
     }
 }
 
-impl fmt::Display for Known {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Known::Found(value) => f.write_str(value),
-            Known::KernelsWord(value) => write!(f, "{value} (kernel's word)"),
-            Known::UpTo(value) => write!(f, "up to {value}"),
-            Known::CannotTell => f.write_str("cannot tell"),
-            Known::NotAsked => f.write_str("not measured"),
-        }
-    }
+fn find<'a, 'b>(probe: &'a Probe<'b>, name: &str) -> Option<&'a Experiment<'b>> {
+    probe.experiments.iter().find(|found| found.name == name)
 }

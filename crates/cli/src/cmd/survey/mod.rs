@@ -1,16 +1,16 @@
 //! `fathom survey`: one page about a machine.
 
 pub(crate) mod args;
-pub(crate) mod commands;
+mod bounded;
+mod command;
+mod conclude;
 pub(crate) mod diff;
 #[cfg(test)]
 mod example;
-pub(crate) mod findings;
+mod finding;
 pub(crate) mod found;
 pub(crate) mod known;
 pub(crate) mod mounts;
-pub(crate) mod odd;
-pub(crate) mod page;
 pub(crate) mod run;
 pub(crate) mod show;
 pub(crate) mod starting;

@@ -13,22 +13,25 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
-use super::commands::Commands;
-use super::survey::{Compared, FileSystem, Machine, MountsPart, Plot, Survey, html};
+use super::show::commands::Commands;
+use super::show::json::JsonSurvey;
+use super::show::page::html;
+use super::survey::{Compared, FileSystem, Machine, MountsPart, Plot, Survey, Walking};
 use ::mounts::Warning;
 use ::mounts::root::Root;
+use ::show::name::printable;
+use ::show::table::TableStyle;
+use ::survey::Section;
 use gate::interrupt::{Guard, let_go};
 use gate::machine::{memory, processors, uname};
 use gate::process::{is_root, yield_to_others};
 use report::compare::comparison;
 use report::mounts::Mounts;
 use report::probe::Probe;
-use report::walk::{Comparison, Section};
-use show::name::printable;
-use show::table::TableStyle;
+use report::walk::Comparison;
 
 pub(crate) use super::walking::tread;
-use super::{diff, starting, steps};
+use super::{diff, show, starting, steps};
 
 use super::found::{Found, Probed};
 use crate::cmd::account::args::AccountBy;
@@ -74,7 +77,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let ground = Ground {
         args,
         out,
-        commands: Commands::of(&root.path),
+        commands: Commands::on(&root.path),
         root,
     };
     let (when, begun) = (gate::clock::time_of_day() / 1_000_000, Instant::now());
@@ -124,6 +127,7 @@ fn conclude(ground: &Ground<'_>, mut found: Found, about: Machine, held: Guard) 
     });
     let comparison = methods.map(|all| comparison(all.methods, all.left_out));
     let mounts = found.mounts.as_ref().map(|mounted| MountsPart {
+        points: &mounted.points.0,
         mounts: Mounts {
             root: Some(&ground.root.path),
             compare: comparison.as_ref(),
@@ -134,7 +138,7 @@ fn conclude(ground: &Ground<'_>, mut found: Found, about: Machine, held: Guard) 
                 &mounted.points,
             )
         },
-        compared: found.part("mounts", methods, ground),
+        compared: found.part(Section::Mounts, methods),
     });
     let account = found
         .account
@@ -145,28 +149,26 @@ fn conclude(ground: &Ground<'_>, mut found: Found, about: Machine, held: Guard) 
     let survey = Survey {
         root: &ground.root.path,
         about,
-        mounts: found.part("mounts", mounts, ground),
-        file_systems: found.part("probe", probed, ground),
-        walking: found.part("walk", section(&found), ground),
-        dumping: found.part("dump", found.dump.as_ref(), ground),
-        calls: found.part("account", account.as_ref(), ground),
+        mounts: found.part(Section::Mounts, mounts),
+        file_systems: found.part(Section::Probe, probed),
+        walking: found.part(Section::Walk, walking(&found)),
+        dumping: found.part(Section::Dump, found.dump.as_ref()),
+        calls: found.part(Section::Account, account.as_ref()),
         starting: found.part(
-            "startup",
+            Section::Startup,
             found.starting.as_ref().map(starting::Starting::shown),
-            ground,
         ),
         gates: found.part(
-            "gates",
+            Section::Gates,
             found
                 .gates
                 .as_ref()
                 .map(|probed| shown(Some(&probed.dir), &probed.answer)),
-            ground,
         ),
         findings: Vec::new(),
         advice: Vec::new(),
         steps: found.steps.clone(),
-        ended: was_asked.then(|| "interrupted".to_owned()),
+        is_interrupted: was_asked,
         warnings: &shown_now,
     }
     .concluded();
@@ -185,11 +187,11 @@ fn conclude(ground: &Ground<'_>, mut found: Found, about: Machine, held: Guard) 
     // Nothing is left to be put away.
     let_go(held);
     if out.json {
-        out.envelope(SCHEMA, &survey, &warnings)?;
+        out.envelope(SCHEMA, JsonSurvey(&survey), &warnings)?;
     } else if args.to_stdout() {
         out.data(html(&survey).as_bytes())?;
     } else {
-        out.data(survey.to_text(style).as_bytes())?;
+        out.data(show::text(&survey, style).as_bytes())?;
     }
     out.warn(&warnings);
     Ok(warnings.len())
@@ -245,14 +247,18 @@ fn plots(probed: &Probed) -> Vec<Plot> {
     probed.answer.series.iter().map(plot).collect()
 }
 
-fn section(found: &Found) -> Option<Section<'_>> {
+fn walking(found: &Found) -> Option<Walking<'_>> {
     let compared = found.engines.as_ref()?;
-    let compare = Comparison::of(&compared.engines, &compared.left_out);
-    let bounded = found.bounded.as_ref();
-    Some(Section {
+    let needs_root = compared
+        .possible
+        .iter()
+        .find(|possible| !possible.possible && possible.why.contains("run as root"));
+    Some(Walking {
         part: compared.parts.first()?,
         explain: &compared.possible,
-        compare,
-        bounded,
+        needs_root: needs_root.map(|possible| possible.engine),
+        compare: Comparison::of(&compared.engines, &compared.left_out),
+        stopped: &found.stopped,
+        bounded: found.bounded.as_ref(),
     })
 }

@@ -15,8 +15,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::survey::StepTaken;
+use super::survey::{StepState, StepTaken};
 use ::mounts::compare::Bounds;
+use ::survey::Section;
 use gate::interrupt::asked;
 use gate::process::{Child, Shared, leave};
 use gate::usage::{Moved, moved};
@@ -29,7 +30,7 @@ use crate::progress::Progress;
 /// A step.
 pub(super) struct Step {
     /// The section of the page that it is for.
-    pub(super) section: &'static str,
+    pub(super) section: Section,
     /// What is done.
     pub(super) name: &'static str,
     /// What it is done for.
@@ -54,7 +55,7 @@ const MIB: u64 = 1 << 20;
 /// when a walk has brought it into memory.
 pub(super) const STEPS: [Step; 8] = [
     Step {
-        section: "mounts",
+        section: Section::Mounts,
         name: "the mounts",
         why: "the kernel's table says what is mounted; nothing is touched",
         time: 0.8,
@@ -64,7 +65,7 @@ pub(super) const STEPS: [Step; 8] = [
         gather: mounts::table,
     },
     Step {
-        section: "walk",
+        section: Section::Walk,
         name: "walking by each engine",
         why: "what it costs to learn of every file, and which engine costs least",
         time: 2.5,
@@ -74,7 +75,7 @@ pub(super) const STEPS: [Step; 8] = [
         gather: walking::engines,
     },
     Step {
-        section: "dump",
+        section: Section::Dump,
         name: "gathering what a dump would",
         why: "what a nightly dump costs before it reads the first byte",
         time: 1.0,
@@ -84,7 +85,7 @@ pub(super) const STEPS: [Step; 8] = [
         gather: walking::dump,
     },
     Step {
-        section: "mounts",
+        section: Section::Mounts,
         name: "each way to find the mounts",
         why: "what it costs to find mounts without the table, as the papers of 1988 did",
         time: 1.5,
@@ -94,7 +95,7 @@ pub(super) const STEPS: [Step; 8] = [
         gather: mounts::methods,
     },
     Step {
-        section: "account",
+        section: Section::Account,
         name: "the calls of a walk, one by one",
         why: "which calls a walk makes, and which of them it could do without",
         time: 1.3,
@@ -104,7 +105,7 @@ pub(super) const STEPS: [Step; 8] = [
         gather: walking::account,
     },
     Step {
-        section: "startup",
+        section: Section::Startup,
         name: "starting programs",
         why: "how often PATH, the dynamic linker and Python look where nothing is",
         time: 1.6,
@@ -114,7 +115,7 @@ pub(super) const STEPS: [Step; 8] = [
         gather: starting::start,
     },
     Step {
-        section: "gates",
+        section: Section::Gates,
         name: "the price of each call",
         why: "what counts of calls come to, here",
         time: 0.5,
@@ -124,7 +125,7 @@ pub(super) const STEPS: [Step; 8] = [
         gather: systems::gates,
     },
     Step {
-        section: "probe",
+        section: Section::Probe,
         name: "experiments on each file system",
         why: "its block and readahead, by files without a name, beside what the kernel says of them",
         time: 1.6,
@@ -214,7 +215,7 @@ fn take(ground: &Ground<'_>, found: &mut Found, step: &'static Step, turn: usize
     let mut taken = StepTaken {
         name: step.name.to_owned(),
         section: step.section,
-        state: "skipped",
+        state: StepState::Skipped,
         seconds: 0.0,
         bytes_read: 0,
         bytes_written: 0,
@@ -242,10 +243,10 @@ fn take(ground: &Ground<'_>, found: &mut Found, step: &'static Step, turn: usize
             let spent = moved(None).unwrap_or_default().since(before);
             found.charged = charged + (found.charged - charged).max(spent.sum());
             taken.state = match &done {
-                _ if asked().is_some() => "stopped",
-                Err(not) if not.is_chosen() => "skipped",
-                Err(_) => "stopped",
-                Ok(()) => "done",
+                _ if asked().is_some() => StepState::Stopped,
+                Err(not) if not.is_chosen() => StepState::Skipped,
+                Err(_) => StepState::Stopped,
+                Ok(()) => StepState::Done,
             };
             if let Err(not) = done {
                 found.lacks(ground, step, not);
@@ -256,7 +257,7 @@ fn take(ground: &Ground<'_>, found: &mut Found, step: &'static Step, turn: usize
         Ahead::Lost(why) => {
             let spent = moved(None).unwrap_or_default().since(before);
             found.charged += spent.sum();
-            taken.state = "stopped";
+            taken.state = StepState::Stopped;
             found.lacks(ground, step, why);
             // What it has drawn on the terminal stands there still.
             drop(ration.progress());

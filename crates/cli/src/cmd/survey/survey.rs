@@ -1,8 +1,7 @@
-//! The survey of a machine: pure data, from which the page, the text and the JSON are made.
+//! What a survey gathered, and what was concluded from it.
 
-use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
-
+use ::mounts::Point;
+use ::survey::Section;
 use report::compare::{self, Method};
 use report::meter::Account;
 use report::mounts::Mounts;
@@ -10,119 +9,87 @@ use report::nightly::Nightly;
 use report::plot::Figure;
 use report::probe::Probe;
 use report::startup::Startup;
-use report::walk;
+use report::walk::{Comparison, Part as WalkedPart, Possible};
 use show::json::Warning;
-use show::name::entry;
 
-/// A section that was gathered; or why not, and how to have it.
+use super::bounded::{Bounded, StoppedEngine};
+use super::conclude;
+use super::finding::{Advice, Finding};
+
+/// A section that was gathered, or the reason why it was not.
 #[derive(Clone, Debug)]
 pub(crate) enum Part<T> {
-    /// What was found.
     Gathered(T),
-    /// Nothing.
-    Not {
-        /// Why: a sentence without a full stop, beginning with a small letter.
-        why: String,
-        /// The command that gives it.
-        how: String,
-    },
+    /// A sentence without a full stop, beginning with a small letter.
+    Missing(String),
 }
 
 impl<T> Part<T> {
-    /// What was found, if anything.
+    /// The section, if it was gathered.
     pub(crate) fn gathered(&self) -> Option<&T> {
         match self {
             Part::Gathered(found) => Some(found),
-            Part::Not { .. } => None,
+            Part::Missing(_) => None,
         }
     }
 
-    /// Why there is nothing, and the command that gives it.
-    pub(crate) fn skipped(&self) -> Option<Skipped<'_>> {
+    /// Why it was not gathered.
+    pub(crate) fn missing(&self) -> Option<&str> {
         match self {
             Part::Gathered(_) => None,
-            Part::Not { why, how } => Some(Skipped { why, how }),
+            Part::Missing(why) => Some(why),
         }
     }
 }
 
-/// Why a section is not there.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Skipped<'a> {
-    /// Why.
-    pub(crate) why: &'a str,
-    /// The command that gives it.
-    pub(crate) how: &'a str,
-}
-
-/// The machine, and the survey of it.
+/// The machine, and what the survey of it took.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
-    /// Its name, if it is known.
+    /// The host name, if it has one.
     pub(crate) host: Option<Vec<u8>>,
-    /// The kernel: `6.12.8-amd64`.
+    /// The kernel's release: `6.12.8-amd64`.
     pub(crate) kernel: String,
-    /// Its architecture: `x86_64`.
+    /// The architecture: `x86_64`.
     pub(crate) arch: String,
-    /// Processors that may be used.
+    /// Processors that this process may use.
     pub(crate) cpus: usize,
     /// Bytes of memory.
     pub(crate) memory: Option<u64>,
-    /// Whether this was done by root.
+    /// Whether root took the survey.
     pub(crate) root: bool,
     /// What more privilege would have shown: sentences without full stops.
     pub(crate) lacking: Vec<String>,
     /// The version of fathom.
     pub(crate) version: &'static str,
-    /// When it began: seconds since 1970.
+    /// When the survey began, in seconds since 1970.
     pub(crate) when: i64,
     /// Seconds that it took.
     pub(crate) seconds: f64,
-    /// Bytes that it read.
+    /// Bytes that it read from disks.
     pub(crate) bytes_read: u64,
-    /// Bytes that it wrote, and took away again.
+    /// Bytes that it wrote to temporary files.
     pub(crate) bytes_written: u64,
-    /// Seconds that it was given.
+    /// Seconds that it was allowed.
     pub(crate) limit_seconds: f64,
-    /// Bytes that it was given, read and written together.
+    /// Bytes that it was allowed to read and write together.
     pub(crate) limit_bytes: u64,
-    /// Whether more was asked for with `--deep`.
+    /// Whether it was a deep survey.
     pub(crate) deep: bool,
-}
-
-impl Serialize for Machine {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        entry(&mut map, "host", self.host.as_deref())?;
-        map.serialize_entry("kernel", &self.kernel)?;
-        map.serialize_entry("arch", &self.arch)?;
-        map.serialize_entry("cpus", &self.cpus)?;
-        map.serialize_entry("memory", &self.memory)?;
-        map.serialize_entry("root", &self.root)?;
-        map.serialize_entry("lacking", &self.lacking)?;
-        map.serialize_entry("version", self.version)?;
-        map.serialize_entry("when", &self.when)?;
-        map.serialize_entry("seconds", &self.seconds)?;
-        map.serialize_entry("bytes_read", &self.bytes_read)?;
-        map.serialize_entry("bytes_written", &self.bytes_written)?;
-        map.serialize_entry("limit_seconds", &self.limit_seconds)?;
-        map.serialize_entry("limit_bytes", &self.limit_bytes)?;
-        map.serialize_entry("deep", &self.deep)?;
-        map.end()
-    }
 }
 
 /// The mounts, and what each way to find them costs.
 #[derive(Clone)]
 pub(crate) struct MountsPart<'a> {
-    /// What was found; its `compare`, `boundaries` and verdicts are there if they were asked for.
+    /// The mounts.
+    pub(crate) points: &'a [Point],
+    /// The same as they are reported.
     pub(crate) mounts: Mounts<'a>,
     /// What each way to find them costs.
     pub(crate) compared: Part<Compared<'a>>,
 }
 
 impl<'a> MountsPart<'a> {
-    /// What each method took; none where they were not compared.
+    /// The methods that were compared.
     pub(crate) fn methods(&self) -> &'a [Method] {
         self.compared
             .gathered()
@@ -135,7 +102,7 @@ impl<'a> MountsPart<'a> {
 pub(crate) struct Compared<'a> {
     /// What each took.
     pub(crate) methods: &'a [Method],
-    /// Methods that were left out, and why.
+    /// Methods that were skipped, and why.
     pub(crate) left_out: &'a [compare::LeftOut],
 }
 
@@ -157,36 +124,60 @@ pub(crate) struct Plot {
     pub(crate) figure: Figure,
 }
 
-/// A step of the survey.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct StepTaken {
-    /// What was done, as the progress line has it: `walking by threads`.
-    pub(crate) name: String,
-    /// The section that it is for: `mounts`, `probe`, `walk`, `dump`, `account`, `startup`,
-    /// `gates`.
-    pub(crate) section: &'static str,
-    /// How it ended: `done`, `stopped` (out of time or bytes, or interrupted) or `skipped`.
-    pub(crate) state: &'static str,
-    /// Seconds that it took.
-    pub(crate) seconds: f64,
-    /// Bytes that it read.
-    pub(crate) bytes_read: u64,
-    /// Bytes that it wrote, and took away again.
-    pub(crate) bytes_written: u64,
+/// The engines that walk a directory, and what each costs there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Walking<'a> {
+    /// The mount that the directory is on.
+    pub(crate) part: &'a WalkedPart,
+    /// Which engines can work there, and why others cannot.
+    pub(crate) explain: &'a [Possible],
+    /// The first of them that cannot because it needs root.
+    pub(crate) needs_root: Option<&'static str>,
+    /// What each costs; of a bounded walk, on a part of the directory.
+    pub(crate) compare: Comparison<'a>,
+    /// Engines that were stopped in the comparison.
+    pub(crate) stopped: &'a [StoppedEngine],
+    /// How far a walk came that was stopped; `None` where all could be walked.
+    pub(crate) bounded: Option<&'a Bounded>,
 }
 
-/// Something worth knowing, or worth doing; the figure that says so, and the command behind that.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub(crate) struct Point {
-    /// A sentence or two.
-    pub(crate) text: String,
-    /// The figure.
-    pub(crate) figure: String,
-    /// The command that gives it.
-    pub(crate) command: String,
-    /// Where on the page there is more of it: the name of a section, as in [`StepTaken::section`].
-    #[serde(skip)]
-    pub(crate) section: &'static str,
+/// How a step of the survey ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum StepState {
+    /// It finished.
+    Done,
+    /// It was out of time or bytes, or was interrupted.
+    Stopped,
+    /// It was not taken.
+    Skipped,
+}
+
+impl StepState {
+    /// Its name in the JSON.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            StepState::Done => "done",
+            StepState::Stopped => "stopped",
+            StepState::Skipped => "skipped",
+        }
+    }
+}
+
+/// A step of the survey.
+#[derive(Clone, Debug)]
+pub(crate) struct StepTaken {
+    /// Its name, as the progress line has it: `walking by each engine`.
+    pub(crate) name: String,
+    /// The section that it is for.
+    pub(crate) section: Section,
+    /// How it ended.
+    pub(crate) state: StepState,
+    /// Seconds that it took.
+    pub(crate) seconds: f64,
+    /// Bytes that it read from disks.
+    pub(crate) bytes_read: u64,
+    /// Bytes that it wrote to temporary files.
+    pub(crate) bytes_written: u64,
 }
 
 /// What `fathom survey` found.
@@ -194,95 +185,55 @@ pub(crate) struct Point {
 pub(crate) struct Survey<'a> {
     /// The absolute name of the directory that was surveyed.
     pub(crate) root: &'a [u8],
-    /// The machine, and how it was measured.
+    /// The machine, and what the survey took.
     pub(crate) about: Machine,
-    /// Mounts at or under it.
+    /// Mounts at or under the directory.
     pub(crate) mounts: Part<MountsPart<'a>>,
-    /// The file systems on them: block, readahead, and what else was asked.
+    /// The file systems on them.
     pub(crate) file_systems: Part<Vec<FileSystem<'a>>>,
     /// What walking costs, by each engine.
-    pub(crate) walking: Part<walk::Section<'a>>,
+    pub(crate) walking: Part<Walking<'a>>,
     /// What dumping would cost.
     pub(crate) dumping: Part<&'a Nightly>,
-    /// What a walk asks of the kernel, call by call.
+    /// The system calls of a walk.
     pub(crate) calls: Part<&'a Account<'a>>,
     /// What starting programs costs.
     pub(crate) starting: Part<Startup<'a>>,
-    /// What each call costs: `fathom probe DIR gates`.
+    /// The price of each system call.
     pub(crate) gates: Part<Probe<'a>>,
-    /// What matters most of it: [`super::findings::of`].
-    pub(crate) findings: Vec<Point>,
-    /// What to do about it: [`super::findings::advice`].
-    pub(crate) advice: Vec<Point>,
-    /// What was done, in order.
+    /// What matters most of it.
+    pub(crate) findings: Vec<Finding>,
+    /// What to do about it.
+    pub(crate) advice: Vec<Advice>,
+    /// The steps that were taken, in order.
     pub(crate) steps: Vec<StepTaken>,
-    /// Why not all was done, where the whole was ended early: `interrupted`, `out of time`.
-    pub(crate) ended: Option<String>,
+    /// Whether the survey was interrupted.
+    pub(crate) is_interrupted: bool,
     /// What was skipped or found wrong; the envelope has it in the JSON.
     pub(crate) warnings: &'a [Warning],
 }
 
 impl Survey<'_> {
-    /// The sections that were not gathered, by their names in the JSON.
-    pub(crate) fn skipped(&self) -> Vec<(&'static str, Skipped<'_>)> {
+    /// The sections that were not gathered, and why.
+    pub(crate) fn missing(&self) -> Vec<(Section, &str)> {
         let all = [
-            ("mounts", self.mounts.skipped()),
-            ("probe", self.file_systems.skipped()),
-            ("walk", self.walking.skipped()),
-            ("dump", self.dumping.skipped()),
-            ("account", self.calls.skipped()),
-            ("startup", self.starting.skipped()),
-            ("gates", self.gates.skipped()),
+            (Section::Mounts, self.mounts.missing()),
+            (Section::Probe, self.file_systems.missing()),
+            (Section::Walk, self.walking.missing()),
+            (Section::Dump, self.dumping.missing()),
+            (Section::Account, self.calls.missing()),
+            (Section::Startup, self.starting.missing()),
+            (Section::Gates, self.gates.missing()),
         ];
         all.into_iter()
-            .filter_map(|(section, skipped)| Some((section, skipped?)))
+            .filter_map(|(section, why)| Some((section, why?)))
             .collect()
     }
 
-    /// Chooses the findings and the advice, once all else is there.
+    /// Draws the findings and the advice from all else.
     pub(crate) fn concluded(mut self) -> Self {
-        self.findings = super::findings::of(&self);
-        self.advice = super::findings::advice(&self);
+        self.findings = conclude::findings(&self);
+        self.advice = conclude::advice(&self);
         self
     }
-}
-
-impl Serialize for Survey<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let probes = self.file_systems.gathered().map_or(&[][..], Vec::as_slice);
-        let mut map = serializer.serialize_map(None)?;
-        entry(&mut map, "root", Some(self.root))?;
-        map.serialize_entry("machine", &self.about)?;
-        map.serialize_entry("findings", &self.findings)?;
-        map.serialize_entry("advice", &self.advice)?;
-        map.serialize_entry("mounts", &self.mounts.gathered().map(|part| &part.mounts))?;
-        map.serialize_entry(
-            "probe",
-            &probes.iter().map(|one| &one.probe).collect::<Vec<_>>(),
-        )?;
-        map.serialize_entry("walk", &self.walking.gathered())?;
-        map.serialize_entry("dump", &self.dumping.gathered())?;
-        map.serialize_entry("account", &self.calls.gathered())?;
-        map.serialize_entry(
-            "account_skipped",
-            &self.calls.skipped().map(|skipped| skipped.why),
-        )?;
-        map.serialize_entry("startup", &self.starting.gathered())?;
-        map.serialize_entry("gates", &self.gates.gathered())?;
-        map.serialize_entry(
-            "skipped",
-            &self
-                .skipped()
-                .into_iter()
-                .collect::<std::collections::BTreeMap<_, _>>(),
-        )?;
-        map.serialize_entry("steps", &self.steps)?;
-        map.serialize_entry("ended", &self.ended)?;
-        map.end()
-    }
-}
-
-/// The page, whole: it needs nothing beside itself.
-pub(crate) fn html(survey: &Survey<'_>) -> String {
-    super::page::html(survey)
 }

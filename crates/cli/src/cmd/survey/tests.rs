@@ -1,13 +1,35 @@
 //! The page of a survey made by hand: it is whole, whatever the names are, and has the figures.
 
 use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
 
-use super::example::{Listed, Owned, found, row};
-use super::survey::{Part, Survey, html};
-use report::mounts::Row;
+use ::mounts::check::Verdict;
+use ::mounts::compare::NoRun;
+use ::mounts::{Kind, Point as Mount};
+use ::show::table::TableStyle;
+use ::survey::Section;
+use ondisk::Content;
 use report::probe::{Experiment, Value};
-use report::walk::Bounded;
-use show::table::TableStyle;
+
+use super::bounded::Bounded;
+use super::example::{Owned, found, point};
+use super::show;
+use super::show::json::JsonSurvey;
+use super::show::page::html;
+use super::show::points::Point;
+use super::survey::{Part, Survey};
+
+/// The first finding in a section.
+fn finding_in(survey: &Survey<'_>, section: Section) -> Point {
+    let mut findings = Point::findings(survey).into_iter();
+    let found = findings.find(|point| point.section == section);
+    found.expect("a finding in the section")
+}
+
+fn json(survey: &Survey<'_>) -> serde_json::Value {
+    serde_json::to_value(JsonSurvey(survey)).unwrap()
+}
 
 /// The tags of a page: name, the rest of it, and whether it ends something.
 fn tags(page: &str) -> Vec<(&str, &str, bool)> {
@@ -203,9 +225,10 @@ fn five_findings_and_five_pieces_of_advice_each_with_its_figure_and_command() {
         survey.findings,
         survey.advice
     );
-    let sections: Vec<_> = survey.findings.iter().map(|point| point.section).collect();
+    let (findings, advice) = (Point::findings(&survey), Point::advice(&survey));
+    let sections: Vec<_> = findings.iter().map(|point| point.section.name()).collect();
     assert_eq!(sections, ["mounts", "walk", "probe", "startup", "dump"]);
-    for point in survey.findings.iter().chain(&survey.advice) {
+    for point in findings.iter().chain(&advice) {
         assert!(
             !point.figure.is_empty() && !point.text.is_empty() && point.text.ends_with('.'),
             "{point:?}"
@@ -215,11 +238,7 @@ fn five_findings_and_five_pieces_of_advice_each_with_its_figure_and_command() {
             "{point:?}"
         );
     }
-    let advice: Vec<_> = survey
-        .advice
-        .iter()
-        .map(|point| &point.figure[..])
-        .collect();
+    let advice: Vec<_> = advice.iter().map(|point| &point.figure[..]).collect();
     assert_eq!(
         advice,
         [
@@ -230,7 +249,7 @@ fn five_findings_and_five_pieces_of_advice_each_with_its_figure_and_command() {
             "19.1M instead of 1.9G"
         ]
     );
-    let value = serde_json::to_value(&survey).unwrap();
+    let value = json(&survey);
     assert_eq!(value["findings"][0]["figure"], "5 mounts, 2 odd");
     assert_eq!(value["skipped"], serde_json::json!({}));
     assert_eq!(value["machine"]["host"], "anvil");
@@ -241,7 +260,8 @@ fn five_findings_and_five_pieces_of_advice_each_with_its_figure_and_command() {
 #[test]
 fn what_could_not_be_found_out_is_said_as_far_as_it_is_known() {
     let mut owned = Owned::new();
-    owned.stop_engines("stopped after 64.1 MiB, at 100 entries; all would take some 7 s");
+    let seconds = Duration::from_millis(1250);
+    owned.stop_engines(NoRun::Moved(67_213_722, seconds), Some(560));
     let mut survey = owned.survey();
     if let Part::Gathered(all) = &mut survey.file_systems {
         all[0]
@@ -251,29 +271,26 @@ fn what_could_not_be_found_out_is_said_as_far_as_it_is_known() {
         all[0].probe.experiments[2].inferred = None;
     }
     let survey = survey.concluded();
-    let said = |section: &str| {
-        survey
-            .findings
-            .iter()
-            .find(|point| point.section == section)
-            .unwrap()
-    };
+    let said = |section| finding_in(&survey, section);
     assert_eq!(
-        said("probe").figure,
+        said(Section::Probe).figure,
         "block 4K, readahead 128K (kernel's word), cache up to 8.0G"
     );
     assert!(
-        said("probe")
+        said(Section::Probe)
             .text
             .contains("how far is read ahead cannot be told (the kernel says 128K)")
     );
-    assert_eq!(said("walk").figure, "stopped after 64.1 MiB");
-    assert!(said("walk").text.contains(
-        "By threads, the engine for it, it was stopped after 64.1 MiB, at 100 entries; all would"
+    assert_eq!(
+        said(Section::Walk).figure,
+        "stopped after 64.1 MiB of disk reads and writes"
+    );
+    assert!(said(Section::Walk).text.contains(
+        "By threads, the engine for it, it was stopped after 64.1 MiB of disk reads and writes, at 100 entries (80 a second); all \
+         560 files of its file system would take some 7 s."
     ));
     assert!(
-        survey
-            .advice
+        Point::advice(&survey)
             .iter()
             .any(|point| point.command == "fathom walk / -x --catalog walk.parquet")
     );
@@ -291,26 +308,18 @@ fn a_walk_that_was_stopped_tells_of_the_whole_and_compares_engines_on_a_part() {
     let mut owned = Owned::new();
     let bounded = |inodes, levels| {
         let (seconds, bytes) = (5.0, 96 << 20);
-        Some(
-            Bounded {
-                engine: "threads",
-                entries: 400_000,
-                seconds,
-                bytes,
-                inodes,
-                whole_seconds: None,
-                levels,
-            }
-            .expect(),
-        )
+        Some(Bounded {
+            engine: "threads",
+            entries: 400_000,
+            seconds,
+            bytes,
+            inodes,
+            levels,
+        })
     };
     owned.bounded = bounded(Some(2_000_000), Some(3));
     let survey = owned.survey();
-    let said = survey
-        .findings
-        .iter()
-        .find(|point| point.section == "walk")
-        .unwrap();
+    let said = finding_in(&survey, Section::Walk);
     assert_eq!(
         (&said.figure[..], &said.command[..]),
         ("some 25 s for 2000000 files", "fathom walk / -x")
@@ -323,8 +332,8 @@ fn a_walk_that_was_stopped_tells_of_the_whole_and_compares_engines_on_a_part() {
     ] {
         assert!(said.text.contains(part), "no {part}: {}", said.text);
     }
-    let advice: Vec<_> = survey
-        .advice
+    let advice = Point::advice(&survey);
+    let advice: Vec<_> = advice
         .iter()
         .map(|point| (&point.figure[..], &point.command[..]))
         .collect();
@@ -352,11 +361,10 @@ fn a_walk_that_was_stopped_tells_of_the_whole_and_compares_engines_on_a_part() {
         assert!(page.contains(part), "no {part}");
     }
     assert!(
-        survey
-            .to_text(TableStyle::default())
+        show::text(&survey, TableStyle::default())
             .contains("The engines are compared on the uppermost 3 levels")
     );
-    let walk = &serde_json::to_value(&survey).unwrap()["walk"];
+    let walk = &json(&survey)["walk"];
     assert_eq!(
         (
             &walk["bounded"]["whole_seconds"],
@@ -367,13 +375,9 @@ fn a_walk_that_was_stopped_tells_of_the_whole_and_compares_engines_on_a_part() {
 
     // Without a part, and where nobody knows how many files there are.
     owned.bounded = bounded(None, None);
-    owned.stop_engines("no time was left for it");
+    owned.stop_engines(NoRun::Stopped(Duration::ZERO), None);
     let survey = owned.survey();
-    let said = survey
-        .findings
-        .iter()
-        .find(|point| point.section == "walk")
-        .unwrap();
+    let said = finding_in(&survey, Section::Walk);
     assert_eq!(said.figure, "80000 entries a second");
     assert!(
         said.text.ends_with("and was stopped there."),
@@ -387,18 +391,17 @@ fn a_walk_that_was_stopped_tells_of_the_whole_and_compares_engines_on_a_part() {
 fn engines_that_differ_are_a_fault_where_the_tree_is_at_rest() {
     let mut owned = Owned::new();
     owned.engines[0].digest = "11ee".repeat(8);
-    let first = owned.survey().findings[0].clone();
+    let first = Point::findings(&owned.survey()).remove(0);
     assert_eq!(
-        (&first.figure[..], first.section),
+        (&first.figure[..], first.section.name()),
         ("The engines differ", "walk")
     );
     // A tree in use is another each time; that is no news, and nobody's fault.
     owned.engines[1].steady = false;
     let survey = owned.survey();
-    assert_eq!(survey.findings[0].section, "mounts");
+    assert_eq!(survey.findings[0].section(), Section::Mounts);
     assert!(
-        !survey
-            .findings
+        !Point::findings(&survey)
             .iter()
             .any(|point| point.text.contains("wrong")),
         "{:?}",
@@ -412,12 +415,8 @@ fn the_cache_is_what_bounds_it_unless_it_was_measured_there() {
     let mut survey = owned.survey();
     let shown = |survey: Survey<'_>| {
         let survey = survey.concluded();
-        let figure = survey
-            .findings
-            .iter()
-            .find(|point| point.section == "probe")
-            .unwrap();
-        (figure.figure.clone(), figure.text.clone(), html(&survey))
+        let figure = finding_in(&survey, Section::Probe);
+        (figure.figure, figure.text, html(&survey))
     };
     let mut limit = |truth: f64, source| {
         let Part::Gathered(all) = &mut survey.file_systems else {
@@ -467,36 +466,35 @@ fn the_cache_is_what_bounds_it_unless_it_was_measured_there() {
 #[test]
 fn where_nothing_is_mounted() {
     let mut owned = Owned::new();
-    owned.rows.0.clear();
+    owned.points.0.clear();
     let survey = owned.survey();
-    assert_eq!(survey.findings[0].text, "Nothing is mounted at or under /.");
+    let findings = Point::findings(&survey);
+    assert_eq!(findings[0].text, "Nothing is mounted at or under /.");
     is_sound(&html(&survey));
 }
 
 #[test]
 fn what_does_not_answer_comes_first() {
     let mut owned = Owned::new();
-    owned.rows.0.push(Row {
-        verdict: Some("hung"),
-        ..row(b"/nfs")
+    owned.points.0.push(Mount {
+        verdict: Some(Verdict::Hung),
+        ..point(b"/nfs")
     });
     let survey = owned.survey();
+    let findings = Point::findings(&survey);
     assert!(
-        survey.findings[0].text.contains("1 not answering (/nfs)"),
+        findings[0].text.contains("1 not answering (/nfs)"),
         "{:?}",
-        survey.findings[0]
+        findings[0]
     );
     assert_eq!(
-        survey.advice[0].command,
+        Point::advice(&survey)[0].command,
         "fathom mounts / --check --format exclude"
     );
 }
 
 fn nothing<T>(what: &str) -> Part<T> {
-    Part::Not {
-        why: format!("why not <{what}>"),
-        how: format!("fathom {what} 'it'"),
-    }
+    Part::Missing(format!("why not <{what}>"))
 }
 
 /// A survey of which nothing was gathered.
@@ -511,7 +509,7 @@ fn empty(full: Survey<'_>) -> Survey<'_> {
         gates: nothing("gates"),
         steps: vec![],
         warnings: &[],
-        ended: Some("interrupted".to_owned()),
+        is_interrupted: true,
         ..full
     }
     .concluded()
@@ -523,17 +521,21 @@ fn what_was_not_gathered_says_why_and_how() {
     let survey = empty(owned.survey());
     let page = html(&survey);
     is_sound(&page);
-    for what in [
-        "mounts", "probe", "walk", "dump", "account", "startup", "gates",
+    for (what, command) in [
+        ("mounts", "mounts / --compare"),
+        ("probe", "probe / block readahead cache"),
+        ("walk", "walk / -x --compare"),
+        ("dump", "dump / -x --no-output --account"),
+        ("account", "account -- fathom walk / -x --engine stat"),
+        ("startup", "pathsearch --network / -- env true"),
+        ("gates", "probe / gates"),
     ] {
         assert!(
             page.contains(&format!("why not &#60;{what}&#62;.</p>")),
             "{what}: {page}"
         );
         assert!(
-            page.contains(&format!(
-                "To have it: <code>fathom {what} &#39;it&#39;</code>"
-            )),
+            page.contains(&format!("To have it: <code>fathom {command}</code>")),
             "{what}: {page}"
         );
     }
@@ -544,7 +546,7 @@ fn what_was_not_gathered_says_why_and_how() {
         "there is always something to do: {:?}",
         survey.advice
     );
-    let value = serde_json::to_value(&survey).unwrap();
+    let value = json(&survey);
     assert_eq!(value["skipped"]["dump"]["why"], "why not <dump>");
     assert_eq!(value["account_skipped"], "why not <account>");
     assert!(
@@ -559,15 +561,18 @@ fn no_name_breaks_the_page() {
     const NAME: &[u8] =
         b"/<b>&\"'\x1b[31m\xff\n</table></section><script>alert(1)</script>{{ 7 }}\xe2\x80\xae\\";
     let mut owned = Owned::new();
-    owned.rows.0.push(Row {
-        source: Some(NAME),
-        fstype: Some(NAME),
-        fsroot: Some(NAME),
-        options: Some(NAME),
-        server: Some("<server>"),
+    let content = Content {
+        fsroot: NAME.to_vec(),
+        fstype: NAME.to_vec(),
+        source: Some(NAME.to_vec()),
+        options: NAME.to_vec(),
+    };
+    owned.points.0.push(Mount {
+        content: Some(Arc::new(content)),
+        server: Some("<server>".to_owned()),
         hidden: true,
-        verdict: Some("stale"),
-        ..row(NAME)
+        verdict: Some(Verdict::Stale),
+        ..point(NAME)
     });
     let mut survey = owned.survey();
     survey.root = NAME;
@@ -595,19 +600,11 @@ fn no_name_breaks_the_page() {
 #[test]
 fn ten_thousand_mounts_are_a_page_that_opens() {
     let mut owned = Owned::new();
-    let name = |n: usize| -> &'static [u8] {
-        format!("/mnt/{n:05}/{}", "x".repeat(200))
-            .into_bytes()
-            .leak()
+    let mount = |n| Mount {
+        kind: Some(Kind::File),
+        ..point(format!("/mnt/{n:05}/{}", "x".repeat(200)).as_bytes())
     };
-    owned.rows = Listed(
-        (0..10_000)
-            .map(|n| Row {
-                kind: Some("file"),
-                ..row(name(n))
-            })
-            .collect(),
-    );
+    owned.points.0 = (0..10_000).map(mount).collect();
     let page = html(&owned.survey());
     is_sound(&page);
     assert!(page.len() < 400_000, "{}", page.len());
@@ -621,20 +618,13 @@ fn on_a_terminal_commands_can_be_typed_and_what_is_not_there_has_no_table() {
     let owned = Owned::new();
     let mut survey = owned.survey();
     survey.root = b"/a\\b\xff";
-    let commands = super::commands::Commands::of(survey.root);
     if let Part::Gathered(part) = &mut survey.mounts {
-        part.compared = Part::Not {
-            why: "so".to_owned(),
-            how: commands.section("mounts"),
-        };
+        part.compared = Part::Missing("so".to_owned());
     }
     if let Part::Gathered(startup) = &mut survey.starting {
         startup.started.clear();
     }
-    survey.dumping = Part::Not {
-        why: "so".to_owned(),
-        how: commands.section("dump"),
-    };
+    survey.dumping = Part::Missing("so".to_owned());
     let survey = survey.concluded();
     let page = html(&survey);
     is_sound(&page);
@@ -642,10 +632,13 @@ fn on_a_terminal_commands_can_be_typed_and_what_is_not_there_has_no_table() {
         page.contains("To have it: <code>fathom mounts $&#39;/a\\\\b\\377&#39; --compare</code>"),
         "{page}"
     );
-    let text = survey.to_text(TableStyle {
-        width: Some(200),
-        ..TableStyle::default()
-    });
+    let text = show::text(
+        &survey,
+        TableStyle {
+            width: Some(200),
+            ..TableStyle::default()
+        },
+    );
     assert!(
         text.contains(r"Not gathered: so. To have it: fathom mounts $'/a\\b\377' --compare"),
         "{text}"

@@ -12,12 +12,13 @@ use gate::fs::{At, Want};
 use gate::long::statx_long;
 use meter::call::Ended;
 use report::nightly::{Expected, Nightly};
-use report::walk::Bounded;
 use walk::{EngineKind, Type};
 
+use super::bounded::{Bounded, StoppedEngine};
 use super::found::{Found, Not};
 use super::mounts::TRIALS;
 use super::run::Ground;
+use super::show::bounded::estimate;
 use super::steps::Ration;
 use crate::cmd::account::command;
 use crate::cmd::mounts::run::unusable;
@@ -58,30 +59,37 @@ pub(super) fn engines(
                 // Then no more is said than what might work here.
                 None => bounds.until = Some(Instant::now()),
             }
-            Some(
-                Bounded {
-                    levels,
-                    inodes: inodes(ground),
-                    ..stopped
-                }
-                .expect(),
-            )
+            Some(Bounded {
+                levels,
+                inodes: inodes(ground),
+                ..stopped
+            })
         }
         None => None,
     };
     let compared = compare::engines(&question, TRIALS, &bounds, ration.progress());
     let mut compared = compared.map_err(|why: Error| Not::wrong(why.to_string()))?;
-    match (&bounded, inodes(ground)) {
-        // That there was no time left for them is said already.
-        (Some(Bounded { levels: None, .. }), _) => {
-            let stopped = std::mem::take(&mut compared.stopped);
-            compared
-                .left_out
-                .retain(|left| stopped.iter().all(|(engine, ..)| *engine != left.engine));
-        }
-        (None, Some(inodes)) => reckon(&mut compared, inodes),
-        _ => {}
+    let inodes = inodes(ground).filter(|_| bounded.is_none());
+    let stopped = std::mem::take(&mut compared.stopped).into_iter();
+    let stopped: Vec<_> = stopped
+        .map(|(engine, why, entries)| StoppedEngine {
+            engine,
+            why,
+            entries,
+            inodes,
+        })
+        .collect();
+    if matches!(bounded, Some(Bounded { levels: None, .. })) {
+        // That no time was left for them is said already.
+        compared
+            .left_out
+            .retain(|left| stopped.iter().all(|one| one.engine != left.engine));
     }
+    for left in &mut compared.left_out {
+        let stopped = stopped.iter().find(|one| one.engine == left.engine);
+        left.why.extend(stopped.and_then(estimate));
+    }
+    found.stopped = stopped;
     if !gate::process::is_root()
         && compared
             .warnings
@@ -146,16 +154,13 @@ fn scout(question: &walk::WalkOptions, ration: &Ration) -> Result<(Option<Bounde
                         .as_ref()
                         .is_none_or(|other| other.entries < entries)
                 {
-                    let (engine, seconds) = (by.name(), after.as_secs_f64());
-                    let (inodes, whole_seconds, levels) = (None, None, None);
                     furthest = Some(Bounded {
-                        engine,
+                        engine: by.name(),
                         entries,
-                        seconds,
+                        seconds: after.as_secs_f64(),
                         bytes,
-                        inodes,
-                        whole_seconds,
-                        levels,
+                        inodes: None,
+                        levels: None,
                     });
                 }
             }
@@ -243,26 +248,6 @@ fn inodes(ground: &Ground<'_>) -> Option<u64> {
         mount.content.fsroot == b"/" && mount.target.as_deref() == Some(&ground.root.path[..]);
     let inodes = place.statfs.files.saturating_sub(place.statfs.files_free);
     Some(inodes).filter(|inodes| is_whole && *inodes > 0)
-}
-
-/// Says of engines that were stopped how long they would take for all that the file system has.
-fn reckon(compared: &mut compare::Compared, inodes: u64) {
-    for (engine, after, seen) in &compared.stopped {
-        let rate = *seen as f64 / after.as_secs_f64();
-        // Not every inode is an entry, and some are several.
-        if *seen > inodes || !rate.is_finite() || rate < 1.0 {
-            continue;
-        }
-        let left = compared
-            .left_out
-            .iter_mut()
-            .find(|left| left.engine == *engine);
-        let whole = inodes as f64 / rate;
-        left.into_iter().for_each(|left| {
-            left.why +=
-                &format!(" ({rate:.0} a second); all {inodes} files of its file system would take some {whole:.0} s");
-        });
-    }
 }
 
 fn filter(excludes: &[String], levels: Option<u32>) -> Result<walk::Filter, Not> {

@@ -21,8 +21,8 @@ pub(crate) struct Compared {
     pub(crate) possible: Vec<Possible>,
     pub(crate) engines: Vec<Engine>,
     pub(crate) left_out: Vec<LeftOut>,
-    /// Engines that were stopped after so long, having found so many entries.
-    pub(crate) stopped: Vec<(&'static str, Duration, u64)>,
+    /// Engines that were stopped, why, and the entries that they had found.
+    pub(crate) stopped: Vec<(&'static str, NoRun, u64)>,
     /// What the engine of the first part found, and the median of its times, in seconds.
     pub(crate) found: Option<(Totals, f64)>,
     /// What went wrong: engines that were stopped, skipped something, or did not agree.
@@ -66,8 +66,8 @@ pub(crate) fn engines(
     });
     let left_out: Vec<LeftOut> = left_out.collect();
     let stopped = compared.left_out.iter().filter_map(|(by, why)| match why {
-        walk::compare::LeftOut::Not(NoRun::Stopped(after) | NoRun::Moved(_, after), seen) => {
-            Some((by.name(), *after, *seen))
+        walk::compare::LeftOut::Not(why @ (NoRun::Stopped(_) | NoRun::Moved(..)), seen) => {
+            Some((by.name(), why.clone(), *seen))
         }
         _ => None,
     });

@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 
 use ondisk::split_options;
 
-use super::{Block, Branch, MOST, MOST_SAID, Plots, Tree, more, plot, table, texts};
-use crate::cmd::survey::commands::Commands;
-use crate::cmd::survey::odd::odd;
+use super::block::{Block, Branch, MAX_ROWS, MAX_SENTENCES, Plots, Tree, more, plot, table, texts};
+use crate::cmd::survey::command::Command;
+use crate::cmd::survey::show::anomalies;
+use crate::cmd::survey::show::commands::Commands;
 use crate::cmd::survey::survey::{Compared, MountsPart, Part};
+use ::mounts::diagnosis::{Diagnosis, diagnose};
+use ::survey::Section;
 use report::compare::{Method, median_ms, methods_table};
 use report::draw::{Dot, Dots, dots};
-use report::mounts::{Has, Row, all, by_name, cell, limbs, source, state, tone};
+use report::mounts::{Boundary, Has, Row, all, by_name, cell, limbs, source, state, tone};
 use show::name::printable;
 use show::stats::Stats;
 use show::table::{Align, Table, Tone};
@@ -18,20 +21,23 @@ use show::units::{plural, sized};
 
 pub(crate) fn mounts(part: &MountsPart<'_>, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
     let rows = part.mounts.mounts;
-    let odd = odd(rows);
+    let diagnoses = diagnose(part.points);
     let by = part
         .methods()
         .iter()
         .find(|method| method.by == part.mounts.by);
     let mut facts = vec![
         ("Mounts", rows.len().to_string()),
-        ("Of them odd", odd.len().to_string()),
+        ("Of them odd", diagnoses.len().to_string()),
         ("Found by", part.mounts.by.to_owned()),
     ];
     if let Some((by, ms)) = by.and_then(|by| Some((by, median_ms(&by.runs, |t| t.real)?))) {
         facts.push(("That takes", format!("{ms:.2} ms, {} calls", by.calls())));
     }
-    let mut blocks = vec![Block::Facts(facts), Block::Command(commands.mounts.clone())];
+    let mut blocks = vec![
+        Block::Facts(facts),
+        Block::Command(commands.text(&Command::Mounts)),
+    ];
     let complete = if part.mounts.complete {
         ""
     } else {
@@ -44,80 +50,80 @@ pub(crate) fn mounts(part: &MountsPart<'_>, commands: &Commands, plots: &mut Plo
     )));
     blocks.extend(texts(types(all(rows))));
     blocks.push(Block::Heading("What is odd".to_owned()));
-    if odd.is_empty() {
-        blocks.push(Block::Text(
-            "Nothing: a path reaches each mount, and none is on a file or there twice.".to_owned(),
-        ));
-    } else {
-        let mut told = Table::new(
-            &[("TARGET", Align::Left), ("WHY IT IS ODD", Align::Left)],
-            odd.len().min(MOST_SAID),
-        );
-        for odd in odd.iter().take(MOST_SAID) {
-            told.row([printable(odd.target).as_ref(), &odd.why], Tone::Plain);
-        }
-        blocks.push(table("Mounts that are odd, the worst first", &told));
-        blocks.extend(texts(more(
-            odd.len(),
-            MOST_SAID,
-            ["odd one", "odd ones"],
-            &commands.mounts,
-        )));
-    }
-    if let Some(boundaries) = part
-        .mounts
-        .boundaries
-        .filter(|boundaries| !boundaries.is_empty())
-    {
-        let columns = [
-            ("PATH", Align::Left),
-            ("KIND", Align::Left),
-            ("DEV", Align::Left),
-        ];
-        let mut told = Table::new(&columns, boundaries.len().min(MOST_SAID));
-        for boundary in boundaries.iter().take(MOST_SAID) {
-            told.row(
-                [
-                    printable(&boundary.path).as_ref(),
-                    boundary.kind,
-                    &boundary.dev.to_string(),
-                ],
-                Tone::Plain,
-            );
-        }
-        blocks.push(table(
-            "Where the file system changes and no mount table says so",
-            &told,
-        ));
-        blocks.extend(texts(more(
-            boundaries.len(),
-            MOST_SAID,
-            ["boundary", "boundaries"],
-            &commands.boundaries,
-        )));
-    }
+    blocks.extend(anomaly_table(&diagnoses, commands));
+    blocks.extend(boundary_table(part.mounts.boundaries, commands));
     if !rows.is_empty() {
         blocks.push(Block::Heading("The tree".to_owned()));
         blocks.push(Block::Tree(tree(part)));
     }
     blocks.extend(texts(more(
         rows.len(),
-        MOST,
+        MAX_ROWS,
         ["mount", "mounts"],
-        &commands.mounts,
+        &commands.text(&Command::Mounts),
     )));
     blocks.push(Block::Heading("What each method costs here".to_owned()));
     match &part.compared {
         Part::Gathered(compared) => blocks.extend(methods(compared, commands, plots)),
-        Part::Not { why, how } => blocks.push(Block::Skipped(why.clone(), how.clone())),
+        Part::Missing(why) => blocks.push(Block::missing(Section::Mounts, why, commands)),
     }
+    blocks
+}
+
+fn anomaly_table(diagnoses: &[Diagnosis<'_>], commands: &Commands) -> Vec<Block> {
+    if diagnoses.is_empty() {
+        return vec![Block::Text(
+            "Nothing: a path reaches each mount, and none is on a file or there twice.".to_owned(),
+        )];
+    }
+    let columns = [("TARGET", Align::Left), ("WHY IT IS ODD", Align::Left)];
+    let mut rows = Table::new(&columns, diagnoses.len().min(MAX_SENTENCES));
+    for diagnosis in diagnoses.iter().take(MAX_SENTENCES) {
+        let target = printable(diagnosis.target);
+        rows.row([&*target, &anomalies::all(diagnosis)], Tone::Plain);
+    }
+    let mut blocks = vec![table("Mounts that are odd, the worst first", &rows)];
+    blocks.extend(texts(more(
+        diagnoses.len(),
+        MAX_SENTENCES,
+        ["odd one", "odd ones"],
+        &commands.text(&Command::Mounts),
+    )));
+    blocks
+}
+
+fn boundary_table(boundaries: Option<&[Boundary]>, commands: &Commands) -> Vec<Block> {
+    let boundaries = boundaries.unwrap_or_default();
+    if boundaries.is_empty() {
+        return Vec::new();
+    }
+    let columns = [
+        ("PATH", Align::Left),
+        ("KIND", Align::Left),
+        ("DEV", Align::Left),
+    ];
+    let mut rows = Table::new(&columns, boundaries.len().min(MAX_SENTENCES));
+    for boundary in boundaries.iter().take(MAX_SENTENCES) {
+        let (path, dev) = (printable(&boundary.path), boundary.dev.to_string());
+        rows.row([&*path, boundary.kind, &dev], Tone::Plain);
+    }
+    let mut blocks = vec![table(
+        "Where the file system changes and no mount table says so",
+        &rows,
+    )];
+    blocks.extend(texts(more(
+        boundaries.len(),
+        MAX_SENTENCES,
+        ["boundary", "boundaries"],
+        &commands.text(&Command::ListBoundaries),
+    )));
     blocks
 }
 
 fn methods(compared: &Compared<'_>, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
     let rows: Vec<Dots> = compared.methods.iter().filter_map(method_dots).collect();
     let title = "What each method of finding the mounts takes";
-    let mut blocks = vec![Block::Command(commands.compare.clone())];
+    let mut blocks = vec![Block::Command(commands.text(&Command::CompareMethods))];
     blocks.extend(plot(
         dots(plots.next(), title, &rows),
         "Elapsed time on a scale of powers of ten: a dot at the median of the runs, a line from the shortest to the \
@@ -196,7 +202,7 @@ fn tree(part: &MountsPart<'_>) -> Tree {
         heads: std::iter::once("TARGET")
             .chain(shown().map(|(_, head, _)| *head))
             .collect(),
-        rows: order.iter().take(MOST).map(branch).collect(),
+        rows: order.iter().take(MAX_ROWS).map(branch).collect(),
     }
 }
 

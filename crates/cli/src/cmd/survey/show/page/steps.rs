@@ -1,15 +1,19 @@
 //! How all of it was measured: the machine, the steps, and what was left out.
 
-use super::{Block, MOST, MOST_SAID, Plots, Section, more, named, plot, table, texts};
-use crate::cmd::survey::survey::{Skipped, StepTaken, Survey};
+use super::block::{Block, MAX_ROWS, MAX_SENTENCES, Plots, more, plot, table, texts};
+use crate::cmd::survey::show::commands::Commands;
+use crate::cmd::survey::show::section_title;
+use crate::cmd::survey::survey::{StepState, StepTaken, Survey};
+use ::survey::Section;
 use report::draw::{Bar, bars};
+use show::json::Warning;
 use show::name::printable;
 use show::table::{Align, Table, Tone};
 use show::units::size;
 
-pub(crate) fn measured(survey: &Survey<'_>, plots: &mut Plots) -> Section {
+/// The machine, the steps, and what was left out.
+pub(crate) fn measured(survey: &Survey<'_>, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
     let about = &survey.about;
-    let (title, lead) = named("steps");
     let facts = vec![
         ("Kernel", format!("Linux {} ({})", about.kernel, about.arch)),
         ("Processors", about.cpus.to_string()),
@@ -43,70 +47,58 @@ pub(crate) fn measured(survey: &Survey<'_>, plots: &mut Plots) -> Section {
         blocks.push(table("The steps, in order", &steps_table(&survey.steps)));
         blocks.extend(texts(more(
             survey.steps.len(),
-            MOST,
+            MAX_ROWS,
             ["step", "steps"],
             "fathom survey --json",
         )));
     }
-    let skipped = survey.skipped();
-    if !skipped.is_empty() {
-        let left = |(id, skipped): &(&'static str, Skipped<'_>)| {
-            format!(
-                "{}: {}. {} gives it.",
-                named(id).0,
-                skipped.why,
-                skipped.how
-            )
+    let missing = survey.missing();
+    if !missing.is_empty() {
+        let sentence = |&(section, why): &(Section, &str)| {
+            let (title, _) = section_title(section);
+            format!("{title}: {why}. {} gives it.", commands.gather(section))
         };
         blocks.push(Block::Heading("What was left out".to_owned()));
-        blocks.push(Block::List(skipped.iter().map(left).collect()));
+        blocks.push(Block::List(missing.iter().map(sentence).collect()));
     }
     if !about.lacking.is_empty() {
         blocks.push(Block::Heading(
             "What more privilege would have shown".to_owned(),
         ));
-        blocks.push(Block::List(
-            about
-                .lacking
-                .iter()
-                .map(|what| format!("{what}."))
-                .collect(),
-        ));
+        let lacking = about.lacking.iter().map(|what| format!("{what}."));
+        blocks.push(Block::List(lacking.collect()));
     }
     if !survey.warnings.is_empty() {
-        let said = survey.warnings.iter().take(MOST_SAID).map(|warning| {
-            let path = warning
-                .path
-                .as_deref()
-                .map_or(String::new(), |path| format!("{}: ", printable(path)));
-            let errno = warning
-                .errno
-                .as_deref()
-                .map_or(String::new(), |errno| format!(" ({errno})"));
-            format!("{path}{}{errno}", warning.message)
-        });
+        let warnings = survey.warnings.iter().take(MAX_SENTENCES).map(warning);
         blocks.push(Block::Heading("Warnings".to_owned()));
-        blocks.push(Block::List(said.collect()));
+        blocks.push(Block::List(warnings.collect()));
         blocks.extend(texts(more(
             survey.warnings.len(),
-            MOST_SAID,
+            MAX_SENTENCES,
             ["warning", "warnings"],
             "fathom survey --json",
         )));
     }
-    Section {
-        id: "steps",
-        title,
-        lead,
-        blocks,
-    }
+    blocks
+}
+
+fn warning(warning: &Warning) -> String {
+    let path = warning
+        .path
+        .as_deref()
+        .map_or(String::new(), |path| format!("{}: ", printable(path)));
+    let errno = warning
+        .errno
+        .as_deref()
+        .map_or(String::new(), |errno| format!(" ({errno})"));
+    format!("{path}{}{errno}", warning.message)
 }
 
 /// The seconds of each section, in the order in which they began.
 fn by_section(steps: &[StepTaken]) -> Vec<Bar> {
     let mut rows: Vec<Bar> = Vec::new();
     for step in steps {
-        let label = named(step.section).0;
+        let label = section_title(step.section).0;
         match rows.iter_mut().find(|row| row.label == label) {
             Some(row) => row.value += step.seconds,
             None => rows.push(Bar {
@@ -131,19 +123,19 @@ fn steps_table(steps: &[StepTaken]) -> Table {
         ("READ", Right),
         ("WRITTEN", Right),
     ];
-    let mut table = Table::new(&columns, steps.len().min(MOST));
-    for step in steps.iter().take(MOST) {
+    let mut table = Table::new(&columns, steps.len().min(MAX_ROWS));
+    for step in steps.iter().take(MAX_ROWS) {
         let cells = [
             printable(step.name.as_bytes()).into_owned(),
-            named(step.section).0.to_owned(),
-            step.state.to_owned(),
+            section_title(step.section).0.to_owned(),
+            step.state.name().to_owned(),
             format!("{:.2}", step.seconds),
             size(step.bytes_read),
             size(step.bytes_written),
         ];
         table.row(
             cells,
-            if step.state == "done" {
+            if step.state == StepState::Done {
                 Tone::Plain
             } else {
                 Tone::Dim

@@ -1,8 +1,10 @@
 //! What each file system is, and what each call costs.
 
-use super::{Block, Plots, plot, table, texts};
-use crate::cmd::survey::commands::Commands;
-use crate::cmd::survey::known::{BLOCK, EXTENT, Known, READAHEAD, best_price, bounded_by};
+use super::block::{Block, Plots, plot, table, texts};
+use crate::cmd::survey::command::Command;
+use crate::cmd::survey::known::{BLOCK, CacheSize, EXTENT, Known, READAHEAD, best_price};
+use crate::cmd::survey::show::commands::Commands;
+use crate::cmd::survey::show::known::{cache_text, known_text, limited_by, text};
 use crate::cmd::survey::survey::{FileSystem, Plot};
 use report::draw::{Dot, Dots, dots, line};
 use report::mounts::cell;
@@ -12,90 +14,98 @@ use show::name::printable;
 use show::table::{Align, Table, Tone};
 use show::units::size;
 
-/// One thing that may be known of a file system.
-type Fact = fn(&Probe<'_>) -> Known;
-
-/// What stands in the overview of file systems.
-const OVERVIEW: [(&str, Fact); 4] = [
-    ("BLOCK", |probe| Known::of(probe, BLOCK)),
-    ("READAHEAD", |probe| Known::of(probe, READAHEAD)),
-    ("CACHE", Known::cache),
-    ("LARGEST EXTENT", |probe| Known::of(probe, EXTENT)),
-];
-
 pub(crate) fn file_systems(
     all: &[FileSystem<'_>],
     memory: Option<u64>,
     commands: &Commands,
     plots: &mut Plots,
 ) -> Vec<Block> {
-    let columns = [("DIRECTORY", Align::Left), ("FSTYPE", Align::Left)];
-    let columns: Vec<_> = columns
-        .into_iter()
-        .chain(OVERVIEW.map(|(head, _)| (head, Align::Right)))
-        .collect();
+    let mut blocks = vec![overview(all)];
+    blocks.extend(cache_note(all, memory, commands).map(Block::Text));
+    for (nth, one) in all.iter().enumerate() {
+        blocks.extend(experiments(one, nth == 0, commands, plots));
+    }
+    blocks
+}
+
+fn overview(all: &[FileSystem<'_>]) -> Block {
+    let columns = [
+        ("DIRECTORY", Align::Left),
+        ("FSTYPE", Align::Left),
+        ("BLOCK", Align::Right),
+        ("READAHEAD", Align::Right),
+        ("CACHE", Align::Right),
+        ("LARGEST EXTENT", Align::Right),
+    ];
     let mut overview = Table::new(&columns, all.len());
     for FileSystem { probe, .. } in all {
-        let dir = probe.dir.map_or("-".into(), printable).into_owned();
-        let of = OVERVIEW.map(|(_, known)| known(probe).to_string());
-        overview.row(
-            [dir, cell(probe.fstype).into_owned()].into_iter().chain(of),
-            Tone::Plain,
-        );
+        let known = |names| known_text(&Known::new(probe, names));
+        let cells = [
+            probe.dir.map_or("-".into(), printable).into_owned(),
+            cell(probe.fstype).into_owned(),
+            known(BLOCK),
+            known(READAHEAD),
+            cache_text(&CacheSize::new(probe)),
+            known(EXTENT),
+        ];
+        overview.row(cells, Tone::Plain);
     }
-    let mut blocks = vec![table("What each file system is", &overview)];
-    let limited = |one: &FileSystem<'_>| match Known::cache(&one.probe) {
-        Known::UpTo(most) => Some(format!("{most}, {}", bounded_by(&one.probe))),
-        _ => None,
-    };
-    if let Some(most) = all.iter().find_map(limited) {
-        blocks.push(Block::Text(format!(
-            "CACHE is how much of what was read stays in memory, of all file systems together: up to {most}. It shrinks as \
-             programs take memory. That was looked up, and not measured; {} fills a cache to see.",
-            commands.cache
-        )));
-    } else if all
-        .iter()
-        .any(|one| Known::cache(&one.probe) == Known::NotAsked)
-    {
-        let most = memory.map_or(String::new(), |memory| {
-            format!(" It is at most the memory, {}.", size(memory))
-        });
-        blocks.push(Block::Text(format!(
-            "CACHE is how much of a file system stays in memory. To find out takes memory, and is done when it is asked for: {}.{most}",
-            commands.cache
-        )));
+    table("What each file system is", &overview)
+}
+
+/// What the column CACHE says, where the cache was not measured.
+fn cache_note(all: &[FileSystem<'_>], memory: Option<u64>, commands: &Commands) -> Option<String> {
+    let command = commands.text(&Command::FillCache);
+    let caches: Vec<CacheSize> = all.iter().map(|one| CacheSize::new(&one.probe)).collect();
+    for cache in &caches {
+        if let CacheSize::AtMost { most, limit } = cache {
+            return Some(format!(
+                "CACHE is how much of what was read stays in memory, of all file systems together: up to {}, {}. It shrinks as \
+                 programs take memory. That was looked up, and not measured; {command} fills a cache to see.",
+                text(most),
+                limited_by(limit)
+            ));
+        }
     }
-    for (
-        nth,
-        FileSystem {
-            probe,
-            plots: drawn,
-        },
-    ) in all.iter().enumerate()
-    {
-        let dir = probe.dir.map_or("-".into(), printable);
-        blocks.push(Block::Heading(format!("{dir} ({})", cell(probe.fstype))));
-        blocks.push(Block::Command(
-            commands.probe(probe.dir.unwrap_or(b"/"), &asked(probe)),
-        ));
-        blocks.push(table(
+    let most = memory.map_or(String::new(), |memory| {
+        format!(" It is at most the memory, {}.", size(memory))
+    });
+    caches
+        .contains(&CacheSize::Known(Known::NotMeasured))
+        .then(|| {
+            format!(
+                "CACHE is how much of a file system stays in memory. To find out takes memory, and is done when it is asked for: {command}.{most}"
+            )
+        })
+}
+
+/// What the experiments on one file system found, and their plots.
+fn experiments(
+    one: &FileSystem<'_>,
+    is_first: bool,
+    commands: &Commands,
+    plots: &mut Plots,
+) -> Vec<Block> {
+    let probe = &one.probe;
+    let dir = probe.dir.map_or("-".into(), printable);
+    let command = Command::Probe(probe.dir.unwrap_or(b"/").to_vec(), asked(probe));
+    let mut blocks = vec![
+        Block::Heading(format!("{dir} ({})", cell(probe.fstype))),
+        Block::Command(commands.text(&command)),
+        table(
             &format!("What the experiments on {dir} have found"),
             &probe.table(true),
-        ));
-        blocks.extend(texts(probe.notes(false).into_iter().map(|note| note + ".")));
-        // What is fetched ahead says most; of the other plots those of one file system will do.
-        let (first, rest): (Vec<_>, Vec<_>) = drawn
-            .iter()
-            .partition(|plotted| plotted.experiment == "readahead");
-        let rest = rest.into_iter().filter(|_| nth == 0);
-        blocks.extend(
-            first
-                .into_iter()
-                .chain(rest)
-                .filter_map(|plotted| experiment(plotted, plots)),
-        );
-    }
+        ),
+    ];
+    blocks.extend(texts(probe.notes(false).into_iter().map(|note| note + ".")));
+    // The plot of the readahead says most; the other plots of one file system suffice.
+    let (readahead, others): (Vec<_>, Vec<_>) = one
+        .plots
+        .iter()
+        .partition(|plotted| plotted.experiment == "readahead");
+    let others = others.into_iter().filter(|_| is_first);
+    let wanted = readahead.into_iter().chain(others);
+    blocks.extend(wanted.filter_map(|plotted| experiment(plotted, plots)));
     blocks
 }
 
@@ -126,7 +136,7 @@ fn asked(probe: &Probe<'_>) -> String {
 }
 
 pub(crate) fn prices(gates: &Probe<'_>, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
-    let mut blocks = vec![Block::Command(commands.gates.clone())];
+    let mut blocks = vec![Block::Command(commands.text(&Command::Prices))];
     let all = gates.prices.as_deref().unwrap_or_default();
     let facts: Vec<(&'static str, String)> = [
         ("An empty call", "getppid", "warm"),

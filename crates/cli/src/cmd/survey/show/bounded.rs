@@ -1,0 +1,150 @@
+//! Walks that were stopped, in words.
+
+use show::units::sized;
+
+use crate::cmd::survey::bounded::{Bounded, StoppedEngine};
+use crate::cmd::survey::finding::Effort;
+
+/// Seconds, as precisely as an estimate is.
+pub(crate) fn about(seconds: f64) -> String {
+    match seconds {
+        s if s < 10.0 => format!("{s:.1} s"),
+        s if s < 120.0 => format!("{s:.0} s"),
+        s if s < 6000.0 => format!("{:.0} minutes", s / 60.0),
+        s => format!("{:.1} hours", s / 3600.0),
+    }
+}
+
+/// How far a walk came.
+pub(crate) fn stopped(bounded: &Bounded) -> String {
+    let reads = if bounded.bytes > 0 {
+        format!(" and {} of disk reads", sized(bounded.bytes))
+    } else {
+        String::new()
+    };
+    format!(
+        "{} came to {} entries in {:.1} s{reads}, {:.0} a second, and was stopped there",
+        bounded.engine,
+        bounded.entries,
+        bounded.seconds,
+        bounded.rate()
+    )
+}
+
+/// How long all of it would take.
+pub(crate) fn duration_estimate(bounded: &Bounded) -> Option<String> {
+    let (seconds, inodes) = (bounded.whole_seconds()?, bounded.inodes?);
+    Some(format!(
+        "all {inodes} files of the file system would take some {} at that rate",
+        about(seconds)
+    ))
+}
+
+/// What a bounded walk would take, or how fast it was.
+pub(crate) fn how_far(bounded: &Bounded) -> String {
+    match bounded.whole_seconds() {
+        Some(seconds) => format!("some {}", about(seconds)),
+        None => format!("{:.0} entries a second", bounded.rate()),
+    }
+}
+
+/// What one walk takes, as a figure.
+pub(crate) fn effort_figure(effort: &Effort) -> String {
+    match effort {
+        Effort::Ms(ms) => format!("{ms:.2} ms each time"),
+        Effort::Bounded(bounded) => how_far(bounded),
+        Effort::Stopped(stopped) => stopped.why.to_string(),
+    }
+}
+
+/// The part of the tree on which the engines were compared.
+pub(crate) fn part_walked(bounded: &Bounded) -> Option<String> {
+    Some(match bounded.levels? {
+        1 => "the uppermost level".to_owned(),
+        levels => format!("the uppermost {levels} levels"),
+    })
+}
+
+/// All of it, in sentences.
+pub(crate) fn sentences(bounded: &Bounded) -> Vec<String> {
+    let mut sentences = vec![format!(
+        "More than is walked unasked: {}.",
+        stopped(bounded)
+    )];
+    sentences.extend(duration_estimate(bounded).map(|estimate| format!("At a guess {estimate}.")));
+    sentences.push(match part_walked(bounded) {
+        Some(part) => format!(
+            "The engines are compared on {part}, which were in memory by then (--max-depth {}): what is on the disk takes \
+             each of them longer.",
+            bounded.levels.unwrap_or_default()
+        ),
+        None => "No part of it was found on which the engines could be compared in time.".to_owned(),
+    });
+    sentences
+}
+
+/// How an engine was stopped, and how long all of the file system would take it.
+pub(crate) fn stopped_after(stopped: &StoppedEngine) -> String {
+    let estimate = estimate(stopped).unwrap_or_default();
+    format!("{}, at {} entries{estimate}", stopped.why, stopped.entries)
+}
+
+/// How long all of the file system would take an engine that was stopped.
+pub(crate) fn estimate(stopped: &StoppedEngine) -> Option<String> {
+    let (inodes, rate, seconds) = stopped.estimate()?;
+    Some(format!(
+        " ({rate:.0} a second); all {inodes} files of its file system would take some {seconds:.0} s"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_whole_is_estimated_from_the_part_that_was_walked() {
+        let bounded = |entries, inodes, levels| {
+            let (seconds, bytes) = (2.0, 96 << 20);
+            Bounded {
+                engine: "threads",
+                entries,
+                seconds,
+                bytes,
+                inodes,
+                levels,
+            }
+        };
+        let one = bounded(100_000, Some(2_000_000), Some(3));
+        assert_eq!(one.whole_seconds(), Some(40.0));
+        let said = sentences(&one).join(" ");
+        assert!(
+            said.contains(
+                "threads came to 100000 entries in 2.0 s and 96.0M of disk reads, 50000 a second"
+            ),
+            "{said}"
+        );
+        assert!(
+            said.contains("all 2000000 files of the file system would take some 40 s at that rate"),
+            "{said}"
+        );
+        assert!(
+            said.contains("the uppermost 3 levels") && said.contains("(--max-depth 3)"),
+            "{said}"
+        );
+        // More links than inodes, no word of inodes, nothing seen: no guess.
+        for odd in [
+            bounded(100, Some(100), None),
+            bounded(100, None, Some(1)),
+            bounded(0, Some(5), None),
+        ] {
+            assert!(
+                odd.whole_seconds().is_none() && !sentences(&odd).concat().contains("At a guess"),
+                "{odd:?}"
+            );
+        }
+        assert_eq!(
+            [0.0, 9.96, 99.0, 600.0, 7200.0].map(about),
+            ["0.0 s", "10.0 s", "99 s", "10 minutes", "2.0 hours"]
+        );
+    }
+}

@@ -1,0 +1,83 @@
+//! The blocks that a section of the page is made of.
+
+use ::survey::Section;
+use show::table::Table;
+use show::units::plural;
+
+use crate::cmd::survey::show::commands::Commands;
+
+/// So many rows of a table of names are shown, and then the command that shows all.
+pub(super) const MAX_ROWS: usize = 200;
+/// The same where each row is a sentence.
+pub(super) const MAX_SENTENCES: usize = 40;
+
+/// What stands in a section, one below the other.
+pub(super) enum Block {
+    Text(String),
+    Command(String),
+    Heading(String),
+    List(Vec<String>),
+    Facts(Vec<(&'static str, String)>),
+    Skipped(String, String),
+    Table(String, String),
+    Plot(String, String),
+    Tree(Tree),
+}
+
+/// The mounts as a tree.
+pub(super) struct Tree {
+    pub(super) caption: String,
+    pub(super) heads: Vec<&'static str>,
+    pub(super) rows: Vec<Branch>,
+}
+
+pub(super) struct Branch {
+    pub(super) limb: String,
+    pub(super) target: String,
+    pub(super) cells: Vec<String>,
+    pub(super) class: &'static str,
+}
+
+/// Plots have numbers, so that their titles can be referred to.
+#[derive(Default)]
+pub(super) struct Plots(usize);
+
+impl Plots {
+    pub(super) fn next(&mut self) -> usize {
+        self.0 += 1;
+        self.0
+    }
+}
+
+/// A table that can be moved within itself.
+pub(super) fn table(caption: &str, table: &Table) -> Block {
+    Block::Table(caption.to_owned(), table.to_html(caption))
+}
+
+pub(super) fn texts(sentences: impl IntoIterator<Item = String>) -> impl Iterator<Item = Block> {
+    sentences.into_iter().map(Block::Text)
+}
+
+impl Block {
+    /// A section that is missing, and the command that gathers it.
+    pub(super) fn missing(section: Section, why: &str, commands: &Commands) -> Block {
+        Block::Skipped(why.to_owned(), commands.gather(section))
+    }
+}
+
+/// A plot, unless there was nothing to draw.
+pub(super) fn plot(svg: String, caption: &str) -> Option<Block> {
+    (!svg.is_empty()).then(|| Block::Plot(svg, caption.to_owned()))
+}
+
+/// What a table leaves out, as it is called where it is one and where there are more.
+pub(super) fn more(
+    all: usize,
+    shown: usize,
+    [one, many]: [&str; 2],
+    command: &str,
+) -> Option<String> {
+    let left = all.saturating_sub(shown) as u64;
+    let what = plural(left, &format!("more {one}"), &format!("more {many}"));
+    (left > 0).then(|| format!("And {what}: {command} shows all of them."))
+}

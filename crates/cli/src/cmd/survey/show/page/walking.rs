@@ -1,0 +1,161 @@
+//! What walking costs, and dumping, and which calls a walk makes.
+
+use super::block::{Block, Plots, plot, table, texts};
+use crate::cmd::survey::bounded::Bounded;
+use crate::cmd::survey::command::Command;
+use crate::cmd::survey::show::bounded::{about, sentences};
+use crate::cmd::survey::show::commands::Commands;
+use crate::cmd::survey::survey::Walking;
+use report::compare::median_ms;
+use report::draw::{Bar, bars};
+use report::meter::Account;
+use report::nightly::Nightly;
+use report::walk::Engine;
+use show::name::printable;
+use show::table::{Align, Table, Tone};
+use show::units::size;
+
+pub(crate) fn walking(walk: &Walking<'_>, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
+    let facts = match walk.bounded {
+        Some(bounded) => bounded_facts(walk, bounded),
+        None => facts(walk),
+    };
+    let why = printable(walk.part.why.as_bytes());
+    let mut blocks = vec![
+        Block::Facts(facts),
+        Block::Command(commands.text(&Command::CompareEngines)),
+        Block::Text(format!("By {}: {why}.", walk.part.engine)),
+    ];
+    blocks.extend(texts(walk.bounded.into_iter().flat_map(sentences)));
+    blocks.extend(engines(walk, plots));
+    blocks.push(Block::List(walk.compare.notes()));
+    if !walk.explain.is_empty() {
+        blocks.push(possible_engines(walk));
+    }
+    blocks
+}
+
+fn median(engine: &Engine) -> Option<f64> {
+    median_ms(&engine.runs, |t| t.real)
+}
+
+fn facts(walk: &Walking<'_>) -> Vec<(&'static str, String)> {
+    let mut facts = vec![("Engine", walk.part.engine.to_owned())];
+    let engines = walk.compare.engines;
+    let find = |name| engines.iter().find(|engine| engine.engine == name);
+    if let Some(engine) = find(walk.part.engine)
+        && let Some(ms) = median(engine)
+    {
+        facts.insert(0, ("Entries", engine.entries.to_string()));
+        let calls = engine.calls();
+        facts.push(("A walk takes", format!("{ms:.2} ms, {calls} calls")));
+    }
+    if let Some(ms) = find("stat").and_then(median) {
+        facts.push(("One call after the other", format!("{ms:.2} ms")));
+    }
+    facts
+}
+
+fn bounded_facts(walk: &Walking<'_>, bounded: &Bounded) -> Vec<(&'static str, String)> {
+    let entries = bounded.entries.to_string();
+    let mut facts = vec![
+        ("Entries before it was stopped", entries),
+        ("Engine", walk.part.engine.to_owned()),
+        ("A second", format!("{:.0}", bounded.rate())),
+    ];
+    let inodes = bounded.inodes.map(|inodes| inodes.to_string());
+    facts.extend(inodes.map(|inodes| ("Files of the file system", inodes)));
+    let whole = bounded.whole_seconds();
+    facts.extend(whole.map(|seconds| ("A walk takes", format!("some {}", about(seconds)))));
+    facts
+}
+
+/// What each engine took, as a plot and as a table.
+fn engines(walk: &Walking<'_>, plots: &mut Plots) -> Vec<Block> {
+    let bar = |engine: &Engine| {
+        let ms = median(engine)?;
+        Some(Bar {
+            label: engine.engine.to_owned(),
+            value: ms,
+            text: format!("{ms:.2} ms, {} calls", engine.calls()),
+        })
+    };
+    let rows: Vec<Bar> = walk.compare.engines.iter().filter_map(bar).collect();
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let svg = bars(plots.next(), "What each engine takes to walk here", &rows);
+    let caption = "Elapsed time, medians: a bar of twice the length has taken twice as long.";
+    let table = table(
+        "The engines: medians of the runs; x STAT is the share of what one call after the other takes",
+        &walk.compare.table(),
+    );
+    plot(svg, caption).into_iter().chain([table]).collect()
+}
+
+fn possible_engines(walk: &Walking<'_>) -> Block {
+    let columns = [
+        ("ENGINE", Align::Left),
+        ("POSSIBLE", Align::Left),
+        ("WHY", Align::Left),
+    ];
+    let mut possible = Table::new(&columns, walk.explain.len());
+    for row in walk.explain {
+        let word = if row.possible { "yes" } else { "no" };
+        let why = printable(row.why.as_bytes());
+        possible.row([row.engine, word, &why], Tone::Plain);
+    }
+    table(
+        "Which engines can work here, and why others cannot",
+        &possible,
+    )
+}
+
+pub(crate) fn dumping(dump: &Nightly, commands: &Commands) -> Vec<Block> {
+    let facts = vec![
+        ("Entries", dump.entries.to_string()),
+        ("Everything", size(dump.first.bytes)),
+        (
+            "Calls when nothing has changed",
+            dump.unchanged.calls.to_string(),
+        ),
+        (
+            "CPU time then",
+            format!("{:.2} ms", 1000.0 * dump.unchanged.cpu_seconds),
+        ),
+    ];
+    let mut blocks = vec![
+        Block::Facts(facts),
+        Block::Command(commands.text(&Command::GatherDump)),
+    ];
+    blocks.extend(texts(dump.head()));
+    blocks.push(table("What a dump would cost", &dump.table()));
+    blocks.push(Block::Text(dump.foot()));
+    blocks
+}
+
+pub(crate) fn calls(account: &Account<'_>, commands: &Commands) -> Vec<Block> {
+    let mut blocks = vec![Block::Command(commands.text(&Command::Account))];
+    blocks.extend(texts(account.sentences()));
+    blocks.push(table(
+        "The calls of a walk, by gate",
+        &account.gates_table(),
+    ));
+    if let Some(patterns) = account.patterns_table() {
+        blocks.push(Block::Heading("Redundant patterns".to_owned()));
+        blocks.push(table("Redundant patterns among them", &patterns));
+    }
+    if let Some(what_if) = account.what_if_table() {
+        blocks.push(Block::Heading("What if".to_owned()));
+        blocks.push(Block::Text(account.model.sentence()));
+        blocks.push(table("What changes would save", &what_if));
+        blocks.push(Block::List(
+            account
+                .changes()
+                .into_iter()
+                .map(|change| change.said())
+                .collect(),
+        ));
+    }
+    blocks
+}

@@ -1,0 +1,211 @@
+//! Which mounts of a table an administrator should look at, and why.
+
+use std::collections::{HashMap, HashSet};
+
+use ondisk::split_options;
+
+use crate::beneath::Beneath;
+use crate::check::Verdict;
+use crate::point::{Kind, Point};
+
+/// Something unusual about a mount.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Anomaly<'a> {
+    /// It did not respond within the deadline.
+    Hung,
+    /// Its server or device is gone.
+    Stale,
+    /// It responded late.
+    Slow,
+    /// No path reaches it: another mount covers it, or a directory above it.
+    Hidden {
+        /// The other mount is at the same path.
+        at_same_path: bool,
+    },
+    /// It covers files.
+    Covers(Beneath),
+    /// It shows the same directory as the mount at this path.
+    Duplicate(&'a [u8]),
+    /// It is read-only, and its options say that an error makes it so.
+    ReadOnly,
+    /// Permission to look at it was denied.
+    Denied,
+    /// It is mounted on a file, not on a directory.
+    OnFile,
+}
+
+impl Anomaly<'_> {
+    /// Its kind.
+    pub fn kind(&self) -> AnomalyKind {
+        match self {
+            Anomaly::Hung | Anomaly::Stale => AnomalyKind::Unresponsive,
+            Anomaly::Slow => AnomalyKind::Slow,
+            Anomaly::Hidden { .. } => AnomalyKind::Hidden,
+            Anomaly::Covers(_) => AnomalyKind::Covers,
+            Anomaly::Duplicate(_) => AnomalyKind::Duplicate,
+            Anomaly::ReadOnly => AnomalyKind::ReadOnly,
+            Anomaly::Denied => AnomalyKind::Denied,
+            Anomaly::OnFile => AnomalyKind::OnFile,
+        }
+    }
+}
+
+/// A kind of [`Anomaly`], the most serious first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum AnomalyKind {
+    /// [`Anomaly::Hung`] and [`Anomaly::Stale`].
+    Unresponsive,
+    /// [`Anomaly::Slow`].
+    Slow,
+    /// [`Anomaly::Hidden`].
+    Hidden,
+    /// [`Anomaly::Covers`].
+    Covers,
+    /// [`Anomaly::Duplicate`].
+    Duplicate,
+    /// [`Anomaly::ReadOnly`].
+    ReadOnly,
+    /// [`Anomaly::Denied`].
+    Denied,
+    /// [`Anomaly::OnFile`].
+    OnFile,
+}
+
+/// A mount with its anomalies.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Diagnosis<'a> {
+    /// Its path.
+    pub target: &'a [u8],
+    /// At least one, the most serious first.
+    pub anomalies: Vec<Anomaly<'a>>,
+}
+
+impl Diagnosis<'_> {
+    /// The kind of the most serious anomaly.
+    pub fn kind(&self) -> AnomalyKind {
+        self.anomalies
+            .first()
+            .map_or(AnomalyKind::OnFile, Anomaly::kind)
+    }
+}
+
+/// The mounts that have anomalies, the most serious first, and otherwise in the order of the table.
+pub fn diagnose(points: &[Point]) -> Vec<Diagnosis<'_>> {
+    let visible: HashSet<&[u8]> = points
+        .iter()
+        .filter(|point| !point.hidden)
+        .map(|point| &point.target[..])
+        .collect();
+    let mut shown: HashMap<_, &[u8]> = HashMap::new();
+    let mut diagnoses = Vec::new();
+    for point in points {
+        let target = &point.target[..];
+        let mut anomalies = own_anomalies(point, visible.contains(target));
+        if let Some(fsroot) = point.fsroot().filter(|_| !point.hidden) {
+            let first = *shown.entry((point.dev, fsroot)).or_insert(target);
+            if first != target {
+                anomalies.push(Anomaly::Duplicate(first));
+            }
+        }
+        anomalies.sort_by_key(Anomaly::kind);
+        if !anomalies.is_empty() {
+            diagnoses.push(Diagnosis { target, anomalies });
+        }
+    }
+    diagnoses.sort_by_key(Diagnosis::kind);
+    diagnoses
+}
+
+/// The anomalies that the mount has whatever the others are. `is_visible` says whether a path
+/// reaches any mount at its path.
+fn own_anomalies(point: &Point, is_visible: bool) -> Vec<Anomaly<'static>> {
+    let verdict = match point.verdict {
+        Some(Verdict::Hung) => Some(Anomaly::Hung),
+        Some(Verdict::Stale) => Some(Anomaly::Stale),
+        Some(Verdict::Slow) => Some(Anomaly::Slow),
+        Some(Verdict::Denied) => Some(Anomaly::Denied),
+        Some(Verdict::Ok | Verdict::Hidden) | None => None,
+    };
+    let has_option = |wanted: &[u8]| {
+        split_options(point.options().unwrap_or_default()).any(|option| option == wanted)
+    };
+    let is_read_only = has_option(b"ro") && has_option(b"errors=remount-ro");
+    let hidden = Anomaly::Hidden {
+        at_same_path: is_visible,
+    };
+    let covered = point.beneath.filter(|beneath| beneath.files > 0);
+    let anomalies = [
+        verdict,
+        is_read_only.then_some(Anomaly::ReadOnly),
+        point.hidden.then_some(hidden),
+        covered.map(Anomaly::Covers),
+        (point.kind == Some(Kind::File)).then_some(Anomaly::OnFile),
+    ];
+    anomalies.into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use ondisk::{Content, Dev};
+
+    use super::*;
+
+    /// A mount without anomalies; `minor` tells its device from others.
+    fn mount(target: &[u8], minor: u32, options: &[u8]) -> Point {
+        let dev = Dev { major: 8, minor };
+        let content = Content {
+            fsroot: b"/".to_vec(),
+            fstype: b"ext4".to_vec(),
+            source: None,
+            options: options.to_vec(),
+        };
+        Point {
+            content: Some(Arc::new(content)),
+            ..Point::bare(target.to_vec(), dev, Some(Kind::Dir))
+        }
+    }
+
+    #[test]
+    fn the_most_serious_anomaly_comes_first() {
+        let hidden = |point| Point {
+            hidden: true,
+            ..point
+        };
+        let judged = |point, verdict| Point {
+            verdict: Some(verdict),
+            ..point
+        };
+        let points = [
+            mount(b"/", 1, b"rw"),
+            Point {
+                kind: Some(Kind::File),
+                ..mount(b"/etc/hosts", 2, b"rw")
+            },
+            hidden(mount(b"/mnt", 3, b"rw")),
+            mount(b"/mnt", 4, b"rw"),
+            hidden(mount(b"/mnt/x", 5, b"rw")),
+            judged(mount(b"/nfs", 6, b"rw"), Verdict::Hung),
+            mount(b"/srv", 7, b"ro,errors=remount-ro"),
+            mount(b"/again", 1, b"rw"),
+            judged(mount(b"/fine", 8, b"rw"), Verdict::Ok),
+        ];
+        let found: Vec<_> = diagnose(&points)
+            .into_iter()
+            .map(|one| (one.target, one.anomalies))
+            .collect();
+        let hidden = |at_same_path| vec![Anomaly::Hidden { at_same_path }];
+        assert_eq!(
+            found,
+            [
+                (&b"/nfs"[..], vec![Anomaly::Hung]),
+                (b"/mnt", hidden(true)),
+                (b"/mnt/x", hidden(false)),
+                (b"/again", vec![Anomaly::Duplicate(b"/")]),
+                (b"/srv", vec![Anomaly::ReadOnly]),
+                (b"/etc/hosts", vec![Anomaly::OnFile]),
+            ]
+        );
+    }
+}

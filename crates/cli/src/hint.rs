@@ -7,12 +7,15 @@ use archive::{Action, ErrorKind, NotArchive};
 use gate::Errno;
 use mounts::Warning;
 
-use crate::cmd::pathwalk;
+use crate::cmd::{pathsearch, pathwalk};
 
 /// What to do about a warning.
 pub(crate) fn hint(warning: &Warning) -> Option<Cow<'static, str>> {
     if let Some(kind) = warning.reason() {
         return pathwalk::show::warning_hint(kind);
+    }
+    if let Some(kind) = warning.reason() {
+        return pathsearch::show::warning_hint(*kind).map(Cow::Borrowed);
     }
     None
 }

@@ -1,12 +1,12 @@
-//! Which search a look-up belongs to: by the program that does it, the shape of the name, and the
-//! directory. The rules are in docs/pathsearch.md, in this order.
+//! The kind of a look-up, by the program that makes it, the name, and the directory. The rules are
+//! in docs/pathsearch.md, in this order.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::kind::Kind;
-use crate::lookup::{Op, components, plain};
+use crate::lookup::{Op, components, normalize};
 
-/// What kind of program a process runs, by the name of its file.
+/// The language or purpose of a program, by the name of its file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Family {
     /// A shell.
@@ -27,9 +27,9 @@ pub enum Family {
 }
 
 impl Family {
-    /// The family of a program's file: without its version, and without the machine that a compiler
-    /// is for.
-    pub fn of(program: &[u8]) -> Family {
+    /// The family of a program's file. A version at the end of the name and a target triplet before
+    /// it are ignored.
+    pub fn from_program(program: &[u8]) -> Family {
         let file = program.rsplit(|&b| b == b'/').next().unwrap_or(program);
         let end = file
             .iter()
@@ -77,77 +77,77 @@ impl Family {
     }
 }
 
-/// What is known of a process that looks names up.
+/// A process that looks names up.
 #[derive(Clone, Debug, Default)]
 pub struct Searcher {
-    /// What it runs.
+    /// What it executes.
     pub family: Family,
-    /// It has done nothing yet but load its libraries.
+    /// It has done nothing yet but load its shared libraries.
     pub starting: bool,
-    /// Where it last missed a library.
+    /// The directory of its last look-up, if that missed a shared library.
     missed: Vec<u8>,
 }
 
 impl Searcher {
-    /// One that goes on with what another has begun: a child.
-    pub fn copied(family: Family) -> Searcher {
+    /// A child of another process, which executes the same program.
+    pub fn forked(parent: &Searcher) -> Searcher {
         Searcher {
-            family,
+            family: parent.family,
             ..Searcher::default()
         }
     }
 
-    /// One that begins to run a program.
-    pub fn of(program: &[u8]) -> Searcher {
+    /// A process that begins to execute a program.
+    pub fn starting(program: &[u8]) -> Searcher {
         Searcher {
-            family: Family::of(program),
+            family: Family::from_program(program),
             starting: true,
             missed: Vec::new(),
         }
     }
 }
 
-/// A look-up, with its name made absolute.
+/// A look-up of an absolute name.
 #[derive(Clone, Copy, Debug)]
 pub struct Lookup<'a> {
-    /// How it is looked up.
+    /// Why it is looked up.
     pub op: Op,
     /// The directory.
     pub dir: &'a [u8],
     /// The last component.
     pub name: &'a [u8],
-    /// Whether it was there.
-    pub found: bool,
-    /// How often a search along PATH tries this directory.
+    /// Whether it did not end in ENOENT or ENOTDIR.
+    pub is_hit: bool,
+    /// How many times a search along PATH tries this directory.
     pub times: u64,
 }
 
-/// The directories that the environment names: what tells a search along them from any other.
+/// The search paths of the environment.
 #[derive(Clone, Debug, Default)]
-pub struct Known {
-    /// Those of PATH, and how often each stands in it.
+pub struct SearchPaths {
+    /// The directories of PATH, and how many times each is in it.
     path: HashMap<Vec<u8>, u64>,
-    /// How often the working directory does.
-    here: u64,
+    /// How many times the working directory is in it.
+    working_directory: u64,
     python: HashSet<Vec<u8>>,
 }
 
-/// What a shell and execvp(3) go by when there is no PATH.
+/// What a shell and execvp(3) use without PATH.
 const DEFAULT_PATH: &[u8] = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-impl Known {
+impl SearchPaths {
     /// From the values of PATH and PYTHONPATH.
-    pub fn new(path: Option<&[u8]>, pythonpath: Option<&[u8]>) -> Known {
+    pub fn new(path: Option<&[u8]>, pythonpath: Option<&[u8]>) -> SearchPaths {
         let dirs = |list: &[u8]| -> Vec<Vec<u8>> {
             list.split(|&b| b == b':')
                 .filter(|dir| dir.starts_with(b"/"))
-                .map(plain)
+                .map(normalize)
                 .collect()
         };
         let list = path.unwrap_or(DEFAULT_PATH);
-        let mut known = Known {
+        let mut paths = SearchPaths {
             path: HashMap::new(),
-            here: list
+            working_directory: list
                 .split(|&b| b == b':')
                 .filter(|dir| matches!(*dir, b"" | b"."))
                 .count() as u64,
@@ -155,83 +155,86 @@ impl Known {
         };
         dirs(list)
             .into_iter()
-            .for_each(|dir| *known.path.entry(dir).or_default() += 1);
-        known
+            .for_each(|dir| *paths.path.entry(dir).or_default() += 1);
+        paths
     }
 
-    /// Takes note of a directory in which a program was looked for to be run.
-    fn learn(&mut self, dir: &[u8]) {
+    /// Adds a directory to PATH: the command sets a PATH of its own.
+    fn add_to_path(&mut self, dir: &[u8]) {
         const MOST: usize = 1000;
         if !self.in_path(dir) && self.path.len() < MOST {
             self.path.insert(dir.to_vec(), 1);
         }
     }
 
-    /// Whether programs are searched for in a directory.
+    /// Whether PATH contains a directory.
     pub fn in_path(&self, dir: &[u8]) -> bool {
         self.path.contains_key(dir)
     }
 
-    /// How often a search along PATH tries a directory, which may be the working directory.
+    /// How many times a search along PATH tries a directory. A directory that is not in PATH is
+    /// taken for the working directory.
     pub fn times(&self, dir: &[u8]) -> u64 {
-        self.path.get(dir).copied().unwrap_or(self.here.max(1))
+        self.path
+            .get(dir)
+            .copied()
+            .unwrap_or(self.working_directory.max(1))
     }
 
-    /// The kind of a look-up, and what it teaches about the searcher.
-    pub fn kind(&mut self, who: &mut Searcher, it: &Lookup<'_>) -> Kind {
-        let kind = self.kind_of(who, it);
+    /// The kind of a look-up. Updates what is known of the searcher and of PATH.
+    pub fn classify(&mut self, searcher: &mut Searcher, lookup: &Lookup<'_>) -> Kind {
+        let kind = self.kind_of(searcher, lookup);
         if kind == Kind::Linker {
-            if !it.found {
-                who.missed.clear();
-                who.missed.extend_from_slice(it.dir);
+            if !lookup.is_hit {
+                searcher.missed.clear();
+                searcher.missed.extend_from_slice(lookup.dir);
             }
         } else {
-            who.starting = false;
-            who.missed.clear();
+            searcher.starting = false;
+            searcher.missed.clear();
         }
-        if kind == Kind::Path && it.op == Op::Exec {
-            self.learn(it.dir);
+        if kind == Kind::Path && lookup.op == Op::Exec {
+            self.add_to_path(lookup.dir);
         }
         kind
     }
 
-    fn kind_of(&self, who: &Searcher, it: &Lookup<'_>) -> Kind {
-        let in_path = self.in_path(it.dir);
-        if it.op == Op::Exec {
-            return match who.family {
-                _ if in_path || !it.found => Kind::Path,
+    fn kind_of(&self, searcher: &Searcher, lookup: &Lookup<'_>) -> Kind {
+        let in_path = self.in_path(lookup.dir);
+        if lookup.op == Op::Exec {
+            return match searcher.family {
+                _ if in_path || !lookup.is_hit => Kind::Path,
                 Family::Gcc => Kind::Gcc,
                 _ => Kind::Other,
             };
         }
-        if of_linker(who, it) {
+        if is_linker_lookup(searcher, lookup) {
             return Kind::Linker;
         }
-        if of_terminal(it) {
+        if is_terminfo_lookup(lookup) {
             return Kind::Terminfo;
         }
-        if of_locale(it) {
+        if is_locale_lookup(lookup) {
             return Kind::Locale;
         }
-        let own = match who.family {
-            Family::Python => {
-                (of_python(it, in_path) || self.in_pythonpath(it)).then_some(Kind::Python)
-            }
-            Family::Perl => of_perl(it).then_some(Kind::Perl),
-            Family::Ruby => of_ruby(it).then_some(Kind::Ruby),
-            Family::Node => of_node(it).then_some(Kind::Node),
-            Family::Gcc => (!in_path && of_gcc(it)).then_some(Kind::Gcc),
+        let by_program = match searcher.family {
+            Family::Python => (is_python_lookup(lookup, in_path) || self.in_pythonpath(lookup))
+                .then_some(Kind::Python),
+            Family::Perl => is_perl_lookup(lookup).then_some(Kind::Perl),
+            Family::Ruby => is_ruby_lookup(lookup).then_some(Kind::Ruby),
+            Family::Node => is_node_lookup(lookup).then_some(Kind::Node),
+            Family::Gcc => (!in_path && is_gcc_lookup(lookup)).then_some(Kind::Gcc),
             Family::Shell | Family::Plain => None,
         };
-        match own {
+        match by_program {
             Some(kind) => kind,
-            None if in_path && matches!(it.op, Op::Stat | Op::Access) => Kind::Path,
+            None if in_path && matches!(lookup.op, Op::Stat | Op::Access) => Kind::Path,
             None => Kind::Other,
         }
     }
 
-    fn in_pythonpath(&self, it: &Lookup<'_>) -> bool {
-        let mut path = mounts::path::join(it.dir, it.name);
+    fn in_pythonpath(&self, lookup: &Lookup<'_>) -> bool {
+        let mut path = mounts::path::join(lookup.dir, lookup.name);
         loop {
             if self.python.contains(&path) {
                 return true;
@@ -245,7 +248,7 @@ impl Known {
     }
 }
 
-fn has(dir: &[u8], any: &[&[u8]]) -> bool {
+fn has_component(dir: &[u8], any: &[&[u8]]) -> bool {
     components(dir).any(|part| any.contains(&part))
 }
 
@@ -253,7 +256,7 @@ fn contains(text: &[u8], word: &[u8]) -> bool {
     text.windows(word.len()).any(|window| window == word)
 }
 
-fn ends(name: &[u8], any: &[&[u8]]) -> bool {
+fn ends_with_any(name: &[u8], any: &[&[u8]]) -> bool {
     any.iter().any(|end| name.ends_with(end))
 }
 
@@ -269,47 +272,51 @@ fn is_library(name: &[u8]) -> bool {
     })
 }
 
-/// An extension module of Python, by its tag.
+/// An extension module of Python, by the tag in its name.
 fn is_extension(name: &[u8]) -> bool {
     contains(name, b".cpython-") || contains(name, b".pypy") || name.ends_with(b".abi3.so")
 }
 
-fn of_linker(who: &Searcher, it: &Lookup<'_>) -> bool {
+fn is_linker_lookup(searcher: &Searcher, lookup: &Lookup<'_>) -> bool {
     if matches!(
-        it.name,
+        lookup.name,
         b"ld.so.cache" | b"ld.so.preload" | b"ld.so.nohwcap"
-    ) || it.name.starts_with(b"ld-musl-")
+    ) || lookup.name.starts_with(b"ld-musl-")
     {
-        return it.dir == b"/etc";
+        return lookup.dir == b"/etc";
     }
-    if it.name == b"glibc-hwcaps" || has(it.dir, &[b"glibc-hwcaps"]) {
+    if lookup.name == b"glibc-hwcaps" || has_component(lookup.dir, &[b"glibc-hwcaps"]) {
         return true;
     }
-    // Having missed in a directory for the first time, ld.so looks whether it is there at all.
-    if it.op == Op::Stat
-        && !who.missed.is_empty()
-        && mounts::path::join(it.dir, it.name) == who.missed
+    // After its first miss in a directory, ld.so checks whether the directory exists.
+    if lookup.op == Op::Stat
+        && !searcher.missed.is_empty()
+        && mounts::path::join(lookup.dir, lookup.name) == searcher.missed
     {
         return true;
     }
-    it.op == Op::Open
-        && is_library(it.name)
-        && (who.starting
-            || match who.family {
+    lookup.op == Op::Open
+        && is_library(lookup.name)
+        && (searcher.starting
+            || match searcher.family {
                 Family::Gcc => false,
-                Family::Python => !is_extension(it.name) && !has(it.dir, &[b"lib-dynload"]),
-                Family::Perl => !has(it.dir, &[b"auto"]),
-                Family::Ruby => it.name.starts_with(b"lib") || !contains(it.dir, b"ruby"),
+                Family::Python => {
+                    !is_extension(lookup.name) && !has_component(lookup.dir, &[b"lib-dynload"])
+                }
+                Family::Perl => !has_component(lookup.dir, &[b"auto"]),
+                Family::Ruby => lookup.name.starts_with(b"lib") || !contains(lookup.dir, b"ruby"),
                 Family::Shell | Family::Node | Family::Plain => true,
             })
 }
 
-fn of_terminal(it: &Lookup<'_>) -> bool {
+fn is_terminfo_lookup(lookup: &Lookup<'_>) -> bool {
     const WORDS: [&[u8]; 4] = [b"terminfo", b".terminfo", b"termcap", b".termcap"];
-    has(it.dir, &WORDS) || WORDS.contains(&it.name) || it.name.starts_with(b"terminfo.")
+    has_component(lookup.dir, &WORDS)
+        || WORDS.contains(&lookup.name)
+        || lookup.name.starts_with(b"terminfo.")
 }
 
-fn of_locale(it: &Lookup<'_>) -> bool {
+fn is_locale_lookup(lookup: &Lookup<'_>) -> bool {
     const NAMES: [&[u8]; 7] = [
         b"locale-archive",
         b"locale.alias",
@@ -319,8 +326,8 @@ fn of_locale(it: &Lookup<'_>) -> bool {
         b"charset.alias",
         b"LC_MESSAGES",
     ];
-    has(
-        it.dir,
+    has_component(
+        lookup.dir,
         &[
             b"locale",
             b"locale-langpack",
@@ -328,11 +335,11 @@ fn of_locale(it: &Lookup<'_>) -> bool {
             b"i18n",
             b"LC_MESSAGES",
         ],
-    ) || NAMES.contains(&it.name)
-        || it.name == b"locale" && ends(it.dir, &[b"/share", b"/lib"])
+    ) || NAMES.contains(&lookup.name)
+        || lookup.name == b"locale" && ends_with_any(lookup.dir, &[b"/share", b"/lib"])
 }
 
-/// `python3`, `python3.11`, `pypy3.9`: a part of sys.path.
+/// `python3`, `python3.11`, `pypy3.9`: a component of sys.path.
 fn is_python_dir(part: &[u8]) -> bool {
     let digit = |rest: &[u8]| rest.first().is_some_and(u8::is_ascii_digit);
     part.strip_prefix(b"python")
@@ -340,7 +347,7 @@ fn is_python_dir(part: &[u8]) -> bool {
         .is_some_and(digit)
 }
 
-fn of_python(it: &Lookup<'_>, in_path: bool) -> bool {
+fn is_python_lookup(lookup: &Lookup<'_>, in_path: bool) -> bool {
     const ENDS: [&[u8]; 9] = [
         b".py",
         b".pyc",
@@ -367,38 +374,39 @@ fn of_python(it: &Lookup<'_>, in_path: bool) -> bool {
         b"lib-dynload",
         b"__pycache__",
     ];
-    ends(it.name, &ENDS)
-        || NAMES.contains(&it.name)
-        || is_extension(it.name)
-        || has(it.dir, &DIRS)
-        || components(it.dir).any(is_python_dir)
-        || !in_path && is_python_dir(it.name)
+    ends_with_any(lookup.name, &ENDS)
+        || NAMES.contains(&lookup.name)
+        || is_extension(lookup.name)
+        || has_component(lookup.dir, &DIRS)
+        || components(lookup.dir).any(is_python_dir)
+        || !in_path && is_python_dir(lookup.name)
 }
 
-fn of_perl(it: &Lookup<'_>) -> bool {
+fn is_perl_lookup(lookup: &Lookup<'_>) -> bool {
     const ENDS: [&[u8]; 7] = [b".pm", b".pmc", b".pl", b".ph", b".al", b".ix", b".bs"];
-    ends(it.name, &ENDS)
-        || components(it.dir).any(|part| contains(part, b"perl"))
-        || it.name.starts_with(b"perl5")
+    ends_with_any(lookup.name, &ENDS)
+        || components(lookup.dir).any(|part| contains(part, b"perl"))
+        || lookup.name.starts_with(b"perl5")
 }
 
-fn of_ruby(it: &Lookup<'_>) -> bool {
+fn is_ruby_lookup(lookup: &Lookup<'_>) -> bool {
     let part = |part: &[u8]| contains(part, b"ruby") || part == b"gems";
-    ends(it.name, &[b".rb", b".so", b".gemspec", b".gem"]) || components(it.dir).any(part)
+    ends_with_any(lookup.name, &[b".rb", b".so", b".gemspec", b".gem"])
+        || components(lookup.dir).any(part)
 }
 
-fn of_node(it: &Lookup<'_>) -> bool {
+fn is_node_lookup(lookup: &Lookup<'_>) -> bool {
     const ENDS: [&[u8]; 6] = [b".js", b".cjs", b".mjs", b".json", b".node", b".wasm"];
     let system = [&b"/proc"[..], b"/sys", b"/dev", b"/etc"]
         .iter()
-        .any(|top| mounts::path::below(top, it.dir).is_some());
-    ends(it.name, &ENDS)
-        || it.name == b"node_modules"
-        || has(it.dir, &[b"node_modules"])
-        || it.op == Op::Stat && !it.found && !system
+        .any(|top| mounts::path::below(top, lookup.dir).is_some());
+    ends_with_any(lookup.name, &ENDS)
+        || lookup.name == b"node_modules"
+        || has_component(lookup.dir, &[b"node_modules"])
+        || lookup.op == Op::Stat && !lookup.is_hit && !system
 }
 
-fn of_gcc(it: &Lookup<'_>) -> bool {
+fn is_gcc_lookup(lookup: &Lookup<'_>) -> bool {
     const ENDS: [&[u8]; 13] = [
         b".h", b".hh", b".hpp", b".hxx", b".inc", b".gch", b".mod", b".a", b".o", b".la",
         b".specs", b".ld", b".tcc",
@@ -421,15 +429,15 @@ fn of_gcc(it: &Lookup<'_>) -> bool {
         b"lto-wrapper",
         b"include",
     ];
-    ends(it.name, &ENDS)
-        || is_library(it.name)
-        || NAMES.contains(&it.name)
-        || has(it.dir, &DIRS)
-        || DIRS.contains(&it.name)
+    ends_with_any(lookup.name, &ENDS)
+        || is_library(lookup.name)
+        || NAMES.contains(&lookup.name)
+        || has_component(lookup.dir, &DIRS)
+        || DIRS.contains(&lookup.name)
 }
 
-/// What is searched for: the name without what is tried in turn.
-pub fn key(kind: Kind, dir: &[u8], name: &[u8]) -> Vec<u8> {
+/// What is searched for: the name without the suffixes that are tried in turn.
+pub fn search_name(kind: Kind, dir: &[u8], name: &[u8]) -> Vec<u8> {
     match kind {
         Kind::Python => python_module(dir, name).to_vec(),
         Kind::Perl => name
@@ -471,7 +479,7 @@ fn python_module<'a>(dir: &'a [u8], name: &'a [u8]) -> &'a [u8] {
         .unwrap_or(module)
 }
 
-/// What stands behind the last `node_modules`; else the name, without what is tried behind it.
+/// What follows the last `node_modules`; without one, the name without its suffix.
 fn node_module(dir: &[u8], name: &[u8]) -> Vec<u8> {
     let parts: Vec<&[u8]> = components(dir).chain([name]).collect();
     let Some(at) = parts
@@ -499,28 +507,28 @@ mod tests {
 
     const PATH: &[u8] = b"/usr/local/bin:/usr//./bin/:/bin";
 
-    /// The kind of each look-up of a process that has started, or is starting.
+    /// The kind of a look-up of a process that has started, or is starting.
     fn kind(program: &str, starting: bool, op: Op, path: &str, found: bool) -> Kind {
-        let mut known = Known::new(Some(PATH), Some(b"/py/own"));
-        let mut who = Searcher {
+        let mut paths = SearchPaths::new(Some(PATH), Some(b"/py/own"));
+        let mut searcher = Searcher {
             starting,
-            ..Searcher::of(program.as_bytes())
+            ..Searcher::starting(program.as_bytes())
         };
         let (dir, name) = crate::lookup::split(path.as_bytes());
-        known.kind(
-            &mut who,
+        paths.classify(
+            &mut searcher,
             &Lookup {
                 op,
                 dir,
                 name,
-                found,
+                is_hit: found,
                 times: 1,
             },
         )
     }
 
     #[test]
-    fn programs_are_known_by_their_names() {
+    fn a_family_is_recognized_by_the_name_of_the_program() {
         for (program, family) in [
             ("/bin/dash", Family::Shell),
             ("/usr/bin/python3.11", Family::Python),
@@ -537,12 +545,16 @@ mod tests {
             ("", Family::Plain),
             ("/", Family::Plain),
         ] {
-            assert_eq!(Family::of(program.as_bytes()), family, "{program}");
+            assert_eq!(
+                Family::from_program(program.as_bytes()),
+                family,
+                "{program}"
+            );
         }
     }
 
     #[test]
-    fn the_rules_one_by_one() {
+    fn each_rule_gives_its_kind() {
         use Op::{Access, Exec, Open, Readlink, Stat};
         for (program, starting, op, path, found, expected) in [
             (
@@ -813,18 +825,18 @@ mod tests {
     }
 
     #[test]
-    fn the_directory_itself_belongs_to_the_search_in_it() {
-        let mut known = Known::default();
-        let mut who = Searcher::of(b"/opt/tool");
+    fn a_stat_of_the_directory_belongs_to_the_search_in_it() {
+        let mut paths = SearchPaths::default();
+        let mut searcher = Searcher::starting(b"/opt/tool");
         let mut kind = |op, path: &str, found| {
             let (dir, name) = crate::lookup::split(path.as_bytes());
-            known.kind(
-                &mut who,
+            paths.classify(
+                &mut searcher,
                 &Lookup {
                     op,
                     dir,
                     name,
-                    found,
+                    is_hit: found,
                     times: 1,
                 },
             )
@@ -835,7 +847,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_searched_for() {
+    fn a_search_name_has_no_suffix() {
         for (kind, path, expected) in [
             (
                 Kind::Python,
@@ -863,7 +875,7 @@ mod tests {
             (Kind::Path, "/usr/bin/a.py", "a.py"),
         ] {
             let (dir, name) = crate::lookup::split(path.as_bytes());
-            assert_eq!(key(kind, dir, name), expected.as_bytes(), "{path}");
+            assert_eq!(search_name(kind, dir, name), expected.as_bytes(), "{path}");
         }
     }
 }

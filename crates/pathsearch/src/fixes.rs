@@ -1,32 +1,88 @@
-//! What would make the searches of a command cheaper, and by how much.
+//! Changes that would make the searches of a command cheaper, and what each saves.
+
+use mounts::path::below;
 
 use crate::kind::Kind;
-use crate::lookup::{components, plain, split};
-use crate::model::{Manner, Prediction, Prices, Request, lookups_of};
-use crate::path::{Better, quoted};
-use crate::trace::{Touch, Traced};
-use crate::tree::{Look, Node};
+use crate::lookup::{components, normalize, split};
+use crate::model::{StartRequests, count_lookups};
+use crate::path::PathProposal;
+use crate::request::{ClientBehavior, Prices, Request};
+use crate::trace::{NameUse, Trace};
+use crate::tree::{FileTree, Node};
 
 /// A change, and what it saves.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fix {
-    /// What it is about.
-    pub kind: Kind,
-    /// What to do, in words.
-    pub change: String,
-    /// Misses that the same start would not make.
-    pub misses: u64,
+    /// What to change.
+    pub change: Change,
+    /// Misses that the same start would not have.
+    pub saves_misses: u64,
     /// Seconds that those took here.
-    pub here: f64,
-    /// Requests that the same start would not make on the network file system, with empty caches.
-    pub requests: u64,
-    /// Seconds that these take there.
-    pub seconds: f64,
+    pub saves_seconds_here: f64,
+    /// Requests that the same start would not make on the network file system, with cold caches.
+    pub saves_requests: u64,
+    /// Seconds that those take there.
+    pub saves_seconds: f64,
 }
 
-/// What the environment of the command says.
+/// What to change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Set PATH to a better value.
+    SetPath(PathProposal),
+    /// Add the directories of LD_LIBRARY_PATH to ld.so.cache, and unset it.
+    UnsetLibraryPath,
+    /// Give programs a shorter RUNPATH, or none.
+    ShortenRunpath {
+        /// Programs that search for libraries.
+        programs: Vec<Vec<u8>>,
+    },
+    /// Run Python without PYTHONPATH, user packages and site-packages.
+    IsolatePython,
+    /// Pack Python modules into one file.
+    PackPythonModules,
+    /// Shorten Perl's @INC, or pack the program.
+    ShortenPerlPath,
+    /// Cache where Ruby libraries are.
+    CacheRubyLibraries,
+    /// Bundle a Node program into one file.
+    BundleNodeProgram,
+    /// Reorder the search paths of a compiler, or cache its results.
+    ReorderCompilerPaths,
+    /// Set LC_ALL to the name of an installed locale.
+    SetInstalledLocale,
+    /// Set TERM to a terminal that has a description, or TERMINFO to its directory.
+    SetInstalledTerminal,
+    /// Copy all files to a local disk.
+    CopyToLocalDisk {
+        /// Files.
+        files: u64,
+        /// Their size.
+        bytes: u64,
+    },
+}
+
+impl Change {
+    /// The kind of search that it makes cheaper.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Change::SetPath(_) => Kind::Path,
+            Change::UnsetLibraryPath | Change::ShortenRunpath { .. } => Kind::Linker,
+            Change::IsolatePython | Change::PackPythonModules => Kind::Python,
+            Change::ShortenPerlPath => Kind::Perl,
+            Change::CacheRubyLibraries => Kind::Ruby,
+            Change::BundleNodeProgram => Kind::Node,
+            Change::ReorderCompilerPaths => Kind::Gcc,
+            Change::SetInstalledLocale => Kind::Locale,
+            Change::SetInstalledTerminal => Kind::Terminfo,
+            Change::CopyToLocalDisk { .. } => Kind::Other,
+        }
+    }
+}
+
+/// The search paths in the environment of the command.
 #[derive(Clone, Debug, Default)]
-pub struct Surroundings {
+pub struct Environment {
     /// PATH.
     pub path: Option<Vec<u8>>,
     /// LD_LIBRARY_PATH.
@@ -35,273 +91,199 @@ pub struct Surroundings {
     pub python_path: Option<Vec<u8>>,
 }
 
-/// Names that missed, of one kind.
-struct Missed<'a> {
-    names: Vec<&'a Touch>,
-}
-
-impl<'a> Missed<'a> {
-    fn new(traced: &'a Traced, is: impl Fn(&Touch) -> bool) -> Missed<'a> {
-        Missed {
-            names: traced
-                .touched
-                .iter()
-                .filter(|touch| touch.count.misses > 0 && is(touch))
-                .collect(),
-        }
-    }
-
-    fn fix(&self, kind: Kind, change: String, per_miss: f64, ask: &mut Ask<'_>) -> Option<Fix> {
-        let misses = self.names.iter().map(|touch| touch.count.misses).sum();
-        (misses > 0).then(|| {
-            let names: Vec<Vec<u8>> = self.names.iter().map(|touch| touch.path.to_vec()).collect();
-            let once = lookups_of(&names, ask.look, ask.manner);
-            let requests = if ask.manner.keeps_misses {
-                once
-            } else {
-                once.max(self.far(ask))
-            };
-            Fix {
-                kind,
-                change,
-                misses,
-                here: per_miss * misses as f64,
-                requests,
-                seconds: ask.seconds(requests),
-            }
-        })
-    }
-
-    /// Misses on the file system that the model is about.
-    fn far(&self, ask: &mut Ask<'_>) -> u64 {
-        self.names
-            .iter()
-            .filter(|touch| ask.look.far(split(&touch.path).0))
-            .map(|touch| touch.count.misses)
-            .sum()
-    }
-}
-
-/// Whom to ask what is far away.
-pub struct Ask<'a> {
-    /// The tree.
-    pub look: &'a mut dyn Look,
-    /// What the client keeps.
-    pub manner: &'a Manner,
-    /// What requests take.
+/// The modelled network file system.
+pub struct Remote<'a> {
+    /// The file tree, part of which is remote.
+    pub tree: &'a mut dyn FileTree,
+    /// What the client caches.
+    pub behavior: &'a ClientBehavior,
+    /// What requests cost.
     pub prices: &'a Prices,
 }
 
-impl Ask<'_> {
-    /// What so many look-ups take there.
-    fn seconds(&self, lookups: u64) -> f64 {
-        lookups as f64 * self.prices.of(Request::Lookup)
+impl Remote<'_> {
+    /// LOOKUP requests for misses of these names, each with its number of misses.
+    fn lookups(&mut self, names: &[Vec<u8>], misses: impl Fn(usize) -> u64) -> u64 {
+        let once = count_lookups(names, self.tree, self.behavior);
+        if self.behavior.keeps_misses {
+            return once;
+        }
+        // Without negative caching each miss is a request.
+        let remote = (0..names.len()).filter(|at| self.tree.is_remote(split(&names[*at]).0));
+        once.max(remote.map(misses).sum())
     }
 }
 
-/// Everything that would help, by what it saves, most first. `start` is what the whole start asks
-/// for.
-pub fn fixes(
-    traced: &Traced,
-    around: &Surroundings,
-    better: Option<&Better>,
-    start: &Prediction,
-    ask: &mut Ask<'_>,
+/// All changes that would help, those that save the most requests first. `start` are the requests
+/// of the whole start.
+pub fn propose_fixes(
+    trace: &Trace,
+    environment: &Environment,
+    path: Option<&PathProposal>,
+    start: &StartRequests,
+    remote: &mut Remote<'_>,
 ) -> Vec<Fix> {
-    let mut all = Vec::new();
-    let per_miss = |kind: Kind| {
-        let all = traced
-            .touched
-            .iter()
-            .filter(|touch| touch.kind == kind && touch.count.hits == 0);
-        let (nanos, misses) = all.fold((0, 0), |(n, m), touch| {
-            (n + touch.nanos, m + touch.count.misses)
-        });
-        if misses == 0 {
-            0.0
-        } else {
-            nanos as f64 / 1e9 / misses as f64
-        }
-    };
-    if let Some(better) = better.filter(|better| better.saves > 0) {
-        // Of a directory that is not there, one look-up says so, whatever is looked for in it.
-        let gone = better.left_out.iter().map(|dir| plain(dir));
-        let gone = gone
-            .filter(|dir| ask.look.node(dir) == Node::Missing && ask.look.far(dir))
-            .count() as u64;
-        let once = lookups_of(&better.names, ask.look, ask.manner) + gone;
-        let requests = if ask.manner.keeps_misses {
-            once
-        } else {
-            let far = better
-                .names
-                .iter()
-                .filter(|name| ask.look.far(split(name).0))
-                .count() as u64;
-            once.max(better.saves * far / better.names.len().max(1) as u64) // the same name is asked for again each time
-        };
-        let here = per_miss(Kind::Path) * better.saves as f64;
-        let seconds = ask.seconds(requests);
-        all.push(Fix {
-            kind: Kind::Path,
-            change: path_change(better),
-            misses: better.saves,
-            here,
-            requests,
-            seconds,
+    let path = path.and_then(|path| fix_path(trace, path, remote));
+    let mut fixes: Vec<Fix> = path.into_iter().collect();
+    for (change, names) in missed_names(trace, environment) {
+        fixes.extend(fix_misses(trace, change, &names, remote));
+    }
+    if start.cold.waited() > 0 {
+        fixes.push(Fix {
+            change: Change::CopyToLocalDisk {
+                files: start.files,
+                bytes: start.bytes,
+            },
+            saves_misses: 0,
+            saves_seconds_here: 0.0,
+            saves_requests: start.cold.waited(),
+            saves_seconds: remote.prices.seconds(&start.cold),
         });
     }
-    let listed = |list: &Option<Vec<u8>>| -> Vec<Vec<u8>> {
-        let list = list.as_deref().unwrap_or_default();
-        list.split(|&b| b == b':')
-            .filter(|dir| dir.starts_with(b"/"))
-            .map(plain)
-            .collect()
-    };
-    let libraries = listed(&around.library_path);
-    let modules = listed(&around.python_path);
-    let under = |dirs: &[Vec<u8>], touch: &Touch| {
-        dirs.iter()
-            .any(|dir| mounts::path::below(dir, &touch.path).is_some())
-    };
-    let of = |kind: Kind| move |touch: &Touch| touch.kind == kind;
-    let mut add = |missed: &Missed<'_>, kind: Kind, change: String| {
-        all.extend(missed.fix(kind, change, per_miss(kind), ask));
-    };
+    fixes.sort_by_key(|fix| std::cmp::Reverse((fix.saves_requests, fix.saves_misses)));
+    fixes
+}
 
-    let linker = |touch: &Touch| touch.kind == Kind::Linker && split(&touch.path).0 != b"/etc";
-    let by_variable = Missed::new(traced, |touch| linker(touch) && under(&libraries, touch));
-    add(
-        &by_variable,
-        Kind::Linker,
-        "unset LD_LIBRARY_PATH, and give its directories to ld.so.cache: a file in /etc/ld.so.conf.d, then ldconfig"
-            .to_owned(),
-    );
-    let by_runpath = Missed::new(traced, |touch| linker(touch) && !under(&libraries, touch));
-    add(
-        &by_runpath,
-        Kind::Linker,
-        format!(
-            "let ld.so go straight to the libraries of {}: needed by absolute names (patchelf --replace-needed), or a RUNPATH of \
-             just the directories that have them (patchelf --set-rpath), or those directories in ld.so.cache and no RUNPATH",
-            who(traced, Kind::Linker)
-        ),
-    );
-
-    let extra = |touch: &Touch| {
-        let (_, name) = split(&touch.path);
-        let customize = [&b"sitecustomize"[..], b"usercustomize"]
-            .iter()
-            .any(|word| name.starts_with(word));
-        customize || under(&modules, touch) || components(&touch.path).any(|part| part == b".local")
+/// The names that missed and that each change would save, by kind of search.
+fn missed_names<'a>(
+    trace: &'a Trace,
+    environment: &Environment,
+) -> Vec<(Change, Vec<&'a NameUse>)> {
+    let libraries = absolute_dirs(environment.library_path.as_deref());
+    let modules = absolute_dirs(environment.python_path.as_deref());
+    let is_by_variable = |used: &NameUse| is_below(&libraries, used);
+    let is_linker = |used: &NameUse| used.kind == Kind::Linker && split(&used.path).0 != b"/etc";
+    let is_python = |used: &NameUse| used.kind == Kind::Python;
+    let is_extra = |used: &NameUse| {
+        let (_, name) = split(&used.path);
+        name.starts_with(b"sitecustomize")
+            || name.starts_with(b"usercustomize")
+            || is_below(&modules, used)
+            || components(&used.path).any(|part| part == b".local")
     };
-    let by_extras = Missed::new(traced, |touch| touch.kind == Kind::Python && extra(touch));
-    add(
-        &by_extras,
-        Kind::Python,
-        "run python with -I and -S: without PYTHONPATH, the user's packages and site-packages, where the program needs none of them"
-            .to_owned(),
-    );
-    let by_modules = Missed::new(traced, |touch| touch.kind == Kind::Python && !extra(touch));
-    add(
-        &by_modules,
-        Kind::Python,
-        "put the modules that it imports into one zip file on sys.path (python -m zipfile), or freeze the program (PyInstaller, \
-         zipapp, shiv): a module is then found without a look-up"
-            .to_owned(),
-    );
-    for (kind, change) in [
+    let missed = |applies: &dyn Fn(&NameUse) -> bool| -> Vec<&'a NameUse> {
+        let missed = trace.names.iter().filter(|used| used.count.misses > 0);
+        missed.filter(|used| applies(used)).collect()
+    };
+    let mut all = vec![
         (
-            Kind::Perl,
-            "shorten @INC: unset PERL5LIB and PERLLIB, or pack the program (pp), so that modules are where perl looks first",
+            Change::UnsetLibraryPath,
+            missed(&|used| is_linker(used) && is_by_variable(used)),
         ),
         (
-            Kind::Ruby,
-            "cache where libraries are (bootsnap), or run ruby with --disable-gems where the program needs none",
+            Change::ShortenRunpath {
+                programs: programs_with_misses(trace, Kind::Linker),
+            },
+            missed(&|used| is_linker(used) && !is_by_variable(used)),
         ),
         (
-            Kind::Node,
-            "bundle the program into one file (esbuild, ncc): modules are then not searched for",
+            Change::IsolatePython,
+            missed(&|used| is_python(used) && is_extra(used)),
         ),
         (
-            Kind::Gcc,
-            "put the directories first that have what is included and linked (-I, -L), or cache the results (ccache)",
+            Change::PackPythonModules,
+            missed(&|used| is_python(used) && !is_extra(used)),
         ),
-        (
-            Kind::Locale,
-            "set LC_ALL to a locale by the name under which it is installed (locale -a: C.utf8, not C.UTF-8), or to C",
-        ),
-        (
-            Kind::Terminfo,
-            "set TERM to a terminal whose description is installed (infocmp), or TERMINFO to where it is",
-        ),
+    ];
+    for change in [
+        Change::ShortenPerlPath,
+        Change::CacheRubyLibraries,
+        Change::BundleNodeProgram,
+        Change::ReorderCompilerPaths,
+        Change::SetInstalledLocale,
+        Change::SetInstalledTerminal,
     ] {
-        add(&Missed::new(traced, of(kind)), kind, change.to_owned());
+        let kind = change.kind();
+        all.push((change, missed(&|used| used.kind == kind)));
     }
-    let (requests, files) = (start.cold.waited(), start.files);
-    if requests > 0 {
-        let size = start.bytes.div_ceil(1 << 20);
-        all.push(Fix {
-            kind: Kind::Other,
-            change: format!(
-                "copy what it uses to a local disk, {files} files of {size} MiB at most (a container image, or an archive unpacked \
-                 at the start of the job): no search then leaves the machine"
-            ),
-            misses: 0,
-            here: 0.0,
-            requests,
-            seconds: ask.prices.seconds(&start.cold),
-        });
-    }
-    all.sort_by(|a, b| b.requests.cmp(&a.requests).then(b.misses.cmp(&a.misses)));
     all
 }
 
-/// Programs that searched for something in vain, as they are called, three at most.
-fn who(traced: &Traced, kind: Kind) -> String {
-    let mut names: Vec<&[u8]> = Vec::new();
-    let missed = traced
-        .searches
-        .iter()
-        .filter(|search| search.kind == kind && search.misses() > 0);
-    for search in missed.filter(|search| search.name != b"ld.so.preload") {
-        let name = split(&search.program).1;
-        if !names.contains(&name) {
-            names.push(name);
+fn fix_path(trace: &Trace, path: &PathProposal, remote: &mut Remote<'_>) -> Option<Fix> {
+    if path.saves == 0 {
+        return None;
+    }
+    // Each name of a program misses as many times as the others.
+    let remote_names = path.names.iter();
+    let remote_names = remote_names.filter(|name| remote.tree.is_remote(split(name).0));
+    let remote_names = remote_names.count() as u64;
+    let mut requests = count_lookups(&path.names, remote.tree, remote.behavior);
+    // One look-up finds that a directory is missing, whatever is searched for in it.
+    for dir in path.removed.iter().map(|dir| normalize(dir)) {
+        let is_missing = remote.tree.node(&dir) == Node::Missing;
+        requests += u64::from(is_missing && remote.tree.is_remote(&dir));
+    }
+    if !remote.behavior.keeps_misses {
+        // Without negative caching each miss is a request.
+        requests = requests.max(path.saves * remote_names / path.names.len().max(1) as u64);
+    }
+    Some(Fix {
+        change: Change::SetPath(path.clone()),
+        saves_misses: path.saves,
+        saves_seconds_here: seconds_per_miss(trace, Kind::Path) * path.saves as f64,
+        saves_requests: requests,
+        saves_seconds: requests as f64 * remote.prices.get(Request::Lookup),
+    })
+}
+
+fn fix_misses(
+    trace: &Trace,
+    change: Change,
+    names: &[&NameUse],
+    remote: &mut Remote<'_>,
+) -> Option<Fix> {
+    let misses = names.iter().map(|used| used.count.misses).sum();
+    if misses == 0 {
+        return None;
+    }
+    let paths: Vec<Vec<u8>> = names.iter().map(|used| used.path.to_vec()).collect();
+    let requests = remote.lookups(&paths, |at| names[at].count.misses);
+    Some(Fix {
+        saves_misses: misses,
+        saves_seconds_here: seconds_per_miss(trace, change.kind()) * misses as f64,
+        saves_requests: requests,
+        saves_seconds: requests as f64 * remote.prices.get(Request::Lookup),
+        change,
+    })
+}
+
+/// The mean time of a miss of this kind, over the names that have no hits.
+fn seconds_per_miss(trace: &Trace, kind: Kind) -> f64 {
+    let (mut nanos, mut misses) = (0, 0);
+    for used in &trace.names {
+        if used.kind == kind && used.count.hits == 0 {
+            nanos += used.nanos;
+            misses += used.count.misses;
         }
     }
-    let shown: Vec<String> = names.iter().take(3).map(|name| printable(name)).collect();
-    match (shown.len(), names.len()) {
-        (0, _) => "the program".to_owned(),
-        (shown_all, all) if shown_all == all => shown.join(", "),
-        (few, all) => format!("{} and {} more", shown.join(", "), all - few),
+    match misses {
+        0 => 0.0,
+        misses => nanos as f64 / 1e9 / misses as f64,
     }
 }
 
-fn path_change(better: &Better) -> String {
-    let shown = |names: &[Vec<u8>]| {
-        names
-            .iter()
-            .map(|name| printable(name))
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
-    let mut change = format!("set PATH={}", printable(&quoted(&better.path)));
-    if !better.left_out.is_empty() {
-        change.push_str(&format!(
-            "; without {}, not there or in it twice: what is made there later is not found",
-            shown(&better.left_out)
-        ));
-    }
-    if better.moved {
-        change.push_str(
-            "; every name leads to the program that it leads to now, until one of the same name is installed elsewhere",
-        );
-    }
-    change
+/// The absolute directories of a search path.
+fn absolute_dirs(list: Option<&[u8]>) -> Vec<Vec<u8>> {
+    let dirs = list.unwrap_or_default().split(|&b| b == b':');
+    dirs.filter(|dir| dir.starts_with(b"/"))
+        .map(normalize)
+        .collect()
 }
 
-/// A name for a sentence; whoever shows it escapes what a terminal may not have.
-fn printable(name: &[u8]) -> String {
-    String::from_utf8_lossy(name).into_owned()
+fn is_below(dirs: &[Vec<u8>], used: &NameUse) -> bool {
+    dirs.iter().any(|dir| below(dir, &used.path).is_some())
+}
+
+/// The names of programs that have searches of a kind with misses.
+fn programs_with_misses(trace: &Trace, kind: Kind) -> Vec<Vec<u8>> {
+    let mut names: Vec<Vec<u8>> = Vec::new();
+    for search in &trace.searches {
+        let name = split(&search.program).1;
+        // Every program looks ld.so.preload up, and hardly any finds it.
+        let is_counted = search.kind == kind && search.name != b"ld.so.preload";
+        if is_counted && search.misses() > 0 && !names.iter().any(|known| known == name) {
+            names.push(name.to_vec());
+        }
+    }
+    names
 }

@@ -1,21 +1,19 @@
-//! Look-ups that make one search: the same name, tried in one directory after another, by one
-//! process.
+//! Searches: look-ups of the same name, in one directory after another, by one process.
 
 use std::rc::Rc;
 
 use crate::classify::Lookup;
+use crate::count::Count;
 use crate::kind::Kind;
 use crate::lookup::{Op, Outcome, split};
 
-/// A name that was tried.
+/// A name that a search tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Try {
     /// The name, absolute.
     pub path: Vec<u8>,
-    /// How often it was there.
-    pub hits: u64,
-    /// How often not.
-    pub misses: u64,
+    /// How many times.
+    pub count: Count,
 }
 
 /// A search.
@@ -23,40 +21,40 @@ pub struct Try {
 pub struct Search {
     /// What it is for.
     pub kind: Kind,
-    /// What is searched for: a program, a library, a module.
+    /// The program, library or module that is searched for.
     pub name: Vec<u8>,
     /// The process.
     pub pid: u32,
-    /// The file of the program that it ran.
+    /// The file of the program that it executes.
     pub program: Rc<[u8]>,
-    /// What was tried, in turn; the last is what was found, if anything was.
+    /// The names that were tried, in turn; the last is the one that was found, if any was.
     pub tried: Vec<Try>,
-    /// Where it was found.
+    /// The name that was found.
     pub found: Option<Vec<u8>>,
     /// Nanoseconds in misses.
     pub nanos: u64,
-    /// How many searches began before it.
+    /// The number of searches that began before it.
     pub number: u64,
 }
 
 impl Search {
     /// Tries that missed.
     pub fn misses(&self) -> u64 {
-        self.tried.iter().map(|tried| tried.misses).sum()
+        self.tried.iter().map(|tried| tried.count.misses).sum()
     }
 
-    /// What its names take, with what goes with each.
-    pub(super) fn bytes(&self) -> usize {
-        const BESIDE: usize = 48;
-        self.tried
-            .iter()
-            .map(|tried| tried.path.len() + BESIDE)
+    /// The memory that its names take, with their overhead.
+    pub(crate) fn bytes(&self) -> usize {
+        const OVERHEAD: usize = 48;
+        let tried = self.tried.iter();
+        tried
+            .map(|tried| tried.path.len() + OVERHEAD)
             .sum::<usize>()
             + self.name.len()
-            + BESIDE
+            + OVERHEAD
     }
 
-    /// How many directories were tried.
+    /// The number of directories that were tried.
     pub fn directories(&self) -> usize {
         let mut dirs: Vec<&[u8]> = self
             .tried
@@ -69,14 +67,14 @@ impl Search {
     }
 
     /// Adds a try.
-    pub fn add(&mut self, path: &[u8], ended: Outcome, nanos: u64) {
-        /// A search is told with so many tries; the others are counted with the last, which is what
-        /// was found, if anything was.
+    pub fn add(&mut self, path: &[u8], outcome: Outcome, nanos: u64) {
+        /// The most tries that are listed. Further ones are counted with the last, which is the one
+        /// that was found, if any was.
         const MOST: usize = 1024;
         let at = match self.tried.iter().rposition(|tried| tried.path == path) {
             Some(at) => at,
             None if self.tried.len() >= MOST => {
-                if ended == Outcome::Found {
+                if outcome == Outcome::Found {
                     self.tried[MOST - 1].path = path.to_vec();
                 }
                 MOST - 1
@@ -84,118 +82,121 @@ impl Search {
             None => {
                 self.tried.push(Try {
                     path: path.to_vec(),
-                    hits: 0,
-                    misses: 0,
+                    count: Count::default(),
                 });
                 self.tried.len() - 1
             }
         };
         if let Some(tried) = self.tried.get_mut(at) {
-            tried.hits += u64::from(ended != Outcome::Missed);
-            tried.misses += u64::from(ended == Outcome::Missed);
+            tried.count.add(outcome != Outcome::Missed);
         }
-        match ended {
+        match outcome {
             Outcome::Found => self.found = Some(path.to_vec()),
             Outcome::Refused => {}
             Outcome::Missed => self.nanos += nanos,
         }
     }
 
-    /// Whether a look-up of the same name goes on with this search.
-    fn goes_on(&self, it: &Lookup<'_>, path: &[u8]) -> bool {
+    /// Whether a look-up of the same name continues this search.
+    fn is_continued_by(&self, lookup: &Lookup<'_>, path: &[u8]) -> bool {
         if let Some(found) = &self.found {
             let (dir, _) = split(found);
-            let cached = it.dir.strip_suffix(b"/__pycache__");
-            let beside = it.dir == dir || cached == Some(dir);
-            return found == path
-                || beside
-                    && matches!(
-                        self.kind,
-                        Kind::Python | Kind::Node | Kind::Perl | Kind::Ruby
-                    );
+            let cached = lookup.dir.strip_suffix(b"/__pycache__");
+            let is_same_module = (lookup.dir == dir || cached == Some(dir))
+                && matches!(
+                    self.kind,
+                    Kind::Python | Kind::Node | Kind::Perl | Kind::Ruby
+                );
+            return found == path || is_same_module;
         }
-        // From the beginning once more: another search.
+        // A search that starts over is another one.
         match self.tried.first().filter(|tried| tried.path == path) {
             None => true,
-            Some(first) if self.kind == Kind::Path => first.hits + first.misses < it.times,
+            Some(first) if self.kind == Kind::Path => {
+                first.count.hits + first.count.misses < lookup.times
+            }
             Some(_) => self.tried.len() == 1,
         }
     }
 }
 
-/// Where a look-up was placed.
+/// The process that searches.
+#[derive(Clone, Copy, Debug)]
+pub struct Process<'a> {
+    /// Its number.
+    pub pid: u32,
+    /// The file of the program that it executes.
+    pub program: &'a Rc<[u8]>,
+    /// Whether that is a shell.
+    pub is_shell: bool,
+}
+
+/// The search that a look-up belongs to.
 #[derive(Debug)]
-pub struct Placed {
-    /// The search, among those that are open.
+pub struct Assigned {
+    /// Its index in the open searches.
     pub at: usize,
-    /// What it is for, in the light of the search.
+    /// Its kind, which is that of the look-up as well.
     pub kind: Kind,
-    /// A search that was taken for another kind until now, as it was.
+    /// The search as it was before its kind changed from `Other` to `Path`, if it did.
     pub promoted: Option<Search>,
 }
 
-/// Finds the search that a look-up belongs to, or begins one, at the end of `open`.
-pub fn place(
+/// Finds the open search that a look-up continues, or begins a new one at the end of `open`.
+pub fn assign(
     open: &mut Vec<Search>,
-    it: &Lookup<'_>,
+    lookup: &Lookup<'_>,
     path: &[u8],
     kind: Kind,
     name: Vec<u8>,
-    shell: bool,
-    (pid, program): (u32, &Rc<[u8]>),
-) -> Placed {
-    let asks = matches!(it.op, Op::Stat | Op::Access | Op::Exec);
+    process: &Process<'_>,
+) -> Assigned {
+    let is_probe = matches!(lookup.op, Op::Stat | Op::Access | Op::Exec);
+    // ld.so checks whether the directory of its last search exists.
+    let is_directory = kind == Kind::Linker && lookup.op == Op::Stat;
     let fits = |search: &Search| {
-        if kind == Kind::Linker && it.op == Op::Stat {
-            return search.kind == Kind::Linker; // the directory, of which only the last search can want to know
+        if is_directory {
+            return search.kind == Kind::Linker;
         }
-        let other = search.kind == Kind::Other && kind == Kind::Path;
-        search.name == name
-            && (search.kind == kind
-                || other
-                || search.kind == Kind::Path && kind == Kind::Other && asks)
+        let fits_kind = search.kind == kind
+            || search.kind == Kind::Other && kind == Kind::Path
+            || search.kind == Kind::Path && kind == Kind::Other && is_probe;
+        search.name == name && fits_kind
     };
-    let known = open.iter().rposition(fits).filter(|&at| {
-        kind == Kind::Linker && it.op == Op::Stat
-            || open.get(at).is_some_and(|search| search.goes_on(it, path))
-    });
-    let Some(at) = known else {
-        let tried = Vec::new();
+    let at = open.iter().rposition(fits);
+    let at = at.filter(|&at| is_directory || open[at].is_continued_by(lookup, path));
+    let Some(at) = at else {
         open.push(Search {
             kind,
             name,
-            pid,
-            program: Rc::clone(program),
-            tried,
+            pid: process.pid,
+            program: Rc::clone(process.program),
+            tried: Vec::new(),
             found: None,
             nanos: 0,
             number: 0,
         });
-        return Placed {
+        return Assigned {
             at: open.len() - 1,
             kind,
             promoted: None,
         };
     };
-    let mut placed = Placed {
-        at,
-        kind,
-        promoted: None,
+    let search = &mut open[at];
+    // A shell that looks a name up in several directories searches along a PATH of its own.
+    let is_new_directory = || {
+        let mut tried = search.tried.iter();
+        tried.all(|tried| split(&tried.path).0 != lookup.dir)
     };
-    if let Some(search) = open.get_mut(at) {
-        // A shell that looks for one name in several directories searches for a program, along a
-        // PATH that it has set itself.
-        let along = shell
-            && asks
-            && !search
-                .tried
-                .iter()
-                .any(|tried| split(&tried.path).0 == it.dir);
-        if search.kind == Kind::Other && (kind == Kind::Path || along) {
-            placed.promoted = Some(search.clone());
-            search.kind = Kind::Path;
-        }
-        placed.kind = search.kind;
+    let is_along_path = kind == Kind::Path || process.is_shell && is_probe && is_new_directory();
+    let promoted = (search.kind == Kind::Other && is_along_path).then(|| {
+        let before = search.clone();
+        search.kind = Kind::Path;
+        before
+    });
+    Assigned {
+        at,
+        kind: search.kind,
+        promoted,
     }
-    placed
 }

@@ -1,11 +1,11 @@
 //! What a search is for.
 
-/// Who searches, and for what.
+/// What a process searches for, and with which kind of program.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Kind {
-    /// A program along PATH: a shell, or execvp(3).
+    /// A program along PATH, by a shell or execvp(3).
     Path,
-    /// A shared library: ld.so, by RPATH and RUNPATH, LD_LIBRARY_PATH, ld.so.cache.
+    /// A shared library, by ld.so: along RPATH, RUNPATH, LD_LIBRARY_PATH, and in ld.so.cache.
     Linker,
     /// A Python module along sys.path.
     Python,
@@ -15,18 +15,18 @@ pub enum Kind {
     Ruby,
     /// A Node module: node_modules, package.json.
     Node,
-    /// What compiles and links: headers, libraries, its own programs.
+    /// Headers, libraries and programs of a compiler, an assembler or a linker.
     Gcc,
-    /// Locales, message catalogues, conversions.
+    /// A locale, a message catalogue or a character conversion.
     Locale,
-    /// Descriptions of terminals.
+    /// A description of a terminal.
     Terminfo,
-    /// Everything else.
+    /// Anything else.
     Other,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Kind; 10] = [
         Kind::Path,
         Kind::Linker,
@@ -40,7 +40,7 @@ impl Kind {
         Kind::Other,
     ];
 
-    /// Its name in the report, in the JSON and in the docs.
+    /// Its name in the text, in the JSON and in the docs.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Path => "PATH",

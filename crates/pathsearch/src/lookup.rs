@@ -1,24 +1,23 @@
-//! One look-up by name: what of a call is a look-up, and how its name falls into a directory and
-//! what is looked up in it.
+//! A look-up by name: which calls are look-ups, and the directory that a name is looked up in.
 
 use gate::Errno;
 use meter::call::Call;
-use meter::syscalls::{self, Kind as Does};
+use meter::syscalls;
 
-/// How a name is looked up.
+/// Why a name is looked up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
-    /// To run it.
+    /// To execute it.
     Exec,
     /// To open it.
     Open,
-    /// To open it, or to make it where it is not.
+    /// To open it, and to create it if it does not exist.
     Create,
-    /// To see what it is.
+    /// To read its attributes.
     Stat,
-    /// To see whether it may be used.
+    /// To check permissions.
     Access,
-    /// To see where it leads.
+    /// To read a symbolic link.
     Readlink,
 }
 
@@ -31,9 +30,9 @@ const OPEN_NOFOLLOW: u64 = 0o400_000;
 const OPEN_NOFOLLOW: u64 = 0o100_000;
 const OPEN_CREATE: u64 = 0o100;
 
-/// What a call looks a name up for, and whether a symbolic link at its end is followed; `None` for
-/// a call that is no look-up of the families execve, open, stat, access and readlink.
-pub fn of(call: &Call<'_>) -> Option<(Op, bool)> {
+/// Why a call looks a name up, and whether a symbolic link at its end is followed; `None` for a
+/// call that is not of the families execve, open, stat, access and readlink.
+pub fn parse(call: &Call<'_>) -> Option<(Op, bool)> {
     let known = syscalls::by_number(call.number)?;
     let flags = |arg: usize| call.args.get(arg).copied().unwrap_or_default();
     let open = |flags: u64| {
@@ -49,7 +48,7 @@ pub fn of(call: &Call<'_>) -> Option<(Op, bool)> {
         "execveat" => (Op::Exec, flags(4) & NOFOLLOW == 0),
         "open" => open(flags(1)),
         "openat" => open(flags(2)),
-        "openat2" => (Op::Open, true), // its flags lie in the memory of the caller
+        "openat2" => (Op::Open, true), // its flags are in the memory of the caller
         "creat" => (Op::Create, true),
         "stat" => (Op::Stat, true),
         "lstat" => (Op::Stat, false),
@@ -62,34 +61,30 @@ pub fn of(call: &Call<'_>) -> Option<(Op, bool)> {
     })
 }
 
-/// Whether a call reads a directory.
-pub fn lists(call: &Call<'_>) -> bool {
-    syscalls::by_number(call.number).is_some_and(|known| known.kind == Does::List)
-}
-
 /// How a look-up ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// The name was there.
+    /// The name exists.
     Found,
-    /// It may not be asked for, or not be used so. It counts as a hit, but who searches goes on:
-    /// execvp(3), shells and ld.so do.
+    /// Permission was denied. It counts as a hit, but execvp(3), shells and ld.so continue the
+    /// search.
     Refused,
-    /// It was not there.
+    /// The name does not exist.
     Missed,
 }
 
-/// How a look-up ended that failed so, if it failed.
-pub fn outcome(errno: Option<i32>) -> Outcome {
-    match errno.map(Errno) {
-        Some(Errno::ENOENT | Errno::ENOTDIR) => Outcome::Missed,
-        Some(Errno::EACCES) => Outcome::Refused,
-        _ => Outcome::Found,
+impl Outcome {
+    /// The outcome of a look-up that failed with this errno, or succeeded.
+    pub fn from_errno(errno: Option<i32>) -> Outcome {
+        match errno.map(Errno) {
+            Some(Errno::ENOENT | Errno::ENOTDIR) => Outcome::Missed,
+            Some(Errno::EACCES) => Outcome::Refused,
+            _ => Outcome::Found,
+        }
     }
 }
 
-/// The directory part of an absolute name and its last component; slashes at the end of either say
-/// nothing.
+/// The directory part of an absolute name, and its last component, both without trailing slashes.
 pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
     let path = trim(path);
     match path.iter().rposition(|&b| b == b'/') {
@@ -98,7 +93,7 @@ pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// Without slashes at the end, but for the root's.
+/// A name without trailing slashes; the root keeps its own.
 fn trim(path: &[u8]) -> &[u8] {
     match path.iter().rposition(|&b| b != b'/') {
         Some(last) => &path[..=last],
@@ -106,14 +101,14 @@ fn trim(path: &[u8]) -> &[u8] {
     }
 }
 
-/// An absolute name as those of look-ups are told: without what says nothing, doubled slashes and
-/// dots.
-pub fn plain(path: &[u8]) -> Vec<u8> {
+/// An absolute name without doubled slashes, trailing slashes and `.` components, as the names of
+/// look-ups are recorded.
+pub fn normalize(path: &[u8]) -> Vec<u8> {
     let parts: Vec<&[u8]> = components(path).filter(|part| *part != b".").collect();
     [b"/", &parts.join(&b'/')[..]].concat()
 }
 
-/// A name as it is seen from a directory.
+/// The absolute name of `name`, which is relative to `base` unless it is absolute.
 pub fn join(base: &[u8], name: &[u8]) -> Vec<u8> {
     if name.starts_with(b"/") {
         return name.to_vec();
@@ -121,7 +116,7 @@ pub fn join(base: &[u8], name: &[u8]) -> Vec<u8> {
     mounts::path::join(base, name)
 }
 
-/// The components of a directory's name.
+/// The components of a name.
 pub fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&b| b == b'/').filter(|part| !part.is_empty())
 }
@@ -152,19 +147,19 @@ mod tests {
     }
 
     #[test]
-    fn what_says_nothing_goes() {
+    fn normalizing_removes_doubled_slashes_and_dots() {
         for (path, expected) in [
             ("/usr//bin/", "/usr/bin"),
             ("/./a/.", "/a"),
             ("//", "/"),
             ("/a/../b", "/a/../b"),
         ] {
-            assert_eq!(plain(path.as_bytes()), expected.as_bytes(), "{path}");
+            assert_eq!(normalize(path.as_bytes()), expected.as_bytes(), "{path}");
         }
     }
 
     #[test]
-    fn what_is_a_look_up() {
+    fn look_ups_are_recognized_with_their_flags() {
         let call = |name: &str, args: [u64; 6]| Call {
             pid: 1,
             tid: 1,
@@ -177,15 +172,15 @@ mod tests {
             nanos: 0,
         };
         assert_eq!(
-            of(&call("newfstatat", [0, 0, 0, NOFOLLOW, 0, 0])),
+            parse(&call("newfstatat", [0, 0, 0, NOFOLLOW, 0, 0])),
             Some((Op::Stat, false))
         );
         assert_eq!(
-            of(&call("openat", [0, 0, OPEN_CREATE, 0, 0, 0])),
+            parse(&call("openat", [0, 0, OPEN_CREATE, 0, 0, 0])),
             Some((Op::Create, true))
         );
-        assert_eq!(of(&call("faccessat", [0; 6])), Some((Op::Access, true)));
-        assert_eq!(of(&call("execve", [0; 6])), Some((Op::Exec, true)));
+        assert_eq!(parse(&call("faccessat", [0; 6])), Some((Op::Access, true)));
+        assert_eq!(parse(&call("execve", [0; 6])), Some((Op::Exec, true)));
         for other in [
             "unlinkat",
             "mkdirat",
@@ -194,7 +189,7 @@ mod tests {
             "open_tree",
             "read",
         ] {
-            assert_eq!(of(&call(other, [0; 6])), None, "{other}");
+            assert_eq!(parse(&call(other, [0; 6])), None, "{other}");
         }
     }
 }

@@ -1,233 +1,53 @@
-//! What a start asks of a server: from the names that were looked up here, and what was done with
-//! them, the requests that the same start makes on a network file system, with empty caches and
-//! with full ones. The model is stated in docs/pathsearch.md.
+//! The requests of a start: which requests the same command makes on a network file system, with
+//! cold and with warm caches, from the names that it has looked up here and what it did with them.
+//! The model is described in docs/pathsearch.md.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use crate::calibrate::Examples;
-use crate::trace::Touch;
-use crate::tree::{Look, Node};
+use mounts::path::{join, parent};
 
-/// What a client asks a server for.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Request {
-    /// A component of a name, once it is not in the dentry cache.
-    Lookup,
-    /// Where a symbolic link leads.
-    Readlink,
-    /// To open a file.
-    Open,
-    /// To make one.
-    Create,
-    /// A piece of a file.
-    Read,
-    /// Attributes that are not held any more.
-    Getattr,
-    /// That a descriptor is closed, of which somebody waits to hear that nothing went wrong.
-    Flush,
-    /// To open a directory.
-    Opendir,
-    /// A piece of a directory.
-    Readdir,
-    /// That a file is closed; nobody waits for the answer.
-    Release,
-}
+use crate::lookup::{components, split};
+use crate::request::{ClientBehavior, Request, Requests};
+use crate::trace::NameUse;
+use crate::tree::{FileTree, Node};
 
-impl Request {
-    /// All of them.
-    pub const ALL: [Request; 10] = [
-        Request::Lookup,
-        Request::Readlink,
-        Request::Open,
-        Request::Create,
-        Request::Read,
-        Request::Getattr,
-        Request::Flush,
-        Request::Opendir,
-        Request::Readdir,
-        Request::Release,
-    ];
-
-    /// As FUSE calls it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Request::Lookup => "LOOKUP",
-            Request::Readlink => "READLINK",
-            Request::Open => "OPEN",
-            Request::Create => "CREATE",
-            Request::Read => "READ",
-            Request::Getattr => "GETATTR",
-            Request::Flush => "FLUSH",
-            Request::Opendir => "OPENDIR",
-            Request::Readdir => "READDIR",
-            Request::Release => "RELEASE",
-        }
-    }
-
-    /// Whether whoever makes it waits for the answer.
-    pub fn is_waited_for(self) -> bool {
-        self != Request::Release
-    }
-}
-
-/// How many of each.
+/// The requests of a start.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
-pub struct Requests {
-    counts: [u64; Request::ALL.len()],
-    /// Bytes that those for data bring.
-    pub bytes: u64,
-}
-
-impl Requests {
-    /// How many of one kind.
-    pub fn of(&self, request: Request) -> u64 {
-        self.counts[request as usize]
-    }
-
-    /// Adds some.
-    pub fn add(&mut self, request: Request, n: u64) {
-        self.counts[request as usize] += n;
-    }
-
-    /// Those that somebody waits for.
-    pub fn waited(&self) -> u64 {
-        Request::ALL
-            .iter()
-            .filter(|request| request.is_waited_for())
-            .map(|request| self.of(*request))
-            .sum()
-    }
-
-    /// All of them.
-    pub fn all(&self) -> u64 {
-        self.counts.iter().sum()
-    }
-
-    /// One kind after the other.
-    pub fn iter(&self) -> impl Iterator<Item = (Request, u64)> {
-        Request::ALL
-            .into_iter()
-            .map(|request| (request, self.of(request)))
-    }
-}
-
-/// What requests take: seconds for which whoever makes one waits.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Prices {
-    each: [f64; Request::ALL.len()],
-    /// What each byte takes that a request for data brings.
-    pub byte: f64,
-}
-
-impl Prices {
-    /// All the same: a round trip.
-    pub fn alike(rtt: f64) -> Prices {
-        Prices {
-            each: [rtt; Request::ALL.len()],
-            byte: 0.0,
-        }
-    }
-
-    /// What one of a kind takes; one for data, beside its bytes.
-    pub fn of(&self, request: Request) -> f64 {
-        self.each[request as usize]
-    }
-
-    /// Says what one of a kind takes.
-    pub fn set(&mut self, request: Request, seconds: f64) {
-        self.each[request as usize] = seconds;
-    }
-
-    /// How long is waited for requests of one kind, one after the other.
-    pub fn seconds_of(&self, request: Request, among: &Requests) -> f64 {
-        let bytes = if request == Request::Read {
-            among.bytes as f64 * self.byte
-        } else {
-            0.0
-        };
-        if request.is_waited_for() {
-            among.of(request) as f64 * self.of(request) + bytes
-        } else {
-            0.0
-        }
-    }
-
-    /// How long is waited for all of them, one after the other.
-    pub fn seconds(&self, of: &Requests) -> f64 {
-        Request::ALL
-            .into_iter()
-            .map(|request| self.seconds_of(request, of))
-            .sum()
-    }
-}
-
-/// What a client of a network file system keeps, and what it asks again for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Manner {
-    /// It remembers what a name leads to.
-    pub keeps_names: bool,
-    /// It remembers that a name is not there.
-    pub keeps_misses: bool,
-    /// It remembers where links lead.
-    pub keeps_links: bool,
-    /// It keeps what it has read when a file is opened again that was not changed.
-    pub keeps_pages: bool,
-    /// After a read it asks for the attributes again, since the time of the last access has
-    /// changed.
-    pub stats_after_read: bool,
-    /// To open a file is a request.
-    pub opens: bool,
-    /// To close a file is a request that is waited for.
-    pub flushes: bool,
-    /// To read what is not in memory is a request.
-    pub reads: bool,
-    /// To open a directory and to read it are requests.
-    pub lists: bool,
-    /// Bytes that one request for data brings at most.
-    pub window: u64,
-}
-
-impl Default for Manner {
-    /// As NFS does it: everything is kept, and at each opening the server is asked.
-    fn default() -> Manner {
-        Manner {
-            keeps_names: true,
-            keeps_misses: true,
-            keeps_links: true,
-            keeps_pages: true,
-            stats_after_read: false,
-            opens: true,
-            flushes: false,
-            reads: true,
-            lists: true,
-            window: 128 << 10,
-        }
-    }
-}
-
-/// What a start asks for.
-#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
-pub struct Prediction {
-    /// With empty caches.
+pub struct StartRequests {
+    /// With cold caches.
     pub cold: Requests,
-    /// Once more, right afterwards.
+    /// With the caches that the first start has filled.
     pub warm: Requests,
-    /// Bytes of the files that are read.
+    /// The size of the files that are read.
     pub bytes: u64,
-    /// Those files.
+    /// The number of those files.
     pub files: u64,
+}
+
+/// Remote files that a command has used, to measure their file system with.
+#[derive(Clone, Default, Debug, PartialEq, Eq)]
+pub struct Samples {
+    /// Files, the largest first.
+    pub files: Vec<Vec<u8>>,
+    /// A symbolic link.
+    pub link: Option<Vec<u8>>,
+    /// Directories that the command has listed.
+    pub listed: Vec<Vec<u8>>,
 }
 
 const PAGE: u64 = 4096;
 
-/// The requests of a start.
-pub fn predict(touched: &[Touch], look: &mut dyn Look, manner: &Manner) -> Prediction {
-    let mut client = Client::new(look, *manner);
-    touched.iter().for_each(|touch| client.touch(touch));
-    let cold = client.requests;
-    client.requests = Requests::default();
-    touched.iter().for_each(|touch| client.touch(touch));
-    Prediction {
+/// The requests of a start that uses these names.
+pub fn predict_requests(
+    names: &[NameUse],
+    tree: &mut dyn FileTree,
+    behavior: &ClientBehavior,
+) -> StartRequests {
+    let mut client = Client::new(tree, *behavior);
+    names.iter().for_each(|used| client.use_name(used));
+    let cold = std::mem::take(&mut client.requests);
+    names.iter().for_each(|used| client.use_name(used));
+    StartRequests {
         cold,
         warm: client.requests,
         bytes: client.bytes,
@@ -235,32 +55,27 @@ pub fn predict(touched: &[Touch], look: &mut dyn Look, manner: &Manner) -> Predi
     }
 }
 
-/// What a start uses on the file system that the model is about: the largest files, a link,
-/// directories that are listed.
-pub fn examples(touched: &[Touch], look: &mut dyn Look) -> Examples {
+/// The largest remote files of a start, a link, and directories that it lists.
+pub fn samples(names: &[NameUse], tree: &mut dyn FileTree) -> Samples {
     const FILES: usize = 8;
     const LISTED: usize = 16;
-    let mut client = Client::new(look, Manner::default());
-    touched.iter().for_each(|touch| client.touch(touch));
+    let mut client = Client::new(tree, ClientBehavior::default());
+    names.iter().for_each(|used| client.use_name(used));
     let (files, links) = (client.files, client.links);
-    let size = |file: &[u8], look: &mut dyn Look| match look.node(file) {
-        Node::File(size) => size,
-        _ => 0,
-    };
-    let mut files: Vec<(u64, Vec<u8>)> = files
+    let mut by_size: Vec<(u64, Vec<u8>)> = files
         .into_keys()
-        .map(|file| (size(&file, look), file))
+        .map(|file| match tree.node(&file) {
+            Node::File(size) => (size, file),
+            _ => (0, file),
+        })
         .collect();
-    files.sort_unstable_by(|a, b| b.cmp(a));
-    let listed = touched
+    by_size.sort_unstable_by(|a, b| b.cmp(a));
+    let listed = names
         .iter()
-        .filter(|touch| touch.listings > 0 && look.far(&touch.path));
-    Examples {
-        listed: listed
-            .take(LISTED)
-            .map(|touch| touch.path.to_vec())
-            .collect(),
-        files: files
+        .filter(|used| used.listings > 0 && tree.is_remote(&used.path));
+    Samples {
+        listed: listed.take(LISTED).map(|used| used.path.to_vec()).collect(),
+        files: by_size
             .into_iter()
             .take(FILES)
             .map(|(_, file)| file)
@@ -269,38 +84,58 @@ pub fn examples(touched: &[Touch], look: &mut dyn Look) -> Examples {
     }
 }
 
-/// Requests of the kind that a search makes: the look-ups of these names in their directories,
-/// without those of the directories.
-pub fn lookups_of(names: &[Vec<u8>], look: &mut dyn Look, manner: &Manner) -> u64 {
-    let mut client = Client::new(look, *manner);
+/// The LOOKUP requests for these names, without those for their directories.
+pub fn count_lookups(names: &[Vec<u8>], tree: &mut dyn FileTree, behavior: &ClientBehavior) -> u64 {
+    let mut client = Client::new(tree, *behavior);
     for name in names {
-        let (dir, _) = crate::lookup::split(name);
-        client.walk(dir, true, 1);
+        client.resolve(split(name).0, true, 1);
     }
-    let before = client.requests.of(Request::Lookup);
+    let before = client.requests.get(Request::Lookup);
     for name in names {
-        client.walk(name, false, 1);
+        client.resolve(name, false, 1);
     }
-    client.requests.of(Request::Lookup) - before
+    client.requests.get(Request::Lookup) - before
 }
 
-/// A client, and what it keeps.
+/// What a client has cached of a file.
+#[derive(Clone, Copy, Default)]
+struct CachedFile {
+    /// The number of bytes, from its beginning, that were read.
+    bytes: u64,
+    /// Whether it was mapped.
+    is_mapped: bool,
+}
+
+/// How a file is read.
+#[derive(Clone, Copy)]
+struct Reading {
+    /// Bytes of the first read.
+    first: u64,
+    /// The offset at which the furthest read ends.
+    extent: u64,
+    /// Whether the file is mapped.
+    is_mapped: bool,
+    /// How many times it is opened.
+    times: u64,
+}
+
+/// A client of a network file system, and what it has cached.
 struct Client<'a> {
-    look: &'a mut dyn Look,
-    manner: Manner,
+    tree: &'a mut dyn FileTree,
+    behavior: ClientBehavior,
     names: HashSet<Vec<u8>>,
     links: HashSet<Vec<u8>>,
-    /// Files of which pages have been read: bytes that came by reading, and whether it was mapped.
-    files: HashMap<Vec<u8>, (u64, bool)>,
+    files: HashMap<Vec<u8>, CachedFile>,
+    /// The size of the files that were read.
     bytes: u64,
     requests: Requests,
 }
 
 impl<'a> Client<'a> {
-    fn new(look: &'a mut dyn Look, manner: Manner) -> Client<'a> {
+    fn new(tree: &'a mut dyn FileTree, behavior: ClientBehavior) -> Client<'a> {
         Client {
-            look,
-            manner,
+            tree,
+            behavior,
             names: HashSet::new(),
             links: HashSet::new(),
             files: HashMap::new(),
@@ -309,14 +144,12 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Goes along a name, `times` times, and says what it leads to: its name without links, and
-    /// what it is.
-    fn walk(&mut self, path: &[u8], follow: bool, times: u64) -> Option<(Vec<u8>, Node)> {
-        /// As many links as the kernel follows.
+    /// Resolves a name, `times` times. Returns the file that it refers to, by its name without
+    /// symbolic links, and what it is.
+    fn resolve(&mut self, path: &[u8], follow: bool, times: u64) -> Option<(Vec<u8>, Node)> {
+        /// The most links that the kernel follows.
         const MOST_LINKS: u32 = 40;
-        let mut left: VecDeque<Vec<u8>> = crate::lookup::components(path)
-            .map(<[u8]>::to_vec)
-            .collect();
+        let mut left: VecDeque<Vec<u8>> = components(path).map(<[u8]>::to_vec).collect();
         let mut here = b"/".to_vec();
         let mut links = 0;
         let mut node = Node::Directory;
@@ -325,46 +158,31 @@ impl<'a> Client<'a> {
                 continue;
             }
             if part == b".." {
-                here = mounts::path::parent(&here).to_vec();
+                here = parent(&here).to_vec();
                 node = Node::Directory;
                 continue;
             }
             if node != Node::Directory {
                 return None;
             }
-            let next = mounts::path::join(&here, &part);
-            let far = self.look.far(&here);
-            let known = self.names.contains(&next);
-            node = self.look.node(&next);
-            let last = left.is_empty();
-            let keeps = if node == Node::Missing {
-                self.manner.keeps_misses
-            } else {
-                self.manner.keeps_names
-            };
-            if far && !(known && keeps) {
-                self.requests
-                    .add(Request::Lookup, if keeps { 1 } else { times });
-                self.names.insert(next.clone());
-            }
+            let next = join(&here, &part);
+            node = self.look_up(&here, &next, times);
             match &node {
                 Node::Missing => return None,
-                Node::Link(_) if last && !follow => return Some((next, node)),
+                Node::Link(_) if left.is_empty() && !follow => return Some((next, node)),
                 Node::Link(target) => {
                     links += 1;
                     if links > MOST_LINKS {
                         return None;
                     }
-                    if far {
-                        self.readlink(&next, times);
+                    if self.tree.is_remote(&here) {
+                        self.read_link(&next, times);
                     }
                     if target.starts_with(b"/") {
                         here = b"/".to_vec();
                     }
-                    for part in target
-                        .rsplit(|&b| b == b'/')
-                        .filter(|part| !part.is_empty())
-                    {
+                    let parts: Vec<&[u8]> = components(target).collect();
+                    for part in parts.into_iter().rev() {
                         left.push_front(part.to_vec());
                     }
                     node = Node::Directory;
@@ -375,148 +193,165 @@ impl<'a> Client<'a> {
         Some((here, node))
     }
 
-    fn readlink(&mut self, path: &[u8], times: u64) {
-        let fresh = self.links.insert(path.to_vec());
-        match self.manner.keeps_links {
-            true if fresh => self.requests.add(Request::Readlink, 1),
-            true => {}
-            false => self.requests.add(Request::Readlink, times),
+    /// Looks one component up in a directory.
+    fn look_up(&mut self, dir: &[u8], path: &[u8], times: u64) -> Node {
+        let node = self.tree.node(path);
+        let keeps = match node {
+            Node::Missing => self.behavior.keeps_misses,
+            _ => self.behavior.keeps_names,
+        };
+        let is_cached = keeps && self.names.contains(path);
+        if self.tree.is_remote(dir) && !is_cached {
+            let requests = if keeps { 1 } else { times };
+            self.requests.add(Request::Lookup, requests);
+            self.names.insert(path.to_vec());
         }
+        node
     }
 
-    fn touch(&mut self, touch: &Touch) {
-        let times = touch.count.hits + touch.count.misses;
-        let mut led = None;
-        if touch.nofollow {
-            led = self.walk(&touch.path, false, if touch.follow { 1 } else { times });
-            if touch.readlinks > 0
-                && let Some((link, Node::Link(_))) = &led
-                && self.look.far(mounts::path::parent(link))
-            {
-                self.readlink(&link.clone(), touch.readlinks);
-            }
-        }
-        if touch.follow {
-            led = self.walk(&touch.path, true, times);
-        }
-        let Some((file, node)) = led else { return };
-        let far = if node == Node::Directory {
-            self.look.far(&file)
-        } else {
-            self.look.far(mounts::path::parent(&file))
+    fn read_link(&mut self, path: &[u8], times: u64) {
+        let is_new = self.links.insert(path.to_vec());
+        let requests = match self.behavior.keeps_links {
+            true => u64::from(is_new),
+            false => times,
         };
-        if touch.execs > 0 {
-            self.run(&file, touch.execs, 0);
+        self.requests.add(Request::Readlink, requests);
+    }
+
+    /// Does what the command did with a name.
+    fn use_name(&mut self, used: &NameUse) {
+        let Some((file, node)) = self.look_up_all(used) else {
+            return;
+        };
+        if used.execs > 0 {
+            self.execute(&file, used.execs, 0);
         }
-        if touch.opens == 0 || !far {
+        let is_remote = match node {
+            Node::Directory => self.tree.is_remote(&file),
+            _ => self.tree.is_remote(parent(&file)),
+        };
+        if used.opens == 0 || !is_remote {
             return;
         }
         match node {
             Node::Directory => {
-                if self.manner.lists {
-                    self.requests.add(Request::Opendir, touch.opens);
-                    self.requests.add(Request::Readdir, touch.listings);
+                if self.behavior.lists {
+                    self.requests.add(Request::Opendir, used.opens);
+                    self.requests.add(Request::Readdir, used.listings);
                 }
-                self.requests.add(Request::Release, touch.opens);
+                self.requests.add(Request::Release, used.opens);
             }
-            Node::File(size) => {
-                if touch.made {
-                    self.requests.add(Request::Create, 1);
-                } else if self.manner.opens {
-                    self.requests.add(Request::Open, touch.opens);
-                }
-                self.requests.add(Request::Release, touch.opens);
-                if self.manner.flushes {
-                    self.requests.add(Request::Flush, touch.opens);
-                }
-                if self.manner.stats_after_read {
-                    self.requests.add(Request::Getattr, touch.stats_after_read);
-                }
-                // What is opened and not read, or no further than ld.so reads, is mapped.
-                let mapped = !touch.made && touch.extent <= PAGE && size > touch.extent;
-                self.read(
-                    &file,
-                    size,
-                    (touch.first, touch.extent),
-                    mapped,
-                    touch.opens,
-                );
-            }
+            Node::File(size) => self.open(&file, size, used),
             _ => {}
         }
     }
 
-    /// A program is run: the kernel opens it and its interpreter, and reads the beginning of both.
-    fn run(&mut self, file: &[u8], times: u64, depth: u32) {
-        /// As deep as the kernel goes.
+    /// Makes the look-ups of a name, and returns what the last of them refers to.
+    fn look_up_all(&mut self, used: &NameUse) -> Option<(Vec<u8>, Node)> {
+        let times = used.count.hits + used.count.misses;
+        let mut resolved = None;
+        if used.nofollow {
+            resolved = self.resolve(&used.path, false, if used.follow { 1 } else { times });
+            if used.readlinks > 0
+                && let Some((link, Node::Link(_))) = &resolved
+                && self.tree.is_remote(parent(link))
+            {
+                self.read_link(link, used.readlinks);
+            }
+        }
+        if used.follow {
+            resolved = self.resolve(&used.path, true, times);
+        }
+        resolved
+    }
+
+    /// Opens and reads a file.
+    fn open(&mut self, file: &[u8], size: u64, used: &NameUse) {
+        if used.created {
+            self.requests.add(Request::Create, 1);
+        } else if self.behavior.opens {
+            self.requests.add(Request::Open, used.opens);
+        }
+        self.requests.add(Request::Release, used.opens);
+        if self.behavior.flushes {
+            self.requests.add(Request::Flush, used.opens);
+        }
+        if self.behavior.stats_after_read {
+            self.requests.add(Request::Getattr, used.stats_after_read);
+        }
+        let reading = Reading {
+            first: used.first,
+            extent: used.extent,
+            // A file that is opened and not read beyond its first page, which is as far as ld.so
+            // reads, is taken to be mapped.
+            is_mapped: !used.created && used.extent <= PAGE && size > used.extent,
+            times: used.opens,
+        };
+        self.read(file, size, reading);
+    }
+
+    /// Executes a program: the kernel opens it and its interpreter, and reads the first page of
+    /// both.
+    fn execute(&mut self, file: &[u8], times: u64, depth: u32) {
+        /// The most interpreters of interpreters that the kernel accepts.
         const DEEPEST: u32 = 5;
-        let Node::File(size) = self.look.node(file) else {
+        let Node::File(size) = self.tree.node(file) else {
             return;
         };
-        let interpreter = self.look.interpreter(file);
-        if self.look.far(mounts::path::parent(file)) {
-            if self.manner.opens {
+        let interpreter = self.tree.interpreter(file);
+        if self.tree.is_remote(parent(file)) {
+            if self.behavior.opens {
                 self.requests.add(Request::Open, times);
             }
             self.requests.add(Request::Release, times);
-            self.read(file, size, (PAGE, PAGE), true, times);
+            let reading = Reading {
+                first: PAGE,
+                extent: PAGE,
+                is_mapped: true,
+                times,
+            };
+            self.read(file, size, reading);
         }
         let Some(interpreter) = interpreter.filter(|_| depth < DEEPEST) else {
             return;
         };
-        if let Some((file, _)) = self.walk(&interpreter, true, times) {
-            self.run(&file, times, depth + 1);
+        if let Some((file, _)) = self.resolve(&interpreter, true, times) {
+            self.execute(&file, times, depth + 1);
         }
     }
 
-    /// Data is asked for that is not there yet.
-    fn read(
-        &mut self,
-        file: &[u8],
-        size: u64,
-        (first, extent): (u64, u64),
-        mapped: bool,
-        times: u64,
-    ) {
-        let window = self.manner.window.max(PAGE) / PAGE;
-        let times = if self.manner.keeps_pages {
-            1
-        } else {
-            times.max(1)
+    /// Reads what is not cached.
+    fn read(&mut self, file: &[u8], size: u64, reading: Reading) {
+        let window = self.behavior.window.max(PAGE) / PAGE;
+        let (cached, times) = match self.behavior.keeps_pages {
+            true => (self.files.get(file).copied().unwrap_or_default(), 1),
+            false => (CachedFile::default(), reading.times.max(1)),
         };
-        let (had, was_mapped) = self
-            .files
-            .get(file)
-            .copied()
-            .filter(|_| self.manner.keeps_pages)
-            .unwrap_or_default();
-        let extent = extent.min(size);
+        let extent = reading.extent.min(size);
         let mut requests = 0;
-        if extent > had {
-            let before = if had > 0 {
-                sequential(size, had, first, window)
-            } else {
-                0
+        if extent > cached.bytes {
+            let before = match cached.bytes {
+                0 => 0,
+                bytes => sequential(size, bytes, reading.first, window),
             };
-            requests += sequential(size, extent, first, window).saturating_sub(before);
+            requests += sequential(size, extent, reading.first, window).saturating_sub(before);
         }
-        if mapped && !was_mapped {
-            requests += faults(size, extent.max(had), window);
+        if reading.is_mapped && !cached.is_mapped {
+            requests += faults(size, extent.max(cached.bytes), window);
         }
-        if self.manner.reads && requests > 0 {
+        if self.behavior.reads && requests > 0 {
             self.requests.add(Request::Read, requests * times);
-            let brought = if mapped {
-                size
-            } else {
-                extent.max(first_window(1, window) * PAGE).min(size)
+            let end = match reading.is_mapped {
+                true => size,
+                false => extent.max(first_window(1, window) * PAGE).min(size),
             };
-            self.requests.bytes += brought.saturating_sub(had) * times;
+            self.requests.bytes += end.saturating_sub(cached.bytes) * times;
         }
-        if self
-            .files
-            .insert(file.to_vec(), (extent.max(had), mapped || was_mapped))
-            .is_none()
-        {
+        let now_cached = CachedFile {
+            bytes: extent.max(cached.bytes),
+            is_mapped: reading.is_mapped || cached.is_mapped,
+        };
+        if self.files.insert(file.to_vec(), now_cached).is_none() {
             self.bytes = self.bytes.saturating_add(size);
         }
     }
@@ -526,7 +361,7 @@ fn pages(bytes: u64) -> u64 {
     bytes.div_ceil(PAGE)
 }
 
-/// The first window of the readahead for a first read of so many pages, as in mm/readahead.c.
+/// The first readahead window, in pages, for a first read of this many pages; see mm/readahead.c.
 fn first_window(pages: u64, most: u64) -> u64 {
     let size = pages.max(1).next_power_of_two();
     if size <= most / 32 {
@@ -538,7 +373,7 @@ fn first_window(pages: u64, most: u64) -> u64 {
     }
 }
 
-/// The window after this one.
+/// The next readahead window.
 fn next_window(window: u64, most: u64) -> u64 {
     if window < most / 16 {
         window * 4
@@ -549,18 +384,18 @@ fn next_window(window: u64, most: u64) -> u64 {
     }
 }
 
-/// Requests to read the first `extent` bytes of a file of `size` bytes, in reads of `first` bytes
-/// each, with a readahead of at most `most` pages.
+/// The requests for the first `extent` bytes of a file of `size` bytes, when the first read is of
+/// `first` bytes and the readahead is at most `most` pages.
 fn sequential(size: u64, extent: u64, first: u64, most: u64) -> u64 {
     let (all, wanted) = (pages(size), pages(extent));
     if wanted == 0 || all == 0 {
         return 0;
     }
-    let asked = pages(first).max(1);
-    let mut window = first_window(asked, most);
+    let first = pages(first).max(1);
+    let mut window = first_window(first, most);
     let mut have = window.min(all);
-    // Where the readahead goes on: at the end of what was asked for, if there is more.
-    let mut mark = if window > asked { asked } else { 0 };
+    // Reading this page starts the next readahead: the first page after the read itself.
+    let mut mark = if window > first { first } else { 0 };
     let mut requests = 1;
     while have < all && wanted > mark {
         mark = have;
@@ -571,9 +406,8 @@ fn sequential(size: u64, extent: u64, first: u64, most: u64) -> u64 {
     requests
 }
 
-/// Requests for what a process touches of a file that it has mapped, beyond the first `have` bytes.
-/// A fault brings in what lies around it, half a window on each side. How much of a file a program
-/// touches is known of none; see docs/pathsearch.md.
+/// The requests for the page faults of a mapped file, beyond the first `have` bytes. A fault reads
+/// half a window on each side. Which pages a program touches is unknown: all of them are counted.
 fn faults(size: u64, have: u64, window: u64) -> u64 {
     let have = if have == 0 {
         0
@@ -588,24 +422,24 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::trace::Count;
+    use crate::count::Count;
 
-    /// A tree of names, all of it far away but `/proc`.
-    struct Made(BTreeMap<&'static [u8], Node>);
+    /// A file tree that is remote, except for `/proc`.
+    struct Remote(BTreeMap<&'static [u8], Node>);
 
-    impl Look for Made {
+    impl FileTree for Remote {
         fn node(&mut self, path: &[u8]) -> Node {
             self.0.get(path).cloned().unwrap_or(Node::Missing)
         }
         fn interpreter(&mut self, path: &[u8]) -> Option<Vec<u8>> {
             (path == b"/usr/bin/tool").then(|| b"/lib64/ld.so".to_vec())
         }
-        fn far(&mut self, dir: &[u8]) -> bool {
+        fn is_remote(&mut self, dir: &[u8]) -> bool {
             !dir.starts_with(b"/proc")
         }
     }
 
-    fn made() -> Made {
+    fn tree() -> Remote {
         let link = |to: &[u8]| Node::Link(to.to_vec());
         let nodes: [(&[u8], Node); 12] = [
             (b"/usr", Node::Directory),
@@ -621,75 +455,81 @@ mod tests {
             (b"/proc/self", Node::Directory),
             (b"/data", Node::File(300_000)),
         ];
-        Made(BTreeMap::from(nodes))
+        Remote(BTreeMap::from(nodes))
     }
 
-    fn touch(path: &str, hits: u64, misses: u64) -> Touch {
-        Touch {
+    fn used(path: &str, hits: u64, misses: u64) -> NameUse {
+        NameUse {
             count: Count { hits, misses },
             follow: true,
-            ..Touch::new(path.as_bytes().into())
+            ..NameUse::new(path.as_bytes().into())
         }
     }
 
-    fn asked(touched: &[Touch], manner: &Manner) -> Vec<(&'static str, u64, u64)> {
-        let predicted = predict(touched, &mut made(), manner);
+    fn requests(names: &[NameUse], behavior: &ClientBehavior) -> Vec<(&'static str, u64, u64)> {
+        let predicted = predict_requests(names, &mut tree(), behavior);
         let rows = predicted
             .cold
             .iter()
-            .map(|(request, cold)| (request.name(), cold, predicted.warm.of(request)));
+            .map(|(request, cold)| (request.name(), cold, predicted.warm.get(request)));
         rows.filter(|(_, cold, warm)| cold + warm > 0).collect()
     }
 
     #[test]
-    fn components_count_once_and_what_is_behind_a_missing_one_not_at_all() {
-        let touched = [
-            touch("/usr/bin/a", 0, 3),
-            touch("/usr/bin/b", 0, 1),
-            touch("/none/x/y", 0, 1),
-            touch("/none/z", 0, 1),
+    fn each_component_is_looked_up_once_and_nothing_below_a_missing_one() {
+        let names = [
+            used("/usr/bin/a", 0, 3),
+            used("/usr/bin/b", 0, 1),
+            used("/none/x/y", 0, 1),
+            used("/none/z", 0, 1),
         ];
-        assert_eq!(asked(&touched, &Manner::default()), [("LOOKUP", 5, 0)]);
-        // Each time anew: a three times, b once, and the missing directory for both names in it;
-        // usr and bin are there.
-        let forgets = Manner {
+        assert_eq!(
+            requests(&names, &ClientBehavior::default()),
+            [("LOOKUP", 5, 0)]
+        );
+        // Without negative caching: a three times, b once, and the missing directory for both names
+        // in it. usr and bin exist.
+        let forgets = ClientBehavior {
             keeps_misses: false,
-            ..Manner::default()
+            ..ClientBehavior::default()
         };
-        assert_eq!(asked(&touched, &forgets), [("LOOKUP", 8, 6)]);
+        assert_eq!(requests(&names, &forgets), [("LOOKUP", 8, 6)]);
     }
 
     #[test]
     fn links_are_followed_and_loops_end() {
         assert_eq!(
-            asked(&[touch("/bin/tool", 1, 0)], &Manner::default()),
+            requests(&[used("/bin/tool", 1, 0)], &ClientBehavior::default()),
             [("LOOKUP", 4, 0), ("READLINK", 1, 0)]
         );
         assert_eq!(
-            asked(&[touch("/loop", 0, 1)], &Manner::default()),
+            requests(&[used("/loop", 0, 1)], &ClientBehavior::default()),
             [("LOOKUP", 1, 0), ("READLINK", 1, 0)]
         );
-        let itself = Touch {
+        let itself = NameUse {
             follow: false,
             nofollow: true,
             readlinks: 1,
-            ..touch("/bin", 1, 0)
+            ..used("/bin", 1, 0)
         };
         assert_eq!(
-            asked(&[itself], &Manner::default()),
+            requests(&[itself], &ClientBehavior::default()),
             [("LOOKUP", 1, 0), ("READLINK", 1, 0)]
         );
         assert_eq!(
-            asked(&[touch("/usr/../proc/self/x", 0, 1)], &Manner::default()),
+            requests(
+                &[used("/usr/../proc/self/x", 0, 1)],
+                &ClientBehavior::default()
+            ),
             [("LOOKUP", 2, 0)]
         );
     }
 
     #[test]
-    fn a_program_brings_its_interpreter_and_both_are_opened_each_time() {
-        let run = Touch {
+    fn a_program_and_its_interpreter_are_opened_each_time() {
+        let run = NameUse {
             execs: 2,
-            ..touch("/usr/bin/tool", 2, 0)
+            ..used("/usr/bin/tool", 2, 0)
         };
         let expected = [
             ("LOOKUP", 6, 0),
@@ -698,23 +538,23 @@ mod tests {
             ("READ", 2 + 3, 0),
             ("RELEASE", 4, 4),
         ];
-        let found = asked(&[run], &Manner::default());
+        let found = requests(&[run], &ClientBehavior::default());
         assert_eq!((&found[..3], found[4]), (&expected[..3], expected[4]));
         assert!((4..=5).contains(&found[3].1), "{found:?}");
     }
 
     #[test]
-    fn what_is_read_comes_by_windows_and_once() {
-        let read = Touch {
+    fn a_file_is_read_once_by_readahead_windows() {
+        let read = NameUse {
             opens: 3,
             reads: 9,
             first: 4096,
             extent: 300_000,
-            ..touch("/data", 3, 0)
+            ..used("/data", 3, 0)
         };
         // 4, 8, 16, 32 pages, and the rest of 74.
         assert_eq!(
-            asked(std::slice::from_ref(&read), &Manner::default()),
+            requests(std::slice::from_ref(&read), &ClientBehavior::default()),
             [
                 ("LOOKUP", 1, 0),
                 ("OPEN", 3, 3),
@@ -722,13 +562,13 @@ mod tests {
                 ("RELEASE", 3, 3)
             ]
         );
-        let forgets = Manner {
+        let forgets = ClientBehavior {
             keeps_pages: false,
             opens: false,
-            ..Manner::default()
+            ..ClientBehavior::default()
         };
         assert_eq!(
-            asked(&[read], &forgets),
+            requests(&[read], &forgets),
             [("LOOKUP", 1, 0), ("READ", 15, 15), ("RELEASE", 3, 3)]
         );
     }
@@ -752,13 +592,16 @@ mod tests {
     }
 
     #[test]
-    fn what_searches_look_up_alone() {
+    fn counted_lookups_exclude_those_of_the_directories() {
         let names = [
             b"/usr/bin/x".to_vec(),
             b"/usr/bin/y".to_vec(),
             b"/gone/x".to_vec(),
             b"/gone/y".to_vec(),
         ];
-        assert_eq!(lookups_of(&names, &mut made(), &Manner::default()), 2);
+        assert_eq!(
+            count_lookups(&names, &mut tree(), &ClientBehavior::default()),
+            2
+        );
     }
 }

@@ -1,17 +1,16 @@
-//! The best order of the directories of PATH: with it, the programs that were searched for are
-//! found after as few misses as can be, and each name that leads to different programs in two
-//! directories leads to the same one as before.
+//! The best order of the directories of PATH: the one with the fewest misses for the programs that
+//! were searched for. A name that refers to different programs in two directories keeps its
+//! program.
 
-/// Directories for which the best order is found by trying all sets of them.
+/// The most directories for which all subsets are tried.
 const MOST_EXACT: usize = 16;
 
-/// The best order of `weights.len()` directories, of which the first ones come before the others
-/// now.
+/// The best order of `weights.len()` directories, as indices into their present order.
 ///
-/// `weights` says how often something was found in each; `after[i]` which must stay before `i`.
-/// Directories in which nothing was found come last, in their old order. With more than 16 that
-/// matter, what comes is good, but need not be the best.
-pub fn best(weights: &[u64], after: &[Vec<usize>]) -> Vec<usize> {
+/// `weights[i]` is the number of hits in directory `i`; `after[i]` are the directories that must
+/// stay before it. Directories without hits come last, in their present order. With more than 16
+/// directories that matter, the order is good, but not always the best.
+pub fn order_directories(weights: &[u64], after: &[Vec<usize>]) -> Vec<usize> {
     let n = weights.len();
     let matters = matters(weights, after);
     let order: Vec<usize> = (0..n).filter(|i| matters[*i]).collect();
@@ -24,10 +23,10 @@ pub fn best(weights: &[u64], after: &[Vec<usize>]) -> Vec<usize> {
     best
 }
 
-/// What is found in comes before what is not, and so must all that has to stay before it.
+/// Directories that come first: those with hits, and those that must stay before them.
 fn matters(weights: &[u64], after: &[Vec<usize>]) -> Vec<bool> {
     let mut matters: Vec<bool> = weights.iter().map(|weight| *weight > 0).collect();
-    // Whoever must stay before another had a smaller number, always.
+    // A directory that must stay before another one always has a smaller index.
     for i in (0..weights.len()).rev() {
         if matters[i] {
             for before in after
@@ -44,7 +43,7 @@ fn matters(weights: &[u64], after: &[Vec<usize>]) -> Vec<bool> {
     matters
 }
 
-/// Dynamic programming over sets: the cheapest way to put a set of directories first.
+/// Dynamic programming over subsets: the cheapest order of each set of directories.
 fn exact(order: &[usize], weights: &[u64], after: &[Vec<usize>]) -> Vec<usize> {
     let n = order.len();
     let before: Vec<usize> = order
@@ -58,7 +57,8 @@ fn exact(order: &[usize], weights: &[u64], after: &[Vec<usize>]) -> Vec<usize> {
                 .fold(0, |set, (bit, _)| set | 1 << bit)
         })
         .collect();
-    // The cost of each set, and which comes last in it; of equals, the one that was last before.
+    // The cost of each set, and the directory that comes last in it. Among equals, the one with the
+    // greatest index, so that the present order is kept where it does not matter.
     let mut costs = vec![(u64::MAX, 0_usize); 1 << n];
     costs[0].0 = 0;
     for set in 1_usize..1 << n {
@@ -87,8 +87,8 @@ fn exact(order: &[usize], weights: &[u64], after: &[Vec<usize>]) -> Vec<usize> {
     best
 }
 
-/// Again and again the directory that is worth most, with all that must come before it, for the
-/// room that they take together.
+/// Greedy: repeatedly takes the directory with the most hits per place, where a directory takes the
+/// places of those that must come before it as well.
 fn by_density(order: &[usize], weights: &[u64], after: &[Vec<usize>]) -> Vec<usize> {
     let mut best: Vec<usize> = Vec::with_capacity(order.len());
     while best.len() < order.len() {
@@ -145,16 +145,24 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_in_most_comes_first_unless_something_must_stay_before_it() {
-        assert_eq!(best(&[0, 1, 5], &[vec![], vec![], vec![]]), [2, 1, 0]);
-        assert_eq!(best(&[0, 1, 5], &[vec![], vec![], vec![0]]), [0, 2, 1]);
-        assert_eq!(best(&[3, 3, 3], &[vec![], vec![], vec![]]), [0, 1, 2]);
-        assert_eq!(best(&[0, 0], &[vec![], vec![0]]), [0, 1]);
-        assert_eq!(best(&[], &[]), [0_usize; 0]);
+    fn the_most_hits_come_first_unless_a_constraint_forbids_it() {
+        assert_eq!(
+            order_directories(&[0, 1, 5], &[vec![], vec![], vec![]]),
+            [2, 1, 0]
+        );
+        assert_eq!(
+            order_directories(&[0, 1, 5], &[vec![], vec![], vec![0]]),
+            [0, 2, 1]
+        );
+        assert_eq!(
+            order_directories(&[3, 3, 3], &[vec![], vec![], vec![]]),
+            [0, 1, 2]
+        );
+        assert_eq!(order_directories(&[0, 0], &[vec![], vec![0]]), [0, 1]);
+        assert_eq!(order_directories(&[], &[]), [0_usize; 0]);
     }
 
-    /// For each of `n`, what it must come after: of each pair the first, where that is a smaller
-    /// one.
+    /// For each of `n` directories those that must stay before it, from pairs (before, after).
     fn constraints(n: usize, pairs: Vec<(usize, usize)>) -> Vec<Vec<usize>> {
         let mut after = vec![Vec::new(); n];
         for (a, b) in pairs.into_iter().filter(|(a, b)| a < b && *b < n) {
@@ -165,13 +173,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_order_that_keeps_what_must_be_kept_is_better(
+        fn no_order_within_the_constraints_is_better(
             weights in proptest::collection::vec(0_u64..6, 1..6),
             pairs in proptest::collection::vec((0_usize..6, 0_usize..6), 0..6),
         ) {
             let n = weights.len();
             let after = constraints(n, pairs);
-            let found = best(&weights, &after);
+            let found = order_directories(&weights, &after);
             prop_assert!(keeps(&found, &after));
             let mut all = vec![vec![]];
             for _ in 0..n {
@@ -184,13 +192,13 @@ mod tests {
         }
 
         #[test]
-        fn many_are_ordered_well_and_soundly(
+        fn many_directories_are_ordered_within_the_constraints(
             weights in proptest::collection::vec(0_u64..9, 20..30),
             pairs in proptest::collection::vec((0_usize..30, 0_usize..30), 0..20),
         ) {
             let n = weights.len();
             let after = constraints(n, pairs);
-            let found = best(&weights, &after);
+            let found = order_directories(&weights, &after);
             prop_assert!(keeps(&found, &after));
             let mut sorted = found.clone();
             sorted.sort_unstable();

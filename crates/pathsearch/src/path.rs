@@ -1,6 +1,5 @@
-//! A better PATH: without directories that are not there and such that stand in it twice, and in
-//! the order in which the programs that were searched for are found after the fewest misses. Every
-//! name leads to the program that it led to before.
+//! A better PATH: without missing and duplicate directories, and in the order with the fewest misses
+//! for the programs that were searched for. Every name keeps referring to the same program.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,223 +9,254 @@ use gate::{Errno, Result};
 use mounts::path::join;
 use ondisk::dirent::entries;
 
-use crate::lookup::{plain, split};
-use crate::order::best;
-use crate::trace::{Found, Use};
+use crate::lookup::{normalize, split};
+use crate::order::order_directories;
+use crate::trace::{Program, ProgramUse};
 
-/// What an element of PATH is.
+/// The state of an element of PATH.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Element {
-    /// A directory, which this many elements before it are as well.
-    Live,
-    /// Nothing, or no directory.
-    Dead,
-    /// The directory of this element, an earlier one.
-    Again(usize),
-    /// One that nothing is known of: relative, or not to be read. Nothing is moved past it.
-    Fixed,
+pub enum ElementState {
+    /// A directory.
+    Ok,
+    /// It does not exist, or is not a directory.
+    Missing,
+    /// The same directory as the element at this index.
+    Duplicate(usize),
+    /// A relative name, or a directory that cannot be examined. Nothing is moved past it.
+    Unknown,
 }
 
-/// What is to be seen in directories.
-pub trait Programs {
-    /// What an absolute directory is: its device and inode; `None` for nothing, and what is no
-    /// directory.
-    fn directory(&mut self, dir: &[u8]) -> Result<Option<(u64, u64)>>;
-    /// The names in it.
+/// A device and an inode.
+type Identity = (u64, u64);
+
+/// Access to the directories of PATH.
+pub trait ProgramDirectories {
+    /// The identity of an absolute directory; `None` if it does not exist or is not a directory.
+    fn directory(&mut self, dir: &[u8]) -> Result<Option<Identity>>;
+    /// The names in a directory.
     fn names(&mut self, dir: &[u8]) -> Result<Vec<Vec<u8>>>;
-    /// The file of a name, if it can be run: its device and inode.
-    fn program(&mut self, path: &[u8]) -> Option<(u64, u64)>;
+    /// The identity of a file, if it is executable.
+    fn program(&mut self, path: &[u8]) -> Option<Identity>;
 }
 
-/// What would be better.
+/// A better PATH.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Better {
+pub struct PathProposal {
     /// The value of PATH.
     pub path: Vec<u8>,
-    /// Elements that are left out.
-    pub left_out: Vec<Vec<u8>>,
+    /// Elements that are removed.
+    pub removed: Vec<Vec<u8>>,
     /// Whether the others are in another order.
-    pub moved: bool,
-    /// Misses that the same searches would not make.
+    pub is_reordered: bool,
+    /// Misses that the same searches would not have.
     pub saves: u64,
-    /// Names that would not be looked up, each once.
+    /// Names that would not be looked up any more.
     pub names: Vec<Vec<u8>>,
-    /// Searches that were looked at.
+    /// Searches that were considered.
     pub searches: u64,
 }
 
-/// The elements in which a search tries in vain: those before the one that has what it looks for.
-fn before<'a>(elements: &'a [&'a [u8]], found: Option<&[u8]>) -> &'a [&'a [u8]] {
-    let end = elements
-        .iter()
-        .position(|dir| Some(*dir) == found)
-        .unwrap_or(elements.len());
-    &elements[..end]
+/// A value of PATH.
+struct Elements<'a> {
+    /// The elements as they are given.
+    given: Vec<&'a [u8]>,
+    /// The directories, as the names of look-ups are recorded.
+    dirs: Vec<Vec<u8>>,
+    states: Vec<ElementState>,
 }
 
-/// The names that a search of `name` looks up in directories.
+impl<'a> Elements<'a> {
+    fn parse(path: &'a [u8], directories: &mut dyn ProgramDirectories) -> Elements<'a> {
+        let given: Vec<&[u8]> = path.split(|&b| b == b':').collect();
+        let dir = |given: &&[u8]| match given.starts_with(b"/") {
+            true => normalize(given),
+            false => given.to_vec(),
+        };
+        let dirs: Vec<Vec<u8>> = given.iter().map(dir).collect();
+        let states = states(&dirs, directories);
+        Elements {
+            given,
+            dirs,
+            states,
+        }
+    }
+
+    /// The index of an absolute directory.
+    fn position(&self, dir: &[u8]) -> Option<usize> {
+        let at = self.dirs.iter().position(|element| element == dir);
+        at.filter(|_| dir.starts_with(b"/"))
+    }
+
+    /// The index of the first element that is the same directory.
+    fn resolve(&self, at: usize) -> usize {
+        match self.states[at] {
+            ElementState::Duplicate(first) => first,
+            _ => at,
+        }
+    }
+
+    fn is_kept(&self, at: &usize) -> bool {
+        matches!(self.states[*at], ElementState::Ok | ElementState::Unknown)
+    }
+
+    /// The number of times that a program was found in each directory.
+    fn weights(&self, searches: &[(Program, ProgramUse)]) -> Vec<u64> {
+        let mut weights = vec![0; self.dirs.len()];
+        for (program, used) in searches {
+            let dir = program.found.as_deref().map(|found| split(found).0);
+            if let Some(at) = dir.and_then(|dir| self.position(dir)) {
+                weights[self.resolve(at)] += used.times;
+            }
+        }
+        weights
+    }
+}
+
+/// A better value than `path` for these searches; `None` if there is none.
+pub fn propose_path(
+    path: &[u8],
+    searches: &[(Program, ProgramUse)],
+    directories: &mut dyn ProgramDirectories,
+) -> Option<PathProposal> {
+    let old = Elements::parse(path, directories);
+    let after = constraints(&old, directories);
+    let mut order = order_directories(&old.weights(searches), &after);
+    order.retain(|at| old.is_kept(at));
+    let (kept, removed): (Vec<usize>, Vec<usize>) =
+        (0..old.dirs.len()).partition(|at| old.is_kept(at));
+    let given =
+        |indices: &[usize]| -> Vec<&[u8]> { indices.iter().map(|at| old.given[*at]).collect() };
+    let proposal = PathProposal {
+        path: given(&order).join(&b':'),
+        removed: given(&removed).into_iter().map(<[u8]>::to_vec).collect(),
+        is_reordered: order != kept,
+        saves: 0,
+        names: Vec::new(),
+        searches: 0,
+    };
+    let proposal = add_savings(proposal, &old, &order, searches);
+    // An empty PATH is not a better one: what a shell does with it differs, and most search the
+    // working directory.
+    let is_valid = !proposal.path.is_empty() && proposal.path != path;
+    let helps = proposal.saves > 0 || !proposal.removed.is_empty();
+    (is_valid && helps).then_some(proposal)
+}
+
+/// Adds what the searches would save if the elements of `old` were in this order.
+fn add_savings(
+    mut proposal: PathProposal,
+    old: &Elements<'_>,
+    order: &[usize],
+    searches: &[(Program, ProgramUse)],
+) -> PathProposal {
+    let old_dirs: Vec<&[u8]> = old.dirs.iter().map(Vec::as_slice).collect();
+    let new_dirs: Vec<&[u8]> = order.iter().map(|at| old_dirs[*at]).collect();
+    let (mut old_names, mut new_names, mut saves) = (BTreeSet::new(), BTreeSet::new(), 0);
+    for (program, used) in searches {
+        let (mut old_dir, mut new_dir) = (None, None);
+        if let Some(found) = program.found.as_deref() {
+            // Otherwise it was found along another PATH, which the command has set itself.
+            let Some(at) = old.position(split(found).0) else {
+                continue;
+            };
+            (old_dir, new_dir) = (Some(old_dirs[at]), Some(old_dirs[old.resolve(at)]));
+        }
+        let (before, after) = (tried(&old_dirs, old_dir), tried(&new_dirs, new_dir));
+        proposal.searches += used.times;
+        // A program found in the first directory may have been executed by its full name. It is
+        // taken to have been searched for.
+        saves += match before.len() as i128 {
+            0 => -(after.len() as i128 * i128::from(used.times)),
+            tries => (tries - after.len() as i128) * i128::from(used.misses) / tries,
+        };
+        // Without misses it may have been executed by its full name: nothing was looked up.
+        if used.misses > 0 {
+            old_names.extend(names(before, &program.name));
+            new_names.extend(names(after, &program.name));
+        }
+    }
+    proposal.saves = u64::try_from(saves).unwrap_or(0);
+    proposal.names = old_names.difference(&new_names).cloned().collect();
+    proposal
+}
+
+/// The directories that a search tries before the one that contains the program.
+fn tried<'a>(dirs: &'a [&'a [u8]], found: Option<&[u8]>) -> &'a [&'a [u8]] {
+    let end = dirs.iter().position(|dir| Some(*dir) == found);
+    &dirs[..end.unwrap_or(dirs.len())]
+}
+
+/// The names that a search for `name` looks up in these directories.
 fn names<'a>(dirs: &'a [&'a [u8]], name: &'a [u8]) -> impl Iterator<Item = Vec<u8>> + 'a {
     dirs.iter()
         .filter(|dir| dir.starts_with(b"/"))
         .map(move |dir| join(dir, name))
 }
 
-/// The elements of a value, as they are given, and as the directories of look-ups are told.
-fn split_up(path: &[u8]) -> Vec<(&[u8], Vec<u8>)> {
-    let told = |given: &[u8]| {
-        if given.starts_with(b"/") {
-            plain(given)
-        } else {
-            given.to_vec()
+/// The elements of a value of PATH, with their states.
+pub fn elements(
+    path: &[u8],
+    directories: &mut dyn ProgramDirectories,
+) -> Vec<(Vec<u8>, ElementState)> {
+    let Elements { given, states, .. } = Elements::parse(path, directories);
+    given.into_iter().map(<[u8]>::to_vec).zip(states).collect()
+}
+
+fn states(dirs: &[Vec<u8>], directories: &mut dyn ProgramDirectories) -> Vec<ElementState> {
+    let mut seen: HashMap<Identity, usize> = HashMap::new();
+    let state = |(at, dir): (usize, &Vec<u8>)| {
+        // The same name twice is the same directory, whatever it is.
+        let unknown = || match dirs[..at].iter().position(|before| before == dir) {
+            Some(first) => ElementState::Duplicate(first),
+            None => ElementState::Unknown,
+        };
+        if !dir.starts_with(b"/") {
+            return unknown();
+        }
+        match directories.directory(dir) {
+            Err(_) => unknown(),
+            Ok(None) => ElementState::Missing,
+            Ok(Some(identity)) => match *seen.entry(identity).or_insert(at) {
+                first if first == at => ElementState::Ok,
+                first => ElementState::Duplicate(first),
+            },
         }
     };
-    path.split(|&b| b == b':')
-        .map(|given| (given, told(given)))
-        .collect()
+    dirs.iter().enumerate().map(state).collect()
 }
 
-/// A better value than `path` for these searches; `None` if there is none.
-pub fn better(path: &[u8], searches: &[(Found, Use)], look: &mut dyn Programs) -> Option<Better> {
-    let both = split_up(path);
-    let elements: Vec<&[u8]> = both.iter().map(|(_, dir)| dir.as_slice()).collect();
-    let kinds = kinds(&elements, look);
-    let place = |dir: &[u8]| {
-        elements
-            .iter()
-            .position(|element| dir.starts_with(b"/") && *element == dir)
-    };
-    let real = |at: usize| match kinds.get(at) {
-        Some(Element::Again(first)) => *first,
-        _ => at,
-    };
-    let mut weights = vec![0_u64; elements.len()];
-    for ((_, found), used) in searches {
-        if let Some(at) = found.as_deref().and_then(|found| place(split(found).0))
-            && let Some(weight) = weights.get_mut(real(at))
-        {
-            *weight += used.times;
-        }
-    }
-    let after = constraints(&elements, &kinds, look);
-    let order: Vec<usize> = best(&weights, &after)
-        .into_iter()
-        .filter(|at| matches!(kinds.get(*at), Some(Element::Live | Element::Fixed)))
-        .collect();
-    let kept: Vec<usize> = (0..elements.len())
-        .filter(|at| matches!(kinds[*at], Element::Live | Element::Fixed))
-        .collect();
-    let given: Vec<&[u8]> = order.iter().map(|at| both[*at].0).collect();
-    let new: Vec<&[u8]> = order.iter().map(|at| elements[*at]).collect();
-
-    let mut better = Better {
-        path: given.join(&b':'),
-        left_out: (0..elements.len())
-            .filter(|at| !kept.contains(at))
-            .map(|at| both[at].0.to_vec())
-            .collect(),
-        moved: order != kept,
-        saves: 0,
-        names: Vec::new(),
-        searches: 0,
-    };
-    let (mut looked_up, mut still, mut saves) = (BTreeSet::new(), BTreeSet::new(), 0);
-    for ((name, found), used) in searches {
-        let dir = found.as_deref().map(|found| split(found).0);
-        let (old_dir, new_dir) = match dir {
-            None => (None, None),
-            Some(dir) => {
-                let Some(at) = place(dir) else { continue }; // along another PATH, which the command has set itself
-                (Some(dir), elements.get(real(at)).copied())
-            }
-        };
-        let (old, new) = (before(&elements, old_dir), before(&new, new_dir));
-        better.searches += used.times;
-        // Of what was found in the first place it is not known whether it was run by its whole
-        // name: it is taken not to be.
-        saves += match old.len() as i128 {
-            0 => -(new.len() as i128 * i128::from(used.times)),
-            tries => (tries - new.len() as i128) * i128::from(used.misses) / tries,
-        };
-        // What was run by its whole name was not searched for.
-        if used.misses > 0 {
-            looked_up.extend(names(old, name));
-            still.extend(names(new, name));
-        }
-    }
-    better.saves = u64::try_from(saves).unwrap_or(0);
-    better.names = looked_up.difference(&still).cloned().collect();
-    // An empty value is none: what a shell does with it is its own affair, and most search the
-    // working directory.
-    let says_something = !better.path.is_empty() && better.path != path;
-    (says_something && (better.saves > 0 || !better.left_out.is_empty())).then_some(better)
-}
-
-/// The elements of a value of PATH, and what each is.
-pub fn elements(path: &[u8], look: &mut dyn Programs) -> Vec<(Vec<u8>, Element)> {
-    let both = split_up(path);
-    let dirs: Vec<&[u8]> = both.iter().map(|(_, dir)| dir.as_slice()).collect();
-    both.iter()
-        .map(|(given, _)| given.to_vec())
-        .zip(kinds(&dirs, look))
-        .collect()
-}
-
-fn kinds(elements: &[&[u8]], look: &mut dyn Programs) -> Vec<Element> {
-    let mut seen: HashMap<(u64, u64), usize> = HashMap::new();
-    let mut kinds = Vec::with_capacity(elements.len());
-    for (at, element) in elements.iter().enumerate() {
-        // What nothing is known of, and is there by the same name already, is searched in vain once
-        // more.
-        let unknown = || match elements[..at].iter().position(|before| before == element) {
-            Some(first) => Element::Again(first),
-            None => Element::Fixed,
-        };
-        kinds.push(if !element.starts_with(b"/") {
-            unknown()
-        } else {
-            match look.directory(element) {
-                Err(_) => unknown(),
-                Ok(None) => Element::Dead,
-                Ok(Some(identity)) => match seen.get(&identity) {
-                    Some(first) => Element::Again(*first),
-                    None => {
-                        seen.insert(identity, at);
-                        Element::Live
-                    }
-                },
-            }
-        });
-    }
-    kinds
-}
-
-/// For each element those that must stay before it: they have a program of the same name that is
-/// another one; or nothing is known of one of the two.
-fn constraints(elements: &[&[u8]], kinds: &[Element], look: &mut dyn Programs) -> Vec<Vec<usize>> {
-    /// Names that are compared; with more, everything stays where it is.
+/// For each element those that must stay before it: one of the two is unknown, or they contain
+/// different programs of the same name.
+fn constraints(
+    elements: &Elements<'_>,
+    directories: &mut dyn ProgramDirectories,
+) -> Vec<Vec<usize>> {
+    /// The most names that are compared. Beyond, a directory keeps its place.
     const MOST: usize = 500_000;
-    let mut fixed: BTreeSet<usize> = (0..kinds.len())
-        .filter(|at| kinds[*at] == Element::Fixed)
-        .collect();
+    let Elements { dirs, states, .. } = elements;
+    let in_state = |wanted: ElementState| {
+        let all = states.iter().enumerate();
+        all.filter(move |(_, state)| **state == wanted)
+            .map(|(at, _)| at)
+    };
+    let mut fixed: BTreeSet<usize> = in_state(ElementState::Unknown).collect();
     let mut holders: BTreeMap<Vec<u8>, Vec<usize>> = BTreeMap::new();
-    let live = |at: &usize| kinds[*at] == Element::Live;
     let mut room = MOST;
-    for at in (0..kinds.len()).filter(live) {
-        match look.names(elements[at]) {
+    for at in in_state(ElementState::Ok) {
+        match directories.names(&dirs[at]) {
             Ok(names) if names.len() <= room => {
                 room -= names.len();
-                names
-                    .into_iter()
-                    .for_each(|name| holders.entry(name).or_default().push(at));
+                for name in names {
+                    holders.entry(name).or_default().push(at);
+                }
             }
             _ => drop(fixed.insert(at)),
         }
     }
     let mut pairs: BTreeSet<(usize, usize)> = BTreeSet::new();
-    for at in 0..kinds.len() {
-        for other in (0..at).filter(|other| fixed.contains(other) || fixed.contains(&at)) {
-            pairs.insert((other, at));
-        }
+    for at in 0..states.len() {
+        let others = (0..at).filter(|other| fixed.contains(other) || fixed.contains(&at));
+        pairs.extend(others.map(|other| (other, at)));
     }
     for (name, holders) in holders {
         for (n, &second) in holders.iter().enumerate() {
@@ -234,8 +264,8 @@ fn constraints(elements: &[&[u8]], kinds: &[Element], look: &mut dyn Programs) -
                 if pairs.contains(&(first, second)) {
                     continue;
                 }
-                let mut of = |at: usize| look.program(&join(elements[at], &name));
-                if let (Some(a), Some(b)) = (of(first), of(second))
+                let mut program = |at: usize| directories.program(&join(&dirs[at], &name));
+                if let (Some(a), Some(b)) = (program(first), program(second))
                     && a != b
                 {
                     pairs.insert((first, second));
@@ -243,14 +273,14 @@ fn constraints(elements: &[&[u8]], kinds: &[Element], look: &mut dyn Programs) -
             }
         }
     }
-    let mut after = vec![Vec::new(); kinds.len()];
+    let mut after = vec![Vec::new(); states.len()];
     for (first, second) in pairs {
         after[second].push(first);
     }
     after
 }
 
-/// A value as a shell takes it, whatever is in it.
+/// A value quoted for a shell.
 pub fn quoted(value: &[u8]) -> Vec<u8> {
     let mut out = vec![b'\''];
     for &byte in value {
@@ -263,12 +293,12 @@ pub fn quoted(value: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The programs of this machine.
+/// The directories of this machine.
 #[derive(Clone, Copy, Debug)]
-pub struct Here;
+pub struct LocalDirectories;
 
-impl Programs for Here {
-    fn directory(&mut self, dir: &[u8]) -> Result<Option<(u64, u64)>> {
+impl ProgramDirectories for LocalDirectories {
+    fn directory(&mut self, dir: &[u8]) -> Result<Option<Identity>> {
         match statx_long(dir, At::empty(), Want::TYPE | Want::INO) {
             Ok(seen) if seen.file_type == FileType::Directory => {
                 Ok(Some(identity(seen.dev, seen.ino)))
@@ -292,15 +322,15 @@ impl Programs for Here {
         }
     }
 
-    fn program(&mut self, path: &[u8]) -> Option<(u64, u64)> {
-        const ANYBODY_MAY_RUN: u32 = 0o111;
+    fn program(&mut self, path: &[u8]) -> Option<Identity> {
+        const EXECUTABLE: u32 = 0o111;
         let seen = statx_long(path, At::empty(), Want::TYPE | Want::MODE | Want::INO).ok()?;
-        let runs = seen.file_type == FileType::Regular && seen.mode & ANYBODY_MAY_RUN != 0;
+        let runs = seen.file_type == FileType::Regular && seen.mode & EXECUTABLE != 0;
         runs.then(|| identity(seen.dev, seen.ino))
     }
 }
 
-fn identity((major, minor): (u32, u32), ino: u64) -> (u64, u64) {
+fn identity((major, minor): (u32, u32), ino: u64) -> Identity {
     (u64::from(major) << 32 | u64::from(minor), ino)
 }
 
@@ -310,11 +340,11 @@ mod tests {
 
     type Inode = u64;
     type Listed = Vec<(&'static str, Inode)>;
-    /// Directories, each with its inode and the programs in it.
-    struct Made(Vec<(&'static str, Inode, Listed)>);
+    /// Directories, each with its inode and its programs.
+    struct Directories(Vec<(&'static str, Inode, Listed)>);
 
-    impl Programs for Made {
-        fn directory(&mut self, dir: &[u8]) -> Result<Option<(u64, u64)>> {
+    impl ProgramDirectories for Directories {
+        fn directory(&mut self, dir: &[u8]) -> Result<Option<Identity>> {
             if dir == b"/closed" {
                 return Err(Errno::EACCES);
             }
@@ -336,7 +366,7 @@ mod tests {
                 .map(|(name, _)| name.as_bytes().to_vec())
                 .collect())
         }
-        fn program(&mut self, path: &[u8]) -> Option<(u64, u64)> {
+        fn program(&mut self, path: &[u8]) -> Option<Identity> {
             let (dir, name) = split(path);
             let here = self.0.iter().find(|(name, ..)| name.as_bytes() == dir)?;
             here.2
@@ -346,8 +376,8 @@ mod tests {
         }
     }
 
-    fn made() -> Made {
-        Made(vec![
+    fn directories() -> Directories {
+        Directories(vec![
             ("/a", 1, vec![]),
             ("/b", 2, vec![("x", 10), ("own", 11)]),
             ("/c", 3, vec![("x", 12), ("y", 13)]),
@@ -356,118 +386,142 @@ mod tests {
         ])
     }
 
-    fn used(name: &str, found: Option<&str>, times: u64, misses: u64) -> (Found, Use) {
+    fn used(name: &str, found: Option<&str>, times: u64, misses: u64) -> (Program, ProgramUse) {
         (
-            (
-                name.as_bytes().to_vec(),
-                found.map(|found| found.as_bytes().to_vec()),
-            ),
-            Use { times, misses },
+            Program {
+                name: name.as_bytes().to_vec(),
+                found: found.map(|found| found.as_bytes().to_vec()),
+            },
+            ProgramUse { times, misses },
         )
     }
 
     #[test]
-    fn the_dead_and_the_doubled_go_and_what_is_used_comes_first() {
+    fn missing_and_duplicate_directories_are_removed_and_the_used_ones_come_first() {
         let searches = [
             used("ls", Some("/usr/bin/ls"), 2, 8),
             used("none", None, 1, 6),
         ];
-        let better = better(b"/dead:/a:/b:/c:/usr/bin/:/bin", &searches, &mut made()).unwrap();
-        assert_eq!(better.path, b"/usr/bin/:/a:/b:/c");
-        assert_eq!(better.left_out, [b"/dead".to_vec(), b"/bin".to_vec()]);
+        let proposal = propose_path(
+            b"/dead:/a:/b:/c:/usr/bin/:/bin",
+            &searches,
+            &mut directories(),
+        )
+        .unwrap();
+        assert_eq!(proposal.path, b"/usr/bin/:/a:/b:/c");
+        assert_eq!(proposal.removed, [b"/dead".to_vec(), b"/bin".to_vec()]);
         assert_eq!(
-            (better.saves, better.searches, better.moved),
+            (proposal.saves, proposal.searches, proposal.is_reordered),
             (8 + 2, 3, true)
         );
         assert!(
-            better.names.contains(&b"/a/ls".to_vec())
-                && !better.names.contains(&b"/a/none".to_vec())
+            proposal.names.contains(&b"/a/ls".to_vec())
+                && !proposal.names.contains(&b"/a/none".to_vec())
         );
     }
 
     #[test]
-    fn each_time_that_a_directory_stands_there_is_a_miss() {
+    fn each_duplicate_is_a_miss() {
         // Five tries each time, of which two are left: `/a` once, and the working directory.
         let searches = [used("none", None, 3, 15)];
-        let better = better(b"/a:/dead:.:/a:/a", &searches, &mut made()).unwrap();
-        assert_eq!((better.path, better.saves), (b"/a:.".to_vec(), 9));
+        let proposal = propose_path(b"/a:/dead:.:/a:/a", &searches, &mut directories()).unwrap();
+        assert_eq!((proposal.path, proposal.saves), (b"/a:.".to_vec(), 9));
     }
 
     #[test]
-    fn what_nothing_is_known_of_need_not_stand_there_twice() {
+    fn an_unknown_element_is_kept_once() {
         let searches = [used("ls", Some("/bin/ls"), 1, 5)];
-        let better = better(b"/closed:.:/closed/:/closed:.:/bin", &searches, &mut made()).unwrap();
+        let proposal = propose_path(
+            b"/closed:.:/closed/:/closed:.:/bin",
+            &searches,
+            &mut directories(),
+        )
+        .unwrap();
         assert_eq!(
-            (better.path, better.saves, better.moved),
+            (proposal.path, proposal.saves, proposal.is_reordered),
             (b"/closed:.:/bin".to_vec(), 3, false)
         );
     }
 
     #[test]
-    fn what_was_found_in_the_first_directory_costs_more_in_another_order() {
+    fn programs_of_the_first_directory_cost_more_in_another_order() {
         let searches = [
             used("own", Some("/b/own"), 2, 0),
             used("ls", Some("/bin/ls"), 5, 5),
         ];
-        let better = better(b"/b:/bin", &searches, &mut made()).unwrap();
-        assert_eq!((better.path, better.saves), (b"/bin:/b".to_vec(), 5 - 2));
+        let proposal = propose_path(b"/b:/bin", &searches, &mut directories()).unwrap();
+        assert_eq!(
+            (proposal.path, proposal.saves),
+            (b"/bin:/b".to_vec(), 5 - 2)
+        );
     }
 
     #[test]
-    fn slashes_and_dots_that_say_nothing_are_no_other_directory() {
+    fn doubled_slashes_and_dots_are_the_same_directory() {
         let found = [used("y", Some("/c/y"), 5, 10)];
-        let better = better(b"//a/:/b/.:/./c", &found, &mut made()).unwrap();
-        assert_eq!((better.path, better.saves), (b"/b/.:/./c://a/".to_vec(), 5));
+        let proposal = propose_path(b"//a/:/b/.:/./c", &found, &mut directories()).unwrap();
+        assert_eq!(
+            (proposal.path, proposal.saves),
+            (b"/b/.:/./c://a/".to_vec(), 5)
+        );
     }
 
     #[test]
-    fn a_name_keeps_the_program_that_it_leads_to() {
+    fn a_name_keeps_its_program() {
         // /c is used most, but its x must stay behind that of /b.
-        let better = better(b"/a:/b:/c", &[used("y", Some("/c/y"), 5, 10)], &mut made()).unwrap();
-        assert_eq!((better.path, better.saves), (b"/b:/c:/a".to_vec(), 5));
+        let proposal = propose_path(
+            b"/a:/b:/c",
+            &[used("y", Some("/c/y"), 5, 10)],
+            &mut directories(),
+        )
+        .unwrap();
+        assert_eq!((proposal.path, proposal.saves), (b"/b:/c:/a".to_vec(), 5));
     }
 
     #[test]
-    fn nothing_is_moved_past_what_is_not_known() {
+    fn nothing_is_moved_past_an_unknown_element() {
         let searches = [used("ls", Some("/bin/ls"), 1, 2)];
-        assert_eq!(better(b"/a::/bin", &searches, &mut made()), None);
-        let after = better(b"/dead:/c:.:/a:/bin", &searches, &mut made()).unwrap();
+        assert_eq!(
+            propose_path(b"/a::/bin", &searches, &mut directories()),
+            None
+        );
+        let after = propose_path(b"/dead:/c:.:/a:/bin", &searches, &mut directories()).unwrap();
         assert_eq!(after.path, b"/c:.:/bin:/a");
     }
 
     #[test]
-    fn what_is_best_already_stays() {
+    fn the_best_path_is_kept() {
         assert_eq!(
-            better(
+            propose_path(
                 b"/bin:/a",
                 &[used("ls", Some("/bin/ls"), 1, 0)],
-                &mut made()
+                &mut directories()
             ),
             None
         );
-        assert_eq!(better(b"", &[], &mut made()), None);
+        assert_eq!(propose_path(b"", &[], &mut directories()), None);
         // Where nothing is left, or the working directory alone, there is no other value that means
         // the same.
         assert_eq!(
-            better(b"/dead", &[used("x", None, 1, 1)], &mut made()),
+            propose_path(b"/dead", &[used("x", None, 1, 1)], &mut directories()),
             None
         );
         assert_eq!(
-            better(b"/dead:", &[used("x", None, 1, 1)], &mut made()),
+            propose_path(b"/dead:", &[used("x", None, 1, 1)], &mut directories()),
             None
         );
         assert_eq!(
-            better(
+            propose_path(
                 b"/c:/bin",
                 &[used("q", Some("/elsewhere/q"), 1, 9)],
-                &mut made()
+                &mut directories()
             ),
             None
         );
     }
 
     #[test]
-    fn any_value_survives_a_shell() {
+    fn a_quoted_value_survives_a_shell() {
         assert_eq!(quoted(b"/a b:/it's:/\xff"), b"'/a b:/it'\\''s:/\xff'");
     }
 }

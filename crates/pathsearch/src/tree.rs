@@ -1,5 +1,4 @@
-//! The file tree, as far as a model of it must know it: what a name leads to, and which file system
-//! it is on.
+//! What the model knows of the file tree: what a name refers to, and the file system it is on.
 
 use std::collections::HashMap;
 
@@ -13,53 +12,53 @@ use mounts::table::read_either;
 use mounts::tree::Tree;
 use ondisk::elf::{Program, program};
 
-/// What a name is, without following it.
+/// What a name refers to. A symbolic link is not followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Node {
-    /// Nothing has this name.
+    /// The name does not exist.
     Missing,
     /// A directory.
     Directory,
-    /// A plain file of this size in bytes.
+    /// A regular file of this size in bytes.
     File(u64),
-    /// A symbolic link that leads there.
+    /// A symbolic link with this target.
     Link(Vec<u8>),
-    /// A device, a socket, a fifo; or what cannot be looked at.
+    /// A device, a socket, a FIFO; or a link that cannot be read.
     Special,
 }
 
-/// Looks at a tree.
-pub trait Look {
-    /// What has this absolute name; the link itself, if it is one.
+/// A file tree.
+pub trait FileTree {
+    /// What an absolute name refers to.
     fn node(&mut self, path: &[u8]) -> Node;
-    /// The interpreter that a file needs to be run.
+    /// The interpreter that a program needs to be executed.
     fn interpreter(&mut self, path: &[u8]) -> Option<Vec<u8>>;
-    /// Whether what lies in this directory is on the file system that the model is about.
-    fn far(&mut self, dir: &[u8]) -> bool;
+    /// Whether the entries of a directory are remote: on the file system that is modelled.
+    fn is_remote(&mut self, dir: &[u8]) -> bool;
 }
 
 /// A mounted file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mounted {
+pub struct MountedFs {
     /// Its type.
     pub fstype: Vec<u8>,
-    /// Whether a server is asked for what is on it.
+    /// Whether it is a network file system.
     pub network: bool,
 }
 
-/// The file systems that names lie on.
+/// The mounted file systems.
 #[derive(Clone, Debug, Default)]
-pub struct Places {
-    /// By their mount points.
-    mounts: HashMap<Vec<u8>, Mounted>,
+pub struct MountPoints {
+    /// By mount point.
+    mounts: HashMap<Vec<u8>, MountedFs>,
 }
 
-impl Places {
-    /// From the mount table; empty where there is none.
-    pub fn read() -> Places {
+impl MountPoints {
+    /// Reads the mount table. Empty if it cannot be read.
+    pub fn read() -> MountPoints {
         let anchor = Root::open(b"/").ok().and_then(|root| root.anchor);
         let Ok((table, _)) = read_either(false, anchor) else {
-            return Places::default();
+            return MountPoints::default();
         };
         let tree = Tree::new(&table.mounts);
         let anchor = anchor.or_else(|| tree.anchor(b"/"));
@@ -75,19 +74,19 @@ impl Places {
                 let fstype = row.content.fstype.clone();
                 Some((
                     row.target.clone()?,
-                    Mounted {
+                    MountedFs {
                         network: may_hang(&fstype) && fstype != b"autofs",
                         fstype,
                     },
                 ))
             });
-        Places {
+        MountPoints {
             mounts: mounts.collect(),
         }
     }
 
-    /// The file system that an absolute name is on, by the name alone.
-    pub fn of_name(&self, path: &[u8]) -> Option<&Mounted> {
+    /// The file system that an absolute name is on, by the deepest mount point above it.
+    pub fn find(&self, path: &[u8]) -> Option<&MountedFs> {
         let mut at = path.starts_with(b"/").then_some(path)?;
         loop {
             match self.mounts.get(at) {
@@ -98,19 +97,19 @@ impl Places {
     }
 }
 
-/// Which part of the tree the model is about.
+/// Which part of the file tree is taken to be on the network file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Far {
-    /// What lies at or under these directories, but for what the kernel makes up itself.
-    Dirs(Vec<Vec<u8>>),
-    /// What is on a network file system.
+pub enum RemoteScope {
+    /// These directories and everything below them, except kernel file systems.
+    Directories(Vec<Vec<u8>>),
+    /// Network file systems.
     Network,
-    /// Everything, but for what the kernel makes up itself.
+    /// Everything, except kernel file systems.
     Everything,
 }
 
-/// File systems that are no place for files.
-const MADE_UP: [&[u8]; 16] = [
+/// File systems whose files the kernel generates.
+const KERNEL: [&[u8]; 16] = [
     b"proc",
     b"sysfs",
     b"devtmpfs",
@@ -129,45 +128,45 @@ const MADE_UP: [&[u8]; 16] = [
     b"binfmt_misc",
 ];
 
-impl Far {
-    /// Whether a directory belongs to it.
-    pub fn holds(&self, places: &Places, dir: &[u8]) -> bool {
-        let on = |wanted: &dyn Fn(&Mounted) -> bool, otherwise| {
-            places.of_name(dir).map_or(otherwise, wanted)
-        };
-        let real = || {
-            on(&|mount| !MADE_UP.contains(&&mount.fstype[..]), true)
-                && below(b"/proc", dir).is_none()
+impl RemoteScope {
+    /// Whether it contains a directory.
+    pub fn contains(&self, mounts: &MountPoints, dir: &[u8]) -> bool {
+        let mount = mounts.find(dir);
+        let is_kernel = || {
+            mount.is_some_and(|mount| KERNEL.contains(&&mount.fstype[..]))
+                || below(b"/proc", dir).is_some()
         };
         match self {
-            Far::Dirs(dirs) => real() && dirs.iter().any(|top| below(top, dir).is_some()),
-            Far::Network => on(&|mount| mount.network, false),
-            Far::Everything => real(),
+            RemoteScope::Directories(dirs) => {
+                dirs.iter().any(|top| below(top, dir).is_some()) && !is_kernel()
+            }
+            RemoteScope::Network => mount.is_some_and(|mount| mount.network),
+            RemoteScope::Everything => !is_kernel(),
         }
     }
 }
 
-/// The tree of this machine.
+/// The file tree of this machine. It remembers what it has looked at.
 #[derive(Debug)]
-pub struct Here<'a> {
-    places: &'a Places,
-    far: &'a Far,
+pub struct LocalTree<'a> {
+    mounts: &'a MountPoints,
+    scope: &'a RemoteScope,
     nodes: HashMap<Vec<u8>, Node>,
 }
 
-impl<'a> Here<'a> {
-    /// With what is far away.
-    pub fn new(places: &'a Places, far: &'a Far) -> Here<'a> {
-        Here {
-            places,
-            far,
+impl<'a> LocalTree<'a> {
+    /// A tree of which `scope` is remote.
+    pub fn new(mounts: &'a MountPoints, scope: &'a RemoteScope) -> LocalTree<'a> {
+        LocalTree {
+            mounts,
+            scope,
             nodes: HashMap::new(),
         }
     }
 }
 
-/// What is at a name now; a link is not followed.
-pub fn node(path: &[u8]) -> Node {
+/// What a name refers to now.
+fn read_node(path: &[u8]) -> Node {
     let Ok(seen) = statx_long(
         path,
         At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT,
@@ -186,12 +185,12 @@ pub fn node(path: &[u8]) -> Node {
     }
 }
 
-impl Look for Here<'_> {
+impl FileTree for LocalTree<'_> {
     fn node(&mut self, path: &[u8]) -> Node {
         if let Some(known) = self.nodes.get(path) {
             return known.clone();
         }
-        let node = node(path);
+        let node = read_node(path);
         self.nodes.insert(path.to_vec(), node.clone());
         node
     }
@@ -209,8 +208,8 @@ impl Look for Here<'_> {
         }
     }
 
-    fn far(&mut self, dir: &[u8]) -> bool {
-        self.far.holds(self.places, dir)
+    fn is_remote(&mut self, dir: &[u8]) -> bool {
+        self.scope.contains(self.mounts, dir)
     }
 }
 
@@ -223,7 +222,7 @@ mod tests {
         let mount = |target: &str, fstype: &str| {
             (
                 target.as_bytes().to_vec(),
-                Mounted {
+                MountedFs {
                     fstype: fstype.into(),
                     network: fstype == "nfs",
                 },
@@ -236,10 +235,10 @@ mod tests {
         ]
         .into_iter()
         .collect();
-        let places = Places { mounts };
+        let mounts = MountPoints { mounts };
         let fstype = |name: &str| {
-            places
-                .of_name(name.as_bytes())
+            mounts
+                .find(name.as_bytes())
                 .map(|mount| mount.fstype.clone())
         };
         for (name, expected) in [
@@ -256,12 +255,13 @@ mod tests {
             (
                 fstype("srv/a"),
                 fstype(""),
-                Places::default().of_name(b"/a")
+                MountPoints::default().find(b"/a")
             ),
             (None, None, None)
         );
         assert!(
-            Far::Network.holds(&places, b"/srv/x") && !Far::Network.holds(&places, b"/srv/a/b")
+            RemoteScope::Network.contains(&mounts, b"/srv/x")
+                && !RemoteScope::Network.contains(&mounts, b"/srv/a/b")
         );
     }
 }

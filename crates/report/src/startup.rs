@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::pathsearch::{Count, Directory, Fix, Totals, fixes_text};
+use crate::pathsearch::{Count, Fix, Totals, fixes_text};
 use show::name::{entry, printable};
 use show::table::{Align, Table, TableStyle, Tone};
 use show::units::duration;
@@ -70,26 +70,6 @@ pub struct Tried {
     pub seconds: f64,
     /// The same by kind: `PATH`, `ld.so`, ...
     pub kinds: Vec<Count>,
-}
-
-impl From<&Directory<'_>> for Tried {
-    fn from(row: &Directory<'_>) -> Tried {
-        let Directory {
-            dir,
-            hits,
-            misses,
-            seconds,
-            ref kinds,
-            ..
-        } = *row;
-        Tried {
-            dir: dir.to_vec(),
-            hits,
-            misses,
-            seconds,
-            kinds: kinds.clone(),
-        }
-    }
 }
 
 impl Serialize for Tried {

@@ -5,22 +5,25 @@ use std::time::Duration;
 
 use ::mounts::compare::{Bounds, alone_within};
 use meter::call::Command;
-use pathsearch::path::{Element, Here, elements};
-use pathsearch::trace::Trace;
-use pathsearch::tree::Places;
-use pathsearch::{ASSUMED_RTT, Question, Rtt, search};
-use report::startup::{Started, Startup};
+use pathsearch::count::KindCounts;
+use pathsearch::directory::DirectoryReport;
+use pathsearch::path::ElementState;
+use pathsearch::startup::{PathElement, ProgramStart, path_elements};
+use pathsearch::{ASSUMED_RTT, Fix, RoundTrip, SearchOptions, search};
+use report::pathsearch as shown;
+use report::startup::{Started, Startup, Tried};
 
 use super::found::{Found, Not};
 use super::run::Ground;
 use super::steps::Ration;
 use super::walking::heard;
-use crate::cmd::pathsearch::run::{result, surroundings};
+use crate::cmd::pathsearch::run::environment;
+use crate::cmd::pathsearch::show::change_text;
+use crate::out::seconds;
 
 /// What was found.
 pub(super) struct Starting {
-    elements: Vec<(Vec<u8>, Element)>,
-    places: Places,
+    path: Vec<PathElement>,
     started: Vec<Started>,
 }
 
@@ -54,8 +57,8 @@ pub(super) fn start(
     let Some(&(command, about, words)) = STARTED.get(turn) else {
         return Ok(());
     };
-    let around = surroundings();
-    let path = around.path.clone().unwrap_or_default();
+    let environment = environment();
+    let path = environment.path.clone().unwrap_or_default();
     if turn == 0 {
         found.starting = Some(looked_at(&path)?);
     }
@@ -64,31 +67,21 @@ pub(super) fn start(
     };
     let mut progress = ration.progress();
     progress.at(|| command.to_owned());
-    let question = Question {
-        far: vec![b"/".to_vec()],
-        rtt: Rtt::Assumed,
+    let options = SearchOptions {
+        remote: vec![b"/".to_vec()],
+        rtt: RoundTrip::Assume,
         nodes: 1,
-        rate: None,
+        server_rate: None,
     };
     let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-    let mut meter =
-        |command: &Command, trace: &mut Trace| meter::run_exact(meter::auto::NAME, command, trace);
-    match Command::find(&words).and_then(|command| search(&command, &around, &question, &mut meter))
-    {
+    let report = Command::find(&words)
+        .and_then(|command| search(&command, meter::auto::NAME, &environment, &options));
+    match report {
         // There is no Python here, or it was interrupted.
-        Ok((metered, _)) if metered.ended.status() != 0 => heard(metered.ended),
-        Ok((metered, judged)) => {
-            let shown = result(&judged, &metered, &question);
-            starting.started.push(Started {
-                command,
-                about,
-                totals: shown.totals,
-                directories: shown.directories.iter().map(Into::into).collect(),
-                kinds: shown.kinds,
-                requests: judged.predicted.requests.cold.waited(),
-                seconds_far: shown.predicted.seconds,
-                fixes: shown.fixes,
-            });
+        Ok(report) if report.metered.ended.status() != 0 => heard(report.metered.ended),
+        Ok(report) => {
+            let start = ProgramStart::new(command, about, report);
+            starting.started.push(started(start));
         }
         Err(meter::Error::Command(_)) => {}
         Err(why) => {
@@ -117,7 +110,7 @@ fn looked_at(path: &[u8]) -> Result<Starting, Not> {
         ..Bounds::time(PATIENCE)
     };
     let look = || {
-        elements(path, &mut Here);
+        path_elements(path);
         Some([])
     };
     if alone_within(&bounds, look).is_ok_and(|ran| ran.is_err()) {
@@ -126,32 +119,69 @@ fn looked_at(path: &[u8]) -> Result<Starting, Not> {
         ));
     }
     Ok(Starting {
-        elements: elements(path, &mut Here),
-        places: Places::read(),
+        path: path_elements(path),
         started: Vec::new(),
     })
 }
 
 impl Starting {
     pub(super) fn shown(&self) -> Startup<'_> {
-        let path = self.elements.iter().map(|(dir, element)| {
-            let place = self.places.of_name(dir).filter(|_| dir.starts_with(b"/"));
-            report::startup::Element {
-                dir,
-                state: match element {
-                    Element::Live => "live",
-                    Element::Dead => "dead",
-                    Element::Again(_) => "again",
-                    Element::Fixed => "unknown",
-                },
-                fstype: place.map(|mount| mount.fstype.as_slice()),
-                network: place.is_some_and(|mount| mount.network),
-            }
+        let path = self.path.iter().map(|element| report::startup::Element {
+            dir: &element.dir,
+            state: match element.state {
+                ElementState::Ok => "live",
+                ElementState::Missing => "dead",
+                ElementState::Duplicate(_) => "again",
+                ElementState::Unknown => "unknown",
+            },
+            fstype: element.fstype.as_deref(),
+            network: element.network,
         });
         Startup {
             path: path.collect(),
             started: self.started.clone(),
             rtt: ASSUMED_RTT,
         }
+    }
+}
+
+/// The start of a program as the survey prints it.
+fn started(start: ProgramStart) -> Started {
+    let counts = |counts: &KindCounts| -> Vec<shown::Count> {
+        let each = counts.iter().map(|(kind, count)| shown::Count {
+            kind: kind.name(),
+            hits: count.hits,
+            misses: count.misses,
+        });
+        each.collect()
+    };
+    let tried = |directory: &DirectoryReport| Tried {
+        dir: directory.dir.clone(),
+        hits: directory.lookups.counts.total().hits,
+        misses: directory.lookups.counts.total().misses,
+        seconds: seconds(directory.lookups.nanos),
+        kinds: counts(&directory.lookups.counts),
+    };
+    let fix = |fix: &Fix| shown::Fix {
+        kind: fix.change.kind().name(),
+        change: change_text(&fix.change),
+        saves_misses: fix.saves_misses,
+        saves_requests: fix.saves_requests,
+        saves_seconds: fix.saves_seconds,
+        saves_seconds_here: fix.saves_seconds_here,
+    };
+    Started {
+        command: start.command,
+        about: start.about,
+        totals: shown::Totals {
+            lookups: start.totals.lookups,
+            misses: start.totals.misses,
+            seconds: seconds(start.totals.nanos),
+        },
+        kinds: counts(&start.kinds),
+        requests: start.requests,
+        seconds_far: start.remote_seconds,
+        fixes: start.fixes.iter().map(fix).collect(),
+        directories: start.directories.iter().map(tried).collect(),
     }
 }

@@ -1,0 +1,676 @@
+//! What `fathom pathsearch` prints.
+
+use ::show::json_object;
+use ::show::name::printable;
+use ::show::table::{Align, Table, TableStyle, Tone};
+use ::show::units::{duration, plural};
+use pathsearch::count::{Count, KindCounts};
+use pathsearch::directory::DirectoryReport;
+use pathsearch::group::Search;
+use pathsearch::path::{PathProposal, quoted};
+use pathsearch::request::{ClientBehavior, Request, Requests};
+use pathsearch::trace::Totals;
+use pathsearch::tree::RemoteScope;
+use pathsearch::{Change, Fix, Kind, Prediction, SearchReport, WarningKind};
+
+use crate::json::Json;
+use crate::out::seconds;
+
+/// The result of a search.
+pub(crate) struct Report<'a>(pub(crate) &'a SearchReport);
+
+struct KindCount(Kind, Count);
+
+struct RequestRow<'a> {
+    request: Request,
+    prediction: &'a Prediction,
+}
+
+json_object!(Report<'_>, |report| {
+    "searches": Json(&report.0.trace.searches[..]),
+    "directories": Json(&report.0.directories[..]),
+    "totals": Json(&report.0.trace.totals),
+    "kinds": kind_counts(&report.0.kinds()),
+    "predicted": Json(&report.0.prediction),
+    "fixes": Json(&report.0.fixes[..]),
+    name "better_path": report.0.better_path.as_ref().map(|better| &better.path[..]),
+    "meter": report.0.metered.meter,
+    "why": report.0.metered.why(),
+    "lost": report.0.metered.lost,
+    "seconds": report.0.metered.real.as_secs_f64(),
+    "overhead_seconds": report.0.metered.overhead.as_secs_f64(),
+    "exit": report.0.metered.ended.status(),
+});
+
+json_object!(Json<'_, Search>, |search| {
+    "kind": search.kind.name(),
+    name "name": Some(&search.name),
+    "pid": search.pid,
+    name "program": Some(&search.program),
+    names "tried": &search.tried.iter().map(|tried| &tried.path[..]).collect::<Vec<_>>(),
+    name "found": search.found.as_deref(),
+    "misses": search.misses(),
+    "seconds": seconds(search.nanos),
+});
+
+json_object!(Json<'_, DirectoryReport>, |directory| {
+    name "dir": Some(&directory.dir),
+    "kind": directory.lookups.kind().name(),
+    name "fstype": directory.fstype.as_deref(),
+    "network": directory.network,
+    "hits": directory.lookups.counts.total().hits,
+    "misses": directory.lookups.counts.total().misses,
+    "seconds": seconds(directory.lookups.nanos),
+    "kinds": kind_counts(&directory.lookups.counts),
+});
+
+json_object!(KindCount, |count| {
+    "kind": count.0.name(),
+    "hits": count.1.hits,
+    "misses": count.1.misses,
+});
+
+json_object!(Json<'_, Totals>, |totals| {
+    "lookups": totals.lookups,
+    "misses": totals.misses,
+    "seconds": seconds(totals.nanos),
+});
+
+json_object!(Json<'_, Prediction>, |prediction| {
+    "rtt": prediction.rtt(),
+    "rtt_source": prediction.rtt_source.name(),
+    "about": match prediction.scope {
+        RemoteScope::Network => "network",
+        RemoteScope::Everything => "everything",
+        RemoteScope::Directories(_) => "directories",
+    },
+    names "directories": &remote_directories(prediction),
+    "nodes": prediction.nodes,
+    "server_rate": prediction.server_rate,
+    "seconds": prediction.cold.seconds,
+    "seconds_warm": prediction.warm.seconds,
+    "seconds_at_least": prediction.cold.at_least,
+    "seconds_own": prediction.compute,
+    "server_busy": prediction.cold.utilization,
+    "requests": Request::ALL.map(|request| RequestRow { request, prediction }),
+    "manner": Json(&prediction.behavior),
+});
+
+json_object!(RequestRow<'_>, |row| {
+    "request": row.request.name(),
+    "cold": row.cold().get(row.request),
+    "warm": row.prediction.requests.warm.get(row.request),
+    "waited_for": row.request.is_waited_for(),
+    "seconds": row.seconds(),
+});
+
+json_object!(Json<'_, ClientBehavior>, |behavior| {
+    "keeps_names": behavior.keeps_names,
+    "keeps_misses": behavior.keeps_misses,
+    "keeps_links": behavior.keeps_links,
+    "keeps_pages": behavior.keeps_pages,
+    "stats_after_read": behavior.stats_after_read,
+    "opens": behavior.opens,
+    "flushes": behavior.flushes,
+    "reads": behavior.reads,
+    "lists": behavior.lists,
+    "window": behavior.window,
+});
+
+json_object!(Json<'_, Fix>, |fix| {
+    "kind": fix.change.kind().name(),
+    "change": change_text(&fix.change),
+    "saves_misses": fix.saves_misses,
+    "saves_requests": fix.saves_requests,
+    "saves_seconds": fix.saves_seconds,
+    "saves_seconds_here": fix.saves_seconds_here,
+});
+
+fn kind_counts(counts: &KindCounts) -> Vec<KindCount> {
+    let counts = counts.iter();
+    counts.map(|(kind, count)| KindCount(kind, count)).collect()
+}
+
+impl RequestRow<'_> {
+    fn cold(&self) -> &Requests {
+        &self.prediction.requests.cold
+    }
+
+    /// How long the process waits for the requests, with cold caches.
+    fn seconds(&self) -> f64 {
+        let prices = &self.prediction.prices;
+        prices.seconds_for(self.request, self.cold())
+    }
+}
+
+fn remote_directories(prediction: &Prediction) -> Vec<&[u8]> {
+    match &prediction.scope {
+        RemoteScope::Directories(dirs) => dirs.iter().map(Vec::as_slice).collect(),
+        RemoteScope::Network | RemoteScope::Everything => Vec::new(),
+    }
+}
+
+/// How many directories and searches are listed, unless all are.
+const SHOWN: usize = 20;
+
+/// The report; with `all`, it lists every directory and search.
+pub(crate) fn report(report: &SearchReport, style: TableStyle, all: bool) -> String {
+    let most = if all { usize::MAX } else { SHOWN };
+    let mut text = summary(report, style);
+    text += &style.heading("Directories");
+    text += &directories(&report.directories, style, most);
+    text += &style.heading("Searches");
+    text += &kinds(report, style);
+    text += &searches(&report.trace.searches, style, most);
+    text += &prediction(&report.prediction, style);
+    text += &fixes(&report.fixes, report.prediction.rtt(), style);
+    text
+}
+
+fn summary(report: &SearchReport, style: TableStyle) -> String {
+    let Totals {
+        lookups,
+        misses,
+        nanos,
+    } = report.trace.totals;
+    let metered = &report.metered;
+    let share = 100.0 * misses as f64 / lookups.max(1) as f64;
+    let mut text = format!(
+        "{} by name, {misses} of them misses ({share:.0} %), {} in those. Metered by {}: {}.",
+        plural(lookups, "look-up", "look-ups"),
+        duration(seconds(nanos)),
+        metered.meter,
+        printable(metered.why().as_bytes())
+    );
+    if metered.lost > 0 {
+        let lost = plural(metered.lost, "call was lost", "calls were lost");
+        text += &format!(" {lost}: the counts are too low.");
+    }
+    style.wrapped(&text) + "\n"
+}
+
+fn directories(directories: &[DirectoryReport], style: TableStyle, most: usize) -> String {
+    use Align::{Left, Right};
+    let columns = [
+        ("MISSES", Right),
+        ("HITS", Right),
+        ("TIME", Right),
+        ("KIND", Left),
+        ("FILE SYSTEM", Left),
+        ("DIRECTORY", Left),
+    ];
+    let shown = directories.len().min(most);
+    let mut table = Table::new(&columns, shown);
+    for directory in &directories[..shown] {
+        let Count { hits, misses } = directory.lookups.counts.total();
+        let cells = [
+            misses.to_string(),
+            hits.to_string(),
+            duration(seconds(directory.lookups.nanos)),
+            directory.lookups.kind().name().to_owned(),
+            file_system(directory.fstype.as_deref(), directory.network),
+            printable(&directory.dir).into_owned(),
+        ];
+        let tone = if misses == 0 { Tone::Dim } else { Tone::Plain };
+        table.row(cells, tone);
+    }
+    let rest = more(directories.len() - shown, "directory", "directories");
+    table.to_text(style.width, style.color) + &rest + "\n"
+}
+
+/// The type of a file system, and whether it is a network file system.
+pub(crate) fn file_system(fstype: Option<&[u8]>, network: bool) -> String {
+    let fstype = fstype.map_or("-".into(), printable);
+    match network {
+        true => format!("{fstype} (network)"),
+        false => fstype.into_owned(),
+    }
+}
+
+fn kinds(report: &SearchReport, style: TableStyle) -> String {
+    use Align::{Left, Right};
+    let columns = [
+        ("KIND", Left),
+        ("SEARCHES", Right),
+        ("HITS", Right),
+        ("MISSES", Right),
+    ];
+    let mut table = Table::new(&columns, Kind::ALL.len());
+    for (kind, count) in report.kinds().iter() {
+        let searches = report.trace.searches.iter();
+        let searches = searches.filter(|search| search.kind == kind).count();
+        let cells = [
+            kind.name().to_owned(),
+            searches.to_string(),
+            count.hits.to_string(),
+            count.misses.to_string(),
+        ];
+        table.row(cells, Tone::Plain);
+    }
+    table.to_text(style.width, style.color) + "\n"
+}
+
+/// The searches with misses, those with the most first.
+fn searches(searches: &[Search], style: TableStyle, most: usize) -> String {
+    use Align::{Left, Right};
+    let mut missed: Vec<_> = searches
+        .iter()
+        .filter(|search| search.misses() > 0)
+        .collect();
+    missed.sort_by_key(|search| std::cmp::Reverse(search.misses()));
+    if missed.is_empty() {
+        return String::new();
+    }
+    let columns = [
+        ("MISSES", Right),
+        ("KIND", Left),
+        ("NAME", Left),
+        ("PROGRAM", Left),
+        ("FOUND", Left),
+    ];
+    let shown = missed.len().min(most);
+    let mut table = Table::new(&columns, shown);
+    for search in &missed[..shown] {
+        let program = search.program.rsplit(|&b| b == b'/').next();
+        let cells = [
+            search.misses().to_string(),
+            search.kind.name().to_owned(),
+            printable(&search.name).into_owned(),
+            printable(program.unwrap_or_default()).into_owned(),
+            search
+                .found
+                .as_deref()
+                .map_or("-".into(), printable)
+                .into_owned(),
+        ];
+        table.row(cells, Tone::Plain);
+    }
+    let (one, many) = ("search with misses", "searches with misses");
+    table.to_text(style.width, style.color) + &more(missed.len() - shown, one, many) + "\n"
+}
+
+fn prediction(prediction: &Prediction, style: TableStyle) -> String {
+    let remote = match &prediction.scope {
+        RemoteScope::Network => "what is on network file systems here".to_owned(),
+        RemoteScope::Everything => "everything that it uses".to_owned(),
+        RemoteScope::Directories(dirs) => {
+            let dirs: Vec<_> = dirs.iter().map(|dir| printable(dir)).collect();
+            dirs.join(", ")
+        }
+    };
+    let rate = prediction.server_rate.map_or(String::new(), |rate| {
+        let busy = prediction.cold.utilization.map_or(String::new(), |busy| {
+            format!(" (busy {:.0} % of the time)", busy * 100.0)
+        });
+        format!(", a server that answers {rate:.0} requests a second{busy}")
+    });
+    let nodes = match prediction.nodes {
+        1 => "one node".to_owned(),
+        nodes => format!("{nodes} nodes at once"),
+    };
+    let sentence = format!(
+        "With {remote} there, a round trip of {} ({}), {nodes}{rate}: {} with empty caches, {} \
+         once more right afterwards. {} of that is the command's own work.",
+        duration(prediction.rtt()),
+        prediction.rtt_source.name(),
+        duration(prediction.cold.seconds),
+        duration(prediction.warm.seconds),
+        duration(prediction.compute)
+    );
+    let heading = style.heading("On a network file system");
+    heading + &style.wrapped(&sentence) + &requests(prediction, style) + "\n"
+}
+
+fn requests(prediction: &Prediction, style: TableStyle) -> String {
+    use Align::{Left, Right};
+    let columns = [
+        ("REQUEST", Left),
+        ("COLD", Right),
+        ("WARM", Right),
+        ("TIME COLD", Right),
+        ("", Left),
+    ];
+    let mut table = Table::new(&columns, Request::ALL.len());
+    for request in Request::ALL {
+        let row = RequestRow {
+            request,
+            prediction,
+        };
+        let cold = row.cold().get(request);
+        let warm = prediction.requests.warm.get(request);
+        if cold + warm == 0 {
+            continue;
+        }
+        let (time, waited) = match request.is_waited_for() {
+            true => (duration(row.seconds()), ""),
+            false => ("-".to_owned(), "not waited for"),
+        };
+        let cells = [
+            request.name(),
+            &cold.to_string(),
+            &warm.to_string(),
+            &time,
+            waited,
+        ];
+        table.row(cells, Tone::Plain);
+    }
+    table.to_text(style.width, style.color)
+}
+
+/// The fixes, one paragraph each.
+pub(crate) fn fixes(fixes: &[Fix], rtt: f64, style: TableStyle) -> String {
+    let mut text = style.heading("What would help");
+    if fixes.is_empty() {
+        text.push_str("Nothing: no search of it misses.\n");
+    }
+    for fix in fixes {
+        text += &style.wrapped(&format!("- {}", fix_sentence(fix, rtt)));
+    }
+    text
+}
+
+/// What to change, and what that saves. `rtt` is the price of a request if it saves none.
+pub(crate) fn fix_sentence(fix: &Fix, rtt: f64) -> String {
+    let each = match fix.saves_requests {
+        0 => rtt,
+        requests => fix.saves_seconds / requests as f64,
+    };
+    format!(
+        "{}: {}, {} at {} each.",
+        printable(change_text(&fix.change).as_bytes()),
+        fix_savings(fix),
+        duration(fix.saves_seconds),
+        duration(each)
+    )
+}
+
+/// What a fix saves.
+pub(crate) fn fix_savings(fix: &Fix) -> String {
+    let requests = plural(fix.saves_requests, "request", "requests");
+    match fix.saves_misses {
+        0 => format!("saves {requests}"),
+        misses => format!(
+            "saves {} ({} here), {requests}",
+            plural(misses, "miss", "misses"),
+            duration(fix.saves_seconds_here)
+        ),
+    }
+}
+
+/// What to change.
+pub(crate) fn change_text(change: &Change) -> String {
+    match change {
+        Change::SetPath(path) => return set_path_text(path),
+        Change::UnsetLibraryPath => {
+            "unset LD_LIBRARY_PATH, and give its directories to ld.so.cache: a file in \
+             /etc/ld.so.conf.d, then ldconfig"
+        }
+        Change::ShortenRunpath { programs } => {
+            return format!(
+                "let ld.so go straight to the libraries of {}: needed by absolute names (patchelf \
+                 --replace-needed), or a RUNPATH of just the directories that have them (patchelf \
+                 --set-rpath), or those directories in ld.so.cache and no RUNPATH",
+                program_names(programs)
+            );
+        }
+        Change::IsolatePython => {
+            "run python with -I and -S: without PYTHONPATH, the user's packages and site-packages, \
+             where the program needs none of them"
+        }
+        Change::PackPythonModules => {
+            "put the modules that it imports into one zip file on sys.path (python -m zipfile), or \
+             freeze the program (PyInstaller, zipapp, shiv): a module is then found without a \
+             look-up"
+        }
+        Change::ShortenPerlPath => {
+            "shorten @INC: unset PERL5LIB and PERLLIB, or pack the program (pp), so that modules \
+             are where perl looks first"
+        }
+        Change::CacheRubyLibraries => {
+            "cache where libraries are (bootsnap), or run ruby with --disable-gems where the \
+             program needs none"
+        }
+        Change::BundleNodeProgram => {
+            "bundle the program into one file (esbuild, ncc): modules are then not searched for"
+        }
+        Change::ReorderCompilerPaths => {
+            "put the directories first that have what is included and linked (-I, -L), or cache \
+             the results (ccache)"
+        }
+        Change::SetInstalledLocale => {
+            "set LC_ALL to a locale by the name under which it is installed (locale -a: C.utf8, \
+             not C.UTF-8), or to C"
+        }
+        Change::SetInstalledTerminal => {
+            "set TERM to a terminal whose description is installed (infocmp), or TERMINFO to where \
+             it is"
+        }
+        Change::CopyToLocalDisk { files, bytes } => {
+            let size = bytes.div_ceil(1 << 20);
+            return format!(
+                "copy what it uses to a local disk, {files} files of {size} MiB at most (a \
+                 container image, or an archive unpacked at the start of the job): no search then \
+                 leaves the machine"
+            );
+        }
+    }
+    .to_owned()
+}
+
+fn set_path_text(path: &PathProposal) -> String {
+    let mut text = format!("set PATH={}", lossy(&quoted(&path.path)));
+    if !path.removed.is_empty() {
+        let removed: Vec<_> = path.removed.iter().map(|dir| lossy(dir)).collect();
+        text += &format!(
+            "; without {}, not there or in it twice: what is made there later is not found",
+            removed.join(", ")
+        );
+    }
+    if path.is_reordered {
+        text += "; every name leads to the program that it leads to now, until one of the same \
+                 name is installed elsewhere";
+    }
+    text
+}
+
+/// At most three names of programs.
+fn program_names(programs: &[Vec<u8>]) -> String {
+    const NAMED: usize = 3;
+    let names = programs.iter().take(NAMED).map(|name| lossy(name));
+    let names = names.collect::<Vec<_>>().join(", ");
+    match programs.len() {
+        0 => "the program".to_owned(),
+        n if n > NAMED => format!("{names} and {} more", n - NAMED),
+        _ => names,
+    }
+}
+
+/// A name in a text that is made printable as a whole.
+fn lossy(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}
+
+fn more(n: usize, one: &str, many: &str) -> String {
+    match n {
+        0 => String::new(),
+        1 => format!("and one more {one}; -v shows it\n"),
+        n => format!("and {n} more {many}; -v shows them\n"),
+    }
+}
+
+/// What to do about a warning.
+pub(crate) fn warning_hint(kind: WarningKind) -> Option<&'static str> {
+    match kind {
+        WarningKind::Nameless(_) => Some("--meter ptrace can"),
+        WarningKind::Unrecorded(_) => Some("--meter ptrace tells of all"),
+        WarningKind::NothingRemote | WarningKind::RttNotMeasured => {
+            Some("give --rtt, or --network DIR")
+        }
+        WarningKind::SearchesOmitted(_)
+        | WarningKind::DirectoriesOmitted(_)
+        | WarningKind::NamesOmitted(_)
+        | WarningKind::Untracked(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    use meter::call::{Choice, Ended, Metered};
+    use pathsearch::group::Try;
+    use pathsearch::load::StartTime;
+    use pathsearch::model::StartRequests;
+    use pathsearch::predict::RttSource;
+    use pathsearch::request::Prices;
+    use pathsearch::trace::{DirectoryLookups, Trace};
+
+    use super::*;
+
+    const MISS: Count = Count { hits: 0, misses: 1 };
+
+    fn sample() -> SearchReport {
+        let tried = |path: &[u8], hits| Try {
+            path: path.to_vec(),
+            count: Count {
+                hits,
+                misses: 1 - hits,
+            },
+        };
+        let search = Search {
+            kind: Kind::Path,
+            name: b"l\xffs".to_vec(),
+            pid: 7,
+            program: b"/bin/sh"[..].into(),
+            tried: vec![tried(b"/a/l\xffs", 0), tried(b"/bin/l\xffs", 1)],
+            found: Some(b"/bin/l\xffs".to_vec()),
+            nanos: 2000,
+            number: 0,
+        };
+        let mut lookups = DirectoryLookups {
+            nanos: 2000,
+            ..DirectoryLookups::default()
+        };
+        *lookups.counts.get_mut(Kind::Path) = MISS;
+        SearchReport {
+            metered: metered(),
+            trace: Trace {
+                searches: vec![search],
+                totals: Totals {
+                    lookups: 2,
+                    misses: 1,
+                    nanos: 2000,
+                },
+                ..Trace::default()
+            },
+            directories: vec![DirectoryReport {
+                dir: b"/a\x1b".to_vec(),
+                lookups,
+                fstype: Some(b"nfs4".to_vec()),
+                network: true,
+            }],
+            prediction: sample_prediction(),
+            fixes: vec![Fix {
+                change: Change::SetPath(PathProposal {
+                    path: b"/bin".to_vec(),
+                    removed: Vec::new(),
+                    is_reordered: false,
+                    saves: 1,
+                    names: Vec::new(),
+                    searches: 1,
+                }),
+                saves_misses: 1,
+                saves_requests: 1,
+                saves_seconds: 0.0005,
+                saves_seconds_here: 0.000_002,
+            }],
+            better_path: None,
+            warnings: Vec::new(),
+        }
+    }
+
+    fn metered() -> Metered {
+        Metered {
+            meter: "ptrace",
+            sees_names: true,
+            choice: Choice::Exact,
+            warnings: Vec::new(),
+            totals: Vec::new(),
+            reported: 2,
+            unfinished: 0,
+            lost: 0,
+            overhead: Duration::ZERO,
+            ended: Ended::Exited(0),
+            real: Duration::from_millis(2),
+            user: Duration::ZERO,
+            sys: Duration::ZERO,
+        }
+    }
+
+    fn sample_prediction() -> Prediction {
+        let time = |seconds| StartTime {
+            seconds,
+            at_least: seconds,
+            utilization: None,
+        };
+        let mut requests = StartRequests::default();
+        requests.cold.add(Request::Lookup, 4);
+        Prediction {
+            prices: Prices::uniform(0.0005),
+            rtt_source: RttSource::Assumed,
+            scope: RemoteScope::Everything,
+            behavior: ClientBehavior::default(),
+            requests,
+            compute: 0.001,
+            nodes: 1,
+            server_rate: None,
+            cold: time(0.01),
+            warm: time(0.001),
+        }
+    }
+
+    #[test]
+    fn names_that_are_not_utf8_are_given_exactly_as_well() {
+        let value = serde_json::to_value(Report(&sample())).unwrap();
+        let search = &value["searches"][0];
+        assert_eq!(search["name_b64"], STANDARD.encode(b"l\xffs"));
+        assert_eq!(search["tried_b64"][1], STANDARD.encode(b"/bin/l\xffs"));
+        assert_eq!(search["tried"].as_array().unwrap().len(), 2);
+        assert_eq!(value["predicted"]["server_rate"], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn the_text_has_every_part_and_no_control_characters() {
+        let text = report(&sample(), TableStyle::default(), false);
+        for line in [
+            "2 look-ups by name, 1 of them misses (50 %), 2.0 µs in those. Metered by ptrace: it \
+             tells of every call.",
+            "nfs4 (network)",
+            "/a\\x1b",
+            "10.00 ms with empty caches",
+            "- set PATH='/bin': saves 1 miss (2.0 µs here), 1 request, 500.0 µs at 500.0 µs each.",
+        ] {
+            assert!(text.contains(line), "no {line}:\n{text}");
+        }
+        assert!(!text.contains('\x1b'));
+    }
+
+    #[test]
+    fn at_most_three_programs_are_named() {
+        let named = |n| {
+            let names = [b"a", b"b", b"c", b"d", b"e"];
+            program_names(
+                &names[..n]
+                    .iter()
+                    .map(|name| name.to_vec())
+                    .collect::<Vec<_>>(),
+            )
+        };
+        assert_eq!(
+            [named(0), named(3), named(5)],
+            ["the program", "a, b, c", "a, b, c and 2 more"]
+        );
+    }
+}

@@ -1,0 +1,179 @@
+//! What the searches of a command cost, and what would make them cheaper.
+
+use meter::call::Metered;
+use mounts::Warning;
+
+use crate::count::KindCounts;
+use crate::directory::{DirectoryReport, count_kinds, report_directories};
+use crate::fixes::{Environment, Fix, Remote, propose_fixes};
+use crate::path::{LocalDirectories, PathProposal, propose_path};
+use crate::predict::{Prediction, SearchOptions, predict, remote_scope};
+use crate::trace::Trace;
+use crate::tree::{LocalTree, MountPoints};
+use crate::warning::WarningKind;
+
+/// What the searches of a command cost.
+#[derive(Debug)]
+pub struct SearchReport {
+    /// How the command was metered.
+    pub metered: Metered,
+    /// Its look-ups.
+    pub trace: Trace,
+    /// The directories, those with the most misses first.
+    pub directories: Vec<DirectoryReport>,
+    /// What the start would take on a network file system.
+    pub prediction: Prediction,
+    /// What would make it cheaper, the best first.
+    pub fixes: Vec<Fix>,
+    /// A better PATH.
+    pub better_path: Option<PathProposal>,
+    /// What is incomplete.
+    pub warnings: Vec<Warning>,
+}
+
+impl SearchReport {
+    /// Evaluates the trace of a command.
+    pub fn new(
+        trace: Trace,
+        metered: Metered,
+        environment: &Environment,
+        options: &SearchOptions,
+    ) -> SearchReport {
+        let mounts = MountPoints::read();
+        let mut warnings = Vec::new();
+        let directories = report_directories(&trace, &mounts);
+        let scope = remote_scope(options, &directories);
+        let mut tree = LocalTree::new(&mounts, &scope);
+        let prediction = predict(
+            &trace,
+            &metered,
+            &directories,
+            options,
+            &mounts,
+            &mut tree,
+            &mut warnings,
+        );
+        let path = environment.path.as_deref();
+        let better_path =
+            path.and_then(|path| propose_path(path, &trace.programs, &mut LocalDirectories));
+        let mut remote = Remote {
+            tree: &mut tree,
+            behavior: &prediction.behavior,
+            prices: &prediction.prices,
+        };
+        let path = better_path.as_ref();
+        let fixes = propose_fixes(&trace, environment, path, &prediction.requests, &mut remote);
+        warnings.extend(omissions(&trace, &metered).map(Warning::general));
+        SearchReport {
+            metered,
+            trace,
+            directories,
+            prediction,
+            fixes,
+            better_path,
+            warnings,
+        }
+    }
+
+    /// The look-ups of each kind in all directories.
+    pub fn kinds(&self) -> KindCounts {
+        count_kinds(&self.directories)
+    }
+}
+
+/// What is missing from a trace.
+fn omissions(trace: &Trace, metered: &Metered) -> impl Iterator<Item = WarningKind> + use<> {
+    let omitted = trace.omitted;
+    // A call that never returned is not in the totals.
+    let returned: u64 = metered.totals.iter().map(|total| total.calls).sum();
+    let unrecorded = returned.saturating_sub(trace.recorded);
+    [
+        (
+            omitted.searches,
+            WarningKind::SearchesOmitted as fn(u64) -> _,
+        ),
+        (omitted.directories, WarningKind::DirectoriesOmitted),
+        (omitted.names, WarningKind::NamesOmitted),
+        (omitted.untracked, WarningKind::Untracked),
+        (omitted.nameless, WarningKind::Nameless),
+        (unrecorded, WarningKind::Unrecorded),
+    ]
+    .into_iter()
+    .filter(|(n, _)| *n > 0)
+    .map(|(n, kind)| kind(n))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use meter::call::{Call, Choice, Ended, Listener, Total};
+    use meter::names::Inherited;
+    use meter::syscalls::by_name;
+
+    use super::*;
+    use crate::classify::SearchPaths;
+    use crate::predict::RoundTrip;
+    use crate::recorder::Recorder;
+
+    #[test]
+    fn calls_that_never_returned_do_not_hide_unrecorded_ones() {
+        let mut recorder = Recorder::new(Inherited::default(), SearchPaths::default());
+        let number = by_name("read").unwrap().number;
+        // Five calls are recorded, of which two never return. Three more are known only to never
+        // return.
+        for result in [Some(1), Some(1), None, Some(1), None] {
+            let call = Call {
+                pid: 1,
+                tid: 1,
+                number,
+                args: [0; 6],
+                name: None,
+                other: None,
+                result,
+                start: 0,
+                nanos: 1,
+            };
+            recorder.call(&call);
+        }
+        let total = Total {
+            program: b"/bin/x".to_vec(),
+            pid: 1,
+            number,
+            calls: 7,
+            nanos: 7,
+            errors: Vec::new(),
+        };
+        let metered = Metered {
+            meter: "bpf",
+            sees_names: true,
+            choice: Choice::Requested,
+            warnings: Vec::new(),
+            totals: vec![total],
+            reported: 5,
+            unfinished: 5,
+            lost: 0,
+            overhead: Duration::ZERO,
+            ended: Ended::Exited(0),
+            real: Duration::ZERO,
+            user: Duration::ZERO,
+            sys: Duration::ZERO,
+        };
+        let options = SearchOptions {
+            remote: Vec::new(),
+            rtt: RoundTrip::Assume,
+            nodes: 1,
+            server_rate: None,
+        };
+        let environment = Environment::default();
+        let report = SearchReport::new(recorder.finish(), metered, &environment, &options);
+        let kinds: Vec<_> = report
+            .warnings
+            .iter()
+            .map(|warning| warning.reason::<WarningKind>().copied())
+            .collect();
+        assert_eq!(kinds, [Some(WarningKind::Unrecorded(4))]);
+        let message = "4 calls are not counted: the meter did not tell of them";
+        assert_eq!(report.warnings[0].message(), message);
+    }
+}

@@ -1,0 +1,112 @@
+//! What starting programs costs on this machine: the state of PATH, and the searches of some
+//! harmless programs.
+
+use std::collections::HashMap;
+
+use crate::count::{Count, KindCounts};
+use crate::directory::DirectoryReport;
+use crate::fixes::Fix;
+use crate::kind::Kind;
+use crate::path::{ElementState, LocalDirectories, elements};
+use crate::report::SearchReport;
+use crate::trace::Totals;
+use crate::tree::MountPoints;
+
+/// An element of PATH.
+#[derive(Clone, Debug)]
+pub struct PathElement {
+    /// The directory, as it is given.
+    pub dir: Vec<u8>,
+    /// Its state.
+    pub state: ElementState,
+    /// The type of its file system.
+    pub fstype: Option<Vec<u8>>,
+    /// Whether that is a network file system.
+    pub network: bool,
+}
+
+/// A program that was started, and what its start costs.
+#[derive(Clone, Debug)]
+pub struct ProgramStart {
+    /// The command line.
+    pub command: &'static str,
+    /// The searches that it is an example of.
+    pub about: &'static str,
+    /// Sums over all look-ups.
+    pub totals: Totals,
+    /// Look-ups by kind.
+    pub kinds: KindCounts,
+    /// Round trips of its start on a network file system, with cold caches.
+    pub requests: u64,
+    /// Seconds that it takes there.
+    pub remote_seconds: f64,
+    /// What would make it cheaper.
+    pub fixes: Vec<Fix>,
+    /// Directories, those with the most misses first.
+    pub directories: Vec<DirectoryReport>,
+}
+
+impl ProgramStart {
+    /// The start of a program, from the report on it.
+    pub fn new(command: &'static str, about: &'static str, report: SearchReport) -> ProgramStart {
+        ProgramStart {
+            command,
+            about,
+            kinds: report.kinds(),
+            totals: report.trace.totals,
+            requests: report.prediction.requests.cold.waited(),
+            remote_seconds: report.prediction.cold.seconds,
+            fixes: report.fixes,
+            directories: report.directories,
+        }
+    }
+}
+
+/// What starting programs costs.
+#[derive(Clone, Debug)]
+pub struct StartupReport {
+    /// The elements of PATH.
+    pub path: Vec<PathElement>,
+    /// Programs that were started.
+    pub started: Vec<ProgramStart>,
+    /// Seconds of a round trip to the network file system of the prediction.
+    pub rtt: f64,
+}
+
+impl StartupReport {
+    /// For each element of PATH the look-ups of a program in it, of the first program that was
+    /// started; `None` if none was. The look-ups in a duplicate count for the first of its name.
+    pub fn path_lookups(&self) -> Option<Vec<Count>> {
+        let mut counts: HashMap<&[u8], Count> = HashMap::new();
+        for directory in &self.started.first()?.directories {
+            let count = directory.lookups.counts.get(Kind::Path);
+            *counts.entry(without_slashes(&directory.dir)).or_default() += count;
+        }
+        let elements = self.path.iter();
+        let count = elements.map(|element| counts.remove(without_slashes(&element.dir)));
+        Some(count.map(Option::unwrap_or_default).collect())
+    }
+}
+
+/// The elements of a value of PATH.
+pub fn path_elements(path: &[u8]) -> Vec<PathElement> {
+    let mounts = MountPoints::read();
+    let element = |(dir, state): (Vec<u8>, ElementState)| {
+        let mount = mounts.find(&dir).filter(|_| dir.starts_with(b"/"));
+        PathElement {
+            state,
+            fstype: mount.map(|mount| mount.fstype.clone()),
+            network: mount.is_some_and(|mount| mount.network),
+            dir,
+        }
+    };
+    elements(path, &mut LocalDirectories)
+        .into_iter()
+        .map(element)
+        .collect()
+}
+
+fn without_slashes(dir: &[u8]) -> &[u8] {
+    let end = dir.iter().rposition(|&b| b != b'/');
+    &dir[..end.map_or(1, |last| last + 1).min(dir.len())]
+}

@@ -2,6 +2,10 @@
 #![no_main]
 
 use archive::catalog::Reader;
+use archive::catalog::columns::{
+    BTIME_SEC, CTIME_SEC, DIR, GENERATION, INO, MODE, MTIME_NSEC, MTIME_SEC, NAME, PART, SIZE, TOP,
+    XATTRS,
+};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -18,42 +22,28 @@ fuzz_target!(|bytes: &[u8]| {
     }
     for group in 0..reader.groups() {
         let rows = reader.rows(group);
-        for column in ["dir", "name"] {
-            assert!(
-                reader
-                    .names(group, column)
-                    .map_or(true, |names| names.len() == rows)
-            );
+        for column in [DIR, NAME] {
+            let read = reader.read(column, group);
+            assert!(read.map_or(true, |names| names.len() == rows));
         }
-        for column in ["part", "mode", "mtime_ns", "top"] {
-            assert!(
-                reader
-                    .numbers32(group, column)
-                    .map_or(true, |numbers| numbers.len() == rows)
-            );
+        for column in [PART, MODE, MTIME_NSEC, TOP] {
+            let read = reader.read(column, group);
+            assert!(read.map_or(true, |numbers| numbers.len() == rows));
         }
-        for column in ["ino", "size", "mtime", "ctime"] {
-            assert!(
-                reader
-                    .numbers64(group, column)
-                    .map_or(true, |numbers| numbers.len() == rows)
-            );
+        for column in [INO, SIZE] {
+            let read = reader.read(column, group);
+            assert!(read.map_or(true, |numbers| numbers.len() == rows));
         }
-        assert!(
-            reader
-                .maybe32(group, "generation", 0)
-                .map_or(true, |numbers| numbers.len() == rows)
-        );
-        assert!(
-            reader
-                .maybe64(group, "btime", 0)
-                .map_or(true, |numbers| numbers.len() == rows)
-        );
-        assert!(
-            reader
-                .maybe_flags(group, "xattrs")
-                .map_or(true, |flags| flags.len() == rows)
-        );
+        for column in [MTIME_SEC, CTIME_SEC] {
+            let read = reader.read(column, group);
+            assert!(read.map_or(true, |numbers| numbers.len() == rows));
+        }
+        let generations = reader.read(GENERATION, group);
+        assert!(generations.map_or(true, |numbers| numbers.len() == rows));
+        let births = reader.read(BTIME_SEC, group);
+        assert!(births.map_or(true, |numbers| numbers.len() == rows));
+        let flags = reader.read(XATTRS, group);
+        assert!(flags.map_or(true, |flags| flags.len() == rows));
         assert!(
             reader
                 .hashes(group)

@@ -11,6 +11,7 @@ use std::os::unix::prelude::*;
 use std::path::Path;
 
 use archive::Error;
+use archive::catalog::columns::{BTIME, DIR, GENERATION, MODE, NAME, SIZE};
 use archive::catalog::{About, Catalog, Options, Reader};
 use archive::changed::{Change, ChangedOptions, ChangedReport, changed};
 use archive::since::Evidence;
@@ -262,7 +263,7 @@ fn names_of_every_kind_come_back() {
     let reader = Reader::open(&bytes(&fixture.file())).unwrap();
     let of = |group| {
         reader
-            .names(group, "name")
+            .read(NAME, group)
             .unwrap()
             .iter()
             .map(<[u8]>::to_vec)
@@ -414,9 +415,9 @@ proptest! {
         };
         if let Ok(reader) = Reader::open(&bytes(&fixture.file())) {
             for group in 0..reader.groups() {
-                let _ = (reader.names(group, "dir").map_err(told), reader.names(group, "name").map_err(told));
-                let _ = (reader.numbers32(group, "mode").map_err(told), reader.numbers64(group, "size").map_err(told));
-                let _ = (reader.maybe32(group, "generation", 0).map_err(told), reader.maybe64(group, "btime", 0).map_err(told));
+                let _ = (reader.read(DIR, group).map_err(told), reader.read(NAME, group).map_err(told));
+                let _ = (reader.read(MODE, group).map_err(told), reader.read(SIZE, group).map_err(told));
+                let _ = (reader.read(GENERATION, group).map_err(told), reader.read(BTIME, group).map_err(told));
             }
         }
     }

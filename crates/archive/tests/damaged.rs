@@ -4,6 +4,7 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 
 use archive::catalog::Reader;
+use archive::catalog::columns::{BTIME_SEC, CTIME_SEC, DIR, INO, MODE, NAME, PART, SIZE, TOP};
 
 /// The inputs of the fuzz target `catalog`.
 const SEEDS: [&[u8]; 3] = [
@@ -21,20 +22,16 @@ fn read(bytes: &[u8]) -> usize {
     };
     let mut whole = 0;
     for group in 0..reader.groups().min(8) {
-        whole += ["dir", "name"]
-            .iter()
-            .filter(|column| reader.names(group, column).is_ok())
-            .count();
-        whole += ["part", "mode", "top"]
-            .iter()
-            .filter(|column| reader.numbers32(group, column).is_ok())
-            .count();
-        whole += ["ino", "size", "ctime"]
-            .iter()
-            .filter(|column| reader.numbers64(group, column).is_ok())
-            .count();
-        whole += usize::from(reader.maybe64(group, "btime", 0).is_ok())
-            + usize::from(reader.hashes(group).is_ok());
+        let names = [DIR, NAME].map(|column| reader.read(column, group).is_ok());
+        let narrow = [PART, MODE, TOP].map(|column| reader.read(column, group).is_ok());
+        let wide = [INO, SIZE].map(|column| reader.read(column, group).is_ok());
+        let others = [
+            reader.read(CTIME_SEC, group).is_ok(),
+            reader.read(BTIME_SEC, group).is_ok(),
+            reader.hashes(group).is_ok(),
+        ];
+        let all = names.iter().chain(&narrow).chain(&wide).chain(&others);
+        whole += all.filter(|is_ok| **is_ok).count();
     }
     whole
 }

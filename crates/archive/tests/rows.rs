@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::os::unix::prelude::*;
 use std::path::Path;
 
+use archive::catalog::columns::{BTIME_NSEC, DIR, INO, NAME, TOP};
 use archive::catalog::{About, Draft, Later, Options, Reader};
 use archive::changed::{self, changed};
 use archive::gather::{Question, gather};
@@ -79,10 +80,10 @@ fn write(file: &Path, rows: &Rows, complete: bool, kept: impl Fn(usize) -> bool 
 fn names(reader: &Reader) -> Vec<String> {
     let group = |group| {
         let (dirs, names) = (
-            reader.names(group, "dir").unwrap(),
-            reader.names(group, "name").unwrap(),
+            reader.read(DIR, group).unwrap(),
+            reader.read(NAME, group).unwrap(),
         );
-        let tops = reader.numbers32(group, "top").unwrap();
+        let tops = reader.read(TOP, group).unwrap();
         let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
         let line =
             |((dir, name), top): ((&_, &_), _)| format!("{top} {}/{}", text(dir), text(name));
@@ -130,14 +131,14 @@ fn a_catalog_of_rows_is_that_of_a_walk() {
     );
     let metas: Vec<_> = (0..9).map(|row| rows.meta(row)).collect();
     assert_eq!(
-        reader.numbers64(0, "ino").unwrap(),
+        reader.read(INO, 0).unwrap(),
         metas.iter().map(|meta| meta.ino).collect::<Vec<_>>()
     );
     assert_eq!(
-        reader.maybe32(0, "btime_ns", u32::MAX).unwrap(),
+        reader.read(BTIME_NSEC, 0).unwrap(),
         metas
             .iter()
-            .map(|meta| meta.btime.map_or(u32::MAX, |t| t.nsec))
+            .map(|meta| meta.btime.map(|t| t.nsec))
             .collect::<Vec<_>>()
     );
 
@@ -265,6 +266,6 @@ fn many_row_groups() {
         .flat_map(|group| reader.hashes(group).unwrap().to_vec())
         .collect();
     assert!(hashes.into_iter().eq((0..70_071).map(hash)));
-    let first = reader.names(1, "name").unwrap()[0].to_vec();
+    let first = reader.read(NAME, 1).unwrap()[0].to_vec();
     assert_eq!(first, rows.name(8_758));
 }

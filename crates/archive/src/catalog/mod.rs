@@ -7,6 +7,7 @@
 //! | [`about`] | what a catalog says of itself |
 //! | [`write`](mod@write) | writes one: a sink for a walk |
 //! | [`rows`] | writes one of a tree that is in memory |
+//! | [`columns`] | the columns, typed, for who reads |
 //! | `column` | a column of a row group: from values to pages, and back |
 //! | `footer` | the checksum of what stands at the end |
 //! | `output` | the file itself, row group by row group |
@@ -14,6 +15,7 @@
 
 pub mod about;
 mod column;
+pub mod columns;
 mod footer;
 mod output;
 pub mod read;

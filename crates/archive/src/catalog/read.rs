@@ -10,17 +10,18 @@ use bytes::Bytes;
 use gate::Errno;
 use gate::sync::Mutex;
 use ondisk::Dev;
-use parquet::column::page::PageReader;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 use walk::Meta;
-use walk::entry::Time;
 
 use super::about::{KEY, Strange, VERSION};
-use super::column::{Names, damaged, flags, numbers};
-use super::output::GROUP;
+use super::column::damaged;
+use super::columns::{
+    ATIME, ATTRIBUTES, BLAKE3, BLOCKS, BTIME, CTIME, Column, GENERATION, GID, INO, MODE, MTIME,
+    NLINK, Pages, RDEV_MAJOR, RDEV_MINOR, SIZE, TimeColumns, Times, UID, Value, XATTRS,
+};
 use super::schema::{COLUMNS, descriptor};
 use super::{About, footer};
 use crate::error::{Action, Error, ErrorKind};
@@ -77,9 +78,6 @@ impl ChunkReader for Piece {
         }
     }
 }
-
-/// The nanoseconds of a time that is not known.
-pub(crate) const NEVER: u32 = u32::MAX;
 
 /// Rows of a row group, at most: more than anybody writes without being asked to. A few bytes can
 /// stand for any number of rows that are alike, and none of them is to be believed more than this.
@@ -143,13 +141,13 @@ impl ChunkReader for Source {
 }
 
 thread_local! {
-    /// Whether this thread is within [`held`].
+    /// Whether this thread is within [`catch_panics`].
     static HELD: Cell<bool> = const { Cell::new(false) };
 }
 
 /// What the library makes of bytes that may be damaged: from some it panics, which is an error here
 /// as any other, and is not talked about.
-fn held<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
+fn catch_panics<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {
         let before = std::panic::take_hook();
@@ -195,9 +193,10 @@ impl Reader {
             Some(false) => return Err(damaged()),
             is_right => is_right.is_some(),
         };
-        let metadata =
-            held(|| ParquetMetaDataReader::decode_metadata(&footer[..footer.len() - END as usize]))
-                .map_err(|_| damaged())?;
+        let metadata = catch_panics(|| {
+            ParquetMetaDataReader::decode_metadata(&footer[..footer.len() - END as usize])
+        })
+        .map_err(|_| damaged())?;
         let pairs = metadata.file_metadata().key_value_metadata();
         let own = pairs
             .and_then(|pairs| pairs.iter().find(|pair| pair.key == KEY))
@@ -298,14 +297,24 @@ impl Reader {
         Error::new(Action::ReadCatalog, &self.path, kind)
     }
 
-    /// Reads a column of a row group, which must come to a value for each row, by what is made of
-    /// its pages.
-    fn column<T>(
+    /// Reads a column of a row group, or two that make a time: a value for each row.
+    ///
+    /// # Errors
+    /// The catalog is damaged, or cannot be read.
+    pub fn read<C: Columns>(
         &self,
+        columns: C,
         group: usize,
-        name: &str,
-        read: impl FnOnce(&mut dyn PageReader, bool) -> Result<(T, usize)>,
-    ) -> std::result::Result<T, Error> {
+    ) -> std::result::Result<C::Values, Error> {
+        columns.read_from(self, group)
+    }
+
+    fn decode<V: Value>(
+        &self,
+        column: Column<V>,
+        group: usize,
+    ) -> std::result::Result<V::Values, Error> {
+        let name = column.name;
         let absent =
             || ParquetError::General(format!("it has no column {name} in row group {group}"));
         let read = || {
@@ -315,28 +324,33 @@ impl Reader {
                 .ok_or_else(absent)?;
             let meta = self.metadata.row_groups().get(group).ok_or_else(absent)?;
             let (column, rows) = (meta.column(nth), meta.num_rows() as usize);
-            let piece = self.piece(column)?;
+            let chunk = self.chunk(column)?;
             let checksum = self
                 .about
                 .checksums
                 .get(group)
                 .and_then(|group| group.get(nth));
-            if checksum.is_some_and(|checksum| *checksum != crc32fast::hash(&piece.bytes)) {
+            if checksum.is_some_and(|checksum| *checksum != crc32fast::hash(&chunk.bytes)) {
                 return Err(ParquetError::General(format!(
                     "column {name} has another checksum in row group {group}"
                 )));
             }
-            let mut pages = SerializedPageReader::new(piece, column, rows, None)?;
-            match read(&mut pages, column.column_descr().max_def_level() > 0)? {
-                (column, values) if values == rows => Ok(column),
+            let pages = &mut SerializedPageReader::new(chunk, column, rows, None)?;
+            let is_optional = column.column_descr().max_def_level() > 0;
+            match V::decode(Pages {
+                pages,
+                rows,
+                is_optional,
+            })? {
+                (values, len) if len == rows => Ok(values),
                 _ => Err(ParquetError::EOF("a column has too few values".to_owned())),
             }
         };
-        held(read).map_err(|e| self.damaged(e))
+        catch_panics(read).map_err(|e| self.damaged(e))
     }
 
-    /// All that is in the file of a column of a row group.
-    fn piece(&self, column: &ColumnChunkMetaData) -> Result<Arc<Piece>> {
+    /// All bytes of a column chunk.
+    fn chunk(&self, column: &ColumnChunkMetaData) -> Result<Arc<Piece>> {
         let (from, len) = column.byte_range();
         Ok(Arc::new(Piece {
             from,
@@ -344,217 +358,90 @@ impl Reader {
         }))
     }
 
-    /// A column of which every row has a value.
-    fn all<const N: usize, T: Copy>(
-        &self,
-        group: usize,
-        name: &str,
-        of: fn([u8; N]) -> T,
-    ) -> std::result::Result<Vec<T>, Error> {
-        self.column(group, name, |pages, is_optional| {
-            let mut values = Vec::with_capacity(self.rows(group).min(GROUP));
-            numbers(
-                pages,
-                self.rows(group),
-                is_optional,
-                of,
-                |_, _| {},
-                &mut values,
-            )?;
-            let len = values.len();
-            Ok((values, len))
-        })
-    }
-
-    /// A column of which some rows have a value, and what the others are to have. `read` tells of
-    /// which rows there are values, and what these are.
-    fn some<T: Copy>(
-        &self,
-        group: usize,
-        name: &str,
-        missing: T,
-        read: impl FnOnce(
-            &mut dyn PageReader,
-            bool,
-            &mut dyn FnMut(bool, usize),
-            &mut Vec<T>,
-        ) -> Result<()>,
-    ) -> std::result::Result<Vec<T>, Error> {
-        self.column(group, name, |pages, is_optional| {
-            let (mut there, mut values) =
-                (Vec::new(), Vec::with_capacity(self.rows(group).min(GROUP)));
-            read(
-                pages,
-                is_optional,
-                &mut |is_there, rows| there.push((is_there, rows)),
-                &mut values,
-            )?;
-            if there.iter().all(|(is_there, _)| *is_there) {
-                let len = values.len();
-                return Ok((values, len));
-            }
-            let (mut all, mut left) = (Vec::with_capacity(values.len()), &values[..]);
-            for (is_there, rows) in there {
-                if is_there {
-                    let (some, later) = left.split_at_checked(rows).ok_or_else(damaged)?;
-                    all.extend_from_slice(some);
-                    left = later;
-                } else {
-                    all.extend(std::iter::repeat_n(missing, rows));
-                }
-            }
-            let len = all.len();
-            Ok((all, len))
-        })
-    }
-
-    /// The same, of numbers, or of bytes that are as many for each value.
-    fn some_numbers<const N: usize, T: Copy>(
-        &self,
-        group: usize,
-        name: &str,
-        of: fn([u8; N]) -> T,
-        missing: T,
-    ) -> std::result::Result<Vec<T>, Error> {
-        self.some(group, name, missing, |pages, is_optional, are, values| {
-            numbers(pages, self.rows(group), is_optional, of, are, values)
-        })
-    }
-
-    /// A column of numbers of 32 bits, none missing.
-    ///
-    /// # Errors
-    /// The catalog is damaged, or cannot be read; as for the other columns.
-    pub fn numbers32(&self, group: usize, name: &str) -> std::result::Result<Vec<u32>, Error> {
-        self.all(group, name, u32::from_le_bytes)
-    }
-
-    /// A column of numbers of 64 bits, none missing.
-    pub fn numbers64(&self, group: usize, name: &str) -> std::result::Result<Vec<u64>, Error> {
-        self.all(group, name, u64::from_le_bytes)
-    }
-
-    /// A column of numbers of 32 bits, some of which may be missing, and what stands in their
-    /// places then.
-    pub fn maybe32(
-        &self,
-        group: usize,
-        name: &str,
-        missing: u32,
-    ) -> std::result::Result<Vec<u32>, Error> {
-        self.some_numbers(group, name, u32::from_le_bytes, missing)
-    }
-
-    /// A column of numbers of 64 bits, some of which may be missing, and what stands in their
-    /// places then.
-    pub fn maybe64(
-        &self,
-        group: usize,
-        name: &str,
-        missing: u64,
-    ) -> std::result::Result<Vec<u64>, Error> {
-        self.some_numbers(group, name, u64::from_le_bytes, missing)
-    }
-
-    /// A column of what is so or not, where that is known.
-    pub fn maybe_flags(
-        &self,
-        group: usize,
-        name: &str,
-    ) -> std::result::Result<Vec<Option<bool>>, Error> {
-        self.some(group, name, None, |pages, is_optional, are, values| {
-            flags(pages, self.rows(group), is_optional, are, |flag| {
-                values.push(Some(flag))
-            })
-        })
-    }
-
-    /// What is known of the rows of a row group, but for the mount and the device that they are on:
-    /// by a row's place there.
+    /// The metadata of the rows of a row group, by the place of a row in it. A catalog has no mount
+    /// ids; of the device, it has a number that may be another one today, so that is left out too.
     pub(crate) fn metas(
         &self,
         group: usize,
     ) -> std::result::Result<impl Fn(usize) -> Meta + use<>, Error> {
-        let wide = |name: &str| self.numbers64(group, name);
-        let narrow = |name: &str| self.numbers32(group, name);
-        let times = |name: &str| Ok::<_, Error>((wide(name)?, narrow(&format!("{name}_ns"))?));
-        let (inos, sizes, blocks, attributes) = (
-            wide("ino")?,
-            wide("size")?,
-            wide("blocks")?,
-            wide("attributes")?,
-        );
-        let (modes, nlinks, uids, gids) = (
-            narrow("mode")?,
-            narrow("nlink")?,
-            narrow("uid")?,
-            narrow("gid")?,
-        );
-        let (atimes, mtimes, ctimes) = (times("atime")?, times("mtime")?, times("ctime")?);
-        let btimes = (
-            self.maybe64(group, "btime", 0)?,
-            self.maybe32(group, "btime_ns", NEVER)?,
-        );
-        let generations = self.some_numbers(
-            group,
-            "generation",
-            |bytes| Some(u32::from_le_bytes(bytes)),
-            None,
-        )?;
-        let (majors, minors) = (narrow("rdev_major")?, narrow("rdev_minor")?);
-        let xattrs = self.maybe_flags(group, "xattrs")?;
-        Ok(move |row: usize| {
-            let time = |(secs, nsecs): &(Vec<u64>, Vec<u32>)| Time {
-                sec: secs[row].cast_signed(),
-                nsec: nsecs[row],
-            };
-            Meta {
-                ino: inos[row],
-                mode: modes[row],
-                nlink: nlinks[row],
-                uid: uids[row],
-                gid: gids[row],
-                size: sizes[row],
-                blocks: blocks[row],
-                atime: time(&atimes),
-                mtime: time(&mtimes),
-                ctime: time(&ctimes),
-                btime: Some(time(&btimes)).filter(|time| time.nsec != NEVER),
-                rdev: Dev {
-                    major: majors[row],
-                    minor: minors[row],
-                },
-                dev: Dev::default(),
-                mount: 0,
-                attributes: attributes[row],
-                generation: generations[row],
-                xattrs: xattrs[row],
-            }
+        let (inos, sizes) = (self.read(INO, group)?, self.read(SIZE, group)?);
+        let (blocks, attributes) = (self.read(BLOCKS, group)?, self.read(ATTRIBUTES, group)?);
+        let (modes, nlinks) = (self.read(MODE, group)?, self.read(NLINK, group)?);
+        let (uids, gids) = (self.read(UID, group)?, self.read(GID, group)?);
+        let (atimes, mtimes) = (self.read(ATIME, group)?, self.read(MTIME, group)?);
+        let (ctimes, btimes) = (self.read(CTIME, group)?, self.read(BTIME, group)?);
+        let generations = self.read(GENERATION, group)?;
+        let (majors, minors) = (self.read(RDEV_MAJOR, group)?, self.read(RDEV_MINOR, group)?);
+        let xattrs = self.read(XATTRS, group)?;
+        Ok(move |row: usize| Meta {
+            ino: inos[row],
+            mode: modes[row],
+            nlink: nlinks[row],
+            uid: uids[row],
+            gid: gids[row],
+            size: sizes[row],
+            blocks: blocks[row],
+            atime: atimes.at(row),
+            mtime: mtimes.at(row),
+            ctime: ctimes.at(row),
+            btime: btimes.at(row),
+            rdev: Dev {
+                major: majors[row],
+                minor: minors[row],
+            },
+            dev: Dev::default(),
+            mount: 0,
+            attributes: attributes[row],
+            generation: generations[row],
+            xattrs: xattrs[row],
         })
     }
 
-    /// A column of names.
-    pub fn names(&self, group: usize, name: &str) -> std::result::Result<Names, Error> {
-        self.column(group, name, |pages, _| {
-            let names = Names::read(pages, self.rows(group))?;
-            let len = names.len();
-            Ok((names, len))
-        })
-    }
-
-    /// The hashes of what is in the files of a row group. Those that were read last are kept: what
-    /// was a row group in one catalog is in two of the next, one after the other.
+    /// The checksums of the files of a row group. Those of the last few row groups are kept: the
+    /// rows of one are mostly in two of the next catalog, one after the other.
     pub fn hashes(&self, group: usize) -> std::result::Result<Hashes, Error> {
         const KEPT: usize = 3;
         let recent = || self.recent.lock();
         if let Some((_, hashes)) = recent().iter().find(|(known, _)| *known == group) {
             return Ok(Arc::clone(hashes));
         }
-        let hashes = Arc::new(self.some_numbers(group, "blake3", Some, None)?);
+        let hashes = Arc::new(self.read(BLAKE3, group)?);
         let mut recent = recent();
         recent.truncate(KEPT - 1);
         recent.push_front((group, Arc::clone(&hashes)));
         Ok(hashes)
+    }
+}
+
+/// What [`Reader::read`] reads: a [`Column`], or the [`TimeColumns`] of a time.
+pub trait Columns: Copy {
+    /// The values, by row.
+    type Values;
+
+    #[doc(hidden)]
+    fn read_from(self, reader: &Reader, group: usize) -> std::result::Result<Self::Values, Error>;
+}
+
+impl<V: Value> Columns for Column<V> {
+    type Values = V::Values;
+
+    fn read_from(self, reader: &Reader, group: usize) -> std::result::Result<V::Values, Error> {
+        reader.decode(self, group)
+    }
+}
+
+impl<S, N> Columns for TimeColumns<S, N>
+where
+    S: Value<Values = Vec<S>> + Copy,
+    N: Value<Values = Vec<N>> + Copy,
+{
+    type Values = Times<S, N>;
+
+    fn read_from(self, reader: &Reader, group: usize) -> std::result::Result<Times<S, N>, Error> {
+        Ok(Times {
+            secs: reader.decode(self.0, group)?,
+            nsecs: reader.decode(self.1, group)?,
+        })
     }
 }
 
@@ -563,8 +450,9 @@ mod tests {
     use std::fs;
     use std::os::unix::ffi::OsStrExt;
 
-    use parquet::basic::Type;
+    use walk::entry::Time;
 
+    use super::super::columns::*;
     use super::super::output::Output;
     use super::super::schema::Row;
     use super::*;
@@ -637,28 +525,22 @@ mod tests {
     /// All that anybody can learn from a catalog.
     fn read(path: &[u8]) -> std::result::Result<String, Error> {
         let reader = Reader::open(path)?;
-        let mut all = format!("{:?}", reader.about());
-        for group in 0..reader.groups() {
-            for (column, of) in COLUMNS
-                .iter()
-                .zip(reader.metadata.row_group(group).columns())
-            {
-                let is_optional = of.column_descr().max_def_level() > 0;
-                all += &match of.column_type() {
-                    Type::BYTE_ARRAY => format!("{:?}", reader.names(group, column.name)?),
-                    Type::INT32 if is_optional => {
-                        format!("{:?}", reader.maybe32(group, column.name, 0)?)
+        let all = format!("{:?}", reader.about());
+        let (mut columns, mut all) = (0, all);
+        macro_rules! read {
+            ($($column:ident)*) => {
+                $(
+                    columns += 1;
+                    for group in 0..reader.groups() {
+                        all += &format!("{:?}", reader.read($column, group)?);
                     }
-                    Type::INT32 => format!("{:?}", reader.numbers32(group, column.name)?),
-                    Type::INT64 if is_optional => {
-                        format!("{:?}", reader.maybe64(group, column.name, 0)?)
-                    }
-                    Type::INT64 => format!("{:?}", reader.numbers64(group, column.name)?),
-                    Type::FIXED_LEN_BYTE_ARRAY => format!("{:?}", reader.hashes(group)?),
-                    _ => format!("{:?}", reader.maybe_flags(group, column.name)?),
-                };
-            }
+                )*
+            };
         }
+        read!(PART DIR NAME INO GENERATION MODE NLINK UID GID SIZE BLOCKS ATIME_SEC ATIME_NSEC);
+        read!(MTIME_SEC MTIME_NSEC CTIME_SEC CTIME_NSEC BTIME_SEC BTIME_NSEC RDEV_MAJOR RDEV_MINOR);
+        read!(DEV_MAJOR DEV_MINOR ATTRIBUTES XATTRS TOP BLAKE3);
+        assert_eq!(columns, COLUMNS.len());
         Ok(all)
     }
 

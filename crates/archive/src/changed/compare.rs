@@ -134,7 +134,7 @@ impl Worker for Comparer<'_> {
             if self.part.0 != number {
                 self.part = (number, self.to.old_part(number));
             }
-            let identity = Identity::of(self.part.1, &meta);
+            let identity = Identity::from_meta(self.part.1, &meta);
             let path = if entry.name.is_empty() {
                 dir.hash
             } else {

@@ -17,6 +17,7 @@ use walk::{
     WalkReport, open_top, walk,
 };
 
+use crate::catalog::columns::{DIR, NAME};
 use crate::catalog::{About, Catalog, Reader, Sealed};
 use crate::part::Part;
 use crate::since::index::{Index, by_group};
@@ -347,7 +348,7 @@ fn named(
     places.sort_unstable();
     let mut names: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
     for (group, first, here) in by_group(reader, &places) {
-        let (dirs, files) = (reader.names(group, "dir")?, reader.names(group, "name")?);
+        let (dirs, files) = (reader.read(DIR, group)?, reader.read(NAME, group)?);
         for &place in here {
             let at = (u64::from(place) - first) as usize;
             names.insert(place, join(&dirs[at], &files[at]));

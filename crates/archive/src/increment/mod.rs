@@ -23,6 +23,7 @@ use walk::entry::append;
 use walk::{Diagnostics, Top, digest, open_top};
 
 use crate::beside::both;
+use crate::catalog::columns::{DIR, NAME, TOP};
 use crate::catalog::{self, Options, Root};
 use crate::dump::{Plan, Step, member_name};
 use crate::gather::{self, Gathered};
@@ -189,7 +190,7 @@ impl Base {
             let row = row as usize;
             let meta = rows.meta(row);
             let identity =
-                Identity::of(parts.get(rows.part(row)).copied().unwrap_or(NO_PART), &meta);
+                Identity::from_meta(parts.get(rows.part(row)).copied().unwrap_or(NO_PART), &meta);
             Now {
                 parent: rows.parent(row).map(|parent| parent as u32),
                 name: rows.name(row),
@@ -260,10 +261,10 @@ impl Base {
         let mut named = Vec::with_capacity(wanted.len());
         for (group, first, here) in by_group(&self.reader, wanted) {
             let (dirs, names) = (
-                self.reader.names(group, "dir")?,
-                self.reader.names(group, "name")?,
+                self.reader.read(DIR, group)?,
+                self.reader.read(NAME, group)?,
             );
-            let tops = self.reader.numbers32(group, "top")?;
+            let tops = self.reader.read(TOP, group)?;
             for &place in here {
                 let at = (u64::from(place) - first) as usize;
                 let name = (dirs[at].to_vec(), names[at].to_vec());

@@ -529,7 +529,7 @@ fn plan(then: &World, now: &World) -> Outcome {
     let entry = |row: u32| {
         let (parent, name, inode) = &rows[row as usize];
         let meta = now.meta(*inode);
-        let identity = Identity::of(0, &meta);
+        let identity = Identity::from_meta(0, &meta);
         Now {
             parent: *parent,
             name: name.as_bytes(),

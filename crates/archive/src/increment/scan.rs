@@ -8,6 +8,7 @@ use walk::{Diagnostics, EngineKind, Entry, Meta, MountContext, Sink};
 
 use super::Base;
 use crate::catalog::Reader;
+use crate::catalog::columns::{DIR, NAME};
 use crate::gather::{Answer, Gather, Gathered, Question, collect, of_directory};
 use crate::rows::Gathering;
 use crate::since::index::each_group;
@@ -102,7 +103,7 @@ fn emit_rows(
     to: &Gathering<'_>,
 ) -> Result<(), Error> {
     let read = |group: usize| {
-        let (dirs, names) = (reader.names(group, "dir")?, reader.names(group, "name")?);
+        let (dirs, names) = (reader.read(DIR, group)?, reader.read(NAME, group)?);
         let meta = reader.metas(group)?;
         let first = reader.first(group);
         let Differing { places, atimes, .. } = differing;

@@ -10,14 +10,16 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use gate::heap::large_room;
 use gate::sync::Mutex;
-use walk::entry::{Time, Type};
+use walk::entry::Time;
 use walk::moment::may_be_since;
 use walk::{Meta, digest};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::beside::each;
 use crate::catalog::Reader;
-use crate::catalog::read::NEVER;
+use crate::catalog::columns::{
+    BTIME, CTIME, DIR, GENERATION, INO, MODE, MTIME, NAME, PART, SIZE, TOP,
+};
 use crate::error::Error;
 
 /// Who a file is, whatever its names: an inode number means one file as long as its generation, or
@@ -36,21 +38,19 @@ pub(crate) struct Identity {
 pub(crate) const NO_PART: u32 = u32::MAX;
 
 impl Identity {
-    /// Of what is in a part, by the catalog's number for it.
-    pub(crate) fn of(part: u32, meta: &Meta) -> Identity {
-        let (sec, nsec) = meta.btime.map_or((0, NEVER), |time| (time.sec, time.nsec));
-        Identity::new(
-            part,
-            meta.ino,
-            (sec.cast_unsigned(), nsec),
-            meta.generation.unwrap_or(0),
-        )
+    /// Of an inode in a part, by the catalog's number for that.
+    pub(crate) fn from_meta(part: u32, meta: &Meta) -> Identity {
+        Identity::new(part, meta.ino, meta.btime, meta.generation)
     }
 
-    fn new(part: u32, ino: u64, (sec, nsec): (u64, u32), generation: u32) -> Identity {
+    fn new(part: u32, ino: u64, btime: Option<Time>, generation: Option<u32>) -> Identity {
+        // No time has this many nanoseconds.
+        const NEVER: u32 = u32::MAX;
+        let (sec, nsec) = btime.map_or((0, NEVER), |time| (time.sec, time.nsec));
+        let part = u64::from(part) << 32;
         Identity {
-            who: hashed([ino, u64::from(part) << 32 | u64::from(nsec), sec]),
-            generation,
+            who: hashed([ino, part | u64::from(nsec), sec.cast_unsigned()]),
+            generation: generation.unwrap_or(0),
         }
     }
 
@@ -312,7 +312,7 @@ impl Index {
             },
         );
         for (row, (path, meta)) in (0..).zip(of) {
-            let Identity { who, generation } = Identity::of(0, &meta);
+            let Identity { who, generation } = Identity::from_meta(0, &meta);
             let old = &mut rows[row as usize];
             (old.path, old.generation) = (path, generation);
             old.set(print(who, &meta), meta.is_dir(), false);
@@ -399,108 +399,88 @@ fn empty(many: usize) -> (Vec<Old>, Slots) {
 }
 
 /// Loads rows of a row group, by their places in it, into as many, of which the first has this
-/// number. Says what there is to know of directories. No more columns are held at once than need
-/// be.
+/// number; gives what is known of directories. Columns are read and dropped one set after the other,
+/// so that no more memory is taken than necessary.
 fn load(
     reader: &Reader,
     group: usize,
     wanted: impl Iterator<Item = usize> + Clone,
     (first, into): (u32, &mut [Old]),
 ) -> Result<Dirs, Error> {
-    let mut all = Dirs::default();
-    {
-        let (dirs, names) = (reader.names(group, "dir")?, reader.names(group, "name")?);
-        let tops = reader.numbers32(group, "top")?;
-        let mut dir: (u32, &[u8], u64) = (0, b"", digest::top(0));
-        let mut inside = 0;
-        for (old, at) in into.iter_mut().zip(wanted.clone()) {
-            if (dir.0, dir.1) != (tops[at], &dirs[at]) {
-                *all.children.entry(dir.2).or_default() += std::mem::take(&mut inside);
-                dir = (tops[at], &dirs[at], hash(tops[at], &dirs[at]));
-            }
-            let name = &names[at];
-            inside += u32::from(!name.is_empty());
-            old.path = if name.is_empty() {
-                dir.2
-            } else {
-                digest::below(dir.2, name)
-            };
-        }
-        *all.children.entry(dir.2).or_default() += inside;
-    }
-    let mut left = into.iter_mut();
-    identities(
-        reader,
-        group,
-        wanted.clone(),
-        |Identity { who, generation }| {
-            // Until all is known that is to be in the print.
-            left.next()
-                .into_iter()
-                .for_each(|old| (old.print, old.generation) = (who, generation));
-        },
-    )?;
-    let at_rest_before = reader.about().at_rest_before();
-    let (modes, sizes) = (
-        reader.numbers32(group, "mode")?,
-        reader.numbers64(group, "size")?,
-    );
-    let (mtimes, mtimes_ns) = (
-        reader.numbers64(group, "mtime")?,
-        reader.numbers32(group, "mtime_ns")?,
-    );
-    let (ctimes, ctimes_ns) = (
-        reader.numbers64(group, "ctime")?,
-        reader.numbers32(group, "ctime_ns")?,
-    );
-    let time = |sec: u64, nsec: u32| Time {
-        sec: sec.cast_signed(),
-        nsec,
+    let mut all = Dirs {
+        children: load_paths(reader, group, wanted.clone(), into)?,
+        who: Vec::new(),
     };
+    let mut left = into.iter_mut();
+    let known = |Identity { who, generation }| {
+        // `print` holds the identity until all is known that is hashed with it.
+        left.next()
+            .into_iter()
+            .for_each(|old| (old.print, old.generation) = (who, generation));
+    };
+    identities(reader, group, wanted.clone(), known)?;
+    let at_rest_before = reader.about().at_rest_before();
+    let (modes, sizes) = (reader.read(MODE, group)?, reader.read(SIZE, group)?);
+    let (mtimes, ctimes) = (reader.read(MTIME, group)?, reader.read(CTIME, group)?);
     for ((row, old), at) in (first..).zip(into).zip(wanted) {
-        let (mtime, ctime) = (
-            time(mtimes[at], mtimes_ns[at]),
-            time(ctimes[at], ctimes_ns[at]),
-        );
         let meta = Meta {
             mode: modes[at],
             size: sizes[at],
-            mtime,
-            ctime,
+            mtime: mtimes.at(at),
+            ctime: ctimes.at(at),
             ..Meta::default()
         };
-        let (who, is_dir) = (old.print, Type::of_mode(meta.mode) == Type::Directory);
+        let (who, is_dir) = (old.print, meta.is_dir());
         all.who.extend(is_dir.then_some((row, who)));
-        old.set(
-            print(who, &meta),
-            is_dir,
-            may_be_since(ctime, at_rest_before),
-        );
+        let may_be_since = may_be_since(meta.ctime, at_rest_before);
+        old.set(print(who, &meta), is_dir, may_be_since);
     }
     Ok(all)
 }
 
-/// Reads who some rows of a row group are, by their places in it.
+/// Loads the paths of rows; gives how many rows are in each directory.
+fn load_paths(
+    reader: &Reader,
+    group: usize,
+    wanted: impl Iterator<Item = usize>,
+    into: &mut [Old],
+) -> Result<HashMap<u64, u32>, Error> {
+    let mut children: HashMap<u64, u32> = HashMap::new();
+    let (dirs, names) = (reader.read(DIR, group)?, reader.read(NAME, group)?);
+    let tops = reader.read(TOP, group)?;
+    let mut dir: (u32, &[u8], u64) = (0, b"", digest::top(0));
+    let mut inside = 0;
+    for (old, at) in into.iter_mut().zip(wanted) {
+        if (dir.0, dir.1) != (tops[at], &dirs[at]) {
+            *children.entry(dir.2).or_default() += std::mem::take(&mut inside);
+            dir = (tops[at], &dirs[at], hash(tops[at], &dirs[at]));
+        }
+        let name = &names[at];
+        inside += u32::from(!name.is_empty());
+        old.path = if name.is_empty() {
+            dir.2
+        } else {
+            digest::below(dir.2, name)
+        };
+    }
+    *children.entry(dir.2).or_default() += inside;
+    Ok(children)
+}
+
+/// Reads the identities of some rows of a row group, by their places in it.
 fn identities(
     reader: &Reader,
     group: usize,
     wanted: impl Iterator<Item = usize>,
     mut take: impl FnMut(Identity),
 ) -> Result<(), Error> {
-    let (parts, inos) = (
-        reader.numbers32(group, "part")?,
-        reader.numbers64(group, "ino")?,
-    );
-    let generations = reader.maybe32(group, "generation", 0)?;
-    let (btimes, btimes_ns) = (
-        reader.maybe64(group, "btime", 0)?,
-        reader.maybe32(group, "btime_ns", NEVER)?,
-    );
+    let (parts, inos) = (reader.read(PART, group)?, reader.read(INO, group)?);
+    let (btimes, generations) = (reader.read(BTIME, group)?, reader.read(GENERATION, group)?);
     wanted.for_each(|at| {
         take(Identity::new(
             parts[at],
             inos[at],
-            (btimes[at], btimes_ns[at]),
+            btimes.at(at),
             generations[at],
         ))
     });
@@ -578,7 +558,7 @@ mod tests {
             generation,
             ..Meta::default()
         };
-        let identity = |generation| Identity::of(0, &meta(generation));
+        let identity = |generation| Identity::from_meta(0, &meta(generation));
         let is = |then, now| {
             let index = Index::new([(1, meta(then))].into_iter(), HashMap::new());
             let is_unchanged = index

@@ -16,6 +16,7 @@ use walk::{Meta, Top, digest};
 use super::differing::{Doubt, Feed, Written, certain};
 use crate::beside::each;
 use crate::catalog::Reader;
+use crate::catalog::columns::{DIR, INO, MODE, NAME};
 use crate::since::index::{each_group, hash};
 
 /// Finds the places of rows that say nothing any more, which rise, and what there is instead;
@@ -146,7 +147,7 @@ impl<'a> Look<'a> {
         }
         let (reader, written) = (self.reader, &self.written.inos);
         let read = |group: usize| {
-            let (inos, dirs) = (reader.numbers64(group, "ino")?, reader.names(group, "dir")?);
+            let (inos, dirs) = (reader.read(INO, group)?, reader.read(DIR, group)?);
             // What stands for a directory that is watched.
             let of = |dir: &[u8]| watched.contains(dir).then(|| hash(0, dir));
             let mut last = (&b""[..], of(b""));
@@ -166,8 +167,8 @@ impl<'a> Look<'a> {
                 return Ok(part);
             }
             let (modes, names, first) = (
-                reader.numbers32(group, "mode")?,
-                reader.names(group, "name")?,
+                reader.read(MODE, group)?,
+                reader.read(NAME, group)?,
                 reader.first(group),
             );
             for (row, is_written, watched) in here {
@@ -297,7 +298,7 @@ impl<'a> Look<'a> {
             return Ok(());
         }
         for group in 0..self.reader.groups() {
-            let (dirs, first) = (self.reader.names(group, "dir")?, self.reader.first(group));
+            let (dirs, first) = (self.reader.read(DIR, group)?, self.reader.first(group));
             let mut last: Option<(&[u8], bool)> = None;
             for (row, dir) in dirs.iter().enumerate() {
                 let is_there = match last {

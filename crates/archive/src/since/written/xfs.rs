@@ -23,6 +23,7 @@ use super::differing::{Differing, Doubt, Written, certain, is_much};
 use super::names::{compare_names, look_at, open, open_that, read};
 use crate::beside::each;
 use crate::catalog::Reader;
+use crate::catalog::columns::{ATIME, BLOCKS, CTIME, DIR, INO, MODE, MTIME, NAME, NLINK, SIZE};
 use crate::since::index::{each_group, hashed};
 use crate::token::xfs::Token;
 
@@ -107,15 +108,15 @@ impl<'a> Since<'a> {
     /// What the catalog says of them.
     fn rows(&self, reader: &Reader) -> Result<Vec<Row>, Error> {
         let read = |group: usize| {
-            let inos = reader.numbers64(group, "ino")?;
+            let inos = reader.read(INO, group)?;
             let here: Vec<usize> = (0..inos.len())
                 .filter(|&row| self.differ.contains_key(&inos[row]))
                 .collect();
             if here.is_empty() {
                 return Ok(Vec::new());
             }
-            let (dirs, names) = (reader.names(group, "dir")?, reader.names(group, "name")?);
-            let modes = reader.numbers32(group, "mode")?;
+            let (dirs, names) = (reader.read(DIR, group)?, reader.read(NAME, group)?);
+            let modes = reader.read(MODE, group)?;
             let row = |row: usize| Row {
                 ino: inos[row],
                 dir: dirs[row].to_vec(),
@@ -145,26 +146,20 @@ const FEW: usize = 4096;
 /// The inodes that row groups know, by their numbers, and what stands for what they say of each.
 fn known(reader: &Reader, groups: Range<usize>) -> Result<Vec<Known>, Error> {
     let read = |nth: usize| {
-        let wide = |name: &str| reader.numbers64(groups.start + nth, name);
-        let narrow = |name: &str| reader.numbers32(groups.start + nth, name);
-        let (inos, sizes, blocks) = (wide("ino")?, wide("size")?, wide("blocks")?);
-        let (modes, nlinks) = (narrow("mode")?, narrow("nlink")?);
-        let (mtimes, mtimes_ns) = (wide("mtime")?, narrow("mtime_ns")?);
-        let (ctimes, ctimes_ns) = (wide("ctime")?, narrow("ctime_ns")?);
-        let (atimes, atimes_ns) = (wide("atime")?, narrow("atime_ns")?);
-        let time = |sec: u64, nsec: u32| Time {
-            sec: sec.cast_signed(),
-            nsec,
-        };
+        let group = groups.start + nth;
+        let (inos, sizes) = (reader.read(INO, group)?, reader.read(SIZE, group)?);
+        let (blocks, modes) = (reader.read(BLOCKS, group)?, reader.read(MODE, group)?);
+        let (nlinks, mtimes) = (reader.read(NLINK, group)?, reader.read(MTIME, group)?);
+        let (ctimes, atimes) = (reader.read(CTIME, group)?, reader.read(ATIME, group)?);
         let one = |row: usize| {
             let meta = Meta {
                 size: sizes[row],
                 blocks: blocks[row],
                 mode: modes[row],
                 nlink: nlinks[row],
-                mtime: time(mtimes[row], mtimes_ns[row]),
-                ctime: time(ctimes[row], ctimes_ns[row]),
-                atime: time(atimes[row], atimes_ns[row]),
+                mtime: mtimes.at(row),
+                ctime: ctimes.at(row),
+                atime: atimes.at(row),
                 ..Meta::default()
             };
             (inos[row], Print::of(&meta))

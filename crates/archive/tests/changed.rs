@@ -55,9 +55,10 @@ fn since(dir: &Path, file: &Path, update: bool) -> Result<ChangedReport, Error> 
 /// happened in them.
 fn told(report: &ChangedReport) -> Vec<String> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let is_told =
-        |entry: &&archive::changed::Changed| !(entry.is_dir && entry.change == Change::Changed);
-    let line = |entry: &archive::changed::Changed| match entry.change {
+    let is_told = |entry: &&archive::changed::ChangedEntry| {
+        !(entry.is_dir && entry.change == Change::Changed)
+    };
+    let line = |entry: &archive::changed::ChangedEntry| match entry.change {
         Change::Added => format!("+ {}", text(&entry.path)),
         Change::Changed => format!("* {}", text(&entry.path)),
         Change::Removed => format!("- {}", text(&entry.path)),

@@ -11,7 +11,6 @@
 //! | [`dump`] | what was dumped, and its map |
 //! | [`probe`] | what the experiments on a file system have found |
 //! | [`plot`] | figures of samples, as SVG and PNG |
-//! | [`changed`] | what has changed, for people and for backup tools |
 //! | [`nightly`] | what a nightly dump would cost |
 //! | [`account`] | where a run's CPU time went, gate by gate, and what would have cost less |
 //! | [`meter`] | what the calls of a command cost, and what would save them |
@@ -22,7 +21,6 @@
 #![forbid(unsafe_code)]
 
 pub mod account;
-pub mod changed;
 pub mod compare;
 pub mod compare_runs;
 pub mod draw;

@@ -82,7 +82,7 @@ fn to_json(value: impl Serialize) -> String {
 /// Implements [`serde::Serialize`] for a type: a JSON object with these fields, in this order.
 ///
 /// Each line is `"field": value`, or `name "field": bytes` for a file name of any bytes
-/// (`Option<&[u8]>`), or `names "field": list` for several (`&[&[u8]]`); these two have a sibling
+/// (`Option<&[u8]>`; with `name?`, the field is left out for `None`), or `names "field": list` for several (`&[&[u8]]`); these two have a sibling
 /// `<field>_b64` with the exact bytes where a name is not UTF-8 (see [`crate::name::entry`]).
 ///
 /// ```
@@ -116,6 +116,12 @@ macro_rules! json_object {
     (@ $map:ident,) => {};
     (@ $map:ident, name $field:literal: $name:expr, $($rest:tt)*) => {
         $crate::name::entry(&mut $map, $field, $name)?;
+        $crate::json_object!(@ $map, $($rest)*);
+    };
+    (@ $map:ident, name? $field:literal: $name:expr, $($rest:tt)*) => {
+        if let Some(name) = $name {
+            $crate::name::entry(&mut $map, $field, Some(name))?;
+        }
         $crate::json_object!(@ $map, $($rest)*);
     };
     (@ $map:ident, names $field:literal: $names:expr, $($rest:tt)*) => {

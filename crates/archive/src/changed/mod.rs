@@ -60,7 +60,7 @@ pub enum Change {
 
 /// An entry that is not as it was.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Changed {
+pub struct ChangedEntry {
     /// Its name below DIR; `.` for DIR itself.
     pub path: Vec<u8>,
     /// What became of it.
@@ -79,7 +79,7 @@ pub struct ChangedReport {
     /// How it was found.
     pub reason: Reason,
     /// What is not as it was, by path.
-    pub entries: Vec<Changed>,
+    pub entries: Vec<ChangedEntry>,
     /// What is as it was, below renamed directories: the path now, and whether it is a directory.
     /// For tools that know of no renames.
     pub carried: Vec<(Vec<u8>, bool)>,
@@ -91,7 +91,8 @@ pub struct ChangedReport {
 }
 
 impl ChangedReport {
-    fn new(engine: EngineKind, reason: Reason) -> ChangedReport {
+    /// Nothing has changed.
+    pub fn new(engine: EngineKind, reason: Reason) -> ChangedReport {
         ChangedReport {
             engine,
             reason,
@@ -328,7 +329,7 @@ fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
     }
 }
 
-type Named = (Vec<Changed>, Vec<(Vec<u8>, bool)>);
+type Named = (Vec<ChangedEntry>, Vec<(Vec<u8>, bool)>);
 
 /// Gives outcomes their names. Those of rows are read from the catalog, the row groups that are
 /// wanted only.
@@ -358,7 +359,7 @@ fn named(
     for outcome in outcomes {
         let mut now = |at: usize, change, from| {
             let entry = &found.entries[at];
-            entries.push(Changed {
+            entries.push(ChangedEntry {
                 path: found.path(entry),
                 change,
                 from,
@@ -372,7 +373,7 @@ fn named(
             Outcome::Carried(at) => {
                 carried.push((found.path(&found.entries[at]), found.entries[at].is_dir))
             }
-            Outcome::Removed(row) => entries.push(Changed {
+            Outcome::Removed(row) => entries.push(ChangedEntry {
                 path: names.remove(&index.place(row)).unwrap_or_default(),
                 change: Change::Removed,
                 from: None,
@@ -386,7 +387,7 @@ fn named(
 }
 
 /// How many of each there are.
-pub fn count(entries: &[Changed], change: Change) -> usize {
+pub fn count(entries: &[ChangedEntry], change: Change) -> usize {
     entries
         .iter()
         .filter(|entry| entry.change == change)

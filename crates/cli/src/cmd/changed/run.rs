@@ -1,13 +1,13 @@
-//! `fathom changed`: what is not as a catalog says.
+//! `fathom changed`: compares a directory with a catalog.
 
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use archive::catalog::Reader;
-use archive::changed::{Change as Was, ChangedOptions, changed};
-use report::changed::{Change, Changes, Entry, Form, to_bytes};
+use archive::changed::{ChangedOptions, changed};
 
-use crate::cmd::changed::args::{Changed as Args, ChangedFormat as Format};
+use super::args::{Changed as Args, ChangedFormat};
+use super::show;
 use crate::cmd::walk::run::by;
 use crate::error::{Error, Outcome};
 use crate::out::Out;
@@ -16,20 +16,9 @@ use crate::progress::watch_walk;
 const SCHEMA: &str = "fathom.changed/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
-    let form = match args.format {
-        Format::Table => Form::Text,
-        Format::Ndjson => Form::Ndjson,
-        Format::Paths => Form::Paths,
-        Format::Paths0 => Form::Paths0,
-        Format::Restic => Form::Restic,
-        Format::Borg => Form::Borg,
-        Format::Rsync => Form::Rsync,
-        Format::Tar => Form::Tar,
-    };
-    if out.json && form != Form::Text {
-        return Err(Error::new(
-            "--json is a format of its own; leave out --format".to_owned(),
-        ));
+    if out.json && args.format != ChangedFormat::Table {
+        let conflict = "--json is a format of its own; leave out --format";
+        return Err(Error::new(conflict.to_owned()));
     }
     let start = Instant::now();
     let since = args.since.as_bytes();
@@ -49,54 +38,23 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         threads: args.jobs.map(usize::from),
         update: args.update,
     };
-    let desk = walk::Diagnostics::default();
-    let answer = watch_walk(out.progress, &desk, || changed(&options, &desk))?;
-    let entries: Vec<Entry<'_>> = answer
-        .entries
-        .iter()
-        .map(|entry| Entry {
-            path: &entry.path,
-            change: match entry.change {
-                Was::Added => Change::Added,
-                Was::Changed => Change::Changed,
-                Was::Removed => Change::Removed,
-                Was::Renamed => Change::Renamed,
-            },
-            from: entry.from.as_deref(),
-            is_dir: entry.is_dir,
-        })
-        .collect();
-    let seconds = start.elapsed().as_secs_f64();
-    let (engine, why) = (answer.engine.name(), answer.reason.to_string());
-    let changes = Changes::of(engine, &why, &entries, seconds);
+    let diagnostics = walk::Diagnostics::default();
+    let mut report = watch_walk(out.progress, &diagnostics, || {
+        changed(&options, &diagnostics)
+    })?;
+    let update = report.update.take();
+    let output = show::Output {
+        report: &report,
+        seconds: start.elapsed().as_secs_f64(),
+    };
     if out.json {
-        out.envelope(SCHEMA, &changes, &answer.warnings)?;
+        out.envelope(SCHEMA, &output, &report.warnings)?;
     } else {
-        let carried: Vec<(&[u8], bool)> = answer
-            .carried
-            .iter()
-            .map(|(path, is_dir)| (&path[..], *is_dir))
-            .collect();
-        out.data(&to_bytes(form, &entries, &carried))?;
-        let Changes {
-            added,
-            changed,
-            removed,
-            renamed,
-            ..
-        } = changes;
-        let what = match entries.is_empty() {
-            true => "nothing has changed".to_owned(),
-            false => {
-                format!("{added} added, {changed} changed, {removed} removed, {renamed} renamed")
-            }
-        };
-        out.note(format_args!(
-            "{what}; found by {engine} in {seconds:.3} s: {why}"
-        ));
+        out.data(&show::to_bytes(args.format, &report))?;
+        out.note(output.summary());
     }
-    // Only now: who did not get the answer can ask again.
-    answer.update.map(|sealed| sealed.publish()).transpose()?;
-    out.warn(&answer.warnings);
-    Ok(answer.warnings.len())
+    // A reader who missed the output can ask again until the catalog is replaced.
+    update.map(|sealed| sealed.publish()).transpose()?;
+    out.warn(&report.warnings);
+    Ok(report.warnings.len())
 }

@@ -1,0 +1,248 @@
+//! What `fathom changed` prints: for people, for programs, and for backup tools.
+
+use std::collections::HashSet;
+
+use archive::changed::{Change, ChangedEntry, ChangedReport, count};
+use show::json_object;
+use show::name::printable;
+
+use super::args::ChangedFormat;
+use crate::json::Json;
+
+/// The result of a comparison.
+pub(crate) struct Output<'a> {
+    pub(crate) report: &'a ChangedReport,
+    pub(crate) seconds: f64,
+}
+
+json_object!(Output<'_>, |output| {
+    "engine": output.report.engine.name(),
+    "why": output.report.reason.to_string(),
+    "unchanged": output.report.entries.is_empty(),
+    "added": output.count(Change::Added),
+    "changed": output.count(Change::Changed),
+    "removed": output.count(Change::Removed),
+    "renamed": output.count(Change::Renamed),
+    "entries": Json(&output.report.entries[..]),
+    "seconds": output.seconds,
+});
+
+json_object!(Json<'_, ChangedEntry>, |entry| {
+    name "path": Some(&entry.path),
+    "change": change_name(entry.change),
+    name? "from": entry.from.as_deref(),
+});
+
+impl Output<'_> {
+    fn count(&self, change: Change) -> usize {
+        count(&self.report.entries, change)
+    }
+
+    /// The summary, on one line.
+    pub(crate) fn summary(&self) -> String {
+        let what = match self.report.entries.is_empty() {
+            true => "nothing has changed".to_owned(),
+            false => format!(
+                "{} added, {} changed, {} removed, {} renamed",
+                self.count(Change::Added),
+                self.count(Change::Changed),
+                self.count(Change::Removed),
+                self.count(Change::Renamed)
+            ),
+        };
+        let ChangedReport { engine, reason, .. } = self.report;
+        let (engine, seconds) = (engine.name(), self.seconds);
+        format!("{what}; found by {engine} in {seconds:.3} s: {reason}")
+    }
+}
+
+fn change_name(change: Change) -> &'static str {
+    match change {
+        Change::Added => "added",
+        Change::Changed => "changed",
+        Change::Removed => "removed",
+        Change::Renamed => "renamed",
+    }
+}
+
+fn change_sign(change: Change) -> char {
+    match change {
+        Change::Added => '+',
+        Change::Changed => '*',
+        Change::Removed => '-',
+        Change::Renamed => '>',
+    }
+}
+
+/// The changes in a format. Formats for tools that know of no renames also name what was carried
+/// along with a renamed directory.
+pub(crate) fn to_bytes(format: ChangedFormat, report: &ChangedReport) -> Vec<u8> {
+    let entries = &report.entries;
+    let present = || entries.iter().filter(|it| it.change != Change::Removed);
+    let present_paths = || present().map(|entry| &entry.path[..]);
+    let all = || {
+        let carried = report
+            .carried
+            .iter()
+            .map(|(path, is_dir)| (&path[..], *is_dir));
+        present()
+            .map(|entry| (&entry.path[..], entry.is_dir))
+            .chain(carried)
+    };
+    let all_paths = || all().map(|(path, _)| path);
+    match format {
+        ChangedFormat::Table => entries.iter().flat_map(table_line).collect(),
+        ChangedFormat::Ndjson => entries.iter().flat_map(json_line).collect(),
+        ChangedFormat::Paths => terminated(present_paths(), b'\n'),
+        ChangedFormat::Paths0 => terminated(present_paths(), b'\0'),
+        ChangedFormat::Rsync => terminated(all_paths(), b'\0'),
+        ChangedFormat::Tar => all_paths().flat_map(tar_name).copied().collect(),
+        // borg stores the modes only of directories that it is given.
+        ChangedFormat::Borg => {
+            let with_parents = |path| parents(path).chain([path]);
+            let mut paths: Vec<&[u8]> = all_paths().flat_map(with_parents).collect();
+            paths.sort_unstable();
+            paths.dedup();
+            terminated(paths, b'\0')
+        }
+        // restic descends into every directory that it is given: it gets only those that nothing
+        // below leads to.
+        ChangedFormat::Restic => {
+            let above: HashSet<&[u8]> = all_paths().flat_map(parents).collect();
+            let changed = entries.iter().filter(|it| it.change == Change::Changed);
+            let changed: HashSet<&[u8]> = changed.map(|it| &it.path[..]).collect();
+            let is_needed = |(path, is_dir): &(&[u8], bool)| {
+                !is_dir || !(above.contains(path) || *path == b"." || changed.contains(path))
+            };
+            terminated(all().filter(is_needed).map(|(path, _)| path), b'\0')
+        }
+    }
+}
+
+fn table_line(entry: &ChangedEntry) -> Vec<u8> {
+    let from = entry.from.as_deref();
+    let was = from.map_or(String::new(), |from| format!(" (was {})", printable(from)));
+    let (sign, path) = (change_sign(entry.change), printable(&entry.path));
+    format!("{sign} {path}{was}\n").into_bytes()
+}
+
+fn json_line(entry: &ChangedEntry) -> Vec<u8> {
+    let mut line = serde_json::to_vec(&Json(entry)).unwrap_or_default();
+    line.push(b'\n');
+    line
+}
+
+/// GNU tar before 1.30 takes a name in `-T` that begins with a dash for an option.
+fn tar_name(path: &[u8]) -> impl Iterator<Item = &u8> {
+    let prefix: &[u8] = if path.starts_with(b"-") { b"./" } else { b"" };
+    prefix.iter().chain(path).chain(b"\0")
+}
+
+fn terminated<'a>(paths: impl IntoIterator<Item = &'a [u8]>, end: u8) -> Vec<u8> {
+    let mut out = Vec::new();
+    for path in paths {
+        out.extend_from_slice(path);
+        out.push(end);
+    }
+    out
+}
+
+/// Every directory above a path.
+fn parents(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.iter()
+        .enumerate()
+        .filter(|(_, byte)| **byte == b'/')
+        .map(|(at, _)| &path[..at])
+}
+
+#[cfg(test)]
+mod tests {
+    use archive::since::Evidence;
+    use walk::EngineKind;
+
+    use super::*;
+
+    fn entry(path: &str, change: Change, is_dir: bool) -> ChangedEntry {
+        ChangedEntry {
+            path: path.into(),
+            change,
+            from: (change == Change::Renamed).then(|| b"o\xffd".to_vec()),
+            is_dir,
+        }
+    }
+
+    fn report(entries: Vec<ChangedEntry>) -> ChangedReport {
+        ChangedReport {
+            entries,
+            carried: vec![(b"n/f".to_vec(), false), (b"n/d".to_vec(), true)],
+            ..ChangedReport::new(EngineKind::Stat, Evidence::Compared.into())
+        }
+    }
+
+    fn mixed() -> ChangedReport {
+        report(vec![
+            entry(".", Change::Changed, true),
+            entry("-x", Change::Changed, false),
+            entry("a", Change::Added, true),
+            entry("a/b", Change::Added, false),
+            entry("e", Change::Added, true),
+            entry("gone\n", Change::Removed, false),
+            entry("n", Change::Renamed, true),
+        ])
+    }
+
+    fn text(format: ChangedFormat, report: &ChangedReport) -> String {
+        let text = String::from_utf8(to_bytes(format, report)).unwrap();
+        text.replace('\0', "|")
+    }
+
+    #[test]
+    fn people_get_signs_and_programs_get_json() {
+        let report = mixed();
+        assert_eq!(
+            text(ChangedFormat::Table, &report),
+            "* .\n* -x\n+ a\n+ a/b\n+ e\n- gone\\n\n> n (was o\\xffd)\n"
+        );
+        let lines = text(ChangedFormat::Ndjson, &report);
+        assert_eq!(lines.lines().count(), 7);
+        let last: serde_json::Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+        assert_eq!(
+            (last["change"].as_str(), last["from_b64"].as_str()),
+            (Some("renamed"), Some("b/9k"))
+        );
+        let first: serde_json::Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+        assert!(first.get("from").is_none());
+        let seconds = 0.5;
+        let result = Output {
+            report: &report,
+            seconds,
+        };
+        assert_eq!(
+            result.summary(),
+            "3 added, 2 changed, 1 removed, 1 renamed; found by stat in 0.500 s: entries were \
+             compared with the catalog one by one"
+        );
+        let json = serde_json::to_value(&result).unwrap();
+        assert_eq!(
+            (&json["unchanged"], &json["added"]),
+            (&false.into(), &3.into())
+        );
+    }
+
+    #[test]
+    fn backup_tools_get_the_names_that_they_need() {
+        let report = mixed();
+        assert_eq!(text(ChangedFormat::Paths0, &report), ".|-x|a|a/b|e|n|");
+        assert_eq!(
+            text(ChangedFormat::Rsync, &report),
+            ".|-x|a|a/b|e|n|n/f|n/d|"
+        );
+        assert_eq!(
+            text(ChangedFormat::Tar, &report),
+            ".|./-x|a|a/b|e|n|n/f|n/d|"
+        );
+        assert_eq!(text(ChangedFormat::Restic, &report), "-x|a/b|e|n/f|n/d|");
+        let deep = self::report(vec![entry("d/e/f", Change::Changed, false)]);
+        assert_eq!(text(ChangedFormat::Borg, &deep), "d|d/e|d/e/f|n|n/d|n/f|");
+    }
+}

@@ -11,6 +11,6 @@ fuzz_target!(|bytes: &[u8]| {
         assert!(places.map(|ino| shape.group_of(ino)).is_sorted());
     }
     for row in bytes.as_chunks::<{ Inode::LEN }>().0 {
-        assert_eq!(Inode::of(row).ino, Inode::ino_of(row));
+        assert_eq!(Inode::parse(row).ino, Inode::parse_ino(row));
     }
 });

@@ -47,6 +47,8 @@ use clap::Parser;
 mod args;
 mod cmd;
 mod error;
+#[cfg(test)]
+mod errors_are_errors;
 mod hint;
 mod input;
 mod json;

@@ -1,7 +1,7 @@
-//! io_uring, as far as it takes to find out what it costs: statx(2) through a ring.
+//! statx(2) through io_uring, to measure what it costs.
 //!
-//! No engine uses it: the kernel hands each statx to a worker thread, and that is dearer than the
-//! call.
+//! No engine uses it: the kernel hands each statx to a worker thread, which costs more than the
+//! system call.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -14,7 +14,7 @@ use crate::gates::Gate;
 use crate::meter::pass;
 use crate::{Errno, Fd, Result};
 
-/// `struct io_uring_params`, in 32-bit words, and what is where in it.
+/// `struct io_uring_params` in 32-bit words; the constants are the indices of its fields.
 type Params = [u32; 30];
 const SQ_ENTRIES: usize = 0;
 const CQ_ENTRIES: usize = 1;
@@ -32,7 +32,7 @@ const OFFSET_SQES: i64 = 0x1000_0000;
 const OP_STATX: u8 = 21;
 const ENTER_GETEVENTS: c_long = 1;
 
-/// `struct io_uring_sqe`, as far as statx goes.
+/// `struct io_uring_sqe`, with the fields of statx.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Request {
@@ -50,7 +50,7 @@ struct Request {
 /// `struct io_uring_cqe`
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Answer {
+struct Completion {
     user_data: u64,
     result: i32,
     flags: u32,
@@ -86,7 +86,7 @@ impl Map {
         }
     }
 
-    /// Where so many things of a type begin; `None` when they are not all inside.
+    /// A pointer to `count` values of a type; `None` unless all of them are inside.
     fn place<T>(&self, offset: u32, count: u32) -> Option<*mut T> {
         let (offset, bytes) = (
             offset as usize,
@@ -99,12 +99,12 @@ impl Map {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: mapped in `new` with this size; nothing points there any more.
+        // SAFETY: mapped in `new` with this size; no pointer into it outlives `self`.
         unsafe { libc::munmap(self.at, self.len) };
     }
 }
 
-/// A ring.
+/// An io_uring instance.
 pub struct Ring {
     fd: Fd,
     params: Params,
@@ -113,11 +113,11 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Makes one for so many requests at a time.
+    /// Creates a ring for `requests` requests at a time.
     /// [io_uring_setup(2)](https://man7.org/linux/man-pages/man2/io_uring_setup.2.html)
     ///
     /// # Errors
-    /// `ENOSYS`, `EPERM` where there is none, or not for everybody.
+    /// `ENOSYS` without io_uring in the kernel, `EPERM` where it is not permitted.
     pub fn new(requests: u32) -> Result<Ring> {
         let mut params: Params = [0; 30];
         let fd = pass(Gate::IoUringSetup, || {
@@ -134,9 +134,11 @@ impl Ring {
         if params[FEATURES] & SINGLE_MMAP == 0 {
             return Err(Errno::ENOSYS);
         }
-        let sent = params[SQ_ARRAY] as usize + params[SQ_ENTRIES] as usize * size_of::<u32>();
-        let answered = params[CQ_CQES] as usize + params[CQ_ENTRIES] as usize * size_of::<Answer>();
-        let rings = Map::new(&fd, 0, sent.max(answered))?;
+        let submissions =
+            params[SQ_ARRAY] as usize + params[SQ_ENTRIES] as usize * size_of::<u32>();
+        let completions =
+            params[CQ_CQES] as usize + params[CQ_ENTRIES] as usize * size_of::<Completion>();
+        let rings = Map::new(&fd, 0, submissions.max(completions))?;
         let requests = Map::new(
             &fd,
             OFFSET_SQES,
@@ -150,122 +152,160 @@ impl Ring {
         })
     }
 
-    /// Asks for the metadata of a name so many times, as many at once as the ring takes, and waits
-    /// for all answers.
+    /// Makes `times` statx calls for a name, as many at once as the ring holds, and waits for all.
     /// [io_uring_enter(2)](https://man7.org/linux/man-pages/man2/io_uring_enter.2.html),
     /// `IORING_OP_STATX`
     ///
     /// # Errors
     /// The ring's, or that of a statx.
     pub fn statx(&mut self, dir: impl AsFd, name: &CStr, times: u32) -> Result<()> {
-        const BASIC_STATS: u32 = libc::STATX_BASIC_STATS;
-        let p = &self.params;
-        let sq = self.params[SQ_ENTRIES];
-        let mut buffers = vec![[0_u64; 32]; sq as usize]; // struct statx is 256 bytes long
-        let (words, entries) = (
-            |offset: usize| self.rings.place::<AtomicU32>(p[offset], 1),
-            p[CQ_ENTRIES],
-        );
-        let places = (
-            self.requests.place::<Request>(0, sq),
-            self.rings.place::<u32>(p[SQ_ARRAY], sq),
-            self.rings.place::<Answer>(p[CQ_CQES], entries),
-            (words(SQ_TAIL), words(CQ_HEAD), words(CQ_TAIL)),
-            (words(SQ_MASK), words(CQ_MASK)),
-        );
-        let (
-            Some(requests),
-            Some(array),
-            Some(answers),
-            (Some(tail), Some(head), Some(end)),
-            (Some(sent), Some(got)),
-        ) = places
-        else {
-            return Err(Errno::EIO);
-        };
-        // SAFETY: all of them lie in the mappings, which live as long as `self`; the kernel changes
-        // these words as atomics.
-        let (tail, head, end, sent, got) = unsafe { (&*tail, &*head, &*end, &*sent, &*got) };
-        let (sent, got) = (
-            sent.load(Ordering::Relaxed).min(sq - 1),
-            got.load(Ordering::Relaxed).min(entries - 1),
-        );
+        let queues = self.queues()?;
+        let mut buffers = vec![[0_u64; 32]; queues.size as usize]; // struct statx has 256 bytes
         let mut left = times;
         let mut done = Ok(());
         while left > 0 && done.is_ok() {
-            let batch = left.min(sq);
-            let mut at = tail.load(Ordering::Relaxed);
-            for buffer in buffers.iter_mut().take(batch as usize) {
-                let slot = at & sent;
-                let request = Request {
-                    opcode: OP_STATX,
-                    flags: 0,
-                    ioprio: 0,
-                    fd: dir.as_fd().as_raw_fd(),
-                    buffer: buffer.as_mut_ptr() as u64,
-                    name: name.as_ptr() as u64,
-                    want: BASIC_STATS,
-                    at: 0,
-                    rest: [0; 4],
-                };
-                // SAFETY: `slot` is below the number of entries of both; the kernel does not read
-                // them before the tail has passed.
-                unsafe {
-                    requests.add(slot as usize).write(request);
-                    array.add(slot as usize).write(slot);
-                }
-                at = at.wrapping_add(1);
-            }
-            tail.store(at, Ordering::Release);
-            let mut waiting = batch;
-            let mut unsent = batch;
-            // Until all have been answered: the kernel writes to `buffers`, whatever else fails.
-            while waiting > 0 {
-                let entered = pass(Gate::IoUringEnter, || {
-                    let (fd, unsent, waiting) = (
-                        self.fd.as_raw_fd(),
-                        c_long::from(unsent),
-                        c_long::from(waiting),
-                    );
-                    // SAFETY: what the requests point to, `name` and `buffers`, lives until they
-                    // have been answered.
-                    check(unsafe {
-                        syscall(
-                            libc::SYS_io_uring_enter,
-                            fd,
-                            unsent,
-                            waiting,
-                            ENTER_GETEVENTS,
-                            0_usize,
-                            0_usize,
-                        )
-                    })
-                });
-                match entered {
-                    Ok(taken) => unsent = unsent.saturating_sub(taken as u32),
-                    Err(Errno::EINTR) => {}
-                    Err(_) if unsent == batch => return entered.map(drop), // none was taken
-                    Err(e) => done = Err(e),
-                }
-                let mut from = head.load(Ordering::Relaxed);
-                while from != end.load(Ordering::Acquire) && waiting > 0 {
-                    // SAFETY: the index is below the number of entries, and the kernel has written
-                    // this one.
-                    let result = unsafe { answers.add((from & got) as usize).read() }.result;
-                    let asked = pass(Gate::UringStatx, || {
-                        if result < 0 {
-                            Err(Errno(-result))
-                        } else {
-                            Ok(())
-                        }
-                    });
-                    done = done.and(asked);
-                    (from, waiting) = (from.wrapping_add(1), waiting - 1);
-                }
-                head.store(from, Ordering::Release);
-            }
+            let batch = left.min(queues.size);
+            queues.submit(&dir, name, &mut buffers[..batch as usize]);
+            done = self.complete(&queues, batch)?;
             left -= batch;
         }
+        done
+    }
+
+    /// The queues in the shared memory.
+    fn queues(&self) -> Result<Queues<'_>> {
+        let size = self.params[SQ_ENTRIES];
+        let completions = self.params[CQ_ENTRIES];
+        let word = |field: usize| {
+            let place = self.rings.place::<AtomicU32>(self.params[field], 1);
+            // SAFETY: it lies in the mapping, which lives as long as `self`; the kernel changes the
+            // word as an atomic.
+            place.map(|place| unsafe { &*place }).ok_or(Errno::EIO)
+        };
+        let mask = |field: usize, entries: u32| {
+            word(field).map(|mask| mask.load(Ordering::Relaxed).min(entries - 1))
+        };
+        let array = self.rings.place(self.params[SQ_ARRAY], size);
+        let entries = self.rings.place(self.params[CQ_CQES], completions);
+        Ok(Queues {
+            size,
+            requests: self.requests.place(0, size).ok_or(Errno::EIO)?,
+            array: array.ok_or(Errno::EIO)?,
+            submission_tail: word(SQ_TAIL)?,
+            submission_mask: mask(SQ_MASK, size)?,
+            completions: entries.ok_or(Errno::EIO)?,
+            completion_head: word(CQ_HEAD)?,
+            completion_tail: word(CQ_TAIL)?,
+            completion_mask: mask(CQ_MASK, completions)?,
+        })
+    }
+
+    /// Enters the kernel until `batch` requests have completed: it writes to their buffers, whatever
+    /// else fails. Returns how the requests ended.
+    ///
+    /// # Errors
+    /// The ring's, when the kernel has taken none of the requests.
+    fn complete(&self, queues: &Queues<'_>, batch: u32) -> Result<Result<()>> {
+        let (mut waiting, mut unsent) = (batch, batch);
+        let mut done = Ok(());
+        while waiting > 0 {
+            match self.enter(unsent, waiting) {
+                Ok(taken) => unsent = unsent.saturating_sub(taken as u32),
+                Err(Errno::EINTR) => {}
+                Err(e) if unsent == batch => return Err(e),
+                Err(e) => done = Err(e),
+            }
+            let mut completed = 0;
+            let results = queues.take_completed(waiting, |result| {
+                completed += 1;
+                pass(Gate::UringStatx, || match result {
+                    0.. => Ok(()),
+                    _ => Err(Errno(-result)),
+                })
+            });
+            waiting -= completed;
+            done = done.and(results);
+        }
+        Ok(done)
+    }
+
+    fn enter(&self, unsent: u32, waiting: u32) -> Result<usize> {
+        pass(Gate::IoUringEnter, || {
+            // SAFETY: the name and the buffers that the requests point to live until all requests
+            // have completed.
+            check(unsafe {
+                syscall(
+                    libc::SYS_io_uring_enter,
+                    self.fd.as_raw_fd(),
+                    c_long::from(unsent),
+                    c_long::from(waiting),
+                    ENTER_GETEVENTS,
+                    0_usize,
+                    0_usize,
+                )
+            })
+        })
+    }
+}
+
+/// The submission and the completion queue of a ring, in the memory shared with the kernel.
+struct Queues<'a> {
+    /// Entries of the submission queue.
+    size: u32,
+    requests: *mut Request,
+    array: *mut u32,
+    submission_tail: &'a AtomicU32,
+    submission_mask: u32,
+    completions: *const Completion,
+    completion_head: &'a AtomicU32,
+    completion_tail: &'a AtomicU32,
+    completion_mask: u32,
+}
+
+impl Queues<'_> {
+    /// Queues a request for each buffer; there are at most as many as the queue has entries.
+    fn submit(&self, dir: &impl AsFd, name: &CStr, buffers: &mut [[u64; 32]]) {
+        let mut tail = self.submission_tail.load(Ordering::Relaxed);
+        for buffer in buffers {
+            let slot = tail & self.submission_mask;
+            let request = Request {
+                opcode: OP_STATX,
+                flags: 0,
+                ioprio: 0,
+                fd: dir.as_fd().as_raw_fd(),
+                buffer: buffer.as_mut_ptr() as u64,
+                name: name.as_ptr() as u64,
+                want: libc::STATX_BASIC_STATS,
+                at: 0,
+                rest: [0; 4],
+            };
+            // SAFETY: `slot` is below the number of entries of both; the kernel does not read them
+            // before the tail has passed them.
+            unsafe {
+                self.requests.add(slot as usize).write(request);
+                self.array.add(slot as usize).write(slot);
+            }
+            tail = tail.wrapping_add(1);
+        }
+        self.submission_tail.store(tail, Ordering::Release);
+    }
+
+    /// Passes the results of up to `limit` completed requests to `each`, and returns its first
+    /// error.
+    fn take_completed(&self, limit: u32, mut each: impl FnMut(i32) -> Result<()>) -> Result<()> {
+        let mut head = self.completion_head.load(Ordering::Relaxed);
+        let mut done = Ok(());
+        for _ in 0..limit {
+            if head == self.completion_tail.load(Ordering::Acquire) {
+                break;
+            }
+            let slot = head & self.completion_mask;
+            // SAFETY: the slot is below the number of entries, and the kernel has written it.
+            let result = unsafe { self.completions.add(slot as usize).read() }.result;
+            done = done.and(each(result));
+            head = head.wrapping_add(1);
+        }
+        self.completion_head.store(head, Ordering::Release);
         done
     }
 }
@@ -276,7 +316,7 @@ mod tests {
     use crate::fs::CWD;
 
     #[test]
-    fn a_ring_answers_as_often_as_it_is_asked() {
+    fn all_requests_complete_and_errors_are_returned() {
         let Ok(mut ring) = Ring::new(8) else { return };
         assert_eq!(ring.statx(CWD, c"/", 50), Ok(()));
         assert_eq!(ring.statx(CWD, c"/no/such/file", 3), Err(Errno::ENOENT));

@@ -1,4 +1,4 @@
-//! What processes have used: CPU time, bytes from disks and to them.
+//! Resources that processes have used: bytes of I/O, CPU time of children, preemptions.
 
 use std::ffi::CString;
 use std::time::Duration;
@@ -8,70 +8,68 @@ use libc::c_int;
 use crate::file::read_kernel;
 use crate::process::ended;
 
-/// Bytes that a process and those that it has waited for have had read from disks and written to
-/// them.
+/// Bytes of disk I/O caused by a process and by the children that it has waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Moved {
-    /// Read.
+pub struct IoBytes {
+    /// Bytes read.
     pub read: u64,
-    /// Written, or about to be: what lies in memory until the kernel writes it counts already.
+    /// Bytes written, including dirty pages that the kernel has not written yet.
     pub written: u64,
 }
 
-impl Moved {
-    /// Both together.
+impl IoBytes {
+    /// Bytes read and written.
     pub fn sum(self) -> u64 {
         self.read.saturating_add(self.written)
     }
 
-    /// What came after an earlier look.
-    pub fn since(self, before: Moved) -> Moved {
-        Moved {
+    /// The difference to an earlier reading.
+    pub fn since(self, before: IoBytes) -> IoBytes {
+        IoBytes {
             read: self.read.saturating_sub(before.read),
             written: self.written.saturating_sub(before.written),
         }
     }
 }
 
-/// What a process has moved, or this one, where none is given; `None` where the kernel does not say
-/// (it keeps no such account, or there is no /proc).
+/// The disk I/O of a process, or of this one; `None` where there is no /proc, or the kernel is built
+/// without I/O accounting.
 /// [proc_pid_io(5)](https://man7.org/linux/man-pages/man5/proc_pid_io.5.html)
-pub fn moved(pid: Option<i32>) -> Option<Moved> {
+pub fn io_bytes(pid: Option<i32>) -> Option<IoBytes> {
     let name = match pid {
         None => c"/proc/self/io".to_owned(),
         Some(pid) => CString::new(format!("/proc/{pid}/io")).ok()?,
     };
-    moved_in(&read_kernel(&name).ok()?)
+    parse_io(&read_kernel(&name).ok()?)
 }
 
-fn moved_in(text: &[u8]) -> Option<Moved> {
+fn parse_io(text: &[u8]) -> Option<IoBytes> {
     let value = |key: &str| {
         let line = text
             .split(|b| *b == b'\n')
             .find_map(|line| line.strip_prefix(key.as_bytes()))?;
         std::str::from_utf8(line.trim_ascii()).ok()?.parse().ok()
     };
-    Some(Moved {
+    Some(IoBytes {
         read: value("read_bytes:")?,
         written: value("write_bytes:")?,
     })
 }
 
-/// Blocks of 512 bytes that this process has had read from disks so far, those of directories and
-/// inodes among them. [getrusage(2)](https://man7.org/linux/man-pages/man2/getrusage.2.html)
+/// Blocks of 512 bytes that this process has caused to be read from disks, including directories and
+/// inodes. [getrusage(2)](https://man7.org/linux/man-pages/man2/getrusage.2.html)
 pub fn blocks_read() -> u64 {
     usage(libc::RUSAGE_SELF).ru_inblock.unsigned_abs()
 }
 
-/// CPU time of the processes that this one has waited for, as their parent, and of those that they
-/// have waited for: in the programs, and in the kernel.
+/// User and system CPU time of the children that this process has waited for, and of theirs.
 /// [getrusage(2)](https://man7.org/linux/man-pages/man2/getrusage.2.html)
 pub fn children_time() -> (Duration, Duration) {
     let all = ended(0, &usage(libc::RUSAGE_CHILDREN));
     (all.user, all.sys)
 }
 
-/// How often the calling thread had to leave its processor to somebody else before it was done.
+/// Involuntary context switches of the calling thread.
 /// [getrusage(2)](https://man7.org/linux/man-pages/man2/getrusage.2.html), `ru_nivcsw`
 pub fn preemptions() -> i64 {
     usage(libc::RUSAGE_THREAD).ru_nivcsw
@@ -91,14 +89,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_moved_is_read_from_what_the_kernel_says() {
+    fn the_io_file_of_proc_is_parsed() {
         let text =
             b"rchar: 1\nwchar: 2\nsyscr: 3\nsyscw: 4\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 5\n";
-        let moved = moved_in(text).unwrap();
+        let io = parse_io(text).unwrap();
         assert_eq!(
-            (moved, moved.sum()),
+            (io, io.sum()),
             (
-                Moved {
+                IoBytes {
                     read: 4096,
                     written: 8192
                 },
@@ -106,11 +104,11 @@ mod tests {
             )
         );
         assert_eq!(
-            moved.since(Moved {
+            io.since(IoBytes {
                 read: 96,
                 written: 9000
             }),
-            Moved {
+            IoBytes {
                 read: 4000,
                 written: 0
             }
@@ -120,7 +118,7 @@ mod tests {
             b"read_bytes: 1\n",
             b"read_bytes: x\nwrite_bytes: 1\n",
         ] {
-            assert_eq!(moved_in(bad), None);
+            assert_eq!(parse_io(bad), None);
         }
     }
 }

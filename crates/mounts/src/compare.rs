@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use gate::process::{Child, Ended, Shared};
-use gate::usage::{Moved, moved};
+use gate::usage::{IoBytes, io_bytes};
 use gate::{Result, Tally};
 
 use crate::locate::{LocateOptions, Method, locate};
@@ -157,7 +157,7 @@ pub fn alone_within<const N: usize>(
         return Ok(Err(NoRun::Moved(0, Duration::ZERO)));
     }
     let shared = Shared::new(GAVE + N)?;
-    let before = bounds.bytes.as_ref().and_then(|_| moved(None));
+    let before = bounds.bytes.as_ref().and_then(|_| io_bytes(None));
     let mut child = Child::fork(|| {
         if bounds.grace.is_zero() {
             gate::interrupt::heed();
@@ -187,7 +187,7 @@ pub fn alone_within<const N: usize>(
     }
     // What it has moved is entered for this process when it has been waited for.
     if let (Some(left), Some(before), Some(after)) =
-        (&bounds.bytes, before, before.and_then(|_| moved(None)))
+        (&bounds.bytes, before, before.and_then(|_| io_bytes(None)))
     {
         left.set(left.get().saturating_sub(after.since(before).sum()));
     }
@@ -243,8 +243,8 @@ fn end_of(
         match bounds
             .bytes
             .as_ref()
-            .and_then(|_| moved(Some(child.id())))
-            .map(Moved::sum)
+            .and_then(|_| io_bytes(Some(child.id())))
+            .map(IoBytes::sum)
         {
             Some(bytes) if bytes > most => return Err(NoRun::Moved(bytes, begun.elapsed())),
             _ => {}

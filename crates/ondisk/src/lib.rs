@@ -24,6 +24,7 @@ pub mod btf;
 pub mod btrfs;
 pub mod dirent;
 pub mod elf;
+mod escape;
 pub mod ext4;
 pub mod fanotify;
 pub mod fiemap;

@@ -1,10 +1,12 @@
+//! Mounts, as mountinfo and statmount describe them.
+
 use std::fmt;
 use std::sync::Arc;
 
-/// A device number, as `8:1`.
+/// A device number, printed as `8:1`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Dev {
-    /// Major number; 0 for file systems that are on no device.
+    /// Major number; 0 for file systems without a block device.
     pub major: u32,
     /// Minor number.
     pub minor: u32,
@@ -22,44 +24,44 @@ impl fmt::Display for Dev {
     }
 }
 
-/// A row of the kernel's mount table: what a line of mountinfo and a struct statmount have in
-/// common.
+/// An entry of the kernel's mount table: the fields that a line of mountinfo and a struct statmount
+/// have in common.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Mount {
-    /// The mount's id, as in /proc/self/mountinfo: small, and used again after the mount is gone.
+    /// The mount's id, as in /proc/self/mountinfo. It is reused after the mount is gone.
     pub id: u64,
     /// The id of the mount that it is mounted on.
     pub parent: u64,
     /// Device of the super block. On btrfs, `st_dev` of the files is another one.
     pub dev: Dev,
-    /// Where it is mounted, absolute, as seen from this process's root; `None` when that root does
-    /// not reach it.
+    /// The absolute path of the mount point, seen from this process's root; `None` when it is not
+    /// reachable from there.
     pub target: Option<Vec<u8>>,
-    /// What is mounted there. Mounts that show the same share it: there may be thousands of them.
+    /// What is mounted there. Mounts with the same content share it, as there may be thousands.
     pub content: Arc<Content>,
     /// Whether it receives mounts from a master (`master:N` in mountinfo).
     pub slave: bool,
 }
 
-/// What a mount shows.
+/// What is mounted.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Content {
-    /// The part of the file system that is mounted: `/`, or what a bind mount or subvolume shows.
+    /// The path within the file system that is mounted: `/`, or a bind mount's or subvolume's.
     pub fsroot: Vec<u8>,
     /// Type of the file system, with its subtype: `ext4`, `fuse.sshfs`.
     pub fstype: Vec<u8>,
     /// The device or other source; `None` when the kernel does not say.
     pub source: Option<Vec<u8>>,
-    /// The mount's options, then those of the super block that it has not, comma-separated, with
-    /// the kernel's escapes (see [`split_options`](crate::split_options)); `ro` when either is.
+    /// The mount's options, then the superblock's other options, separated by commas, with the
+    /// kernel's escapes (see [`split_options`](crate::split_options)); `ro` when either is.
     pub options: Vec<u8>,
 }
 
-/// The options of a mount, then those of its super block that it has not, comma-separated; `ro`
-/// when either is. Escapes remain; [`split_options`] undoes them.
+/// The options of a mount, then the superblock's other options, separated by commas; `ro` when
+/// either is. Escapes are kept; [`split_options`] decodes them.
 pub(crate) fn merge_options(mount: &[u8], super_block: &[u8]) -> Vec<u8> {
-    /// The kernel has a dozen options for a mount; whoever writes more is not to make us search
-    /// them for ever.
+    /// The kernel has a dozen options for a mount. The limit bounds the time that a longer list
+    /// takes.
     const MOST: usize = 32;
     let is_mode = |word: &&[u8]| matches!(*word, b"rw" | b"ro");
     let mut modes = words(mount)
@@ -101,9 +103,9 @@ fn push(all: &mut Vec<u8>, word: &[u8]) {
     all.extend_from_slice(word);
 }
 
-/// Options one by one, without escapes.
+/// The single options, with escapes decoded.
 pub fn split_options(options: &[u8]) -> impl Iterator<Item = Vec<u8>> {
-    words(options).map(crate::mnttab::unescape)
+    words(options).map(crate::escape::unescape)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::mnttab::unescape;
+use crate::escape::unescape;
 use crate::mount::merge_options;
 use crate::{Content, Dev, Mount};
 

@@ -101,13 +101,13 @@ impl Inode {
     /// In [`Inode::xflags`]: may have extended attributes; without it, it has none.
     pub const HAS_ATTRIBUTES: u32 = 0x8000_0000;
 
-    /// Only the inode number of a `struct xfs_bulkstat`.
-    pub fn ino_of(bytes: &[u8; Inode::LEN]) -> u64 {
+    /// Parses only the inode number of a `struct xfs_bulkstat`.
+    pub fn parse_ino(bytes: &[u8; Inode::LEN]) -> u64 {
         u64_at(bytes, 0).unwrap_or_default()
     }
 
-    /// From a `struct xfs_bulkstat`. Any bytes make one.
-    pub fn of(bytes: &[u8; Inode::LEN]) -> Inode {
+    /// Parses a `struct xfs_bulkstat`. Any bytes are valid.
+    pub fn parse(bytes: &[u8; Inode::LEN]) -> Inode {
         let half = |at| u16_at(bytes, at).unwrap_or_default();
         let word = |at| u32_at(bytes, at).unwrap_or_default();
         let long = |at| u64_at(bytes, at).unwrap_or_default();
@@ -115,7 +115,7 @@ impl Inode {
             sec: long(sec).cast_signed(),
             nsec: word(nsec),
         };
-        let rdev = word(100); // as System V packed it
+        let rdev = word(100); // in the encoding of System V
         Inode {
             ino: long(0),
             size: long(8),
@@ -208,7 +208,7 @@ mod tests {
             bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
         }
         if cfg!(target_endian = "little") {
-            let inode = Inode::of(&bytes);
+            let inode = Inode::parse(&bytes);
             assert_eq!(
                 (inode.ino, inode.size, inode.nlink, inode.mode),
                 (131, 5, 3, 0o060_644)
@@ -236,7 +236,7 @@ mod tests {
                 shape.first_of(shape.group_of(ino));
             }
             for row in bytes.as_chunks::<{ Inode::LEN }>().0 {
-                prop_assert_eq!(Inode::of(row).ino, Inode::ino_of(row));
+                prop_assert_eq!(Inode::parse(row).ino, Inode::parse_ino(row));
             }
         }
     }

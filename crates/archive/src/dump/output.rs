@@ -181,7 +181,7 @@ impl Sink {
             self.flush_piece()?;
         }
         self.writer
-            .settle()
+            .sync()
             .map_err(|e| io::Error::from_raw_os_error(e.0))
     }
 

@@ -1,4 +1,4 @@
-//! Temporary names, which do not outlive the process: a signal that ends it takes them away.
+//! Temporary names, which are removed when the process ends, also by a signal.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::AsRawFd;
@@ -6,55 +6,54 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use libc::c_int;
 
-use super::{fsync, renameat2, unlinkat};
+use super::calls::{fsync, renameat2, unlinkat};
 use crate::fs::{At, Want, statx};
 use crate::long::c_string;
 use crate::signals::disposition;
 use crate::{Errno, Fd, Result};
 
-/// A temporary name in a directory, which goes when this is dropped, or when SIGINT, SIGTERM or
+/// A temporary name in a directory. It is removed when this is dropped, and when SIGINT, SIGTERM or
 /// SIGHUP ends the process.
 #[derive(Debug)]
 pub(super) struct Temporary {
     pub(super) dir: Fd,
     pub(super) name: CString,
-    /// Whether it is to be taken away.
-    pub(super) is_there: bool,
-    doom: Option<&'static AtomicPtr<Doomed>>,
+    /// Whether the name exists, and has to be removed.
+    pub(super) exists: bool,
+    slot: Option<&'static AtomicPtr<OnSignal>>,
 }
 
-/// A name that must not outlive the process.
-struct Doomed {
-    /// Who has made it. What that one forks has the same table and the same handler, and must leave
-    /// the name alone.
+/// A name that the signal handler removes.
+struct OnSignal {
+    /// The process that made it. Its children have the same table and the same handler, and must
+    /// not remove the name.
     process: u32,
     dir: c_int,
     name: CString,
 }
 
-/// The temporary names that signals are to take away; null where there is none. What they point to
-/// is never freed, since a signal's handler may be looking at it: that is a few bytes for each file
-/// that is written so. No command writes more files at once than there is room for here.
-static DOOMED: [AtomicPtr<Doomed>; 4] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 4];
+/// The names that the signal handler removes; null in a free slot. The values are never freed, since
+/// a handler may be reading them: that leaks a few bytes for each file written. No command writes
+/// more than four files at once.
+static SLOTS: [AtomicPtr<OnSignal>; 4] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 4];
 
 impl Temporary {
-    /// A name that nothing has yet.
+    /// A name for a file that does not exist yet.
     pub(super) fn named(dir: Fd, name: CString) -> Result<Temporary> {
-        take_away_on_signals();
+        install_signal_handlers();
         Ok(Temporary {
             dir,
             name,
-            is_there: false,
-            doom: None,
+            exists: false,
+            slot: None,
         })
     }
 
-    /// Finds a name that is free, and makes it.
-    pub(super) fn anyhow(
+    /// Creates something under a name that is free.
+    pub(super) fn create_unique(
         dir: Fd,
         mut make: impl FnMut(&Fd, &CStr) -> Result<()>,
     ) -> Result<Temporary> {
-        /// So many names in a row are not taken by chance.
         const TRIES: u32 = 100;
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let mut own = Temporary::named(dir, CString::default())?;
@@ -73,79 +72,78 @@ impl Temporary {
         Err(Errno::EEXIST)
     }
 
-    /// Has something made under the name.
+    /// Creates something under the name.
     pub(super) fn make(&mut self, make: impl FnOnce(&Fd, &CStr) -> Result<()>) -> Result<()> {
-        // Signals know of the name before it is there: there is no moment in which it is there and
-        // they do not.
-        self.spare();
+        // The handler must know the name before it exists: a signal in between would leave it.
+        self.release_slot();
         let process = std::process::id();
-        let doomed = Box::new(Doomed {
+        let entry = Box::new(OnSignal {
             process,
             dir: self.dir.as_raw_fd(),
             name: self.name.clone(),
         });
-        self.doom = Some(doom(doomed).ok_or(Errno::EMFILE)?);
+        self.slot = Some(occupy_slot(entry).ok_or(Errno::EMFILE)?);
         let made = make(&self.dir, &self.name);
-        self.is_there = made.is_ok();
-        if !self.is_there {
-            self.spare();
+        self.exists = made.is_ok();
+        if !self.exists {
+            self.release_slot();
         }
         made
     }
 
-    /// Signals leave the name alone from here on.
-    fn spare(&mut self) {
-        if let Some(doom) = self.doom.take() {
-            doom.store(std::ptr::null_mut(), Ordering::SeqCst);
+    /// Takes the name out of the signal handler's table.
+    fn release_slot(&mut self) {
+        if let Some(slot) = self.slot.take() {
+            slot.store(std::ptr::null_mut(), Ordering::SeqCst);
         }
     }
 
-    /// Makes it the name that is wanted, and waits until that is on the disk.
+    /// Renames the file to its final name, and waits until that is on the disk.
     pub(super) fn rename(&mut self, to: &CStr) -> Result<()> {
         renameat2(&self.dir, &self.name, &self.dir, to)?;
-        self.is_there = false;
+        self.exists = false;
         fsync(&self.dir)
     }
 }
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        if self.is_there {
+        if self.exists {
             let _ = unlinkat(&self.dir, &self.name);
         }
-        self.spare();
+        self.release_slot();
     }
 }
 
-/// Has signals take a name away: its place in the table, or `None` when that is full.
-fn doom(doomed: Box<Doomed>) -> Option<&'static AtomicPtr<Doomed>> {
-    let doomed = Box::into_raw(doomed);
-    let taken = |doom: &&AtomicPtr<Doomed>| {
-        doom.compare_exchange(
+/// Puts a name into the signal handler's table. Returns its slot; `None` when the table is full.
+fn occupy_slot(entry: Box<OnSignal>) -> Option<&'static AtomicPtr<OnSignal>> {
+    let entry = Box::into_raw(entry);
+    let occupied = |slot: &&AtomicPtr<OnSignal>| {
+        slot.compare_exchange(
             std::ptr::null_mut(),
-            doomed,
+            entry,
             Ordering::SeqCst,
             Ordering::SeqCst,
         )
         .is_ok()
     };
-    DOOMED.iter().find(taken)
+    SLOTS.iter().find(occupied)
 }
 
-/// Has the temporary name taken away by the signals that end a program, unless they are ignored or
-/// somebody else's.
-fn take_away_on_signals() {
+/// Makes the signals that end a program remove the names first, unless a signal is ignored or has a
+/// handler already.
+fn install_signal_handlers() {
     extern "C" fn on_signal(signal: c_int) {
-        // SAFETY: values that DOOMED pointed to are never freed; getpid, unlinkat, signal and raise
+        // SAFETY: values that SLOTS pointed to are never freed; getpid, unlinkat, signal and raise
         // may be called in a handler. The signal is blocked while its handler runs: it ends the
         // process when this returns.
         unsafe {
-            for doomed in DOOMED
+            for entry in SLOTS
                 .iter()
-                .map(|doom| doom.swap(std::ptr::null_mut(), Ordering::SeqCst))
+                .map(|slot| slot.swap(std::ptr::null_mut(), Ordering::SeqCst))
             {
-                if !doomed.is_null() && (*doomed).process == libc::getpid().unsigned_abs() {
-                    libc::unlinkat((*doomed).dir, (*doomed).name.as_ptr(), 0);
+                if !entry.is_null() && (*entry).process == libc::getpid().unsigned_abs() {
+                    libc::unlinkat((*entry).dir, (*entry).name.as_ptr(), 0);
                 }
             }
             libc::signal(signal, libc::SIG_DFL);

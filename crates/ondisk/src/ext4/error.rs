@@ -1,7 +1,5 @@
 //! Why what lies on the device cannot be used.
 
-use super::features::FeatureSet;
-
 /// Why the superblock is refused, or what is wrong with a directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
@@ -58,6 +56,18 @@ pub enum Error {
     /// The bytes after the last directory entry are too few for another one.
     #[error("an entry that is cut off")]
     EntryCutOff,
+}
+
+/// The three words of feature bits in the superblock. The kernel treats an unknown bit differently
+/// in each; here it is always refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FeatureSet {
+    /// An unknown bit may be ignored.
+    Compat,
+    /// An unknown bit forbids mounting.
+    Incompat,
+    /// An unknown bit forbids writing.
+    RoCompat,
 }
 
 impl FeatureSet {

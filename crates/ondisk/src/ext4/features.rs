@@ -3,19 +3,7 @@
 //! Every known feature is in the table, so that an unknown bit can be refused. A feature is marked
 //! `no` where Linux never could mount it, or where it changes what the rest of the tables mean.
 
-use super::error::Error;
-
-/// The three words of feature bits in the superblock. The kernel treats an unknown bit differently
-/// in each; here it is always refused.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum FeatureSet {
-    /// An unknown bit may be ignored.
-    Compat,
-    /// An unknown bit forbids mounting.
-    Incompat,
-    /// An unknown bit forbids writing.
-    RoCompat,
-}
+use super::error::{Error, FeatureSet};
 
 /// A feature.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

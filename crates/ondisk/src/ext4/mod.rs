@@ -30,8 +30,7 @@ pub mod map;
 pub mod superblock;
 
 pub use directory::Names;
-pub use error::Error;
-pub use features::FeatureSet;
+pub use error::{Error, FeatureSet};
 pub use group::Group;
 pub use inode::Inode;
 pub use map::{Branch, Found, Map, Run};

@@ -207,11 +207,11 @@ impl<'a> Traversal<'a> {
                     }
                     let most = ROWS.min((end - from) as usize);
                     let next = bulkstat(self.fd, group as u32, from, most, &mut buffer)?;
-                    from = match buffer.rows().last().map(Inode::ino_of) {
+                    from = match buffer.rows().last().map(Inode::parse_ino) {
                         Some(last) if last < end => next.max(from + 1),
                         // Up to the first inode there are none, so that nobody need look for them.
                         Some(_) => {
-                            let first = buffer.rows().first().map_or(end, Inode::ino_of);
+                            let first = buffer.rows().first().map_or(end, Inode::parse_ino);
                             self.at[group].fetch_max(first.max(end), Relaxed);
                             end
                         }

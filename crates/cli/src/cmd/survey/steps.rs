@@ -20,7 +20,7 @@ use ::mounts::compare::Bounds;
 use ::survey::Section;
 use gate::interrupt::asked;
 use gate::process::{Child, Shared, leave};
-use gate::usage::{Moved, moved};
+use gate::usage::{IoBytes, io_bytes};
 
 use super::found::{Found, Not};
 use super::run::Ground;
@@ -234,13 +234,13 @@ fn take(ground: &Ground<'_>, found: &mut Found, step: &'static Step, turn: usize
             .out
             .note(format_args!("{}: {}", ration.stage, step.why));
     }
-    let (begun, before) = (Instant::now(), moved(None).unwrap_or_default());
+    let (begun, before) = (Instant::now(), io_bytes(None).unwrap_or_default());
     let spent = match ahead(time + (time / 10).max(LATE)) {
         Ahead::Here(through) => {
             // A child has moved nothing yet.
-            let (before, charged) = (moved(None).unwrap_or_default(), found.charged);
+            let (before, charged) = (io_bytes(None).unwrap_or_default(), found.charged);
             let done = (step.gather)(ground, found, &ration, turn);
-            let spent = moved(None).unwrap_or_default().since(before);
+            let spent = io_bytes(None).unwrap_or_default().since(before);
             found.charged = charged + (found.charged - charged).max(spent.sum());
             taken.state = match &done {
                 _ if asked().is_some() => StepState::Stopped,
@@ -255,7 +255,7 @@ fn take(ground: &Ground<'_>, found: &mut Found, step: &'static Step, turn: usize
             spent
         }
         Ahead::Lost(why) => {
-            let spent = moved(None).unwrap_or_default().since(before);
+            let spent = io_bytes(None).unwrap_or_default().since(before);
             found.charged += spent.sum();
             taken.state = StepState::Stopped;
             found.lacks(ground, step, why);
@@ -264,7 +264,7 @@ fn take(ground: &Ground<'_>, found: &mut Found, step: &'static Step, turn: usize
             spent
         }
     };
-    let Moved { read, written } = spent;
+    let IoBytes { read, written } = spent;
     (taken.seconds, taken.bytes_read, taken.bytes_written) =
         (begun.elapsed().as_secs_f64(), read, written);
     found.steps.push(taken);

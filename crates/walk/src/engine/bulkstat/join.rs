@@ -143,11 +143,11 @@ impl Joiner<'_> {
                 Ok(_) => {
                     let mut known = 0;
                     for row in buffer.rows() {
-                        let ino = Inode::ino_of(row);
+                        let ino = Inode::parse_ino(row);
                         at += self.settle_while(&names[at..], |name| name.ino < ino);
                         if names.get(at).is_some_and(|name| name.ino == ino) {
                             known += 1;
-                            let inode = Inode::of(row);
+                            let inode = Inode::parse(row);
                             while let Some(name) = names.get(at).filter(|name| name.ino == ino) {
                                 self.found(*name, &inode);
                                 at += 1;

@@ -109,16 +109,16 @@ fn look<K>(
             .last()
             .map_or(
                 shape.first_of(group.saturating_add(1)).saturating_sub(1),
-                Inode::ino_of,
+                Inode::parse_ino,
             )
             .max(from);
         let (here, later) = left.split_at(left.partition_point(|(ino, _)| *ino <= last));
         let (mut rows, mut were_known) = (buffer.rows().iter().peekable(), 0);
         for &(ino, ref before) in here {
-            while rows.next_if(|row| Inode::ino_of(row) < ino).is_some() {}
-            let row = rows.next_if(|row| Inode::ino_of(row) == ino);
+            while rows.next_if(|row| Inode::parse_ino(row) < ino).is_some() {}
+            let row = rows.next_if(|row| Inode::parse_ino(row) == ino);
             were_known += usize::from(row.is_some());
-            let Some(inode) = row.map(Inode::of).filter(|inode| inode.nlink > 0) else {
+            let Some(inode) = row.map(Inode::parse).filter(|inode| inode.nlink > 0) else {
                 differ.push((ino, Now::Gone));
                 continue;
             };

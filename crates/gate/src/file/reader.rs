@@ -1,0 +1,93 @@
+//! Files read at any offset.
+
+use std::ffi::CStr;
+
+use crate::fs::{At, CWD, FileType, Open, Want, openat, pread64, read, statx};
+use crate::long::open_long;
+use crate::{Errno, Fd, Result};
+
+/// A file that is open for reading, with the length that it had when it was opened.
+#[derive(Debug)]
+pub struct Reader {
+    fd: Fd,
+    len: u64,
+}
+
+impl Reader {
+    /// Opens a file by a name of any length. The length of a device or pipe is 0.
+    ///
+    /// # Errors
+    /// `EISDIR` for a directory; those of openat(2).
+    pub fn open(path: &[u8]) -> Result<Reader> {
+        let fd = open_long(path, Open::NONBLOCK)?;
+        let seen = statx(&fd, c"", At::EMPTY_PATH, Want::BASIC_STATS)?;
+        if seen.file_type == FileType::Directory {
+            return Err(Errno::EISDIR);
+        }
+        Ok(Reader { fd, len: seen.size })
+    }
+
+    /// The length in bytes.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether the length is 0.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Reads from an offset on until the buffer is full or the file ends.
+    pub fn read_at(&self, mut offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let mut have = 0;
+        while have < buffer.len() {
+            match pread64(&self.fd, &mut buffer[have..], offset) {
+                Ok(0) => break,
+                Ok(n) => {
+                    have += n;
+                    offset += n as u64;
+                }
+                Err(Errno::EINTR) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(have)
+    }
+}
+
+/// Reads a file of /proc or /sys, up to 64 KiB.
+pub fn read_kernel(name: &CStr) -> Result<Vec<u8>> {
+    const LIMIT: usize = 64 << 10;
+    let fd = openat(CWD, name, Open::NONBLOCK)?;
+    let (mut text, mut have) = (vec![0; 4096], 0);
+    loop {
+        let n = read(&fd, &mut text[have..])?;
+        have += n;
+        if n == 0 || have == LIMIT {
+            text.truncate(have);
+            return Ok(text);
+        }
+        if have == text.len() {
+            text.resize(have * 2, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_reads_to_the_end() {
+        let reader = Reader::open(b"/proc/self/exe").unwrap();
+        let mut tail = [0; 16];
+        assert_eq!(reader.read_at(reader.len() - 4, &mut tail).unwrap(), 4);
+        assert_eq!(Reader::open(b"/").unwrap_err(), Errno::EISDIR);
+        assert!(
+            read_kernel(c"/proc/sys/kernel/random/boot_id")
+                .unwrap()
+                .len()
+                > 30
+        );
+    }
+}

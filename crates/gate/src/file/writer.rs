@@ -1,0 +1,590 @@
+//! Files that appear under their name whole, or not at all.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+use libc::{c_int, syscall};
+
+use super::calls::{fsync, linkat, renameat2, sync_file_range, unlinkat, write};
+use super::temporary::Temporary;
+use crate::create::{fchmod, fchownat};
+use crate::errno::check;
+use crate::fs::{At, CWD, FileType, Open, Statx, Want, openat, readlinkat, statx};
+use crate::gates::Gate;
+use crate::long::{c_string, open_long, reach, statx_long};
+use crate::meter::pass;
+use crate::{Errno, Fd, Result};
+
+/// Permissions of a new file; the umask removes some.
+const FOR_ALL: u32 = 0o666;
+
+/// Creates a file with the permissions `mode`, less the umask. For an `O_TMPFILE`, `name` is the
+/// directory.
+fn create(dir: impl AsFd, name: &CStr, how: c_int, mode: u32) -> Result<Fd> {
+    pass(Gate::Openat, || {
+        let how = how | libc::O_WRONLY | libc::O_CLOEXEC;
+        // SAFETY: `name` is NUL-terminated.
+        check(unsafe {
+            syscall(
+                libc::SYS_openat,
+                dir.as_fd().as_raw_fd(),
+                name.as_ptr(),
+                how,
+                mode,
+            )
+        })
+    })
+    .map(Fd::take)
+}
+
+/// Creates an `O_TMPFILE`; `None` where the file system or the kernel has none.
+fn unnamed(dir: impl AsFd, mode: u32) -> Result<Option<Fd>> {
+    match create(dir, c".", libc::O_TMPFILE, mode) {
+        Ok(fd) => Ok(Some(fd)),
+        // Every file system and kernel without it has its own error for that.
+        Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL | Errno::ENOENT | Errno::ENOSYS) => {
+            Ok(None)
+        }
+        Err(e) => Err(e),
+    }
+}
+
+/// Creates a file under a temporary name.
+fn named(dir: Fd, mode: u32) -> Result<(Fd, Temporary)> {
+    let mut made = None;
+    let temporary = Temporary::create_unique(dir, |dir, name| {
+        made = Some(create(dir, name, libc::O_CREAT | libc::O_EXCL, mode)?);
+        Ok(())
+    })?;
+    Ok((made.ok_or(Errno::EIO)?, temporary))
+}
+
+/// A new file that gets its name when it is complete. Until then no name leads to it, and it
+/// disappears when the process ends. Unlike a [`Writer`] it is created in an open directory, and
+/// does not wait for the disk.
+#[derive(Debug)]
+pub struct Fresh {
+    fd: Fd,
+    temporary: Option<Temporary>,
+}
+
+impl Fresh {
+    /// Creates an `O_TMPFILE` with the permissions `mode`, less the umask. `Ok(None)` where the file
+    /// system has none.
+    pub fn unnamed(dir: &Fd, mode: u32) -> Result<Option<Fresh>> {
+        Ok(unnamed(dir, mode)?.map(|fd| Fresh {
+            fd,
+            temporary: None,
+        }))
+    }
+
+    /// Creates a file under a temporary name, accessible to its owner only. The name is removed when
+    /// the process ends, unless by SIGKILL.
+    pub fn named(dir: &Fd) -> Result<Fresh> {
+        let (fd, temporary) = named(openat(dir, c".", Open::PATH | Open::DIRECTORY)?, 0o600)?;
+        Ok(Fresh {
+            fd,
+            temporary: Some(temporary),
+        })
+    }
+
+    /// The file, open for writing.
+    pub fn fd(&self) -> &Fd {
+        &self.fd
+    }
+
+    /// Gives the file its name, in the directory that it was created for.
+    ///
+    /// # Errors
+    /// `EEXIST` when the name exists. The file is kept, and can be given the name once that is free.
+    pub fn publish(&mut self, dir: &Fd, name: &CStr) -> Result<()> {
+        match &mut self.temporary {
+            None => link(&self.fd, dir, name),
+            Some(temporary) => {
+                renameat2(&temporary.dir, &temporary.name, dir, name)?;
+                temporary.exists = false;
+                Ok(())
+            }
+        }
+    }
+}
+
+/// A file being written. It appears under its name, and replaces a file of that name, when it is
+/// [published](Writer::publish); if it never is, no trace of it is left. A device, a fifo or the
+/// name of a descriptor (`/dev/stdout`) is written directly.
+#[derive(Debug)]
+pub struct Writer {
+    fd: Fd,
+    target: Target,
+    /// Bytes written.
+    written: u64,
+    /// Bytes whose writeback has been started.
+    writeback: u64,
+    /// Whether all bytes are on the disk.
+    is_synced: bool,
+}
+
+#[derive(Debug)]
+enum Target {
+    /// A device, a pipe or a descriptor.
+    Direct,
+    /// An `O_TMPFILE`, to be linked into the directory.
+    Unnamed { dir: Fd, name: CString },
+    /// Under a temporary name, where there is no `O_TMPFILE`.
+    Named { name: CString, temporary: Temporary },
+}
+
+/// What a name leads to, after all symlinks.
+enum Lead {
+    /// Something that is written directly.
+    Direct(Vec<u8>),
+    /// A plain file, and its attributes if it exists.
+    File(Vec<u8>, Option<Statx>),
+}
+
+impl Lead {
+    /// Follows symlinks, also dangling ones.
+    fn follow(path: &[u8]) -> Result<Lead> {
+        /// The kernel follows no more symlinks than this either.
+        const MOST_LINKS: usize = 40;
+        let is_descriptor = |path: &[u8]| {
+            matches!(path, b"/dev/stdout" | b"/dev/stderr")
+                || [&b"/dev/fd/"[..], b"/proc/self/fd/"]
+                    .iter()
+                    .any(|dir| path.starts_with(dir))
+        };
+        let mut path = path.to_vec();
+        for _ in 0..MOST_LINKS {
+            if is_descriptor(&path) {
+                return Ok(Lead::Direct(path));
+            }
+            let (parent, name) = split(&path);
+            match statx_long(
+                &path,
+                At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT,
+                Want::BASIC_STATS,
+            ) {
+                Ok(seen) if seen.file_type == FileType::Symlink => {
+                    let reach = reach(CWD, &path)?;
+                    let target = readlinkat(reach.dir(), reach.rest())?;
+                    path = if target.starts_with(b"/") {
+                        target
+                    } else {
+                        [parent, &target].concat()
+                    };
+                }
+                Ok(seen) if seen.file_type == FileType::Directory => return Err(Errno::EISDIR),
+                Ok(_) | Err(Errno::ENOENT) if name.is_empty() => return Err(Errno::EISDIR),
+                Ok(seen) if seen.file_type == FileType::Regular => {
+                    return Ok(Lead::File(path, Some(seen)));
+                }
+                Ok(_) => return Ok(Lead::Direct(path)),
+                Err(Errno::ENOENT) => return Ok(Lead::File(path, None)),
+                Err(e) => return Err(e),
+            }
+        }
+        Err(Errno::ELOOP)
+    }
+}
+
+/// The directory part of a path; the working directory if there is none.
+fn or_here(parent: &[u8]) -> &[u8] {
+    if parent.is_empty() { b"." } else { parent }
+}
+
+impl Writer {
+    /// Starts writing the file that a path of any length leads to. A symlink is followed and kept.
+    ///
+    /// # Errors
+    /// `EISDIR` for a directory; those of openat(2).
+    pub fn create(path: &[u8]) -> Result<Writer> {
+        let (path, seen) = match Lead::follow(path)? {
+            Lead::Direct(path) => {
+                return Ok(Writer::to(open_long(&path, Open::WRONLY)?, Target::Direct));
+            }
+            Lead::File(path, seen) => (path, seen),
+        };
+        let (parent, name) = split(&path);
+        let dir = open_long(or_here(parent), Open::DIRECTORY)?;
+        let writer = Writer::in_dir(dir, c_string(name)?)?;
+        if let Some(seen) = seen {
+            writer.copy_permissions(&seen);
+        }
+        Ok(writer)
+    }
+
+    /// The directory in which a [`Writer`] for this path would name its file, and the name. `None` if
+    /// it would write directly.
+    ///
+    /// # Errors
+    /// As for [`create`](Writer::create).
+    pub fn place(path: &[u8]) -> Result<Option<(Statx, Vec<u8>)>> {
+        let Lead::File(path, _) = Lead::follow(path)? else {
+            return Ok(None);
+        };
+        let (parent, name) = split(&path);
+        Ok(Some((
+            statx_long(or_here(parent), At::NO_AUTOMOUNT, Want::BASIC_STATS)?,
+            name.to_vec(),
+        )))
+    }
+
+    /// Gives it the owner and the permissions of the file that it will replace, so that nobody can
+    /// read it who could not read that one. The set-id bits are dropped, as with any write.
+    fn copy_permissions(&self, &Statx { uid, gid, mode, .. }: &Statx) {
+        const SAME: u32 = u32::MAX;
+        const GROUP: u32 = 0o070;
+        let mode = mode & 0o777;
+        // Without privilege the owner cannot be changed, but perhaps the group can.
+        let has_group = [uid, SAME]
+            .into_iter()
+            .any(|uid| fchownat(&self.fd, c"", uid, gid).is_ok());
+        // This fails where the file system stores no permissions.
+        let _ = fchmod(&self.fd, if has_group { mode } else { mode & !GROUP });
+    }
+
+    /// Writes to standard output, from its current offset.
+    ///
+    /// # Errors
+    /// `EBADF` when it is closed.
+    pub fn stdout() -> Result<Writer> {
+        // Rust's runtime has opened /dev/null in its place.
+        if crate::command::was_closed(1) {
+            return Err(Errno::EBADF);
+        }
+        // SAFETY: no pointers; the number that comes back is of a descriptor that nobody else has.
+        let own = check(unsafe {
+            syscall(
+                libc::SYS_fcntl,
+                libc::STDOUT_FILENO,
+                libc::F_DUPFD_CLOEXEC,
+                3,
+            )
+        })?;
+        Ok(Writer::to(Fd::take(own), Target::Direct))
+    }
+
+    /// The attributes of the file that is being written.
+    pub fn statx(&self) -> Result<Statx> {
+        statx(&self.fd, c"", At::EMPTY_PATH, Want::BASIC_STATS)
+    }
+
+    /// Whether it is written directly, so that readers see it grow.
+    pub fn is_direct(&self) -> bool {
+        matches!(self.target, Target::Direct)
+    }
+
+    fn to(fd: Fd, target: Target) -> Writer {
+        Writer {
+            fd,
+            target,
+            written: 0,
+            writeback: 0,
+            is_synced: false,
+        }
+    }
+
+    /// Starts writeback of what has been written, so that little is left to wait for at the end.
+    /// Errors are ignored: fsync(2) reports them at the end.
+    fn start_writeback(&mut self) {
+        /// Large enough for a disk, and little to wait for at the end.
+        const PIECE: u64 = 1 << 20;
+        let ready = (self.written - self.writeback) / PIECE * PIECE;
+        if ready > 0 && !self.is_direct() {
+            let _ = sync_file_range(&self.fd, self.writeback, ready);
+            self.writeback += ready;
+        }
+    }
+
+    fn in_dir(dir: Fd, name: CString) -> Result<Writer> {
+        if let Some(fd) = unnamed(&dir, FOR_ALL)? {
+            return Ok(Writer::to(fd, Target::Unnamed { dir, name }));
+        }
+        let (fd, temporary) = named(dir, FOR_ALL)?;
+        Ok(Writer::to(fd, Target::Named { name, temporary }))
+    }
+
+    /// Waits until everything written is on the disk.
+    ///
+    /// # Errors
+    /// Those of fsync(2), except that a pipe or terminal cannot be synced.
+    pub fn sync(&mut self) -> Result<()> {
+        match fsync(&self.fd) {
+            Err(Errno::EINVAL | Errno::EROFS | Errno::EOPNOTSUPP) if self.is_direct() => {}
+            other => other?,
+        }
+        self.is_synced = true;
+        Ok(())
+    }
+
+    /// Waits until everything is on the disk and gives the file its name, replacing another file.
+    ///
+    /// # Errors
+    /// Nothing is left behind and the other file is kept, unless the last step fails: waiting until
+    /// the name is on the disk.
+    pub fn publish(mut self) -> Result<()> {
+        if !self.is_synced {
+            self.sync()?;
+        }
+        match self.target {
+            Target::Direct => Ok(()),
+            Target::Unnamed { dir, name } => match link(&self.fd, &dir, &name) {
+                Ok(()) => fsync(&dir),
+                Err(Errno::EEXIST) => replace(&self.fd, dir, &name),
+                Err(e) => Err(e),
+            },
+            Target::Named {
+                name,
+                mut temporary,
+            } => temporary.rename(&name),
+        }
+    }
+}
+
+impl io::Write for Writer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = write(&self.fd, bytes).map_err(|e| io::Error::from_raw_os_error(e.0))?;
+        self.written += written as u64;
+        self.is_synced = false;
+        self.start_writeback();
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Splits a path into the directory, with its slash, and the last component.
+fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    path.split_at(path.iter().rposition(|&b| b == b'/').map_or(0, |at| at + 1))
+}
+
+/// Gives an `O_TMPFILE` its name.
+fn link(fd: &Fd, dir: &Fd, name: &CStr) -> Result<()> {
+    match linkat(fd, c"", dir, name, At::EMPTY_PATH) {
+        // Before Linux 6.10 this needs CAP_DAC_READ_SEARCH; through /proc it does not.
+        Err(Errno::ENOENT | Errno::EPERM | Errno::EINVAL) => {
+            let own = CString::new(format!("/proc/self/fd/{}", fd.as_raw_fd()))
+                .map_err(|_| Errno::EINVAL)?;
+            linkat(CWD, &own, dir, name, At::SYMLINK_FOLLOW)
+        }
+        other => other,
+    }
+}
+
+/// Gives an `O_TMPFILE` a name that exists, replacing the file. linkat(2) cannot replace, so it gets
+/// a temporary name first, which is renamed. That name depends only on the file's: what a process
+/// left that was killed in between is removed the next time. Another process that writes the same
+/// file at the same time may remove the name; then it is tried again.
+fn replace(fd: &Fd, dir: Fd, name: &CStr) -> Result<()> {
+    const TRIES: u32 = 100;
+    // FNV-1a: a distinct name for each file, of a length that every file system allows.
+    let hash = name
+        .to_bytes()
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+    let mut temporary =
+        Temporary::named(dir, c_string(format!(".fathom-{hash:016x}").as_bytes())?)?;
+    for _ in 0..TRIES {
+        match temporary.make(|dir, name| link(fd, dir, name)) {
+            Ok(()) => {}
+            Err(Errno::EEXIST) => {
+                let _ = unlinkat(&temporary.dir, &temporary.name);
+                continue;
+            }
+            Err(e) => return Err(e),
+        }
+        match temporary.rename(name) {
+            Err(Errno::ENOENT) => {}
+            other => return other,
+        }
+    }
+    Err(Errno::EEXIST)
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "the tests look past the gate")]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::ffi::OsStrExt;
+
+    use super::*;
+
+    fn temporary_dir(name: &str) -> std::path::PathBuf {
+        let dir = std::env::temp_dir().join(format!("fathom-gate-{}-{name}", std::process::id()));
+        std::fs::create_dir(&dir).unwrap();
+        dir
+    }
+
+    fn names(dir: &std::path::Path) -> Vec<String> {
+        let mut names: Vec<_> = std::fs::read_dir(dir)
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_replaces_another_as_a_whole_or_not_at_all() {
+        let dir = temporary_dir("whole");
+        let path = dir.join("out");
+        let create = || Writer::create(path.as_os_str().as_bytes()).unwrap();
+        for content in ["one", "two"] {
+            let mut writer = create();
+            writer.write_all(content.as_bytes()).unwrap();
+            assert!(
+                std::fs::read_to_string(&path).is_ok_and(|now| now == "one") == (content == "two")
+            );
+            writer.publish().unwrap();
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
+        }
+        // What a killed process left under the temporary name is removed.
+        let hash = b"out"
+            .iter()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+            });
+        std::fs::write(dir.join(format!(".fathom-{hash:016x}")), b"left behind").unwrap();
+        let mut again = create();
+        again.write_all(b"two").unwrap();
+        again.publish().unwrap();
+        assert_eq!(names(&dir), ["out"]);
+        let mut dropped = create();
+        dropped.write_all(b"three").unwrap();
+        drop(dropped);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "two");
+        assert_eq!(names(&dir), ["out"]);
+        assert_eq!(
+            Writer::create(dir.as_os_str().as_bytes()).unwrap_err(),
+            Errno::EISDIR
+        );
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_file_gets_the_owner_and_permissions_of_the_one_that_it_replaces() {
+        use std::os::unix::fs::{MetadataExt, PermissionsExt};
+        let dir = temporary_dir("same eyes");
+        let path = dir.join("out");
+        for mode in [0o600, 0o640, 0o666] {
+            std::fs::write(&path, "old").unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            let is_given = std::os::unix::fs::chown(&path, Some(7), Some(8)).is_ok();
+            Writer::create(path.as_os_str().as_bytes())
+                .unwrap()
+                .publish()
+                .unwrap();
+            let now = path.metadata().unwrap();
+            assert_eq!((now.mode() & 0o7777, now.len()), (mode, 0));
+            assert!(!is_given || (now.uid(), now.gid()) == (7, 8));
+        }
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o6755)).unwrap();
+        Writer::create(path.as_os_str().as_bytes())
+            .unwrap()
+            .publish()
+            .unwrap();
+        assert_eq!(
+            path.metadata().unwrap().mode() & 0o7777,
+            0o755,
+            "the set-id bits are gone"
+        );
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_file_with_a_temporary_name_replaces_another_as_a_whole() {
+        let dir = temporary_dir("named");
+        let open = || open_long(dir.as_os_str().as_bytes(), Open::DIRECTORY).unwrap();
+        let start = || {
+            let (fd, temporary) = named(open(), FOR_ALL).unwrap();
+            Writer::to(
+                fd,
+                Target::Named {
+                    name: c"out".to_owned(),
+                    temporary,
+                },
+            )
+        };
+        let mut writer = start();
+        writer.write_all(b"x").unwrap();
+        assert!(names(&dir)[0].starts_with(".fathom-"));
+        writer.publish().unwrap();
+        assert_eq!(names(&dir), ["out"]);
+        drop(start());
+        assert_eq!(names(&dir), ["out"]);
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_child_does_not_remove_the_temporary_name_of_its_parent() {
+        let dir = temporary_dir("forked");
+        let (_fd, temporary) = named(
+            open_long(dir.as_os_str().as_bytes(), Open::DIRECTORY).unwrap(),
+            FOR_ALL,
+        )
+        .unwrap();
+        let mut child = crate::process::Child::fork(|| {
+            // SAFETY: no pointers; its handler, or without one the signal, ends this process.
+            unsafe { libc::raise(libc::SIGTERM) };
+        })
+        .unwrap();
+        assert_eq!(
+            child
+                .wait(std::time::Duration::from_secs(5))
+                .unwrap()
+                .status,
+            None
+        );
+        assert_eq!(names(&dir), [temporary.name.to_str().unwrap()]);
+        drop(temporary);
+        assert_eq!(names(&dir), [""; 0]);
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_fresh_file_has_no_name_until_it_is_published() {
+        let dir = temporary_dir("fresh");
+        let fd = open_long(dir.as_os_str().as_bytes(), Open::DIRECTORY).unwrap();
+        let both = || {
+            [
+                Fresh::unnamed(&fd, 0o640).unwrap().unwrap(),
+                Fresh::named(&fd).unwrap(),
+            ]
+        };
+        for (fresh, name) in both().iter_mut().zip([c"one", c"two"]) {
+            write(fresh.fd(), b"x").unwrap();
+            fresh.publish(&fd, name).unwrap();
+        }
+        drop(both());
+        assert_eq!(names(&dir), ["one", "two"]);
+        let mut late = Fresh::unnamed(&fd, 0o600).unwrap().unwrap();
+        assert_eq!(late.publish(&fd, c"one"), Err(Errno::EEXIST));
+        unlinkat(&fd, c"one").unwrap();
+        late.publish(&fd, c"one").unwrap();
+        assert_eq!(std::fs::read(dir.join("one")).unwrap(), b"");
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_symlink_is_kept_and_a_device_is_written_directly() {
+        let dir = temporary_dir("link");
+        std::os::unix::fs::symlink("real", dir.join("link")).unwrap();
+        let mut writer = Writer::create(dir.join("link").as_os_str().as_bytes()).unwrap();
+        writer.write_all(b"x").unwrap();
+        writer.publish().unwrap();
+        assert_eq!(
+            std::fs::read_link(dir.join("link")).unwrap().as_os_str(),
+            "real"
+        );
+        assert_eq!(std::fs::read(dir.join("real")).unwrap(), b"x");
+        std::fs::remove_dir_all(dir).unwrap();
+        let mut null = Writer::create(b"/dev/null").unwrap();
+        null.write_all(b"x").unwrap();
+        null.publish().unwrap();
+    }
+}

@@ -2,321 +2,279 @@
 //!
 //! | finding | what it is | how |
 //! |---|---|---|
-//! | `allocation-block` | the least that a file grows by on the disk, as the file's map has it | one byte far into a hole, and how long the data is that is there then |
-//! | `allocation-block-by-time` | the same | 256-byte writes into a hole: the first in each block has it made |
-//! | `cluster` | what is given to a file at one time | what a file with one byte takes up; the least hole that gives something back |
+//! | `allocation-block` | the least that a file grows by on the disk, as the file's map has it | a byte in a hole, and how long the data around it is then |
+//! | `allocation-block-by-time` | the same | 256-byte writes into a hole: the first in each block allocates it |
+//! | `cluster` | what is allocated to a file at one time | what a file with one byte occupies; the least hole that reduces that |
 //! | `page-cache-granule` | what a read of one byte brings into memory, without readahead | cachestat or mincore |
 //! | `page-cache-granule-by-time` | the same | the paper's reads of 256 and 512 bytes, without readahead |
 //! | `paper-reads` | the paper's own experiment, with readahead | as the paper says |
-//! | `direct-io-alignment` | how reads past the page cache must be aligned | trying |
+//! | `direct-io-alignment` | how reads with O_DIRECT must be aligned | trying |
 
 use std::os::fd::AsFd;
 
 use gate::cache::{Aligned, page_size};
 use gate::create::pwrite64;
 use gate::extent::{Allocate, fallocate};
-use gate::fs::{Advice, At, Want, Whence, fadvise64, lseek, pread64, statx};
+use gate::fs::{At, Want, Whence, lseek, pread64, statx};
 use gate::scratch::direct_alignment;
-use gate::{Errno, Fd, Gate};
+use gate::{Errno, Fd};
 use ondisk::split_options;
 
-use crate::desk::{Desk, Trouble};
-use crate::finding::{Experiment, Finding, Value};
+use crate::activity::Activity;
+use crate::context::Context;
+use crate::dir::ProbeDir;
+use crate::error::{Action, Error, Result};
+use crate::finding::{Finding, Method, Note, Outcome, Source, Truth};
 use crate::infer::robust::mode;
 use crate::infer::series::judge;
-use crate::place::{Place, Scratch};
-use crate::samples::{Kind, Series};
-use crate::work::{Witness, extend, fill, forget, read_at, sync, times, write_all};
+use crate::io::{extend, fill, read_at, reopen_random, sync, times, write_all};
+use crate::names::{Kind, Quantity};
+use crate::residency::{Residency, drop_cache};
+use crate::samples::Series;
 
-/// How long the sparse file is that bytes are put into.
+/// The length of the sparse file.
 const SPARSE: u64 = 64 << 20;
-/// How much is written and read for the paper's small reads.
+/// How much is written and read by small calls.
 const SMALL: u64 = 1 << 20;
 
-/// All of it.
+/// Does the whole experiment.
+///
+/// # Errors
+/// [`Error::Interrupted`], and when time is up between two findings.
 pub fn block(
-    place: &Place,
-    desk: &mut Desk<'_>,
+    dir: &ProbeDir,
+    context: &mut Context<'_>,
     series: &mut Vec<Series>,
-) -> Result<Vec<Finding>, Trouble> {
+) -> Result<Vec<Finding>> {
     let mut found = Vec::new();
-    let truth = block_truth(place);
-    let or =
-        |unit, name, truth: &Option<(Value, String)>, said: Result<Finding, Trouble>| match said {
-            Err(Trouble::Interrupted) => Err(Trouble::Interrupted),
-            Err(why) => {
-                Ok(Finding::hindered(Experiment::Block, name, unit, &why)
-                    .beside(truth.clone(), 0.0))
-            }
-            Ok(finding) => Ok(finding.beside(truth.clone(), 0.0)),
+    let mut push = |quantity, truth: &Option<Truth>, done: Result<Finding>| {
+        let finding = match done {
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            Err(why) => Finding::unknown(quantity, why),
+            Ok(finding) => finding,
         };
-
-    desk.go_on("block: one byte far into a hole, to see how much the file has then")?;
-    found.push(or(
-        "bytes",
-        "allocation-block",
+        found.push(finding.compared_with(truth.clone(), 0.0));
+        Ok(())
+    };
+    let truth = block_truth(dir);
+    context.begin(Activity::ByteInHole)?;
+    push(
+        Quantity::AllocationBlock,
         &truth,
-        allocation(place, desk),
-    )?);
-    desk.go_on("block: 256-byte writes into a hole, to see which take longer")?;
-    found.push(or(
-        "bytes",
-        "allocation-block-by-time",
+        allocation_block(dir, context),
+    )?;
+    context.begin(Activity::SmallWrites)?;
+    push(
+        Quantity::AllocationBlockByTime,
         &truth,
-        writes(place, desk, series),
-    )?);
-    desk.go_on("block: the least hole that gives something back")?;
-    found.push(or(
-        "bytes",
-        "cluster",
-        &cluster_truth(place),
-        cluster(place, desk),
-    )?);
-    desk.go_on("block: what a read of one byte brings into memory")?;
-    let page = Some((
-        Value::from(granule_truth(place)),
-        "the page of memory, or the block where it is larger".to_owned(),
-    ));
-    found.push(or(
-        "bytes",
-        "page-cache-granule",
-        &page,
-        granule(place, desk),
-    )?);
-    desk.go_on("block: the paper's reads of 256 and 512 bytes, without readahead and with it")?;
-    for (kind, name, truth) in [
-        (Kind::Reads, "page-cache-granule-by-time", page),
-        (Kind::ReadsAhead, "paper-reads", None),
+        small_writes(dir, context, series),
+    )?;
+    context.begin(Activity::LeastHole)?;
+    push(
+        Quantity::Cluster,
+        &cluster_truth(dir),
+        cluster(dir, context),
+    )?;
+    context.begin(Activity::OneByteRead)?;
+    let page = Some(Truth::new(granule_truth(dir), Source::Page));
+    push(Quantity::PageCacheGranule, &page, granule(dir, context))?;
+    context.begin(Activity::SmallReads)?;
+    for (kind, quantity, truth) in [
+        (Kind::Reads, Quantity::PageCacheGranuleByTime, page),
+        (Kind::ReadsAhead, Quantity::PaperReads, None),
     ] {
-        found.push(or("bytes", name, &truth, reads(place, desk, series, kind))?);
+        push(
+            quantity,
+            &truth,
+            small_reads(dir, context, series, kind, quantity),
+        )?;
     }
-    desk.go_on("block: reads past the page cache, ever less aligned")?;
-    found.push(or(
-        "bytes",
-        "direct-io-alignment",
-        &direct_truth(place),
-        direct(place, desk),
-    )?);
+    context.begin(Activity::DirectReads)?;
+    push(
+        Quantity::DirectIoAlignment,
+        &direct_truth(dir),
+        direct_alignment_by_trial(dir, context),
+    )?;
     Ok(found)
 }
 
-/// What statfs(2) gives as the unit that it counts in. A tmpfs with huge pages takes these where it
-/// can, and counts small ones.
-fn block_truth(place: &Place) -> Option<(Value, String)> {
-    let block = place.statfs.fragment_size;
+/// The unit that statfs(2) counts in. A tmpfs with huge pages allocates these where it can, and
+/// counts small ones.
+fn block_truth(dir: &ProbeDir) -> Option<Truth> {
+    let block = dir.statfs.fragment_size;
     let huge = |option: &Vec<u8>| option.starts_with(b"huge=") && option != b"huge=never";
-    let is_huge = place
+    let is_huge = dir
         .mount
         .as_ref()
         .is_some_and(|mount| split_options(&mount.content.options).any(|o| huge(&o)));
-    (block > 0 && !is_huge).then(|| (block.into(), "statfs(2), f_frsize".to_owned()))
+    (block > 0 && !is_huge).then(|| Truth::new(block, Source::Statfs))
 }
 
-/// A page, unless the file system's block is larger and kept whole in memory.
-fn granule_truth(place: &Place) -> u64 {
+/// A page, unless the file system's block is larger and is cached as a whole.
+fn granule_truth(dir: &ProbeDir) -> u64 {
     let page = page_size() as u64;
-    if place.is(&[b"xfs", b"ext4", b"btrfs"]) {
-        page.max(place.statfs.fragment_size)
+    if dir.is(&[b"xfs", b"ext4", b"btrfs"]) {
+        page.max(dir.statfs.fragment_size)
     } else {
         page
     }
 }
 
-/// What ext4 gives to a file at one time stands in its superblock, which is read from the device
-/// where that may be.
-fn cluster_truth(place: &Place) -> Option<(Value, String)> {
-    if !place.is(&[b"ext4", b"ext3", b"ext2"]) {
-        return block_truth(place).filter(|_| place.is(&[b"xfs", b"btrfs", b"tmpfs"]));
+/// The cluster of ext4 is in its superblock, on the device, which not every user may read.
+fn cluster_truth(dir: &ProbeDir) -> Option<Truth> {
+    if !dir.is(&[b"ext4", b"ext3", b"ext2"]) {
+        return block_truth(dir).filter(|_| dir.is(&[b"xfs", b"btrfs", b"tmpfs"]));
     }
-    /// Of the superblock: the logarithm of the cluster in KiB.
+    /// Offset in the superblock of the logarithm of the cluster in KiB.
     const LOG_CLUSTER: usize = 0x1c;
-    let source = place.mount.as_ref()?.content.source.as_deref()?;
+    let source = dir.mount.as_ref()?.content.source.as_deref()?;
     let device = gate::long::open_long(source, gate::fs::Open::NONBLOCK).ok()?;
     let rdev = statx(&device, c"", At::EMPTY_PATH, Want::BASIC_STATS)
         .ok()?
         .rdev;
-    if ondisk::Dev::from(rdev) != place.device() {
+    if ondisk::Dev::from(rdev) != dir.device() {
         return None;
     }
     let mut superblock = [0; 1024];
     pread64(&device, &mut superblock, ondisk::ext4::superblock::OFFSET)
         .ok()
         .filter(|n| *n == superblock.len())?;
-    let log = u32::from_le_bytes(
-        superblock
-            .get(LOG_CLUSTER..LOG_CLUSTER + 4)?
-            .try_into()
-            .ok()?,
-    );
-    Some((
-        1024_u64.checked_shl(log)?.into(),
-        "the superblock, s_log_cluster_size".to_owned(),
-    ))
+    let bytes = superblock.get(LOG_CLUSTER..)?.first_chunk()?;
+    let cluster = 1024_u64.checked_shl(u32::from_le_bytes(*bytes))?;
+    Some(Truth::new(cluster, Source::Superblock))
 }
 
-/// Places in a sparse file that lie apart, and at the beginning of no unit. The first lie before
-/// the last that is used.
-fn odd_places() -> impl Iterator<Item = u64> {
-    const PLACES: u64 = 7;
-    (1..=PLACES).map(|i| i * (SPARSE / (PLACES + 2)) / 8191 * 8191 + 12_345)
+/// Offsets in the sparse file that are far apart, and at the beginning of no unit. Some room is
+/// left behind the last one.
+fn odd_offsets() -> impl Iterator<Item = u64> {
+    const COUNT: u64 = 7;
+    (1..=COUNT).map(|i| i * (SPARSE / (COUNT + 2)) / 8191 * 8191 + 12_345)
 }
 
-/// One byte far into a hole: how long is the data that is there then?
-fn allocation(place: &Place, desk: &mut Desk<'_>) -> Result<Finding, Trouble> {
-    const NAME: &str = "allocation-block";
-    let scratch = place.scratch()?;
+/// Writes one byte into a hole, and sees how long the data around it is.
+fn allocation_block(dir: &ProbeDir, context: &mut Context<'_>) -> Result<Finding> {
+    const QUANTITY: Quantity = Quantity::AllocationBlock;
+    let scratch = dir.scratch()?;
     let file = &scratch.file;
-    extend(file, SPARSE)?; // first: where the file ends, a hole would be cut off
+    // Extended first: at the end of the file, a hole would be cut off.
+    extend(file, SPARSE)?;
     let mut lengths = Vec::new();
-    for at in odd_places() {
-        desk.spend(0, 1)?;
+    for at in odd_offsets() {
+        context.spend(0, 1)?;
         write_all(file, b"x", at)?;
         sync(file)?;
-        let refused = |gate| Trouble::refused("cannot see where the data lies", gate);
-        // The data that holds the byte: from the last hole before it on.
+        // The data around the byte begins behind the last hole before it.
         let from = match lseek(file, at - at % (4 << 20), Whence::Data) {
-            Err(Errno::ENXIO) => None, // nothing but a hole
-            other => Some(other.map_err(refused(Gate::Lseek))?),
+            Err(Errno::ENXIO) => None, // there is no data
+            other => Some(other.map_err(Action::FindData.failed())?),
         };
-        let to = lseek(file, at, Whence::Hole).map_err(refused(Gate::Lseek))?;
+        let to = lseek(file, at, Whence::Hole).map_err(Action::FindData.failed())?;
         lengths.extend(
             from.filter(|from| *from <= at)
                 .map(|from| to.saturating_sub(from)),
         );
     }
-    let unknown = |why: &str| Ok(Finding::unknown(Experiment::Block, NAME, "bytes", why));
-    let Some((length, agree)) = mode(&lengths) else {
-        return unknown("SEEK_DATA finds no data where some was written");
+    let Some((length, agreeing)) = mode(&lengths) else {
+        return Err(Error::NoData);
     };
     if length >= SPARSE / 16 || !length.is_power_of_two() {
-        return unknown("the file system shows no holes: SEEK_HOLE takes all of the file for data");
+        return Err(Error::NoHoles);
     }
-    let sure = agree as f64 / lengths.len() as f64;
-    let method = format!(
-        "one byte at each of {} odd places in a sparse file, brought to the disk: from SEEK_DATA to SEEK_HOLE it was \
-         {length} bytes {agree} times",
-        lengths.len()
-    );
-    Ok(Finding::known(Experiment::Block, NAME, "bytes", length, sure, method).tried(lengths.len()))
+    let places = lengths.len();
+    let method = Method::DataLength {
+        places,
+        length,
+        agreeing,
+    };
+    let sure = agreeing as f64 / places as f64;
+    Ok(Finding::known(QUANTITY, length, sure, method).with_trials(places))
 }
 
-/// 256-byte writes into a hole, by time alone.
-fn writes(
-    place: &Place,
-    desk: &mut Desk<'_>,
+/// Writes 256 bytes at a time into a hole, and takes the times.
+fn small_writes(
+    dir: &ProbeDir,
+    context: &mut Context<'_>,
     series: &mut Vec<Series>,
-) -> Result<Finding, Trouble> {
+) -> Result<Finding> {
     const STEP: usize = 256;
     const TRIALS: usize = 5;
     let bytes = [0x5a; STEP];
     let mut trials = Vec::new();
     for _ in 0..TRIALS {
-        let scratch = place.scratch()?;
+        let scratch = dir.scratch()?;
         extend(&scratch.file, SPARSE)?;
-        desk.spend(0, SMALL)?;
-        let times = times(
-            desk.clock,
-            SMALL,
-            STEP,
-            |at| pwrite64(&scratch.file, &bytes, at),
-            drop,
-        );
-        trials.push(times.map_err(Trouble::refused("cannot write into a hole", Gate::Pwrite64))?);
+        context.spend(0, SMALL)?;
+        let write = |at| pwrite64(&scratch.file, &bytes, at);
+        let times = times(context.clock, SMALL, STEP, write, drop);
+        trials.push(times.map_err(Action::WriteHole.failed())?);
     }
-    keep(Series::of(Kind::Writes, STEP as u64, trials), series)
+    judge_and_keep(
+        Series::from_trials(Kind::Writes, STEP as u64, trials),
+        series,
+    )
 }
 
 /// Judges samples, and keeps them.
-fn keep(samples: Series, series: &mut Vec<Series>) -> Result<Finding, Trouble> {
+fn judge_and_keep(samples: Series, series: &mut Vec<Series>) -> Result<Finding> {
     let found = judge(&samples).into_iter().next();
     series.push(samples);
-    found.ok_or_else(|| Trouble::Hindered("there were no samples".to_owned()))
+    found.ok_or(Error::NoSamples)
 }
 
-/// What is allocated to a file, in bytes.
-fn allocated(file: &Fd) -> Result<u64, Trouble> {
-    let seen = statx(file.as_fd(), c"", At::EMPTY_PATH, Want::BASIC_STATS);
-    seen.map(|s| s.blocks * 512).map_err(Trouble::refused(
-        "cannot see what the file takes up",
-        Gate::Statx,
-    ))
+/// What a file occupies, in bytes.
+fn allocated(file: &Fd) -> Result<u64> {
+    statx(file.as_fd(), c"", At::EMPTY_PATH, Want::BASIC_STATS)
+        .map(|stat| stat.blocks * 512)
+        .map_err(Action::StatFile.failed())
 }
 
-/// What a file grows by when a byte is written into a hole; held against the least hole, aligned,
-/// that gives something back.
-fn cluster(place: &Place, desk: &mut Desk<'_>) -> Result<Finding, Trouble> {
-    const NAME: &str = "cluster";
+/// Compares what a byte in a hole adds to a file with the least aligned hole that reduces it.
+fn cluster(dir: &ProbeDir, context: &mut Context<'_>) -> Result<Finding> {
     const LEAST: u64 = 512;
-    /// A hole of half of it is the largest that is tried.
+    /// Holes up to half of it are tried.
     const MOST: u64 = 4 << 20;
-    let scratch = place.scratch()?;
+    let scratch = dir.scratch()?;
     let file = &scratch.file;
     extend(file, SPARSE)?;
-    let mut grown = Vec::new();
+    let mut growths = Vec::new();
     let mut before = allocated(file)?;
-    for at in odd_places() {
-        desk.spend(0, 1)?;
+    for at in odd_offsets() {
+        context.spend(0, 1)?;
         write_all(file, b"x", at)?;
         sync(file)?;
         let now = allocated(file)?;
-        grown.push(now.saturating_sub(before));
+        growths.push(now.saturating_sub(before));
         before = now;
     }
-    let grown: Vec<u64> = grown.into_iter().filter(|bytes| *bytes > 0).collect();
-    // What a map of blocks takes for itself the file pays for as well: only the least is one
-    // cluster's.
-    let least = grown.iter().copied().min();
-    let agree = grown.iter().filter(|bytes| Some(**bytes) == least).count();
-    let most = MOST.min(1 << place.room().min(desk.bytes_left()).max(1).ilog2());
-    // Where there is no room for a hole in something, none is punched.
-    let punched = if most < 2 * LEAST {
-        None
+    growths.retain(|bytes| *bytes > 0);
+    // A growth may include a block of the file's own map: only the least is one cluster.
+    let grown = growths.iter().copied().min();
+    let agreeing = growths
+        .iter()
+        .filter(|bytes| Some(**bytes) == grown)
+        .count();
+    let most = MOST.min(1 << dir.room().min(context.bytes_left()).max(1).ilog2());
+    let hole = if most < 2 * LEAST {
+        None // no room for data to punch a hole into
     } else {
-        punch(desk, file, LEAST, most)?
+        least_hole(context, file, LEAST, most)?
     };
-    let (value, sure, method) = match (least, punched) {
-        (None, None) => {
-            let why = "the file takes up nothing more when a byte is written into a hole (st_blocks), and holes give nothing back";
-            return Ok(Finding::unknown(Experiment::Block, NAME, "bytes", why));
-        }
-        (Some(grown_by), None) => {
-            let sure = agree as f64 / grown.len() as f64;
-            (
-                grown_by,
-                sure,
-                format!(
-                    "a byte in a hole had the file take up {grown_by} bytes more (st_blocks); no hole gave anything back"
-                ),
-            )
-        }
-        (None, Some(hole)) => (
-            hole,
-            1.0,
-            format!("the least hole that gives something back (st_blocks) is {hole} bytes long"),
-        ),
-        (Some(grown_by), Some(hole)) if grown_by == hole => (
-            hole,
-            1.0,
-            format!(
-                "a byte in a hole had the file take up {hole} bytes more (st_blocks), and so long is the least hole that gives something back"
-            ),
-        ),
-        (Some(grown_by), Some(hole)) => (
-            hole,
-            0.5,
-            format!(
-                "the least hole that gives something back (st_blocks) is {hole} bytes long, but a byte in a hole took up {grown_by}"
-            ),
-        ),
+    let (value, sure) = match (grown, hole) {
+        (None, None) => return Err(Error::NoClusters),
+        (Some(grown), None) => (grown, agreeing as f64 / growths.len() as f64),
+        (Some(grown), Some(hole)) if grown != hole => (hole, 0.5),
+        (_, Some(hole)) => (hole, 1.0),
     };
-    Ok(Finding::known(Experiment::Block, NAME, "bytes", value, sure, method).tried(grown.len()))
+    let method = Method::Cluster { grown, hole };
+    Ok(Finding::known(Quantity::Cluster, value, sure, method).with_trials(growths.len()))
 }
 
-/// The length of the least aligned hole that gives something back; `None` where none does.
-fn punch(desk: &mut Desk<'_>, file: &Fd, least: u64, most: u64) -> Result<Option<u64>, Trouble> {
+/// The length of the least aligned hole that reduces what the file occupies; `None` where none
+/// does.
+fn least_hole(context: &mut Context<'_>, file: &Fd, least: u64, most: u64) -> Result<Option<u64>> {
     let from = SPARSE / 2;
     let solid = vec![0x5a; most as usize];
-    desk.spend(0, most)?;
+    context.spend(0, most)?;
     write_all(file, &solid, from)?;
     sync(file)?;
     let before = allocated(file)?;
@@ -325,7 +283,7 @@ fn punch(desk: &mut Desk<'_>, file: &Fd, least: u64, most: u64) -> Result<Option
         match fallocate(file, Allocate::PunchHole, from + most / 2, len) {
             Ok(()) => {}
             Err(Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EINVAL) => return Ok(None),
-            Err(e) => return Err(Trouble::refused("cannot punch a hole", Gate::Fallocate)(e)),
+            Err(e) => return Err(Action::PunchHole.failed()(e)),
         }
         sync(file)?;
         if allocated(file)? < before {
@@ -336,172 +294,113 @@ fn punch(desk: &mut Desk<'_>, file: &Fd, least: u64, most: u64) -> Result<Option
     Ok(None)
 }
 
-/// What a read of one byte brings into memory, when no readahead is wanted.
-fn granule(place: &Place, desk: &mut Desk<'_>) -> Result<Finding, Trouble> {
-    const NAME: &str = "page-cache-granule";
+/// What a read of one byte brings into memory without readahead.
+fn granule(dir: &ProbeDir, context: &mut Context<'_>) -> Result<Finding> {
     const TRIALS: u64 = 5;
     const LEN: u64 = 8 << 20;
-    let scratch = place.scratch()?;
-    let len = LEN.min(place.room()) >> 16 << 16;
+    const LEAST: u64 = 64 << 10;
+    let scratch = dir.scratch()?;
+    let len = LEN.min(dir.room()) / LEAST * LEAST;
     if len == 0 {
-        return Err(Trouble::Hindered(
-            "there is no room for a file of 64 KiB".to_owned(),
-        ));
+        return Err(Error::NoRoom { bytes: LEAST });
     }
-    fill(desk, &scratch.file, len)?;
-    let Some(mut witness) = Witness::of(&scratch, len)? else {
-        return Ok(Finding::unknown(
-            Experiment::Block,
-            NAME,
-            "bytes",
-            "neither cachestat(2) nor mincore(2) sees what is in memory",
-        ));
-    };
+    fill(context, &scratch.file, len)?;
+    let mut residency = Residency::new(&scratch, len)?.ok_or(Error::ResidencyUnknown)?;
     let page = page_size() as u64;
     let mut sizes = Vec::new();
     for trial in 0..TRIALS {
-        if !forget(&scratch.file, len, Some(&mut witness))? {
-            let why = "the kernel does not forget the file: it is kept in memory, and nowhere else";
-            return Ok(Finding::unknown(Experiment::Block, NAME, "bytes", why));
+        if !drop_cache(&scratch.file, len, Some(&mut residency))? {
+            return Err(Error::NotDropped);
         }
-        let reader = random(&scratch)?;
-        desk.spend(page, 0)?;
+        let reader = reopen_random(&scratch)?;
+        context.spend(page, 0)?;
         read_at(&reader, &mut [0], len / (TRIALS + 1) * trial + 777)?;
-        let pages = witness.pages(0, len).map_err(Trouble::refused(
-            "cannot see what is in memory",
-            Gate::Cachestat,
-        ))?;
-        sizes.push(pages * page);
+        sizes.push(residency.pages(0, len)? * page);
     }
-    let (size, agree) = mode(&sizes).unwrap_or_default();
-    let method = format!(
-        "a read of one byte had {size} bytes in memory, by {}, {agree} of {TRIALS} times",
-        witness.name()
-    );
-    let sure = agree as f64 / TRIALS as f64;
-    Ok(Finding::known(Experiment::Block, NAME, "bytes", size, sure, method).tried(sizes.len()))
+    let (bytes, agreeing) = mode(&sizes).unwrap_or_default();
+    let method = Method::OneByteRead {
+        bytes,
+        by: residency.seen_by(),
+        agreeing,
+        trials: TRIALS,
+    };
+    let sure = agreeing as f64 / TRIALS as f64;
+    let finding = Finding::known(Quantity::PageCacheGranule, bytes, sure, method);
+    Ok(finding.with_trials(sizes.len()))
 }
 
-/// Opens the file once more, for reads here and there.
-fn random(scratch: &Scratch<'_>) -> Result<Fd, Trouble> {
-    let reader = scratch.reopen()?;
-    let told = fadvise64(&reader, 0, 0, Advice::Random);
-    told.map_err(Trouble::refused(
-        "cannot turn readahead off",
-        Gate::Fadvise64,
-    ))?;
-    Ok(reader)
-}
-
-/// The paper's first experiment, with 256 and with 512 bytes: two findings that must be one.
-fn reads(
-    place: &Place,
-    desk: &mut Desk<'_>,
+/// The paper's first experiment, with 256 and with 512 bytes: both must say the same.
+fn small_reads(
+    dir: &ProbeDir,
+    context: &mut Context<'_>,
     series: &mut Vec<Series>,
     kind: Kind,
-) -> Result<Finding, Trouble> {
+    quantity: Quantity,
+) -> Result<Finding> {
     const TRIALS: usize = 3;
-    let scratch = place.scratch()?;
-    fill(desk, &scratch.file, SMALL)?;
-    let mut findings = Vec::new();
-    for step in [256_usize, 512] {
+    let scratch = dir.scratch()?;
+    fill(context, &scratch.file, SMALL)?;
+    let mut by_step = |step: usize| -> Result<Finding> {
         let mut buffer = vec![0; step];
         let mut trials = Vec::new();
         for _ in 0..TRIALS {
-            forget(&scratch.file, SMALL, None)?;
+            drop_cache(&scratch.file, SMALL, None)?;
             let reader = if kind == Kind::Reads {
-                random(&scratch)?
+                reopen_random(&scratch)?
             } else {
                 scratch.reopen()?
             };
-            desk.spend(SMALL, 0)?;
-            let times = times(
-                desk.clock,
-                SMALL,
-                step,
-                |at| pread64(&reader, &mut buffer, at),
-                drop,
-            );
-            trials.push(times.map_err(Trouble::refused("cannot read the file", Gate::Pread64))?);
+            context.spend(SMALL, 0)?;
+            let read = |at| pread64(&reader, &mut buffer, at);
+            let times = times(context.clock, SMALL, step, read, drop);
+            trials.push(times.map_err(Action::Read.failed())?);
         }
-        findings.push(keep(Series::of(kind, step as u64, trials), series)?);
-    }
-    match &findings[..] {
-        [by_256, by_512] if by_256.inferred == by_512.inferred => {
-            let method = format!("{}; 512 bytes each time give the same", by_256.method);
-            Ok(Finding {
-                confidence: by_256.confidence.min(by_512.confidence),
-                method,
-                ..by_256.clone()
-            })
-        }
-        [by_256, by_512] => {
-            let why = format!(
-                "reads of 256 and of 512 bytes do not say the same: {}; {}",
-                by_256.method, by_512.method
-            );
-            let name = by_256.name;
-            Ok(Finding::unknown(Experiment::Block, name, "bytes", why)
-                .by_time()
-                .tried(TRIALS))
-        }
-        _ => Err(Trouble::Hindered("there were no samples".to_owned())),
-    }
-}
-
-/// What statx(2) gives as the alignment of reads past the page cache.
-fn direct_truth(place: &Place) -> Option<(Value, String)> {
-    let scratch = place.scratch().ok()?;
-    let (_, offset) = direct_alignment(&scratch.file).ok()??;
-    (offset > 0).then(|| (offset.into(), "statx(2), stx_dio_offset_align".to_owned()))
-}
-
-/// The least alignment at which a read past the page cache is done.
-fn direct(place: &Place, desk: &mut Desk<'_>) -> Result<Finding, Trouble> {
-    const NAME: &str = "direct-io-alignment";
-    const LEN: u64 = 256 << 10;
-    let scratch = place.scratch()?;
-    fill(desk, &scratch.file, LEN)?;
-    let reader = match scratch.reopen_direct() {
-        Ok(reader) => reader,
-        Err(e) => {
-            let why = format!(
-                "there are no reads past the page cache here: open(2) with O_DIRECT says {e}"
-            );
-            return Ok(Finding::unknown(Experiment::Block, NAME, "bytes", why));
-        }
+        judge_and_keep(Series::from_trials(kind, step as u64, trials), series)
     };
-    let mut witness = Witness::of(&scratch, LEN)?;
+    let (mut by_256, by_512) = (by_step(256)?, by_step(512)?);
+    if by_256.value() != by_512.value() {
+        let outcomes = Box::new([by_256.outcome, by_512.outcome]);
+        let finding = Finding::new(quantity, Outcome::Disagree(outcomes));
+        return Ok(finding.by_time().with_trials(TRIALS));
+    }
+    if let Outcome::Found { confidence, .. } = &mut by_256.outcome {
+        *confidence = confidence.min(by_512.confidence());
+    }
+    Ok(by_256.with_note(Note::ConfirmedBy512))
+}
+
+/// The alignment that statx(2) reports for O_DIRECT.
+fn direct_truth(dir: &ProbeDir) -> Option<Truth> {
+    let scratch = dir.scratch().ok()?;
+    let (_, offset) = direct_alignment(&scratch.file).ok()??;
+    (offset > 0).then(|| Truth::new(u64::from(offset), Source::Statx))
+}
+
+/// The least alignment at which a read with O_DIRECT bypasses the page cache.
+fn direct_alignment_by_trial(dir: &ProbeDir, context: &mut Context<'_>) -> Result<Finding> {
+    const LEN: u64 = 256 << 10;
+    let scratch = dir.scratch()?;
+    fill(context, &scratch.file, LEN)?;
+    let reader = scratch.reopen_direct().map_err(Error::NoDirectIo)?;
+    let mut residency = Residency::new(&scratch, LEN)?;
     let mut tried = 0;
     let mut align = 1_u64;
     while align <= LEN / 4 {
         let mut memory = Aligned::new(align as usize, 0);
-        desk.spend(align, 0)?;
-        if !forget(&scratch.file, LEN, witness.as_mut())? {
-            let why = "the file is kept in memory, and nowhere else: no read goes past that";
-            return Ok(Finding::unknown(Experiment::Block, NAME, "bytes", why));
+        context.spend(align, 0)?;
+        if !drop_cache(&scratch.file, LEN, residency.as_mut())? {
+            return Err(Error::NoDirectReadFromMemory);
         }
         tried += 1;
         let done = matches!(pread64(&reader, memory.bytes(), align), Ok(n) if n as u64 == align);
-        // What cannot be done past the page cache some file systems do through it, without a word.
-        if done
-            && witness
-                .as_mut()
-                .is_none_or(|witness| witness.pages(0, LEN) == Ok(0))
-        {
-            let method = format!(
-                "reads of {align} bytes at byte {align} are done past the page cache; of less, none was"
-            );
-            return Ok(
-                Finding::known(Experiment::Block, NAME, "bytes", align, 1.0, method).tried(tried),
-            );
+        // Some file systems silently read through the page cache what is not aligned.
+        let bypassed = |residency: &mut Residency| residency.pages(0, LEN) == Ok(0);
+        if done && residency.as_mut().is_none_or(bypassed) {
+            let method = Method::DirectReads { align };
+            let finding = Finding::known(Quantity::DirectIoAlignment, align, 1.0, method);
+            return Ok(finding.with_trials(tried));
         }
         align *= 2;
     }
-    Ok(Finding::unknown(
-        Experiment::Block,
-        NAME,
-        "bytes",
-        "no read past the page cache is done, however it is aligned",
-    ))
+    Err(Error::NoDirectRead)
 }

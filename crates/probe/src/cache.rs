@@ -1,120 +1,100 @@
 //! `cache`: how much the page cache holds for this process.
 //!
-//! The paper reads ever more of a file twice, and looks from which length on the second time is
-//! slower. That takes a disk's patience, and throws out of memory what everybody else has there.
-//! Here the **holes of a sparse file** are read: they fill the page cache and no disk is asked;
-//! cachestat says when what is in memory no longer grows. It is done in a process of its own in a
-//! group of its own (cgroup), with a limit, so that nobody else loses anything; where this process
-//! is in a group with a limit already, in that one. `--method paper` is the paper's way, with a
-//! search instead of every length.
+//! The paper reads a file twice, ever more of it, and looks from which length on the second pass is
+//! slower. That takes minutes on a disk, and evicts the cached pages of everybody else. Here the
+//! **holes of a sparse file** are read: they fill the page cache without disk I/O, and cachestat
+//! shows when what is in memory no longer grows. A process in a cgroup of its own does that, with a
+//! memory limit, so that nobody else loses pages. A process that has a limit already uses that one.
+//! [`CacheOptions::paper`] selects the paper's way, with a search instead of every length.
 //!
-//! Beside that stands what bounds the cache of this process here, in no group of ours: that is only
-//! looked up, also for those whom nobody has asked to fill anything.
+//! A second finding is what bounds the cache of this process outside of such a cgroup. That is only
+//! looked up, also where nothing may be filled.
 
 use std::time::Duration;
 
-use gate::Gate;
 use gate::cache::page_size;
 use gate::file::read_kernel;
 use gate::fs::{Advice, fadvise64};
 use gate::machine::memory;
 use mounts::compare::{NoRun, alone};
 
-use crate::cgroup::{Group, Own};
-use crate::desk::{Desk, Limits, Moved, NO_TIME, Trouble};
-use crate::finding::{Experiment, Finding, Value};
+use crate::activity::Activity;
+use crate::cgroup::{Cgroup, TemporaryCgroup};
+use crate::context::{Context, IoBytes, Limits};
+use crate::dir::ProbeDir;
+use crate::error::{Action, Error, Result};
+use crate::finding::{CacheBound, Finding, Note, Outcome, Source, Truth, Value};
 use crate::infer::robust::median;
 use crate::infer::series::judge;
+use crate::io::{extend, fill, read_at};
 use crate::log::Log;
-use crate::place::Place;
-use crate::samples::{Kind, Series};
-use crate::work::{Witness, extend, fill, forget, read_at};
+use crate::names::{Kind, Quantity};
+use crate::report::CacheOptions;
+use crate::residency::{Residency, drop_cache};
+use crate::samples::Series;
 
-const NAME: &str = "cache-capacity";
-const LIMIT: &str = "cache-limit";
-/// How near what is found should be to the limit: the group's limit is for more than the page
-/// cache.
-const NEAR: f64 = 0.05;
-/// The most that is filled.
+/// How near the capacity should be to the limit, which is for more than the page cache.
+const TOLERANCE: f64 = 0.05;
+/// The largest limit that is filled.
 const MOST: u64 = 4 << 30;
-/// The least that says anything.
+/// The smallest.
 const LEAST: u64 = 16 << 20;
-/// A limit up to which readahead is in the way.
+/// A limit up to which readahead is turned off.
 const SMALL: u64 = 128 << 20;
 /// Steps in which holes are read: up to a third more than the limit.
 const STEPS: usize = 128;
-/// Words for what the process says: its samples, or why there are none.
+/// Words for what the process writes: its samples, or why there are none.
 const ROOM: usize = 16 * STEPS;
 
 /// Runs, and the value at each.
 type Samples = Vec<(u64, f64)>;
 
-/// What is wanted of it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct How {
-    /// The paper's two passes.
-    pub paper: bool,
-    /// The limit of the group that is made; by default 256 MiB, or an eighth of what is free.
-    pub limit: Option<u64>,
-}
-
-/// All of it; for one whom nobody has asked, what can be told without filling anything.
+/// Does the whole experiment.
+///
+/// # Errors
+/// [`Error::Interrupted`].
 pub fn cache(
-    place: &Place,
-    desk: &mut Desk<'_>,
-    how: How,
+    dir: &ProbeDir,
+    context: &mut Context<'_>,
+    options: CacheOptions,
     series: &mut Vec<Series>,
-) -> Result<Vec<Finding>, Trouble> {
+) -> Result<Vec<Finding>> {
     let mut found = Vec::new();
-    if !place.makes_no_names() {
-        found.push(match measure(place, desk, how, series) {
-            Err(Trouble::Interrupted) => return Err(Trouble::Interrupted),
-            Err(why) => {
-                let finding = Finding::hindered(Experiment::Cache, NAME, "bytes", &why);
-                if how.paper {
-                    finding.by_time()
-                } else {
-                    finding
-                }
-            }
+    if !dir.is_unnamed_only() {
+        let finding = match measure(dir, context, options, series) {
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            Err(why) => Finding::unknown(Quantity::CacheCapacity, why),
             Ok(finding) => finding,
+        };
+        found.push(Finding {
+            by_time: options.paper,
+            ..finding
         });
     }
-    if !place.is_in_memory() {
-        found.push(limit(
-            Group::own(&place.table).and_then(|group| group.limit()),
-            memory(),
-            available(),
-        ));
+    if !dir.is_in_memory() {
+        let cgroup = Cgroup::current(&dir.table).and_then(|cgroup| cgroup.limit());
+        found.push(bound(cgroup, memory(), available()));
     }
     Ok(found)
 }
 
-/// What bounds the page cache of this process: the limit of a group that it is in, or else the
-/// memory that there is.
-fn limit(group: Option<(u64, String)>, memory: Option<u64>, available: Option<u64>) -> Finding {
-    let of_all = memory.map(|bytes| (bytes, "sysinfo(2)".to_owned()));
-    let (truth, why) = match (group, of_all) {
-        (Some(group), all) if all.as_ref().is_none_or(|all| group.0 < all.0) => (
-            Some(group),
-            "page cache counts in the limit of the cgroup that the process is in".to_owned(),
+/// What bounds the page cache of this process: the limit of a cgroup that it is in, or else all
+/// memory.
+fn bound(cgroup: Option<(u64, String)>, memory: Option<u64>, available: Option<u64>) -> Finding {
+    let (bound, truth) = match (cgroup, memory) {
+        (Some((limit, file)), all) if all.is_none_or(|all| limit < all) => (
+            CacheBound::Cgroup,
+            Some(Truth::new(limit, Source::File(file))),
         ),
-        (_, all) => {
-            let now = available.map_or(String::new(), |bytes| {
-                format!(", {} MiB of it now (MemAvailable)", bytes >> 20)
-            });
-            let why = format!(
-                "no cgroup limits it, so that the page cache may take all memory that is not in use{now}"
-            );
-            (all, why)
-        }
+        (_, all) => (
+            CacheBound::Memory(available),
+            all.map(|bytes| Truth::new(bytes, Source::Sysinfo)),
+        ),
     };
-    let method = format!("looked up, and not measured: {why}");
-    let truth = truth.map(|(bytes, source)| (Value::from(bytes), source));
-    Finding::unknown(Experiment::Cache, LIMIT, "bytes", method).beside(truth, 0.0)
+    Finding::new(Quantity::CacheLimit, Outcome::LookedUp(bound)).compared_with(truth, 0.0)
 }
 
-/// Memory that could be had without swapping, in bytes.
+/// `MemAvailable` of /proc/meminfo, in bytes.
 fn available() -> Option<u64> {
     let text = read_kernel(c"/proc/meminfo").ok()?;
     let line = text
@@ -124,222 +104,197 @@ fn available() -> Option<u64> {
     kib.parse::<u64>().ok().map(|kib| kib << 10)
 }
 
-fn measure(
-    place: &Place,
-    desk: &mut Desk<'_>,
-    how: How,
-    series: &mut Vec<Series>,
-) -> Result<Finding, Trouble> {
-    if place.is_in_memory() {
-        return Err(Trouble::Hindered(
-            "its files are in memory and nowhere else: there is no cache of them".to_owned(),
-        ));
+/// The cgroup in which the cache is filled.
+struct Setting {
+    limit: u64,
+    /// The file that has the limit.
+    file: String,
+    /// The cgroup, where it was made for this.
+    own: Option<TemporaryCgroup>,
+}
+
+/// Chooses the cgroup of this process, if its limit can be filled, or makes one.
+fn choose_cgroup(
+    cgroup: &Cgroup,
+    options: CacheOptions,
+    affordable: u64,
+    available: u64,
+) -> Result<Setting> {
+    let current = cgroup.limit().filter(|_| options.limit.is_none());
+    if let Some((limit, file)) = current.filter(|(limit, _)| *limit <= MOST.min(available)) {
+        let own = None;
+        return Ok(Setting { limit, file, own });
     }
-    drop(place.scratch()?);
-    let no_group = "the process is in no group whose memory is limited, and to fill all memory would take from everybody else";
-    let group = Group::own(&place.table)
-        .ok_or_else(|| Trouble::Hindered(format!("{no_group}; no memory cgroup is to be seen")))?;
+    let usual = (256 << 20).min(available / 8).min(affordable);
+    let limit = options
+        .limit
+        .unwrap_or(usual)
+        .next_multiple_of(page_size() as u64);
+    if !(LEAST..=MOST.min(available.max(LEAST))).contains(&limit) {
+        let least = LEAST;
+        return Err(Error::CgroupLimit { limit, least });
+    }
+    let made = cgroup
+        .create_child(limit)
+        .map_err(|errno| Error::NoCgroup { errno: Some(errno) })?;
+    Ok(Setting {
+        limit,
+        file: made.limit_file(),
+        own: Some(made),
+    })
+}
+
+fn measure(
+    dir: &ProbeDir,
+    context: &mut Context<'_>,
+    options: CacheOptions,
+    series: &mut Vec<Series>,
+) -> Result<Finding> {
+    if dir.is_in_memory() {
+        return Err(Error::InMemory);
+    }
+    drop(dir.scratch()?);
+    let cgroup = Cgroup::current(&dir.table).ok_or(Error::NoCgroup { errno: None })?;
     let available = available().unwrap_or(0);
-    // What can be moved in the paper's way: fifteen times the limit or so in all.
-    let affordable = if how.paper {
-        desk.bytes_left() / 16
+    // The paper's way reads and writes about fifteen times the limit.
+    let affordable = if options.paper {
+        context.bytes_left() / 16
     } else {
         MOST
     };
-    let (limit, said_by, own) = match group.limit().filter(|_| how.limit.is_none()) {
-        Some((limit, file)) if limit <= MOST.min(available) => (limit, file, None),
-        _ => {
-            let usual = (256 << 20).min(available / 8).min(affordable);
-            let limit = how
-                .limit
-                .unwrap_or(usual)
-                .next_multiple_of(page_size() as u64);
-            if !(LEAST..=MOST.min(available.max(LEAST))).contains(&limit) {
-                let why = format!(
-                    "a group with {limit} bytes of memory cannot be filled here: {LEAST} or more, and less than is free"
-                );
-                return Err(Trouble::Hindered(why));
-            }
-            let made = group.make(limit).map_err(|e| {
-                Trouble::Hindered(format!("{no_group}; a group with a limit of its own cannot be made ({e}): run as root, or in a container with a limit"))
-            })?;
-            (limit, made.limit_file(), Some(made))
-        }
-    };
-    if how.paper && limit > affordable {
-        let needs = limit * 16;
-        return Err(Trouble::Hindered(format!(
-            "two passes around {limit} bytes move some {needs} bytes; --max-bytes allows so many"
-        )));
+    let Setting { limit, file, own } = choose_cgroup(&cgroup, options, affordable, available)?;
+    if options.paper && limit > affordable {
+        return Err(Error::PassesTooLarge { limit });
     }
-    let in_which = if own.is_some() {
-        "a cgroup of its own"
-    } else {
-        "the cgroup that it is in"
-    };
-    let way = if how.paper {
-        "a file is read twice, at ever other lengths"
-    } else {
-        "the holes of a file are read until no more of it stays in memory"
-    };
-    desk.go_on(&format!(
-        "cache: in {in_which}, limited to {} MiB, {way}",
-        limit >> 20
-    ))?;
-    // Where the group is that of all of us, another process would only take from what is to be
-    // measured.
+    context.begin(Activity::FillCache {
+        own_cgroup: own.is_some(),
+        limit,
+        two_passes: options.paper,
+    })?;
+    // A second process in a cgroup that others share would only take from what is measured.
     let samples = match &own {
-        Some(own) => apart(place, desk, how.paper, limit, own)?,
-        None => inside(place, desk, how.paper, limit)?,
+        Some(own) => fill_in(own, dir, context, options.paper, limit)?,
+        None => fill_here(dir, context, options.paper, limit)?,
     };
-    // Our file is gone again. What the group still has is of others, such as the program itself:
-    // what is mapped stays to the last.
-    let others = if own.is_none() && !how.paper {
-        group.page_cache().unwrap_or(0)
-    } else {
-        0
+    let note = match own {
+        Some(_) => Note::OwnCgroup { available },
+        // The temporary file is gone. What the cgroup still holds belongs to other files, such as
+        // this program: mapped pages are reclaimed last.
+        None if options.paper => Note::CurrentCgroup { others: 0 },
+        None => Note::CurrentCgroup {
+            others: cgroup.page_cache().unwrap_or(0),
+        },
     };
-    let step = step(limit, how.paper);
+    let step = step(limit, options.paper);
     let (runs, values) = samples.into_iter().unzip();
-    let kind = if how.paper {
-        Kind::Passes
+    let (kind, tolerance) = if options.paper {
+        (Kind::Passes, TOLERANCE + step as f64 / limit as f64)
     } else {
-        Kind::Filled
+        (Kind::Filled, TOLERANCE)
     };
     let samples = Series {
         runs,
-        ..Series::one(kind, step, values)
+        ..Series::from_trial(kind, step, values)
     };
     let judged = judge(&samples).into_iter().next();
     series.push(samples);
-    let judged = judged.ok_or_else(|| Trouble::Hindered("there were no samples".to_owned()))?;
-    let whole = match own {
-        Some(_) => format!(
-            "; this was in {in_which}, whose limit was chosen: outside, {} MiB could be had (MemAvailable)",
-            available >> 20
-        ),
-        None => format!("; with {others} bytes of other files, this was in {in_which}"),
-    };
-    let inferred = match judged.inferred {
-        Some(Value::Number(ours)) => Some(Value::Number(ours + others as f64)),
-        other => other,
-    };
-    let within = if how.paper {
-        NEAR + step as f64 / limit as f64
-    } else {
-        NEAR
-    };
-    let method = judged.method.clone() + &whole;
-    Ok(Finding {
-        method,
-        inferred,
-        ..judged
+    let mut judged = judged.ok_or(Error::NoSamples)?;
+    if let (
+        Outcome::Found {
+            value: Value::Number(ours),
+            ..
+        },
+        Note::CurrentCgroup { others },
+    ) = (&mut judged.outcome, note)
+    {
+        *ours += others as f64;
     }
-    .beside(Some((Value::from(limit), said_by)), within))
+    let truth = Truth::new(limit, Source::File(file));
+    Ok(judged.with_note(note).compared_with(Some(truth), tolerance))
 }
 
 /// How much further each step goes.
 fn step(limit: u64, paper: bool) -> u64 {
-    let page = page_size() as u64;
-    if paper {
-        (limit / 16).next_multiple_of(page)
-    } else {
-        (limit / 96).next_multiple_of(page)
-    }
+    let parts = if paper { 16 } else { 96 };
+    (limit / parts).next_multiple_of(page_size() as u64)
 }
 
-/// The same in a process that enters a group of its own.
-fn apart(
-    place: &Place,
-    desk: &mut Desk<'_>,
+/// Fills the cache in a process that enters a cgroup.
+fn fill_in(
+    cgroup: &TemporaryCgroup,
+    dir: &ProbeDir,
+    context: &mut Context<'_>,
     paper: bool,
     limit: u64,
-    own: &Own,
-) -> Result<Samples, Trouble> {
-    let patience = desk.time_left().max(Duration::from_secs(1));
-    let allowed = Limits {
-        bytes: desk.bytes_left(),
-        time: patience,
+) -> Result<Samples> {
+    let time = context.time_left().max(Duration::from_secs(1));
+    let limits = Limits {
+        bytes: context.bytes_left(),
+        time,
     };
-    let clock = desk.clock;
-    let no_process = Trouble::refused("cannot make a process for it", Gate::Unshare);
-    let log = Log::new(ROOM).map_err(&no_process)?;
-    let ran = alone::<0>(patience, || {
-        let mut quiet = |_: &str| {};
-        let mut inner = Desk::new(allowed, &mut quiet);
+    let clock = context.clock;
+    let log = Log::new(ROOM).map_err(Action::Fork.failed())?;
+    let ran = alone::<0>(time, || {
+        let mut quiet = |_| {};
+        let mut inner = Context::new(limits, &mut quiet);
         inner.clock = clock;
-        let entered = own
-            .enter()
-            .map_err(Trouble::refused("cannot enter the group", Gate::Write));
-        let done = entered.and_then(|()| inside(place, &mut inner, paper, limit));
-        log.add(&(inner.moved(), done));
+        let entered = cgroup.enter().map_err(Action::EnterCgroup.failed());
+        let done = entered.and_then(|()| fill_here(dir, &mut inner, paper, limit));
+        log.write(&(inner.io_bytes(), done));
         Some([])
     });
-    if let Err(NoRun::Stopped(_) | NoRun::Moved(..)) = ran.map_err(no_process)? {
-        place.sweep(); // it could not put away what it had made
-        desk.still()?;
-        return Err(Trouble::Spent(NO_TIME));
+    if let Err(NoRun::Stopped(_) | NoRun::Moved(..)) = ran.map_err(Action::Fork.failed())? {
+        dir.sweep(); // it was killed, and has left its files
+        context.check()?;
+        return Err(Error::OutOfTime);
     }
-    let said: Option<(Moved, Result<Samples, Trouble>)> = log.read(&mut 0);
-    let (moved, samples) = said.ok_or_else(|| {
-        Trouble::Hindered("the process that filled the cache was killed".to_owned())
-    })?;
-    desk.enter(moved);
+    let (io_bytes, samples): (IoBytes, Result<Samples>) =
+        log.read(&mut 0).ok_or(Error::CacheProcessKilled)?;
+    context.charge(io_bytes);
     samples
 }
 
-/// What is done by a process that the group's limit is for.
-fn inside(place: &Place, desk: &mut Desk<'_>, paper: bool, limit: u64) -> Result<Samples, Trouble> {
+/// Fills the cache in this process.
+fn fill_here(
+    dir: &ProbeDir,
+    context: &mut Context<'_>,
+    paper: bool,
+    limit: u64,
+) -> Result<Samples> {
     if paper {
-        passes(place, desk, limit)
+        read_twice(dir, context, limit)
     } else {
-        holes(place, desk, limit)
+        read_holes(dir, context, limit)
     }
 }
 
-/// Reads holes, a step at a time, up to a third more than the limit, and says what is in memory
-/// after each.
-fn holes(place: &Place, desk: &mut Desk<'_>, limit: u64) -> Result<Samples, Trouble> {
+/// Reads holes a step at a time, up to a third more than the limit; what is in memory after each.
+fn read_holes(dir: &ProbeDir, context: &mut Context<'_>, limit: u64) -> Result<Samples> {
     let step = step(limit, false);
     let len = step * STEPS as u64;
-    let scratch = place.scratch()?;
+    let scratch = dir.scratch()?;
     extend(&scratch.file, len)?;
-    let mut witness = match Witness::of(&scratch, len)? {
-        Some(witness) => witness,
-        None => {
-            return Err(Trouble::Hindered(
-                "holes that are read do not stay in memory here, or it is not to be seen"
-                    .to_owned(),
-            ));
-        }
-    };
+    let mut residency = Residency::new(&scratch, len)?.ok_or(Error::HolesNotCached)?;
     let reader = scratch.reopen()?;
-    // With readahead the cache grows, and is cut back, in pieces that are large beside a small
-    // limit. Where they are not, they are better: many small ones have the kernel tidy up its
-    // memory, and that was seen to throw out others' pages.
+    // With readahead the cache grows and is reclaimed in pieces that are large beside a small
+    // limit. Otherwise large pieces are better: many small ones made the kernel compact its memory,
+    // which evicted pages of others.
     if limit <= SMALL {
         let _ = fadvise64(&reader, 0, 0, Advice::Random);
     }
     let mut buffer = vec![0; 64 << 10];
     let mut samples = Vec::new();
     for run in 1..=STEPS as u64 {
-        desk.still()?;
+        context.check()?;
         let (mut at, end) = ((run - 1) * step, run * step);
         while at < end {
             let part = buffer.len().min((end - at) as usize);
             match read_at(&reader, &mut buffer[..part], at)? {
-                0 => {
-                    return Err(Trouble::Hindered(
-                        "the file is shorter than it was made".to_owned(),
-                    ));
-                }
+                0 => return Err(Error::ShortRead),
                 n => at += n as u64,
             }
         }
-        let pages = witness.pages(0, len).map_err(Trouble::refused(
-            "cannot see what is in memory",
-            Gate::Cachestat,
-        ))?;
+        let pages = residency.pages(0, len)?;
         samples.push((run, (pages * page_size() as u64) as f64));
     }
     Ok(samples)
@@ -348,62 +303,61 @@ fn holes(place: &Place, desk: &mut Desk<'_>, limit: u64) -> Result<Samples, Trou
 /// How many steps the file has that is read twice: one and a half times the limit.
 const MOST_STEPS: u64 = 24;
 
-/// The paper's way: so much of a file is read, and read again.
-fn passes(place: &Place, desk: &mut Desk<'_>, limit: u64) -> Result<Samples, Trouble> {
+/// Reads a part of a file, and reads it again, at the lengths of a search.
+fn read_twice(dir: &ProbeDir, context: &mut Context<'_>, limit: u64) -> Result<Samples> {
     const CHUNK: usize = 256 << 10;
     let step = step(limit, true);
-    let scratch = place.scratch()?;
-    fill(desk, &scratch.file, MOST_STEPS * step)?;
-    let mut witness = Witness::of(&scratch, MOST_STEPS * step)?;
+    let len = MOST_STEPS * step;
+    let scratch = dir.scratch()?;
+    fill(context, &scratch.file, len)?;
+    let mut residency = Residency::new(&scratch, len)?;
     let mut buffer = vec![0; CHUNK];
-    lengths(|runs| {
-        forget(&scratch.file, MOST_STEPS * step, witness.as_mut())?;
-        let mut pass = || -> Result<f64, Trouble> {
+    search_lengths(|runs| {
+        drop_cache(&scratch.file, len, residency.as_mut())?;
+        let mut pass = || -> Result<f64> {
             let reader = scratch.reopen()?;
-            // With readahead the next chunk is fetched before the first is thrown out, and nothing
-            // is to be seen.
+            // With readahead the next chunk is fetched before the first is evicted, and the second
+            // pass is as fast as the first.
             let _ = fadvise64(&reader, 0, 0, Advice::Random);
             let (mut times, mut at) = (Vec::new(), 0);
             while at < runs * step {
-                desk.spend(CHUNK as u64, 0)?;
-                let begun = desk.clock.now();
+                context.spend(CHUNK as u64, 0)?;
+                let begun = context.clock.now();
                 let n = read_at(&reader, &mut buffer, at)?.max(1) as u64;
-                times.push(desk.clock.since(begun) / n as f64);
+                times.push(context.clock.since(begun) / n as f64);
                 at += n;
             }
-            // The middle chunk says where all came from.
+            // The median chunk tells whether they came from memory or from the disk.
             Ok(median(times) * step as f64)
         };
         Ok((pass()?, pass()?))
     })
 }
 
-/// What a step takes in the second pass through so many. The lengths are doubled until that takes
-/// longer, and then halved in between, down to one step. `both` gives what a step takes in the
-/// first pass, and in the second.
+/// The time of a step in the second pass, at lengths of so many steps. The lengths are doubled
+/// until that takes longer, and then the interval is halved down to one step. `both` gives the time
+/// of a step in the first pass and in the second.
 ///
-/// The first pass comes from the disk, whatever else the machine does then. So the second is judged
-/// by the first: what slows down both says nothing, and is taken out of what is given.
-fn lengths(mut both: impl FnMut(u64) -> Result<(f64, f64), Trouble>) -> Result<Samples, Trouble> {
-    /// The share of the first pass that the second may take where all is in memory; with more,
-    /// there is no telling.
+/// The first pass is read from the disk, whatever else the machine does. So the second is judged
+/// relative to the first: a load that slows both down is divided out.
+fn search_lengths(mut both: impl FnMut(u64) -> Result<(f64, f64)>) -> Result<Samples> {
+    /// The largest share of the first pass that the second may take where all is in memory.
     const CLEAR: f64 = 0.5;
-    /// Up to so many steps what is slow is tried again: a machine that is busy at the wrong moment
-    /// must not end the search there, and longer ones would move too much.
-    const AGAIN: u64 = 8;
+    /// Up to so many steps a slow pass is repeated, so that a load at the wrong moment does not end
+    /// the search. Longer ones would read too much.
+    const REPEATED: u64 = 8;
     let mut tries = [both(1)?, both(1)?, both(1)?];
     tries.sort_by(|a, b| f64::total_cmp(&(a.1 / a.0), &(b.1 / b.0)));
     let (disk, memory) = tries[1];
     let least = memory / disk;
     if !(0.0..CLEAR).contains(&least) {
-        let why = "a read from the disk takes hardly longer here than one from memory: times cannot tell them apart";
-        return Err(Trouble::Hindered(why.to_owned()));
+        return Err(Error::DiskAsFastAsMemory);
     }
     let mut samples = vec![(1, memory)];
-    let mut is_slow = |runs: u64, samples: &mut Vec<(u64, f64)>| -> Result<bool, Trouble> {
+    let mut is_slow = |runs: u64, samples: &mut Samples| -> Result<bool> {
         let mut share = || both(runs).map(|(first, second)| second / first);
         let mut least_share = share()?;
-        if least_share > least.sqrt() && runs <= AGAIN {
+        if least_share > least.sqrt() && runs <= REPEATED {
             least_share = least_share.min(share()?);
         }
         samples.push((runs, least_share * disk));
@@ -425,17 +379,17 @@ fn lengths(mut both: impl FnMut(u64) -> Result<(f64, f64), Trouble>) -> Result<S
             return Ok(samples); // they are in order
         }
     }
-    // A knee wants four before it and three after; the nearest are good enough.
+    // To find a knee takes four samples before it and three after; these are the nearest.
     let nearest = (1..=fits)
         .rev()
         .map(|runs| (runs, 4))
         .chain((too_long..=MOST_STEPS).map(|runs| (runs, 3)));
     for (runs, wanted) in nearest {
-        let here = samples
+        let on_this_side = samples
             .iter()
             .filter(|(known, _)| (*known <= fits) == (runs <= fits))
             .count();
-        if here < wanted && samples.iter().all(|(known, _)| *known != runs) {
+        if on_this_side < wanted && samples.iter().all(|(known, _)| *known != runs) {
             is_slow(runs, &mut samples)?;
         }
     }
@@ -448,46 +402,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_least_of_memory_and_groups_bounds_the_cache() {
-        let group = |bytes| Some((bytes, "/sys/fs/cgroup/memory.max".to_owned()));
-        let said = |found: Finding| {
-            (
-                found.inferred,
-                found.truth,
-                found.truth_source,
-                found.agrees,
-            )
+    fn the_smallest_of_memory_and_cgroup_limit_bounds_the_cache() {
+        let file = "/sys/fs/cgroup/memory.max".to_owned();
+        let cgroup = |bytes| Some((bytes, file.clone()));
+        let truth = |cgroup, memory| {
+            let finding = bound(cgroup, memory, None);
+            assert!(finding.value().is_none() && finding.agrees.is_none());
+            finding.truth
         };
-        let is = |bytes: u64, source: &str| {
-            (
-                None,
-                Some(Value::from(bytes)),
-                Some(source.to_owned()),
-                None,
-            )
-        };
+        let by_file = Some(Truth::new(5_u64, Source::File(file.clone())));
+        let by_sysinfo = Some(Truth::new(5_u64, Source::Sysinfo));
+        assert_eq!(truth(cgroup(5), Some(9)), by_file);
+        assert_eq!(truth(cgroup(9), Some(5)), by_sysinfo);
+        assert_eq!(truth(None, Some(5)), by_sysinfo);
+        assert_eq!(truth(cgroup(5), None), by_file);
+        assert_eq!(truth(None, None), None);
         assert_eq!(
-            said(limit(group(5), Some(9), None)),
-            is(5, "/sys/fs/cgroup/memory.max")
-        );
-        assert_eq!(said(limit(group(9), Some(5), None)), is(5, "sysinfo(2)"));
-        assert_eq!(said(limit(None, Some(5), None)), is(5, "sysinfo(2)"));
-        assert_eq!(
-            said(limit(group(5), None, None)),
-            is(5, "/sys/fs/cgroup/memory.max")
-        );
-        assert_eq!(said(limit(None, None, None)), (None, None, None, None));
-        let found = limit(None, Some(8 << 30), Some(6 << 30));
-        assert!(
-            found.method.contains("not measured") && found.method.contains("6144 MiB of it now"),
-            "{}",
-            found.method
+            bound(None, Some(8 << 30), Some(6 << 30)).outcome,
+            Outcome::LookedUp(CacheBound::Memory(Some(6 << 30)))
         );
     }
 
-    /// A cache that holds so many steps, on a machine that is now idle and now busy.
+    /// A cache that holds so many steps, on a machine whose load varies.
     #[test]
-    fn the_search_finds_what_the_cache_holds_whatever_else_the_machine_does() {
+    fn the_search_finds_the_capacity_under_varying_load() {
         let mut seed = 1_u64;
         let mut random = || {
             seed = seed
@@ -496,7 +434,7 @@ mod tests {
             (seed >> 11) as f64 / (1_u64 << 53) as f64
         };
         for holds in (5..22).cycle().take(170) {
-            let samples = lengths(|runs| {
+            let samples = search_lengths(|runs| {
                 let load = 1.0 + 3.0 * random();
                 let mut pass = |time: f64| time * load * (1.0 + 0.03 * random());
                 Ok((pass(100.0), pass(if runs <= holds { 20.0 } else { 100.0 })))
@@ -504,10 +442,10 @@ mod tests {
             let (runs, values) = samples.unwrap().into_iter().unzip();
             let series = Series {
                 runs,
-                ..Series::one(Kind::Passes, 1 << 20, values)
+                ..Series::from_trial(Kind::Passes, 1 << 20, values)
             };
             let found = judge(&series).swap_remove(0);
-            let Some(Value::Number(bytes)) = found.inferred else {
+            let Some(Value::Number(bytes)) = found.value() else {
                 panic!("{holds}: {series:?}")
             };
             assert!(
@@ -515,18 +453,22 @@ mod tests {
                 "{holds}: {series:?}"
             );
         }
-        // What never is slower, and what is never faster.
+        // Never slower, and never faster.
         assert_eq!(
-            lengths(|_| Ok((100.0, 20.0))).unwrap().last().unwrap().0,
+            search_lengths(|_| Ok((100.0, 20.0)))
+                .unwrap()
+                .last()
+                .unwrap()
+                .0,
             MOST_STEPS
         );
         assert!(matches!(
-            lengths(|_| Ok((100.0, 90.0))),
-            Err(Trouble::Hindered(_))
+            search_lengths(|_| Ok((100.0, 90.0))),
+            Err(Error::DiskAsFastAsMemory)
         ));
         assert!(matches!(
-            lengths(|_| Ok((0.0, 0.0))),
-            Err(Trouble::Hindered(_))
+            search_lengths(|_| Ok((0.0, 0.0))),
+            Err(Error::DiskAsFastAsMemory)
         ));
     }
 }

@@ -1,5 +1,5 @@
-//! A group of processes with a memory limit of its own: what is done in it takes no memory from
-//! anybody else.
+//! Memory cgroups: the one of this process, and temporary ones with a limit, whose processes take
+//! no memory from others.
 
 use std::ffi::CString;
 
@@ -10,21 +10,21 @@ use gate::long::{c_string, open_long};
 use gate::{Errno, Result};
 use ondisk::{Mount, split_options};
 
-/// What the groups that are made here are called.
+/// The prefix of the names of temporary cgroups.
 const PREFIX: &[u8] = b"fathom-probe-";
 
-/// Which of the two interfaces there is.
+/// The two interfaces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Version {
-    /// A hierarchy for memory alone.
+    /// The first, with a hierarchy for memory alone.
     V1,
-    /// One for all.
+    /// The second, with one hierarchy.
     V2,
 }
 
 impl Version {
-    /// The files that have limits: beyond the second of the new interface, what is not needed is
-    /// thrown out as well.
+    /// The files that have limits. Above memory.high, which is a soft limit, pages are reclaimed as
+    /// well.
     fn limit_files(self) -> &'static [&'static [u8]] {
         match self {
             Version::V1 => &[b"memory.limit_in_bytes"],
@@ -32,7 +32,7 @@ impl Version {
         }
     }
 
-    /// The one that a group of our own gets.
+    /// The file for the limit of a temporary cgroup.
     fn limit_file(self) -> &'static [u8] {
         match self {
             Version::V1 => b"memory.limit_in_bytes",
@@ -41,30 +41,30 @@ impl Version {
     }
 }
 
-/// The group that this process is in, as far as memory is concerned.
+/// The memory cgroup of this process.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Group {
-    /// Which interface it has.
+pub struct Cgroup {
+    /// Its interface.
     pub version: Version,
     /// Its directory.
     dir: Vec<u8>,
-    /// The directory of the topmost group that is to be seen.
+    /// The directory of the topmost cgroup that is visible.
     top: Vec<u8>,
 }
 
-impl Group {
-    /// The group of this process; `None` where there is none to be seen.
-    pub fn own(table: &[Mount]) -> Option<Group> {
-        let said = read_kernel(c"/proc/self/cgroup").ok()?;
+impl Cgroup {
+    /// The cgroup of this process; `None` where none is visible.
+    pub fn current(table: &[Mount]) -> Option<Cgroup> {
+        let text = read_kernel(c"/proc/self/cgroup").ok()?;
         [Version::V1, Version::V2].into_iter().find_map(|version| {
-            let group = locate(version, table, &said)?;
-            // A hierarchy may be there without memory being counted in it.
-            let counts = group.read(&group.dir, version.limit_file()).is_some()
+            let cgroup = locate(version, table, &text)?;
+            // A hierarchy may exist without the memory controller.
+            let counts = cgroup.read(&cgroup.dir, version.limit_file()).is_some()
                 || version == Version::V2
-                    && group
-                        .read(&group.dir, b"cgroup.controllers")
+                    && cgroup
+                        .read(&cgroup.dir, b"cgroup.controllers")
                         .is_some_and(|c| has_word(&c, b"memory"));
-            counts.then_some(group)
+            counts.then_some(cgroup)
         })
     }
 
@@ -72,8 +72,8 @@ impl Group {
         read_kernel(&c_string(&[dir, b"/", file].concat()).ok()?).ok()
     }
 
-    /// The least limit of this group and of those that it is in, in bytes, and the file that says
-    /// so; `None` for none.
+    /// The smallest limit of this cgroup and of its ancestors, in bytes, and the file that has it;
+    /// `None` for none.
     pub fn limit(&self) -> Option<(u64, String)> {
         let files = self.upwards().flat_map(|dir| {
             self.version
@@ -82,7 +82,7 @@ impl Group {
                 .map(move |name| (dir, *name))
         });
         let limits = files.filter_map(|(dir, name)| {
-            let bytes = limit(&self.read(dir, name)?)?;
+            let bytes = parse_limit(&self.read(dir, name)?)?;
             Some((
                 bytes,
                 String::from_utf8_lossy(&[dir, b"/", name].concat()).into_owned(),
@@ -91,8 +91,7 @@ impl Group {
         limits.min_by_key(|(bytes, _)| *bytes)
     }
 
-    /// Bytes of page cache that count in this group, whatever file they are of; `None` where it
-    /// does not say.
+    /// Bytes of page cache that are charged to this cgroup; `None` where memory.stat does not say.
     pub fn page_cache(&self) -> Option<u64> {
         let name = match self.version {
             Version::V1 => "cache ",
@@ -105,7 +104,7 @@ impl Group {
             .ok()
     }
 
-    /// The directory of this group, and of those that it is in, as far as they are to be seen.
+    /// The directory of this cgroup, and of its ancestors as far as they are visible.
     fn upwards(&self) -> impl Iterator<Item = &[u8]> {
         std::iter::successors(Some(&self.dir[..]), |dir| {
             let above = dir
@@ -116,9 +115,9 @@ impl Group {
         })
     }
 
-    /// The file that has the kernel forget what this group has in memory, as far as it can, and
-    /// what to write into it. The topmost group of all has none.
-    pub fn forgets(&self) -> (Vec<u8>, &'static [u8]) {
+    /// The file that reclaims the memory of this cgroup, and what to write to it. The root cgroup
+    /// has none.
+    pub fn reclaim_file(&self) -> (Vec<u8>, &'static [u8]) {
         let (file, value): (&[u8], &[u8]) = match self.version {
             Version::V1 => (b"memory.force_empty", b"0"),
             Version::V2 => (b"memory.reclaim", b"1T"),
@@ -126,15 +125,15 @@ impl Group {
         ([&self.dir, &b"/"[..], file].concat(), value)
     }
 
-    /// Makes a group with a limit of its own: in this one, or where that may not be, higher up. It
-    /// goes when it is dropped; processes in it must have ended.
+    /// Creates a cgroup with a limit, in this one or in an ancestor where that is not allowed. It is
+    /// removed when it is dropped; its processes must have ended.
     ///
     /// # Errors
-    /// That of the last try: `EACCES`, `EPERM` or `EROFS` where groups may not be made.
-    pub fn make(&self, limit: u64) -> Result<Own> {
+    /// `EACCES`, `EPERM` or `EROFS` where cgroups may not be created.
+    pub fn create_child(&self, limit: u64) -> Result<TemporaryCgroup> {
         let mut last = Errno::EACCES;
         for dir in self.upwards() {
-            match self.make_in(dir, limit) {
+            match self.create_in(dir, limit) {
                 Ok(own) => return Ok(own),
                 Err(e) => last = if last == Errno::EACCES { e } else { last },
             }
@@ -142,9 +141,9 @@ impl Group {
         Err(last)
     }
 
-    fn make_in(&self, dir: &[u8], limit: u64) -> Result<Own> {
+    fn create_in(&self, dir: &[u8], limit: u64) -> Result<TemporaryCgroup> {
         let parent = open_long(dir, Open::DIRECTORY)?;
-        // What killed runs have left. A group goes only when nobody is in it.
+        // Remove what killed runs have left. A cgroup with processes cannot be removed.
         let mut buffer = vec![0; 16 << 10];
         while let Ok(n @ 1..) = getdents64(&parent, &mut buffer) {
             for entry in
@@ -155,7 +154,7 @@ impl Group {
         }
         let name = [PREFIX, format!("{:x}", std::process::id()).as_bytes()].concat();
         mkdirat(&parent, &c_string(&name)?, 0o755)?;
-        let own = Own {
+        let own = TemporaryCgroup {
             version: self.version,
             dir: [dir, b"/", &name].concat(),
         };
@@ -164,27 +163,27 @@ impl Group {
     }
 }
 
-/// Whether a group is one of ours that was left: its maker is no more. One that is there may not
-/// have entered it yet.
+/// Whether a cgroup was left by a killed run: the process that its name gives does not exist. One
+/// that exists may not have entered its cgroup yet.
 fn is_left(name: &[u8]) -> bool {
-    let maker = name
+    let creator = name
         .strip_prefix(PREFIX)
         .and_then(|pid| u32::from_str_radix(str::from_utf8(pid).ok()?, 16).ok());
-    let is_there = |pid: u32| {
+    let exists = |pid: u32| {
         let path = c_string(format!("/proc/{pid}").as_bytes());
         path.is_ok_and(|path| statx(CWD, &path, At::empty(), Want::TYPE).is_ok())
     };
-    maker.is_some_and(|pid| !is_there(pid))
+    creator.is_some_and(|pid| !exists(pid))
 }
 
-/// A group that was made, and goes when this is dropped.
+/// A cgroup that is removed when this is dropped.
 #[derive(Debug)]
-pub struct Own {
+pub struct TemporaryCgroup {
     version: Version,
     dir: Vec<u8>,
 }
 
-impl Own {
+impl TemporaryCgroup {
     fn set(&self, file: &[u8], value: &[u8]) -> Result<()> {
         let file = openat(
             CWD,
@@ -194,21 +193,23 @@ impl Own {
         write(&file, value).map(drop)
     }
 
-    /// Has the calling process enter it.
+    /// Moves the calling process into it.
+    ///
+    /// # Errors
+    /// Those of open(2) and write(2) on `cgroup.procs`.
     pub fn enter(&self) -> Result<()> {
         self.set(b"cgroup.procs", b"0")
     }
 
-    /// Has the kernel forget, as far as it can, what this group has in memory: data, inodes, names.
+    /// Reclaims what is charged to this cgroup, as far as possible: page cache, inodes, names.
     ///
     /// # Errors
-    /// `EAGAIN` when not all that was asked for could be forgotten; `ENOENT` where there is no such
-    /// thing (before Linux 5.19).
-    pub fn forget(&self) -> Result<()> {
+    /// `EAGAIN` when not all could be reclaimed; `ENOENT` before Linux 5.19.
+    pub fn reclaim(&self) -> Result<()> {
         match self.version {
             Version::V1 => self.set(b"memory.force_empty", b"0"),
             Version::V2 => match self.set(b"memory.reclaim", b"1G") {
-                Err(Errno::EAGAIN) => Ok(()), // there was less than that
+                Err(Errno::EAGAIN) => Ok(()), // less than that was charged
                 other => other,
             },
         }
@@ -221,7 +222,7 @@ impl Own {
     }
 }
 
-impl Drop for Own {
+impl Drop for TemporaryCgroup {
     fn drop(&mut self) {
         const TRIES: u64 = 50;
         let split = self.dir.iter().rposition(|b| *b == b'/').unwrap_or(0);
@@ -231,7 +232,7 @@ impl Drop for Own {
         };
         let Ok(name) = CString::new(name) else { return };
         for attempt in 0..TRIES {
-            // A process that has just ended may be in it for a moment longer.
+            // A process that has just ended may still be in it.
             if unlinkat_directory(&parent, &name) != Err(Errno::EBUSY) {
                 return;
             }
@@ -240,8 +241,9 @@ impl Drop for Own {
     }
 }
 
-/// A limit as the kernel prints it; `None` for none. The old interface prints nearly 2^63 for that.
-fn limit(text: &[u8]) -> Option<u64> {
+/// A limit as the kernel prints it; `None` for none, for which the first interface prints nearly
+/// 2^63.
+fn parse_limit(text: &[u8]) -> Option<u64> {
     const NONE: u64 = 1 << 60;
     std::str::from_utf8(text.trim_ascii())
         .ok()?
@@ -255,10 +257,9 @@ fn has_word(text: &[u8], word: &[u8]) -> bool {
         .any(|w| w == word)
 }
 
-/// Where the group's directory is: what /proc/self/cgroup says, seen from where the hierarchy is
-/// mounted.
-fn locate(version: Version, table: &[Mount], said: &[u8]) -> Option<Group> {
-    let path = said.split(|b| *b == b'\n').find_map(|line| {
+/// The directory of the cgroup that /proc/self/cgroup names, below the mount of its hierarchy.
+fn locate(version: Version, table: &[Mount], proc_cgroup: &[u8]) -> Option<Cgroup> {
+    let path = proc_cgroup.split(|b| *b == b'\n').find_map(|line| {
         let mut fields = line.splitn(3, |b| *b == b':');
         let (number, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
         let right = match version {
@@ -281,8 +282,7 @@ fn locate(version: Version, table: &[Mount], said: &[u8]) -> Option<Group> {
             .fsroot
             .strip_suffix(b"/")
             .unwrap_or(&mount.content.fsroot);
-        // What is not below the mounted part is out of sight, as is what the kernel can only say
-        // with `..`.
+        // A cgroup outside the mounted part is not visible. The kernel writes it with `..`.
         let below = path
             .strip_prefix(root)
             .filter(|below| below.is_empty() || below.starts_with(b"/"))?;
@@ -290,7 +290,7 @@ fn locate(version: Version, table: &[Mount], said: &[u8]) -> Option<Group> {
             return None;
         }
         let dir = [&top, below.strip_suffix(b"/").unwrap_or(below)].concat();
-        Some(Group { version, dir, top })
+        Some(Cgroup { version, dir, top })
     })
 }
 
@@ -314,19 +314,19 @@ mod tests {
     }
 
     #[test]
-    fn the_directory_of_a_group() {
+    fn the_directory_of_a_cgroup_is_found() {
         let table = [
             mount("cgroup", "rw,cpu", "/", "/sys/fs/cgroup/cpu"),
             mount("cgroup", "rw,memory", "/", "/sys/fs/cgroup/memory"),
             mount("cgroup2", "rw", "/", "/sys/fs/cgroup/unified"),
         ];
-        let dir = |version, said: &str| {
-            locate(version, &table, said.as_bytes()).map(|g| String::from_utf8(g.dir).unwrap())
+        let dir = |version, text: &str| {
+            locate(version, &table, text.as_bytes()).map(|g| String::from_utf8(g.dir).unwrap())
         };
-        let said = "9:cpu,cpuacct:/\n4:memory:/a/b\n0::/user.slice\n";
-        assert_eq!(dir(Version::V1, said).unwrap(), "/sys/fs/cgroup/memory/a/b");
+        let text = "9:cpu,cpuacct:/\n4:memory:/a/b\n0::/user.slice\n";
+        assert_eq!(dir(Version::V1, text).unwrap(), "/sys/fs/cgroup/memory/a/b");
         assert_eq!(
-            dir(Version::V2, said).unwrap(),
+            dir(Version::V2, text).unwrap(),
             "/sys/fs/cgroup/unified/user.slice"
         );
         assert_eq!(
@@ -338,17 +338,17 @@ mod tests {
     }
 
     #[test]
-    fn in_a_container_only_a_part_is_mounted() {
+    fn in_a_container_the_directory_is_below_the_mounted_part() {
         let table = [mount("cgroup2", "rw", "/docker/1", "/sys/fs/cgroup")];
-        let dir = |said: &str| {
-            locate(Version::V2, &table, said.as_bytes()).map(|g| String::from_utf8(g.dir).unwrap())
+        let dir = |text: &str| {
+            locate(Version::V2, &table, text.as_bytes()).map(|g| String::from_utf8(g.dir).unwrap())
         };
         assert_eq!(dir("0::/docker/1/job\n").unwrap(), "/sys/fs/cgroup/job");
         assert_eq!(dir("0::/docker/12\n"), None);
     }
 
     #[test]
-    fn the_least_limit_on_the_way_up_counts() {
+    fn the_smallest_limit_of_the_ancestors_counts() {
         use std::io::Write;
         use std::os::unix::ffi::OsStrExt;
         let temporary = std::env::temp_dir();
@@ -368,23 +368,23 @@ mod tests {
             writer.publish().unwrap();
             path
         };
-        let group = Group {
+        let cgroup = Cgroup {
             version: Version::V2,
             dir: dir.clone(),
             top: top.clone(),
         };
-        assert_eq!(group.limit(), None);
+        assert_eq!(cgroup.limit(), None);
         let limit_is = |bytes: u64, file: &[u8]| {
-            group.limit() == Some((bytes, String::from_utf8_lossy(file).into_owned()))
+            cgroup.limit() == Some((bytes, String::from_utf8_lossy(file).into_owned()))
         };
         let mut files = vec![
             write(&dir, "memory.max", "max\n"),
             write(&top, "memory.max", "1073741824\n"),
         ];
         files.push(write(&top, "memory.high", "536870912\n"));
-        assert!(limit_is(512 << 20, &files[2]), "{:?}", group.limit());
+        assert!(limit_is(512 << 20, &files[2]), "{:?}", cgroup.limit());
         write(&dir, "memory.max", "67108864\n");
-        assert!(limit_is(64 << 20, &files[0]), "{:?}", group.limit());
+        assert!(limit_is(64 << 20, &files[0]), "{:?}", cgroup.limit());
         files
             .iter()
             .for_each(|file| gate::file::unlinkat(CWD, &name(file)).unwrap());
@@ -394,19 +394,23 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_left_when_its_maker_is_no_more() {
-        let group = |pid: u32| [PREFIX, format!("{pid:x}").as_bytes()].concat();
-        assert!(!is_left(&group(std::process::id())) && is_left(&group(u32::MAX)));
+    fn a_cgroup_is_left_when_its_creator_does_not_exist() {
+        let name = |pid: u32| [PREFIX, format!("{pid:x}").as_bytes()].concat();
+        assert!(!is_left(&name(std::process::id())) && is_left(&name(u32::MAX)));
         assert!(
             !is_left(b"fathom-probe-") && !is_left(b"fathom-probe-x") && !is_left(b"user.slice")
         );
     }
 
     #[test]
-    fn limits() {
-        assert_eq!(limit(b"67108864\n"), Some(64 << 20));
+    fn limits_are_parsed() {
+        assert_eq!(parse_limit(b"67108864\n"), Some(64 << 20));
         assert_eq!(
-            (limit(b"max\n"), limit(b"9223372036854771712\n"), limit(b"")),
+            (
+                parse_limit(b"max\n"),
+                parse_limit(b"9223372036854771712\n"),
+                parse_limit(b"")
+            ),
             (None, None, None)
         );
     }

@@ -1,129 +1,131 @@
 //! `extent`: how a file lies on the device.
 //!
 //! The paper writes a mebibyte at a time, waits for each with fsync(2), and takes the distance of
-//! the longer waits for the length of an extent. The kernel says where the extents are (FIEMAP);
-//! the paper's experiment is done all the same, and judged. A file that lies in many extents was
-//! written where free space is in pieces.
+//! the longer waits for the length of an extent. The kernel reports the extents themselves
+//! (FIEMAP); the paper's experiment is done all the same, and judged. A file in many extents was
+//! written where the free space is fragmented.
 
 use gate::cache::Aligned;
 use gate::extent::fiemap;
 use gate::extent::{Allocate, fallocate};
 use gate::file::read_kernel;
 use gate::fs::pread64;
-use gate::{Errno, Fd, Gate};
+use gate::{Errno, Fd};
 use ondisk::fiemap::{Extent, merge, parse};
 
-use crate::desk::{Desk, Trouble};
-use crate::finding::{Experiment, Finding, Value};
+use crate::activity::Activity;
+use crate::context::Context;
+use crate::dir::{ProbeDir, Scratch};
+use crate::error::{Action, Error, NoDeviceReads, Result};
+use crate::finding::{Finding, Method, Source, Truth, Value};
 use crate::infer::robust::{median, mode};
 use crate::infer::series::judge;
-use crate::place::{Place, Scratch};
-use crate::samples::{Kind, Series};
-use crate::work::{noise, sync, write_all};
+use crate::io::{noise, sync, write_all};
+use crate::names::{Kind, Quantity};
+use crate::samples::Series;
 
 /// What is written at a time.
 const STEP: u64 = 1 << 20;
 /// How often, where there is room: as often as in the paper.
 const RUNS: u64 = 350;
-/// With fewer there is nothing to be seen.
+/// Fewer show no period.
 const FEWEST: u64 = 16;
 
-/// All of it.
+/// What FIEMAP reports.
+const BY_FIEMAP: [Quantity; 3] = [
+    Quantity::Extents,
+    Quantity::ExtentLargest,
+    Quantity::FreeSpaceInPieces,
+];
+
+/// Does the whole experiment.
+///
+/// # Errors
+/// [`Error::Interrupted`]. Any other error is that of each finding.
 pub fn extent(
-    place: &Place,
-    desk: &mut Desk<'_>,
+    dir: &ProbeDir,
+    context: &mut Context<'_>,
     series: &mut Vec<Series>,
-) -> Result<Vec<Finding>, Trouble> {
-    const ALL: [&str; 4] = [
-        "extents",
-        "extent-largest",
-        "free-space-in-pieces",
-        "extent-by-time",
-    ];
-    match measure(place, desk, series) {
-        Err(Trouble::Interrupted) => Err(Trouble::Interrupted),
-        Err(why) => Ok(ALL
-            .map(|name| Finding::hindered(Experiment::Extent, name, unit(name), &why))
-            .into()),
+) -> Result<Vec<Finding>> {
+    match measure(dir, context, series) {
+        Err(Error::Interrupted) => Err(Error::Interrupted),
+        Err(why) => Ok(BY_FIEMAP
+            .into_iter()
+            .chain([Quantity::ExtentByTime])
+            .map(|quantity| Finding::unknown(quantity, why.clone()))
+            .collect()),
         Ok(found) => Ok(found),
     }
 }
 
-fn unit(name: &str) -> &'static str {
-    match name {
-        "extents" => "extents",
-        "free-space-in-pieces" => "share",
-        _ => "bytes",
-    }
-}
-
 fn measure(
-    place: &Place,
-    desk: &mut Desk<'_>,
+    dir: &ProbeDir,
+    context: &mut Context<'_>,
     series: &mut Vec<Series>,
-) -> Result<Vec<Finding>, Trouble> {
-    let scratch = place.scratch()?;
-    let runs = RUNS.min(place.room() / STEP).min(desk.bytes_left() / STEP);
+) -> Result<Vec<Finding>> {
+    let scratch = dir.scratch()?;
+    let runs = RUNS.min(dir.room() / STEP).min(context.bytes_left() / STEP);
     if runs < FEWEST {
-        return Err(Trouble::Hindered(format!(
-            "there is no room for a file of {FEWEST} MiB"
-        )));
+        return Err(Error::NoRoom {
+            bytes: FEWEST * STEP,
+        });
     }
-    desk.go_on(&format!(
-        "extent: up to {runs} times a mebibyte is written and waited for, as in the paper"
-    ))?;
-    let file = &scratch.file;
-    // As in the paper, room is made first; where that cannot be, the file grows as it is written.
-    if let Err(e @ (Errno::ENOSPC | Errno::EDQUOT)) =
-        fallocate(file, Allocate::Room, 0, runs * STEP)
-    {
-        return Err(Trouble::refused(
-            "cannot make room for the file",
-            Gate::Fallocate,
-        )(e));
-    }
-    let mut bytes = vec![0; STEP as usize];
-    let mut waits = Vec::new();
-    // A third of the time at most: slow disks have fewer runs.
-    let until = desk.time_left() * 2 / 3;
-    for run in 0..runs {
-        if run >= FEWEST && desk.time_left() < until {
-            break;
-        }
-        desk.spend(0, STEP)?;
-        noise(&mut bytes, run + 1);
-        write_all(file, &bytes, run * STEP)?;
-        let begun = desk.clock.now();
-        sync(file)?;
-        waits.push(desk.clock.since(begun));
-    }
+    context.begin(Activity::Syncs { runs })?;
+    let waits = write_and_sync(context, &scratch.file, runs)?;
     let len = waits.len() as u64 * STEP;
-    let samples = Series::one(Kind::Syncs, STEP, waits);
+    let samples = Series::from_trial(Kind::Syncs, STEP, waits);
     let by_time = judge(&samples);
     series.push(samples);
 
-    desk.go_on("extent: where the file lies on the device")?;
-    let mut found = match extents(file) {
-        Ok(extents) => lies(&merge(&before(extents, len)), len),
-        Err(Errno::EINTR) => return Err(Trouble::Interrupted),
-        Err(refused) => vec![device_reads(place, desk, &scratch, len, refused)?],
+    context.begin(Activity::Extents)?;
+    let mut found = match extents(&scratch.file) {
+        Ok(extents) => by_fiemap(&merge(&before(extents, len)), len),
+        Err(Errno::EINTR) => return Err(Error::Interrupted),
+        Err(errno) => vec![device_reads(dir, context, &scratch, len, errno)?],
     };
-    let largest = found
+    let truth = found
         .iter()
-        .find(|finding| finding.name == "extent-largest")
-        .and_then(|f| f.inferred.clone());
-    let truth = largest.map(|largest| (largest, "FS_IOC_FIEMAP, the largest extent".to_owned()));
+        .find(|finding| finding.quantity == Quantity::ExtentLargest)
+        .and_then(Finding::value)
+        .map(|largest| Truth::new(largest.clone(), Source::Fiemap));
     found.extend(
         by_time
             .into_iter()
-            .map(|finding| finding.beside(truth.clone(), 0.05)),
+            .map(|finding| finding.compared_with(truth.clone(), 0.05)),
     );
     Ok(found)
 }
 
-/// The extents of a file, all of them.
-fn extents(file: &Fd) -> Result<Vec<Extent>, Errno> {
-    /// More than any file of ours has.
+/// Writes a mebibyte at a time and syncs it; the time of each fsync(2).
+fn write_and_sync(context: &mut Context<'_>, file: &Fd, runs: u64) -> Result<Vec<f64>> {
+    // As in the paper, space is allocated first. Where that is not supported, the file grows as it
+    // is written.
+    if let Err(e @ (Errno::ENOSPC | Errno::EDQUOT)) =
+        fallocate(file, Allocate::Room, 0, runs * STEP)
+    {
+        return Err(Action::Allocate.failed()(e));
+    }
+    let mut bytes = vec![0; STEP as usize];
+    let mut waits = Vec::new();
+    // At most a third of the time: slow disks get fewer runs.
+    let until = context.time_left() * 2 / 3;
+    for run in 0..runs {
+        if run >= FEWEST && context.time_left() < until {
+            break;
+        }
+        context.spend(0, STEP)?;
+        noise(&mut bytes, run + 1);
+        write_all(file, &bytes, run * STEP)?;
+        let begun = context.clock.now();
+        sync(file)?;
+        waits.push(context.clock.since(begun));
+    }
+    Ok(waits)
+}
+
+/// All extents of a file.
+fn extents(file: &Fd) -> std::result::Result<Vec<Extent>, Errno> {
+    /// More than a file of so many mebibytes has.
     const MOST: usize = 1 << 20;
     let mut buffer = vec![0; 4 + 7 * 512];
     let mut all: Vec<Extent> = Vec::new();
@@ -143,8 +145,7 @@ fn extents(file: &Fd) -> Result<Vec<Extent>, Errno> {
     Ok(all)
 }
 
-/// What of the extents lies before a place in the file. Where the disk is slow, room was made for
-/// more than was then written.
+/// The extents before an offset in the file. On a slow disk less is written than was allocated.
 fn before(extents: Vec<Extent>, end: u64) -> Vec<Extent> {
     let cut = |extent: Extent| {
         let left = end.saturating_sub(extent.logical);
@@ -156,113 +157,89 @@ fn before(extents: Vec<Extent>, end: u64) -> Vec<Extent> {
     extents.into_iter().filter_map(cut).collect()
 }
 
-/// What the extents say.
-fn lies(extents: &[Extent], len: u64) -> Vec<Finding> {
-    // This is the kernel's own word: there is nothing to hold it against.
-    let known = |name, value: Value, method: String| {
-        Finding::known(
-            Experiment::Extent,
-            name,
-            unit(name),
-            value,
-            1.0,
-            method + " (FS_IOC_FIEMAP)",
-        )
-    };
+/// What the extents show. The kernel's own report has nothing to be compared with.
+fn by_fiemap(extents: &[Extent], len: u64) -> Vec<Finding> {
     let placed: Vec<&Extent> = extents
         .iter()
         .filter(|extent| extent.flags.is_placed())
         .collect();
     let Some(largest) = placed.iter().map(|extent| extent.length).max() else {
-        let why = "the file lies in no place that the file system would name";
-        return ["extents", "extent-largest", "free-space-in-pieces"]
-            .map(|name| Finding::unknown(Experiment::Extent, name, unit(name), why))
+        return BY_FIEMAP
+            .map(|quantity| Finding::unknown(quantity, Error::NoExtents))
             .into();
     };
-    let middle = median(placed.iter().map(|extent| extent.length as f64));
+    let median = median(placed.iter().map(|extent| extent.length as f64));
     let count = placed.len() as u64;
-    let shared = 1.0 - largest as f64 / len.max(largest) as f64;
-    let mib = len >> 20;
+    let outside = 1.0 - largest as f64 / len.max(largest) as f64;
+    let mebibytes = len >> 20;
+    let known = |quantity, value: Value, method| Finding::known(quantity, value, 1.0, method);
     vec![
         known(
-            "extents",
+            Quantity::Extents,
             count.into(),
-            format!(
-                "what lies side by side on the device taken for one, {mib} MiB lie in {count} pieces"
-            ),
+            Method::ExtentCount { mebibytes, count },
         ),
         known(
-            "extent-largest",
+            Quantity::ExtentLargest,
             largest.into(),
-            format!("the largest of {count}; half of them are over {middle} bytes"),
+            Method::LargestExtent { count, median },
         ),
         known(
-            "free-space-in-pieces",
-            ((shared * 1000.0).round() / 1000.0).into(),
-            format!(
-                "what share of {mib} MiB found no room beside its largest piece; 0 where free space is whole"
-            ),
+            Quantity::FreeSpaceInPieces,
+            ((outside * 1000.0).round() / 1000.0).into(),
+            Method::OutsideLargest { mebibytes },
         ),
     ]
 }
 
-/// Where FIEMAP is refused: how many reads the device does for a mebibyte past the page cache. One
-/// that lies in pieces takes more than one that does not.
+/// How many reads the device does for a mebibyte with O_DIRECT, for where FIEMAP failed. A mebibyte
+/// in several extents takes more.
 fn device_reads(
-    place: &Place,
-    desk: &mut Desk<'_>,
+    dir: &ProbeDir,
+    context: &mut Context<'_>,
     scratch: &Scratch<'_>,
     len: u64,
-    refused: Errno,
-) -> Result<Finding, Trouble> {
-    const NAME: &str = "device-reads-per-mebibyte";
+    errno: Errno,
+) -> Result<Finding> {
+    const QUANTITY: Quantity = Quantity::DeviceReadsPerMebibyte;
     const MOST: u64 = 64;
-    let unknown = |why: String| {
-        Ok(Finding::unknown(
-            Experiment::Extent,
-            NAME,
-            "reads",
-            format!("FS_IOC_FIEMAP says {refused}; {why}"),
-        ))
-    };
-    let stat = std::ffi::CString::new(format!("/sys/dev/block/{}/stat", place.device()));
+    let unknown = |reason| Finding::unknown(QUANTITY, Error::NoFiemap { errno, reason });
+    let stat = std::ffi::CString::new(format!("/sys/dev/block/{}/stat", dir.device()));
     let reads = || -> Option<u64> {
         let text = read_kernel(stat.as_ref().ok()?).ok()?;
-        std::str::from_utf8(&text)
-            .ok()?
-            .split_whitespace()
-            .next()?
-            .parse()
-            .ok()
+        let text = std::str::from_utf8(&text).ok()?;
+        text.split_whitespace().next()?.parse().ok()
     };
     let Some(mut before) = reads() else {
-        return unknown("and there is no device whose reads could be counted".to_owned());
+        return Ok(unknown(NoDeviceReads::NoDevice));
     };
     let reader = match scratch.reopen_direct() {
         Ok(reader) => reader,
-        Err(e) => return unknown(format!("and there are no reads past the page cache: {e}")),
+        Err(e) => return Ok(unknown(NoDeviceReads::NoDirectIo(e))),
     };
     let mut memory = Aligned::new(STEP as usize, 0);
     let mut counts = Vec::new();
     for at in (0..len.min(MOST * STEP)).step_by(STEP as usize) {
-        desk.spend(STEP, 0)?;
+        context.spend(STEP, 0)?;
         if let Err(e) = pread64(&reader, memory.bytes(), at) {
-            return unknown(format!("and a read past the page cache says {e}"));
+            return Ok(unknown(NoDeviceReads::ReadFailed(e)));
         }
         let now = reads().unwrap_or(before);
         counts.push(now.saturating_sub(before));
         before = now;
     }
-    let Some((usual, agree)) = mode(&counts) else {
-        return unknown("and there was nothing to read".to_owned());
+    let Some((usual, agreeing)) = mode(&counts) else {
+        return Ok(unknown(NoDeviceReads::NothingToRead));
     };
-    let method = format!(
-        "FS_IOC_FIEMAP says {refused}; each of {} mebibytes past the page cache, and the device's own count of reads: {usual} \
-         for {agree} of them (others that read from the device count too)",
-        counts.len()
-    );
-    let sure = agree as f64 / counts.len() as f64;
-    Ok(Finding::known(Experiment::Extent, NAME, "reads", usual, sure, method).tried(counts.len()))
+    let mebibytes = counts.len();
+    let method = Method::DeviceReads {
+        errno,
+        mebibytes,
+        usual,
+        agreeing,
+    };
+    let sure = agreeing as f64 / mebibytes as f64;
+    Ok(Finding::known(QUANTITY, usual, sure, method).with_trials(mebibytes))
 }
 
 #[cfg(test)]
@@ -271,7 +248,7 @@ mod tests {
     use ondisk::fiemap::Flags;
 
     #[test]
-    fn room_that_was_not_written_is_not_looked_at() {
+    fn space_that_was_allocated_and_not_written_is_ignored() {
         const MIB: u64 = 1 << 20;
         let extent = |logical: u64, physical: u64, length: u64| Extent {
             logical: logical * MIB,
@@ -279,17 +256,17 @@ mod tests {
             length: length * MIB,
             flags: Flags(0),
         };
-        // Sixteen were written of 350: 12 and 4 of them lie apart.
+        // 16 MiB of 350 were written, in two extents of 12 and 4 MiB.
         let made = vec![extent(0, 100, 12), extent(12, 300, 338)];
-        let found = lies(&merge(&before(made, 16 * MIB)), 16 * MIB);
-        let value = |name| {
+        let found = by_fiemap(&merge(&before(made, 16 * MIB)), 16 * MIB);
+        let value = |quantity| {
             found
                 .iter()
-                .find(|finding| finding.name == name)
-                .and_then(|finding| finding.inferred.clone())
+                .find(|finding| finding.quantity == quantity)
+                .and_then(|finding| finding.value().cloned())
         };
-        assert_eq!(value("extents"), Some(2_u64.into()));
-        assert_eq!(value("extent-largest"), Some((12 * MIB).into()));
-        assert_eq!(value("free-space-in-pieces"), Some(0.25.into()));
+        assert_eq!(value(Quantity::Extents), Some(2_u64.into()));
+        assert_eq!(value(Quantity::ExtentLargest), Some((12 * MIB).into()));
+        assert_eq!(value(Quantity::FreeSpaceInPieces), Some(0.25.into()));
     }
 }

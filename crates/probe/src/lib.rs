@@ -1,43 +1,54 @@
-//! What a file system is, found by experiment: one experiment a file, each after the paper
-//! *Exploring and Measuring Unix-Based File Systems*, with what else the kernel lets be seen today.
+//! What a file system is, found by experiment: one experiment per file, after the paper *Exploring
+//! and Measuring Unix-Based File Systems*, with what else today's kernels let one see.
 //!
-//! | room | what is in it |
+//! | module | what is in it |
 //! |---|---|
-//! | [`timer`] | which clock to go by |
+//! | [`timer`] | which clock to use |
 //! | [`block`] | the units in which a file system works |
-//! | [`readahead`] | what is fetched before it is asked for |
+//! | [`readahead`] | what is fetched before it is read |
 //! | [`cache`] | how much the page cache holds |
 //! | [`extent`] | how a file lies on the device |
 //! | [`gates`] | what each call costs |
-//! | [`run`](mod@run) | all of them, one after the other |
-//! | [`finding`] | what an experiment has found, and what the kernel says of it |
-//! | [`samples`] | what was measured, as it is kept and read again |
+//! | `supervise`, `run`, `log` | the process that makes the experiments, the one that supervises it, and the log between them |
+//! | [`report`] | options and report |
+//! | [`finding`] | a value, how it was found, and what the kernel reports |
+//! | [`samples`] | what was measured, as it is written and read again |
 //! | [`infer`] | from samples to what made them: pure functions |
-//! | [`desk`] | what every experiment works with: the clock, what it may use up |
-//! | `watch`, `log` | the process that does them, who watches it, and what the one tells the other |
-//! | [`place`] | the directory that is probed, and files in it to experiment on |
-//! | [`cgroup`] | a group of processes with a memory limit of its own |
+//! | [`context`] | the clock, the limits, the callback for progress |
+//! | [`dir`] | the directory that is probed, and temporary files in it |
+//! | `io`, `residency` | what several experiments do to a file |
+//! | [`cgroup`] | memory cgroups |
+//! | [`names`], [`clock`], [`activity`], [`error`] | the types below all of these |
 #![forbid(unsafe_code)]
 
+pub mod activity;
 pub mod block;
 pub mod cache;
 pub mod cgroup;
-pub mod desk;
+pub mod clock;
+pub mod context;
+pub mod dir;
+pub mod error;
 pub mod extent;
 pub mod finding;
 pub mod gates;
 pub mod infer;
+mod io;
 mod log;
-pub mod place;
+pub mod names;
 pub mod readahead;
-pub mod run;
+pub mod report;
+mod residency;
+mod run;
 pub mod samples;
+mod supervise;
 pub mod timer;
-mod watch;
-mod work;
 
-pub use desk::{Limits, Trouble};
-pub use finding::{Experiment, Finding, Value};
-pub use gates::Price;
-pub use run::{Answer, Measured, Question, run};
-pub use samples::{Kind, Series};
+pub use activity::Activity;
+pub use context::Limits;
+pub use error::{Error, Result};
+pub use finding::{Finding, Value};
+pub use names::{Experiment, Kind, Quantity};
+pub use report::{CacheOptions, Measured, Price, ProbeOptions, ProbeReport};
+pub use samples::Series;
+pub use supervise::probe;

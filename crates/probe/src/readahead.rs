@@ -1,295 +1,272 @@
-//! `readahead`: what is fetched before it is asked for.
+//! `readahead`: what is fetched before it is read.
 //!
 //! A file is read from its beginning, page after page. What is in memory after each read (cachestat
 //! or mincore) shows every window that the kernel fetches: the first, how they grow, the steady
-//! one, and how early the next is asked for. From times alone the steady window is found as the
-//! paper did: the read that has the next one fetched takes longer.
+//! one, and how early the next is fetched. From times alone the steady window is found as the paper
+//! did: the read that has the next one fetched takes longer.
 
 use std::time::Duration;
 
-use gate::Gate;
 use gate::cache::page_size;
 use gate::fs::pread64;
 
-use crate::desk::{Desk, Trouble};
-use crate::finding::{Experiment, Finding, Value};
+use crate::activity::Activity;
+use crate::context::Context;
+use crate::dir::{ProbeDir, Scratch};
+use crate::error::{Action, Error, Result};
+use crate::finding::{Finding, Note, Outcome, Truth, Value};
 use crate::infer::robust::mode;
 use crate::infer::series::judge;
-use crate::infer::windows::readahead as look;
-use crate::place::{Place, Scratch};
-use crate::samples::{Kind, Series};
-use crate::work::{Witness, fill, forget, times};
+use crate::infer::windows::readahead as infer_windows;
+use crate::io::{fill, read_at, times};
+use crate::names::{Kind, Quantity};
+use crate::residency::{Residency, drop_cache};
+use crate::samples::Series;
 
-/// How long the file is, where there is room: sixteen windows of 4 MiB.
+/// The length of the file, where there is room: sixteen windows of 4 MiB.
 const LEN: u64 = 64 << 20;
-/// With less there is nothing to be seen.
+/// In a shorter file no window is steady.
 const LEAST: u64 = 1 << 20;
-/// How often the file is read for its times.
+/// How often the file is read.
 const TRIALS: usize = 3;
 
 /// A read that takes longer, in nanoseconds, has done more than copy a page.
 const FETCHES: f64 = 50_000.0;
-/// A read that takes longer has had much fetched, or has waited for it.
+/// A read that takes longer has had a large window fetched, or has waited for it.
 const LONG: f64 = 100_000.0;
-/// How long a disk is given to bring what is being fetched.
+/// How long a disk is given to deliver what is being fetched.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long in all, each time that the file is read.
+/// All pauses of one trial.
 const MOST_PAUSES: Duration = Duration::from_secs(1);
 
-const SEEN: [&str; 4] = [
-    "readahead-initial",
-    "readahead-ramp",
-    "readahead-steady",
-    "readahead-trigger",
+/// What the residency of the file's pages shows.
+const BY_RESIDENCY: [Quantity; 4] = [
+    Quantity::ReadaheadInitial,
+    Quantity::ReadaheadRamp,
+    Quantity::ReadaheadSteady,
+    Quantity::ReadaheadTrigger,
 ];
-const BY_TIME: &str = "readahead-steady-by-time";
 
-/// All of it.
+/// Does the whole experiment.
+///
+/// # Errors
+/// [`Error::Interrupted`]. Any other error is that of each finding.
 pub fn readahead(
-    place: &Place,
-    desk: &mut Desk<'_>,
+    dir: &ProbeDir,
+    context: &mut Context<'_>,
     series: &mut Vec<Series>,
-) -> Result<Vec<Finding>, Trouble> {
-    let truth = place
-        .readahead()
-        .map(|(bytes, source)| (Value::from(bytes), source));
-    match measure(place, desk, series) {
-        Err(Trouble::Interrupted) => Err(Trouble::Interrupted),
-        Err(why) => Ok(SEEN
+) -> Result<Vec<Finding>> {
+    let truth = dir.readahead();
+    let found = match measure(dir, context, series) {
+        Err(Error::Interrupted) => return Err(Error::Interrupted),
+        Err(why) => BY_RESIDENCY
+            .map(|quantity| Finding::unknown(quantity, why.clone()))
             .into_iter()
-            .chain([BY_TIME])
-            .map(|name| hindered(name, &why))
-            .collect()),
-        Ok(found) => Ok(found),
-    }
-    .map(|found| {
-        found
-            .into_iter()
-            .map(|finding| beside(finding, truth.clone()))
-            .collect()
-    })
+            .chain([unknown_by_time(why.clone())])
+            .collect(),
+        Ok(found) => found,
+    };
+    Ok(found
+        .into_iter()
+        .map(|finding| compared(finding, &truth))
+        .collect())
 }
 
-fn hindered(name: &'static str, why: &Trouble) -> Finding {
-    let finding = Finding::hindered(Experiment::Readahead, name, "bytes", why);
-    if name == BY_TIME {
-        finding.by_time()
-    } else {
-        finding
-    }
+fn unknown_by_time(why: Error) -> Finding {
+    Finding::unknown(Quantity::ReadaheadSteadyByTime, why).by_time()
 }
 
-/// The kernel speaks of the steady window only.
-fn beside(finding: Finding, truth: Option<(Value, String)>) -> Finding {
-    let steady = ["readahead-steady", BY_TIME].contains(&finding.name);
-    if steady {
-        finding.beside(truth, 0.0)
-    } else {
-        finding
+/// Compares the steady window, which is the only one that the kernel reports.
+fn compared(finding: Finding, truth: &Option<Truth>) -> Finding {
+    match finding.quantity {
+        Quantity::ReadaheadSteady | Quantity::ReadaheadSteadyByTime => {
+            finding.compared_with(truth.clone(), 0.0)
+        }
+        _ => finding,
     }
 }
 
 fn measure(
-    place: &Place,
-    desk: &mut Desk<'_>,
+    dir: &ProbeDir,
+    context: &mut Context<'_>,
     series: &mut Vec<Series>,
-) -> Result<Vec<Finding>, Trouble> {
-    let scratch = place.scratch()?;
-    // Written once and read as often as there are trials, and once for the windows.
+) -> Result<Vec<Finding>> {
+    let scratch = dir.scratch()?;
+    // The file is written once, and read once for each trial and once for the windows.
     let len = LEN
-        .min(place.room())
-        .min(desk.bytes_left() / (2 + TRIALS as u64))
+        .min(dir.room())
+        .min(context.bytes_left() / (2 + TRIALS as u64))
         >> 20
         << 20;
     if len < LEAST {
-        return Err(Trouble::Hindered(format!(
-            "there is no room for a file of {} MiB",
-            LEAST >> 20
-        )));
+        return Err(Error::NoRoom { bytes: LEAST });
     }
-    desk.go_on(&format!(
-        "readahead: writing a file of {} MiB to read",
-        len >> 20
-    ))?;
-    fill(desk, &scratch.file, len)?;
-    let mut witness = Witness::of(&scratch, len)?;
-    if !forget(&scratch.file, len, witness.as_mut())? {
-        return Err(Trouble::Hindered(
-            "the kernel does not forget the file: it is kept in memory, and nowhere else"
-                .to_owned(),
-        ));
+    context.begin(Activity::ReadaheadFile {
+        mebibytes: len >> 20,
+    })?;
+    fill(context, &scratch.file, len)?;
+    let mut residency = Residency::new(&scratch, len)?;
+    if !drop_cache(&scratch.file, len, residency.as_mut())? {
+        return Err(Error::NotDropped);
     }
-    let mut found = match &mut witness {
-        Some(witness) => {
-            desk.go_on(&format!(
-                "readahead: {} after each read of a page shows every window",
-                witness.name()
-            ))?;
-            seen(desk, &scratch, len, witness, series)?
+    let mut found = match &mut residency {
+        Some(residency) => {
+            context.begin(Activity::ReadaheadWindows {
+                by: residency.seen_by(),
+            })?;
+            by_residency(context, &scratch, len, residency, series)?
         }
-        None => {
-            let why = "neither cachestat(2) nor mincore(2) sees what is in memory";
-            SEEN.iter()
-                .map(|name| Finding::unknown(Experiment::Readahead, name, "bytes", why))
-                .collect()
-        }
+        None => BY_RESIDENCY
+            .map(|quantity| Finding::unknown(quantity, Error::ResidencyUnknown))
+            .into(),
     };
-    desk.go_on(
-        "readahead: the time of each read; the one that has the next window fetched takes longer",
-    )?;
+    context.begin(Activity::ReadaheadTimes)?;
     let steady = found
         .iter()
-        .find(|finding| finding.name == "readahead-steady")
-        .and_then(|f| f.inferred.clone());
-    let timed = timed(desk, &scratch, len, witness.as_mut(), series);
-    found.push(match timed {
-        Err(Trouble::Interrupted) => return Err(Trouble::Interrupted),
-        Err(why) => hindered(BY_TIME, &why),
-        Ok(finding) => match (&finding.inferred, steady) {
-            (Some(by_time), Some(seen)) if *by_time != seen => {
-                let method = format!("{}; what was seen in memory says otherwise", finding.method);
-                Finding { method, ..finding }
+        .find(|finding| finding.quantity == Quantity::ReadaheadSteady)
+        .and_then(Finding::value);
+    let by_time = match by_time(context, &scratch, len, residency.as_mut(), series) {
+        Err(Error::Interrupted) => return Err(Error::Interrupted),
+        Err(why) => unknown_by_time(why),
+        Ok(finding) => match (finding.value(), steady) {
+            (Some(by_time), Some(seen)) if by_time != seen => {
+                finding.with_note(Note::ContradictedByResidency)
             }
             _ => finding,
         },
-    });
+    };
+    found.push(by_time);
     Ok(found)
 }
 
-/// Every window, from what is in memory: in several trials, of which most must agree.
-fn seen(
-    desk: &mut Desk<'_>,
+/// Finds every window from what is in memory, in several trials, of which most must agree.
+fn by_residency(
+    context: &mut Context<'_>,
     scratch: &Scratch<'_>,
     len: u64,
-    witness: &mut Witness,
+    residency: &mut Residency,
     series: &mut Vec<Series>,
-) -> Result<Vec<Finding>, Trouble> {
-    let page = page_size();
+) -> Result<Vec<Finding>> {
+    let page = page_size() as u64;
     let mut trials: Vec<Vec<f64>> = Vec::new();
-    // A file that is long enough for the largest window is far longer than the usual one needs: a
-    // part of it will do.
+    // The file is long enough for the largest window, and far longer than the usual one needs, so
+    // this begins with a part of it.
     let mut part = (len / 8).max(LEAST.min(len));
     loop {
-        forget(&scratch.file, len, Some(witness))?;
-        let reader = scratch.reopen()?;
-        desk.spend(part, 0)?;
-        let mut buffer = vec![0; page];
-        let mut cached = Vec::new();
-        let (mut have, end) = (0, len / page as u64);
-        for at in (0..part).step_by(page) {
-            let begun = desk.clock.now();
-            pread64(&reader, &mut buffer, at)
-                .map_err(Trouble::refused("cannot read the file", Gate::Pread64))?;
-            let reach = witness.reach(have, end, desk.clock.since(begun) > FETCHES);
-            have = reach.map_err(Trouble::refused(
-                "cannot see what is in memory",
-                Gate::Cachestat,
-            ))?;
-            cached.push(have as f64);
-        }
+        let cached = read_pages(context, scratch, len, part, residency)?;
         let pages: Vec<u64> = cached.iter().map(|v| *v as u64).collect();
-        let enough = look(&pages, len / page as u64).is_some_and(|seen| seen.agree.0 >= 4);
-        if !enough && part < len {
+        let is_enough = infer_windows(&pages, len / page).is_some_and(|seen| seen.agree.0 >= 4);
+        if !is_enough && part < len {
             part = (part * 4).min(len);
             trials.clear();
             continue;
         }
         trials.push(cached);
-        if trials.len() == TRIALS || !enough {
+        if trials.len() == TRIALS || !is_enough {
             break;
         }
     }
-    let each: Vec<Vec<Finding>> = trials
+    let judged: Vec<Vec<Finding>> = trials
         .iter()
-        .map(|trial| judge(&Series::one(Kind::Cached, page as u64, trial.clone())))
+        .map(|trial| judge(&Series::from_trial(Kind::Cached, page, trial.clone())))
         .collect();
-    let steady: Vec<u64> = each
+    let steady = |found: &Vec<Finding>| found.get(2).and_then(number);
+    let (most, agreeing) =
+        mode(&judged.iter().filter_map(steady).collect::<Vec<_>>()).unwrap_or_default();
+    let shown = judged
         .iter()
-        .filter_map(|found| number(found.get(2)?))
-        .collect();
-    let (most, agree) = mode(&steady).unwrap_or_default();
-    let shown = each
-        .iter()
-        .position(|found| found.get(2).and_then(number) == Some(most))
+        .position(|found| steady(found) == Some(most))
         .unwrap_or(0);
     let count = trials.len();
-    let best = trials.swap_remove(shown);
-    series.push(Series::one(Kind::Cached, page as u64, best));
-    let sure = agree as f64 / count as f64;
-    let found = each.into_iter().nth(shown).unwrap_or_default();
-    let by = witness.name();
-    Ok(found
-        .into_iter()
-        .map(|f| {
-            Finding {
-                confidence: f.confidence * sure,
-                method: format!("{}, by {by}", f.method),
-                ..f
-            }
-            .tried(count)
-        })
-        .collect())
+    series.push(Series::from_trial(
+        Kind::Cached,
+        page,
+        trials.swap_remove(shown),
+    ));
+    let sure = agreeing as f64 / count as f64;
+    let note = Note::SeenBy(residency.seen_by());
+    let qualified = |mut finding: Finding| {
+        if let Outcome::Found { confidence, .. } = &mut finding.outcome {
+            *confidence *= sure;
+        }
+        finding.with_note(note).with_trials(count)
+    };
+    let found = judged.into_iter().nth(shown).unwrap_or_default();
+    Ok(found.into_iter().map(qualified).collect())
+}
+
+/// Reads a part of the file page by page; how many pages of the file are in memory after each.
+fn read_pages(
+    context: &mut Context<'_>,
+    scratch: &Scratch<'_>,
+    len: u64,
+    part: u64,
+    residency: &mut Residency,
+) -> Result<Vec<f64>> {
+    let page = page_size();
+    drop_cache(&scratch.file, len, Some(residency))?;
+    let reader = scratch.reopen()?;
+    context.spend(part, 0)?;
+    let mut buffer = vec![0; page];
+    let mut cached = Vec::new();
+    let (mut prefix, end) = (0, len / page as u64);
+    for at in (0..part).step_by(page) {
+        let begun = context.clock.now();
+        read_at(&reader, &mut buffer, at)?;
+        let was_long = context.clock.since(begun) > FETCHES;
+        prefix = residency.prefix(prefix, end, was_long)?;
+        cached.push(prefix as f64);
+    }
+    Ok(cached)
 }
 
 /// A finding that is a whole number.
 fn number(finding: &Finding) -> Option<u64> {
-    match finding.inferred {
-        Some(Value::Number(n)) => Some(n as u64),
+    match finding.value() {
+        Some(Value::Number(n)) => Some(*n as u64),
         _ => None,
     }
 }
 
-/// The steady window, from times alone.
-fn timed(
-    desk: &mut Desk<'_>,
+/// Finds the steady window from times alone.
+fn by_time(
+    context: &mut Context<'_>,
     scratch: &Scratch<'_>,
     len: u64,
-    mut witness: Option<&mut Witness>,
+    mut residency: Option<&mut Residency>,
     series: &mut Vec<Series>,
-) -> Result<Finding, Trouble> {
+) -> Result<Finding> {
     let page = page_size();
     let mut buffer = vec![0; page];
     let mut trials = Vec::new();
     for _ in 0..TRIALS {
-        forget(&scratch.file, len, witness.as_deref_mut())?;
+        drop_cache(&scratch.file, len, residency.as_deref_mut())?;
         let reader = scratch.reopen()?;
-        desk.spend(len, 0)?;
-        // What is being fetched is given time to come. Else reads within a window wait as well,
-        // wherever a folio of it begins, and these may be as regular as the windows.
-        let mut left = MOST_PAUSES.min(desk.time_left() / 20);
+        context.spend(len, 0)?;
+        // Without the pauses, reads within a window would wait as well, at the beginning of each
+        // folio, as regularly as at the beginning of a window.
+        let mut left = MOST_PAUSES.min(context.time_left() / 20);
         let pause = |took: f64| {
             if took > LONG && left >= PAUSE {
                 std::thread::sleep(PAUSE);
                 left -= PAUSE;
             }
         };
-        let times = times(
-            desk.clock,
-            len,
-            page,
-            |at| pread64(&reader, &mut buffer, at),
-            pause,
-        );
-        trials.push(times.map_err(Trouble::refused("cannot read the file", Gate::Pread64))?);
+        let read = |at| pread64(&reader, &mut buffer, at);
+        let times = times(context.clock, len, page, read, pause);
+        trials.push(times.map_err(Action::Read.failed())?);
     }
-    let samples = Series::of(Kind::Blocks, page as u64, trials);
+    let samples = Series::from_trials(Kind::Blocks, page as u64, trials);
     let judged = judge(&samples).into_iter().next();
     series.push(samples);
-    let judged = judged.ok_or_else(|| Trouble::Hindered("there were no samples".to_owned()))?;
-    Ok(match number(&judged) {
-        Some(blocks) => {
-            let bytes = blocks * page as u64;
-            Finding {
-                name: BY_TIME,
-                unit: "bytes",
-                inferred: Some(bytes.into()),
-                ..judged
-            }
-        }
-        None => Finding {
-            name: BY_TIME,
-            unit: "bytes",
-            ..judged
-        },
-    })
+    let mut judged = judged.ok_or(Error::NoSamples)?;
+    judged.quantity = Quantity::ReadaheadSteadyByTime;
+    if let Outcome::Found {
+        value: Value::Number(blocks),
+        ..
+    } = &mut judged.outcome
+    {
+        *blocks *= page as f64;
+    }
+    Ok(judged)
 }

@@ -1,5 +1,5 @@
-//! Samples of an experiment, as they are kept and read again: comma-separated values, with what
-//! they are in lines before them.
+//! Samples of an experiment, as they are written and read again: comma-separated values, after
+//! lines that say what they are.
 //!
 //! ```text
 //! # series: reads
@@ -9,112 +9,36 @@
 //! 2,310.0,305.0,298.0
 //! ```
 //!
-//! A line that begins with `RunNum`, as the paper's programs print it, is taken as well.
+//! A line may begin with `RunNum`, as the paper's programs print it.
 
 use std::fmt::Write;
 
-use crate::finding::Experiment;
+use serde::{Deserialize, Serialize};
 
-/// What was measured. Times are in nanoseconds.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Kind {
-    /// Small reads, one after the other, without readahead: the time of each.
-    Reads,
-    /// The same with readahead.
-    ReadsAhead,
-    /// Small writes, one after the other, into a hole: the time of each.
-    Writes,
-    /// Reads of a block, one after the other, with readahead: the time of each.
-    Blocks,
-    /// The same: how many pages of the file are in memory after each.
-    Cached,
-    /// Twice reading a file, one step longer each time: the average time of a step, the second
-    /// time.
-    Passes,
-    /// Reading holes, a step at a time: how many bytes of the file are in memory after each.
-    Filled,
-    /// Writing a step and waiting until it is on the disk: the time of each wait.
-    Syncs,
-}
-
-impl Kind {
-    /// All of them.
-    pub const ALL: [Kind; 8] = [
-        Kind::Reads,
-        Kind::ReadsAhead,
-        Kind::Writes,
-        Kind::Blocks,
-        Kind::Cached,
-        Kind::Passes,
-        Kind::Filled,
-        Kind::Syncs,
-    ];
-
-    /// Its name in a file.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Reads => "reads",
-            Kind::ReadsAhead => "reads-ahead",
-            Kind::Writes => "writes",
-            Kind::Blocks => "blocks",
-            Kind::Cached => "cached",
-            Kind::Passes => "passes",
-            Kind::Filled => "filled",
-            Kind::Syncs => "syncs",
-        }
-    }
-
-    /// The experiment that it belongs to.
-    pub fn experiment(self) -> Experiment {
-        match self {
-            Kind::Reads | Kind::ReadsAhead | Kind::Writes => Experiment::Block,
-            Kind::Blocks | Kind::Cached => Experiment::Readahead,
-            Kind::Passes | Kind::Filled => Experiment::Cache,
-            Kind::Syncs => Experiment::Extent,
-        }
-    }
-
-    /// More runs than these have not been made by anybody: it would take minutes to judge them.
-    fn most_runs(self) -> usize {
-        if self == Kind::Passes { 4096 } else { 1 << 16 }
-    }
-
-    /// Whether the samples are times.
-    pub fn is_time(self) -> bool {
-        !matches!(self, Kind::Cached | Kind::Filled)
-    }
-}
+use crate::error::{Error, Result, SampleFault};
+use crate::names::Kind;
 
 /// Samples of one kind, of one or several trials.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Series {
     /// What was measured.
     pub kind: Kind,
     /// Bytes from one run to the next; at least 1.
     pub step: u64,
-    /// The number of each run, from 1: not all lengths need be tried.
+    /// The number of each run, from 1. A search does not try every length.
     pub runs: Vec<u64>,
     /// The runs of each trial, in order; all trials are equally long.
     pub trials: Vec<Vec<f64>>,
 }
 
-/// What is wrong with a file of samples: the line, from 1, and what.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Malformed {
-    /// Its number, from 1; 0 for the file as a whole.
-    pub line: usize,
-    /// What is wrong with it, and what should be there.
-    pub what: &'static str,
-}
-
 impl Series {
     /// Samples of one trial.
-    pub fn one(kind: Kind, step: u64, samples: Vec<f64>) -> Series {
-        Series::of(kind, step, vec![samples])
+    pub fn from_trial(kind: Kind, step: u64, samples: Vec<f64>) -> Series {
+        Series::from_trials(kind, step, vec![samples])
     }
 
-    /// Samples of several trials, with no run left out.
-    pub fn of(kind: Kind, step: u64, trials: Vec<Vec<f64>>) -> Series {
+    /// Samples of several trials that made every run.
+    pub fn from_trials(kind: Kind, step: u64, trials: Vec<Vec<f64>>) -> Series {
         let len = trials.iter().map(Vec::len).min().unwrap_or_default();
         Series {
             kind,
@@ -124,7 +48,7 @@ impl Series {
         }
     }
 
-    /// How many bytes lie before the sample at a place, counted from 0.
+    /// How many bytes lie before the sample at this index.
     pub fn bytes_before(&self, at: usize) -> u64 {
         let runs = at
             .checked_sub(1)
@@ -134,17 +58,17 @@ impl Series {
         runs.saturating_mul(self.step)
     }
 
-    /// What the file is called in which it is kept.
-    pub fn file_name(&self) -> String {
+    /// The name of the series, and of its file without the suffix.
+    pub fn file_stem(&self) -> String {
         format!(
-            "{}-{}-{}.csv",
+            "{}-{}-{}",
             self.kind.experiment().name(),
             self.kind.name(),
             self.step
         )
     }
 
-    /// As a file.
+    /// Writes the samples as a file.
     pub fn to_csv(&self) -> String {
         let unit = if self.kind.is_time() { "ns" } else { "count" };
         let mut text = format!(
@@ -166,95 +90,95 @@ impl Series {
         text
     }
 
-    /// From a file.
+    /// Reads a file.
     ///
     /// # Errors
-    /// [`Malformed`] for what is no such file.
-    pub fn from_csv(text: &[u8]) -> Result<Series, Malformed> {
-        let wrong = |line: usize, what: &'static str| Malformed { line, what };
-        let text = std::str::from_utf8(text).map_err(|_| wrong(0, "it is not text"))?;
-        let (mut kind, mut step, mut runs, mut trials) =
-            (None, None, Vec::new(), Vec::<Vec<f64>>::new());
-        for (n, line) in (1..).zip(text.lines()) {
-            let line = line.trim();
-            if let Some(said) = line.strip_prefix('#') {
-                match said
-                    .split_once(':')
-                    .map(|(key, value)| (key.trim(), value.trim()))
-                {
-                    Some(("series", name)) => {
-                        let known = Kind::ALL.into_iter().find(|kind| kind.name() == name);
-                        kind = Some(known.ok_or(wrong(n, "no such series; see docs/probe.md"))?);
-                    }
-                    Some(("step", bytes)) => {
-                        let bytes: Option<u64> = bytes
-                            .parse()
-                            .ok()
-                            .filter(|step| (1..=1 << 40).contains(step));
-                        step = Some(bytes.ok_or(wrong(n, "the step is no number of bytes"))?);
-                    }
-                    _ => {}
-                }
-                continue;
+    /// [`Error::Samples`] for what is no such file.
+    pub fn from_csv(text: &[u8]) -> Result<Series> {
+        let wrong = |line: usize| move |fault| Error::Samples { line, fault };
+        let text = std::str::from_utf8(text).map_err(|_| wrong(0)(SampleFault::NotText))?;
+        let mut header = Header::default();
+        let mut series = Series::from_trials(Kind::Reads, 1, Vec::new());
+        for (n, line) in (1..).zip(text.lines().map(str::trim)) {
+            if let Some(comment) = line.strip_prefix('#') {
+                header.read(comment).map_err(wrong(n))?;
+            } else if !line.is_empty() && !line.starts_with("run,") {
+                series.push_line(line).map_err(wrong(n))?;
             }
-            if line.is_empty() || line.starts_with("run,") {
-                continue;
-            }
-            let (line, first) = line
-                .strip_prefix("RunNum")
-                .map_or((line, 0), |rest| (rest, 1)); // the paper's count from 0
-            let mut cells = line.split(',').map(str::trim);
-            let run = cells
-                .next()
-                .and_then(|run| run.parse::<u32>().ok())
-                .map(|run| u64::from(run) + first);
-            let values: Option<Vec<f64>> = cells
-                .map(|cell| cell.parse().ok().filter(|v: &f64| v.is_finite()))
-                .collect();
-            let (Some(run), Some(values)) = (run, values.filter(|values| !values.is_empty()))
-            else {
-                return Err(wrong(
-                    n,
-                    "a line is the number of the run and a time for each trial",
-                ));
-            };
-            if trials.is_empty() {
-                trials = vec![Vec::new(); values.len()];
-            }
-            if trials.len() != values.len() {
-                return Err(wrong(n, "it has not as many trials as the line before it"));
-            }
-            if runs.last().is_some_and(|last| *last >= run) {
-                return Err(wrong(n, "the runs are not in order"));
-            }
-            runs.push(run);
-            trials
-                .iter_mut()
-                .zip(values)
-                .for_each(|(trial, value)| trial.push(value));
         }
-        let kind = kind.ok_or(wrong(
-            0,
-            "a line '# series: NAME' must say what was measured; see docs/probe.md",
-        ))?;
-        let step = step.ok_or(wrong(
-            0,
-            "a line '# step: BYTES' must say how far apart the runs are",
-        ))?;
-        if trials.is_empty() {
-            return Err(wrong(0, "there are no samples in it"));
+        series.kind = header.kind.ok_or(wrong(0)(SampleFault::NoSeries))?;
+        series.step = header.step.ok_or(wrong(0)(SampleFault::NoStep))?;
+        if series.trials.is_empty() {
+            return Err(wrong(0)(SampleFault::Empty));
         }
-        if runs.len() > kind.most_runs() {
-            return Err(wrong(
-                0,
-                "there are more runs in it than any experiment makes",
-            ));
+        if series.runs.len() > series.kind.most_runs() {
+            return Err(wrong(0)(SampleFault::TooManyRuns));
         }
-        Ok(Series {
-            kind,
-            step,
-            runs,
-            trials,
-        })
+        Ok(series)
+    }
+
+    /// Adds a line of samples.
+    fn push_line(&mut self, line: &str) -> std::result::Result<(), SampleFault> {
+        // The paper's programs count from 0.
+        let (line, first) = line
+            .strip_prefix("RunNum")
+            .map_or((line, 0), |rest| (rest, 1));
+        let mut cells = line.split(',').map(str::trim);
+        let run = cells
+            .next()
+            .and_then(|run| run.parse::<u32>().ok())
+            .map(|run| u64::from(run) + first)
+            .ok_or(SampleFault::BadLine)?;
+        let values: Vec<f64> = cells
+            .map(|cell| cell.parse().ok().filter(|v: &f64| v.is_finite()))
+            .collect::<Option<_>>()
+            .filter(|values: &Vec<f64>| !values.is_empty())
+            .ok_or(SampleFault::BadLine)?;
+        if self.trials.is_empty() {
+            self.trials = vec![Vec::new(); values.len()];
+        }
+        if self.trials.len() != values.len() {
+            return Err(SampleFault::TrialCount);
+        }
+        if self.runs.last().is_some_and(|last| *last >= run) {
+            return Err(SampleFault::Order);
+        }
+        self.runs.push(run);
+        self.trials
+            .iter_mut()
+            .zip(values)
+            .for_each(|(trial, value)| trial.push(value));
+        Ok(())
+    }
+}
+
+/// What the lines before the samples say.
+#[derive(Default)]
+struct Header {
+    kind: Option<Kind>,
+    step: Option<u64>,
+}
+
+impl Header {
+    /// Reads a line without its `#`. Other lines than those of the series and the step are comments.
+    fn read(&mut self, line: &str) -> std::result::Result<(), SampleFault> {
+        let entry = line
+            .split_once(':')
+            .map(|(key, value)| (key.trim(), value.trim()));
+        match entry {
+            Some(("series", name)) => {
+                let known = Kind::ALL.into_iter().find(|kind| kind.name() == name);
+                self.kind = Some(known.ok_or(SampleFault::UnknownSeries)?);
+            }
+            Some(("step", bytes)) => {
+                let bytes = bytes
+                    .parse()
+                    .ok()
+                    .filter(|step| (1..=1 << 40).contains(step));
+                self.step = Some(bytes.ok_or(SampleFault::BadStep)?);
+            }
+            _ => {}
+        }
+        Ok(())
     }
 }

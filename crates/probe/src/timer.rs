@@ -1,201 +1,155 @@
-//! `timer`: which clock to go by.
+//! `timer`: which clock to use.
 //!
-//! The paper timed by the processor's counter of cycles (TSC), and checked it once against
-//! gettimeofday(2) over a sleep of a second. Here each clock says what a look at it costs, how fine
-//! it is, and whether they run alike; and the counter is believed only where all these hold: it
-//! runs at one speed in all states of the processor and is read in order, the kernel itself goes by
-//! it, it never runs backwards from one processor to the next, and in three windows its speed is
-//! the same within 50 millionths.
+//! The paper timed by the processor's time-stamp counter (TSC), and checked it once against
+//! gettimeofday(2) over a sleep of a second. Here each clock is measured: what a reading costs, its
+//! resolution, and its drift. The counter is trusted only if it runs at one speed in all states of
+//! the processor and is read in order, the kernel uses it itself, it never runs backwards from one
+//! processor to the next, and its speed in three windows is the same within 50 millionths.
 
 use std::time::Duration;
 
 use gate::clock::{affinity, counter, monotonic_raw, rdtscp, set_affinity, time_of_day};
 use gate::file::read_kernel;
 
-use crate::desk::{Desk, Trouble};
-use crate::finding::{Experiment, Finding};
-
-/// A clock, and how its readings become nanoseconds.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub enum Clock {
-    /// `CLOCK_MONOTONIC_RAW`.
-    #[default]
-    Raw,
-    /// The time-stamp counter, with the length of its tick in nanoseconds.
-    Tsc(f64),
-}
-
-impl Clock {
-    /// A look at the clock.
-    #[inline]
-    pub fn now(self) -> u64 {
-        match self {
-            Clock::Raw => monotonic_raw(),
-            Clock::Tsc(_) => rdtscp(),
-        }
-    }
-
-    /// Nanoseconds since an earlier look.
-    #[inline]
-    pub fn since(self, earlier: u64) -> f64 {
-        let passed = self.now().wrapping_sub(earlier) as f64;
-        match self {
-            Clock::Raw => passed,
-            Clock::Tsc(tick) => passed * tick,
-        }
-    }
-
-    /// What it is called.
-    pub fn name(self) -> &'static str {
-        match self {
-            Clock::Raw => "clock-monotonic-raw",
-            Clock::Tsc(_) => "tsc",
-        }
-    }
-}
+use crate::activity::Activity;
+use crate::clock::Clock;
+use crate::context::Context;
+use crate::error::Result;
+use crate::finding::{ClockReason, Distrust, Finding, Method, Value, WindowFigure};
+use crate::names::Quantity;
 
 /// How long each window is in which the clocks are compared.
 const WINDOW: Duration = Duration::from_millis(100);
 /// How many there are.
 const WINDOWS: usize = 3;
-/// A look that costs more, in nanoseconds, enters the kernel each time.
+/// A reading that costs more, in nanoseconds, enters the kernel each time.
 pub const NO_VDSO: f64 = 100.0;
 
-/// Finds the clock to go by, and what the others are worth.
-pub fn timer(desk: &mut Desk<'_>) -> Result<Vec<Finding>, Trouble> {
-    desk.go_on("timer: what each clock costs, and whether they run alike")?;
+/// Finds the clock to use, and what the others are worth.
+///
+/// # Errors
+/// When there is no time, or the program is to end.
+pub fn timer(context: &mut Context<'_>) -> Result<Vec<Finding>> {
+    context.begin(Activity::Clocks)?;
     let tsc = counter().filter(|counter| counter.ordered);
-    let mut found = Vec::new();
-    let known = |name, unit, value: f64, method: String| {
-        Finding::known(Experiment::Timer, name, unit, value, 1.0, method).tried(BATCHES)
-    };
-
     let raw_cost = cost(monotonic_raw);
-    let price = format!("the quickest of {BATCHES} times {LOOKS} looks");
-    found.push(known(
-        "overhead-clock-monotonic-raw",
-        "ns",
-        raw_cost,
-        price.clone(),
-    ));
-    found.push(known(
-        "overhead-gettimeofday",
-        "ns",
-        cost(time_of_day),
-        price.clone(),
-    ));
-    let step = "the least that two looks in a row lay apart, if they were not the same".to_owned();
-    found.push(known(
-        "resolution-clock-monotonic-raw",
-        "ns",
-        resolution(monotonic_raw),
-        step.clone(),
-    ));
-    found.push(known(
-        "resolution-gettimeofday",
-        "ns",
-        1000.0 * resolution(time_of_day),
-        step.clone(),
-    ));
-
-    let windows: Vec<Window> = (0..WINDOWS).map(|_| Window::of(tsc.is_some())).collect();
-    desk.still()?;
-    let apart = |window: &Window| (window.wall / window.raw - 1.0) * 1e6;
-    let drift =
-        windows.iter().map(apart).fold(
-            0.0,
-            |worst: f64, ppm| if ppm.abs() > worst.abs() { ppm } else { worst },
-        );
-    let over = format!(
-        "the worst of {WINDOWS} windows of {} ms, against CLOCK_MONOTONIC_RAW",
-        WINDOW.as_millis()
-    );
-    found.push(
-        known(
-            "drift-gettimeofday",
-            "ppm",
-            drift,
-            format!("{over}; the clock on the wall is steered"),
-        )
-        .tried(WINDOWS),
-    );
-
-    let mut clock = Clock::Raw;
-    let (trusted, why) = match tsc {
-        None => (
-            false,
-            "the processor has no counter that is read in order (rdtscp)".to_owned(),
+    let mut found = vec![
+        overhead(Quantity::RawOverhead, raw_cost),
+        overhead(Quantity::TimeOfDayOverhead, cost(time_of_day)),
+        step(Quantity::RawResolution, resolution(monotonic_raw)),
+        step(
+            Quantity::TimeOfDayResolution,
+            1000.0 * resolution(time_of_day),
         ),
-        Some(counter) => {
-            let speeds: Vec<f64> = windows
-                .iter()
-                .map(|window| window.ticks / window.raw)
-                .collect();
-            let (slow, fast) = speeds
-                .iter()
-                .fold((f64::MAX, 0.0_f64), |(a, b), v| (a.min(*v), b.max(*v)));
-            let ppm = (fast / slow - 1.0) * 1e6;
-            let tick = 1.0 / (speeds.iter().sum::<f64>() / WINDOWS as f64);
-            let tsc_cost = cost(rdtscp);
-            found.push(known("overhead-tsc", "ns", tsc_cost, price));
-            found.push(known(
-                "resolution-tsc",
-                "ns",
-                tick * resolution(rdtscp),
-                step,
-            ));
-            found.push(
-                known("frequency-tsc", "Hz", (1e9 / tick).round(), over.clone()).tried(WINDOWS),
-            );
-            found.push(
-                known(
-                    "drift-tsc",
-                    "ppm",
-                    ppm,
-                    format!("how far {over} of its speeds lie apart"),
-                )
-                .tried(WINDOWS),
-            );
-            let reasons = distrust(counter.invariant, ppm);
-            if reasons.is_empty() && (raw_cost > NO_VDSO || tsc_cost < raw_cost / 2.0) {
-                clock = Clock::Tsc(tick);
-            }
-            let all = "it runs at one speed, the kernel goes by it, and it never ran backwards";
-            (
-                reasons.is_empty(),
-                if reasons.is_empty() {
-                    all.to_owned()
-                } else {
-                    reasons.join("; ")
-                },
-            )
-        }
+    ];
+
+    let windows: Vec<Window> = (0..WINDOWS)
+        .map(|_| Window::measure(tsc.is_some()))
+        .collect();
+    context.check()?;
+    let drift = |window: &Window| (window.wall / window.raw - 1.0) * 1e6;
+    let worst =
+        windows.iter().map(drift).fold(
+            0.0_f64,
+            |worst, ppm| {
+                if ppm.abs() > worst.abs() { ppm } else { worst }
+            },
+        );
+    found.push(compared(
+        Quantity::TimeOfDayDrift,
+        worst,
+        WindowFigure::WorstOfSteered,
+    ));
+
+    let (clock, distrust) = match tsc {
+        None => (Clock::Raw, vec![Distrust::NoCounter]),
+        Some(counter) => judge_tsc(&windows, counter.invariant, raw_cost, &mut found),
     };
-    let word = if trusted { "yes" } else { "no" };
+    let reason = match clock {
+        Clock::Tsc(_) => ClockReason::TscCheaper,
+        Clock::Raw if raw_cost > NO_VDSO => ClockReason::EntersKernel(raw_cost),
+        Clock::Raw => ClockReason::RawGoodEnough,
+    };
+    let trusted = Value::Holds(distrust.is_empty());
     found.push(
-        Finding::known(Experiment::Timer, "tsc-trusted", "word", word, 1.0, why).tried(WINDOWS),
+        Finding::known(
+            Quantity::TscTrusted,
+            trusted,
+            1.0,
+            Method::TscChecked(distrust),
+        )
+        .with_trials(WINDOWS),
     );
-    let dear = raw_cost > NO_VDSO && clock == Clock::Raw;
-    let why = match clock {
-        Clock::Tsc(_) => "the counter may be trusted, and a look at it costs less than half".to_owned(),
-        Clock::Raw if dear => {
-            format!(
-                "a look costs {raw_cost:.0} ns: it enters the kernel each time (no vDSO), and short calls look long"
-            )
-        }
-        Clock::Raw => {
-            "it costs hardly more than the counter, is in nanoseconds, and is there on every machine".to_owned()
-        }
-    };
-    found.insert(
-        0,
-        Finding::known(Experiment::Timer, "timer", "word", clock.name(), 1.0, why).tried(WINDOWS),
+    let chosen = Finding::known(
+        Quantity::Timer,
+        Value::Clock(clock),
+        1.0,
+        Method::ClockChosen(reason),
     );
-    desk.clock = clock;
+    found.insert(0, chosen.with_trials(WINDOWS));
+    context.clock = clock;
     Ok(found)
 }
 
-/// How far each clock went while the process slept, in nanoseconds and in ticks.
+fn overhead(quantity: Quantity, ns: f64) -> Finding {
+    let method = Method::QuickestBatch {
+        batches: BATCHES,
+        readings: READINGS,
+    };
+    Finding::known(quantity, ns, 1.0, method).with_trials(BATCHES)
+}
+
+fn step(quantity: Quantity, ns: f64) -> Finding {
+    Finding::known(quantity, ns, 1.0, Method::LeastStep).with_trials(BATCHES)
+}
+
+fn compared(quantity: Quantity, value: f64, figure: WindowFigure) -> Finding {
+    let method = Method::Windows {
+        windows: WINDOWS,
+        millis: WINDOW.as_millis() as u64,
+        figure,
+    };
+    Finding::known(quantity, value, 1.0, method).with_trials(WINDOWS)
+}
+
+/// The clock to use where there is a time-stamp counter, and what speaks against trusting that.
+fn judge_tsc(
+    windows: &[Window],
+    invariant: bool,
+    raw_cost: f64,
+    found: &mut Vec<Finding>,
+) -> (Clock, Vec<Distrust>) {
+    let speeds: Vec<f64> = windows
+        .iter()
+        .map(|window| window.ticks / window.raw)
+        .collect();
+    let (slow, fast) = speeds
+        .iter()
+        .fold((f64::MAX, 0.0_f64), |(a, b), v| (a.min(*v), b.max(*v)));
+    let ppm = (fast / slow - 1.0) * 1e6;
+    let tick = 1.0 / (speeds.iter().sum::<f64>() / WINDOWS as f64);
+    let tsc_cost = cost(rdtscp);
+    found.extend([
+        overhead(Quantity::TscOverhead, tsc_cost),
+        step(Quantity::TscResolution, tick * resolution(rdtscp)),
+        compared(
+            Quantity::TscFrequency,
+            (1e9 / tick).round(),
+            WindowFigure::Worst,
+        ),
+        compared(Quantity::TscDrift, ppm, WindowFigure::Spread),
+    ]);
+    let reasons = distrust(invariant, ppm);
+    let is_cheaper = raw_cost > NO_VDSO || tsc_cost < raw_cost / 2.0;
+    let clock = if reasons.is_empty() && is_cheaper {
+        Clock::Tsc(tick)
+    } else {
+        Clock::Raw
+    };
+    (clock, reasons)
+}
+
+/// How far each clock advanced in a window, in nanoseconds and in ticks.
 struct Window {
     raw: f64,
     wall: f64,
@@ -203,17 +157,17 @@ struct Window {
 }
 
 impl Window {
-    fn of(with_ticks: bool) -> Window {
-        let look = || {
+    fn measure(with_ticks: bool) -> Window {
+        let read = || {
             (
                 monotonic_raw(),
                 time_of_day(),
                 if with_ticks { rdtscp() } else { 0 },
             )
         };
-        let before = look();
+        let before = read();
         std::thread::sleep(WINDOW);
-        let after = look();
+        let after = read();
         Window {
             raw: after.0.wrapping_sub(before.0).max(1) as f64,
             wall: after.1.wrapping_sub(before.1) as f64 * 1000.0,
@@ -222,37 +176,36 @@ impl Window {
     }
 }
 
-/// Why the counter should not be believed; nothing, if it should.
-fn distrust(invariant: bool, ppm: f64) -> Vec<String> {
-    const APART: f64 = 50.0;
+/// What speaks against trusting the counter.
+fn distrust(invariant: bool, ppm: f64) -> Vec<Distrust> {
+    const TOLERATED: f64 = 50.0;
     let mut reasons = Vec::new();
     if !invariant {
-        reasons.push("its speed may change with the processor's".to_owned());
+        reasons.push(Distrust::NotInvariant);
     }
     let source = read_kernel(c"/sys/devices/system/clocksource/clocksource0/current_clocksource")
         .unwrap_or_default();
     if source.trim_ascii() != b"tsc" {
-        reasons.push(format!(
-            "the kernel goes by {}",
-            String::from_utf8_lossy(source.trim_ascii())
-        ));
+        let name = String::from_utf8_lossy(source.trim_ascii()).into_owned();
+        reasons.push(Distrust::ClockSource(name));
     }
-    if ppm > APART {
-        reasons.push(format!(
-            "its speed in {WINDOWS} windows differed by {ppm:.0} millionths"
-        ));
+    if ppm > TOLERATED {
+        reasons.push(Distrust::Drift {
+            windows: WINDOWS,
+            ppm,
+        });
     }
     if runs_backwards() {
-        reasons.push("it ran backwards from one processor to the next".to_owned());
+        reasons.push(Distrust::Backwards);
     }
     reasons
 }
 
-/// Whether the counter is ever behind what it was on the processor before. A thread goes round all
-/// of them.
+/// Whether the counter is ever behind what it was on the processor before. A thread visits all of
+/// them.
 fn runs_backwards() -> bool {
     const ROUNDS: usize = 3;
-    let look = || {
+    let visit = || {
         let mut last = 0;
         let mut back = false;
         let processors = affinity();
@@ -265,31 +218,31 @@ fn runs_backwards() -> bool {
         }
         back
     };
-    std::thread::scope(|scope| scope.spawn(look).join()).unwrap_or(true)
+    std::thread::scope(|scope| scope.spawn(visit).join()).unwrap_or(true)
 }
 
 const BATCHES: usize = 9;
-const LOOKS: u32 = 1000;
+const READINGS: u32 = 1000;
 
-/// What a look at a clock costs, in nanoseconds.
-fn cost(look: impl Fn() -> u64) -> f64 {
+/// What a reading of a clock costs, in nanoseconds.
+fn cost(read: impl Fn() -> u64) -> f64 {
     let batch = |_| {
         let begun = monotonic_raw();
-        for _ in 0..LOOKS {
-            std::hint::black_box(look());
+        for _ in 0..READINGS {
+            std::hint::black_box(read());
         }
-        monotonic_raw().wrapping_sub(begun) as f64 / f64::from(LOOKS)
+        monotonic_raw().wrapping_sub(begun) as f64 / f64::from(READINGS)
     };
     (0..BATCHES).map(batch).fold(f64::INFINITY, f64::min)
 }
 
 /// The least step of a clock, in its own units.
-fn resolution(look: impl Fn() -> u64) -> f64 {
+fn resolution(read: impl Fn() -> u64) -> f64 {
     const STEPS: usize = 100;
     let mut least = u64::MAX;
-    let mut last = look();
+    let mut last = read();
     for _ in 0..STEPS {
-        let now = std::iter::repeat_with(&look)
+        let now = std::iter::repeat_with(&read)
             .take(100_000)
             .find(|now| *now != last)
             .unwrap_or(last);
@@ -302,23 +255,21 @@ fn resolution(look: impl Fn() -> u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::desk::Limits;
+    use crate::context::Limits;
 
     #[test]
-    fn there_is_always_a_clock() {
-        let mut say = |_: &str| {};
-        let mut desk = Desk::new(
-            Limits {
-                bytes: 0,
-                time: Duration::from_secs(60),
-            },
-            &mut say,
-        );
-        let found = timer(&mut desk).unwrap();
-        assert_eq!(found[0].name, "timer");
-        let begun = desk.clock.now();
+    fn a_clock_is_always_found() {
+        let mut ignore = |_| {};
+        let limits = Limits {
+            bytes: 0,
+            time: Duration::from_secs(60),
+        };
+        let mut context = Context::new(limits, &mut ignore);
+        let found = timer(&mut context).unwrap();
+        assert_eq!(found[0].quantity, Quantity::Timer);
+        let begun = context.clock.now();
         std::thread::sleep(Duration::from_millis(5));
-        let passed = desk.clock.since(begun);
+        let passed = context.clock.since(begun);
         assert!((5e6..5e9).contains(&passed), "{passed}");
     }
 }

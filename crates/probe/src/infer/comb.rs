@@ -1,21 +1,21 @@
-//! The period of a series in which one call in every so many costs more, found with a comb.
+//! The period of a series in which one call in every n costs more, found with a comb.
 //!
 //! For each period the samples are sorted by their phase, and the lower quartile of the logarithms
-//! of each phase is taken: a phase is high only if most of its samples are, so that what disturbs a
-//! call now and then does not matter. A period's score is how far its highest phase stands above
-//! the middle one. All multiples of the true period score as well, and none of its divisors do: the
-//! smallest period with half of the best score is the answer. (Autocorrelation and the periodogram
-//! were tried, and fail where the period is long and the peaks are narrow.)
+//! of each phase is taken: a phase is high only if most of its samples are, so that an occasional
+//! disturbance does not matter. A period's score is how far its highest phase is above the median
+//! phase. All multiples of the true period score as well, and none of its divisors: the result is
+//! the smallest period with half of the best score. (Autocorrelation and the periodogram were tried,
+//! and fail where the period is long and the peaks are narrow.)
 
-use super::Period;
 use super::peaks::spacing;
+use super::period::Period;
 use super::robust::{chance, median, quantile, sorted};
 
-/// How often a period must be seen.
+/// How many cycles a period must have.
 pub const CYCLES: usize = 12;
 
 /// The period, of at least 2 samples; `None` where none stands out. The first quarter of the series
-/// is left out: there the period may still be finding itself.
+/// is ignored, since the period may still change there.
 pub fn comb(samples: &[f64]) -> Option<Period> {
     let samples: Vec<f64> = samples
         .iter()
@@ -31,7 +31,7 @@ pub fn comb(samples: &[f64]) -> Option<Period> {
             let highest = phases.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
             let (phase, high) = highest.map_or((0, 0.0), |(phase, high)| (phase, *high));
             phases.sort_unstable_by(f64::total_cmp);
-            // With two phases the middle one would be half the highest itself.
+            // With two phases the median would include half of the highest.
             (
                 period,
                 high - quantile(&phases, if period == 2 { 0.0 } else { 0.5 }),
@@ -46,9 +46,8 @@ pub fn comb(samples: &[f64]) -> Option<Period> {
     let (period, score, phase) = *scores
         .iter()
         .find(|(_, score, _)| *score > 0.0 && *score >= best / 2.0)?;
-    // How likely it is that one of all phases of all periods is so high by chance. High is what one
-    // in `period` samples may be; but of those that were disturbed, and higher than any peak, there
-    // may be one in twenty.
+    // The odds that one of all phases of all periods is so high by chance. One in `period` samples
+    // is high; up to one in twenty more may be disturbed, and higher than any peak.
     let share = (2.0 / period as f64).clamp(0.1, 0.5);
     let line = quantile(&sorted(samples.iter().copied()), 1.0 - share);
     let teeth: Vec<f64> = samples
@@ -73,9 +72,8 @@ pub fn comb(samples: &[f64]) -> Option<Period> {
 }
 
 /// A period that is too long for the comb, of which the comb has found only a finer structure: some
-/// of the teeth stand as far above the others as these above the rest, and at one distance. (With
-/// large folios each of them begins with a read that takes a little longer; the windows are as long
-/// as several folios.)
+/// of the teeth are as far above the others as these are above the rest, and at one distance. (With
+/// large folios, the first read of each takes a little longer; a window has several folios.)
 fn longer(samples: &[f64], found: &Period) -> Option<Period> {
     let period = found.low as usize;
     let teeth: Vec<f64> = samples
@@ -97,7 +95,7 @@ fn longer(samples: &[f64], found: &Period) -> Option<Period> {
         .filter(|(_, v)| **v > line)
         .map(|(i, _)| i)
         .collect();
-    // Where every second one is a giant, the two are of one kind.
+    // Where every second tooth is a giant, both are of one kind.
     spacing(&giants).filter(|longer| longer.low >= 3.0 * found.low)
 }
 

@@ -1,22 +1,21 @@
-//! Blocks in a series of small calls, one after the other through a file: the first call in each
-//! block costs more.
+//! Blocks in a series of small calls in order through a file: the first call in each block costs
+//! more.
 //!
 //! The series is folded at each power of two. Where the blocks are p calls long, all the first
 //! calls of p stand out from the others; at p / 2 only half of them do, so that the smallest p at
 //! which they stand out is the block. This needs no threshold on any single time, and one wild
 //! sample moves nothing.
 
-use super::Period;
+use super::period::Period;
 use super::robust::{chance, quantile, sorted};
 
-/// With fewer firsts than this, chance does it too often.
+/// With fewer firsts than this, chance looks like that too often.
 const FEWEST: usize = 7;
 /// How much longer than the others the firsts must take, at least.
 const STANDS_OUT: f64 = 1.02;
-/// How far the lower ones of the firsts must come up, as a share of how far most of them do, where
-/// there are too few to say otherwise that they come up: half of the firsts of half a block do not
-/// come up at all. (Those of a block may come up less than those of a page that is two blocks
-/// long.)
+/// How far the lower ones of the firsts must rise, as a share of how far most of them do, where
+/// there are too few to tell it otherwise: half of the firsts of half a block do not rise at all.
+/// (Those of a block may rise less than those of a page that is two blocks long.)
 const TOGETHER: f64 = 1.0 / 3.0;
 
 /// The smallest power of two at which the first of each group stands out; `None` where there is

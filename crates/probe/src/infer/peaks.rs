@@ -1,14 +1,12 @@
-//! Peaks in a series, and whether they come at one distance: what the paper's authors saw by eye in
-//! their figures.
+//! Peaks in a series, and their distance: what the paper's authors saw by eye in their figures.
 
-use super::Period;
+use super::period::Period;
 use super::robust::{chance, median, quantile, sorted, spread};
 
-/// How many spreads above the middle a peak lies.
+/// How many spreads above the median a peak is.
 const HIGH: f64 = 6.0;
 
-/// The places of the peaks, in order: samples that lie far above the middle. Of neighbours, the
-/// highest.
+/// The indices of the peaks, in order: samples far above the median. Of neighbours, the highest.
 pub fn peaks(samples: &[f64]) -> Vec<usize> {
     let middle = median(samples.iter().copied());
     let line = middle + (HIGH * spread(samples)).max(middle.abs() * 0.1);
@@ -26,16 +24,15 @@ pub fn peaks(samples: &[f64]) -> Vec<usize> {
     peaks
 }
 
-/// The distance at which peaks come, as the range of those that agree; `None` where chance would do
-/// as well. One interval in four may be another one: the first is, as a rule, for what comes first
-/// finds nothing prepared.
+/// The distance of the peaks, as the range of those that agree; `None` where chance looks like that.
+/// One interval in four may differ: the first does as a rule, because nothing is prefetched yet.
 pub fn spacing(peaks: &[usize]) -> Option<Period> {
     let intervals: Vec<f64> = peaks
         .windows(2)
         .map(|pair| pair[1].saturating_sub(pair[0]) as f64)
         .collect();
     let usual = quantile(&sorted(intervals.iter().copied()), 0.5).round();
-    // A distance that is no whole number of samples falls now on this side, now on that one.
+    // A distance that is no whole number of samples is rounded down or up.
     let slack = if usual >= 32.0 { 1.0 } else { 0.0 };
     let agreeing: Vec<f64> = sorted(
         intervals
@@ -47,7 +44,7 @@ pub fn spacing(peaks: &[usize]) -> Option<Period> {
     if agreeing.len() < 3 || agreeing.len() * 4 < intervals.len() * 3 || usual < 2.0 {
         return None;
     }
-    // One interval is the measure of the others.
+    // One interval determines what the others must be.
     let odds = chance(
         intervals.len() - 1,
         agreeing.len() - 1,

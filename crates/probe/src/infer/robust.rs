@@ -1,4 +1,4 @@
-//! Statistics that a few wild samples do not move, and the odds that chance does as well.
+//! Statistics that a few outliers do not move, and the odds of chance.
 
 /// The value below which `share` (0 to 1) of a sorted sample lies; 0 for none.
 pub fn quantile(sorted: &[f64], share: f64) -> f64 {
@@ -11,26 +11,25 @@ pub fn quantile(sorted: &[f64], share: f64) -> f64 {
     low + (high - low) * at.fract()
 }
 
-/// A sample in order, without what is no number.
+/// A sample in order, without what is not finite.
 pub fn sorted(sample: impl IntoIterator<Item = f64>) -> Vec<f64> {
     let mut sample: Vec<f64> = sample.into_iter().filter(|v| v.is_finite()).collect();
     sample.sort_unstable_by(f64::total_cmp);
     sample
 }
 
-/// The middle of a sample; 0 for none.
+/// The median of a sample; 0 for none.
 pub fn median(sample: impl IntoIterator<Item = f64>) -> f64 {
     quantile(&sorted(sample), 0.5)
 }
 
-/// How far the samples lie from their middle: the median of the distances, scaled so that it is the
-/// standard deviation where they are normal.
+/// The median absolute deviation, scaled so that it is the standard deviation of normal samples.
 pub fn spread(sample: &[f64]) -> f64 {
     let middle = median(sample.iter().copied());
     1.4826 * median(sample.iter().map(|v| (v - middle).abs()))
 }
 
-/// The chance that at least `hits` of `tries` hit, when each does with the chance `p`.
+/// The probability that at least `hits` of `tries` hit, when each does with probability `p`.
 pub fn chance(tries: usize, hits: usize, p: f64) -> f64 {
     if hits == 0 {
         return 1.0;
@@ -39,7 +38,7 @@ pub fn chance(tries: usize, hits: usize, p: f64) -> f64 {
         return 0.0;
     }
     let (log_p, log_q) = (p.min(1.0).ln(), (1.0 - p).max(f64::MIN_POSITIVE).ln());
-    // ln of the binomial coefficient, carried along from one term to the next.
+    // ln of the binomial coefficient, updated from one term to the next.
     let mut choose = (0..hits)
         .map(|i| ((tries - i) as f64).ln() - ((i + 1) as f64).ln())
         .sum::<f64>();
@@ -51,8 +50,8 @@ pub fn chance(tries: usize, hits: usize, p: f64) -> f64 {
     sum.min(1.0)
 }
 
-/// What several runs of one thing come to, place by place: the least time of each, since whatever
-/// disturbs a call makes it longer. As long as the shortest run.
+/// The least time of several runs at each index: any disturbance makes a call longer. As long as the
+/// shortest run.
 pub fn least(runs: &[Vec<f64>]) -> Vec<f64> {
     let len = runs.iter().map(Vec::len).min().unwrap_or_default();
     (0..len)
@@ -60,7 +59,7 @@ pub fn least(runs: &[Vec<f64>]) -> Vec<f64> {
         .collect()
 }
 
-/// The same with the middle one of each place.
+/// The median of several runs at each index.
 pub fn middle(runs: &[Vec<f64>]) -> Vec<f64> {
     let len = runs.iter().map(Vec::len).min().unwrap_or_default();
     (0..len)
@@ -68,7 +67,7 @@ pub fn middle(runs: &[Vec<f64>]) -> Vec<f64> {
         .collect()
 }
 
-/// The value that most of a sample have, and how many; the smaller of two that are as frequent.
+/// The most frequent value, and how often it occurs; the smaller of two that are as frequent.
 pub fn mode(sample: &[u64]) -> Option<(u64, usize)> {
     let mut sorted = sample.to_vec();
     sorted.sort_unstable();
@@ -88,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_lie_between_samples() {
+    fn quantiles_are_between_samples() {
         let sample = sorted([4.0, f64::NAN, 1.0, 3.0, 2.0]);
         assert_eq!(
             (
@@ -114,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_frequent_value() {
+    fn the_mode_is_the_smallest_of_the_most_frequent_values() {
         assert_eq!(mode(&[8, 4, 8, 4, 2]), Some((4, 2)));
         assert_eq!(mode(&[]), None);
     }

@@ -8,8 +8,10 @@ use super::knee::knee;
 use super::peaks::{peaks, spacing};
 use super::series::{judge, marks};
 use super::windows::readahead;
-use crate::finding::Value;
-use crate::samples::{Kind, Series};
+use crate::error::Error;
+use crate::finding::{Finding, Method, Outcome, Value};
+use crate::names::Kind;
+use crate::samples::Series;
 
 fn paper(name: &str) -> Series {
     let text = match name {
@@ -22,15 +24,20 @@ fn paper(name: &str) -> Series {
     Series::from_csv(text.as_bytes()).unwrap()
 }
 
-/// What the first finding is, and how sure.
+/// The value of the first finding, which is sure if there is one.
 fn first(series: &Series) -> Option<Value> {
     let finding = judge(series).swap_remove(0);
     assert_eq!(
-        finding.inferred.is_some(),
-        finding.confidence > 0.9,
+        finding.value().is_some(),
+        finding.confidence() > 0.9,
         "{finding:?}"
     );
-    finding.inferred
+    finding.value().cloned()
+}
+
+/// The value of the first finding.
+fn value(series: &Series) -> Option<Value> {
+    judge(series).swap_remove(0).value().cloned()
 }
 
 #[test]
@@ -38,13 +45,19 @@ fn the_papers_patterns_give_the_papers_figures() {
     assert_eq!(first(&paper("block-256")), Some(Value::Number(4096.0)));
     assert_eq!(first(&paper("block-512")), Some(Value::Number(4096.0)));
     let ahead = judge(&paper("readahead"));
-    assert_eq!(ahead[0].inferred, Some(Value::Number(15.0)));
-    assert_eq!(ahead[1].inferred, Some(Value::Number(14.0)));
-    assert!(
-        ahead[0].method.contains("Only the first distance is 14"),
-        "{}",
-        ahead[0].method
+    let values: Vec<_> = ahead.iter().map(Finding::value).collect();
+    assert_eq!(
+        values,
+        [Some(&Value::Number(15.0)), Some(&Value::Number(14.0))]
     );
+    let Outcome::Found {
+        method: Method::EachNth { first: odd, .. },
+        ..
+    } = ahead[0].outcome
+    else {
+        panic!("{ahead:?}")
+    };
+    assert_eq!(odd, Some(14));
     assert_eq!(
         first(&paper("cache")),
         Some(Value::Number(13.0 * 1024.0 * 1024.0 * 1024.0))
@@ -74,7 +87,7 @@ fn the_papers_peaks_are_marked() {
 struct Dice(u64);
 
 impl Dice {
-    /// Between 0 and 1.
+    /// A number between 0 and 1.
     fn roll(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -83,7 +96,7 @@ impl Dice {
         ((z ^ z >> 31) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// The time of a call that takes about `base`: a little noise always, and now and then a long
+    /// The time of a call that takes about `base`: with a little noise, and an occasional long
     /// disturbance.
     fn time(&mut self, base: f64) -> f64 {
         let jitter = 1.0 + 0.15 * self.roll() + 0.15 * self.roll();
@@ -96,22 +109,22 @@ impl Dice {
     }
 }
 
-/// How many of `n` seeds `holds` is true for.
-fn of(n: u64, mut holds: impl FnMut(&mut Dice) -> bool) -> u64 {
+/// For how many of `n` seeds `holds` is true.
+fn count(n: u64, mut holds: impl FnMut(&mut Dice) -> bool) -> u64 {
     (0..n).filter(|seed| holds(&mut Dice(*seed))).count() as u64
 }
 
 #[test]
 fn a_block_is_found_in_noise() {
     for block in [2, 4, 8, 16, 64, 128] {
-        let right = of(100, |dice| {
+        let right = count(100, |dice| {
             let mut run = || {
                 (0..2048)
                     .map(|i| dice.time(if i % block == 0 { 1.5 } else { 1.0 }))
                     .collect::<Vec<_>>()
             };
-            let series = Series::of(Kind::Writes, 256, (0..3).map(|_| run()).collect());
-            judge(&series)[0].inferred == Some(Value::Number(block as f64 * 256.0))
+            let series = Series::from_trials(Kind::Writes, 256, (0..3).map(|_| run()).collect());
+            value(&series) == Some(Value::Number(block as f64 * 256.0))
         });
         assert!(right >= 99, "{block}: {right} of 100");
     }
@@ -119,7 +132,7 @@ fn a_block_is_found_in_noise() {
 
 #[test]
 fn a_block_is_found_within_a_page_of_two() {
-    let right = of(100, |dice| {
+    let right = count(100, |dice| {
         let base = |i: usize| {
             if i.is_multiple_of(16) {
                 9.0
@@ -130,15 +143,15 @@ fn a_block_is_found_within_a_page_of_two() {
             }
         };
         let mut run = || (0..2048).map(|i| dice.time(base(i))).collect::<Vec<_>>();
-        let series = Series::of(Kind::Writes, 256, (0..5).map(|_| run()).collect());
-        judge(&series)[0].inferred == Some(Value::Number(2048.0))
+        let series = Series::from_trials(Kind::Writes, 256, (0..5).map(|_| run()).collect());
+        value(&series) == Some(Value::Number(2048.0))
     });
     assert!(right >= 99, "{right} of 100");
 }
 
 #[test]
-fn a_period_too_long_for_the_comb_is_not_taken_for_what_is_within_it() {
-    let right = of(10, |dice| {
+fn a_period_too_long_for_the_comb_is_found_above_a_finer_one() {
+    let right = count(10, |dice| {
         let base = |i: usize| {
             if i.is_multiple_of(2048) {
                 200.0
@@ -153,15 +166,15 @@ fn a_period_too_long_for_the_comb_is_not_taken_for_what_is_within_it() {
                 .map(|i| dice.time(base(i)))
                 .collect::<Vec<_>>()
         };
-        let series = Series::of(Kind::Blocks, 4096, (0..3).map(|_| run()).collect());
-        judge(&series)[0].inferred == Some(Value::Number(2048.0))
+        let series = Series::from_trials(Kind::Blocks, 4096, (0..3).map(|_| run()).collect());
+        value(&series) == Some(Value::Number(2048.0))
     });
     assert!(right >= 9, "{right} of 10");
 }
 
 #[test]
-fn a_period_is_found_that_begins_elsewhere_in_each_trial() {
-    let right = of(10, |dice| {
+fn a_period_is_found_that_begins_at_another_sample_in_each_trial() {
+    let right = count(10, |dice| {
         let mut run = |from: usize| {
             (0..8192)
                 .map(|i| {
@@ -173,8 +186,8 @@ fn a_period_is_found_that_begins_elsewhere_in_each_trial() {
                 })
                 .collect()
         };
-        let series = Series::of(Kind::Blocks, 4096, vec![run(0), run(20), run(41)]);
-        judge(&series)[0].inferred == Some(Value::Number(64.0))
+        let series = Series::from_trials(Kind::Blocks, 4096, vec![run(0), run(20), run(41)]);
+        value(&series) == Some(Value::Number(64.0))
     });
     assert!(right >= 9, "{right} of 10");
 }
@@ -182,7 +195,7 @@ fn a_period_is_found_that_begins_elsewhere_in_each_trial() {
 #[test]
 fn a_period_is_found_in_noise() {
     for period in [4, 16, 15, 32, 128, 640, 1024] {
-        let right = of(5, |dice| {
+        let right = count(5, |dice| {
             let samples: Vec<f64> = (0..16 * 1024)
                 .map(|i| dice.time(if i % period == period / 3 { 4.0 } else { 1.0 }))
                 .collect();
@@ -193,7 +206,7 @@ fn a_period_is_found_in_noise() {
 }
 
 #[test]
-fn noise_says_nothing() {
+fn noise_has_no_period_and_no_knee() {
     let mut flat = |n: usize, dice: &mut Dice| (0..n).map(|_| dice.time(1.0)).collect::<Vec<_>>();
     let wild = |n: usize, dice: &mut Dice| {
         (0..n)
@@ -205,11 +218,13 @@ fn noise_says_nothing() {
         &mut { wild },
     ] {
         let silent = |silent: u64| assert!(silent >= 97, "{silent} of 100");
-        silent(of(100, |dice| fold(&make(2048, dice)).is_none()));
-        silent(of(100, |dice| fold(&make(100, dice)).is_none()));
-        silent(of(100, |dice| comb(&make(1024, dice)).is_none()));
-        silent(of(100, |dice| spacing(&peaks(&make(350, dice))).is_none()));
-        silent(of(100, |dice| knee(&make(64, dice)).is_none()));
+        silent(count(100, |dice| fold(&make(2048, dice)).is_none()));
+        silent(count(100, |dice| fold(&make(100, dice)).is_none()));
+        silent(count(100, |dice| comb(&make(1024, dice)).is_none()));
+        silent(count(100, |dice| {
+            spacing(&peaks(&make(350, dice))).is_none()
+        }));
+        silent(count(100, |dice| knee(&make(64, dice)).is_none()));
     }
 }
 
@@ -222,7 +237,7 @@ fn the_papers_patterns_survive_noise() {
         ("cache", 90),
     ] {
         let clean = paper(name);
-        let expected = judge(&clean)[0].inferred.clone();
+        let expected = value(&clean);
         let (mut right, mut wrong) = (0, 0);
         for seed in 0..100 {
             let mut dice = Dice(seed);
@@ -231,7 +246,7 @@ fn the_papers_patterns_survive_noise() {
                 trials: vec![clean.trials[0].iter().map(noise).collect()],
                 ..clean.clone()
             };
-            match judge(&noisy)[0].inferred.clone() {
+            match value(&noisy) {
                 found if found == expected => right += 1,
                 Some(_) => wrong += 1,
                 None => {}
@@ -245,8 +260,9 @@ fn the_papers_patterns_survive_noise() {
 }
 
 #[test]
-fn windows_of_linux() {
-    // 4 pages, then 8, 16, and 32 each time that the first page of the last window is read.
+fn the_windows_of_linux_are_found() {
+    // Windows of 4 pages, then 8, 16, and always 32, each fetched when the first page of the window
+    // before is read.
     let (mut cached, mut have, mut mark) = (Vec::new(), 0, 0);
     let mut next = 4_u64;
     for page in 0..512 {
@@ -263,7 +279,7 @@ fn windows_of_linux() {
         (seen.initial, &seen.ramp[..], seen.steady, seen.trigger),
         (4, &[4, 8, 16, 32][..], 32, 32)
     );
-    // Most are seen a page late, two of them at once.
+    // Most windows are seen a page late, two of them at once.
     let first = cached.iter().rposition(|have| *have <= 128).unwrap();
     for at in (first + 1..cached.len()).filter(|at| at % 32 == 0 && at % 96 != 0) {
         cached[at] = cached[at - 1];
@@ -274,8 +290,11 @@ fn windows_of_linux() {
 }
 
 #[test]
-fn what_is_no_file_of_samples_is_refused_with_the_line() {
-    let wrong = |text: &str| Series::from_csv(text.as_bytes()).unwrap_err().line;
+fn a_malformed_file_of_samples_is_refused_with_the_line() {
+    let wrong = |text: &str| match Series::from_csv(text.as_bytes()) {
+        Err(Error::Samples { line, .. }) => line,
+        other => panic!("{other:?}"),
+    };
     assert_eq!(wrong(""), 0);
     assert_eq!(wrong("# series: reads\n1,2\n"), 0);
     assert_eq!(wrong("# series: dreams\n"), 1);
@@ -284,12 +303,15 @@ fn what_is_no_file_of_samples_is_refused_with_the_line() {
     assert_eq!(wrong("# series: reads\n# step: 256\n1,2\n2,1,1\n"), 4);
     let own =
         Series::from_csv(b"# series: syncs\n# step: 1048576\nRunNum0,12.5\nRunNum1,13\n").unwrap();
-    assert_eq!(own, Series::one(Kind::Syncs, 1 << 20, vec![12.5, 13.0]));
+    assert_eq!(
+        own,
+        Series::from_trial(Kind::Syncs, 1 << 20, vec![12.5, 13.0])
+    );
 }
 
 proptest! {
     #[test]
-    fn samples_are_kept(
+    fn samples_survive_writing_and_reading(
         kind in prop::sample::select(&Kind::ALL[..]),
         step in 1_u64..1 << 40,
         (runs, trials) in (1_usize..20, 1_usize..4),
@@ -297,25 +319,25 @@ proptest! {
     ) {
         let mut dice = Dice(seed);
         let trials = (0..trials).map(|_| (0..runs).map(|_| dice.roll() * 1e9).collect()).collect();
-        let series = Series::of(kind, step, trials);
+        let series = Series::from_trials(kind, step, trials);
         prop_assert_eq!(Series::from_csv(series.to_csv().as_bytes()), Ok(series));
     }
 
     #[test]
-    fn no_file_and_no_samples_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn no_file_makes_parsing_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let _ = Series::from_csv(&bytes);
     }
 
     #[test]
-    fn any_samples_are_judged(
+    fn no_samples_make_judging_panic(
         kind in prop::sample::select(&Kind::ALL[..]),
         samples in prop::collection::vec(-1e300_f64..1e300, 0..200),
         trials in 0_usize..3,
     ) {
-        let series = Series::of(kind, 1 << 50, vec![samples; trials]);
+        let series = Series::from_trials(kind, 1 << 50, vec![samples; trials]);
         for finding in judge(&series) {
-            prop_assert!((0.0..=1.0).contains(&finding.confidence), "{:?}", finding);
-            prop_assert_eq!(finding.inferred.is_none(), finding.confidence == 0.0);
+            prop_assert!((0.0..=1.0).contains(&finding.confidence()), "{:?}", finding);
+            prop_assert_eq!(finding.value().is_none(), finding.confidence() == 0.0);
         }
         let _ = marks(&series);
     }

@@ -1,22 +1,21 @@
-//! Readahead's windows, from how much of a file is in memory after each read of a page, from its
-//! beginning on.
+//! Readahead's windows, from how much of a file is in memory after each read of a page in order.
 
 use super::robust::mode;
 
-/// What one read had the kernel fetch.
+/// What the kernel fetched at one read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// The page that was read.
     pub at: u64,
-    /// How many pages came.
+    /// How many pages were fetched.
     pub pages: u64,
-    /// How many pages were still in memory, the one that was read included; 0 for a read that found
-    /// nothing.
+    /// How many pages were still unread in memory, the one that was read included; 0 for a read that
+    /// found nothing.
     pub left: u64,
 }
 
-/// The windows of a file that is read from its beginning, page after page: `cached[i]` pages are in
-/// memory when page `i` has been read.
+/// The windows of a file that is read from its beginning: `cached[i]` pages are in memory after page
+/// `i` was read.
 pub fn windows(cached: &[u64]) -> Vec<Window> {
     let mut before = 0;
     let mut windows = Vec::new();
@@ -33,7 +32,7 @@ pub fn windows(cached: &[u64]) -> Vec<Window> {
     windows
 }
 
-/// What the windows come to.
+/// The readahead that the windows show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Readahead {
     /// Pages of the first window.
@@ -44,30 +43,29 @@ pub struct Readahead {
     pub steady: u64,
     /// How many pages are still unread when the next steady window is fetched.
     pub trigger: u64,
-    /// How many windows were steady, and how many there were after the first steady one.
+    /// How many windows were steady, and how many there were from the first steady one on.
     pub agree: (usize, usize),
 }
 
-/// Readahead in one file; `None` when fewer than three windows are steady, or fewer than half of
-/// those that follow the first such one: FUSE, when its server is busy, cuts windows short. `end`
-/// is the number of pages in the file: the last window is cut off there, and not counted.
+/// The readahead of one file; `None` when fewer than three windows are steady, or fewer than half of
+/// those from the first such one on: FUSE cuts windows short while its server is busy. `end` is the
+/// number of pages in the file: the last window is cut off there, and not counted.
 pub fn readahead(cached: &[u64], end: u64) -> Option<Readahead> {
     let mut windows = windows(cached);
-    let whole = windows
+    let fetched = windows
         .iter()
         .fold(0_u64, |sum, window| sum.saturating_add(window.pages));
-    if whole >= end {
+    if fetched >= end {
         windows.pop();
     }
-    // Half of what there is is past the ramp: windows grow at least twofold, and the file is many
-    // windows long.
+    // The later half is past the ramp: windows grow at least twofold, and the file has many.
     let late = &windows[windows.len() / 2..];
     let (steady, _) = mode(&late.iter().map(|window| window.pages).collect::<Vec<_>>())?;
     let first = windows.iter().position(|window| window.pages == steady)?;
     let after = &windows[first..];
     let agree = after.iter().filter(|window| window.pages == steady).count();
-    // The steady windows that are asked for while the one before them is being used: not the first,
-    // which ends the ramp. They may be seen late, but not before they are asked for.
+    // The steady windows that are fetched while the one before is being read: not the first, which
+    // ends the ramp. They may be seen late, but not early.
     let mut left: Vec<u64> = after
         .iter()
         .skip(1)

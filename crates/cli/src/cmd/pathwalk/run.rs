@@ -10,7 +10,7 @@ use pathwalk::{
 
 use super::args::{CacheScope, LookupMethod, Pathwalk as Args};
 use super::show;
-use crate::cmd::probe::run::{is_there, keep_figure};
+use crate::cmd::probe::run::{check_output_dir, write_figure};
 use crate::error::{Error, Outcome};
 use crate::out::Out;
 use crate::progress::watch;
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if let Some(dir) = &args.plot
         && launched_rank().is_none_or(|rank| rank == 0)
     {
-        is_there(dir)?;
+        check_output_dir(dir)?;
     }
     let team = team(out)?;
     let is_first = team.rank() == 0;
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     };
     if let (Some(dir), Some(searches)) = (args.plot.as_deref(), document.searches()) {
         for (name, figure) in show::figures(&searches) {
-            keep_figure(dir, &name, &figure)?;
+            write_figure(dir, &name, &figure)?;
         }
     }
     if out.json {
@@ -143,9 +143,9 @@ fn drop_caches(scope: CacheScope) -> DropCaches {
     let table = Table::read(Door::Mountinfo)
         .map(|table| table.mounts)
         .unwrap_or_default();
-    match probe::cgroup::Group::own(&table) {
+    match probe::cgroup::Cgroup::current(&table) {
         Some(group) => {
-            let (file, value) = group.forgets();
+            let (file, value) = group.reclaim_file();
             DropCaches::Cgroup { file, value }
         }
         None => DropCaches::NoCgroup,

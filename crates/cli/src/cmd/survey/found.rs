@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::survey::{Part, StepTaken};
 use ::mounts::Warning;
 use ::survey::Section;
-use probe::Answer;
+use probe::ProbeReport;
 use report::nightly::Nightly;
 
 use super::bounded::{Bounded, StoppedEngine};
@@ -70,7 +70,9 @@ impl Not {
 /// A file system that was experimented on, or only looked at.
 pub(super) struct Probed {
     pub(super) dir: Vec<u8>,
-    pub(super) answer: Answer,
+    pub(super) report: ProbeReport,
+    /// How each of its findings was made.
+    pub(super) methods: Vec<String>,
 }
 
 /// All of it.

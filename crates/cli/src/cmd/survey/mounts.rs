@@ -266,7 +266,7 @@ fn to_probe(ground: &Ground<'_>, points: &[Point], hangs: bool, silent: bool) ->
     let network = ground.args.network;
     // Its mount is among the points only if it is mounted just there.
     if (!hangs || network && !silent)
-        && let Ok(place) = probe::place::Place::unasked(&ground.root.path)
+        && let Ok(place) = probe::dir::ProbeDir::open_unnamed_only(&ground.root.path)
         && place
             .mount
             .as_ref()

@@ -34,9 +34,11 @@ pub(crate) use super::walking::tread;
 use super::{diff, show, starting, steps};
 
 use super::found::{Found, Probed};
+use super::systems::shown;
 use crate::cmd::account::args::AccountBy;
 use crate::cmd::mounts::run::open_root;
-use crate::cmd::probe::run::{draw, figure, is_there, shown};
+use crate::cmd::probe::run::{check_output_dir, draw};
+use crate::cmd::probe::show::figures::figure;
 use crate::cmd::survey::args::Survey as Args;
 use crate::error::{Error, Outcome};
 use crate::out::{Out, json_warnings, publish};
@@ -72,7 +74,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
                 .to_owned(),
         ));
     }
-    args.plot.iter().try_for_each(|dir| is_there(dir))?;
+    args.plot.iter().try_for_each(|dir| check_output_dir(dir))?;
     let root = open_root(args.dir())?;
     let ground = Ground {
         args,
@@ -101,10 +103,10 @@ fn conclude(ground: &Ground<'_>, mut found: Found, about: Machine, held: Guard) 
     let probes: Vec<(Probe<'_>, &Probed)> = found
         .probed
         .iter()
-        .map(|probed| (shown(Some(&probed.dir), &probed.answer), probed))
+        .map(|probed| (shown(probed), probed))
         .collect();
     for (n, (_, probed)) in (1..).zip(&probes) {
-        for series in probed.answer.series.iter().filter(|_| args.plot.is_some()) {
+        for series in probed.report.series.iter().filter(|_| args.plot.is_some()) {
             if let Err(why) = draw(
                 args.plot.as_deref().unwrap_or_default(),
                 &format!("{n}-"),
@@ -160,10 +162,7 @@ fn conclude(ground: &Ground<'_>, mut found: Found, about: Machine, held: Guard) 
         ),
         gates: found.part(
             Section::Gates,
-            found
-                .gates
-                .as_ref()
-                .map(|probed| shown(Some(&probed.dir), &probed.answer)),
+            found.gates.as_ref().map(|probed| shown(probed)),
         ),
         findings: Vec::new(),
         advice: Vec::new(),
@@ -244,7 +243,7 @@ fn plots(probed: &Probed) -> Vec<Plot> {
         experiment: series.kind.experiment().name(),
         figure: figure(series),
     };
-    probed.answer.series.iter().map(plot).collect()
+    probed.report.series.iter().map(plot).collect()
 }
 
 fn walking(found: &Found) -> Option<Walking<'_>> {

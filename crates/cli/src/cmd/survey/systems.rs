@@ -4,14 +4,14 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
 use gate::scratch::open_unnamed;
-use probe::cache::How;
-use probe::place::Place;
-use probe::{Answer, Experiment, Limits, Question, Trouble};
+use probe::dir::ProbeDir;
+use probe::{CacheOptions, Experiment, Limits, ProbeOptions};
 use show::name::printable;
 
 use super::found::{Found, Not, Probed};
 use super::run::Ground;
 use super::steps::Ration;
+use crate::cmd::probe::show::{hinted, method, source, state};
 
 /// What the experiments on one file system may read and write in any case.
 const MOST: u64 = 1 << 30;
@@ -24,17 +24,14 @@ pub(super) fn gates(
     _: usize,
 ) -> Result<(), Not> {
     found.nearby(ground)?;
-    let answer = experiment(
+    let probed = experiment(
         ground,
         found,
         ration,
         &ground.root.path,
         vec![Experiment::Gates],
     )?;
-    found.gates = Some(Probed {
-        dir: ground.root.path.clone(),
-        answer,
-    });
+    found.gates = Some(probed);
     Ok(())
 }
 
@@ -62,8 +59,8 @@ pub(super) fn probe(
     if ground.args.deep {
         experiments.push(Experiment::Extent);
     }
-    let answer = experiment(ground, found, ration, &dir, experiments)?;
-    found.probed.push(Probed { dir, answer });
+    let probed = experiment(ground, found, ration, &dir, experiments)?;
+    found.probed.push(probed);
     Ok(())
 }
 
@@ -73,49 +70,58 @@ fn experiment(
     ration: &Ration,
     dir: &[u8],
     experiments: Vec<Experiment>,
-) -> Result<Answer, Not> {
+) -> Result<Probed, Not> {
     /// To put away what was made, and to say what was found.
     const END: f64 = 0.1;
     let deep = ground.args.deep;
     let left = ration.left();
-    let question = Question {
+    let options = ProbeOptions {
         dir: dir.to_vec(),
         experiments,
         limits: Limits {
             bytes: ration.bytes.min(MOST),
             time: left.saturating_sub(left.mul_f64(END)),
         },
-        cache: How::default(),
-        unasked: !deep,
+        cache: CacheOptions::default(),
+        unnamed_only: !deep,
     };
     let mut progress = ration.progress();
-    let done = probe::run(&question, &mut |what| {
-        progress.at(|| format!("{}: {what}", printable(dir)))
+    let done = probe::probe(&options, &mut |activity| {
+        progress.at(|| format!("{}: {activity}", printable(dir)))
     });
-    let answer = done.map_err(|why| match why {
-        Trouble::Interrupted => Not::chosen("the survey was interrupted in the middle of it"),
+    let report = done.map_err(|why| match why {
+        probe::Error::Interrupted => Not::chosen("the survey was interrupted in the middle of it"),
         // What cannot even be opened is no file system for this user.
-        why => Not::chosen(format!("'{}': {why}", printable(dir))),
+        why => Not::chosen(format!("'{}': {}", printable(dir), hinted(&why))),
     })?;
-    let mut moved: Vec<_> = answer
+    let mut io_bytes: Vec<_> = report
         .measured
         .iter()
-        .map(|one| (one.finding.experiment, one.moved))
+        .map(|one| (one.finding.quantity.experiment(), one.io_bytes))
         .collect();
-    moved.dedup();
-    found.charged += moved
+    io_bytes.dedup();
+    found.charged += io_bytes
         .iter()
-        .map(|(_, moved)| moved.read.saturating_add(moved.written))
+        .map(|(_, bytes)| bytes.read.saturating_add(bytes.written))
         .sum::<u64>();
-    Ok(answer)
+    let methods = report
+        .measured
+        .iter()
+        .map(|measured| method(&measured.finding))
+        .collect();
+    Ok(Probed {
+        dir: dir.to_vec(),
+        report,
+        methods,
+    })
 }
 
 /// A directory on the same file system in which a file without a name can be made: where it is
 /// mounted, or else one of those that users have. Nothing comes of asking: the file is gone at
 /// once.
 fn workplace(at: &[u8]) -> Option<Vec<u8>> {
-    let place = Place::unasked(at).ok()?;
-    let is_writable = |place: &Place| open_unnamed(&place.dir).is_ok();
+    let place = ProbeDir::open_unnamed_only(at).ok()?;
+    let is_writable = |place: &ProbeDir| open_unnamed(&place.dir).is_ok();
     if is_writable(&place) {
         return Some(at.to_vec());
     }
@@ -126,7 +132,60 @@ fn workplace(at: &[u8]) -> Option<Vec<u8>> {
         .flatten()
         .filter(|dir| dir.starts_with(b"/"))
         .find(|dir| {
-            Place::unasked(dir)
+            ProbeDir::open_unnamed_only(dir)
                 .is_ok_and(|other| other.device() == place.device() && is_writable(&other))
         })
+}
+
+/// What was found on a file system, as the page and the text of the survey take it.
+pub(super) fn shown(probed: &Probed) -> report::probe::Probe<'_> {
+    use probe::Value as From;
+    use report::probe::{Experiment, Price, Probe, Value};
+    let value = |value: &From| match value {
+        From::Number(v) => Value::Number(*v),
+        From::Range(low, high) => Value::Range(*low, *high),
+        From::List(values) => Value::List(values.clone()),
+        From::Clock(clock) => Value::Word(clock.name().to_owned()),
+        From::Holds(holds) => Value::Word(if *holds { "yes" } else { "no" }.to_owned()),
+    };
+    let report = &probed.report;
+    let findings = report.measured.iter().zip(&probed.methods);
+    let experiments = findings.map(|(measured, method)| {
+        let finding = &measured.finding;
+        Experiment {
+            experiment: finding.quantity.experiment().name(),
+            name: finding.quantity.name(),
+            inferred: finding.value().map(value),
+            unit: finding.quantity.unit().name(),
+            truth: finding.truth.as_ref().map(|truth| value(&truth.value)),
+            truth_source: finding.truth.as_ref().map(|truth| source(&truth.source)),
+            agrees: finding.agrees,
+            confidence: finding.confidence(),
+            method,
+            by_time: finding.by_time,
+            seconds: measured.seconds,
+            bytes_read: measured.io_bytes.read,
+            bytes_written: measured.io_bytes.written,
+            trials: finding.trials,
+        }
+    });
+    let price = |price: &probe::Price| Price {
+        gate: price.call.name(),
+        what: price.call.target(),
+        state: state(price),
+        threads: price.threads,
+        ns: price.ns,
+        low: price.low,
+        high: price.high,
+        calls: price.calls,
+    };
+    Probe {
+        dir: Some(&probed.dir),
+        fstype: report.fstype.as_deref(),
+        experiments: experiments.collect(),
+        prices: report
+            .prices
+            .as_ref()
+            .map(|prices| prices.iter().map(price).collect()),
+    }
 }

@@ -242,7 +242,7 @@ fn no_process(errno: gate::Errno) -> Not {
 
 /// How many files the file system says that it has, if it says so, and all of it is below DIR.
 fn inodes(ground: &Ground<'_>) -> Option<u64> {
-    let place = probe::place::Place::unasked(ground.dir()).ok()?;
+    let place = probe::dir::ProbeDir::open_unnamed_only(ground.dir()).ok()?;
     let mount = place.mount.as_ref()?;
     let is_whole =
         mount.content.fsroot == b"/" && mount.target.as_deref() == Some(&ground.root.path[..]);

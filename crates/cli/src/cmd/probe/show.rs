@@ -1,0 +1,377 @@
+//! What `fathom probe` prints.
+
+use std::fmt::{self, Write};
+
+use ::show::json_object;
+use ::show::name::printable;
+use ::show::table::{Align, Table, TableStyle, Tone};
+use mounts::{Warning, WarningReason};
+use probe::names::Unit;
+use probe::{Error, Finding, Measured, Price, ProbeReport, Value};
+use serde::ser::SerializeSeq;
+use serde::{Serialize, Serializer};
+
+use crate::json::Json;
+
+pub(crate) mod figures;
+mod methods;
+
+pub(crate) use methods::{hinted, method, source};
+
+/// The result of the experiments on a directory.
+#[derive(Clone, Copy)]
+pub(crate) struct Report<'a> {
+    /// The directory; `None` where samples were replayed.
+    pub(crate) dir: Option<&'a [u8]>,
+    pub(crate) report: &'a ProbeReport,
+}
+
+json_object!(Report<'_>, |it| {
+    name "dir": it.dir,
+    name "fstype": it.report.fstype.as_deref(),
+    "experiments": Json(&it.report.measured[..]),
+    "prices": it.report.prices.as_deref().map(Json),
+});
+
+json_object!(Json<'_, Measured>, |measured| {
+    "experiment": measured.finding.quantity.experiment().name(),
+    "name": measured.finding.quantity.name(),
+    "inferred": measured.finding.value().map(Json),
+    "unit": measured.finding.quantity.unit().name(),
+    "truth": measured.finding.truth.as_ref().map(|truth| Json(&truth.value)),
+    "truth_source": measured.finding.truth.as_ref().map(|truth| source(&truth.source)),
+    "agrees": measured.finding.agrees,
+    "confidence": measured.finding.confidence(),
+    "method": method(&measured.finding),
+    "by_time": measured.finding.by_time,
+    "seconds": measured.seconds,
+    "bytes_read": measured.io_bytes.read,
+    "bytes_written": measured.io_bytes.written,
+    "trials": measured.finding.trials,
+});
+
+json_object!(Json<'_, Price>, |price| {
+    "gate": price.call.name(),
+    "what": price.call.target(),
+    "state": state(price),
+    "threads": price.threads,
+    "ns": price.ns,
+    "low": price.low,
+    "high": price.high,
+    "calls": price.calls,
+});
+
+impl Serialize for Json<'_, Value> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let is_whole = |v: f64| v.fract() == 0.0 && v.abs() < 9e15;
+        match self.0 {
+            Value::Number(v) if is_whole(*v) => serializer.serialize_i64(*v as i64),
+            Value::Number(v) => serializer.serialize_f64(*v),
+            Value::Range(low, high) => {
+                let mut both = serializer.serialize_seq(Some(2))?;
+                for v in [low, high] {
+                    both.serialize_element(&Json(&Value::Number(*v)))?;
+                }
+                both.end()
+            }
+            Value::List(values) => values.serialize(serializer),
+            Value::Clock(clock) => serializer.serialize_str(clock.name()),
+            Value::Holds(holds) => serializer.serialize_str(yes_or_no(*holds)),
+        }
+    }
+}
+
+fn yes_or_no(holds: bool) -> &'static str {
+    if holds { "yes" } else { "no" }
+}
+
+pub(crate) fn state(price: &Price) -> &'static str {
+    if price.warm { "warm" } else { "cold" }
+}
+
+/// A value for people: bytes with their unit, `4K`, `13G`.
+pub(crate) fn value_text(value: &Value, unit: Unit) -> String {
+    let one = |v: f64| match unit {
+        Unit::Bytes => bytes(v),
+        _ => plain(v),
+    };
+    match value {
+        Value::Number(v) => one(*v),
+        Value::Range(low, high) => format!("{}-{}", one(*low), one(*high)),
+        Value::List(values) => {
+            let all: Vec<String> = values.iter().map(|v| one(*v as f64)).collect();
+            all.join(" ")
+        }
+        Value::Clock(clock) => clock.name().to_owned(),
+        Value::Holds(holds) => yes_or_no(*holds).to_owned(),
+    }
+}
+
+/// A number with its significant digits.
+pub(crate) fn plain(v: f64) -> String {
+    match v.abs() {
+        0.0 => "0".to_owned(),
+        a if a >= 100.0 || v.fract() == 0.0 => format!("{v:.0}"),
+        a if a >= 1.0 => format!("{v:.1}"),
+        _ => format!("{v:.3}"),
+    }
+}
+
+/// Bytes, with a unit where they are a multiple of it, or nearly so.
+fn bytes(v: f64) -> String {
+    const UNITS: [(&str, f64); 4] = [
+        ("T", 1_099_511_627_776.0),
+        ("G", 1_073_741_824.0),
+        ("M", 1_048_576.0),
+        ("K", 1024.0),
+    ];
+    match UNITS.into_iter().find(|(_, size)| v >= *size) {
+        Some((unit, size)) if (v / size).fract() == 0.0 => format!("{:.0}{unit}", v / size),
+        Some((unit, size)) if v >= 1_048_576.0 => format!("{:.1}{unit}", v / size),
+        _ => format!("{v:.0}"),
+    }
+}
+
+impl Report<'_> {
+    /// For people; with `methods`, how each value was found as well.
+    pub(crate) fn to_text(self, style: TableStyle, methods: bool) -> String {
+        let mut text = String::new();
+        if let Some(dir) = self.dir {
+            let fstype = self.report.fstype.as_deref();
+            let fstype = fstype.map_or(String::new(), |fstype| format!(" ({})", printable(fstype)));
+            let _ = writeln!(text, "{}{fstype}\n", printable(dir));
+        }
+        text += &self.table(false).to_text(style.width, style.color);
+        for note in self.notes(methods) {
+            let _ = write!(text, "\n{}", style.wrapped(&note));
+        }
+        if let Some(prices) = &self.report.prices
+            && !prices.is_empty()
+        {
+            text.push('\n');
+            text += &prices_table(prices).to_text(style.width, style.color);
+        }
+        text
+    }
+
+    fn findings(&self) -> impl Iterator<Item = &Finding> {
+        self.report
+            .measured
+            .iter()
+            .map(|measured| &measured.finding)
+    }
+
+    /// The findings. With `repeat`, the name of the experiment is in each row.
+    pub(crate) fn table(&self, repeat: bool) -> Table {
+        use Align::{Left, Right};
+        let columns = [
+            ("EXPERIMENT", Left),
+            ("WHAT", Left),
+            ("FOUND", Right),
+            ("UNIT", Left),
+            ("SURE", Right),
+            ("KERNEL SAYS", Right),
+            ("AGREES", Left),
+            ("BY", Left),
+        ];
+        let mut table = Table::new(&columns, self.report.measured.len());
+        let mut last = None;
+        for finding in self.findings() {
+            let experiment = finding.quantity.experiment();
+            let (value, truth) = (finding.value(), finding.truth.as_ref());
+            let unit = finding.quantity.unit();
+            let text = |value: &Value| value_text(value, unit);
+            let cells = [
+                if last == Some(experiment) && !repeat {
+                    String::new()
+                } else {
+                    experiment.name().to_owned()
+                },
+                finding.quantity.name().to_owned(),
+                value.map_or("cannot tell".to_owned(), text),
+                if value.is_some() || truth.is_some() {
+                    unit.name().to_owned()
+                } else {
+                    String::new()
+                },
+                value.map_or(String::new(), |_| {
+                    format!("{:.0} %", 100.0 * finding.confidence())
+                }),
+                truth.map_or(String::new(), |truth| text(&truth.value)),
+                finding.agrees.map_or("", yes_or_no).to_owned(),
+                (if finding.by_time {
+                    "time alone"
+                } else {
+                    "behaviour"
+                })
+                .to_owned(),
+            ];
+            let tone = match (finding.agrees, value) {
+                (Some(false), _) => Tone::Bad,
+                (_, None) => Tone::Dim,
+                _ => Tone::Plain,
+            };
+            table.row(cells, tone);
+            last = Some(experiment);
+        }
+        table
+    }
+
+    /// Why nothing was found, where it was not; with `methods`, how everything was found.
+    pub(crate) fn notes(&self, methods: bool) -> Vec<String> {
+        let noted: Vec<(&Finding, String)> = self
+            .findings()
+            .filter(|finding| methods || finding.value().is_none())
+            .map(|finding| (finding, method(finding)))
+            .collect();
+        // One reason often stands for several findings.
+        noted
+            .chunk_by(|a, b| a.1 == b.1)
+            .filter_map(|group| {
+                let (first, method) = group.first()?;
+                let names: Vec<&str> = group.iter().map(|(f, _)| f.quantity.name()).collect();
+                let truth = first.truth.as_ref().filter(|_| methods);
+                let truth = truth.map_or(String::new(), |truth| {
+                    format!(" (the kernel: {})", source(&truth.source))
+                });
+                Some(format!("{}: {method}{truth}", names.join(", ")))
+            })
+            .collect()
+    }
+}
+
+/// What each call costs, for people.
+pub(crate) fn prices_table(prices: &[Price]) -> Table {
+    use Align::{Left, Right};
+    let columns = [
+        ("GATE", Left),
+        ("OF", Left),
+        ("STATE", Left),
+        ("THREADS", Right),
+        ("NS EACH", Right),
+        ("HALF ARE WITHIN", Right),
+        ("CALLS", Right),
+    ];
+    let mut table = Table::new(&columns, prices.len());
+    for price in prices {
+        let cells = [
+            price.call.name().to_owned(),
+            price.call.target().to_owned(),
+            state(price).to_owned(),
+            price.threads.to_string(),
+            plain(price.ns),
+            format!("{}-{}", plain(price.low), plain(price.high)),
+            price.calls.to_string(),
+        ];
+        table.row(cells, Tone::Plain);
+    }
+    table
+}
+
+/// What each call costs, as comma-separated values.
+pub(crate) fn prices_csv(prices: &[Price]) -> String {
+    let mut text = "gate,what,state,threads,ns,low,high,calls\n".to_owned();
+    for price in prices {
+        let Price {
+            call,
+            threads,
+            ns,
+            low,
+            high,
+            calls,
+            ..
+        } = price;
+        let _ = writeln!(
+            text,
+            "{},\"{}\",{},{threads},{ns:.1},{low:.1},{high:.1},{calls}",
+            call.name(),
+            call.target(),
+            state(price)
+        );
+    }
+    text
+}
+
+/// Why a probe warns.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WarningKind {
+    /// The experiments ended early.
+    #[error("{}", hinted(.0))]
+    Stopped(Error),
+    /// A system call prevented a finding.
+    #[error("{}: {}", .0.quantity.experiment().name(), method(.0))]
+    Prevented(Finding),
+    /// A finding contradicts the kernel's report.
+    #[error(
+        "{}: {} is not what the kernel says: {}",
+        .0.quantity.experiment().name(), .0.quantity.name(), method(.0)
+    )]
+    Contradicted(Finding),
+}
+
+impl WarningReason for WarningKind {
+    fn explains_errno(&self) -> bool {
+        true
+    }
+}
+
+/// The warnings about a report: what could not be done because a call failed, what contradicts the
+/// kernel, and that the file system no longer answers.
+pub(crate) fn warnings(dir: &[u8], report: &ProbeReport) -> Vec<Warning> {
+    let stopped = report.stopped.iter().cloned().map(WarningKind::Stopped);
+    let mut warnings: Vec<Warning> = stopped.map(|why| Warning::about(dir, why)).collect();
+    for Measured { finding, .. } in &report.measured {
+        let warning = match (finding.refusal(), finding.agrees) {
+            (Some((gate, errno)), _) => {
+                Warning::failed(dir, gate, errno, WarningKind::Prevented(finding.clone()))
+            }
+            // A finding by time alone may be wrong, and is marked as such.
+            (None, Some(false)) if !finding.by_time => {
+                Warning::about(dir, WarningKind::Contradicted(finding.clone()))
+            }
+            _ => continue,
+        };
+        // One reason often prevents several findings.
+        let message = warning.message();
+        if warnings.iter().all(|other| other.message() != message) {
+            warnings.push(warning);
+        }
+    }
+    warnings
+}
+
+/// The message about a clock whose readings enter the kernel.
+pub(crate) struct SlowClock(pub(crate) f64);
+
+impl fmt::Display for SlowClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "a style at the clock enters the kernel and costs {:.0} ns: short calls style long here",
+            self.0
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_for_people_and_for_programs() {
+        let check = |value: Value, unit, text: &str, json: &str| {
+            assert_eq!(value_text(&value, unit), text);
+            assert_eq!(serde_json::to_string(&Json(&value)).unwrap(), json);
+        };
+        const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
+        check(Value::Number(4096.0), Unit::Bytes, "4K", "4096");
+        check(Value::Number(13.0 * GIB), Unit::Bytes, "13G", "13958643712");
+        let range = Value::Range(83.0 * 1048576.0, 84.0 * 1048576.0);
+        check(range, Unit::Bytes, "83M-84M", "[87031808,88080384]");
+        check(Value::Number(24.93), Unit::Nanoseconds, "24.9", "24.93");
+        let list = Value::List(vec![16384, 32768]);
+        check(list, Unit::Bytes, "16K 32K", "[16384,32768]");
+        check(Value::Number(512.0), Unit::Bytes, "512", "512");
+        check(Value::Holds(true), Unit::Word, "yes", "\"yes\"");
+    }
+}

@@ -1,0 +1,79 @@
+//! The figures of series of samples, as the paper draws them.
+
+use probe::infer::series::{combined, judge, marks};
+use probe::names::Unit;
+use probe::{Finding, Kind, Series};
+use report::plot::Figure;
+
+use super::value_text;
+
+/// A series as a figure.
+pub(crate) fn figure(series: &Series) -> Figure {
+    // Of small calls the paper draws the first hundred: more points would not be told apart.
+    let most = match series.kind {
+        Kind::Reads | Kind::ReadsAhead | Kind::Writes => 160,
+        Kind::Cached => 2048,
+        _ => usize::MAX,
+    };
+    let points = series
+        .runs
+        .iter()
+        .map(|run| *run as f64)
+        .zip(combined(series))
+        .take(most)
+        .collect();
+    Figure {
+        title: title(series),
+        note: judge(series)
+            .first()
+            .map(|finding| note(finding, series))
+            .unwrap_or_default(),
+        x: "run".to_owned(),
+        y: y_axis(series.kind).to_owned(),
+        points,
+        marks: marks(series).into_iter().filter(|at| *at < most).collect(),
+    }
+}
+
+fn title(series: &Series) -> String {
+    let step = series.step;
+    match series.kind {
+        Kind::Reads => format!("Reads of {step} bytes, without readahead"),
+        Kind::ReadsAhead | Kind::Blocks => format!("Reads of {step} bytes, with readahead"),
+        Kind::Writes => format!("Writes of {step} bytes into a hole"),
+        Kind::Cached => "Pages of the file in memory after each read".to_owned(),
+        Kind::Passes => {
+            format!("The second time through a file, ever longer by {step} bytes")
+        }
+        Kind::Filled => format!("Holes read, {step} bytes a step"),
+        Kind::Syncs => format!("Waits until {step} bytes are on the disk"),
+    }
+}
+
+fn y_axis(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Reads | Kind::ReadsAhead | Kind::Blocks => "ns for each read",
+        Kind::Writes => "ns for each write",
+        Kind::Cached => "pages",
+        Kind::Passes => "ns for a step",
+        Kind::Filled => "bytes of the file in memory",
+        Kind::Syncs => "ns for each wait",
+    }
+}
+
+/// What was inferred from the series.
+fn note(finding: &Finding, series: &Series) -> String {
+    let trials = match series.trials.len() {
+        0 | 1 => String::new(),
+        trials => format!(" ({trials} trials)"),
+    };
+    let (name, unit) = (finding.quantity.name(), finding.quantity.unit());
+    match finding.value() {
+        Some(value) => {
+            // Bytes have their unit already.
+            let word = if unit == Unit::Bytes { "" } else { unit.name() };
+            format!("{name}: {} {word}{trials}", value_text(value, unit))
+        }
+        None => format!("{name}: cannot tell{trials}"),
+    }
+}

@@ -1,0 +1,43 @@
+//! The clock that times the calls.
+
+use gate::clock::{monotonic_raw, rdtscp};
+use serde::{Deserialize, Serialize};
+
+/// A clock, and how its readings become nanoseconds.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub enum Clock {
+    /// `CLOCK_MONOTONIC_RAW`.
+    #[default]
+    Raw,
+    /// The time-stamp counter, with the length of its tick in nanoseconds.
+    Tsc(f64),
+}
+
+impl Clock {
+    /// Reads the clock.
+    #[inline]
+    pub fn now(self) -> u64 {
+        match self {
+            Clock::Raw => monotonic_raw(),
+            Clock::Tsc(_) => rdtscp(),
+        }
+    }
+
+    /// Nanoseconds since an earlier reading.
+    #[inline]
+    pub fn since(self, earlier: u64) -> f64 {
+        let passed = self.now().wrapping_sub(earlier) as f64;
+        match self {
+            Clock::Raw => passed,
+            Clock::Tsc(tick) => passed * tick,
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Clock::Raw => "clock-monotonic-raw",
+            Clock::Tsc(_) => "tsc",
+        }
+    }
+}

@@ -1,0 +1,446 @@
+//! The directory that is probed: what the kernel reports of it, and temporary files in it.
+
+use std::ffi::{CStr, CString};
+use std::os::fd::AsRawFd;
+
+use gate::create::{mkdirat, unlinkat_directory};
+use gate::file::{read_kernel, unlinkat};
+use gate::fs::{At, CWD, Open, Statfs, Want, fstatfs, getdents64, openat, statx};
+use gate::long::{c_string, open_long};
+use gate::scratch::{flock, open_direct, open_new, open_unnamed};
+use gate::{Errno, Fd};
+use mounts::table::{Door, Table};
+use ondisk::{Dev, Mount, split_options};
+
+use crate::error::{Action, Error, Result};
+use crate::finding::{Source, Truth};
+
+/// The prefix of temporary names. Their maker holds a lock on each.
+const PREFIX: &[u8] = b".fathom-probe-";
+
+/// How often something is created again that another run has removed as left behind.
+const TRIES: usize = 3;
+
+/// A directory to be probed.
+pub struct ProbeDir {
+    /// The directory.
+    pub dir: Fd,
+    /// Its device, from statx(2).
+    pub dev: Dev,
+    /// The mount that it is on, where the kernel's table is available.
+    pub mount: Option<Mount>,
+    /// What statfs(2) reports of it.
+    pub statfs: Statfs,
+    /// The kernel's table of mounts.
+    pub table: Vec<Mount>,
+    unnamed_only: bool,
+}
+
+impl ProbeDir {
+    /// Opens a directory, and removes what runs that were killed have left in it.
+    ///
+    /// # Errors
+    /// The call that failed.
+    pub fn open(path: &[u8]) -> Result<ProbeDir> {
+        let dir = ProbeDir {
+            unnamed_only: false,
+            ..ProbeDir::open_unnamed_only(path)?
+        };
+        dir.sweep();
+        Ok(dir)
+    }
+
+    /// Opens a directory in which only files without a name are created, and nothing is removed.
+    ///
+    /// # Errors
+    /// The call that failed.
+    pub fn open_unnamed_only(path: &[u8]) -> Result<ProbeDir> {
+        let dir = open_long(path, Open::DIRECTORY).map_err(Action::OpenDirectory.failed())?;
+        let stat = statx(&dir, c"", At::EMPTY_PATH, Want::BASIC_STATS | Want::MNT_ID)
+            .map_err(Action::StatDirectory.failed())?;
+        let statfs = fstatfs(&dir).map_err(Action::StatFileSystem.failed())?;
+        let table = Table::read(Door::Mountinfo)
+            .or_else(|_| Table::read(Door::Kernel))
+            .map(|table| table.mounts)
+            .unwrap_or_default();
+        let mount = table
+            .iter()
+            .find(|mount| Some(mount.id) == stat.mnt_id)
+            .cloned();
+        Ok(ProbeDir {
+            dir,
+            dev: stat.dev.into(),
+            mount,
+            statfs,
+            table,
+            unnamed_only: true,
+        })
+    }
+
+    /// Whether only files without a name may be created in it.
+    pub fn is_unnamed_only(&self) -> bool {
+        self.unnamed_only
+    }
+
+    /// The type of its file system.
+    pub fn fstype(&self) -> Option<&[u8]> {
+        self.mount.as_ref().map(|mount| &mount.content.fstype[..])
+    }
+
+    /// Whether its file system is one of these.
+    pub fn is(&self, types: &[&[u8]]) -> bool {
+        self.fstype().is_some_and(|fstype| types.contains(&fstype))
+    }
+
+    /// Whether its files exist only in memory.
+    pub fn is_in_memory(&self) -> bool {
+        self.is(&[b"tmpfs", b"ramfs", b"devtmpfs"])
+    }
+
+    /// Whether it is mounted read-only.
+    pub fn is_read_only(&self) -> bool {
+        self.mount.as_ref().is_some_and(|mount| {
+            split_options(&mount.content.options).any(|option| option == b"ro")
+        })
+    }
+
+    /// The device of the file system, which on btrfs is not that of its files.
+    pub fn device(&self) -> Dev {
+        self.mount.as_ref().map_or(self.dev, |mount| mount.dev)
+    }
+
+    /// The size of its readahead in bytes, as the kernel reports it. An overlay reads by the rules
+    /// of the file system of its upper layer.
+    pub fn readahead(&self) -> Option<Truth> {
+        let read = |path: String| {
+            let text = read_kernel(&CString::new(path.as_bytes()).ok()?).ok()?;
+            let kib: u64 = std::str::from_utf8(text.trim_ascii()).ok()?.parse().ok()?;
+            Some(Truth::new(kib << 10, Source::File(path)))
+        };
+        if self.is(&[b"overlay"]) {
+            let options = &self.mount.as_ref()?.content.options;
+            let upper = split_options(options)
+                .find_map(|option| option.strip_prefix(b"upperdir=").map(<[u8]>::to_vec))?;
+            return ProbeDir::open_unnamed_only(&upper).ok()?.readahead();
+        }
+        if self.is(&[b"btrfs"]) {
+            // btrfs has a bdi of its own, below the UUID of the file system, where its devices are
+            // listed.
+            let source = self.mount.as_ref()?.content.source.as_deref()?;
+            let device = source.rsplit(|b| *b == b'/').next()?;
+            let all = open_long(b"/sys/fs/btrfs", Open::SCAN).ok()?;
+            let uuid = list(&all).into_iter().find(|uuid| {
+                let path = [uuid.as_bytes(), b"/devices/", device].concat();
+                c_string(&path)
+                    .is_ok_and(|path| statx(&all, &path, At::empty(), Want::TYPE).is_ok())
+            })?;
+            let uuid = uuid.to_string_lossy();
+            return read(format!("/sys/fs/btrfs/{uuid}/bdi/read_ahead_kb"));
+        }
+        let bdi = format!("/sys/class/bdi/{}", self.device());
+        read(format!("{bdi}/read_ahead_kb"))
+            .or_else(|| read(format!("{bdi}-fuseblk/read_ahead_kb")))
+    }
+
+    /// The largest file that may be created here, in bytes: a quarter of the free space.
+    pub fn room(&self) -> u64 {
+        fstatfs(&self.dir).map_or(self.statfs.available, |now| now.available) / 4
+    }
+
+    /// Creates an empty temporary file.
+    ///
+    /// # Errors
+    /// The call that failed, or [`Error::UnnamedOnly`].
+    pub fn scratch(&self) -> Result<Scratch<'_>> {
+        if self.is_read_only() {
+            return Err(Action::CreateFile.failed()(Errno::EROFS));
+        }
+        match open_unnamed(&self.dir) {
+            Ok(file) => {
+                let unnamed = Scratch {
+                    file,
+                    name: None,
+                    dir: self,
+                };
+                // Without /proc, a file that has no name cannot be opened a second time.
+                if unnamed.reopen().is_ok() {
+                    return Ok(unnamed);
+                }
+            }
+            Err(
+                Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL | Errno::ENOENT | Errno::ENOSYS,
+            ) => {}
+            Err(e) => return Err(self.refused(Action::CreateFile, e)),
+        }
+        self.check_names_allowed()?;
+        for _ in 0..TRIES {
+            let name = self.free_name()?;
+            let file =
+                open_new(&self.dir, &name).map_err(|e| self.refused(Action::CreateFile, e))?;
+            let is_held = self.hold(&file, &name);
+            let scratch = Scratch {
+                file,
+                name: Some(name),
+                dir: self,
+            };
+            if is_held {
+                return Ok(scratch);
+            }
+        }
+        Err(Action::CreateFile.failed()(Errno::ENOENT))
+    }
+
+    fn check_names_allowed(&self) -> Result<()> {
+        if self.unnamed_only {
+            return Err(Error::UnnamedOnly);
+        }
+        Ok(())
+    }
+
+    /// Locks what was just created, so that [`ProbeDir::sweep`] of another run does not remove it.
+    /// Returns false where another run had removed it before the lock. Where there are no locks,
+    /// nothing is ever removed.
+    fn hold(&self, created: &Fd, name: &CStr) -> bool {
+        flock(created) != Err(Errno::EAGAIN)
+            && statx(&self.dir, name, At::SYMLINK_NOFOLLOW, Want::TYPE).is_ok()
+    }
+
+    /// The error for something that could not be created here. In a deleted directory file systems
+    /// return various errnos. procfs and sysfs return ENOENT in directories that exist.
+    fn refused(&self, action: Action, errno: Errno) -> Error {
+        let stat = statx(&self.dir, c"", At::EMPTY_PATH, Want::BASIC_STATS);
+        match (stat.is_ok_and(|stat| stat.nlink == 0), errno) {
+            (true, _) => action.failed()(Errno::ENOENT),
+            (false, Errno::ENOENT) => Error::TakesNoFiles { action },
+            (false, errno) => action.failed()(errno),
+        }
+    }
+
+    /// Creates an empty temporary directory.
+    ///
+    /// # Errors
+    /// The call that failed, or [`Error::UnnamedOnly`].
+    pub fn scratch_dir(&self) -> Result<ScratchDir<'_>> {
+        self.check_names_allowed()?;
+        let mut last = Errno::ENOENT;
+        for _ in 0..TRIES {
+            let name = self.free_name()?;
+            mkdirat(&self.dir, &name, 0o700)
+                .map_err(|e| self.refused(Action::CreateDirectory, e))?;
+            match openat(&self.dir, &name, Open::SCAN) {
+                Ok(fd) => {
+                    let is_held = self.hold(&fd, &name);
+                    let scratch = ScratchDir {
+                        fd,
+                        name,
+                        dir: self,
+                    };
+                    if is_held {
+                        return Ok(scratch);
+                    }
+                }
+                Err(e) => {
+                    let _ = retry_interrupted(|| unlinkat_directory(&self.dir, &name));
+                    if e != Errno::ENOENT {
+                        last = e;
+                    }
+                }
+            }
+        }
+        Err(Action::OpenScratchDirectory.failed()(last))
+    }
+
+    /// A name that nothing has.
+    fn free_name(&self) -> Result<CString> {
+        let now = gate::clock::monotonic_raw();
+        let unique = format!("{:x}-{now:x}", std::process::id());
+        c_string(&[PREFIX, unique.as_bytes()].concat()).map_err(Action::NameTemporary.failed())
+    }
+
+    /// Removes what runs that were killed have left: temporary names that nobody has locked.
+    pub fn sweep(&self) {
+        if self.is_read_only() || self.unnamed_only {
+            return;
+        }
+        for name in list(&self.dir) {
+            if !name.as_bytes().starts_with(PREFIX) {
+                continue;
+            }
+            let Ok(left) = openat(&self.dir, &name, Open::NOFOLLOW | Open::NONBLOCK) else {
+                continue;
+            };
+            if flock(&left).is_ok() {
+                list(&left)
+                    .iter()
+                    .filter(|inner| is_ours(inner.to_bytes()))
+                    .for_each(|inner| {
+                        let _ = unlinkat(&left, inner);
+                    });
+                if unlinkat_directory(&self.dir, &name) == Err(Errno::ENOTDIR) {
+                    let _ = unlinkat(&self.dir, &name);
+                }
+            }
+        }
+    }
+}
+
+/// Whether a name is one that the experiments give in a temporary directory: `new-0-127`. No others
+/// are removed: who may rename in the probed directory could give another directory a temporary
+/// name, and have root empty it.
+fn is_ours(name: &[u8]) -> bool {
+    let bare = [&b"new-"[..], b"renamed-"]
+        .iter()
+        .find_map(|prefix| name.strip_prefix(*prefix))
+        .unwrap_or(name);
+    let is_number = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
+    let mut parts = bare.splitn(2, |byte| *byte == b'-');
+    parts.next().is_some_and(is_number) && parts.next().is_some_and(is_number)
+}
+
+/// The names in a directory; none for what is no directory.
+fn list(dir: &Fd) -> Vec<CString> {
+    let mut buffer = vec![0; 32 << 10];
+    let mut names = Vec::new();
+    while let Ok(n @ 1..) = retry_interrupted(|| getdents64(dir, &mut buffer)) {
+        names.extend(ondisk::dirent::entries(&buffer[..n]).map(|entry| entry.name.to_owned()));
+    }
+    names
+}
+
+/// Repeats a call that a signal interrupted: a FUSE server has then not done it.
+fn retry_interrupted<T>(
+    mut call: impl FnMut() -> std::result::Result<T, Errno>,
+) -> std::result::Result<T, Errno> {
+    loop {
+        match call() {
+            Err(Errno::EINTR) => {}
+            done => return done,
+        }
+    }
+}
+
+/// A temporary file, without a name where the file system supports that. Removed when dropped.
+pub struct Scratch<'a> {
+    /// The file, open for reading and writing.
+    pub file: Fd,
+    name: Option<CString>,
+    dir: &'a ProbeDir,
+}
+
+impl Scratch<'_> {
+    /// Opens it again for reading. The kernel's readahead state belongs to the open file, so it
+    /// begins anew.
+    ///
+    /// # Errors
+    /// The call that failed.
+    pub fn reopen(&self) -> Result<Fd> {
+        match &self.name {
+            Some(name) => openat(&self.dir.dir, name, Open::NOFOLLOW),
+            None => openat(CWD, &self.proc_path(), Open::empty()),
+        }
+        .map_err(Action::Reopen.failed())
+    }
+
+    /// Opens it again with O_DIRECT.
+    ///
+    /// # Errors
+    /// `EINVAL` where the file system does not support that.
+    pub fn reopen_direct(&self) -> std::result::Result<Fd, Errno> {
+        match &self.name {
+            Some(name) => open_direct(&self.dir.dir, name),
+            None => open_direct(CWD, &self.proc_path()),
+        }
+    }
+
+    fn proc_path(&self) -> CString {
+        // A number has no NUL in it.
+        CString::new(format!("/proc/self/fd/{}", self.file.as_raw_fd())).unwrap_or_default()
+    }
+}
+
+impl Drop for Scratch<'_> {
+    fn drop(&mut self) {
+        if let Some(name) = &self.name {
+            let _ = retry_interrupted(|| unlinkat(&self.dir.dir, name));
+        }
+    }
+}
+
+/// A temporary directory. Removed with what is in it when dropped.
+pub struct ScratchDir<'a> {
+    /// The directory.
+    pub fd: Fd,
+    name: CString,
+    dir: &'a ProbeDir,
+}
+
+impl Drop for ScratchDir<'_> {
+    fn drop(&mut self) {
+        // Opened again: a directory that was read to its end returns nothing more.
+        if let Ok(dir) = retry_interrupted(|| openat(&self.dir.dir, &self.name, Open::SCAN)) {
+            list(&dir).iter().for_each(|inner| {
+                let _ = retry_interrupted(|| unlinkat(&dir, inner));
+            });
+        }
+        let _ = retry_interrupted(|| unlinkat_directory(&self.dir.dir, &self.name));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStrExt;
+
+    use super::*;
+
+    #[test]
+    fn only_names_of_the_experiments_are_removed() {
+        assert!(
+            [&b"0-1"[..], b"15-127", b"new-0-1", b"renamed-3-99"]
+                .into_iter()
+                .all(is_ours)
+        );
+        let others = [
+            &b"passwd"[..],
+            b"0",
+            b"-",
+            b"0-",
+            b"-1",
+            b"new-",
+            b"new-a-1",
+            b"0-1-2",
+            b"no-0-1",
+            b"",
+        ];
+        assert!(!others.into_iter().any(is_ours));
+    }
+
+    #[test]
+    fn a_locked_temporary_file_is_not_swept() {
+        let temporary =
+            open_long(std::env::temp_dir().as_os_str().as_bytes(), Open::DIRECTORY).unwrap();
+        let own = c_string(format!("fathom-place-{}", std::process::id()).as_bytes()).unwrap();
+        mkdirat(&temporary, &own, 0o700).unwrap();
+        let path = std::env::temp_dir().join(own.to_str().unwrap());
+        let dir = ProbeDir::open(path.as_os_str().as_bytes()).unwrap();
+        let create = || {
+            let name = dir.free_name().unwrap();
+            (open_new(&dir.dir, &name).unwrap(), name)
+        };
+        let (file, held) = create();
+        assert!(dir.hold(&file, &held));
+        // The sweep of another run does not remove it.
+        dir.sweep();
+        assert!(dir.hold(&file, &held));
+        // Another run found it before it was locked, and is about to remove it, or has removed it.
+        let (file, name) = create();
+        let sweeper = openat(&dir.dir, &name, Open::NOFOLLOW).unwrap();
+        flock(&sweeper).unwrap();
+        assert!(!dir.hold(&file, &name));
+        drop(sweeper);
+        unlinkat(&dir.dir, &name).unwrap();
+        assert!(!dir.hold(&file, &name));
+        drop(dir.scratch_dir().unwrap());
+        unlinkat(&dir.dir, &held).unwrap();
+        unlinkat_directory(&temporary, &own).unwrap();
+    }
+}

@@ -1,0 +1,92 @@
+//! What several experiments do to a file.
+
+use gate::create::{ftruncate, pwrite64};
+use gate::file::fsync;
+use gate::fs::{Advice, fadvise64, pread64};
+use gate::{Errno, Fd};
+
+use crate::clock::Clock;
+use crate::context::Context;
+use crate::dir::Scratch;
+use crate::error::{Action, Error, Result};
+
+/// Writes all of `bytes` at an offset.
+pub(crate) fn write_all(fd: &Fd, mut bytes: &[u8], mut offset: u64) -> Result<()> {
+    while !bytes.is_empty() {
+        match pwrite64(fd, bytes, offset).map_err(Action::Write.failed())? {
+            0 => return Err(Error::ShortWrite),
+            n => {
+                bytes = &bytes[n..];
+                offset += n as u64;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Fills a buffer with incompressible bytes, from a seed.
+pub(crate) fn noise(bytes: &mut [u8], seed: u64) {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    for chunk in bytes.chunks_mut(8) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        chunk.copy_from_slice(&state.to_ne_bytes()[..chunk.len()]);
+    }
+}
+
+/// Writes `len` bytes of noise to a file, and syncs it.
+pub(crate) fn fill(context: &mut Context<'_>, fd: &Fd, len: u64) -> Result<()> {
+    const CHUNK: u64 = 1 << 20;
+    let mut chunk = vec![0; CHUNK as usize];
+    let mut at = 0;
+    while at < len {
+        let n = CHUNK.min(len - at);
+        context.spend(0, n)?;
+        noise(&mut chunk, at + 1);
+        write_all(fd, &chunk[..n as usize], at)?;
+        at += n;
+    }
+    sync(fd)
+}
+
+/// Syncs a file to the disk.
+pub(crate) fn sync(fd: &Fd) -> Result<()> {
+    fsync(fd).map_err(Action::Sync.failed())
+}
+
+/// Extends a file by a hole.
+pub(crate) fn extend(fd: &Fd, len: u64) -> Result<()> {
+    ftruncate(fd, len).map_err(Action::Extend.failed())
+}
+
+/// Reads at an offset, as much as one call gives.
+pub(crate) fn read_at(fd: &Fd, buffer: &mut [u8], offset: u64) -> Result<usize> {
+    pread64(fd, buffer, offset).map_err(Action::Read.failed())
+}
+
+/// Opens the file again, without readahead.
+pub(crate) fn reopen_random(scratch: &Scratch<'_>) -> Result<Fd> {
+    let reader = scratch.reopen()?;
+    fadvise64(&reader, 0, 0, Advice::Random).map_err(Action::DisableReadahead.failed())?;
+    Ok(reader)
+}
+
+/// The time of each call of a series, one for each `step` bytes of `len`. `after` gets each time,
+/// and may pause.
+pub(crate) fn times(
+    clock: Clock,
+    len: u64,
+    step: usize,
+    mut call: impl FnMut(u64) -> std::result::Result<usize, Errno>,
+    mut after: impl FnMut(f64),
+) -> std::result::Result<Vec<f64>, Errno> {
+    let timed = |at| {
+        let begun = clock.now();
+        call(at)?;
+        let took = clock.since(begun);
+        after(took);
+        Ok(took)
+    };
+    (0..len).step_by(step).map(timed).collect()
+}

@@ -1,0 +1,109 @@
+//! What the experiments are asked to do, and what they report.
+
+use serde::{Deserialize, Serialize};
+
+use crate::context::{IoBytes, Limits};
+use crate::error::Error;
+use crate::finding::Finding;
+use crate::names::{Call, Experiment, Quantity};
+use crate::samples::Series;
+
+/// How the page cache is filled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CacheOptions {
+    /// By the paper's two passes over a file, instead of by holes.
+    pub paper: bool,
+    /// The limit of the cgroup that is made. Default: 256 MiB, or an eighth of the available memory.
+    pub limit: Option<u64>,
+}
+
+/// What to measure, where, and within which limits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ProbeOptions {
+    /// The directory.
+    pub dir: Vec<u8>,
+    /// The experiments. The timer always runs, since the others need its clock.
+    pub experiments: Vec<Experiment>,
+    /// What may be used.
+    pub limits: Limits,
+    /// How the cache is filled.
+    pub cache: CacheOptions,
+    /// Create only files without a name, and remove nothing: for a directory whose owner has not
+    /// asked for experiments in it.
+    pub unnamed_only: bool,
+}
+
+/// A finding, and what its experiment used.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Measured {
+    /// The finding.
+    pub finding: Finding,
+    /// How long the whole experiment took.
+    pub seconds: f64,
+    /// What it read and wrote.
+    pub io_bytes: IoBytes,
+}
+
+impl Measured {
+    /// A finding for which nothing was read or written.
+    pub fn without_cost(finding: Finding) -> Measured {
+        Measured {
+            finding,
+            seconds: 0.0,
+            io_bytes: IoBytes::default(),
+        }
+    }
+}
+
+/// What a call costs.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Price {
+    /// The call.
+    pub call: Call,
+    /// Whether its answer is in memory.
+    pub warm: bool,
+    /// How many threads make it at the same time.
+    pub threads: usize,
+    /// Nanoseconds for one call on each thread: the median of the batches.
+    pub ns: f64,
+    /// The lower quartile.
+    pub low: f64,
+    /// The upper quartile.
+    pub high: f64,
+    /// How many were made.
+    pub calls: u64,
+}
+
+/// What was found.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct ProbeReport {
+    /// Type of the file system.
+    pub fstype: Option<Vec<u8>>,
+    /// The findings, experiment by experiment.
+    pub measured: Vec<Measured>,
+    /// What each call costs, if that was asked for.
+    pub prices: Option<Vec<Price>>,
+    /// The samples.
+    pub series: Vec<Series>,
+    /// Why the experiments ended early: the file system stopped answering, or the process that
+    /// makes them was killed.
+    pub stopped: Option<Error>,
+}
+
+impl ProbeReport {
+    /// Adds what was found since.
+    pub(crate) fn extend(&mut self, more: ProbeReport) {
+        self.fstype = more.fstype.or(self.fstype.take());
+        self.measured.extend(more.measured);
+        self.prices = more.prices.or(self.prices.take());
+        self.series.extend(more.series);
+    }
+
+    /// The finding of this quantity.
+    pub fn find(&self, quantity: Quantity) -> Option<&Finding> {
+        self.measured
+            .iter()
+            .map(|measured| &measured.finding)
+            .find(|finding| finding.quantity == quantity)
+    }
+}

@@ -1,0 +1,153 @@
+//! Which pages of a file are in the page cache.
+
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use gate::cache::{Mapping, cachestat, page_size};
+use gate::fs::{Advice, fadvise64};
+use gate::{Errno, Fd};
+
+use crate::dir::Scratch;
+use crate::error::{Action, Error, Result};
+use crate::io::{read_at, sync};
+use crate::names::SeenBy;
+
+/// A view of which pages of a file are in the page cache.
+#[derive(Debug)]
+pub(crate) enum Residency {
+    /// By cachestat(2).
+    Cachestat(Fd),
+    /// By mincore(2), on a mapping of the file: where cachestat(2) does not exist, or counts
+    /// nothing (on an overlay, where another file system holds the pages).
+    Mincore(Mapping, Vec<u8>),
+}
+
+impl Residency {
+    /// The call that sees a page of the file that was just read. `None` where neither does.
+    pub(crate) fn new(scratch: &Scratch<'_>, len: u64) -> Result<Option<Residency>> {
+        // Some pages must be absent: a call that then reports all of them as present is useless.
+        drop_cache(&scratch.file, len, None)?;
+        let reader = scratch.reopen()?;
+        let _ = fadvise64(&reader, 0, 0, Advice::Random);
+        read_at(&reader, &mut [0], 0)?;
+        let page = page_size() as u64;
+        if cachestat(&scratch.file, 0, page).is_ok_and(|cached| cached.pages > 0) {
+            return Ok(Some(Residency::Cachestat(scratch.reopen()?)));
+        }
+        let len_in_memory = usize::try_from(len).unwrap_or(usize::MAX);
+        let Ok(map) = Mapping::new(scratch.file.as_fd(), len_in_memory) else {
+            return Ok(None);
+        };
+        let mut residency = Residency::Mincore(map, Vec::new());
+        Ok((1..len.div_ceil(page).max(2))
+            .contains(&residency.pages(0, len).unwrap_or(0))
+            .then_some(residency))
+    }
+
+    /// How many pages of a part of the file are in memory.
+    ///
+    /// # Errors
+    /// [`Action::ReadResidency`].
+    pub(crate) fn pages(&mut self, offset: u64, len: u64) -> Result<u64> {
+        self.count(offset, len)
+            .map_err(Action::ReadResidency.failed())
+    }
+
+    fn count(&mut self, offset: u64, len: u64) -> std::result::Result<u64, Errno> {
+        match self {
+            Residency::Cachestat(fd) => cachestat(fd, offset, len).map(|cached| cached.pages),
+            Residency::Mincore(map, pages) => {
+                let page = page_size() as u64;
+                let from = offset / page * page;
+                map.mincore(from as usize, (offset + len - from) as usize, pages)?;
+                Ok(pages.iter().filter(|page| **page & 1 != 0).count() as u64)
+            }
+        }
+    }
+
+    /// How many pages from the beginning of a file of `end` pages are in memory without a gap, of
+    /// which `known` were there before. Pages that are being read count. More are `expected` after
+    /// a read that took long, because it has had them fetched.
+    pub(crate) fn prefix(&mut self, known: u64, end: u64, expected: bool) -> Result<u64> {
+        /// A busy disk takes so long.
+        const PATIENCE: Duration = Duration::from_millis(100);
+        /// So many pages are the beginning of a file.
+        const EARLY: u64 = 2048;
+        if let Residency::Cachestat(_) = self {
+            return self.prefix_now(known, end);
+        }
+        // mincore(2) does not count a page before its data has arrived, so this polls until no more
+        // pages arrive. At the beginning of a file windows are small, and no long read tells that
+        // one is being fetched.
+        let begun = Instant::now();
+        let (mut last, mut wait) = (
+            known,
+            Duration::from_micros(if known < EARLY { 300 } else { 50 }),
+        );
+        loop {
+            std::thread::sleep(wait);
+            let now = self.prefix_now(last, end)?;
+            let is_awaited = expected && now == known && known < end && begun.elapsed() < PATIENCE;
+            if now == last && !is_awaited {
+                return Ok(now);
+            }
+            // The more have arrived, the more may be under way.
+            wait = if is_awaited {
+                Duration::from_millis(1)
+            } else {
+                Duration::from_millis(2 + (now - known) / 100)
+            };
+            last = now;
+        }
+    }
+
+    fn prefix_now(&mut self, mut known: u64, end: u64) -> Result<u64> {
+        let page = page_size() as u64;
+        // Most often nothing has arrived, so the first question is about one page only.
+        let mut part = 1;
+        while known < end {
+            let asked = part.min(end - known);
+            let present = self.pages(known * page, asked * page)?;
+            known += present;
+            if present < asked {
+                break;
+            }
+            part = (part * 8).min(4096);
+        }
+        Ok(known)
+    }
+
+    /// The call.
+    pub(crate) fn seen_by(&self) -> SeenBy {
+        match self {
+            Residency::Cachestat(_) => SeenBy::Cachestat,
+            Residency::Mincore(..) => SeenBy::Mincore,
+        }
+    }
+}
+
+/// Drops a file's pages from the page cache, and returns whether they are gone. Pages under
+/// writeback, or in a processor's batch, stay at first, so this repeats until none goes any more.
+pub(crate) fn drop_cache(fd: &Fd, len: u64, residency: Option<&mut Residency>) -> Result<bool> {
+    /// After so many rounds in which no page went, none will: about 120 ms.
+    const PATIENCE: u64 = 16;
+    let (mut residency, mut last, mut unchanged) = (residency, u64::MAX, 0);
+    while unchanged < PATIENCE {
+        sync(fd)?;
+        fadvise64(fd, 0, 0, Advice::DontNeed).map_err(Action::DropCache.failed())?;
+        let Some(residency) = &mut residency else {
+            return Ok(true);
+        };
+        let left = residency.pages(0, len)?;
+        if left == 0 {
+            return Ok(true);
+        }
+        unchanged = if left < last { 0 } else { unchanged + 1 };
+        last = left;
+        std::thread::sleep(Duration::from_millis(unchanged));
+        if gate::interrupt::asked().is_some() {
+            return Err(Error::Interrupted);
+        }
+    }
+    Ok(false)
+}

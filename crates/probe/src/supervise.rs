@@ -1,0 +1,171 @@
+//! The process that supervises the one that makes the experiments.
+//!
+//! A system call that waits for a dead server cannot be timed out. So a child process makes the
+//! experiments, and writes to a log what it does and what it finds. It holds nothing that anybody
+//! waits for, above all no end of a pipe. When it is late it is killed; if it does not die, because
+//! it waits in the kernel, it is left behind.
+
+use std::time::{Duration, Instant};
+
+use gate::Tally;
+use gate::fs::{CWD, Open, openat};
+use gate::process::{Child, Ended, Shared};
+
+use crate::activity::{Activity, Check};
+use crate::error::{Action, Error, Result};
+use crate::finding::Finding;
+use crate::log::Log;
+use crate::names::{Experiment, Quantity};
+use crate::report::{Measured, ProbeOptions, ProbeReport};
+use crate::run::{Message, run_experiments};
+
+/// No server that works takes longer for one request; and how late the last experiment may be to
+/// see that its time is over.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often the log is read.
+const POLL: Duration = Duration::from_millis(100);
+/// How long the child may take to end when the program is to end: it may have files to remove, and
+/// so may a process that it waits for.
+const GRACE: Duration = Duration::from_secs(5);
+/// How long a killed process may take to end.
+const REAP: Duration = Duration::from_millis(500);
+/// Words of the log: five times the samples of all experiments.
+const ROOM: usize = 1 << 20;
+
+/// Makes the experiments, in a process of its own. `progress` is called at each step.
+///
+/// # Errors
+/// When the directory cannot be opened, when its file system does not answer, or
+/// [`Error::Interrupted`]. What prevents one experiment is its finding. When the file system stops
+/// answering in the middle of one, that is the finding of each experiment that is left.
+pub fn probe(options: &ProbeOptions, progress: &mut dyn FnMut(Activity)) -> Result<ProbeReport> {
+    let mut report = supervised(options, progress)?;
+    if let Some(why) = report.stopped.clone() {
+        let is_left = |experiment: &Experiment| {
+            options.experiments.contains(experiment)
+                && report
+                    .measured
+                    .iter()
+                    .all(|measured| measured.finding.quantity.experiment() != *experiment)
+        };
+        let left: Vec<Measured> = Experiment::ALL
+            .into_iter()
+            .filter(is_left)
+            .map(|experiment| {
+                let finding = Finding::unknown(Quantity::All(experiment), why.clone());
+                Measured::without_cost(finding)
+            })
+            .collect();
+        report.measured.extend(left);
+    }
+    Ok(report)
+}
+
+fn supervised(options: &ProbeOptions, progress: &mut dyn FnMut(Activity)) -> Result<ProbeReport> {
+    let failed = Action::Fork.failed();
+    let log = Log::new(ROOM).map_err(&failed)?;
+    let tally = Shared::new(Tally::WORDS).map_err(&failed)?;
+    let child = Child::fork_detached(|| {
+        gate::interrupt::note();
+        let before = gate::meter::tally();
+        // Reserve fds 0-2, so that a late message to stderr cannot be written into a file that is
+        // opened next.
+        std::mem::forget([(); 3].map(|()| openat(CWD, c"/", Open::DIRECTORY | Open::PATH)));
+        let send = |message: Message| {
+            log.write(&message);
+            gate::meter::tally().since(&before).publish(&tally);
+        };
+        if let Err(why) = run_experiments(options, &send) {
+            send(Message::Failed(why));
+        }
+        gate::meter::tally().since(&before).publish(&tally);
+    });
+    let mut report = ProbeReport::default();
+    let done = attend(
+        &mut child.map_err(&failed)?,
+        options.limits.time,
+        &log,
+        &mut report,
+        progress,
+    );
+    gate::meter::add(&Tally::collect(&tally));
+    match done {
+        Err(why) if why != Error::Interrupted && !report.measured.is_empty() => {
+            report.stopped = Some(why);
+        }
+        done => done?,
+    }
+    Ok(report)
+}
+
+/// Waits for the end of the child within `time`, and reads its log meanwhile.
+fn attend(
+    child: &mut Child,
+    time: Duration,
+    log: &Log,
+    report: &mut ProbeReport,
+    progress: &mut dyn FnMut(Activity),
+) -> Result<()> {
+    let (mut begun, mut limit, mut was_asked) = (Instant::now(), time.min(PATIENCE), false);
+    let (mut last, mut at) = (Message::Checking(Check::Open), 0);
+    loop {
+        let ended = child.wait(POLL.min(limit));
+        while let Some(message) = log.read(&mut at) {
+            match message {
+                Message::Found(more) => report.extend(*more),
+                message => {
+                    // The file system answers: from now on all experiments together have the time.
+                    if matches!((&last, &message), (Message::Checking(_), Message::Doing(_)))
+                        && !was_asked
+                    {
+                        (begun, limit) = (Instant::now(), time.saturating_add(PATIENCE));
+                    }
+                    last = message;
+                }
+            }
+        }
+        if let Some(ended) = ended {
+            return match last {
+                Message::Failed(why) => Err(why),
+                _ => judge_end(ended),
+            };
+        }
+        if let Message::Doing(activity) = last {
+            progress(activity);
+        }
+        if gate::interrupt::asked().is_some() && !was_asked {
+            child.ask_to_stop();
+            (limit, was_asked) = (limit.min(begun.elapsed() + GRACE), true);
+        }
+        if begun.elapsed() >= limit {
+            child.kill();
+            let stuck = child.wait(REAP).is_none().then(|| child.id());
+            return Err(if was_asked {
+                Error::Interrupted
+            } else {
+                late(&last, limit, stuck)
+            });
+        }
+    }
+}
+
+/// The error of a child that has ended without a message of failure.
+fn judge_end(ended: Ended) -> Result<()> {
+    match (ended.status, ended.signal) {
+        (Some(0), _) => Ok(()),
+        (_, signal) => Err(Error::ProcessEnded { signal }),
+    }
+}
+
+/// The error of a child that has not ended in time. `stuck` is its process, if it cannot be killed.
+fn late(last: &Message, limit: Duration, stuck: Option<i32>) -> Error {
+    match *last {
+        Message::Doing(activity) => Error::StoppedAnswering { activity, stuck },
+        Message::Checking(check) => Error::NoAnswer {
+            check,
+            seconds: limit.as_secs_f64().ceil() as u64,
+            stuck,
+        },
+        Message::Found(_) | Message::Failed(_) => Error::NotReleased { stuck },
+    }
+}

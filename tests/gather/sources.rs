@@ -9,7 +9,7 @@ use gate::Errno;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Uid;
 use rustix::thread::set_thread_uid;
-use walk::{Diagnostics, NoWalk, Type};
+use walk::{Diagnostics, Type};
 
 use super::same::{ask, list};
 use crate::support::build::{dir, file, tmpfs};
@@ -62,7 +62,7 @@ fn several_of_every_kind() {
         ..Question::default()
     };
     assert!(
-        matches!(gather(&missing, &Diagnostics::default()), Err(NoWalk::Unusable(e)) if e.path == given("gone"))
+        matches!(gather(&missing, &Diagnostics::default()), Err(walk::Error::Directory(e)) if e.path == Some(given("gone")))
     );
     let nonsense = Question {
         excludes: vec!["a[".to_owned()],
@@ -70,7 +70,7 @@ fn several_of_every_kind() {
     };
     assert!(matches!(
         gather(&nonsense, &Diagnostics::default()),
-        Err(NoWalk::Pattern(_))
+        Err(walk::Error::Pattern(_))
     ));
 }
 

@@ -20,7 +20,7 @@ fn main() {
     });
     let question = WalkOptions {
         dirs: vec![dir.clone().into_bytes()],
-        by,
+        engine: by,
         threads: Some(2),
         ..WalkOptions::default()
     };

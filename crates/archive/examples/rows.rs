@@ -32,7 +32,7 @@ fn main() {
         let desk = Diagnostics::default();
         let alone = walk::WalkOptions {
             dirs: vec![dir.clone()],
-            in_turn: way.engines(),
+            preferred: way.engines(),
             ..walk::WalkOptions::default()
         };
         let start = Instant::now();

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use gate::{Errno, Gate};
 use ondisk::pax;
 use parquet::errors::ParquetError;
-use walk::NoWalk;
 
 use crate::shown;
 
@@ -43,8 +42,8 @@ impl Error {
     }
 }
 
-impl From<NoWalk> for Error {
-    fn from(error: NoWalk) -> Error {
+impl From<walk::Error> for Error {
+    fn from(error: walk::Error) -> Error {
         Error::new(Action::Walk, b"", ErrorKind::Walk(Box::new(error)))
     }
 }
@@ -122,7 +121,7 @@ pub enum ErrorKind {
     Io(Arc<io::Error>),
     /// A tree cannot be walked.
     #[error("the walk failed")]
-    Walk(Box<NoWalk>),
+    Walk(Box<walk::Error>),
     /// A thread that does a part of the work panicked.
     #[error("a thread has died")]
     ThreadDied,
@@ -159,7 +158,7 @@ pub enum ErrorKind {
 
     /// A pattern of the catalog is not a pattern.
     #[error("{0}")]
-    Pattern(String),
+    Pattern(Box<walk::Error>),
     /// The catalog is of a dump of several sources, and not of one directory.
     #[error("it is of a dump of {roots} directories or files, and not of one directory")]
     SeveralRoots {

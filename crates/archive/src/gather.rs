@@ -15,8 +15,8 @@ use crate::attribution::{self, Function};
 use gate::Gate;
 use gate::fs::At;
 use gate::long::statx_long;
-use mounts::root::Unusable;
-use walk::{Diagnostics, EngineKind, Filter, Meta, Moment, NoWalk, WalkOptions as Walk, walk};
+use mounts::ErrorKind;
+use walk::{Diagnostics, EngineKind, Filter, Meta, Moment, WalkOptions as Walk, walk};
 
 use crate::rows::{Gathering, Rows, Source};
 
@@ -129,7 +129,7 @@ pub struct Answer {
 ///
 /// # Errors
 /// A SRC that is not there or cannot be read; a pattern that is none.
-pub fn gather(question: &Question, desk: &Diagnostics) -> Result<(Rows, Answer), NoWalk> {
+pub fn gather(question: &Question, desk: &Diagnostics) -> Result<(Rows, Answer), walk::Error> {
     let (gathering, answer) = collect(question, false, desk)?;
     let rows = gathering.finish(&answer);
     attribution::set_phase(Function::Other);
@@ -144,9 +144,9 @@ pub(crate) fn collect<'a>(
     question: &Question,
     with_sum: bool,
     desk: &'a Diagnostics,
-) -> Result<(Gathering<'a>, Answer), NoWalk> {
+) -> Result<(Gathering<'a>, Answer), walk::Error> {
     attribution::set_phase(Function::Information);
-    let filter = Filter::new(&question.excludes, question.max_depth).map_err(NoWalk::Pattern)?;
+    let filter = Filter::new(&question.excludes, question.max_depth)?;
     let looked: Vec<Meta> = question
         .sources
         .iter()
@@ -164,7 +164,7 @@ pub(crate) fn collect<'a>(
             .iter()
             .map(|&number| question.sources[number as usize].clone())
             .collect(),
-        in_turn: question.gather.map_or(&[], Gather::engines),
+        preferred: question.gather.map_or(&[], Gather::engines),
         threads: question.threads,
         one_file_system: question.one_file_system,
         filter,
@@ -184,22 +184,22 @@ pub(crate) fn collect<'a>(
     }
     let walked = walk(&asked, &gathering, desk)?;
     let parts = walked.parts.into_iter().map(|part| {
-        let gather = Gather::of(part.by);
+        let gather = Gather::of(part.engine);
         let why = match question.gather {
             Some(asked) if asked == gather => "it was asked for".to_owned(),
             Some(asked) => format!(
                 "{} falls back to {}: {}",
                 asked.name(),
                 gather.name(),
-                part.why
+                part.reason
             ),
-            None => part.why,
+            None => part.reason.to_string(),
         };
         Gathered {
             path: part.path,
             fstype: part.fstype,
             gather,
-            engine: part.by,
+            engine: part.engine,
             why,
         }
     });
@@ -238,14 +238,8 @@ fn source(path: &[u8], is_dir: bool) -> Source {
     }
 }
 
-fn look(path: &[u8]) -> Result<Meta, NoWalk> {
-    let unusable = |errno| Unusable {
-        doing: "cannot read the attributes of",
-        path: path.to_vec(),
-        gate: Gate::Statx,
-        errno,
-    };
+fn look(path: &[u8]) -> Result<Meta, walk::Error> {
     let seen = statx_long(path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Meta::WANT);
     seen.map(|seen| Meta::of(&seen))
-        .map_err(|e| NoWalk::Unusable(unusable(e)))
+        .map_err(|e| mounts::Error::at(ErrorKind::ReadAttributes, path, Gate::Statx, e).into())
 }

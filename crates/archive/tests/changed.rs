@@ -26,7 +26,7 @@ fn catalog(dir: &Path, file: &Path, options: Options) -> About {
     let catalog = Catalog::create(&bytes(file), &bytes(dir), options.clone()).unwrap();
     let question = walk::WalkOptions {
         dirs: vec![bytes(dir)],
-        by: Some(EngineKind::Threads),
+        engine: Some(EngineKind::Threads),
         filter: Filter::new(&options.excludes, options.max_depth).unwrap(),
         ..walk::WalkOptions::default()
     };

@@ -105,7 +105,7 @@ fn a_catalog_of_rows_is_that_of_a_walk() {
     let sum = Summary::default();
     let walk = walk::WalkOptions {
         dirs: vec![bytes(&top)],
-        by: Some(EngineKind::Threads),
+        engine: Some(EngineKind::Threads),
         ..walk::WalkOptions::default()
     };
     walk::walk(&walk, &sum, &Diagnostics::default()).unwrap();

@@ -78,8 +78,46 @@ impl From<archive::Error> for Error {
             _ => Access::Read,
         };
         match error.kind {
-            ErrorKind::Walk(error) => crate::cmd::walk::run::refused(*error),
+            ErrorKind::Walk(error) => (*error).into(),
             kind => Error::at(&doing, &error.path, kind.into(), hint, access),
+        }
+    }
+}
+
+impl From<mounts::Error> for Error {
+    fn from(error: mounts::Error) -> Error {
+        let hint = match error.errno {
+            Some(Errno::EACCES | Errno::EPERM) => {
+                "run as root, or begin at a directory that you may read"
+            }
+            Some(Errno::ENOTCONN | Errno::ESTALE) => {
+                "its server is gone; see fathom mounts --check"
+            }
+            _ => "",
+        };
+        match (&error.path, error.errno) {
+            (Some(path), Some(errno)) => Error::read(&error.kind.to_string(), path, errno, hint),
+            _ => Error::new(error.to_string()),
+        }
+    }
+}
+
+impl From<walk::Error> for Error {
+    fn from(error: walk::Error) -> Error {
+        match error {
+            walk::Error::Directory(error) => error.into(),
+            walk::Error::Pattern(error) => Error::new(format!("cannot use --exclude: {error}")),
+            walk::Error::Refused {
+                path,
+                engine,
+                refusal,
+            } => Error::new(format!(
+                "cannot walk '{}' by {}: {}; give --engine auto, or see --explain",
+                printable(&path),
+                engine.name(),
+                printable(refusal.to_string().as_bytes())
+            )),
+            walk::Error::Process(_) => Error::new(error.to_string()),
         }
     }
 }

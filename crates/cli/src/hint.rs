@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use archive::{Action, ErrorKind, NotArchive};
 use gate::Errno;
-use mounts::Warning;
+use mounts::{Incompleteness, Warning};
 
 use crate::cmd::{pathsearch, pathwalk};
 
@@ -17,7 +17,68 @@ pub(crate) fn hint(warning: &Warning) -> Option<Cow<'static, str>> {
     if let Some(kind) = warning.reason() {
         return pathsearch::show::warning_hint(*kind).map(Cow::Borrowed);
     }
-    None
+    let hint = match warning.reason() {
+        Some(kind) => hint_for_walk(kind, warning.errno),
+        None => hint_for_mounts(warning.reason()?, warning.errno),
+    };
+    hint.map(Cow::Borrowed)
+}
+
+fn hint_for_walk(kind: &walk::WarningKind, errno: Option<Errno>) -> Option<&'static str> {
+    use walk::WarningKind;
+    const SEE_THE_LOG: &str = "the kernel's log says more";
+    match kind {
+        WarningKind::OpenDirectory | WarningKind::ReadDirectory | WarningKind::ReadAttributes => {
+            match errno? {
+                Errno::EACCES | Errno::EPERM => Some("run as root, or leave it out with --exclude"),
+                Errno::ESTALE | Errno::ENOTCONN => {
+                    Some("its server is gone, see fathom mounts --check")
+                }
+                Errno::EIO | Errno::EUCLEAN => Some(SEE_THE_LOG),
+                _ => None,
+            }
+        }
+        WarningKind::UnreadableTree { .. } => Some(SEE_THE_LOG),
+        _ => None,
+    }
+}
+
+fn hint_for_mounts(kind: &mounts::WarningKind, errno: Option<Errno>) -> Option<&'static str> {
+    use mounts::WarningKind;
+    let is_root = gate::process::is_root();
+    match kind {
+        WarningKind::ReadAttributes(_) | WarningKind::ReadDirectory(_) => match errno? {
+            Errno::EACCES | Errno::EPERM if !is_root => {
+                Some("run as root, or give a ROOT beside it")
+            }
+            Errno::ENOTCONN | Errno::ESTALE | Errno::EIO | Errno::ETIMEDOUT | Errno::EHOSTDOWN => {
+                Some("see fathom mounts --check")
+            }
+            _ => None,
+        },
+        WarningKind::LookBeneath => match errno? {
+            Errno::EPERM => Some("it takes CAP_SYS_ADMIN: run as root"),
+            Errno::EINVAL => {
+                Some("mounts here are locked to what they are on: run it outside this container")
+            }
+            Errno::ETIMEDOUT => Some("what it is on does not answer: see fathom mounts --check"),
+            _ => None,
+        },
+        WarningKind::UnreadBeneath(_) => (!is_root).then_some("run as root"),
+        WarningKind::UnreadableMountPoint => Some("run as root"),
+        WarningKind::Incomplete(Incompleteness::MissingRoot) => Some("try --by search"),
+        WarningKind::Incomplete(Incompleteness::DepthBound { .. }) => {
+            Some("--depth 0 has no bound")
+        }
+        WarningKind::Hung(_) => {
+            Some("keep programs out of it (--format exclude), or detach it with umount -l")
+        }
+        WarningKind::Gone => Some("detach it with umount -l"),
+        WarningKind::Removed => Some("unmount it"),
+        WarningKind::Stale => Some("look at its server"),
+        WarningKind::Denied => Some("run as another"),
+        _ => None,
+    }
 }
 
 /// What to do about an error of an archive or a catalog.

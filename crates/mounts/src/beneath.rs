@@ -18,18 +18,18 @@ use std::time::Duration;
 use gate::fs::{At, CWD, FileType, Open, Statx, Want, statx};
 use gate::long::{c_string, open_long_no_symlinks, reach};
 use gate::mount::{open_tree_clone, umount_detach, unshare_mounts};
-use gate::process::{Child, Shared, is_root};
+use gate::process::{Child, Shared};
 use gate::{Errno, Fd, Gate, Tally};
 use ondisk::Mount;
 
 use crate::boundaries::ANSWER_WITHIN;
 use crate::kind::may_hang;
-use crate::method::{Hunt, Queue};
+use crate::method::{Queue, SearchContext};
 use crate::path::{below, join};
 use crate::root::Root;
-use crate::table::{Refusal, read_either};
+use crate::table::read_either;
 use crate::tree::Tree;
-use crate::{Kind, Point, Warning};
+use crate::{Error, Kind, Loss, Point, Warning, WarningKind};
 
 /// What lies beneath.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -46,7 +46,7 @@ type Looked = Result<Beneath, (Gate, Errno)>;
 ///
 /// # Errors
 /// When there is no mount table, which says what each mount is on.
-pub fn look(points: &mut [Point], hunt: &mut Hunt<'_>) -> Result<(), [Refusal; 2]> {
+pub fn look(points: &mut [Point], hunt: &mut SearchContext<'_>) -> Result<(), Error> {
     let top = Root::open(b"/").ok().and_then(|root| root.anchor);
     let (table, _) = read_either(false, top)?;
     let tree = Tree::new(&table.mounts);
@@ -57,9 +57,8 @@ pub fn look(points: &mut [Point], hunt: &mut Hunt<'_>) -> Result<(), [Refusal; 2
     for (at, point) in points.iter_mut().enumerate() {
         let Some(parent) = point.parent.and_then(|parent| tree.row(parent)) else {
             if point.target != b"/" {
-                let message =
-                    "what lies beneath is not known: it is on a mount that no name leads to";
-                hunt.warnings.push(Warning::about(&point.target, message));
+                let kind = WarningKind::UnreachableParent;
+                hunt.warnings.push(Warning::about(&point.target, kind));
             }
             continue;
         };
@@ -88,21 +87,13 @@ fn uncovered(tree: &Tree<'_>, rows: &[Mount], top: Option<u64>) -> HashSet<u64> 
 }
 
 /// Enters what was found beneath a mount point, or why nothing was.
-fn settle(point: &mut Point, looked: Looked, hunt: &mut Hunt<'_>) {
+fn settle(point: &mut Point, looked: Looked, hunt: &mut SearchContext<'_>) {
     match looked {
         Ok(beneath) => point.beneath = Some(beneath),
         Err((gate, errno)) => {
-            let next = match errno {
-                Errno::EPERM => "; it takes CAP_SYS_ADMIN: run as root",
-                Errno::EINVAL => {
-                    "; mounts here are locked to what they are on: run it outside this container"
-                }
-                Errno::ETIMEDOUT => "; what it is on does not answer: see fathom mounts --check",
-                _ => "",
-            };
-            let message = format!("cannot look beneath the mount point{next}");
+            let kind = WarningKind::LookBeneath;
             hunt.warnings
-                .push(Warning::failed(&point.target, gate, errno, message));
+                .push(Warning::failed(&point.target, gate, errno, kind));
         }
     }
 }
@@ -112,7 +103,7 @@ fn settle(point: &mut Point, looked: Looked, hunt: &mut Hunt<'_>) {
 struct Copies(HashMap<u64, Result<Fd, Errno>>);
 
 impl Copies {
-    fn look(&mut self, parent: &Mount, point: &Point, hunt: &mut Hunt<'_>) -> Looked {
+    fn look(&mut self, parent: &Mount, point: &Point, hunt: &mut SearchContext<'_>) -> Looked {
         let missing = (Gate::OpenTree, Errno::ENOENT);
         let from = parent.target.as_deref().ok_or(missing)?;
         let rest = below(from, &point.target)
@@ -181,7 +172,7 @@ fn look_under_covers(
     which: &[usize],
     rows: &[Mount],
     top: Option<u64>,
-    hunt: &mut Hunt<'_>,
+    hunt: &mut SearchContext<'_>,
 ) {
     /// For each mount point: 1 when it was looked at, and files, bytes and how many directories
     /// could not be read; or 2, and gate and error.
@@ -228,15 +219,9 @@ fn look_under_covers(
         };
         settle(&mut points[point], looked, hunt);
         if unread > 0 {
-            let files = if unread == 1 {
-                "1 file"
-            } else {
-                &format!("{unread} files")
-            };
-            let next = if is_root() { "" } else { "; run as root" };
-            let message = format!("{files} beneath it could not be read, and not counted{next}");
+            let kind = WarningKind::UnreadBeneath(unread);
             hunt.warnings
-                .push(Warning::about(&points[point].target, message));
+                .push(Warning::about(&points[point].target, kind));
         }
     }
 }
@@ -254,7 +239,7 @@ fn uncover(
         return (0..which.len()).for_each(|at| found(at, Err((Gate::Unshare, errno)), 0));
     }
     let mut nobody = |_: &crate::method::Progress, _: &[u8]| {};
-    let mut hunt = Hunt::new("", &mut nobody);
+    let mut hunt = SearchContext::new(Loss::Count, &mut nobody);
     let mut rows = rows.to_vec();
     let parent_of = |at: usize| points[which[at]].parent;
     let mut left: Vec<usize> = (0..which.len()).collect();
@@ -323,7 +308,7 @@ fn take_off_a_cover(
 }
 
 /// Counts what the name `rest` of a copied mount holds.
-fn count(copy: &Fd, rest: &[u8], point: &Point, hunt: &mut Hunt<'_>) -> Looked {
+fn count(copy: &Fd, rest: &[u8], point: &Point, hunt: &mut SearchContext<'_>) -> Looked {
     let mut sum = Sum::default();
     if point.kind == Some(Kind::File) {
         let reach = reach(copy.as_fd(), rest).map_err(|e| (Gate::Openat, e))?;

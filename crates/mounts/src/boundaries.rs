@@ -13,11 +13,11 @@ use ondisk::Dev;
 use ondisk::btrfs::Subvolume;
 use ondisk::dirent::EntryType;
 
-use crate::Point;
 use crate::check::{Verdict, check};
-use crate::method::{Hunt, Queue};
+use crate::method::{Queue, SearchContext};
 use crate::path::join;
 use crate::root::Root;
+use crate::{Error, Point};
 
 /// What changes there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,7 +113,7 @@ pub fn find(
     root: &Root,
     root_fstype: Option<&[u8]>,
     points: &[Point],
-    hunt: &mut Hunt<'_>,
+    hunt: &mut SearchContext<'_>,
 ) -> Vec<Boundary> {
     let can_have =
         |fstype: Option<&[u8]>| !fstype.is_some_and(|fstype| ONE_PIECE.contains(&fstype));
@@ -141,14 +141,24 @@ pub fn find(
     for point in walked {
         match Root::of_mount(&point.target) {
             Ok(top) => walk(&top, point.fstype(), hunt, &mut boundaries),
-            Err(e) => hunt.failed(&point.target, e.gate, e.errno),
+            Err(Error {
+                gate: Some(gate),
+                errno: Some(errno),
+                ..
+            }) => hunt.failed(&point.target, gate, errno),
+            Err(_) => {}
         }
     }
     boundaries.sort_by(|a, b| crate::path::compare(&a.path, &b.path));
     boundaries
 }
 
-fn walk(top: &Root, fstype: Option<&[u8]>, hunt: &mut Hunt<'_>, boundaries: &mut Vec<Boundary>) {
+fn walk(
+    top: &Root,
+    fstype: Option<&[u8]>,
+    hunt: &mut SearchContext<'_>,
+    boundaries: &mut Vec<Boundary>,
+) {
     let triggers = fstype == Some(b"autofs");
     let mut queue = Queue::new(top, top.dev);
     let mut buffer = vec![0u8; 64 << 10];

@@ -17,7 +17,7 @@ use gate::long::open_long;
 use gate::process::{Child, Shared};
 use gate::{Errno, Gate, Tally};
 
-use crate::{Point, Warning};
+use crate::{Point, Warning, WarningKind};
 
 /// Whether a mount answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -225,11 +225,8 @@ fn reap(mut killed: Vec<(usize, Child)>, points: &[Point], visible: &[usize]) ->
         std::thread::sleep(TICK);
     }
     let stay = killed.into_iter().map(|(at, child)| {
-        let message = format!(
-            "process {} waits in the kernel for this mount's server, which has taken its request, and cannot be killed; it ends when the server answers or ends",
-            child.id()
-        );
-        Warning::about(&points[visible[at]].target, message)
+        let kind = WarningKind::Unkillable(child.id());
+        Warning::about(&points[visible[at]].target, kind)
     });
     stay.collect()
 }
@@ -263,32 +260,28 @@ fn verdicts(
         let point = &mut points[which];
         point.verdict = Some(verdict);
         let gate = Gate::ALL.get(gate as usize).copied();
-        let warning = |message: String| Warning {
-            path: Some(point.target.clone()),
-            gate: gate.filter(|_| errno != Errno(0)),
-            errno: (errno != Errno(0)).then_some(errno),
-            ..Warning::general(message)
+        let kind = match verdict {
+            Verdict::Ok | Verdict::Hidden => continue,
+            Verdict::Slow if hung[at] => WarningKind::SlowToAll(deadline),
+            Verdict::Slow => WarningKind::Slow(took),
+            Verdict::Hung => WarningKind::Hung(deadline),
+            Verdict::Stale if is_gone(errno) => WarningKind::Gone,
+            Verdict::Stale
+                if point
+                    .fsroot()
+                    .is_some_and(|part| part.ends_with(b"//deleted")) =>
+            {
+                WarningKind::Removed
+            }
+            Verdict::Stale => WarningKind::Stale,
+            Verdict::Denied => WarningKind::Denied,
         };
-        match verdict {
-            Verdict::Ok | Verdict::Hidden => {}
-            Verdict::Slow if hung[at] => {
-                let message = format!("slow: it answers, but not to all within {:.3} s", deadline.as_secs_f64());
-                warnings.push(warning(message));
+        warnings.push(match (gate, errno) {
+            (Some(gate), errno) if errno != Errno(0) => {
+                Warning::failed(&point.target, gate, errno, kind)
             }
-            Verdict::Slow => warnings.push(warning(format!("slow: it answered after {:.3} s", took.as_secs_f64()))),
-            Verdict::Hung => warnings.push(warning(format!(
-                "hung: no answer within {:.3} s; keep programs out of it (--format exclude), or detach it with umount -l",
-                deadline.as_secs_f64()
-            ))),
-            Verdict::Stale if is_gone(errno) => {
-                warnings.push(warning("stale: its server or device is gone; detach it with umount -l".to_owned()));
-            }
-            Verdict::Stale if point.fsroot().is_some_and(|part| part.ends_with(b"//deleted")) => {
-                warnings.push(warning("stale: what is mounted here has been removed; unmount it".to_owned()));
-            }
-            Verdict::Stale => warnings.push(warning("stale: it answers with an error; look at its server".to_owned())),
-            Verdict::Denied => warnings.push(warning("denied: this user may not look into it; run as another".to_owned())),
-        }
+            _ => Warning::about(&point.target, kind),
+        });
     }
     warnings
 }

@@ -15,7 +15,7 @@ use crate::root::Root;
 #[derive(Clone, Debug)]
 pub struct Run {
     /// The method.
-    pub by: Method,
+    pub method: Method,
     /// Elapsed time of the search itself.
     pub real: Duration,
     /// CPU time in the program, start and end of its process included.
@@ -258,20 +258,17 @@ fn end_of(
 /// When no process can be made.
 pub fn run(
     root: &Root,
-    by: Method,
-    question: &LocateOptions,
+    method: Method,
+    options: &LocateOptions,
     bounds: &Bounds,
 ) -> Result<std::result::Result<Run, NoRun>> {
-    let question = LocateOptions {
-        by: Some(by),
-        ..question.clone()
+    let options = LocateOptions {
+        method: Some(method),
+        ..options.clone()
     };
     let ran = alone_within(bounds, || {
-        let answer = locate(root, &question, &mut |_, _| {}).ok()?;
-        Some([
-            answer.points.len() as u64,
-            u64::from(answer.lacking.is_empty()),
-        ])
+        let report = locate(root, &options, &mut |_, _| {}).ok()?;
+        Some([report.points.len() as u64, u64::from(report.is_complete())])
     })?;
     Ok(ran.map(
         |Alone {
@@ -281,7 +278,7 @@ pub fn run(
              tally,
              gave: [found, complete],
          }| Run {
-            by,
+            method,
             real,
             user,
             sys,
@@ -312,7 +309,7 @@ pub struct Comparison {
 /// When no process can be made.
 pub fn compare(
     root: &Root,
-    question: &LocateOptions,
+    options: &LocateOptions,
     methods: &[Method],
     trials: usize,
     bounds: &Bounds,
@@ -321,23 +318,23 @@ pub fn compare(
     let mut comparison = Comparison::default();
     let was_profiling = gate::meter::profiling();
     gate::meter::set_profiling(true);
-    for &by in methods {
-        tick(by.name(), 0);
+    for &method in methods {
+        tick(method.name(), 0);
         // Once to warm the caches, once for the profile; a method that is stopped is not asked
         // again.
-        let warmed = run(root, by, question, bounds)?;
+        let warmed = run(root, method, options, bounds)?;
         let profiled = if warmed.is_ok() {
-            run(root, by, question, bounds)?
+            run(root, method, options, bounds)?
         } else {
             warmed
         };
         match profiled {
             Ok(profile) => comparison.profiles.push(profile),
-            Err(why) => comparison.left_out.push((by, why)),
+            Err(why) => comparison.left_out.push((method, why)),
         }
     }
     gate::meter::set_profiling(was_profiling);
-    let methods: Vec<Method> = comparison.profiles.iter().map(|run| run.by).collect();
+    let methods: Vec<Method> = comparison.profiles.iter().map(|run| run.method).collect();
     let mut round = comparison.profiles.iter().map(|run| run.real).sum();
     for trial in 1..=trials {
         if !bounds.fits(round) {
@@ -345,12 +342,12 @@ pub fn compare(
         }
         let begun = Instant::now();
         let mut runs = Vec::with_capacity(methods.len());
-        for &by in &methods {
-            tick(by.name(), trial);
-            match run(root, by, question, bounds)? {
+        for &method in &methods {
+            tick(method.name(), trial);
+            match run(root, method, options, bounds)? {
                 Ok(run) => runs.push(run),
                 Err(why) => {
-                    comparison.left_out.push((by, why));
+                    comparison.left_out.push((method, why));
                     break;
                 }
             }
@@ -365,11 +362,11 @@ pub fn compare(
     if comparison.trials.is_empty() && trials > 0 && !comparison.profiles.is_empty() {
         comparison.trials.push(comparison.profiles.clone());
     }
-    let place = |by: Method| Method::ALL.iter().position(|one| *one == by);
-    comparison.profiles.sort_by_key(|run| place(run.by));
+    let place = |method: Method| Method::ALL.iter().position(|one| *one == method);
+    comparison.profiles.sort_by_key(|run| place(run.method));
     comparison
         .trials
         .iter_mut()
-        .for_each(|runs| runs.sort_by_key(|run| place(run.by)));
+        .for_each(|runs| runs.sort_by_key(|run| place(run.method)));
     Ok(comparison)
 }

@@ -1,13 +1,19 @@
 //! The question: which mount points are at or under a directory?
 
-use crate::method::{Hunt, Progress, getmnt1, getmnt2, getmnt3, naive, search};
+use std::fmt;
+
+use crate::error::{Error, WarningKind};
+use crate::kind;
+use crate::method::search::SearchReason;
+use crate::method::{Progress, SearchContext, getmnt1, getmnt2, getmnt3, naive, search};
 use crate::pairs::Pairs;
 use crate::path::below;
-use crate::point::classify_by_name;
+use crate::point::{Class, Point, classify_by_name};
+use crate::reason::{Incompleteness, Loss, TableSource};
 use crate::root::Root;
-use crate::table::{self, Door, Refusal, Table};
+use crate::table::{self, Table, TableReason};
 use crate::tree::Tree;
-use crate::{Class, Point, Warning, kind};
+use crate::warning::Warning;
 
 /// A method.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -72,30 +78,121 @@ pub enum Hints {
 #[derive(Clone, Debug)]
 pub struct LocateOptions {
     /// The method; `None` for the cheapest that works.
-    pub by: Option<Method>,
+    pub method: Option<Method>,
     /// The depth bound of getmnt1 to getmnt3; `None` for none.
     pub bound: Option<usize>,
     /// The extra information.
     pub hints: Hints,
 }
 
+/// Why a method was chosen, or what it went by.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LocateReason {
+    /// It was requested by name.
+    Requested,
+    /// The table was read from the cheaper source.
+    Table(TableReason),
+    /// The tree was searched.
+    Search(SearchReason),
+    /// The tree was searched, because no table can be read.
+    NoTable {
+        /// Why not.
+        error: Error,
+        /// What the search went by.
+        search: SearchReason,
+    },
+    /// The tree was searched by a method of the papers.
+    Historical {
+        /// The depth bound.
+        bound: Option<usize>,
+        /// The table of device pairs, for the methods that use one.
+        pairs: Option<PairSource>,
+    },
+}
+
+impl fmt::Display for LocateReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LocateReason::Requested => f.write_str("asked for"),
+            LocateReason::Table(reason) => reason.fmt(f),
+            LocateReason::Search(reason) => reason.fmt(f),
+            LocateReason::NoTable { error, search } => write!(
+                f,
+                "the kernel gives no mount table ({error}), so the tree was searched; {search}"
+            ),
+            LocateReason::Historical { bound, pairs } => {
+                match bound {
+                    Some(bound) => write!(f, "depth bound {bound}")?,
+                    None => f.write_str("no depth bound")?,
+                }
+                if let Some(pairs) = pairs {
+                    write!(f, ", {pairs}")?;
+                }
+                f.write_str(
+                    "; goes by st_dev, so bind mounts of one device and mounts on files are not seen",
+                )
+            }
+        }
+    }
+}
+
+/// Where a table of device pairs comes from. Without one, a search stops where its predecessor
+/// does.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PairSource {
+    /// The hints exclude it.
+    Excluded,
+    /// No table can be read.
+    NoTable(Error),
+    /// The parents in the table lead nowhere.
+    Inconsistent,
+    /// A table from this source.
+    Table(TableSource),
+}
+
+impl fmt::Display for PairSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const STOPS: &str = "stops where getmnt1 does";
+        match self {
+            PairSource::Excluded => write!(f, "without a table of device pairs: {STOPS}"),
+            PairSource::NoTable(error) => write!(f, "no table of device pairs ({error}): {STOPS}"),
+            PairSource::Inconsistent => {
+                write!(f, "the mount table does not hold together: {STOPS}")
+            }
+            PairSource::Table(TableSource::Kernel) => {
+                f.write_str("pairs of devices from statmount(2)")
+            }
+            PairSource::Table(TableSource::Mountinfo) => {
+                f.write_str("pairs of devices from /proc/self/mountinfo")
+            }
+        }
+    }
+}
+
 /// What was found.
 #[derive(Clone, Debug)]
 pub struct LocateReport {
     /// The method that found it.
-    pub by: Method,
-    /// Why this method, or by what it went.
-    pub why: String,
+    pub method: Method,
+    /// Why this method, or what it went by.
+    pub reason: LocateReason,
     /// Type of the file system that the root itself is on; `None` where no table says.
     pub root_fstype: Option<Vec<u8>>,
     /// The mount points.
     pub points: Vec<Point>,
-    /// Why something may be lacking; empty when the answer is complete.
-    pub lacking: Vec<String>,
+    /// Why mount points may be missing.
+    pub incomplete: Vec<Incompleteness>,
     /// What was skipped or found wrong.
     pub warnings: Vec<Warning>,
     /// How much was searched, when anything was.
     pub search: Option<Progress>,
+}
+
+impl LocateReport {
+    /// Whether no mount point is missing, as far as is known.
+    pub fn is_complete(&self) -> bool {
+        self.incomplete.is_empty()
+    }
 }
 
 /// Finds every mount point at or under `root`. `tick` is called now and then while a search goes
@@ -105,46 +202,37 @@ pub struct LocateReport {
 /// When the table that was asked for by name cannot be read.
 pub fn locate(
     root: &Root,
-    question: &LocateOptions,
+    options: &LocateOptions,
     tick: &mut dyn FnMut(&Progress, &[u8]),
-) -> Result<LocateReport, Refusal> {
-    match question.by {
-        Some(Method::Kernel) => Ok(of_table(
-            root,
-            Table::read(Door::Kernel)?,
-            "asked for".to_owned(),
-        )),
-        Some(Method::Mountinfo) => Ok(of_table(
-            root,
-            Table::read(Door::Mountinfo)?,
-            "asked for".to_owned(),
-        )),
-        Some(by) => Ok(searched(root, by, question, tick)),
+) -> Result<LocateReport, Error> {
+    let requested = |source| {
+        Table::read(source).map(|table| report_table(root, table, LocateReason::Requested))
+    };
+    match options.method {
+        Some(Method::Kernel) => requested(TableSource::Kernel),
+        Some(Method::Mountinfo) => requested(TableSource::Mountinfo),
+        Some(method) => Ok(search_tree(root, method, options, tick)),
         None => match table::read_either(false, root.anchor) {
-            Ok((table, why)) => Ok(of_table(root, table, why)),
-            Err([a, b]) => {
-                let mut answer = searched(root, Method::Search, question, tick);
-                answer.why = format!(
-                    "the kernel gives no mount table ({a}; {b}), so the tree was searched; {}",
-                    answer.why
-                );
-                Ok(answer)
+            Ok((table, reason)) => Ok(report_table(root, table, LocateReason::Table(reason))),
+            Err(error) => {
+                let mut report = search_tree(root, Method::Search, options, tick);
+                if let LocateReason::Search(search) = report.reason {
+                    report.reason = LocateReason::NoTable { error, search };
+                }
+                Ok(report)
             }
         },
     }
 }
 
-fn of_table(root: &Root, table: Table, why: String) -> LocateReport {
-    let by = if table.door() == Door::Kernel {
-        Method::Kernel
-    } else {
-        Method::Mountinfo
+fn report_table(root: &Root, table: Table, reason: LocateReason) -> LocateReport {
+    let method = match table.source() {
+        TableSource::Kernel => Method::Kernel,
+        TableSource::Mountinfo => Method::Mountinfo,
     };
-    let mut lacking = Vec::new();
+    let mut incomplete = Vec::new();
     if !table.holds(root.anchor) {
-        lacking.push(
-            "the table does not hold the mount that the root is on; try --by search".to_owned(),
-        );
+        incomplete.push(Incompleteness::MissingRoot);
     }
     let tree = Tree::new(&table.mounts);
     let anchor = root.anchor.or_else(|| tree.anchor(&root.path));
@@ -171,109 +259,89 @@ fn of_table(root: &Root, table: Table, why: String) -> LocateReport {
         }
     }
     LocateReport {
-        by,
-        why,
+        method,
+        reason,
         root_fstype,
         points,
-        warnings: incomplete(&lacking),
-        lacking,
+        warnings: incomplete_warnings(&incomplete).collect(),
+        incomplete,
         search: None,
     }
 }
 
-fn searched(
+fn search_tree(
     root: &Root,
-    by: Method,
-    question: &LocateOptions,
+    method: Method,
+    options: &LocateOptions,
     tick: &mut dyn FnMut(&Progress, &[u8]),
 ) -> LocateReport {
-    let mut hunt = Hunt::new("mount points in it are not seen", tick);
+    let mut context = SearchContext::new(Loss::MountPoints, tick);
     let mut root_fstype = None;
-    let (points, why) = match by {
+    let historical = |pairs| LocateReason::Historical {
+        bound: options.bound.filter(|_| method != Method::Naive),
+        pairs,
+    };
+    let (points, reason) = match method {
         Method::Search | Method::Kernel | Method::Mountinfo => {
-            let found = search::find(root, &question.hints, &mut hunt);
+            let found = search::find(root, &options.hints, &mut context);
             root_fstype = found.root_fstype;
-            (found.points, found.why)
+            (found.points, LocateReason::Search(found.reason))
         }
-        Method::Naive => (naive::find(root, &mut hunt), "no bound".to_owned()),
+        Method::Naive => (naive::find(root, &mut context), historical(None)),
         Method::Getmnt1 => (
-            getmnt1::find(root, question.bound, &mut hunt),
-            bounded(question.bound),
+            getmnt1::find(root, options.bound, &mut context),
+            historical(None),
         ),
         Method::Getmnt2 => {
-            let (pairs, why) = pairs(root, &question.hints);
-            let why = format!("{}, {why}", bounded(question.bound));
+            let (pairs, source) = pairs(root, &options.hints);
             (
-                getmnt2::find(root, question.bound, pairs.as_ref(), &mut hunt),
-                why,
+                getmnt2::find(root, options.bound, pairs.as_ref(), &mut context),
+                historical(Some(source)),
             )
         }
         Method::Getmnt3 => {
-            let (pairs, why) = pairs(root, &question.hints);
-            let why = format!("{}, {why}", bounded(question.bound));
-            (getmnt3::find(root, question.bound, pairs, &mut hunt), why)
+            let (pairs, source) = pairs(root, &options.hints);
+            (
+                getmnt3::find(root, options.bound, pairs, &mut context),
+                historical(Some(source)),
+            )
         }
     };
-    let mut answer = LocateReport {
-        by,
-        why,
+    let mut report = LocateReport {
+        method,
+        reason,
         root_fstype,
         points,
-        search: Some(hunt.progress),
-        lacking: std::mem::take(&mut hunt.lacking),
-        warnings: std::mem::take(&mut hunt.warnings),
+        search: Some(context.progress),
+        incomplete: std::mem::take(&mut context.incomplete),
+        warnings: std::mem::take(&mut context.warnings),
     };
-    if by != Method::Search {
-        classify_by_name(&mut answer.points);
-        answer.why.push_str(
-            "; goes by st_dev, so bind mounts of one device and mounts on files are not seen",
-        );
+    if method != Method::Search {
+        classify_by_name(&mut report.points);
     }
-    answer.warnings.extend(incomplete(&answer.lacking));
-    answer
+    report
+        .warnings
+        .extend(incomplete_warnings(&report.incomplete));
+    report
 }
 
-/// Why an answer is incomplete, as warnings.
-fn incomplete(lacking: &[String]) -> Vec<Warning> {
-    lacking
+/// Why a report is incomplete, as warnings.
+fn incomplete_warnings(incomplete: &[Incompleteness]) -> impl Iterator<Item = Warning> {
+    incomplete
         .iter()
-        .map(|reason| Warning::general(format!("incomplete: {reason}")))
-        .collect()
+        .map(|reason| Warning::general(WarningKind::Incomplete(*reason)))
 }
 
-fn bounded(bound: Option<usize>) -> String {
-    bound.map_or("no depth bound".to_owned(), |bound| {
-        format!("depth bound {bound}")
-    })
-}
-
-/// The table of device pairs, and what it was made from; without one, the search stops where its
-/// predecessor does.
-fn pairs(root: &Root, hints: &Hints) -> (Option<Pairs>, String) {
+/// The table of device pairs, and where it comes from.
+fn pairs(root: &Root, hints: &Hints) -> (Option<Pairs>, PairSource) {
     if matches!(hints, Hints::None | Hints::File(_)) {
-        return (
-            None,
-            "without a table of device pairs: stops where getmnt1 does".to_owned(),
-        );
+        return (None, PairSource::Excluded);
     }
     match table::read_either(true, root.anchor) {
-        Err([a, b]) => (
-            None,
-            format!("no table of device pairs ({a}; {b}): stops where getmnt1 does"),
-        ),
+        Err(error) => (None, PairSource::NoTable(error)),
         Ok((table, _)) => match Pairs::below(&table.mounts, root.anchor, root.dev) {
-            Some(pairs) => {
-                let from = if table.door() == Door::Kernel {
-                    "statmount(2)"
-                } else {
-                    "/proc/self/mountinfo"
-                };
-                (Some(pairs), format!("pairs of devices from {from}"))
-            }
-            None => (
-                None,
-                "the mount table does not hold together: stops where getmnt1 does".to_owned(),
-            ),
+            Some(pairs) => (Some(pairs), PairSource::Table(table.source())),
+            None => (None, PairSource::Inconsistent),
         },
     }
 }

@@ -7,18 +7,7 @@ use gate::long::{open_long, reach};
 use gate::{Errno, Fd, Gate};
 use ondisk::Dev;
 
-/// Why a directory cannot be the root of a question.
-#[derive(Clone, Debug)]
-pub struct Unusable {
-    /// What was being done, in words.
-    pub doing: &'static str,
-    /// The name that was given.
-    pub path: Vec<u8>,
-    /// The call that failed.
-    pub gate: Gate,
-    /// How.
-    pub errno: Errno,
-}
+use crate::error::{Error, ErrorKind};
 
 /// The directory at which a question begins, held open.
 #[derive(Debug)]
@@ -39,22 +28,15 @@ pub struct Root {
 impl Root {
     /// Opens `given` as a place, and finds its absolute name. Waits for no server where the kernel
     /// can help it.
-    pub fn open(given: &[u8]) -> Result<Root, Unusable> {
-        let unusable = |doing| {
-            move |(gate, errno)| Unusable {
-                doing,
-                path: given.to_vec(),
-                gate,
-                errno,
-            }
-        };
+    pub fn open(given: &[u8]) -> Result<Root, Error> {
+        let failed = |kind: ErrorKind| move |(gate, errno)| Error::at(kind, given, gate, errno);
         let fd = open_long(given, Open::PATH | Open::DIRECTORY)
-            .map_err(|e| unusable("cannot open directory")((Gate::Openat, e)))?;
-        let seen = Seen::at(&fd, b"").map_err(unusable("cannot read the attributes of"))?;
+            .map_err(|e| failed(ErrorKind::OpenDirectory)((Gate::Openat, e)))?;
+        let seen = Seen::at(&fd, b"").map_err(failed(ErrorKind::ReadAttributes))?;
         let path = match given {
             b"/" => b"/".to_vec(),
             _ => absolute_name(&fd, &seen)
-                .map_err(|e| unusable("cannot find the absolute name of")((Gate::Getcwd, e)))?,
+                .map_err(|e| failed(ErrorKind::FindName)((Gate::Getcwd, e)))?,
         };
         Ok(Root {
             path,
@@ -66,16 +48,11 @@ impl Root {
     }
 
     /// Goes to the root of a mount, by its name in the mount table. Has nothing mounted there.
-    pub fn of_mount(target: &[u8]) -> Result<Root, Unusable> {
-        let unusable = |(gate, errno)| Unusable {
-            doing: "cannot open directory",
-            path: target.to_vec(),
-            gate,
-            errno,
-        };
+    pub fn of_mount(target: &[u8]) -> Result<Root, Error> {
+        let failed = |(gate, errno)| Error::at(ErrorKind::OpenDirectory, target, gate, errno);
         let fd = open_long(target, Open::PATH | Open::NOFOLLOW)
-            .map_err(|e| unusable((Gate::Openat, e)))?;
-        let seen = Seen::at(&fd, b"").map_err(unusable)?;
+            .map_err(|e| failed((Gate::Openat, e)))?;
+        let seen = Seen::at(&fd, b"").map_err(failed)?;
         Ok(Root {
             path: target.to_vec(),
             fd,
@@ -91,15 +68,10 @@ impl Root {
     }
 
     /// Sees whether the directory can be read; a dead server makes this wait.
-    pub fn check_readable(&self) -> Result<(), Unusable> {
+    pub fn check_readable(&self) -> Result<(), Error> {
         gate::fs::openat(&self.fd, c".", Open::SCAN)
             .map(drop)
-            .map_err(|errno| Unusable {
-                doing: "cannot read directory",
-                path: self.path.clone(),
-                gate: Gate::Openat,
-                errno,
-            })
+            .map_err(|errno| Error::at(ErrorKind::ReadDirectory, &self.path, Gate::Openat, errno))
     }
 }
 

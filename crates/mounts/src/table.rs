@@ -10,70 +10,62 @@ use gate::mount::{Ask, LSMT_ROOT, Order, listmount, statmount};
 use gate::notify::{Event, poll};
 use gate::{Errno, Fd, Gate};
 use ondisk::Mount;
+use std::fmt;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// How the table is read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Door {
-    /// listmount(2) and statmount(2).
-    Kernel,
-    /// /proc/self/mountinfo.
-    Mountinfo,
+use crate::error::{Error, ErrorKind};
+use crate::reason::TableSource;
+
+/// Why a source was chosen for the table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum TableReason {
+    /// mountinfo, because the kernel's calls fail.
+    NoStatmount(Error),
+    /// mountinfo, because none of the sampled mounts receives propagation.
+    NoSlaves {
+        /// How many mounts were sampled.
+        sampled: usize,
+    },
+    /// The kernel's calls, because some of the sampled mounts receive propagation.
+    Slaves {
+        /// How many do.
+        slaves: usize,
+        /// Of how many.
+        sampled: usize,
+    },
+    /// The other one, because the cheaper one failed.
+    OtherFailed(Error),
 }
 
-/// Why the table cannot be read by a door.
-#[derive(Clone, Debug)]
-pub struct Refusal {
-    /// The call that was refused.
-    pub gate: Gate,
-    /// How; `None` when the answer made no sense.
-    pub errno: Option<Errno>,
-    /// In words, without the error's.
-    pub message: String,
-}
-
-impl Refusal {
-    fn new(gate: Gate, errno: Errno, message: &str) -> Refusal {
-        Refusal {
-            gate,
-            errno: Some(errno),
-            message: message.to_owned(),
+impl fmt::Display for TableReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TableReason::NoStatmount(error) => {
+                write!(
+                    f,
+                    "listmount(2) and statmount(2) are not to be had ({error})"
+                )
+            }
+            TableReason::NoSlaves { sampled } => write!(
+                f,
+                "none of {sampled} mounts looked at is a slave, so a page of rows costs less than a call for each"
+            ),
+            TableReason::Slaves { slaves, sampled } => write!(
+                f,
+                "{slaves} of {sampled} mounts looked at are slaves, which cost mountinfo a search of peer groups"
+            ),
+            TableReason::OtherFailed(error) => write!(f, "the cheaper way failed: {error}"),
         }
-    }
-
-    /// An answer that makes no sense.
-    fn senseless(gate: Gate, message: impl Into<String>) -> Refusal {
-        Refusal {
-            gate,
-            errno: None,
-            message: message.into(),
-        }
-    }
-
-    fn cannot_list(errno: Errno) -> Refusal {
-        Refusal::new(Gate::Listmount, errno, "cannot list the mounts")
-    }
-
-    fn cannot_describe(errno: Errno) -> Refusal {
-        Refusal::new(Gate::Statmount, errno, "cannot describe a mount")
-    }
-
-    fn says_nothing() -> Refusal {
-        Refusal::senseless(
-            Gate::Statmount,
-            "statmount(2) says nothing of the mounts that listmount(2) gave",
-        )
     }
 }
 
-impl std::fmt::Display for Refusal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.errno {
-            Some(errno) => write!(f, "{}: {errno}", self.message),
-            None => f.write_str(&self.message),
-        }
-    }
+fn describe_failed(errno: Errno) -> Error {
+    Error::failed(ErrorKind::DescribeMount, Gate::Statmount, errno)
+}
+
+fn list_failed(errno: Errno) -> Error {
+    Error::failed(ErrorKind::ListMounts, Gate::Listmount, errno)
 }
 
 /// All that statmount is asked for. `STATMOUNT_PROPAGATE_FROM` is left out: it alone would cost
@@ -105,19 +97,21 @@ enum Reader {
 
 impl Table {
     /// Reads the whole table.
-    pub fn read(door: Door) -> Result<Table, Refusal> {
-        match door {
-            Door::Kernel => Table::from_kernel(everything()),
-            Door::Mountinfo => Table::from_mountinfo(),
+    pub fn read(source: TableSource) -> Result<Table, Error> {
+        match source {
+            TableSource::Kernel => Table::from_kernel(everything()),
+            TableSource::Mountinfo => Table::from_mountinfo(),
         }
     }
 
     /// Reads ids, parents, devices and types, and no names: what the papers' programs took from the
     /// kernel's memory.
-    pub fn read_nameless(door: Door) -> Result<Table, Refusal> {
-        let mut table = match door {
-            Door::Kernel => Table::from_kernel(Ask::SB_BASIC | Ask::MNT_BASIC | Ask::FS_TYPE),
-            Door::Mountinfo => Table::from_mountinfo(),
+    pub fn read_nameless(source: TableSource) -> Result<Table, Error> {
+        let mut table = match source {
+            TableSource::Kernel => {
+                Table::from_kernel(Ask::SB_BASIC | Ask::MNT_BASIC | Ask::FS_TYPE)
+            }
+            TableSource::Mountinfo => Table::from_mountinfo(),
         }?;
         for mount in &mut table.mounts {
             mount.target = None;
@@ -125,7 +119,7 @@ impl Table {
         Ok(table)
     }
 
-    fn from_kernel(ask: Ask) -> Result<Table, Refusal> {
+    fn from_kernel(ask: Ask) -> Result<Table, Error> {
         let ids = list()?;
         let mut describe = Describe::new(ask);
         let mut mounts = Vec::with_capacity(ids.len());
@@ -133,14 +127,14 @@ impl Table {
         for &id in &ids {
             match describe.mount(id) {
                 Ok(Some(mount)) => mounts.push(mount),
-                Ok(None) => return Err(Refusal::says_nothing()),
+                Ok(None) => return Err(ErrorKind::EmptyStatmount.into()),
                 // Gone since it was listed, or not to be reached from this process's root.
                 Err(e @ (Errno::ENOENT | Errno::EPERM)) => last_error = Some(e),
-                Err(e) => return Err(Refusal::cannot_describe(e)),
+                Err(e) => return Err(describe_failed(e)),
             }
         }
         match last_error {
-            Some(e) if mounts.is_empty() => Err(Refusal::cannot_describe(e)),
+            Some(e) if mounts.is_empty() => Err(describe_failed(e)),
             _ => Ok(Table {
                 mounts,
                 read_by: Reader::Kernel { ids },
@@ -148,7 +142,7 @@ impl Table {
         }
     }
 
-    fn from_mountinfo() -> Result<Table, Refusal> {
+    fn from_mountinfo() -> Result<Table, Error> {
         let (file, mounts) = read_mountinfo()?;
         Ok(Table {
             mounts,
@@ -167,23 +161,20 @@ impl Table {
     }
 
     /// [`Table::read`], and a refusal when what comes cannot be the table of this process.
-    fn read_sound(door: Door, nameless: bool, anchor: Option<u64>) -> Result<Table, Refusal> {
+    fn read_sound(
+        source: TableSource,
+        nameless: bool,
+        anchor: Option<u64>,
+    ) -> Result<Table, Error> {
         let table = if nameless {
-            Table::read_nameless(door)
+            Table::read_nameless(source)
         } else {
-            Table::read(door)
+            Table::read(source)
         }?;
         if table.holds(anchor) {
             return Ok(table);
         }
-        let (gate, name) = match door {
-            Door::Kernel => (Gate::Listmount, "listmount(2)"),
-            Door::Mountinfo => (Gate::Read, "/proc/self/mountinfo"),
-        };
-        Err(Refusal::senseless(
-            gate,
-            format!("{name} does not give the mount that the root is on"),
-        ))
+        Err(ErrorKind::MissingRoot(source).into())
     }
 
     /// Whether mounts have come or gone since the table was read: one call.
@@ -198,7 +189,7 @@ impl Table {
     }
 
     /// What to poll, for [`Event::Priority`], to hear of changes of a table that was read by
-    /// [`Door::Mountinfo`].
+    /// [`TableSource::Mountinfo`].
     pub(crate) fn changes(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         match &self.read_by {
             Reader::Kernel { .. } => None,
@@ -207,10 +198,10 @@ impl Table {
     }
 
     /// The door by which it was read.
-    pub fn door(&self) -> Door {
+    pub fn source(&self) -> TableSource {
         match self.read_by {
-            Reader::Kernel { .. } => Door::Kernel,
-            Reader::Mountinfo { .. } => Door::Mountinfo,
+            Reader::Kernel { .. } => TableSource::Kernel,
+            Reader::Mountinfo { .. } => TableSource::Mountinfo,
         }
     }
 }
@@ -250,21 +241,17 @@ impl Describe {
 }
 
 /// The 64-bit ids of all mounts of the namespace that this process may see.
-pub(crate) fn list() -> Result<Vec<u64>, Refusal> {
+pub(crate) fn list() -> Result<Vec<u64>, Error> {
     const AT_A_TIME: usize = 16_384;
     let mut ids = vec![0; AT_A_TIME];
     let mut n: usize = 0;
     loop {
         let after = n.checked_sub(1).map_or(0, |last| ids[last]);
-        let got = listmount(LSMT_ROOT, after, Order::Oldest, &mut ids[n..])
-            .map_err(Refusal::cannot_list)?;
+        let got = listmount(LSMT_ROOT, after, Order::Oldest, &mut ids[n..]).map_err(list_failed)?;
         // Ids that do not rise are no answer of listmount's: without this check they could come for
         // ever.
         if ids[n..n + got].iter().any(|&id| id <= after) {
-            return Err(Refusal::senseless(
-                Gate::Listmount,
-                "listmount(2) gave ids that make no sense",
-            ));
+            return Err(ErrorKind::InvalidIds.into());
         }
         n += got;
         if n < ids.len() {
@@ -275,15 +262,14 @@ pub(crate) fn list() -> Result<Vec<u64>, Refusal> {
     }
 }
 
-fn read_mountinfo() -> Result<(Fd, Vec<Mount>), Refusal> {
+fn read_mountinfo() -> Result<(Fd, Vec<Mount>), Error> {
     const NAME: &std::ffi::CStr = c"/proc/self/mountinfo";
     let file = gate::fs::openat(CWD, NAME, Open::NONBLOCK)
-        .map_err(|e| Refusal::new(Gate::Openat, e, "cannot open /proc/self/mountinfo"))?;
+        .map_err(|e| Error::failed(ErrorKind::OpenMountinfo, Gate::Openat, e))?;
     let kind = gate::fs::fstatfs(&file)
-        .map_err(|e| Refusal::new(Gate::Fstatfs, e, "cannot tell what /proc is"))?;
+        .map_err(|e| Error::failed(ErrorKind::IdentifyProc, Gate::Fstatfs, e))?;
     if kind.magic != PROC_SUPER_MAGIC {
-        let message = "/proc/self/mountinfo is an ordinary file, not the kernel's";
-        return Err(Refusal::senseless(Gate::Fstatfs, message));
+        return Err(ErrorKind::ForgedMountinfo.into());
     }
     let mut parser = Parser::default();
     let mut page = vec![0u8; 4 << 10]; // the kernel gives no more at a time
@@ -291,13 +277,7 @@ fn read_mountinfo() -> Result<(Fd, Vec<Mount>), Refusal> {
         match gate::fs::read(&file, &mut page) {
             Ok(0) => return Ok((file, parser.finish())),
             Ok(n) => parser.take(&page[..n]),
-            Err(e) => {
-                return Err(Refusal::new(
-                    Gate::Read,
-                    e,
-                    "cannot read /proc/self/mountinfo",
-                ));
-            }
+            Err(e) => return Err(Error::failed(ErrorKind::ReadMountinfo, Gate::Read, e)),
         }
     }
 }
@@ -340,44 +320,27 @@ impl Parser {
     }
 }
 
-/// Which door is the cheaper here, and why. Asks after a few mounts, the oldest and the newest;
-/// whether /proc is to be had is seen when it is read.
-fn cheaper() -> (Door, String) {
+/// The source that is cheaper here, and why. Samples a few mounts, the oldest and the newest;
+/// whether /proc is there is found out when it is read.
+fn cheaper() -> (TableSource, TableReason) {
     let rows = match sample() {
         Ok(rows) => rows,
-        Err(refusal) => {
-            return (
-                Door::Mountinfo,
-                format!("listmount(2) and statmount(2) are not to be had ({refusal})"),
-            );
-        }
+        Err(error) => return (TableSource::Mountinfo, TableReason::NoStatmount(error)),
     };
-    let looked_at = rows.len();
+    let sampled = rows.len();
     match rows.iter().filter(|mount| mount.slave).count() {
-        0 => {
-            let why = "is a slave, so a page of rows costs less than a call for each";
-            (
-                Door::Mountinfo,
-                format!("none of {looked_at} mounts looked at {why}"),
-            )
-        }
-        slaves => {
-            let why = "are slaves, which cost mountinfo a search of peer groups";
-            (
-                Door::Kernel,
-                format!("{slaves} of {looked_at} mounts looked at {why}"),
-            )
-        }
+        0 => (TableSource::Mountinfo, TableReason::NoSlaves { sampled }),
+        slaves => (TableSource::Kernel, TableReason::Slaves { slaves, sampled }),
     }
 }
 
 /// Rows of a few mounts: the oldest, and the newest, which are most likely to be like the many
 /// others.
-fn sample() -> Result<Vec<Mount>, Refusal> {
+fn sample() -> Result<Vec<Mount>, Error> {
     const OF_EACH: usize = 4;
     let mut ids = [0; 2 * OF_EACH];
-    let oldest = listmount(LSMT_ROOT, 0, Order::Oldest, &mut ids[..OF_EACH])
-        .map_err(Refusal::cannot_list)?;
+    let oldest =
+        listmount(LSMT_ROOT, 0, Order::Oldest, &mut ids[..OF_EACH]).map_err(list_failed)?;
     let newest = listmount(LSMT_ROOT, 0, Order::Newest, &mut ids[oldest..]).unwrap_or(0);
     let mut describe = Describe::new(Ask::SB_BASIC | Ask::MNT_BASIC);
     let answers: Vec<_> = ids[..oldest + newest]
@@ -390,29 +353,28 @@ fn sample() -> Result<Vec<Mount>, Refusal> {
         .collect();
     match answers.into_iter().find_map(Result::err) {
         _ if !rows.is_empty() => Ok(rows),
-        Some(e) => Err(Refusal::cannot_describe(e)),
-        None => Err(Refusal::says_nothing()),
+        Some(e) => Err(describe_failed(e)),
+        None => Err(ErrorKind::EmptyStatmount.into()),
     }
 }
 
-/// Reads the table by the cheaper door, or by the other if that fails or cannot be the table of a
-/// process whose root is on the mount `anchor`, and says why it was that one.
+/// Reads the table from the cheaper source; from the other if that fails, or cannot be the table
+/// of a process whose root is on the mount `anchor`. Says why it was that one.
 ///
 /// # Errors
-/// When neither door is open: the refusals of both.
-pub fn read_either(nameless: bool, anchor: Option<u64>) -> Result<(Table, String), [Refusal; 2]> {
-    let (door, why) = cheaper();
-    let first = match Table::read_sound(door, nameless, anchor) {
-        Ok(table) => return Ok((table, why)),
-        Err(refusal) => refusal,
+/// [`ErrorKind::NoTable`], when neither can be read.
+pub fn read_either(nameless: bool, anchor: Option<u64>) -> Result<(Table, TableReason), Error> {
+    let (source, reason) = cheaper();
+    let first = match Table::read_sound(source, nameless, anchor) {
+        Ok(table) => return Ok((table, reason)),
+        Err(error) => error,
     };
-    let other = if door == Door::Kernel {
-        Door::Mountinfo
-    } else {
-        Door::Kernel
+    let other = match source {
+        TableSource::Kernel => TableSource::Mountinfo,
+        TableSource::Mountinfo => TableSource::Kernel,
     };
     match Table::read_sound(other, nameless, anchor) {
-        Ok(table) => Ok((table, format!("the cheaper way failed: {first}"))),
-        Err(second) => Err([first, second]),
+        Ok(table) => Ok((table, TableReason::OtherFailed(first))),
+        Err(second) => Err(ErrorKind::NoTable(Box::new([first, second])).into()),
     }
 }

@@ -9,7 +9,9 @@ use gate::notify::{self, Event, FAN_MNT_ATTACH, FAN_MNT_DETACH, FAN_Q_OVERFLOW, 
 use gate::{Errno, Fd, Gate};
 use ondisk::Mount;
 
-use crate::table::{Describe, Door, Refusal, Table, list};
+use crate::error::{Error, ErrorKind, FanotifyRefusal};
+use crate::reason::TableSource;
+use crate::table::{Describe, Table, list};
 
 /// What happened.
 #[derive(Clone, Debug)]
@@ -37,7 +39,11 @@ enum Source {
         known: HashMap<u64, Mount>,
     },
     /// The ids are those of mountinfo.
-    Mountinfo { table: Table, why: String },
+    Mountinfo {
+        table: Table,
+        /// Why not fanotify.
+        fanotify: FanotifyRefusal,
+    },
 }
 
 impl Watch {
@@ -45,12 +51,9 @@ impl Watch {
     ///
     /// # Errors
     /// When there is neither fanotify nor mountinfo.
-    pub fn start() -> Result<Watch, Refusal> {
-        let stop = notify::stop_signals().map_err(|errno| Refusal {
-            gate: Gate::Read,
-            errno: Some(errno),
-            message: "cannot wait for signals".to_owned(),
-        })?;
+    pub fn start() -> Result<Watch, Error> {
+        let stop = notify::stop_signals()
+            .map_err(|errno| Error::failed(ErrorKind::WaitForSignals, Gate::Read, errno))?;
         let source = match fanotify() {
             Ok(group) => {
                 // What is there already is described after the group has begun to listen, so that
@@ -63,13 +66,14 @@ impl Watch {
                     .collect();
                 Source::Fanotify { group, known }
             }
-            Err((gate, errno)) => {
-                let why = format!("{} answers {errno}", gate.name());
-                let table = Table::read(Door::Mountinfo).map_err(|e| Refusal {
-                    message: format!("{why}; {}", e.message),
-                    ..e
+            Err(fanotify) => {
+                let table = Table::read(TableSource::Mountinfo).map_err(|error| {
+                    Error::from(ErrorKind::NoWatch {
+                        fanotify,
+                        mountinfo: Box::new(error),
+                    })
                 })?;
-                Source::Mountinfo { table, why }
+                Source::Mountinfo { table, fanotify }
             }
         };
         Ok(Watch {
@@ -80,15 +84,12 @@ impl Watch {
         })
     }
 
-    /// By what it watches, and what that cannot see, in words.
-    pub fn source(&self) -> String {
-        match &self.source {
-            Source::Fanotify { .. } => "fanotify: every attach and detach".to_owned(),
-            Source::Mountinfo { why, .. } => {
-                format!(
-                    "polling mountinfo ({why}): a mount that comes and goes between two looks is not seen"
-                )
-            }
+    /// Why the table is polled; `None` when fanotify reports every change. A mount that comes and
+    /// goes between two polls is not seen.
+    pub fn polls_because(&self) -> Option<FanotifyRefusal> {
+        match self.source {
+            Source::Fanotify { .. } => None,
+            Source::Mountinfo { fanotify, .. } => Some(fanotify),
         }
     }
 
@@ -101,7 +102,7 @@ impl Watch {
     ///
     /// # Errors
     /// When the source fails.
-    pub fn wait(&mut self) -> Result<Option<Change>, Refusal> {
+    pub fn wait(&mut self) -> Result<Option<Change>, Error> {
         loop {
             if let Some(change) = self.pending.pop_front() {
                 return Ok(Some(change));
@@ -130,7 +131,7 @@ impl Watch {
     ///
     /// # Errors
     /// Those of poll(2).
-    pub fn wait_for_room(&self, output: BorrowedFd<'_>) -> Result<bool, Refusal> {
+    pub fn wait_for_room(&self, output: BorrowedFd<'_>) -> Result<bool, Error> {
         let room = poll(
             [
                 (output, Event::Writable),
@@ -141,7 +142,7 @@ impl Watch {
         room.map(|[room, _]| room).map_err(cannot_wait)
     }
 
-    fn collect(&mut self) -> Result<(), Refusal> {
+    fn collect(&mut self) -> Result<(), Error> {
         match &mut self.source {
             Source::Fanotify { group, known } => {
                 let mut buffer = vec![0u8; 64 << 10];
@@ -149,12 +150,7 @@ impl Watch {
                     Ok(n) => n,
                     Err(Errno::EAGAIN | Errno::EINTR) => return Ok(()),
                     Err(errno) => {
-                        let message = "cannot read mount events".to_owned();
-                        return Err(Refusal {
-                            gate: Gate::Read,
-                            errno: Some(errno),
-                            message,
-                        });
+                        return Err(Error::failed(ErrorKind::ReadEvents, Gate::Read, errno));
                     }
                 };
                 let mut describe = Describe::everything();
@@ -184,7 +180,7 @@ impl Watch {
                 }
             }
             Source::Mountinfo { table, .. } => {
-                let new = Table::read(Door::Mountinfo)?;
+                let new = Table::read(TableSource::Mountinfo)?;
                 let old = std::mem::replace(table, new);
                 let key = |row: &Mount| (row.id, row.target.clone());
                 let [before, after] = [&old.mounts, &table.mounts]
@@ -207,20 +203,17 @@ impl Watch {
     }
 }
 
-fn cannot_wait(errno: Errno) -> Refusal {
-    Refusal {
-        gate: Gate::Read,
-        errno: Some(errno),
-        message: "cannot wait for changes".to_owned(),
-    }
+fn cannot_wait(errno: Errno) -> Error {
+    Error::failed(ErrorKind::WaitForChanges, Gate::Read, errno)
 }
 
-fn fanotify() -> Result<Fd, (Gate, Errno)> {
+fn fanotify() -> Result<Fd, FanotifyRefusal> {
+    let refused = |gate| move |errno| FanotifyRefusal { gate, errno };
     let group = notify::fanotify_init_mounts(true)
         .or_else(|_| notify::fanotify_init_mounts(false))
-        .map_err(|e| (Gate::FanotifyInit, e))?;
+        .map_err(refused(Gate::FanotifyInit))?;
     let namespace =
-        openat(CWD, c"/proc/self/ns/mnt", Open::NONBLOCK).map_err(|e| (Gate::Openat, e))?;
-    notify::fanotify_mark_mntns(&group, &namespace).map_err(|e| (Gate::FanotifyMark, e))?;
+        openat(CWD, c"/proc/self/ns/mnt", Open::NONBLOCK).map_err(refused(Gate::Openat))?;
+    notify::fanotify_mark_mntns(&group, &namespace).map_err(refused(Gate::FanotifyMark))?;
     Ok(group)
 }

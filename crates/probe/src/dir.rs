@@ -9,7 +9,8 @@ use gate::fs::{At, CWD, Open, Statfs, Want, fstatfs, getdents64, openat, statx};
 use gate::long::{c_string, open_long};
 use gate::scratch::{flock, open_direct, open_new, open_unnamed};
 use gate::{Errno, Fd};
-use mounts::table::{Door, Table};
+use mounts::TableSource;
+use mounts::table::Table;
 use ondisk::{Dev, Mount, split_options};
 
 use crate::error::{Action, Error, Result};
@@ -59,8 +60,8 @@ impl ProbeDir {
         let stat = statx(&dir, c"", At::EMPTY_PATH, Want::BASIC_STATS | Want::MNT_ID)
             .map_err(Action::StatDirectory.failed())?;
         let statfs = fstatfs(&dir).map_err(Action::StatFileSystem.failed())?;
-        let table = Table::read(Door::Mountinfo)
-            .or_else(|_| Table::read(Door::Kernel))
+        let table = Table::read(TableSource::Mountinfo)
+            .or_else(|_| Table::read(TableSource::Kernel))
             .map(|table| table.mounts)
             .unwrap_or_default();
         let mount = table

@@ -19,15 +19,15 @@ fn main() {
             3
         };
         for _ in 0..times {
-            let (sink, desk) = (Summary::default(), Diagnostics::default());
+            let (sink, diagnostics) = (Summary::default(), Diagnostics::default());
             let before = gate::meter::tally();
             let start = Instant::now();
-            let question = WalkOptions {
+            let options = WalkOptions {
                 dirs: vec![dir.clone().into_bytes()],
-                by: Some(by),
+                engine: Some(by),
                 ..WalkOptions::default()
             };
-            let answer = walk(&question, &sink, &desk);
+            let answer = walk(&options, &sink, &diagnostics);
             let took = start.elapsed();
             match answer {
                 Err(e) => println!("{:9} {e:?}", by.name()),
@@ -42,9 +42,9 @@ fn main() {
                         t.entries,
                         t.digest,
                         calls as f64 / t.entries as f64,
-                        part.by.name(),
+                        part.engine.name(),
                         answer.parts.len(),
-                        desk.take_warnings().len()
+                        diagnostics.take_warnings().len()
                     );
                 }
             }

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use gate::process::Shared;
 use gate::{Errno, Tally};
 use mounts::compare::{Alone, Bounds, NoRun, alone_within};
-use mounts::root::Unusable;
 
 use crate::digest::Digest;
-use crate::engine::{EngineKind, Refusal};
 use crate::entry::{Dir, Entry};
+use crate::error::{EngineRefusal, Error};
 use crate::explain::{Explained, explain};
 use crate::job::Diagnostics;
+use crate::kind::EngineKind;
 use crate::sink::{Sink, Worker};
 use crate::summary::{Summary, Totals};
 use crate::traversal::{WalkOptions, walk};
@@ -23,7 +23,7 @@ use crate::traversal::{WalkOptions, walk};
 #[derive(Clone, Debug)]
 pub struct Run {
     /// The engine.
-    pub by: EngineKind,
+    pub engine: EngineKind,
     /// Elapsed time of the walk itself.
     pub real: Duration,
     /// CPU time in the program, start and end of its process included.
@@ -42,7 +42,7 @@ pub struct Run {
 #[derive(Clone, Debug)]
 pub enum LeftOut {
     /// It cannot work there.
-    Impossible(Refusal),
+    Impossible(EngineRefusal),
     /// It looked possible, and was stopped, or gave up ([`NoRun::Refused`]), having found so many
     /// entries.
     Not(NoRun, u64),
@@ -57,15 +57,6 @@ pub struct Comparison {
     pub trials: Vec<Vec<Run>>,
     /// Engines that were left out, and why.
     pub left_out: Vec<(EngineKind, LeftOut)>,
-}
-
-/// Why there is no comparison.
-#[derive(Clone, Debug)]
-pub enum NoCompare {
-    /// A directory that cannot be walked.
-    Unusable(Unusable),
-    /// No process can be made.
-    NoProcess(Errno),
 }
 
 /// Adds up, and lets others see meanwhile how many entries there were.
@@ -96,27 +87,27 @@ impl Worker for (Box<dyn Worker + '_>, &AtomicU64) {
 /// # Errors
 /// When no process can be made.
 pub fn run(
-    question: &WalkOptions,
-    by: EngineKind,
+    options: &WalkOptions,
+    engine: EngineKind,
     bounds: &Bounds,
 ) -> gate::Result<Result<Run, (NoRun, u64)>> {
-    let question = WalkOptions {
-        by: Some(by),
-        ..question.clone()
+    let options = WalkOptions {
+        engine: Some(engine),
+        ..options.clone()
     };
     let words = Shared::new(1)?;
     let [seen, ..] = &*words else {
         return Err(Errno::ENOMEM);
     };
     let ran = alone_within(bounds, || {
-        let (summary, desk) = (Summary::default(), Diagnostics::default());
+        let (summary, diagnostics) = (Summary::default(), Diagnostics::default());
         walk(
-            &question,
+            &options,
             &Seen {
                 summary: &summary,
                 entries: seen,
             },
-            &desk,
+            &diagnostics,
         )
         .ok()?;
         let t = summary.totals();
@@ -143,7 +134,7 @@ pub fn run(
             h,
             lower,
             upper,
-            desk.take_warnings().len() as u64,
+            diagnostics.take_warnings().len() as u64,
         ])
     })?;
     let ran = ran.map_err(|why| (why, seen.load(Relaxed)));
@@ -180,7 +171,7 @@ pub fn run(
                 digest: Digest::of_halves([lower, upper]),
             };
             Run {
-                by,
+                engine,
                 real,
                 user,
                 sys,
@@ -200,22 +191,22 @@ pub fn run(
 /// # Errors
 /// A directory that cannot be walked, or no process to be had.
 pub fn compare(
-    question: &WalkOptions,
+    options: &WalkOptions,
     trials: usize,
     bounds: &Bounds,
     mut tick: impl FnMut(&str, usize),
-) -> Result<Comparison, NoCompare> {
-    let explained = explain(&question.dirs, question.is_written).map_err(NoCompare::Unusable)?;
+) -> Result<Comparison, Error> {
+    let explained = explain(&options.dirs, options.is_written)?;
     let mut left_out = Vec::new();
     let mut engines = Vec::new();
-    for by in EngineKind::ALL {
+    for engine in EngineKind::ALL {
         let plans = explained.iter().flat_map(|one| &one.plan.engines);
         let refusal = plans
-            .filter(|(engine, _)| *engine == by)
+            .filter(|(kind, _)| *kind == engine)
             .find_map(|(_, possible)| possible.as_ref().err());
         match refusal {
-            Some(refusal) => left_out.push((by, LeftOut::Impossible(refusal.clone()))),
-            None => engines.push(by),
+            Some(refusal) => left_out.push((engine, LeftOut::Impossible(refusal.clone()))),
+            None => engines.push(engine),
         }
     }
     let mut comparison = Comparison {
@@ -231,21 +222,21 @@ pub fn compare(
         }
         let begun = Instant::now();
         let mut runs = Vec::with_capacity(engines.len());
-        for by in engines.clone() {
-            tick(by.name(), trial);
-            let (why, seen) = match run(question, by, bounds).map_err(NoCompare::NoProcess)? {
+        for engine in engines.clone() {
+            tick(engine.name(), trial);
+            let (why, seen) = match run(options, engine, bounds).map_err(Error::Process)? {
                 Ok(run) => {
                     runs.push(run);
                     continue;
                 }
                 Err(why) => why,
             };
-            engines.retain(|&other| other != by);
+            engines.retain(|&other| other != engine);
             comparison
                 .trials
                 .iter_mut()
-                .for_each(|runs| runs.retain(|run| run.by != by));
-            comparison.left_out.push((by, LeftOut::Not(why, seen)));
+                .for_each(|runs| runs.retain(|run| run.engine != engine));
+            comparison.left_out.push((engine, LeftOut::Not(why, seen)));
         }
         // Those that were stopped are not asked again: they take no time any more.
         round = runs

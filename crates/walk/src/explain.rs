@@ -1,8 +1,7 @@
 //! Which engine a walk would take, and why, without walking.
 
-use mounts::root::Unusable;
-
 use crate::engine::MountContext;
+use crate::error::Error;
 use crate::plan::{Plan, plan};
 use crate::traversal::{mounts_around, open_top};
 
@@ -22,7 +21,7 @@ pub struct Explained {
 ///
 /// # Errors
 /// A directory that cannot be walked.
-pub fn explain(dirs: &[Vec<u8>], is_written: bool) -> Result<Vec<Explained>, Unusable> {
+pub fn explain(dirs: &[Vec<u8>], is_written: bool) -> Result<Vec<Explained>, Error> {
     let tops: Vec<_> = dirs
         .iter()
         .enumerate()

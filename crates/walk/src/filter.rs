@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::entry::append;
+use crate::error::Error;
 
 /// What is left out: by name, and by depth.
 #[derive(Clone, Debug, Default)]
@@ -22,13 +23,13 @@ impl Filter {
     ///
     /// # Errors
     /// The first pattern that is none, and why.
-    pub fn new(globs: &[String], max_depth: Option<u32>) -> Result<Filter, String> {
+    pub fn new(globs: &[String], max_depth: Option<u32>) -> Result<Filter, Error> {
         let (mut names, mut paths) = (GlobSetBuilder::new(), GlobSetBuilder::new());
         for pattern in globs {
             let glob = GlobBuilder::new(pattern)
                 .literal_separator(true)
                 .build()
-                .map_err(|e| e.to_string())?;
+                .map_err(Error::Pattern)?;
             if pattern.contains('/') {
                 &mut paths
             } else {
@@ -36,7 +37,7 @@ impl Filter {
             }
             .add(glob);
         }
-        let build = |set: GlobSetBuilder| set.build().map_err(|e| e.to_string());
+        let build = |set: GlobSetBuilder| set.build().map_err(Error::Pattern);
         Ok(Filter {
             names: build(names)?,
             paths: build(paths)?,

@@ -14,6 +14,7 @@ use ondisk::{Dev, Mount};
 
 use crate::digest::below;
 use crate::entry::{Dir, Entry, Meta, append, joined};
+use crate::error::WarningKind;
 use crate::filter::Filter;
 use crate::sink::{Sink, Worker};
 
@@ -39,7 +40,7 @@ impl Top {
     ///
     /// # Errors
     /// Those of statx(2).
-    pub fn of(fd: Fd, path: Vec<u8>, hash: u64, depth: u32) -> Result<Top, Errno> {
+    pub fn new(fd: Fd, path: Vec<u8>, hash: u64, depth: u32) -> Result<Top, Errno> {
         let seen = statx(&fd, c"", At::EMPTY_PATH, Meta::WANT)?;
         let is_mount_root = seen.attributes.contains(Attributes::MOUNT_ROOT);
         Ok(Top {
@@ -159,7 +160,7 @@ impl Diagnostics {
     pub fn take_warnings(&self) -> Vec<Warning> {
         let (mut all, more) = std::mem::take(&mut *self.warnings.lock());
         if more > 0 {
-            all.push(Warning::general(format!("and {more} more of the kind")));
+            all.push(Warning::general(WarningKind::More(more)));
         }
         all
     }
@@ -190,7 +191,7 @@ pub struct Job<'a> {
     pub one_device: Option<Dev>,
     /// Whether access times are to stay as they are.
     pub noatime: bool,
-    pub(crate) desk: &'a Diagnostics,
+    pub(crate) diagnostics: &'a Diagnostics,
     pub(crate) crossings: &'a Mutex<Vec<Crossing>>,
 }
 
@@ -221,12 +222,12 @@ impl Job<'_> {
     pub fn give(&self, worker: &mut dyn Worker, dir: &Dir<'_>, entries: &[Entry<'_>]) {
         worker.take(dir, entries);
         let before = self
-            .desk
+            .diagnostics
             .entries
             .fetch_add(entries.len() as u64, Ordering::Relaxed);
         // Now and then, the place is noted for whoever watches.
         if before >> 12 != (before + entries.len() as u64) >> 12
-            && let Some(mut at) = self.desk.at.try_lock()
+            && let Some(mut at) = self.diagnostics.at.try_lock()
         {
             at.clear();
             at.extend_from_slice(if dir.path.is_empty() {
@@ -239,7 +240,7 @@ impl Job<'_> {
 
     /// Something was skipped or found wrong.
     pub fn warn(&self, warning: Warning) {
-        self.desk.warn(warning);
+        self.diagnostics.warn(warning);
     }
 
     /// A call that failed at `name` in a place (or at the place itself, without a name). That
@@ -255,23 +256,12 @@ impl Job<'_> {
             return;
         }
         let path = joined(&self.path(place), name);
-        let doing = match gate {
-            Gate::Openat | Gate::Openat2 => "cannot open the directory; what is in it is left out",
-            Gate::Getdents64 => "cannot read the directory; the rest of it is left out",
-            _ => "cannot read the attributes; it is left out",
+        let kind = match gate {
+            Gate::Openat | Gate::Openat2 => WarningKind::OpenDirectory,
+            Gate::Getdents64 => WarningKind::ReadDirectory,
+            _ => WarningKind::ReadAttributes,
         };
-        let next = match errno {
-            Errno::EACCES | Errno::EPERM => "; run as root, or leave it out with --exclude",
-            Errno::ESTALE | Errno::ENOTCONN => "; its server is gone, see fathom mounts --check",
-            Errno::EIO | Errno::EUCLEAN => "; the kernel's log says more",
-            _ => "",
-        };
-        self.warn(Warning::failed(
-            &path,
-            gate,
-            errno,
-            format!("{doing}{next}"),
-        ));
+        self.warn(Warning::failed(&path, gate, errno, kind));
     }
 
     /// Another mount lies at a name. It is given, and walked, by whoever is right for it.

@@ -7,6 +7,8 @@
 //! ways down the tree (Knuth 1975, "Estimating the efficiency of backtrack programs"). A wrong
 //! guess costs time, nothing else.
 
+use std::fmt;
+
 use gate::Fd;
 use gate::btrfs::BTRFS_SUPER_MAGIC;
 use gate::fs::{At, Want, getdents64, openat2, statx};
@@ -15,25 +17,117 @@ use gate::machine::processors;
 use ondisk::dirent::{EntryType, entries};
 
 use crate::engine::stat::BUFFER;
-use crate::engine::{EngineKind, MountContext, Refusal};
+use crate::engine::{MountContext, engine};
+use crate::error::EngineRefusal;
 use crate::job::{HERE, scan};
+use crate::kind::EngineKind;
 
-/// The engine chosen for a place.
+/// The engine chosen for a mount.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// It.
-    pub by: EngineKind,
+    /// The engine.
+    pub engine: EngineKind,
     /// Why it and not another.
-    pub why: String,
+    pub reason: PlanReason,
     /// For each engine, why it cannot work there, or that it can.
-    pub engines: Vec<(EngineKind, Result<(), Refusal>)>,
+    pub engines: Vec<(EngineKind, Result<(), EngineRefusal>)>,
+}
+
+/// Why an engine was chosen for a mount.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PlanReason {
+    /// It was requested.
+    Requested,
+    /// `threads`: no engine is faster on file systems of this type.
+    NoFasterEngine,
+    /// The first engine, which is for file systems of this type, cannot work here.
+    Refused(EngineKind, EngineRefusal),
+    /// The requested engine cannot work here; the plan chose another.
+    RequestRefused {
+        /// The requested engine.
+        requested: EngineKind,
+        /// Why it cannot work here.
+        refusal: EngineRefusal,
+        /// Why the other one was chosen.
+        instead: Box<PlanReason>,
+    },
+    /// The chosen engine gave up before it had emitted anything; `threads` took its place.
+    GaveUp(EngineKind, EngineRefusal),
+    /// It costs less than the alternative: `threads`, or one below the file API.
+    Cheaper {
+        /// The engine below the file API, whether it was chosen or not.
+        raw: EngineKind,
+        /// Whether it was chosen.
+        is_raw: bool,
+        /// How much is walked.
+        scope: Scope,
+    },
+}
+
+/// How much of a file system a walk covers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Scope {
+    /// About how many entries are walked.
+    pub entries: u64,
+    /// About how many the file system has, where it says so and not all of them are walked.
+    pub total: Option<u64>,
+    /// Whether the whole file system is walked.
+    pub is_whole: bool,
+}
+
+impl fmt::Display for PlanReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PlanReason::Requested => f.write_str("it was asked for"),
+            PlanReason::NoFasterEngine => f.write_str(
+                "its calls to the file API are shared out among threads; this file system has no other door",
+            ),
+            PlanReason::Refused(engine, refusal) => {
+                write!(f, "{} cannot work here: {refusal}", engine.name())
+            }
+            PlanReason::RequestRefused { requested, refusal, instead } => {
+                write!(f, "{} cannot work here ({refusal}); {instead}", requested.name())
+            }
+            PlanReason::GaveUp(engine, refusal) => {
+                write!(f, "{} could not do it: {refusal}", engine.name())
+            }
+            PlanReason::Cheaper { raw, is_raw: true, scope } => write!(
+                f,
+                "{scope}: for so many {} costs less, its start included",
+                raw.name()
+            ),
+            PlanReason::Cheaper { raw, is_raw: false, scope } => write!(
+                f,
+                "{scope}: for so few the start of {} would cost more than it saves",
+                raw.name()
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let about = |n: u64| match n {
+            0..1000 => "under 1,000".to_owned(),
+            1000..1_000_000 => format!("about {},000", (n + 500) / 1000),
+            _ => format!("about {:.1} million", n as f64 / 1e6),
+        };
+        let entries = about(self.entries);
+        match (self.is_whole, self.total) {
+            (true, _) => write!(f, "the whole file system is asked for, {entries} entries"),
+            (false, None) => write!(f, "{entries} entries are asked for"),
+            (false, Some(total)) => {
+                write!(f, "{entries} of {} entries are asked for", about(total))
+            }
+        }
+    }
 }
 
 /// What an engine costs by this plan, in microseconds for each entry below the directory (`btrfs`:
 /// for each inode of the file system), on one processor with everything in the cache: measured on a
 /// small machine, and good enough to choose by on others, where all is faster or slower alike.
-fn price(by: EngineKind) -> f64 {
-    match by {
+fn price(engine: EngineKind) -> f64 {
+    match engine {
         EngineKind::Ext4 => 0.15,
         EngineKind::Bulkstat => 0.75,
         EngineKind::Btrfs => 0.6,
@@ -43,109 +137,92 @@ fn price(by: EngineKind) -> f64 {
 
 /// What it costs to begin below the file API, in milliseconds: above all a syncfs(2), which takes
 /// some 0.2 where nothing is dirty, and long where much is.
-fn start(ground: &MountContext<'_>) -> f64 {
-    if ground.is_written { 0.5 } else { 4.0 }
+fn start(context: &MountContext<'_>) -> f64 {
+    if context.is_written { 0.5 } else { 4.0 }
 }
 
-/// Chooses.
-pub fn plan(ground: &MountContext<'_>) -> Plan {
+/// Chooses an engine.
+pub fn plan(context: &MountContext<'_>) -> Plan {
     let engines: Vec<_> = EngineKind::ALL
         .into_iter()
-        .map(|by| (by, by.engine().possible(ground)))
+        .map(|kind| (kind, engine(kind).possible(context)))
         .collect();
-    let below_the_api = engines.iter().find(|(by, possible)| {
-        !matches!(by, EngineKind::Threads | EngineKind::Stat) && possible.is_ok()
+    let below_the_api = engines.iter().find(|(kind, possible)| {
+        !matches!(kind, EngineKind::Threads | EngineKind::Stat) && possible.is_ok()
     });
-    let (by, why) = match below_the_api {
-        Some(&(raw, _)) => weigh(ground, raw),
-        None => (EngineKind::Threads, no_other(ground, &engines)),
+    let (engine, reason) = match below_the_api {
+        Some(&(raw, _)) => weigh(context, raw),
+        None => (EngineKind::Threads, why_threads(context, &engines)),
     };
-    Plan { by, why, engines }
-}
-
-fn no_other(ground: &MountContext<'_>, engines: &[(EngineKind, Result<(), Refusal>)]) -> String {
-    let Some(own) = ground.mount.and_then(|mount| own_of(&mount.content.fstype)) else {
-        return "its calls to the file API are shared out among threads; this file system has no other door".to_owned();
-    };
-    let refusal = engines
-        .iter()
-        .find(|(by, _)| *by == own)
-        .and_then(|(_, possible)| possible.as_ref().err());
-    format!(
-        "{} cannot work here: {}",
-        own.name(),
-        refusal.map_or("", |refusal| &refusal.0)
-    )
-}
-
-/// The engine that is for one type of file system only.
-pub(crate) fn own_of(fstype: &[u8]) -> Option<EngineKind> {
-    match fstype {
-        b"ext4" | b"ext3" | b"ext2" => Some(EngineKind::Ext4),
-        b"xfs" => Some(EngineKind::Bulkstat),
-        b"btrfs" => Some(EngineKind::Btrfs),
-        _ => None,
+    Plan {
+        engine,
+        reason,
+        engines,
     }
+}
+
+/// Why no engine but `threads` can work.
+fn why_threads(
+    context: &MountContext<'_>,
+    engines: &[(EngineKind, Result<(), EngineRefusal>)],
+) -> PlanReason {
+    let Some(own) = context
+        .mount
+        .and_then(|mount| EngineKind::for_fstype(&mount.content.fstype))
+    else {
+        return PlanReason::NoFasterEngine;
+    };
+    engines
+        .iter()
+        .filter(|(kind, _)| *kind == own)
+        .find_map(|(_, possible)| possible.clone().err())
+        .map_or(PlanReason::NoFasterEngine, |refusal| {
+            PlanReason::Refused(own, refusal)
+        })
 }
 
 /// Weighs an engine below the file API against `threads`.
-fn weigh(ground: &MountContext<'_>, raw: EngineKind) -> (EngineKind, String) {
-    let used = ground.statfs.files.saturating_sub(ground.statfs.files_free);
-    let whole = is_whole(ground);
-    let below = if whole && used > 0 {
+fn weigh(context: &MountContext<'_>, raw: EngineKind) -> (EngineKind, PlanReason) {
+    let used = context
+        .statfs
+        .files
+        .saturating_sub(context.statfs.files_free);
+    let is_whole = is_whole(context);
+    let below = if is_whole && used > 0 {
         used
     } else {
-        ground.expected.unwrap_or_else(|| guess(ground))
+        context.expected.unwrap_or_else(|| guess(context))
     };
-    // Of btrfs nobody knows how many inodes it has: there are at least those below the directory.
+    // btrfs does not report how many inodes it has: at least those below the directory.
     let all = used.max(below);
     let inodes = if raw == EngineKind::Btrfs { all } else { below };
-    let cost = |by: EngineKind, each: u64| each as f64 * price(by) / 1000.0 / processors() as f64;
-    let (by_raw, by_threads) = (
-        start(ground) + cost(raw, inodes),
-        cost(EngineKind::Threads, below),
-    );
-    let about = |n: u64| match n {
-        0..1000 => "under 1,000".to_owned(),
-        1000..1_000_000 => format!("about {},000", (n + 500) / 1000),
-        _ => format!("about {:.1} million", n as f64 / 1e6),
+    let cost =
+        |kind: EngineKind, each: u64| each as f64 * price(kind) / 1000.0 / processors() as f64;
+    let by_raw = start(context) + cost(raw, inodes);
+    let is_raw = by_raw < cost(EngineKind::Threads, below);
+    let scope = Scope {
+        entries: below,
+        total: (used > 0 && !is_whole).then_some(all),
+        is_whole,
     };
-    let name = raw.name();
-    let share = match (whole, used) {
-        (true, _) => format!(
-            "the whole file system is asked for, {} entries",
-            about(below)
-        ),
-        (false, 0) => format!("{} entries are asked for", about(below)),
-        (false, _) => format!("{} of {} entries are asked for", about(below), about(all)),
-    };
-    if by_raw < by_threads {
-        (
-            raw,
-            format!("{share}: for so many {name} costs less, its start included"),
-        )
-    } else {
-        (
-            EngineKind::Threads,
-            format!("{share}: for so few the start of {name} would cost more than it saves"),
-        )
-    }
+    let engine = if is_raw { raw } else { EngineKind::Threads };
+    (engine, PlanReason::Cheaper { raw, is_raw, scope })
 }
 
 /// Whether the directory is the root of its file system, or of its btrfs subvolume.
-fn is_whole(ground: &MountContext<'_>) -> bool {
+fn is_whole(context: &MountContext<'_>) -> bool {
     const BTRFS_FIRST_FREE_OBJECTID: u64 = 256;
-    let Some(mount) = ground.mount else {
+    let Some(mount) = context.mount else {
         return false;
     };
     match &mount.content.fstype[..] {
-        b"btrfs" => ground.top.meta.ino == BTRFS_FIRST_FREE_OBJECTID,
-        _ => ground.top.is_mount_root && mount.content.fsroot == b"/",
+        b"btrfs" => context.top.meta.ino == BTRFS_FIRST_FREE_OBJECTID,
+        _ => context.top.is_mount_root && mount.content.fsroot == b"/",
     }
 }
 
 /// About how many entries are below a directory, from some random ways down.
-fn guess(ground: &MountContext<'_>) -> u64 {
+fn guess(context: &MountContext<'_>) -> u64 {
     /// At most so many ways.
     const WAYS: u32 = 64;
     // Always the same ways, so that the same tree gives the same plan.
@@ -153,7 +230,7 @@ fn guess(ground: &MountContext<'_>) -> u64 {
     let mut buffer = vec![0; BUFFER];
     let (mut total, mut ways, mut left) = (0.0, 0, Effort::ALL);
     while ways < WAYS && !left.is_spent() {
-        total += one_way(ground, &mut random, &mut buffer, &mut left);
+        total += one_way(context, &mut random, &mut buffer, &mut left);
         ways += 1;
     }
     (total / f64::from(ways)) as u64
@@ -181,7 +258,7 @@ impl Effort {
 /// Goes down by a directory chosen at random each time. What is seen at a step counts for all the
 /// directories that might have been chosen in its place.
 fn one_way(
-    ground: &MountContext<'_>,
+    context: &MountContext<'_>,
     random: &mut u64,
     buffer: &mut [u8],
     left: &mut Effort,
@@ -191,8 +268,8 @@ fn one_way(
     let mut name = c".".to_owned();
     let mut dir = None;
     for _ in 0..DEEPEST {
-        let from = dir.as_ref().unwrap_or(&ground.top.fd);
-        let Ok(fd) = scan(ground.noatime, |how| openat2(from, &name, how, HERE)) else {
+        let from = dir.as_ref().unwrap_or(&context.top.fd);
+        let Ok(fd) = scan(context.noatime, |how| openat2(from, &name, how, HERE)) else {
             break;
         };
         let mut here = Beginning::default();
@@ -215,7 +292,7 @@ fn one_way(
             }
             if here.entries >= Beginning::ENOUGH {
                 // What it holds beside this counts as well: it is as what was seen.
-                weight *= here.share_of(&fd, ground.statfs.magic);
+                weight *= here.share_of(&fd, context.statfs.magic);
                 break;
             }
         }
@@ -280,15 +357,15 @@ mod tests {
             (known(10).0, known(1_000_000).0),
             (EngineKind::Threads, EngineKind::Ext4)
         );
-        assert!(known(1_000_000).1.contains("about 1.0 million"));
+        assert!(known(1_000_000).1.to_string().contains("about 1.0 million"));
         // Where it costs little to begin, fewer are worth it.
         let few = |is_written| {
-            let ground = MountContext {
+            let context = MountContext {
                 expected: Some(2000 * processors() as u64),
                 is_written,
                 ..MountContext::of(&top, None)
             };
-            weigh(&ground, EngineKind::Ext4).0
+            weigh(&context, EngineKind::Ext4).0
         };
         assert_eq!(
             (few(false), few(true)),

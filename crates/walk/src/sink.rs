@@ -1,7 +1,8 @@
 //! Where entries go.
 
-use crate::engine::{EngineKind, MountContext};
+use crate::engine::MountContext;
 use crate::entry::{Dir, Entry};
+use crate::kind::EngineKind;
 
 /// Takes what a walk finds. Each thread of an engine gets a [`Worker`] of its own, so that nobody
 /// waits for anybody.
@@ -34,9 +35,9 @@ pub trait Worker {
 pub struct Both<'a>(pub &'a dyn Sink, pub &'a dyn Sink);
 
 impl Sink for Both<'_> {
-    fn begin(&self, ground: &MountContext<'_>, by: EngineKind) {
-        self.0.begin(ground, by);
-        self.1.begin(ground, by);
+    fn begin(&self, context: &MountContext<'_>, by: EngineKind) {
+        self.0.begin(context, by);
+        self.1.begin(context, by);
     }
 
     fn worker(&self) -> Box<dyn Worker + '_> {

@@ -1,4 +1,4 @@
-//! The question itself: everything under some directories, with a job for each mount that the tree
+//! The options itself: everything under some directories, with a job for each mount that the tree
 //! crosses.
 
 use std::collections::VecDeque;
@@ -7,17 +7,18 @@ use gate::fs::{At, Attributes, Open, statx};
 use gate::long::open_long;
 use gate::sync::Mutex;
 use gate::{Errno, Gate};
-use mounts::Warning;
-use mounts::root::Unusable;
 use mounts::table::read_either;
+use mounts::{ErrorKind, Warning};
 use ondisk::{Dev, Mount};
 
 use crate::digest;
-use crate::engine::{EngineKind, MountContext, Refusal};
+use crate::engine::{MountContext, engine};
 use crate::entry::{Dir, Entry, Meta, append};
+use crate::error::{Error, WarningKind};
 use crate::filter::Filter;
 use crate::job::{Below, Crossing, Diagnostics, Job, Place, Top, c_name, look_at};
-use crate::plan::{Plan, own_of, plan};
+use crate::kind::EngineKind;
+use crate::plan::{Plan, PlanReason, plan};
 use crate::sink::Sink;
 
 /// What is asked.
@@ -26,10 +27,10 @@ pub struct WalkOptions {
     /// The directories, as they were given.
     pub dirs: Vec<Vec<u8>>,
     /// The engine; `None` for the one that is best for each mount.
-    pub by: Option<EngineKind>,
-    /// Engines of which each mount is walked by the first that can work there. It goes before
-    /// [`WalkOptions::by`], unless it is empty.
-    pub in_turn: &'static [EngineKind],
+    pub engine: Option<EngineKind>,
+    /// Engines in order of preference: each mount is walked by the first that can work there. It
+    /// takes precedence over [`WalkOptions::engine`], unless it is empty.
+    pub preferred: &'static [EngineKind],
     /// Threads; `None` for as many as are good.
     pub threads: Option<usize>,
     /// Stay on the device of each DIR.
@@ -54,9 +55,9 @@ pub struct Part {
     /// Type of the file system, where the mount table says.
     pub fstype: Option<Vec<u8>>,
     /// The engine that walked it.
-    pub by: EngineKind,
+    pub engine: EngineKind,
     /// Why that one.
-    pub why: String,
+    pub reason: PlanReason,
 }
 
 /// What came of it. The entries have gone to the sink.
@@ -64,24 +65,6 @@ pub struct Part {
 pub struct WalkReport {
     /// The mounts that were walked, in order; the first one is DIR's.
     pub parts: Vec<Part>,
-}
-
-/// Why a walk was not begun.
-#[derive(Clone, Debug)]
-pub enum NoWalk {
-    /// A directory that cannot be walked.
-    Unusable(Unusable),
-    /// A pattern that is none, and why.
-    Pattern(String),
-    /// The engine that was asked for cannot work in a directory.
-    Refused {
-        /// The directory.
-        path: Vec<u8>,
-        /// The engine.
-        by: EngineKind,
-        /// Why.
-        refusal: Refusal,
-    },
 }
 
 /// The mount table, in which the mount of a directory must be; empty if there is none that can be
@@ -95,19 +78,12 @@ pub fn mounts_around(top: Option<&Top>) -> Vec<Mount> {
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn open_top(path: &[u8], nth: usize) -> Result<Top, Unusable> {
-    let unusable = |doing, gate| {
-        move |errno| Unusable {
-            doing,
-            path: path.to_vec(),
-            gate,
-            errno,
-        }
-    };
+pub fn open_top(path: &[u8], nth: usize) -> Result<Top, mounts::Error> {
+    let failed = |kind, gate| move |errno| mounts::Error::at(kind, path, gate, errno);
     let how = Open::DIRECTORY | Open::NONBLOCK;
-    let fd = open_long(path, how).map_err(unusable("cannot open directory", Gate::Openat))?;
-    Top::of(fd, path.to_vec(), digest::top(nth), 0)
-        .map_err(unusable("cannot read the attributes of", Gate::Statx))
+    let fd = open_long(path, how).map_err(failed(ErrorKind::OpenDirectory, Gate::Openat))?;
+    Top::new(fd, path.to_vec(), digest::top(nth), 0)
+        .map_err(failed(ErrorKind::ReadAttributes, Gate::Statx))
 }
 
 /// Walks. DIR itself is the first entry of each.
@@ -116,44 +92,43 @@ pub fn open_top(path: &[u8], nth: usize) -> Result<Top, Unusable> {
 /// Before anything was handed over: a DIR that cannot be walked, or an engine that cannot work
 /// there.
 pub fn walk(
-    question: &WalkOptions,
+    options: &WalkOptions,
     sink: &dyn Sink,
-    desk: &Diagnostics,
-) -> Result<WalkReport, NoWalk> {
-    let tops: Vec<Top> = question
+    diagnostics: &Diagnostics,
+) -> Result<WalkReport, Error> {
+    let tops: Vec<Top> = options
         .dirs
         .iter()
         .enumerate()
         .map(|(nth, path)| open_top(path, nth))
-        .collect::<Result<_, _>>()
-        .map_err(NoWalk::Unusable)?;
+        .collect::<Result<_, _>>()?;
     let mounts = mounts_around(tops.first());
-    let mut answer = WalkReport::default();
+    let mut report = WalkReport::default();
     for top in tops {
-        let one_device = question.one_file_system.then_some(top.meta.dev);
-        let tour = Traversal {
-            question,
+        let one_device = options.one_file_system.then_some(top.meta.dev);
+        let traversal = Traversal {
+            options,
             sink,
-            desk,
+            diagnostics,
             mounts: &mounts,
             one_device,
         };
-        tour.go(top, &mut answer)?;
+        traversal.go(top, &mut report)?;
     }
-    Ok(answer)
+    Ok(report)
 }
 
 /// The walk of one DIR.
 struct Traversal<'a> {
-    question: &'a WalkOptions,
+    options: &'a WalkOptions,
     sink: &'a dyn Sink,
-    desk: &'a Diagnostics,
+    diagnostics: &'a Diagnostics,
     mounts: &'a [Mount],
     one_device: Option<Dev>,
 }
 
 impl Traversal<'_> {
-    fn go(&self, top: Top, answer: &mut WalkReport) -> Result<(), NoWalk> {
+    fn go(&self, top: Top, report: &mut WalkReport) -> Result<(), Error> {
         let from = Spot {
             path: top.path.clone(),
             hash: top.hash,
@@ -166,7 +141,7 @@ impl Traversal<'_> {
             if self.sink.is_closed() {
                 break;
             }
-            let crossings = self.one(&mut top, &from, is_first, answer)?;
+            let crossings = self.one(&mut top, &from, is_first, report)?;
             is_first = false;
             for crossing in crossings {
                 tops.extend(self.cross(&top, &crossing));
@@ -181,26 +156,26 @@ impl Traversal<'_> {
         top: &mut Top,
         from: &Spot,
         is_first: bool,
-        answer: &mut WalkReport,
-    ) -> Result<Vec<Crossing>, NoWalk> {
+        report: &mut WalkReport,
+    ) -> Result<Vec<Crossing>, Error> {
         let mount = top.mount(self.mounts);
         let expected = self
-            .question
+            .options
             .expected
-            .filter(|_| self.question.dirs.len() == 1 && top.depth == 0);
+            .filter(|_| self.options.dirs.len() == 1 && top.depth == 0);
         let &WalkOptions {
             noatime,
             is_written,
             ..
-        } = self.question;
-        let ground = MountContext {
+        } = self.options;
+        let context = MountContext {
             noatime,
             expected,
             is_written,
             ..MountContext::of(top, mount)
         };
-        let (by, why) = self.choose(&ground, is_first)?;
-        self.sink.begin(&ground, by);
+        let (kind, reason) = self.choose(&context, is_first)?;
+        self.sink.begin(&context, kind);
         // Looked at again, so that nothing that is handed over was read before the sink knew of the
         // mount.
         top.meta = statx(&top.fd, c"", At::EMPTY_PATH, Meta::WANT)
@@ -230,74 +205,75 @@ impl Traversal<'_> {
             mount,
             below: &below,
             sink: self.sink,
-            filter: &self.question.filter,
+            filter: &self.options.filter,
             threads: self
-                .question
+                .options
                 .threads
                 .map(|threads| threads.clamp(1, Job::MOST_THREADS)),
             one_device: self.one_device,
-            noatime: self.question.noatime,
-            desk: self.desk,
+            noatime: self.options.noatime,
+            diagnostics: self.diagnostics,
             crossings: &crossings,
         };
         let mut part = Part {
             path: top.path.clone(),
             fstype: mount.map(|m| m.content.fstype.clone()),
-            by,
-            why,
+            engine: kind,
+            reason,
         };
-        if self.question.filter.enters(top.depth)
-            && let Err(refusal) = by.engine().walk(&job)
+        if self.options.filter.enters(top.depth)
+            && let Err(refusal) = engine(kind).walk(&job)
         {
-            if self.question.in_turn.is_empty() && self.question.by.is_some() && is_first {
-                return Err(NoWalk::Refused {
+            if self.options.preferred.is_empty() && self.options.engine.is_some() && is_first {
+                return Err(Error::Refused {
                     path: top.path.clone(),
-                    by,
+                    engine: kind,
                     refusal,
                 });
             }
-            part.why = format!("{} could not do it: {refusal}", by.name());
-            part.by = EngineKind::Threads;
-            if let Err(refusal) = part.by.engine().walk(&job) {
-                self.desk.warn(Warning::about(
-                    &top.path,
-                    format!("cannot be walked: {refusal}"),
-                ));
+            part.reason = PlanReason::GaveUp(kind, refusal);
+            part.engine = EngineKind::Threads;
+            if let Err(refusal) = engine(part.engine).walk(&job) {
+                let kind = WarningKind::NotWalked(refusal);
+                self.diagnostics.warn(Warning::about(&top.path, kind));
             }
         }
-        answer.parts.push(part);
+        report.parts.push(part);
         Ok(crossings.into_inner())
     }
 
     /// The engine for a mount, and why that one.
     fn choose(
         &self,
-        ground: &MountContext<'_>,
+        context: &MountContext<'_>,
         is_first: bool,
-    ) -> Result<(EngineKind, String), NoWalk> {
-        if !self.question.in_turn.is_empty() {
-            return Ok(first_of(self.question.in_turn, ground));
+    ) -> Result<(EngineKind, PlanReason), Error> {
+        if !self.options.preferred.is_empty() {
+            return Ok(first_possible(self.options.preferred, context));
         }
         let best = || {
-            let Plan { by, why, .. } = plan(ground);
-            (by, why)
+            let Plan { engine, reason, .. } = plan(context);
+            (engine, reason)
         };
-        let Some(by) = self.question.by else {
+        let Some(requested) = self.options.engine else {
             return Ok(best());
         };
-        match by.engine().possible(ground) {
-            Ok(()) => Ok((by, ASKED_FOR.to_owned())),
-            Err(refusal) if is_first => Err(NoWalk::Refused {
-                path: ground.top.path.clone(),
-                by,
+        match engine(requested).possible(context) {
+            Ok(()) => Ok((requested, PlanReason::Requested)),
+            Err(refusal) if is_first => Err(Error::Refused {
+                path: context.top.path.clone(),
+                engine: requested,
                 refusal,
             }),
             Err(refusal) => {
-                let (chosen, why) = best();
-                Ok((
-                    chosen,
-                    format!("{} cannot work here ({refusal}); {why}", by.name()),
-                ))
+                let (chosen, instead) = best();
+                let instead = Box::new(instead);
+                let reason = PlanReason::RequestRefused {
+                    requested,
+                    refusal,
+                    instead,
+                };
+                Ok((chosen, reason))
             }
         }
     }
@@ -330,9 +306,10 @@ impl Traversal<'_> {
         }
         let mut path = dir_path.clone();
         append(&mut path, name);
-        let failed = |gate, errno, doing: &str| {
+        let failed = |gate, errno, kind: WarningKind| {
             if errno != Errno::ENOENT {
-                self.desk.warn(Warning::failed(&path, gate, errno, doing));
+                self.diagnostics
+                    .warn(Warning::failed(&path, gate, errno, kind));
             }
         };
         let dir = Dir {
@@ -343,11 +320,7 @@ impl Traversal<'_> {
         let fd_of_dir = match open_place(from, place) {
             Ok(fd) => fd,
             Err(e) => {
-                failed(
-                    Gate::Openat2,
-                    e,
-                    "cannot open the directory that a mount is in; it is left out",
-                );
+                failed(Gate::Openat2, e, WarningKind::OpenMountParent);
                 return None;
             }
         };
@@ -355,11 +328,7 @@ impl Traversal<'_> {
         let seen = match look_at(&fd_of_dir, &c_name) {
             Ok(seen) => seen,
             Err(e) => {
-                failed(
-                    Gate::Statx,
-                    e,
-                    "cannot read the attributes of what is mounted here; it is left out",
-                );
+                failed(Gate::Statx, e, WarningKind::ReadMountAttributes);
                 return None;
             }
         };
@@ -369,7 +338,7 @@ impl Traversal<'_> {
         let depth = place.depth + 1;
         let is_same = self.one_device.is_none_or(|only| only == meta.dev);
         let waits = seen.attributes.contains(Attributes::AUTOMOUNT) && self.one_device.is_some();
-        if !meta.is_dir() || !is_same || waits || !self.question.filter.enters(depth) {
+        if !meta.is_dir() || !is_same || waits || !self.options.filter.enters(depth) {
             hand_over();
             return None;
         }
@@ -377,17 +346,13 @@ impl Traversal<'_> {
         let fd = match opened {
             Ok(fd) => fd,
             Err(e) => {
-                failed(
-                    Gate::Openat,
-                    e,
-                    "cannot open the directory; what is in it is left out",
-                );
+                failed(Gate::Openat, e, WarningKind::OpenDirectory);
                 hand_over();
                 return None;
             }
         };
         // To open it may have set off an automount: what counts is what is there now.
-        match Top::of(fd, path.clone(), hash, depth) {
+        match Top::new(fd, path.clone(), hash, depth) {
             Ok(top) => {
                 let from = Spot {
                     path: dir_path,
@@ -398,11 +363,7 @@ impl Traversal<'_> {
                 Some((top, from))
             }
             Err(e) => {
-                failed(
-                    Gate::Statx,
-                    e,
-                    "cannot read the attributes of what is mounted here; it is left out",
-                );
+                failed(Gate::Statx, e, WarningKind::ReadMountAttributes);
                 hand_over();
                 None
             }
@@ -410,26 +371,23 @@ impl Traversal<'_> {
     }
 }
 
-const ASKED_FOR: &str = "it was asked for";
-
-/// The first engine that can work in a place, and what keeps the file system's own from it, or else
-/// the first. `threads` always can.
-fn first_of(engines: &[EngineKind], ground: &MountContext<'_>) -> (EngineKind, String) {
-    let own = ground.mount.and_then(|mount| own_of(&mount.content.fstype));
-    let mut why: Option<String> = None;
-    for &by in engines {
-        match by.engine().possible(ground) {
-            Ok(()) => return (by, why.unwrap_or_else(|| ASKED_FOR.to_owned())),
-            Err(refusal) if why.is_none() || own == Some(by) => {
-                why = Some(format!("{} cannot work here: {refusal}", by.name()));
+/// The first engine that can work in a place. The reason is what keeps the file system's own
+/// engine from it, or else the first one. `threads` always can.
+fn first_possible(engines: &[EngineKind], context: &MountContext<'_>) -> (EngineKind, PlanReason) {
+    let own = context
+        .mount
+        .and_then(|mount| EngineKind::for_fstype(&mount.content.fstype));
+    let mut reason = PlanReason::Requested;
+    for &kind in engines {
+        match engine(kind).possible(context) {
+            Ok(()) => return (kind, reason),
+            Err(refusal) if reason == PlanReason::Requested || own == Some(kind) => {
+                reason = PlanReason::Refused(kind, refusal);
             }
             Err(_) => {}
         }
     }
-    (
-        EngineKind::Threads,
-        why.unwrap_or_else(|| ASKED_FOR.to_owned()),
-    )
+    (EngineKind::Threads, reason)
 }
 
 /// The directory in which the top of a mount is found, and its name there; DIR itself is found in

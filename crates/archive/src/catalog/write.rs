@@ -134,7 +134,9 @@ impl Catalog {
             digest: pool.totals.digest.to_string(),
             complete,
             options: self.options,
-            parts: self.parts.all(answer.parts.iter().map(|walked| walked.by)),
+            parts: self
+                .parts
+                .all(answer.parts.iter().map(|walked| walked.engine)),
             ..About::default()
         })
     }

@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 
 use mounts::Warning;
 use walk::{
-    Both, Diagnostics, EngineKind, Filter, MountContext, NoWalk, Sink, Summary, WalkOptions,
-    WalkReport, open_top, walk,
+    Both, Diagnostics, EngineKind, Filter, MountContext, Sink, Summary, WalkOptions, WalkReport,
+    open_top, walk,
 };
 
 use crate::catalog::columns::{DIR, NAME};
@@ -108,9 +108,9 @@ impl ChangedReport {
         let part = walked.parts.first();
         let reason = Reason {
             evidence,
-            walk: part.map(|part| part.why.clone()),
+            walk: part.map(|part| part.reason.clone()),
         };
-        ChangedReport::new(part.map_or(EngineKind::Stat, |part| part.by), reason)
+        ChangedReport::new(part.map_or(EngineKind::Stat, |part| part.engine), reason)
     }
 }
 
@@ -121,11 +121,16 @@ impl ChangedReport {
 pub fn changed(options: &ChangedOptions, desk: &Diagnostics) -> Result<ChangedReport, Error> {
     let reader = Reader::open(&options.since)?;
     let about = reader.about();
-    let top = open_top(&options.dir, 0).map_err(NoWalk::Unusable)?;
+    let top = open_top(&options.dir, 0).map_err(walk::Error::from)?;
     let tree = Tree::new(vec![top]);
     check_catalog(about, options, &tree)?;
-    let filter = Filter::new(&about.options.excludes, about.options.max_depth)
-        .map_err(|e| Error::new(Action::UseCatalog, &options.since, ErrorKind::Pattern(e)))?;
+    let filter = Filter::new(&about.options.excludes, about.options.max_depth).map_err(|e| {
+        Error::new(
+            Action::UseCatalog,
+            &options.since,
+            ErrorKind::Pattern(Box::new(e)),
+        )
+    })?;
     let scan = CatalogScan {
         reader: &reader,
         options,
@@ -240,7 +245,7 @@ impl CatalogScan<'_> {
         let about = self.reader.about();
         let walk_options = WalkOptions {
             dirs: vec![self.options.dir.clone()],
-            by: self.options.by,
+            engine: self.options.by,
             threads: self.options.threads,
             one_file_system: about.options.one_file_system,
             filter: self.filter.clone(),

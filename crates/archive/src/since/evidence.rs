@@ -68,7 +68,7 @@ pub struct Reason {
     /// How it is known.
     pub evidence: Evidence,
     /// Why the walk took its engine, if there was one.
-    pub walk: Option<String>,
+    pub walk: Option<walk::PlanReason>,
 }
 
 impl From<Evidence> for Reason {

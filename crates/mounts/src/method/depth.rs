@@ -13,10 +13,10 @@ use gate::{Errno, Fd, Gate};
 use ondisk::Dev;
 
 use super::breadth::read_whole;
-use super::{Hunt, root_point};
+use super::{SearchContext, root_point};
 use crate::path::below;
 use crate::root::Root;
-use crate::{Kind, Point};
+use crate::{Incompleteness, Kind, Point};
 
 /// How the search names files, and what it leaves out.
 pub(super) struct Style<'a> {
@@ -47,7 +47,7 @@ struct Frame {
 }
 
 /// Every visible directory below `root` where `st_dev` changes, and `root` itself if it is one.
-pub(super) fn search(root: &Root, style: &Style<'_>, hunt: &mut Hunt<'_>) -> Vec<Point> {
+pub(super) fn search(root: &Root, style: &Style<'_>, hunt: &mut SearchContext<'_>) -> Vec<Point> {
     let before =
         (!style.full_names).then(|| gate::fs::openat(CWD, c".", Open::PATH | Open::DIRECTORY));
     let mut walk = Walk {
@@ -71,9 +71,10 @@ pub(super) fn search(root: &Root, style: &Style<'_>, hunt: &mut Hunt<'_>) -> Vec
     } = walk;
     if cut_off > 0 {
         let bound = style.bound.unwrap_or_default();
-        hunt.lack(format!(
-            "the depth bound of {bound} left {cut_off} directories unread; --depth 0 has no bound"
-        ));
+        hunt.mark_incomplete(Incompleteness::DepthBound {
+            bound,
+            unread: cut_off,
+        });
     }
     if let Some(Ok(before)) = before {
         let _ = gate::fs::fchdir(&before);
@@ -84,7 +85,7 @@ pub(super) fn search(root: &Root, style: &Style<'_>, hunt: &mut Hunt<'_>) -> Vec
 struct Walk<'a, 'h> {
     root: &'a Root,
     style: &'a Style<'a>,
-    hunt: &'a mut Hunt<'h>,
+    hunt: &'a mut SearchContext<'h>,
     path: Vec<u8>,
     frames: Vec<Frame>,
     points: Vec<Point>,

@@ -1,6 +1,6 @@
 //! `getmnt1` (1983): relative names, directories read 512 bytes at a time, a bound on the depth.
 
-use super::{Hunt, depth};
+use super::{SearchContext, depth};
 use crate::Point;
 use crate::root::Root;
 
@@ -8,7 +8,7 @@ use crate::root::Root;
 const OLD_BLOCK: usize = 512;
 
 /// Every visible directory within `bound` where `st_dev` changes.
-pub fn find(root: &Root, bound: Option<usize>, hunt: &mut Hunt<'_>) -> Vec<Point> {
+pub fn find(root: &Root, bound: Option<usize>, hunt: &mut SearchContext<'_>) -> Vec<Point> {
     let style = depth::Style {
         full_names: false,
         buffer: OLD_BLOCK,

@@ -2,7 +2,7 @@
 //! pruning: no mount point can be beneath a leaf of the table of device pairs. Without a table it
 //! stops where getmnt1 does.
 
-use super::{Hunt, depth};
+use super::{SearchContext, depth};
 use crate::Point;
 use crate::pairs::Pairs;
 use crate::root::Root;
@@ -15,7 +15,7 @@ pub fn find(
     root: &Root,
     bound: Option<usize>,
     pairs: Option<&Pairs>,
-    hunt: &mut Hunt<'_>,
+    hunt: &mut SearchContext<'_>,
 ) -> Vec<Point> {
     let leaf = |dev| pairs.is_some_and(|pairs| pairs.leaf(dev));
     let style = depth::Style {

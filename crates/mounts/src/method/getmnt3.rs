@@ -13,11 +13,11 @@ use gate::fs::{At, FileType, newfstatat};
 use ondisk::Dev;
 
 use super::breadth::Queue;
-use super::{Hunt, root_point};
+use super::{SearchContext, root_point};
 use crate::pairs::Pairs;
 use crate::path::join;
 use crate::root::Root;
-use crate::{Kind, Point};
+use crate::{Incompleteness, Kind, Point};
 
 /// Room for a whole directory of some thousand names, in bytes.
 const WHOLE_DIRECTORY: usize = 256 << 10;
@@ -27,7 +27,7 @@ pub fn find(
     root: &Root,
     bound: Option<usize>,
     mut pairs: Option<Pairs>,
-    hunt: &mut Hunt<'_>,
+    hunt: &mut SearchContext<'_>,
 ) -> Vec<Point> {
     let mut points: Vec<Point> = root_point(root, hunt).into_iter().collect();
     let mut list = Queue::new(root, root.dev);
@@ -95,9 +95,10 @@ pub fn find(
     }
     if cut_off > 0 {
         let bound = bound.unwrap_or_default();
-        hunt.lack(format!(
-            "the depth bound of {bound} left {cut_off} directories unread; --depth 0 has no bound"
-        ));
+        hunt.mark_incomplete(Incompleteness::DepthBound {
+            bound,
+            unread: cut_off,
+        });
     }
     points
 }

@@ -23,7 +23,7 @@ pub(crate) use breadth::{Queue, read_whole};
 use gate::{Errno, Fd, Gate};
 use ondisk::dirent::Entry;
 
-use crate::{Point, Warning};
+use crate::{Incompleteness, Loss, Point, Warning, WarningKind};
 
 /// How far a search has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,28 +37,27 @@ pub struct Progress {
 }
 
 /// A search under way: what every method needs to go on and to be honest.
-pub struct Hunt<'a> {
+pub struct SearchContext<'a> {
     /// How far it has come.
     pub progress: Progress,
     /// What went wrong on the way.
     pub warnings: Vec<Warning>,
-    /// Why the answer may lack something; empty when it is complete.
-    pub lacking: Vec<String>,
-    /// What is lost with a directory that cannot be read, in words.
-    lost: &'static str,
+    /// Why mount points may be missing; empty when the report is complete.
+    pub incomplete: Vec<Incompleteness>,
+    /// What is lost with a directory that cannot be read.
+    loss: Loss,
     /// Called now and then with how far the search has come, and where it is.
     tick: &'a mut dyn FnMut(&Progress, &[u8]),
 }
 
-impl<'a> Hunt<'a> {
-    /// A search that reports to `tick` now and then; `lost` says what is lost with a directory that
-    /// cannot be read, as in "mount points in it are not seen".
-    pub fn new(lost: &'static str, tick: &'a mut dyn FnMut(&Progress, &[u8])) -> Hunt<'a> {
-        Hunt {
+impl<'a> SearchContext<'a> {
+    /// A search that reports to `tick` now and then.
+    pub fn new(loss: Loss, tick: &'a mut dyn FnMut(&Progress, &[u8])) -> SearchContext<'a> {
+        SearchContext {
             progress: Progress::default(),
             warnings: Vec::new(),
-            lacking: Vec::new(),
-            lost,
+            incomplete: Vec::new(),
+            loss,
             tick,
         }
     }
@@ -103,46 +102,29 @@ impl<'a> Hunt<'a> {
         if matches!(errno, Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) {
             return;
         }
-        let doing = match gate {
-            Gate::Statx | Gate::Newfstatat => "cannot read its attributes",
-            _ => "cannot read directory",
-        };
-        let lost = self.lost;
-        let next = match errno {
-            Errno::EACCES | Errno::EPERM if !gate::process::is_root() => {
-                "; run as root, or give a ROOT beside it"
-            }
-            Errno::ENOTCONN | Errno::ESTALE | Errno::EIO | Errno::ETIMEDOUT | Errno::EHOSTDOWN => {
-                "; see fathom mounts --check"
-            }
-            _ => "",
+        let kind = match gate {
+            Gate::Statx | Gate::Newfstatat => WarningKind::ReadAttributes(self.loss),
+            _ => WarningKind::ReadDirectory(self.loss),
         };
         match self.warnings.len() {
-            n if n < MANY => self.warnings.push(Warning::failed(
-                path,
-                gate,
-                errno,
-                format!("{doing}; {lost}{next}"),
-            )),
-            MANY => self.warnings.push(Warning::general(
-                "more of the same; only the first 1000 are named",
-            )),
+            n if n < MANY => self.warnings.push(Warning::failed(path, gate, errno, kind)),
+            MANY => self.warnings.push(Warning::general(WarningKind::TooMany)),
             _ => {}
         }
-        self.lack("some directories could not be read".to_owned());
+        self.mark_incomplete(Incompleteness::UnreadableDirectories);
     }
 
-    /// The answer may lack something.
-    pub(crate) fn lack(&mut self, reason: String) {
-        if !self.lacking.contains(&reason) {
-            self.lacking.push(reason);
+    /// Mount points may be missing.
+    pub(crate) fn mark_incomplete(&mut self, reason: Incompleteness) {
+        if !self.incomplete.contains(&reason) {
+            self.incomplete.push(reason);
         }
     }
 }
 
 /// How a search that goes by `st_dev` treats its own root: as the papers do, which have `/` contain
 /// itself.
-fn root_point(root: &crate::root::Root, hunt: &mut Hunt<'_>) -> Option<Point> {
+fn root_point(root: &crate::root::Root, hunt: &mut SearchContext<'_>) -> Option<Point> {
     let point = || Point::bare(root.path.clone(), root.dev, Some(crate::Kind::Dir));
     if root.path == b"/" {
         return Some(point());

@@ -1,6 +1,6 @@
 //! `naive`: full names, the attributes of everything, depth first, as `find / -depth` of 1988.
 
-use super::{Hunt, depth};
+use super::{SearchContext, depth};
 use crate::Point;
 use crate::root::Root;
 
@@ -9,7 +9,7 @@ use crate::root::Root;
 const ONE_ENTRY: usize = 280;
 
 /// Every visible directory where `st_dev` changes.
-pub fn find(root: &Root, hunt: &mut Hunt<'_>) -> Vec<Point> {
+pub fn find(root: &Root, hunt: &mut SearchContext<'_>) -> Vec<Point> {
     let style = depth::Style {
         full_names: true,
         buffer: ONE_ENTRY,

@@ -11,6 +11,7 @@
 //! directory.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 
 use gate::fs::{At, Attributes, FileType, Open, Statx, Want, fstatfs, openat, statx};
 use gate::long::statx_long;
@@ -19,12 +20,12 @@ use ondisk::Mount;
 use ondisk::dirent::EntryType;
 
 use super::breadth::Queue;
-use super::{Hunt, depth};
+use super::{SearchContext, depth};
 use crate::path::{below, join};
 use crate::root::Root;
-use crate::table;
+use crate::table::{self, TableReason};
 use crate::tree::Tree;
-use crate::{Class, Hints, Kind, Point, Warning};
+use crate::{Class, Error, Hints, Incompleteness, Kind, Point, Warning, WarningKind};
 
 /// How often a table that changed is read again before the search gives up on it.
 const ROUNDS: usize = 4;
@@ -33,18 +34,53 @@ const LOOK: At = At::SYMLINK_NOFOLLOW
     .union(At::NO_AUTOMOUNT)
     .union(At::STATX_DONT_SYNC);
 
+/// What a search went by.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SearchReason {
+    /// Changes of `st_dev`, because statx(2) does not report roots of mounts.
+    NoMountAttributes,
+    /// Nothing: there were no hints.
+    NoHints,
+    /// Nothing: no table can be read.
+    NoTable(Error),
+    /// The table, each name of which was confirmed.
+    NamesHold(TableReason),
+    /// The table, and directories where it leaves something open.
+    TableLeavesOpen,
+}
+
+impl fmt::Display for SearchReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SearchReason::NoMountAttributes => f.write_str(
+                "statx(2) does not tell mounts here, so changes of st_dev were searched for",
+            ),
+            SearchReason::NoHints => f.write_str("every directory was read, without hints"),
+            SearchReason::NoTable(error) => {
+                write!(f, "every directory was read: no mount table ({error})")
+            }
+            SearchReason::NamesHold(reason) => {
+                write!(f, "every name in the mount table holds ({reason})")
+            }
+            SearchReason::TableLeavesOpen => {
+                f.write_str("directories were read where the mount table leaves something open")
+            }
+        }
+    }
+}
+
 /// What a search has found.
 pub struct Found {
     /// Every visible mount at or below the root.
     pub points: Vec<Point>,
-    /// What led to it.
-    pub why: String,
+    /// What the search went by.
+    pub reason: SearchReason,
     /// Type of the file system that the root is on, if a table said.
     pub root_fstype: Option<Vec<u8>>,
 }
 
 /// Every visible mount at or below `root`.
-pub fn find(root: &Root, hints: &Hints, hunt: &mut Hunt<'_>) -> Found {
+pub fn find(root: &Root, hints: &Hints, hunt: &mut SearchContext<'_>) -> Found {
     let (Some(anchor), Some(is_mount_root)) = (root.anchor, root.is_mount_root) else {
         let style = depth::Style {
             full_names: false,
@@ -52,20 +88,16 @@ pub fn find(root: &Root, hints: &Hints, hunt: &mut Hunt<'_>) -> Found {
             bound: None,
             leaf: &|_| false,
         };
-        hunt.lack(
-            "the kernel does not say where mounts begin: bind mounts and mounts on files are not seen".to_owned(),
-        );
-        let why =
-            "statx(2) does not tell mounts here, so changes of st_dev were searched for".to_owned();
+        hunt.mark_incomplete(Incompleteness::NoMountAttributes);
         return Found {
             points: depth::search(root, &style, hunt),
-            why,
+            reason: SearchReason::NoMountAttributes,
             root_fstype: None,
         };
     };
     let nameless = matches!(hints, Hints::Ids | Hints::File(_));
     let read = || table::read_either(nameless, root.anchor);
-    let (warned, lacked) = (hunt.warnings.len(), hunt.lacking.len());
+    let (warned, lacked) = (hunt.warnings.len(), hunt.incomplete.len());
     let mut search = Search::new(root, anchor, hunt);
     let mut table = if matches!(hints, Hints::None) {
         None
@@ -76,13 +108,10 @@ pub fn find(root: &Root, hints: &Hints, hunt: &mut Hunt<'_>) -> Found {
     loop {
         rounds += 1;
         search.begin_again(warned, lacked);
-        let (rows, mut why) = match &table {
-            None => (None, "every directory was read, without hints".to_owned()),
-            Some(Ok((table, why))) => (Some(table), why.clone()),
-            Some(Err([a, b])) => (
-                None,
-                format!("every directory was read: no mount table ({a}; {b})"),
-            ),
+        let (rows, mut reason) = match &table {
+            None => (None, SearchReason::NoHints),
+            Some(Ok((table, reason))) => (Some(table), SearchReason::NamesHold(reason.clone())),
+            Some(Err(error)) => (None, SearchReason::NoTable(error.clone())),
         };
         let tree = rows.map(|table| Tree::new(&table.mounts));
         if is_mount_root {
@@ -95,14 +124,13 @@ pub fn find(root: &Root, hints: &Hints, hunt: &mut Hunt<'_>) -> Found {
         let all_names_hold = named.is_some_and(|(table, tree)| search.verify(&table.mounts, tree));
         let mut contradicted = false;
         if all_names_hold {
-            why = format!("every name in the mount table holds ({why})");
+            // Nothing is left open.
         } else if named.is_some_and(|(table, _)| table.has_changed()) && rounds < ROUNDS {
             table = Some(read()); // the names that do not hold may just be old
             continue;
         } else {
             if rows.is_some() {
-                why =
-                    "directories were read where the mount table leaves something open".to_owned();
+                reason = SearchReason::TableLeavesOpen;
             }
             contradicted =
                 search.breadth_first(rows.map(|table| table.mounts.as_slice()), tree.as_ref());
@@ -122,17 +150,17 @@ pub fn find(root: &Root, hints: &Hints, hunt: &mut Hunt<'_>) -> Found {
         if !changed && !contradicted {
             return Found {
                 points: search.into_points(),
-                why,
+                reason,
                 root_fstype,
             };
         }
         if rounds == ROUNDS {
             search
                 .hunt
-                .lack("the mount table kept changing during the search".to_owned());
+                .mark_incomplete(Incompleteness::TableKeptChanging);
             return Found {
                 points: search.into_points(),
-                why,
+                reason,
                 root_fstype,
             };
         }
@@ -179,7 +207,7 @@ enum Enter {
 struct Search<'r, 'h, 'a> {
     root: &'r Root,
     anchor: u64,
-    hunt: &'h mut Hunt<'a>,
+    hunt: &'h mut SearchContext<'a>,
     found: HashMap<Vec<u8>, Point>,
     /// Mounts whose mount point may not be looked at: it is known that they are there, and that
     /// this process cannot see them.
@@ -189,7 +217,7 @@ struct Search<'r, 'h, 'a> {
 }
 
 impl<'r, 'h, 'a> Search<'r, 'h, 'a> {
-    fn new(root: &'r Root, anchor: u64, hunt: &'h mut Hunt<'a>) -> Self {
+    fn new(root: &'r Root, anchor: u64, hunt: &'h mut SearchContext<'a>) -> Self {
         Search {
             root,
             anchor,
@@ -203,7 +231,7 @@ impl<'r, 'h, 'a> Search<'r, 'h, 'a> {
     /// Forgets what the last round has found.
     fn begin_again(&mut self, warned: usize, lacked: usize) {
         self.hunt.warnings.truncate(warned);
-        self.hunt.lacking.truncate(lacked);
+        self.hunt.incomplete.truncate(lacked);
         self.found.clear();
         self.denied.clear();
     }
@@ -313,13 +341,14 @@ impl<'r, 'h, 'a> Search<'r, 'h, 'a> {
                     self.enter(target.to_vec(), &seen, row.id, None, hint, Some(tree));
                 }
                 Err(errno @ (Errno::EACCES | Errno::EPERM)) => {
-                    let message =
-                        "the mount table names it, but it cannot be looked at; run as root";
+                    self.hunt.warnings.push(Warning::failed(
+                        target,
+                        Gate::Statx,
+                        errno,
+                        WarningKind::UnreadableMountPoint,
+                    ));
                     self.hunt
-                        .warnings
-                        .push(Warning::failed(target, Gate::Statx, errno, message));
-                    self.hunt
-                        .lack("some mount points may not be looked at".to_owned());
+                        .mark_incomplete(Incompleteness::UnreadableMountPoints);
                     self.denied.insert(row.id);
                 }
                 _ => all_hold = false,

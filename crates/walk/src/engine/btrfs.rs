@@ -32,10 +32,12 @@ use self::scan::{BUFFER, Found, Row, Scan, next_inode, readable_after};
 use self::tree::{Tree, View};
 use self::work::{End, Piece, Work};
 use super::crew::crew;
-use super::{Engine, MountContext, Refusal, stat};
+use super::{Engine, MountContext, stat};
 use crate::digest;
 use crate::entry::{Dir, Entry, Meta, Type, time};
+use crate::error::{EngineAction, EngineRefusal, WarningKind};
 use crate::job::{Below, Crossing, Job, Place};
+use crate::kind::EngineKind;
 use crate::moment::Moment;
 use crate::sink::Worker;
 
@@ -60,24 +62,16 @@ const SEARCHES: u32 = 64;
 const SMALL: usize = 4096;
 
 impl Engine for Btrfs {
-    fn name(&self) -> &'static str {
-        "btrfs"
-    }
-
-    fn possible(&self, ground: &MountContext<'_>) -> Result<(), Refusal> {
-        let refusal = |why: &str| Err(Refusal(why.to_owned()));
-        if ground.statfs.magic != BTRFS_SUPER_MAGIC {
-            return refusal("it is for btrfs only");
+    fn possible(&self, context: &MountContext<'_>) -> Result<(), EngineRefusal> {
+        const KIND: EngineKind = EngineKind::Btrfs;
+        if context.statfs.magic != BTRFS_SUPER_MAGIC {
+            return Err(EngineRefusal::WrongFileSystem(KIND));
         }
-        if ground.mount.is_none() {
-            return refusal(
-                "the mount table does not have this mount, so that mounts below it would go unseen",
-            );
+        if context.mount.is_none() {
+            return Err(EngineRefusal::UnknownMount(KIND));
         }
-        if ground.is_idmapped() {
-            return refusal(
-                "the mount is idmapped: it shows other owners than are stored; walk another mount of it",
-            );
+        if context.is_idmapped() {
+            return Err(EngineRefusal::Idmapped(KIND));
         }
         let key = SearchKey {
             tree: 0,
@@ -86,25 +80,24 @@ impl Engine for Btrfs {
             min_transid: 0,
             items: 1,
         };
-        match tree_search_v2(&ground.top.fd, &key, &mut [0; SMALL]) {
+        match tree_search_v2(&context.top.fd, &key, &mut [0; SMALL]) {
             Ok(_) => Ok(()),
-            Err(Errno::EPERM | Errno::EACCES) => refusal(
-                "searching btrfs's trees takes CAP_SYS_ADMIN; run as root, outside of containers",
-            ),
-            Err(Errno::ENOTTY | Errno::ENOSYS) => {
-                refusal("this kernel has no BTRFS_IOC_TREE_SEARCH_V2 (Linux 3.14)")
-            }
-            Err(e) => Err(Refusal::of("cannot search the tree", e)),
+            Err(Errno::EPERM | Errno::EACCES) => Err(EngineRefusal::NotRoot(KIND)),
+            Err(Errno::ENOTTY | Errno::ENOSYS) => Err(EngineRefusal::KernelTooOld {
+                call: "BTRFS_IOC_TREE_SEARCH_V2",
+                since: "3.14",
+            }),
+            Err(e) => Err(EngineAction::SearchTree.failed(e)),
         }
     }
 
-    fn walk(&self, job: &Job<'_>) -> Result<(), Refusal> {
+    fn walk(&self, job: &Job<'_>) -> Result<(), EngineRefusal> {
         let fd = &job.top.fd;
         // Before the sync, which may take long: what is written during it need not be all in the
         // trees after it.
         let start = Moment::now();
-        syncfs(fd).map_err(|e| Refusal::of("cannot write out what has changed", e))?;
-        let refusal = |e| Refusal::of("cannot ask about the subvolume", e);
+        syncfs(fd).map_err(|e| EngineAction::Sync.failed(e))?;
+        let refusal = |e| EngineAction::SubvolumeInfo.failed(e);
         let subvolume = subvolume(fd).map_err(refusal)?;
         let statfs = fstatfs(fd).map_err(refusal)?;
         let ino = job.top.meta.ino;
@@ -246,7 +239,7 @@ impl<'a> Shared<'a, '_> {
                 break;
             }
             if let Err(e) = self.subvolumes(&tree, &mut *worker, &mut trees) {
-                let what = "cannot read where subvolumes lie; some may be left out";
+                let what = WarningKind::ReadSubvolumes;
                 self.job.warn(Warning::failed(
                     &self.job.top.path,
                     Gate::BtrfsTreeSearchV2,
@@ -519,11 +512,7 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
             }
         }
         if let Some((ino, e)) = damage {
-            let what = "a part of the tree cannot be read; what it tells of is left out";
-            let what = format!(
-                "{what} (tree {}, from inode {ino}); the kernel's log says more",
-                tree.id
-            );
+            let what = WarningKind::UnreadableTree { tree: tree.id, ino };
             job.warn(Warning::failed(
                 &job.path(tree.base()),
                 Gate::BtrfsTreeSearchV2,
@@ -579,10 +568,10 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
                 continue; // the root of a subvolume is in itself, as ".."
             }
             if !is_name(name) {
-                let what = format!(
-                    "a name of inode {} in tree {} is none; it is left out",
-                    row.ino, tree.id
-                );
+                let what = WarningKind::InvalidName {
+                    ino: row.ino,
+                    tree: tree.id,
+                };
                 job.warn(Warning::about(&job.path(tree.base()), what));
                 continue;
             }

@@ -24,9 +24,11 @@ use gate::{Errno, Fd};
 use ondisk::Dev;
 use ondisk::xfs::{Geometry, Inode};
 
-use super::{Engine, MountContext, Refusal};
+use super::{Engine, MountContext};
 use crate::entry::{Meta, time};
+use crate::error::{EngineAction, EngineRefusal};
 use crate::job::Job;
+use crate::kind::EngineKind;
 use crate::moment::Moment;
 
 mod join;
@@ -41,39 +43,34 @@ const ROWS: usize = 1024;
 pub struct Bulkstat;
 
 impl Engine for Bulkstat {
-    fn name(&self) -> &'static str {
-        "bulkstat"
-    }
-
-    fn possible(&self, ground: &MountContext<'_>) -> Result<(), Refusal> {
-        let refuse = |why: &str| Err(Refusal(why.to_owned()));
-        if ground.statfs.magic != XFS_SUPER_MAGIC {
-            return refuse("it is for XFS only");
+    fn possible(&self, context: &MountContext<'_>) -> Result<(), EngineRefusal> {
+        const KIND: EngineKind = EngineKind::Bulkstat;
+        if context.statfs.magic != XFS_SUPER_MAGIC {
+            return Err(EngineRefusal::WrongFileSystem(KIND));
         }
-        if ground.mount.is_none() {
-            return refuse(
-                "without a mount table it cannot tell what is mounted on files; mount /proc",
-            );
+        if context.mount.is_none() {
+            return Err(EngineRefusal::UnknownMount(KIND));
         }
-        if ground.is_idmapped() {
-            return refuse(
-                "owners are mapped on this mount, and XFS has no bulkstat there; walk where they are as stored",
-            );
+        if context.is_idmapped() {
+            return Err(EngineRefusal::Idmapped(KIND));
         }
-        let (fd, ino) = (&ground.top.fd, ground.top.meta.ino);
+        let (fd, ino) = (&context.top.fd, context.top.meta.ino);
         let shape = geometry(fd)?;
         match bulkstat(fd, shape.group_of(ino), ino, 1, &mut BulkBuffer::new(1)) {
             Ok(_) => Ok(()),
-            Err(Errno::EPERM) => refuse("XFS_IOC_BULKSTAT needs CAP_SYS_ADMIN; run as root"),
-            Err(Errno::ENOTTY) => refuse("XFS_IOC_BULKSTAT is not there; it needs Linux 5.3"),
-            Err(e) => Err(Refusal::of("XFS_IOC_BULKSTAT fails", e)),
+            Err(Errno::EPERM) => Err(EngineRefusal::NotRoot(KIND)),
+            Err(Errno::ENOTTY) => Err(EngineRefusal::KernelTooOld {
+                call: "XFS_IOC_BULKSTAT",
+                since: "5.3",
+            }),
+            Err(e) => Err(EngineAction::Bulkstat.failed(e)),
         }
     }
 
-    fn walk(&self, job: &Job<'_>) -> Result<(), Refusal> {
+    fn walk(&self, job: &Job<'_>) -> Result<(), EngineRefusal> {
         let shape = geometry(&job.top.fd)?;
         let begun = Moment::now();
-        syncfs(&job.top.fd).map_err(|e| Refusal::of("syncfs fails", e))?;
+        syncfs(&job.top.fd).map_err(|e| EngineAction::Sync.failed(e))?;
         join::join(
             job,
             &names::names(job, &shape),
@@ -84,16 +81,17 @@ impl Engine for Bulkstat {
     }
 }
 
-fn geometry(fd: &Fd) -> Result<Geometry, Refusal> {
+fn geometry(fd: &Fd) -> Result<Geometry, EngineRefusal> {
     let bytes = match xfs_fsgeometry(fd) {
         Err(Errno::ENOTTY) => {
-            return Err(Refusal(
-                "XFS_IOC_FSGEOMETRY is not there; it needs Linux 5.2".to_owned(),
-            ));
+            return Err(EngineRefusal::KernelTooOld {
+                call: "XFS_IOC_FSGEOMETRY",
+                since: "5.2",
+            });
         }
-        other => other.map_err(|e| Refusal::of("XFS_IOC_FSGEOMETRY fails", e))?,
+        other => other.map_err(|e| EngineAction::Geometry.failed(e))?,
     };
-    Geometry::parse(&bytes).ok_or_else(|| Refusal("XFS_IOC_FSGEOMETRY gives nonsense".to_owned()))
+    Geometry::parse(&bytes).ok_or(EngineRefusal::InvalidGeometry)
 }
 
 /// [`xfs_bulkstat`], again when a signal came between.

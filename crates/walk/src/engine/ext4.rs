@@ -24,8 +24,10 @@ use gate::fs::{EXT4_SUPER_MAGIC, syncfs};
 use gate::machine::processors;
 use gate::process::raise_open_files;
 
-use super::{Engine, MountContext, Refusal};
+use super::{Engine, MountContext};
+use crate::error::{EngineAction, EngineRefusal};
 use crate::job::Job;
+use crate::kind::EngineKind;
 use crate::moment::Moment;
 use device::Device;
 
@@ -40,38 +42,30 @@ pub use device::journal_transactions;
 #[derive(Clone, Copy, Debug)]
 pub struct Ext4;
 
-impl Engine for Ext4 {
-    fn name(&self) -> &'static str {
-        "ext4"
-    }
+const KIND: EngineKind = EngineKind::Ext4;
 
-    fn possible(&self, ground: &MountContext<'_>) -> Result<(), Refusal> {
-        let refuse = |why: &str| Err(Refusal(why.to_owned()));
-        if ground.statfs.magic != EXT4_SUPER_MAGIC {
-            return refuse("it is for ext2, ext3 and ext4 only");
+impl Engine for Ext4 {
+    fn possible(&self, context: &MountContext<'_>) -> Result<(), EngineRefusal> {
+        if context.statfs.magic != EXT4_SUPER_MAGIC {
+            return Err(EngineRefusal::WrongFileSystem(KIND));
         }
-        let Some(mount) = ground.mount else {
-            return refuse("the mount table does not say how it is mounted");
+        let Some(mount) = context.mount else {
+            return Err(EngineRefusal::UnknownMount(KIND));
         };
-        if ground.is_idmapped() {
-            return refuse(
-                "the mount shows other owners than those that are stored (it is idmapped)",
-            );
+        if context.is_idmapped() {
+            return Err(EngineRefusal::Idmapped(KIND));
         }
-        if !ground.is_root {
-            return refuse("only root may read the device; run as root");
+        if !context.is_root {
+            return Err(EngineRefusal::NotRoot(KIND));
         }
         device::sees_ids_as_stored()?;
-        Device::open(ground.top.meta.dev, mount).map(drop)
+        Device::open(context.top.meta.dev, mount).map(drop)
     }
 
-    fn walk(&self, job: &Job<'_>) -> Result<(), Refusal> {
-        let mount = job
-            .mount
-            .ok_or_else(|| Refusal("the mount table does not say how it is mounted".to_owned()))?;
+    fn walk(&self, job: &Job<'_>) -> Result<(), EngineRefusal> {
+        let mount = job.mount.ok_or(EngineRefusal::UnknownMount(KIND))?;
         let mut device = Device::open(job.top.meta.dev, mount)?;
-        let sync =
-            || syncfs(&job.top.fd).map_err(|e| Refusal::of("cannot write out what is dirty", e));
+        let sync = || syncfs(&job.top.fd).map_err(|e| EngineAction::Sync.failed(e));
         // Before the sync, which may take long: what is written during it need not be all on the
         // device after it.
         let begun = Moment::now();
@@ -79,7 +73,7 @@ impl Engine for Ext4 {
         let transactions = journal_transactions(job.top.meta.dev);
         device
             .read_groups()
-            .map_err(|e| Refusal::of("cannot read the group descriptors", e))?;
+            .map_err(|e| EngineAction::GroupDescriptors.failed(e))?;
 
         // Each thread may have a directory open, to ask the kernel about what is in it.
         let threads = job

@@ -1,6 +1,7 @@
 //! An engine that finds nothing: what is left is the cost of everything around the engines.
 
-use super::{Engine, MountContext, Refusal};
+use super::{Engine, MountContext};
+use crate::error::EngineRefusal;
 use crate::job::Job;
 
 /// Finds nothing.
@@ -8,15 +9,11 @@ use crate::job::Job;
 pub struct Null;
 
 impl Engine for Null {
-    fn name(&self) -> &'static str {
-        "null"
-    }
-
-    fn possible(&self, _: &MountContext<'_>) -> Result<(), Refusal> {
+    fn possible(&self, _: &MountContext<'_>) -> Result<(), EngineRefusal> {
         Ok(())
     }
 
-    fn walk(&self, _: &Job<'_>) -> Result<(), Refusal> {
+    fn walk(&self, _: &Job<'_>) -> Result<(), EngineRefusal> {
         Ok(())
     }
 }

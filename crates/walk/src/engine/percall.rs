@@ -12,9 +12,10 @@ use gate::xattr::{getxattrat, listxattrat};
 use gate::{Errno, Fd};
 
 use super::stat::subtree_by;
-use super::{Engine, MountContext, Refusal};
+use super::{Engine, MountContext};
 use crate::attribution::{Subject, with_subject};
 use crate::entry::Type;
+use crate::error::EngineRefusal;
 use crate::job::Job;
 
 /// A call for each attribute.
@@ -22,15 +23,11 @@ use crate::job::Job;
 pub struct PerCall;
 
 impl Engine for PerCall {
-    fn name(&self) -> &'static str {
-        "percall"
-    }
-
-    fn possible(&self, _: &MountContext<'_>) -> Result<(), Refusal> {
+    fn possible(&self, _: &MountContext<'_>) -> Result<(), EngineRefusal> {
         Ok(())
     }
 
-    fn walk(&self, job: &Job<'_>) -> Result<(), Refusal> {
+    fn walk(&self, job: &Job<'_>) -> Result<(), EngineRefusal> {
         subtree_by(look, job, &mut *job.sink.worker(), job.place());
         Ok(())
     }

@@ -10,8 +10,9 @@ use gate::process::raise_open_files;
 use gate::{Errno, Fd, Gate};
 
 use super::opened::{OpenDirs, Opened};
-use super::{Engine, MountContext, Refusal};
+use super::{Engine, MountContext};
 use crate::entry::{Dir, Entry, Meta};
+use crate::error::{EngineRefusal, WarningKind};
 use crate::job::{Crossing, Job, Place, look_at};
 use crate::sink::Worker;
 
@@ -20,15 +21,11 @@ use crate::sink::Worker;
 pub struct Stat;
 
 impl Engine for Stat {
-    fn name(&self) -> &'static str {
-        "stat"
-    }
-
-    fn possible(&self, _: &MountContext<'_>) -> Result<(), Refusal> {
+    fn possible(&self, _: &MountContext<'_>) -> Result<(), EngineRefusal> {
         Ok(())
     }
 
-    fn walk(&self, job: &Job<'_>) -> Result<(), Refusal> {
+    fn walk(&self, job: &Job<'_>) -> Result<(), EngineRefusal> {
         subtree(job, &mut *job.sink.worker(), job.place());
         Ok(())
     }
@@ -182,6 +179,6 @@ pub(crate) fn sort_out<'a>(
 pub(crate) fn cross_at(job: &Job<'_>, place: &Place) {
     job.warn(mounts::Warning::about(
         &job.path(place),
-        "was mounted on while the tree was being walked; what is in it is left out, walk it again",
+        WarningKind::MountedMeanwhile,
     ));
 }

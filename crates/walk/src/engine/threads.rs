@@ -33,9 +33,10 @@ use ondisk::dirent::entries;
 use super::crew::{self, Pace};
 use super::opened::{OpenDirs, Opened};
 use super::stat::{BUFFER, cross_at, sort_out};
-use super::{Engine, MountContext, Refusal};
+use super::{Engine, MountContext};
 use crate::digest::below;
 use crate::entry::{Dir, append};
+use crate::error::EngineRefusal;
 use crate::job::{Job, Place, look_at};
 use crate::sink::Worker;
 
@@ -47,15 +48,11 @@ pub struct Threads;
 const MOST_ON_SERVER: usize = 48;
 
 impl Engine for Threads {
-    fn name(&self) -> &'static str {
-        "threads"
-    }
-
-    fn possible(&self, _: &MountContext<'_>) -> Result<(), Refusal> {
+    fn possible(&self, _: &MountContext<'_>) -> Result<(), EngineRefusal> {
         Ok(())
     }
 
-    fn walk(&self, job: &Job<'_>) -> Result<(), Refusal> {
+    fn walk(&self, job: &Job<'_>) -> Result<(), EngineRefusal> {
         let is_remote = job
             .mount
             .is_some_and(|mount| mounts::may_hang(&mount.content.fstype));

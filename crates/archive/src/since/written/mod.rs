@@ -106,7 +106,7 @@ fn can_tell(about: &About, by: EngineKind, tree: &Tree, ground: &MountContext<'_
         .first()
         .is_some_and(|part| part.ino == ground.top.meta.ino)
         && ground.mount.is_some()
-        && by.engine().possible(ground).is_ok()
+        && walk::engine::engine(by).possible(ground).is_ok()
         && tree
             .mounted_below(ground.top)
             .is_some_and(|names| names.is_empty())

@@ -15,11 +15,10 @@ use gate::fs::{At, FileType, Want};
 use gate::long::statx_long;
 use report::account::Account;
 use report::dump::{Counts, Dump, Mapped, Possible, Size};
-use walk::{Diagnostics, EngineKind, Explained, Refusal, Type};
+use walk::{Diagnostics, EngineKind, EngineRefusal, Explained, Type};
 
 use crate::cmd::account::accounting::of_run;
 use crate::cmd::dump::args::{Dump as Args, Gathering};
-use crate::cmd::mounts::run::unusable;
 use crate::error::{Error, Outcome};
 use crate::out::Out;
 use crate::progress::{watch_dump, watch_walk};
@@ -139,7 +138,10 @@ fn ways(question: &Question, out: &Out) -> Vec<(Gather, Result<Took, String>)> {
 }
 
 /// The engine that gathers in this way, if there is one that can.
-fn own_engine(gather: Gather, engines: &[(EngineKind, Result<(), Refusal>)]) -> Option<EngineKind> {
+fn own_engine(
+    gather: Gather,
+    engines: &[(EngineKind, Result<(), EngineRefusal>)],
+) -> Option<EngineKind> {
     // To ask for each attribute by itself is possible everywhere.
     let can = |by: &EngineKind| {
         *by == EngineKind::PerCall
@@ -224,19 +226,19 @@ fn tell(
 fn explain(args: &Args, out: &Out) -> Outcome {
     let sources = args.sources.iter().map(|source| source.as_bytes().to_vec());
     let dirs: Vec<Vec<u8>> = sources.filter(|source| is_dir(source)).collect();
-    let explained = walk::explain(&dirs, false).map_err(unusable)?;
+    let explained = walk::explain(&dirs, false)?;
     let asked = gathering(args.gather);
     let mut rows = Vec::new();
     for Explained { path, plan, .. } in &explained {
         let can = |by: EngineKind| own_engine(Gather::of(by), &plan.engines) == Some(by);
         // What a mount does not offer falls back to the next better way.
         let fallen = |gather: Gather| gather.engines().iter().copied().find(|by| can(*by));
-        let taken = asked.map_or(Some(plan.by), fallen);
+        let taken = asked.map_or(Some(plan.engine), fallen);
         for gather in Gather::ALL {
             let own = own_engine(gather, &plan.engines);
             let is_taken = own.is_some() && own == taken;
             let why = match own {
-                Some(_) if is_taken && asked.is_none() => plan.why.clone(),
+                Some(_) if is_taken && asked.is_none() => plan.reason.to_string(),
                 Some(_) if is_taken => "it was asked for, or is what that falls back to".to_owned(),
                 Some(_) => "it can work here".to_owned(),
                 None => refusals(gather, &plan.engines),
@@ -252,9 +254,10 @@ fn explain(args: &Args, out: &Out) -> Outcome {
         }
     }
     let first = explained.first();
-    let by = first.map_or(EngineKind::Threads, |first| first.plan.by);
+    let by = first.map_or(EngineKind::Threads, |first| first.plan.engine);
     if out.json {
-        let why = first.map_or(NO_DIRECTORY, |first| &first.plan.why);
+        let why = first.map(|first| first.plan.reason.to_string());
+        let why = why.as_deref().unwrap_or(NO_DIRECTORY);
         let gather = asked.unwrap_or(Gather::of(by)).name();
         let engine = first.map(|_| by.name());
         out.envelope(
@@ -275,7 +278,7 @@ fn explain(args: &Args, out: &Out) -> Outcome {
 }
 
 /// Why none of the engines of a way can work.
-fn refusals(gather: Gather, engines: &[(EngineKind, Result<(), Refusal>)]) -> String {
+fn refusals(gather: Gather, engines: &[(EngineKind, Result<(), EngineRefusal>)]) -> String {
     let own = engines.iter().filter(|(by, _)| Gather::of(*by) == gather);
     let said: Vec<String> = own
         .filter_map(|(by, e)| Some(format!("{}: {}", by.name(), e.as_ref().err()?)))

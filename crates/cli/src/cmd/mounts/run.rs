@@ -8,11 +8,11 @@ use gate::Errno;
 use gate::fs::{At, Attributes, Want};
 use mounts::compare::Bounds;
 use mounts::locate::LocateOptions;
-use mounts::method::Hunt;
-use mounts::root::{Root, Unusable};
+use mounts::method::SearchContext;
+use mounts::root::Root;
 use mounts::{
-    Class, Hints, Kind, LocateReport, Point, Warning, beneath, boundaries, check, locate, names,
-    servers,
+    Class, Hints, Kind, LocateReport, Loss, Point, Warning, WarningReason, beneath, boundaries,
+    check, locate, names, servers,
 };
 use report::compare::{
     LeftOut, Method, Times, comparison, methods_table, profiles_text, ratios_text,
@@ -77,11 +77,11 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     }
     let mut tick = |far: &mounts::method::Progress, path: &[u8]| progress.search(far, path);
     let lost = if args.beneath {
-        "what is in it is not counted"
+        Loss::Count
     } else {
-        "boundaries in it are not seen"
+        Loss::Boundaries
     };
-    let mut hunt = Hunt::new(lost, &mut tick);
+    let mut hunt = SearchContext::new(lost, &mut tick);
     if let Some(from) = args.names {
         names::resolve(
             &mut answer.points,
@@ -96,9 +96,9 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         name_servers(&mut answer.points);
     }
     if args.beneath {
-        beneath::look(&mut answer.points, &mut hunt).map_err(|[a, b]| {
+        beneath::look(&mut answer.points, &mut hunt).map_err(|e| {
             Error::new(format!(
-                "cannot look beneath the mounts: no mount table says what is on what ({a}; {b})"
+                "cannot look beneath the mounts: no mount table says what is on what ({e})"
             ))
         })?;
     }
@@ -145,15 +145,16 @@ fn show(
     out: &Out,
 ) -> Outcome {
     let LocateReport {
-        by,
-        why,
+        method: by,
+        reason,
         points,
-        lacking,
+        incomplete,
         warnings,
         search,
         ..
     } = answer;
     let rows = Points(points);
+    let why = reason.to_string();
     match format {
         Format::Json => {
             let result = Mounts {
@@ -164,7 +165,7 @@ fn show(
                     entries: s.entries,
                     pruned: s.pruned,
                 }),
-                ..Mounts::of(by.name(), &why, lacking.is_empty(), &rows)
+                ..Mounts::of(by.name(), &why, incomplete.is_empty(), &rows)
             };
             out.envelope(SCHEMA, result, &warnings)?;
         }
@@ -221,7 +222,7 @@ fn every_mount(by: mounts::Method) -> Option<Points> {
     }
     let root = Root::open(b"/").ok()?;
     let question = LocateOptions {
-        by: Some(by),
+        method: Some(by),
         bound: None,
         hints: Hints::Auto,
     };
@@ -304,7 +305,7 @@ fn question(args: &Args, format: Format) -> Result<LocateOptions, Error> {
     }
     let bound = args.depth.unwrap_or(4);
     Ok(LocateOptions {
-        by,
+        method: by,
         bound: (bound > 0).then_some(bound),
         hints,
     })
@@ -323,19 +324,7 @@ fn read_names(file: &OsStr) -> Result<Vec<Vec<u8>>, Error> {
 }
 
 pub(crate) fn open_root(given: &OsStr) -> Result<Root, Error> {
-    Root::open(given.as_bytes()).map_err(unusable)
-}
-
-/// What is wrong with a directory to begin at, and what to do next.
-pub(crate) fn unusable(e: Unusable) -> Error {
-    let next = match e.errno {
-        Errno::ENOENT => "give a name that exists",
-        Errno::ENOTDIR => "give a directory",
-        Errno::EACCES | Errno::EPERM => "run as root, or begin at a directory that you may read",
-        Errno::ENOTCONN | Errno::ESTALE => "its server is gone; see fathom mounts --check",
-        _ => "",
-    };
-    Error::read(e.doing, &e.path, e.errno, next)
+    Ok(Root::open(given.as_bytes())?)
 }
 
 /// A directory that cannot be read is refused, also where the answer comes from a table; but where
@@ -344,7 +333,7 @@ fn check_readable(root: &Root, answer: &LocateReport) -> Result<(), Error> {
     if answer.root_fstype.as_deref().is_some_and(mounts::may_hang) {
         return Ok(());
     }
-    root.check_readable().map_err(unusable)
+    Ok(root.check_readable()?)
 }
 
 /// Mount points, to be reported.
@@ -396,7 +385,11 @@ fn name_servers(points: &mut [Point]) {
     }
 }
 
-fn find_boundaries(root: &Root, answer: &LocateReport, hunt: &mut Hunt<'_>) -> Vec<Boundary> {
+fn find_boundaries(
+    root: &Root,
+    answer: &LocateReport,
+    hunt: &mut SearchContext<'_>,
+) -> Vec<Boundary> {
     boundaries::find(root, answer.root_fstype.as_deref(), &answer.points, hunt)
         .into_iter()
         .map(|b| Boundary {
@@ -428,16 +421,16 @@ fn assert(args: &Args, format: Format, out: &Out) -> Outcome {
                     path,
                     gate::Gate::Statx,
                     e,
-                    "not a mount point",
+                    WarningKind::NotMountPoint,
                 ));
             }
             Err(e) => warnings.push(Warning::failed(
                 path,
                 gate::Gate::Statx,
                 e,
-                "cannot tell whether it is a mount point",
+                WarningKind::Unknown,
             )),
-            Ok(_) => warnings.push(Warning::about(path, "not a mount point")),
+            Ok(_) => warnings.push(Warning::about(path, WarningKind::NotMountPoint)),
         }
         if mountpoint && !out.quiet && format == Format::Table {
             out.data(format!("{} is a mount point\n", printable(path)).as_bytes())?;
@@ -477,6 +470,23 @@ fn differs_from_above(path: &[u8]) -> Result<bool, Error> {
     }
 }
 
+/// What `--assert` and `--compare` warn of.
+#[derive(Debug, thiserror::Error)]
+enum WarningKind {
+    #[error("not a mount point")]
+    NotMountPoint,
+    #[error("cannot tell whether it is a mount point")]
+    Unknown,
+    #[error("{method}: {why}")]
+    LeftOut { method: &'static str, why: String },
+}
+
+impl WarningReason for WarningKind {
+    fn explains_errno(&self) -> bool {
+        matches!(self, WarningKind::NotMountPoint)
+    }
+}
+
 /// The methods compared, ready to be shown.
 pub(crate) struct Compared {
     pub(crate) methods: Vec<Method>,
@@ -508,11 +518,11 @@ pub(crate) fn compare_methods(
             .trials
             .iter()
             .flatten()
-            .filter(|run| run.by == profile.by)
+            .filter(|run| run.method == profile.method)
             .map(times)
             .collect();
         Method {
-            by: profile.by.name(),
+            by: profile.method.name(),
             complete: profile.complete,
             found: profile.found,
             runs,
@@ -543,7 +553,7 @@ fn compare(
     let answer = locate(
         &root,
         &LocateOptions {
-            by: None,
+            method: None,
             ..question.clone()
         },
         &mut |_, _| {},
@@ -561,20 +571,21 @@ fn compare(
     let warnings: Vec<Warning> = compared
         .left_out
         .iter()
-        .map(|left| Warning::general(format!("{}: {}", left.by, left.why)))
+        .map(|left| {
+            Warning::general(WarningKind::LeftOut {
+                method: left.by,
+                why: left.why.clone(),
+            })
+        })
         .collect();
     let path = root.into_path(); // its descriptor is closed before the gates are counted
     if format == Format::Json {
+        let (why, is_complete) = (answer.reason.to_string(), answer.is_complete());
         let rows = Points(answer.points);
         let result = Mounts {
             root: Some(&path),
             compare: Some(&comparison(&compared.methods, &compared.left_out)),
-            ..Mounts::of(
-                answer.by.name(),
-                &answer.why,
-                answer.lacking.is_empty(),
-                &rows,
-            )
+            ..Mounts::of(answer.method.name(), &why, is_complete, &rows)
         };
         out.envelope(SCHEMA, result, &warnings)?;
     } else {

@@ -68,10 +68,15 @@ impl Line<'_> {
 pub(crate) fn run(root: &[u8], json: bool, out: &Out) -> Outcome {
     let refused = |e| Error::new(format!("cannot watch for mounts: {e}"));
     let mut watch = Watch::start().map_err(refused)?;
+    let source = match watch.polls_because() {
+        None => "fanotify: every attach and detach".to_owned(),
+        Some(why) => format!(
+            "polling mountinfo ({why}): a mount that comes and goes between two looks is not seen"
+        ),
+    };
     out.note(format_args!(
-        "watching {} by {}; Ctrl-C ends it",
-        printable(root),
-        watch.source()
+        "watching {} by {source}; Ctrl-C ends it",
+        printable(root)
     ));
     let mut lost = 0;
     while let Some(change) = watch.wait().map_err(refused)? {

@@ -2,7 +2,8 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use mounts::table::{Door, Table};
+use mounts::TableSource;
+use mounts::table::Table;
 use pathwalk::{
     Alone, DropCaches, Event, Method, PathwalkOptions, Progress, SearchOptions, Shape, Team,
     launched_rank,
@@ -140,7 +141,7 @@ fn drop_caches(scope: CacheScope) -> DropCaches {
     if scope == CacheScope::Host {
         return DropCaches::Host;
     }
-    let table = Table::read(Door::Mountinfo)
+    let table = Table::read(TableSource::Mountinfo)
         .map(|table| table.mounts)
         .unwrap_or_default();
     match probe::cgroup::Cgroup::current(&table) {

@@ -40,7 +40,7 @@ pub(super) struct Mounted {
 
 fn question() -> locate::LocateOptions {
     locate::LocateOptions {
-        by: None,
+        method: None,
         bound: Some(4),
         hints: Hints::Auto,
     }
@@ -58,11 +58,11 @@ pub(super) fn table(
         progress.search(far, path)
     });
     let LocateReport {
-        by,
-        why,
+        method: by,
+        reason,
         mut points,
         root_fstype,
-        lacking,
+        incomplete,
         warnings,
         ..
     } = answer.map_err(|e| Not::wrong(format!("cannot find the mounts: {e}")))?;
@@ -93,12 +93,12 @@ pub(super) fn table(
         );
     }
     found.to_probe = to_probe(ground, &points, hangs, silent);
-    let complete = lacking.is_empty();
+    let complete = incomplete.is_empty();
     let excludes = ground.excludes(&points);
     found.mounts = Some(Mounted {
         points: Points(points),
         by,
-        why,
+        why: reason.to_string(),
         complete,
         hangs,
         silent,

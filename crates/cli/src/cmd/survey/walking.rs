@@ -21,10 +21,8 @@ use super::run::Ground;
 use super::show::bounded::estimate;
 use super::steps::Ration;
 use crate::cmd::account::command;
-use crate::cmd::mounts::run::unusable;
 use crate::cmd::survey::tread::Tread;
-use crate::cmd::walk::compare;
-use crate::cmd::walk::run::refused;
+use crate::cmd::walk::compare::{self, WarningKind};
 use crate::error::{Error, Outcome};
 
 /// Calls that are looked at one by one.
@@ -94,7 +92,7 @@ pub(super) fn engines(
         && compared
             .warnings
             .iter()
-            .any(|warning| warning.message().contains("skipped"))
+            .any(|warning| matches!(warning.reason(), Some(WarningKind::Skipped { .. })))
     {
         found.lacking.push(
             "what is in directories that this user may not read is missing from walks and dumps"
@@ -113,12 +111,12 @@ fn scout(question: &walk::WalkOptions, ration: &Ration) -> Result<(Option<Bounde
     /// The share of the time of a run that each has who comes after one that was stopped.
     const SHARE: u32 = 5;
     let explained = walk::explain(&question.dirs, question.is_written).map_err(|e| {
-        let why = unusable(e).to_string();
+        let why = Error::from(e).to_string();
         Not::wrong(why.to_string())
     })?;
     let by = explained
         .first()
-        .map_or(EngineKind::Threads, |first| first.plan.by);
+        .map_or(EngineKind::Threads, |first| first.plan.engine);
     // One that goes below the file API first has all written that anybody has changed, and may wait
     // long for that. Whether the tree is large, one by the file API knows as well.
     let other = Some(EngineKind::Threads).filter(|other| *other != by);
@@ -427,12 +425,12 @@ pub(crate) fn tread(args: &Tread) -> Outcome {
         .map_err(|e| Error::new(format!("--exclude: {e}")))?;
     let question = walk::WalkOptions {
         dirs,
-        by: Some(EngineKind::Stat),
+        engine: Some(EngineKind::Stat),
         one_file_system: true,
         filter,
         ..walk::WalkOptions::default()
     };
     let summary = walk::Summary::default();
-    walk::walk(&question, &summary, &walk::Diagnostics::default()).map_err(refused)?;
+    walk::walk(&question, &summary, &walk::Diagnostics::default())?;
     Ok(0)
 }

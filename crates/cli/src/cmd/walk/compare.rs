@@ -1,16 +1,16 @@
 //! `fathom walk --compare`: what each engine costs on one tree.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
-use mounts::Warning;
 use mounts::compare::{Bounds, NoRun};
+use mounts::{Warning, WarningReason};
 use report::compare::Times;
 use report::walk::{Comparison, Engine, LeftOut, Part, Possible, Walk};
-use walk::compare::{NoCompare, Run, compare};
+use walk::compare::{Run, compare};
 use walk::{Totals, WalkOptions};
 
 use super::run::{SCHEMA, plans, shown};
-use crate::cmd::mounts::run::unusable;
 use crate::error::{Error, Outcome};
 use crate::out::{Out, gates};
 use crate::progress::Progress;
@@ -29,6 +29,31 @@ pub(crate) struct Compared {
     pub(crate) warnings: Vec<Warning>,
 }
 
+/// What went wrong in a comparison.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WarningKind {
+    /// An engine looked possible, and was stopped, or gave up.
+    #[error("{engine}: {why}")]
+    LeftOut { engine: &'static str, why: String },
+    /// A walk by an engine gave warnings.
+    #[error("{engine} skipped something")]
+    Skipped { engine: &'static str },
+    /// The engines report different trees.
+    #[error(
+        "the engines do not agree on what is there; unless the tree changed meanwhile, one of them is wrong"
+    )]
+    Disagree,
+}
+
+impl WarningReason for WarningKind {
+    fn consequence(&self) -> Option<Cow<'_, str>> {
+        match self {
+            WarningKind::Skipped { engine } => Some(format!("--engine {engine} names it").into()),
+            _ => None,
+        }
+    }
+}
+
 /// Walks by every engine.
 pub(crate) fn engines(
     question: &WalkOptions,
@@ -43,10 +68,7 @@ pub(crate) fn engines(
         });
     });
     drop(progress);
-    let compared = compared.map_err(|e| match e {
-        NoCompare::Unusable(e) => unusable(e),
-        NoCompare::NoProcess(e) => Error::new(format!("cannot make a process to walk in: {e}")),
-    })?;
+    let compared = compared?;
     let mut warnings = Vec::new();
     let left_out = compared.left_out.iter().map(|(by, why)| {
         let (why, is_wrong) = match why {
@@ -57,7 +79,8 @@ pub(crate) fn engines(
             walk::compare::LeftOut::Not(why, seen) => (format!("{why}, at {seen} entries"), true),
         };
         if is_wrong {
-            warnings.push(Warning::general(format!("{}: {why}", by.name())));
+            let (engine, why) = (by.name(), why.clone());
+            warnings.push(Warning::general(WarningKind::LeftOut { engine, why }));
         }
         LeftOut {
             engine: by.name(),
@@ -77,14 +100,13 @@ pub(crate) fn engines(
             .trials
             .iter()
             .flatten()
-            .filter(move |run: &&Run| run.by.name() == engine)
+            .filter(move |run: &&Run| run.engine.name() == engine)
     };
     let mut engines = Vec::new();
     for last in compared.trials.last().into_iter().flatten() {
-        let engine = last.by.name();
+        let engine = last.engine.name();
         if last.warnings > 0 {
-            let message = format!("{engine} skipped something; --engine {engine} names it");
-            warnings.push(Warning::general(message));
+            warnings.push(Warning::general(WarningKind::Skipped { engine }));
         }
         engines.push(Engine {
             engine,
@@ -97,8 +119,7 @@ pub(crate) fn engines(
         });
     }
     if !Comparison::of(&engines, &left_out).agree {
-        let message = "the engines do not agree on what is there; unless the tree changed meanwhile, one of them is wrong";
-        warnings.push(Warning::general(message));
+        warnings.push(Warning::general(WarningKind::Disagree));
     }
     let (parts, possible) = plans(compared.explained);
     let planned = parts.first().map(|part| part.engine);

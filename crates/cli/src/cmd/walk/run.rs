@@ -10,11 +10,10 @@ use report::entries::Form;
 use report::walk::{Part, Possible, Totals, Walk};
 use show::name::printable;
 use show::units::plural;
-use walk::{Both, Diagnostics, EngineKind, Explained, Filter, NoWalk, Sink, Summary, WalkOptions};
+use walk::{Both, Diagnostics, EngineKind, Explained, Filter, Sink, Summary, WalkOptions};
 
 use super::compare;
 use super::sinks::{Largest, Output, Usage, Watched};
-use crate::cmd::mounts::run::unusable;
 use crate::cmd::walk::args::{Engine, Walk as Args, WalkFormat as Format};
 use crate::error::{Error, Outcome};
 use crate::out::Out;
@@ -52,15 +51,14 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
 fn question(args: &Args) -> Result<WalkOptions, Error> {
     // As du has it: all is counted, and only what is less deep is printed.
     let max_depth = args.max_depth.filter(|_| args.format != Format::Du);
-    let filter = Filter::new(&args.exclude, max_depth)
-        .map_err(|e| Error::new(format!("cannot use --exclude: {e}")))?;
+    let filter = Filter::new(&args.exclude, max_depth)?;
     Ok(WalkOptions {
         dirs: args
             .dirs
             .iter()
             .map(|dir| dir.as_bytes().to_vec())
             .collect(),
-        by: by(args.engine),
+        engine: by(args.engine),
         threads: args.jobs.map(usize::from),
         one_file_system: args.one_file_system,
         filter,
@@ -77,19 +75,6 @@ pub(crate) fn by(engine: Engine) -> Option<EngineKind> {
         Engine::Btrfs => Some(EngineKind::Btrfs),
         Engine::Ext4 => Some(EngineKind::Ext4),
         Engine::Stat => Some(EngineKind::Stat),
-    }
-}
-
-pub(crate) fn refused(e: NoWalk) -> Error {
-    match e {
-        NoWalk::Unusable(e) => unusable(e),
-        NoWalk::Pattern(e) => Error::new(format!("cannot use --exclude: {e}")),
-        NoWalk::Refused { path, by, refusal } => Error::new(format!(
-            "cannot walk '{}' by {}: {}; give --engine auto, or see --explain",
-            printable(&path),
-            by.name(),
-            printable(refusal.to_string().as_bytes())
-        )),
     }
 }
 
@@ -118,8 +103,7 @@ fn go(
     let in_sight = Watched(whole);
     let whole = if progress { &in_sight } else { whole };
     let start = Instant::now();
-    let answer =
-        watch_walk(progress, &desk, || walk::walk(question, whole, &desk)).map_err(refused)?;
+    let answer = watch_walk(progress, &desk, || walk::walk(question, whole, &desk))?;
     let warnings = desk.take_warnings();
     // Where nobody takes the output any more, the walk was not finished, and what is in the catalog
     // is not the tree.
@@ -130,8 +114,8 @@ fn go(
     let part = |part: walk::Part| Part {
         path: part.path,
         fstype: part.fstype,
-        engine: part.by.name(),
-        why: part.why,
+        engine: part.engine.name(),
+        why: part.reason.to_string(),
     };
     Ok(Walked {
         parts: answer.parts.into_iter().map(part).collect(),
@@ -245,7 +229,7 @@ pub(super) fn plans(explained: Vec<Explained>) -> (Vec<Part>, Vec<Possible>) {
         for (by, possible) in plan.engines {
             let why = match &possible {
                 Err(refusal) => refusal.to_string(),
-                Ok(()) if by == plan.by => plan.why.clone(),
+                Ok(()) if by == plan.engine => plan.reason.to_string(),
                 Ok(()) => "it can work here".to_owned(),
             };
             engines.push(Possible {
@@ -258,8 +242,8 @@ pub(super) fn plans(explained: Vec<Explained>) -> (Vec<Part>, Vec<Possible>) {
         parts.push(Part {
             path,
             fstype,
-            engine: plan.by.name(),
-            why: plan.why,
+            engine: plan.engine.name(),
+            why: plan.reason.to_string(),
         });
     }
     (parts, engines)
@@ -267,8 +251,7 @@ pub(super) fn plans(explained: Vec<Explained>) -> (Vec<Part>, Vec<Possible>) {
 
 /// `--explain`
 fn explain(question: &WalkOptions, out: &Out) -> Outcome {
-    let (parts, engines) =
-        plans(walk::explain(&question.dirs, question.is_written).map_err(unusable)?);
+    let (parts, engines) = plans(walk::explain(&question.dirs, question.is_written)?);
     if out.json {
         out.envelope(
             SCHEMA,

@@ -12,6 +12,7 @@ use ondisk::btrfs::{FIRST_INODE, is_name};
 use super::scan::parent_of;
 use crate::digest;
 use crate::entry::append;
+use crate::error::WarningKind;
 use crate::job::{Below, Job, Place};
 
 /// A subvolume, from one of its directories down.
@@ -190,13 +191,12 @@ impl<'a> Tree<'a> {
                     }
                     Ok(_) | Err(Errno::ENOENT) => break Some(CLOSED),
                     Err(e) => {
-                        let what = "cannot read where a directory lies; what is in it is left out";
                         let at = job.path(&self.base);
                         job.warn(Warning::failed(
                             &at,
                             Gate::BtrfsTreeSearchV2,
                             e,
-                            format!("{what} (inode {ino})"),
+                            WarningKind::ReadParent { ino },
                         ));
                         break Some(CLOSED);
                     }
@@ -219,8 +219,7 @@ impl<'a> Tree<'a> {
                 None => {}
             }
         }
-        let what =
-            format!("directories seem to lie in one another (inode {ino}); they are left out");
+        let what = WarningKind::Circle { ino };
         job.warn(Warning::about(&job.path(&self.base), what));
         self.dirs.write().index.insert(ino, CLOSED);
         CLOSED

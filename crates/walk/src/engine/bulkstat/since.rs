@@ -15,9 +15,9 @@ use ondisk::xfs::{Geometry, Inode};
 
 use super::join::{Stride, inodes_near};
 use super::{ROWS, bulkstat, geometry, is_settled, meta_of};
-use crate::engine::Refusal;
 use crate::engine::crew::crew;
 use crate::entry::{Meta, Time};
+use crate::error::{EngineAction, EngineRefusal};
 use crate::job::Top;
 use crate::moment::Moment;
 
@@ -47,7 +47,7 @@ pub fn changed<K: Sync>(
     is_same: impl Fn(&K, &Meta) -> bool + Sync,
     written: Moment,
     is_worth: impl Fn(usize, usize) -> bool + Sync,
-) -> Result<Option<Vec<(u64, Now)>>, Refusal> {
+) -> Result<Option<Vec<(u64, Now)>>, EngineRefusal> {
     /// So many a thread takes at a time.
     const SPAN: usize = 8192;
     let shape = geometry(&top.fd)?;
@@ -81,7 +81,7 @@ pub fn changed<K: Sync>(
         }
     });
     let (_, found) = found.into_inner();
-    let mut found = found.map_err(|errno| Refusal::of("XFS_IOC_BULKSTAT fails", errno))?;
+    let mut found = found.map_err(|errno| EngineAction::Bulkstat.failed(errno))?;
     found
         .iter_mut()
         .for_each(|all| all.sort_unstable_by_key(|(ino, _)| *ino));

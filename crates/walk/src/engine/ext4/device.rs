@@ -13,7 +13,7 @@ use gate::{Errno, Fd};
 use ondisk::ext4::{Error, Group, Superblock, group, superblock};
 use ondisk::{Dev, Mount, split_options};
 
-use crate::engine::Refusal;
+use crate::error::{EngineAction, EngineRefusal};
 
 /// The device of a mounted ext4 file system.
 #[derive(Debug)]
@@ -35,36 +35,30 @@ impl Device {
     ///
     /// # Errors
     /// Why its tables cannot be read.
-    pub(super) fn open(dev: Dev, mount: &Mount) -> Result<Device, Refusal> {
+    pub(super) fn open(dev: Dev, mount: &Mount) -> Result<Device, EngineRefusal> {
         let mut options = split_options(&mount.content.options);
         if options.any(|option| option == b"nouid32") {
-            return Err(Refusal(
-                "it is mounted with nouid32, so that owners are not what is stored".to_owned(),
-            ));
+            return Err(EngineRefusal::Nouid32);
         }
         // Another driver keeps directories where the device's cache does not show them.
         let is_ext4 = mount.content.fstype != b"ext2"
             || kernel_name(dev).is_some_and(|name| is_driven_by_ext4(&name));
         if !is_ext4 {
-            return Err(Refusal(
-                "it is mounted by the kernel's driver for ext2, not by that for ext4".to_owned(),
-            ));
+            return Err(EngineRefusal::Ext2Driver);
         }
         let (fd, name) = find(dev, mount)?;
         let mut bytes = [0; superblock::LENGTH];
         let mut tries = 3;
         let superblock = loop {
             let read = read_whole(&fd, superblock::OFFSET, &mut bytes);
-            read.map_err(|e| {
-                Refusal::of(&format!("cannot read {name}, the device that it is on"), e)
-            })?;
+            read.map_err(|e| EngineAction::ReadDevice(name.clone()).failed(e))?;
             tries -= 1;
             match Superblock::parse(&bytes) {
                 Ok(superblock) => break superblock,
                 Err(Error::SuperblockChecksum) if tries > 0 => {
                     std::thread::sleep(Duration::from_millis(1))
                 }
-                Err(refused) => return Err(Refusal(refused.to_string())),
+                Err(error) => return Err(EngineRefusal::Superblock(error)),
             }
         };
         Ok(Device {
@@ -187,19 +181,18 @@ impl Device {
 ///
 /// # Errors
 /// That it is, or that nothing says so.
-pub(super) fn sees_ids_as_stored() -> Result<(), Refusal> {
-    for map in [c"/proc/self/uid_map", c"/proc/self/gid_map"] {
-        let text =
-            slurp(map).ok_or_else(|| Refusal(format!("cannot read {}", map.to_string_lossy())))?;
+pub(super) fn sees_ids_as_stored() -> Result<(), EngineRefusal> {
+    for (map, name) in [
+        (c"/proc/self/uid_map", "/proc/self/uid_map"),
+        (c"/proc/self/gid_map", "/proc/self/gid_map"),
+    ] {
+        let text = slurp(map).ok_or(EngineRefusal::UnreadableIdMap(name))?;
         if !text
             .split(|b| b.is_ascii_whitespace())
             .filter(|word| !word.is_empty())
             .eq([&b"0"[..], b"0", b"4294967295"])
         {
-            return Err(Refusal(
-                "in this user namespace, owners are shown otherwise than they are stored"
-                    .to_owned(),
-            ));
+            return Err(EngineRefusal::UserNamespace);
         }
     }
     Ok(())
@@ -265,7 +258,7 @@ fn is_driven_by_ext4(kernel_name: &[u8]) -> bool {
 }
 
 /// Opens a device by any of its names.
-fn find(dev: Dev, mount: &Mount) -> Result<(Fd, String), Refusal> {
+fn find(dev: Dev, mount: &Mount) -> Result<(Fd, String), EngineRefusal> {
     let mut names = Vec::new();
     names.extend(
         mount
@@ -282,7 +275,7 @@ fn find(dev: Dev, mount: &Mount) -> Result<(Fd, String), Refusal> {
         [b"/dev/", &name[..]].concat()
     }));
     names.push(format!("/dev/block/{dev}").into_bytes());
-    let mut refusal = Refusal(format!("no name leads to its device, {dev}"));
+    let mut refusal = EngineRefusal::NoDevice(dev);
     for name in names {
         let Ok(path) = c_string(&name) else { continue };
         let is_it = |s: gate::fs::Statx| s.file_type == FileType::Block && Dev::from(s.rdev) == dev;
@@ -296,9 +289,7 @@ fn find(dev: Dev, mount: &Mount) -> Result<(Fd, String), Refusal> {
                 return Ok((fd, shown));
             }
             Ok(_) => {}
-            Err(e) => {
-                refusal = Refusal::of(&format!("cannot open {shown}, the device that it is on"), e)
-            }
+            Err(e) => refusal = EngineAction::OpenDevice(shown).failed(e),
         }
     }
     Err(refusal)

@@ -10,6 +10,7 @@ use super::Crew;
 use super::tree::{State, Tree, each_inode};
 use crate::engine::stat::{BUFFER, list, subtree};
 use crate::entry::{Dir, append, time};
+use crate::error::WarningKind;
 use crate::moment::may_be_since;
 
 /// Finds the directories that have changed since a time, and lists those and all others that cannot
@@ -46,10 +47,9 @@ pub(super) fn settle(crew: &Crew<'_>, tree: &mut Tree, since: Time, quiet: bool)
         tree.nodes[index as usize].state = State::Live;
         tree.faults.remove(&index);
     }
-    for (&index, fault) in &tree.faults {
-        let message =
-            format!("has {fault}; what the kernel makes of it is given, and fsck should see to it");
-        job.warn(Warning::about(&job.path(&tree.place(index)), message));
+    for (&index, &fault) in &tree.faults {
+        let kind = WarningKind::Damaged(fault);
+        job.warn(Warning::about(&job.path(&tree.place(index)), kind));
     }
     // What was moved while the tree was being read has changed both directories. Else it is damage.
     for (dir, name) in tree
@@ -59,10 +59,7 @@ pub(super) fn settle(crew: &Crew<'_>, tree: &mut Tree, since: Time, quiet: bool)
     {
         let mut path = job.path(&tree.place(*dir));
         append(&mut path, name);
-        job.warn(Warning::about(
-            &path,
-            "is a directory that has another name as well; it is not entered again",
-        ));
+        job.warn(Warning::about(&path, WarningKind::SecondName));
     }
 
     let mut live: Vec<u32> = (0..tree.nodes.len() as u32).collect();

@@ -1,0 +1,51 @@
+//! The engines by name.
+
+/// An engine: how everything in one mount is found.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum EngineKind {
+    /// statx(2) of every name, by threads that share the directories.
+    Threads,
+    /// XFS's bulkstat, joined with the names.
+    Bulkstat,
+    /// btrfs's trees, searched.
+    Btrfs,
+    /// ext4's tables, read from the device.
+    Ext4,
+    /// statx(2) of every name, by one thread: the plain reference.
+    Stat,
+    /// A system call for each attribute, by one thread: the baseline of `dump`'s ways to gather.
+    PerCall,
+}
+
+impl EngineKind {
+    /// The engines that a walk chooses from.
+    pub const ALL: [EngineKind; 5] = [
+        EngineKind::Threads,
+        EngineKind::Bulkstat,
+        EngineKind::Btrfs,
+        EngineKind::Ext4,
+        EngineKind::Stat,
+    ];
+
+    /// The name: on the command line, in the JSON, of its file.
+    pub fn name(self) -> &'static str {
+        match self {
+            EngineKind::Threads => "threads",
+            EngineKind::Bulkstat => "bulkstat",
+            EngineKind::Btrfs => "btrfs",
+            EngineKind::Ext4 => "ext4",
+            EngineKind::Stat => "stat",
+            EngineKind::PerCall => "percall",
+        }
+    }
+
+    /// The engine that works only on file systems of one type.
+    pub(crate) fn for_fstype(fstype: &[u8]) -> Option<EngineKind> {
+        match fstype {
+            b"ext4" | b"ext3" | b"ext2" => Some(EngineKind::Ext4),
+            b"xfs" => Some(EngineKind::Bulkstat),
+            b"btrfs" => Some(EngineKind::Btrfs),
+            _ => None,
+        }
+    }
+}

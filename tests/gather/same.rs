@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use archive::gather::{Answer, Gather, Question, gather};
+use archive::gather::{CollectOptions, CollectReport, Gather, gather};
 use archive::rows::Rows;
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 use walk::{Diagnostics, EngineKind, Meta};
@@ -19,19 +19,19 @@ use crate::support::{Need, in_namespace, require};
 
 const DISK: [Need; 2] = [Need::Root, Need::Loop];
 
-pub(crate) fn ask(question: &Question) -> (Rows, Answer) {
+pub(crate) fn ask(options: &CollectOptions) -> (Rows, CollectReport) {
     let desk = Diagnostics::default();
-    let (rows, answer) = gather(question, &desk).unwrap();
+    let (rows, answer) = gather(options, &desk).unwrap();
     let warnings = desk.take_warnings();
     assert!(warnings.is_empty(), "{warnings:?}");
     (rows, answer)
 }
 
-fn by(way: Option<Gather>, top: &Path) -> (Rows, Answer) {
-    ask(&Question {
+fn by(way: Option<Gather>, top: &Path) -> (Rows, CollectReport) {
+    ask(&CollectOptions {
         sources: vec![top.as_os_str().as_bytes().to_vec()],
         gather: way,
-        ..Question::default()
+        ..CollectOptions::default()
     })
 }
 
@@ -300,6 +300,6 @@ fn access_times_stay() {
 fn an_engine_has_one_way() {
     let all = EngineKind::ALL.into_iter().chain([EngineKind::PerCall]);
     assert!(all.into_iter().all(|by| by == EngineKind::Stat
-        || Gather::of(by).engines()[0] == by
+        || Gather::from_engine(by).engines()[0] == by
         || by == EngineKind::Btrfs));
 }

@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
-use archive::gather::{Gather, Question, gather};
+use archive::gather::{CollectOptions, Gather, gather};
 use gate::Errno;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Uid;
@@ -31,10 +31,10 @@ fn several_of_every_kind() {
     ]
     .map(given);
     for way in [None, Some(Gather::PerCall), Some(Gather::Raw)] {
-        let (rows, answer) = ask(&Question {
+        let (rows, answer) = ask(&CollectOptions {
             sources: sources.to_vec(),
             gather: way,
-            ..Question::default()
+            ..CollectOptions::default()
         });
         let relative = |path: &[u8]| {
             String::from_utf8_lossy(&path[place.path().as_os_str().len() + 1..]).into_owned()
@@ -57,14 +57,14 @@ fn several_of_every_kind() {
         assert!(rows.is_dir(9) && rows.sources()[4].absolute.as_deref() == Some(&given("b")[..]));
         assert_eq!(answer.parts.len(), 4);
     }
-    let missing = Question {
+    let missing = CollectOptions {
         sources: vec![given("b"), given("gone")],
-        ..Question::default()
+        ..CollectOptions::default()
     };
     assert!(
         matches!(gather(&missing, &Diagnostics::default()), Err(walk::Error::Directory(e)) if e.path == Some(given("gone")))
     );
-    let nonsense = Question {
+    let nonsense = CollectOptions {
         excludes: vec!["a[".to_owned()],
         ..missing
     };
@@ -82,16 +82,16 @@ fn what_is_left_out() {
                 file(ground.join(name), 1);
             }
             file(tmpfs(ground.join("mount")).join("inside"), 1);
-            let question = Question {
+            let options = CollectOptions {
                 sources: vec![ground.as_os_str().as_bytes().to_vec()],
                 excludes: vec!["*.o".to_owned(), format!("{}/leave", ground.display())],
                 one_file_system: true,
-                ..Question::default()
+                ..CollectOptions::default()
             };
             for way in Gather::ALL {
-                let (rows, _) = ask(&Question {
+                let (rows, _) = ask(&CollectOptions {
                     gather: Some(way),
-                    ..question.clone()
+                    ..options.clone()
                 });
                 let names: Vec<_> = (0..rows.len())
                     .map(|row| rows.name(row).escape_ascii().to_string())
@@ -121,12 +121,12 @@ fn directories_of_others() {
                 set_thread_uid(Uid::from_raw(1000)).unwrap();
                 [None, Some(Gather::PerCall), Some(Gather::Raw)].map(|way| {
                     let desk = Diagnostics::default();
-                    let question = Question {
+                    let options = CollectOptions {
                         sources: sources.clone(),
                         gather: way,
-                        ..Question::default()
+                        ..CollectOptions::default()
                     };
-                    let (rows, _) = gather(&question, &desk).unwrap();
+                    let (rows, _) = gather(&options, &desk).unwrap();
                     let names: Vec<_> =
                         (0..rows.len()).map(|row| rows.name(row).to_vec()).collect();
                     (names, desk.take_warnings())
@@ -163,9 +163,9 @@ fn what_changes_meanwhile_does_no_harm() {
         while !writer.is_finished() {
             let sources = vec![top.as_os_str().as_bytes().to_vec()];
             let (rows, _) = gather(
-                &Question {
+                &CollectOptions {
                     sources,
-                    ..Question::default()
+                    ..CollectOptions::default()
                 },
                 &Diagnostics::default(),
             )

@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use archive::gather::{Gather, Question, gather};
+use archive::gather::{CollectOptions, Gather, gather};
 use walk::{Diagnostics, Summary};
 
 /// Memory at its most, in KiB.
@@ -38,13 +38,13 @@ fn main() {
         let start = Instant::now();
         walk::walk(&alone, &Summary::default(), &desk).expect("a walk");
         let (walked, before) = (start.elapsed(), most());
-        let question = Question {
+        let options = CollectOptions {
             sources: vec![dir.clone()],
             gather: Some(way),
-            ..Question::default()
+            ..CollectOptions::default()
         };
         let start = Instant::now();
-        let (rows, answer) = gather(&question, &desk).expect("rows");
+        let (rows, answer) = gather(&options, &desk).expect("rows");
         let gathered = start.elapsed();
         let start = Instant::now();
         let names: usize = (0..rows.len())

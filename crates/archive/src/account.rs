@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::attribution::{self, Function, Line};
 use walk::Diagnostics;
 
-use crate::gather::{Gather, Question, gather};
+use crate::gather::{CollectOptions, Gather, Refused, gather};
 
 /// What gathering in one way took.
 #[derive(Clone, Debug)]
@@ -25,27 +25,30 @@ pub struct Took {
 ///
 /// # Errors
 /// Why this way is not to be had.
-pub fn measure(question: &Question, way: Gather, desk: &Diagnostics) -> Result<Took, String> {
-    let question = Question {
+pub fn measure(
+    options: &CollectOptions,
+    way: Gather,
+    desk: &Diagnostics,
+) -> Result<Took, Unavailable> {
+    let options = CollectOptions {
         gather: Some(way),
         threads: Some(1),
         for_catalog: None,
-        ..question.clone()
+        ..options.clone()
     };
     attribution::start();
-    let gathered = gather(&question, desk);
+    let gathered = gather(&options, desk);
     let books = attribution::stop();
-    let (rows, answer) = gathered.map_err(|_| "it cannot be gathered any more".to_owned())?;
-    if answer.parts.is_empty() {
-        return Err("no SRC is a directory".to_owned());
+    let (rows, report) = gathered.map_err(|_| Unavailable::Changed)?;
+    if report.parts.is_empty() {
+        return Err(Unavailable::NoDirectory);
     }
-    if let Some(other) = answer.parts.iter().find(|part| part.gather != way) {
-        return Err(format!(
-            "{} is gathered by {}: {}",
-            name(&other.path),
-            other.gather.name(),
-            other.why
-        ));
+    if let Some(other) = report.parts.iter().find(|part| part.gather != way) {
+        return Err(Unavailable::OtherWay {
+            path: other.path.clone(),
+            gather: other.gather,
+            why: other.why.clone(),
+        });
     }
     let directories = (0..rows.len()).filter(|&row| rows.is_dir(row)).count() as u64;
     let lines: Vec<Line> = books
@@ -66,6 +69,26 @@ pub fn measure(question: &Question, way: Gather, desk: &Diagnostics) -> Result<T
     })
 }
 
-fn name(path: &[u8]) -> String {
-    String::from_utf8_lossy(path).into_owned()
+/// Why a way of gathering is unavailable for a tree.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Unavailable {
+    /// The tree has changed, and can no longer be gathered.
+    #[error("it cannot be gathered any more")]
+    Changed,
+    /// No source is a directory.
+    #[error("no SRC is a directory")]
+    NoDirectory,
+    /// A mount falls back to another way.
+    #[error("{} is gathered by {}: {why}", String::from_utf8_lossy(.path), gather.name())]
+    OtherWay {
+        /// The mount.
+        path: Vec<u8>,
+        /// The other way.
+        gather: Gather,
+        /// Why.
+        why: String,
+    },
+    /// None of its engines can work on a mount.
+    #[error(transparent)]
+    Refused(#[from] Refused),
 }

@@ -16,7 +16,9 @@ use gate::Gate;
 use gate::fs::At;
 use gate::long::statx_long;
 use mounts::ErrorKind;
-use walk::{Diagnostics, EngineKind, Filter, Meta, Moment, WalkOptions as Walk, walk};
+use walk::{
+    Diagnostics, EngineKind, EngineRefusal, Filter, Meta, Moment, WalkOptions as Walk, walk,
+};
 
 use crate::rows::{Gathering, Rows, Source};
 
@@ -53,7 +55,7 @@ impl Gather {
     }
 
     /// The way that an engine is of.
-    pub fn of(by: EngineKind) -> Gather {
+    pub fn from_engine(by: EngineKind) -> Gather {
         match by {
             EngineKind::PerCall => Gather::PerCall,
             EngineKind::Threads | EngineKind::Stat => Gather::Combined,
@@ -76,11 +78,51 @@ impl Gather {
             ],
         }
     }
+
+    /// Its engine on a mount, given which engines can work there.
+    ///
+    /// # Errors
+    /// None of its engines can.
+    pub fn engine_of(
+        self,
+        engines: &[(EngineKind, Result<(), EngineRefusal>)],
+    ) -> Result<EngineKind, Refused> {
+        // A call for each attribute works everywhere.
+        let can = |by: &EngineKind| {
+            *by == EngineKind::PerCall
+                || engines.iter().any(|(engine, e)| engine == by && e.is_ok())
+        };
+        let is_own = |by: &EngineKind| Gather::from_engine(*by) == self;
+        let own = self.engines().iter().find(|by| is_own(by) && can(by));
+        own.copied().ok_or_else(|| {
+            let refused = engines.iter().filter(|(by, _)| is_own(by));
+            Refused(
+                refused
+                    .filter_map(|(by, e)| Some((*by, e.as_ref().err()?.clone())))
+                    .collect(),
+            )
+        })
+    }
 }
 
-/// What is asked.
+/// Why no engine of a way can work on a mount: each with its reason.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{}", self.to_text())]
+pub struct Refused(pub Vec<(EngineKind, EngineRefusal)>);
+
+impl Refused {
+    fn to_text(&self) -> String {
+        let reasons = self.0.iter();
+        let reasons: Vec<String> = reasons
+            .map(|(by, refusal)| format!("{}: {refusal}", by.name()))
+            .collect();
+        reasons.join("; ")
+    }
+}
+
+/// What to collect, and how.
 #[derive(Clone, Debug, Default)]
-pub struct Question {
+pub struct CollectOptions {
     /// Directories, and files of any kind, as they were given. A symlink is taken itself, unless a
     /// slash follows it.
     pub sources: Vec<Vec<u8>>,
@@ -120,7 +162,7 @@ pub struct Gathered {
 
 /// What came of it, beside the rows.
 #[derive(Clone, Debug, Default)]
-pub struct Answer {
+pub struct CollectReport {
     /// The mounts that were gathered, in order; of a SRC that is no directory there is none.
     pub parts: Vec<Gathered>,
 }
@@ -129,11 +171,14 @@ pub struct Answer {
 ///
 /// # Errors
 /// A SRC that is not there or cannot be read; a pattern that is none.
-pub fn gather(question: &Question, desk: &Diagnostics) -> Result<(Rows, Answer), walk::Error> {
-    let (gathering, answer) = collect(question, false, desk)?;
-    let rows = gathering.finish(&answer);
+pub fn gather(
+    options: &CollectOptions,
+    desk: &Diagnostics,
+) -> Result<(Rows, CollectReport), walk::Error> {
+    let (gathering, report) = collect(options, false, desk)?;
+    let rows = gathering.finish(&report);
     attribution::set_phase(Function::Other);
-    Ok((rows, answer))
+    Ok((rows, report))
 }
 
 /// Collects everything, in whatever order it comes. With `with_sum`, it is added up.
@@ -141,55 +186,55 @@ pub fn gather(question: &Question, desk: &Diagnostics) -> Result<(Rows, Answer),
 /// # Errors
 /// As of [`gather`].
 pub(crate) fn collect<'a>(
-    question: &Question,
+    options: &CollectOptions,
     with_sum: bool,
     desk: &'a Diagnostics,
-) -> Result<(Gathering<'a>, Answer), walk::Error> {
+) -> Result<(Gathering<'a>, CollectReport), walk::Error> {
     attribution::set_phase(Function::Information);
-    let filter = Filter::new(&question.excludes, question.max_depth)?;
-    let looked: Vec<Meta> = question
+    let filter = Filter::new(&options.excludes, options.max_depth)?;
+    let looked: Vec<Meta> = options
         .sources
         .iter()
         .map(|path| look(path))
         .collect::<Result<_, _>>()?;
-    let sources = question
+    let sources = options
         .sources
         .iter()
         .zip(&looked)
         .map(|(path, meta)| source(path, meta.is_dir()));
     let is_dir = |number: &u32| looked[*number as usize].is_dir();
     let (dirs, others): (Vec<u32>, Vec<u32>) = (0..looked.len() as u32).partition(is_dir);
-    let asked = Walk {
+    let walk_options = Walk {
         dirs: dirs
             .iter()
-            .map(|&number| question.sources[number as usize].clone())
+            .map(|&number| options.sources[number as usize].clone())
             .collect(),
-        preferred: question.gather.map_or(&[], Gather::engines),
-        threads: question.threads,
-        one_file_system: question.one_file_system,
+        preferred: options.gather.map_or(&[], Gather::engines),
+        threads: options.threads,
+        one_file_system: options.one_file_system,
         filter,
         noatime: true,
-        expected: question.expected,
-        is_written: question.for_catalog.is_some(),
+        expected: options.expected,
+        is_written: options.for_catalog.is_some(),
         ..Walk::default()
     };
-    let mut gathering = Gathering::new(sources.collect(), dirs, question.for_catalog, desk);
+    let mut gathering = Gathering::new(sources.collect(), dirs, options.for_catalog, desk);
     if with_sum {
-        gathering = gathering.with_sum(question.expected);
+        gathering = gathering.with_sum(options.expected);
     }
     for number in others {
         // Once more, now that the time has come from which on changes show.
         gathering.wait(None);
-        gathering.add(number, &look(&question.sources[number as usize])?);
+        gathering.add(number, &look(&options.sources[number as usize])?);
     }
-    let walked = walk(&asked, &gathering, desk)?;
+    let walked = walk(&walk_options, &gathering, desk)?;
     let parts = walked.parts.into_iter().map(|part| {
-        let gather = Gather::of(part.engine);
-        let why = match question.gather {
-            Some(asked) if asked == gather => "it was asked for".to_owned(),
-            Some(asked) => format!(
+        let gather = Gather::from_engine(part.engine);
+        let why = match options.gather {
+            Some(wanted) if wanted == gather => "it was asked for".to_owned(),
+            Some(wanted) => format!(
                 "{} falls back to {}: {}",
-                asked.name(),
+                wanted.name(),
                 gather.name(),
                 part.reason
             ),
@@ -203,31 +248,24 @@ pub(crate) fn collect<'a>(
             why,
         }
     });
-    let answer = Answer {
+    let report = CollectReport {
         parts: parts.collect(),
     };
-    Ok((gathering, answer))
+    Ok((gathering, report))
 }
 
 /// Ready to take in, and to add up, what is in the one SRC; `None` if there are several, or it is
 /// no directory.
-pub(crate) fn of_directory<'a>(
-    question: &Question,
+pub(crate) fn directory_collector<'a>(
+    options: &CollectOptions,
     desk: &'a Diagnostics,
 ) -> Option<Gathering<'a>> {
-    let [path] = &question.sources[..] else {
+    let [path] = &options.sources[..] else {
         return None;
     };
     let is_dir = look(path).is_ok_and(|meta| meta.is_dir());
-    let new = || {
-        Gathering::new(
-            vec![source(path, true)],
-            vec![0],
-            question.for_catalog,
-            desk,
-        )
-    };
-    is_dir.then(|| new().with_sum(question.expected))
+    let new = || Gathering::new(vec![source(path, true)], vec![0], options.for_catalog, desk);
+    is_dir.then(|| new().with_sum(options.expected))
 }
 
 fn source(path: &[u8], is_dir: bool) -> Source {

@@ -14,7 +14,9 @@
 //! | `error` | the error of this crate |
 //! | [`gather`](mod@gather) | everything that is to be known of a tree before any of it is read |
 //! | [`list`] | goes through archives |
+//! | [`nightly`] | what a nightly dump would cost |
 //! | [`part`] | the file systems that a tree is made of, by what stays when device numbers change |
+//! | [`plan`] | what is to be written, row by row |
 //! | `passwd` | names and numbers of users and groups |
 //! | [`restore`](mod@restore) | a tree made from archives |
 //! | [`rows`] | a whole tree in memory, small |
@@ -36,8 +38,10 @@ pub mod gather;
 pub mod increment;
 pub mod input;
 pub mod list;
+pub mod nightly;
 pub mod part;
 mod passwd;
+pub mod plan;
 pub mod restore;
 pub mod rows;
 pub mod since;

@@ -27,7 +27,7 @@ mod besides;
 
 /// What came of it.
 #[derive(Clone, Debug, Default)]
-pub struct Answer {
+pub struct VerifyReport {
     /// Members met.
     pub members: u64,
     /// Of them, plain files.
@@ -65,9 +65,9 @@ pub fn verify(
     name: &[u8],
     input: &mut Input,
     mut against: Option<&mut Tree>,
-    mut watch: impl FnMut(&Answer, u64, &[u8]),
-) -> Result<Answer, Error> {
-    let mut answer = Answer::default();
+    mut watch: impl FnMut(&VerifyReport, u64, &[u8]),
+) -> Result<VerifyReport, Error> {
+    let mut report = VerifyReport::default();
     let mut last: Option<(Vec<u8>, u64)> = None;
     let mut known = Known::default();
     let own = if name == b"-" {
@@ -81,14 +81,14 @@ pub fn verify(
         let next = input.next();
         if let (Some((path, at)), Some(verdict)) = (&last, input.verdict()) {
             match verdict {
-                Verdict::Right => answer.right += 1,
-                Verdict::Unsaid => answer.unsaid += 1,
+                Verdict::Right => report.right += 1,
+                Verdict::Unsaid => report.unsaid += 1,
                 Verdict::Wrong => {
-                    answer.damaged += 1;
+                    report.damaged += 1;
                     let what = format!(
                         "its data is not what was archived: the checksum is wrong (member at byte {at})"
                     );
-                    answer.warn(Warning::about(path, what));
+                    report.warn(Warning::about(path, what));
                 }
             }
         }
@@ -100,28 +100,28 @@ pub fn verify(
                 kind: kind @ ErrorKind::DamagedArchive { .. },
                 ..
             }) => {
-                answer.damaged += 1;
-                answer.warn(Warning::about(name, kind.to_string()));
+                report.damaged += 1;
+                report.warn(Warning::about(name, kind.to_string()));
                 input.recover();
                 continue;
             }
             Err(other) => return Err(other),
         };
-        answer.members += 1;
-        answer.files += u64::from(member.kind == Kind::File);
-        watch(&answer, input.place(), &member.path);
+        report.members += 1;
+        report.files += u64::from(member.kind == Kind::File);
+        watch(&report, input.place(), &member.path);
         last = Some((member.path.clone(), input.at()));
         if let Some(tree) = &mut against {
             let mut differences = Vec::new();
             let compared = tree.compare(input, &member, &mut known, &mut differences);
-            answer.compared += 1;
-            answer.different += u64::from(!differences.is_empty());
+            report.compared += 1;
+            report.different += u64::from(!differences.is_empty());
             differences
                 .into_iter()
-                .for_each(|difference| answer.warn(difference));
+                .for_each(|difference| report.warn(difference));
             if let Err(error) = compared {
-                answer.damaged += 1;
-                answer.warn(Warning::about(&member.path, error.kind.to_string()));
+                report.damaged += 1;
+                report.warn(Warning::about(&member.path, error.kind.to_string()));
                 input.recover();
             }
             if let Some(list) = &member.dumpdir {
@@ -130,7 +130,7 @@ pub fn verify(
                     filter: &tree.filter,
                 };
                 tree.unlisted(&member.path, list, &spared, |warning| {
-                    answer.unknown(warning)
+                    report.unknown(warning)
                 });
             }
         }
@@ -142,24 +142,24 @@ pub fn verify(
                 own,
                 filter: &tree.filter,
             },
-            |warning| answer.unknown(warning),
+            |warning| report.unknown(warning),
         );
     }
-    answer.bytes = input.place();
+    report.bytes = input.place();
     if input.is_followed() {
         let what = "something follows the end, and is no part of the archive: two archives, one after the other?";
-        answer.warnings.push(Warning::about(name, what));
+        report.warnings.push(Warning::about(name, what));
     }
-    if answer.untold > 0 {
-        answer.warnings.push(Warning::general(format!(
+    if report.untold > 0 {
+        report.warnings.push(Warning::general(format!(
             "and {} more of these warnings",
-            answer.untold
+            report.untold
         )));
     }
-    Ok(answer)
+    Ok(report)
 }
 
-impl Answer {
+impl VerifyReport {
     /// Something is in the tree only; or that could not be seen.
     fn unknown(&mut self, warning: Warning) {
         self.unknown += u64::from(warning.gate.is_none());

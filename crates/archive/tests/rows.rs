@@ -12,7 +12,7 @@ use std::path::Path;
 use archive::catalog::columns::{BTIME_NSEC, DIR, INO, NAME, TOP};
 use archive::catalog::{About, Draft, Later, Options, Reader};
 use archive::changed::{self, changed};
-use archive::gather::{Question, gather};
+use archive::gather::{CollectOptions, gather};
 use archive::rows::Rows;
 use archive::{Action, Error, ErrorKind};
 use walk::{Diagnostics, EngineKind, Summary};
@@ -46,10 +46,10 @@ fn rows(place: &Path, sources: &[&str]) -> Rows {
         .map(|name| bytes(&place.join(name)))
         .collect();
     gather(
-        &Question {
+        &CollectOptions {
             sources,
             for_catalog: Some(walk::Moment::now()),
-            ..Question::default()
+            ..CollectOptions::default()
         },
         &Diagnostics::default(),
     )
@@ -143,13 +143,13 @@ fn a_catalog_of_rows_is_that_of_a_walk() {
     );
 
     let since = |by| {
-        let question = changed::ChangedOptions {
+        let options = changed::ChangedOptions {
             dir: bytes(&top),
             since: bytes(&file),
             by,
             ..Default::default()
         };
-        changed(&question, &Diagnostics::default()).unwrap().entries
+        changed(&options, &Diagnostics::default()).unwrap().entries
     };
     assert_eq!(
         (since(None), since(Some(EngineKind::Threads))),
@@ -199,12 +199,12 @@ fn a_catalog_of_several() {
         .map(|part| part.top)
         .collect();
     assert_eq!(begun, [0, 2]);
-    let question = changed::ChangedOptions {
+    let options = changed::ChangedOptions {
         dir: path("other"),
         since: bytes(&file),
         ..Default::default()
     };
-    assert!(changed(&question, &Diagnostics::default()).is_err());
+    assert!(changed(&options, &Diagnostics::default()).is_err());
 }
 
 #[test]

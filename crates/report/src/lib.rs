@@ -8,13 +8,10 @@
 //! | [`walk`] | what a walk found |
 //! | [`du`] | what each directory holds |
 //! | [`entries`] | entries, one a line |
-//! | [`dump`] | what was dumped, and its map |
 //! | [`probe`] | what the experiments on a file system have found |
 //! | [`plot`] | figures of samples, as SVG and PNG |
-//! | [`nightly`] | what a nightly dump would cost |
 //! | [`account`] | where a run's CPU time went, gate by gate, and what would have cost less |
 //! | [`meter`] | what the calls of a command cost, and what would save them |
-//! | [`list`] | members of archives |
 //! | [`pathsearch`] | the path searches of a command |
 //! | [`startup`] | what starting programs costs |
 //! | [`draw`] | the plots of pages, as SVG |
@@ -25,12 +22,9 @@ pub mod compare;
 pub mod compare_runs;
 pub mod draw;
 pub mod du;
-pub mod dump;
 pub mod entries;
-pub mod list;
 pub mod meter;
 pub mod mounts;
-pub mod nightly;
 pub mod pathsearch;
 pub mod plot;
 pub mod probe;

@@ -5,27 +5,20 @@ use crate::attribution::{self, Function, with_function};
 use walk::Diagnostics;
 use walk::attribution::{Subject, with_subject};
 
-use super::Counts;
+use super::load::{Load, Stopped};
+use super::options::{Counts, Map};
 use super::output::Output;
-use super::plan::Plan;
 use super::progress::Progress;
-use super::read::{Load, Reader};
+use super::read::Reader;
 use super::settled::Settling;
 use super::users::Users;
-use super::window::{Stopped, Window};
-use super::write::{Map, Writer};
+use super::window::Window;
+use super::work::Work;
+use super::write::Writer;
 use crate::OnPanic;
 use crate::error::Error;
+use crate::plan::Plan;
 use crate::rows::Rows;
-
-/// What is being dumped, as all who work on it see it.
-#[derive(Clone, Copy)]
-pub(crate) struct Work<'a> {
-    pub(crate) rows: &'a Rows,
-    pub(crate) plan: &'a Plan,
-    pub(crate) users: &'a Users,
-    pub(crate) desk: &'a Diagnostics,
-}
 
 /// Reads and writes everything that the plan says; with one thread, in turns.
 pub(super) fn copy(
@@ -60,7 +53,7 @@ fn alone(work: Work<'_>, writer: &mut Writer<'_>) -> Result<(), Error> {
     let mut failed = None;
     for row in 0..work.rows.len() {
         let mut hand = |load| {
-            let take = || writer.take(load).map(|bytes| Load::of(Some(bytes)));
+            let take = || writer.take(load).map(|bytes| Load::reuse(Some(bytes)));
             with_subject(Subject::All, || with_function(Function::Write, take)).map_err(|e| {
                 failed = Some(e);
                 Stopped
@@ -107,9 +100,7 @@ fn read(work: Work<'_>, window: &Window) {
     let _watch = OnPanic(|| window.stop());
     let mut reader = Reader::new(work);
     let next = |row| work.plan.next_busy(row);
-    while let Some((ticket, rows)) =
-        window.take(next, |row| Reader::weight(work.rows, work.plan, row))
-    {
+    while let Some((ticket, rows)) = window.take(next, |row| work.plan.weight(work.rows, row)) {
         let mut load = window.empty();
         for row in rows {
             if reader

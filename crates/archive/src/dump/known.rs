@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use gate::sync::Mutex;
 use walk::{Meta, Type};
 
-use super::plan::{Plan, Step};
 use super::settled::{Portion, Settled};
 use crate::catalog::Later;
 use crate::error::{Action, Error, ErrorKind};
 use crate::increment::Base;
+use crate::plan::{Plan, Step};
 use crate::rows::Rows;
 
 /// What a catalog is to say of rows besides what was gathered.
@@ -29,7 +29,7 @@ pub(super) struct Known<'a> {
 impl<'a> Known<'a> {
     pub(super) fn new(rows: &'a Rows, plan: &'a Plan, base: Option<&'a Base>) -> Known<'a> {
         let (settled, lacks, error) = (
-            Settled::of(rows.len()),
+            Settled::new(rows.len()),
             AtomicBool::new(false),
             Mutex::default(),
         );
@@ -51,7 +51,7 @@ impl<'a> Known<'a> {
     ///
     /// # Errors
     /// The base cannot be read, or nothing more will be settled.
-    pub(super) fn of(&self, rows: Range<usize>) -> Result<Later, Error> {
+    pub(super) fn later(&self, rows: Range<usize>) -> Result<Later, Error> {
         let Some(portion) = self.settled.take(rows.start) else {
             // The writer of the archive reports its own error.
             return Err(Error::new(Action::WriteCatalog, b"", ErrorKind::Stopped));

@@ -8,24 +8,8 @@ use walk::entry::append;
 use walk::{Meta, Type};
 
 use super::users::Users;
+use crate::plan::member_name;
 use crate::rows::Rows;
-
-/// What a name in an archive is, for a path as it was given: no leading slashes, and nothing up to
-/// the last `..`, which would lead out of where it is restored. As GNU tar has it; empty for a path
-/// that is nothing else.
-pub fn member_name(path: &[u8]) -> &[u8] {
-    let mut rest = path;
-    let mut at = 0;
-    for part in path.split(|&b| b == b'/') {
-        let end = at + part.len();
-        if part == b".." {
-            rest = path.get(end..).unwrap_or_default();
-        }
-        at = end + 1;
-    }
-    let from = rest.iter().position(|&b| b != b'/').unwrap_or(rest.len());
-    rest.get(from..).unwrap_or_default()
-}
 
 /// The names of rows in the archive. What is asked for is mostly in the directory that was asked
 /// for last.
@@ -43,7 +27,7 @@ impl<'a> Names<'a> {
     }
 
     /// Without the slash at the end of a directory's.
-    pub(crate) fn of(&self, row: usize) -> Vec<u8> {
+    pub(crate) fn name(&self, row: usize) -> Vec<u8> {
         let Some(parent) = self.rows.parent(row) else {
             let name = self.source(row);
             return if name.is_empty() {

@@ -7,111 +7,63 @@
 //!                                         └──► catalog, rows at a time ──┘
 //! ```
 //!
-//! | room | what is in it |
+//! | module | what is in it |
 //! |---|---|
-//! | [`plan`] | what is to be written, row by row |
-//! | `own` | keeps apart what is written and what is dumped |
-//! | `copy` | reads and writes what the plan says |
-//! | `read` | makes members of rows, reading what they hold |
-//! | `places` | opens what rows are of |
-//! | `holes` | where in a file there is data |
-//! | `member` | what a member's headers say, and its name |
-//! | `users` | names of users and groups |
+//! | `options` | what a dump is told, and what it reports |
+//! | `chain` | the catalogs of a dump: its base, and the one that it writes |
+//! | `own` | keeps the files that are written apart from those that are dumped |
+//! | `copy` | reads and writes what the plan says, by one thread or several |
+//! | `work` | what readers and writer share |
+//! | `load` | what goes from the readers to the writer |
 //! | `window` | reads ahead of the writer, and keeps the order |
+//! | `read` | makes members of rows, reading their contents |
+//! | `places` | opens the files of rows |
+//! | `holes` | where in a file there is data |
+//! | `member` | the headers of a member, and its name |
+//! | `users` | names of users and groups |
 //! | `write` | writes in order, and keeps account |
-//! | `settled` | what has become of rows, for the catalog |
-//! | `known` | what a catalog is to say of rows besides what was gathered |
-//! | `output` | where an archive goes |
-//! | `progress` | how far a dump is |
+//! | `settled` | what became of rows, for the catalog |
+//! | `known` | what the catalog says of rows besides what was gathered |
+//! | `output` | the file, stream or device that the archive is written to |
+//! | `progress` | how many entries and bytes are done |
 
-use crate::attribution::{Function, with_function};
-use crate::error::Error;
-use mounts::Warning;
-use walk::{Diagnostics, Meta, Moment};
+use walk::{Diagnostics, Moment};
 
+mod chain;
 mod copy;
 mod holes;
 mod known;
+mod load;
 mod member;
+mod options;
 mod output;
 mod own;
 mod places;
-pub mod plan;
 mod progress;
 mod read;
 mod settled;
 mod users;
 mod window;
+mod work;
 mod write;
 
+use crate::OnPanic;
+use crate::attribution::{Function, with_function};
 use crate::beside::begin;
-use crate::catalog::{Draft, Options};
-use crate::gather::{self, Gather, Gathered, gather};
-use crate::increment::levels::Level;
+use crate::catalog::Draft;
+use crate::error::Error;
+use crate::gather::{CollectOptions, Gather, Gathered, gather};
 use crate::increment::{Base, Collected, Planned, spare_unseen};
+use crate::plan::{Plan, Step, member_name};
 use crate::rows::Rows;
-use crate::{OnPanic, shown};
+use chain::Chain;
 use copy::copy;
 use known::Known;
-pub use member::member_name;
+pub use options::{Counts, DumpOptions, DumpSummary, Line, Map, Note};
 use output::{Output, Whole};
 use own::{leave_out_own, set_apart};
-pub use plan::{Plan, Step};
 pub use progress::{Far, Progress};
 use settled::Settling;
-pub use write::Map;
-
-/// What is asked.
-#[derive(Clone, Debug, Default)]
-pub struct Question {
-    /// Directories and files, as they were given.
-    pub sources: Vec<Vec<u8>>,
-    /// Where the archive goes; `-` is standard output. `None` to do everything but write it.
-    pub archive: Option<Vec<u8>>,
-    /// The catalog that an increment goes on from.
-    pub since: Option<Vec<u8>>,
-    /// Where a catalog goes, if there is to be one.
-    pub catalog: Option<Vec<u8>>,
-    /// Says which catalogs these two are.
-    pub level: Option<Level>,
-    /// The way of gathering; `None` for what is best for each mount.
-    pub gather: Option<Gather>,
-    /// Threads; `None` for as many as are good.
-    pub threads: Option<usize>,
-    /// What is left out.
-    pub options: Options,
-    /// Files that are left out besides: what else is being written.
-    pub own: Vec<Vec<u8>>,
-}
-
-/// What came of a dump.
-#[derive(Clone, Debug, Default)]
-pub struct Answer {
-    /// The mounts that were gathered, or would have been.
-    pub parts: Vec<Gathered>,
-    /// The catalog that it goes on from.
-    pub since: Option<Vec<u8>>,
-    /// Entries that were found.
-    pub entries: u64,
-    /// Entries that were gathered.
-    pub gathered: u64,
-    /// Of them, directories.
-    pub directories: u64,
-    /// What came into the archive.
-    pub counts: Counts,
-    /// What was written, compressed if it is.
-    pub archive_bytes: u64,
-    /// Entries of the base that are gone.
-    pub removed: u64,
-    /// Directories of the base that have another name.
-    pub renamed: u64,
-    /// Entries that are as they were in the base.
-    pub unchanged: u64,
-    /// What is worth saying, and no warning.
-    pub notes: Vec<String>,
-    /// What was skipped or found wrong.
-    pub warnings: Vec<Warning>,
-}
 
 /// Dumps. The archive appears under its name when it is whole and durable; then the map, then the
 /// catalog.
@@ -120,43 +72,43 @@ pub struct Answer {
 /// Nothing is left behind then; if it is the map or the catalog that cannot get its name, what
 /// comes before it is there.
 pub fn dump(
-    question: &Question,
+    options: &DumpOptions,
     desk: &Diagnostics,
     progress: &Progress,
     map: Option<&mut (dyn Map + 'static)>,
-) -> Result<Answer, Error> {
+) -> Result<DumpSummary, Error> {
     let begun = Moment::now();
-    let chain = Chain::of(question)?;
-    set_apart(question, &chain)?;
+    let chain = Chain::open(options)?;
+    set_apart(options, &chain)?;
     // Before anything is gathered, so that what cannot be written is known before hours of reading.
-    let output = Output::create(question.archive.as_deref())?;
+    let output = Output::create(options.archive.as_deref())?;
     let mut dump = Dump {
-        question,
+        options,
         chain: &chain,
         desk,
         progress,
         map,
     };
-    let mut answer = match dump.collect(begun)? {
+    let mut summary = match dump.collect(begun)? {
         Collected::Unchanged { parts, looked_at } => {
             dump.write_sources(output, parts, looked_at)?
         }
         Collected::Changed(planned) => dump.write(output, *planned)?,
     };
-    answer.notes.splice(
+    summary.notes.splice(
         0..0,
-        stripped(question)
+        stripped(options)
             .into_iter()
-            .chain(uncompressed(question))
+            .chain(uncompressed(options))
             .chain(chain.note.clone()),
     );
-    answer.since = chain.since;
-    Ok(answer)
+    summary.since = chain.since;
+    Ok(summary)
 }
 
 /// A dump under way.
 struct Dump<'a> {
-    question: &'a Question,
+    options: &'a DumpOptions,
     chain: &'a Chain,
     desk: &'a Diagnostics,
     progress: &'a Progress,
@@ -167,7 +119,7 @@ impl Dump<'_> {
     /// Collects the tree, and plans what is to be written.
     fn collect(&self, begun: Moment) -> Result<Collected, Error> {
         let for_catalog = self.chain.catalog.is_some().then_some(begun);
-        let request = asked(self.question, for_catalog);
+        let request = self.options.collect_options(for_catalog);
         let Some(base) = &self.chain.base else {
             let (rows, gathered) = gather(&request, self.desk)?;
             return Ok(Collected::Changed(Box::new(Planned {
@@ -176,15 +128,15 @@ impl Dump<'_> {
                 parts: gathered.parts,
             })));
         };
-        let request = gather::Question {
+        let request = CollectOptions {
             expected: Some(base.entries()),
             ..request
         };
-        base.collect(&request, &self.question.options, self.desk)
+        base.collect(&request, &self.options.selection, self.desk)
     }
 
     /// Writes the archive, the map and the catalog.
-    fn write(&mut self, output: Output, planned: Planned) -> Result<Answer, Error> {
+    fn write(&mut self, output: Output, planned: Planned) -> Result<DumpSummary, Error> {
         let Planned {
             ref rows,
             parts,
@@ -195,16 +147,13 @@ impl Dump<'_> {
         skipped
             .into_iter()
             .for_each(|warning| self.desk.warn(warning));
-        let mut notes = leave_out_own(self.question, self.chain, &output, rows, &mut plan);
+        let mut notes = leave_out_own(self.options, self.chain, &output, rows, &mut plan);
         let (counts, archive_bytes) = match &self.chain.catalog {
             Some(catalog) => {
                 let known = Known::new(rows, &plan, self.chain.base.as_ref());
                 let written = self.write_with_catalog(output, rows, &plan, &known, catalog)?;
                 if known.lacks.into_inner() {
-                    notes.push(
-                        "the catalog has no checksums of some files, as it goes on from one that has none"
-                            .to_owned(),
-                    );
+                    notes.push(Note::ChecksumsMissing);
                 }
                 written
             }
@@ -215,7 +164,7 @@ impl Dump<'_> {
                 (counts, archive_bytes)
             }
         };
-        Ok(Answer {
+        Ok(DumpSummary {
             parts,
             entries: rows.len() as u64,
             gathered: rows.len() as u64,
@@ -227,7 +176,7 @@ impl Dump<'_> {
             unchanged: plan.unchanged(),
             notes,
             warnings: self.desk.take_warnings(),
-            ..Answer::default()
+            ..DumpSummary::default()
         })
     }
 
@@ -242,12 +191,18 @@ impl Dump<'_> {
         catalog: &[u8],
     ) -> Result<(Counts, u64), Error> {
         let (draft, desk) = (Draft::create(catalog)?, self.desk);
-        let options = self.question.options.clone();
+        let options = self.options.selection.clone();
         let write_catalog = || {
             let _watch = OnPanic(|| known.settled.leave());
             let is_kept = |row| plan.step(row) != Step::LeftOut;
             let is_complete = || !desk.has_warnings();
-            let sealed = draft.write(rows, options, is_kept, |some| known.of(some), is_complete);
+            let sealed = draft.write(
+                rows,
+                options,
+                is_kept,
+                |some| known.later(some),
+                is_complete,
+            );
             known.settled.leave();
             sealed
         };
@@ -280,12 +235,12 @@ impl Dump<'_> {
         output: Output,
         parts: Vec<Gathered>,
         looked_at: u64,
-    ) -> Result<Answer, Error> {
+    ) -> Result<DumpSummary, Error> {
         // One call each: no way of gathering is faster.
-        let request = gather::Question {
+        let request = CollectOptions {
             max_depth: Some(0),
             gather: Some(Gather::Combined),
-            ..asked(self.question, None)
+            ..self.options.collect_options(None)
         };
         let (rows, _) = gather(&request, self.desk)?;
         // Without the names of what is in them: nothing is to be removed.
@@ -298,7 +253,7 @@ impl Dump<'_> {
             self.chain.forget_higher()?;
             base.copy_to(catalog)?;
         }
-        Ok(Answer {
+        Ok(DumpSummary {
             parts,
             entries,
             gathered: looked_at.max(rows.len() as u64),
@@ -307,7 +262,7 @@ impl Dump<'_> {
             archive_bytes,
             unchanged: entries.saturating_sub(rows.len() as u64),
             warnings: self.desk.take_warnings(),
-            ..Answer::default()
+            ..DumpSummary::default()
         })
     }
 
@@ -324,7 +279,7 @@ impl Dump<'_> {
             &mut output,
             (self.progress, self.map.as_deref_mut()),
             settling,
-            self.question.threads,
+            self.options.threads,
         )?;
         Ok((counts, output.finish()?))
     }
@@ -337,66 +292,9 @@ impl Dump<'_> {
     }
 }
 
-/// The catalogs that a dump goes by.
-struct Chain {
-    since: Option<Vec<u8>>,
-    base: Option<Base>,
-    catalog: Option<Vec<u8>>,
-    level: Option<Level>,
-    note: Option<String>,
-}
-
-impl Chain {
-    fn of(question: &Question) -> Result<Chain, Error> {
-        let (since, catalog) = match &question.level {
-            Some(level) => (level.base()?, Some(level.catalog())),
-            None => (question.since.clone(), question.catalog.clone()),
-        };
-        let base = since
-            .as_deref()
-            .map(|since| Base::open(since, &question.sources))
-            .transpose()?;
-        let alone = question
-            .level
-            .as_ref()
-            .filter(|level| level.number > 0 && since.is_none());
-        let note = alone.map(|level| {
-            format!(
-                "there is no dump of a level below {}: everything is dumped",
-                level.number
-            )
-        });
-        Ok(Chain {
-            since,
-            base,
-            catalog,
-            level: question.level.clone(),
-            note,
-        })
-    }
-
-    fn forget_higher(&self) -> Result<(), Error> {
-        self.level.as_ref().map_or(Ok(()), Level::forget_higher)
-    }
-}
-
-/// What is asked of the gathering; for a catalog, since when.
-pub fn asked(question: &Question, for_catalog: Option<Moment>) -> gather::Question {
-    gather::Question {
-        sources: question.sources.clone(),
-        gather: question.gather,
-        threads: question.threads,
-        one_file_system: question.options.one_file_system,
-        excludes: question.options.excludes.clone(),
-        for_catalog,
-        max_depth: question.options.max_depth,
-        expected: None,
-    }
-}
-
-/// Says whose names are not what they were given as.
-fn stripped(question: &Question) -> Vec<String> {
-    let mut prefixes: Vec<&[u8]> = question
+/// The prefixes of sources that names in the archive do not have.
+fn stripped(options: &DumpOptions) -> Vec<Note> {
+    let mut prefixes: Vec<&[u8]> = options
         .sources
         .iter()
         .map(|path| &path[..path.len() - member_name(path).len()])
@@ -406,51 +304,16 @@ fn stripped(question: &Question) -> Vec<String> {
     prefixes.dedup();
     prefixes
         .into_iter()
-        .map(|prefix| format!("'{}' is left out of names in the archive", shown(prefix)))
+        .map(|prefix| Note::PrefixLeftOut(prefix.to_vec()))
         .collect()
 }
 
-/// Says that an archive is not what its name says.
-fn uncompressed(question: &Question) -> Option<String> {
+/// An archive whose name promises a compression that this program does not do.
+fn uncompressed(options: &DumpOptions) -> Option<Note> {
     const OTHERS: [&[u8]; 9] = [
         b".gz", b".tgz", b".bz2", b".tbz2", b".xz", b".txz", b".lz4", b".lzma", b".tzst",
     ];
-    let path = question.archive.as_deref()?;
+    let path = options.archive.as_deref()?;
     let is_meant = OTHERS.iter().any(|end| path.ends_with(end));
-    is_meant.then(|| {
-        format!(
-            "'{}' is not compressed: give it a name that ends in .tar.zst to have it so",
-            shown(path)
-        )
-    })
-}
-
-/// What came into the archive.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counts {
-    /// Members.
-    pub dumped: u64,
-    /// Of them, plain files,
-    pub files: u64,
-    /// directories,
-    pub directories: u64,
-    /// symlinks,
-    pub symlinks: u64,
-    /// further names of files,
-    pub links: u64,
-    /// and all else.
-    pub other: u64,
-    /// Sizes of the files together, holes included.
-    pub bytes: u64,
-}
-
-/// A line of the map: what came into the archive, as it is there.
-#[derive(Clone, Copy, Debug)]
-pub struct Line<'a> {
-    /// What is known of it.
-    pub meta: &'a Meta,
-    /// Whether it is but another name.
-    pub is_link: bool,
-    /// Its name in the archive, without the slash at the end of a directory's.
-    pub path: &'a [u8],
+    is_meant.then(|| Note::Uncompressed(path.to_vec()))
 }

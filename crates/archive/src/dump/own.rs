@@ -5,16 +5,16 @@ use gate::long::statx_long;
 use ondisk::Dev;
 use walk::{Meta, Type};
 
+use super::chain::Chain;
+use super::options::{DumpOptions, Note};
 use super::output::Output;
-use super::plan::{Plan, Step};
-use super::{Chain, Question};
 use crate::error::{Action, Error, ErrorKind};
+use crate::plan::{Plan, Step};
 use crate::rows::Rows;
-use crate::shown;
 
 /// Sees that nothing that is written would take the place of something else that is, or of the
 /// catalog that is gone on from, or of what is to be dumped.
-pub(super) fn set_apart(question: &Question, chain: &Chain) -> Result<(), Error> {
+pub(super) fn set_apart(options: &DumpOptions, chain: &Chain) -> Result<(), Error> {
     // Where a file is, or is to be: its directory, and its name there. What is no file is written
     // straight.
     let place = |path: &[u8]| {
@@ -23,7 +23,7 @@ pub(super) fn set_apart(question: &Question, chain: &Chain) -> Result<(), Error>
             .flatten()?;
         Some((dir.dev, dir.ino, name))
     };
-    let written: Vec<_> = question.archive.iter().chain(&question.own).collect();
+    let written: Vec<_> = options.archive.iter().chain(&options.own).collect();
     // (A catalog may take the place of the one before it.)
     let catalogs: Vec<_> = chain.since.iter().chain(&chain.catalog).collect();
     for (nth, path) in written.iter().enumerate() {
@@ -40,7 +40,7 @@ pub(super) fn set_apart(question: &Question, chain: &Chain) -> Result<(), Error>
         statx_long(path, ITSELF, Want::BASIC_STATS)
             .is_ok_and(|seen| seen.file_type == FileType::Regular)
     };
-    let sources: Vec<_> = question
+    let sources: Vec<_> = options
         .sources
         .iter()
         .filter(is_file)
@@ -57,17 +57,17 @@ pub(super) fn set_apart(question: &Question, chain: &Chain) -> Result<(), Error>
 /// Leaves out what is being written: the archive does not hold itself, nor what it takes the place
 /// of.
 pub(super) fn leave_out_own(
-    question: &Question,
+    options: &DumpOptions,
     chain: &Chain,
     output: &Output,
     rows: &Rows,
     plan: &mut Plan,
-) -> Vec<String> {
-    let paths = question
+) -> Vec<Note> {
+    let paths = options
         .archive
         .iter()
         .chain(&chain.catalog)
-        .chain(&question.own);
+        .chain(&options.own);
     let named = paths.filter_map(|path| statx_long(path, At::NO_AUTOMOUNT, Want::BASIC_STATS).ok());
     let own: Vec<(Dev, u64)> = named
         .chain(output.statx())
@@ -86,10 +86,7 @@ pub(super) fn leave_out_own(
             plan.set(row, Step::LeftOut);
             let mut path = Vec::new();
             rows.path(row, &mut path);
-            notes.push(format!(
-                "'{}' is being written, and is left out",
-                shown(&path)
-            ));
+            notes.push(Note::OwnFileLeftOut(path));
         }
     }
     notes

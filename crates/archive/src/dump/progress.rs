@@ -2,8 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::plan::Plan;
-use super::read::Reader;
+use crate::plan::Plan;
 use crate::rows::Rows;
 
 /// How far a dump is, for whoever watches.
@@ -39,7 +38,7 @@ impl Progress {
     pub(super) fn begin(&self, rows: &Rows, plan: &Plan) {
         /// What headers come to, about.
         const HEADERS: u64 = 3 * 512;
-        let weights = plan.busy().map(|row| Reader::weight(rows, plan, row));
+        let weights = plan.busy().map(|row| plan.weight(rows, row));
         let (entries, bytes) = weights.fold((0, 0u64), |(n, sum), bytes| {
             (n + 1, sum.saturating_add(bytes + HEADERS))
         });

@@ -11,72 +11,21 @@ use ondisk::pax::{self, Kind, Member, acl, dumpdir};
 use walk::attribution::{Subject, with_subject};
 use walk::{Diagnostics, Meta, Type};
 
-use super::copy::Work;
 use super::holes;
+use super::load::{Done, Hand, Load, PIECE, Stopped, What};
 use super::member::{Names, member};
 use super::places::Places;
-use super::plan::{Plan, Step};
 use super::users::Users;
-use super::window::Stopped;
+use super::work::Work;
+use crate::plan::{Plan, Step};
 use crate::rows::Rows;
 use crate::shown;
 
 /// Data of at most so many bytes is read before its header is written, so that the header can say
 /// what it comes to, and the reading can be done again. Of more, the header is a promise.
 const WHOLE: u64 = 1 << 20;
-/// Bytes that are handed in at a time.
-pub(crate) const PIECE: usize = 1 << 20;
 /// How often a file is read again that is changed meanwhile.
 const TRIES: u32 = 3;
-
-/// A piece of the archive on its way.
-#[derive(Debug, Default)]
-pub(crate) struct Load {
-    pub(crate) bytes: Vec<u8>,
-    /// The rows that end in it.
-    pub(crate) done: Vec<Done>,
-    /// A row that is to follow: a link to another, of which only the writer knows what came of it.
-    pub(crate) link: Option<usize>,
-}
-
-impl Load {
-    /// An empty one, in memory that was used before.
-    pub(crate) fn of(spare: Option<Vec<u8>>) -> Load {
-        let mut bytes = spare.unwrap_or_default();
-        bytes.clear();
-        Load {
-            bytes,
-            ..Load::default()
-        }
-    }
-}
-
-/// What came of a row.
-#[derive(Debug)]
-pub(crate) struct Done {
-    pub(crate) row: usize,
-    pub(crate) what: What,
-    /// What is known of the file now, if that is not what the row says.
-    pub(crate) meta: Option<Box<Meta>>,
-}
-
-/// See [`Done`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum What {
-    /// It is in the archive: so many bytes, and the checksum of what is stored of a file.
-    Member(u64, Option<[u8; 32]>),
-    /// It is in the archive, but not as it ought to be: it must be dumped again.
-    Spoiled(u64),
-    /// Another name of what another row has.
-    Link,
-    /// No archive can hold it.
-    NoMember,
-    /// It is not in the archive.
-    Missing,
-}
-
-/// Takes a load that is full, and gives an empty one.
-pub(crate) type Hand<'h> = &'h mut dyn FnMut(Load) -> Result<Load, Stopped>;
 
 /// One thread's means of making members.
 pub(crate) struct Reader<'a> {
@@ -115,15 +64,6 @@ impl<'a> Reader<'a> {
             value: Vec::new(),
             bare: None,
             is_root: gate::process::is_root(),
-        }
-    }
-
-    /// About how many bytes a row comes to.
-    pub(crate) fn weight(rows: &Rows, plan: &Plan, row: usize) -> u64 {
-        if plan.step(row) == Step::Whole && rows.kind(row) == Type::File {
-            rows.size(row)
-        } else {
-            0
         }
     }
 
@@ -184,8 +124,8 @@ impl<'a> Reader<'a> {
 
     /// Adds a link to another row.
     pub(crate) fn link(&mut self, row: usize, to: usize, load: &mut Load) {
-        let link = self.names.of(to);
-        if let Some(member) = member(&self.rows.meta(row), self.names.of(row), self.users) {
+        let link = self.names.name(to);
+        if let Some(member) = member(&self.rows.meta(row), self.names.name(row), self.users) {
             pax::header(
                 &Member {
                     kind: Kind::Link,
@@ -210,7 +150,7 @@ impl<'a> Reader<'a> {
     fn other(&mut self, row: usize, meta: &mut Meta, load: &mut Load) -> What {
         let mut tries = 0;
         loop {
-            let Some(mut member) = member(meta, self.names.of(row), self.users) else {
+            let Some(mut member) = member(meta, self.names.name(row), self.users) else {
                 let kind = meta.kind().name();
                 self.warn(
                     row,
@@ -381,7 +321,7 @@ impl<'a> Reader<'a> {
         have: usize,
         load: &mut Load,
     ) -> What {
-        let Some(mut member) = member(meta, self.names.of(row), self.users) else {
+        let Some(mut member) = member(meta, self.names.name(row), self.users) else {
             return What::NoMember;
         };
         take(&mut member, extra);
@@ -459,7 +399,7 @@ impl<'a> Reader<'a> {
         load: &mut Load,
         hand: Hand<'_>,
     ) -> Result<What, Stopped> {
-        let Some(mut member) = member(meta, self.names.of(row), self.users) else {
+        let Some(mut member) = member(meta, self.names.name(row), self.users) else {
             return Ok(What::NoMember);
         };
         let whole = [Extent {

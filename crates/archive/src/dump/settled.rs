@@ -46,7 +46,7 @@ struct State {
 
 impl Settled {
     /// Of so many rows.
-    pub(crate) fn of(rows: usize) -> Settled {
+    pub(crate) fn new(rows: usize) -> Settled {
         Settled {
             rows,
             size: rows_of_group(rows),
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn what_is_settled_comes_in_portions() {
-        let settled = Settled::of(100);
+        let settled = Settled::new(100);
         let size = settled.size;
         assert!(3 * size < 100 && 7 * size >= 100, "{size}");
         let mut settling = Settling::new(&settled);
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn who_gives_up_holds_nobody_up() {
-        let settled = Settled::of(1);
+        let settled = Settled::new(1);
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| settled.take(0).is_none());
             drop(Settling::new(&settled));

@@ -15,7 +15,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::read::{Load, PIECE};
+use super::load::{Load, PIECE, Stopped};
 use gate::sync::{Condvar, Mutex, MutexGuard};
 
 /// Bytes that are read ahead, about.
@@ -27,10 +27,6 @@ const ROWS: usize = 128;
 const BYTES: u64 = 256 << 10;
 /// Loads that the reader whose turn it is may be ahead of the writer, however full the window is.
 const AHEAD: usize = 4;
-
-/// That the writer has given up.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Stopped;
 
 /// What is between the readers and the writer.
 pub(crate) struct Window {
@@ -123,7 +119,7 @@ impl Window {
         if state.is_stopped {
             Err(Stopped)
         } else {
-            Ok(Load::of(state.spare.pop()))
+            Ok(Load::reuse(state.spare.pop()))
         }
     }
 
@@ -147,7 +143,7 @@ impl Window {
 
     /// A load to be filled.
     pub(crate) fn empty(&self) -> Load {
-        Load::of(self.state().spare.pop())
+        Load::reuse(self.state().spare.pop())
     }
 
     /// The next load in order; waits for it. `None` at the end of all, and when a reader has died.

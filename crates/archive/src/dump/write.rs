@@ -6,39 +6,16 @@ use std::collections::HashMap;
 use crate::attribution::{Function, with_function};
 use walk::Type;
 
-use super::copy::Work;
+use super::load::{Done, Load, Stopped, What};
 use super::member::Names;
+use super::options::{Counts, Line, Map};
 use super::output::Output;
-use super::plan::Step;
 use super::progress::Progress;
-use super::read::{Done, Load, Reader, What};
+use super::read::Reader;
 use super::settled::Settling;
-use super::window::Stopped;
-use super::{Counts, Line};
+use super::work::Work;
 use crate::error::Error;
-
-/// A map being written.
-pub trait Map {
-    /// A member more.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    fn add(&mut self, line: &Line<'_>) -> Result<(), Error>;
-
-    /// That was the last: all is to be written now, so that what is wrong shows before the archive
-    /// has its name.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    fn end(&mut self) -> Result<(), Error>;
-
-    /// The archive has its name: the map is to get its own when it is on the disk. Then the catalog
-    /// gets its.
-    ///
-    /// # Errors
-    /// It cannot be done.
-    fn publish(&mut self) -> Result<(), Error>;
-}
+use crate::plan::Step;
 
 /// The ordered end of the pipeline.
 pub(crate) struct Writer<'a> {
@@ -132,7 +109,7 @@ impl<'a> Writer<'a> {
             }
             // It may be large: it is written as it comes.
             None => reader.whole(row, &mut load, &mut |load| match self.take(load) {
-                Ok(bytes) => Ok(Load::of(Some(bytes))),
+                Ok(bytes) => Ok(Load::reuse(Some(bytes))),
                 Err(e) => {
                     failed = Some(e);
                     Err(Stopped)
@@ -184,7 +161,7 @@ impl<'a> Writer<'a> {
                 let line = Line {
                     meta,
                     is_link: what == What::Link,
-                    path: &self.names.of(row),
+                    path: &self.names.name(row),
                 };
                 with_function(Function::Map, || map.add(&line))?;
             }

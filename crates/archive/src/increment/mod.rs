@@ -25,9 +25,9 @@ use walk::{Diagnostics, Top, digest, open_top};
 use crate::beside::both;
 use crate::catalog::columns::{DIR, NAME, TOP};
 use crate::catalog::{self, Options, Root};
-use crate::dump::{Plan, Step, member_name};
 use crate::gather::{self, Gathered};
 use crate::part::Part;
+use crate::plan::{Plan, Step, member_name};
 use crate::rows::{Rows, Source};
 use crate::since::index::{Identity, Index, NO_PART, by_group, print};
 use crate::since::{Evidence, Tree, Verdict, check_root, find_changes};
@@ -102,7 +102,7 @@ impl Base {
     /// The tree or the catalog cannot be read.
     pub(crate) fn collect(
         &self,
-        request: &gather::Question,
+        request: &gather::CollectOptions,
         options: &Options,
         desk: &Diagnostics,
     ) -> Result<Collected, Error> {

@@ -9,7 +9,9 @@ use walk::{Diagnostics, EngineKind, Entry, Meta, MountContext, Sink};
 use super::Base;
 use crate::catalog::Reader;
 use crate::catalog::columns::{DIR, NAME};
-use crate::gather::{Answer, Gather, Gathered, Question, collect, of_directory};
+use crate::gather::{
+    CollectOptions, CollectReport, Gather, Gathered, collect, directory_collector,
+};
 use crate::rows::Gathering;
 use crate::since::index::each_group;
 use crate::since::{Differing, Scan, Step, Written, give};
@@ -17,7 +19,7 @@ use crate::since::{Differing, Scan, Step, Written, give};
 /// Collects the tree for an increment.
 pub(super) struct DumpScan<'a> {
     pub(super) base: &'a Base,
-    pub(super) request: &'a Question,
+    pub(super) request: &'a CollectOptions,
     /// The base is complete, and of the same options: what it has is all that would be dumped.
     pub(super) is_same_choice: bool,
     pub(super) desk: &'a Diagnostics,
@@ -29,7 +31,7 @@ impl DumpScan<'_> {
         Gathered {
             path: self.request.sources.first().cloned().unwrap_or_default(),
             fstype: None,
-            gather: Gather::of(engine),
+            gather: Gather::from_engine(engine),
             engine,
             why,
         }
@@ -38,20 +40,20 @@ impl DumpScan<'_> {
 
 impl<'a> Scan for DumpScan<'a> {
     type Started = Gathering<'a>;
-    type Scanned = (Gathering<'a>, Answer);
+    type Scanned = (Gathering<'a>, CollectReport);
     type Error = Error;
 
     fn accepts(&self, step: Step, by: EngineKind) -> bool {
         match (self.request.gather, step) {
             (None, _) => true,
-            (Some(only), Step::Token) => only == Gather::of(by),
+            (Some(only), Step::Token) => only == Gather::from_engine(by),
             (Some(_), Step::Written) => false,
         }
     }
 
     fn start(&self, ground: &MountContext<'_>, by: EngineKind) -> Option<Gathering<'a>> {
         attribution::set_phase(Function::Information);
-        let gathering = of_directory(self.request, self.desk)?;
+        let gathering = directory_collector(self.request, self.desk)?;
         // This takes the token for the new catalog, so it must precede every look at the tree.
         gathering.begin(ground, by);
         Some(gathering)
@@ -61,7 +63,7 @@ impl<'a> Scan for DumpScan<'a> {
         &self,
         gathering: Gathering<'a>,
         written: Written<'_>,
-    ) -> Result<(Gathering<'a>, Answer), Error> {
+    ) -> Result<(Gathering<'a>, CollectReport), Error> {
         let Written {
             by,
             evidence,
@@ -75,14 +77,14 @@ impl<'a> Scan for DumpScan<'a> {
         differing.emit(source, &gathering);
         let why = format!("{evidence}, and the rest is as the catalog says");
         let parts = vec![self.part(by, why)];
-        Ok((gathering, Answer { parts }))
+        Ok((gathering, CollectReport { parts }))
     }
 
-    fn scan_all(&self) -> Result<(Gathering<'a>, Answer), Error> {
+    fn scan_all(&self) -> Result<(Gathering<'a>, CollectReport), Error> {
         Ok(collect(self.request, true, self.desk)?)
     }
 
-    fn digest(&self, (gathering, gathered): &(Gathering<'a>, Answer)) -> Option<String> {
+    fn digest(&self, (gathering, gathered): &(Gathering<'a>, CollectReport)) -> Option<String> {
         // What was skipped is missing from both digests.
         if !self.is_same_choice || self.desk.has_warnings() {
             return None;

@@ -147,7 +147,7 @@ impl Restorer<'_> {
         let mut bytes = 0;
         while let Some((mut offset, mut piece)) = contents.next()? {
             bytes += piece.len() as u64;
-            self.desk.bytes.fetch_add(piece.len() as u64, Relaxed);
+            self.progress.bytes.fetch_add(piece.len() as u64, Relaxed);
             while !piece.is_empty() {
                 match pwrite64(fresh.fd(), piece, offset) {
                     Ok(n) => {

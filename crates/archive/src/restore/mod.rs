@@ -59,7 +59,7 @@ mod trail;
 
 /// What is asked.
 #[derive(Clone, Debug, Default)]
-pub struct Question {
+pub struct RestoreOptions {
     /// The archives, in the order in which they were made; `-` is standard input.
     pub archives: Vec<Vec<u8>>,
     /// The directory to restore into; it must be there.
@@ -97,8 +97,8 @@ pub struct Counts {
 
 /// What came of it.
 #[derive(Debug, Default)]
-pub struct Answer {
-    /// How much was done; with [`Question::dry_run`], would have been.
+pub struct RestoreSummary {
+    /// How much was done; with [`RestoreOptions::dry_run`], would have been.
     pub counts: Counts,
     /// What was skipped or found wrong.
     pub warnings: Vec<Warning>,
@@ -110,13 +110,13 @@ pub struct Answer {
 
 /// Where somebody may look how far it is.
 #[derive(Debug, Default)]
-pub struct Desk {
+pub struct RestoreProgress {
     members: AtomicU64,
     bytes: AtomicU64,
     place: Mutex<Vec<u8>>,
 }
 
-impl Desk {
+impl RestoreProgress {
     /// Members seen, bytes written, and the directory where the work is.
     pub fn far(&self) -> (u64, u64, Vec<u8>) {
         let place = self.place.lock().clone();
@@ -128,21 +128,21 @@ impl Desk {
     }
 }
 
-/// Restores archives. `say` is told what would be done, step by step, with [`Question::dry_run`].
+/// Restores archives. `say` is told what would be done, step by step, with [`RestoreOptions::dry_run`].
 ///
 /// # Errors
 /// Why it could not be begun. Nothing was touched then.
 pub fn restore(
-    question: &Question,
-    desk: &Desk,
+    options: &RestoreOptions,
+    progress: &RestoreProgress,
     say: &mut dyn FnMut(Step),
-) -> Result<Answer, Error> {
-    let mut chosen = Chosen::new(&question.paths)?;
-    let dir = open_long(&question.dir, Open::DIRECTORY | Open::NONBLOCK)
-        .map_err(|errno| Error::new(Action::RestoreInto, &question.dir, errno))?;
+) -> Result<RestoreSummary, Error> {
+    let mut chosen = Chosen::new(&options.paths)?;
+    let dir = open_long(&options.dir, Open::DIRECTORY | Open::NONBLOCK)
+        .map_err(|errno| Error::new(Action::RestoreInto, &options.dir, errno))?;
     // Before anything is touched: a chain with a link missing is no chain, and a member may have
     // the name of a file that is here.
-    for path in question.archives.iter().filter(|path| *path != b"-") {
+    for path in options.archives.iter().filter(|path| *path != b"-") {
         let seen = gate::long::statx_long(path, At::empty(), Want::TYPE)
             .map_err(|errno| Error::new(Action::OpenArchive, path, errno))?;
         if seen.file_type == FileType::Regular {
@@ -150,26 +150,26 @@ pub fn restore(
         }
     }
     if !chosen.is_all() {
-        chosen.trace(increment::traced(&question.archives));
+        chosen.trace(increment::traced(&options.archives));
     }
-    if question.dry_run {
+    if options.dry_run {
         return Ok(rehearsal::rehearse(
-            question,
+            options,
             chosen,
             Rc::new(dir),
-            desk,
+            progress,
             say,
         ));
     }
-    let mut restorer = Restorer::new(question, Rc::new(dir), chosen, desk);
-    let done = question
+    let mut restorer = Restorer::new(options, Rc::new(dir), chosen, progress);
+    let done = options
         .archives
         .iter()
         .try_for_each(|archive| restorer.archive(archive));
     restorer.leave_all();
-    Ok(Answer {
+    Ok(RestoreSummary {
         stopped: done.err(),
-        ..restorer.into_answer()
+        ..restorer.into_summary()
     })
 }
 
@@ -325,7 +325,7 @@ struct Rights {
 }
 
 struct Restorer<'a> {
-    desk: &'a Desk,
+    progress: &'a RestoreProgress,
     top: Rc<Fd>,
     top_doing: Doing,
     trail: Trail<Doing>,
@@ -351,13 +351,18 @@ impl Drop for Restorer<'_> {
 }
 
 impl<'a> Restorer<'a> {
-    fn new(question: &Question, top: Rc<Fd>, chosen: Chosen, desk: &'a Desk) -> Restorer<'a> {
+    fn new(
+        options: &RestoreOptions,
+        top: Rc<Fd>,
+        chosen: Chosen,
+        progress: &'a RestoreProgress,
+    ) -> Restorer<'a> {
         // Members have the permissions that the archive says, from their first moment.
         let umask = gate::create::umask(0);
         let is_root = gate::process::is_root();
         let (uid, gid) = gate::process::ids();
         Restorer {
-            desk,
+            progress,
             top_doing: Doing {
                 late: None,
                 inherits: inherits(&top),
@@ -365,7 +370,7 @@ impl<'a> Restorer<'a> {
             trail: Trail::new(Rc::clone(&top)),
             top,
             chosen,
-            owners: if is_root && !question.numeric_owner {
+            owners: if is_root && !options.numeric_owner {
                 Owners::read()
             } else {
                 Owners::default()
@@ -385,12 +390,12 @@ impl<'a> Restorer<'a> {
         }
     }
 
-    fn into_answer(mut self) -> Answer {
+    fn into_summary(mut self) -> RestoreSummary {
         let chosen = std::mem::take(&mut self.chosen);
         let mut remarks = std::mem::take(&mut self.remarks);
         missed(chosen, &mut remarks);
         let (warnings, notes) = remarks.into_parts();
-        Answer {
+        RestoreSummary {
             counts: self.counts,
             warnings,
             notes,
@@ -415,7 +420,7 @@ impl<'a> Restorer<'a> {
             let Some(member) = next? else {
                 break;
             };
-            self.desk.count_member();
+            self.progress.count_member();
             if member.kind == Kind::LABEL {
                 continue;
             }
@@ -528,7 +533,7 @@ impl<'a> Restorer<'a> {
             };
             self.trail.push(name, Rc::new(fd), doing);
         }
-        let mut place = self.desk.place.lock();
+        let mut place = self.progress.place.lock();
         place.clear();
         place.extend_from_slice(dir);
         Ok(())

@@ -17,7 +17,7 @@ use ondisk::pax::{Kind, Member};
 
 use super::increment::pairs;
 use super::name::{Chosen, clean, join, key};
-use super::{Answer, Counts, Desk, Question, Remarks, missed, taken};
+use super::{Counts, Remarks, RestoreOptions, RestoreProgress, RestoreSummary, missed, taken};
 use crate::error::Error;
 use crate::input::Input;
 
@@ -49,12 +49,12 @@ struct Rehearsal<'a> {
 
 /// Says what a restore would do.
 pub(super) fn rehearse(
-    question: &Question,
+    options: &RestoreOptions,
     chosen: Chosen,
     top: Rc<Fd>,
-    desk: &Desk,
+    progress: &RestoreProgress,
     say: &mut dyn FnMut(Step),
-) -> Answer {
+) -> RestoreSummary {
     let mut rehearsal = Rehearsal {
         top,
         made: BTreeMap::new(),
@@ -62,11 +62,11 @@ pub(super) fn rehearse(
         remarks: Remarks::default(),
         counts: Counts::default(),
         is_later: false,
-        has_later: question.archives.len() > 1,
+        has_later: options.archives.len() > 1,
         say,
     };
-    let done = question.archives.iter().try_for_each(|archive| {
-        rehearsal.archive(archive, desk)?;
+    let done = options.archives.iter().try_for_each(|archive| {
+        rehearsal.archive(archive, progress)?;
         rehearsal.is_later = true;
         rehearsal.chosen.next_archive();
         Ok(())
@@ -79,7 +79,7 @@ pub(super) fn rehearse(
     } = rehearsal;
     missed(chosen, &mut remarks);
     let (warnings, notes) = remarks.into_parts();
-    Answer {
+    RestoreSummary {
         counts,
         warnings,
         notes,
@@ -88,10 +88,10 @@ pub(super) fn rehearse(
 }
 
 impl Rehearsal<'_> {
-    fn archive(&mut self, archive: &[u8], desk: &Desk) -> Result<(), Error> {
+    fn archive(&mut self, archive: &[u8], progress: &RestoreProgress) -> Result<(), Error> {
         let mut input = Input::open(archive)?;
         while let Some(member) = input.next()? {
-            desk.count_member();
+            progress.count_member();
             if member.kind == Kind::LABEL {
                 continue;
             }

@@ -16,7 +16,7 @@ use walk::{
 use super::order::{Ordered, order};
 use super::packed::{Class, Common, NONE, Names, Packed};
 use super::{Rows, Source};
-use crate::gather::Answer;
+use crate::gather::CollectReport;
 use crate::part::{Last, Part, Parts};
 use crate::tick::wait_for_tick;
 
@@ -186,7 +186,7 @@ impl<'a> Gathering<'a> {
     }
 
     /// All of it, as a whole; `None` if that is not known, or not as a catalog would have it.
-    pub(crate) fn seen(&self, answer: &Answer) -> Option<Seen> {
+    pub(crate) fn seen(&self, answer: &CollectReport) -> Option<Seen> {
         Some(Seen {
             sources: self.sources.clone(),
             parts: self.parts_of(answer),
@@ -201,12 +201,12 @@ impl<'a> Gathering<'a> {
         Some(*self.sum.as_ref().filter(|_| is_each_walked)?.lock())
     }
 
-    fn parts_of(&self, answer: &Answer) -> Vec<Part> {
+    fn parts_of(&self, answer: &CollectReport) -> Vec<Part> {
         self.parts.all(answer.parts.iter().map(|part| part.engine))
     }
 
     /// All of it, in order.
-    pub(crate) fn finish(self, answer: &Answer) -> Rows {
+    pub(crate) fn finish(self, answer: &CollectReport) -> Rows {
         let (parts, totals) = (self.parts_of(answer), self.totals());
         let heap = self.heap.into_inner();
         let common = self.common.into_inner();

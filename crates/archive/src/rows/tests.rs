@@ -6,7 +6,7 @@ use walk::{Diagnostics, Dir, Entry, Sink, digest};
 use super::packed::{EARLIEST, WIDE_TIME};
 use super::*;
 use crate::catalog::{Draft, Later, Options};
-use crate::gather::Answer;
+use crate::gather::CollectReport;
 
 fn gathering(desk: &Diagnostics) -> Gathering<'_> {
     adding_up(desk, false)
@@ -93,7 +93,7 @@ fn pieces_in_any_order() {
         "top",
         &[("a name of more than eight", meta(10, false))],
     );
-    let rows = to.finish(&Answer::default());
+    let rows = to.finish(&CollectReport::default());
     let all = [
         ("top", 1),
         ("top/a name of more than eight", 10),
@@ -147,7 +147,7 @@ fn what_comes_twice_or_from_nowhere() {
         &[("x", meta(8, true)), ("y", meta(9, false))],
     );
     give(&to, "top/gone/x", &[("z", meta(10, false))]);
-    let rows = to.finish(&Answer::default());
+    let rows = to.finish(&CollectReport::default());
     assert_eq!(
         list(&rows),
         of(&[("top", 1), ("top/a", 2), ("top/d", 4), ("top/d/x", 7)])
@@ -175,7 +175,7 @@ fn a_thread_that_dies_holds_nobody_up() {
         .collect();
     give(&to, "top", &[("", meta(1, true))]);
     give(&to, "top", &files);
-    let rows = to.finish(&Answer::default());
+    let rows = to.finish(&CollectReport::default());
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("catalog");
     let dies = |row| row != 70_000 || panic!("as it is to");
@@ -217,7 +217,7 @@ fn what_changes_on_its_way_into_a_catalog() {
                 ("b", meta(3, false)),
             ],
         );
-        let rows = to.finish(&Answer::default());
+        let rows = to.finish(&CollectReport::default());
         assert_eq!(rows.totals().is_some(), with_sum);
         let draft = Draft::create(file.as_os_str().as_bytes()).unwrap();
         let later = |_| {
@@ -289,7 +289,7 @@ fn small() {
             .collect();
         give(&to, &format!("top/{name}"), &files);
     }
-    let rows = to.finish(&Answer::default());
+    let rows = to.finish(&CollectReport::default());
     assert_eq!(rows.len(), 10_101);
     assert_eq!(rows.order.capacity(), 10_101);
     assert_eq!(

@@ -7,7 +7,7 @@ use super::field::{
     self, GID, GNAME, GNU, LINK, MAGIC, MAJOR, MINOR, MODE, MTIME, NAME, PREFIX, SIZE, TYPE, UID,
     UNAME, gnu, number, text,
 };
-use super::record::{Common, Global, Records, Wrong};
+use super::record::{Common, Global, Records, Sparse, Wrong};
 use super::sparse::{self, Map};
 use super::{BLOCK, Kind, MOST, Member, dumpdir, padded};
 use crate::{Dev, Time};
@@ -284,77 +284,55 @@ impl Decoder {
         Ok(Event::More)
     }
 
-    /// Of the header of a member itself.
+    /// Takes the header of a member itself.
     fn member(&mut self, block: &[u8; BLOCK], size: u64, at: u64) -> Result<Event, Fault> {
-        let fault = |what| Fault { at, what };
-        let Ahead {
-            at: start,
-            records,
-            path,
-            link,
-        } = &mut self.ahead;
-        let start = *start.get_or_insert(at);
-        let records = records.take().unwrap_or_default();
-        let common = records.common.or(&self.common);
-        let mut sparse = records.sparse;
-        let is_gnu = &block[MAGIC] == GNU;
-        let is_ustar = block[MAGIC].starts_with(b"ustar");
-
-        let path = sparse.name.take().or(records.path).or(path.take());
-        let path = path.unwrap_or_else(|| name(block, is_ustar && !is_gnu));
-        let kind = match block[TYPE] {
-            // As it was before there was a letter for directories.
-            0 | b'0' | b'7' if path.ends_with(b"/") => Kind::Directory,
-            0 | b'0' | b'7' | b'S' => Kind::File,
-            b'1' => Kind::Link,
-            b'2' => Kind::Symlink,
-            b'3' => Kind::Char,
-            b'4' => Kind::Block,
-            b'5' | b'D' => Kind::Directory,
-            b'6' => Kind::Fifo,
-            letter => Kind::Unknown(letter),
-        };
-        let link = match kind {
-            Kind::Link | Kind::Symlink => records
-                .link
-                .or(link.take())
-                .unwrap_or_else(|| text(&block[LINK]).to_vec()),
-            _ => Vec::new(),
-        };
-        let id = |said: Option<u32>, field: Range<usize>| {
-            match said {
-            Some(id) => Ok(id),
-            None => number(&block[field])
-                .and_then(|id| u32::try_from(id).ok())
-                .ok_or(fault("a header has an owner, group or device number that is no number, or is too large")),
-        }
-        };
-        let own = |said: Option<Vec<u8>>, field: Range<usize>| {
-            said.unwrap_or_else(|| {
-                if is_ustar {
-                    text(&block[field]).to_vec()
-                } else {
-                    Vec::new()
-                }
-            })
-        };
-        let seconds = |field: &[u8]| {
-            number(field)
-                .map(|sec| Time { sec, nsec: 0 })
-                .ok_or(fault("a header has a time that is no number"))
-        };
-        // Zeros in these two mean that it does not say.
-        let old = |field: &[u8]| {
-            if is_gnu && field.iter().any(|&byte| byte != 0) {
-                seconds(field).map(Some)
-            } else {
-                Ok(None)
+        self.ahead.at.get_or_insert(at);
+        let mut records = self.ahead.records.take().unwrap_or_default();
+        let mut sparse = std::mem::take(&mut records.sparse);
+        records.path = sparse.name.take().or(records.path);
+        let header = Header { block, at };
+        let member = self.describe(&header, size, records)?;
+        match (block[TYPE], member.kind) {
+            (b'D', _) => {
+                let stored = member.stored;
+                self.expect(What::Dumpdir(member), stored, dumpdir::MOST, at)
             }
+            (b'S', _) => self.old_sparse_header(member, &header),
+            (_, Kind::File)
+                if sparse.major.is_some() || sparse.map.is_some() || sparse.size.is_some() =>
+            {
+                self.sparse_member(member, sparse, at)
+            }
+            _ => {
+                let stored = member.stored;
+                self.done(member, stored)
+            }
+        }
+    }
+
+    /// Makes a member of its header, the headers before it, and its records.
+    fn describe(
+        &mut self,
+        header: &Header<'_>,
+        size: u64,
+        records: Records,
+    ) -> Result<Box<Member>, Fault> {
+        let block = header.block;
+        let common = records.common.or(&self.common);
+        let path = records.path.or(self.ahead.path.take());
+        let path = path.unwrap_or_else(|| header.name());
+        let kind = kind(block[TYPE], &path);
+        let link = match kind {
+            Kind::Link | Kind::Symlink => {
+                let link = records.link.or(self.ahead.link.take());
+                link.unwrap_or_else(|| text(&block[LINK]).to_vec())
+            }
+            _ => Vec::new(),
         };
         let rdev = match kind {
             Kind::Char | Kind::Block => Dev {
-                major: id(records.major, MAJOR)?,
-                minor: id(records.minor, MINOR)?,
+                major: header.id(records.major, MAJOR)?,
+                minor: header.id(records.minor, MINOR)?,
             },
             _ => Dev::default(),
         };
@@ -364,73 +342,76 @@ impl Decoder {
             }
             _ => 0,
         };
-        let mut member = Box::new(Member {
+        let mode =
+            number(&block[MODE]).ok_or(header.fault("a header has a mode that is no number"))?;
+        let xattrs = match records.coded_xattrs.is_empty() {
+            true => records.xattrs,
+            false => records.coded_xattrs,
+        };
+        let (mtime, atime, ctime) = (common.mtime, common.atime, common.ctime);
+        Ok(Box::new(Member {
             kind,
             link,
-            mode: number(&block[MODE]).ok_or(fault("a header has a mode that is no number"))?
-                as u32
-                & 0o7777,
-            uid: id(common.uid, UID)?,
-            gid: id(common.gid, GID)?,
-            uname: own(common.uname, UNAME),
-            gname: own(common.gname, GNAME),
+            mode: mode as u32 & 0o7777,
+            uid: header.id(common.uid, UID)?,
+            gid: header.id(common.gid, GID)?,
+            uname: common.uname.unwrap_or_else(|| header.owner(UNAME)),
+            gname: common.gname.unwrap_or_else(|| header.owner(GNAME)),
             size: if Member::has_data(kind) { stored } else { 0 },
             stored,
-            mtime: common.mtime.map_or_else(|| seconds(&block[MTIME]), Ok)?,
-            atime: common
-                .atime
-                .map_or_else(|| old(&block[gnu::ATIME]), |time| Ok(Some(time)))?,
-            ctime: common
-                .ctime
-                .map_or_else(|| old(&block[gnu::CTIME]), |time| Ok(Some(time)))?,
+            mtime: mtime.map_or_else(|| header.seconds(MTIME), Ok)?,
+            atime: atime.map_or_else(|| header.gnu_time(gnu::ATIME), |time| Ok(Some(time)))?,
+            ctime: ctime.map_or_else(|| header.gnu_time(gnu::CTIME), |time| Ok(Some(time)))?,
             rdev,
             acl_access: records.acl_access,
             acl_default: records.acl_default,
-            xattrs: if records.coded_xattrs.is_empty() {
-                records.xattrs
-            } else {
-                records.coded_xattrs
-            }
-            .into_iter()
-            .collect(),
+            xattrs: xattrs.into_iter().collect(),
             sparse: None,
             dumpdir: records.dumpdir,
             blake3: records.blake3,
             path,
-        });
-        self.ahead.at = Some(start);
-        match (block[TYPE], kind) {
-            (b'D', _) => self.expect(What::Dumpdir(member), stored, dumpdir::MOST, at),
-            (b'S', _) => {
-                let size = number(&block[gnu::REAL_SIZE]).and_then(|size| u64::try_from(size).ok());
-                member.size = size.ok_or(fault(
-                    "a sparse file has a size that is no number, or is too large",
-                ))?;
-                let mut map = Map::default();
-                extents(&block[gnu::EXTENTS], &mut map).map_err(fault)?;
-                self.old_sparse(member, map, block[gnu::IS_EXTENDED] != 0, at)
-            }
-            (_, Kind::File)
-                if sparse.major.is_some() || sparse.map.is_some() || sparse.size.is_some() =>
-            {
-                member.size = sparse
-                    .size
-                    .ok_or(fault("a sparse file does not say how large it is"))?;
-                if !sparse.map_is_in_data() {
-                    return self.sparse(member, sparse.map.unwrap_or_default(), stored, at);
-                }
-                if (sparse.major, sparse.minor.unwrap_or(0)) != (Some(1), 0) {
-                    return Err(fault("a sparse file in a form that is not known"));
-                }
-                self.state = State::Map {
-                    member,
-                    text: sparse::Text::default(),
-                    left: stored,
-                };
-                Ok(Event::More)
-            }
-            _ => self.done(member, stored),
+        }))
+    }
+
+    /// Takes the header of a sparse file in the old format, which has the first of its extents.
+    fn old_sparse_header(
+        &mut self,
+        mut member: Box<Member>,
+        header: &Header<'_>,
+    ) -> Result<Event, Fault> {
+        let (block, at) = (header.block, header.at);
+        let size = number(&block[gnu::REAL_SIZE]).and_then(|size| u64::try_from(size).ok());
+        member.size = size
+            .ok_or(header.fault("a sparse file has a size that is no number, or is too large"))?;
+        let mut map = Map::default();
+        extents(&block[gnu::EXTENTS], &mut map).map_err(|what| header.fault(what))?;
+        self.old_sparse(member, map, block[gnu::IS_EXTENDED] != 0, at)
+    }
+
+    /// Takes a sparse file whose records say so. Its map is in the records, or begins its data.
+    fn sparse_member(
+        &mut self,
+        mut member: Box<Member>,
+        sparse: Sparse,
+        at: u64,
+    ) -> Result<Event, Fault> {
+        let fault = |what| Fault { at, what };
+        let stored = member.stored;
+        member.size = sparse
+            .size
+            .ok_or(fault("a sparse file does not say how large it is"))?;
+        if !sparse.map_is_in_data() {
+            return self.sparse(member, sparse.map.unwrap_or_default(), stored, at);
         }
+        if (sparse.major, sparse.minor.unwrap_or(0)) != (Some(1), 0) {
+            return Err(fault("a sparse file in a form that is not known"));
+        }
+        self.state = State::Map {
+            member,
+            text: sparse::Text::default(),
+            left: stored,
+        };
+        Ok(Event::More)
     }
 
     /// Of an old sparse file, whose extents so far are read.
@@ -474,13 +455,82 @@ impl Decoder {
     }
 }
 
-/// The name in a header.
-fn name(block: &[u8; BLOCK], has_prefix: bool) -> Vec<u8> {
-    let (prefix, name) = (text(&block[PREFIX]), text(&block[NAME]));
-    if has_prefix && !prefix.is_empty() {
-        [prefix, b"/", name].concat()
-    } else {
-        name.to_vec()
+/// The block of a member's own header.
+struct Header<'a> {
+    block: &'a [u8; BLOCK],
+    at: u64,
+}
+
+impl Header<'_> {
+    fn fault(&self, what: &'static str) -> Fault {
+        Fault { at: self.at, what }
+    }
+
+    fn is_gnu(&self) -> bool {
+        &self.block[MAGIC] == GNU
+    }
+
+    fn is_ustar(&self) -> bool {
+        self.block[MAGIC].starts_with(b"ustar")
+    }
+
+    /// The name; GNU's headers have other fields in the place of the prefix.
+    fn name(&self) -> Vec<u8> {
+        let (prefix, name) = (text(&self.block[PREFIX]), text(&self.block[NAME]));
+        if self.is_ustar() && !self.is_gnu() && !prefix.is_empty() {
+            [prefix, b"/", name].concat()
+        } else {
+            name.to_vec()
+        }
+    }
+
+    /// An id or device number: that of a record, or else of a field.
+    fn id(&self, recorded: Option<u32>, field: Range<usize>) -> Result<u32, Fault> {
+        let id = recorded.or_else(|| {
+            let id = number(&self.block[field])?;
+            u32::try_from(id).ok()
+        });
+        id.ok_or(self.fault(
+            "a header has an owner, group or device number that is no number, or is too large",
+        ))
+    }
+
+    /// The name of a user or group; headers older than ustar have none.
+    fn owner(&self, field: Range<usize>) -> Vec<u8> {
+        match self.is_ustar() {
+            true => text(&self.block[field]).to_vec(),
+            false => Vec::new(),
+        }
+    }
+
+    fn seconds(&self, field: Range<usize>) -> Result<Time, Fault> {
+        number(&self.block[field])
+            .map(|sec| Time { sec, nsec: 0 })
+            .ok_or(self.fault("a header has a time that is no number"))
+    }
+
+    /// A time that only GNU's headers have; zeros mean that it is not recorded.
+    fn gnu_time(&self, field: Range<usize>) -> Result<Option<Time>, Fault> {
+        let is_recorded = self.block[field.clone()].iter().any(|&byte| byte != 0);
+        match self.is_gnu() && is_recorded {
+            true => self.seconds(field).map(Some),
+            false => Ok(None),
+        }
+    }
+}
+
+/// The kind of a member. In archives older than ustar, a directory shows by its name only.
+fn kind(letter: u8, path: &[u8]) -> Kind {
+    match letter {
+        0 | b'0' | b'7' if path.ends_with(b"/") => Kind::Directory,
+        0 | b'0' | b'7' | b'S' => Kind::File,
+        b'1' => Kind::Link,
+        b'2' => Kind::Symlink,
+        b'3' => Kind::Char,
+        b'4' => Kind::Block,
+        b'5' | b'D' => Kind::Directory,
+        b'6' => Kind::Fifo,
+        letter => Kind::Unknown(letter),
     }
 }
 

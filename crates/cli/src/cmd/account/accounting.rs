@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use account::{Asked, Gate, Keeps, Per, Proposal, Swap, predict};
-use archive::account::Took;
+use archive::account::{Took, Unavailable};
 use archive::attribution::{Attribution, Function, Line};
 use archive::gather::Gather;
 use gate::attribution::Charge;
@@ -82,7 +82,7 @@ pub(crate) fn of_run(
     books: &Attribution,
     directories: u64,
     files: u64,
-    ways: &[(Gather, Result<Took, String>)],
+    ways: &[(Gather, Result<Took, Unavailable>)],
 ) -> Account {
     let seen = Seen { directories, files };
     let lines: Vec<(Function, &Line)> = books
@@ -280,7 +280,7 @@ impl Seen {
 /// no price for what is asked by name.
 fn cheapest(
     lines: &[Line],
-    ways: &[(Gather, Result<Took, String>)],
+    ways: &[(Gather, Result<Took, Unavailable>)],
     seen: &Seen,
 ) -> Option<(&'static str, f64)> {
     let here = lines
@@ -303,7 +303,7 @@ fn way(
     asked: &[Gate],
     fixed_ms: f64,
     proposal: &Proposal,
-    took: Option<&Result<Took, String>>,
+    took: Option<&Result<Took, Unavailable>>,
 ) -> Way {
     let figure = |cost: account::Cost| Figure {
         calls: if fixed_ms > 0.0 {
@@ -334,6 +334,6 @@ fn way(
             file: figure(predicted.file),
         },
         measured,
-        why: took.and_then(|took| took.as_ref().err()).cloned(),
+        why: took.and_then(|took| Some(took.as_ref().err()?.to_string())),
     }
 }

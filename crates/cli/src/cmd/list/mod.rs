@@ -2,5 +2,6 @@
 
 pub(crate) mod args;
 pub(crate) mod run;
+mod show;
 
 pub(crate) use run::run;

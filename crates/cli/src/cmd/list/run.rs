@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use archive::list::{Wanted, each, open, unreadable};
 use mounts::Warning;
 use ondisk::pax::Member;
-use report::list::{Lines, Row};
 
+use super::show::{Entry, Lines};
 use crate::cmd::list::args::List as Args;
 use crate::error::{Error, Outcome};
 use crate::out::Out;
@@ -81,7 +81,7 @@ impl<'a> Printer<'a> {
     fn member(&mut self, archive: &[u8], at: u64, member: &Member) -> Result<(), Stop> {
         if self.out.json {
             self.begin();
-            let row = serde_json::to_vec(&Row {
+            let row = serde_json::to_vec(&Entry {
                 archive,
                 at,
                 member,

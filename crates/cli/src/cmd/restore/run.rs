@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use ::show::name::printable;
-use archive::restore::{Desk, Question, Step, restore};
+use archive::restore::{RestoreOptions, RestoreProgress, Step, restore};
 use archive::{Action, Error};
 use gate::fs::{At, FileType, Want};
 use gate::long::statx_long;
@@ -20,16 +20,16 @@ const SCHEMA: &str = "fathom.restore/1";
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let start = Instant::now();
     let (archives, paths) = archives_and_paths(args);
-    let question = Question {
+    let options = RestoreOptions {
         archives,
         dir: args.directory.as_bytes().to_vec(),
         paths,
         numeric_owner: args.numeric_owner,
         dry_run: args.dry_run,
     };
-    let desk = Desk::default();
+    let progress = RestoreProgress::default();
     let far = |seconds: f64| {
-        let (members, bytes, place) = desk.far();
+        let (members, bytes, place) = progress.far();
         let rate = bytes as f64 / seconds / f64::from(1 << 20);
         format!(
             "{members} members, {} MiB, {rate:.0} MiB/s, in {}",
@@ -46,32 +46,32 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
             printed = out.data(show::step_line(&step).as_bytes());
         }
     };
-    let done = watch(out.progress, far, || restore(&question, &desk, &mut say));
+    let done = watch(out.progress, far, || restore(&options, &progress, &mut say));
     printed?;
-    let mut answer = done.map_err(|error| not_begun(error, &question.archives))?;
-    for note in &answer.notes {
+    let mut summary = done.map_err(|error| not_begun(error, &options.archives))?;
+    for note in &summary.notes {
         out.note(note);
     }
-    if let Some(error) = answer.stopped.take() {
-        out.warn(&answer.warnings);
-        let is_begun = !args.dry_run && desk.far().0 > 0;
+    if let Some(error) = summary.stopped.take() {
+        out.warn(&summary.warnings);
+        let is_begun = !args.dry_run && progress.far().0 > 0;
         return Err(match is_begun {
             true => error::Error::from(error).and("what was restored until there stays"),
             false => error.into(),
         });
     }
     let report = show::Report {
-        answer: &answer,
+        summary: &summary,
         steps: args.dry_run.then_some(&steps),
         seconds: start.elapsed().as_secs_f64(),
     };
     if out.json {
-        out.envelope(SCHEMA, &report, &answer.warnings)?;
+        out.envelope(SCHEMA, &report, &summary.warnings)?;
     } else {
         out.note(show::summary(&report));
     }
-    out.warn(&answer.warnings);
-    Ok(answer.warnings.len())
+    out.warn(&summary.warnings);
+    Ok(summary.warnings.len())
 }
 
 /// An error before anything was restored.

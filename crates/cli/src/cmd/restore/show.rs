@@ -1,6 +1,6 @@
 //! What `fathom restore` prints.
 
-use archive::restore::{Answer, Step};
+use archive::restore::{RestoreSummary, Step};
 use show::json_object;
 use show::name::printable;
 use show::units::plural;
@@ -9,22 +9,22 @@ use crate::json::Json;
 
 /// The result of a restore.
 pub(crate) struct Report<'a> {
-    pub(crate) answer: &'a Answer,
+    pub(crate) summary: &'a RestoreSummary,
     /// The steps that a dry run would take; `None` where it was no dry run.
     pub(crate) steps: Option<&'a [Step]>,
     pub(crate) seconds: f64,
 }
 
 json_object!(Report<'_>, |report| {
-    "files": report.answer.counts.files,
-    "directories": report.answer.counts.directories,
-    "symlinks": report.answer.counts.symlinks,
-    "links": report.answer.counts.links,
-    "other": report.answer.counts.other,
-    "bytes": report.answer.counts.bytes,
-    "removed": report.answer.counts.removed,
-    "renamed": report.answer.counts.renamed,
-    "skipped": report.answer.counts.skipped,
+    "files": report.summary.counts.files,
+    "directories": report.summary.counts.directories,
+    "symlinks": report.summary.counts.symlinks,
+    "links": report.summary.counts.links,
+    "other": report.summary.counts.other,
+    "bytes": report.summary.counts.bytes,
+    "removed": report.summary.counts.removed,
+    "renamed": report.summary.counts.renamed,
+    "skipped": report.summary.counts.skipped,
     "steps": report.steps.map(Json),
     "seconds": report.seconds,
 });
@@ -53,7 +53,7 @@ pub(crate) fn step_line(step: &Step) -> String {
 
 /// The summary, on one line.
 pub(crate) fn summary(report: &Report<'_>) -> String {
-    let counts = &report.answer.counts;
+    let counts = &report.summary.counts;
     let kinds = [
         (counts.files, "file", "files"),
         (counts.directories, "directory", "directories"),
@@ -96,23 +96,23 @@ mod tests {
             removed: 3,
             ..Counts::default()
         };
-        let answer = Answer {
+        let restored = RestoreSummary {
             counts,
-            ..Answer::default()
+            ..RestoreSummary::default()
         };
-        let report = |answer, steps, seconds| {
+        let report = |restored, steps, seconds| {
             summary(&Report {
-                answer,
+                summary: restored,
                 steps,
                 seconds,
             })
         };
         assert_eq!(
-            report(&answer, None, 0.5),
+            report(&restored, None, 0.5),
             "1 file, 2 links restored in 0.500 s: 7 bytes; 3 removed"
         );
         assert_eq!(
-            report(&Answer::default(), Some(&[]), 0.0),
+            report(&RestoreSummary::default(), Some(&[]), 0.0),
             "nothing would be restored in 0.000 s: 0 bytes"
         );
         let step = Step {

@@ -10,11 +10,11 @@ use crate::cmd::mounts::run::Points;
 use ::mounts::compare::NoRun;
 use ::mounts::{Kind, Point};
 use ::survey::Section;
+use archive::nightly::{Expected, Nightly};
 use ondisk::{Content, Dev};
 use report::compare::{self, Method, Times};
 use report::meter::{self, Account};
 use report::mounts::{Boundary, Mounts};
-use report::nightly::{Expected, Nightly};
 use report::pathsearch::{Count, Fix, Totals};
 use report::plot::Figure;
 use report::probe::{Experiment, Price, Probe, Value};
@@ -142,12 +142,7 @@ impl Owned {
             stat_calls: calls,
             profile: vec![],
         };
-        let none = Expected {
-            files: 0,
-            bytes: 0,
-            calls: 0,
-            cpu_seconds: 0.0,
-        };
+        let none = Expected::default();
         let gate = meter::Gate {
             calls: 12_345,
             errors: 1,
@@ -207,8 +202,8 @@ impl Owned {
             stopped: vec![],
             bounded: None,
             nightly: Nightly {
-                gather: "combined",
-                engine: "threads",
+                gather: archive::gather::Gather::Combined,
+                engine: ::walk::EngineKind::Threads,
                 why: "so".to_owned(),
                 entries: 12_345,
                 files: 10_000,

@@ -3,7 +3,7 @@
 
 use ::mounts::diagnosis::AnomalyKind;
 use ::survey::Section;
-use report::nightly::Expected;
+use archive::nightly::Expected;
 use report::pathsearch::Fix;
 
 use super::bounded::{Bounded, StoppedEngine};

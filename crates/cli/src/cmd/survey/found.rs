@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::survey::{Part, StepTaken};
 use ::mounts::Warning;
 use ::survey::Section;
+use archive::nightly::Nightly;
 use probe::ProbeReport;
-use report::nightly::Nightly;
 
 use super::bounded::{Bounded, StoppedEngine};
 use super::mounts::Mounted;

@@ -2,10 +2,10 @@
 
 use ::mounts::Point;
 use ::survey::Section;
+use archive::nightly::Nightly;
 use report::compare::{self, Method};
 use report::meter::Account;
 use report::mounts::Mounts;
-use report::nightly::Nightly;
 use report::plot::Figure;
 use report::probe::Probe;
 use report::startup::Startup;

@@ -6,12 +6,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use ::mounts::compare::{Alone, Bounds, NoRun, alone_within};
-use archive::dump::{Plan, Step as Stage};
 use archive::gather::{self, Gather};
+use archive::nightly::{Expected, Nightly};
+use archive::plan::{Plan, Step as Stage};
 use gate::fs::{At, Want};
 use gate::long::statx_long;
 use meter::call::Ended;
-use report::nightly::{Expected, Nightly};
 use walk::{EngineKind, Type};
 
 use super::bounded::{Bounded, StoppedEngine};
@@ -263,11 +263,11 @@ pub(super) fn dump(
 ) -> Result<(), Not> {
     let part = found.walked(ration)?;
     let dir = ground.dir();
-    let question = gather::Question {
+    let question = gather::CollectOptions {
         sources: vec![[dir.strip_suffix(b"/").unwrap_or(dir), b"/"].concat()],
         one_file_system: true,
         excludes: found.answering()?.excludes.clone(),
-        ..gather::Question::default()
+        ..gather::CollectOptions::default()
     };
     let ran = alone_within(&ration.bounds(), || {
         let (rows, answer) = gather::gather(&question, &walk::Diagnostics::default()).ok()?;
@@ -299,15 +299,10 @@ pub(super) fn dump(
         .ok()
         .and_then(|at| EngineKind::ALL.get(at));
     let engine = engine.ok_or_else(|| Not::wrong("gathering has failed"))?;
-    let none = Expected {
-        files: 0,
-        bytes: 0,
-        calls: 0,
-        cpu_seconds: 0.0,
-    };
+    let none = Expected::default();
     let nightly = Nightly {
-        gather: Gather::of(*engine).name(),
-        engine: engine.name(),
+        gather: Gather::from_engine(*engine),
+        engine: *engine,
         why: part,
         entries,
         files,

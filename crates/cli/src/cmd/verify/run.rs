@@ -27,7 +27,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let mut tree = against.map(open).transpose()?;
     let mut input = Input::open(archive)?;
     let mut progress = Progress::new(out.progress);
-    let answer = verify(archive, &mut input, tree.as_mut(), |far, place, path| {
+    let verified = verify(archive, &mut input, tree.as_mut(), |far, place, path| {
         progress.at(|| {
             format!(
                 "{} members, {} MiB, at {}",
@@ -38,18 +38,18 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         });
     });
     drop(progress);
-    let answer = answer?;
+    let verified = verified?;
     let report = show::Report {
         archive,
         against,
-        answer: &answer,
+        verified: &verified,
         seconds: start.elapsed().as_secs_f64(),
     };
     if out.json {
-        out.envelope(SCHEMA, &report, &answer.warnings)?;
+        out.envelope(SCHEMA, &report, &verified.warnings)?;
     } else {
         out.data(show::summary(&report).as_bytes())?;
     }
-    out.warn(&answer.warnings);
-    Ok(answer.warnings.len())
+    out.warn(&verified.warnings);
+    Ok(verified.warnings.len())
 }

@@ -15,6 +15,7 @@ pub(crate) mod bounded;
 pub(crate) mod commands;
 pub(crate) mod json;
 pub(crate) mod known;
+mod nightly;
 pub(crate) mod page;
 pub(crate) mod points;
 
@@ -86,7 +87,7 @@ pub(crate) fn text(survey: &Survey<'_>, style: TableStyle) -> String {
         "Dumping: what a nightly dump would cost here",
         Section::Dump,
         &survey.dumping,
-        |text, dump| text.put(&dump.to_text(style)),
+        |text, dump| text.put(&nightly::text(dump, style)),
     );
     text.section(
         "Calls: what walking asks of the kernel, call by call",

@@ -5,11 +5,12 @@ use crate::cmd::survey::bounded::Bounded;
 use crate::cmd::survey::command::Command;
 use crate::cmd::survey::show::bounded::{about, sentences};
 use crate::cmd::survey::show::commands::Commands;
+use crate::cmd::survey::show::nightly;
 use crate::cmd::survey::survey::Walking;
+use archive::nightly::Nightly;
 use report::compare::median_ms;
 use report::draw::{Bar, bars};
 use report::meter::Account;
-use report::nightly::Nightly;
 use report::walk::Engine;
 use show::name::printable;
 use show::table::{Align, Table, Tone};
@@ -128,9 +129,9 @@ pub(crate) fn dumping(dump: &Nightly, commands: &Commands) -> Vec<Block> {
         Block::Facts(facts),
         Block::Command(commands.text(&Command::GatherDump)),
     ];
-    blocks.extend(texts(dump.head()));
-    blocks.push(table("What a dump would cost", &dump.table()));
-    blocks.push(Block::Text(dump.foot()));
+    blocks.extend(texts(nightly::head(dump)));
+    blocks.push(table("What a dump would cost", &nightly::table(dump)));
+    blocks.push(Block::Text(nightly::foot(dump)));
     blocks
 }
 

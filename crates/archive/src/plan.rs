@@ -1,5 +1,5 @@
 //! What is to be written, row by row: everything for a full dump; for an increment, what it finds
-//! ([`crate::increment`]).
+//! (`crate::increment`).
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -9,6 +9,23 @@ use ondisk::pax::dumpdir::{self, Code};
 use walk::Type;
 
 use crate::rows::Rows;
+
+/// What a name in an archive is, for a path as it was given: no leading slashes, and nothing up to
+/// the last `..`, which would lead out of where it is restored. As GNU tar has it; empty for a path
+/// that is nothing else.
+pub fn member_name(path: &[u8]) -> &[u8] {
+    let mut rest = path;
+    let mut at = 0;
+    for part in path.split(|&b| b == b'/') {
+        let end = at + part.len();
+        if part == b".." {
+            rest = path.get(end..).unwrap_or_default();
+        }
+        at = end + 1;
+    }
+    let from = rest.iter().position(|&b| b != b'/').unwrap_or(rest.len());
+    rest.get(from..).unwrap_or_default()
+}
 
 /// What becomes of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,6 +76,15 @@ enum Code8 {
 }
 
 impl Plan {
+    /// About how many bytes of data a row comes to.
+    pub(crate) fn weight(&self, rows: &Rows, row: usize) -> u64 {
+        if self.step(row) == Step::Whole && rows.kind(row) == Type::File {
+            rows.size(row)
+        } else {
+            0
+        }
+    }
+
     /// Everything: of a file that has several names, the first in the order of the archive is the
     /// file, the others are links to it.
     pub fn full(rows: &Rows) -> Plan {

@@ -1,0 +1,103 @@
+//! What a nightly dump of a directory would cost, estimated from one gathering.
+
+use walk::EngineKind;
+
+use crate::gather::Gather;
+
+/// What one dump would cost.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Expected {
+    /// Files that would be read.
+    pub files: u64,
+    /// Bytes in them.
+    pub bytes: u64,
+    /// System calls, without those that read and write these bytes.
+    pub calls: u64,
+    /// CPU seconds of these calls and of the gathering.
+    pub cpu_seconds: f64,
+}
+
+/// What gathering costs, and what dumps would.
+#[derive(Clone, Debug)]
+pub struct Nightly {
+    /// How it is gathered.
+    pub gather: Gather,
+    /// By which engine.
+    pub engine: EngineKind,
+    /// Why.
+    pub why: String,
+    /// Entries that were found.
+    pub entries: u64,
+    /// Of them, plain files; one with several names counts once.
+    pub files: u64,
+    /// The sum of their sizes.
+    pub bytes: u64,
+    /// What gathering took.
+    pub seconds: f64,
+    /// Of that, CPU time.
+    pub cpu_seconds: f64,
+    /// Its system calls.
+    pub calls: u64,
+    /// The price of a call for a file, in seconds.
+    pub call_seconds: f64,
+    /// The first dump.
+    pub first: Expected,
+    /// An increment when nothing has changed.
+    pub unchanged: Expected,
+    /// An increment when one file in a hundred has changed.
+    pub changed: Expected,
+}
+
+impl Nightly {
+    /// System calls for a file that is dumped, besides gathering: open, read, statx, close.
+    pub const CALLS: u64 = 4;
+
+    /// Estimates the three dumps from what was measured.
+    pub fn expect(mut self) -> Nightly {
+        (self.first, self.unchanged, self.changed) = (self.dump(100), self.dump(0), self.dump(1));
+        self
+    }
+
+    /// The cost of a dump of so many percent of the files.
+    fn dump(&self, percent: u64) -> Expected {
+        let share = |n: u64| (u128::from(n) * u128::from(percent)).div_ceil(100) as u64;
+        let files = share(self.files);
+        let more = files.saturating_mul(Nightly::CALLS);
+        Expected {
+            files,
+            bytes: share(self.bytes),
+            calls: self.calls.saturating_add(more),
+            cpu_seconds: self.cpu_seconds + more as f64 * self.call_seconds,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn estimates_follow_from_measurements() {
+        let nightly = Nightly {
+            gather: Gather::Combined,
+            engine: EngineKind::Threads,
+            why: "so".to_owned(),
+            entries: 1100,
+            files: 1000,
+            bytes: 2_000_000,
+            seconds: 0.002,
+            cpu_seconds: 0.001,
+            calls: 1400,
+            call_seconds: 1e-6,
+            first: Expected::default(),
+            unchanged: Expected::default(),
+            changed: Expected::default(),
+        }
+        .expect();
+        let figures = |dump: Expected| (dump.files, dump.bytes, dump.calls);
+        assert_eq!(figures(nightly.first), (1000, 2_000_000, 5400));
+        assert_eq!(figures(nightly.unchanged), (0, 0, 1400));
+        assert_eq!(figures(nightly.changed), (10, 20_000, 1440));
+        assert!((nightly.first.cpu_seconds - 0.005).abs() < 1e-9);
+    }
+}

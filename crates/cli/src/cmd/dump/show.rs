@@ -1,0 +1,284 @@
+//! What `fathom dump` prints, and the lines of its map.
+
+use std::fmt::Write;
+
+use archive::dump::{Counts, DumpSummary, Line, Note};
+use archive::gather::{Gather, Refused};
+use report::account::Account;
+use show::json_object;
+use show::name::printable;
+use show::table::{Align, Table, TableStyle};
+use show::time::utc;
+use show::units::{plural, sized};
+use walk::{EngineKind, PlanReason, Type};
+
+const NO_DIRECTORY: &str = "no SRC is a directory";
+
+/// The result of a dump, or of `--explain`.
+#[derive(Default)]
+pub(crate) struct Report<'a> {
+    /// The archive, as it was given.
+    pub(crate) archive: Option<&'a [u8]>,
+    pub(crate) level: Option<u8>,
+    /// How the mount of the first source is gathered, and why; `None` if no source is a directory.
+    pub(crate) method: Option<Method>,
+    /// `None` with `--explain`.
+    pub(crate) summary: Option<&'a DumpSummary>,
+    pub(crate) seconds: Option<f64>,
+    pub(crate) account: Option<&'a Account>,
+    /// With `--explain`, every way of gathering for each source.
+    pub(crate) explain: Option<&'a [Possible]>,
+}
+
+/// How a mount is gathered.
+pub(crate) struct Method {
+    pub(crate) gather: Gather,
+    pub(crate) engine: EngineKind,
+    pub(crate) why: String,
+}
+
+impl Report<'_> {
+    fn gather(&self) -> &'static str {
+        let gather = self.method.as_ref().map(|method| method.gather);
+        gather.unwrap_or(Gather::Combined).name()
+    }
+
+    fn why(&self) -> &str {
+        self.method
+            .as_ref()
+            .map_or(NO_DIRECTORY, |method| &method.why)
+    }
+
+    fn count(&self, of: impl Fn(&DumpSummary) -> u64) -> Option<u64> {
+        self.summary.map(of)
+    }
+}
+
+json_object!(Report<'_>, |report| {
+    name "archive": report.archive,
+    "gather": report.gather(),
+    "engine": report.method.as_ref().map(|method| method.engine.name()),
+    "why": report.why(),
+    "level": report.level,
+    name "since": report.summary.and_then(|summary| summary.since.as_deref()),
+    "entries": report.count(|summary| summary.entries),
+    "dumped": report.count(|summary| summary.counts.dumped),
+    "files": report.count(|summary| summary.counts.files),
+    "directories": report.count(|summary| summary.counts.directories),
+    "symlinks": report.count(|summary| summary.counts.symlinks),
+    "links": report.count(|summary| summary.counts.links),
+    "other": report.count(|summary| summary.counts.other),
+    "bytes": report.count(|summary| summary.counts.bytes),
+    "archive_bytes": report.count(|summary| summary.archive_bytes),
+    "removed": report.count(|summary| summary.removed),
+    "renamed": report.count(|summary| summary.renamed),
+    "unchanged": report.count(|summary| summary.unchanged),
+    "seconds": report.seconds,
+    "account": report.account,
+    "explain": report.explain,
+});
+
+/// The summary of a dump, on one line.
+pub(crate) fn summary(report: &Report<'_>, summary: &DumpSummary) -> String {
+    let Counts { dumped, bytes, .. } = summary.counts;
+    let to = match report.archive {
+        Some(b"-") => " to standard output".to_owned(),
+        Some(archive) => format!(" into '{}'", printable(archive)),
+        None => " nowhere".to_owned(),
+    };
+    let seconds = report.seconds.unwrap_or_default();
+    let rate = match seconds > 0.0 {
+        true => format!(", {}/s", sized((bytes as f64 / seconds) as u64)),
+        false => String::new(),
+    };
+    let mut text = format!(
+        "{} with {} of data dumped{to} in {seconds:.3} s: {}{rate}",
+        plural(dumped, "entry", "entries"),
+        sized(bytes),
+        sized(summary.archive_bytes)
+    );
+    if summary.since.is_some() {
+        let DumpSummary {
+            unchanged,
+            removed,
+            renamed,
+            ..
+        } = summary;
+        text += &format!("; {unchanged} unchanged, {removed} removed, {renamed} renamed");
+    }
+    let engine = report.method.as_ref().map(|method| method.engine.name());
+    let engine = engine.map_or(String::new(), |engine| format!(" ({engine})"));
+    let why = printable(report.why().as_bytes());
+    text + &format!("; gathered by {}{engine}: {why}", report.gather())
+}
+
+/// A note of a dump.
+pub(crate) fn note(note: &Note) -> String {
+    match note {
+        Note::PrefixLeftOut(prefix) => {
+            format!(
+                "'{}' is left out of names in the archive",
+                printable(prefix)
+            )
+        }
+        Note::Uncompressed(archive) => format!(
+            "'{}' is not compressed: give it a name that ends in .tar.zst to have it so",
+            printable(archive)
+        ),
+        Note::NoLowerLevel(level) => {
+            format!("there is no dump of a level below {level}: everything is dumped")
+        }
+        Note::OwnFileLeftOut(path) => {
+            format!("'{}' is being written, and is left out", printable(path))
+        }
+        Note::ChecksumsMissing => {
+            "the catalog has no checksums of some files, as it goes on from one that has none"
+                .to_owned()
+        }
+    }
+}
+
+/// A way of gathering, and whether it can work for a source.
+pub(crate) struct Possible {
+    /// The source.
+    pub(crate) path: Vec<u8>,
+    pub(crate) gather: Gather,
+    /// The engine that would gather.
+    pub(crate) engine: Option<EngineKind>,
+    pub(crate) choice: Choice,
+}
+
+/// Why a way of gathering is chosen or not.
+pub(crate) enum Choice {
+    /// It is the best, by the plan of the walk.
+    Best(PlanReason),
+    /// The user asked for it, or for one that falls back to it.
+    Requested,
+    /// It would work.
+    Possible,
+    /// It cannot work.
+    Refused(Refused),
+}
+
+impl Possible {
+    fn why(&self) -> String {
+        match &self.choice {
+            Choice::Best(reason) => reason.to_string(),
+            Choice::Requested => "it was asked for, or is what that falls back to".to_owned(),
+            Choice::Possible => "it can work here".to_owned(),
+            Choice::Refused(refused) => refused.to_string(),
+        }
+    }
+}
+
+json_object!(Possible, |possible| {
+    name "path": Some(&possible.path),
+    "gather": possible.gather.name(),
+    "engine": possible.engine.map(EngineKind::name),
+    "possible": possible.engine.is_some(),
+    "why": possible.why(),
+});
+
+/// The table of `--explain`.
+pub(crate) fn explain(possible: &[Possible], style: TableStyle) -> String {
+    use Align::Left;
+    let mut out = String::new();
+    for rows in possible.chunk_by(|a, b| a.path == b.path) {
+        let Some(first) = rows.first() else { continue };
+        out.push_str(&format!("{}\n", printable(&first.path)));
+        let columns = [
+            ("  GATHER", Left),
+            ("POSSIBLE", Left),
+            ("ENGINE", Left),
+            ("WHY", Left),
+        ];
+        let mut table = Table::new(&columns, rows.len());
+        let why_from = "  combined POSSIBLE bulkstat ".len();
+        for row in rows {
+            let engine = row.engine.map(EngineKind::name);
+            let gather = format!("  {}", row.gather.name());
+            let cells = [
+                &gather[..],
+                if engine.is_some() { "yes" } else { "no" },
+                engine.unwrap_or("-"),
+            ];
+            let why = row.why();
+            table.row_with_reason(cells, &printable(why.as_bytes()), why_from, style);
+        }
+        out.push_str(&table.to_text(None, style.color));
+    }
+    out
+}
+
+/// Adds a line to the map: the type's letter as ls(1) has it (`h` for another name of a file),
+/// mode, owner, size, time and name.
+pub(crate) fn map_line(line: &Line<'_>, out: &mut String) {
+    let meta = line.meta;
+    let kind = match meta.kind() {
+        _ if line.is_link => 'h',
+        Type::File => '-',
+        Type::Directory => 'd',
+        Type::Symlink => 'l',
+        Type::Fifo => 'p',
+        Type::Block => 'b',
+        Type::Char => 'c',
+        Type::Socket => 's',
+        Type::Unknown => '?',
+    };
+    let size = match kind {
+        'b' | 'c' => format!("{},{}", meta.rdev.major, meta.rdev.minor),
+        _ => meta.size.to_string(),
+    };
+    let _ = writeln!(
+        out,
+        "{kind} {:04o} {}/{} {size} {}.{:09}Z {}",
+        meta.mode & 0o7777,
+        meta.uid,
+        meta.gid,
+        utc(meta.mtime.sec),
+        meta.mtime.nsec,
+        printable(line.path)
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use walk::Meta;
+    use walk::entry::Time;
+
+    #[test]
+    fn lines_of_the_map() {
+        let mut out = String::new();
+        let (sec, nsec) = (1_700_000_000, 5);
+        let file = Meta {
+            mode: 0o100_644,
+            gid: 5,
+            size: 7,
+            mtime: Time { sec, nsec },
+            ..Meta::default()
+        };
+        let mut device = Meta {
+            mode: 0o020_644,
+            mtime: Time { sec: -1, nsec: 0 },
+            ..file
+        };
+        (device.rdev.major, device.rdev.minor) = (1, 3);
+        for (meta, path) in [(&file, &b"a/new\nline"[..]), (&device, b"dev/null")] {
+            let is_link = false;
+            map_line(
+                &Line {
+                    meta,
+                    is_link,
+                    path,
+                },
+                &mut out,
+            );
+        }
+        let lines = [
+            "- 0644 0/5 7 2023-11-14T22:13:20.000000005Z a/new\\nline\n",
+            "c 0644 0/5 1,3 1969-12-31T23:59:59.000000000Z dev/null\n",
+        ];
+        assert_eq!(out, lines.concat());
+    }
+}

@@ -1,0 +1,151 @@
+//! What `fathom list` prints: a line for each member, as `tar -tv` has them, or JSON.
+
+use std::borrow::Cow;
+
+use ondisk::Time;
+use ondisk::pax::{Kind, Member};
+use show::json_object;
+use show::name::printable;
+use show::time::utc;
+
+/// A member of an archive, as the JSON has it.
+pub(crate) struct Entry<'a> {
+    /// The archive's name.
+    pub(crate) archive: &'a [u8],
+    /// Where the headers begin: offset in the archive, in bytes.
+    pub(crate) at: u64,
+    pub(crate) member: &'a Member,
+}
+
+json_object!(Entry<'_>, |entry| {
+    name "archive": Some(entry.archive),
+    "at": entry.at,
+    name "path": Some(&entry.member.path),
+    "type": kind_name(entry.member.kind),
+    name "link": non_empty(&entry.member.link),
+    "mode": format!("{:04o}", entry.member.mode),
+    "uid": entry.member.uid,
+    "gid": entry.member.gid,
+    name "uname": non_empty(&entry.member.uname),
+    name "gname": non_empty(&entry.member.gname),
+    "size": entry.member.size,
+    "stored": entry.member.stored,
+    "rdev": is_device(entry.member.kind).then(|| entry.member.rdev.to_string()),
+    "mtime": timestamp(entry.member.mtime),
+    "atime": entry.member.atime.map(timestamp),
+    "ctime": entry.member.ctime.map(timestamp),
+    "sparse": entry.member.sparse.is_some(),
+    "acl": entry.member.acl_access.is_some() || entry.member.acl_default.is_some(),
+    names "xattrs": &entry.member.xattrs.iter().map(|(name, _)| &name[..]).collect::<Vec<_>>(),
+    "dumpdir": entry.member.dumpdir.is_some(),
+    "blake3": entry.member.blake3.map(hex),
+});
+
+fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::File => "file",
+        Kind::Link => "link",
+        Kind::Symlink => "symlink",
+        Kind::Char => "char",
+        Kind::Block => "block",
+        Kind::Directory => "directory",
+        Kind::Fifo => "fifo",
+        Kind::Unknown(_) => "unknown",
+    }
+}
+
+fn is_device(kind: Kind) -> bool {
+    matches!(kind, Kind::Char | Kind::Block)
+}
+
+fn non_empty(name: &[u8]) -> Option<&[u8]> {
+    (!name.is_empty()).then_some(name)
+}
+
+fn timestamp(time: Time) -> String {
+    format!("{}.{:09}", time.sec, time.nsec)
+}
+
+fn hex(bytes: [u8; 32]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Type and permissions as ls(1) shows them; `h` is another name of an earlier member.
+fn mode_text(kind: Kind, mode: u32) -> [u8; 10] {
+    let kind = match kind {
+        Kind::File => b'-',
+        Kind::Link => b'h',
+        Kind::Symlink => b'l',
+        Kind::Char => b'c',
+        Kind::Block => b'b',
+        Kind::Directory => b'd',
+        Kind::Fifo => b'p',
+        Kind::Unknown(letter) if letter.is_ascii_graphic() => letter,
+        Kind::Unknown(_) => b'?',
+    };
+    let mut text = [kind, b'r', b'w', b'x', b'r', b'w', b'x', b'r', b'w', b'x'];
+    for (bit, letter) in (0..9).rev().zip(&mut text[1..]) {
+        if mode >> bit & 1 == 0 {
+            *letter = b'-';
+        }
+    }
+    for (bit, at, with, without) in [(11, 3, b's', b'S'), (10, 6, b's', b'S'), (9, 9, b't', b'T')] {
+        if mode >> bit & 1 != 0 {
+            text[at] = if text[at] == b'x' { with } else { without };
+        }
+    }
+    text
+}
+
+/// The lines of members, aligned like those of `tar -tv`.
+pub(crate) struct Lines {
+    /// Whether names are written as they are, whatever bytes are in them.
+    is_exact: bool,
+    /// The width of owner, group and size so far.
+    width: usize,
+}
+
+impl Lines {
+    /// Names are escaped for a terminal, and exact elsewhere.
+    pub(crate) fn new(is_exact: bool) -> Lines {
+        Lines {
+            is_exact,
+            width: 19,
+        }
+    }
+
+    /// Adds the line of a member.
+    pub(crate) fn line(&mut self, member: &Member, out: &mut Vec<u8>) {
+        let named = |name: &[u8], id: u32| match name {
+            b"" => id.to_string(),
+            name => printable(name).into_owned(),
+        };
+        let user = named(&member.uname, member.uid);
+        let owner = format!("{user}/{}", named(&member.gname, member.gid));
+        let size = match is_device(member.kind) {
+            true => format!("{},{}", member.rdev.major, member.rdev.minor),
+            false => member.size.to_string(),
+        };
+        self.width = self.width.max(owner.len() + 1 + size.len());
+        let blanks = self.width - owner.len();
+        let time = utc(member.mtime.sec).replace('T', " ");
+        out.extend_from_slice(&mode_text(member.kind, member.mode));
+        out.extend_from_slice(format!(" {owner}{size:>blanks$} {time} ").as_bytes());
+        self.name(&member.path, out);
+        match member.kind {
+            Kind::Symlink => out.extend_from_slice(b" -> "),
+            Kind::Link => out.extend_from_slice(b" link to "),
+            _ => {}
+        }
+        self.name(&member.link, out);
+        out.push(b'\n');
+    }
+
+    fn name(&self, name: &[u8], out: &mut Vec<u8>) {
+        let text = match self.is_exact {
+            true => Cow::Borrowed(name),
+            false => Cow::Owned(printable(name).as_bytes().to_vec()),
+        };
+        out.extend_from_slice(&text);
+    }
+}

@@ -1,4 +1,4 @@
-//! Gathering: everything that is to be known of a tree before any of it is read, by one of four
+//! Collector: everything that is to be known of a tree before any of it is read, by one of four
 //! ways, which the 1974 memo on Multics' backup weighs against each other. All give the same rows.
 //!
 //! | way | calls | engines of [`walk`](mod@walk) |
@@ -20,7 +20,7 @@ use walk::{
     Diagnostics, EngineKind, EngineRefusal, Filter, Meta, Moment, WalkOptions as Walk, walk,
 };
 
-use crate::rows::{Gathering, Rows, Source};
+use crate::rows::{Collector, Rows, Source};
 
 /// A way to gather.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -167,6 +167,13 @@ pub struct CollectReport {
     pub parts: Vec<Gathered>,
 }
 
+impl CollectReport {
+    /// The engine of each mount.
+    pub(crate) fn engines(&self) -> impl Iterator<Item = EngineKind> {
+        self.parts.iter().map(|part| part.engine)
+    }
+}
+
 /// Gathers. What was skipped is said at the desk.
 ///
 /// # Errors
@@ -176,7 +183,7 @@ pub fn gather(
     desk: &Diagnostics,
 ) -> Result<(Rows, CollectReport), walk::Error> {
     let (gathering, report) = collect(options, false, desk)?;
-    let rows = gathering.finish(&report);
+    let rows = gathering.finish(report.engines());
     attribution::set_phase(Function::Other);
     Ok((rows, report))
 }
@@ -189,7 +196,7 @@ pub(crate) fn collect<'a>(
     options: &CollectOptions,
     with_sum: bool,
     desk: &'a Diagnostics,
-) -> Result<(Gathering<'a>, CollectReport), walk::Error> {
+) -> Result<(Collector<'a>, CollectReport), walk::Error> {
     attribution::set_phase(Function::Information);
     let filter = Filter::new(&options.excludes, options.max_depth)?;
     let looked: Vec<Meta> = options
@@ -218,7 +225,7 @@ pub(crate) fn collect<'a>(
         is_written: options.for_catalog.is_some(),
         ..Walk::default()
     };
-    let mut gathering = Gathering::new(sources.collect(), dirs, options.for_catalog, desk);
+    let mut gathering = Collector::new(sources.collect(), dirs, options.for_catalog, desk);
     if with_sum {
         gathering = gathering.with_sum(options.expected);
     }
@@ -259,12 +266,12 @@ pub(crate) fn collect<'a>(
 pub(crate) fn directory_collector<'a>(
     options: &CollectOptions,
     desk: &'a Diagnostics,
-) -> Option<Gathering<'a>> {
+) -> Option<Collector<'a>> {
     let [path] = &options.sources[..] else {
         return None;
     };
     let is_dir = look(path).is_ok_and(|meta| meta.is_dir());
-    let new = || Gathering::new(vec![source(path, true)], vec![0], options.for_catalog, desk);
+    let new = || Collector::new(vec![source(path, true)], vec![0], options.for_catalog, desk);
     is_dir.then(|| new().with_sum(options.expected))
 }
 

@@ -92,7 +92,7 @@ impl Part {
             .or(any)
     }
 
-    pub(crate) fn of_ground(root: &[u8], ground: &MountContext<'_>, by: EngineKind) -> Part {
+    pub(crate) fn from_context(root: &[u8], ground: &MountContext<'_>, by: EngineKind) -> Part {
         let top = ground.top;
         let content = ground.mount.map(|mount| &mount.content);
         Part {
@@ -116,7 +116,7 @@ impl Part {
 
     /// Of a name at which something begins that no job was made for: a subvolume, or what is
     /// mounted on a file.
-    fn of_name(root: &[u8], path: &[u8], meta: &Meta) -> Part {
+    fn from_path(root: &[u8], path: &[u8], meta: &Meta) -> Part {
         let seen = open_long(path, Open::PATH | Open::NOFOLLOW)
             .and_then(|fd| fstatfs(&fd))
             .ok();
@@ -184,7 +184,7 @@ impl Parts {
         let top = known.top;
         let mut part = Part {
             top: top as u32,
-            ..Part::of_ground(self.root(top), ground, by)
+            ..Part::from_context(self.root(top), ground, by)
         };
         let mount = ground.top.meta.mount;
         // What has been read already may have changed since: a token that is taken now would not
@@ -205,7 +205,13 @@ impl Parts {
 
     /// The number of the part that an entry is in. `last` is for the caller to keep, one for each
     /// thread.
-    pub(crate) fn of(&self, last: &mut Option<Last>, meta: &Meta, dir: &[u8], name: &[u8]) -> u32 {
+    pub(crate) fn number(
+        &self,
+        last: &mut Option<Last>,
+        meta: &Meta,
+        dir: &[u8],
+        name: &[u8],
+    ) -> u32 {
         if let Some(last) = last
             && (last.mount, last.dev) == (meta.mount, meta.dev)
         {
@@ -221,7 +227,7 @@ impl Parts {
             append(&mut path, name);
             let part = Part {
                 top: known.top as u32,
-                ..Part::of_name(self.root(known.top), &path, meta)
+                ..Part::from_path(self.root(known.top), &path, meta)
             };
             known.parts.push((meta.mount, part));
             known.parts.len() - 1

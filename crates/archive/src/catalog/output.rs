@@ -9,10 +9,11 @@ use parquet::file::properties::WriterPropertiesPtr;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::SchemaDescriptor;
 
+use super::about::About;
 use super::about::KEY;
 use super::column::{Chunk, Encoded, compressor};
-use super::schema::{COLUMNS, Row, descriptor, properties};
-use super::{About, footer};
+use super::footer;
+use super::schema::{COLUMNS, Record, descriptor, properties};
 use crate::beside::beside;
 use crate::error::{Action, Error, ErrorKind};
 
@@ -173,7 +174,7 @@ impl Layout {
     pub(super) fn encode_together<'a>(
         &self,
         rows: usize,
-        row: impl Fn(usize) -> Row<'a> + Sync,
+        row: impl Fn(usize) -> Record<'a> + Sync,
     ) -> Result<Vec<Encoded>> {
         let threads = self.processors.min(COLUMNS.len());
         let share = |thread: usize| {
@@ -208,7 +209,7 @@ impl Layout {
         &self,
         columns: Vec<usize>,
         rows: usize,
-        mut row: impl FnMut(usize) -> Row<'a>,
+        mut row: impl FnMut(usize) -> Record<'a>,
     ) -> Result<Vec<(usize, Encoded)>> {
         /// So many rows stay in the processor's second cache.
         const NEAR: usize = 1 << 10;

@@ -16,14 +16,15 @@ use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 use walk::Meta;
 
+use super::about::About;
 use super::about::{KEY, Strange, VERSION};
 use super::column::damaged;
 use super::columns::{
     ATIME, ATTRIBUTES, BLAKE3, BLOCKS, BTIME, CTIME, Column, GENERATION, GID, INO, MODE, MTIME,
     NLINK, Pages, RDEV_MAJOR, RDEV_MINOR, SIZE, TimeColumns, Times, UID, Value, XATTRS,
 };
+use super::footer;
 use super::schema::{COLUMNS, descriptor};
-use super::{About, footer};
 use crate::error::{Action, Error, ErrorKind};
 
 /// A catalog, open for reading.
@@ -454,7 +455,7 @@ mod tests {
 
     use super::super::columns::*;
     use super::super::output::Output;
-    use super::super::schema::Row;
+    use super::super::schema::Record;
     use super::*;
     use crate::part::Part;
 
@@ -493,7 +494,7 @@ mod tests {
                 } else {
                     b"dir/below"
                 };
-                Row {
+                Record {
                     meta,
                     part: 0,
                     top: 0,

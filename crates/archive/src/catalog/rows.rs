@@ -19,10 +19,10 @@ use walk::entry::append;
 use walk::moment::may_be_since;
 use walk::{Dir, Entry, Meta, Moment};
 
+use super::about::{About, Options, Root};
 use super::column::Encoded;
 use super::output::{Layout, MOST_AT_ONCE, Output, Sealed, rows_of_group};
-use super::schema::{COLUMNS, Row};
-use super::{About, Options, Root};
+use super::schema::{COLUMNS, Record};
 use crate::OnPanic;
 use crate::beside::beside;
 use crate::error::{Error, ErrorKind};
@@ -95,7 +95,7 @@ impl Draft {
                 };
                 let (mut above, mut group) = (Above::before(rows, all.start), Group::default());
                 for row in all.clone() {
-                    let (at, name) = (above.of(rows, row), rows.name(row));
+                    let (at, name) = (above.enter(rows, row), rows.name(row));
                     if kept(row) {
                         group.add(row, name, at);
                     } else {
@@ -213,7 +213,7 @@ struct Queue {
 
 struct State {
     out: Output,
-    /// Row groups that have been written.
+    /// Record groups that have been written.
     written: usize,
     failed: Option<ErrorKind>,
 }
@@ -301,13 +301,13 @@ impl Above {
             std::iter::successors(rows.parent(row), |&dir| rows.parent(dir)).collect();
         let mut above = Above::default();
         for dir in up.into_iter().rev() {
-            above.of(rows, dir);
+            above.enter(rows, dir);
         }
         above
     }
 
     /// The directory that the next row is in; a SRC is in itself.
-    fn of(&mut self, rows: &Rows, row: usize) -> &Place {
+    fn enter(&mut self, rows: &Rows, row: usize) -> &Place {
         while self.0.last().is_some_and(|(end, _)| *end <= row) {
             self.0.pop();
         }
@@ -388,7 +388,7 @@ impl Group {
             let name = &names[from..*end];
             let (meta, blake3) = known(row, dir, name);
             let (part, top) = (rows.part(row) as u32, rows.top(row) as u32);
-            Row {
+            Record {
                 meta,
                 part,
                 top,

@@ -47,7 +47,7 @@ message entry {
 
 /// An entry, on its way into the file.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Row<'a> {
+pub(crate) struct Record<'a> {
     pub(crate) meta: Meta,
     pub(crate) part: u32,
     /// Number of the DIR that it is under.
@@ -60,7 +60,7 @@ pub(crate) struct Row<'a> {
 }
 
 /// Puts the values of some rows into a column.
-type Put = fn(&mut Chunk, &[Row<'_>], &mut Compressor<'_>) -> Result<()>;
+type Put = fn(&mut Chunk, &[Record<'_>], &mut Compressor<'_>) -> Result<()>;
 
 /// A column.
 pub(crate) struct Column {

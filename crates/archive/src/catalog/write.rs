@@ -17,10 +17,10 @@ use walk::entry::Time;
 use walk::moment::may_be_since;
 use walk::{Dir, EngineKind, Entry, Meta, Moment, MountContext, Sink, Totals, WalkReport, Worker};
 
+use super::about::{About, Options, Root};
 use super::column::Encoded;
 use super::output::{GROUP, Layout, MOST_AT_ONCE, Output, Sealed};
-use super::schema::{COLUMNS, Row};
-use super::{About, Options, Root};
+use super::schema::{COLUMNS, Record};
 use crate::error::{Error, ErrorKind};
 use crate::head;
 use crate::part::{Last, Parts, relative};
@@ -166,7 +166,7 @@ impl Catalog {
             pool.rows = 0;
             pool.encoding += 1;
             drop(pool);
-            let sorted = Sorted::of(chunks);
+            let sorted = Sorted::new(chunks);
             let columns =
                 self.layout
                     .encode((0..COLUMNS.len()).collect(), sorted.order.len(), |nth| {
@@ -188,7 +188,7 @@ impl Catalog {
     fn encode_rest(&self) {
         let chunks = std::mem::take(&mut self.pool().chunks);
         if !chunks.is_empty() {
-            let rows = Sorted::of(chunks);
+            let rows = Sorted::new(chunks);
             self.append(
                 self.layout
                     .encode_together(rows.order.len(), |nth| rows.row(nth)),
@@ -257,7 +257,7 @@ impl Worker for Hand<'_> {
             let part = self
                 .to
                 .parts
-                .of(&mut self.last, &meta, dir.path, entry.name);
+                .number(&mut self.last, &meta, dir.path, entry.name);
             self.totals.add(dir, entry);
             self.racy += u64::from(may_be_since(meta.ctime, self.at_rest_before));
             chunk.rows.push(Raw {
@@ -325,7 +325,7 @@ struct Place {
 }
 
 impl Sorted {
-    fn of(chunks: Vec<Chunk>) -> Sorted {
+    fn new(chunks: Vec<Chunk>) -> Sorted {
         // Directories by name: each gets its place among them.
         let mut all: Vec<(Bytes, usize, usize)> = Vec::new();
         let mut frozen: Vec<Frozen> = Vec::with_capacity(chunks.len());
@@ -413,13 +413,13 @@ impl Sorted {
         })
     }
 
-    fn row(&self, nth: usize) -> Row<'_> {
+    fn row(&self, nth: usize) -> Record<'_> {
         let place = self.order[nth];
         let chunk = &self.chunks[place.chunk as usize];
         let raw = &chunk.rows[place.row as usize];
         let dir = &self.dirs[chunk.ranks[raw.dir as usize] as usize];
         let name = &chunk.bytes[raw.name.0..raw.name.1];
-        Row {
+        Record {
             meta: raw.meta,
             part: raw.part,
             top: 0,

@@ -130,7 +130,7 @@ impl Worker for Comparer<'_> {
             let number = self
                 .to
                 .parts
-                .of(&mut self.last, &meta, dir.path, entry.name);
+                .number(&mut self.last, &meta, dir.path, entry.name);
             if self.part.0 != number {
                 self.part = (number, self.to.old_part(number));
             }

@@ -303,7 +303,7 @@ fn check_catalog(about: &About, options: &ChangedOptions, tree: &Tree) -> Result
             roots: about.roots.len(),
         });
     };
-    let part = Part::of_ground(&options.dir, &tree.ground(top), EngineKind::Stat);
+    let part = Part::from_context(&options.dir, &tree.ground(top), EngineKind::Stat);
     if let Err(other) = check_root(root, old, &part, || crate::absolute(&options.dir)) {
         let dir = options.dir.clone();
         let root = root.absolute.as_ref().unwrap_or(&root.path).clone();

@@ -136,8 +136,10 @@ impl Base {
                 }
             }
             Verdict::Unknown((gathering, gathered)) => {
-                let (rows, index) =
-                    both(|| gathering.finish(&gathered), || Index::load(&self.reader));
+                let (rows, index) = both(
+                    || gathering.finish(gathered.engines()),
+                    || Index::load(&self.reader),
+                );
                 attribution::set_phase(Function::Other);
                 let plan = self.plan(&rows, index?)?;
                 let parts = gathered.parts;

@@ -484,7 +484,7 @@ impl Restored {
             .collect()
     }
 
-    fn of(world: &World) -> Restored {
+    fn from_world(world: &World) -> Restored {
         let node = |inode: &Inode| {
             let &Inode {
                 version,
@@ -564,7 +564,7 @@ fn check(has_births: bool, tells: bool, rounds: &[Vec<Event>]) {
         let then = world.clone();
         events.iter().for_each(|&event| world.happen(event));
         restored = Some(match restored {
-            None => Restored::of(&world),
+            None => Restored::from_world(&world),
             Some(mut restored) => {
                 let outcome = plan(&then, &world);
                 restored.restore(&world, &outcome);
@@ -573,7 +573,7 @@ fn check(has_births: bool, tells: bool, rounds: &[Vec<Event>]) {
         });
         let (is, wanted) = (
             restored.as_ref().unwrap().census(has_births),
-            Restored::of(&world).census(has_births),
+            Restored::from_world(&world).census(has_births),
         );
         assert_eq!(is, wanted);
     }

@@ -12,7 +12,7 @@ use crate::catalog::columns::{DIR, NAME};
 use crate::gather::{
     CollectOptions, CollectReport, Gather, Gathered, collect, directory_collector,
 };
-use crate::rows::Gathering;
+use crate::rows::Collector;
 use crate::since::index::each_group;
 use crate::since::{Differing, Scan, Step, Written, give};
 
@@ -39,8 +39,8 @@ impl DumpScan<'_> {
 }
 
 impl<'a> Scan for DumpScan<'a> {
-    type Started = Gathering<'a>;
-    type Scanned = (Gathering<'a>, CollectReport);
+    type Started = Collector<'a>;
+    type Scanned = (Collector<'a>, CollectReport);
     type Error = Error;
 
     fn accepts(&self, step: Step, by: EngineKind) -> bool {
@@ -51,7 +51,7 @@ impl<'a> Scan for DumpScan<'a> {
         }
     }
 
-    fn start(&self, ground: &MountContext<'_>, by: EngineKind) -> Option<Gathering<'a>> {
+    fn start(&self, ground: &MountContext<'_>, by: EngineKind) -> Option<Collector<'a>> {
         attribution::set_phase(Function::Information);
         let gathering = directory_collector(self.request, self.desk)?;
         // This takes the token for the new catalog, so it must precede every look at the tree.
@@ -61,9 +61,9 @@ impl<'a> Scan for DumpScan<'a> {
 
     fn scan_written(
         &self,
-        gathering: Gathering<'a>,
+        gathering: Collector<'a>,
         written: Written<'_>,
-    ) -> Result<(Gathering<'a>, CollectReport), Error> {
+    ) -> Result<(Collector<'a>, CollectReport), Error> {
         let Written {
             by,
             evidence,
@@ -80,16 +80,16 @@ impl<'a> Scan for DumpScan<'a> {
         Ok((gathering, CollectReport { parts }))
     }
 
-    fn scan_all(&self) -> Result<(Gathering<'a>, CollectReport), Error> {
+    fn scan_all(&self) -> Result<(Collector<'a>, CollectReport), Error> {
         Ok(collect(self.request, true, self.desk)?)
     }
 
-    fn digest(&self, (gathering, gathered): &(Gathering<'a>, CollectReport)) -> Option<String> {
+    fn digest(&self, (gathering, gathered): &(Collector<'a>, CollectReport)) -> Option<String> {
         // What was skipped is missing from both digests.
         if !self.is_same_choice || self.desk.has_warnings() {
             return None;
         }
-        let seen = gathering.seen(gathered)?;
+        let seen = gathering.seen(gathered.engines())?;
         self.base.is_of(&seen.sources, &seen.parts).ok()?;
         Some(seen.totals.digest.to_string())
     }
@@ -102,7 +102,7 @@ fn emit_rows(
     differing: &Differing,
     root: &[u8],
     (dev, mount): (Dev, u64),
-    to: &Gathering<'_>,
+    to: &Collector<'_>,
 ) -> Result<(), Error> {
     let read = |group: usize| {
         let (dirs, names) = (reader.read(DIR, group)?, reader.read(NAME, group)?);

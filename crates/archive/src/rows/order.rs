@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use walk::Type;
 
-use super::gathering::{Heap, Key};
+use super::heap::{Heap, Key};
 use super::packed::{Common, NONE, Names, Packed};
 use crate::head;
 

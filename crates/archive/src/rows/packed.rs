@@ -42,7 +42,7 @@ pub(super) struct Class {
 }
 
 impl Class {
-    pub(super) fn of(meta: &Meta, part: u32) -> Class {
+    pub(super) fn new(meta: &Meta, part: u32) -> Class {
         let &Meta {
             mode,
             nlink,
@@ -112,7 +112,7 @@ pub(super) fn pack(time: Time, mut wide: impl FnMut(Wide) -> u64) -> u64 {
 }
 
 impl Packed {
-    pub(super) fn of(meta: &Meta, class: u32, mut wide: impl FnMut(Wide) -> u64) -> Packed {
+    pub(super) fn new(meta: &Meta, class: u32, mut wide: impl FnMut(Wide) -> u64) -> Packed {
         let blocks = u32::try_from(meta.blocks)
             .ok()
             .filter(|blocks| blocks & WIDE_BLOCKS == 0);

@@ -1,24 +1,24 @@
 use proptest::prelude::*;
 
 use ondisk::Dev;
-use walk::{Diagnostics, Dir, Entry, Sink, digest};
+use walk::entry::Time;
+use walk::{Diagnostics, Dir, Entry, Meta, Sink, digest};
 
-use super::packed::{EARLIEST, WIDE_TIME};
+use super::packed::{Class, Common, EARLIEST, Names, Packed, WIDE_TIME};
 use super::*;
 use crate::catalog::{Draft, Later, Options};
-use crate::gather::CollectReport;
 
-fn gathering(desk: &Diagnostics) -> Gathering<'_> {
+fn gathering(desk: &Diagnostics) -> Collector<'_> {
     adding_up(desk, false)
 }
 
-fn adding_up(desk: &Diagnostics, with_sum: bool) -> Gathering<'_> {
+fn adding_up(desk: &Diagnostics, with_sum: bool) -> Collector<'_> {
     let source = Source {
         path: b"top".to_vec(),
         absolute: None,
         rows: 0..0,
     };
-    let gathering = Gathering::new(vec![source], vec![0], None, desk);
+    let gathering = Collector::new(vec![source], vec![0], None, desk);
     if with_sum {
         gathering.with_sum(None)
     } else {
@@ -36,7 +36,7 @@ fn meta(ino: u64, is_dir: bool) -> Meta {
 }
 
 /// Hands over entries of a directory, by its path: `top`, or `top/a/b`.
-fn give(to: &Gathering<'_>, dir: &str, entries: &[(&str, Meta)]) {
+fn give(to: &Collector<'_>, dir: &str, entries: &[(&str, Meta)]) {
     let names: Vec<&str> = dir.split('/').skip(1).collect();
     let hash = names.iter().fold(digest::top(0), |hash, name| {
         digest::below(hash, name.as_bytes())
@@ -65,7 +65,7 @@ fn list(rows: &Rows) -> Vec<(String, u64)> {
     (0..rows.len()).map(each).collect()
 }
 
-fn of(list: &[(&str, u64)]) -> Vec<(String, u64)> {
+fn paths(list: &[(&str, u64)]) -> Vec<(String, u64)> {
     list.iter()
         .map(|&(path, ino)| (path.to_owned(), ino))
         .collect()
@@ -93,7 +93,7 @@ fn pieces_in_any_order() {
         "top",
         &[("a name of more than eight", meta(10, false))],
     );
-    let rows = to.finish(&CollectReport::default());
+    let rows = to.finish(std::iter::empty());
     let all = [
         ("top", 1),
         ("top/a name of more than eight", 10),
@@ -106,7 +106,7 @@ fn pieces_in_any_order() {
         ("top/b-", 7),
         ("top/b.", 3),
     ];
-    assert_eq!(list(&rows), of(&all));
+    assert_eq!(list(&rows), paths(&all));
     assert_eq!(rows.children(0).collect::<Vec<_>>(), [1, 2, 3, 8, 9]);
     assert_eq!(
         (rows.end(3), rows.end(8), rows.end(9), rows.parent(6)),
@@ -147,10 +147,10 @@ fn what_comes_twice_or_from_nowhere() {
         &[("x", meta(8, true)), ("y", meta(9, false))],
     );
     give(&to, "top/gone/x", &[("z", meta(10, false))]);
-    let rows = to.finish(&CollectReport::default());
+    let rows = to.finish(std::iter::empty());
     assert_eq!(
         list(&rows),
-        of(&[("top", 1), ("top/a", 2), ("top/d", 4), ("top/d/x", 7)])
+        paths(&[("top", 1), ("top/a", 2), ("top/d", 4), ("top/d/x", 7)])
     );
     let [warning] = &desk.take_warnings()[..] else {
         panic!("one warning")
@@ -175,7 +175,7 @@ fn a_thread_that_dies_holds_nobody_up() {
         .collect();
     give(&to, "top", &[("", meta(1, true))]);
     give(&to, "top", &files);
-    let rows = to.finish(&CollectReport::default());
+    let rows = to.finish(std::iter::empty());
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("catalog");
     let dies = |row| row != 70_000 || panic!("as it is to");
@@ -217,7 +217,7 @@ fn what_changes_on_its_way_into_a_catalog() {
                 ("b", meta(3, false)),
             ],
         );
-        let rows = to.finish(&CollectReport::default());
+        let rows = to.finish(std::iter::empty());
         assert_eq!(rows.totals().is_some(), with_sum);
         let draft = Draft::create(file.as_os_str().as_bytes()).unwrap();
         let later = |_| {
@@ -289,7 +289,7 @@ fn small() {
             .collect();
         give(&to, &format!("top/{name}"), &files);
     }
-    let rows = to.finish(&CollectReport::default());
+    let rows = to.finish(std::iter::empty());
     assert_eq!(rows.len(), 10_101);
     assert_eq!(rows.order.capacity(), 10_101);
     assert_eq!(
@@ -334,9 +334,9 @@ proptest! {
             generation, xattrs,
         };
         let mut common = Common::default();
-        let class = common.class(Class::of(&meta, 3));
-        let first = Packed::of(&meta, class, |wide| common.keep(wide));
-        let again = Packed::of(&meta, class, |wide| common.keep(wide));
+        let class = common.class(Class::new(&meta, 3));
+        let first = Packed::new(&meta, class, |wide| common.keep(wide));
+        let again = Packed::new(&meta, class, |wide| common.keep(wide));
         prop_assert_eq!((common.meta(&first), common.meta(&again)), (meta, meta));
     }
 }

@@ -121,14 +121,14 @@ impl Old {
     }
 
     pub(crate) fn fate(&self) -> Fate {
-        Fate::of(self.state.load(Relaxed))
+        Fate::from_state(self.state.load(Relaxed))
     }
 
     /// Something has been found of it; what is better than that stays. Says whether this is better
     /// than what was known.
     pub(crate) fn settle(&self, fate: Fate) -> bool {
         let bits = self.state.load(Relaxed) & (DIRECTORY | RACY);
-        Fate::of(self.state.fetch_max(bits | fate as u8, Relaxed)) < fate
+        Fate::from_state(self.state.fetch_max(bits | fate as u8, Relaxed)) < fate
     }
 }
 
@@ -145,7 +145,7 @@ pub(crate) enum Fate {
 }
 
 impl Fate {
-    fn of(state: u8) -> Fate {
+    fn from_state(state: u8) -> Fate {
         match state & !(DIRECTORY | RACY) {
             0 => Fate::Missing,
             1 => Fate::Doubtful,

@@ -51,7 +51,7 @@ pub(super) fn compare_names(
 }
 
 /// A row of what was in a directory that was written.
-struct Row {
+struct KnownRow {
     ino: u64,
     place: u32,
 }
@@ -81,7 +81,7 @@ struct Look<'a> {
     top: &'a Top,
     written: &'a Written,
     /// Rows of what was in directories that were written, by what stands for their paths.
-    rows: HashMap<u64, Row>,
+    rows: HashMap<u64, KnownRow>,
     /// What is a directory of it, below DIR, and the place of its row.
     dirs: Vec<(Vec<u8>, u32)>,
     /// Of directories by the catalog, whether they still are where they were. What none is said of
@@ -141,7 +141,7 @@ impl<'a> Look<'a> {
         #[derive(Default)]
         struct Part {
             places: Vec<u32>,
-            rows: Vec<(u64, Row)>,
+            rows: Vec<(u64, KnownRow)>,
             dirs: Vec<(Vec<u8>, u32)>,
             written: Vec<(u64, Vec<u8>)>,
         }
@@ -180,7 +180,7 @@ impl<'a> Look<'a> {
                     .extend((is_written && is_dir).then(|| (ino, path())));
                 if let Some(dir) = watched.filter(|_| !name.is_empty()) {
                     part.rows
-                        .push((digest::below(dir, name), Row { ino, place }));
+                        .push((digest::below(dir, name), KnownRow { ino, place }));
                     part.dirs.extend(is_dir.then(|| (path(), place)));
                 }
             }

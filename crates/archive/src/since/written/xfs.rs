@@ -106,7 +106,7 @@ impl<'a> Since<'a> {
     }
 
     /// What the catalog says of them.
-    fn rows(&self, reader: &Reader) -> Result<Vec<Row>, Error> {
+    fn rows(&self, reader: &Reader) -> Result<Vec<KnownName>, Error> {
         let read = |group: usize| {
             let inos = reader.read(INO, group)?;
             let here: Vec<usize> = (0..inos.len())
@@ -117,7 +117,7 @@ impl<'a> Since<'a> {
             }
             let (dirs, names) = (reader.read(DIR, group)?, reader.read(NAME, group)?);
             let modes = reader.read(MODE, group)?;
-            let row = |row: usize| Row {
+            let row = |row: usize| KnownName {
                 ino: inos[row],
                 dir: dirs[row].to_vec(),
                 name: names[row].to_vec(),
@@ -162,7 +162,7 @@ fn known(reader: &Reader, groups: Range<usize>) -> Result<Vec<Known>, Error> {
                 atime: atimes.at(row),
                 ..Meta::default()
             };
-            (inos[row], Print::of(&meta))
+            (inos[row], Print::from_meta(&meta))
         };
         Ok::<_, Error>((0..inos.len()).map(one).collect::<Vec<Known>>())
     };
@@ -192,7 +192,7 @@ struct Print {
 }
 
 impl Print {
-    fn of(meta: &Meta) -> Print {
+    fn from_meta(meta: &Meta) -> Print {
         let stands = hashed([
             u64::from(meta.mode) << 32 | u64::from(meta.nlink),
             meta.size,
@@ -211,7 +211,7 @@ impl Print {
 
 /// Whether an inode is as it was known to be; if it was but read meanwhile, its time is kept.
 fn is_same(known: &Print, meta: &Meta, atimes: &Mutex<HashMap<u64, Time>>) -> bool {
-    let now = Print::of(meta);
+    let now = Print::from_meta(meta);
     let is_same = known.stands == now.stands && (known.blocks == now.blocks || now.blocks == 0);
     if is_same && known.atime != now.atime {
         atimes.lock().insert(meta.ino, meta.atime);
@@ -223,7 +223,7 @@ fn is_same(known: &Print, meta: &Meta, atimes: &Mutex<HashMap<u64, Time>>) -> bo
 type Known = (u64, Print);
 
 /// A name that an inode had that is not as it was.
-struct Row {
+struct KnownName {
     ino: u64,
     dir: Vec<u8>,
     name: Vec<u8>,
@@ -242,7 +242,7 @@ struct Finder<'a> {
 }
 
 impl<'a> Finder<'a> {
-    fn new(since: &'a Since<'a>, rows: &[Row]) -> Finder<'a> {
+    fn new(since: &'a Since<'a>, rows: &[KnownName]) -> Finder<'a> {
         let dirs = rows.iter().filter(|row| row.is_dir);
         let was = dirs
             .map(|row| (joined(&row.dir, &row.name), row.ino))
@@ -255,7 +255,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    fn find(mut self, rows: &[Row]) -> Result<Written, Doubt> {
+    fn find(mut self, rows: &[KnownName]) -> Result<Written, Doubt> {
         self.dirs()?;
         for row in rows {
             self.name(row)?;
@@ -343,7 +343,7 @@ impl<'a> Finder<'a> {
     }
 
     /// Finds what had a name in a directory whose names are as they were.
-    fn name(&mut self, row: &Row) -> Result<(), Doubt> {
+    fn name(&mut self, row: &KnownName) -> Result<(), Doubt> {
         let top = self.since.top;
         let is_gone = self.since.differ.get(&row.ino) == Some(&Now::Gone);
         if row.name.is_empty() {

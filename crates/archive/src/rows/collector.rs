@@ -2,98 +2,25 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use gate::fs::Statfs;
-use gate::heap::large_room;
 use gate::sync::{Mutex, MutexGuard};
 use mounts::Warning;
 use walk::{
     Diagnostics, Dir, EngineKind, Entry, Meta, Moment, MountContext, Sink, Totals, Worker, digest,
 };
 
+use super::heap::{Heap, Key, Piece};
 use super::order::{Ordered, order};
-use super::packed::{Class, Common, NONE, Names, Packed};
-use super::{Rows, Source};
-use crate::gather::CollectReport;
+use super::packed::{Class, Common, Packed};
+use super::tree::{Rows, Source};
 use crate::part::{Last, Part, Parts};
 use crate::tick::wait_for_tick;
 
-/// What stands for a directory: what stands for its path in digests, and a hash of it with a seed
-/// that nobody knows, so that nobody can make up two paths for which both are the same.
-pub(super) type Key = (u64, u64);
-
-/// Rows of a directory that came one after the other.
-#[derive(Debug)]
-pub(super) struct Piece {
-    pub(super) dir: Key,
-    pub(super) rows: Range<u32>,
-}
-
-/// Rows as they came.
-#[derive(Debug, Default)]
-pub(super) struct Heap {
-    pub(super) rows: Vec<Packed>,
-    pub(super) names: Names,
-    pub(super) pieces: Vec<Piece>,
-    /// The rows that are directories.
-    pub(super) dirs: Vec<(Key, u32)>,
-    /// The rows that are a SRC, and its number.
-    pub(super) sources: Vec<(u32, u32)>,
-}
-
-impl Heap {
-    /// More rows than this have no numbers.
-    pub(super) const MOST: usize = NONE as usize;
-
-    /// Makes room for the rows of so many files, if there is none yet: rows need not move then when
-    /// there are more of them. It costs nothing until they come.
-    fn expect(&mut self, files: u64) {
-        /// The tree need not be all of the file system.
-        const MOST: u64 = 2 << 20;
-        /// About as many bytes as a name has.
-        const NAME: usize = 24;
-        // Some have several names.
-        let rows = (files + files / 8).min(MOST) as usize;
-        if self.rows.capacity() == 0
-            && let (Some(rows), Some(names)) = (large_room(rows), large_room(NAME * rows))
-        {
-            (self.rows, self.names.0) = (rows, names);
-        }
-    }
-
-    /// Takes over what is in another one, which is empty then. False when there is no room for it.
-    pub(super) fn append(&mut self, other: &mut Heap) -> bool {
-        if self.rows.len() + other.rows.len() > Heap::MOST {
-            return false;
-        }
-        let (rows, names) = (self.rows.len() as u32, self.names.0.len() as u64);
-        self.rows.extend(other.rows.drain(..).map(|row| Packed {
-            name: row.name + names,
-            ..row
-        }));
-        self.names.0.append(&mut other.names.0);
-        let moved = |piece: Piece| Piece {
-            rows: piece.rows.start + rows..piece.rows.end + rows,
-            ..piece
-        };
-        self.pieces.extend(other.pieces.drain(..).map(moved));
-        self.dirs
-            .extend(other.dirs.drain(..).map(|(key, row)| (key, row + rows)));
-        self.sources.extend(
-            other
-                .sources
-                .drain(..)
-                .map(|(source, row)| (source, row + rows)),
-        );
-        true
-    }
-}
-
 /// The sink that rows are gathered in.
 #[derive(Debug)]
-pub(crate) struct Gathering<'a> {
+pub(crate) struct Collector<'a> {
     sources: Vec<Source>,
     /// The number of the SRC for each DIR of the walk.
     dirs: Vec<u32>,
@@ -123,7 +50,7 @@ pub(crate) struct Seen {
     pub(crate) totals: Totals,
 }
 
-impl<'a> Gathering<'a> {
+impl<'a> Collector<'a> {
     /// Of each SRC, and of which of them are walked, by their numbers. With `for_catalog`, each
     /// file system is asked for its token, and what is changed from that moment on can be told.
     pub(crate) fn new(
@@ -131,8 +58,8 @@ impl<'a> Gathering<'a> {
         dirs: Vec<u32>,
         for_catalog: Option<Moment>,
         desk: &'a Diagnostics,
-    ) -> Gathering<'a> {
-        Gathering {
+    ) -> Collector<'a> {
+        Collector {
             parts: Parts::new(sources.iter().map(|source| source.path.clone()).collect()),
             sources,
             dirs,
@@ -149,8 +76,8 @@ impl<'a> Gathering<'a> {
     }
 
     /// The same, of about so many entries if that is known, which are added up.
-    pub(crate) fn with_sum(self, expected: Option<u64>) -> Gathering<'a> {
-        Gathering {
+    pub(crate) fn with_sum(self, expected: Option<u64>) -> Collector<'a> {
+        Collector {
             sum: Some(Mutex::default()),
             expected,
             ..self
@@ -186,10 +113,10 @@ impl<'a> Gathering<'a> {
     }
 
     /// All of it, as a whole; `None` if that is not known, or not as a catalog would have it.
-    pub(crate) fn seen(&self, answer: &CollectReport) -> Option<Seen> {
+    pub(crate) fn seen(&self, engines: impl Iterator<Item = EngineKind>) -> Option<Seen> {
         Some(Seen {
             sources: self.sources.clone(),
-            parts: self.parts_of(answer),
+            parts: self.parts.all(engines),
             totals: self.totals()?,
         })
     }
@@ -201,13 +128,9 @@ impl<'a> Gathering<'a> {
         Some(*self.sum.as_ref().filter(|_| is_each_walked)?.lock())
     }
 
-    fn parts_of(&self, answer: &CollectReport) -> Vec<Part> {
-        self.parts.all(answer.parts.iter().map(|part| part.engine))
-    }
-
     /// All of it, in order.
-    pub(crate) fn finish(self, answer: &CollectReport) -> Rows {
-        let (parts, totals) = (self.parts_of(answer), self.totals());
+    pub(crate) fn finish(self, engines: impl Iterator<Item = EngineKind>) -> Rows {
+        let (parts, totals) = (self.parts.all(engines), self.totals());
         let heap = self.heap.into_inner();
         let common = self.common.into_inner();
         let mut sources = self.sources;
@@ -252,7 +175,7 @@ impl<'a> Gathering<'a> {
     }
 }
 
-impl Sink for Gathering<'_> {
+impl Sink for Collector<'_> {
     fn begin(&self, ground: &MountContext<'_>, by: EngineKind) {
         if ground.top.depth == 0
             && let Some(&source) = self.dirs.get(ground.top.hash as usize)
@@ -281,7 +204,7 @@ impl Sink for Gathering<'_> {
 
 /// One thread's part of it.
 struct Hand<'a> {
-    to: &'a Gathering<'a>,
+    to: &'a Collector<'a>,
     batch: Heap,
     sum: Totals,
     last: Option<Last>,
@@ -295,7 +218,7 @@ impl<'a> Hand<'a> {
     /// Rows that are handed in at a time.
     const BATCH: usize = 1 << 10;
 
-    fn new(to: &'a Gathering<'a>) -> Hand<'a> {
+    fn new(to: &'a Collector<'a>) -> Hand<'a> {
         Hand {
             to,
             batch: Heap::default(),
@@ -308,8 +231,8 @@ impl<'a> Hand<'a> {
     }
 
     fn pack(&mut self, meta: &Meta, dir: &[u8], name: &[u8]) -> Packed {
-        let part = self.to.parts.of(&mut self.last, meta, dir, name);
-        let class = Class::of(meta, part);
+        let part = self.to.parts.number(&mut self.last, meta, dir, name);
+        let class = Class::new(meta, part);
         let number = match self.class {
             Some((last, number)) if last == class => number,
             _ => *self
@@ -320,7 +243,7 @@ impl<'a> Hand<'a> {
         self.class = Some((class, number));
         Packed {
             name: self.batch.names.add(name),
-            ..Packed::of(meta, number, |wide| self.to.common().keep(wide))
+            ..Packed::new(meta, number, |wide| self.to.common().keep(wide))
         }
     }
 

@@ -1,4 +1,4 @@
-//! Searches are told apart: a table of cases, each with a real program.
+//! The kinds of searches: each case runs a real program.
 
 use std::ffi::OsString;
 
@@ -11,11 +11,11 @@ use super::{of_kind, searched, sh};
 
 const PATH: &str = "/nowhere/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// A search that must be there: kind, name, at least so many misses, and what it must end with, if
-/// it is found.
+/// An expected search: its kind, its name, the least number of misses, and the end of the path that
+/// is found, if any.
 type Expected<'a> = (&'a str, &'a str, u64, Option<&'a str>);
 
-fn has(value: &Value, (kind, name, misses, found): Expected<'_>) {
+fn assert_search(value: &Value, (kind, name, misses, found): Expected<'_>) {
     let named: Vec<_> = of_kind(value, kind)
         .into_iter()
         .filter(|search| search["name"] == name)
@@ -44,13 +44,13 @@ fn case(command: &[OsString], env: &[(&str, &str)], expected: &[Expected<'_>]) -
             .current_dir("/");
     });
     for one in expected {
-        has(&value, *one);
+        assert_search(&value, *one);
     }
     value
 }
 
 #[test]
-fn programs_along_path() {
+fn shells_search_for_programs_along_path() {
     if require(&[Need::Program("bash"), Need::Program("dash")]) {
         for shell in ["dash", "bash"] {
             let value = case(
@@ -77,7 +77,7 @@ fn programs_along_path() {
             &[],
             &[("PATH", "ls", 4, Some("/ls"))],
         );
-        // A script sets a PATH of its own.
+        // The script sets its own PATH.
         case(
             &sh(
                 "dash",
@@ -93,7 +93,7 @@ fn programs_along_path() {
 }
 
 #[test]
-fn libraries() {
+fn the_dynamic_linker_searches_for_libraries() {
     if require(&[Need::Program("gcc")]) {
         let place = tempfile::tempdir().unwrap();
         let tool = with_runpath(place.path(), 8);
@@ -118,7 +118,7 @@ fn libraries() {
 }
 
 #[test]
-fn modules_of_python() {
+fn python_searches_for_modules() {
     if require(&[Need::Program("python3")]) {
         let value = case(
             &args!["python3", "-c", "import json, decimal"],
@@ -141,7 +141,7 @@ fn modules_of_python() {
 }
 
 #[test]
-fn a_script_by_env() {
+fn env_searches_for_the_interpreter_of_a_script() {
     if require(&[Need::Program("python3")]) {
         use std::os::unix::fs::PermissionsExt;
         let place = tempfile::tempdir().unwrap();
@@ -168,7 +168,7 @@ fn a_script_by_env() {
 }
 
 #[test]
-fn modules_of_perl() {
+fn perl_searches_for_modules() {
     if require(&[Need::Program("perl")]) {
         let value = case(
             &args!["perl", "-e", "use POSIX; eval { require No::Such; };"],
@@ -183,7 +183,7 @@ fn modules_of_perl() {
 }
 
 #[test]
-fn what_a_compiler_looks_for() {
+fn a_compiler_searches_for_headers_and_libraries() {
     if require(&[Need::Program("gcc")]) {
         let place = tempfile::tempdir().unwrap();
         let source = place.path().join("small.c");
@@ -212,7 +212,7 @@ fn what_a_compiler_looks_for() {
 }
 
 #[test]
-fn modules_of_node() {
+fn node_searches_for_modules() {
     if require(&[Need::Program("node")]) {
         let place = tempfile::tempdir().unwrap();
         let script = place.path().join("a/b/main.js");
@@ -227,7 +227,7 @@ fn modules_of_node() {
 }
 
 #[test]
-fn locales_and_terminals() {
+fn locales_and_terminal_descriptions_are_searched_for() {
     if require(&[Need::Program("bash"), Need::Program("perl")]) {
         let locale = [("LC_ALL", "xx_YY.UTF-8")];
         let value = case(&sh("bash", "no-such-program"), &locale, &[]);

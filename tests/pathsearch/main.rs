@@ -9,10 +9,10 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod far;
 mod kinds;
 mod odd;
 mod order;
+mod prediction;
 mod usage;
 mod witness;
 
@@ -25,8 +25,8 @@ use serde_json::Value;
 use support::run::{Ran, exact, fathom, run};
 use support::schema;
 
-/// Runs `fathom pathsearch --json -o FILE` on a command, and gives what it wrote; the command's
-/// output is its own.
+/// Runs `fathom pathsearch --json -o FILE` on a command, and returns the object and the output of
+/// the command.
 fn searched(dir: &Path, command: &[OsString], prepare: impl FnOnce(&mut Command)) -> (Value, Ran) {
     searched_with(dir, &[], command, prepare)
 }
@@ -49,7 +49,7 @@ fn searched_with(
     args.push("--".into());
     args.extend(command.iter().cloned());
     let mut program = fathom(args);
-    program.env_remove("LD_LIBRARY_PATH"); // cargo's
+    program.env_remove("LD_LIBRARY_PATH"); // cargo sets it
     prepare(&mut program);
     let ran = run(&mut program);
     let text = std::fs::read(&file).unwrap_or_else(|error| panic!("no object: {error}: {ran}"));
@@ -71,7 +71,7 @@ fn misses(value: &Value) -> BTreeMap<Vec<u8>, u64> {
         .iter()
         .map(|row| (exact(row, "dir"), row["misses"].as_u64().unwrap()))
         .collect();
-    assert_eq!(all.len(), rows.len(), "a directory stands there twice");
+    assert_eq!(all.len(), rows.len(), "a directory is listed twice");
     all.into_iter().filter(|(_, misses)| *misses > 0).collect()
 }
 
@@ -84,7 +84,7 @@ fn of_kind<'a>(value: &'a Value, kind: &str) -> Vec<&'a Value> {
         .collect()
 }
 
-/// Arguments of a shell that runs a script.
+/// The command line of a shell that runs a script.
 fn sh(shell: &str, script: &str) -> Vec<OsString> {
     ["", "-c", script]
         .iter()

@@ -1,5 +1,5 @@
-//! Odd commands: names that are no text, statically linked programs, thousands of processes, a
-//! command that nobody may trace as root.
+//! Unusual commands: names that are not UTF-8, static programs, thousands of processes, an
+//! unprivileged user.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ use super::support::{Need, fathom, require, run};
 use super::{compile, misses, of_kind, searched, sh};
 
 #[test]
-fn names_that_are_no_text_arrive_exactly() {
+fn names_that_are_not_utf8_are_reported_exactly() {
     if require(&[Need::Program("dash")]) {
         let place = tempfile::tempdir().unwrap();
         let dir = place
@@ -36,17 +36,17 @@ fn names_that_are_no_text_arrive_exactly() {
             .unwrap();
         assert_eq!(search["misses"], 3, "{search}");
         let text = run(fathom(args!["pathsearch", "-v", "--", "env", &name]).env("PATH", &path));
-        let said: String = text
+        let shown: String = text
             .stderr
             .lines()
             .filter(|line| !line.starts_with("env:"))
             .collect();
-        assert!(!said.contains('\x1b'), "{said:?}");
+        assert!(!shown.contains('\x1b'), "{shown:?}");
     }
 }
 
 #[test]
-fn a_static_program_searches_for_nothing() {
+fn a_static_program_makes_no_search() {
     if require(&[Need::Program("gcc")]) {
         let place = tempfile::tempdir().unwrap();
         let tool = compile(
@@ -68,7 +68,7 @@ fn a_static_program_searches_for_nothing() {
 }
 
 #[test]
-fn thousands_of_processes_are_added_up() {
+fn thousands_of_processes_are_counted() {
     if require(&[Need::Program("dash")]) {
         let place = tempfile::tempdir().unwrap();
         let script = "n=0; while [ $n -lt 2000 ]; do (no-such-program) 2>/dev/null; n=$((n+1)); done; exit 5";
@@ -86,7 +86,7 @@ fn thousands_of_processes_are_added_up() {
 }
 
 #[test]
-fn one_that_is_not_root_is_served_as_well() {
+fn it_works_without_privilege() {
     if require(&[Need::Root, Need::Program("dash")]) {
         let place = tempfile::tempdir().unwrap();
         const PATH: &str = "/nowhere:/usr/bin:/bin";
@@ -122,7 +122,7 @@ fn one_that_is_not_root_is_served_as_well() {
 }
 
 #[test]
-fn a_directory_that_is_closed_ends_no_search() {
+fn a_search_continues_after_permission_is_denied() {
     if require(&[Need::Root, Need::Program("dash")]) {
         let place = tempfile::tempdir().unwrap();
         let closed = place.path().join("closed");
@@ -167,7 +167,7 @@ fn a_directory_that_is_closed_ends_no_search() {
 }
 
 #[test]
-fn a_command_that_lives_on_in_a_child_is_watched_to_the_end() {
+fn a_child_that_outlives_the_command_is_traced_to_its_end() {
     if require(&[Need::Program("dash")]) {
         let place = tempfile::tempdir().unwrap();
         let script = "(sleep 0.3; test -e /no/such/file) >/dev/null 2>&1 & exit 0";

@@ -1,4 +1,4 @@
-//! A better PATH, and the proof: the same command, run with it, misses as much less as was said.
+//! A better PATH: the same command, run with it, has as many misses less as was predicted.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -20,7 +20,7 @@ fn total(value: &serde_json::Value) -> u64 {
 }
 
 #[test]
-fn with_the_better_path_the_misses_fall_as_was_said() {
+fn the_better_path_saves_the_predicted_misses() {
     if require(&[Need::Program("dash"), Need::Program("bash")]) {
         for shell in ["dash", "bash"] {
             let place = tempfile::tempdir().unwrap();
@@ -104,7 +104,7 @@ fn with_the_better_path_the_misses_fall_as_was_said() {
 }
 
 #[test]
-fn what_cannot_be_better_stays() {
+fn the_best_path_is_kept() {
     let ran = run(fathom(args![
         "pathsearch",
         "-q",
@@ -136,8 +136,8 @@ fn what_cannot_be_better_stays() {
 }
 
 #[test]
-fn a_path_of_which_nothing_would_be_left_stays() {
-    // An empty one would be the working directory.
+fn a_path_without_any_directory_is_kept() {
+    // An empty PATH means the working directory.
     for path in ["/nowhere:/no/where", "/nowhere:", "/dev/null"] {
         let ran = run(fathom(args![
             "pathsearch",
@@ -158,7 +158,7 @@ fn a_path_of_which_nothing_would_be_left_stays() {
 }
 
 #[test]
-fn a_directory_that_may_be_any_is_not_passed() {
+fn no_directory_is_moved_past_the_working_directory() {
     if require(&[Need::Program("dash")]) {
         let place = tempfile::tempdir().unwrap();
         program(&place.path().join("own"), "tool", "own");

@@ -1,4 +1,4 @@
-//! Flags, exit statuses, where things are written.
+//! Flags, exit statuses, and where the output goes.
 
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ fn the_exit_status_is_that_of_the_command() {
 }
 
 #[test]
-fn what_cannot_be_run_says_so_in_a_line() {
+fn a_command_that_cannot_be_executed_is_an_error_of_one_line() {
     let missing = run(&mut fathom([
         "pathsearch",
         "--",
@@ -62,7 +62,7 @@ fn bad_usage_is_refused() {
 }
 
 #[test]
-fn the_report_keeps_out_of_the_way_of_the_output() {
+fn the_report_and_the_output_of_the_command_are_separate() {
     let place = tempfile::tempdir().unwrap();
     let ran = run(&mut fathom(args![
         "pathsearch",
@@ -131,7 +131,7 @@ fn the_report_keeps_out_of_the_way_of_the_output() {
 }
 
 #[test]
-fn many_nodes_wait_for_the_server() {
+fn many_nodes_are_slowed_by_the_server() {
     let seconds = |flags: &[&str]| {
         let place = tempfile::tempdir().unwrap();
         let (value, _) =

@@ -1,4 +1,4 @@
-//! strace bears witness: the misses of each directory are those that it shows.
+//! The misses of each directory, compared with those that strace shows.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,8 +12,8 @@ use super::{compile, misses, searched, sh};
 const LOOKUPS: &str = "execve,execveat,open,openat,openat2,creat,stat,lstat,newfstatat,statx,access,faccessat,faccessat2,\
                        readlink,readlinkat";
 
-/// Misses of each directory, by strace: a file for each process, every string in hexadecimal,
-/// descriptors with their names.
+/// Misses of each directory by strace, which writes a file for each process, strings in hexadecimal,
+/// and descriptors with their names.
 fn witnessed(
     dir: &Path,
     command: &[OsString],
@@ -84,7 +84,7 @@ fn unhex(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// Both run the same command, one after the other.
+/// Runs the same command under both, and compares the misses.
 fn agree(command: &[OsString], prepare: impl Fn(&mut Command)) {
     let place = tempfile::tempdir().unwrap();
     let (value, ran) = searched(place.path(), command, &prepare);
@@ -103,7 +103,7 @@ fn shown(misses: &BTreeMap<Vec<u8>, u64>) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// A PATH with a few directories before those that have something.
+/// Sets a PATH that begins with directories that contain nothing.
 fn long_path(command: &mut Command) {
     command.env(
         "PATH",
@@ -186,8 +186,8 @@ fn a_long_runpath_misses_what_strace_shows() {
     }
 }
 
-/// A program that needs a library which is in the last of many directories of its RUNPATH; every
-/// other one is there.
+/// A program whose library is in the last of many directories of its RUNPATH, of which every other
+/// one exists.
 pub(super) fn with_runpath(place: &Path, dirs: usize) -> std::path::PathBuf {
     let dir = |n: usize| place.join(format!("lib{n:02}"));
     (0..dirs)

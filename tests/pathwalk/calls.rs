@@ -1,4 +1,4 @@
-//! The timed loop makes the look-ups of the paper, and no other call; strace is the witness.
+//! The timed loop makes the look-ups of the paper and no other call, as strace shows.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::support::run::args;
 use crate::support::strace::{agree, less_start};
 use crate::support::{Need, require, run};
 
-/// The look-ups in a tree, in turn: the call, the path and the result.
+/// The look-ups in a tree by strace, in turn: the call, the path and the result.
 fn look_ups(program: &[&str], flags: &[&str], root: &Path, log: &Path) -> Vec<String> {
     let mut strace = Command::new("strace");
     strace
@@ -21,24 +21,25 @@ fn look_ups(program: &[&str], flags: &[&str], root: &Path, log: &Path) -> Vec<St
         .arg(root);
     run(&mut strace).exits(0);
     let start = format!("\"{}/", root.display());
-    let said = fs::read_to_string(log).unwrap();
-    // Between the path and the flags stands where the answer goes, or what it is.
+    let trace = fs::read_to_string(log).unwrap();
+    // Between the path and the flags is the buffer: its address, or its contents.
     let line = |line: &str| {
         let (call, answer) = line.split_once("\", ").unwrap();
         let (_, flags) = answer.rsplit_once(", ").unwrap();
         format!("{call} {flags}")
     };
-    said.lines()
+    trace
+        .lines()
         .filter(|line| line.contains(&start))
         .map(line)
         .collect()
 }
 
 #[test]
-fn the_same_look_ups_in_the_same_order_as_the_reference() {
+fn the_look_ups_and_their_order_are_those_of_the_reference() {
     if require(&[Need::Program("cc"), Need::Program("strace")]) {
-        let ground = tempfile::tempdir().unwrap();
-        let (root, log) = (ground.path().join("x"), ground.path().join("log"));
+        let scratch = tempfile::tempdir().unwrap();
+        let (root, log) = (scratch.path().join("x"), scratch.path().join("log"));
         pathwalk("-c -l 4 -f 12", &root).exits(0);
         let ours = [env!("CARGO_BIN_EXE_fathom"), "pathwalk"];
         let theirs = [reference().to_str().unwrap()];
@@ -55,10 +56,10 @@ fn the_same_look_ups_in_the_same_order_as_the_reference() {
 }
 
 #[test]
-fn strace_counts_the_same_and_just_the_look_ups() {
+fn strace_counts_the_same_calls_and_only_look_ups() {
     if require(&[Need::Program("strace")]) {
-        let ground = tempfile::tempdir().unwrap();
-        let (root, log) = (ground.path().join("x"), ground.path().join("log"));
+        let scratch = tempfile::tempdir().unwrap();
+        let (root, log) = (scratch.path().join("x"), scratch.path().join("log"));
         for part in [
             "-c",
             "-t",
@@ -76,18 +77,17 @@ fn strace_counts_the_same_and_just_the_look_ups() {
                 .chain(flags);
             let traced = less_start(&log, all);
             agree(&traced.ran.exits(0).json()["gates"], &traced.counts, part);
-            let wanted = match part {
+            let expected = match part {
                 "-c" | "-r" => continue,
                 "-tF" => ("newfstatat", (100, 100)),
                 "-tC" => ("newfstatat", (104, 78)),
                 "-t --method=statx" => ("statx", (100, 75)),
                 "-t --method=access" => ("faccessat", (100, 75)),
-                // One for ROOT, and one for each directory: whether they are there, once the search
-                // is over.
+                // After the search, ROOT and each directory are opened to see whether they exist.
                 "-t --method=open" => ("openat", (105, 75)),
                 _ => ("newfstatat", (100, 75)),
             };
-            assert_eq!(traced.counts[wanted.0], wanted.1, "{part}");
+            assert_eq!(traced.counts[expected.0], expected.1, "{part}");
         }
         pathwalk("-c -l 4 -f 25", &root).exits(0);
         let traced = less_start(
@@ -105,12 +105,12 @@ fn strace_counts_the_same_and_just_the_look_ups() {
     }
 }
 
-/// What a run does not depend on the number of files is not in the loop.
+/// A call that were in the loop would be made for each file.
 #[test]
-fn nothing_else_grows_with_the_files() {
+fn only_look_ups_grow_with_the_files() {
     if require(&[Need::Program("strace")]) {
-        let ground = tempfile::tempdir().unwrap();
-        let (root, log) = (ground.path().join("x"), ground.path().join("log"));
+        let scratch = tempfile::tempdir().unwrap();
+        let (root, log) = (scratch.path().join("x"), scratch.path().join("log"));
         pathwalk("-c -l 3 -f 4000", &root).exits(0);
         let count = |files: &str| {
             less_start(&log, args!["pathwalk", "-t", "-l", "3", "-f", files, &root]).counts

@@ -1,4 +1,4 @@
-//! The same options, trees and lines, in both directions.
+//! Options, trees and lines are those of the reference, and each program runs on the other's trees.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use super::{listing, pathwalk, untimed};
 use crate::support::run::args;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
-/// Directories and files; with 1 and 0 of them, and with numbers that grow by a digit.
+/// Directories and files: 0 and 1 of them, and numbers that grow by a digit.
 const SHAPES: [(u32, u32); 8] = [
     (1, 1),
     (1, 0),
@@ -22,8 +22,8 @@ const SHAPES: [(u32, u32); 8] = [
 #[test]
 fn the_lines_are_those_of_the_paper() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let root = ground.join("abc");
+        in_namespace(|scratch| {
+            let root = scratch.join("abc");
             let ran = pathwalk("-c -t -r", &root).exits(0);
             assert!(ran.stderr.is_empty(), "{ran}");
             assert_eq!(
@@ -40,12 +40,12 @@ fn the_lines_are_those_of_the_paper() {
 }
 
 #[test]
-fn each_runs_on_the_others_trees() {
+fn each_program_runs_on_the_trees_of_the_other() {
     if !require(&[Need::Root, Need::Program("cc")]) {
         return;
     }
-    in_namespace(|ground| {
-        let (ours, theirs) = (ground.join("ours"), ground.join("theirs"));
+    in_namespace(|scratch| {
+        let (ours, theirs) = (scratch.join("ours"), scratch.join("theirs"));
         for (length, files) in SHAPES {
             let flags = |parts: &str| format!("{parts} -l {length} -f {files}");
             let same = |parts: &str, ours_on, theirs_on| {
@@ -78,8 +78,8 @@ fn each_runs_on_the_others_trees() {
 
 #[test]
 fn priming_an_empty_tree_finds_nothing() {
-    let ground = tempfile::tempdir().unwrap();
-    let ran = pathwalk("-ctr -C -l 2 -f 0", &ground.path().join("x")).exits(0);
+    let scratch = tempfile::tempdir().unwrap();
+    let ran = pathwalk("-ctr -C -l 2 -f 0", &scratch.path().join("x")).exits(0);
     let lines = untimed(&ran.lines().join("\n"));
     assert_eq!(
         lines[1..3],
@@ -91,10 +91,10 @@ fn priming_an_empty_tree_finds_nothing() {
 }
 
 #[test]
-fn options_as_getopt_takes_them() {
-    let ground = tempfile::tempdir().unwrap();
-    let root = ground.path().join("x");
-    let wanted = [
+fn options_are_parsed_as_by_getopt() {
+    let scratch = tempfile::tempdir().unwrap();
+    let root = scratch.path().join("x");
+    let expected = [
         "pathwalk: Created 13 objects",
         "pathwalk: Found 1/1 files in 3 directories",
     ];
@@ -124,15 +124,15 @@ fn options_as_getopt_takes_them() {
             let (mut before, mut behind) = (args!["pathwalk"].to_vec(), args![&root].to_vec());
             if first { &mut behind } else { &mut before }.extend(options.iter().map(Into::into));
             let ran = run(&mut fathom(before.into_iter().chain(behind))).exits(0);
-            assert_eq!(untimed(&ran.lines().join("\n"))[..2], wanted, "{ran}");
+            assert_eq!(untimed(&ran.lines().join("\n"))[..2], expected, "{ran}");
         }
     }
 }
 
 #[test]
-fn permissions_are_less_the_umask() {
+fn permissions_respect_the_umask() {
     if require(&[Need::Program("cc")]) {
-        let ground = tempfile::tempdir().unwrap();
+        let scratch = tempfile::tempdir().unwrap();
         let by = |what: &str, root: &std::path::Path| {
             let mut shell = std::process::Command::new("sh");
             shell
@@ -143,11 +143,11 @@ fn permissions_are_less_the_umask() {
         };
         let ours = by(
             &format!("{} pathwalk", env!("CARGO_BIN_EXE_fathom")),
-            &ground.path().join("ours"),
+            &scratch.path().join("ours"),
         );
         let theirs = by(
             &super::reference::reference().display().to_string(),
-            &ground.path().join("theirs"),
+            &scratch.path().join("theirs"),
         );
         assert_eq!(ours, theirs);
         assert!(
@@ -158,11 +158,11 @@ fn permissions_are_less_the_umask() {
 }
 
 #[test]
-fn roots_of_any_name() {
+fn root_may_have_any_name() {
     use std::os::unix::ffi::OsStrExt;
-    let ground = tempfile::tempdir().unwrap();
+    let scratch = tempfile::tempdir().unwrap();
     for name in crate::support::build::odd_names() {
-        let root = ground.path().join(std::ffi::OsStr::from_bytes(&name));
+        let root = scratch.path().join(std::ffi::OsStr::from_bytes(&name));
         let ran = pathwalk("-ctr -l 2 -f 3 --json", &root).exits(0);
         assert_eq!(
             crate::support::run::path(&ran.json()["result"], "root"),
@@ -180,12 +180,12 @@ fn roots_of_any_name() {
         );
         assert!(fs::symlink_metadata(&root).is_err());
     }
-    // A name that begins with a dash, with slashes behind it, as seen from here.
+    // Relative names, with a leading dash or trailing slashes.
     for root in ["-r", "./x/", "x//"] {
         let mut command = fathom(["pathwalk", "-ctr", "-l", "1", "-f", "1", "--", root]);
         assert_eq!(
             untimed(
-                &run(command.current_dir(ground.path()))
+                &run(command.current_dir(scratch.path()))
                     .exits(0)
                     .lines()
                     .join("\n")

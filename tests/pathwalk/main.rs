@@ -1,6 +1,5 @@
-//! End-to-end tests of `fathom pathwalk`: against a reference that does what LLNL's program does,
-//! call by call; and where it goes further, against what must hold. Nothing here depends on how
-//! fast the machine is.
+//! End-to-end tests of `fathom pathwalk`. Where LLNL's program has the same feature, they compare
+//! with a reference program, call by call. None depends on the speed of the machine.
 
 #![allow(
     clippy::disallowed_methods,
@@ -11,8 +10,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod beyond;
 mod calls;
+mod extensions;
 mod lines;
 mod reference;
 mod stopped;
@@ -26,7 +25,7 @@ use std::path::Path;
 use support::run::{Ran, args};
 use support::{fathom, run};
 
-/// Runs `fathom pathwalk` on a tree, with flags that are separated by blanks.
+/// Runs `fathom pathwalk` on a tree, with flags separated by blanks.
 fn pathwalk(flags: &str, root: &Path) -> Ran {
     let flags = flags.split_whitespace().map(OsString::from);
     run(&mut fathom(
@@ -58,7 +57,7 @@ fn listing(root: &Path) -> Vec<String> {
     names
 }
 
-/// The lines of the benchmark, without the times, which must have the right form.
+/// The lines of the benchmark without the times, whose format is checked.
 fn untimed(text: &str) -> Vec<String> {
     let line = |line: &str| {
         let (what, took) = line

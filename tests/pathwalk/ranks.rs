@@ -1,4 +1,4 @@
-//! `fathom pathwalk` by the ranks of an MPI job: built and run only with the feature `mpi`.
+//! `fathom pathwalk` by the ranks of an MPI job, with the feature `mpi`.
 
 #![allow(
     clippy::disallowed_methods,
@@ -21,8 +21,8 @@ use support::{Need, fathom, require, run};
 
 const NEEDS: [Need; 1] = [Need::Program("mpirun")];
 
-/// Runs it with so many ranks; what mpirun itself has to say of a job that failed is not looked at.
-/// One at a time: all that run at once make, and take away, the same directory of Open MPI's.
+/// Runs it with this many ranks. What mpirun itself prints about a failed job is ignored. One job
+/// runs at a time: Open MPI creates and removes the same directory for all of them.
 fn ranks(many: usize, flags: &str, root: &Path) -> Ran {
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
@@ -58,12 +58,12 @@ fn entries(root: &Path) -> usize {
 }
 
 #[test]
-fn all_ranks_search_and_the_work_of_making_is_split() {
+fn all_ranks_search_and_share_creating_and_removing() {
     if require(&NEEDS) {
-        let ground = tempfile::tempdir().unwrap();
-        let root = ground.path().join("x");
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path().join("x");
         for many in [2, 4] {
-            // More ranks than directories, too.
+            // There may be more ranks than directories.
             for (length, files) in [(16, 50), (1, 10), (3, 0)] {
                 let shape = format!("-l {length} -f {files}");
                 let made = ranks(many, &format!("-c {shape}"), &root).exits(0);
@@ -91,26 +91,27 @@ fn all_ranks_search_and_the_work_of_making_is_split() {
                     pass["latency"]["all"]["calls"].as_u64().unwrap() as usize,
                     many * files * length
                 );
-                of_each(pass, many, files, length);
-                let said = ranks(many, &format!("-t {shape}"), &root).exits(0);
+                check_ranks(pass, many, files, length);
+                let searched = ranks(many, &format!("-t {shape}"), &root).exits(0);
                 let line = format!(
                     "pathwalk: Found {0}/{0} files in {length} directories in ",
                     many * files
                 );
-                assert!(said.lines()[0].starts_with(&line), "{said}");
+                assert!(searched.lines()[0].starts_with(&line), "{searched}");
                 assert_eq!(
-                    said.lines()
+                    searched
+                        .lines()
                         .iter()
                         .filter(|line| line.starts_with("pathwalk:"))
                         .count(),
                     1,
-                    "{said}"
+                    "{searched}"
                 );
                 assert!(
-                    said.lines().iter().any(|line| line.contains("RANKS")),
-                    "{said}"
+                    searched.lines().iter().any(|line| line.contains("RANKS")),
+                    "{searched}"
                 );
-                // One process finds the tree as it would have made it, and the other way round.
+                // A single process and several ranks create the same tree.
                 alone(&format!("-t {shape}"), &root).exits(0);
                 alone(&format!("-r {shape}"), &root).exits(0);
                 alone(&format!("-c {shape}"), &root).exits(0);
@@ -125,7 +126,7 @@ fn all_ranks_search_and_the_work_of_making_is_split() {
     }
 }
 
-fn of_each(pass: &Value, many: usize, files: usize, length: usize) {
+fn check_ranks(pass: &Value, many: usize, files: usize, length: usize) {
     let ranks = &pass["ranks"];
     let each = ranks["each"].as_array().unwrap();
     assert_eq!(each.len(), many);
@@ -152,17 +153,17 @@ fn of_each(pass: &Value, many: usize, files: usize, length: usize) {
 }
 
 #[test]
-fn one_failure_is_one_line_and_the_end_of_all() {
+fn an_error_of_one_rank_is_one_line_and_ends_all() {
     if require(&NEEDS) {
-        let ground = tempfile::tempdir().unwrap();
-        let root = ground.path().join("x");
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path().join("x");
         let once = |ran: &Ran, words: &str| {
             assert_ne!(ran.code(), 0, "{ran}");
-            let said = ran
+            let errors = ran
                 .stderr
                 .lines()
                 .filter(|line| line.starts_with("fathom: "));
-            assert_eq!(said.collect::<Vec<_>>().len(), 1, "{ran}");
+            assert_eq!(errors.collect::<Vec<_>>().len(), 1, "{ran}");
             assert!(
                 ran.stderr.contains(words) && ran.stdout.is_empty(),
                 "no {words}: {ran}"
@@ -177,7 +178,7 @@ fn one_failure_is_one_line_and_the_end_of_all() {
             &ranks(4, "-t --plot /no/such/directory", &root),
             "/no/such/directory",
         );
-        // Of what is foreign, rank 0 tells, whichever rank has found it.
+        // Rank 0 warns of foreign files, whichever rank has found them.
         fs::write(root.join("1/mine"), "").unwrap();
         fs::write(root.join("2/2.2"), "x").unwrap();
         let ran = ranks(4, "-r -l 6 -f 5 --json", &root);

@@ -1,4 +1,4 @@
-//! The reference, compiled from the source beside this.
+//! The reference program, compiled from reference.c.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ use crate::support::run;
 use crate::support::run::{Ran, program};
 
 static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
-    // Two test runs at once must not write the same file.
+    // Two test runs at a time must not write the same file.
     let program =
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("pathwalk-{}", std::process::id()));
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/pathwalk/reference.c");
@@ -22,7 +22,7 @@ static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
     program
 });
 
-/// The program itself.
+/// The file of the program.
 pub(crate) fn reference() -> &'static Path {
     &PROGRAM
 }

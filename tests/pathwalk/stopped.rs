@@ -1,4 +1,4 @@
-//! Being stopped: no half-made tree stays, and no whole one is lost that was not to be removed.
+//! Signals: no incomplete tree is left, and no complete one is removed unless -r asks for it.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -13,13 +13,13 @@ use crate::support::build::tmpfs;
 use crate::support::run::args;
 use crate::support::{Need, fathom, in_namespace, require};
 
-/// Starts a run, waits until `ready`, sends it a signal, and waits for its end, which must be by
-/// that signal. Gives what it said.
+/// Starts a run, waits until `ready`, sends a signal, and returns what the run printed on standard
+/// error. It must end by that signal.
 fn stop(flags: &str, root: &Path, signal: Signal, ready: impl Fn() -> bool) -> String {
     stop_or_not(flags, root, signal, ready).unwrap_or_else(|| panic!("{flags}: it had ended"))
 }
 
-/// The same, but `None` if it had done all it was to do before the signal came.
+/// The same, but `None` if the run was complete before the signal came.
 fn stop_or_not(
     flags: &str,
     root: &Path,
@@ -40,7 +40,7 @@ fn stop_or_not(
     let status = child.wait().unwrap();
     assert!(
         started.elapsed() < Duration::from_secs(30),
-        "{flags}: {signal:?} was not heeded"
+        "{flags}: {signal:?} had no effect"
     );
     if status.success() {
         return None;
@@ -49,7 +49,7 @@ fn stop_or_not(
     Some(std::io::read_to_string(child.stderr.take().unwrap()).unwrap())
 }
 
-/// Waits until `ready`; `false` if it has ended before.
+/// Waits until `ready`, and returns `false` if the run ends before.
 fn until(child: &mut Child, ready: impl Fn() -> bool) -> bool {
     let started = Instant::now();
     while !ready() {
@@ -58,7 +58,7 @@ fn until(child: &mut Child, ready: impl Fn() -> bool) -> bool {
         }
         assert!(
             started.elapsed() < Duration::from_secs(30),
-            "it does not begin"
+            "it did not become ready"
         );
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -66,28 +66,28 @@ fn until(child: &mut Child, ready: impl Fn() -> bool) -> bool {
 }
 
 #[test]
-fn a_tree_that_is_being_made_goes() {
+fn an_incomplete_tree_is_removed() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let root = tmpfs(ground.join("at")).join("x");
+        in_namespace(|scratch| {
+            let root = tmpfs(scratch.join("at")).join("x");
             for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
                 for (flags, file) in [
                     ("-c -l 4 -f 20000", "0/0.500"),
                     ("-ctr -l 4 -f 20000", "1/1.500"),
                 ] {
                     let early = || {
-                        let said = stop_or_not(flags, &root, signal, || root.join(file).exists());
-                        // On a busy machine it may have been made before this process saw it begin.
-                        if said.is_none() {
+                        let stderr = stop_or_not(flags, &root, signal, || root.join(file).exists());
+                        // On a loaded machine it may be complete before this process sees it begin.
+                        if stderr.is_none() {
                             let _ = fs::remove_dir_all(&root);
                         }
-                        said
+                        stderr
                     };
-                    let said = (0..20).find_map(|_| early()).unwrap();
+                    let stderr = (0..20).find_map(|_| early()).unwrap();
                     assert!(!root.exists(), "{flags}");
                     assert!(
-                        said.ends_with("x': interrupted; nothing of the tree is left\n"),
-                        "{said}"
+                        stderr.ends_with("x': interrupted; nothing of the tree is left\n"),
+                        "{stderr}"
                     );
                 }
             }
@@ -96,28 +96,28 @@ fn a_tree_that_is_being_made_goes() {
 }
 
 #[test]
-fn a_tree_that_is_made_for_one_run_goes_with_it() {
+fn a_tree_that_is_created_for_one_run_is_removed() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let root = tmpfs(ground.join("at")).join("x");
-            let whole = || root.join("3/3.499").exists();
+        in_namespace(|scratch| {
+            let root = tmpfs(scratch.join("at")).join("x");
+            let is_complete = || root.join("3/3.499").exists();
             for more in ["", "-j 2", "--latency"] {
-                let said = stop(
+                let stderr = stop(
                     &format!("-ctr -l 4 -f 500 --repeat 10000 {more}"),
                     &root,
                     Signal::INT,
-                    whole,
+                    is_complete,
                 );
                 assert!(!root.exists(), "{more}");
                 assert_eq!(
-                    said,
+                    stderr,
                     format!("fathom: cannot search '{}': interrupted\n", root.display())
                 );
             }
-            // Without -r it is not for one run, and whole.
+            // Without -r, the tree is kept.
             stop("-ct -l 4 -f 500 --repeat 10000", &root, Signal::INT, || {
                 std::thread::sleep(Duration::from_millis(50));
-                whole()
+                is_complete()
             });
             assert_eq!(listing(&root).len(), 1 + 4 + 2000);
             let before = listing(&root);
@@ -131,23 +131,24 @@ fn a_tree_that_is_made_for_one_run_goes_with_it() {
 }
 
 #[test]
-fn a_removal_that_is_stopped_can_go_on() {
+fn a_removal_can_be_continued() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let root = tmpfs(ground.join("at")).join("x");
+        in_namespace(|scratch| {
+            let root = tmpfs(scratch.join("at")).join("x");
             pathwalk("-c -l 4 -f 20000", &root).exits(0);
-            let said = stop("-r -l 4 -f 20000", &root, Signal::INT, || {
+            let stderr = stop("-r -l 4 -f 20000", &root, Signal::INT, || {
                 !root.join("0/0.0").exists()
             });
             assert!(
-                said.contains("interrupted; ") && said.ends_with(" files were removed before\n"),
-                "{said}"
+                stderr.contains("interrupted; ")
+                    && stderr.ends_with(" files were removed before\n"),
+                "{stderr}"
             );
             assert!(root.join("3/3.19999").exists());
             let ran = pathwalk("-r -l 4 -f 20000", &root).exits(1);
             assert!(ran.stderr.contains("were not there"), "{ran}");
             assert!(!root.exists());
-            assert_eq!(fs::read_dir(ground.join("at")).unwrap().count(), 0);
+            assert_eq!(fs::read_dir(scratch.join("at")).unwrap().count(), 0);
         });
     }
 }

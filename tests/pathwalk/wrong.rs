@@ -1,4 +1,4 @@
-//! What goes wrong: one clear line, and nothing foreign touched.
+//! Errors are one line, and no file that the benchmark did not create is touched.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,13 +11,13 @@ use crate::support::jail::{as_nobody, fathom_in};
 use crate::support::run::{Ran, args, program};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
-/// Refused, with these words.
+/// Checks that a run is refused with these words.
 fn refused(ran: Ran, words: &str) {
     let ran = ran.refused();
     assert!(ran.stderr.contains(words), "no {words}: {ran}");
 }
 
-/// Names of what the warnings are about.
+/// The paths of the warnings.
 fn warned(ran: &Ran, root: &Path) -> Vec<String> {
     let value = ran.json();
     let about = |warning| {
@@ -72,33 +72,33 @@ fn bad_command_lines_are_refused() {
 }
 
 #[test]
-fn a_root_that_is_there_is_not_touched() {
-    let ground = tempfile::tempdir().unwrap();
+fn a_root_that_exists_is_not_touched() {
+    let scratch = tempfile::tempdir().unwrap();
     let (plain, full) = (
-        file(ground.path().join("plain"), 3),
-        dir(ground.path().join("full")),
+        file(scratch.path().join("plain"), 3),
+        dir(scratch.path().join("full")),
     );
-    let (link, dead) = (ground.path().join("link"), ground.path().join("dead"));
+    let (link, dead) = (scratch.path().join("link"), scratch.path().join("dead"));
     file(full.join("0/0.0"), 3);
     symlink("full", &link).unwrap();
     symlink("nowhere", &dead).unwrap();
-    let before = listing(ground.path());
+    let before = listing(scratch.path());
     for root in [&plain, &full, &link, &dead] {
         refused(pathwalk("-c -l 2 -f 2", root), "File exists");
         refused(pathwalk("-ctr -l 2 -f 2", root), "File exists");
     }
     refused(
-        pathwalk("-c", &ground.path().join("no/such")),
+        pathwalk("-c", &scratch.path().join("no/such")),
         "must be there",
     );
     refused(pathwalk("-c", &plain.join("x")), "Not a directory");
-    assert_eq!(listing(ground.path()), before);
+    assert_eq!(listing(scratch.path()), before);
 }
 
 #[test]
-fn a_root_that_is_missing() {
-    let ground = tempfile::tempdir().unwrap();
-    let root = ground.path().join("x");
+fn a_missing_root_is_refused() {
+    let scratch = tempfile::tempdir().unwrap();
+    let root = scratch.path().join("x");
     for test in [
         "-t",
         "-t -F",
@@ -112,16 +112,16 @@ fn a_root_that_is_missing() {
     }
     refused(pathwalk("-t -f 0", &root), "make it first");
     refused(pathwalk("-r", &root), "nothing to remove");
-    let plain = file(ground.path().join("plain"), 1);
+    let plain = file(scratch.path().join("plain"), 1);
     for part in ["-t", "-t -F", "-r"] {
         refused(pathwalk(part, &plain), "Not a directory");
     }
 }
 
 #[test]
-fn a_tree_of_another_shape() {
-    let ground = tempfile::tempdir().unwrap();
-    let root = ground.path().join("x");
+fn a_tree_of_another_shape_is_refused() {
+    let scratch = tempfile::tempdir().unwrap();
+    let root = scratch.path().join("x");
     pathwalk("-c -l 4 -f 10", &root).exits(0);
     refused(pathwalk("-t -l 4 -f 11", &root), "x/3/3.10': No such file");
     refused(
@@ -132,9 +132,9 @@ fn a_tree_of_another_shape() {
     refused(pathwalk("-t -l 5 -f 1", &root), "x/4/4.0");
     refused(pathwalk("-t -l 5 -f 1 --method dirfd", &root), "x/4'");
     refused(pathwalk("-t -l 1000000000000 -f 1", &root), "1 GiB");
-    // Fewer may be searched for.
+    // Searching for fewer files is fine.
     pathwalk("-t -l 3 -f 9", &root).exits(0);
-    // A directory that is missing is not searched, and that is said.
+    // A missing directory is not searched, and a warning says so.
     fs::remove_dir_all(root.join("1")).unwrap();
     let ran = pathwalk("-t -l 4 -f 10", &root).exits(1);
     assert!(ran.stderr.contains("1 of the 4 directories"), "{ran}");
@@ -142,7 +142,7 @@ fn a_tree_of_another_shape() {
         untimed(&ran.lines().join("\n")),
         ["pathwalk: Found 10/10 files in 4 directories"]
     );
-    // What is found too early is no search of all directories.
+    // A file that is found too early ends a search before the last directory.
     file(root.join("2/3.5"), 0);
     refused(pathwalk("-t -l 4 -f 10", &root), "x/2/3.5");
     file(root.join("0/-1.9"), 0);
@@ -151,25 +151,28 @@ fn a_tree_of_another_shape() {
 }
 
 #[test]
-fn what_is_foreign_stays() {
-    let ground = tempfile::tempdir().unwrap();
-    let (root, outside) = (ground.path().join("x"), dir(ground.path().join("outside")));
+fn foreign_files_are_kept() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (root, outside) = (
+        scratch.path().join("x"),
+        dir(scratch.path().join("outside")),
+    );
     file(outside.join("1.0"), 0);
     file(outside.join("1.1"), 0);
     pathwalk("-c -l 6 -f 5", &root).exits(0);
-    file(root.join("notes"), 0); // beside the directories
+    file(root.join("notes"), 0); // next to the directories
     file(root.join("0/0.5"), 0); // beyond -f
     file(root.join("0/0.01"), 0); // no name of the benchmark
     fs::remove_dir_all(root.join("1")).unwrap();
     symlink(&outside, root.join("1")).unwrap();
-    file(root.join("2/2.3"), 7); // somebody has written into it
+    file(root.join("2/2.3"), 7); // not empty
     fs::remove_file(root.join("3/3.1")).unwrap();
     file(root.join("3/3.1/deep"), 0);
     fs::remove_file(root.join("4/4.2")).unwrap();
     symlink(outside.join("1.0"), root.join("4/4.2")).unwrap();
     let ran = pathwalk("-r -l 6 -f 5 --json", &root).exits(1);
     assert_eq!(warned(&ran, &root), ["", "0", "2", "3", "4"]);
-    // Of 30 files five were behind the link, and three are no more what -c has made.
+    // Of the 30 files, five were in the directory that is a symlink now, and three were replaced.
     let removed = &ran.json()["result"]["removed"];
     assert_eq!(
         (removed["objects"].as_u64(), removed["left"].as_u64()),
@@ -205,7 +208,7 @@ fn what_is_foreign_stays() {
         "{again}"
     );
     assert!(again.stderr.contains("such as 'notes'"), "{again}");
-    // The names of the benchmark in a directory that is nothing of its own.
+    // Files with names of the benchmark, directly in a directory that is not its own.
     let ran = pathwalk("-r", &outside).exits(1);
     assert!(
         ran.lines()[0].starts_with("pathwalk: Removed 0 objects in "),
@@ -215,15 +218,15 @@ fn what_is_foreign_stays() {
 }
 
 #[test]
-fn a_link_to_the_root_is_not_the_root() {
-    let ground = tempfile::tempdir().unwrap();
-    let (root, link) = (ground.path().join("x"), ground.path().join("link"));
+fn a_symlink_to_the_root_is_refused_by_remove() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (root, link) = (scratch.path().join("x"), scratch.path().join("link"));
     pathwalk("-c -l 2 -f 2", &root).exits(0);
     symlink(&root, &link).unwrap();
     let before = listing(&root);
     refused(pathwalk("-r -l 2 -f 2", &link), "no symlink");
     refused(
-        pathwalk("-r -l 2 -f 2", &ground.path().join("link/")),
+        pathwalk("-r -l 2 -f 2", &scratch.path().join("link/")),
         "no symlink",
     );
     assert_eq!(listing(&root), before);
@@ -231,14 +234,14 @@ fn a_link_to_the_root_is_not_the_root() {
 }
 
 #[test]
-fn a_part_of_a_tree_is_removed_by_what_it_is() {
-    let ground = tempfile::tempdir().unwrap();
-    let root = ground.path().join("x");
+fn a_part_of_a_tree_can_be_removed() {
+    let scratch = tempfile::tempdir().unwrap();
+    let root = scratch.path().join("x");
     pathwalk("-c -l 4 -f 5", &root).exits(0);
     let ran = pathwalk("-r -l 2 -f 5 --json", &root).exits(1);
     assert_eq!(ran.json()["result"]["removed"]["objects"], 10);
     assert_eq!(warned(&ran, &root), [""]);
-    // The rest: what is gone is missed, and said.
+    // Removing the rest warns of what is missing.
     let ran = pathwalk("-r -l 4 -f 5 --json", &root).exits(1);
     assert_eq!(ran.json()["result"]["removed"]["objects"], 11);
     assert!(
@@ -249,10 +252,10 @@ fn a_part_of_a_tree_is_removed_by_what_it_is() {
 }
 
 #[test]
-fn too_few_inodes_are_seen_at_once() {
+fn too_few_inodes_are_refused_before_creating() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let at = dir(ground.join("at"));
+        in_namespace(|scratch| {
+            let at = dir(scratch.join("at"));
             rustix::mount::mount(
                 "few",
                 &at,
@@ -277,10 +280,10 @@ fn too_few_inodes_are_seen_at_once() {
 }
 
 #[test]
-fn a_disk_that_is_full_half_way() {
+fn a_disk_that_becomes_full_leaves_no_tree() {
     if require(&[Need::Root, Need::Loop]) {
-        in_namespace(|ground| {
-            let (at, disk) = (dir(ground.join("at")), ground.join("image"));
+        in_namespace(|scratch| {
+            let (at, disk) = (dir(scratch.join("at")), scratch.join("image"));
             let make = Make {
                 mkfs: "-b 1024 -N 8192 -O ^has_journal",
                 ..EXT4[0]
@@ -295,7 +298,7 @@ fn a_disk_that_is_full_half_way() {
             let fill = at.join("fill");
             let mut full = fs::File::create(&fill).unwrap();
             while std::io::Write::write_all(&mut full, &[1; 1024]).is_ok() {}
-            // Room for a few directories' blocks, not for all.
+            // Leave blocks for some of the directories only.
             full.set_len(full.metadata().unwrap().len() - 40 * 1024)
                 .unwrap();
             full.sync_all().unwrap();
@@ -316,11 +319,11 @@ fn a_disk_that_is_full_half_way() {
 }
 
 #[test]
-fn no_permission() {
+fn without_permission_nothing_is_changed_and_failures_are_no_misses() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let own = fathom_in(&ground.join("bin"));
-            let root = tmpfs(ground.join("at")).join("x");
+        in_namespace(|scratch| {
+            let own = fathom_in(&scratch.join("bin"));
+            let root = tmpfs(scratch.join("at")).join("x");
             pathwalk("-c -l 3 -f 4", &root).exits(0);
             let before = listing(&root);
             let nobody = |flags: &str, root: &Path| {
@@ -329,11 +332,11 @@ fn no_permission() {
                 as_nobody(&mut command);
                 run(&mut command)
             };
-            refused(nobody("-c", &ground.join("at/y")), "Permission denied");
+            refused(nobody("-c", &scratch.join("at/y")), "Permission denied");
             refused(nobody("-r -l 3 -f 4", &root), "Permission denied");
             assert_eq!(listing(&root), before);
             nobody("-t -l 3 -f 4", &root).exits(0);
-            // A directory that may not be searched is no miss.
+            // A look-up in a directory without search permission is not a miss.
             fs::set_permissions(
                 root.join("1"),
                 std::os::unix::fs::PermissionsExt::from_mode(0o700),
@@ -352,14 +355,14 @@ fn no_permission() {
 }
 
 #[test]
-fn a_name_that_is_too_long() {
-    let ground = tempfile::tempdir().unwrap();
+fn a_root_longer_than_path_max_is_searched_by_dirfd() {
+    let scratch = tempfile::tempdir().unwrap();
     let name = "d".repeat(200);
-    deep(ground.path(), &name, 21);
+    deep(scratch.path(), &name, 21);
     let root = (0..21)
-        .fold(ground.path().to_owned(), |path, _| path.join(&name))
+        .fold(scratch.path().to_owned(), |path, _| path.join(&name))
         .join("x");
-    // Longer than PATH_MAX: it can be made, but stat(2) takes no such name.
+    // Longer than PATH_MAX: creating works step by step, but stat(2) takes no such name.
     pathwalk("-c -l 2 -f 2", &root).exits(0);
     refused(pathwalk("-t -l 2 -f 2", &root), "File name too long");
     pathwalk("-t -l 2 -f 2 --method dirfd", &root).exits(0);

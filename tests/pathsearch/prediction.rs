@@ -1,5 +1,5 @@
-//! Predictions, held against a file system that counts what it is asked: a tree of this machine,
-//! shown by a FUSE server.
+//! Predictions, compared with a file system that counts its requests: the tree of this machine,
+//! served by FUSE.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -17,7 +17,7 @@ use super::{searched, searched_with, sh};
 
 const PATH: &str = "/nowhere/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Requests that were predicted, cold or warm.
+/// The predicted requests, `cold` or `warm`.
 fn predicted(value: &Value, when: &str) -> BTreeMap<String, u64> {
     let rows = value["result"]["predicted"]["requests"].as_array().unwrap();
     let all = rows.iter().map(|row| {
@@ -29,8 +29,8 @@ fn predicted(value: &Value, when: &str) -> BTreeMap<String, u64> {
     all.filter(|(_, n)| *n > 0).collect()
 }
 
-/// Runs a command in the tree at `root`, which is mounted afresh, and counts.
-fn counted(root: &Path, far: &Far, command: &[OsString]) -> BTreeMap<String, u64> {
+/// Runs a command in the served tree at `root`, and returns the requests it made.
+fn count(root: &Path, far: &Far, command: &[OsString]) -> BTreeMap<String, u64> {
     far.counts();
     let mut program = Command::new("chroot");
     program
@@ -48,8 +48,8 @@ fn counted(root: &Path, far: &Far, command: &[OsString]) -> BTreeMap<String, u64
         .collect()
 }
 
-/// Predicted and counted, side by side; those that are waited for within 20 % in all.
-fn within(what: &str, predicted: &BTreeMap<String, u64>, counted: &BTreeMap<String, u64>) {
+/// Checks that the total of the requests that are waited for is predicted within 20 %.
+fn compare(what: &str, predicted: &BTreeMap<String, u64>, counted: &BTreeMap<String, u64>) {
     let waited = |counts: &BTreeMap<String, u64>| -> u64 {
         counts
             .iter()
@@ -67,9 +67,9 @@ fn within(what: &str, predicted: &BTreeMap<String, u64>, counted: &BTreeMap<Stri
 }
 
 fn cold_and_warm(what: &str, command: &[OsString]) {
-    in_namespace(|ground| {
+    in_namespace(|scratch| {
         let place = tempfile::tempdir().unwrap();
-        let whole: Vec<OsString> = args![
+        let command_line: Vec<OsString> = args![
             "/usr/bin/env",
             "-i",
             format!("PATH={PATH}"),
@@ -78,18 +78,18 @@ fn cold_and_warm(what: &str, command: &[OsString]) {
         .into_iter()
         .chain(command.iter().cloned())
         .collect();
-        let (value, _) = searched(place.path(), &whole, |command| {
+        let (value, _) = searched(place.path(), &command_line, |command| {
             command.env("PATH", PATH).current_dir("/");
         });
-        let root = ground.join("root");
+        let root = scratch.join("root");
         let far = serve(Path::new("/"), &root, Slowness::default());
         for dir in ["proc", "dev"] {
             mount_bind_recursive(Path::new("/").join(dir), root.join(dir)).unwrap();
         }
-        let cold = counted(&root, &far, command);
-        within(&format!("{what}, cold"), &predicted(&value, "cold"), &cold);
-        let warm = counted(&root, &far, command);
-        within(&format!("{what}, warm"), &predicted(&value, "warm"), &warm);
+        let cold = count(&root, &far, command);
+        compare(&format!("{what}, cold"), &predicted(&value, "cold"), &cold);
+        let warm = count(&root, &far, command);
+        compare(&format!("{what}, warm"), &predicted(&value, "warm"), &warm);
         for dir in ["proc", "dev"] {
             let _ = unmount(root.join(dir), UnmountFlags::DETACH);
         }
@@ -131,7 +131,7 @@ fn script() -> Vec<OsString> {
 }
 
 #[test]
-fn python_asks_for_as_much_as_was_predicted() {
+fn the_requests_of_python_are_predicted() {
     if require(&[Need::Root, Need::Fuse]) && Path::new("/usr/bin/python3").exists() {
         cold_and_warm(
             "python3",
@@ -141,18 +141,18 @@ fn python_asks_for_as_much_as_was_predicted() {
 }
 
 #[test]
-fn a_shell_script_asks_for_as_much_as_was_predicted() {
+fn the_requests_of_a_shell_script_are_predicted() {
     if require(&[Need::Root, Need::Fuse]) {
         cold_and_warm("script", &script());
     }
 }
 
 #[test]
-fn on_the_mount_itself_its_round_trip_is_measured_and_its_searches_are_what_is_predicted() {
+fn on_a_network_file_system_the_round_trip_is_measured_and_only_its_look_ups_are_predicted() {
     if require(&[Need::Root, Need::Fuse, Need::Program("dash")]) {
-        in_namespace(|ground| {
+        in_namespace(|scratch| {
             use std::os::unix::fs::PermissionsExt;
-            let tree = ground.join("tree");
+            let tree = scratch.join("tree");
             for dir in 0..6 {
                 std::fs::create_dir_all(tree.join(format!("bin{dir}"))).unwrap();
             }
@@ -161,8 +161,8 @@ fn on_the_mount_itself_its_round_trip_is_measured_and_its_searches_are_what_is_p
                 std::fs::write(&file, "#!/bin/sh\nexit 0\n").unwrap();
                 std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
             }
-            let root = ground.join("far");
-            // Much longer than what a busy machine adds.
+            let root = scratch.join("far");
+            // Much longer than the delays of a loaded machine.
             let latency = Duration::from_millis(5);
             let dirs: Vec<String> = (0..6)
                 .map(|n| format!("{}/bin{n}", root.display()))
@@ -199,7 +199,7 @@ fn on_the_mount_itself_its_round_trip_is_measured_and_its_searches_are_what_is_p
                 );
                 let rtt = predicted_["rtt"].as_f64().unwrap();
                 assert!((0.005..0.05).contains(&rtt), "{rtt}");
-                // Each kind of request is measured for itself.
+                // Each kind of request is measured.
                 let each = |request: &str| {
                     let rows = predicted_["requests"].as_array().unwrap();
                     let row = rows.iter().find(|row| row["request"] == request).unwrap();
@@ -241,7 +241,7 @@ fn on_the_mount_itself_its_round_trip_is_measured_and_its_searches_are_what_is_p
                     [true, !forgets_misses, !forgets_pages, true, true, false],
                     "{predicted_}"
                 );
-                within("on the mount", &predicted(&value, "cold"), &counts);
+                compare("on the mount", &predicted(&value, "cold"), &counts);
                 println!(
                     "measured {:?}, predicted {}",
                     ran.elapsed, predicted_["seconds"]

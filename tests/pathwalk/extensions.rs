@@ -1,4 +1,4 @@
-//! What LLNL's program does not have.
+//! Features that LLNL's program does not have.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use crate::support::run::{args, program};
 use crate::support::{Need, in_namespace, require, run};
 
 fn tree(flags: &str) -> (tempfile::TempDir, PathBuf) {
-    let ground = tempfile::tempdir().unwrap();
-    let root = ground.path().join("x");
+    let scratch = tempfile::tempdir().unwrap();
+    let root = scratch.path().join("x");
     pathwalk(&format!("-c {flags}"), &root).exits(0);
-    (ground, root)
+    (scratch, root)
 }
 
 fn counts(pass: &Value) -> [u64; 5] {
@@ -24,10 +24,10 @@ fn counts(pass: &Value) -> [u64; 5] {
 
 #[test]
 fn every_method_and_number_of_threads_makes_the_same_look_ups() {
-    let (_ground, root) = tree("-l 5 -f 1234");
+    let (_scratch, root) = tree("-l 5 -f 1234");
     for method in ["stat", "statx", "access", "open", "dirfd"] {
         for threads in [1, 2, 3, 16] {
-            for (fail, wanted) in [
+            for (fail, expected) in [
                 ("", [1234, 1234, 6170, 4936, 0]),
                 ("-F", [1234, 0, 6170, 6170, 0]),
             ] {
@@ -37,7 +37,7 @@ fn every_method_and_number_of_threads_makes_the_same_look_ups() {
                     );
                     let value = pathwalk(&flags, &root).exits(0).json();
                     let test = &value["result"]["test"];
-                    assert_eq!(counts(&test["passes"][0]), wanted, "{flags}");
+                    assert_eq!(counts(&test["passes"][0]), expected, "{flags}");
                     assert_eq!(
                         (test["method"].as_str(), test["threads"].as_u64()),
                         (Some(method), Some(threads))
@@ -61,8 +61,8 @@ fn every_method_and_number_of_threads_makes_the_same_look_ups() {
 }
 
 #[test]
-fn more_threads_than_files_or_none_at_all() {
-    let (_ground, root) = tree("-l 2 -f 3");
+fn there_may_be_more_threads_than_files_and_no_files() {
+    let (_scratch, root) = tree("-l 2 -f 3");
     for (files, threads) in [(3, 64), (1, 2), (0, 1), (0, 4)] {
         let value = pathwalk(&format!("-t -l 2 -f {files} -j {threads} --json"), &root)
             .exits(0)
@@ -75,8 +75,8 @@ fn more_threads_than_files_or_none_at_all() {
 }
 
 #[test]
-fn a_histogram_holds_every_look_up_once() {
-    let (_ground, root) = tree("-l 3 -f 500");
+fn a_histogram_counts_every_look_up_once() {
+    let (_scratch, root) = tree("-l 3 -f 500");
     let value = pathwalk("-t -l 3 -f 500 --latency -j 2 -C --repeat 2 --json", &root)
         .exits(0)
         .json();
@@ -113,9 +113,9 @@ fn a_histogram_holds_every_look_up_once() {
 }
 
 #[test]
-fn a_run_as_json_has_all_parts_and_no_lines() {
-    let ground = tempfile::tempdir().unwrap();
-    let root = ground.path().join("x");
+fn json_has_all_parts_and_no_lines() {
+    let scratch = tempfile::tempdir().unwrap();
+    let root = scratch.path().join("x");
     let value = pathwalk("-ctr -l 4 -f 7 --json", &root).exits(0).json();
     let result = &value["result"];
     assert_eq!(
@@ -135,8 +135,8 @@ fn a_run_as_json_has_all_parts_and_no_lines() {
 }
 
 #[test]
-fn the_lines_first_and_then_a_table() {
-    let (ground, root) = tree("-l 3 -f 20");
+fn a_table_follows_the_lines() {
+    let (scratch, root) = tree("-l 3 -f 20");
     for flags in ["--repeat 2", "-j 2", "--method open", "--latency", "-v"] {
         let ran = pathwalk(&format!("-t -l 3 -f 20 {flags}"), &root).exits(0);
         let lines = ran.lines();
@@ -170,7 +170,7 @@ fn the_lines_first_and_then_a_table() {
             "{ran}"
         );
     }
-    let plots = crate::support::build::dir(ground.path().join("plots"));
+    let plots = crate::support::build::dir(scratch.path().join("plots"));
     let flags = format!("-t -l 3 -f 20 --repeat 3 --plot {}", plots.display());
     assert!(
         pathwalk(&flags, &root)
@@ -198,11 +198,11 @@ fn the_lines_first_and_then_a_table() {
 }
 
 #[test]
-fn without_privilege_nothing_is_forgotten_and_that_is_said() {
+fn without_privilege_a_warning_says_that_no_caches_are_dropped() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let own = fathom_in(&ground.join("bin"));
-            let root = ground.join("x");
+        in_namespace(|scratch| {
+            let own = fathom_in(&scratch.join("bin"));
+            let root = scratch.join("x");
             pathwalk("-c -l 3 -f 4", &root).exits(0);
             for cold in ["--cold", "--cold=host"] {
                 let mut command = program(
@@ -225,7 +225,7 @@ fn without_privilege_nothing_is_forgotten_and_that_is_said() {
     }
 }
 
-/// A memory cgroup, which goes when it is dropped.
+/// A memory cgroup, which is removed when it is dropped.
 struct Group(PathBuf);
 
 impl Group {
@@ -257,18 +257,18 @@ impl Drop for Group {
 }
 
 #[test]
-fn a_group_of_its_own_forgets() {
+fn the_caches_of_its_own_cgroup_are_dropped() {
     if require(&[Need::Root]) {
         let Some(group) = Group::new() else {
             eprintln!("*** SKIPPED: no memory cgroup can be made");
             return;
         };
-        let ground = tempfile::tempdir().unwrap();
+        let scratch = tempfile::tempdir().unwrap();
         let mut shell = Command::new("sh");
         let script = "echo $$ > \"$1/cgroup.procs\" && exec \"$0\" pathwalk -ctr -l 3 -f 500 --repeat 2 --cold --json \"$2\"";
         shell
             .args(["-c", script, env!("CARGO_BIN_EXE_fathom")])
-            .args(args![&group.0, ground.path().join("x")]);
+            .args(args![&group.0, scratch.path().join("x")]);
         let value = run(&mut shell).exits(0).json();
         assert!(
             value["result"]["test"]["forgot"]["what"].is_string(),

@@ -1,6 +1,6 @@
-"""Cold starts on a file system that is far away, as `fathom pathsearch --rtt auto` predicts them there, and as they are.
+"""Cold starts on a slow file system, as `fathom pathsearch --rtt auto` predicts them there, and as they are.
 
-That file system is the FUSE server of the tests (tests/support/far.rs), built as an example: it shows this machine's tree, and takes
+That file system is the FUSE server of the tests (tests/support/slow_mirror.rs), built as an example: it shows this machine's tree, and takes
 its time for each request. python3 and script are predicted and measured; order is the same script with the PATH that was proposed.
 """
 
@@ -31,7 +31,7 @@ SCRIPT = "/bin/sh", "-c", WORDS.replace("\n", " ")
 
 def server():
     """The program that serves, built."""
-    build = "cargo build --quiet -p fathom --example far --message-format json".split()
+    build = "cargo build --quiet -p fathom --example slow_mirror --message-format json".split()
     said = subprocess.run(build, stdout=subprocess.PIPE, check=True, text=True).stdout
     built = [json.loads(line) for line in said.splitlines()]
     return next(row["executable"] for row in built if row.get("executable"))

@@ -16,7 +16,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::support::build::{dir, name, tool};
-use crate::support::jail::{as_nobody, fathom_in, furnish};
+use crate::support::restrict::{as_nobody, fathom_in, populate_chroot};
 use crate::support::run::{Ran, program};
 use crate::support::{Need, in_namespace, require, run};
 
@@ -322,7 +322,7 @@ fn another_root() {
     if require(&[STRACE, Need::Root]) {
         in_namespace(|ground| {
             let jail = dir(ground.join("jail"));
-            furnish(&jail);
+            populate_chroot(&jail);
             let place = Place::new(ground);
             place.agree(&[
                 OsStr::new("chroot"),

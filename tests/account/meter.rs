@@ -352,7 +352,7 @@ fn what_cannot_be_run_is_one_line_and_a_status() {
 #[test]
 fn where_tracing_is_refused_one_line_says_so() {
     let mut command = metered("ptrace", &["true"]);
-    crate::support::jail::refuse(&mut command, &[libc::SYS_ptrace as u32], libc::EPERM);
+    crate::support::restrict::fail_calls(&mut command, &[libc::SYS_ptrace as u32], libc::EPERM);
     let ran = run(&mut command).refused();
     assert!(
         ran.stderr.contains("tracing is refused") && ran.stderr.contains("SYS_PTRACE"),

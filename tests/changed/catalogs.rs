@@ -14,8 +14,8 @@ use rustix::mount::{MountFlags, mount};
 use super::since::{catalog, changed};
 use crate::support::build::{bush, dir, file, tmpfs, tool};
 use crate::support::reference::{Census, census};
-use crate::support::remote::{Far, serve_far};
 use crate::support::run::args;
+use crate::support::synthetic::{SyntheticTree, serve_synthetic};
 use crate::support::trees::{Dice, grow};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -96,7 +96,7 @@ fn a_catalog_with_random_bytes() {
                 }
                 fs::write(&bad, &bytes).unwrap();
                 let mut command = fathom(args!["changed", &top, "--since", &bad, "--json"]);
-                crate::support::jail::at_most(&mut command, 512);
+                crate::support::restrict::limit_memory(&mut command, 512);
                 let ran = run(&mut command);
                 if ran.code() == 2 {
                     ran.refused();
@@ -159,13 +159,13 @@ fn a_sudden_end_leaves_the_old_catalog() {
     if require(&[Need::Root, Need::Fuse]) {
         in_namespace(|ground| {
             let (at, out) = (ground.join("far"), dir(ground.join("out")));
-            let far = Far {
+            let far = SyntheticTree {
                 directories: 300,
                 files: 50,
                 latency: Duration::from_millis(1),
-                ..Far::default()
+                ..SyntheticTree::default()
             };
-            let server = serve_far(far, &at);
+            let server = serve_synthetic(far, &at);
             let to = catalog(&at, &out.join("catalog"));
             let old = fs::read(&to).unwrap();
             for (n, signal) in [libc::SIGKILL, libc::SIGINT, libc::SIGTERM, libc::SIGKILL]

@@ -7,8 +7,8 @@ use rustix::mount::MountFlags;
 
 use super::since::{catalog, changed, expect, on_each_kind, since};
 use crate::support::build::{dir, file, unmount, unmount_whole};
+use crate::support::concurrent::while_rewriting;
 use crate::support::disks::{BTRFS, EXT4, XFS, image, mount_elsewhere, mount_image, set_back};
-use crate::support::meanwhile::while_written;
 use crate::support::trees::grow;
 use crate::support::{Need, in_namespace, require};
 
@@ -19,7 +19,7 @@ fn what_changes_in_the_tick_of_the_catalog() {
             let hot = file(top.join("hot"), 10);
             file(top.join("cold"), 10);
             for round in 0..10 {
-                while_written(&hot, || catalog(top, to));
+                while_rewriting(&hot, || catalog(top, to));
                 let found = since(top, to);
                 assert!(
                     found.contains(&("changed".to_owned(), "hot".into(), None)),

@@ -19,43 +19,43 @@ fn blocks(kind: &str) -> Vec<&'static str> {
 
 /// A directory to work in, with stand-ins for what reaches other machines on its path, and what is
 /// on each machine.
-struct Ground(tempfile::TempDir);
+struct Fleet(tempfile::TempDir);
 
-impl Ground {
-    fn new() -> Ground {
-        let ground = Ground(tempfile::tempdir().unwrap());
-        let tree = ground.path("srv");
+impl Fleet {
+    fn new() -> Fleet {
+        let fleet = Fleet(tempfile::tempdir().unwrap());
+        let tree = fleet.path("srv");
         for name in ["a/b", "c"] {
             std::fs::create_dir_all(tree.join(name)).unwrap();
             std::fs::write(tree.join(name).join("file"), "x").unwrap();
         }
         let program = env!("CARGO_BIN_EXE_fathom");
         let tree = tree.display();
-        std::fs::create_dir(ground.path("bin")).unwrap();
+        std::fs::create_dir(fleet.path("bin")).unwrap();
         // /srv is the tree.
-        ground.script(
+        fleet.script(
             "fathom",
             &format!("exec '{program}' \"${{@/#\\/srv/{tree}}}\""),
         );
-        ground.script(
+        fleet.script(
             "find",
             &format!("exec /usr/bin/find \"${{@/#\\/srv/{tree}}}\""),
         );
         // The machine `down` does not answer. As ssh does it, what is run there is one line for a
         // shell.
-        ground.script(
+        fleet.script(
             "ssh",
             "while [ $# -gt 0 ]; do case $1 in -n) shift ;; -o) shift 2 ;; *) break ;; esac; done\n\
              host=$1; shift; [ \"$host\" = down ] && exit 255\nexec env HOST=\"$host\" sh -c \"$*\"",
         );
-        ground.script("hostname", "echo \"$HOST\"");
-        ground.script(
+        fleet.script("hostname", "echo \"$HOST\"");
+        fleet.script(
             "srun",
             "while [ $# -gt 0 ]; do case $1 in --output=*) out=${1#*=} ;; --error=*) err=${1#*=} ;; --*) ;; *) break ;; esac; shift; done\n\
              for node in node1 node2; do \"$@\" > \"${out/\\%N/$node}\" 2> \"${err/\\%N/$node}\"; done",
         );
-        std::fs::write(ground.path("hosts.txt"), "web1\ndown\nweb2\n").unwrap();
-        ground
+        std::fs::write(fleet.path("hosts.txt"), "web1\ndown\nweb2\n").unwrap();
+        fleet
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -106,17 +106,17 @@ impl Ground {
 
 #[test]
 fn a_loop_of_ssh_and_the_tables_of_it() {
-    let ground = Ground::new();
+    let fleet = Fleet::new();
     let blocks = blocks("sh");
-    let ran = ground.shell(
+    let ran = fleet.shell(
         blocks
             .iter()
             .find(|block| block.contains("cat > collect"))
             .unwrap(),
     );
     assert!(ran.stderr.contains("down: no result"), "{ran}");
-    assert_eq!(ground.systems(), ["web1", "web2"]);
-    let ran = ground.shell(
+    assert_eq!(fleet.systems(), ["web1", "web2"]);
+    let ran = fleet.shell(
         blocks
             .iter()
             .find(|block| block.contains("--html fleet.html"))
@@ -127,13 +127,13 @@ fn a_loop_of_ssh_and_the_tables_of_it() {
         "{ran}"
     );
     assert!(
-        std::fs::read_to_string(ground.path("fleet.html"))
+        std::fs::read_to_string(fleet.path("fleet.html"))
             .unwrap()
             .contains("</html>")
     );
     if require(&[Need::Program("jq")]) {
         assert!(
-            std::fs::read_to_string(ground.path("ratios.csv"))
+            std::fs::read_to_string(fleet.path("ratios.csv"))
                 .unwrap()
                 .starts_with("\"threads\",\"stat\",2,")
         );
@@ -142,8 +142,8 @@ fn a_loop_of_ssh_and_the_tables_of_it() {
 
 #[test]
 fn srun_gives_a_file_for_each_node() {
-    let ground = Ground::new();
-    ground
+    let fleet = Fleet::new();
+    fleet
         .shell(
             blocks("sh")
                 .iter()
@@ -151,14 +151,14 @@ fn srun_gives_a_file_for_each_node() {
                 .unwrap(),
         )
         .exits(0);
-    assert_eq!(ground.systems(), ["node1", "node2"]);
+    assert_eq!(fleet.systems(), ["node1", "node2"]);
 }
 
 #[test]
 fn any_two_programs() {
-    let ground = Ground::new();
-    std::fs::write(ground.path("hosts.txt"), "web1\nweb2\n").unwrap();
-    let ran = ground.shell(
+    let fleet = Fleet::new();
+    std::fs::write(fleet.path("hosts.txt"), "web1\nweb2\n").unwrap();
+    let ran = fleet.shell(
         blocks("sh")
             .iter()
             .find(|block| block.contains("cat > times"))
@@ -177,23 +177,23 @@ fn a_playbook() {
     if !require(&[Need::Program("ansible-playbook")]) {
         return;
     }
-    let ground = Ground::new();
-    std::fs::write(ground.path("fleet.yml"), blocks("yaml")[0]).unwrap();
+    let fleet = Fleet::new();
+    std::fs::write(fleet.path("fleet.yml"), blocks("yaml")[0]).unwrap();
     std::fs::write(
-        ground.path("inventory"),
+        fleet.path("inventory"),
         "web1 ansible_connection=local\nweb2 ansible_connection=local\n",
     )
     .unwrap();
-    std::fs::create_dir(ground.path("hosts")).unwrap();
+    std::fs::create_dir(fleet.path("hosts")).unwrap();
     let mut command = Command::new("ansible-playbook");
-    ground
+    fleet
         .run(
             command
                 .args(["-i", "inventory", "fleet.yml"])
-                .env("HOME", ground.path(".")),
+                .env("HOME", fleet.path(".")),
         )
         .exits(0);
-    assert_eq!(ground.systems(), ["web1", "web2"]);
+    assert_eq!(fleet.systems(), ["web1", "web2"]);
 }
 
 #[test]

@@ -13,12 +13,12 @@ use super::changes::{change, overwrite_unseen};
 use super::full::{NEEDS, dump};
 use super::rounds::{Series, by_gnu_tar, on, rounds};
 use crate::support::build::{dir, file, tmpfs, unmount_whole};
+use crate::support::concurrent::{Done, while_rewriting, with_threads};
 use crate::support::disks::{BTRFS, EXT4, XFS, image, mount_elsewhere, mount_image, set_back};
-use crate::support::meanwhile::{Until, meanwhile, while_written};
 use crate::support::reference::settle;
-use crate::support::remote::{Far, serve_far};
 use crate::support::run::{Ran, args};
 use crate::support::snapshot::{Snapshot, kept, same, snapshot};
+use crate::support::synthetic::{SyntheticTree, serve_synthetic};
 use crate::support::trees::Dice;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -49,7 +49,7 @@ fn what_changes_in_the_tick_of_the_dump() {
                 let hot = file(series.tree.join("hot"), 10);
                 file(series.tree.join("cold"), 10);
                 for round in 0..8 {
-                    let ran = while_written(&hot, || series.dump(&[]));
+                    let ran = while_rewriting(&hot, || series.dump(&[]));
                     assert!(ran.code() < 2, "{ran}");
                     series.restore();
                     series.round(&format!("round {round}"));
@@ -96,13 +96,13 @@ fn changes_all_the_time() {
                 change(&tree, &mut Dice::new(3), 100);
                 series.round("the full dump");
                 for round in 0..rounds(4) as u64 {
-                    let changes = |_, until: &Until| {
+                    let changes = |_, done: &Done| {
                         let mut dice = Dice::new(round);
-                        while !until.is_over() {
+                        while !done.is_set() {
                             change(&tree, &mut dice, 1);
                         }
                     };
-                    meanwhile(1, changes, || {
+                    with_threads(1, changes, || {
                         for _ in 0..3 {
                             let ran = series.dump(&[]);
                             assert!(ran.code() < 2, "{ran}");
@@ -725,13 +725,13 @@ fn no_room_for_the_map() {
 }
 
 /// Dumps the tree of a server, the first time whole, and restores it over what was restored before.
-fn dump_far(far: &Far, ground: &Path, number: usize) -> Ran {
+fn dump_synthetic(far: &SyntheticTree, ground: &Path, number: usize) -> Ran {
     let (at, archive, catalog) = (
         ground.join("far"),
         ground.join(format!("{number}.tar")),
         ground.join("catalog"),
     );
-    let server = serve_far(far.clone(), &at);
+    let server = serve_synthetic(far.clone(), &at);
     let mut command = fathom(args![
         "dump",
         "far",
@@ -759,19 +759,19 @@ fn a_source_that_fails_and_is_slow() {
         return;
     }
     in_namespace(|ground| {
-        let far = Far {
+        let far = SyntheticTree {
             directories: 3,
             files: 200,
             piece: Some(7),
-            ..Far::default()
+            ..SyntheticTree::default()
         };
         let restored = ground.join("restored");
-        let round = |far: &Far, number| dump_far(far, ground, number);
+        let round = |far: &SyntheticTree, number| dump_synthetic(far, ground, number);
         let content = |d: usize, f: usize| fs::read(restored.join(format!("far/d{d}/f{f}"))).ok();
         let is_right = |d: usize, f: usize| content(d, f) == Some(vec![f as u8; f]);
         let broken = vec![("d0/f9", libc::EIO), ("d2/f150", libc::EIO)];
         let ran = round(
-            &Far {
+            &SyntheticTree {
                 broken,
                 unreadable: vec![("d1", libc::EIO)],
                 ..far.clone()
@@ -815,14 +815,14 @@ fn a_source_that_fails_within_a_file() {
     in_namespace(|ground| {
         const MIB: usize = 1 << 20;
         let restored = ground.join("restored");
-        let far = Far {
+        let far = SyntheticTree {
             directories: 1,
             files: 7,
             unit: MIB as u64,
-            ..Far::default()
+            ..SyntheticTree::default()
         };
-        let round = |far: &Far, number| dump_far(far, ground, number);
-        let broken = Far {
+        let round = |far: &SyntheticTree, number| dump_synthetic(far, ground, number);
+        let broken = SyntheticTree {
             broken_from: Some(("d0/f5", 3 * MIB as u64, libc::EIO)),
             ..far.clone()
         };

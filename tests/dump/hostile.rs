@@ -9,9 +9,9 @@ use std::process::Command;
 
 use super::full::{NEEDS, by_gnu_tar, dump, listed, quiet};
 use crate::support::build::{dir, file, tmpfs};
+use crate::support::concurrent::{Done, with_threads};
 use crate::support::disks::{BTRFS, EXT4, XFS, mounted};
-use crate::support::jail::{as_nobody, fathom_in, no_file_larger, refuse};
-use crate::support::meanwhile::{Until, meanwhile};
+use crate::support::restrict::{as_nobody, fail_calls, fathom_in, limit_file_size};
 use crate::support::run::{args, exact, program};
 use crate::support::snapshot::{kept, same, snapshot};
 use crate::support::trees::{Dice, grow, mutate};
@@ -29,9 +29,9 @@ fn prey(top: &Path) {
 
 /// Does what is worst for whoever reads, until told to stop. Symlinks lead to a file in the tree:
 /// what is written through them must not reach anything else.
-fn harass(top: &Path, until: &Until, seed: u64) {
+fn harass(top: &Path, done: &Done, seed: u64) {
     let mut dice = Dice::new(seed);
-    while !until.is_over() {
+    while !done.is_set() {
         std::thread::sleep(std::time::Duration::from_micros(200));
         let at = top.join(format!("d{}/f{}", dice.below(10), dice.below(20)));
         let open = || OpenOptions::new().write(true).open(&at);
@@ -72,7 +72,7 @@ fn an_archive_is_sound_whatever_is_done_meanwhile() {
                 }
                 let tree = dir(at.join("tree"));
                 prey(&tree);
-                meanwhile(
+                with_threads(
                     2,
                     |seed, until| harass(&tree, until, seed),
                     || {
@@ -124,13 +124,13 @@ fn random_changes_meanwhile() {
             let tree = dir(at.join("tree"));
             crate::support::trees::grow(&tree, 11, 500);
             let out = ground.join("archive.tar");
-            let changes = |_, until: &Until| {
+            let changes = |_, done: &Done| {
                 let mut dice = Dice::new(5);
-                while !until.is_over() {
+                while !done.is_set() {
                     drop(mutate(&tree, &mut dice, 100));
                 }
             };
-            meanwhile(1, changes, || {
+            with_threads(1, changes, || {
                 for _ in 0..10 {
                     let ran = dump(&tree, &out, &[]);
                     assert!(ran.code() < 2, "{ran}");
@@ -265,14 +265,14 @@ fn a_limit_on_files_is_no_sudden_end() {
             for limit in [0, 4096, 150_000] {
                 let (archive, catalog) = (out.join("a.tar"), out.join("c.parquet"));
                 let mut command = fathom(args!["dump", &tree, "-o", archive, "--catalog", catalog]);
-                let ran = run(no_file_larger(&mut command, limit)).refused();
+                let ran = run(limit_file_size(&mut command, limit)).refused();
                 let says = ["cannot write", "File too large (os error 27)", "ulimit -f"];
                 assert!(
                     says.iter().all(|part| ran.stderr.contains(part)) && within() == 0,
                     "{limit}: {ran}"
                 );
                 let to = dir(ground.join(format!("to {limit}")));
-                let ran = run(no_file_larger(
+                let ran = run(limit_file_size(
                     &mut fathom(args!["restore", &whole, "-C", to, "--json"]),
                     limit,
                 ));
@@ -299,7 +299,7 @@ fn without_threads_it_is_the_same() {
                 let alone = |mut command: Command| {
                     if !has_threads {
                         // With this answer, the C library tries nothing else.
-                        refuse(&mut command, &[libc::SYS_clone3 as u32], libc::EAGAIN);
+                        fail_calls(&mut command, &[libc::SYS_clone3 as u32], libc::EAGAIN);
                     }
                     run(&mut command)
                 };

@@ -524,7 +524,7 @@ fn what_cannot_be_read_stays_as_it_was() {
         }
         tool(Command::new("chown").args(["-R", "1000:1000"]).arg(at));
         let (catalog, restored) = (at.join("catalog"), dir(at.join("restored")));
-        let exec = crate::support::jail::fathom_in(at);
+        let exec = crate::support::restrict::fathom_in(at);
         let round = |number: usize| {
             let archive = at.join(format!("{number}.tar"));
             let mut command = Command::new(&exec);
@@ -534,7 +534,7 @@ fn what_cannot_be_read_stays_as_it_was() {
             if number > 0 {
                 command.args(args!["--since", catalog]);
             }
-            crate::support::jail::as_nobody(&mut command);
+            crate::support::restrict::as_nobody(&mut command);
             let ran = run(&mut command);
             by_gnu_tar(&archive, &restored);
             ran

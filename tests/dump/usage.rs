@@ -2,7 +2,7 @@
 
 use super::full::dump;
 use crate::support::build::{dir, file};
-use crate::support::jail::without_stdout;
+use crate::support::restrict::without_stdout;
 use crate::support::run::args;
 use crate::support::{fathom, run};
 

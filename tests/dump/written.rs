@@ -11,8 +11,8 @@ use super::changes::change;
 use super::full::{NEEDS, dump};
 use super::rounds::{Series, grown, on, rounds, told};
 use crate::support::build::{dir, file, unmount_whole};
+use crate::support::concurrent::{Done, with_threads};
 use crate::support::disks::{BTRFS, Make, XFS, mount_image};
-use crate::support::meanwhile::{Until, meanwhile};
 use crate::support::reference::settle;
 use crate::support::require;
 use crate::support::trees::Dice;
@@ -122,12 +122,11 @@ fn four_hundred(at: &Path, ground: &Path) -> Series {
     series
 }
 
-/// Mounts the file system of [`on`] once more, from its image, after that was there for something
-/// else.
-fn mounted_again(make: Make, at: &Path, flags: MountFlags, meanwhile: impl FnOnce(&Path)) {
+/// Unmounts the file system of [`on`], passes its image to `change`, and mounts it again.
+fn mounted_again(make: Make, at: &Path, flags: MountFlags, change: impl FnOnce(&Path)) {
     let image = at.with_extension("image");
     unmount_whole(at);
-    meanwhile(&image);
+    change(&image);
     assert!(mount_image(make, &image, at, flags));
 }
 
@@ -142,12 +141,12 @@ fn what_is_written_elsewhere_does_not_matter() {
     on(Some(BTRFS[0]), |at, ground| {
         let mut series = four_hundred(at, ground);
         let busy = at.join("busy");
-        let write = |_, until: &Until| {
-            while !until.is_over() {
+        let write = |_, done: &Done| {
+            while !done.is_set() {
                 fs::write(&busy, "busy").unwrap();
             }
         };
-        meanwhile(1, write, || {
+        with_threads(1, write, || {
             for round in 0..3 {
                 fs::write(series.tree.join(format!("{round}/new")), "new").unwrap();
                 let result = series.round(&format!("round {round}"));

@@ -188,7 +188,7 @@ fn is_right(row: &Value, meta: &fs::Metadata, at: &Path, is_fine: bool) {
 }
 
 /// Makes archives of one tree, each by a command, and holds each against the tree.
-fn of(rich: Rich, is_fine: bool, commands: &[&str]) {
+fn check_lists(rich: Rich, is_fine: bool, commands: &[&str]) {
     let needs = ["tar", "bsdtar", "setfacl", "mkfs.ext4"].map(Need::Program);
     if require(&[&[Need::Root, Need::Loop], &needs[..]].concat()) {
         in_namespace(|ground| {
@@ -255,8 +255,8 @@ fn of(rich: Rich, is_fine: bool, commands: &[&str]) {
 
 #[test]
 fn of_the_first_forms() {
-    of(Rich::Old, false, &["tar --format=v7", "bsdtar --format=v7"]);
-    of(
+    check_lists(Rich::Old, false, &["tar --format=v7", "bsdtar --format=v7"]);
+    check_lists(
         Rich::Devices,
         false,
         &["tar --format=ustar", "bsdtar --format=ustar"],
@@ -271,8 +271,8 @@ fn of_gnu_tar() {
         "tar --format=gnu -S",
         "tar --format=oldgnu -S",
     ];
-    of(Rich::Past, false, &gnu);
-    of(
+    check_lists(Rich::Past, false, &gnu);
+    check_lists(
         Rich::Past,
         false,
         &[
@@ -280,7 +280,7 @@ fn of_gnu_tar() {
             "tar --format=oldgnu -S -g SNAPSHOT",
         ],
     );
-    of(
+    check_lists(
         Rich::Past,
         true,
         &[
@@ -291,7 +291,7 @@ fn of_gnu_tar() {
             "tar --format=posix -g SNAPSHOT",
         ],
     );
-    of(
+    check_lists(
         Rich::Attributes,
         true,
         &[
@@ -303,8 +303,8 @@ fn of_gnu_tar() {
 
 #[test]
 fn of_bsdtar() {
-    of(Rich::Large, false, &["bsdtar --format=gnutar"]);
-    of(
+    check_lists(Rich::Large, false, &["bsdtar --format=gnutar"]);
+    check_lists(
         Rich::Attributes,
         true,
         &[

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::support::build::{bind, dir, file, tmpfs};
 use crate::support::fuse::Manner::{Hung, Silent, Works};
 use crate::support::fuse::serve;
-use crate::support::jail::{as_nobody, fathom_in, furnish, jailed};
+use crate::support::restrict::{as_nobody, fathom_in, in_chroot, populate_chroot};
 use crate::support::run::{args, mount_at, path, program};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -171,7 +171,7 @@ fn in_a_chroot_that_is_no_mount_it_says_what_it_cannot_see() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let jail = dir(ground.join("jail"));
-            furnish(&jail);
+            populate_chroot(&jail);
             mount(
                 "proc",
                 dir(jail.join("proc")),
@@ -182,7 +182,8 @@ fn in_a_chroot_that_is_no_mount_it_says_what_it_cannot_see() {
             .unwrap();
             file(jail.join("tree/m/below"), 3);
             tmpfs(tmpfs(jail.join("tree/m")).join("inner"));
-            let ran = run(jailed(&jail).args(["mounts", "/tree", "--beneath", "--json"])).exits(1);
+            let ran =
+                run(in_chroot(&jail).args(["mounts", "/tree", "--beneath", "--json"])).exits(1);
             let value = ran.json();
             let warned: Vec<_> = value["warnings"]
                 .as_array()

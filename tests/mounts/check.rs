@@ -13,8 +13,8 @@ use crate::support::fuse::Manner::{
     Denies, Fails, File, Hung, LongName, Silent, Slow, Stale, Works,
 };
 use crate::support::fuse::{Server, serve};
-use crate::support::jail::{as_nobody, fathom_in, refuse};
 use crate::support::reference::table;
+use crate::support::restrict::{as_nobody, fail_calls, fathom_in};
 use crate::support::run::{Ran, args, mount_at, path, program, targets};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -371,7 +371,7 @@ fn a_mount_answers_also_where_statx_is_refused() {
         in_namespace(|ground| {
             for errno in [libc::ENOSYS, libc::EPERM] {
                 let mut command = fathom(args!["mounts", ground, "--check", "--json"]);
-                refuse(
+                fail_calls(
                     &mut command,
                     &[u32::try_from(libc::SYS_statx).unwrap()],
                     errno,

@@ -11,8 +11,8 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use super::methods::{BY_DEVICE, every_method_is_right, whole};
 use crate::support::build::{bush, deep, dir, file, tmpfs, tmpfs_on};
-use crate::support::jail::{as_nobody, fathom_in};
-use crate::support::meanwhile::{Until, meanwhile};
+use crate::support::concurrent::{Done, with_threads};
+use crate::support::restrict::{as_nobody, fathom_in};
 use crate::support::run::{args, path, program, targets};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -29,9 +29,9 @@ const METHODS: [&str; 8] = [
 
 /// Changes everything under `place` until it is told to stop: directories come, go, move, and
 /// become other things.
-fn trouble(place: &Path, until: &Until) {
+fn trouble(place: &Path, done: &Done) {
     let [a, b, c] = ["a", "b", "c"].map(|name| place.join(name));
-    while !until.is_over() {
+    while !done.is_set() {
         // Each step may fail: another loop of the same kind is at work.
         let _ = fs::create_dir_all(a.join("x/y/z"));
         let _ = mount("t", &a, "tmpfs", MountFlags::empty(), None);
@@ -60,7 +60,7 @@ fn a_tree_that_changes_all_the_time() {
             bush(&ground.join("quiet"), 20, 5);
             let wild = dir(ground.join("wild"));
             let since = Instant::now();
-            meanwhile(
+            with_threads(
                 2,
                 |_, until| trouble(&wild, until),
                 || {

@@ -64,7 +64,7 @@ fn findmnt_reads_mnttab_and_fstab() {
                 if kind == "mnttab" {
                     assert_eq!(given, expected);
                 } else {
-                    let places = |all: &BTreeSet<Row>| {
+                    let places = |all: &BTreeSet<ListedMount>| {
                         all.iter().map(|row| row.0.clone()).collect::<BTreeSet<_>>()
                     };
                     assert_eq!(places(&given), places(&expected), "fstab");
@@ -74,10 +74,10 @@ fn findmnt_reads_mnttab_and_fstab() {
     }
 }
 
-type Row = (PathBuf, Vec<u8>, String);
+type ListedMount = (PathBuf, Vec<u8>, String);
 
 /// A row of `findmnt --raw`: unsafe bytes are `\x` and two hexadecimal digits.
-fn row(line: &[u8]) -> Row {
+fn row(line: &[u8]) -> ListedMount {
     let unhex = |field: &[u8]| {
         let mut out = Vec::new();
         let mut rest = field;

@@ -14,9 +14,11 @@ use serde_json::Value;
 
 use super::methods::whole;
 use crate::support::build::{bind, bush, dir, file, tmpfs, unmount};
-use crate::support::jail::{self, LISTMOUNT, STATMOUNT, as_nobody, fathom_in, furnish, jailed};
-use crate::support::meanwhile::{Until, meanwhile};
+use crate::support::concurrent::{Done, with_threads};
 use crate::support::reference::{device_changes, inside, table, visible};
+use crate::support::restrict::{
+    self, LISTMOUNT, STATMOUNT, as_nobody, fathom_in, in_chroot, populate_chroot,
+};
 use crate::support::run::{Ran, args, mount_at, path, program};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -30,7 +32,7 @@ struct Expected {
 }
 
 impl Expected {
-    fn of(root: &Path) -> Expected {
+    fn new(root: &Path) -> Expected {
         Expected {
             visible: visible(root),
             devices: device_changes(root),
@@ -105,7 +107,7 @@ fn without_proc() {
 fn without_proc_only_mountinfo_gives_up() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
-            let expected = Expected::of(&plant(ground));
+            let expected = Expected::new(&plant(ground));
             without_proc();
             for by in SEARCHES.into_iter().chain(["kernel", "auto"]) {
                 expected.met(by, &run(&mut fathom(whole(ground, by))));
@@ -119,11 +121,11 @@ fn without_proc_only_mountinfo_gives_up() {
 fn without_listmount_only_kernel_gives_up() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
-            let expected = Expected::of(&plant(ground));
+            let expected = Expected::new(&plant(ground));
             for errno in [libc::ENOSYS, libc::EPERM] {
                 let refused = |by| {
                     let mut command = fathom(whole(ground, by));
-                    jail::refuse(&mut command, &[LISTMOUNT, STATMOUNT], errno);
+                    restrict::fail_calls(&mut command, &[LISTMOUNT, STATMOUNT], errno);
                     run(&mut command)
                 };
                 for by in SEARCHES.into_iter().chain(["mountinfo", "auto"]) {
@@ -139,11 +141,11 @@ fn without_listmount_only_kernel_gives_up() {
 fn without_any_table_the_searches_still_find_all() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
-            let expected = Expected::of(&plant(ground));
+            let expected = Expected::new(&plant(ground));
             without_proc();
             for by in SEARCHES.into_iter().chain(["auto"]) {
                 let mut command = fathom(whole(ground, by));
-                jail::refuse(&mut command, &[LISTMOUNT, STATMOUNT], libc::ENOSYS);
+                restrict::fail_calls(&mut command, &[LISTMOUNT, STATMOUNT], libc::ENOSYS);
                 expected.met(by, &run(&mut command));
             }
         });
@@ -154,7 +156,7 @@ fn without_any_table_the_searches_still_find_all() {
 fn told_to_use_no_hints_the_searches_find_all() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
-            let expected = Expected::of(&plant(ground));
+            let expected = Expected::new(&plant(ground));
             for by in HINTED {
                 let ran = run(fathom(whole(ground, by)).args(["--hints", "none"]));
                 expected.met(by, &ran);
@@ -176,10 +178,10 @@ fn told_to_use_no_hints_the_searches_find_all() {
 fn without_statx_nothing_is_made_up() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
-            let expected = Expected::of(&plant(ground));
+            let expected = Expected::new(&plant(ground));
             for by in SEARCHES.into_iter().chain(["kernel", "mountinfo", "auto"]) {
                 let mut command = fathom(whole(ground, by));
-                jail::refuse(
+                restrict::fail_calls(
                     &mut command,
                     &[u32::try_from(libc::SYS_statx).unwrap()],
                     libc::EPERM,
@@ -197,7 +199,7 @@ fn inside_a_chroot() {
             let jail = dir(ground.join("jail"));
             tmpfs(ground.join("outside"));
             let tree = plant(&dir(jail.join("tree")));
-            furnish(&jail);
+            populate_chroot(&jail);
             mount(
                 "proc",
                 dir(jail.join("proc")),
@@ -214,14 +216,17 @@ fn inside_a_chroot() {
                 devices: from_within(device_changes(&tree)),
             };
             for by in SEARCHES.into_iter().chain(["kernel", "mountinfo", "auto"]) {
-                expected.met(by, &run(jailed(&jail).args(whole(Path::new("/tree"), by))));
+                expected.met(
+                    by,
+                    &run(in_chroot(&jail).args(whole(Path::new("/tree"), by))),
+                );
             }
 
             // Mounts that are outside are not listed; "/" is a directory here, not a mount.
             let all: BTreeSet<PathBuf> =
                 from_within(table(&jail).into_iter().map(|mount| mount.target).collect());
             for by in ["kernel", "mountinfo"] {
-                let value = run(jailed(&jail).args(whole(Path::new("/"), by))).json();
+                let value = run(in_chroot(&jail).args(whole(Path::new("/"), by))).json();
                 let given: BTreeSet<PathBuf> = value["result"]["mounts"]
                     .as_array()
                     .unwrap()
@@ -240,7 +245,7 @@ fn inside_an_unprivileged_user_namespace() {
         in_namespace(|ground| {
             let here = fathom_in(&ground.join("bin"));
             let tree = plant(&dir(ground.join("tree")));
-            let expected = Expected::of(&tree);
+            let expected = Expected::new(&tree);
             for own_mounts in [&[][..], &["--mount", "--propagation", "unchanged"]] {
                 for by in SEARCHES.into_iter().chain(["kernel", "mountinfo", "auto"]) {
                     let mut command = Command::new("unshare");
@@ -260,7 +265,7 @@ fn an_ordinary_user_finds_the_same() {
         in_namespace(|ground| {
             let here = fathom_in(&ground.join("bin"));
             let tree = plant(&dir(ground.join("tree")));
-            let expected = Expected::of(&tree);
+            let expected = Expected::new(&tree);
             for by in SEARCHES.into_iter().chain(["kernel", "mountinfo", "auto"]) {
                 let mut command = program(&here, whole(&tree, by));
                 as_nobody(&mut command);
@@ -334,7 +339,7 @@ fn a_file_of_false_hints_changes_nothing() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let tree = plant(&dir(ground.join("tree")));
-            let expected = Expected::of(&tree);
+            let expected = Expected::new(&tree);
             for (what, text) in false_hints(&tree) {
                 let hints = ground.join("hints");
                 fs::write(&hints, text).unwrap();
@@ -354,7 +359,7 @@ fn a_file_of_false_hints_changes_nothing() {
 fn a_lying_kernel_is_found_out() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
-            let expected = Expected::of(&plant(ground));
+            let expected = Expected::new(&plant(ground));
             let lies: [(&[u32], i32); 4] = [
                 (&[LISTMOUNT], 0),
                 (&[STATMOUNT], 0),
@@ -364,7 +369,7 @@ fn a_lying_kernel_is_found_out() {
             for (calls, errno) in lies {
                 let lied_to = |by| {
                     let mut command = fathom(whole(ground, by));
-                    jail::refuse(&mut command, calls, errno);
+                    restrict::fail_calls(&mut command, calls, errno);
                     run(&mut command)
                 };
                 expected.met("search", &lied_to("search"));
@@ -381,7 +386,7 @@ fn a_false_mountinfo_fools_no_search() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let tree = plant(&dir(ground.join("tree")));
-            let expected = Expected::of(&tree);
+            let expected = Expected::new(&tree);
             let hints = false_hints(&tree);
             let own = dir(tmpfs("/proc").join("self"));
             dir("/proc/thread-self");
@@ -396,7 +401,7 @@ fn a_false_mountinfo_fools_no_search() {
                 for by in HINTED {
                     eprintln!("{by} with mountinfo: {what}");
                     let mut command = fathom(whole(&tree, by));
-                    jail::refuse(&mut command, &[LISTMOUNT, STATMOUNT], libc::ENOSYS);
+                    restrict::fail_calls(&mut command, &[LISTMOUNT, STATMOUNT], libc::ENOSYS);
                     let ran = run(&mut command);
                     if by == "search" {
                         expected.met(by, &ran)
@@ -458,14 +463,14 @@ fn mounts_that_come_and_go_elsewhere_leave_a_search_complete() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let tree = plant(&dir(ground.join("tree")));
-            let expected = Expected::of(&tree);
+            let expected = Expected::new(&tree);
             let elsewhere = dir(ground.join("elsewhere"));
-            let come_and_go = |_, until: &Until| {
-                while !until.is_over() {
+            let come_and_go = |_, done: &Done| {
+                while !done.is_set() {
                     unmount(tmpfs(&elsewhere));
                 }
             };
-            meanwhile(1, come_and_go, || {
+            with_threads(1, come_and_go, || {
                 for _ in 0..50 {
                     let ran = run(&mut fathom(whole(&tree, "search"))).exits(0);
                     expected.met("search", &ran);

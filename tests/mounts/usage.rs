@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::support::build::{bind, dir, file, tmpfs, unmount};
-use crate::support::jail::{as_nobody, fathom_in, refuse};
+use crate::support::restrict::{as_nobody, fail_calls, fathom_in};
 use crate::support::run::{args, program};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -344,7 +344,7 @@ fn a_root_that_no_path_leads_to_is_refused_without_statx_too() {
             from_lost_places(ground, || {
                 for by in METHODS {
                     let mut command = fathom(["mounts", ".", "--by", by]);
-                    refuse(
+                    fail_calls(
                         &mut command,
                         &[u32::try_from(libc::SYS_statx).unwrap()],
                         libc::ENOSYS,
@@ -402,7 +402,7 @@ fn without_statx_no_directory_is_called_a_mount_point() {
             for errno in [libc::ENOSYS, libc::EPERM] {
                 let assert = |path: &Path| {
                     let mut command = fathom(args!["mounts", "--assert", path]);
-                    refuse(
+                    fail_calls(
                         &mut command,
                         &[u32::try_from(libc::SYS_statx).unwrap()],
                         errno,

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::support::build::{dir, name, tmpfs, unmount};
-use crate::support::jail::{as_nobody, fathom_in};
+use crate::support::restrict::{as_nobody, fathom_in};
 use crate::support::run::{args, exact, path, program};
 use crate::support::{Need, fathom, in_namespace, require, schema};
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 use rustix::mount::{UnmountFlags, mount_bind_recursive, unmount};
 use serde_json::Value;
 
-use super::support::far::{Far, Slowness, serve};
 use super::support::run::args;
+use super::support::slow_mirror::{Mirror, Slowness, serve_mirror};
 use super::support::{Need, in_namespace, require, run};
 use super::{searched, searched_with, sh};
 
@@ -30,8 +30,8 @@ fn predicted(value: &Value, when: &str) -> BTreeMap<String, u64> {
 }
 
 /// Runs a command in the served tree at `root`, and returns the requests it made.
-fn count(root: &Path, far: &Far, command: &[OsString]) -> BTreeMap<String, u64> {
-    far.counts();
+fn count(root: &Path, mirror: &Mirror, command: &[OsString]) -> BTreeMap<String, u64> {
+    mirror.counts();
     let mut program = Command::new("chroot");
     program
         .env_remove("LD_LIBRARY_PATH")
@@ -42,7 +42,8 @@ fn count(root: &Path, far: &Far, command: &[OsString]) -> BTreeMap<String, u64> 
         .args(["LC_ALL=C.UTF-8"])
         .args(command);
     run(&mut program).exits(0);
-    far.counts()
+    mirror
+        .counts()
         .into_iter()
         .map(|(name, n)| (name.to_owned(), n))
         .collect()
@@ -82,13 +83,13 @@ fn cold_and_warm(what: &str, command: &[OsString]) {
             command.env("PATH", PATH).current_dir("/");
         });
         let root = scratch.join("root");
-        let far = serve(Path::new("/"), &root, Slowness::default());
+        let mirror = serve_mirror(Path::new("/"), &root, Slowness::default());
         for dir in ["proc", "dev"] {
             mount_bind_recursive(Path::new("/").join(dir), root.join(dir)).unwrap();
         }
-        let cold = count(&root, &far, command);
+        let cold = count(&root, &mirror, command);
         compare(&format!("{what}, cold"), &predicted(&value, "cold"), &cold);
-        let warm = count(&root, &far, command);
+        let warm = count(&root, &mirror, command);
         compare(&format!("{what}, warm"), &predicted(&value, "warm"), &warm);
         for dir in ["proc", "dev"] {
             let _ = unmount(root.join(dir), UnmountFlags::DETACH);
@@ -180,9 +181,9 @@ fn on_a_network_file_system_the_round_trip_is_measured_and_only_its_look_ups_are
                     forgets_pages,
                     only_lookups,
                 };
-                let far = serve(&tree, &root, how);
+                let mirror = serve_mirror(&tree, &root, how);
                 let place = tempfile::tempdir().unwrap();
-                far.counts();
+                mirror.counts();
                 let (value, _) = searched_with(
                     place.path(),
                     &["--rtt", "auto"],
@@ -191,7 +192,7 @@ fn on_a_network_file_system_the_round_trip_is_measured_and_only_its_look_ups_are
                         command.env("PATH", &path);
                     },
                 );
-                far.counts();
+                mirror.counts();
                 let predicted_ = &value["result"]["predicted"];
                 assert_eq!(
                     (&predicted_["about"], &predicted_["rtt_source"]),
@@ -214,15 +215,15 @@ fn on_a_network_file_system_the_round_trip_is_measured_and_only_its_look_ups_are
                     );
                 }
                 unmount(&root, UnmountFlags::DETACH).unwrap();
-                drop(far);
+                drop(mirror);
 
-                let far = serve(&tree, &root, how);
+                let mirror = serve_mirror(&tree, &root, how);
                 let ran = run(Command::new("dash")
                     .arg("-c")
                     .arg(&script)
                     .env("PATH", &path))
                 .exits(0);
-                let counts: BTreeMap<String, u64> = far
+                let counts: BTreeMap<String, u64> = mirror
                     .counts()
                     .into_iter()
                     .map(|(name, n)| (name.to_owned(), n))

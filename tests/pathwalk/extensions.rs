@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::{pathwalk, untimed};
-use crate::support::jail::{as_nobody, fathom_in};
+use crate::support::restrict::{as_nobody, fathom_in};
 use crate::support::run::{args, program};
 use crate::support::{Need, in_namespace, require, run};
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::{listing, pathwalk, untimed};
 use crate::support::build::{deep, dir, file, tmpfs};
 use crate::support::disks::{EXT4, Make, image, mount_image};
-use crate::support::jail::{as_nobody, fathom_in};
+use crate::support::restrict::{as_nobody, fathom_in};
 use crate::support::run::{Ran, args, program};
 use crate::support::{Need, fathom, in_namespace, require, run};
 

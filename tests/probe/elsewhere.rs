@@ -8,7 +8,7 @@ use super::right::probed;
 use super::{finding, inferred};
 use crate::support::build::{dir, tmpfs, tool};
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, attach, image, mounted, overlay};
-use crate::support::jail::{as_nobody, fathom_in, refuse};
+use crate::support::restrict::{as_nobody, fail_calls, fathom_in};
 use crate::support::run::{args, program};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -179,7 +179,7 @@ fn where_nobody_says_how_a_file_lies_the_device_s_reads_are_counted() {
             let at = ground.join("at");
             assert!(mounted(EXT4[0], &at));
             let mut command = fathom(args!["probe", &at, "extent", "--json"]);
-            refuse(
+            fail_calls(
                 &mut command,
                 &[u32::try_from(libc::SYS_ioctl).unwrap()],
                 libc::EOPNOTSUPP,

@@ -13,7 +13,7 @@ use super::{finding, inferred, names};
 use crate::support::build::{self, dir, tmpfs, tool};
 use crate::support::disks::{BTRFS, EXT4, Make, image, mount_image, mounted};
 use crate::support::fuse::{Manner, serve};
-use crate::support::jail::{as_nobody, fathom_in, furnish, jailed};
+use crate::support::restrict::{as_nobody, fathom_in, in_chroot, populate_chroot};
 use crate::support::run::{args, program};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -413,9 +413,9 @@ fn without_proc_files_have_names_and_go_all_the_same() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let jail = tmpfs(ground.join("jail"));
-            furnish(&jail);
+            populate_chroot(&jail);
             let at = dir(jail.join("at"));
-            let mut command = jailed(&jail);
+            let mut command = in_chroot(&jail);
             let ran = run(command.args(["probe", "/at", "block", "--json"]));
             assert_eq!(
                 *super::inferred(&ran.json(), "allocation-block"),

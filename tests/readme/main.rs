@@ -2,7 +2,7 @@
 //! what they show is what the program prints.
 //!
 //! A block with a line that begins with `$ ` is run, and stands behind a comment that says where:
-//! `<!-- run: srv -->` (see `grounds`), at a terminal of 80 columns; with `, piped`, into a pipe.
+//! `<!-- run: srv -->` (see `fixtures`), at a terminal of 80 columns; with `, piped`, into a pipe.
 //! Its output is compared with what is shown, word by word, save for what differs from run to run:
 //! numbers, sizes, times, what is cut off (`shape`). `...` stands for any words. A block that is
 //! not run says why: `<!-- not run: REASON -->`.
@@ -17,13 +17,13 @@
 mod support;
 
 mod blocks;
-mod grounds;
+mod fixtures;
 mod links;
 mod options;
 mod shape;
 
 use blocks::{Block, Mark};
-use grounds::Ground;
+use fixtures::Fixture;
 
 /// Blocks that say why they are not run. One more is a decision.
 const NOT_RUN: usize = 6;
@@ -44,7 +44,7 @@ fn every_block_with_a_prompt_is_run_or_says_why_not() {
     for block in &blocks {
         if let Mark::Run { ground, .. } = &block.mark {
             assert!(
-                Ground::of(ground).is_some(),
+                Fixture::parse(ground).is_some(),
                 "{}: there is no ground '{ground}'",
                 block.place()
             );
@@ -63,20 +63,20 @@ fn every_block_with_a_prompt_is_run_or_says_why_not() {
 
 #[test]
 fn what_is_shown_on_mounts_is_printed() {
-    grounds::hold(Ground::Srv);
+    fixtures::hold(Fixture::Srv);
 }
 
 #[test]
 fn what_is_shown_on_more_mounts_is_printed() {
-    grounds::hold(Ground::Mounts);
+    fixtures::hold(Fixture::Mounts);
 }
 
 #[test]
 fn what_is_shown_on_a_tree_is_printed() {
-    grounds::hold(Ground::Tree);
+    fixtures::hold(Fixture::Tree);
 }
 
 #[test]
 fn what_is_shown_on_this_repository_is_printed() {
-    grounds::hold(Ground::Repository);
+    fixtures::hold(Fixture::Repository);
 }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::support::build::{dir, file, tmpfs, tool};
-use crate::support::jail::{as_nobody, fathom_in};
-use crate::support::meanwhile::{Until, meanwhile};
+use crate::support::concurrent::{Done, with_threads};
+use crate::support::restrict::{as_nobody, fathom_in};
 use crate::support::run::{args, program};
 use crate::support::snapshot::{Snapshot, kept, same};
 use crate::support::{Need, fathom, in_namespace, require, run};
@@ -539,14 +539,14 @@ fn a_directory_that_somebody_swaps_for_a_symlink_leads_nowhere() {
                 .unwrap();
             }
             let mut runs = 0;
-            let swap = |thread, until: &Until| {
+            let swap = |thread, done: &Done| {
                 let (at, link) = [("a", "symlink-a"), ("a/b", "symlink-b")][thread as usize];
                 let (at, link) = (scene.to.join(at), ground.join(link));
-                while !until.is_over() {
+                while !done.is_set() {
                     let _ = renameat_with(CWD, &at, CWD, &link, RenameFlags::EXCHANGE);
                 }
             };
-            meanwhile(2, swap, || {
+            with_threads(2, swap, || {
                 let started = Instant::now();
                 while started.elapsed() < Duration::from_secs(5) {
                     let ran = run(&mut fathom(args![

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::build::{bush, dir, file, tmpfs, tool};
-use crate::support::jail::{as_nobody, fathom_in};
+use crate::support::restrict::{as_nobody, fathom_in};
 use crate::support::run::{Ran, args, program};
 use crate::support::snapshot::{Snapshot, alike, kept, same};
 use crate::support::{Need, fathom, in_namespace, require, run};

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use crate::support::build::{bind, dir, file, tmpfs, tool};
 use crate::support::disks::{BTRFS, EXT4, XFS, mounted};
-use crate::support::jail::{as_nobody, fathom_in};
+use crate::support::restrict::{as_nobody, fathom_in};
 use crate::support::run::{args, program};
 use crate::support::snapshot::{Seen, alike, kept};
 use crate::support::trees::grow;

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::support::build::{bush, dir, file, tmpfs, tool, unmount};
 use crate::support::disks::{EXT4, mounted};
-use crate::support::jail::refuse;
+use crate::support::restrict::fail_calls;
 use crate::support::run::{args, exact};
 use crate::support::snapshot::{Seen, alike, kept, same};
 use crate::support::strace::{agree, less_start};
@@ -318,7 +318,7 @@ with tarfile.open(A, "w") as t:
                 let to = dir(ground.join(place));
                 let restore = |archive: &Path| {
                     let mut restore = fathom(args!["restore", archive, "-C", &to]);
-                    refuse(&mut restore, &[OPENAT2], errno);
+                    fail_calls(&mut restore, &[OPENAT2], errno);
                     run(&mut restore)
                 };
                 restore(&archive).exits(0);

@@ -1,5 +1,5 @@
-//! What the end-to-end tests share: a private mount namespace, things to mount in it, the program
-//! under test, and what it must find, worked out without it.
+//! Shared by the end-to-end tests: a private mount namespace, file systems to mount in it, the
+//! program under test, and a reference implementation of what it must find.
 
 #![allow(
     dead_code,
@@ -9,20 +9,20 @@
 )]
 
 pub(crate) mod build;
+pub(crate) mod concurrent;
 pub(crate) mod disks;
-pub(crate) mod far;
 pub(crate) mod fuse;
-pub(crate) mod jail;
-pub(crate) mod meanwhile;
 pub(crate) mod namespace;
 pub(crate) mod need;
 pub(crate) mod pack;
 pub(crate) mod reference;
-pub(crate) mod remote;
+pub(crate) mod restrict;
 pub(crate) mod run;
 pub(crate) mod schema;
+pub(crate) mod slow_mirror;
 pub(crate) mod snapshot;
 pub(crate) mod strace;
+pub(crate) mod synthetic;
 pub(crate) mod terminal;
 pub(crate) mod trees;
 

@@ -8,9 +8,9 @@ use rustix::mount::{
 };
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-/// Runs `test` in a thread that has a mount namespace of its own, with a fresh tmpfs to play in.
-/// Commands and threads that the test starts are in the same namespace; all its mounts go when the
-/// last of them has ended.
+/// Runs `test` in a thread with its own mount namespace, and passes it the path of an empty tmpfs.
+/// Commands and threads that the test starts share the namespace; its mounts disappear when the last
+/// of them has ended.
 pub(crate) fn in_namespace<T: Send>(test: impl FnOnce(&Path) -> T + Send) -> T {
     let place = tempfile::Builder::new().prefix("fathom").tempdir().unwrap();
     let ground = place.path().canonicalize().unwrap();
@@ -25,7 +25,7 @@ pub(crate) fn in_namespace<T: Send>(test: impl FnOnce(&Path) -> T + Send) -> T {
         .unwrap();
         mount("ground", &ground, "tmpfs", MountFlags::empty(), c"mode=755").unwrap();
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| test(&ground)));
-        // Not left to the end of the namespace: now and then, loop devices stayed behind it.
+        // The end of the namespace would unmount it too, but sometimes leaves loop devices behind.
         let _ = unmount(&ground, UnmountFlags::DETACH);
         outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     };

@@ -1,23 +1,23 @@
-//! What a test needs of the machine.
+//! Requirements of a test on the machine.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Something that a machine may lack.
+/// A requirement that a machine may not meet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Need {
-    /// To be root: mounting takes it.
+    /// Root, for mounting.
     Root,
     /// Loop devices.
     Loop,
     /// `/dev/fuse`.
     Fuse,
-    /// User namespaces for everybody.
+    /// Unprivileged user namespaces.
     UserNamespaces,
     /// A program on the search path.
     Program(&'static str),
-    /// What `tools/setup test` puts beside what is built.
+    /// A file that `tools/setup test` puts into the target directory.
     Built(&'static str),
     /// The standard library of Rust for static programs, and a C compiler for them.
     Musl,
@@ -28,7 +28,7 @@ pub(crate) fn musl() -> String {
     format!("{}-unknown-linux-musl", std::env::consts::ARCH)
 }
 
-/// A path beside what is built, in the target directory.
+/// A path in the target directory.
 pub(crate) fn built(path: impl AsRef<Path>) -> PathBuf {
     let target = Path::new(env!("CARGO_BIN_EXE_fathom"))
         .parent()

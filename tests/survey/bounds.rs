@@ -12,8 +12,8 @@ use crate::support::build::{bush, tmpfs};
 use crate::support::disks::{EXT4, mounted};
 use crate::support::fuse::Manner::{Hung, Silent};
 use crate::support::fuse::serve;
-use crate::support::remote::{Far, serve_far};
 use crate::support::run::{args, targets};
+use crate::support::synthetic::{SyntheticTree, serve_synthetic};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 /// The lines of a log of strace in which something is made, written to, or taken away, by name: all
@@ -102,12 +102,12 @@ fn it_goes_into_no_network_mount_and_waits_for_no_server() {
         in_namespace(|ground| {
             let root = tmpfs(ground.join("root"));
             bush(&root, 3, 3);
-            let far = Far {
+            let far = SyntheticTree {
                 directories: 5,
                 files: 5,
-                ..Far::default()
+                ..SyntheticTree::default()
             };
-            let network = serve_far(far, &root.join("d0/a far one"));
+            let network = serve_synthetic(far, &root.join("d0/a far one"));
             let _servers = [
                 serve(Hung, root.join("d1/hung")),
                 serve(Silent, root.join("silent")),
@@ -161,11 +161,11 @@ fn told_to_it_asks_the_servers_that_answer() {
     if require(&[Need::Root, Need::Fuse]) {
         in_namespace(|ground| {
             let root = tmpfs(ground.join("root"));
-            let _network = serve_far(
-                Far {
+            let _network = serve_synthetic(
+                SyntheticTree {
                     directories: 2,
                     files: 2,
-                    ..Far::default()
+                    ..SyntheticTree::default()
                 },
                 &root.join("far"),
             );
@@ -263,13 +263,13 @@ fn of_what_is_too_large_it_says_how_far_a_walk_came_and_compares_engines_on_a_pa
             // To look at all of it takes minutes, to look at its uppermost level some hundredths of
             // a second.
             let root = ground.join("far");
-            let far = Far {
+            let far = SyntheticTree {
                 directories: 10,
                 files: 100_000,
                 latency: Duration::from_millis(1),
-                ..Far::default()
+                ..SyntheticTree::default()
             };
-            let _server = serve_far(far, &root);
+            let _server = serve_synthetic(far, &root);
             let value = run(&mut survey(args![&root, "--json", "--limit", "2500ms"])).json();
             let (walk, skipped) = (&value["result"]["walk"], &value["result"]["skipped"]);
             let bounded = &walk["bounded"];

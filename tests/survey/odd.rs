@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::support::build::{bush, dir, tmpfs};
-use crate::support::jail::{fathom_in, furnish, jailed};
+use crate::support::restrict::{fathom_in, in_chroot, populate_chroot};
 use crate::support::run::args;
 use crate::support::terminal::at_terminal;
 use crate::support::{Need, in_namespace, require, run};
@@ -25,9 +25,9 @@ fn where_there_is_no_proc_the_rest_is_there() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let jail = tmpfs(ground.join("jail"));
-            furnish(&jail);
+            populate_chroot(&jail);
             bush(&dir(jail.join("srv")), 3, 3);
-            let mut command = jailed(&jail);
+            let mut command = in_chroot(&jail);
             let ran = run(command
                 .args(["survey", "/srv", "--json"])
                 .env("PATH", "/usr/bin")

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{names, survey};
 use crate::support::build::{bush, dir, tmpfs};
 use crate::support::disks::{EXT4, Make, mounted};
-use crate::support::jail::{as_nobody, fathom_in};
+use crate::support::restrict::{as_nobody, fathom_in};
 use crate::support::run::{args, path, program};
 use crate::support::{Need, fathom, in_namespace, require, run};
 

@@ -15,7 +15,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use support::jail::{as_nobody, fathom_in};
+use support::restrict::{as_nobody, fathom_in};
 use support::run::{Ran, args, program};
 use support::terminal::at_terminal;
 use support::{Need, fathom, in_namespace, require, run};

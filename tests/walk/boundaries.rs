@@ -48,7 +48,7 @@ fn mountains(ground: &Path) -> PathBuf {
     top
 }
 
-fn of(census: &Census, keep: impl Fn(&[u8]) -> bool) -> Census {
+fn filtered(census: &Census, keep: impl Fn(&[u8]) -> bool) -> Census {
     census
         .iter()
         .filter(|(path, _)| keep(path))
@@ -162,7 +162,7 @@ fn no_deeper_than_asked() {
             each_kind(ground, |top, engines| {
                 let (all, root) = (census(top), top.as_os_str().as_bytes());
                 for most in [0, 1, 2, 5] {
-                    let expected = of(&all, |path| depth(root, path) <= most);
+                    let expected = filtered(&all, |path| depth(root, path) <= most);
                     for engine in engines {
                         let most = most.to_string();
                         let lines = objects(
@@ -195,7 +195,7 @@ fn what_is_excluded_and_all_in_it_is_left_out() {
                         .map(<[u8]>::to_vec)
                         .collect::<Vec<_>>()
                 };
-                let expected = of(&census(top), |path| {
+                let expected = filtered(&census(top), |path| {
                     let pieces = pieces(path);
                     !pieces
                         .iter()

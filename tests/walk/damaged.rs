@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::right::{objects, same, told, walk};
 use crate::support::build::{bush, dir, tool, unmount, unmount_whole};
 use crate::support::disks::{BTRFS, EXT4, Loop, Make, attach, image, mount_image};
-use crate::support::jail::at_most;
+use crate::support::restrict::limit_memory;
 use crate::support::run::{Ran, args, calls};
 use crate::support::trees::{Dice, grow};
 use crate::support::{Need, fathom, in_namespace, require, run};
@@ -40,7 +40,7 @@ fn whole(make: Make, ground: &Path) -> PathBuf {
 /// with one clear line.
 fn ends_well(at: &Path, engine: &str, what: &str) -> Option<Value> {
     let mut command = fathom(args!["walk", at, "--engine", engine, "--json"]);
-    at_most(&mut command, 256);
+    limit_memory(&mut command, 256);
     let ran: Ran = run(&mut command);
     if ran.code() == 2 {
         ran.refused();

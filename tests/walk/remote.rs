@@ -12,8 +12,8 @@ use super::right::{every_engine_is_right, objects, same, told, walk};
 use crate::support::build::{dir, file, unmount, unmount_whole};
 use crate::support::disks::{EXT4, attach, image};
 use crate::support::reference::{Census, census};
-use crate::support::remote::{Far, serve_far};
 use crate::support::run::{args, path};
+use crate::support::synthetic::{SyntheticTree, serve_synthetic};
 use crate::support::trees::grow;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -24,11 +24,11 @@ fn the_tree_of_a_server() {
     if require(&FAR) {
         in_namespace(|ground| {
             let at = ground.join("far");
-            let _server = serve_far(
-                Far {
+            let _server = serve_synthetic(
+                SyntheticTree {
                     directories: 30,
                     files: 150,
-                    ..Far::default()
+                    ..SyntheticTree::default()
                 },
                 &at,
             );
@@ -47,12 +47,12 @@ fn threads_keep_many_requests_under_way() {
             let loads = ["stat", "threads"].map(|engine| {
                 let at = ground.join(engine);
                 let latency = Duration::from_millis(1);
-                let server = serve_far(
-                    Far {
+                let server = serve_synthetic(
+                    SyntheticTree {
                         directories: 100,
                         files: 20,
                         latency,
-                        ..Far::default()
+                        ..SyntheticTree::default()
                     },
                     &at,
                 );
@@ -91,12 +91,12 @@ fn threads_share_a_wide_directory() {
         in_namespace(|ground| {
             let at = ground.join("far");
             let latency = Duration::from_millis(1);
-            let server = serve_far(
-                Far {
+            let server = serve_synthetic(
+                SyntheticTree {
                     directories: 1,
                     files: 3000,
                     latency,
-                    ..Far::default()
+                    ..SyntheticTree::default()
                 },
                 &at,
             );
@@ -123,7 +123,7 @@ fn what_fails_is_named_and_the_rest_goes_on() {
     if require(&FAR) {
         in_namespace(|ground| {
             let at = ground.join("far");
-            let far = Far {
+            let far = SyntheticTree {
                 directories: 12,
                 files: 20,
                 lost: vec![
@@ -132,9 +132,9 @@ fn what_fails_is_named_and_the_rest_goes_on() {
                     ("d5/f0", libc::ENOENT),
                 ],
                 unreadable: vec![("d7", libc::EIO), ("d9", libc::ESTALE)],
-                ..Far::default()
+                ..SyntheticTree::default()
             };
-            let _server = serve_far(far, &at);
+            let _server = serve_synthetic(far, &at);
             let expected = [
                 ("d1/f2", "EIO"),
                 ("d3", "ESTALE"),
@@ -183,13 +183,13 @@ fn a_server_that_dies_meanwhile_ends_only_its_own_part() {
                 for dies_after in [3, 40, 400] {
                     let at = top.join("far");
                     let latency = Duration::from_micros(200);
-                    let server = serve_far(
-                        Far {
+                    let server = serve_synthetic(
+                        SyntheticTree {
                             directories: 20,
                             files: 40,
                             latency,
                             dies_after: Some(dies_after),
-                            ..Far::default()
+                            ..SyntheticTree::default()
                         },
                         &at,
                     );

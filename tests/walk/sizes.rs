@@ -14,8 +14,8 @@ use super::right::{
 };
 use crate::support::build::{bush, deep, dir, file, unmount_whole};
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, image, mount_image, mounted};
-use crate::support::jail::{as_nobody, at_most, fathom_in, few_files};
 use crate::support::reference::{Census, census};
+use crate::support::restrict::{as_nobody, fathom_in, limit_memory, limit_open_files};
 use crate::support::run::{args, calls, path, program};
 use crate::support::trees::grow;
 use crate::support::{Need, fathom, in_namespace, require, run};
@@ -59,7 +59,7 @@ fn four_thousand_directories_deep() {
             let top = still(ground);
             deep(top, "d", 4000);
             let mut few = fathom(args!["walk", top, "--engine", "threads", "--json"]);
-            let limited = few_files(&mut few, 64);
+            let limited = limit_open_files(&mut few, 64);
             assert_eq!(
                 run(limited).exits(0).json()["result"]["max_depth"],
                 4000,
@@ -346,7 +346,7 @@ fn memory_stays_small() {
                 for engine in engines {
                     let mut command =
                         fathom(args!["walk", at, "--engine", engine, "-j", "4", "--json"]);
-                    at_most(&mut command, 48);
+                    limit_memory(&mut command, 48);
                     digests
                         .insert(run(&mut command).exits(0).json()["result"]["digest"].to_string());
                 }
@@ -367,7 +367,7 @@ fn many_threads_and_few_files() {
                 let mut command = fathom(args![
                     "walk", at, "--engine", engine, "-j", "65535", "--json"
                 ]);
-                let value = run(few_files(&mut command, 24)).exits(0).json();
+                let value = run(limit_open_files(&mut command, 24)).exits(0).json();
                 digests.insert(value["result"]["digest"].to_string());
             }
             assert_eq!(digests.len(), 1, "{what}");

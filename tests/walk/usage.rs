@@ -14,8 +14,8 @@ use super::engines::still;
 use super::right::walk;
 use crate::support::build::{bush, dir, file};
 use crate::support::disks::{BTRFS, EXT4, XFS, mounted};
-use crate::support::remote::{Far, serve_far};
 use crate::support::run::args;
+use crate::support::synthetic::{SyntheticTree, serve_synthetic};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 #[test]
@@ -58,11 +58,11 @@ fn a_directory_that_may_not_be_read() {
             let closed = dir(ground.join("closed"));
             fs::set_permissions(&closed, std::os::unix::fs::PermissionsExt::from_mode(0o700))
                 .unwrap();
-            let here = crate::support::jail::fathom_in(&ground.join("bin"));
+            let here = crate::support::restrict::fathom_in(&ground.join("bin"));
             for engine in ["auto", "stat", "threads"] {
                 let mut command =
                     crate::support::run::program(&here, args!["walk", &closed, "--engine", engine]);
-                crate::support::jail::as_nobody(&mut command);
+                crate::support::restrict::as_nobody(&mut command);
                 let ran = run(&mut command).refused();
                 assert!(
                     ran.stderr.contains("Permission denied (os error 13)"),
@@ -263,12 +263,12 @@ fn interrupted_it_leaves_nothing_behind() {
         in_namespace(|ground| {
             let at = ground.join("far");
             let latency = Duration::from_millis(20);
-            let server = serve_far(
-                Far {
+            let server = serve_synthetic(
+                SyntheticTree {
                     directories: 100,
                     files: 100,
                     latency,
-                    ..Far::default()
+                    ..SyntheticTree::default()
                 },
                 &at,
             );

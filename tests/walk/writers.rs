@@ -11,8 +11,8 @@ use std::thread;
 use super::engines::still;
 use super::right::{engines, entry, objects, same, summary, told, totals, walk};
 use crate::support::build::{dir, file};
+use crate::support::concurrent::{Done, with_threads};
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, mounted};
-use crate::support::meanwhile::{Until, meanwhile};
 use crate::support::reference::{Census, census, settle};
 use crate::support::trees::{Dice, grow, mutate};
 use crate::support::{Need, in_namespace, require};
@@ -118,22 +118,22 @@ fn what_has_just_changed_on_btrfs() {
 
 /// Lets two writers do their worst in `busy` for as long as `look` looks.
 fn while_busy(busy: &Path, look: impl FnOnce()) {
-    let done = AtomicUsize::new(0);
-    let write = |seed, until: &Until| {
+    let changes = AtomicUsize::new(0);
+    let write = |seed, done: &Done| {
         let mut dice = Dice::new(seed);
-        while !until.is_over() {
+        while !done.is_set() {
             let _orphans = mutate(busy, &mut dice, 300);
-            done.fetch_add(300, Ordering::Relaxed);
+            changes.fetch_add(300, Ordering::Relaxed);
         }
     };
-    meanwhile(2, write, || {
-        while done.load(Ordering::Relaxed) < 2000 {
+    with_threads(2, write, || {
+        while changes.load(Ordering::Relaxed) < 2000 {
             thread::yield_now();
         }
         look();
     });
     assert!(
-        done.load(Ordering::Relaxed) > 3000,
+        changes.load(Ordering::Relaxed) > 3000,
         "the writers did little"
     );
 }

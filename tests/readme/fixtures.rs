@@ -19,7 +19,7 @@ use super::support::terminal::{at_terminal, into_pipe};
 use super::support::{Need, in_namespace, require};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Ground {
+pub(crate) enum Fixture {
     /// /srv with mounts in it, two of which do not answer, and files beneath one.
     Srv,
     /// The same, and mounts over mounts, on a file, and of btrfs with subvolumes.
@@ -30,45 +30,45 @@ pub(crate) enum Ground {
     Repository,
 }
 
-impl Ground {
-    pub(crate) fn of(name: &str) -> Option<Ground> {
+impl Fixture {
+    pub(crate) fn parse(name: &str) -> Option<Fixture> {
         match name {
-            "srv" => Some(Ground::Srv),
-            "mounts" => Some(Ground::Mounts),
-            "tree" => Some(Ground::Tree),
-            "repository" => Some(Ground::Repository),
+            "srv" => Some(Fixture::Srv),
+            "mounts" => Some(Fixture::Mounts),
+            "tree" => Some(Fixture::Tree),
+            "repository" => Some(Fixture::Repository),
             _ => None,
         }
     }
 
     fn needs(self) -> &'static [Need] {
         match self {
-            Ground::Srv | Ground::Mounts => &[
+            Fixture::Srv | Fixture::Mounts => &[
                 Need::Root,
                 Need::Loop,
                 Need::Fuse,
                 Need::Program("mkfs.btrfs"),
                 Need::Program("jq"),
             ],
-            Ground::Tree => &[
+            Fixture::Tree => &[
                 Need::Root,
                 Need::Loop,
                 Need::Program("mkfs.ext4"),
                 Need::Program("jq"),
             ],
-            Ground::Repository => &[],
+            Fixture::Repository => &[],
         }
     }
 }
 
 /// Runs every block on this ground, in the order of the pages, and holds what it prints against
 /// what it shows.
-pub(crate) fn hold(ground: Ground) {
+pub(crate) fn hold(ground: Fixture) {
     let blocks = all().into_iter().filter_map(|block| match &block.mark {
         Mark::Run {
             ground: name,
             piped,
-        } if Ground::of(name) == Some(ground) => Some((*piped, block)),
+        } if Fixture::parse(name) == Some(ground) => Some((*piped, block)),
         _ => None,
     });
     let blocks: Vec<(bool, Block)> = blocks.collect();
@@ -81,11 +81,11 @@ pub(crate) fn hold(ground: Ground) {
         "the examples are about /srv, a directory that is everywhere, and not here"
     );
     let wrong = match ground {
-        Ground::Repository => differing(&blocks, |_| top().to_owned()),
+        Fixture::Repository => differing(&blocks, |_| top().to_owned()),
         _ => in_namespace(|at| {
             let servers = match ground {
-                Ground::Tree => tree(at),
-                _ => srv(at, ground == Ground::Mounts),
+                Fixture::Tree => tree(at),
+                _ => srv(at, ground == Fixture::Mounts),
             };
             let wrong = differing(&blocks, |block| home(at, block));
             drop(servers);

@@ -1,6 +1,5 @@
-//! A FUSE server of a whole tree, as far away as a machine on a network: each request takes a
-//! while, many may be under way at once, and the server counts how many were. It can refuse some,
-//! and it can die.
+//! A FUSE server of a synthetic tree with the latency of a network file system. Requests run
+//! concurrently, and the server counts how many do. It can fail some of them, and it can die.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -20,12 +19,12 @@ use super::fuse::{
     READDIR, RELEASEDIR, STATFS, attributes, connect, dirent, reply, words,
 };
 
-/// A tree to be served, and how: directories `d0`, `d1`, ... with files `f0`, `f1`, ... in each.
+/// The tree and the server's behaviour: directories `d0`, `d1`, ... with files `f0`, `f1`, ... in each.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Far {
+pub(crate) struct SyntheticTree {
     pub(crate) directories: u64,
     pub(crate) files: u64,
-    /// What each request takes.
+    /// The latency of each request.
     pub(crate) latency: Duration,
     /// Paths, such as `d1/f2`, and the error that looking them up gives.
     pub(crate) lost: Vec<(&'static str, i32)>,
@@ -33,28 +32,28 @@ pub(crate) struct Far {
     pub(crate) unreadable: Vec<(&'static str, i32)>,
     /// Files, such as `d1/f2`, and the error that reading them gives.
     pub(crate) broken: Vec<(&'static str, i32)>,
-    /// No read gives more than so many bytes.
+    /// The largest number of bytes that a read returns.
     pub(crate) piece: Option<usize>,
-    /// A file has as many times so many bytes as its number says; 0 for one byte.
+    /// The size of a file is its number times this; 0 gives every file one byte.
     pub(crate) unit: u64,
-    /// A file, such as `d1/f2`, from which byte on it cannot be read, and the error then.
+    /// A file, such as `d1/f2`, the offset from which reading fails, and the error.
     pub(crate) broken_from: Option<(&'static str, u64, i32)>,
-    /// The server dies when it has had so many requests.
+    /// The number of requests after which the server dies.
     pub(crate) dies_after: Option<u64>,
 }
 
-/// What a server has seen.
+/// How many requests a server had in flight.
 #[derive(Debug, Default)]
 pub(crate) struct Load {
-    /// The most requests that were under way at once.
+    /// The largest number in flight.
     pub(crate) most: AtomicU64,
-    /// How many were under way when each came, added up: over `requests` it is the mean.
+    /// The sum, over all requests, of the number in flight when each arrived.
     sum: AtomicU64,
     pub(crate) requests: AtomicU64,
 }
 
 impl Load {
-    /// How many requests were under way, on the average of the requests.
+    /// The mean number in flight when a request arrives.
     pub(crate) fn mean(&self) -> f64 {
         self.sum.load(Ordering::Relaxed) as f64
             / self.requests.load(Ordering::Relaxed).max(1) as f64
@@ -69,8 +68,8 @@ pub(crate) struct Server {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Serves the tree on `at`, which is made where it is missing.
-pub(crate) fn serve_far(far: Far, at: &Path) -> Server {
+/// Mounts the tree at `at`, creating the directory where it is missing.
+pub(crate) fn serve_synthetic(tree: SyntheticTree, at: &Path) -> Server {
     build::dir(at);
     let options = format!("rootmode={DIRECTORY:o}");
     let device = connect(
@@ -83,7 +82,7 @@ pub(crate) fn serve_far(far: Far, at: &Path) -> Server {
     let (load, ended) = (Arc::new(Load::default()), Arc::new(AtomicBool::new(false)));
     let thread = thread::spawn({
         let (load, ended) = (Arc::clone(&load), Arc::clone(&ended));
-        move || attend(&far, &device, &load, &ended)
+        move || attend(&tree, &device, &load, &ended)
     });
     Server {
         load,
@@ -103,7 +102,7 @@ impl Drop for Server {
 
 /// Takes each request as it comes, and answers it when its time is up: one thread is as good as
 /// many.
-fn attend(far: &Far, mut device: &File, load: &Load, ended: &AtomicBool) {
+fn attend(tree: &SyntheticTree, mut device: &File, load: &Load, ended: &AtomicBool) {
     let mut request = vec![0; 1 << 17];
     let mut under_way: VecDeque<(Instant, Vec<u8>)> = VecDeque::new();
     while !ended.load(Ordering::Relaxed) {
@@ -129,14 +128,14 @@ fn attend(far: &Far, mut device: &File, load: &Load, ended: &AtomicBool) {
                 Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return, // unmounted
                 Err(_) => continue, // the requester has gone
             };
-            let Some(reply) = answer(far, &request[..length]) else {
+            let Some(reply) = answer(tree, &request[..length]) else {
                 continue;
             };
-            under_way.push_back((Instant::now() + far.latency, reply));
+            under_way.push_back((Instant::now() + tree.latency, reply));
             let count = under_way.len() as u64;
             load.most.fetch_max(count, Ordering::Relaxed);
             load.sum.fetch_add(count, Ordering::Relaxed);
-            if Some(load.requests.fetch_add(1, Ordering::Relaxed) + 1) == far.dies_after {
+            if Some(load.requests.fetch_add(1, Ordering::Relaxed) + 1) == tree.dies_after {
                 return; // and with its device the connection goes
             }
         }
@@ -152,7 +151,7 @@ enum Node {
     File(u64, u64),
 }
 
-impl Far {
+impl SyntheticTree {
     fn node(&self, inode: u64) -> Node {
         let beyond = ROOT + 1 + self.directories;
         match inode {
@@ -214,15 +213,15 @@ impl Far {
         if let Some((_, errno)) = self
             .broken
             .iter()
-            .find(|(path, _)| *path == Far::path(node))
+            .find(|(path, _)| *path == SyntheticTree::path(node))
         {
             return Err(*errno);
         }
         let end = match self.broken_from {
-            Some((path, end, errno)) if path == Far::path(node) && from >= end => {
+            Some((path, end, errno)) if path == SyntheticTree::path(node) && from >= end => {
                 return Err(errno);
             }
-            Some((path, end, _)) if path == Far::path(node) => end,
+            Some((path, end, _)) if path == SyntheticTree::path(node) => end,
             _ => self.size(*f),
         };
         let left = usize::try_from(end.saturating_sub(from)).unwrap();
@@ -238,7 +237,11 @@ impl Far {
             .and_then(|digits| digits.parse().ok())
             .ok_or(libc::ENOENT)?;
         let node = self.child(within, number).ok_or(libc::ENOENT)?;
-        match self.lost.iter().find(|(path, _)| *path == Far::path(&node)) {
+        match self
+            .lost
+            .iter()
+            .find(|(path, _)| *path == SyntheticTree::path(&node))
+        {
             Some((_, errno)) => Err(*errno),
             None => Ok(node),
         }
@@ -248,7 +251,7 @@ impl Far {
         if let Some((_, errno)) = self
             .unreadable
             .iter()
-            .find(|(path, _)| *path == Far::path(within))
+            .find(|(path, _)| *path == SyntheticTree::path(within))
         {
             return Err(*errno);
         }
@@ -257,7 +260,7 @@ impl Far {
             let Some(child) = self.child(within, number) else {
                 break;
             };
-            let path = Far::path(&child);
+            let path = SyntheticTree::path(&child);
             let name = path.rsplit('/').next().unwrap();
             let kind = if matches!(child, Node::File(..)) {
                 libc::DT_REG
@@ -274,7 +277,7 @@ impl Far {
     }
 }
 
-fn answer(far: &Far, request: &[u8]) -> Option<Vec<u8>> {
+fn answer(tree: &SyntheticTree, request: &[u8]) -> Option<Vec<u8>> {
     const PARALLEL_DIROPS: u32 = 1 << 18;
     const DIRECT_IO: u32 = 1;
     const OPEN: u32 = 14;
@@ -283,7 +286,7 @@ fn answer(far: &Far, request: &[u8]) -> Option<Vec<u8>> {
     let number = |at: usize| u64::from_ne_bytes(request[at..at + 8].try_into().unwrap());
     let word = |at: usize| u32::from_ne_bytes(request[at..at + 4].try_into().unwrap());
     let (operation, node, body) = (word(4), number(16), 40);
-    let node = || far.node(node);
+    let node = || tree.node(node);
     let result = match operation {
         FORGET | INTERRUPT | BATCH_FORGET => return None,
         INIT => Ok(words(&[
@@ -304,33 +307,33 @@ fn answer(far: &Far, request: &[u8]) -> Option<Vec<u8>> {
             0,
             0,
         ])),
-        GETATTR => Ok(far.attributes(&node())),
+        GETATTR => Ok(tree.attributes(&node())),
         STATFS => Ok(words(&[0; 20])),
         OPENDIR => Ok(words(&[0; 4])),
         RELEASEDIR => Ok(Vec::new()),
         // Without the page cache, so that a reader gets what the server gives.
         OPEN => Ok(words(&[0, 0, DIRECT_IO, 0])),
-        READ => far.read(
+        READ => tree.read(
             &node(),
             number(body + 8),
             usize::try_from(word(body + 16)).unwrap(),
         ),
         RELEASE => Ok(Vec::new()),
-        READDIR => far.list(
+        READDIR => tree.list(
             &node(),
             number(body + 8),
             usize::try_from(word(body + 16)).unwrap(),
         ),
         LOOKUP => {
             let wanted = request[body..].split(|&b| b == 0).next().unwrap();
-            far.look_up(&node(), &String::from_utf8_lossy(wanted))
+            tree.look_up(&node(), &String::from_utf8_lossy(wanted))
                 .map(|node| {
                     // `struct fuse_entry_out`: the inode and a generation, how long both hold, the
                     // attributes.
-                    let head = [far.inode(&node), 0, 3600, 3600, 0]
+                    let head = [tree.inode(&node), 0, 3600, 3600, 0]
                         .map(u64::to_ne_bytes)
                         .concat();
-                    [&head, &far.attributes(&node)[16..]].concat()
+                    [&head, &tree.attributes(&node)[16..]].concat()
                 })
         }
         _ => Err(libc::ENOSYS),

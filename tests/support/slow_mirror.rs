@@ -1,6 +1,6 @@
-//! A tree that is far away: a FUSE server that shows a tree of this machine, read-only, takes its
-//! time for each request, and counts them. Names, names that are not there, links, attributes and
-//! pages are kept by the kernel, as a network file system keeps them; each opening is asked for.
+//! A FUSE server that mirrors a local tree, read-only, with a latency for each request, and counts
+//! the requests. The kernel caches names, failed lookups, links, attributes and pages, as it does for
+//! a network file system; each open is a request.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
@@ -29,28 +29,28 @@ const RELEASE: u32 = 18;
 const IOCTL: u32 = 39;
 
 const OPERATIONS: usize = 64;
-/// Threads that answer: as many requests are on their way at a time. A process that ends closes a
-/// dozen files at once, for which nobody waits; whoever asks next must not wait for them either.
+/// Threads, and so requests in flight. A process that ends closes a dozen files at once; the next
+/// request must not wait for these.
 const THREADS: usize = 24;
-/// Seconds that the kernel may keep what it was told.
+/// Seconds that the kernel may cache names and attributes.
 const VALID: u64 = 3600;
 
-/// What a request costs.
+/// How slow requests are, and what the kernel may cache.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Slowness {
-    /// From its arrival to the answer.
+    /// The time from a request to its reply.
     pub(crate) latency: Duration,
-    /// Whether the kernel is told to remember that a name is not there.
+    /// Whether the kernel must not cache failed lookups.
     pub(crate) forgets_misses: bool,
-    /// Whether the kernel is told to forget what it has of a file when that is opened.
+    /// Whether the kernel must drop the pages of a file when it is opened.
     pub(crate) forgets_pages: bool,
-    /// Whether only look-ups take that long.
+    /// Whether only lookups have the latency.
     pub(crate) only_lookups: bool,
 }
 
 /// A running server.
 #[derive(Debug)]
-pub(crate) struct Far {
+pub(crate) struct Mirror {
     shared: Arc<Shared>,
     at: PathBuf,
 }
@@ -75,8 +75,8 @@ struct State {
     handles: u64,
 }
 
-/// Shows `tree` at `at`.
-pub(crate) fn serve(tree: &Path, at: &Path, how: Slowness) -> Far {
+/// Mounts the mirror of `tree` at `at`.
+pub(crate) fn serve_mirror(tree: &Path, at: &Path, how: Slowness) -> Mirror {
     build::dir(at);
     let options = format!("rootmode={DIRECTORY:o},default_permissions");
     let device = connect(at, ("far", "fuse.far"), MountFlags::RDONLY, 0, &options);
@@ -94,13 +94,13 @@ pub(crate) fn serve(tree: &Path, at: &Path, how: Slowness) -> Far {
         let shared = Arc::clone(&shared);
         thread::spawn(move || attend(&shared));
     }
-    Far {
+    Mirror {
         shared,
         at: at.to_path_buf(),
     }
 }
 
-impl Far {
+impl Mirror {
     /// How many requests there were of each kind, by FUSE's names, since this was last asked.
     pub(crate) fn counts(&self) -> BTreeMap<&'static str, u64> {
         let names = [
@@ -137,7 +137,7 @@ impl Far {
     }
 }
 
-impl Drop for Far {
+impl Drop for Mirror {
     fn drop(&mut self) {
         // As a rule it is unmounted by now. If not, this ends the connection: for those who wait
         // for it, and for the threads.

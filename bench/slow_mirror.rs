@@ -1,13 +1,13 @@
-//! A tree that is far away: the FUSE server of the tests, for whoever wants to measure on it.
+//! A slow file system to measure on: the FUSE server of the tests.
 //!
-//! `far TREE AT MICROSECONDS` shows TREE at AT, in the mount namespace that it is started in, and
-//! takes so long for each request. It says `ready`; then, for each line that it reads, how many
-//! requests of each kind there were since the last: `LOOKUP=3 OPEN=1`. It ends with its input.
+//! `slow_mirror TREE AT MICROSECONDS` mirrors TREE at AT, in its own mount namespace, with this
+//! latency for each request. It prints `ready`; then, for each line of input, the number of requests
+//! of each kind since the last line: `LOOKUP=3 OPEN=1`. It ends at the end of its input.
 
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
-    reason = "the server shows a tree past the gate"
+    reason = "the server reads the tree past the gate"
 )]
 #![allow(dead_code, reason = "the tests use the rest")]
 
@@ -18,21 +18,21 @@ use std::time::Duration;
 mod build;
 #[path = "../tests/support/disks.rs"]
 mod disks;
-#[path = "../tests/support/far.rs"]
-mod far;
 #[path = "../tests/support/fuse.rs"]
 mod fuse;
+#[path = "../tests/support/slow_mirror.rs"]
+mod slow_mirror;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [tree, at, latency] = &arguments[..] else {
-        panic!("far TREE AT MICROSECONDS")
+        panic!("slow_mirror TREE AT MICROSECONDS")
     };
     let latency = Duration::from_micros(latency.parse().expect("a number of microseconds"));
-    let far = far::serve(
+    let mirror = slow_mirror::serve_mirror(
         Path::new(tree),
         Path::new(at),
-        far::Slowness {
+        slow_mirror::Slowness {
             latency,
             ..Default::default()
         },
@@ -40,7 +40,7 @@ fn main() {
     println!("ready");
     for line in std::io::stdin().lines() {
         line.expect("a line");
-        let counts: Vec<String> = far
+        let counts: Vec<String> = mirror
             .counts()
             .into_iter()
             .map(|(name, n)| format!("{name}={n}"))

@@ -1,4 +1,4 @@
-//! Taking things away from the program under test.
+//! Restrictions on the program under test: another user, a chroot, limits, failing system calls.
 
 use std::io;
 use std::os::unix::fs::chroot;
@@ -12,9 +12,9 @@ use super::build::{bind, dir};
 pub(crate) const STATMOUNT: u32 = 457;
 pub(crate) const LISTMOUNT: u32 = 458;
 
-/// Makes system calls fail, or lie: those of these numbers do nothing and give `errno` (0 is
-/// success, with no result).
-pub(crate) fn refuse(command: &mut Command, calls: &[u32], errno: i32) {
+/// Makes the system calls of these numbers fail with `errno`, by a seccomp filter. With 0 they
+/// succeed and do nothing.
+pub(crate) fn fail_calls(command: &mut Command, calls: &[u32], errno: i32) {
     const LOAD_NUMBER: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
     const EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
     const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
@@ -62,42 +62,41 @@ pub(crate) fn as_nobody(command: &mut Command) {
     command.uid(1000).gid(1000);
 }
 
-/// The program at a place of its own in the directory `at`, where anybody may run it.
+/// Binds the program into the directory `at`, where every user may run it, and returns its path.
 pub(crate) fn fathom_in(at: &Path) -> PathBuf {
     bind(env!("CARGO_BIN_EXE_fathom"), dir(at).join("fathom"))
 }
 
-/// Makes `jail` fit to run the program in (`/fathom`): the system's libraries are bound into it.
-pub(crate) fn furnish(jail: &Path) {
+/// Binds the program, as `/fathom`, and the system's libraries into a directory.
+pub(crate) fn populate_chroot(root: &Path) {
     for part in ["usr", "lib", "lib32", "lib64", "libx32"].map(|part| Path::new("/").join(part)) {
-        let here = jail.join(part.strip_prefix("/").unwrap());
+        let here = root.join(part.strip_prefix("/").unwrap());
         if let Ok(link) = std::fs::read_link(&part) {
             std::os::unix::fs::symlink(link, here).unwrap();
         } else if part.exists() {
             bind(&part, here);
         }
     }
-    fathom_in(jail);
+    fathom_in(root);
 }
 
-/// The program in `jail`, which [`furnish`] has made.
-pub(crate) fn jailed(jail: &Path) -> Command {
+/// The program in a chroot that [`populate_chroot`] has made.
+pub(crate) fn in_chroot(root: &Path) -> Command {
     let mut command = Command::new("/fathom");
-    let jail = jail.to_owned();
+    let root = root.to_owned();
     // SAFETY: between fork and exec it makes two system calls; the path fits the buffer on the
     // stack.
     unsafe {
         command.pre_exec(move || {
-            chroot(&jail)?;
+            chroot(&root)?;
             std::env::set_current_dir("/")
         });
     }
     command
 }
 
-/// Lets the program have no more than so many MiB of memory of its own (stacks and heaps; not the
-/// files that it maps).
-pub(crate) fn at_most(command: &mut Command, mib: u64) {
+/// Limits the program's memory for data (RLIMIT_DATA: stacks and heaps, not mapped files).
+pub(crate) fn limit_memory(command: &mut Command, mib: u64) {
     let install = move || {
         let limit = rustix::process::Rlimit {
             current: Some(mib << 20),
@@ -112,8 +111,8 @@ pub(crate) fn at_most(command: &mut Command, mib: u64) {
     unsafe { command.pre_exec(install) };
 }
 
-/// Lets the program have no more than so many files open at once.
-pub(crate) fn few_files(command: &mut Command, files: u64) -> &mut Command {
+/// Limits the number of open files (RLIMIT_NOFILE).
+pub(crate) fn limit_open_files(command: &mut Command, files: u64) -> &mut Command {
     let install = move || {
         let limit = rustix::process::Rlimit {
             current: Some(files),
@@ -128,8 +127,8 @@ pub(crate) fn few_files(command: &mut Command, files: u64) -> &mut Command {
     unsafe { command.pre_exec(install) }
 }
 
-/// Lets nothing that the program writes get larger than so many bytes.
-pub(crate) fn no_file_larger(command: &mut Command, bytes: u64) -> &mut Command {
+/// Limits the size of the files that the program writes (RLIMIT_FSIZE).
+pub(crate) fn limit_file_size(command: &mut Command, bytes: u64) -> &mut Command {
     let install = move || {
         let limit = rustix::process::Rlimit {
             current: Some(bytes),
@@ -144,7 +143,7 @@ pub(crate) fn no_file_larger(command: &mut Command, bytes: u64) -> &mut Command 
     unsafe { command.pre_exec(install) }
 }
 
-/// Begins the program without a standard output.
+/// Starts the program with standard output closed.
 pub(crate) fn without_stdout(command: &mut Command) -> &mut Command {
     // SAFETY: between fork and exec it makes one system call.
     unsafe {

@@ -1,0 +1,52 @@
+//! Work of a test while other threads disturb it.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Set when the work is done, and the other threads have to stop.
+pub(crate) struct Done(AtomicBool);
+
+impl Done {
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Does `work` while `threads` threads run `other`, each with its number, until [`Done`] is set. It
+/// is also set when the work panics: otherwise the other threads would never end.
+pub(crate) fn with_threads<T>(
+    threads: u64,
+    other: impl Fn(u64, &Done) + Sync,
+    work: impl FnOnce() -> T,
+) -> T {
+    struct SetOnDrop<'a>(&'a Done);
+    impl Drop for SetOnDrop<'_> {
+        fn drop(&mut self) {
+            self.0.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let done = Done(AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let _set_on_drop = SetOnDrop(&done);
+        for thread in 0..threads {
+            let (other, done) = (&other, &done);
+            scope.spawn(move || other(thread, done));
+        }
+        work()
+    })
+}
+
+/// Does `work` while a file is rewritten without a pause. The file is written once more, with the
+/// same length, when the work is done.
+pub(crate) fn while_rewriting<T>(hot: &Path, work: impl FnOnce() -> T) -> T {
+    let write = |_, done: &Done| {
+        let mut n = 0_u8;
+        while !done.is_set() {
+            n = n.wrapping_add(1) | 1;
+            fs::write(hot, [n; 10]).unwrap();
+        }
+        fs::write(hot, [0; 10]).unwrap();
+    };
+    with_threads(1, write, work)
+}

@@ -69,75 +69,29 @@ impl Draft {
         complete: impl FnOnce() -> bool,
     ) -> Result<Sealed, Error> {
         let Draft { layout, out } = self;
-        let started = rows.started();
-        let at_rest_before = before_a_tick(started);
-        let known = rows.totals();
-        let size = rows_of_group(rows.len());
-        let groups = rows.len().div_ceil(size);
-        let (next, queue) = (AtomicUsize::new(0), Queue::new(out));
-        let work = || {
-            let _watch = OnPanic(|| queue.fail(ErrorKind::ThreadDied));
-            let mut sum = Sum::default();
-            let mut refused = None;
-            loop {
-                let nth = next.fetch_add(1, Relaxed);
-                if nth >= groups || queue.has_failed() {
-                    return (sum, refused);
-                }
-                let all = nth * size..rows.len().min((nth + 1) * size);
-                let Later { hashes, amended } = match later(all.clone()) {
-                    Ok(later) => later,
-                    Err(error) => {
-                        queue.fail(error.kind.clone());
-                        refused = Some(error);
-                        continue;
-                    }
-                };
-                let (mut above, mut group) = (Above::before(rows, all.start), Group::default());
-                for row in all.clone() {
-                    let (at, name) = (above.enter(rows, row), rows.name(row));
-                    if kept(row) {
-                        group.add(row, name, at);
-                    } else {
-                        sum.left_out = true;
-                        if known.is_some() {
-                            sum.take_away(at, name, rows.meta(row));
-                        }
-                    }
-                }
-                let encoded = group.encode(&layout, rows, |row, at, name| {
-                    let gathered = rows.meta(row);
-                    let amended = amended.get(&row);
-                    let meta = amended.copied().unwrap_or(gathered);
-                    if known.is_none() {
-                        sum.add(at, name, meta);
-                    } else if amended.is_some() {
-                        sum.take_away(at, name, gathered);
-                        sum.add(at, name, meta);
-                    }
-                    sum.racy += u64::from(may_be_since(meta.ctime, at_rest_before));
-                    (meta, hashes.get(row - all.start).copied().flatten())
-                });
-                queue.append(nth, encoded);
-            }
+        let groups = Groups {
+            rows,
+            size: rows_of_group(rows.len()),
+            layout: &layout,
+            kept,
+            later,
         };
-        // Beside what else is being done.
-        let run = || with_function(Function::Other, work);
-        let threads = layout.processors.min(MOST_AT_ONCE).min(groups).max(1);
+        let queue = Queue::new(out);
+        let threads = layout.processors.min(MOST_AT_ONCE).min(groups.len()).max(1);
+        let next = AtomicUsize::new(0);
+        // The dump charges calls to the phase that it is in; these are of another thread.
+        let run = || with_function(Function::Other, || groups.write_some(&next, &queue));
         let done: Vec<_> = std::thread::scope(|scope| {
             let others: Vec<_> = (1..threads).map(|_| beside(scope, run)).collect();
             let own = run();
-            // Of one that has died, the queue knows.
+            // The queue knows of a thread that has panicked.
             std::iter::once(own)
                 .chain(others.into_iter().filter_map(|other| other.join().ok()))
                 .collect()
         });
-        let (sums, refused): (Vec<Sum>, Vec<Option<Error>>) = done.into_iter().unzip();
-        if let Some(error) = refused.into_iter().flatten().next() {
-            return Err(error);
-        }
+        let sums: Vec<Sum> = done.into_iter().collect::<Result<_, Error>>()?;
         let out = queue.into_output()?;
-        let begin = known.map_or(Sum::default(), |known| Sum {
+        let begin = rows.totals().map_or(Sum::default(), |known| Sum {
             entries: known.entries,
             digest: known.digest,
             ..Sum::default()
@@ -162,7 +116,7 @@ impl Draft {
                     absolute: s.absolute.clone(),
                 })
                 .collect(),
-            started,
+            started: rows.started(),
             finished: Moment::now().time(),
             entries,
             racy,
@@ -171,6 +125,84 @@ impl Draft {
             options,
             parts,
             ..About::default()
+        })
+    }
+}
+
+/// The row groups of a catalog.
+struct Groups<'a, K, L> {
+    rows: &'a Rows,
+    /// Rows of a row group.
+    size: usize,
+    layout: &'a Layout,
+    kept: K,
+    later: L,
+}
+
+impl<K, L> Groups<'_, K, L>
+where
+    K: Fn(usize) -> bool,
+    L: Fn(Range<usize>) -> Result<Later, Error>,
+{
+    fn len(&self) -> usize {
+        self.rows.len().div_ceil(self.size)
+    }
+
+    /// Writes one row group after the other, as long as there are more and all goes well.
+    fn write_some(&self, next: &AtomicUsize, queue: &Queue) -> Result<Sum, Error> {
+        let _watch = OnPanic(|| queue.fail(ErrorKind::ThreadDied));
+        let mut sum = Sum::default();
+        loop {
+            let nth = next.fetch_add(1, Relaxed);
+            if nth >= self.len() || queue.has_failed() {
+                return Ok(sum);
+            }
+            let rows = nth * self.size..self.rows.len().min((nth + 1) * self.size);
+            match (self.later)(rows.clone()) {
+                Ok(later) => queue.append(nth, self.encode(rows, &later, &mut sum)),
+                Err(error) => {
+                    queue.fail(error.kind.clone());
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Encodes the rows of a row group that are kept, and adds them up. Of a sum that is known
+    /// already, only what differs is taken away and added.
+    fn encode(
+        &self,
+        all: Range<usize>,
+        Later { hashes, amended }: &Later,
+        sum: &mut Sum,
+    ) -> Written<Vec<Encoded>> {
+        let rows = self.rows;
+        let is_known = rows.totals().is_some();
+        let at_rest_before = before_a_tick(rows.started());
+        let (mut above, mut group) = (Above::before(rows, all.start), Group::default());
+        for row in all.clone() {
+            let (at, name) = (above.enter(rows, row), rows.name(row));
+            if (self.kept)(row) {
+                group.add(row, name, at);
+            } else {
+                sum.left_out = true;
+                if is_known {
+                    sum.take_away(at, name, rows.meta(row));
+                }
+            }
+        }
+        group.encode(self.layout, rows, |row, at, name| {
+            let gathered = rows.meta(row);
+            let amended = amended.get(&row);
+            let meta = amended.copied().unwrap_or(gathered);
+            if !is_known {
+                sum.add(at, name, meta);
+            } else if amended.is_some() {
+                sum.take_away(at, name, gathered);
+                sum.add(at, name, meta);
+            }
+            sum.racy += u64::from(may_be_since(meta.ctime, at_rest_before));
+            (meta, hashes.get(row - all.start).copied().flatten())
         })
     }
 }

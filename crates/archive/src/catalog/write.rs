@@ -324,72 +324,78 @@ struct Place {
     row: u32,
 }
 
+/// Sorts the directories of some chunks, and gives each its place among them.
+fn rank_directories(chunks: Vec<Chunk>) -> (Vec<Frozen>, Vec<Bytes>) {
+    let mut all: Vec<(Bytes, usize, usize)> = Vec::new();
+    let mut frozen: Vec<Frozen> = Vec::with_capacity(chunks.len());
+    for (nth, Chunk { bytes, dirs, rows }) in chunks.into_iter().enumerate() {
+        let bytes = Bytes::from(bytes);
+        let places = dirs.iter().enumerate();
+        all.extend(places.map(|(dir, &(from, to))| (bytes.slice(from..to), nth, dir)));
+        frozen.push(Frozen {
+            ranks: vec![0; dirs.len()],
+            bytes,
+            dirs,
+            rows,
+        });
+    }
+    all.sort_unstable();
+    let mut dirs: Vec<Bytes> = Vec::new();
+    for (dir, nth, at) in all {
+        if dirs.last() != Some(&dir) {
+            dirs.push(dir);
+        }
+        frozen[nth].ranks[at] = dirs.len() as u32 - 1;
+    }
+    (frozen, dirs)
+}
+
+/// Orders rows by directory, by counting how many each has; gives where each directory ends.
+fn by_directory(chunks: &[Frozen], dirs: usize) -> (Vec<Place>, Vec<usize>) {
+    let mut ends = vec![0usize; dirs + 1];
+    for chunk in chunks {
+        for raw in &chunk.rows {
+            ends[chunk.ranks[raw.dir as usize] as usize + 1] += 1;
+        }
+    }
+    for dir in 1..ends.len() {
+        ends[dir] += ends[dir - 1];
+    }
+    let mut order = vec![Place::default(); ends[dirs]];
+    for (nth, chunk) in chunks.iter().enumerate() {
+        for (row, raw) in chunk.rows.iter().enumerate() {
+            let name = &chunk.bytes[raw.name.0..raw.name.1];
+            // Where the directory begins; when all its rows are placed, where it ends.
+            let end = &mut ends[chunk.ranks[raw.dir as usize] as usize];
+            order[*end] = Place {
+                head: head(name),
+                chunk: nth as u32,
+                row: row as u32,
+            };
+            *end += 1;
+        }
+    }
+    ends.truncate(dirs);
+    (order, ends)
+}
+
 impl Sorted {
     fn new(chunks: Vec<Chunk>) -> Sorted {
-        // Directories by name: each gets its place among them.
-        let mut all: Vec<(Bytes, usize, usize)> = Vec::new();
-        let mut frozen: Vec<Frozen> = Vec::with_capacity(chunks.len());
-        for (nth, chunk) in chunks.into_iter().enumerate() {
-            let (bytes, ranks) = (Bytes::from(chunk.bytes), vec![0; chunk.dirs.len()]);
-            all.extend(
-                chunk
-                    .dirs
-                    .iter()
-                    .enumerate()
-                    .map(|(dir, &(from, to))| (bytes.slice(from..to), nth, dir)),
-            );
-            frozen.push(Frozen {
-                bytes,
-                dirs: chunk.dirs,
-                rows: chunk.rows,
-                ranks,
-            });
-        }
-        all.sort_unstable();
-        let mut dirs: Vec<Bytes> = Vec::new();
-        for (dir, nth, at) in all {
-            if dirs.last() != Some(&dir) {
-                dirs.push(dir);
-            }
-            frozen[nth].ranks[at] = dirs.len() as u32 - 1;
-        }
-        // Rows by directory: first how many each has, then each row into its place.
-        let mut ends = vec![0usize; dirs.len() + 1];
-        for chunk in &frozen {
-            for raw in &chunk.rows {
-                ends[chunk.ranks[raw.dir as usize] as usize + 1] += 1;
-            }
-        }
-        for dir in 1..ends.len() {
-            ends[dir] += ends[dir - 1];
-        }
-        let mut order = vec![Place::default(); ends[dirs.len()]];
-        for (nth, chunk) in frozen.iter().enumerate() {
-            for (row, raw) in chunk.rows.iter().enumerate() {
-                let name = &chunk.bytes[raw.name.0..raw.name.1];
-                let end = &mut ends[chunk.ranks[raw.dir as usize] as usize];
-                order[*end] = Place {
-                    head: head(name),
-                    chunk: nth as u32,
-                    row: row as u32,
-                };
-                *end += 1;
-            }
-        }
-        // And by name within each.
+        let (chunks, dirs) = rank_directories(chunks);
+        let (mut order, ends) = by_directory(&chunks, dirs.len());
         let name = |place: &Place| {
-            let chunk = &frozen[place.chunk as usize];
+            let chunk = &chunks[place.chunk as usize];
             let (from, to) = chunk.rows[place.row as usize].name;
             &chunk.bytes[from..to]
         };
         let mut from = 0;
-        for &end in &ends[..dirs.len()] {
+        for end in ends {
             order[from..end]
                 .sort_unstable_by(|a, b| a.head.cmp(&b.head).then_with(|| name(a).cmp(name(b))));
             from = end;
         }
         Sorted {
-            chunks: frozen,
+            chunks,
             dirs,
             order,
         }

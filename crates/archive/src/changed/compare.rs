@@ -42,7 +42,7 @@ impl Found {
     pub(super) fn path(&self, entry: &Differs) -> Vec<u8> {
         let (from, to) = self.dirs[entry.dir as usize];
         let name = &self.bytes[entry.name.0..entry.name.0 + usize::from(entry.name.1)];
-        super::join(&self.bytes[from..to], name)
+        join(&self.bytes[from..to], name)
     }
 
     /// What stands for the name of an entry in another directory.
@@ -57,6 +57,15 @@ impl Found {
         let from = self.bytes.len();
         self.bytes.extend_from_slice(bytes);
         (from, self.bytes.len())
+    }
+}
+
+/// A name in a directory below DIR; `.` for DIR itself.
+pub(super) fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
+    match (dir, name) {
+        (b"", b"") => b".".to_vec(),
+        (b"", name) => name.to_vec(),
+        (dir, name) => [dir, b"/", name].concat(),
     }
 }
 

@@ -24,7 +24,7 @@ use crate::since::index::{Index, by_group};
 use crate::since::{
     Evidence, OtherRoot, Reason, Scan, Step, Tree, Verdict, Written, check_root, find_changes,
 };
-use compare::{Compare, Found};
+use compare::{Compare, Found, join};
 use resolve::{Outcome, resolve};
 
 mod compare;
@@ -323,15 +323,6 @@ fn check_catalog(about: &About, options: &ChangedOptions, tree: &Tree) -> Result
         });
     }
     Ok(())
-}
-
-/// A name in a directory below DIR; `.` for DIR itself.
-fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
-    match (dir, name) {
-        (b"", b"") => b".".to_vec(),
-        (b"", name) => name.to_vec(),
-        (dir, name) => [dir, b"/", name].concat(),
-    }
 }
 
 type Named = (Vec<ChangedEntry>, Vec<(Vec<u8>, bool)>);

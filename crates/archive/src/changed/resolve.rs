@@ -4,9 +4,9 @@
 use crate::error::Error;
 use std::collections::{HashMap, HashSet};
 
-use super::compare::Found;
+use super::compare::{Differs, Found};
 use crate::catalog::Reader;
-use crate::since::index::{Fate, Index};
+use crate::since::index::{Fate, Identity, Index};
 
 /// What became of an entry. Entries are by their place in [`Found::entries`], rows by their place
 /// in the catalog.
@@ -31,113 +31,165 @@ pub(super) fn resolve(
     found: &Found,
 ) -> Result<Vec<Outcome>, Error> {
     let is_lost = |&row: &u32| index.row(row).fate() != Fate::Found;
-    let mut outcomes = Vec::new();
-
-    // The rows that have not been found as they were, and who they are. They go by their places
-    // among these.
     let lost: Vec<u32> = (0..index.rows().len() as u32).filter(is_lost).collect();
-    let identities = index.identities(reader, &lost)?;
-    let place = |row: u32| lost.binary_search(&row).ok();
-
-    // Directories before all else, and from above; else in an order that does not depend on who
-    // walked.
+    let mut resolver = Resolver {
+        index,
+        found,
+        identities: index.identities(reader, &lost)?,
+        lost,
+        moved: HashMap::new(),
+        outcomes: Vec::new(),
+    };
+    // Directories come first, and from the top down: what is in them is carried along. Among
+    // others, the order must not depend on the engine.
     let entry = |at: usize| &found.entries[at];
     let mut order: Vec<usize> = (0..found.entries.len()).collect();
     order.sort_by_key(|&at| (!entry(at).is_dir, entry(at).depth, entry(at).path));
     let (dirs, others) = order.split_at(order.partition_point(|&at| entry(at).is_dir));
-    // From where a directory is to where it was.
-    let mut moved: HashMap<u64, u64> = HashMap::new();
-    let is_free =
-        |nth: usize, at: usize| is_lost(&lost[nth]) && identities[nth].is(&entry(at).identity);
-    let carried = |at: usize, moved: &HashMap<u64, u64>| {
-        let was = found.in_other(entry(at), *moved.get(&entry(at).parent)?);
-        place(index.find(was)?).filter(|&nth| is_free(nth, at))
-    };
-    let mut in_place: Vec<(usize, u32)> = Vec::new();
-    for (order, is_dir) in [(dirs, true), (others, false)] {
-        // What is where it was, and the same file, is looked for nowhere else, unless it has
-        // another name of that file, and has come with its directory.
+    let mut in_place = resolver.find_rows(dirs, true);
+    in_place.extend(resolver.find_rows(others, false));
+    resolver.settle_the_rest(in_place);
+    Ok(resolver.outcomes)
+}
+
+struct Resolver<'a> {
+    index: &'a Index,
+    found: &'a Found,
+    /// The rows that were not found as they were, in ascending order, and their identities.
+    lost: Vec<u32>,
+    identities: Vec<Identity>,
+    /// From the path of a directory to the path that it had.
+    moved: HashMap<u64, u64>,
+    outcomes: Vec<Outcome>,
+}
+
+impl<'a> Resolver<'a> {
+    fn entry(&self, at: usize) -> &'a Differs {
+        &self.found.entries[at]
+    }
+
+    fn is_lost(&self, row: u32) -> bool {
+        self.index.row(row).fate() != Fate::Found
+    }
+
+    /// The place of a row among those that are lost.
+    fn place(&self, row: u32) -> Option<usize> {
+        self.lost.binary_search(&row).ok()
+    }
+
+    /// A lost row has not been settled yet, and is of the same file as an entry.
+    fn is_free(&self, nth: usize, at: usize) -> bool {
+        self.is_lost(self.lost[nth]) && self.identities[nth].is(&self.entry(at).identity)
+    }
+
+    /// The lost row of an entry that came along with its directory.
+    fn carried(&self, at: usize) -> Option<usize> {
+        let entry = self.entry(at);
+        let was = self.found.in_other(entry, *self.moved.get(&entry.parent)?);
+        let nth = self.place(self.index.find(was)?);
+        nth.filter(|&nth| self.is_free(nth, at))
+    }
+
+    /// Finds the rows of entries, which are all directories or all others. Gives those that are
+    /// still at their path, with their rows; all others are settled.
+    fn find_rows(&mut self, order: &[usize], is_dir: bool) -> Vec<(usize, u32)> {
+        // A file that is at its path is looked for nowhere else, unless this is another name of it
+        // that came along with its directory.
         let is_here = |at: &usize| {
-            let own = entry(*at).row().and_then(place);
-            own.is_some_and(|nth| is_free(nth, *at)) && carried(*at, &moved).is_none()
+            let own = self.entry(*at).row().and_then(|row| self.place(row));
+            own.is_some_and(|nth| self.is_free(nth, *at)) && self.carried(*at).is_none()
         };
         let (here, elsewhere): (Vec<usize>, Vec<usize>) = order.iter().copied().partition(is_here);
+        let mut in_place = Vec::new();
         for at in here {
-            let Some(row) = entry(at).row() else { continue };
-            index.row(row).settle(Fate::Found);
+            let Some(row) = self.entry(at).row() else {
+                continue;
+            };
+            self.index.row(row).settle(Fate::Found);
             in_place.push((at, row));
         }
-        // Rows whose file is not where it was, by identity.
-        let is_homeless =
-            |&nth: &usize| is_lost(&lost[nth]) && index.row(lost[nth]).is_dir() == is_dir;
-        let mut homeless: Vec<usize> = (0..lost.len()).filter(is_homeless).collect();
-        homeless.sort_by_key(|&nth| (identities[nth].who, index.row(lost[nth]).path));
+        // Rows whose file is not at its path any more, by identity.
+        let is_homeless = |&nth: &usize| {
+            let row = self.lost[nth];
+            self.is_lost(row) && self.index.row(row).is_dir() == is_dir
+        };
+        let mut homeless: Vec<usize> = (0..self.lost.len()).filter(is_homeless).collect();
+        let path = |nth: usize| self.index.row(self.lost[nth]).path;
+        homeless.sort_by_key(|&nth| (self.identities[nth].who, path(nth)));
         for at in elsewhere {
-            let carried = carried(at, &moved);
-            let renamed = || {
-                let who = entry(at).identity.who;
-                let from = homeless.partition_point(|&nth| identities[nth].who < who);
-                let mut same = homeless[from..]
-                    .iter()
-                    .copied()
-                    .take_while(|&nth| identities[nth].who == who);
-                same.find(|&nth| is_free(nth, at))
-            };
-            let row = carried.or_else(renamed).map(|nth| lost[nth]);
-            outcomes.push(match row {
-                Some(row) if carried.is_none() => Outcome::Renamed(at, row),
-                Some(row) if index.row(row).may_be_unchanged(entry(at).print) => {
-                    Outcome::Carried(at)
-                }
-                Some(_) => Outcome::Changed(at),
-                None => Outcome::Added(at),
-            });
-            if let Some(row) = row {
-                index.row(row).settle(Fate::Found);
-                if is_dir {
-                    moved.insert(entry(at).path, index.row(row).path);
-                }
+            self.find_row(at, &homeless);
+        }
+        in_place
+    }
+
+    /// Finds the row of an entry that is not at its path, and settles both.
+    fn find_row(&mut self, at: usize, homeless: &[usize]) {
+        let entry = self.entry(at);
+        let carried = self.carried(at);
+        let renamed = || {
+            let who = entry.identity.who;
+            let from = homeless.partition_point(|&nth| self.identities[nth].who < who);
+            let same = homeless[from..].iter().copied();
+            let mut same = same.take_while(|&nth| self.identities[nth].who == who);
+            same.find(|&nth| self.is_free(nth, at))
+        };
+        let row = carried.or_else(renamed).map(|nth| self.lost[nth]);
+        self.outcomes.push(match row {
+            Some(row) if carried.is_none() => Outcome::Renamed(at, row),
+            Some(row) if self.index.row(row).may_be_unchanged(entry.print) => Outcome::Carried(at),
+            Some(_) => Outcome::Changed(at),
+            None => Outcome::Added(at),
+        });
+        if let Some(row) = row {
+            self.index.row(row).settle(Fate::Found);
+            if entry.is_dir {
+                self.moved.insert(entry.path, self.index.row(row).path);
             }
         }
     }
 
-    let other = other_directories(found, &outcomes, moved);
-    let is_in_other = |at: usize| other.contains(&entry(at).parent);
-    // Whoever carries a directory away carries with it all that was in it: so what has stayed
-    // behind at its path has been renamed from there to there.
-    for (at, row) in in_place {
-        if is_in_other(at) {
-            outcomes.push(Outcome::Renamed(at, row));
-        } else if !index
-            .row(row)
-            .is_unchanged(&entry(at).identity, entry(at).print)
-        {
-            outcomes.push(Outcome::Changed(at));
-        }
-    }
-    // What was at the path of an entry, and is nowhere now, has been replaced by it, or removed
-    // where that was in another directory.
-    let mut removed = Vec::new();
-    for outcome in &mut outcomes {
-        let (Outcome::Added(at)
-        | Outcome::Changed(at)
-        | Outcome::Renamed(at, _)
-        | Outcome::Carried(at)) = *outcome
-        else {
-            continue;
-        };
-        if let Some(row) = entry(at).row().filter(is_lost) {
-            if is_in_other(at) {
-                removed.push(Outcome::Removed(row));
-            } else if *outcome == Outcome::Added(at) {
-                *outcome = Outcome::Changed(at);
+    /// Settles the entries that are at their paths, and the rows that are left.
+    fn settle_the_rest(&mut self, in_place: Vec<(usize, u32)>) {
+        let moved = std::mem::take(&mut self.moved);
+        let other = other_directories(self.found, &self.outcomes, moved);
+        let is_in_other = |entry: &Differs| other.contains(&entry.parent);
+        // A rename of a directory takes along all that is in it: what is still at its path was
+        // renamed out of the old directory and into the new one.
+        for (at, row) in in_place {
+            let entry = self.entry(at);
+            let old = self.index.row(row);
+            if is_in_other(entry) {
+                self.outcomes.push(Outcome::Renamed(at, row));
+            } else if !old.is_unchanged(&entry.identity, entry.print) {
+                self.outcomes.push(Outcome::Changed(at));
             }
         }
+        // What had the path of an entry, and is nowhere now, was replaced by it; or removed, if
+        // that was in another directory.
+        let mut removed = Vec::new();
+        for nth in 0..self.outcomes.len() {
+            let (Outcome::Added(at)
+            | Outcome::Changed(at)
+            | Outcome::Renamed(at, _)
+            | Outcome::Carried(at)) = self.outcomes[nth]
+            else {
+                continue;
+            };
+            let entry = self.entry(at);
+            if let Some(row) = entry.row().filter(|&row| self.is_lost(row)) {
+                if is_in_other(entry) {
+                    removed.push(Outcome::Removed(row));
+                } else if self.outcomes[nth] == Outcome::Added(at) {
+                    self.outcomes[nth] = Outcome::Changed(at);
+                }
+            }
+        }
+        self.outcomes.append(&mut removed);
+        let is_missing = |&row: &u32| self.index.row(row).fate() == Fate::Missing;
+        let missing: Vec<u32> = self.lost.iter().copied().filter(is_missing).collect();
+        self.outcomes
+            .extend(missing.into_iter().map(Outcome::Removed));
     }
-    outcomes.append(&mut removed);
-    let is_missing = |&row: &u32| index.row(row).fate() == Fate::Missing;
-    outcomes.extend(lost.into_iter().filter(is_missing).map(Outcome::Removed));
-    Ok(outcomes)
 }
 
 /// Where there is another directory than there was: one that has come there, one in the place of

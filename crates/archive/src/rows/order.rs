@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use walk::Type;
 
-use super::heap::{Heap, Key};
+use super::heap::{Heap, Key, Piece};
 use super::packed::{Common, NONE, Names, Packed};
 use crate::head;
 
@@ -22,6 +22,51 @@ pub(super) struct Ordered {
     pub(super) lost: usize,
 }
 
+/// The pieces of each directory, side by side.
+struct Inside {
+    pieces: Vec<Range<u32>>,
+    /// Where those of a directory begin, by its number plus one.
+    begins: Vec<u32>,
+}
+
+impl Inside {
+    /// Sorts pieces by directory, by counting how many each has. `numbers` has the numbers of
+    /// directories; a piece of another one is dropped.
+    fn new(pieces: Vec<Piece>, numbers: &HashMap<Key, u32>, dirs: usize) -> Inside {
+        let number = |piece: &Piece| numbers.get(&piece.dir).copied();
+        let dir_of: Vec<Option<u32>> = pieces.iter().map(number).collect();
+        let mut begins = vec![0u32; dirs + 2];
+        let known = dir_of.iter().flatten();
+        known.for_each(|dir| begins[*dir as usize + 2] += 1);
+        for dir in 2..begins.len() {
+            begins[dir] += begins[dir - 1];
+        }
+        let mut sorted = vec![0..0; begins[dirs + 1] as usize];
+        for (piece, dir) in pieces.into_iter().zip(dir_of) {
+            if let Some(dir) = dir {
+                let place = &mut begins[dir as usize + 1];
+                sorted[*place as usize] = piece.rows;
+                *place += 1;
+            }
+        }
+        Inside {
+            pieces: sorted,
+            begins,
+        }
+    }
+
+    /// The pieces of a directory, by its number; of [`NONE`] there are none.
+    fn of_directory(&self, dir: u32) -> &[Range<u32>] {
+        match dir {
+            NONE => &[],
+            _ => {
+                let [begin, end] = [dir, dir + 1].map(|at| self.begins[at as usize] as usize);
+                &self.pieces[begin..end]
+            }
+        }
+    }
+}
+
 /// Rows stay where they came: those of a directory lie side by side mostly, and moving them takes
 /// longer than finding them does.
 pub(super) fn order(heap: Heap, common: &Common) -> Ordered {
@@ -32,43 +77,16 @@ pub(super) fn order(heap: Heap, common: &Common) -> Ordered {
         dirs,
         mut sources,
     } = heap;
-    // Until it is known what a directory is in, its parent is its number.
-    let mut known: HashMap<Key, u32> = HashMap::with_capacity(dirs.len());
+    // Until the parent of a directory is known, its field has the number of the directory.
+    let mut numbers: HashMap<Key, u32> = HashMap::with_capacity(dirs.len());
     for ((key, row), number) in dirs.iter().zip(0..) {
-        known.entry(*key).or_insert_with(|| {
+        numbers.entry(*key).or_insert_with(|| {
             rows[*row as usize].parent = number;
             number
         });
     }
-    // The pieces of each directory, side by side: first how many there are, then each into its
-    // place.
-    let dir_of: Vec<u32> = pieces
-        .iter()
-        .map(|piece| known.get(&piece.dir).copied().unwrap_or(NONE))
-        .collect();
-    drop(known);
-    let mut begins = vec![0u32; dirs.len() + 2];
-    dir_of
-        .iter()
-        .filter(|dir| **dir != NONE)
-        .for_each(|dir| begins[*dir as usize + 2] += 1);
-    for dir in 2..begins.len() {
-        begins[dir] += begins[dir - 1];
-    }
-    let mut side_by_side = vec![0..0; begins[dirs.len() + 1] as usize];
-    for (piece, dir) in pieces
-        .into_iter()
-        .zip(dir_of)
-        .filter(|(_, dir)| *dir != NONE)
-    {
-        let place = &mut begins[dir as usize + 1];
-        side_by_side[*place as usize] = piece.rows;
-        *place += 1;
-    }
-    let inside = |dir: u32| match dir {
-        NONE => &[],
-        _ => &side_by_side[begins[dir as usize] as usize..begins[dir as usize + 1] as usize],
-    };
+    let inside = Inside::new(pieces, &numbers, dirs.len());
+    drop(numbers);
 
     let is_dir =
         |row: &Packed| Type::of_mode(common.classes[row.class as usize].mode) == Type::Directory;
@@ -88,7 +106,8 @@ pub(super) fn order(heap: Heap, common: &Common) -> Ordered {
             order.push(row);
             if is_dir(&rows[row as usize]) {
                 let from = left.len();
-                inside(dir)
+                inside
+                    .of_directory(dir)
                     .iter()
                     .for_each(|piece| left.extend(piece.clone()));
                 let name = |row: u32| names.get(rows[row as usize].name);
@@ -98,7 +117,7 @@ pub(super) fn order(heap: Heap, common: &Common) -> Ordered {
                     let packed = &rows[row as usize];
                     (
                         is_dir(packed),
-                        is_dir(packed) && !inside(packed.parent).is_empty(),
+                        is_dir(packed) && !inside.of_directory(packed.parent).is_empty(),
                         common.time(packed.times[2]),
                     )
                 };

@@ -1,17 +1,16 @@
-//! The catalog: a Parquet file with a row for each entry of a tree. docs/catalog.md says what is in
-//! it.
+//! The catalog: a Parquet file with a row for each entry of a tree. docs/catalog.md has the format.
 //!
-//! | room | what is in it |
+//! | module | contents |
 //! |---|---|
 //! | [`schema`] | the columns, and how each is encoded |
 //! | [`about`] | what a catalog says of itself |
-//! | [`write`](mod@write) | writes one: a sink for a walk |
-//! | [`rows`] | writes one of a tree that is in memory |
-//! | [`columns`] | the columns, typed, for who reads |
-//! | `column` | a column of a row group: from values to pages, and back |
-//! | `footer` | the checksum of what stands at the end |
-//! | `output` | the file itself, row group by row group |
-//! | [`read`] | reads one back, a column at a time |
+//! | [`write`](mod@write) | a sink that writes the catalog of a walk |
+//! | [`rows`] | writes the catalog of a tree in memory |
+//! | [`columns`] | typed columns, for reading |
+//! | `column` | encodes and decodes the pages of a column |
+//! | `footer` | the checksum of the footer |
+//! | `output` | writes the file, row group by row group |
+//! | [`read`] | reads a catalog, a column of a row group at a time |
 
 pub mod about;
 mod column;

@@ -1,4 +1,4 @@
-//! A sink that holds what is there now against what the catalog says, and keeps what differs.
+//! A sink that compares entries with a catalog and keeps those that differ.
 
 use gate::sync::Mutex;
 use walk::{Dir, EngineKind, Entry, MountContext, Sink, Worker, digest};
@@ -6,7 +6,7 @@ use walk::{Dir, EngineKind, Entry, MountContext, Sink, Worker, digest};
 use crate::part::{Last, Part, Parts, relative};
 use crate::since::index::{Fate, Identity, Index, NO_PART, print};
 
-/// What is there now and is not as the catalog says.
+/// The entries that differ from the catalog.
 #[derive(Default)]
 pub(super) struct Found {
     bytes: Vec<u8>,
@@ -14,38 +14,38 @@ pub(super) struct Found {
     pub(super) entries: Vec<Differs>,
 }
 
-/// An entry that is not as the catalog says.
+/// An entry that differs from the catalog.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Differs {
     pub(super) identity: Identity,
     pub(super) print: u64,
-    /// What stands for its path, and for its directory's.
+    /// The hashes of its path and of its directory's.
     pub(super) path: u64,
     pub(super) parent: u64,
     pub(super) depth: u32,
     pub(super) is_dir: bool,
-    /// The row that the catalog has for this path, one more than it is; 0 for none.
+    /// The row of the catalog with this path, plus one; 0 for none.
     row: u32,
     dir: u32,
     name: (usize, u16),
 }
 
 impl Differs {
-    /// The row that the catalog has for this path.
+    /// The row of the catalog with this path.
     pub(super) fn row(&self) -> Option<u32> {
         self.row.checked_sub(1)
     }
 }
 
 impl Found {
-    /// The name of an entry below DIR; `.` for DIR itself.
+    /// The path of an entry below DIR; `.` for DIR itself.
     pub(super) fn path(&self, entry: &Differs) -> Vec<u8> {
         let (from, to) = self.dirs[entry.dir as usize];
         let name = &self.bytes[entry.name.0..entry.name.0 + usize::from(entry.name.1)];
         join(&self.bytes[from..to], name)
     }
 
-    /// What stands for the name of an entry in another directory.
+    /// The hash of the path of the same name in another directory.
     pub(super) fn in_other(&self, entry: &Differs, dir: u64) -> u64 {
         digest::below(
             dir,
@@ -60,7 +60,7 @@ impl Found {
     }
 }
 
-/// A name in a directory below DIR; `.` for DIR itself.
+/// The path of a name in a directory below DIR; `.` for DIR itself.
 pub(super) fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
     match (dir, name) {
         (b"", b"") => b".".to_vec(),
@@ -94,7 +94,7 @@ impl<'a> Compare<'a> {
         self.found.into_inner()
     }
 
-    /// The number by which the catalog knows a part.
+    /// The number that a part has in the catalog.
     fn old_part(&self, number: u32) -> u32 {
         self.parts
             .get(number)
@@ -121,7 +121,7 @@ impl Sink for Compare<'_> {
 struct Comparer<'a> {
     to: &'a Compare<'a>,
     last: Option<Last>,
-    /// A part's number now, and by the catalog.
+    /// The number of a part now, and in the catalog.
     part: (u32, u32),
     differing: Vec<(usize, Differs)>,
 }
@@ -129,8 +129,8 @@ struct Comparer<'a> {
 impl Worker for Comparer<'_> {
     fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
         let index = self.to.index;
-        // Of a file of several names, one may have come to where another was, with its directory:
-        // whoever settles what became of what has to know of it.
+        // One name of a file with several may have replaced another, together with its directory:
+        // `resolve` must see it, though the file is the same.
         let may_be_other = index
             .find(dir.hash)
             .is_some_and(|row| index.row(row).fate() != Fate::Found);

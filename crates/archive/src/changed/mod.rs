@@ -1,5 +1,5 @@
-//! What was added, changed, removed and renamed since a catalog. docs/changed.md says what that
-//! means.
+//! Finds what was added, changed, removed and renamed since a catalog was made: see
+//! docs/changed.md.
 //!
 //! [`crate::since`] finds the cheapest way to tell; this module names the changes.
 //!
@@ -45,29 +45,29 @@ pub struct ChangedOptions {
     pub update: bool,
 }
 
-/// What became of an entry.
+/// What happened to an entry.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Change {
-    /// There was nothing at its path, and it was nowhere else.
+    /// Nothing had its path, and the file was nowhere else.
     Added,
-    /// It is at its path, and is not as it was.
+    /// It has the same path, and differs.
     Changed,
-    /// Nothing is at its path any more, and it is nowhere else.
+    /// Nothing has its path any more, and the file is nowhere else.
     Removed,
-    /// It was at another path, where it is no more.
+    /// It had another path, where it no longer is.
     Renamed,
 }
 
-/// An entry that is not as it was.
+/// An entry that has changed.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ChangedEntry {
-    /// Its name below DIR; `.` for DIR itself.
+    /// Its path below DIR; `.` for DIR itself. Of a removed entry, the path that it had.
     pub path: Vec<u8>,
-    /// What became of it.
+    /// What happened to it.
     pub change: Change,
-    /// Its name as it was, if it was renamed.
+    /// The path that it had, if it was renamed.
     pub from: Option<Vec<u8>>,
-    /// Whether it is (or was) a directory.
+    /// It is, or was, a directory.
     pub is_dir: bool,
 }
 
@@ -327,8 +327,7 @@ fn check_catalog(about: &About, options: &ChangedOptions, tree: &Tree) -> Result
 
 type Named = (Vec<ChangedEntry>, Vec<(Vec<u8>, bool)>);
 
-/// Gives outcomes their names. Those of rows are read from the catalog, the row groups that are
-/// wanted only.
+/// Gives outcomes their paths. Those of rows are read from the row groups that have one of them.
 fn named(
     reader: &Reader,
     index: &Index,
@@ -382,7 +381,7 @@ fn named(
     Ok((entries, carried))
 }
 
-/// How many of each there are.
+/// The number of entries with a change.
 pub fn count(entries: &[ChangedEntry], change: Change) -> usize {
     entries
         .iter()

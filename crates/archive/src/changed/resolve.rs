@@ -1,5 +1,5 @@
-//! What became of what: of the entries that differ, and the rows of the catalog that were not
-//! found, makes what was added, changed, removed and renamed.
+//! Matches the entries that differ with the rows of the catalog that were not found: which were
+//! added, changed, removed and renamed.
 
 use crate::error::Error;
 use std::collections::{HashMap, HashSet};
@@ -8,15 +8,15 @@ use super::compare::{Differs, Found};
 use crate::catalog::Reader;
 use crate::since::index::{Fate, Identity, Index};
 
-/// What became of an entry. Entries are by their place in [`Found::entries`], rows by their place
-/// in the catalog.
+/// What happened to an entry. Entries are places in [`Found::entries`], rows are numbers in the
+/// index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Outcome {
     Added(usize),
     Changed(usize),
     /// An entry, and the row that it was.
     Renamed(usize, u32),
-    /// An entry that is as it was, in a directory that was renamed, or below one.
+    /// An unchanged entry below a directory that was renamed.
     Carried(usize),
     Removed(u32),
 }
@@ -192,8 +192,8 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// Where there is another directory than there was: one that has come there, one in the place of
-/// one that has gone elsewhere, and what is new in such.
+/// The paths that have another directory than before: those that directories were renamed to and
+/// from, and new directories in these.
 fn other_directories(
     found: &Found,
     outcomes: &[Outcome],
@@ -201,7 +201,7 @@ fn other_directories(
 ) -> HashSet<u64> {
     let mut others: HashSet<u64> = moved.into_iter().flat_map(<[u64; 2]>::from).collect();
     for outcome in outcomes {
-        // Those above come before.
+        // Outcomes of directories are in order of depth.
         if let Outcome::Added(at) = *outcome
             && let entry = &found.entries[at]
             && entry.is_dir

@@ -1,5 +1,5 @@
-//! What of the tree as it is now is as the catalog says, and what must be dumped for a restore to
-//! come to the same.
+//! Compares the tree with the catalog of the base: which entries are unchanged, and which must be
+//! dumped.
 
 use crate::error::Error;
 use std::collections::{HashMap, HashSet};
@@ -14,13 +14,13 @@ use crate::since::index::{Fate as Known, Identity, Index};
 /// An entry as it is now.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Now<'a> {
-    /// The row of the directory that it is in, which is before its own; `None` for a top.
+    /// The row of its directory, which precedes its own; `None` for a top.
     pub(super) parent: Option<u32>,
     /// Its name there.
     pub(super) name: &'a [u8],
-    /// Who it is, by the catalog's parts.
+    /// Its identity, by the parts of the catalog.
     pub(super) identity: Identity,
-    /// What must be the same for it to be unchanged.
+    /// Its fingerprint.
     pub(super) print: u64,
     /// Whether it is a directory.
     pub(super) is_dir: bool,
@@ -31,37 +31,38 @@ pub(super) struct Now<'a> {
 /// What becomes of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fate {
-    /// It has been restored already: it is not in the archive.
+    /// It is not in the archive: the earlier dumps restore it.
     Kept,
-    /// It is in the archive. What a directory had before is kept, but for what is purged.
+    /// It is in the archive. A directory keeps its entries, except those that its dumpdir does not
+    /// name.
     Dumped,
-    /// It is a directory in the archive, and another one is in its place, which is to be purged
+    /// It is a directory in the archive. Another directory is in its place, and must be removed
     /// first.
     Replaces,
-    /// It is in the archive as a further name of another entry, which is kept.
+    /// It is in the archive as a hard link to an entry that is kept.
     Link,
 }
 
-/// What becomes of all.
+/// What becomes of the tree.
 #[derive(Debug)]
 pub(super) struct Outcome {
     /// Of each entry.
     pub(super) fates: Vec<Fate>,
-    /// What those are names of that are linked.
+    /// The targets of links, by row.
     pub(super) links: HashMap<u32, u32>,
-    /// The row of the catalog that an entry is kept as, one more than it is; 0 for none.
+    /// By entry, the row of the catalog that it is kept as, plus one; 0 for none.
     pub(super) rows: Vec<u32>,
-    /// The renames before all else. Their tops are rows.
+    /// The renames, in order, before all else. Their tops are rows.
     pub(super) steps: Vec<Step>,
-    /// How many directories have another name, or are in another directory.
+    /// The number of directories that were renamed.
     pub(super) renamed: u64,
-    /// How many rows of the catalog have nothing in their place any more, and are nowhere else.
+    /// The number of rows of the catalog that were removed.
     pub(super) removed: u64,
 }
 
-/// Compares the entries `0..len`, which `entry` gives; `dirs` are those that are directories. `top`
-/// gives what stands for the name of a top, by its row; `names` the names of rows of the catalog,
-/// with what stands for the names of their tops.
+/// Compares the entries `0..len` that `entry` gives. `dirs` are the directories among them. `top`
+/// gives the hash of the top of a row; `names` reads the names of rows of the catalog, with the
+/// hashes of their tops.
 ///
 /// # Errors
 /// Those of `names`.
@@ -89,8 +90,7 @@ pub(super) fn compare<'a>(
         .for_each(|step| step.top = now.rows[step.top as usize]);
 
     let (mut fates, mut rows) = (vec![Fate::Kept; len as usize], vec![0; len as usize]);
-    // Of each directory, how much of what was in it still is, and whether there is anything else
-    // about it.
+    // By directory: how many of its entries are still in it, and whether anything else differs.
     let stays: Vec<AtomicU32> = kept.iter().map(|_| AtomicU32::default()).collect();
     let is_touched: Vec<AtomicBool> = kept.iter().map(|_| AtomicBool::default()).collect();
     let touch = |dir: usize, is_so: bool| {
@@ -101,7 +101,8 @@ pub(super) fn compare<'a>(
     let find = |old: u32| u64::from(then.row(old).settle(Known::Found));
     let some = |first: u32, fates: &mut [Fate], rows: &mut [u32]| {
         let mut piece = Piece::default();
-        // Most entries are in the directory of the one before, and follow it in the catalog too.
+        // Most entries have the directory of the previous one, and follow it in the catalog as
+        // well.
         let mut within: Option<(u32, usize)> = None;
         let mut likely = 0;
         for ((row, fate), kept_as) in (first..).zip(fates).zip(rows) {
@@ -185,25 +186,25 @@ pub(super) fn compare<'a>(
     })
 }
 
-/// What came of some entries.
+/// The result for some entries.
 #[derive(Default)]
 struct Piece {
-    /// Those that are no directories and have several names.
+    /// Files with several names.
     linked: Vec<u32>,
-    /// How many directories are not where they were.
+    /// The number of directories that were renamed.
     renamed: u64,
-    /// How many rows of the catalog have been found by them.
+    /// The number of rows of the catalog that were found.
     found: u64,
 }
 
-/// Does something with pieces of two lists that are as long, each in a thread, one of them in this
-/// one, and gives what came of each. It is told where a piece begins.
+/// Runs `work` on pieces of two slices of the same length, each piece in a thread, the first in
+/// this one. `work` gets the place at which its piece begins.
 fn in_pieces<A: Send, B: Send, T: Send>(
     a: &mut [A],
     b: &mut [B],
     work: impl Fn(u32, &mut [A], &mut [B]) -> T + Sync,
 ) -> Vec<T> {
-    /// So many threads are of use, and so many rows are worth one.
+    /// More threads are of no use, and fewer rows are not worth one.
     const MOST: usize = 4;
     const WORTH: usize = if cfg!(test) { 3 } else { 1 << 14 };
     let size = a
@@ -225,8 +226,8 @@ fn in_pieces<A: Send, B: Send, T: Send>(
     })
 }
 
-/// Of the entries that have several names, in their order, finds those that must be dumped and are
-/// the same as what is kept: each, and what it is a further name of.
+/// Among files with several names, finds those that must be dumped and are the same file as one
+/// that is kept: the hard links, and their targets.
 fn link<'a>(entry: impl Fn(u32) -> Now<'a>, linked: &[u32], fates: &[Fate]) -> HashMap<u32, u32> {
     let entry = &entry;
     let of = |wanted: Fate| {
@@ -253,21 +254,21 @@ fn link<'a>(entry: impl Fn(u32) -> Now<'a>, linked: &[u32], fates: &[Fate]) -> H
     same.collect()
 }
 
-/// The directories as they are now. Which was which is told by what every way of gathering knows,
-/// so that all write the same archive: where a number has been given to another directory
-/// meanwhile, that is taken for the old one, renamed and changed.
+/// The directories as they are now. They are matched with the old ones by what every engine gives,
+/// so that all engines write the same archive: if an inode number was reused for another directory,
+/// that counts as the old one, renamed and changed.
 #[derive(Default)]
 struct Directories<'a> {
     dirs: Vec<Dir<'a>>,
-    /// Their rows, which rise.
+    /// Their rows, in ascending order.
     rows: Vec<u32>,
-    /// Whether each is where it was, and so is everything above it.
+    /// The directory and everything above it have the same path as before.
     unmoved: Vec<bool>,
-    /// What stands for the name of each one's top.
+    /// The hash of the top of each.
     tops: Vec<u64>,
-    /// Those that are not, by who they are.
+    /// Those that are not, by identity.
     homeless: HashMap<u64, Vec<u32>>,
-    /// Which of the catalog's the next one most likely was.
+    /// The directory of the catalog that the next one most likely is.
     likely: usize,
 }
 
@@ -309,7 +310,7 @@ impl<'a> Directories<'a> {
         }
     }
 
-    /// Finds where those were that are not where they were, and gives the names that they had.
+    /// Finds the old paths of directories that were renamed, and reads the names that they had.
     fn find_homes(
         &mut self,
         then: &Index,

@@ -14,18 +14,17 @@ pub const MOST: u8 = 9;
 /// A dump of a level.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Level {
-    /// Which.
+    /// Its number.
     pub number: u8,
-    /// Where the catalogs are.
+    /// The directory of the catalogs.
     pub state: Vec<u8>,
 }
 
 impl Level {
-    /// The catalog that it goes on from: that of the highest level below it that there is one of;
-    /// `None` for a full dump.
+    /// The base catalog: that of the highest lower level that has one; `None` for a full dump.
     ///
     /// # Errors
-    /// The catalogs cannot be looked at.
+    /// The directory of catalogs cannot be read.
     pub fn base(&self) -> Result<Option<Vec<u8>>, Error> {
         let dir = self.open()?;
         for number in (0..self.number).rev() {
@@ -43,11 +42,11 @@ impl Level {
         self.path(self.number)
     }
 
-    /// Takes away the catalogs of higher levels, before the one of this level is replaced: they go
-    /// on from what is then no longer the last dump, and the next one of such a level must not.
+    /// Removes the catalogs of higher levels, before the one of this level is replaced. They are
+    /// based on a dump that is then no longer the last one, so no dump may be based on them.
     ///
     /// # Errors
-    /// It could not be done.
+    /// They cannot be removed.
     pub fn forget_higher(&self) -> Result<(), Error> {
         let dir = self.open()?;
         for number in self.number + 1..=MOST {

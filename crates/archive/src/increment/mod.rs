@@ -1,12 +1,13 @@
-//! What must be dumped so that a restore of the dumps before, and then of this one, gives the tree
-//! as it is now. docs/dump.md says how GNU tar restores an increment, which all of this goes by.
+//! Plans an increment: what must be dumped so that restoring the earlier dumps, and then this one,
+//! gives the tree as it is now. The rules are those by which GNU tar restores an increment: see
+//! docs/dump.md.
 //!
-//! | room | what is in it |
+//! | module | contents |
 //! |---|---|
-//! | [`levels`] | which catalog a dump of a level goes by |
-//! | `compare` | which entries are as the catalog says, and what becomes of each |
+//! | [`levels`] | which catalog a dump of a level is based on |
+//! | `compare` | compares the tree with the catalog: what becomes of each entry |
 //! | `scan` | collects what there is now |
-//! | `moves` | which directories can be renamed into their places |
+//! | `moves` | orders the renames of directories |
 
 use crate::error::{Action, Error, ErrorKind};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -42,9 +43,9 @@ mod model;
 mod moves;
 mod scan;
 
-/// What there is now.
+/// The tree as it is now.
 pub(crate) enum Collected {
-    /// As in the base.
+    /// Nothing has changed since the base.
     Unchanged {
         parts: Vec<Gathered>,
         /// Entries that were read to find that out.
@@ -61,14 +62,14 @@ pub(crate) struct Planned {
     pub(crate) plan: Plan,
 }
 
-/// What an increment goes on from: the catalog of the dump before.
+/// The base of an increment: the catalog of an earlier dump.
 pub struct Base {
     path: Vec<u8>,
     reader: catalog::Reader,
 }
 
 impl Base {
-    /// Opens a catalog, and sees that a dump of `sources` can go on from it.
+    /// Opens a catalog, and checks that a dump of `sources` can be based on it.
     ///
     /// # Errors
     /// It cannot be read, or is of something else.
@@ -91,12 +92,12 @@ impl Base {
         Error::new(Action::UseBase, &self.path, kind)
     }
 
-    /// Entries that it has.
+    /// The number of its entries.
     pub fn entries(&self) -> u64 {
         self.reader.about().entries
     }
 
-    /// Collects what there is now, or finds that nothing has changed since.
+    /// Collects the tree as it is now, or finds that nothing has changed.
     ///
     /// # Errors
     /// The tree or the catalog cannot be read.
@@ -148,8 +149,7 @@ impl Base {
         })
     }
 
-    /// Makes a copy of it, unless that would be itself: in the place of what is there, when it is
-    /// whole and durable.
+    /// Copies the catalog to `path`, atomically, unless that is the same file.
     ///
     /// # Errors
     /// It cannot be read or written.
@@ -176,7 +176,7 @@ impl Base {
         }
     }
 
-    /// What must be dumped of what there is now, by that.
+    /// Plans what must be dumped of the tree.
     ///
     /// # Errors
     /// The catalog cannot be read, or is of other directories.
@@ -218,7 +218,7 @@ impl Base {
         Ok(plan)
     }
 
-    /// Sees that each SRC is what it was, or at least at the same place.
+    /// Checks that each SRC is still the same directory, or has the same path.
     fn is_of(&self, sources: &[Source], parts: &[Part]) -> Result<(), Error> {
         let about = self.reader.about();
         let begins = |parts: &[Part], top: u32| {
@@ -240,8 +240,8 @@ impl Base {
         Ok(())
     }
 
-    /// Sees that each SRC that was a directory is one, and no other: there is no list of names that
-    /// it is in, to say that what was there is to be removed.
+    /// Checks that no SRC has become a directory or ceased to be one: no dumpdir lists a SRC, so
+    /// none could have the old one removed.
     fn are_directories_still(&self, rows: &Rows, index: &Index) -> Result<(), Error> {
         for (nth, source) in rows.sources().iter().enumerate() {
             let was_dir = index
@@ -258,7 +258,7 @@ impl Base {
         Ok(())
     }
 
-    /// The names of some rows of the catalog, below their SRC, and what stands for that.
+    /// Reads the names of some rows of the catalog, below their SRC, and the hash of that.
     fn names(&self, wanted: &[u32]) -> Result<Vec<(u64, OldName)>, Error> {
         let mut named = Vec::with_capacity(wanted.len());
         for (group, first, here) in by_group(&self.reader, wanted) {
@@ -276,8 +276,8 @@ impl Base {
         Ok(named)
     }
 
-    /// Reads the checksums of some rows of the catalog, each with a number of its own that `take`
-    /// is told.
+    /// Reads the checksums of some rows of the catalog. Each row comes with a number that `take`
+    /// gets back.
     ///
     /// # Errors
     /// The catalog cannot be read.
@@ -306,16 +306,16 @@ impl Base {
     }
 }
 
-/// What a name in an archive begins with, for a SRC.
+/// What the names of a SRC begin with in an archive.
 fn in_archive(path: &[u8]) -> &[u8] {
     let name = member_name(path);
     &name[..name.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1)]
 }
 
-/// What is to be done, as it is to be written.
+/// Turns the outcome of a comparison into a plan.
 fn planned(rows: &Rows, outcome: &Outcome) -> Plan {
     let mut plan = Plan::increment(rows.len());
-    // Of what has several names and is dumped, the first is the file.
+    // Of a dumped file with several names, the first is the file, and the others are links to it.
     let mut first: HashMap<(Dev, u64), usize> = HashMap::new();
     for (row, fate) in outcome.fates.iter().enumerate() {
         let step = match fate {
@@ -357,8 +357,8 @@ fn planned(rows: &Rows, outcome: &Outcome) -> Plan {
     plan
 }
 
-/// What could not be looked at is neither removed when this is restored, nor taken for known by the
-/// next increment.
+/// Protects what could not be read: restoring the increment must not remove it, and the next
+/// increment must not take it for known.
 pub(crate) fn spare_unseen(rows: &Rows, skipped: &[Warning], plan: &mut Plan) {
     let failed = skipped.iter().filter(|skipped| skipped.gate.is_some());
     let paths: HashSet<&[u8]> = failed

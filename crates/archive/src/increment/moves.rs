@@ -1,16 +1,16 @@
-//! Which directories of the tree as it was a restore can keep, and what brings each to where it is
-//! now.
+//! Orders the renames of directories: which directories a restore can keep, and the steps that
+//! bring each to its new path.
 //!
-//! GNU tar renames directories before it looks at anything else of an increment: one after the
-//! other, in the tree as it was then. So the renames are thought through here in that tree, from
-//! above: a directory can be kept if the one that it is now in is kept, and so it comes into that.
-//! A directory in its way may be about to move itself, so it waits for that. If that does not help,
-//! the one in the way is put into the other, under a name that is free: it can still move on from
-//! there, and if it does not, it is purged, since what has moved is in the archive with the names
-//! that are in it. What cannot be kept is dumped anew.
+//! GNU tar renames directories before it restores anything else of an increment: one after the
+//! other, in the old tree. So the renames are simulated here in that tree, from the top down. A
+//! directory can be kept if its new parent is kept. If another directory is in its way, it waits,
+//! because that one may be about to move. If that does not help, the other directory is moved into
+//! the waiting one, under a free name: it can still move on from there; if it does not, it is
+//! purged, because a moved directory is in the archive with the list of its names. A directory that
+//! cannot be kept is dumped again.
 //!
-//! (GNU tar has a temporary directory for such cases. But it makes it in another place than it
-//! renames in when it is told where to extract, with `-C`.)
+//! (GNU tar has a temporary directory for such cases. But with `-C` it creates that in another
+//! directory than the one that it renames in.)
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -20,45 +20,44 @@ use walk::entry::append;
 /// A directory as it is now.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dir<'a> {
-    /// The directory that it is in, by its place among all, which is before its own; a top is in
-    /// itself.
+    /// Its parent, as a place among all directories, which precedes its own; a top is its own
+    /// parent.
     pub(super) parent: u32,
     /// Its name there.
     pub(super) name: &'a [u8],
-    /// What stands for the path that it had below the same top; `None` if it was not there. A top
-    /// always was. No two are the same.
+    /// The hash of the path that it had below the same top; `None` for a new directory. A top
+    /// always had one. No two are the same.
     pub(super) was: Option<u64>,
 }
 
-/// A path as it was below its top: the directory, and the name in it.
+/// An old path below its top: the directory, and the name in it.
 pub(super) type OldName = (Vec<u8>, Vec<u8>);
 
-/// A rename in the tree as it was, below a top.
+/// A rename in the old tree, below a top.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Step {
     /// The top, by its place among all directories.
     pub(super) top: u32,
-    /// Where something is when it is this step's turn.
+    /// The path when the step is taken.
     pub(super) from: Vec<u8>,
-    /// Where it comes to. Nothing is there.
+    /// The new path. Nothing is there.
     pub(super) to: Vec<u8>,
 }
 
-/// What is kept.
+/// The directories that are kept, and the steps.
 #[derive(Debug)]
 pub(super) struct Moves {
-    /// For each directory that is kept, what stands for the path that it had.
+    /// For each directory that is kept, the hash of the path that it had.
     pub(super) kept: Vec<Option<u64>>,
-    /// For each that is not: whether another directory is in its place.
+    /// For each that is not kept: another directory is in its place.
     pub(super) is_taken: Vec<bool>,
-    /// What brings those that are kept to their places, in this order.
+    /// The renames, in order.
     pub(super) steps: Vec<Step>,
 }
 
-/// Works out the renames. `unmoved` are the directories that are where they were, and so is
-/// everything above them; of the others that were there, `old` has the names that they had.
-/// `was_dir` says of what stands for a path whether something was there, and whether that was a
-/// directory.
+/// Works out the renames. `unmoved` marks the directories with the same path as before; `old` has
+/// the old names of the others. `was_dir` gives, for the hash of an old path, whether that was a
+/// directory; `None` if nothing was there.
 pub(super) fn moves(
     dirs: &[Dir<'_>],
     unmoved: &[bool],
@@ -104,7 +103,7 @@ pub(super) fn moves(
         steps: Vec::new(),
     };
 
-    // Those that something is in the way of, in order, and by the place that they are to come to.
+    // Directories that wait for their place to become free, in order, and by that place.
     let mut waiting: BTreeSet<u32> = BTreeSet::new();
     let mut wanted: HashMap<(u64, Vec<u8>), u32> = HashMap::new();
     loop {
@@ -118,13 +117,13 @@ pub(super) fn moves(
                 continue;
             }
             ready.extend(below.remove(&at).into_iter().flatten().rev());
-            // The place that it has left is free for another.
+            // Its old place is free for another.
             let next = left.and_then(|left| wanted.remove(&left));
             ready.extend(next.filter(|next| waiting.remove(next)));
         }
         let Some(at) = waiting.pop_first() else { break };
         if let Some(other) = tree.make_way(at) {
-            // The place that it leaves may be where that wants to be.
+            // Its old place may be the one that the other waits for.
             ready.extend(homeless.get(&other).filter(|other| waiting.remove(other)));
             ready.push(at);
         }
@@ -137,26 +136,25 @@ pub(super) fn moves(
     }
 }
 
-/// The tree as it was, and what has been moved in it. What was there goes by what stands for the
-/// path that it had.
+/// The old tree, and what was moved in it so far. Directories are identified by the hashes of their
+/// old paths.
 struct Tree<'a, W> {
     dirs: &'a [Dir<'a>],
-    /// The top of each of them.
+    /// The top of each directory.
     tops: Vec<u32>,
     old: HashMap<u64, OldName>,
     was_dir: W,
     kept: Vec<Option<u64>>,
-    /// Where directories are that have been moved: the old path of the directory that each is in
-    /// now, and its name there.
+    /// The present places of directories that were moved: the old path of the parent, and the name
+    /// in it.
     moved: HashMap<u64, OldName>,
-    /// The same from the other side.
+    /// The inverse.
     came: HashMap<(u64, Vec<u8>), u64>,
     steps: Vec<Step>,
 }
 
 impl<'a, W: Fn(u64) -> Option<bool>> Tree<'a, W> {
-    /// Brings a directory to its place, if nothing is there; gives that place, and the one that it
-    /// has left.
+    /// Moves a directory to its place, if that is free; gives that place, and the one that it left.
     #[allow(clippy::type_complexity, reason = "two places")]
     fn bring(&mut self, at: u32) -> Option<((u64, &'a [u8]), Option<(u64, Vec<u8>)>)> {
         let Dir { parent, name, was } = self.dirs[at as usize];
@@ -178,8 +176,8 @@ impl<'a, W: Fn(u64) -> Option<bool>> Tree<'a, W> {
         Some(((dir, name), Some(left)))
     }
 
-    /// Puts the directory that is in another one's way into that one; gives which. Nothing but
-    /// directories is ever renamed.
+    /// Moves the directory that is in the way of another one into that one; gives which. Only
+    /// directories are renamed.
     fn make_way(&mut self, at: u32) -> Option<u64> {
         let Dir { parent, name, was } = self.dirs[at as usize];
         let (dir, was) = (self.kept[parent as usize]?, was?);
@@ -190,7 +188,7 @@ impl<'a, W: Fn(u64) -> Option<bool>> Tree<'a, W> {
         let (mut from, is_within) = self.locate(at, &from_dir, &from_name, other);
         let (to, to_dir) = (self.path(at), self.old_path(parent));
         if is_within {
-            // Out of it, to be beside it.
+            // First out of the other one, to beside it.
             let beside = self.free_name(dir);
             let place = joined(&[&beside, &self.path(parent)]);
             self.step(at, from, place.clone());
@@ -206,7 +204,7 @@ impl<'a, W: Fn(u64) -> Option<bool>> Tree<'a, W> {
         Some(other)
     }
 
-    /// A name that is free by now in a directory.
+    /// A name that is free at present in a directory.
     fn free_name(&self, dir: u64) -> Vec<u8> {
         let mut names = (0u64..).map(|n| format!(".fathom-{n}").into_bytes());
         names
@@ -222,25 +220,25 @@ impl<'a, W: Fn(u64) -> Option<bool>> Tree<'a, W> {
         });
     }
 
-    /// Something is at a place by now.
+    /// Records the new place of a directory.
     fn put(&mut self, was: u64, place: OldName, dir: u64) {
         self.came.insert((dir, place.1.clone()), was);
         self.moved.insert(was, place);
     }
 
-    /// Where a directory is by now.
+    /// The present place of a directory.
     fn spot(&self, was: u64) -> Option<&OldName> {
         self.moved.get(&was).or_else(|| self.old.get(&was))
     }
 
-    /// What is at a place by now; `None` for nothing.
+    /// What is at a place at present.
     fn occupant(&self, dir: u64, name: &[u8]) -> Option<u64> {
         let stayed = || Some(digest::below(dir, name)).filter(|was| !self.moved.contains_key(was));
         let came = self.came.get(&(dir, name.to_vec())).copied();
         came.or_else(|| stayed().filter(|&was| (self.was_dir)(was).is_some()))
     }
 
-    /// Whether another directory is in the place of one that is not kept.
+    /// Another directory is in the place of one that is not kept.
     fn is_taken(&self, at: u32) -> bool {
         let Dir { parent, name, .. } = self.dirs[at as usize];
         let dir = self.kept[parent as usize].filter(|_| self.kept[at as usize].is_none());
@@ -248,7 +246,7 @@ impl<'a, W: Fn(u64) -> Option<bool>> Tree<'a, W> {
             .is_some_and(|other| (self.was_dir)(other) == Some(true))
     }
 
-    /// What stands for a path as it was, below a directory's top.
+    /// The hash of an old path below the top of a directory.
     fn hash(&self, at: u32, path: &[u8]) -> u64 {
         let top = self.dirs[self.tops[at as usize] as usize]
             .was
@@ -256,7 +254,7 @@ impl<'a, W: Fn(u64) -> Option<bool>> Tree<'a, W> {
         names(path).fold(top, digest::below)
     }
 
-    /// The path of a directory as it is now.
+    /// The new path of a directory.
     fn path(&self, at: u32) -> Vec<u8> {
         let (mut at, mut up) = (at, Vec::new());
         while self.dirs[at as usize].parent != at {
@@ -266,7 +264,7 @@ impl<'a, W: Fn(u64) -> Option<bool>> Tree<'a, W> {
         joined(&up)
     }
 
-    /// The path that a directory had that is kept.
+    /// The old path of a directory that is kept.
     fn old_path(&self, at: u32) -> Vec<u8> {
         match self.kept[at as usize].and_then(|was| self.old.get(&was)) {
             Some((dir, name)) => joined(&[&name[..], &dir[..]]),
@@ -274,8 +272,8 @@ impl<'a, W: Fn(u64) -> Option<bool>> Tree<'a, W> {
         }
     }
 
-    /// The path by which a place can be reached by now, in a directory that had a path; and whether
-    /// that leads through `through`.
+    /// The present path of a name in a directory with an old path, and whether it leads through
+    /// `through`.
     fn locate(&self, at: u32, dir: &[u8], name: &[u8], through: u64) -> (Vec<u8>, bool) {
         let (mut dir, mut up, mut leads_through) = (dir, vec![name], false);
         'dir: loop {
@@ -304,7 +302,7 @@ fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&b| b == b'/').filter(|name| !name.is_empty())
 }
 
-/// A path of names, the last one first.
+/// Joins names to a path, the last one first.
 fn joined(up: &[&[u8]]) -> Vec<u8> {
     let mut path = Vec::new();
     up.iter()

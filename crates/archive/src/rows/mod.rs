@@ -6,12 +6,11 @@
 //! worker ─ batch ─┘
 //! ```
 //!
-//! Entries come from several threads, in any order, and those of one directory in pieces. A piece
-//! says which directory it is of by a hash of that one's path, and directories are found by it when
-//! all is there; the rows themselves stay where they came. What many entries have alike (mode,
-//! owner, device, ...) is kept once.
+//! Entries come from several threads, in any order, those of one directory in pieces. A piece names
+//! its directory by a hash of the path; when all have come, directories are found by that. The rows
+//! stay where they are. What many entries have in common (mode, owner, device, ...) is stored once.
 //!
-//! | room | what is in it |
+//! | module | contents |
 //! |---|---|
 //! | `packed` | a row in 72 bytes, and what rows have in common |
 //! | `heap` | rows as they came |

@@ -25,9 +25,9 @@ pub struct Rows {
     pub(super) ends: Vec<(u32, u32)>,
     pub(super) parts: Vec<Part>,
     pub(super) begun: Moment,
-    /// Whether the time of a tick went by before anything was read.
+    /// A tick passed before anything was read.
     pub(super) has_waited: bool,
-    /// All of them, added up, if that was wanted and holds still.
+    /// The totals over all entries, if they were wanted and still hold.
     pub(super) totals: Option<Totals>,
 }
 
@@ -51,7 +51,7 @@ pub struct TreeRow<'a> {
     pub parent: Option<usize>,
     /// Its name in that directory; empty for a SRC.
     pub name: &'a [u8],
-    /// What is known of it.
+    /// Its metadata.
     pub meta: Meta,
 }
 
@@ -77,8 +77,7 @@ impl Rows {
         &self.parts
     }
 
-    /// When it was begun to read them, as [`About::started`](crate::catalog::About::started) has
-    /// it.
+    /// When reading began, as in [`About::started`](crate::catalog::About::started).
     pub fn started(&self) -> Time {
         let begun = self.begun.time();
         if self.has_waited {
@@ -88,7 +87,7 @@ impl Rows {
         }
     }
 
-    /// All entries, added up, if that has been done already.
+    /// The totals over all entries, if they are known already.
     pub(crate) fn totals(&self) -> Option<Totals> {
         self.totals
     }
@@ -106,27 +105,27 @@ impl Rows {
         }
     }
 
-    /// What is known of a row.
+    /// The metadata of a row.
     pub fn meta(&self, row: usize) -> Meta {
         self.common.meta(self.packed(row))
     }
 
-    /// The inode number of a row: with less ado than [`Rows::meta`].
+    /// The inode number of a row; cheaper than [`Rows::meta`].
     pub fn ino(&self, row: usize) -> u64 {
         self.packed(row).ino
     }
 
-    /// The size of a row in bytes: with less ado than [`Rows::meta`].
+    /// The size of a row in bytes; cheaper than [`Rows::meta`].
     pub fn size(&self, row: usize) -> u64 {
         self.packed(row).size
     }
 
-    /// Type and permission bits of a row, as `st_mode`: with less ado than [`Rows::meta`].
+    /// `st_mode` of a row; cheaper than [`Rows::meta`].
     pub fn mode(&self, row: usize) -> u32 {
         self.class(row).mode
     }
 
-    /// What kind of file a row is.
+    /// The type of a row.
     pub fn kind(&self, row: usize) -> Type {
         Type::of_mode(self.mode(row))
     }
@@ -174,8 +173,7 @@ impl Rows {
         self.ends.iter().map(|&(dir, _)| dir)
     }
 
-    /// The row after everything that is below a row: for what is no directory, and for an empty
-    /// one, the next row.
+    /// The row after everything below a row; for a file or an empty directory, the next row.
     pub fn end(&self, row: usize) -> usize {
         if !self.is_dir(row) {
             return row + 1;
@@ -198,8 +196,7 @@ impl Rows {
         })
     }
 
-    /// Puts the name of a row into `path`, in the place of what is there: it begins with SRC as
-    /// that was given.
+    /// Replaces `path` by the path of a row, which begins with SRC as it was given.
     pub fn path(&self, row: usize, path: &mut Vec<u8>) {
         path.clear();
         if let Some(source) = self.sources.get(self.top(row)) {
@@ -208,8 +205,7 @@ impl Rows {
         self.add_names(row, path);
     }
 
-    /// Puts the name of a row below its SRC into `path`, in the place of what is there: nothing for
-    /// a SRC.
+    /// Replaces `path` by the path of a row below its SRC; empty for a SRC.
     pub fn relative(&self, row: usize, path: &mut Vec<u8>) {
         path.clear();
         self.add_names(row, path);

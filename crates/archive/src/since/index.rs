@@ -1,9 +1,8 @@
-//! What the catalog says of each entry, small enough for all of them: 30 bytes for each, names left
-//! in the file.
+//! The rows of a catalog in memory, found by path: 30 bytes a row, since names stay in the file.
 //!
-//! What must be the same for an entry to be unchanged is one number, and who it is is in that. On
-//! its own this is kept of directories only, which are found again by it wherever they are; of the
-//! few others that are asked for it is read from the file once more.
+//! An entry is unchanged if its fingerprint is the same: a hash of its identity and of the metadata
+//! in which changes show. Identities alone are kept of directories only, to find them wherever they
+//! were moved to. The few others that are needed are read from the file again.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -22,19 +21,18 @@ use crate::catalog::columns::{
 };
 use crate::error::Error;
 
-/// Who a file is, whatever its names: an inode number means one file as long as its generation, or
-/// the time at which it was made, is the same.
+/// The identity of a file, whatever its names: an inode number is of the same file as long as its
+/// generation, or its time of creation, is the same.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Identity {
-    /// What stands for the part that it is in, its number there and the time at which it was made:
-    /// all that every way of gathering can tell. None but those below the file API know
-    /// generations.
+    /// A hash of the part, the inode number and the time of creation: all that every engine gives.
+    /// Only engines below the file API give generations.
     pub(crate) who: u64,
-    /// 0 where it is not known.
+    /// 0 if unknown.
     generation: u32,
 }
 
-/// The part of what is in no part of the catalog.
+/// The part of an entry that is in no part of the catalog.
 pub(crate) const NO_PART: u32 = u32::MAX;
 
 impl Identity {
@@ -54,7 +52,7 @@ impl Identity {
         }
     }
 
-    /// Whether both are the same file. A generation counts where both are known.
+    /// Both are of the same file. Generations are compared where both are known.
     pub(crate) fn is(&self, other: &Identity) -> bool {
         self.who == other.who && is_generation(self.generation, other.generation)
     }
@@ -64,8 +62,8 @@ fn is_generation(one: u32, other: u32) -> bool {
     one == other || one == 0 || other == 0
 }
 
-/// What must be the same for an entry to be unchanged, but for its generation. The times are
-/// compared, never put in order.
+/// The fingerprint of an entry. Its generation is compared apart. Times are only compared for
+/// equality, so a clock that was set back does no harm.
 pub(crate) fn print(who: u64, meta: &Meta) -> u64 {
     let mode = u64::from(meta.mode) << 32;
     let (mtime, ctime) = (meta.mtime, meta.ctime);
@@ -79,7 +77,7 @@ pub(crate) fn print(who: u64, meta: &Meta) -> u64 {
     ])
 }
 
-/// What stands for some numbers.
+/// A hash of some numbers.
 pub(super) fn hashed<const N: usize>(words: [u64; N]) -> u64 {
     xxh3_64(words.map(u64::to_le_bytes).as_flattened())
 }
@@ -87,11 +85,11 @@ pub(super) fn hashed<const N: usize>(words: [u64; N]) -> u64 {
 /// A row of the catalog.
 #[derive(Debug, Default)]
 pub(crate) struct Old {
-    /// What stands for its path.
+    /// The hash of its path.
     pub(crate) path: u64,
     print: u64,
     generation: u32,
-    /// What has been found of it, and two bits.
+    /// Its [`Fate`], and two flags.
     state: AtomicU8,
 }
 
@@ -109,13 +107,12 @@ impl Old {
         self.state.load(Relaxed) & DIRECTORY != 0
     }
 
-    /// Whether what looks so is it, unchanged for certain, as far as every way of gathering can
-    /// tell.
+    /// An entry with this fingerprint is certainly unchanged, as far as every engine can tell.
     pub(crate) fn may_be_unchanged(&self, print: u64) -> bool {
         self.print == print && self.state.load(Relaxed) & RACY == 0
     }
 
-    /// Whether a file that looks so is it, unchanged for certain.
+    /// An entry with this identity and fingerprint is certainly unchanged.
     pub(crate) fn is_unchanged(&self, identity: &Identity, print: u64) -> bool {
         self.may_be_unchanged(print) && is_generation(self.generation, identity.generation)
     }
@@ -124,8 +121,8 @@ impl Old {
         Fate::from_state(self.state.load(Relaxed))
     }
 
-    /// Something has been found of it; what is better than that stays. Says whether this is better
-    /// than what was known.
+    /// Records what was found of it, unless something better is recorded; gives whether it was
+    /// recorded.
     pub(crate) fn settle(&self, fate: Fate) -> bool {
         let bits = self.state.load(Relaxed) & (DIRECTORY | RACY);
         Fate::from_state(self.state.fetch_max(bits | fate as u8, Relaxed)) < fate
@@ -138,9 +135,9 @@ impl Old {
 pub(crate) enum Fate {
     /// Nothing.
     Missing = 0,
-    /// There is something else at its path, or it is there and has changed.
+    /// Its path has another file, or this one, changed.
     Doubtful = 1,
-    /// It is there, or has moved.
+    /// It is at its path, or was renamed.
     Found = 2,
 }
 
@@ -154,17 +151,17 @@ impl Fate {
     }
 }
 
-/// Which rows may have a path.
+/// A hash table from paths to rows.
 struct Slots {
-    /// Rows, one more than they are, each at the first place from that of its path on that was
-    /// free, and above them as many bits of the path as there is room for; 0 is free.
+    /// Linear probing. A slot has a row number plus one in its lower bits, and as many bits of the
+    /// hash of the path as fit above; 0 is free.
     slots: Vec<u32>,
-    /// How many bits a row takes.
+    /// Bits of a row number.
     bits: u32,
 }
 
 impl Slots {
-    /// With room for so many rows.
+    /// With room for a number of rows.
     fn new(rows: usize) -> Slots {
         let many = rows + rows / 2 + 1;
         let mut slots = large_room(many).unwrap_or_default();
@@ -175,17 +172,18 @@ impl Slots {
         }
     }
 
-    /// The best place for a path.
+    /// The slot at which probing for a path begins.
     fn best(&self, path: u64) -> usize {
         ((u128::from(path) * self.slots.len() as u128) >> u64::BITS) as usize
     }
 
-    /// What stands above a row for its path: the lower bits, since the upper ones say which place.
+    /// The bits of a path above the row number: its lower ones, since the upper ones choose the
+    /// slot.
     fn above(&self, path: u64) -> u32 {
         (path << self.bits) as u32
     }
 
-    /// Adds a row, of no more than there is room for.
+    /// Adds a row. There must be room.
     fn add(&mut self, path: u64, row: u32) {
         let mut at = self.best(path);
         while self.slots[at] != 0 {
@@ -198,7 +196,7 @@ impl Slots {
         self.slots[at] = self.above(path) | (row + 1);
     }
 
-    /// The rows that may have a path.
+    /// The rows that may have a path, by the bits in the table.
     fn rows(&self, path: u64) -> impl Iterator<Item = u32> {
         let (above, rows) = (self.above(path), !(u64::MAX << self.bits) as u32);
         let (later, first) = self.slots.split_at(self.best(path));
@@ -216,9 +214,9 @@ impl Slots {
 /// What is known of directories.
 #[derive(Default)]
 struct Dirs {
-    /// How many rows are in each, by what stands for its path.
+    /// The number of rows in each, by the hash of its path.
     children: HashMap<u64, u32>,
-    /// Their rows, which rise, and who they are, but for generations.
+    /// Their rows, in ascending order, and their [`Identity::who`].
     who: Vec<(u32, u64)>,
 }
 
@@ -236,9 +234,9 @@ impl Dirs {
 pub(crate) struct Index {
     rows: Vec<Old>,
     slots: Slots,
-    /// Places in the catalog, if not all of it was loaded; else empty.
+    /// The places of the rows in the catalog; empty if all of it was loaded.
     places: Vec<u32>,
-    /// Of those that were loaded.
+    /// Among the rows that were loaded.
     dirs: Dirs,
 }
 
@@ -274,8 +272,8 @@ impl Index {
         })
     }
 
-    /// Loads some rows of a catalog, by their places, which rise. Row groups that none of them is
-    /// in are not read.
+    /// Loads the rows at some places of a catalog, in ascending order. Other row groups are not
+    /// read.
     pub(crate) fn load_some(reader: &Reader, places: Vec<u32>) -> Result<Index, Error> {
         let ((mut rows, mut slots), mut dirs) = (empty(places.len()), Dirs::default());
         let mut from = 0;
@@ -298,7 +296,7 @@ impl Index {
         })
     }
 
-    /// Of rows by what stands for their paths, and of how many are in each directory.
+    /// From the hash of each row's path, and the number of rows in each directory.
     #[cfg(test)]
     pub(crate) fn new(
         of: impl ExactSizeIterator<Item = (u64, Meta)>,
@@ -342,17 +340,17 @@ impl Index {
         &self.rows[row as usize]
     }
 
-    /// How many rows are in the directory that had a path.
+    /// The number of rows in the directory that had a path.
     pub(crate) fn children(&self, path: u64) -> u32 {
         self.dirs.children.get(&path).copied().unwrap_or(0)
     }
 
-    /// The rows of directories, which rise, and [`Identity::who`] each is.
+    /// The rows of directories, in ascending order, and the [`Identity::who`] of each.
     pub(crate) fn dirs(&self) -> &[(u32, u64)] {
         &self.dirs.who
     }
 
-    /// The directory with a path, by its place in [`Index::dirs`], which is most likely this one.
+    /// The directory with a path, as a place in [`Index::dirs`]. `likely` is tried first.
     pub(crate) fn find_dir_near(&self, path: u64, likely: usize) -> Option<usize> {
         match self.dirs().get(likely) {
             Some(&(row, _)) if self.row(row).path == path => Some(likely),
@@ -362,7 +360,7 @@ impl Index {
         }
     }
 
-    /// Reads who some rows are, which rise.
+    /// Reads the identities of some rows, in ascending order.
     pub(crate) fn identities(&self, reader: &Reader, rows: &[u32]) -> Result<Vec<Identity>, Error> {
         let places: Vec<u32> = rows.iter().map(|&row| self.place(row)).collect();
         let mut all = Vec::with_capacity(places.len());
@@ -375,7 +373,7 @@ impl Index {
         Ok(all)
     }
 
-    /// The row with a path, which is most likely this one.
+    /// The row with a path. `likely` is tried first.
     pub(crate) fn find_near(&self, path: u64, likely: u32) -> Option<u32> {
         match self.rows.get(likely as usize) {
             Some(row) if row.path == path => Some(likely),
@@ -391,16 +389,16 @@ impl Index {
     }
 }
 
-/// So many rows that nothing is known of, and room to find them.
+/// Empty rows, and a table with room for them.
 fn empty(many: usize) -> (Vec<Old>, Slots) {
     let mut rows = large_room(many).unwrap_or_default();
     rows.resize_with(many, Old::default);
     (rows, Slots::new(many))
 }
 
-/// Loads rows of a row group, by their places in it, into as many, of which the first has this
-/// number; gives what is known of directories. Columns are read and dropped one set after the other,
-/// so that no more memory is taken than necessary.
+/// Loads rows of a row group, by their places in it, into `into`, of which the first has the number
+/// `first`; gives the directories among them. Columns are read and dropped in turn, which needs
+/// less memory.
 fn load(
     reader: &Reader,
     group: usize,
@@ -438,7 +436,7 @@ fn load(
     Ok(all)
 }
 
-/// Loads the paths of rows; gives how many rows are in each directory.
+/// Loads the paths of rows; gives the number of rows in each directory.
 fn load_paths(
     reader: &Reader,
     group: usize,
@@ -487,8 +485,8 @@ fn identities(
     Ok(())
 }
 
-/// Reads something of each row group, several of them at once, and takes one after the other, in
-/// any order.
+/// Reads each row group, several at once, and passes the results to `take` one at a time, in any
+/// order.
 ///
 /// # Errors
 /// Those of `read`: after one, nothing more is read.
@@ -500,8 +498,8 @@ pub(crate) fn each_group<T>(
     each(reader.groups(), read, take)
 }
 
-/// Places in a catalog, which rise, by the row groups that they are in: the group, the place of its
-/// first row, and those in it. Groups without any are left out.
+/// Groups places in a catalog, in ascending order, by row group: the group, the place of its first
+/// row, and the places in it.
 pub(crate) fn by_group<'a>(
     reader: &Reader,
     places: &'a [u32],
@@ -517,7 +515,7 @@ pub(crate) fn by_group<'a>(
     groups.filter(|(.., here)| !here.is_empty())
 }
 
-/// What stands for a name below a DIR.
+/// The hash of a path below a DIR.
 pub(crate) fn hash(top: u32, path: &[u8]) -> u64 {
     let parts = path.split(|&b| b == b'/').filter(|part| !part.is_empty());
     parts.fold(digest::top(top as usize), digest::below)
@@ -530,8 +528,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// From the first path on, which may be near the end, and with some that are to be at the
-        /// same place.
+        /// The first path may be near the end of the table, and several may begin at the same slot.
         #[test]
         fn rows_are_found_by_their_paths(first: u64, steps in proptest::collection::vec(1..4u64, 0..99), is_far: bool) {
             let step = if is_far { 1 << 57 } else { 1 };

@@ -1,17 +1,16 @@
-//! A column of a row group: from values to pages, and back.
+//! Encodes and decodes the pages of a column chunk.
 //!
 //! ```text
 //! few pages, each: ─ levels (which rows have a value) ─ values, one after the other, or their numbers in a dictionary ─ zstd
 //! ```
 //!
-//! The library has this too, for every type and encoding that there is, one value at a time. A
-//! catalog has millions of them, of few types, and many of its columns say the same in every row:
-//! what is alike is found by one comparison, and stands there once.
+//! The parquet crate does this for every type and encoding, a value at a time. A catalog has
+//! millions of values, of few types, and many of its columns have the same value in every row: runs
+//! of equal values are found by one comparison, and stored once.
 //!
-//! Before each page stands its header, with the checksum of the page as Parquet has it, for whoever
-//! reads; the library would write none.
+//! Each page header has the checksum that Parquet defines, which the parquet crate does not write.
 //!
-//! | room | what is in it |
+//! | module | contents |
 //! |---|---|
 //! | `encode` | from values to pages |
 //! | `decode` | from pages to values |

@@ -1,6 +1,5 @@
 //! btrfs: the inodes that were written after the generation in the catalog's token, with all their
-//! names ([`since`]). What has been seen counts only if nothing in the directory was written
-//! meanwhile.
+//! names ([`since`]). The result counts only if nothing in the directory was written meanwhile.
 
 use crate::error::Error;
 use std::collections::{HashMap, HashSet};
@@ -22,12 +21,13 @@ pub(crate) struct Since<'a> {
     /// The generation that the catalog is of.
     then: u64,
     changes: Vec<Change>,
-    /// Where directories that were written are, or what was written is in, and all above them.
+    /// The names of the directories that were written, of those that hold what was written, and of
+    /// all above them.
     parents: HashMap<u64, Name>,
 }
 
 impl<'a> Since<'a> {
-    /// Asks for it; `None` where that cannot be told, or would not cost less than a walk.
+    /// Asks the file system; `None` if it cannot tell, or a walk would be as fast.
     pub(super) fn ask(
         token: &Token,
         ground: &MountContext<'a>,
@@ -69,7 +69,7 @@ impl<'a> Since<'a> {
         self.then
     }
 
-    /// Whether nothing in the directory has been written after this was asked for.
+    /// Nothing in the directory was written since the file system was asked.
     fn holds(&self, about: &About) -> bool {
         let now = since::subvolume(&self.top.fd).ok();
         let later =
@@ -77,8 +77,8 @@ impl<'a> Since<'a> {
         later.is_some_and(|later| later.is_outside())
     }
 
-    /// Whether all of it is outside of the directory for certain. What was in it and is not any
-    /// more has left another directory there.
+    /// All of it is certainly outside of the directory. (What has left the directory has changed a
+    /// directory in it.)
     pub(super) fn is_outside(&self) -> bool {
         let is_outside = |change: &Change| {
             let itself = change.meta.is_dir().then_some(change.meta.ino);
@@ -95,19 +95,18 @@ impl<'a> Since<'a> {
 
     fn is_dir_outside(&self, dir: u64) -> bool {
         let above = |at: &u64| self.parents.get(at).map(|name| name.dir);
-        // No more steps than there are directories: what is moved meanwhile may seem to be in
-        // itself.
+        // Bounded, since a directory that is moved meanwhile may appear to be inside itself.
         let mut way = std::iter::successors(Some(dir), above).take(self.parents.len() + 1);
         way.find(|&at| at == self.top.meta.ino || at == FIRST_INODE)
             .is_some_and(|at| at != self.top.meta.ino)
     }
 
-    /// Holds it against the catalog; `None` where it cannot be told what comes of it.
+    /// Compares it with the catalog; `None` if the result is in doubt.
     ///
     /// # Errors
     /// The catalog cannot be read.
     pub(super) fn differing(mut self, reader: &Reader) -> Result<Option<Differing>, Error> {
-        /// Where something is always going on, everything is walked at last.
+        /// A tree that is written all the time is walked in the end.
         const ATTEMPTS: usize = 2;
         for _ in 0..ATTEMPTS {
             if self.is_outside() {
@@ -170,7 +169,7 @@ impl<'a> Since<'a> {
     }
 }
 
-/// Finds where a directory is, and those above it; there may be very many.
+/// Finds the paths of a directory and of those above it. A loop, since a path may be very deep.
 fn find_path(dir: u64, parents: &HashMap<u64, Name>, paths: &mut HashMap<u64, Option<Vec<u8>>>) {
     let mut chain = Vec::new();
     let mut at = dir;

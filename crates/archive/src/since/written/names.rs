@@ -1,5 +1,5 @@
-//! What was written, held against the rows of the catalog, from which directories it is known what
-//! was in them.
+//! Compares the names in the directories that were written with the rows that the catalog has of
+//! them.
 
 use crate::error::Error;
 use std::collections::{HashMap, HashSet};
@@ -19,8 +19,8 @@ use crate::catalog::Reader;
 use crate::catalog::columns::{DIR, INO, MODE, NAME};
 use crate::since::index::{each_group, hash};
 
-/// Finds the places of rows that say nothing any more, which rise, and what there is instead;
-/// `None` where there is any doubt.
+/// Finds the places of the rows that no longer hold, in ascending order, and the entries that are
+/// there instead; `None` if there is any doubt.
 ///
 /// # Errors
 /// The catalog cannot be read.
@@ -50,7 +50,7 @@ pub(super) fn compare_names(
     }))
 }
 
-/// A row of what was in a directory that was written.
+/// A row of an entry that was in a directory that was written.
 struct KnownRow {
     ino: u64,
     place: u32,
@@ -60,38 +60,38 @@ struct KnownRow {
 struct Visit {
     path: Vec<u8>,
     ino: u64,
-    /// Whether the catalog has it at another path, or not at all.
+    /// The catalog has it at another path, or not at all.
     is_elsewhere: bool,
 }
 
-/// What is in a directory and was not written.
+/// The entries of a directory that were not written.
 #[derive(Default)]
 struct Listed {
-    /// Places of the rows of what is as it was.
+    /// Places of the rows that still hold.
     same: Vec<u32>,
-    /// What is a directory of it, below DIR.
+    /// The paths of directories among them, below DIR.
     dirs: Vec<Vec<u8>>,
-    /// What there is in one that was elsewhere.
+    /// The entries, if the directory was elsewhere.
     moved: Vec<(Vec<u8>, Meta)>,
 }
 
-/// What is found out by the way.
+/// A comparison under way.
 struct Look<'a> {
     reader: &'a Reader,
     top: &'a Top,
     written: &'a Written,
-    /// Rows of what was in directories that were written, by what stands for their paths.
+    /// Rows of entries that were in directories that were written, by the hashes of their paths.
     rows: HashMap<u64, KnownRow>,
-    /// What is a directory of it, below DIR, and the place of its row.
+    /// The paths of directories among them, below DIR, and the places of their rows.
     dirs: Vec<(Vec<u8>, u32)>,
-    /// Of directories by the catalog, whether they still are where they were. What none is said of
-    /// is as what is above it.
+    /// By the path of a directory in the catalog: it is still there. For one without an entry, that
+    /// of the directory above it holds.
     is_there: HashMap<Vec<u8>, bool>,
-    /// Places of rows that are as they were; in the end they rise.
+    /// Places of rows that still hold; sorted in the end.
     same: Vec<u32>,
-    /// Places of rows that need be looked at.
+    /// Places of rows that may no longer hold.
     places: Vec<u32>,
-    /// What was not written, and is in directories that have come to another path.
+    /// Entries that were not written, in directories that have another path now.
     moved: Feed,
 }
 
@@ -113,8 +113,8 @@ impl<'a> Look<'a> {
         Ok((places, moved))
     }
 
-    /// Finds the rows of what was written, and says of the directories among it where the catalog
-    /// has them; and the rows of what was in these.
+    /// Finds the rows of what was written and of what was in the directories among it, and records
+    /// whether these directories are where the catalog has them.
     fn rows(&mut self) -> Result<(), Doubt> {
         let watched: HashSet<&[u8]> = self.written.dirs.values().map(Vec::as_slice).collect();
         let known = self.rows_in(&watched, true)?;
@@ -130,14 +130,14 @@ impl<'a> Look<'a> {
         Ok(())
     }
 
-    /// Finds the rows of what was in some directories, and if they are wanted, of all that was
-    /// written: of directories among that it gives the number and the path.
+    /// Finds the rows of what was in some directories and, if wanted, of all that was written;
+    /// gives the inode numbers and the paths of the directories among the latter.
     fn rows_in(
         &mut self,
         watched: &HashSet<&[u8]>,
         wants_written: bool,
     ) -> Result<Vec<(u64, Vec<u8>)>, Doubt> {
-        /// What a row group has of it.
+        /// What one row group has of it.
         #[derive(Default)]
         struct Part {
             places: Vec<u32>,
@@ -148,7 +148,7 @@ impl<'a> Look<'a> {
         let (reader, written) = (self.reader, &self.written.inos);
         let read = |group: usize| {
             let (inos, dirs) = (reader.read(INO, group)?, reader.read(DIR, group)?);
-            // What stands for a directory that is watched.
+            // The hash of the path of a directory that is watched.
             let of = |dir: &[u8]| watched.contains(dir).then(|| hash(0, dir));
             let mut last = (&b""[..], of(b""));
             let mut watched = |dir| {
@@ -204,8 +204,8 @@ impl<'a> Look<'a> {
         Ok(known)
     }
 
-    /// Finds what is in directories that have come to another path. Sees that the others are as
-    /// they were but for what was written.
+    /// Finds the entries of directories that have another path now, and checks that the others are
+    /// as they were but for what was written.
     fn entries(&mut self) -> Result<(), Doubt> {
         let written = self.written;
         let of = |(dir, entries): (&'a Vec<u8>, &'a Vec<(Vec<u8>, Meta)>)| {
@@ -214,7 +214,7 @@ impl<'a> Look<'a> {
                 .map(|(name, _)| (dir.as_slice(), name.as_slice()))
         };
         let names: HashSet<(&[u8], &[u8])> = written.feed.iter().flat_map(of).collect();
-        // What the catalog has at such a path may be another directory, that is not.
+        // The catalog may have another directory at this path, which is gone.
         let visit = |(&ino, path): (&u64, &Vec<u8>)| {
             let is_elsewhere = self.is_there.get(path) != Some(&true);
             Visit {
@@ -251,9 +251,9 @@ impl<'a> Look<'a> {
         Ok(())
     }
 
-    /// Lists what is in a directory, but for the names of what was written. It must be as the
-    /// catalog has it there, unless all of it was elsewhere; and of directories it must be known
-    /// that nothing else is mounted there, nor another subvolume.
+    /// Lists a directory, but for the names of what was written. Unless the directory was
+    /// elsewhere, its entries must be as in the catalog; and no directory among them may be a mount
+    /// point or a subvolume.
     fn list(&self, visit: &Visit, written: &HashSet<(&[u8], &[u8])>) -> Result<Listed, Doubt> {
         let (fd, dir) = (
             open_that(self.top, &visit.path, visit.ino)?,
@@ -288,7 +288,7 @@ impl<'a> Look<'a> {
         Ok(list)
     }
 
-    /// Finds the rows of all that was below directories that are gone from where they were.
+    /// Finds the rows of everything below directories that are no longer at their paths.
     fn rows_below(&mut self) -> Result<(), Doubt> {
         for (path, place) in std::mem::take(&mut self.dirs) {
             let is_same = self.same.binary_search(&place).is_ok();
@@ -333,15 +333,15 @@ pub(super) fn open(top: &Top, path: &[u8]) -> Result<Fd, Doubt> {
     Ok(open_long_no_symlinks(top.fd.as_fd(), name, how)?)
 }
 
-/// The same, of one that must be this inode.
+/// Opens a directory below DIR, which must be this inode.
 pub(super) fn open_that(top: &Top, path: &[u8], ino: u64) -> Result<Fd, Doubt> {
     let fd = open(top, path)?;
     look_at(top, &fd, c"", ino)?;
     Ok(fd)
 }
 
-/// What there is of a name in a directory, or of the directory, if it is empty: it must be this
-/// inode, where nothing else is mounted.
+/// Reads the metadata of a name in a directory, or of the directory for an empty name. It must be
+/// this inode, and no mount point.
 pub(super) fn look_at(top: &Top, dir: &Fd, name: &CStr, ino: u64) -> Result<Meta, Doubt> {
     let meta = Meta::of(&statx(
         dir,

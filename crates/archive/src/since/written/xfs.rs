@@ -1,10 +1,10 @@
-//! XFS: the inodes that are not as the catalog has them, by bulkstat alone ([`since`]), as long as
-//! it has stayed mounted. Where directories are among them, their names are read, to find where
-//! everything is; names in the others are those of the catalog. (These few are read once more by
-//! [`look`], which sees that all else in them is as it was.)
+//! XFS: the inodes that are not as the catalog has them, by bulkstat alone ([`since`]), if it has
+//! stayed mounted. Directories among them are read, to find where everything is; names in all
+//! others are those of the catalog. ([`compare_names`] reads these directories again, and checks
+//! that all else in them is as it was.)
 //!
-//! What is not as it was, and is nowhere in the directory now, has left it, or is being moved: that
-//! is for a walk.
+//! An inode that differs and is nowhere in the directory has left it, or is being moved: then
+//! everything is walked.
 
 use crate::error::Error;
 use std::collections::HashMap;
@@ -27,19 +27,19 @@ use crate::catalog::columns::{ATIME, BLOCKS, CTIME, DIR, INO, MODE, MTIME, NAME,
 use crate::since::index::{each_group, hashed};
 use crate::token::xfs::Token;
 
-/// What is not as a catalog has it.
+/// The inodes that are not as a catalog has them.
 pub(crate) struct Since<'a> {
     top: &'a Top,
-    /// Numbers of all inodes that the catalog knows, which rise.
+    /// The inode numbers in the catalog, in ascending order.
     inos: Vec<u64>,
-    /// Those of them that are not so.
+    /// Those of them that differ.
     differ: HashMap<u64, Now>,
-    /// When others were last read, if not when the catalog says.
+    /// Access times of others, where they are not the catalog's.
     atimes: HashMap<u64, Time>,
 }
 
 impl<'a> Since<'a> {
-    /// Asks for it; `None` where that cannot be told, or would not cost less than a walk.
+    /// Asks the file system; `None` if it cannot tell, or a walk would be as fast.
     ///
     /// # Errors
     /// The catalog cannot be read.
@@ -56,7 +56,7 @@ impl<'a> Since<'a> {
         if syncfs(&top.fd).is_err() {
             return Ok(None);
         }
-        // Most often a few tell whether much has changed, and a walk need not wait for the others.
+        // A few inodes mostly tell whether many have changed: then the walk can begin at once.
         let few = known(reader, 0..reader.groups().min(1))?;
         let atimes = Mutex::default();
         let is_same = |known: &Print, meta: &Meta| is_same(known, meta, &atimes);
@@ -86,7 +86,7 @@ impl<'a> Since<'a> {
         self.differ.is_empty()
     }
 
-    /// Holds it against the catalog; `None` where it cannot be told what comes of it.
+    /// Compares it with the catalog; `None` if the result is in doubt.
     ///
     /// # Errors
     /// The catalog cannot be read.
@@ -105,7 +105,7 @@ impl<'a> Since<'a> {
         }))
     }
 
-    /// What the catalog says of them.
+    /// The names that the catalog has for the inodes that differ.
     fn rows(&self, reader: &Reader) -> Result<Vec<KnownName>, Error> {
         let read = |group: usize| {
             let inos = reader.read(INO, group)?;
@@ -135,15 +135,15 @@ impl<'a> Since<'a> {
     }
 }
 
-/// Whether so few differ of so many that less is to be done than by a walk.
+/// So few inodes differ that a walk of everything would be slower.
 fn are_few(differ: usize, of: usize) -> bool {
     differ <= 20 + of / 500
 }
 
-/// So many tell whether much has changed.
+/// The number of inodes that are asked for first.
 const FEW: usize = 4096;
 
-/// The inodes that row groups know, by their numbers, and what stands for what they say of each.
+/// The inodes in row groups, by their numbers, with a fingerprint of each.
 fn known(reader: &Reader, groups: Range<usize>) -> Result<Vec<Known>, Error> {
     let read = |nth: usize| {
         let group = groups.start + nth;
@@ -170,7 +170,7 @@ fn known(reader: &Reader, groups: Range<usize>) -> Result<Vec<Known>, Error> {
     each(groups.len(), read, |_, some| known.extend(some))?;
     known.sort(); // this finds what is sorted already
     known.dedup_by(|later, first| {
-        // Of what is said to be two things, one is not so.
+        // Rows of one inode that contradict each other match nothing.
         let is_one = later.0 == first.0;
         if is_one && later.1 != first.1 {
             first.1.stands = !first.1.stands;
@@ -180,14 +180,14 @@ fn known(reader: &Reader, groups: Range<usize>) -> Result<Vec<Known>, Error> {
     Ok(known)
 }
 
-/// What a catalog and bulkstat say of an inode.
+/// A fingerprint of an inode, from a catalog or from bulkstat.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Print {
-    /// Stands for all of it that changes whenever the inode does.
+    /// A hash of the metadata that changes with every change of the inode.
     stands: u64,
-    /// XFS may take them back without a change.
+    /// Apart, since XFS may free preallocated blocks without any other change.
     blocks: u64,
-    /// Stands for the time of the last reading.
+    /// A hash of the access time.
     atime: u64,
 }
 
@@ -209,7 +209,7 @@ impl Print {
     }
 }
 
-/// Whether an inode is as it was known to be; if it was but read meanwhile, its time is kept.
+/// An inode is as in the catalog. If it was only read meanwhile, its new access time is kept.
 fn is_same(known: &Print, meta: &Meta, atimes: &Mutex<HashMap<u64, Time>>) -> bool {
     let now = Print::from_meta(meta);
     let is_same = known.stands == now.stands && (known.blocks == now.blocks || now.blocks == 0);
@@ -222,7 +222,7 @@ fn is_same(known: &Print, meta: &Meta, atimes: &Mutex<HashMap<u64, Time>>) -> bo
 /// An inode by its number.
 type Known = (u64, Print);
 
-/// A name that an inode had that is not as it was.
+/// A name that an inode had which differs now.
 struct KnownName {
     ino: u64,
     dir: Vec<u8>,
@@ -230,14 +230,14 @@ struct KnownName {
     is_dir: bool,
 }
 
-/// Finds where everything is that is not as it was.
+/// Finds the paths of the inodes that differ.
 struct Finder<'a> {
     since: &'a Since<'a>,
-    /// Where directories among it were.
+    /// The directories among them, by the paths that they had.
     was: HashMap<Vec<u8>, u64>,
-    /// Where they are, and what else has been found.
+    /// What was found so far.
     written: Written,
-    /// Directories that are to be read.
+    /// Directories still to be read.
     unread: Vec<(Vec<u8>, u64)>,
 }
 
@@ -269,8 +269,8 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Finds directories, and reads them: where they were, or else in others, or below where what
-    /// was above them is now.
+    /// Finds and reads the directories: at the paths that they had, in others that are read, or
+    /// below the new path of a directory above them.
     fn dirs(&mut self) -> Result<(), Doubt> {
         let may_be_dir = |ino: &u64| match self.since.differ.get(ino) {
             Some(Now::Is(meta)) => meta.is_dir(),
@@ -309,7 +309,7 @@ impl<'a> Finder<'a> {
         Ok(())
     }
 
-    /// Where a directory is, if it is in the one that it was in, under the name that it had.
+    /// The path of a directory, if it has kept its parent and its name.
     fn now_of_dir(&self, was: &[u8]) -> Option<Vec<u8>> {
         let (above, name) = split(was);
         if name.is_empty() {
@@ -319,7 +319,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Reads what is in a directory and was not known so.
+    /// Reads the entries of a directory that differ or are new.
     fn read(&mut self, path: &[u8], fd: &Fd) -> Result<(), Doubt> {
         read(fd, |entry| {
             let ino = entry.ino;
@@ -333,7 +333,7 @@ impl<'a> Finder<'a> {
                 match self.written.dirs.insert(ino, path.clone()) {
                     None => self.unread.push((path, ino)),
                     Some(other) if other == path => {}
-                    // It is being moved.
+                    // It is being renamed.
                     Some(_) => return Err(Doubt::Strange),
                 }
             }
@@ -342,7 +342,7 @@ impl<'a> Finder<'a> {
         })
     }
 
-    /// Finds what had a name in a directory whose names are as they were.
+    /// Finds an inode by the name that it had, in a directory whose names are unchanged.
     fn name(&mut self, row: &KnownName) -> Result<(), Doubt> {
         let top = self.since.top;
         let is_gone = self.since.differ.get(&row.ino) == Some(&Now::Gone);
@@ -378,7 +378,8 @@ impl<'a> Finder<'a> {
             .push((name.to_vec(), meta));
     }
 
-    /// What an inode is, which has this name in a directory; itself, if that is empty.
+    /// The metadata of an inode with this name in a directory; of the directory, if the name is
+    /// empty.
     fn meta(&self, ino: u64, dir: &Fd, name: &CStr) -> Result<Meta, Doubt> {
         match self.since.differ.get(&ino) {
             Some(Now::Is(meta)) => Ok(*meta),
@@ -387,7 +388,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Where a directory is that was here, by where those are now that it was in.
+    /// The path of a directory that had the path `was`, by the new paths of those above it.
     fn now(&self, was: &[u8]) -> Option<Vec<u8>> {
         let mut above = was;
         loop {
@@ -404,7 +405,7 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// The directory that a path is in, and its name there.
+/// Splits a path into its directory and its name there.
 fn split(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|&b| b == b'/') {
         Some(at) => (&path[..at], &path[at + 1..]),

@@ -5,7 +5,7 @@
 //! safe, counted, and timed under [`meter::set_profiling`]. Nothing else in the workspace enters
 //! the kernel for file-system work.
 //!
-//! | room | what is in it |
+//! | module | what is in it |
 //! |---|---|
 //! | `gates` | the [names of the gates](Gate) |
 //! | [`meter`] | counts and times each call |
@@ -15,36 +15,36 @@
 //! | [`attribution`] | charges calls and CPU time to tags of the caller |
 //! | [`bpf`] | maps, programs and raw tracepoints of BPF |
 //! | [`btrfs`] | btrfs's tree search and subvolumes |
-//! | [`cache`] | what of a file is in memory: `cachestat`, `mincore` |
-//! | [`clock`] | clocks, and the processor that a thread runs on |
-//! | [`command`] | a command that is held before its program until its meter is ready |
+//! | [`cache`] | pages of a file in the page cache: `cachestat`, `mincore` |
+//! | [`clock`] | clocks, and the processors that a thread may run on |
+//! | [`command`] | a child that waits before its execve(2) until its meter is ready |
 //! | [`cpu_time`] | CPU time of this process and of its threads |
-//! | [`create`] | files, directories, links and their attributes made: `mkdirat`, `fchownat`, `utimensat`, ... |
+//! | [`create`] | creates files, directories and links, sets attributes: `mkdirat`, `fchownat`, `utimensat`, ... |
 //! | [`errno`] | error numbers with their names |
-//! | [`extent`] | room for a file, holes, extents: `fallocate`, `FS_IOC_FIEMAP` |
+//! | [`extent`] | allocation, holes, extents of a file: `fallocate`, `FS_IOC_FIEMAP` |
 //! | [`fd`] | an owned file descriptor whose close is counted |
-//! | [`file`](mod@file) | files that are written whole or not at all, and read from any place in them |
+//! | [`file`](mod@file) | files that are replaced as a whole or not at all, and read at any offset |
 //! | [`fs`] | files and directories: `openat`, `statx`, `newfstatat`, `getdents64`, `readlinkat`, ... |
-//! | [`heap`] | how the C library comes by memory |
-//! | [`interrupt`] | being asked to stop, by one that has something to put away |
+//! | [`heap`] | settings of the C library's allocator |
+//! | [`interrupt`] | interruption by signals, for code that has to clean up |
 //! | [`long`] | the same calls on names longer than `PATH_MAX` |
-//! | [`lookup`] | looking a name up, and no more |
-//! | [`machine`] | its kernel, memory, processors, terminal |
+//! | [`lookup`] | lookups of names, nothing else |
+//! | [`machine`] | the machine's kernel, memory, processors, terminal |
 //! | [`mount`] | `listmount`, `statmount`, `open_tree` |
 //! | [`notify`] | `fanotify_init`, `fanotify_mark`, `poll`, and signals as a descriptor |
 //! | [`perf`] | tracepoints as events, and their rings |
-//! | [`process`] | children that can be killed, memory shared with them, and how this process stands |
+//! | [`process`] | children that can be killed, memory shared with them, limits and credentials |
 //! | [`ptrace`] | the stops of traced processes: `ptrace`, `process_vm_readv` |
-//! | [`scratch`] | files that are made to be experimented on |
-//! | [`seccomp`] | a filter that stops a traced process at some of its calls |
-//! | `signals` | what signals do, and handlers of them for a while |
-//! | [`uring`] | what statx costs through io_uring |
-//! | [`usage`] | what processes have used |
+//! | [`scratch`] | temporary files for experiments |
+//! | [`seccomp`] | a filter that stops a traced process at chosen calls |
+//! | `signals` | dispositions of signals, temporary handlers |
+//! | [`uring`] | statx through io_uring |
+//! | [`usage`] | resources that processes have used |
 //! | [`xattr`] | extended attributes: `listxattrat`, `getxattrat`, `flistxattr`, ... |
 //! | [`xfs`] | bulkstat and the geometry of XFS |
 //!
 //! The functions return the kernel's error number as it was ([`Errno`]). A gate that the kernel
-//! does not have answers `ENOSYS`; those that are asked often remember it ([`mount::listmount`]).
+//! lacks returns `ENOSYS`; gates that are called often cache that ([`mount::listmount`]).
 
 #[cfg(not(all(
     target_os = "linux",

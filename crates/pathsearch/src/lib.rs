@@ -53,8 +53,9 @@ use recorder::Recorder;
 
 pub use fixes::{Change, Environment, Fix};
 pub use kind::Kind;
-pub use predict::{ASSUMED_RTT, Prediction, RoundTrip, SearchOptions};
+pub use predict::{Prediction, RoundTrip, SearchOptions};
 pub use report::SearchReport;
+pub use request::ASSUMED_RTT;
 pub use warning::WarningKind;
 
 /// Runs a command under the meter of this name, and reports on its searches.

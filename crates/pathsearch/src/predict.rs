@@ -9,13 +9,10 @@ use crate::directory::DirectoryReport;
 use crate::load::{NodeStart, StartTime, start_time};
 use crate::lookup::split;
 use crate::model::{Samples, StartRequests, predict_requests, samples};
-use crate::request::{ClientBehavior, Prices, Request, Requests};
+use crate::request::{ASSUMED_RTT, ClientBehavior, Prices, Request, Requests};
 use crate::trace::Trace;
 use crate::tree::{LocalTree, MountPoints, RemoteScope};
 use crate::warning::WarningKind;
-
-/// Seconds of a round trip if nothing else is known: a server in the same building.
-pub const ASSUMED_RTT: f64 = 0.0005;
 
 /// How long a request takes.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,5 +1,8 @@
 //! The requests of a client of a network file system, and what they cost.
 
+/// Seconds of a round trip if nothing else is known: a server in the same building.
+pub const ASSUMED_RTT: f64 = 0.0005;
+
 /// A request to the server, by its FUSE name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Request {

@@ -2,7 +2,7 @@
 
 use mounts::WarningReason;
 
-use crate::predict::ASSUMED_RTT;
+use crate::request::ASSUMED_RTT;
 
 /// Why a report is incomplete, or a prediction uncertain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -285,6 +285,6 @@ fn source(path: &[u8], is_dir: bool) -> Source {
 
 fn look(path: &[u8]) -> Result<Meta, walk::Error> {
     let seen = statx_long(path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Meta::WANT);
-    seen.map(|seen| Meta::of(&seen))
+    seen.map(|seen| Meta::from_statx(&seen))
         .map_err(|e| mounts::Error::at(ErrorKind::ReadAttributes, path, Gate::Statx, e).into())
 }

@@ -301,7 +301,10 @@ impl Tree {
             }
         };
         let is_whole = member.kind == Kind::Directory && member.dumpdir.is_none();
-        known.add(name, is_whole && Type::of_mode(is.mode) == Type::Directory);
+        known.add(
+            name,
+            is_whole && Type::from_mode(is.mode) == Type::Directory,
+        );
         if member.kind == Kind::Link {
             let to = below(&member.link).map(|name| self.spot(name).and_then(|spot| spot.statx()));
             if !matches!(to, Some(Ok(to)) if (to.dev, to.ino) == (is.dev, is.ino)) {
@@ -376,7 +379,7 @@ fn attributes(member: &Member, is: &Statx, differ: &mut Differences<'_>) -> bool
         Kind::Fifo => Type::Fifo,
         Kind::Link | Kind::Unknown(_) => return false,
     };
-    let kind = Type::of_mode(is.mode);
+    let kind = Type::from_mode(is.mode);
     differ.unless_same(kind, said, |is, said| {
         format!("it is a {}, and was a {}", is.name(), said.name())
     });

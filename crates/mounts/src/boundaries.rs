@@ -139,7 +139,7 @@ pub fn find(
         walked.extend(remote.into_iter().filter(answers));
     }
     for point in walked {
-        match Root::of_mount(&point.target) {
+        match Root::open_mount(&point.target) {
             Ok(top) => walk(&top, point.fstype(), hunt, &mut boundaries),
             Err(Error {
                 gate: Some(gate),

@@ -58,7 +58,7 @@ pub(crate) struct Kinds<'a> {
 impl<'a> Kinds<'a> {
     /// The kind of one mount: from the table as far as that goes, else (a bind mount that shows a
     /// part of its file system only) by one look at it, unless a server might not answer.
-    pub(crate) fn of(&mut self, row: &'a Mount, tree: &Tree<'_>, visible: bool) -> Option<Kind> {
+    pub(crate) fn find(&mut self, row: &'a Mount, tree: &Tree<'_>, visible: bool) -> Option<Kind> {
         if row.content.fstype == b"nsfs" {
             return Some(Kind::File);
         }

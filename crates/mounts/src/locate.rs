@@ -248,14 +248,18 @@ fn report_table(root: &Root, table: Table, reason: LocateReason) -> LocateReport
         .zip(visible)
         .map(|(row, visible)| {
             below(&root.path, row.target.as_deref()?)?;
-            Some((!visible, kinds.of(row, &tree, visible), tree.class(row.id)))
+            Some((
+                !visible,
+                kinds.find(row, &tree, visible),
+                tree.class(row.id),
+            ))
         })
         .collect();
     drop((tree, kinds));
     let mut points = Vec::with_capacity(table.mounts.len());
     for (mut row, traits) in table.mounts.into_iter().zip(traits) {
         if let (Some((hidden, kind, class)), Some(target)) = (traits, row.target.take()) {
-            points.push(Point::of_row(row, target, kind, class, hidden));
+            points.push(Point::from_row(row, target, kind, class, hidden));
         }
     }
     LocateReport {

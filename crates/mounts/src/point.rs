@@ -74,7 +74,7 @@ impl Point {
     }
 
     /// A row of the table, at the name where it was found.
-    pub fn of_row(
+    pub fn from_row(
         row: Mount,
         target: Vec<u8>,
         kind: Option<Kind>,

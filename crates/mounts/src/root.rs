@@ -48,7 +48,7 @@ impl Root {
     }
 
     /// Goes to the root of a mount, by its name in the mount table. Has nothing mounted there.
-    pub fn of_mount(target: &[u8]) -> Result<Root, Error> {
+    pub fn open_mount(target: &[u8]) -> Result<Root, Error> {
         let failed = |(gate, errno)| Error::at(ErrorKind::OpenDirectory, target, gate, errno);
         let fd = open_long(target, Open::PATH | Open::NOFOLLOW)
             .map_err(|e| failed((Gate::Openat, e)))?;

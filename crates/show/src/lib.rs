@@ -28,4 +28,5 @@ pub mod shell;
 pub mod stats;
 pub mod table;
 pub mod time;
+pub mod times;
 pub mod units;

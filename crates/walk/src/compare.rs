@@ -168,7 +168,7 @@ pub fn run(
                 bytes,
                 blocks,
                 max_depth: u32::try_from(max_depth).unwrap_or(u32::MAX),
-                digest: Digest::of_halves([lower, upper]),
+                digest: Digest::from_halves([lower, upper]),
             };
             Run {
                 engine,

@@ -55,7 +55,7 @@ impl Digest {
     }
 
     /// From [`Digest::halves`].
-    pub(crate) fn of_halves([lower, upper]: [u64; 2]) -> Digest {
+    pub(crate) fn from_halves([lower, upper]: [u64; 2]) -> Digest {
         Digest(u128::from(lower) | u128::from(upper) << 64)
     }
 

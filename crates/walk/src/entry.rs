@@ -37,7 +37,7 @@ pub enum Type {
 
 impl Type {
     /// The type in the upper bits of `st_mode`.
-    pub fn of_mode(mode: u32) -> Type {
+    pub fn from_mode(mode: u32) -> Type {
         match mode >> 12 & 0o17 {
             0o10 => Type::File,
             0o04 => Type::Directory,
@@ -119,8 +119,8 @@ impl Meta {
     pub const WANT: Want = Want::BASIC_STATS.union(Want::BTIME).union(Want::MNT_ID);
 
     /// From an answer to [`Meta::WANT`].
-    pub fn of(s: &Statx) -> Meta {
-        let kind = Type::of_mode(s.mode);
+    pub fn from_statx(s: &Statx) -> Meta {
+        let kind = Type::from_mode(s.mode);
         Meta {
             ino: s.ino,
             mode: s.mode,
@@ -148,7 +148,7 @@ impl Meta {
 
     /// What kind of file it is.
     pub fn kind(&self) -> Type {
-        Type::of_mode(self.mode)
+        Type::from_mode(self.mode)
     }
 
     /// Whether this is the placeholder directory that btrfs shows in a snapshot in place of a

@@ -1,9 +1,10 @@
 //! Which engine a walk would take, and why, without walking.
 
 use crate::engine::MountContext;
-use crate::error::Error;
+use crate::error::{EngineRefusal, Error};
+use crate::kind::EngineKind;
 use crate::plan::{Plan, plan};
-use crate::traversal::{mounts_around, open_top};
+use crate::traversal::{Part, mounts_around, open_top};
 
 /// What would be done in a directory.
 #[derive(Clone, Debug)]
@@ -14,6 +15,28 @@ pub struct Explained {
     pub fstype: Option<Vec<u8>>,
     /// The engine, and whether the others can work there.
     pub plan: Plan,
+}
+
+impl Explained {
+    /// The part of a walk that would follow this plan.
+    pub fn part(&self) -> Part {
+        Part {
+            path: self.path.clone(),
+            fstype: self.fstype.clone(),
+            engine: self.plan.engine,
+            reason: self.plan.reason.clone(),
+        }
+    }
+
+    /// The engines that cannot work there because they need root.
+    pub fn needing_root(&self) -> impl Iterator<Item = EngineKind> {
+        let refused = self
+            .plan
+            .engines
+            .iter()
+            .filter(|(_, possible)| matches!(possible, Err(EngineRefusal::NotRoot(_))));
+        refused.map(|(engine, _)| *engine)
+    }
 }
 
 /// Makes the plan for the mount of each directory, for a walk with
@@ -34,7 +57,7 @@ pub fn explain(dirs: &[Vec<u8>], is_written: bool) -> Result<Vec<Explained>, Err
         let plan = plan(&MountContext {
             noatime: true,
             is_written,
-            ..MountContext::of(&top, mount)
+            ..MountContext::new(&top, mount)
         });
         Explained {
             path: top.path,

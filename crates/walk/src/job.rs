@@ -46,7 +46,7 @@ impl Top {
         Ok(Top {
             fd,
             path,
-            meta: Meta::of(&seen),
+            meta: Meta::from_statx(&seen),
             is_mount_root,
             hash,
             depth,
@@ -102,7 +102,7 @@ pub struct Below {
 
 impl Below {
     /// From names below the top.
-    pub fn of<'a>(names: impl IntoIterator<Item = &'a [u8]>) -> Below {
+    pub fn from_names<'a>(names: impl IntoIterator<Item = &'a [u8]>) -> Below {
         let mut root = Below::default();
         for name in names {
             let parts = name.split(|&b| b == b'/').filter(|part| !part.is_empty());

@@ -16,6 +16,8 @@
 //! | [`explain`](mod@explain) | which engine a walk would take, and why, without walking |
 //! | [`compare`](mod@compare) | every engine on one tree, each in a process of its own |
 //! | [`summary`] | totals and digest of a walk |
+//! | `usage` | the disk usage of each directory |
+//! | `largest` | the largest files |
 #![forbid(unsafe_code)]
 
 pub mod attribution;
@@ -28,11 +30,13 @@ pub mod explain;
 pub mod filter;
 pub mod job;
 mod kind;
+mod largest;
 pub mod moment;
 pub mod plan;
 pub mod sink;
 pub mod summary;
 pub mod traversal;
+mod usage;
 
 pub use digest::Digest;
 pub use engine::{Engine, MountContext};
@@ -42,8 +46,10 @@ pub use explain::{Explained, explain};
 pub use filter::Filter;
 pub use job::{Diagnostics, Job, Top};
 pub use kind::EngineKind;
+pub use largest::{LargeFile, Largest};
 pub use moment::Moment;
 pub use plan::{Plan, PlanReason, Scope};
 pub use sink::{Both, Sink, Worker};
 pub use summary::{Summary, Totals};
 pub use traversal::{Part, WalkOptions, WalkReport, mounts_around, open_top, walk};
+pub use usage::{DirectoryUsage, Sums, Usage, UsageSink};

@@ -348,7 +348,7 @@ mod tests {
             weigh(
                 &MountContext {
                     expected: Some(entries),
-                    ..MountContext::of(&top, None)
+                    ..MountContext::new(&top, None)
                 },
                 EngineKind::Ext4,
             )
@@ -363,7 +363,7 @@ mod tests {
             let context = MountContext {
                 expected: Some(2000 * processors() as u64),
                 is_written,
-                ..MountContext::of(&top, None)
+                ..MountContext::new(&top, None)
             };
             weigh(&context, EngineKind::Ext4).0
         };

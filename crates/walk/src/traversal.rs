@@ -172,14 +172,14 @@ impl Traversal<'_> {
             noatime,
             expected,
             is_written,
-            ..MountContext::of(top, mount)
+            ..MountContext::new(top, mount)
         };
         let (kind, reason) = self.choose(&context, is_first)?;
         self.sink.begin(&context, kind);
         // Looked at again, so that nothing that is handed over was read before the sink knew of the
         // mount.
         top.meta = statx(&top.fd, c"", At::EMPTY_PATH, Meta::WANT)
-            .map_or(top.meta, |seen| Meta::of(&seen));
+            .map_or(top.meta, |seen| Meta::from_statx(&seen));
         let top = &*top;
         let path = if self.sink.wants_paths() {
             &from.path[..]
@@ -293,7 +293,7 @@ impl Traversal<'_> {
             .filter(|other| other.parent == mount.id && other.id != mount.id);
         let targets =
             others.filter_map(|other| mounts::path::below(&absolute, other.target.as_deref()?));
-        Below::of(targets.filter(|name| !name.is_empty()))
+        Below::from_names(targets.filter(|name| !name.is_empty()))
     }
 
     /// Gives the directory that lies at a crossing, to be walked; or hands over what lies there, if
@@ -332,7 +332,7 @@ impl Traversal<'_> {
                 return None;
             }
         };
-        let meta = Meta::of(&seen);
+        let meta = Meta::from_statx(&seen);
         let hand_over = || self.sink.worker().take(&dir, &[Entry { name, meta }]);
         let hash = digest::below(place.hash, name);
         let depth = place.depth + 1;

@@ -221,7 +221,7 @@ impl<'a> Reader<'a> {
         const AT: At = At::SYMLINK_NOFOLLOW.union(At::NO_AUTOMOUNT);
         self.places
             .at(row, |dir, name| statx(dir, name, AT, Meta::WANT))
-            .map(|seen| Meta::of(&seen).lasting())
+            .map(|seen| Meta::from_statx(&seen).lasting())
     }
 
     fn file(
@@ -628,7 +628,7 @@ impl<'a> Reader<'a> {
 
 /// What an open file is now.
 fn look(fd: &Fd) -> Result<Meta, Errno> {
-    statx(fd, c"", At::EMPTY_PATH, Meta::WANT).map(|seen| Meta::of(&seen).lasting())
+    statx(fd, c"", At::EMPTY_PATH, Meta::WANT).map(|seen| Meta::from_statx(&seen).lasting())
 }
 
 /// Whether it is the file that it was, and as it was.

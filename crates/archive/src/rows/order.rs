@@ -89,7 +89,7 @@ pub(super) fn order(heap: Heap, common: &Common) -> Ordered {
     drop(numbers);
 
     let is_dir =
-        |row: &Packed| Type::of_mode(common.classes[row.class as usize].mode) == Type::Directory;
+        |row: &Packed| Type::from_mode(common.classes[row.class as usize].mode) == Type::Directory;
     let mut order: Vec<u32> = Vec::with_capacity(rows.len());
     let (mut ends, mut firsts, mut twice) = (Vec::with_capacity(dirs.len()), Vec::new(), 0);
     // What is yet to come of each directory that is open.

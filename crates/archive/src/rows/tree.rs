@@ -127,7 +127,7 @@ impl Rows {
 
     /// The type of a row.
     pub fn kind(&self, row: usize) -> Type {
-        Type::of_mode(self.mode(row))
+        Type::from_mode(self.mode(row))
     }
 
     /// Whether a row is a directory.

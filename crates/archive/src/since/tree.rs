@@ -22,7 +22,7 @@ impl Tree {
 
     /// A directory with its mount and its file system.
     pub(crate) fn ground<'a>(&'a self, top: &'a Top) -> MountContext<'a> {
-        MountContext::of(top, top.mount(&self.mounts))
+        MountContext::new(top, top.mount(&self.mounts))
     }
 
     /// The paths below a directory at which something is mounted; `None` if the table does not say.

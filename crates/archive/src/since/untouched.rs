@@ -40,7 +40,7 @@ pub(super) fn untouched(
         let path = joined(&tree.tops.get(part.top as usize)?.path, &part.path);
         let fd = open_long(&path, Open::DIRECTORY | Open::NONBLOCK).ok()?;
         let begins = Top::new(fd, path, 0, 0).ok()?;
-        let ground = MountContext::of(&begins, None);
+        let ground = MountContext::new(&begins, None);
         let is_same = |now: Token| now.is_same_state(recorded);
         if begins.meta.ino != part.ino || !Token::take(&ground).is_some_and(is_same) {
             return None;

@@ -212,7 +212,8 @@ fn unknown(
     ) else {
         return;
     };
-    if Type::of_mode(seen.mode) == Type::Socket || spared.own == Some((seen.dev.into(), seen.ino)) {
+    if Type::from_mode(seen.mode) == Type::Socket || spared.own == Some((seen.dev.into(), seen.ino))
+    {
         return;
     }
     let mut whole = path.to_vec();

@@ -260,7 +260,7 @@ impl<'r, 'h, 'a> Search<'r, 'h, 'a> {
     ) {
         let point = match tree.and_then(|tree| Some((tree, tree.row(id)?))) {
             Some((tree, row)) => {
-                Point::of_row(row.clone(), path.clone(), Some(kind), tree.class(id), false)
+                Point::from_row(row.clone(), path.clone(), Some(kind), tree.class(id), false)
             }
             None => Point {
                 id: Some(id),

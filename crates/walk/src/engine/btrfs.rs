@@ -120,7 +120,7 @@ impl Engine for Btrfs {
             strays: Mutex::default(),
             settled: Mutex::default(),
         };
-        let work = Work::of(shared.trees(top));
+        let work = Work::new(shared.trees(top));
         crew(job.threads, usize::MAX, || Reader::new(&shared).run(&work));
         shared.settle_strays();
         Ok(())
@@ -179,7 +179,7 @@ fn meta_of(ino: u64, inode: &Inode, xattrs: bool, dev: Dev, mount: u64, sector: 
         }
     };
     let mode = inode.mode & 0xffff;
-    let rdev = match Type::of_mode(mode) {
+    let rdev = match Type::from_mode(mode) {
         Type::Block | Type::Char => {
             let rdev = inode.rdev as u32; // the kernel keeps no more of it
             Dev {
@@ -323,7 +323,7 @@ impl<'a> Shared<'a, '_> {
         let opened = entered.then(|| {
             let fd = job.open(&root)?;
             let seen = statx(&fd, c"", At::EMPTY_PATH, Meta::WANT)?;
-            Ok((Meta::of(&seen), subvolume(&fd)?))
+            Ok((Meta::from_statx(&seen), subvolume(&fd)?))
         });
         let (meta, subvolume) = match opened {
             None => (meta, None),
@@ -364,7 +364,7 @@ impl<'a> Shared<'a, '_> {
                 });
                 None
             }
-            Ok(seen) => Some(Meta::of(&seen)),
+            Ok(seen) => Some(Meta::from_statx(&seen)),
             Err(e) => {
                 self.job.failed(place, name, Gate::Statx, e);
                 None

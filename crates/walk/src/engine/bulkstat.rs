@@ -175,7 +175,7 @@ struct Traversal<'a> {
 
 impl<'a> Traversal<'a> {
     /// Of the file system that a file is on, and its shape.
-    fn of(fd: &'a Fd, shape: &Geometry) -> Traversal<'a> {
+    fn new(fd: &'a Fd, shape: &Geometry) -> Traversal<'a> {
         Traversal {
             fd,
             at: (0..shape.groups)

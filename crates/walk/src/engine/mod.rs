@@ -50,7 +50,7 @@ pub struct MountContext<'a> {
 
 impl<'a> MountContext<'a> {
     /// Asks what is to be known.
-    pub fn of(top: &'a Top, mount: Option<&'a Mount>) -> MountContext<'a> {
+    pub fn new(top: &'a Top, mount: Option<&'a Mount>) -> MountContext<'a> {
         let statfs = fstatfs(&top.fd).unwrap_or_default();
         let is_root = gate::process::is_root();
         MountContext {

@@ -60,7 +60,7 @@ fn ask(dir: &Fd, name: &CStr, want: Want) -> Result<Statx, Errno> {
 
 fn look(dir: &Fd, name: &CStr) -> Result<(Statx, Option<bool>), Errno> {
     let seen = ask(dir, name, Want::TYPE)?;
-    let subject = Subject::from_type(Type::of_mode(seen.mode));
+    let subject = Subject::from_type(Type::from_mode(seen.mode));
     with_subject(subject, || look_further(dir, name, seen))
 }
 
@@ -74,7 +74,7 @@ fn look_further(dir: &Fd, name: &CStr, mut seen: Statx) -> Result<(Statx, Option
         Err(Errno::EOPNOTSUPP) => Some(false),
         Err(_) => None,
     };
-    let attributes: &[&CStr] = match Type::of_mode(seen.mode) {
+    let attributes: &[&CStr] = match Type::from_mode(seen.mode) {
         Type::Symlink => &[],
         Type::Directory => &[c"system.posix_acl_access", c"system.posix_acl_default"],
         _ => &[c"system.posix_acl_access", c"security.capability"],

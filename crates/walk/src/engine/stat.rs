@@ -169,7 +169,7 @@ pub(crate) fn sort_out<'a>(
     } else {
         found.push(Entry {
             name: name.to_bytes(),
-            meta: Meta::of(s),
+            meta: Meta::from_statx(s),
         });
     }
 }

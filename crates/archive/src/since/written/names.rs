@@ -175,7 +175,7 @@ impl<'a> Look<'a> {
                 let (ino, place, name) = (inos[row], first + row as u32, &names[row]);
                 part.places.push(place);
                 let path = || joined(&dirs[row], name);
-                let is_dir = Type::of_mode(modes[row]) == Type::Directory;
+                let is_dir = Type::from_mode(modes[row]) == Type::Directory;
                 part.written
                     .extend((is_written && is_dir).then(|| (ino, path())));
                 if let Some(dir) = watched.filter(|_| !name.is_empty()) {
@@ -343,7 +343,7 @@ pub(super) fn open_that(top: &Top, path: &[u8], ino: u64) -> Result<Fd, Doubt> {
 /// Reads the metadata of a name in a directory, or of the directory for an empty name. It must be
 /// this inode, and no mount point.
 pub(super) fn look_at(top: &Top, dir: &Fd, name: &CStr, ino: u64) -> Result<Meta, Doubt> {
-    let meta = Meta::of(&statx(
+    let meta = Meta::from_statx(&statx(
         dir,
         name,
         At::SYMLINK_NOFOLLOW | At::EMPTY_PATH,

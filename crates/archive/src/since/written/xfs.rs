@@ -121,7 +121,7 @@ impl<'a> Since<'a> {
                 ino: inos[row],
                 dir: dirs[row].to_vec(),
                 name: names[row].to_vec(),
-                is_dir: Type::of_mode(modes[row]) == Type::Directory,
+                is_dir: Type::from_mode(modes[row]) == Type::Directory,
             };
             Ok(here.into_iter().map(row).collect())
         };

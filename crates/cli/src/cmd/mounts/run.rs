@@ -4,24 +4,24 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
+use ::show::name::printable;
+use ::show::table::TableStyle;
+use ::show::times::Times;
+use ::show::units::plural;
 use gate::Errno;
 use gate::fs::{At, Attributes, Want};
+use mounts::boundaries::Boundary;
 use mounts::compare::Bounds;
 use mounts::locate::LocateOptions;
 use mounts::method::SearchContext;
 use mounts::root::Root;
 use mounts::{
-    Class, Hints, Kind, LocateReport, Loss, Point, Warning, WarningReason, beneath, boundaries,
-    check, locate, names, servers,
+    Hints, LocateReport, Loss, Point, Warning, WarningReason, beneath, boundaries, check, locate,
+    names, servers,
 };
-use report::compare::{
-    LeftOut, Method, Times, comparison, methods_table, profiles_text, ratios_text,
-};
-use report::mounts::{Asserted, Beneath, Boundary, Mounts, Row, Rows, Search};
-use show::name::printable;
-use show::table::TableStyle;
-use show::units::plural;
 
+use super::methods::{LeftOut, Method, comparison, methods_table, profiles_text, ratios_text};
+use super::show::{self, Asserted, Mounts};
 use crate::cmd::mounts::args::{By, Format, Mounts as Args, Names};
 use crate::error::{Error, Outcome};
 use crate::input::whole;
@@ -52,28 +52,26 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
             args.by_name()
         )));
     }
-    let question = question(args, format)?;
+    let options = locate_options(args, format)?;
     let root = open_root(&args.root)?;
     if args.watch {
         return super::watch::run(&root.path, format == Format::Json, out);
     }
     if args.compare {
-        return compare(root, &question, usize::from(args.trials), format, out);
+        return compare(root, &options, usize::from(args.trials), format, out);
     }
     let start = Instant::now();
     let check_wanted = args.check || format == Format::Exclude;
     let mut progress = Progress::new(out.progress);
-    let mut answer = locate(&root, &question, &mut |far, path| {
-        progress.search(far, path)
-    })
-    .map_err(|e| {
-        Error::new(format!(
-            "cannot find the mounts by {}: {e}; try --by auto",
-            args.by_name()
-        ))
-    })?;
+    let mut report =
+        locate(&root, &options, &mut |far, path| progress.search(far, path)).map_err(|e| {
+            Error::new(format!(
+                "cannot find the mounts by {}: {e}; try --by auto",
+                args.by_name()
+            ))
+        })?;
     if !check_wanted {
-        check_readable(&root, &answer)?;
+        check_readable(&root, &report)?;
     }
     let mut tick = |far: &mounts::method::Progress, path: &[u8]| progress.search(far, path);
     let lost = if args.beneath {
@@ -81,10 +79,10 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     } else {
         Loss::Boundaries
     };
-    let mut hunt = SearchContext::new(lost, &mut tick);
+    let mut context = SearchContext::new(lost, &mut tick);
     if let Some(from) = args.names {
         names::resolve(
-            &mut answer.points,
+            &mut report.points,
             if from == Names::Dev {
                 names::Names::Dev
             } else {
@@ -93,30 +91,35 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         );
     }
     if args.servers {
-        name_servers(&mut answer.points);
+        name_servers(&mut report.points);
     }
     if args.beneath {
-        beneath::look(&mut answer.points, &mut hunt).map_err(|e| {
+        beneath::look(&mut report.points, &mut context).map_err(|e| {
             Error::new(format!(
                 "cannot look beneath the mounts: no mount table says what is on what ({e})"
             ))
         })?;
     }
-    let found = args
-        .boundaries
-        .then(|| find_boundaries(&root, &answer, &mut hunt));
-    answer.warnings.append(&mut hunt.warnings);
-    drop(hunt);
+    let found = args.boundaries.then(|| {
+        boundaries::find(
+            &root,
+            report.root_fstype.as_deref(),
+            &report.points,
+            &mut context,
+        )
+    });
+    report.warnings.append(&mut context.warnings);
+    drop(context);
     if check_wanted {
-        let total = answer.points.len();
+        let total = report.points.len();
         let checked = check::check(
-            &mut answer.points,
+            &mut report.points,
             args.deadline.unwrap_or(Duration::from_secs(2)),
             |done| {
                 progress.at(|| format!("{done} of {total} mounts have answered"));
             },
         );
-        answer.warnings.extend(
+        report.warnings.extend(
             checked.map_err(|e| {
                 Error::new(format!("cannot make a process to check the mounts: {e}"))
             })?,
@@ -124,10 +127,10 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     }
     drop(progress);
     // The descriptor of the root is closed before the gates are counted.
-    show(
+    print(
         args,
         &root.into_path(),
-        answer,
+        report,
         found.as_deref(),
         format,
         start.elapsed(),
@@ -135,10 +138,10 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     )
 }
 
-fn show(
+fn print(
     args: &Args,
     root: &[u8],
-    answer: LocateReport,
+    report: LocateReport,
     boundaries: Option<&[Boundary]>,
     format: Format,
     took: Duration,
@@ -152,20 +155,16 @@ fn show(
         warnings,
         search,
         ..
-    } = answer;
-    let rows = Points(points);
+    } = report;
+    let rows = points;
     let why = reason.to_string();
     match format {
         Format::Json => {
             let result = Mounts {
                 root: Some(root),
                 boundaries,
-                search: search.map(|s| Search {
-                    directories: s.directories,
-                    entries: s.entries,
-                    pruned: s.pruned,
-                }),
-                ..Mounts::of(by.name(), &why, incomplete.is_empty(), &rows)
+                search,
+                ..Mounts::new(by.name(), &why, incomplete.is_empty(), &rows)
             };
             out.envelope(SCHEMA, result, &warnings)?;
         }
@@ -175,14 +174,16 @@ fn show(
                 ..out.table_style()
             };
             let mut written = Ok(());
-            report::mounts::table(&rows, style, &mut |piece| {
+            show::table(&rows, style, &mut |piece| {
                 if written.is_ok() {
                     written = out.data(piece.as_bytes());
                 }
             });
             written?;
             for boundary in boundaries.unwrap_or_default() {
-                out.data(format!("{} {}\n", boundary.kind, printable(&boundary.path)).as_bytes())?;
+                out.data(
+                    format!("{} {}\n", boundary.kind.name(), printable(&boundary.path)).as_bytes(),
+                )?;
             }
             let calls = gate::meter::tally().calls();
             let mounts = plural(rows.len() as u64, "mount", "mounts");
@@ -195,18 +196,15 @@ fn show(
                 out.note(server_summary(&rows));
             }
         }
-        Format::Paths => out.data(&report::mounts::paths(&rows, b'\n'))?,
-        Format::Paths0 => out.data(&report::mounts::paths(&rows, 0))?,
-        Format::Mnttab => out.data(&report::mounts::mnttab(&rows))?,
+        Format::Paths => out.data(&show::paths(&rows, b'\n'))?,
+        Format::Paths0 => out.data(&show::paths(&rows, 0))?,
+        Format::Mnttab => out.data(&show::mnttab(&rows))?,
         Format::Fstab => {
             // What a bind mount shows may have its name outside of the root.
             let every = if root == b"/" { None } else { every_mount(by) };
-            out.data(&report::mounts::fstab(
-                &rows,
-                every.as_ref().unwrap_or(&rows),
-            ))?;
+            out.data(&show::fstab(&rows, every.as_ref().unwrap_or(&rows)))?;
         }
-        Format::Exclude => out.data(&report::mounts::exclude(&rows))?,
+        Format::Exclude => out.data(&show::exclude(&rows))?,
     }
     out.warn(&warnings);
     // The process is about to end: to free ten thousand mounts one by one would take as long as to
@@ -216,24 +214,24 @@ fn show(
 }
 
 /// All mounts that there are, where they are read from a table.
-fn every_mount(by: mounts::Method) -> Option<Points> {
+fn every_mount(by: mounts::Method) -> Option<Vec<Point>> {
     if !matches!(by, mounts::Method::Kernel | mounts::Method::Mountinfo) {
         return None;
     }
     let root = Root::open(b"/").ok()?;
-    let question = LocateOptions {
+    let options = LocateOptions {
         method: Some(by),
         bound: None,
         hints: Hints::Auto,
     };
-    locate(&root, &question, &mut |_, _| {})
+    locate(&root, &options, &mut |_, _| {})
         .ok()
-        .map(|answer| Points(answer.points))
+        .map(|report| report.points)
 }
 
-fn server_summary(points: &Points) -> String {
+fn server_summary(points: &[Point]) -> String {
     let mut servers: Vec<(&str, usize)> = Vec::new();
-    for server in points.0.iter().filter_map(|point| point.server.as_deref()) {
+    for server in points.iter().filter_map(|point| point.server.as_deref()) {
         match servers.iter_mut().find(|(name, _)| *name == server) {
             Some((_, n)) => *n += 1,
             None => servers.push((server, 1)),
@@ -257,7 +255,7 @@ impl Args {
     }
 }
 
-fn question(args: &Args, format: Format) -> Result<LocateOptions, Error> {
+fn locate_options(args: &Args, format: Format) -> Result<LocateOptions, Error> {
     if args.deadline.is_some() && !args.check && format != Format::Exclude {
         return Err(Error::new(
             "--deadline says nothing without --check".to_owned(),
@@ -327,54 +325,13 @@ pub(crate) fn open_root(given: &OsStr) -> Result<Root, Error> {
     Ok(Root::open(given.as_bytes())?)
 }
 
-/// A directory that cannot be read is refused, also where the answer comes from a table; but where
-/// its server might not answer, it is not asked.
-fn check_readable(root: &Root, answer: &LocateReport) -> Result<(), Error> {
-    if answer.root_fstype.as_deref().is_some_and(mounts::may_hang) {
+/// A directory that cannot be read is refused, also where the report comes from a table; but where
+/// its server might not report, it is not asked.
+fn check_readable(root: &Root, report: &LocateReport) -> Result<(), Error> {
+    if report.root_fstype.as_deref().is_some_and(mounts::may_hang) {
         return Ok(());
     }
     Ok(root.check_readable()?)
-}
-
-/// Mount points, to be reported.
-pub(crate) struct Points(pub(crate) Vec<Point>);
-
-impl Rows for Points {
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    fn row(&self, at: usize) -> Row<'_> {
-        row(&self.0[at])
-    }
-}
-
-fn row(point: &Point) -> Row<'_> {
-    Row {
-        id: point.id,
-        parent: point.parent,
-        target: &point.target,
-        source: point.source(),
-        fstype: point.fstype(),
-        dev: point.dev,
-        fsroot: point.fsroot(),
-        options: point.options(),
-        kind: point
-            .kind
-            .map(|kind| if kind == Kind::Dir { "dir" } else { "file" }),
-        class: if point.class == Class::Leaf {
-            "leaf"
-        } else {
-            "internal"
-        },
-        hidden: point.hidden,
-        server: point.server.as_deref(),
-        verdict: point.verdict.map(check::Verdict::name),
-        beneath: point.beneath.map(|b| Beneath {
-            files: b.files,
-            bytes: b.bytes,
-        }),
-    }
 }
 
 fn name_servers(points: &mut [Point]) {
@@ -383,21 +340,6 @@ fn name_servers(points: &mut [Point]) {
             point.server = servers::server(fstype, source, point.options().unwrap_or_default());
         }
     }
-}
-
-fn find_boundaries(
-    root: &Root,
-    answer: &LocateReport,
-    hunt: &mut SearchContext<'_>,
-) -> Vec<Boundary> {
-    boundaries::find(root, answer.root_fstype.as_deref(), &answer.points, hunt)
-        .into_iter()
-        .map(|b| Boundary {
-            path: b.path,
-            kind: b.kind.name(),
-            dev: b.dev,
-        })
-        .collect()
 }
 
 /// `--assert`: is each of these a mount point?
@@ -441,10 +383,9 @@ fn assert(args: &Args, format: Format, out: &Out) -> Outcome {
         });
     }
     if format == Format::Json {
-        let none = Points(Vec::new());
         let result = Mounts {
             asserted: Some(&asserted),
-            ..Mounts::of("search", "each path was looked at", true, &none)
+            ..Mounts::new("search", "each path was looked at", true, &[])
         };
         out.envelope(SCHEMA, result, &warnings)?;
     }
@@ -496,14 +437,14 @@ pub(crate) struct Compared {
 /// Runs methods on a tree.
 pub(crate) fn compare_methods(
     root: &Root,
-    question: &LocateOptions,
+    options: &LocateOptions,
     methods: &[mounts::Method],
     trials: usize,
     bounds: &Bounds,
     mut progress: Progress,
 ) -> Result<Compared, Error> {
     let comparison =
-        mounts::compare::compare(root, question, methods, trials, bounds, |method, trial| {
+        mounts::compare::compare(root, options, methods, trials, bounds, |method, trial| {
             let round = if trial == 0 {
                 "profile".to_owned()
             } else {
@@ -512,7 +453,7 @@ pub(crate) fn compare_methods(
             progress.at(|| format!("{method}, {round}"));
         })
         .map_err(|e| Error::new(format!("cannot make a process to run a method in: {e}")))?;
-    let times = |run: &mounts::compare::Run| Times::of([run.real, run.user, run.sys]);
+    let times = |run: &mounts::compare::Run| Times::new([run.real, run.user, run.sys]);
     let methods = comparison.profiles.iter().map(|profile| {
         let runs = comparison
             .trials
@@ -544,17 +485,17 @@ pub(crate) fn compare_methods(
 /// `--compare`
 fn compare(
     root: Root,
-    question: &LocateOptions,
+    options: &LocateOptions,
     trials: usize,
     format: Format,
     out: &Out,
 ) -> Outcome {
     const LIMIT: Duration = Duration::from_secs(3600);
-    let answer = locate(
+    let report = locate(
         &root,
         &LocateOptions {
             method: None,
-            ..question.clone()
+            ..options.clone()
         },
         &mut |_, _| {},
     )
@@ -562,7 +503,7 @@ fn compare(
     let bounds = Bounds::time(LIMIT);
     let compared = compare_methods(
         &root,
-        question,
+        options,
         &mounts::Method::ALL,
         trials,
         &bounds,
@@ -580,12 +521,12 @@ fn compare(
         .collect();
     let path = root.into_path(); // its descriptor is closed before the gates are counted
     if format == Format::Json {
-        let (why, is_complete) = (answer.reason.to_string(), answer.is_complete());
-        let rows = Points(answer.points);
+        let (why, is_complete) = (report.reason.to_string(), report.is_complete());
+        let rows = report.points;
         let result = Mounts {
             root: Some(&path),
             compare: Some(&comparison(&compared.methods, &compared.left_out)),
-            ..Mounts::of(answer.method.name(), &why, is_complete, &rows)
+            ..Mounts::new(report.method.name(), &why, is_complete, &rows)
         };
         out.envelope(SCHEMA, result, &warnings)?;
     } else {

@@ -6,22 +6,24 @@ use super::bounded::{Bounded, StoppedEngine};
 use super::survey::{
     Compared, FileSystem, Machine, MountsPart, Part, Plot, StepState, StepTaken, Survey, Walking,
 };
-use crate::cmd::mounts::run::Points;
+use crate::cmd::mounts::methods::{LeftOut, Method};
+use crate::cmd::mounts::show::Mounts;
+use crate::cmd::walk::show as walked;
+use ::mounts::boundaries::{Boundary, BoundaryKind};
 use ::mounts::compare::NoRun;
 use ::mounts::{Kind, Point};
 use ::survey::Section;
 use archive::nightly::{Expected, Nightly};
 use ondisk::{Content, Dev};
-use report::compare::{self, Method, Times};
 use report::meter::{self, Account};
-use report::mounts::{Boundary, Mounts};
 use report::pathsearch::{Count, Fix, Totals};
 use report::plot::Figure;
 use report::probe::{Experiment, Price, Probe, Value};
 use report::startup::{Element, Started, Startup, Tried};
-use report::walk;
 use show::json::{GateCounts, Warning};
+use show::times::Times;
 use std::sync::Arc;
+use walk::{EngineKind, EngineRefusal, Explained, Plan, PlanReason};
 
 /// A mount without anomalies; each path has a device of its own.
 pub(crate) fn point(target: &[u8]) -> Point {
@@ -66,9 +68,9 @@ fn gates(calls: u64) -> show::json::Gates {
     .into()
 }
 
-fn engine(engine: &'static str, real: f64, calls: u64) -> walk::Engine {
+fn engine(engine: &'static str, real: f64, calls: u64) -> walked::Engine {
     let digest = "00ff".repeat(8);
-    walk::Engine {
+    walked::Engine {
         engine,
         entries: 12_345,
         digest,
@@ -116,14 +118,14 @@ fn price(gate: &'static str, what: &'static str, state: &'static str, ns: f64) -
 
 /// What [`with`] lends.
 pub(crate) struct Owned {
-    pub(crate) points: Points,
+    pub(crate) points: Vec<Point>,
     methods: Vec<Method>,
-    left_out: Vec<compare::LeftOut>,
+    left_out: Vec<LeftOut>,
     boundaries: Vec<Boundary>,
     part: walk::Part,
-    explain: Vec<walk::Possible>,
-    pub(crate) engines: Vec<walk::Engine>,
-    engines_out: Vec<walk::LeftOut>,
+    explain: Vec<Explained>,
+    pub(crate) engines: Vec<walked::Engine>,
+    engines_out: Vec<walked::LeftOut>,
     stopped: Vec<StoppedEngine>,
     pub(crate) bounded: Option<Bounded>,
     nightly: Nightly,
@@ -152,7 +154,7 @@ impl Owned {
             errnos: BTreeMap::from([("EACCES".to_owned(), 1)]),
         };
         Owned {
-            points: Points(vec![
+            points: vec![
                 point(b"/"),
                 Point {
                     kind: Some(Kind::File),
@@ -167,35 +169,41 @@ impl Owned {
                     server: Some("filer".to_owned()),
                     ..point_of(b"/mnt/far", 77, b"nfs4")
                 },
-            ]),
+            ],
             methods: vec![
                 method("kernel", 0.000_31, 12),
                 method("mountinfo", 0.000_42, 9),
                 method("naive", 0.312, 54_321),
             ],
-            left_out: vec![compare::LeftOut {
+            left_out: vec![LeftOut {
                 by: "getmnt1",
                 why: "no end within 5 s".to_owned(),
             }],
             boundaries: vec![Boundary {
                 path: b"/srv/sub".to_vec(),
-                kind: "subvolume",
+                kind: BoundaryKind::Subvolume,
                 dev: (0, 42).into(),
             }],
             part: walk::Part {
                 path: b"/".to_vec(),
                 fstype: Some(b"ext4".to_vec()),
-                engine: "threads",
-                why: "so".to_owned(),
+                engine: EngineKind::Threads,
+                reason: PlanReason::Requested,
             },
-            explain: vec![walk::Possible {
+            explain: vec![Explained {
                 path: b"/".to_vec(),
-                engine: "ext4",
-                possible: false,
-                why: "only root may read the device; run as root".to_owned(),
+                fstype: Some(b"ext4".to_vec()),
+                plan: Plan {
+                    engine: EngineKind::Threads,
+                    reason: PlanReason::Requested,
+                    engines: vec![(
+                        EngineKind::Ext4,
+                        Err(EngineRefusal::NotRoot(EngineKind::Ext4)),
+                    )],
+                },
             }],
             engines: vec![engine("threads", 0.5, 6_000), engine("stat", 2.0, 24_690)],
-            engines_out: vec![walk::LeftOut {
+            engines_out: vec![walked::LeftOut {
                 engine: "ext4",
                 why: "only root may read the device".to_owned(),
             }],
@@ -278,7 +286,7 @@ impl Owned {
     /// Has every engine stopped before it finished.
     pub(crate) fn stop_engines(&mut self, why: NoRun, inodes: Option<u64>) {
         for engine in std::mem::take(&mut self.engines) {
-            self.engines_out.push(walk::LeftOut {
+            self.engines_out.push(walked::LeftOut {
                 engine: engine.engine,
                 why: why.to_string(),
             });
@@ -378,11 +386,11 @@ impl Owned {
                 deep: false,
             },
             mounts: Part::Gathered(MountsPart {
-                points: &self.points.0,
+                points: &self.points,
                 mounts: Mounts {
                     root: Some(b"/"),
                     boundaries: Some(&self.boundaries),
-                    ..Mounts::of("kernel", "so", true, &self.points)
+                    ..Mounts::new("kernel", "so", true, &self.points)
                 },
                 compared: Part::Gathered(Compared {
                     methods: &self.methods,
@@ -410,7 +418,7 @@ impl Owned {
                 part: &self.part,
                 explain: &self.explain,
                 needs_root: Some("ext4"),
-                compare: walk::Comparison::of(&self.engines, &self.engines_out),
+                compare: walked::Comparison::new(&self.engines, &self.engines_out),
                 stopped: &self.stopped,
                 bounded: self.bounded.as_ref(),
             }),

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
+use crate::cmd::mounts::methods::LeftOut;
 use ::mounts::check::{self, Verdict};
 use ::mounts::compare::{Bounds, alone_within};
 use ::mounts::locate::{self, Method};
 use ::mounts::{Hints, Kind, LocateReport, Point, may_hang};
 use ondisk::{Content, split_options};
-use report::compare::LeftOut;
 use show::name::printable;
 
 use super::found::{Found, Not};
 use super::run::Ground;
 use super::steps::Ration;
-use crate::cmd::mounts::run::{Points, compare_methods};
+use crate::cmd::mounts::run::compare_methods;
 use crate::error::Error;
 
 /// Runs of each method and of each engine.
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The mount table, as far as it was wanted.
 pub(super) struct Mounted {
-    pub(super) points: Points,
+    pub(super) points: Vec<Point>,
     pub(super) by: Method,
     pub(super) why: String,
     pub(super) complete: bool,
@@ -96,7 +96,7 @@ pub(super) fn table(
     let complete = incomplete.is_empty();
     let excludes = ground.excludes(&points);
     found.mounts = Some(Mounted {
-        points: Points(points),
+        points,
         by,
         why: reason.to_string(),
         complete,
@@ -119,7 +119,6 @@ pub(super) fn methods(
     let mounted = found.answering()?;
     let far: Vec<&Point> = mounted
         .points
-        .0
         .iter()
         .filter(|point| ground.keeps_out_of(point))
         .collect();

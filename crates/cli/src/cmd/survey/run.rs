@@ -17,6 +17,9 @@ use super::show::commands::Commands;
 use super::show::json::JsonSurvey;
 use super::show::page::html;
 use super::survey::{Compared, FileSystem, Machine, MountsPart, Plot, Survey, Walking};
+use crate::cmd::mounts::methods::comparison;
+use crate::cmd::mounts::show::Mounts;
+use crate::cmd::walk::show::Comparison;
 use ::mounts::Warning;
 use ::mounts::root::Root;
 use ::show::name::printable;
@@ -25,10 +28,7 @@ use ::survey::Section;
 use gate::interrupt::{Guard, let_go};
 use gate::machine::{memory, processors, uname};
 use gate::process::{is_root, yield_to_others};
-use report::compare::comparison;
-use report::mounts::Mounts;
 use report::probe::Probe;
-use report::walk::Comparison;
 
 pub(crate) use super::walking::tread;
 use super::{diff, show, starting, steps};
@@ -129,11 +129,11 @@ fn conclude(ground: &Ground<'_>, mut found: Found, about: Machine, held: Guard) 
     });
     let comparison = methods.map(|all| comparison(all.methods, all.left_out));
     let mounts = found.mounts.as_ref().map(|mounted| MountsPart {
-        points: &mounted.points.0,
+        points: &mounted.points,
         mounts: Mounts {
             root: Some(&ground.root.path),
             compare: comparison.as_ref(),
-            ..Mounts::of(
+            ..Mounts::new(
                 mounted.by.name(),
                 &mounted.why,
                 mounted.complete,
@@ -248,15 +248,15 @@ fn plots(probed: &Probed) -> Vec<Plot> {
 
 fn walking(found: &Found) -> Option<Walking<'_>> {
     let compared = found.engines.as_ref()?;
-    let needs_root = compared
-        .possible
+    let mut need_root = compared
+        .explained
         .iter()
-        .find(|possible| !possible.possible && possible.why.contains("run as root"));
+        .flat_map(walk::Explained::needing_root);
     Some(Walking {
         part: compared.parts.first()?,
-        explain: &compared.possible,
-        needs_root: needs_root.map(|possible| possible.engine),
-        compare: Comparison::of(&compared.engines, &compared.left_out),
+        explain: &compared.explained,
+        needs_root: need_root.next().map(walk::EngineKind::name),
+        compare: Comparison::new(&compared.engines, &compared.left_out),
         stopped: &found.stopped,
         bounded: found.bounded.as_ref(),
     })

@@ -1,15 +1,15 @@
 //! What a survey gathered, and what was concluded from it.
 
+use crate::cmd::mounts::methods::{LeftOut, Method};
+use crate::cmd::mounts::show::Mounts;
+use crate::cmd::walk::show::Comparison;
 use ::mounts::Point;
 use ::survey::Section;
 use archive::nightly::Nightly;
-use report::compare::{self, Method};
 use report::meter::Account;
-use report::mounts::Mounts;
 use report::plot::Figure;
 use report::probe::Probe;
 use report::startup::Startup;
-use report::walk::{Comparison, Part as WalkedPart, Possible};
 use show::json::Warning;
 
 use super::bounded::{Bounded, StoppedEngine};
@@ -103,7 +103,7 @@ pub(crate) struct Compared<'a> {
     /// What each took.
     pub(crate) methods: &'a [Method],
     /// Methods that were skipped, and why.
-    pub(crate) left_out: &'a [compare::LeftOut],
+    pub(crate) left_out: &'a [LeftOut],
 }
 
 /// A file system, and the plots of what was measured on it.
@@ -128,9 +128,9 @@ pub(crate) struct Plot {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Walking<'a> {
     /// The mount that the directory is on.
-    pub(crate) part: &'a WalkedPart,
+    pub(crate) part: &'a walk::Part,
     /// Which engines can work there, and why others cannot.
-    pub(crate) explain: &'a [Possible],
+    pub(crate) explain: &'a [walk::Explained],
     /// The first of them that cannot because it needs root.
     pub(crate) needs_root: Option<&'static str>,
     /// What each costs; of a bounded walk, on a part of the directory.

@@ -466,7 +466,7 @@ fn the_cache_is_what_bounds_it_unless_it_was_measured_there() {
 #[test]
 fn where_nothing_is_mounted() {
     let mut owned = Owned::new();
-    owned.points.0.clear();
+    owned.points.clear();
     let survey = owned.survey();
     let findings = Point::findings(&survey);
     assert_eq!(findings[0].text, "Nothing is mounted at or under /.");
@@ -476,7 +476,7 @@ fn where_nothing_is_mounted() {
 #[test]
 fn what_does_not_answer_comes_first() {
     let mut owned = Owned::new();
-    owned.points.0.push(Mount {
+    owned.points.push(Mount {
         verdict: Some(Verdict::Hung),
         ..point(b"/nfs")
     });
@@ -567,7 +567,7 @@ fn no_name_breaks_the_page() {
         source: Some(NAME.to_vec()),
         options: NAME.to_vec(),
     };
-    owned.points.0.push(Mount {
+    owned.points.push(Mount {
         content: Some(Arc::new(content)),
         server: Some("<server>".to_owned()),
         hidden: true,
@@ -604,7 +604,7 @@ fn ten_thousand_mounts_are_a_page_that_opens() {
         kind: Some(Kind::File),
         ..point(format!("/mnt/{n:05}/{}", "x".repeat(200)).as_bytes())
     };
-    owned.points.0 = (0..10_000).map(mount).collect();
+    owned.points = (0..10_000).map(mount).collect();
     let page = html(&owned.survey());
     is_sound(&page);
     assert!(page.len() < 400_000, "{}", page.len());

@@ -331,7 +331,7 @@ impl Found {
             .parts
             .first()
             .filter(|_| !walked.engines.is_empty() && self.bounded.is_none());
-        part.map(|part| part.why.clone())
+        part.map(|part| part.reason.to_string())
             .ok_or_else(|| Not::late(ration.each))
     }
 }

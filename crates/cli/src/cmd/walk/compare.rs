@@ -3,14 +3,15 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use ::show::stats::Stats;
+use ::show::times::Times;
 use mounts::compare::{Bounds, NoRun};
 use mounts::{Warning, WarningReason};
-use report::compare::Times;
-use report::walk::{Comparison, Engine, LeftOut, Part, Possible, Walk};
 use walk::compare::{Run, compare};
-use walk::{Totals, WalkOptions};
+use walk::{Explained, Part, Totals, WalkOptions};
 
-use super::run::{SCHEMA, plans, shown};
+use super::run::SCHEMA;
+use super::show::{Comparison, Engine, LeftOut, Walk};
 use crate::error::{Error, Outcome};
 use crate::out::{Out, gates};
 use crate::progress::Progress;
@@ -18,7 +19,7 @@ use crate::progress::Progress;
 /// The engines compared, ready to be shown.
 pub(crate) struct Compared {
     pub(crate) parts: Vec<Part>,
-    pub(crate) possible: Vec<Possible>,
+    pub(crate) explained: Vec<Explained>,
     pub(crate) engines: Vec<Engine>,
     pub(crate) left_out: Vec<LeftOut>,
     /// Engines that were stopped, why, and the entries that they had found.
@@ -56,12 +57,12 @@ impl WarningReason for WarningKind {
 
 /// Walks by every engine.
 pub(crate) fn engines(
-    question: &WalkOptions,
+    options: &WalkOptions,
     trials: usize,
     bounds: &Bounds,
     mut progress: Progress,
 ) -> Result<Compared, Error> {
-    let compared = compare(question, trials, bounds, |engine, trial| {
+    let compared = compare(options, trials, bounds, |engine, trial| {
         progress.at(|| match trial {
             0 => format!("{engine}, to warm the caches"),
             _ => format!("{engine}, trial {trial} of {trials}"),
@@ -118,20 +119,19 @@ pub(crate) fn engines(
             gates: gates(&last.tally),
         });
     }
-    if !Comparison::of(&engines, &left_out).agree {
+    if !Comparison::new(&engines, &left_out).agree {
         warnings.push(Warning::general(WarningKind::Disagree));
     }
-    let (parts, possible) = plans(compared.explained);
-    let planned = parts.first().map(|part| part.engine);
+    let explained = compared.explained;
+    let parts: Vec<Part> = explained.iter().map(Explained::part).collect();
+    let planned = parts.first().map(|part| part.engine.name());
     let found = planned.and_then(|planned| {
-        let seconds =
-            show::stats::Stats::from_values(runs(planned).map(|run| run.real.as_secs_f64()))?
-                .median;
+        let seconds = Stats::from_values(runs(planned).map(|run| run.real.as_secs_f64()))?.median;
         Some((runs(planned).next_back()?.totals, seconds))
     });
     Ok(Compared {
         parts,
-        possible,
+        explained,
         engines,
         left_out,
         stopped,
@@ -141,24 +141,22 @@ pub(crate) fn engines(
 }
 
 fn times(run: &Run) -> Times {
-    Times::of([run.real, run.user, run.sys])
+    Times::new([run.real, run.user, run.sys])
 }
 
-pub(super) fn run(question: &WalkOptions, trials: usize, out: &Out) -> Outcome {
+pub(super) fn run(options: &WalkOptions, trials: usize, out: &Out) -> Outcome {
     const LIMIT: Duration = Duration::from_secs(3600);
     let compared = engines(
-        question,
+        options,
         trials,
         &Bounds::time(LIMIT),
         Progress::new(out.progress),
     )?;
-    let comparison = Comparison::of(&compared.engines, &compared.left_out);
+    let comparison = Comparison::new(&compared.engines, &compared.left_out);
     if out.json {
-        let totals = compared
-            .found
-            .map(|(totals, seconds)| shown(&totals, seconds));
+        let found = compared.found.as_ref();
         let result = Walk {
-            totals,
+            totals: found.map(|(totals, seconds)| (totals, *seconds)),
             parts: &compared.parts,
             compare: Some(comparison),
             ..Walk::default()

@@ -2,7 +2,9 @@
 
 pub(crate) mod args;
 pub(crate) mod compare;
+mod lines;
 pub(crate) mod run;
+pub(crate) mod show;
 pub(crate) mod sinks;
 
 pub(crate) use run::run;

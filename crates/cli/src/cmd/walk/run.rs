@@ -4,16 +4,19 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
+use ::show::name::printable;
+use ::show::units::plural;
 use archive::catalog::{Catalog, Options};
-use mounts::Warning;
-use report::entries::Form;
-use report::walk::{Part, Possible, Totals, Walk};
-use show::name::printable;
-use show::units::plural;
-use walk::{Both, Diagnostics, EngineKind, Explained, Filter, Sink, Summary, WalkOptions};
+use mounts::{Warning, WarningReason};
+use walk::{
+    Both, Diagnostics, EngineKind, Filter, Largest, Part, Sink, Summary, Totals, UsageSink,
+    WalkOptions,
+};
 
 use super::compare;
-use super::sinks::{Largest, Output, Usage, Watched};
+use super::lines::Form;
+use super::show::{self, Walk};
+use super::sinks::{Output, Watched};
 use crate::cmd::walk::args::{Engine, Walk as Args, WalkFormat as Format};
 use crate::error::{Error, Outcome};
 use crate::out::Out;
@@ -34,21 +37,21 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
             "--json and --top say nothing to --format paths, paths0, ndjson and csv".to_owned(),
         ));
     }
-    let question = question(args)?;
+    let options = walk_options(args)?;
     if args.explain {
-        return explain(&question, out);
+        return explain(&options, out);
     }
     if args.compare {
-        return compare::run(&question, usize::from(args.trials), out);
+        return compare::run(&options, usize::from(args.trials), out);
     }
     match form {
-        Some(form) => lines(args, &question, form, out),
-        None if args.format == Format::Du => usage(args, &question, out),
-        None => summary(args, &question, out),
+        Some(form) => lines(args, &options, form, out),
+        None if args.format == Format::Du => usage(args, &options, out),
+        None => summary(args, &options, out),
     }
 }
 
-fn question(args: &Args) -> Result<WalkOptions, Error> {
+fn walk_options(args: &Args) -> Result<WalkOptions, Error> {
     // As du has it: all is counted, and only what is less deep is printed.
     let max_depth = args.max_depth.filter(|_| args.format != Format::Du);
     let filter = Filter::new(&args.exclude, max_depth)?;
@@ -88,129 +91,123 @@ struct Walked {
 
 fn go(
     args: &Args,
-    question: &WalkOptions,
+    options: &WalkOptions,
     sink: &dyn Sink,
     progress: bool,
 ) -> Result<Walked, Error> {
-    let desk = Diagnostics::default();
+    let diagnostics = Diagnostics::default();
     let catalog = args
         .catalog
         .as_ref()
-        .map(|file| catalog(file, args, question))
+        .map(|file| catalog(file, args, options))
         .transpose()?;
     let both = catalog.as_ref().map(|catalog| Both(sink, catalog));
     let whole: &dyn Sink = both.as_ref().map_or(sink, |both| both);
     let in_sight = Watched(whole);
     let whole = if progress { &in_sight } else { whole };
     let start = Instant::now();
-    let answer = watch_walk(progress, &desk, || walk::walk(question, whole, &desk))?;
-    let warnings = desk.take_warnings();
+    let report = watch_walk(progress, &diagnostics, || {
+        walk::walk(options, whole, &diagnostics)
+    })?;
+    let warnings = diagnostics.take_warnings();
     // Where nobody takes the output any more, the walk was not finished, and what is in the catalog
     // is not the tree.
     if let Some(catalog) = catalog.filter(|_| !sink.is_closed()) {
-        catalog.finish(&answer, warnings.is_empty())?;
+        catalog.finish(&report, warnings.is_empty())?;
     }
     let seconds = start.elapsed().as_secs_f64();
-    let part = |part: walk::Part| Part {
-        path: part.path,
-        fstype: part.fstype,
-        engine: part.engine.name(),
-        why: part.reason.to_string(),
-    };
     Ok(Walked {
-        parts: answer.parts.into_iter().map(part).collect(),
+        parts: report.parts,
         warnings,
         seconds,
     })
 }
 
 /// `--catalog`
-fn catalog(file: &OsStr, args: &Args, question: &WalkOptions) -> Result<Catalog, Error> {
-    let [dir] = &question.dirs[..] else {
+fn catalog(file: &OsStr, args: &Args, options: &WalkOptions) -> Result<Catalog, Error> {
+    let [dir] = &options.dirs[..] else {
         return Err(Error::new(
             "--catalog is of one DIR; give each a catalog of its own".to_owned(),
         ));
     };
-    let options = Options {
+    let catalog_options = Options {
         excludes: args.exclude.clone(),
         max_depth: args.max_depth.filter(|_| args.format != Format::Du),
         one_file_system: args.one_file_system,
     };
-    Ok(Catalog::create(file.as_bytes(), dir, options)?)
+    Ok(Catalog::create(file.as_bytes(), dir, catalog_options)?)
 }
 
 /// `--format paths`, `paths0`, `ndjson`, `csv`
-fn lines(args: &Args, question: &WalkOptions, form: Form, out: &Out) -> Outcome {
+fn lines(args: &Args, options: &WalkOptions, form: Form, out: &Out) -> Outcome {
     let output = Output::new(form, out);
     // On one terminal, the line that says how far we are and the names would overwrite each other.
-    let walked = go(args, question, &output, out.progress && !out.on_terminal())?;
+    let walked = go(args, options, &output, out.progress && !out.on_terminal())?;
     output.end()?;
     out.warn(&walked.warnings);
     Ok(walked.warnings.len())
 }
 
 /// `--format summary`
-fn summary(args: &Args, question: &WalkOptions, out: &Out) -> Outcome {
+fn summary(args: &Args, options: &WalkOptions, out: &Out) -> Outcome {
     let totals = Summary::default();
     let largest = args.top.map(|n| Largest::new(n as usize));
     let walked = match &largest {
-        Some(largest) => go(args, question, &Both(&totals, largest), out.progress),
-        None => go(args, question, &totals, out.progress),
+        Some(largest) => go(args, options, &Both(&totals, largest), out.progress),
+        None => go(args, options, &totals, out.progress),
     }?;
-    let totals = shown(&totals.totals(), walked.seconds);
-    let top = largest.map(Largest::files);
+    let (totals, seconds) = (totals.totals(), walked.seconds);
+    let top = largest.map(Largest::into_files);
     if out.json {
         let result = Walk {
-            totals: Some(totals),
+            totals: Some((&totals, seconds)),
             parts: &walked.parts,
             top: top.as_deref(),
             ..Walk::default()
         };
         out.envelope(SCHEMA, result, &walked.warnings)?;
     } else {
-        let mut text = report::walk::totals_text(&totals, &walked.parts);
+        let mut text = show::totals_text(&totals, seconds, &walked.parts);
         if let Some(top) = &top {
             text.push('\n');
-            text.push_str(&report::walk::top_text(top, out.table_style()));
+            text.push_str(&show::top_text(top, out.table_style()));
         }
         out.data(text.as_bytes())?;
-        tell(&totals, &walked.parts, out);
+        print_note(&totals, &walked, out);
     }
     out.warn(&walked.warnings);
     Ok(walked.warnings.len())
 }
 
 /// `--format du`
-fn usage(args: &Args, question: &WalkOptions, out: &Out) -> Outcome {
+fn usage(args: &Args, options: &WalkOptions, out: &Out) -> Outcome {
     let totals = Summary::default();
-    let usage = Usage::new(&question.dirs);
+    let usage = UsageSink::new(&options.dirs);
     let mut walked = match out.json {
-        true => go(args, question, &Both(&totals, &usage), out.progress),
-        false => go(args, question, &usage, out.progress),
+        true => go(args, options, &Both(&totals, &usage), out.progress),
+        false => go(args, options, &usage, out.progress),
     }?;
     let usage = usage.finish();
-    if usage.confused > 0 {
-        let n = usage.confused;
-        walked.warnings.push(Warning::general(format!(
-            "{n} directories are added to others, whose names have one hash"
-        )));
+    if usage.collisions > 0 {
+        let kind = WarningKind::Collisions(usage.collisions);
+        walked.warnings.push(Warning::general(kind));
     }
-    let lines = usage.lines(args.max_depth, args.top.map(|n| n as usize));
+    let directories = usage.directories(args.max_depth, args.top.map(|n| n as usize));
     if out.json {
-        let totals = shown(&totals.totals(), walked.seconds);
-        let lines: Vec<_> = lines.collect();
+        let totals = totals.totals();
+        let directories: Vec<_> = directories.collect();
         let result = Walk {
-            totals: Some(totals),
+            totals: Some((&totals, walked.seconds)),
             parts: &walked.parts,
-            du: Some(&lines),
+            usage: Some(&directories),
             ..Walk::default()
         };
         out.envelope(SCHEMA, result, &walked.warnings)?;
     } else {
         const PIECE: usize = 64 << 10;
         let mut text = String::new();
-        for line in lines {
-            text.push_str(&line.to_text());
+        for directory in directories {
+            text.push_str(&show::usage_line(&directory));
             if text.len() >= PIECE {
                 out.data(text.as_bytes())?;
                 text.clear();
@@ -222,97 +219,48 @@ fn usage(args: &Args, question: &WalkOptions, out: &Out) -> Outcome {
     Ok(walked.warnings.len())
 }
 
-/// The mount of each directory with its engine, and what is possible there.
-pub(super) fn plans(explained: Vec<Explained>) -> (Vec<Part>, Vec<Possible>) {
-    let (mut parts, mut engines) = (Vec::new(), Vec::new());
-    for Explained { path, fstype, plan } in explained {
-        for (by, possible) in plan.engines {
-            let why = match &possible {
-                Err(refusal) => refusal.to_string(),
-                Ok(()) if by == plan.engine => plan.reason.to_string(),
-                Ok(()) => "it can work here".to_owned(),
-            };
-            engines.push(Possible {
-                path: path.clone(),
-                engine: by.name(),
-                possible: possible.is_ok(),
-                why,
-            });
-        }
-        parts.push(Part {
-            path,
-            fstype,
-            engine: plan.engine.name(),
-            why: plan.reason.to_string(),
-        });
-    }
-    (parts, engines)
+/// What `--format du` warns of.
+#[derive(Debug, thiserror::Error)]
+enum WarningKind {
+    #[error("{0} directories are added to others, whose names have one hash")]
+    Collisions(u64),
 }
 
+impl WarningReason for WarningKind {}
+
 /// `--explain`
-fn explain(question: &WalkOptions, out: &Out) -> Outcome {
-    let (parts, engines) = plans(walk::explain(&question.dirs, question.is_written)?);
+fn explain(options: &WalkOptions, out: &Out) -> Outcome {
+    let explained = walk::explain(&options.dirs, options.is_written)?;
     if out.json {
-        out.envelope(
-            SCHEMA,
-            Walk {
-                parts: &parts,
-                explain: Some(&engines),
-                ..Walk::default()
-            },
-            &[],
-        )?;
+        let parts: Vec<Part> = explained.iter().map(walk::Explained::part).collect();
+        let result = Walk {
+            parts: &parts,
+            explain: Some(&explained),
+            ..Walk::default()
+        };
+        out.envelope(SCHEMA, result, &[])?;
     } else {
-        out.data(report::walk::explain_text(&engines, &parts, out.table_style()).as_bytes())?;
+        out.data(show::explain_text(&explained, out.table_style()).as_bytes())?;
     }
     Ok(0)
 }
 
-pub(super) fn shown(totals: &walk::Totals, seconds: f64) -> Totals {
-    let walk::Totals {
-        entries,
-        files,
-        directories,
-        symlinks,
-        other,
-        bytes,
-        blocks,
-        max_depth,
-        digest,
-    } = *totals;
-    let digest = digest.to_string();
-    Totals {
-        entries,
-        files,
-        directories,
-        symlinks,
-        other,
-        bytes,
-        blocks,
-        max_depth,
-        digest,
-        seconds,
-    }
-}
-
-/// Says what was done: by which engines, how fast, and why by them.
-fn tell(totals: &Totals, parts: &[Part], out: &Out) {
-    let Totals {
-        entries, seconds, ..
-    } = totals;
-    let rate = *entries as f64 / seconds;
+/// Notes what was done: by which engines, how fast, and why by them.
+fn print_note(totals: &Totals, walked: &Walked, out: &Out) {
+    let seconds = walked.seconds;
+    let rate = totals.entries as f64 / seconds;
     let calls = gate::meter::tally().calls();
-    let entries = plural(*entries, "entry", "entries");
+    let entries = plural(totals.entries, "entry", "entries");
     let took = format!("in {seconds:.3} s and {calls} calls ({rate:.0}/s)");
-    match parts {
+    match &walked.parts[..] {
         [one] => out.note(format_args!(
             "{entries} by {} {took}: {}",
-            one.engine,
-            printable(one.why.as_bytes())
+            one.engine.name(),
+            printable(one.reason.to_string().as_bytes())
         )),
-        _ => {
+        parts => {
             out.note(format_args!("{entries} in {} mounts {took}:", parts.len()));
-            out.note_table(|look| report::walk::parts_text(parts, look));
+            out.note_table(|style| show::parts_text(parts, style));
         }
     }
 }

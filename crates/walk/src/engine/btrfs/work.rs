@@ -57,7 +57,7 @@ pub(super) struct Work<'a> {
 
 impl<'a> Work<'a> {
     /// All of some trees.
-    pub(super) fn of(trees: Vec<Arc<Tree<'a>>>) -> Work<'a> {
+    pub(super) fn new(trees: Vec<Arc<Tree<'a>>>) -> Work<'a> {
         let ahead = trees
             .into_iter()
             .map(|tree| Ahead {

@@ -198,7 +198,7 @@ impl Joiner<'_> {
                     name: bytes.to_vec(),
                 });
             }
-            Ok(seen) => self.push(name, Meta::of(&seen)),
+            Ok(seen) => self.push(name, Meta::from_statx(&seen)),
             Err(e) => self.job.failed(place, bytes, Gate::Statx, e),
         }
     }

@@ -194,7 +194,7 @@ pub(super) fn names(job: &Job<'_>, shape: &Geometry) -> Names {
     let limit = raise_open_files();
     let shared = Shared {
         job,
-        inodes: Traversal::of(&job.top.fd, shape),
+        inodes: Traversal::new(&job.top.fd, shape),
         are_read: AtomicBool::new(false),
         blocks_before: blocks_read(),
         queue: Mutex::default(),

@@ -27,7 +27,7 @@ pub(super) fn give(crew: &Crew<'_>, tree: &Tree, since: Time) {
     let mut threads = vec![(); crew.threads];
     crew.share(sorted.len(), 1, &mut threads, |(), claims| {
         for nth in claims.flatten() {
-            let _ = sorted[nth].set(Sorted::of(&tree.names[nth].list, shift, shares));
+            let _ = sorted[nth].set(Sorted::new(&tree.names[nth].list, shift, shares));
         }
     });
     crew.share(shares, 1, &mut threads, |(), claims| {
@@ -54,7 +54,7 @@ struct Sorted {
 }
 
 impl Sorted {
-    fn of(list: &[Item], shift: u32, shares: usize) -> Sorted {
+    fn new(list: &[Item], shift: u32, shares: usize) -> Sorted {
         let share = |item: &Item| (item.inode.wrapping_sub(1) >> shift) as usize;
         let mut ends = vec![0_u32; shares];
         list.iter().for_each(|item| ends[share(item)] += 1);
@@ -253,7 +253,7 @@ impl<'a> Clerk<'a> {
                 });
                 None
             }
-            Ok(seen) => Some(Meta::of(&seen)),
+            Ok(seen) => Some(Meta::from_statx(&seen)),
             Err(e) => {
                 job.failed(&self.tree.place(dir), name, Gate::Statx, e);
                 None

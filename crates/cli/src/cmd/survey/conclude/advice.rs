@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use crate::cmd::walk::show::possible_engines;
 use ::mounts::diagnosis::{AnomalyKind, diagnose};
 use show::stats::Stats;
 
@@ -48,7 +49,7 @@ fn mounts(part: &MountsPart<'_>) -> impl Iterator<Item = Advice> {
 
 /// How to scan the tree at less cost.
 fn scan(walking: &Walking<'_>) -> Vec<Advice> {
-    let engine = walking.part.engine;
+    let engine = walking.part.engine.name();
     let mut found = Vec::new();
     // One walk takes too long for a survey.
     let keep = |effort| Advice::KeepCatalog {
@@ -108,8 +109,10 @@ fn is_other_engine_faster(costs: &EngineCosts<'_>) -> bool {
 /// An engine could be tried if root walked.
 fn walk_as_root(walking: &Walking<'_>, is_root: bool) -> Option<Advice> {
     let engine = walking.needs_root.filter(|_| !is_root)?;
-    let mut explained = walking.explain.iter();
-    let why = &explained.find(|possible| possible.engine == engine)?.why;
+    let mut explained = possible_engines(walking.explain);
+    let why = explained
+        .find(|possible| possible.engine.name() == engine)?
+        .why();
     let costs = EngineCosts::new(walking)?;
     let effort = match walking.bounded {
         Some(bounded) => Effort::Bounded(bounded.clone()),
@@ -117,7 +120,7 @@ fn walk_as_root(walking: &Walking<'_>, is_root: bool) -> Option<Advice> {
     };
     Some(Advice::WalkAsRoot {
         engine,
-        why: why.clone(),
+        why,
         effort,
     })
 }

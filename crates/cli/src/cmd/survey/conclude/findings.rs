@@ -1,8 +1,9 @@
 //! The findings of each section.
 
+use crate::cmd::mounts::methods::Method;
 use ::mounts::diagnosis::{AnomalyKind, diagnose};
-use report::compare::{Method, median_ms};
 use report::probe::Probe;
+use show::times::median_ms;
 
 use super::{EngineCosts, cost, stopped, targets};
 use crate::cmd::survey::finding::{Cost, Finding, Properties, StartCost};
@@ -144,7 +145,7 @@ fn walk(walking: &Walking<'_>) -> Option<Finding> {
             plain: costs.and_then(|costs| costs.plain),
         });
     }
-    let chosen = walking.part.engine;
+    let chosen = walking.part.engine.name();
     match costs {
         Some(costs) => Some(Finding::Walk {
             cost: cost(costs.chosen),

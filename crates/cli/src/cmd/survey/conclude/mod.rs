@@ -3,8 +3,9 @@
 
 use std::cmp::Reverse;
 
+use crate::cmd::walk::show::Engine;
 use ::mounts::diagnosis::{AnomalyKind, Diagnosis};
-use report::compare::median_ms;
+use show::times::median_ms;
 
 use super::bounded::StoppedEngine;
 use super::finding::{Advice, Cost, Finding};
@@ -45,11 +46,11 @@ fn targets(diagnoses: &[Diagnosis<'_>], kind: AnomalyKind) -> Vec<Vec<u8>> {
 /// What the engines cost that finished.
 struct EngineCosts<'a> {
     /// The engine that fathom chooses.
-    chosen: (&'a report::walk::Engine, f64),
+    chosen: (&'a Engine, f64),
     /// The one that makes one call after the other.
     plain: Option<Cost>,
     /// The fastest.
-    fastest: (&'a report::walk::Engine, f64),
+    fastest: (&'a Engine, f64),
 }
 
 impl<'a> EngineCosts<'a> {
@@ -62,14 +63,14 @@ impl<'a> EngineCosts<'a> {
         let find = |name| timed.iter().find(|(engine, _)| engine.engine == name);
         let fastest = *timed.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
         Some(EngineCosts {
-            chosen: *find(walking.part.engine).unwrap_or(&fastest),
+            chosen: *find(walking.part.engine.name()).unwrap_or(&fastest),
             plain: find("stat").map(|timed| cost(*timed)),
             fastest,
         })
     }
 }
 
-fn cost((engine, ms): (&report::walk::Engine, f64)) -> Cost {
+fn cost((engine, ms): (&Engine, f64)) -> Cost {
     Cost {
         name: engine.engine,
         found: engine.entries,

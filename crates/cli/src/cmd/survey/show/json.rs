@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use report::mounts::Mounts;
+use crate::cmd::mounts::show::Mounts;
+use crate::cmd::walk::show::{List, possible_engines};
 use show::json_object;
 
 use super::commands::Commands;
@@ -83,9 +84,9 @@ json_object!(JsonMachine<'_>, |this| {
 struct JsonWalking<'a>(&'a Walking<'a>);
 
 json_object!(JsonWalking<'_>, |this| {
-    "engine": this.0.part.engine,
-    "why": this.0.part.why,
-    "explain": this.0.explain,
+    "engine": this.0.part.engine.name(),
+    "why": this.0.part.reason.to_string(),
+    "explain": List(possible_engines(this.0.explain)),
     "compare": this.0.compare,
     "bounded": this.0.bounded.map(JsonBounded),
 });

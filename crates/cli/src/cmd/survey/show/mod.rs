@@ -1,8 +1,8 @@
 //! A survey in words: on a terminal here, as a page in [`page`], as JSON in [`json`].
 
+use crate::cmd::mounts::methods::methods_table;
+use crate::cmd::mounts::show as mounts;
 use ::survey::Section;
-use report::compare::methods_table;
-use report::mounts;
 use show::name::printable;
 use show::table::TableStyle;
 
@@ -73,7 +73,7 @@ pub(crate) fn text(survey: &Survey<'_>, style: TableStyle) -> String {
         Section::Walk,
         &survey.walking,
         |text, walk| {
-            let why = format!("By {}: {}.", walk.part.engine, walk.part.why);
+            let why = format!("By {}: {}.", walk.part.engine.name(), walk.part.reason);
             text.line(&printable(why.as_bytes()));
             let bounded = walk.bounded.into_iter();
             bounded

@@ -5,18 +5,22 @@ use std::collections::BTreeMap;
 use ondisk::split_options;
 
 use super::block::{Block, Branch, MAX_ROWS, MAX_SENTENCES, Plots, Tree, more, plot, table, texts};
+use crate::cmd::mounts::methods::{Method, methods_table};
+use crate::cmd::mounts::show::{Columns, by_name, cell, limbs, source, state, tone};
 use crate::cmd::survey::command::Command;
 use crate::cmd::survey::show::anomalies;
 use crate::cmd::survey::show::commands::Commands;
 use crate::cmd::survey::survey::{Compared, MountsPart, Part};
+use ::mounts::Point;
+use ::mounts::boundaries::Boundary;
+use ::mounts::check::Verdict;
 use ::mounts::diagnosis::{Diagnosis, diagnose};
 use ::survey::Section;
-use report::compare::{Method, median_ms, methods_table};
 use report::draw::{Dot, Dots, dots};
-use report::mounts::{Boundary, Has, Row, all, by_name, cell, limbs, source, state, tone};
 use show::name::printable;
 use show::stats::Stats;
 use show::table::{Align, Table, Tone};
+use show::times::median_ms;
 use show::units::{plural, sized};
 
 pub(crate) fn mounts(part: &MountsPart<'_>, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
@@ -48,7 +52,7 @@ pub(crate) fn mounts(part: &MountsPart<'_>, commands: &Commands, plots: &mut Plo
         part.mounts.by,
         printable(part.mounts.why.as_bytes())
     )));
-    blocks.extend(texts(types(all(rows))));
+    blocks.extend(texts(types(rows)));
     blocks.push(Block::Heading("What is odd".to_owned()));
     blocks.extend(anomaly_table(&diagnoses, commands));
     blocks.extend(boundary_table(part.mounts.boundaries, commands));
@@ -105,7 +109,7 @@ fn boundary_table(boundaries: Option<&[Boundary]>, commands: &Commands) -> Vec<B
     let mut rows = Table::new(&columns, boundaries.len().min(MAX_SENTENCES));
     for boundary in boundaries.iter().take(MAX_SENTENCES) {
         let (path, dev) = (printable(&boundary.path), boundary.dev.to_string());
-        rows.row([&*path, boundary.kind, &dev], Tone::Plain);
+        rows.row([&*path, boundary.kind.name(), &dev], Tone::Plain);
     }
     let mut blocks = vec![table(
         "Where the file system changes and no mount table says so",
@@ -143,10 +147,12 @@ fn methods(compared: &Compared<'_>, commands: &Commands, plots: &mut Plots) -> V
 }
 
 /// How many there are of each type of file system, most first.
-fn types<'a>(rows: impl Iterator<Item = Row<'a>>) -> Option<String> {
+fn types(points: &[Point]) -> Option<String> {
     const TYPES: usize = 12;
     let mut counts: BTreeMap<&[u8], usize> = BTreeMap::new();
-    rows.filter_map(|row| row.fstype)
+    points
+        .iter()
+        .filter_map(Point::fstype)
         .for_each(|fstype| *counts.entry(fstype).or_default() += 1);
     let mut counts: Vec<_> = counts.into_iter().collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
@@ -168,18 +174,18 @@ fn tree(part: &MountsPart<'_>) -> Tree {
     let rows = part.mounts.mounts;
     let order = by_name(rows);
     let limbs = limbs(rows, &order);
-    let has = Has::of(rows);
-    type Cell = fn(&Row<'_>) -> String;
+    let has = Columns::in_use(rows);
+    type Cell = fn(&Point) -> String;
     let columns: [(bool, &'static str, Cell); 7] = [
         (true, "SOURCE", |row| source(row).into_owned()),
-        (true, "FSTYPE", |row| cell(row.fstype).into_owned()),
+        (true, "FSTYPE", |row| cell(row.fstype()).into_owned()),
         (true, "ACCESS", access),
         (has.state, "STATE", |row| state(row).into_owned()),
         (has.verdict, "ANSWERS", |row| {
-            row.verdict.unwrap_or("-").to_owned()
+            row.verdict.map_or("-", Verdict::name).to_owned()
         }),
         (has.server, "SERVER", |row| {
-            cell(row.server.map(str::as_bytes)).into_owned()
+            cell(row.server.as_deref().map(str::as_bytes)).into_owned()
         }),
         (has.beneath, "BENEATH", |row| {
             row.beneath.map_or("-".to_owned(), |b| {
@@ -189,12 +195,12 @@ fn tree(part: &MountsPart<'_>) -> Tree {
     ];
     let shown = || columns.iter().filter(|(shown, ..)| *shown);
     let branch = |&at: &usize| {
-        let row = rows.row(at);
+        let row = &rows[at];
         Branch {
             limb: limbs.get(at).cloned().unwrap_or_default(),
-            target: printable(row.target).into_owned(),
-            cells: shown().map(|(_, _, cell)| cell(&row)).collect(),
-            class: tone(&row).class(),
+            target: printable(&row.target).into_owned(),
+            cells: shown().map(|(_, _, cell)| cell(row)).collect(),
+            class: tone(row).class(),
         }
     };
     Tree {
@@ -206,8 +212,8 @@ fn tree(part: &MountsPart<'_>) -> Tree {
     }
 }
 
-fn access(row: &Row<'_>) -> String {
-    let Some(options) = row.options else {
+fn access(row: &Point) -> String {
+    let Some(options) = row.options() else {
         return "-".to_owned();
     };
     (if split_options(options).any(|option| option == b"ro") {

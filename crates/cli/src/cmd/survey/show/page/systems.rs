@@ -1,13 +1,13 @@
 //! What each file system is, and what each call costs.
 
 use super::block::{Block, Plots, plot, table, texts};
+use crate::cmd::mounts::show::cell;
 use crate::cmd::survey::command::Command;
 use crate::cmd::survey::known::{BLOCK, CacheSize, EXTENT, Known, READAHEAD, best_price};
 use crate::cmd::survey::show::commands::Commands;
 use crate::cmd::survey::show::known::{cache_text, known_text, limited_by, text};
 use crate::cmd::survey::survey::{FileSystem, Plot};
 use report::draw::{Dot, Dots, dots, line};
-use report::mounts::cell;
 use report::plot::Scale;
 use report::probe::{Price, Probe, plain, prices_table};
 use show::name::printable;

@@ -7,13 +7,13 @@ use crate::cmd::survey::show::bounded::{about, sentences};
 use crate::cmd::survey::show::commands::Commands;
 use crate::cmd::survey::show::nightly;
 use crate::cmd::survey::survey::Walking;
+use crate::cmd::walk::show::{Engine, possible_engines};
 use archive::nightly::Nightly;
-use report::compare::median_ms;
 use report::draw::{Bar, bars};
 use report::meter::Account;
-use report::walk::Engine;
 use show::name::printable;
 use show::table::{Align, Table, Tone};
+use show::times::median_ms;
 use show::units::size;
 
 pub(crate) fn walking(walk: &Walking<'_>, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
@@ -21,17 +21,21 @@ pub(crate) fn walking(walk: &Walking<'_>, commands: &Commands, plots: &mut Plots
         Some(bounded) => bounded_facts(walk, bounded),
         None => facts(walk),
     };
-    let why = printable(walk.part.why.as_bytes());
+    let why = walk.part.reason.to_string();
     let mut blocks = vec![
         Block::Facts(facts),
         Block::Command(commands.text(&Command::CompareEngines)),
-        Block::Text(format!("By {}: {why}.", walk.part.engine)),
+        Block::Text(format!(
+            "By {}: {}.",
+            walk.part.engine.name(),
+            printable(why.as_bytes())
+        )),
     ];
     blocks.extend(texts(walk.bounded.into_iter().flat_map(sentences)));
     blocks.extend(engines(walk, plots));
     blocks.push(Block::List(walk.compare.notes()));
     if !walk.explain.is_empty() {
-        blocks.push(possible_engines(walk));
+        blocks.push(possible_table(walk));
     }
     blocks
 }
@@ -41,10 +45,10 @@ fn median(engine: &Engine) -> Option<f64> {
 }
 
 fn facts(walk: &Walking<'_>) -> Vec<(&'static str, String)> {
-    let mut facts = vec![("Engine", walk.part.engine.to_owned())];
+    let mut facts = vec![("Engine", walk.part.engine.name().to_owned())];
     let engines = walk.compare.engines;
     let find = |name| engines.iter().find(|engine| engine.engine == name);
-    if let Some(engine) = find(walk.part.engine)
+    if let Some(engine) = find(walk.part.engine.name())
         && let Some(ms) = median(engine)
     {
         facts.insert(0, ("Entries", engine.entries.to_string()));
@@ -61,7 +65,7 @@ fn bounded_facts(walk: &Walking<'_>, bounded: &Bounded) -> Vec<(&'static str, St
     let entries = bounded.entries.to_string();
     let mut facts = vec![
         ("Entries before it was stopped", entries),
-        ("Engine", walk.part.engine.to_owned()),
+        ("Engine", walk.part.engine.name().to_owned()),
         ("A second", format!("{:.0}", bounded.rate())),
     ];
     let inodes = bounded.inodes.map(|inodes| inodes.to_string());
@@ -94,17 +98,18 @@ fn engines(walk: &Walking<'_>, plots: &mut Plots) -> Vec<Block> {
     plot(svg, caption).into_iter().chain([table]).collect()
 }
 
-fn possible_engines(walk: &Walking<'_>) -> Block {
+fn possible_table(walk: &Walking<'_>) -> Block {
     let columns = [
         ("ENGINE", Align::Left),
         ("POSSIBLE", Align::Left),
         ("WHY", Align::Left),
     ];
-    let mut possible = Table::new(&columns, walk.explain.len());
-    for row in walk.explain {
-        let word = if row.possible { "yes" } else { "no" };
-        let why = printable(row.why.as_bytes());
-        possible.row([row.engine, word, &why], Tone::Plain);
+    let mut possible = Table::new(&columns, 0);
+    for row in possible_engines(walk.explain) {
+        let word = if row.is_possible() { "yes" } else { "no" };
+        let why = row.why();
+        let why = printable(why.as_bytes());
+        possible.row([row.engine.name(), word, &why], Tone::Plain);
     }
     table(
         "Which engines can work here, and why others cannot",

@@ -1,163 +1,157 @@
-//! What a walk found, and what each way of walking cost.
+//! What `fathom walk` prints.
 
-use serde::ser::SerializeMap;
+use ::show::json::Gates;
+use ::show::json_object;
+use ::show::name::printable;
+use ::show::stats::Stats;
+use ::show::table::{Align, Table, TableStyle, Tone};
+use ::show::times::{Times, median_ms};
+use ::show::units::{plural, size};
 use serde::{Serialize, Serializer};
+use walk::Totals;
+use walk::{DirectoryUsage, EngineKind, EngineRefusal, Explained, LargeFile, Part, PlanReason};
 
-use crate::compare::{Times, median_ms};
-use crate::du::Line;
-use show::json::Gates;
-use show::name::{entry, printable};
-use show::stats::Stats;
-use show::table::{Align, Table, TableStyle, Tone};
-use show::units::{plural, size};
+/// A mount that was walked, as JSON.
+struct JsonPart<'a>(&'a Part);
 
-/// What was found, added up.
-#[derive(Clone, Debug)]
-pub struct Totals {
-    /// Entries, every DIR included.
-    pub entries: u64,
-    /// Plain files.
-    pub files: u64,
-    /// Directories.
-    pub directories: u64,
-    /// Symbolic links.
-    pub symlinks: u64,
-    /// All else.
-    pub other: u64,
-    /// Sum of the sizes of all entries, in bytes.
-    pub bytes: u64,
-    /// Sum of what is allocated to all entries, in units of 512 bytes.
-    pub blocks: u64,
-    /// Depth of the deepest entry, DIR being at 0.
-    pub max_depth: u32,
-    /// The hash over all of it.
-    pub digest: String,
-    /// What the walk took.
-    pub seconds: f64,
-}
+json_object!(JsonPart<'_>, |part| {
+    name "path": Some(&part.0.path),
+    name "fstype": part.0.fstype.as_deref(),
+    "engine": part.0.engine.name(),
+    "why": part.0.reason.to_string(),
+});
 
-/// A mount that was walked.
-#[derive(Clone, Debug)]
-pub struct Part {
-    /// Where it was entered, beginning with DIR as it was given.
-    pub path: Vec<u8>,
-    /// Type of the file system.
-    pub fstype: Option<Vec<u8>>,
-    /// The engine.
-    pub engine: &'static str,
-    /// Why that one.
-    pub why: String,
-}
+struct JsonFile<'a>(&'a LargeFile);
 
-impl Serialize for Part {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        entry(&mut map, "path", Some(&self.path))?;
-        entry(&mut map, "fstype", self.fstype.as_deref())?;
-        map.serialize_entry("engine", self.engine)?;
-        map.serialize_entry("why", &self.why)?;
-        map.end()
-    }
-}
+json_object!(JsonFile<'_>, |file| {
+    name "path": Some(&file.0.path),
+    "bytes": file.0.bytes,
+    "blocks": file.0.blocks,
+    "kind": walk::Type::File.name(),
+});
 
-/// One of the largest files.
-#[derive(Clone, Debug)]
-pub struct Large {
-    /// Its path, beginning with DIR as it was given.
-    pub path: Vec<u8>,
-    /// Size in bytes.
-    pub bytes: u64,
-    /// What is allocated, in units of 512 bytes.
-    pub blocks: u64,
-    /// What kind of file.
-    pub kind: &'static str,
-}
+struct JsonUsage<'a>(&'a DirectoryUsage);
 
-impl Serialize for Large {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        entry(&mut map, "path", Some(&self.path))?;
-        map.serialize_entry("bytes", &self.bytes)?;
-        map.serialize_entry("blocks", &self.blocks)?;
-        map.serialize_entry("kind", self.kind)?;
-        map.end()
-    }
-}
+json_object!(JsonUsage<'_>, |usage| {
+    name "path": Some(&usage.0.path),
+    "allocated": usage.0.sums.blocks.saturating_mul(512),
+    "apparent": usage.0.sums.bytes,
+});
 
 /// An engine, and whether it can work in a directory.
-#[derive(Clone, Debug)]
-pub struct Possible {
-    /// The directory.
-    pub path: Vec<u8>,
-    /// The engine.
-    pub engine: &'static str,
-    /// Whether it can.
-    pub possible: bool,
-    /// Why it cannot, or why it is the one that is taken.
-    pub why: String,
+#[derive(Clone, Copy)]
+pub(crate) struct Possible<'a> {
+    path: &'a [u8],
+    pub(crate) engine: EngineKind,
+    /// Why it cannot.
+    pub(crate) refusal: Option<&'a EngineRefusal>,
+    /// Why it is the one that was chosen.
+    chosen: Option<&'a PlanReason>,
 }
 
-impl Serialize for Possible {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        entry(&mut map, "path", Some(&self.path))?;
-        map.serialize_entry("engine", self.engine)?;
-        map.serialize_entry("possible", &self.possible)?;
-        map.serialize_entry("why", &self.why)?;
-        map.end()
+impl Possible<'_> {
+    pub(crate) fn is_possible(&self) -> bool {
+        self.refusal.is_none()
+    }
+
+    pub(crate) fn why(&self) -> String {
+        match (self.refusal, self.chosen) {
+            (Some(refusal), _) => refusal.to_string(),
+            (None, Some(reason)) => reason.to_string(),
+            (None, None) => "it can work here".to_owned(),
+        }
     }
 }
 
-/// The result of `fathom walk`; what was not asked for is `None`.
-#[derive(Clone, Debug, Default)]
-pub struct Walk<'a> {
-    /// What was found, if anything was walked.
-    pub totals: Option<Totals>,
+json_object!(Possible<'_>, |possible| {
+    name "path": Some(possible.path),
+    "engine": possible.engine.name(),
+    "possible": possible.is_possible(),
+    "why": possible.why(),
+});
+
+/// Every engine in every directory.
+pub(crate) fn possible_engines(
+    explained: &[Explained],
+) -> impl Iterator<Item = Possible<'_>> + Clone {
+    explained.iter().flat_map(|one| {
+        let chosen = (one.plan.engine, &one.plan.reason);
+        one.plan
+            .engines
+            .iter()
+            .map(move |(engine, possible)| Possible {
+                path: &one.path,
+                engine: *engine,
+                refusal: possible.as_ref().err(),
+                chosen: Some(chosen.1).filter(|_| *engine == chosen.0),
+            })
+    })
+}
+
+/// A JSON list of what an iterator gives.
+pub(crate) struct List<I>(pub(crate) I);
+
+impl<I: Iterator<Item: Serialize> + Clone> Serialize for List<I> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.clone())
+    }
+}
+
+/// The result of `fathom walk`; what was not requested is `None`.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Walk<'a> {
+    /// What was found, if anything was walked, and the seconds that it took.
+    pub(crate) totals: Option<(&'a Totals, f64)>,
     /// The mounts; the first is that of the first DIR.
-    pub parts: &'a [Part],
-    /// The largest files.
-    pub top: Option<&'a [Large]>,
-    /// What each directory holds.
-    pub du: Option<&'a [Line]>,
-    /// The engines that can work here, and why others cannot.
-    pub explain: Option<&'a [Possible]>,
-    /// What each engine costs.
-    pub compare: Option<Comparison<'a>>,
+    pub(crate) parts: &'a [Part],
+    pub(crate) top: Option<&'a [LargeFile]>,
+    pub(crate) usage: Option<&'a [DirectoryUsage]>,
+    pub(crate) explain: Option<&'a [Explained]>,
+    pub(crate) compare: Option<Comparison<'a>>,
 }
 
-impl Serialize for Walk<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let totals = self.totals.as_ref();
-        let first = self.parts.first();
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("engine", &first.map(|part| part.engine))?;
-        map.serialize_entry("why", &first.map(|part| &part.why))?;
-        map.serialize_entry("entries", &totals.map(|t| t.entries))?;
-        map.serialize_entry("files", &totals.map(|t| t.files))?;
-        map.serialize_entry("directories", &totals.map(|t| t.directories))?;
-        map.serialize_entry("symlinks", &totals.map(|t| t.symlinks))?;
-        map.serialize_entry("other", &totals.map(|t| t.other))?;
-        map.serialize_entry("bytes", &totals.map(|t| t.bytes))?;
-        map.serialize_entry("blocks", &totals.map(|t| t.blocks))?;
-        map.serialize_entry("max_depth", &totals.map(|t| t.max_depth))?;
-        map.serialize_entry("digest", &totals.map(|t| &t.digest))?;
-        map.serialize_entry("seconds", &totals.map(|t| t.seconds))?;
-        map.serialize_entry("parts", self.parts)?;
-        map.serialize_entry("top", &self.top)?;
-        map.serialize_entry("du", &self.du)?;
-        map.serialize_entry("explain", &self.explain)?;
-        map.serialize_entry("compare", &self.compare)?;
-        map.end()
+impl Walk<'_> {
+    fn total<T>(&self, field: impl Fn(&Totals) -> T) -> Option<T> {
+        self.totals.map(|(totals, _)| field(totals))
     }
+}
+
+json_object!(Walk<'_>, |result| {
+    "engine": result.parts.first().map(|part| part.engine.name()),
+    "why": result.parts.first().map(|part| part.reason.to_string()),
+    "entries": result.total(|t| t.entries),
+    "files": result.total(|t| t.files),
+    "directories": result.total(|t| t.directories),
+    "symlinks": result.total(|t| t.symlinks),
+    "other": result.total(|t| t.other),
+    "bytes": result.total(|t| t.bytes),
+    "blocks": result.total(|t| t.blocks),
+    "max_depth": result.total(|t| t.max_depth),
+    "digest": result.total(|t| t.digest.to_string()),
+    "seconds": result.totals.map(|(_, seconds)| seconds),
+    "parts": List(result.parts.iter().map(JsonPart)),
+    "top": result.top.map(|files| List(files.iter().map(JsonFile))),
+    "du": result.usage.map(|all| List(all.iter().map(JsonUsage))),
+    "explain": result.explain.map(|explained| List(possible_engines(explained))),
+    "compare": result.compare,
+});
+
+/// A directory as du(1) prints it, with its apparent size as a second column: kibibytes, rounded up.
+pub(crate) fn usage_line(usage: &DirectoryUsage) -> String {
+    let (allocated, apparent) = (
+        usage.sums.blocks.div_ceil(2),
+        usage.sums.bytes.div_ceil(1024),
+    );
+    format!("{allocated}\t{apparent}\t{}\n", printable(&usage.path))
 }
 
 /// The totals, for people; and by which engines.
-pub fn totals_text(totals: &Totals, parts: &[Part]) -> String {
+pub(crate) fn totals_text(totals: &Totals, seconds: f64, parts: &[Part]) -> String {
     let sized = |bytes: u64| match size(bytes) {
         human if human == bytes.to_string() => plural(bytes, "byte", "bytes"),
         human => format!("{human} ({bytes} bytes)"),
     };
-    let mut engines: Vec<&str> = parts.iter().map(|part| part.engine).collect();
+    let mut engines: Vec<&str> = parts.iter().map(|part| part.engine.name()).collect();
     engines.sort_unstable();
     engines.dedup();
     let rows = [
@@ -169,7 +163,7 @@ pub fn totals_text(totals: &Totals, parts: &[Part]) -> String {
         ("size", sized(totals.bytes)),
         ("allocated", sized(totals.blocks.saturating_mul(512))),
         ("deepest", totals.max_depth.to_string()),
-        ("digest", totals.digest.clone()),
+        ("digest", totals.digest.to_string()),
         (
             if engines.len() == 1 {
                 "engine"
@@ -178,7 +172,7 @@ pub fn totals_text(totals: &Totals, parts: &[Part]) -> String {
             },
             engines.join(", "),
         ),
-        ("seconds", format!("{:.3}", totals.seconds)),
+        ("seconds", format!("{seconds:.3}")),
     ];
     rows.iter()
         .map(|(name, value)| format!("{name:<14} {value}\n"))
@@ -186,7 +180,7 @@ pub fn totals_text(totals: &Totals, parts: &[Part]) -> String {
 }
 
 /// The mounts that were walked, and by which engine.
-pub fn parts_text(parts: &[Part], style: TableStyle) -> String {
+pub(crate) fn parts_text(parts: &[Part], style: TableStyle) -> String {
     use Align::Left;
     let mut table = Table::new(
         &[
@@ -203,8 +197,10 @@ pub fn parts_text(parts: &[Part], style: TableStyle) -> String {
             [
                 printable(&part.path),
                 fstype,
-                part.engine.into(),
-                printable(part.why.as_bytes()),
+                part.engine.name().into(),
+                printable(part.reason.to_string().as_bytes())
+                    .into_owned()
+                    .into(),
             ],
             Tone::Plain,
         );
@@ -213,7 +209,7 @@ pub fn parts_text(parts: &[Part], style: TableStyle) -> String {
 }
 
 /// The largest files, for people.
-pub fn top_text(top: &[Large], style: TableStyle) -> String {
+pub(crate) fn top_text(top: &[LargeFile], style: TableStyle) -> String {
     use Align::{Left, Right};
     let mut table = Table::new(
         &[
@@ -238,31 +234,29 @@ pub fn top_text(top: &[Large], style: TableStyle) -> String {
 }
 
 /// The engines that can work in each directory, and why others cannot.
-pub fn explain_text(explain: &[Possible], parts: &[Part], style: TableStyle) -> String {
+pub(crate) fn explain_text(explained: &[Explained], style: TableStyle) -> String {
     use Align::Left;
     let mut out = String::new();
-    // Each directory has as many rows as any other.
-    let rows = explain.len() / parts.len().max(1);
-    for (part, rows) in parts.iter().zip(explain.chunks(rows.max(1))) {
-        let fstype = part
+    for one in explained {
+        let fstype = one
             .fstype
             .as_deref()
             .map_or(String::new(), |fstype| format!(" ({})", printable(fstype)));
         out.push_str(&format!(
             "{}{fstype}: by {}\n",
-            printable(&part.path),
-            part.engine
+            printable(&one.path),
+            one.plan.engine.name()
         ));
         let mut table = Table::new(
             &[("  ENGINE", Left), ("POSSIBLE", Left), ("WHY", Left)],
-            rows.len(),
+            one.plan.engines.len(),
         );
         let why_from = "  bulkstat POSSIBLE ".len();
-        for row in rows {
-            let possible = if row.possible { "yes" } else { "no" };
+        for row in possible_engines(std::slice::from_ref(one)) {
+            let possible = if row.is_possible() { "yes" } else { "no" };
             table.row_with_reason(
-                [&format!("  {}", row.engine), possible],
-                &printable(row.why.as_bytes()),
+                [&format!("  {}", row.engine.name()), possible],
+                &printable(row.why().as_bytes()),
                 why_from,
                 style,
             );
@@ -274,24 +268,24 @@ pub fn explain_text(explain: &[Possible], parts: &[Part], style: TableStyle) -> 
 
 /// An engine, and what its runs took.
 #[derive(Clone, Debug)]
-pub struct Engine {
+pub(crate) struct Engine {
     /// Its name.
-    pub engine: &'static str,
+    pub(crate) engine: &'static str,
     /// Entries that it found.
-    pub entries: u64,
+    pub(crate) entries: u64,
     /// The hash over them.
-    pub digest: String,
+    pub(crate) digest: String,
     /// Whether it was run several times, and found the same each time.
-    pub steady: bool,
+    pub(crate) steady: bool,
     /// One for each trial.
-    pub runs: Vec<Times>,
+    pub(crate) runs: Vec<Times>,
     /// Calls of one run.
-    pub gates: Gates,
+    pub(crate) gates: Gates,
 }
 
 impl Engine {
     /// All calls of one run.
-    pub fn calls(&self) -> u64 {
+    pub(crate) fn calls(&self) -> u64 {
         self.gates.values().map(|row| row.calls).sum()
     }
 
@@ -304,45 +298,41 @@ impl Engine {
     }
 }
 
-impl Serialize for Engine {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("engine", self.engine)?;
-        map.serialize_entry("entries", &self.entries)?;
-        map.serialize_entry("digest", &self.digest)?;
-        map.serialize_entry("real", &self.stats(|t| t.real))?;
-        map.serialize_entry("user", &self.stats(|t| t.user))?;
-        map.serialize_entry("sys", &self.stats(|t| t.sys))?;
-        map.serialize_entry("calls", &self.calls())?;
-        map.serialize_entry("calls_per_entry", &self.calls_per_entry())?;
-        map.serialize_entry("gates", &self.gates)?;
-        map.end()
-    }
-}
+json_object!(Engine, |engine| {
+    "engine": engine.engine,
+    "entries": engine.entries,
+    "digest": engine.digest,
+    "real": engine.stats(|t| t.real),
+    "user": engine.stats(|t| t.user),
+    "sys": engine.stats(|t| t.sys),
+    "calls": engine.calls(),
+    "calls_per_entry": engine.calls_per_entry(),
+    "gates": engine.gates,
+});
 
 /// An engine that was not compared.
 #[derive(Clone, Debug, Serialize)]
-pub struct LeftOut {
+pub(crate) struct LeftOut {
     /// Its name.
-    pub engine: &'static str,
+    pub(crate) engine: &'static str,
     /// Why.
-    pub why: String,
+    pub(crate) why: String,
 }
 
 /// What each engine costs on one tree.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Comparison<'a> {
+pub(crate) struct Comparison<'a> {
     /// Those that could work.
-    pub engines: &'a [Engine],
+    pub(crate) engines: &'a [Engine],
     /// Whether all found the same.
-    pub agree: bool,
+    pub(crate) agree: bool,
     /// Those that could not, or were stopped.
-    pub left_out: &'a [LeftOut],
+    pub(crate) left_out: &'a [LeftOut],
 }
 
 impl<'a> Comparison<'a> {
     /// Compares what they found.
-    pub fn of(engines: &'a [Engine], left_out: &'a [LeftOut]) -> Comparison<'a> {
+    pub(crate) fn new(engines: &'a [Engine], left_out: &'a [LeftOut]) -> Comparison<'a> {
         let agree = engines
             .windows(2)
             .all(|two| two[0].digest == two[1].digest && two[0].entries == two[1].entries);
@@ -354,7 +344,7 @@ impl<'a> Comparison<'a> {
     }
 
     /// The table of engines.
-    pub fn table(&self) -> Table {
+    pub(crate) fn table(&self) -> Table {
         use Align::{Left, Right};
         let columns = [
             ("ENGINE", Left),
@@ -394,7 +384,7 @@ impl<'a> Comparison<'a> {
     }
 
     /// The calls of each, what was left out, and whether they agree.
-    pub fn notes(&self) -> Vec<String> {
+    pub(crate) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         for engine in self.engines {
             let gates: Vec<String> = engine
@@ -427,7 +417,7 @@ impl<'a> Comparison<'a> {
     }
 
     /// The table and the notes, as text.
-    pub fn to_text(&self, style: TableStyle) -> String {
+    pub(crate) fn to_text(self, style: TableStyle) -> String {
         let notes: String = self
             .notes()
             .iter()
@@ -440,7 +430,7 @@ impl<'a> Comparison<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use show::json::GateCounts;
+    use ::show::json::GateCounts;
 
     fn totals() -> Totals {
         Totals {
@@ -448,12 +438,10 @@ mod tests {
             files: 1,
             directories: 2,
             symlinks: 1,
-            other: 0,
             bytes: 1536,
             blocks: 1,
             max_depth: 2,
-            digest: "00ff".to_owned(),
-            seconds: 0.5,
+            ..Totals::default()
         }
     }
 
@@ -480,22 +468,22 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_asked_for_is_null() {
+    fn unrequested_fields_are_null() {
         let parts = [Part {
             path: b"a\xff".to_vec(),
             fstype: None,
-            engine: "stat",
-            why: "so".to_owned(),
+            engine: EngineKind::Stat,
+            reason: PlanReason::Requested,
         }];
         let value = serde_json::to_value(Walk {
-            totals: Some(totals()),
+            totals: Some((&totals(), 0.5)),
             parts: &parts,
             ..Walk::default()
         })
         .unwrap();
         assert_eq!(
             (&value["engine"], &value["why"], &value["entries"]),
-            (&"stat".into(), &"so".into(), &4.into())
+            (&"stat".into(), &"it was asked for".into(), &4.into())
         );
         assert_eq!(value["parts"][0]["path_b64"], "Yf8=");
         for field in ["top", "du", "explain", "compare"] {
@@ -512,7 +500,7 @@ mod tests {
 
     #[test]
     fn sizes_are_given_for_people_and_exactly() {
-        let text = totals_text(&totals(), &[]);
+        let text = totals_text(&totals(), 0.5, &[]);
         assert!(
             text.contains("size           1.5K (1536 bytes)\n")
                 && text.contains("allocated      512 bytes\n"),
@@ -527,7 +515,7 @@ mod tests {
             engine: "ext4",
             why: "not\x1b ext4".to_owned(),
         }];
-        let comparison = Comparison::of(&engines, &left_out);
+        let comparison = Comparison::new(&engines, &left_out);
         let text = comparison.to_text(TableStyle::default());
         assert!(
             comparison.agree && text.contains("All agree: digest aa"),
@@ -541,12 +529,25 @@ mod tests {
         let value = serde_json::to_value(comparison).unwrap();
         assert_eq!(value["engines"][0]["calls_per_entry"], 2.0);
         let engines = [engine("threads", 0.1, "aa"), engine("stat", 0.2, "ab")];
-        let comparison = Comparison::of(&engines, &[]);
+        let comparison = Comparison::new(&engines, &[]);
         assert!(
             !comparison.agree
                 && comparison
                     .to_text(TableStyle::default())
                     .contains("do not agree")
         );
+    }
+
+    #[test]
+    fn usage_in_json_is_in_bytes() {
+        let usage = DirectoryUsage {
+            path: b"\xff".to_vec(),
+            sums: walk::Sums {
+                blocks: 3,
+                bytes: 7,
+            },
+        };
+        let expected = serde_json::json!({"path": "\u{fffd}", "path_b64": "/w==", "allocated": 1536, "apparent": 7});
+        assert_eq!(serde_json::to_value(JsonUsage(&usage)).unwrap(), expected);
     }
 }

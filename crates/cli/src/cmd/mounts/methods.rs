@@ -1,8 +1,6 @@
 //! The comparison of methods: the papers' Tables 2 to 4 and Figures 2, 3, 7, 9 and 10, for the tree
 //! at hand.
 
-use std::time::Duration;
-
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
@@ -10,56 +8,30 @@ use show::json::Gates;
 use show::profile::{self, Line};
 use show::stats::{self, Stats, StatsRow};
 use show::table::{Align, Table, Tone};
-
-/// What one run took, in seconds, as timex(1) gave it.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Times {
-    /// Elapsed.
-    pub real: f64,
-    /// In the program.
-    pub user: f64,
-    /// In the kernel.
-    pub sys: f64,
-}
-
-impl Times {
-    /// Real, user and sys.
-    pub fn of([real, user, sys]: [Duration; 3]) -> Times {
-        Times {
-            real: real.as_secs_f64(),
-            user: user.as_secs_f64(),
-            sys: sys.as_secs_f64(),
-        }
-    }
-}
-
-/// The middle one of some runs, in milliseconds; `None` where there are none.
-pub fn median_ms(runs: &[Times], field: fn(&Times) -> f64) -> Option<f64> {
-    Stats::from_values(runs.iter().map(field)).map(|stats| 1000.0 * stats.median)
-}
+use show::times::{Times, median_ms};
 
 /// A method, and what its runs took.
 #[derive(Clone, Debug)]
-pub struct Method {
+pub(crate) struct Method {
     /// Its name.
-    pub by: &'static str,
+    pub(crate) by: &'static str,
     /// Whether it left nothing out.
-    pub complete: bool,
+    pub(crate) complete: bool,
     /// Mount points found.
-    pub found: u64,
+    pub(crate) found: u64,
     /// One for each trial.
-    pub runs: Vec<Times>,
+    pub(crate) runs: Vec<Times>,
     /// Calls of one run.
-    pub gates: Gates,
+    pub(crate) gates: Gates,
     /// Of them, those that ask for a file's attributes.
-    pub stat_calls: u64,
+    pub(crate) stat_calls: u64,
     /// One more run with every call timed.
-    pub profile: Vec<Line>,
+    pub(crate) profile: Vec<Line>,
 }
 
 impl Method {
     /// All calls of one run.
-    pub fn calls(&self) -> u64 {
+    pub(crate) fn calls(&self) -> u64 {
         self.gates.values().map(|row| row.calls).sum()
     }
 }
@@ -96,28 +68,28 @@ const PAIRS: [(&str, &str, Option<&str>); 7] = [
 
 /// How much one method takes of what another takes.
 #[derive(Clone, Debug, Serialize)]
-pub struct Ratio {
+pub(crate) struct Ratio {
     /// The method above the line.
-    pub of: &'static str,
+    pub(crate) of: &'static str,
     /// The method below it.
-    pub to: &'static str,
+    pub(crate) to: &'static str,
     /// Where the papers have it.
-    pub table: Option<&'static str>,
+    pub(crate) table: Option<&'static str>,
     /// Of elapsed times, trial by trial.
-    pub real: Option<Stats>,
+    pub(crate) real: Option<Stats>,
     /// Of user times; trials in which one of them was too short to measure are left out.
-    pub user: Option<Stats>,
+    pub(crate) user: Option<Stats>,
     /// Of system times, likewise.
-    pub sys: Option<Stats>,
+    pub(crate) sys: Option<Stats>,
     /// Of all calls.
-    pub calls: f64,
+    pub(crate) calls: f64,
     /// Of the calls that ask for a file's attributes.
-    pub stat_calls: f64,
+    pub(crate) stat_calls: f64,
 }
 
 /// A comparison, ready to be shown.
 #[derive(Clone, Debug, Serialize)]
-pub struct Comparison<'a> {
+pub(crate) struct Comparison<'a> {
     trials: usize,
     methods: &'a [Method],
     ratios: Vec<Ratio>,
@@ -126,15 +98,15 @@ pub struct Comparison<'a> {
 
 /// A method that was not compared.
 #[derive(Clone, Debug, Serialize)]
-pub struct LeftOut {
+pub(crate) struct LeftOut {
     /// Its name.
-    pub by: &'static str,
+    pub(crate) by: &'static str,
     /// Why.
-    pub why: String,
+    pub(crate) why: String,
 }
 
 /// Works out the ratios.
-pub fn comparison<'a>(methods: &'a [Method], left_out: &'a [LeftOut]) -> Comparison<'a> {
+pub(crate) fn comparison<'a>(methods: &'a [Method], left_out: &'a [LeftOut]) -> Comparison<'a> {
     let trials = methods
         .iter()
         .map(|method| method.runs.len())
@@ -183,7 +155,7 @@ fn ratios(methods: &[Method]) -> Vec<Ratio> {
 }
 
 /// The table of methods: what each found, and what it took.
-pub fn methods_table(methods: &[Method]) -> Table {
+pub(crate) fn methods_table(methods: &[Method]) -> Table {
     use Align::{Left, Right};
     let columns = [
         ("METHOD", Left),
@@ -222,7 +194,7 @@ pub fn methods_table(methods: &[Method]) -> Table {
 }
 
 /// The ratios, in the form of the papers' Tables 2 to 4.
-pub fn ratios_text(methods: &[Method], color: bool) -> String {
+pub(crate) fn ratios_text(methods: &[Method], color: bool) -> String {
     let mut out = String::new();
     for ratio in ratios(methods) {
         let like = ratio
@@ -257,7 +229,7 @@ pub fn ratios_text(methods: &[Method], color: bool) -> String {
 }
 
 /// The profiles, in the form of the papers' Figures 2, 3 and 9.
-pub fn profiles_text(methods: &[Method], color: bool) -> String {
+pub(crate) fn profiles_text(methods: &[Method], color: bool) -> String {
     let mut out = String::new();
     for method in methods {
         let figure = match method.by {

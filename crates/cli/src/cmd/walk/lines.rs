@@ -1,27 +1,30 @@
-//! Entries of a walk, one a line: names, JSON objects, CSV rows. Written by hand into a buffer,
-//! because it is done for every file there is: what a directory's path becomes is worked out once
-//! for all that is in it.
+//! Entries of a walk, one a line: paths, JSON objects, CSV rows. They are written into a buffer by
+//! hand, because a walk prints millions: the form of a directory's path is computed once for all
+//! its entries.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use gate::fs::Attributes;
 use ondisk::Dev;
+use walk::entry::Time;
+use walk::{Meta, Type};
 
-/// What stands on a line.
+/// The form of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Form {
+pub(super) enum Form {
     /// The path.
     Paths,
     /// The path, ended by NUL.
     Paths0,
     /// A JSON object.
     Ndjson,
-    /// A row of comma-separated values, quoted as RFC 4180 has it.
+    /// A meta of comma-separated values, quoted as RFC 4180 has it.
     Csv,
 }
 
 impl Form {
-    /// What comes before all entries.
-    pub fn head(self) -> &'static [u8] {
+    /// The header, before all entries.
+    pub(super) fn head(self) -> &'static [u8] {
         match self {
             Form::Csv => {
                 b"path,path_b64,type,ino,mode,nlink,uid,gid,size,blocks,rdev,dev,mount,atime,mtime,ctime,btime,\
@@ -32,59 +35,41 @@ impl Form {
     }
 }
 
-/// Seconds since 1970, rounded down, and nanoseconds beyond them.
-pub type Time = (i64, u32);
+/// Names of [`Meta::ATTRIBUTES`].
+const ATTRIBUTES: [(Attributes, &str); 6] = [
+    (Attributes::COMPRESSED, "compressed"),
+    (Attributes::IMMUTABLE, "immutable"),
+    (Attributes::APPEND, "append"),
+    (Attributes::NODUMP, "nodump"),
+    (Attributes::ENCRYPTED, "encrypted"),
+    (Attributes::VERITY, "verity"),
+];
 
-/// How many attributes there are that can be set.
-pub const ATTRIBUTES: usize = 6;
+/// Names of the attributes that are set.
+fn attributes(meta: &Meta) -> impl Iterator<Item = &'static str> {
+    let set = meta.attributes;
+    ATTRIBUTES
+        .iter()
+        .filter(move |(attribute, _)| set & attribute.bits() != 0)
+        .map(|(_, name)| *name)
+}
 
-/// What is said of an entry beside its path; what is not known is `None`.
-#[derive(Clone, Copy, Debug)]
-pub struct Row {
-    /// `file`, `directory`, ...
-    pub kind: &'static str,
-    /// Inode number.
-    pub ino: u64,
-    /// Permission bits, set-id bits and sticky bit.
-    pub mode: u32,
-    /// Hard links.
-    pub nlink: u32,
-    /// Owner.
-    pub uid: u32,
-    /// Group.
-    pub gid: u32,
-    /// Size in bytes.
-    pub size: u64,
-    /// What is allocated, in units of 512 bytes.
-    pub blocks: u64,
-    /// The device that a device file stands for.
-    pub rdev: Option<Dev>,
-    /// Device of the file system.
-    pub dev: Dev,
-    /// Id of the mount.
-    pub mount: Option<u64>,
-    /// Last read.
-    pub atime: Time,
-    /// Last change of the contents.
-    pub mtime: Time,
-    /// Last change of contents or attributes.
-    pub ctime: Time,
-    /// When it was made.
-    pub btime: Option<Time>,
-    /// Names of the attributes that are set; where there are fewer, the rest is empty.
-    pub attributes: [&'static str; ATTRIBUTES],
-    /// The inode's generation.
-    pub generation: Option<u32>,
-    /// Whether there may be extended attributes.
-    pub xattrs: Option<bool>,
+/// The device that a device file stands for.
+fn rdev(meta: &Meta) -> Option<Dev> {
+    matches!(meta.kind(), Type::Block | Type::Char).then_some(meta.rdev)
+}
+
+/// The id of the mount, where the kernel reports it.
+fn mount(meta: &Meta) -> Option<u64> {
+    Some(meta.mount).filter(|id| *id != 0)
 }
 
 /// Writes entries into a buffer.
 #[derive(Clone, Debug)]
-pub struct Lines {
+pub(super) struct Lines {
     form: Form,
     /// Whole lines, to be taken away by whoever writes them out.
-    pub buffer: Vec<u8>,
+    pub(super) buffer: Vec<u8>,
     /// The path of the directory, with a slash at its end.
     dir: Vec<u8>,
     /// The same as it stands in a line; for JSON only.
@@ -97,7 +82,7 @@ pub struct Lines {
 
 impl Lines {
     /// An empty buffer.
-    pub fn new(form: Form) -> Lines {
+    pub(super) fn new(form: Form) -> Lines {
         Lines {
             form,
             buffer: Vec::new(),
@@ -109,7 +94,7 @@ impl Lines {
     }
 
     /// The entries to come are in the directory with this path.
-    pub fn enter(&mut self, path: &[u8]) {
+    pub(super) fn enter(&mut self, path: &[u8]) {
         self.dir.clear();
         self.dir.extend_from_slice(path);
         if !path.is_empty() && !path.ends_with(b"/") {
@@ -126,17 +111,16 @@ impl Lines {
     }
 
     /// Adds a directory itself, by its path.
-    pub fn top(&mut self, path: &[u8], row: impl FnOnce() -> Row) {
+    pub(super) fn top(&mut self, path: &[u8], meta: &Meta) {
         self.dir.clear();
         self.shown.clear();
         (self.is_utf8, self.is_plain) = (true, true);
-        self.entry(path, row);
+        self.entry(path, meta);
     }
 
-    /// Adds an entry of the directory that was entered last. What is said of it is only asked for
-    /// where it is printed.
+    /// Adds an entry of the directory that was entered last.
     #[inline]
-    pub fn entry(&mut self, name: &[u8], row: impl FnOnce() -> Row) {
+    pub(super) fn entry(&mut self, name: &[u8], meta: &Meta) {
         match self.form {
             Form::Paths | Form::Paths0 => {
                 self.buffer.extend_from_slice(&self.dir);
@@ -144,12 +128,12 @@ impl Lines {
                 self.buffer
                     .push(if self.form == Form::Paths { b'\n' } else { 0 });
             }
-            Form::Ndjson => self.ndjson(name, &row()),
-            Form::Csv => self.csv(name, &row()),
+            Form::Ndjson => self.ndjson(name, meta),
+            Form::Csv => self.csv(name, meta),
         }
     }
 
-    fn ndjson(&mut self, name: &[u8], row: &Row) {
+    fn ndjson(&mut self, name: &[u8], meta: &Meta) {
         let out = &mut self.buffer;
         out.extend_from_slice(b"{\"path\":\"");
         out.extend_from_slice(&self.shown);
@@ -158,16 +142,16 @@ impl Lines {
             out.extend_from_slice(b"\",\"path_b64\":\"");
             base64(out, &self.dir, name);
         }
-        text(out, b"\",\"type\":\"", row.kind);
-        number(out, b"\",\"ino\":", row.ino);
+        text(out, b"\",\"type\":\"", meta.kind().name());
+        number(out, b"\",\"ino\":", meta.ino);
         out.extend_from_slice(b",\"mode\":\"");
-        octal(out, row.mode);
-        number(out, b"\",\"nlink\":", row.nlink.into());
-        number(out, b",\"uid\":", row.uid.into());
-        number(out, b",\"gid\":", row.gid.into());
-        number(out, b",\"size\":", row.size);
-        number(out, b",\"blocks\":", row.blocks);
-        match row.rdev {
+        octal(out, meta.mode & 0o7777);
+        number(out, b"\",\"nlink\":", meta.nlink.into());
+        number(out, b",\"uid\":", meta.uid.into());
+        number(out, b",\"gid\":", meta.gid.into());
+        number(out, b",\"size\":", meta.size);
+        number(out, b",\"blocks\":", meta.blocks);
+        match rdev(meta) {
             Some(rdev) => {
                 out.extend_from_slice(b",\"rdev\":\"");
                 device(out, rdev);
@@ -176,18 +160,18 @@ impl Lines {
             None => out.extend_from_slice(b",\"rdev\":null"),
         }
         out.extend_from_slice(b",\"dev\":\"");
-        device(out, row.dev);
-        match row.mount {
+        device(out, meta.dev);
+        match mount(meta) {
             Some(id) => number(out, b"\",\"mount\":", id),
             None => out.extend_from_slice(b"\",\"mount\":null"),
         }
         out.extend_from_slice(b",\"atime\":\"");
-        time(out, row.atime);
+        time(out, meta.atime);
         out.extend_from_slice(b"\",\"mtime\":\"");
-        time(out, row.mtime);
+        time(out, meta.mtime);
         out.extend_from_slice(b"\",\"ctime\":\"");
-        time(out, row.ctime);
-        match row.btime {
+        time(out, meta.ctime);
+        match meta.btime {
             Some(btime) => {
                 out.extend_from_slice(b"\",\"btime\":\"");
                 time(out, btime);
@@ -195,27 +179,22 @@ impl Lines {
             }
             None => out.extend_from_slice(b"\",\"btime\":null,\"attributes\":["),
         }
-        for (at, name) in row
-            .attributes
-            .iter()
-            .filter(|name| !name.is_empty())
-            .enumerate()
-        {
+        for (at, name) in attributes(meta).enumerate() {
             text(out, if at > 0 { b",\"" } else { b"\"" }, name);
             out.push(b'"');
         }
-        match row.generation {
+        match meta.generation {
             Some(generation) => number(out, b"],\"generation\":", generation.into()),
             None => out.extend_from_slice(b"],\"generation\":null"),
         }
-        out.extend_from_slice(match row.xattrs {
+        out.extend_from_slice(match meta.xattrs {
             Some(true) => b",\"xattrs\":true}\n",
             Some(false) => b",\"xattrs\":false}\n",
             None => b",\"xattrs\":null}\n",
         });
     }
 
-    fn csv(&mut self, name: &[u8], row: &Row) {
+    fn csv(&mut self, name: &[u8], meta: &Meta) {
         let out = &mut self.buffer;
         if self.is_plain && is_plain(name) {
             out.extend_from_slice(&self.dir);
@@ -224,52 +203,52 @@ impl Lines {
         } else {
             odd_csv_path(out, &self.dir, name);
         }
-        text(out, b",", row.kind);
-        number(out, b",", row.ino);
+        text(out, b",", meta.kind().name());
+        number(out, b",", meta.ino);
         out.push(b',');
-        octal(out, row.mode);
+        octal(out, meta.mode & 0o7777);
         for value in [
-            row.nlink.into(),
-            row.uid.into(),
-            row.gid.into(),
-            row.size,
-            row.blocks,
+            meta.nlink.into(),
+            meta.uid.into(),
+            meta.gid.into(),
+            meta.size,
+            meta.blocks,
         ] {
             number(out, b",", value);
         }
         out.push(b',');
-        if let Some(rdev) = row.rdev {
+        if let Some(rdev) = rdev(meta) {
             device(out, rdev);
         }
         out.push(b',');
-        device(out, row.dev);
+        device(out, meta.dev);
         out.push(b',');
-        if let Some(id) = row.mount {
+        if let Some(id) = mount(meta) {
             number(out, b"", id);
         }
-        for at in [Some(row.atime), Some(row.mtime), Some(row.ctime), row.btime] {
+        for at in [
+            Some(meta.atime),
+            Some(meta.mtime),
+            Some(meta.ctime),
+            meta.btime,
+        ] {
             out.push(b',');
             if let Some(at) = at {
                 time(out, at);
             }
         }
         out.push(b',');
-        for (at, name) in row
-            .attributes
-            .iter()
-            .filter(|name| !name.is_empty())
-            .enumerate()
-        {
+        for (at, name) in attributes(meta).enumerate() {
             text(out, if at > 0 { b" " } else { b"" }, name);
         }
         out.push(b',');
-        if let Some(generation) = row.generation {
+        if let Some(generation) = meta.generation {
             number(out, b"", generation.into());
         }
         text(
             out,
             b",",
-            row.xattrs
+            meta.xattrs
                 .map_or("", |there| if there { "true" } else { "false" }),
         );
         out.push(b'\n');
@@ -411,7 +390,8 @@ fn device(out: &mut Vec<u8>, dev: Dev) {
 }
 
 #[inline]
-fn time(out: &mut Vec<u8>, (seconds, nanos): Time) {
+fn time(out: &mut Vec<u8>, time: Time) {
+    let (seconds, nanos) = (time.sec, time.nsec);
     let mut tail = *b".000000000";
     let mut rest = nanos % 1_000_000_000;
     for at in [8, 6, 4, 2] {
@@ -433,31 +413,30 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
-    const ROW: Row = Row {
-        kind: "file",
-        ino: 7,
-        mode: 0o4755,
-        nlink: 1,
-        uid: 1000,
-        gid: 100,
-        size: 5,
-        blocks: 8,
-        rdev: None,
-        dev: Dev { major: 8, minor: 1 },
-        mount: Some(29),
-        atime: (-2, 500_000_000),
-        mtime: (1_700_000_000, 1),
-        ctime: (0, 0),
-        btime: None,
-        attributes: ["immutable", "nodump", "", "", "", ""],
-        generation: None,
-        xattrs: Some(false),
-    };
+    fn meta() -> Meta {
+        let time = |sec, nsec| Time { sec, nsec };
+        Meta {
+            ino: 7,
+            mode: 0o104_755,
+            nlink: 1,
+            uid: 1000,
+            gid: 100,
+            size: 5,
+            blocks: 8,
+            dev: Dev { major: 8, minor: 1 },
+            mount: 29,
+            atime: time(-2, 500_000_000),
+            mtime: time(1_700_000_000, 1),
+            attributes: (Attributes::IMMUTABLE | Attributes::NODUMP).bits(),
+            xattrs: Some(false),
+            ..Meta::default()
+        }
+    }
 
-    fn line(form: Form, dir: &[u8], name: &[u8], row: &Row) -> Vec<u8> {
+    fn line(form: Form, dir: &[u8], name: &[u8], meta: &Meta) -> Vec<u8> {
         let mut lines = Lines::new(form);
         lines.enter(dir);
-        lines.entry(name, || *row);
+        lines.entry(name, meta);
         lines.buffer
     }
 
@@ -481,7 +460,8 @@ mod tests {
 
     #[test]
     fn every_field_of_an_object() {
-        let value: Value = serde_json::from_slice(&line(Form::Ndjson, b"a/", b"b", &ROW)).unwrap();
+        let value: Value =
+            serde_json::from_slice(&line(Form::Ndjson, b"a/", b"b", &meta())).unwrap();
         let expected = json!({
             "path": "a/b", "type": "file", "ino": 7, "mode": "4755", "nlink": 1, "uid": 1000, "gid": 100, "size": 5,
             "blocks": 8, "rdev": null, "dev": "8:1", "mount": 29, "atime": "-2.500000000",
@@ -489,14 +469,18 @@ mod tests {
             "attributes": ["immutable", "nodump"], "generation": null, "xattrs": false
         });
         assert_eq!(value, expected);
-        let device = Row {
-            rdev: Some(Dev { major: 1, minor: 3 }),
-            mount: None,
-            btime: Some((i64::MIN, 999_999_999)),
-            attributes: [""; ATTRIBUTES],
+        let device = Meta {
+            mode: 0o20_600,
+            rdev: Dev { major: 1, minor: 3 },
+            mount: 0,
+            btime: Some(Time {
+                sec: i64::MIN,
+                nsec: 999_999_999,
+            }),
+            attributes: 0,
             generation: Some(u32::MAX),
             xattrs: None,
-            ..ROW
+            ..meta()
         };
         let value: Value =
             serde_json::from_slice(&line(Form::Ndjson, b"/", b"\xff\n", &device)).unwrap();
@@ -511,7 +495,7 @@ mod tests {
 
     #[test]
     fn a_header_for_every_column() {
-        let record = fields(&line(Form::Csv, b"", b"a,\"b\"", &ROW));
+        let record = fields(&line(Form::Csv, b"", b"a,\"b\"", &meta()));
         let head = fields(Form::Csv.head());
         assert_eq!(head.len(), record.len());
         let at =
@@ -527,13 +511,13 @@ mod tests {
     }
 
     #[test]
-    fn the_top_stands_by_itself() {
+    fn the_top_is_printed_as_given() {
         let mut lines = Lines::new(Form::Paths);
-        lines.top(b"a/", || ROW);
+        lines.top(b"a/", &meta());
         lines.enter(b"a/");
-        lines.entry(b"x", || ROW);
+        lines.entry(b"x", &meta());
         lines.enter(b"a/x");
-        lines.entry(b"y\n", || ROW);
+        lines.entry(b"y\n", &meta());
         assert_eq!(lines.buffer, b"a/\na/x\na/x/y\n\n");
     }
 
@@ -548,17 +532,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_name_arrives(dir in proptest::collection::vec(any::<u8>(), 0..40),
+        fn any_name_is_given_exactly(dir in proptest::collection::vec(any::<u8>(), 0..40),
                             name in proptest::collection::vec(any::<u8>(), 1..40)) {
             let mut path = dir.clone();
             if !dir.is_empty() && !dir.ends_with(b"/") {
                 path.push(b'/');
             }
             path.extend(&name);
-            let object = line(Form::Ndjson, &dir, &name, &ROW);
+            let object = line(Form::Ndjson, &dir, &name, &meta());
             prop_assert_eq!(object.iter().position(|&b| b == b'\n'), Some(object.len() - 1));
             let value: Value = serde_json::from_slice(&object).unwrap();
-            let record = fields(&line(Form::Csv, &dir, &name, &ROW));
+            let record = fields(&line(Form::Csv, &dir, &name, &meta()));
             prop_assert_eq!(record.len(), fields(Form::Csv.head()).len());
             let lossy = [&path[..path.len() - name.len()], &name].map(String::from_utf8_lossy).concat();
             prop_assert_eq!(value["path"].as_str(), Some(&lossy[..]));
@@ -576,7 +560,7 @@ mod tests {
         #[test]
         fn any_time(seconds: i64, nanos in 0..1_000_000_000_u32) {
             let mut out = Vec::new();
-            time(&mut out, (seconds, nanos));
+            time(&mut out, Time { sec: seconds, nsec: nanos });
             prop_assert_eq!(String::from_utf8(out).unwrap(), format!("{seconds}.{nanos:09}"));
         }
     }

@@ -1,34 +1,37 @@
-//! What each directory holds, as du(1) says it, from entries in any order.
+//! The disk usage of each directory, as du(1) reports it, from entries in any order.
 //!
-//! A directory is known by a [`Key`], which everything in it carries: no paths are kept, and
-//! nothing of other files but those with several names, which count once. Of several names the one
-//! counts that is in the first DIR, of these the one nearest to it; which one that is depends
-//! neither on the order of the entries nor on who found them.
+//! A directory is identified by a [`Key`], which everything in it carries. So no paths are kept,
+//! and of other files only those with several links, because each counts once: in the first DIR
+//! that has it, and there in the directory nearest to DIR. Which one that is depends neither on
+//! the order of the entries nor on the thread that found them.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use gate::sync::Mutex;
 use ondisk::Dev;
-use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
 
-use show::name::{entry, printable};
+use crate::digest;
+use crate::entry::{Dir, Entry, Type};
+use crate::sink::{Sink, Worker};
 
-/// What stands for a directory: how deep it is below DIR, and a hash of its name.
+/// Identifies a directory: its depth below DIR, and the hash of its path.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Key {
+struct Key {
     /// 0 for DIR itself.
-    pub depth: u32,
+    depth: u32,
     /// Different for each directory of that depth, in all DIRs.
-    pub hash: u64,
+    hash: u64,
 }
 
-/// What files take.
+/// The disk usage of some files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sums {
-    /// What is allocated, in units of 512 bytes.
+    /// Allocated space, in units of 512 bytes.
     pub blocks: u64,
-    /// Bytes in plain files and symbolic links.
+    /// Apparent size of regular files and symbolic links, in bytes.
     pub bytes: u64,
 }
 
@@ -37,24 +40,19 @@ impl Sums {
         self.blocks = self.blocks.wrapping_add(other.blocks);
         self.bytes = self.bytes.wrapping_add(other.bytes);
     }
-
-    /// Kibibytes, rounded up: what is allocated, and what is in it.
-    fn kib(self) -> (u64, u64) {
-        (self.blocks.div_ceil(2), self.bytes.div_ceil(1024))
-    }
 }
 
 /// A directory, as an entry of the one above it.
 #[derive(Clone, Debug)]
-pub struct Directory<'a> {
+struct Directory<'a> {
     /// The directory above; `None` for DIR itself.
-    pub above: Option<Key>,
+    above: Option<Key>,
     /// Its name there; the path as it was given for DIR itself.
-    pub name: &'a [u8],
+    name: &'a [u8],
     /// Device and inode number.
-    pub file: (Dev, u64),
+    file: (Dev, u64),
     /// What it takes itself.
-    pub sums: Sums,
+    sums: Sums,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -76,23 +74,23 @@ struct Link {
     sums: Sums,
 }
 
-/// Adds up what directories hold. Several can be filled at once, and put together at the end.
+/// Adds up usage by directory. Each thread fills its own; they are merged at the end.
 #[derive(Clone, Debug, Default)]
-pub struct Du {
+struct Collector {
     nodes: HashMap<Key, Node>,
     links: HashMap<(Dev, u64), Link>,
-    /// Directories that have the key of another one.
-    confused: u64,
+    /// Directories that have the key of another one: their hashes collide.
+    collisions: u64,
 }
 
-impl Du {
+impl Collector {
     /// Something in a directory has one name only.
-    pub fn add(&mut self, place: Key, sums: Sums) {
+    fn add(&mut self, place: Key, sums: Sums) {
         self.nodes.entry(place).or_default().sums.add(sums);
     }
 
     /// Something in a directory of the `nth` DIR has several names.
-    pub fn link(&mut self, nth: u64, place: Key, file: (Dev, u64), sums: Sums) {
+    fn link(&mut self, nth: u64, place: Key, file: (Dev, u64), sums: Sums) {
         self.put_link(
             file,
             Link {
@@ -110,7 +108,7 @@ impl Du {
     }
 
     /// A directory.
-    pub fn directory(&mut self, key: Key, directory: &Directory<'_>) {
+    fn directory(&mut self, key: Key, directory: &Directory<'_>) {
         let &Directory {
             above,
             name,
@@ -137,7 +135,7 @@ impl Du {
                 let mut sums = old.sums;
                 sums.add(node.sums);
                 if old.is_met && node.is_met && (old.above, &old.name) != (node.above, &node.name) {
-                    self.confused += 1;
+                    self.collisions += 1;
                 } else if node.is_met {
                     *old = node;
                 }
@@ -147,12 +145,12 @@ impl Du {
     }
 
     /// Puts in what another one holds.
-    pub fn merge(&mut self, other: Du) {
+    fn merge(&mut self, other: Collector) {
         if self.nodes.is_empty() && self.links.is_empty() {
             *self = other;
             return;
         }
-        self.confused += other.confused;
+        self.collisions += other.collisions;
         other
             .nodes
             .into_iter()
@@ -164,11 +162,11 @@ impl Du {
     }
 
     /// The directories of all DIRs, with everything below them.
-    pub fn finish(mut self) -> Usage {
+    fn finish(mut self) -> Usage {
         for link in std::mem::take(&mut self.links).into_values() {
             self.add(link.place.1, link.sums);
         }
-        let confused = self.confused;
+        let collisions = self.collisions;
         // What nobody has met vanished while the tree was walked.
         let mut nodes: Vec<(Key, Node)> = self
             .nodes
@@ -215,7 +213,7 @@ impl Du {
             rows,
             names,
             order,
-            confused,
+            collisions,
         }
     }
 }
@@ -269,48 +267,35 @@ fn children_first(rows: &[Place], names: &[(Box<[u8]>, bool)]) -> Vec<usize> {
     order
 }
 
-/// A line of it.
+/// The usage of one directory.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct DirectoryUsage {
     /// The directory, beginning with DIR as it was given.
     pub path: Vec<u8>,
     /// What it and everything below it take.
     pub sums: Sums,
 }
 
-impl Line {
-    /// As du prints it, with what is in it as a second column: kibibytes, rounded up.
-    pub fn to_text(&self) -> String {
-        let (allocated, apparent) = self.sums.kib();
-        format!("{allocated}\t{apparent}\t{}\n", printable(&self.path))
-    }
-}
-
-impl Serialize for Line {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        entry(&mut map, "path", Some(&self.path))?;
-        map.serialize_entry("allocated", &self.sums.blocks.saturating_mul(512))?;
-        map.serialize_entry("apparent", &self.sums.bytes)?;
-        map.end()
-    }
-}
-
-/// What every directory holds.
+/// The usage of every directory.
 #[derive(Clone, Debug)]
 pub struct Usage {
     rows: Vec<Place>,
     /// The names, and whether the directory counts: not when it did so in an earlier DIR.
     names: Vec<(Box<[u8]>, bool)>,
     order: Vec<usize>,
-    /// How many directories are missing, their figures being added to those of others.
-    pub confused: u64,
+    /// How many directories are missing because their hashes collide with those of others, to which
+    /// their figures are added.
+    pub collisions: u64,
 }
 
 impl Usage {
-    /// The lines of directories at most so deep: children before parents; with `top` the so many
-    /// largest, the largest first.
-    pub fn lines(&self, max_depth: Option<u32>, top: Option<usize>) -> impl Iterator<Item = Line> {
+    /// The directories down to a depth, children before parents; with `top`, only the largest of
+    /// them, the largest first.
+    pub fn directories(
+        &self,
+        max_depth: Option<u32>,
+        top: Option<usize>,
+    ) -> impl Iterator<Item = DirectoryUsage> {
         let mut order: Vec<usize> = self
             .order
             .iter()
@@ -324,7 +309,7 @@ impl Usage {
             order.sort_by_key(size);
             order.truncate(n);
         }
-        order.into_iter().map(|at| Line {
+        order.into_iter().map(|at| DirectoryUsage {
             path: self.path(at),
             sums: self.rows[at].sums,
         })
@@ -342,6 +327,101 @@ impl Usage {
             path.extend_from_slice(name);
         }
         path
+    }
+}
+
+/// The sink that adds up the usage of each directory.
+pub struct UsageSink<'a> {
+    dirs: &'a [Vec<u8>],
+    /// The DIR that is being walked.
+    nth: AtomicU64,
+    collector: Mutex<Collector>,
+}
+
+impl<'a> UsageSink<'a> {
+    /// A sink for a walk of these directories.
+    pub fn new(dirs: &'a [Vec<u8>]) -> UsageSink<'a> {
+        UsageSink {
+            dirs,
+            nth: AtomicU64::new(0),
+            collector: Mutex::default(),
+        }
+    }
+
+    /// The usage, after the walk.
+    pub fn finish(self) -> Usage {
+        self.collector.into_inner().finish()
+    }
+}
+
+impl Sink for UsageSink<'_> {
+    fn worker(&self) -> Box<dyn Worker + '_> {
+        Box::new(UsageWorker {
+            collector: Collector::default(),
+            sink: self,
+        })
+    }
+
+    fn wants_paths(&self) -> bool {
+        false
+    }
+}
+
+struct UsageWorker<'a> {
+    collector: Collector,
+    sink: &'a UsageSink<'a>,
+}
+
+impl Worker for UsageWorker<'_> {
+    fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
+        let (depth, hash) = (dir.depth, dir.hash);
+        let place = Key { depth, hash };
+        let mut here = Sums::default();
+        for entry in entries {
+            let meta = &entry.meta;
+            let file = (meta.dev, meta.ino);
+            let kind = meta.kind();
+            let has_size = matches!(kind, Type::File | Type::Symlink);
+            let sums = Sums {
+                blocks: meta.blocks,
+                bytes: if has_size { meta.size } else { 0 },
+            };
+            let directory = |above, name| Directory {
+                above,
+                name,
+                file,
+                sums,
+            };
+            if entry.name.is_empty() {
+                // DIRs are walked one after the other, and each comes before what is in it.
+                self.sink.nth.store(hash, Ordering::Relaxed);
+                let name = self.sink.dirs.get(hash as usize);
+                let name = name.map_or(&b""[..], |dir| dir);
+                self.collector.directory(place, &directory(None, name));
+            } else if kind == Type::Directory {
+                let key = Key {
+                    depth: depth + 1,
+                    hash: digest::below(hash, entry.name),
+                };
+                self.collector
+                    .directory(key, &directory(Some(place), entry.name));
+            } else if meta.nlink > 1 {
+                let nth = self.sink.nth.load(Ordering::Relaxed);
+                self.collector.link(nth, place, file, sums);
+            } else {
+                here.add(sums);
+            }
+        }
+        if here != Sums::default() {
+            self.collector.add(place, here);
+        }
+    }
+}
+
+impl Drop for UsageWorker<'_> {
+    fn drop(&mut self) {
+        let own = std::mem::take(&mut self.collector);
+        self.sink.collector.lock().merge(own);
     }
 }
 
@@ -369,12 +449,16 @@ mod tests {
 
     fn text(usage: &Usage, max_depth: Option<u32>, top: Option<usize>) -> Vec<String> {
         usage
-            .lines(max_depth, top)
-            .map(|line| line.to_text().replace('\t', " ").replace('\n', ""))
+            .directories(max_depth, top)
+            .map(|directory| {
+                let Sums { blocks, bytes } = directory.sums;
+                let (allocated, apparent) = (blocks.div_ceil(2), bytes.div_ceil(1024));
+                format!("{allocated} {apparent} {}", directory.path.escape_ascii())
+            })
             .collect()
     }
 
-    type Step = Box<dyn Fn(&mut Du)>;
+    type Step = Box<dyn Fn(&mut Collector)>;
 
     /// DIR `t/` with `t/b`, `t/a`, `t/a/c`; one file in each, and one with a name in `t/a/c` and
     /// another in `t/b`.
@@ -422,7 +506,7 @@ mod tests {
     fn children_before_parents_and_links_once_in_any_order_and_split() {
         let expected = ["5 1 t/a/c\\n", "9 1 t/a", "13 5 t/b", "26 5 t/"];
         for split in 0..64_u32 {
-            let (mut one, mut other) = (Du::default(), Du::default());
+            let (mut one, mut other) = (Collector::default(), Collector::default());
             for (at, step) in tree().iter().enumerate() {
                 step(if split >> at & 1 == 0 {
                     &mut one
@@ -442,8 +526,8 @@ mod tests {
     }
 
     #[test]
-    fn what_counted_in_an_earlier_dir_counts_no_more() {
-        let mut du = Du::default();
+    fn each_directory_and_link_counts_once_over_all_dirs() {
+        let mut du = Collector::default();
         // DIR 0 is below DIR 1; DIR 2 is elsewhere, with a second name of a file in DIR 0.
         du.directory(key(0, 0), &dir(None, b"t/a", 4));
         du.link(
@@ -481,26 +565,13 @@ mod tests {
     }
 
     #[test]
-    fn two_directories_with_one_key_are_told_of() {
-        let mut du = Du::default();
+    fn colliding_directories_are_counted() {
+        let mut du = Collector::default();
         du.directory(key(0, 0), &dir(None, b"t", 2));
         du.directory(key(1, 1), &dir(Some(key(0, 0)), b"a", 3));
         du.directory(key(1, 1), &dir(Some(key(0, 0)), b"b", 4));
         let usage = du.finish();
-        assert_eq!((usage.confused, usage.order.len()), (1, 2));
+        assert_eq!((usage.collisions, usage.order.len()), (1, 2));
         assert_eq!(text(&usage, None, None), ["8 0 t/a", "12 0 t"]);
-    }
-
-    #[test]
-    fn json_has_bytes() {
-        let line = Line {
-            path: b"\xff".to_vec(),
-            sums: Sums {
-                blocks: 3,
-                bytes: 7,
-            },
-        };
-        let expected = serde_json::json!({"path": "\u{fffd}", "path_b64": "/w==", "allocated": 1536, "apparent": 7});
-        assert_eq!(serde_json::to_value(line).unwrap(), expected);
     }
 }

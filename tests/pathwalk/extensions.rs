@@ -189,11 +189,6 @@ fn a_table_follows_the_lines() {
                 .unwrap()
                 .contains("</svg>")
         );
-        assert!(
-            fs::read(plots.join(format!("{name}.png")))
-                .unwrap()
-                .starts_with(b"\x89PNG")
-        );
     }
 }
 

@@ -65,8 +65,6 @@ fn samples_that_were_kept_give_the_same_again_and_are_drawn() {
         "block-reads-512",
         "block-reads-ahead-256",
     ] {
-        let picture = std::fs::read(kept.join(format!("{stem}.png"))).unwrap();
-        assert!(picture.starts_with(b"\x89PNG"), "{stem}");
         let drawing = std::fs::read_to_string(kept.join(format!("{stem}.svg"))).unwrap();
         assert!(
             drawing.starts_with("<svg") && drawing.contains("</svg>"),

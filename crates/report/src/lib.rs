@@ -4,19 +4,15 @@
 //! |---|---|
 //! | [`compare_runs`] | ratios of runs on many systems |
 //! | [`probe`] | what the experiments on a file system have found |
-//! | [`plot`] | figures of samples, as SVG and PNG |
 //! | [`account`] | where a run's CPU time went, gate by gate, and what would have cost less |
 //! | [`meter`] | what the calls of a command cost, and what would save them |
 //! | [`pathsearch`] | the path searches of a command |
 //! | [`startup`] | what starting programs costs |
-//! | [`draw`] | the plots of pages, as SVG |
 #![forbid(unsafe_code)]
 
 pub mod account;
 pub mod compare_runs;
-pub mod draw;
 pub mod meter;
 pub mod pathsearch;
-pub mod plot;
 pub mod probe;
 pub mod startup;

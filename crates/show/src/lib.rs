@@ -13,6 +13,7 @@
 //! | [`stats`] | mean, median, maximum, minimum, standard deviation |
 //! | [`profile`] | the profile table of the 1988 papers |
 //! | [`shell`] | file names in commands that are to be typed |
+//! | [`figure`] | figures as SVG |
 //! | [`html`] | the shell of a self-contained HTML page |
 #![forbid(unsafe_code)]
 
@@ -20,6 +21,7 @@
 #[doc(hidden)]
 pub use {serde, serde_json};
 
+pub mod figure;
 pub mod html;
 pub mod json;
 pub mod name;

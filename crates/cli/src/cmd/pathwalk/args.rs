@@ -106,7 +106,7 @@ pub(crate) struct Pathwalk {
     /// each
     #[arg(long, help_heading = "Beyond it")]
     pub(crate) latency: bool,
-    /// Draw the latencies, and how long each search took, into a directory, as SVG and PNG; does
+    /// Draw the latencies, and how long each search took, into a directory, as SVG; does
     /// --latency
     #[arg(long, value_name = "DIR", help_heading = "Beyond it")]
     pub(crate) plot: Option<OsString>,

@@ -11,7 +11,7 @@ use pathwalk::{
     Aftermath, Bucket, DroppedCaches, Event, Histogram, Latency, Operation, Pass, PathwalkOptions,
     PathwalkReport, RankPass, Reason, SearchOptions, SearchReport, Shape, WarningKind,
 };
-use report::plot::Figure;
+use show::figure::Figure;
 
 use crate::error::Error;
 use crate::json::Json;

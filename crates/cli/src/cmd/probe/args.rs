@@ -67,7 +67,7 @@ pub(crate) struct Probe {
     #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Cache")]
     pub(crate) cache_limit: Option<u64>,
 
-    /// Draw each series of samples into a directory, as SVG and PNG
+    /// Draw each series of samples into a directory, as SVG
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(crate) plot: Option<OsString>,
     /// Keep the samples in a directory, a file for each series, and the prices

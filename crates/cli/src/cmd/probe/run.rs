@@ -3,10 +3,10 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
+use ::show::figure::Figure;
 use gate::fs::Open;
 use probe::infer::series::judge;
 use probe::{CacheOptions, Limits, Measured, ProbeOptions, ProbeReport, Quantity, Series, Value};
-use report::plot::{Figure, png, svg};
 
 use super::show::{Report, SlowClock, figures, hinted, prices_csv, warnings};
 use crate::cmd::probe::args::{CacheMethod, Experiment, Probe as Args};
@@ -145,8 +145,7 @@ pub(crate) fn draw(dir: &OsStr, prefix: &str, series: &Series) -> Result<(), Err
 
 /// Writes a figure into a directory.
 pub(crate) fn write_figure(dir: &OsStr, name: &str, figure: &Figure) -> Result<(), Error> {
-    write_output(dir, &format!("{name}.svg"), svg(figure).as_bytes())?;
-    write_output(dir, &format!("{name}.png"), &png(figure))
+    write_output(dir, &format!("{name}.svg"), figure.to_svg().as_bytes())
 }
 
 fn write_output(dir: &OsStr, name: &str, bytes: &[u8]) -> Result<(), Error> {

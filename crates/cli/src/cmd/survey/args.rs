@@ -62,7 +62,7 @@ pub(crate) struct Survey {
     /// Write no page
     #[arg(long, conflicts_with = "diff", help_heading = "Output")]
     pub(crate) no_page: bool,
-    /// Draw what the experiments on each file system measured into a directory, as SVG and PNG
+    /// Draw what the experiments on each file system measured into a directory, as SVG
     #[arg(
         long,
         value_name = "DIR",

@@ -7,9 +7,9 @@ use ::mounts::Point;
 use ::survey::Section;
 use archive::nightly::Nightly;
 use report::meter::Account;
-use report::plot::Figure;
 use report::probe::Probe;
 use report::startup::Startup;
+use show::figure::Figure;
 use show::json::Warning;
 
 use super::bounded::{Bounded, StoppedEngine};

@@ -3,7 +3,7 @@
 use probe::infer::series::{combined, judge, marks};
 use probe::names::Unit;
 use probe::{Finding, Kind, Series};
-use report::plot::Figure;
+use show::figure::Figure;
 
 use super::value_text;
 

@@ -16,7 +16,7 @@ use ::mounts::boundaries::Boundary;
 use ::mounts::check::Verdict;
 use ::mounts::diagnosis::{Diagnosis, diagnose};
 use ::survey::Section;
-use report::draw::{Dot, Dots, dots};
+use show::figure::{Dot, Dots, dots};
 use show::name::printable;
 use show::stats::Stats;
 use show::table::{Align, Table, Tone};
@@ -229,7 +229,7 @@ fn method_dots(method: &Method) -> Option<Dots> {
     let text = format!("{:.2} ms, {} calls", 1000.0 * stats.median, method.calls());
     Some(Dots {
         label: method.by.to_owned(),
-        said: text.clone(),
+        description: text.clone(),
         text,
         dots: vec![Dot {
             seconds: stats.median,

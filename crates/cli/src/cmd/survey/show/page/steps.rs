@@ -5,7 +5,7 @@ use crate::cmd::survey::show::commands::Commands;
 use crate::cmd::survey::show::section_title;
 use crate::cmd::survey::survey::{StepState, StepTaken, Survey};
 use ::survey::Section;
-use report::draw::{Bar, bars};
+use show::figure::{Bar, bars};
 use show::json::Warning;
 use show::name::printable;
 use show::table::{Align, Table, Tone};

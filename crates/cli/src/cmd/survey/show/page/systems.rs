@@ -7,9 +7,8 @@ use crate::cmd::survey::known::{BLOCK, CacheSize, EXTENT, Known, READAHEAD, best
 use crate::cmd::survey::show::commands::Commands;
 use crate::cmd::survey::show::known::{cache_text, known_text, limited_by, text};
 use crate::cmd::survey::survey::{FileSystem, Plot};
-use report::draw::{Dot, Dots, dots, line};
-use report::plot::Scale;
 use report::probe::{Price, Probe, plain, prices_table};
+use show::figure::{Dot, Dots, dots};
 use show::name::printable;
 use show::table::{Align, Table, Tone};
 use show::units::size;
@@ -112,7 +111,7 @@ fn experiments(
 /// The plot of an experiment.
 fn experiment(plotted: &Plot, plots: &mut Plots) -> Option<Block> {
     let figure = &plotted.figure;
-    let log = if Scale::of(&figure.points).log {
+    let log = if figure.is_logarithmic() {
         ", on a scale of powers of ten"
     } else {
         ""
@@ -121,7 +120,7 @@ fn experiment(plotted: &Plot, plots: &mut Plots) -> Option<Block> {
         "{} ({}): {} upwards{log}; what stands out has a ring. {}.",
         figure.title, plotted.experiment, figure.y, figure.note
     );
-    plot(line(plots.next(), figure), &caption)
+    plot(figure.to_page_svg(plots.next()), &caption)
 }
 
 /// The experiments that were made.
@@ -188,7 +187,7 @@ fn price_dots(prices: &[Price]) -> Vec<Dots> {
         let said = format!("{} {} ns", price.state, plain(price.ns));
         match rows.iter_mut().find(|(known, _)| *known == key) {
             Some((_, row)) => {
-                row.said = format!("{}, {said}", row.said);
+                row.description = format!("{}, {said}", row.description);
                 row.text = format!(
                     "{} / {} ns",
                     row.text.trim_end_matches(" ns"),
@@ -207,7 +206,7 @@ fn price_dots(prices: &[Price]) -> Vec<Dots> {
                     Dots {
                         label: format!("{}: {}", price.gate, price.what),
                         text,
-                        said,
+                        description: said,
                         dots: vec![dot],
                     },
                 ));

@@ -1,0 +1,766 @@
+//! Figures as SVG: series of samples, bars, and dots on logarithmic scales.
+//!
+//! Horizontal positions are percentages, vertical ones pixels, so that a figure in a page is as wide
+//! as its place while its letters keep their size. The classes are those of
+//! `templates/style.css`; a figure in a file of its own ([`Figure::to_svg`]) brings a style, black
+//! on white. Nothing is told apart by colour alone.
+
+use std::fmt::Write;
+
+use crate::html::escape;
+
+/// A series of samples: a line, with its peaks marked.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Figure {
+    /// What it shows.
+    pub title: String,
+    /// What was inferred from it.
+    pub note: String,
+    /// The name of the horizontal axis.
+    pub x: String,
+    /// The name of the vertical axis.
+    pub y: String,
+    /// The samples.
+    pub points: Vec<(f64, f64)>,
+    /// Indices of the points that are marked.
+    pub marks: Vec<usize>,
+}
+
+/// A bar.
+pub struct Bar {
+    /// Its name.
+    pub label: String,
+    /// Its length.
+    pub value: f64,
+    /// The value in words.
+    pub text: String,
+}
+
+/// A dot on a logarithmic scale of seconds.
+pub struct Dot {
+    /// Its position.
+    pub seconds: f64,
+    /// The range of the line through it.
+    pub range: (f64, f64),
+    /// Whether it is filled, or a ring.
+    pub filled: bool,
+}
+
+/// A row of dots.
+pub struct Dots {
+    /// Its name.
+    pub label: String,
+    /// The values in words, short enough for a phone.
+    pub text: String,
+    /// The values in words, for who cannot see the figure.
+    pub description: String,
+    /// The dots.
+    pub dots: Vec<Dot>,
+}
+
+/// A row of ratios on a logarithmic scale: a dot for each, and a line at the median.
+pub struct Strip {
+    /// Its name and its values in words.
+    pub label: String,
+    /// The ratios.
+    pub ratios: Vec<f64>,
+    /// Their median.
+    pub median: f64,
+}
+
+/// The elements of an SVG image.
+#[derive(Default)]
+struct Canvas(String);
+
+impl Canvas {
+    fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+        let ((x1, y1), (x2, y2)) = (from, to);
+        let _ = writeln!(
+            self.0,
+            "<line class=\"{class}\" x1=\"{x1:.2}%\" y1=\"{y1:.1}\" x2=\"{x2:.2}%\" y2=\"{y2:.1}\"/>"
+        );
+    }
+
+    fn text(&mut self, class: &str, (x, y): (f64, f64), text: &str) {
+        let text = escape(text);
+        let _ = writeln!(
+            self.0,
+            "<text class=\"{class}\" x=\"{x:.2}%\" y=\"{y:.1}\">{text}</text>"
+        );
+    }
+
+    fn circle(&mut self, class: &str, (x, y): (f64, f64), radius: f64) {
+        let _ = writeln!(
+            self.0,
+            "<circle class=\"{class}\" cx=\"{x:.2}%\" cy=\"{y:.1}\" r=\"{radius}\"/>"
+        );
+    }
+
+    /// A bar 10 pixels high.
+    fn bar(&mut self, class: &str, y: f64, percent: f64) {
+        let _ = writeln!(
+            self.0,
+            "<rect class=\"{class}\" x=\"0\" y=\"{y:.0}\" width=\"{percent:.2}%\" height=\"10\"/>"
+        );
+    }
+
+    /// The label of a row at the left, and its values at the right.
+    fn row_text(&mut self, top: f64, label: &str, text: &str) {
+        let y = top + LABEL - 5.0;
+        self.text("start", (0.0, y), label);
+        self.text("end", (100.0, y), text);
+    }
+
+    /// The image for a page. Title and description are for who cannot see it; `id` makes their
+    /// names unique in the page.
+    fn into_svg(self, id: usize, title: &str, description: &str, height: f64) -> String {
+        format!(
+            "<svg role=\"img\" aria-labelledby=\"plot{id}-title plot{id}-desc\" style=\"height:{height:.0}px\">\n\
+             <title id=\"plot{id}-title\">{}</title>\n<desc id=\"plot{id}-desc\">{}</desc>\n{}</svg>\n",
+            escape(title),
+            escape(description),
+            self.0
+        )
+    }
+}
+
+/// Height of a row's label, and of the whole row.
+const LABEL: f64 = 18.0;
+const ROW: f64 = 38.0;
+
+/// Bars on one scale, which begins at 0.
+pub fn bars(id: usize, title: &str, rows: &[Bar]) -> String {
+    let longest = rows.iter().map(|row| row.value).fold(0.0, f64::max);
+    let mut canvas = Canvas::default();
+    for (at, row) in rows.iter().enumerate() {
+        let top = ROW * at as f64;
+        canvas.row_text(top, &row.label, &row.text);
+        let percent = if longest > 0.0 {
+            (100.0 * row.value / longest).clamp(0.0, 100.0)
+        } else {
+            0.0
+        };
+        canvas.bar("rail", top + LABEL, 100.0);
+        canvas.bar("bar", top + LABEL, percent);
+    }
+    let said = rows
+        .iter()
+        .map(|row| format!("{}: {}", row.label, row.text));
+    canvas.into_svg(id, title, &sentence(said), ROW * rows.len() as f64)
+}
+
+/// The parts of a description.
+fn sentence(parts: impl Iterator<Item = String>) -> String {
+    format!("{}.", parts.collect::<Vec<_>>().join("; "))
+}
+
+/// Rows of dots on one logarithmic scale of seconds.
+pub fn dots(id: usize, title: &str, rows: &[Dots]) -> String {
+    let all = rows
+        .iter()
+        .flat_map(|row| &row.dots)
+        .flat_map(|dot| [dot.seconds, dot.range.0, dot.range.1])
+        .filter(|v| *v > 0.0 && v.is_finite());
+    let Some((low, high)) = ends(all.map(f64::log10)) else {
+        return String::new();
+    };
+    // Whole powers of ten, two at least.
+    let (from, to) = (low.floor(), high.ceil().max(low.floor() + 1.0));
+    let x = |seconds: f64| {
+        let across = if seconds > 0.0 {
+            (seconds.log10() - from) / (to - from)
+        } else {
+            0.0
+        };
+        // Half a label must have room on either side, on a phone too.
+        7.0 + 86.0 * across.clamp(0.0, 1.0)
+    };
+    let mut canvas = Canvas::default();
+    let bottom = ROW * rows.len() as f64;
+    // On a phone there is room for about six labels.
+    let every = ((to - from) / 6.0).ceil().max(1.0) as i32;
+    for (at, power) in (from as i32..=to as i32).enumerate() {
+        let across = x(10_f64.powi(power));
+        canvas.line("line", (across, 0.0), (across, bottom));
+        if at as i32 % every == 0 {
+            canvas.text("mid", (across, bottom + 14.0), &power_of_ten(power));
+        }
+    }
+    for (at, row) in rows.iter().enumerate() {
+        let top = ROW * at as f64;
+        canvas.row_text(top, &row.label, &row.text);
+        let y = top + LABEL + 6.0;
+        for dot in &row.dots {
+            canvas.line("range", (x(dot.range.0), y), (x(dot.range.1), y));
+            let class = if dot.filled { "dot" } else { "ring" };
+            canvas.circle(class, (x(dot.seconds), y), 4.5);
+        }
+    }
+    let said = rows
+        .iter()
+        .map(|row| format!("{}: {}", row.label, row.description));
+    canvas.into_svg(id, title, &sentence(said), bottom + 20.0)
+}
+
+/// The least and the greatest value; `None` for none.
+fn ends(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    values.fold(None, |ends, v| match ends {
+        None => Some((v, v)),
+        Some((low, high)) => Some((v.min(low), v.max(high))),
+    })
+}
+
+/// A power of ten in seconds: `1 µs`, `100 ns`.
+fn power_of_ten(power: i32) -> String {
+    let (unit, base) = match power {
+        0.. => ("s", 0),
+        -3..0 => ("ms", -3),
+        -6..-3 => ("µs", -6),
+        _ => ("ns", -9),
+    };
+    if power >= base {
+        format!("1{} {unit}", "0".repeat((power - base) as usize))
+    } else {
+        format!("0.{}1 {unit}", "0".repeat((base - power - 1) as usize))
+    }
+}
+
+/// Height of a strip: its label, and the dots.
+const STRIP: f64 = 62.0;
+/// Half of the height of the dots.
+const PILE: f64 = 19.0;
+/// The distance of dots in a pile, in pixels.
+const DOT: f64 = 5.0;
+/// The width of a pile in percent: that of a dot on a phone.
+const COLUMN: f64 = 1.5;
+
+/// Strips of ratios on one logarithmic scale, with a line at 1.
+pub fn strips(id: usize, title: &str, strips: &[Strip]) -> String {
+    let all = strips.iter().flat_map(|strip| &strip.ratios);
+    let (low, high) = ends(all.chain([&1.0]).map(|ratio| ratio.log10())).unwrap_or_default();
+    let pad = ((high - low) * 0.04).max(0.02);
+    let (from, to) = (low - pad, high + pad);
+    let x = |ratio: f64| 4.0 + 92.0 * (ratio.log10() - from) / (to - from);
+    let bottom = STRIP * strips.len() as f64 + 6.0;
+    let mut canvas = Canvas::default();
+    for tick in ratio_ticks(from, to) {
+        let class = if tick == 1.0 { "strong" } else { "line" };
+        canvas.line(class, (x(tick), 4.0), (x(tick), bottom));
+        canvas.text("mid", (x(tick), bottom + 15.0), &ratio_label(tick));
+    }
+    for (at, strip) in strips.iter().enumerate() {
+        let top = STRIP * at as f64 + 4.0;
+        canvas.text("start", (4.0, top + 11.0), &strip.label);
+        let middle = top + 17.0 + PILE;
+        let median = x(strip.median);
+        let (above, below) = (middle - PILE - 2.0, middle + PILE + 2.0);
+        canvas.line("strong thick", (median, above), (median, below));
+        piles(&mut canvas, strip.ratios.iter().copied().map(x), middle);
+    }
+    let said = strips.iter().map(|strip| strip.label.clone());
+    canvas.into_svg(id, title, &sentence(said), bottom + 20.0)
+}
+
+/// Dots at these positions, piled up where there are many. More than fit a pile are not drawn: the
+/// table has them.
+fn piles(canvas: &mut Canvas, positions: impl Iterator<Item = f64>, middle: f64) {
+    const MOST: usize = 60;
+    let mut piles: Vec<Vec<f64>> = vec![Vec::new(); (100.0 / COLUMN) as usize + 1];
+    for position in positions {
+        if let Some(pile) = piles.get_mut((position.max(0.0) / COLUMN) as usize) {
+            pile.push(position);
+        }
+    }
+    for pile in piles {
+        let count = pile.len().min(MOST);
+        let apart = DOT.min(2.0 * PILE / count.max(1) as f64);
+        for (at, position) in pile.into_iter().take(count).enumerate() {
+            // From the middle outwards, above and below in turn.
+            let step = at.div_ceil(2) as f64 * apart;
+            let y = if at % 2 == 0 {
+                middle - step
+            } else {
+                middle + step
+            };
+            canvas.circle("pile", (position, y), 2.4);
+        }
+    }
+}
+
+/// Round ratios between two powers of ten, few enough for a phone.
+fn ratio_ticks(from: f64, to: f64) -> Vec<f64> {
+    const MOST: usize = 8;
+    let (fine, whole): (&[f64], &[f64]) = (&[1.0, 2.0, 5.0], &[1.0]);
+    for (parts, every) in [(fine, 1), (whole, 1), (whole, 2), (whole, 4), (whole, 8)] {
+        let powers = (from.floor() as i32..=to.ceil() as i32).filter(|power| power % every == 0);
+        let all = powers.flat_map(|power| parts.iter().map(move |part| part * 10_f64.powi(power)));
+        let within: Vec<f64> = all
+            .filter(|tick| (from..=to).contains(&tick.log10()))
+            .collect();
+        if within.len() <= MOST {
+            return within;
+        }
+    }
+    vec![1.0]
+}
+
+fn ratio_label(tick: f64) -> String {
+    if (0.001..1e5).contains(&tick) {
+        format!("{tick}")
+    } else {
+        format!("{tick:.0e}")
+    }
+}
+
+/// The vertical scale of a series.
+struct Scale {
+    /// Whether it is logarithmic: on a linear one, a few very high samples would hide all others.
+    log: bool,
+    /// Its ends, as logarithms if it is logarithmic.
+    from: f64,
+    to: f64,
+}
+
+impl Scale {
+    fn new(points: &[(f64, f64)]) -> Scale {
+        let mut sorted: Vec<f64> = points.iter().map(|point| point.1).collect();
+        sorted.sort_unstable_by(f64::total_cmp);
+        let middle = sorted.get(sorted.len() / 2).copied().unwrap_or(0.0);
+        let highest = sorted.last().map_or(0.0, |last| last.max(0.0));
+        let lowest = sorted.first().copied().unwrap_or(0.0);
+        if lowest > 0.0 && highest > 20.0 * middle {
+            Scale {
+                log: true,
+                from: lowest.log10() - 0.05,
+                to: highest.log10() + 0.15,
+            }
+        } else {
+            Scale {
+                log: false,
+                from: 0.0,
+                to: highest * 1.12 + 1e-9,
+            }
+        }
+    }
+
+    /// The position of a value: 0 at the bottom, 1 at the top.
+    fn position(&self, value: f64) -> f64 {
+        let value = if self.log { value.log10() } else { value };
+        ((value - self.from) / (self.to - self.from)).clamp(0.0, 1.0)
+    }
+
+    /// Round values, at most `most` and one.
+    fn ticks(&self, most: u32) -> Vec<f64> {
+        let wide = self.to - self.from;
+        let rough = (wide / f64::from(most)).max(f64::MIN_POSITIVE);
+        let power = 10_f64.powf(rough.log10().floor());
+        let step = [1.0, 2.0, 5.0, 10.0]
+            .map(|part| part * power)
+            .into_iter()
+            .find(|step| *step >= rough)
+            .unwrap_or(wide);
+        // Of logarithms only whole ones are round.
+        let step = if self.log { step.ceil().max(1.0) } else { step };
+        let first = (self.from / step).ceil();
+        (0..=most)
+            .map(|n| (first + f64::from(n)) * step)
+            .take_while(|value| *value <= self.to)
+            .map(|value| if self.log { 10_f64.powf(value) } else { value })
+            .collect()
+    }
+}
+
+/// A number at an axis.
+fn number(v: f64) -> String {
+    match v.abs() {
+        a if a >= 1e9 => format!("{:.4}G", v / 1e9).replace(".0000G", "G"),
+        a if a >= 1e6 => format!("{:.2}M", v / 1e6).replace(".00M", "M"),
+        a if a >= 1e4 => format!("{:.1}k", v / 1e3).replace(".0k", "k"),
+        _ => format!("{v:.2}")
+            .trim_end_matches('0')
+            .trim_end_matches('.')
+            .to_owned(),
+    }
+}
+
+/// Of each group of neighbours the highest: a peak must not be lost.
+fn thinned(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
+    let part = points.len().div_ceil(most).max(1);
+    points
+        .chunks(part)
+        .filter_map(|chunk| chunk.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)))
+        .collect()
+}
+
+/// A series laid out in an area.
+struct Plot {
+    points: Vec<(f64, f64)>,
+    scale: Scale,
+    first: f64,
+    last: f64,
+    /// The upper end of the area, and its height, in pixels.
+    top: f64,
+    height: f64,
+}
+
+impl Plot {
+    /// Lays out at most `most` points of a series; `None` where there is none.
+    fn new(figure: &Figure, most: usize, top: f64, height: f64) -> Option<Plot> {
+        let points: Vec<_> = figure.finite_points().collect();
+        let (first, last) = (points.first()?.0, points.last()?.0);
+        let points = thinned(&points, most);
+        Some(Plot {
+            scale: Scale::new(&points),
+            points,
+            first,
+            last: last.max(first + 1.0),
+            top,
+            height,
+        })
+    }
+
+    fn x(&self, x: f64) -> f64 {
+        (100.0 * (x - self.first) / (self.last - self.first)).clamp(0.0, 100.0)
+    }
+
+    fn y(&self, y: f64) -> f64 {
+        self.top + self.height * (1.0 - self.scale.position(y))
+    }
+
+    /// Draws the grid, and its values at the left.
+    fn draw_grid(&self, canvas: &mut Canvas) {
+        for tick in self.scale.ticks(4) {
+            let y = self.y(tick);
+            canvas.line("line", (0.0, y), (100.0, y));
+            let _ = writeln!(
+                canvas.0,
+                "<text class=\"soft end\" x=\"-6\" y=\"{:.1}\">{}</text>",
+                y + 4.0,
+                number(tick)
+            );
+        }
+    }
+
+    /// Draws the samples. The line is scaled to the area by a viewBox: points of a polyline cannot
+    /// be percentages.
+    fn draw_curve(&self, canvas: &mut Canvas) {
+        let scaled: Vec<String> = self
+            .points
+            .iter()
+            .map(|(x, y)| {
+                let up = self.scale.position(*y);
+                format!("{:.1},{:.1}", 10.0 * self.x(*x), 1000.0 * (1.0 - up))
+            })
+            .collect();
+        let _ = writeln!(
+            canvas.0,
+            "<svg x=\"0\" y=\"{}\" width=\"100%\" height=\"{}\" viewBox=\"0 0 1000 1000\" \
+             preserveAspectRatio=\"none\"><polyline class=\"curve\" points=\"{}\"/></svg>",
+            self.top,
+            self.height,
+            scaled.join(" ")
+        );
+    }
+
+    /// Draws a ring around each mark; with `numbers`, its position beside it.
+    fn draw_marks(&self, canvas: &mut Canvas, figure: &Figure, most: usize, numbers: bool) {
+        let marked = figure.marks.iter().take(most);
+        let points = marked.filter_map(|at| figure.points.get(*at));
+        for (x, y) in points.filter(|(x, y)| x.is_finite() && y.is_finite()) {
+            let at = (self.x(*x), self.y(*y));
+            canvas.circle("ring", at, 3.5);
+            if numbers {
+                canvas.text("start", (at.0 + 0.6, at.1 - 8.0), &number(*x));
+            }
+        }
+    }
+}
+
+impl Figure {
+    fn finite_points(&self) -> impl Iterator<Item = (f64, f64)> {
+        let points = self.points.iter().copied();
+        points.filter(|(x, y)| x.is_finite() && y.is_finite())
+    }
+
+    /// Whether the vertical scale is logarithmic.
+    pub fn is_logarithmic(&self) -> bool {
+        Scale::new(&self.points).log
+    }
+
+    /// The figure for a page; empty where there are no samples.
+    pub fn to_page_svg(&self, id: usize) -> String {
+        /// More points do not show, and each takes some bytes of the page.
+        const POINTS: usize = 500;
+        /// More rings would hide the line.
+        const RINGS: usize = 40;
+        const TOP: f64 = 10.0;
+        const HEIGHT: f64 = 160.0;
+        let Some(plot) = Plot::new(self, POINTS, TOP, HEIGHT) else {
+            return String::new();
+        };
+        let mut canvas = Canvas::default();
+        plot.draw_grid(&mut canvas);
+        plot.draw_curve(&mut canvas);
+        plot.draw_marks(&mut canvas, self, RINGS, false);
+        let last = self.finite_points().last().map_or(plot.last, |(x, _)| x);
+        let (first, last) = (number(plot.first), number(last));
+        let row = TOP + HEIGHT + 15.0;
+        canvas.text("start", (0.0, row), &first);
+        canvas.text("mid", (50.0, row), &self.x);
+        canvas.text("end", (100.0, row), &last);
+        let (lowest, highest) = ends(self.finite_points().map(|(_, y)| y)).unwrap_or_default();
+        let description = format!(
+            "{} (upwards) by {} (across), from {first} to {last}: between {} and {}; {} marked. {}.",
+            self.y,
+            self.x,
+            number(lowest),
+            number(highest),
+            self.marks.len(),
+            self.note
+        );
+        // The values are left of the area.
+        canvas
+            .into_svg(id, &self.title, &description, TOP + HEIGHT + 22.0)
+            .replacen("<svg role", "<svg class=\"inset\" role", 1)
+    }
+
+    /// The figure as a file of its own.
+    pub fn to_svg(&self) -> String {
+        /// More points do not show at this size.
+        const POINTS: usize = 1200;
+        /// The numbers of more marks would lie upon each other.
+        const NUMBERED: usize = 16;
+        const WIDTH: f64 = 960.0;
+        const HEIGHT: f64 = 540.0;
+        /// The area of the samples.
+        const AREA: (f64, f64, f64, f64) = (86.0, 76.0, 850.0, 400.0);
+        const STYLE: &str = "text{font:14px sans-serif}.title{font-size:22px}.mid{text-anchor:middle}\
+            .end{text-anchor:end}.line{stroke:#d9d9d9}.axis{stroke:#000}.curve,.ring{fill:none;stroke:#000}\
+            .ring{stroke-width:2px}.curve{vector-effect:non-scaling-stroke}";
+        let (left, top, wide, high) = AREA;
+        let mut canvas = Canvas::default();
+        if let Some(plot) = Plot::new(self, POINTS, 0.0, high) {
+            plot.draw_grid(&mut canvas);
+            let across = Scale {
+                log: false,
+                from: plot.first,
+                to: plot.last,
+            };
+            for tick in across.ticks(10) {
+                canvas.text("mid", (plot.x(tick), high + 20.0), &number(tick));
+            }
+            plot.draw_curve(&mut canvas);
+            let numbers = self.marks.len() <= NUMBERED;
+            plot.draw_marks(&mut canvas, self, usize::MAX, numbers);
+        }
+        canvas.line("axis", (0.0, 0.0), (0.0, high));
+        canvas.line("axis", (0.0, high), (100.0, high));
+        let area = canvas.0;
+        let mut canvas = Canvas::default();
+        canvas.text("mid title", (50.0, 32.0), &self.title);
+        canvas.text("mid", (50.0, 56.0), &self.note);
+        let log = if self.is_logarithmic() {
+            ", logarithmic"
+        } else {
+            ""
+        };
+        let axes = format!("{}      (up: {}{log})", self.x, self.y);
+        canvas.text("mid", (50.0, HEIGHT - 18.0), &axes);
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{HEIGHT}\">\n<style>{STYLE}</style>\n\
+             <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{}\
+             <svg x=\"{left}\" y=\"{top}\" width=\"{wide}\" height=\"{high}\" overflow=\"visible\">\n{area}</svg>\n</svg>\n",
+            canvas.0
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure() -> Figure {
+        Figure {
+            title: "256-byte reads & <others>".to_owned(),
+            note: "4096".to_owned(),
+            x: "run".to_owned(),
+            y: "ns".to_owned(),
+            points: (1..=100)
+                .map(|run| (f64::from(run), if run % 16 == 1 { 10.0 } else { 1.0 }))
+                .collect(),
+            marks: (0..100).step_by(16).collect(),
+        }
+    }
+
+    /// Series with little or nothing to draw.
+    fn odd_points() -> [Vec<(f64, f64)>; 5] {
+        [
+            vec![],
+            vec![(1.0, 0.0)],
+            vec![(1.0, 5.0), (2.0, 5.0)],
+            vec![(1.0, 1e300), (2.0, -1e300)],
+            vec![(f64::NAN, f64::INFINITY)],
+        ]
+    }
+
+    #[test]
+    fn a_file_has_its_marks_and_its_texts() {
+        let text = figure().to_svg();
+        assert!(text.starts_with("<svg") && text.trim_end().ends_with("</svg>"));
+        assert_eq!(text.matches("<circle").count(), 7);
+        assert!(
+            text.contains("256-byte reads &amp; &lt;others&gt;"),
+            "{text}"
+        );
+        assert!(text.contains(">97</text>"), "{text}");
+    }
+
+    #[test]
+    fn a_series_without_finite_points_is_drawn() {
+        for points in odd_points() {
+            let figure = Figure {
+                points,
+                marks: vec![7],
+                ..figure()
+            };
+            for text in [figure.to_svg(), figure.to_page_svg(7)] {
+                assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+            }
+            assert!(figure.to_svg().contains("</svg>"));
+        }
+    }
+
+    #[test]
+    fn thinning_keeps_peaks() {
+        const MOST: usize = 1200;
+        let points: Vec<(f64, f64)> = (0..16_384)
+            .map(|i| (f64::from(i), if i == 9999 { 50.0 } else { 1.0 }))
+            .collect();
+        let thin = thinned(&points, MOST);
+        assert!(thin.len() <= MOST && thin.contains(&(9999.0, 50.0)));
+    }
+
+    #[test]
+    fn bars_are_proportional_to_their_values() {
+        let bar = |label: &str, value| Bar {
+            label: label.to_owned(),
+            value,
+            text: format!("{value} <ms>"),
+        };
+        let text = bars(3, "a & b", &[bar("stat", 4.0), bar("threads", 1.0)]);
+        assert!(
+            text.contains("width=\"100.00%\"") && text.contains("width=\"25.00%\""),
+            "{text}"
+        );
+        assert!(
+            text.contains("<title id=\"plot3-title\">a &amp; b</title>"),
+            "{text}"
+        );
+        assert!(
+            text.contains(
+                "<desc id=\"plot3-desc\">stat: 4 &lt;ms&gt;; threads: 1 &lt;ms&gt;.</desc>"
+            ),
+            "{text}"
+        );
+        assert!(bars(1, "", &[bar("nothing", 0.0)]).contains("width=\"0.00%\""));
+    }
+
+    #[test]
+    fn dots_are_at_their_positions() {
+        let dot = |seconds| Dot {
+            seconds,
+            range: (seconds, seconds),
+            filled: true,
+        };
+        let row = |dots| Dots {
+            label: "statx".to_owned(),
+            text: "so".to_owned(),
+            description: "so".to_owned(),
+            dots,
+        };
+        let text = dots(1, "t", &[row(vec![dot(1e-6), dot(1e-3)])]);
+        assert!(
+            text.contains("cx=\"7.00%\"") && text.contains("cx=\"93.00%\""),
+            "{text}"
+        );
+        assert!(
+            text.contains(">1 µs<") && text.contains(">1 ms<") && text.contains(">10 µs<"),
+            "{text}"
+        );
+        for odd in [vec![], vec![dot(0.0)], vec![dot(f64::NAN)], vec![dot(-1.0)]] {
+            assert_eq!(dots(1, "t", &[row(odd)]), "");
+        }
+        assert!(!dots(1, "t", &[row(vec![dot(1e-300), dot(1e300)])]).contains("NaN"));
+    }
+
+    #[test]
+    fn a_series_in_a_page_has_its_marks_and_its_description() {
+        let figure = Figure {
+            title: "Pages".to_owned(),
+            note: "readahead-steady: 128K".to_owned(),
+            y: "pages".to_owned(),
+            points: (1..=2000)
+                .map(|run| (f64::from(run), f64::from(run / 32 * 32)))
+                .collect(),
+            marks: vec![31, 63],
+            ..figure()
+        };
+        let text = figure.to_page_svg(7);
+        assert_eq!(text.matches("<circle").count(), 2);
+        assert!(
+            text.contains("pages (upwards) by run (across), from 1 to 2000"),
+            "{text}"
+        );
+        assert!(text.contains("readahead-steady: 128K."), "{text}");
+        assert!(text.len() < 10_000, "{}", text.len());
+    }
+
+    #[test]
+    fn ticks_are_round_and_few() {
+        let ticks = |log, from, to| Scale { log, from, to }.ticks(4);
+        assert_eq!(ticks(false, 0.0, 2294.0), [0.0, 1000.0, 2000.0]);
+        assert_eq!(ticks(false, 0.0, 11.2), [0.0, 5.0, 10.0]);
+        assert_eq!(ticks(true, 1.9, 4.2), [100.0, 1000.0, 10_000.0]);
+        assert!(ticks(true, 2.1, 2.9).is_empty());
+        assert_eq!(ticks(false, 0.0, 1e-9).len(), 3);
+    }
+
+    #[test]
+    fn ratio_ticks_are_round_and_few() {
+        assert_eq!(ratio_ticks(-0.1, 1.1), [1.0, 2.0, 5.0, 10.0]);
+        assert_eq!(ratio_ticks(-2.1, 2.1), [0.01, 0.1, 1.0, 10.0, 100.0]);
+        for (from, to) in [(-0.02, 0.02), (-24.0, 24.0), (0.3, 0.4), (-3.0, 14.0)] {
+            assert!(ratio_ticks(from, to).len() <= 8, "{from} {to}");
+        }
+    }
+
+    #[test]
+    fn piles_stay_within_their_strip() {
+        let mut canvas = Canvas::default();
+        piles(&mut canvas, std::iter::repeat_n(50.0, 10_000), 40.0);
+        let drawn = canvas.0;
+        assert!(drawn.matches("<circle").count() <= 60);
+        let rows = drawn
+            .split("cy=\"")
+            .skip(1)
+            .map(|rest| rest.split('"').next().unwrap().parse::<f64>().unwrap());
+        assert!(
+            rows.into_iter().all(|row| (row - 40.0).abs() <= PILE + 1.0),
+            "{drawn}"
+        );
+    }
+
+    #[test]
+    fn powers_of_ten_have_the_unit_that_fits() {
+        let labels: Vec<_> = [-10, -9, -7, -6, -4, -3, -1, 0, 1]
+            .into_iter()
+            .map(power_of_ten)
+            .collect();
+        assert_eq!(
+            labels,
+            [
+                "0.1 ns", "1 ns", "100 ns", "1 µs", "100 µs", "1 ms", "100 ms", "1 s", "10 s"
+            ]
+        );
+    }
+}

@@ -14,7 +14,7 @@ use foldhash::{HashMap, HashMapExt};
 
 use crate::patterns::{Patterns, Seen};
 use crate::prices::{Sort, Work};
-use meter::call::{Call, Fork, Listener};
+use meter::call::{Call, Fork, Listener, Total};
 use meter::names::components;
 use meter::names::{Inherited, Name, Names};
 use meter::syscalls::{self, Kind};
@@ -36,16 +36,40 @@ pub struct Sum {
 }
 
 impl Sum {
+    /// Milliseconds a call.
+    pub fn ms_per_call(&self) -> f64 {
+        self.nanos as f64 / 1e6 / self.calls as f64
+    }
+
+    /// The percentage of so many nanoseconds that this is.
+    pub fn percent_of(&self, nanos: u64) -> f64 {
+        if nanos > 0 {
+            100.0 * self.nanos as f64 / nanos as f64
+        } else {
+            0.0
+        }
+    }
+
     fn add(&mut self, call: &Call<'_>) {
         self.calls += 1;
         self.errors += u64::from(call.errno().is_some());
         self.nanos += call.nanos;
     }
 
-    fn join(&mut self, other: &Sum) {
+    pub(crate) fn join(&mut self, other: &Sum) {
         self.calls += other.calls;
         self.errors += other.errors;
         self.nanos += other.nanos;
+    }
+}
+
+impl From<&Total> for Sum {
+    fn from(total: &Total) -> Sum {
+        Sum {
+            calls: total.calls,
+            errors: total.errors.iter().map(|(_, times)| times).sum(),
+            nanos: total.nanos,
+        }
     }
 }
 

@@ -16,12 +16,17 @@
 //! | [`patterns`] | redundant calls |
 //! | [`prices`] | what calls cost without a meter |
 //! | [`whatif`] | what changes would save |
+//! | [`command`] | runs a command under a meter, and judges what it did |
+//! | [`report`] | the account of a command, row by row |
+//! | [`dump`] | the memo's tables for a dump of fathom's own |
 //! | [`compare`] | ratios of runs on many systems, as in the tables of 1988 |
 //!
-//! The model is arithmetic: only the prices touch the kernel.
+//! The model is arithmetic: only the prices, and what runs a command, touch the kernel.
 #![forbid(unsafe_code)]
 
+pub mod command;
 pub mod compare;
+pub mod dump;
 mod error;
 pub mod gates;
 pub mod ledger;
@@ -31,6 +36,7 @@ mod number;
 pub mod patterns;
 pub mod prices;
 mod records;
+pub mod report;
 pub mod whatif;
 
 pub use error::{Error, ErrorKind};

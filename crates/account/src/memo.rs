@@ -7,7 +7,7 @@
 //! listing and its access list, 100 of 115 ms.
 
 use crate::gates::{Gate, Per, parse};
-use crate::model::{Asked, Cost, Keeps, Proposal, Swap};
+use crate::model::{Asked, Cost, Keeps, Proposal, Swap, cost, predict, saves};
 
 const TABLE: &str = include_str!("../data/multics-1974.csv");
 
@@ -125,11 +125,59 @@ pub fn rounded(costs: &Per<Cost>) -> Per<Cost> {
     }
 }
 
+/// A column of the memo's last table, for a table of gates.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    /// The name of the option.
+    pub name: &'static str,
+    /// Its costs.
+    pub costs: Per<Cost>,
+    /// What it saves of the CPU time of the backup, in percent.
+    pub saves: f64,
+    /// What the memo prints there.
+    pub printed: Option<f64>,
+    /// What it saves of the system's CPU time, in percent.
+    pub saves_system: f64,
+    /// What the memo prints there.
+    pub printed_system: Option<f64>,
+}
+
+/// How much of the CPU time the model is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Shares {
+    /// Directories and files, in proportion.
+    pub mix: Per<f64>,
+    /// The percentage of the backup that are calls for information.
+    pub backup: f64,
+    /// The percentage of the system that is the backup.
+    pub system: f64,
+}
+
+/// The memo's options for a table of gates, as the memo rounds them if the table is its own. One
+/// that replaces gates that are not in the table is left out.
+pub fn columns(gates: &[Gate], fixed: f64, shares: &Shares) -> Vec<Column> {
+    let is_memo = is_table(gates);
+    let today = cost(gates, fixed);
+    let column = |choice: &Choice| {
+        let then = predict(gates, fixed, &choice.proposal)?;
+        let saved = saves(&today, &then, shares.mix, shares.backup);
+        let round = |percent: f64| if is_memo { percent.round() } else { percent };
+        Some(Column {
+            name: choice.proposal.name,
+            costs: if is_memo { rounded(&then) } else { then },
+            saves: round(saved),
+            printed: choice.printed.filter(|_| is_memo),
+            saves_system: round(saved * shares.system / 100.0),
+            printed_system: choice.printed_system.filter(|_| is_memo),
+        })
+    };
+    OPTIONS.iter().filter_map(column).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::gates::fixed_price;
-    use crate::model::{cost, predict, saves};
 
     #[test]
     fn its_totals_hold() {

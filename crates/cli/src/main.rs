@@ -37,6 +37,8 @@
 //! | [`json`] | JSON of the libraries' types |
 //! | [`out`] | stdout, stderr, warnings, the profile, the exit status |
 //! | [`progress`] | the progress line |
+//! | [`show_memo`] | the tables of the memo of 1974: `account --model`, `dump --account` |
+//! | [`show_metered`] | the account of a command: `account`, the survey |
 //! | [`cmd::metered`] | the report of the two commands that run another one |
 #![forbid(unsafe_code)]
 
@@ -54,6 +56,8 @@ mod input;
 mod json;
 mod out;
 mod progress;
+mod show_memo;
+mod show_metered;
 
 fn main() -> ExitCode {
     gate::process::restore_sigpipe();

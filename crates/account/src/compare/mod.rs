@@ -4,10 +4,12 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`runs`] | runs of programs on systems, their ratios, and which runs belong in one table |
+//! | [`comparison`] | programs against a base program |
 //! | [`file`] | reads runs from a file |
 //! | `csv` | ... of comma-separated values |
 //! | `json` | ... of fathom's own JSON |
 
+pub mod comparison;
 mod csv;
 pub mod file;
 mod json;

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use account::report::Grouping;
 use clap::{Args, ValueEnum};
 
 use crate::args::help::{EXIT_OF_COMMAND, REPORT, ending};
@@ -72,7 +73,7 @@ pub(crate) struct Account {
     /// Add up by program, process or directory; or by directory:DEPTH, the first DEPTH components
     /// of its name
     #[arg(long, value_name = "WHAT", default_value = "program", value_parser = by, help_heading = "Output")]
-    pub(crate) by: AccountBy,
+    pub(crate) by: Grouping,
     /// Print N rows of each table at most [default: 10; with --json 10000]
     #[arg(long, value_name = "N", help_heading = "Output", value_parser = number(1..=u32::MAX))]
     pub(crate) top: Option<u32>,
@@ -134,27 +135,16 @@ impl MeterName {
     }
 }
 
-/// What calls are added up by.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum AccountBy {
-    Program,
-    Process,
-    /// Cut to so many components.
-    Directory(Option<usize>),
-}
-
-fn by(text: &str) -> Result<AccountBy, String> {
+fn by(text: &str) -> Result<Grouping, &'static str> {
     match text.split_once(':') {
-        None if text == "program" => Ok(AccountBy::Program),
-        None if text == "process" => Ok(AccountBy::Process),
-        None if text == "directory" => Ok(AccountBy::Directory(None)),
+        None if text == "program" => Ok(Grouping::Program),
+        None if text == "process" => Ok(Grouping::Process),
+        None if text == "directory" => Ok(Grouping::Directory(None)),
         Some(("directory", depth)) => {
-            let depth = depth
-                .parse()
-                .map_err(|_| "give a depth as directory:2".to_owned())?;
-            Ok(AccountBy::Directory(Some(depth)))
+            let depth = depth.parse().map_err(|_| "give a depth as directory:2")?;
+            Ok(Grouping::Directory(Some(depth)))
         }
-        _ => Err("give program, process, directory or directory:DEPTH".to_owned()),
+        _ => Err("give program, process, directory or directory:DEPTH"),
     }
 }
 
@@ -164,10 +154,10 @@ mod tests {
 
     #[test]
     fn what_to_add_up_by() {
-        assert_eq!(by("program"), Ok(AccountBy::Program));
-        assert_eq!(by("process"), Ok(AccountBy::Process));
-        assert_eq!(by("directory"), Ok(AccountBy::Directory(None)));
-        assert_eq!(by("directory:2"), Ok(AccountBy::Directory(Some(2))));
+        assert_eq!(by("program"), Ok(Grouping::Program));
+        assert_eq!(by("process"), Ok(Grouping::Process));
+        assert_eq!(by("directory"), Ok(Grouping::Directory(None)));
+        assert_eq!(by("directory:2"), Ok(Grouping::Directory(Some(2))));
         for bad in ["", "file", "directory:", "directory:-1", "process:2"] {
             assert!(by(bad).is_err(), "{bad}");
         }

@@ -1,8 +1,8 @@
 //! `fathom account`: the file-system calls of a command.
 
-pub(crate) mod accounting;
 pub(crate) mod args;
-pub(crate) mod command;
-pub(crate) mod run;
+mod command;
+mod run;
+mod show;
 
 pub(crate) use run::run;

@@ -5,8 +5,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use super::command;
-use account::{ErrorKind, Gate, Per, cost, fixed_price, memo, parse, predict, saves};
-use report::account::{Choice, Cost, Model};
+use super::show::{Model, model_text};
+use account::{ErrorKind, Gate, Per, fixed_price, memo, parse};
 
 use crate::cmd::account::args::Account as Args;
 use crate::error::{Error, Outcome};
@@ -28,54 +28,28 @@ fn model(file: Option<&OsStr>, args: &Args, out: &Out) -> Outcome {
         None => memo::table(),
     };
     let fixed = fixed_price(&gates).unwrap_or_default();
-    let choices = choices(&gates, fixed, args);
+    let shares = memo::Shares {
+        mix: Per {
+            dir: args.mix.0,
+            file: args.mix.1,
+        },
+        backup: args.share,
+        system: args.system,
+    };
+    let columns = memo::columns(&gates, fixed, &shares);
     let model = Model {
         fixed_ms: fixed,
-        options: &choices,
+        columns: &columns,
     };
     if out.json {
         out.envelope(SCHEMA, model, &[])?;
     } else {
-        out.data(model.to_text(out.table_style()).as_bytes())?;
-        if choices.len() < memo::OPTIONS.len() {
+        out.data(model_text(&model, out.table_style()).as_bytes())?;
+        if columns.len() < memo::OPTIONS.len() {
             out.note("two_gates is left out: the gates that it replaces are not in the table");
         }
     }
     Ok(0)
-}
-
-/// The options, as the memo rounds them if the table is its own.
-fn choices(gates: &[Gate], fixed: f64, args: &Args) -> Vec<Choice> {
-    let is_memo = memo::is_table(gates);
-    let today = cost(gates, fixed);
-    let mix = Per {
-        dir: args.mix.0,
-        file: args.mix.1,
-    };
-    let option = |choice: &memo::Choice| {
-        let then = predict(gates, fixed, &choice.proposal)?;
-        let saved = saves(&today, &then, mix, args.share);
-        let of_system = saved * args.system / 100.0;
-        let shown = if is_memo { memo::rounded(&then) } else { then };
-        let whole = |percent: f64| if is_memo { percent.round() } else { percent };
-        Some(Choice {
-            name: choice.proposal.name,
-            dir: shown_cost(shown.dir),
-            file: shown_cost(shown.file),
-            saves_percent: whole(saved),
-            printed: choice.printed.filter(|_| is_memo),
-            saves_system_percent: whole(of_system),
-            printed_system: choice.printed_system.filter(|_| is_memo),
-        })
-    };
-    memo::OPTIONS.iter().filter_map(option).collect()
-}
-
-pub(super) fn shown_cost(cost: account::Cost) -> Cost {
-    Cost {
-        overhead: cost.overhead,
-        useful: cost.useful,
-    }
 }
 
 fn read(file: &OsStr) -> Result<Vec<Gate>, Error> {

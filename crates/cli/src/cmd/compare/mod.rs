@@ -1,7 +1,8 @@
 //! `fathom compare`: runs from many machines.
 
 pub(crate) mod args;
-pub(crate) mod run;
+mod page;
+mod run;
 mod show;
 
 pub(crate) use run::run;

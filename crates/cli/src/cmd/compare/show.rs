@@ -1,6 +1,321 @@
-//! How `fathom compare` words what it found.
+//! What `fathom compare` prints: the tables of 1988 as text and as JSON, and its warnings.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
 
 use account::ErrorKind;
+use account::compare::comparison::{Comparison, PairView};
+use account::compare::runs::{Measure, Runs, System, Took};
+use mounts::{Warning, WarningReason};
+use show::json_object;
+use show::name::printable;
+use show::serde::{Serialize, Serializer};
+use show::stats::{self, Stats, StatsRow};
+use show::table::{Align, Table, TableStyle, Tone};
+use show::units::plural;
+
+/// The result.
+pub(super) struct Report<'a>(pub(super) &'a [Comparison<'a>]);
+
+json_object!(Report<'_>, |report| {
+    "comparisons": report.0.iter().map(ComparisonJson).collect::<Vec<_>>(),
+});
+
+struct ComparisonJson<'a>(&'a Comparison<'a>);
+
+json_object!(ComparisonJson<'_>, |comparison| {
+    "kind": comparison.0.runs.kind.name(),
+    "names": comparison.0.runs.names,
+    "base": comparison.0.runs.names.get(comparison.0.base),
+    "systems": comparison.0.runs.systems.iter().map(SystemJson).collect::<Vec<_>>(),
+    "ratios": comparison.0.pairs().map(PairJson).collect::<Vec<_>>(),
+});
+
+struct SystemJson<'a>(&'a System);
+
+json_object!(SystemJson<'_>, |system| {
+    name "system": Some(&system.0.name),
+    name "file": Some(&system.0.file),
+    "line": system.0.line,
+    "labels": system.0.labels.iter().map(LabelJson).collect::<Vec<_>>(),
+    "took": system.0.took.iter().map(|took| Each(*took)).collect::<Vec<_>>(),
+    "printed": Each(system.0.printed),
+});
+
+struct LabelJson<'a>(&'a (String, String));
+
+json_object!(LabelJson<'_>, |label| {
+    "column": label.0.0,
+    "cell": label.0.1,
+});
+
+/// One value for each measure.
+struct Each(Took);
+
+impl Serialize for Each {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(Measure::ALL.map(Measure::name).iter().zip(self.0))
+    }
+}
+
+struct PairJson<'a>(PairView<'a>);
+
+json_object!(PairJson<'_>, |pair| {
+    "of": pair.0.name(pair.0.pair.of),
+    "to": pair.0.name(pair.0.pair.to),
+    "systems": pair.0.rows().count(),
+    "real": Stats::from_values(pair.0.ratios(Measure::Real)),
+    "user": Stats::from_values(pair.0.ratios(Measure::User)),
+    "sys": Stats::from_values(pair.0.ratios(Measure::Sys)),
+    "calls": Stats::from_values(pair.0.ratios(Measure::Calls)),
+    "printed": PrintedJson(pair.0),
+    "average_of": Each(averages(pair.0, pair.0.pair.of)),
+    "average_to": Each(averages(pair.0, pair.0.pair.to)),
+    "each": pair.0.pair.ratios.iter().map(|ratios| Each(ratios.map(Result::ok))).collect::<Vec<_>>(),
+});
+
+struct PrintedJson<'a>(PairView<'a>);
+
+json_object!(PrintedJson<'_>, |pair| {
+    "real": Stats::from_values(pair.0.printed(Measure::Real)),
+    "user": Stats::from_values(pair.0.printed(Measure::User)),
+    "sys": Stats::from_values(pair.0.printed(Measure::Sys)),
+    "calls": Stats::from_values(pair.0.printed(Measure::Calls)),
+});
+
+fn averages(pair: PairView<'_>, at: usize) -> Took {
+    Measure::ALL.map(|measure| average(pair, at, measure))
+}
+
+fn average(pair: PairView<'_>, at: usize, measure: Measure) -> Option<f64> {
+    Stats::from_values(pair.times(at, measure)).map(|stats| stats.mean)
+}
+
+/// The tables; without those of the systems if only the summary is wanted.
+pub(super) fn text(comparison: &Comparison<'_>, style: TableStyle, only_summary: bool) -> String {
+    let mut out = String::new();
+    for pair in comparison.pairs() {
+        let gap = if out.is_empty() { "" } else { "\n" };
+        out.push_str(&format!("{gap}{}, {}\n\n", title(pair), origin(pair)));
+        if !only_summary {
+            out.push_str(&systems_table(pair).to_text(style.width, style.color));
+            out.push('\n');
+        }
+        out.push_str(&summary_table(pair).to_text(style.width, style.color));
+    }
+    out
+}
+
+/// As the papers have it: getmnt1/getmnt2.
+pub(super) fn title(pair: PairView<'_>) -> String {
+    pair.both()
+        .map(|at| printable(pair.name(at).as_bytes()))
+        .join("/")
+}
+
+/// How many systems, and the command whose output the runs are.
+pub(super) fn origin(pair: PairView<'_>) -> String {
+    let count = pair.rows().count() as u64;
+    let command = pair.runs.kind.command();
+    let command = command.map_or_else(String::new, |command| format!(", by fathom {command}"));
+    plural(count, "system", "systems") + &command
+}
+
+/// The report's Figures 7 and 10.
+pub(super) fn systems_table(pair: PairView<'_>) -> Table {
+    use Align::{Left, Right};
+    let measures: Vec<Measure> = pair.measures().collect();
+    let places = places(pair);
+    let mut known = HashSet::new();
+    let columns: Vec<&str> = pair
+        .rows()
+        .flat_map(|(system, _)| &system.labels)
+        .map(|(column, _)| &column[..])
+        .filter(|column| known.insert(*column))
+        .collect();
+    let mut heads = vec![("SYSTEM".to_owned(), Left)];
+    heads.extend(
+        columns
+            .iter()
+            .map(|column| (printable(column.as_bytes()).into_owned(), Left)),
+    );
+    let [of, to] = pair.both().map(|at| pair.name(at));
+    for group in [of, to, "ratio"] {
+        for (at, measure) in measures.iter().enumerate() {
+            let group = if at == 0 {
+                format!("{} ", printable(group.as_bytes()))
+            } else {
+                String::new()
+            };
+            heads.push((format!("{group}{}", measure.name()), Right));
+        }
+    }
+    let mut table = Table::new(&heads, pair.rows().count());
+    for (system, ratios) in pair.rows() {
+        let mut cells = vec![printable(&system.name).into_owned()];
+        let labels: HashMap<&str, &str> = system
+            .labels
+            .iter()
+            .map(|(column, cell)| (&column[..], &cell[..]))
+            .collect();
+        let label =
+            |column: &&str| printable(labels.get(column).unwrap_or(&"").as_bytes()).into_owned();
+        cells.extend(columns.iter().map(label));
+        for at in pair.both() {
+            let cell = |measure: &Measure| value(pair.took(system, at, *measure), *measure, places);
+            cells.extend(measures.iter().map(cell));
+        }
+        let ratio = |measure: &Measure| ratios[*measure as usize].map_or("-".to_owned(), times);
+        cells.extend(measures.iter().map(ratio));
+        table.row(cells, Tone::Plain);
+    }
+    table
+}
+
+/// The journal paper's Tables 2 to 4.
+pub(super) fn summary_table(pair: PairView<'_>) -> Table {
+    let places = places(pair);
+    let heads = pair
+        .both()
+        .map(|at| format!("AVG {}", printable(pair.name(at).as_bytes())));
+    let mut rows = Vec::new();
+    for measure in pair.measures() {
+        let averages = pair
+            .both()
+            .map(|at| value(average(pair, at, measure), measure, places));
+        rows.push(StatsRow {
+            name: measure.name().to_owned(),
+            stats: Stats::from_values(pair.ratios(measure)),
+            averages: averages.to_vec(),
+        });
+        let printed = Stats::from_values(pair.printed(measure));
+        rows.extend(printed.map(|printed| StatsRow {
+            name: "  as printed".to_owned(),
+            stats: Some(printed),
+            averages: vec![String::new(); 2],
+        }));
+    }
+    stats::table(&heads, &rows, 2)
+}
+
+/// Decimals of times: as many as tell the shortest from 0; the papers have two.
+fn places(pair: PairView<'_>) -> usize {
+    match pair.shortest() {
+        shortest if shortest >= 0.01 => 2,
+        shortest if shortest >= 0.0001 => 4,
+        _ => 6,
+    }
+}
+
+/// A time, or a number of calls.
+fn value(value: Option<f64>, measure: Measure, places: usize) -> String {
+    match value {
+        None => "-".to_owned(),
+        Some(calls) if measure == Measure::Calls => format!("{calls:.0}"),
+        Some(seconds) => format!("{seconds:.places$}"),
+    }
+}
+
+/// A ratio: two decimals, as in the papers, or more where these would show nothing.
+pub(super) fn times(ratio: f64) -> String {
+    if ratio >= 0.1 {
+        format!("{ratio:.2}")
+    } else {
+        format!("{ratio:.2e}")
+    }
+}
+
+/// What was left out of the ratios.
+#[derive(Debug)]
+enum WarningKind {
+    /// The first empty cell of a file, and how many there are.
+    Empty {
+        line: usize,
+        column: String,
+        cells: usize,
+    },
+    /// The first system on which a measure is 0, and how many there are.
+    TooShort {
+        line: usize,
+        system: Vec<u8>,
+        systems: usize,
+        names: [String; 2],
+        measure: Measure,
+    },
+}
+
+impl fmt::Display for WarningKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WarningKind::Empty {
+                line,
+                column,
+                cells,
+            } => {
+                let column = printable(column.as_bytes());
+                let more = more(*cells, "cell", "cells");
+                write!(
+                    f,
+                    "line {line}: there is no {column}{more}; left out of the ratios"
+                )
+            }
+            WarningKind::TooShort {
+                line,
+                system,
+                systems,
+                names,
+                measure,
+            } => {
+                let (system, measure) = (printable(system), measure.name());
+                let more = more(*systems, "system", "systems");
+                let [of, to] = names.each_ref().map(|name| printable(name.as_bytes()));
+                write!(
+                    f,
+                    "line {line}: on {system}{more} {of} or {to} has 0 for {measure}; left out of {of}/{to}"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for WarningKind {}
+impl WarningReason for WarningKind {}
+
+fn more(all: usize, one: &str, many: &str) -> String {
+    if all > 1 {
+        format!(" (and {} more)", plural(all as u64 - 1, one, many))
+    } else {
+        String::new()
+    }
+}
+
+/// A warning of the cells with nothing in them.
+pub(super) fn warn_of_empty_cells(runs: &Runs) -> Option<Warning> {
+    let (line, column) = runs.empty.first()?;
+    let file = runs.systems.first().map_or(&b"-"[..], |first| &first.file);
+    let reason = WarningKind::Empty {
+        line: *line,
+        column: column.clone(),
+        cells: runs.empty.len(),
+    };
+    Some(Warning::about(file, reason))
+}
+
+/// A warning for each measure that has no ratio somewhere because a time is 0.
+pub(super) fn warn_of_short_times(pair: PairView<'_>) -> Vec<Warning> {
+    let warning = |measure: Measure| {
+        let first = pair.too_short(measure).next()?;
+        let reason = WarningKind::TooShort {
+            line: first.line,
+            system: first.name.clone(),
+            systems: pair.too_short(measure).count(),
+            names: pair.both().map(|at| pair.name(at).to_owned()),
+            measure,
+        };
+        Some(Warning::about(&first.file, reason))
+    };
+    Measure::ALL.into_iter().filter_map(warning).collect()
+}
 
 /// The flags that give a file what it lacks.
 pub(super) fn advice(kind: &ErrorKind) -> String {
@@ -11,5 +326,98 @@ pub(super) fn advice(kind: &ErrorKind) -> String {
         ErrorKind::NotCompared(kind) => format!(": give --compare to fathom {}", kind.name()),
         ErrorKind::NoRun => ": give account a command, and pathwalk -t".to_owned(),
         _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use account::compare::runs::Kind;
+    use show::serde_json;
+
+    /// Two systems, a mis-measured one of them.
+    pub(in super::super) fn example() -> Runs {
+        let took = [
+            vec![
+                [Some(4.0), Some(1.0), Some(0.5), None],
+                [Some(2.0), Some(0.5), Some(0.25), None],
+            ],
+            vec![
+                [Some(9.0), Some(0.0), Some(0.5), None],
+                [Some(3.0), Some(0.5), None, None],
+            ],
+        ];
+        let system = |name: &[u8], at: usize| System {
+            name: name.to_vec(),
+            file: b"f".to_vec(),
+            line: at + 2,
+            labels: vec![("os <b>".to_owned(), "a&b".to_owned())],
+            took: took[at].clone(),
+            printed: [Some(2.0 + at as f64), None, None, None],
+        };
+        Runs {
+            kind: Kind::Csv,
+            names: vec!["old".to_owned(), "new".to_owned()],
+            systems: vec![system(b"s1", 0), system(b"s\xff", 1)],
+            empty: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_tables_of_1988() {
+        let runs = example();
+        let comparison = Comparison::new(&runs, 1);
+        let full = text(&comparison, TableStyle::default(), false);
+        let expected = "\
+old/new, 2 systems
+
+SYSTEM os <b> old real user  sys new real user  sys ratio real user  sys
+s1     a&b        4.00 1.00 0.50     2.00 0.50 0.25       2.00 2.00 2.00
+s\\xff  a&b        9.00 0.00 0.50     3.00 0.50    -       3.00    -    -
+
+Time         mean median  max  min std_dev AVG old AVG new
+real         2.50   2.50 3.00 2.00    0.71    6.50    2.50
+  as printed 2.50   2.50 3.00 2.00    0.71
+user         2.00   2.00 2.00 2.00    0.00    0.50    0.50
+sys          2.00   2.00 2.00 2.00    0.00    0.50    0.25
+";
+        assert_eq!(full, expected);
+        assert!(
+            text(&comparison, TableStyle::default(), true).contains("old/new, 2 systems\n\nTime ")
+        );
+    }
+
+    #[test]
+    fn the_json_has_all_of_it() {
+        let runs = example();
+        let json =
+            |base| serde_json::to_value(ComparisonJson(&Comparison::new(&runs, base))).unwrap();
+        let value = json(1);
+        assert_eq!(
+            (&value["base"], &value["systems"][1]["system_b64"]),
+            (&"new".into(), &"c/8=".into())
+        );
+        assert_eq!(value["systems"][0]["labels"][0]["cell"], "a&b");
+        assert_eq!(value["systems"][0]["took"][1]["sys"], 0.25);
+        let ratio = &value["ratios"][0];
+        assert_eq!(
+            (&ratio["of"], &ratio["systems"], &ratio["real"]["mean"]),
+            (&"old".into(), &2.into(), &2.5.into())
+        );
+        assert!(
+            ratio["calls"].is_null()
+                && ratio["each"][1]["user"].is_null()
+                && ratio["printed"]["user"].is_null()
+        );
+        assert_eq!(
+            (
+                &ratio["printed"]["real"]["mean"],
+                &ratio["average_of"]["real"]
+            ),
+            (&2.5.into(), &6.5.into())
+        );
+        // Turned round, the ratios are others than were printed.
+        let turned = json(0);
+        assert!(turned["ratios"][0]["printed"]["real"].is_null(), "{turned}");
     }
 }

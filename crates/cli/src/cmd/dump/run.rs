@@ -3,6 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
+use account::dump::DumpAccount;
 use archive::account::{Took, Unavailable, measure};
 use archive::catalog::Options;
 use archive::dump::{DumpOptions, Map, Progress, dump};
@@ -14,11 +15,11 @@ use walk::{Diagnostics, EngineKind, Explained};
 
 use super::map::MapFile;
 use super::show::{self, Choice, Method, Possible, Report};
-use crate::cmd::account::accounting::of_run;
 use crate::cmd::dump::args::{Dump as Args, Gathering};
 use crate::error::{Error, Outcome};
 use crate::out::Out;
 use crate::progress::{watch_dump, watch_walk};
+use crate::show_memo::dump_account_text;
 
 const SCHEMA: &str = "fathom.dump/1";
 
@@ -44,7 +45,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let account = args.account.then(|| {
         let books = archive::attribution::stop();
         let files = summary.gathered - summary.directories;
-        of_run(
+        DumpAccount::new(
             &books,
             summary.directories,
             files,
@@ -127,10 +128,10 @@ fn print_account(report: &Report<'_>, out: &Out) -> Result<(), Error> {
     match report.account {
         // The archive is on standard output.
         Some(account) if report.archive == Some(b"-") => {
-            out.note_table(|style| account.to_text(style));
+            out.note_table(|style| dump_account_text(account, style));
             Ok(())
         }
-        Some(account) => out.data(account.to_text(out.table_style()).as_bytes()),
+        Some(account) => out.data(dump_account_text(account, out.table_style()).as_bytes()),
         None => Ok(()),
     }
 }

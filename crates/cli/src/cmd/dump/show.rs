@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
+use crate::show_memo::AccountJson;
+use account::dump::DumpAccount;
 use archive::dump::{Counts, DumpSummary, Line, Note};
 use archive::gather::{Gather, Refused};
-use report::account::Account;
 use show::json_object;
 use show::name::printable;
 use show::table::{Align, Table, TableStyle};
@@ -25,7 +26,7 @@ pub(crate) struct Report<'a> {
     /// `None` with `--explain`.
     pub(crate) summary: Option<&'a DumpSummary>,
     pub(crate) seconds: Option<f64>,
-    pub(crate) account: Option<&'a Account>,
+    pub(crate) account: Option<&'a DumpAccount>,
     /// With `--explain`, every way of gathering for each source.
     pub(crate) explain: Option<&'a [Possible]>,
 }
@@ -74,7 +75,7 @@ json_object!(Report<'_>, |report| {
     "renamed": report.count(|summary| summary.renamed),
     "unchanged": report.count(|summary| summary.unchanged),
     "seconds": report.seconds,
-    "account": report.account,
+    "account": report.account.map(AccountJson),
     "explain": report.explain,
 });
 

@@ -1,6 +1,14 @@
 //! A survey made by hand, for tests.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
+
+use account::ledger::Sum;
+use account::patterns::{Found, Pattern};
+use account::report::{AccountReport, Coverage, GateTotal, Groups};
+use account::whatif::{Change, WhatIf};
+use gate::Errno;
+use meter::call::{Choice, Ended, Metered};
 
 use super::bounded::{Bounded, StoppedEngine};
 use super::survey::{
@@ -15,7 +23,6 @@ use ::mounts::{Kind, Point};
 use ::survey::Section;
 use archive::nightly::{Expected, Nightly};
 use ondisk::{Content, Dev};
-use report::meter::{self, Account};
 use report::pathsearch::{Count, Fix, Totals};
 use report::probe::{Experiment, Price, Probe, Value};
 use report::startup::{Element, Started, Startup, Tried};
@@ -129,7 +136,7 @@ pub(crate) struct Owned {
     stopped: Vec<StoppedEngine>,
     pub(crate) bounded: Option<Bounded>,
     nightly: Nightly,
-    account: Account<'static>,
+    account: AccountReport<'static>,
     warnings: Vec<Warning>,
 }
 
@@ -145,13 +152,21 @@ impl Owned {
             profile: vec![],
         };
         let none = Expected::default();
-        let gate = meter::Gate {
-            calls: 12_345,
-            errors: 1,
-            seconds: 0.012,
-            ms_per_call: 0.000_972,
-            percent: 61.3,
-            errnos: BTreeMap::from([("EACCES".to_owned(), 1)]),
+        let gate = GateTotal {
+            sum: Sum {
+                calls: 12_345,
+                errors: 1,
+                nanos: 12_000_000,
+            },
+            errors: vec![(Errno::EACCES, 1)],
+        };
+        let close = GateTotal {
+            sum: Sum {
+                calls: 100,
+                errors: 0,
+                nanos: 7_575_856,
+            },
+            errors: Vec::new(),
         };
         Owned {
             points: vec![
@@ -225,54 +240,59 @@ impl Owned {
                 changed: none,
             }
             .expect(),
-            account: Account {
-                gates: BTreeMap::from([("statx", gate)]),
+            account: AccountReport {
+                gates: BTreeMap::from([("close", close), ("statx", gate)]),
                 programs: vec![],
-                by: meter::By::Program,
+                groups: Groups::Program,
                 per_file: vec![],
                 per_directory: vec![],
-                detail: meter::Detail {
+                coverage: Coverage {
                     calls: 12_345,
                     complete: true,
                     files: 12_345,
                     directories: 100,
-                    unheld: meter::Sum::default(),
-                    nameless: meter::Sum::default(),
-                    forgotten: 0,
+                    ..Coverage::default()
                 },
-                patterns: vec![meter::Pattern {
-                    name: "tiny-directory",
-                    count: 70,
-                    calls: 70,
-                    seconds: 0.0001,
-                    example: Some(b"/tmp"),
-                }],
-                what_if: vec![meter::Change {
-                    change: "raw-tables",
-                    saves_calls: 12_000,
-                    saves_seconds: 0.01,
-                    saves_percent: 43.2,
-                    saves_overhead_seconds: 0.008,
-                    elapsed_seconds: None,
-                    advised: true,
-                    how: "fathom walk --engine ext4".to_owned(),
-                }],
-                model: meter::Model {
-                    fixed_ns: 312.0,
-                    prices: "measured here".to_owned(),
-                    cpu_seconds: 0.03,
-                    priced_seconds: 0.01,
-                },
-                meter: "bpf",
-                why: "the cheapest that works here".to_owned(),
-                lost: 0,
-                unfinished: 0,
-                overhead_seconds: 0.002,
-                exit: 0,
-                signal: None,
-                real: 2.1,
-                user: 0.5,
-                sys: 1.1,
+                patterns: vec![(
+                    Pattern::TinyDirectory,
+                    Box::leak(Box::new(Found {
+                        count: 70,
+                        calls: 70,
+                        nanos: 100_000,
+                        example: Some(b"/tmp".to_vec()),
+                    })),
+                )],
+                what_if: Box::leak(Box::new(WhatIf {
+                    fixed: 312.0,
+                    cpu: 0.03,
+                    priced: 0.01,
+                    changes: vec![Change {
+                        name: "raw-tables",
+                        calls: 12_000,
+                        seconds: 0.01,
+                        percent: 43.2,
+                        overhead: 0.008,
+                        elapsed: None,
+                        advised: true,
+                        how: "fathom walk --engine ext4".to_owned(),
+                    }],
+                })),
+                price_source: "measured here",
+                metered: Box::leak(Box::new(Metered {
+                    meter: "bpf",
+                    sees_names: true,
+                    choice: Choice::Cheapest(Vec::new()),
+                    warnings: Vec::new(),
+                    totals: Vec::new(),
+                    reported: 12_345,
+                    unfinished: 0,
+                    lost: 0,
+                    overhead: Duration::from_millis(2),
+                    ended: Ended::Exited(0),
+                    real: Duration::from_millis(2100),
+                    user: Duration::from_millis(500),
+                    sys: Duration::from_millis(1100),
+                })),
             },
             warnings: vec![Warning {
                 path: Some(b"/x\xff".to_vec()),

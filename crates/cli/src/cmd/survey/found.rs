@@ -14,9 +14,9 @@ use super::mounts::Mounted;
 use super::run::Ground;
 use super::starting::Starting;
 use super::steps::Step;
-use crate::cmd::account::command::Taken;
 use crate::cmd::mounts::run::Compared;
 use crate::cmd::walk::compare::Compared as Engines;
+use account::command::CommandAccount;
 
 /// Why a section is not there.
 pub(super) struct Not {
@@ -86,7 +86,7 @@ pub(super) struct Found {
     /// Engines that were stopped in the comparison.
     pub(super) stopped: Vec<StoppedEngine>,
     pub(super) dump: Option<Nightly>,
-    pub(super) account: Option<Taken>,
+    pub(super) account: Option<CommandAccount>,
     pub(super) starting: Option<Starting>,
     pub(super) gates: Option<Probed>,
     /// Where experiments are to be made: a directory on each file system.

@@ -35,13 +35,13 @@ use super::{diff, show, starting, steps};
 
 use super::found::{Found, Probed};
 use super::systems::shown;
-use crate::cmd::account::args::AccountBy;
 use crate::cmd::mounts::run::open_root;
 use crate::cmd::probe::run::{check_output_dir, draw};
 use crate::cmd::probe::show::figures::figure;
 use crate::cmd::survey::args::Survey as Args;
 use crate::error::{Error, Outcome};
 use crate::out::{Out, json_warnings, publish};
+use account::report::{AccountReport, Grouping};
 
 const SCHEMA: &str = "fathom.survey/1";
 /// The page, in the current directory.
@@ -145,7 +145,7 @@ fn conclude(ground: &Ground<'_>, mut found: Found, about: Machine, held: Guard) 
     let account = found
         .account
         .as_ref()
-        .map(|taken| taken.shown(AccountBy::Program, ACCOUNTED));
+        .map(|taken| AccountReport::new(taken, Grouping::Program, ACCOUNTED));
     let shown_now = json_warnings(&warnings);
     let probed = Some(file_systems).filter(|probed| !probed.is_empty());
     let survey = Survey {

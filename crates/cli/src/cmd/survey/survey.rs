@@ -5,8 +5,8 @@ use crate::cmd::mounts::show::Mounts;
 use crate::cmd::walk::show::Comparison;
 use ::mounts::Point;
 use ::survey::Section;
+use account::report::AccountReport;
 use archive::nightly::Nightly;
-use report::meter::Account;
 use report::probe::Probe;
 use report::startup::Startup;
 use show::figure::Figure;
@@ -196,7 +196,7 @@ pub(crate) struct Survey<'a> {
     /// What dumping would cost.
     pub(crate) dumping: Part<&'a Nightly>,
     /// The system calls of a walk.
-    pub(crate) calls: Part<&'a Account<'a>>,
+    pub(crate) calls: Part<&'a AccountReport<'a>>,
     /// What starting programs costs.
     pub(crate) starting: Part<Startup<'a>>,
     /// The price of each system call.

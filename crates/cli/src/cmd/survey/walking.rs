@@ -20,10 +20,10 @@ use super::mounts::TRIALS;
 use super::run::Ground;
 use super::show::bounded::estimate;
 use super::steps::Ration;
-use crate::cmd::account::command;
 use crate::cmd::survey::tread::Tread;
 use crate::cmd::walk::compare::{self, WarningKind};
 use crate::error::{Error, Outcome};
+use account::command::CommandAccount;
 
 /// Calls that are looked at one by one.
 const ACCOUNTED_CALLS: u64 = 1 << 18;
@@ -389,7 +389,7 @@ pub(super) fn account(
         OsString::from("--"),
         OsStr::from_bytes(ground.dir()).to_owned(),
     ]);
-    let taken = command::take(&words, "auto", ACCOUNTED_CALLS, None)
+    let taken = CommandAccount::take(&words, "auto", ACCOUNTED_CALLS, None)
         .map_err(|error| Not::chosen(error.to_string()))?;
     heard(taken.metered.ended);
     match taken.metered.ended {

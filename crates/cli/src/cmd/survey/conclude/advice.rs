@@ -162,15 +162,15 @@ fn dump(survey: &Survey<'_>) -> Option<Advice> {
 /// The change that saves most, if it saves anything worth changing a program for.
 fn calls(survey: &Survey<'_>) -> Option<Advice> {
     const WORTHWHILE_PERCENT: f64 = 1.0;
-    let changes = survey.calls.gathered()?.changes();
+    let changes = survey.calls.gathered()?.effective_changes();
     let best = changes
         .into_iter()
-        .find(|change| change.advised && change.saves_seconds > 0.0)?;
-    (best.saves_percent >= WORTHWHILE_PERCENT).then(|| Advice::ChangeCalls {
-        change: best.change,
+        .find(|change| change.advised && change.seconds > 0.0)?;
+    (best.percent >= WORTHWHILE_PERCENT).then(|| Advice::ChangeCalls {
+        change: best.name,
         how: best.how.clone(),
-        saves_calls: best.saves_calls,
-        saves_percent: best.saves_percent,
+        saves_calls: best.calls,
+        saves_percent: best.percent,
     })
 }
 

@@ -188,13 +188,16 @@ fn path(survey: &Survey<'_>) -> Option<Finding> {
 }
 
 fn dearest_call(survey: &Survey<'_>) -> Option<Finding> {
-    let gates = survey.calls.gathered()?.gates.iter();
-    let (name, gate) = gates.max_by(|a, b| a.1.seconds.total_cmp(&b.1.seconds))?;
+    let account = survey.calls.gathered()?;
+    let (name, gate) = account
+        .gates
+        .iter()
+        .max_by_key(|(_, gate)| gate.sum.nanos)?;
     Some(Finding::DearestCall {
         gate: name,
-        percent: gate.percent,
-        calls: gate.calls,
-        ms_per_call: gate.ms_per_call,
+        percent: gate.sum.percent_of(account.nanos()),
+        calls: gate.sum.calls,
+        ms_per_call: gate.sum.ms_per_call(),
     })
 }
 

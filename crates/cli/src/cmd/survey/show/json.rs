@@ -11,6 +11,7 @@ use super::points::Point;
 use crate::cmd::survey::bounded::Bounded;
 use crate::cmd::survey::survey::{Machine, StepTaken, Survey, Walking};
 use crate::json::Json;
+use crate::show_metered::AccountJson;
 
 /// A survey as JSON.
 pub(crate) struct JsonSurvey<'a>(pub(crate) &'a Survey<'a>);
@@ -24,7 +25,7 @@ json_object!(JsonSurvey<'_>, |this| {
     "probe": this.0.file_systems.gathered().into_iter().flatten().map(|one| &one.probe).collect::<Vec<_>>(),
     "walk": this.0.walking.gathered().map(JsonWalking),
     "dump": this.0.dumping.gathered().map(|dump| Json(*dump)),
-    "account": this.0.calls.gathered(),
+    "account": this.0.calls.gathered().map(|account| AccountJson(account)),
     "account_skipped": this.0.calls.missing(),
     "startup": this.0.starting.gathered(),
     "gates": this.0.gates.gathered(),

@@ -9,6 +9,7 @@ use show::table::TableStyle;
 use self::commands::Commands;
 use self::points::Point;
 use super::survey::{Compared, MountsPart, Part, Survey};
+use crate::show_metered::brief;
 
 pub(crate) mod anomalies;
 pub(crate) mod bounded;
@@ -93,7 +94,7 @@ pub(crate) fn text(survey: &Survey<'_>, style: TableStyle) -> String {
         "Calls: what walking asks of the kernel, call by call",
         Section::Account,
         &survey.calls,
-        |text, account| text.put(&account.brief(style)),
+        |text, account| text.put(&brief(account, style)),
     );
     text.section(
         "What each file system is, by experiment",

@@ -8,8 +8,9 @@ use crate::cmd::survey::show::commands::Commands;
 use crate::cmd::survey::show::nightly;
 use crate::cmd::survey::survey::Walking;
 use crate::cmd::walk::show::{Engine, possible_engines};
+use crate::show_metered;
+use account::report::AccountReport;
 use archive::nightly::Nightly;
-use report::meter::Account;
 use show::figure::{Bar, bars};
 use show::name::printable;
 use show::table::{Align, Table, Tone};
@@ -140,26 +141,26 @@ pub(crate) fn dumping(dump: &Nightly, commands: &Commands) -> Vec<Block> {
     blocks
 }
 
-pub(crate) fn calls(account: &Account<'_>, commands: &Commands) -> Vec<Block> {
+pub(crate) fn calls(account: &AccountReport<'_>, commands: &Commands) -> Vec<Block> {
     let mut blocks = vec![Block::Command(commands.text(&Command::Account))];
-    blocks.extend(texts(account.sentences()));
+    blocks.extend(texts(show_metered::sentences(account)));
     blocks.push(table(
         "The calls of a walk, by gate",
-        &account.gates_table(),
+        &show_metered::gates_table(account),
     ));
-    if let Some(patterns) = account.patterns_table() {
+    if let Some(patterns) = show_metered::patterns_table(account) {
         blocks.push(Block::Heading("Redundant patterns".to_owned()));
         blocks.push(table("Redundant patterns among them", &patterns));
     }
-    if let Some(what_if) = account.what_if_table() {
+    if let Some(what_if) = show_metered::what_if_table(account) {
         blocks.push(Block::Heading("What if".to_owned()));
-        blocks.push(Block::Text(account.model.sentence()));
+        blocks.push(Block::Text(show_metered::model_sentence(account)));
         blocks.push(table("What changes would save", &what_if));
         blocks.push(Block::List(
             account
-                .changes()
+                .effective_changes()
                 .into_iter()
-                .map(|change| change.said())
+                .map(show_metered::explain_change)
                 .collect(),
         ));
     }

@@ -1,0 +1,181 @@
+//! Runs a command under a meter, and works out what its calls cost and what changes would save.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+
+use gate::fs::{At, FileType, Want as StatxMask};
+use gate::long::statx_long;
+use meter::call::{Command, Metered, Want};
+use meter::names::Inherited;
+use mounts::may_hang;
+use mounts::table::read_either;
+
+use crate::ledger::{Detail, Ledger};
+use crate::prices::{Given, Prices};
+use crate::whatif::{WhatIf, asked, what_if};
+
+/// A run, and what is made of it.
+#[derive(Debug)]
+pub struct CommandAccount {
+    /// The run.
+    pub metered: Metered,
+    /// Its calls one by one.
+    pub detail: Detail,
+    /// What calls cost without a meter.
+    pub prices: Prices,
+    /// What changes would save.
+    pub what_if: WhatIf,
+}
+
+impl CommandAccount {
+    /// Runs a command under the meter of this name, looks at so many of its calls one by one, and
+    /// works out what changes would save. Prices that are not given are measured.
+    ///
+    /// # Errors
+    /// Why the command could not be metered.
+    pub fn take(
+        words: &[OsString],
+        meter: &str,
+        calls: u64,
+        given: Option<(Given, String)>,
+    ) -> Result<CommandAccount, meter::Error> {
+        let command = Command::find(words)?;
+        let mut ledger = Ledger::new(Inherited::from_this_process());
+        let metered = meter::run(meter, &command, Want::Detail { calls }, &mut ledger)?;
+        let detail = ledger.close();
+        let systems = FileSystems::read();
+        let prices = find_prices(&detail, &systems, given);
+        let what_if = predict(&metered, &detail, &systems, &prices);
+        Ok(CommandAccount {
+            metered,
+            detail,
+            prices,
+            what_if,
+        })
+    }
+}
+
+fn find_prices(detail: &Detail, systems: &FileSystems, given: Option<(Given, String)>) -> Prices {
+    let sample = detail
+        .samples(SAMPLES)
+        .into_iter()
+        .map(|file| &*file.name)
+        .find(|name| systems.is_sample(name));
+    let mut prices = Prices::measure(sample, &detail.work);
+    prices.measure_many(neighbours(detail, systems).into_iter());
+    match given {
+        Some((given, source)) => prices.given(&given, source),
+        None => prices,
+    }
+}
+
+fn predict(metered: &Metered, detail: &Detail, systems: &FileSystems, prices: &Prices) -> WhatIf {
+    let asked = asked(detail, |dir| systems.fstype(dir).map(<[u8]>::to_vec));
+    let all: u64 = metered.totals.iter().map(|total| total.calls).sum();
+    // The part of the run that was looked at call by call.
+    let share = if all > 0 {
+        detail.work.calls() as f64 / all as f64
+    } else {
+        1.0
+    };
+    let user = metered.user.as_secs_f64() * share;
+    let cpu = (metered.user + metered.sys)
+        .saturating_sub(metered.overhead)
+        .as_secs_f64()
+        * share;
+    let what_if = what_if(detail, &asked, prices, user, cpu);
+    if share > 0.0 {
+        what_if.scaled(1.0 / share)
+    } else {
+        what_if
+    }
+}
+
+/// Files that are looked at for one to find prices with.
+const SAMPLES: usize = 32;
+/// Files that are asked for, to find what many cost.
+const MANY: usize = 512;
+
+/// Files that the command has asked for one after the other.
+fn neighbours<'a>(detail: &'a Detail, systems: &FileSystems) -> Vec<&'a [u8]> {
+    let sound = || {
+        detail
+            .files
+            .iter()
+            .filter(|file| file.sum.errors == 0)
+            .map(|file| &*file.name)
+    };
+    // Those in the middle: what began the command and what ended it is like no other.
+    let from = sound().count().saturating_sub(MANY) / 2;
+    sound()
+        .skip(from)
+        .take(MANY)
+        .filter(|name| systems.is_plain(name))
+        .collect()
+}
+
+/// File systems whose files can be opened without any other consequence.
+const PLAIN: [&[u8]; 9] = [
+    b"ext4", b"ext3", b"ext2", b"xfs", b"btrfs", b"tmpfs", b"overlay", b"f2fs", b"zfs",
+];
+
+/// The file systems, by where they are mounted.
+struct FileSystems(HashMap<Vec<u8>, Vec<u8>>);
+
+impl FileSystems {
+    /// Without a table nothing is known.
+    fn read() -> FileSystems {
+        let mounts = read_either(false, None)
+            .map(|(table, _)| table.mounts)
+            .unwrap_or_default();
+        let row = |mount: ondisk::Mount| Some((mount.target?, mount.content.fstype.clone()));
+        // Of those in one place, the last one lies above the others.
+        FileSystems(mounts.into_iter().filter_map(row).collect())
+    }
+
+    fn fstype<'a>(&'a self, path: &'a [u8]) -> Option<&'a [u8]> {
+        let mut path = path;
+        loop {
+            if let Some(fstype) = self.0.get(path) {
+                return Some(fstype);
+            }
+            if path == b"/" || path.is_empty() {
+                return None;
+            }
+            path = mounts::path::parent(path);
+        }
+    }
+
+    fn is_plain(&self, name: &[u8]) -> bool {
+        self.fstype(name)
+            .is_some_and(|fstype| PLAIN.contains(&fstype) && !may_hang(fstype))
+    }
+
+    fn is_sample(&self, name: &[u8]) -> bool {
+        let plain = self.is_plain(name);
+        let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
+        plain
+            && statx_long(name, at, StatxMask::TYPE)
+                .is_ok_and(|file| file.file_type == FileType::Regular)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_systems_are_found_by_the_mount_above() {
+        let systems = FileSystems(HashMap::from([
+            (b"/".to_vec(), b"xfs".to_vec()),
+            (b"/a".to_vec(), b"tmpfs".to_vec()),
+        ]));
+        let fstype = |path: &[u8]| systems.fstype(path).map(<[u8]>::to_vec);
+        assert_eq!(fstype(b"/a/b/c"), Some(b"tmpfs".to_vec()));
+        assert_eq!(
+            [fstype(b"/ab"), fstype(b"/")],
+            [Some(b"xfs".to_vec()), Some(b"xfs".to_vec())]
+        );
+        assert_eq!(FileSystems(HashMap::new()).fstype(b"/x"), None);
+    }
+}

@@ -1,0 +1,445 @@
+//! The tables of the Multics memo of 1974 for a dump: where its CPU time went, what each gate cost,
+//! and what other ways of gathering would cost.
+//!
+//! What a call is for follows from what was being done. In gathering, every call asks for
+//! information. Where files are read, their opening and closing is for effect, and what is asked of
+//! them is for information. Where the catalog is written, so are its write, its fsync and its
+//! linkat for effect. A call that lists a directory is charged to the directory, a call on an entry
+//! to the entry; a call that asks for many entries is shared among all.
+
+use std::time::Duration;
+
+use archive::account::{Took, Unavailable};
+use archive::attribution::{Attribution, Function, Line};
+use archive::gather::Gather;
+use gate::attribution::Charge;
+
+use crate::gates::{Gate, Per};
+use crate::model::{Asked, Cost, Keeps, Proposal, Swap, predict};
+
+/// The three tables of a dump.
+#[derive(Clone, Debug)]
+pub struct DumpAccount {
+    /// Directories that were looked at.
+    pub directories: u64,
+    /// Other entries that were.
+    pub files: u64,
+    /// CPU time, without the metering.
+    pub cpu: Duration,
+    /// CPU time of the metering.
+    pub metering: Duration,
+    /// Where the CPU time went.
+    pub functions: [FunctionShare; Function::ALL.len()],
+    /// What each gate cost.
+    pub gates: Vec<GateUse>,
+    /// The fixed price of a call, in milliseconds.
+    pub fixed_ms: f64,
+    /// The gate that has this price.
+    pub cheapest: &'static str,
+    /// The ways of gathering.
+    pub options: Vec<GatherOption>,
+}
+
+/// A row of the memo's first table.
+#[derive(Clone, Copy, Debug)]
+pub struct FunctionShare {
+    /// What the time was for.
+    pub function: Function,
+    /// CPU time.
+    pub cpu: Duration,
+    /// Percent of all of it, to a tenth: the shares add up to 100.
+    pub percent: f64,
+}
+
+/// A row of the memo's table of gates.
+#[derive(Clone, Copy, Debug)]
+pub struct GateUse {
+    /// The gate.
+    pub gate: gate::Gate,
+    /// What its calls were for.
+    pub function: Function,
+    /// Calls.
+    pub calls: u64,
+    /// CPU milliseconds a call.
+    pub ms: f64,
+    /// Calls for each directory, and for each file.
+    pub each: Per<f64>,
+}
+
+/// Calls for one directory or file, and what they take, in milliseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Figure {
+    /// Calls.
+    pub calls: f64,
+    /// What they take.
+    pub cost: Cost,
+}
+
+/// What gathering in one way took.
+#[derive(Clone, Copy, Debug)]
+pub struct Measured {
+    /// In its calls for information.
+    pub each: Per<Figure>,
+    /// All of those calls.
+    pub calls: u64,
+    /// CPU time in them.
+    pub gates: Duration,
+    /// CPU time beside them, in the program itself.
+    pub own: Duration,
+}
+
+/// A way of gathering: what the model says that it costs, and what it costs.
+#[derive(Clone, Debug)]
+pub struct GatherOption {
+    /// Its name.
+    pub name: &'static str,
+    /// By the model, from this run's figures.
+    pub predicted: Per<Figure>,
+    /// By running it; `None` where it is unavailable.
+    pub measured: Option<Measured>,
+    /// Why it is unavailable.
+    pub reason: Option<Unavailable>,
+}
+
+/// Calls for a directory, and for a file.
+const fn calls(dir: f64, file: f64) -> Per<f64> {
+    Per { dir, file }
+}
+
+/// What each way of gathering asks, by its design: openat2, getdents64 (the last of them says that
+/// there is no more) and close of a directory, and what is asked of each entry.
+const LISTING: (&str, Per<f64>) = ("listing", calls(4.0, 0.0));
+const WAYS: [(Gather, Proposal); 4] = [
+    (
+        Gather::PerCall,
+        Proposal {
+            name: "percall",
+            swaps: &[Swap {
+                gates: Asked::All,
+                by: &[
+                    LISTING,
+                    ("statx", calls(13.0, 13.0)),
+                    ("xattr", calls(3.0, 3.0)),
+                ],
+            }],
+            keeps: Keeps::All,
+        },
+    ),
+    (
+        Gather::Combined,
+        Proposal {
+            name: "combined",
+            swaps: &[Swap {
+                gates: Asked::All,
+                by: &[LISTING, ("statx", calls(1.0, 1.0))],
+            }],
+            keeps: Keeps::All,
+        },
+    ),
+    (
+        Gather::Batched,
+        Proposal {
+            name: "batched",
+            swaps: &[Swap {
+                gates: Asked::All,
+                by: &[LISTING, ("batch", calls(0.01, 0.01))],
+            }],
+            keeps: Keeps::All,
+        },
+    ),
+    (
+        Gather::Raw,
+        Proposal {
+            name: "raw",
+            swaps: &[Swap {
+                gates: Asked::All,
+                by: &[("pread64", calls(0.01, 0.001))],
+            }],
+            keeps: Keeps::Entries,
+        },
+    ),
+];
+
+/// What each way of gathering took on the same tree, or why it is unavailable.
+pub type Ways = [(Gather, Result<Took, Unavailable>)];
+
+impl DumpAccount {
+    /// The tables for a run, from what was charged, and from `ways` on the same tree.
+    pub fn new(charged: &Attribution, directories: u64, files: u64, ways: &Ways) -> DumpAccount {
+        let entries = Entries { directories, files };
+        let lines: Vec<(Function, &Line)> = charged
+            .lines
+            .iter()
+            .map(|line| (purpose(line), line))
+            .collect();
+        let (cheapest, fixed_ms) =
+            find_cheapest(&charged.lines, ways, &entries).unwrap_or(("none", 0.0));
+        let asked: Vec<Gate> = information(&charged.lines)
+            .map(|line| entries.gate(line))
+            .collect();
+        let option = |(gather, proposal): &(Gather, Proposal)| {
+            let took = ways.iter().find(|(way, _)| way == gather);
+            gather_option(&asked, fixed_ms, proposal, took.map(|(_, took)| took))
+        };
+        DumpAccount {
+            directories,
+            files,
+            cpu: charged.cpu.iter().sum(),
+            metering: charged.metering,
+            functions: shares(split_by_function(charged, &lines)),
+            gates: lines
+                .iter()
+                .map(|(function, line)| entries.gate_use(*function, line))
+                .collect(),
+            fixed_ms,
+            cheapest,
+            options: WAYS.iter().map(option).collect(),
+        }
+    }
+}
+
+/// The CPU time by function, in the order of the memo's table.
+fn split_by_function(
+    charged: &Attribution,
+    lines: &[(Function, &Line)],
+) -> [(Function, Duration); Function::ALL.len()] {
+    use Function::{Copy, Effect, Information, Map, Other, Write};
+    let in_gates = |wanted: Function| -> Duration {
+        let wanted = lines.iter().filter(|(function, _)| *function == wanted);
+        wanted.map(|(_, line)| sum(line).cpu).sum()
+    };
+    // Opening, closing and asking about a file that is read have rows of their own.
+    let elsewhere: Duration = lines
+        .iter()
+        .filter(|(function, line)| line.function == Copy && *function != Copy)
+        .map(|(_, line)| sum(line).cpu)
+        .sum();
+    let cpu = |function: Function| charged.cpu[function as usize];
+    let rows = [
+        (Copy, cpu(Copy).saturating_sub(elsewhere)),
+        (Write, cpu(Write)),
+        (Map, cpu(Map)),
+        (Information, in_gates(Information)),
+        (Effect, in_gates(Effect)),
+    ];
+    let total: Duration = charged.cpu.iter().sum();
+    let other = rows
+        .iter()
+        .fold(total, |left, (_, part)| left.saturating_sub(*part));
+    let [copy, write, map, information, effect] = rows;
+    [copy, write, map, information, effect, (Other, other)]
+}
+
+/// Percents of these times, to a tenth, which add up to 100. Should nothing have been used, the
+/// last row has it all.
+fn shares<const N: usize>(rows: [(Function, Duration); N]) -> [FunctionShare; N] {
+    const ALL: f64 = 1000.0; // tenths of a percent
+    let total: f64 = rows.iter().map(|(_, cpu)| cpu.as_secs_f64()).sum();
+    let exact = rows.map(|(_, cpu)| (ALL * cpu.as_secs_f64() / total).max(0.0));
+    let mut tenths = exact.map(f64::floor);
+    if total > 0.0 {
+        // What rounding down has left goes to those that lost most by it.
+        let mut by_loss: [usize; N] = std::array::from_fn(|row| row);
+        by_loss.sort_by(|&a, &b| {
+            let loss = |row: usize| exact[row] - tenths[row];
+            loss(b).total_cmp(&loss(a)).then(a.cmp(&b))
+        });
+        let left = ALL - tenths.iter().sum::<f64>();
+        for row in by_loss.into_iter().take(left as usize) {
+            tenths[row] += 1.0;
+        }
+    } else if let Some(last) = tenths.last_mut() {
+        *last = ALL;
+    }
+    std::array::from_fn(|row| {
+        let ((function, cpu), percent) = (rows[row], tenths[row] / 10.0);
+        FunctionShare {
+            function,
+            cpu,
+            percent,
+        }
+    })
+}
+
+/// What a call is for: where files are read, it depends on the gate.
+fn purpose(line: &Line) -> Function {
+    use gate::Gate as G;
+    match (line.function, line.gate) {
+        (Function::Copy, G::Openat | G::Openat2 | G::Close) => Function::Effect,
+        (Function::Copy, G::Read | G::Pread64 | G::Lseek | G::Fadvise64) => Function::Copy,
+        (Function::Copy, _) => Function::Information,
+        (
+            Function::Other,
+            G::Write
+            | G::SyncFileRange
+            | G::Fsync
+            | G::Fdatasync
+            | G::Linkat
+            | G::Renameat2
+            | G::Unlinkat
+            | G::Ftruncate,
+        ) => Function::Effect,
+        (function, _) => function,
+    }
+}
+
+fn sum(line: &Line) -> Charge {
+    let parts = [line.all, line.directory, line.file];
+    Charge {
+        calls: parts.iter().map(|part| part.calls).sum(),
+        cpu: parts.iter().map(|part| part.cpu).sum(),
+    }
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}
+
+fn information(lines: &[Line]) -> impl Iterator<Item = &Line> {
+    lines
+        .iter()
+        .filter(|line| line.function == Function::Information)
+}
+
+/// How many entries of each kind there are.
+struct Entries {
+    directories: u64,
+    files: u64,
+}
+
+impl Entries {
+    /// For a directory, and for a file; what is for all is shared among all alike.
+    fn each(&self, line: &Line, amount: impl Fn(&Charge) -> f64) -> Per<f64> {
+        use gate::Gate as G;
+        if line.function == Function::Information
+            && matches!(line.gate, G::Openat | G::Openat2 | G::Getdents64 | G::Close)
+        {
+            return Per {
+                dir: amount(&sum(line)) / self.directories.max(1) as f64,
+                file: 0.0,
+            };
+        }
+        let shared = amount(&line.all) / (self.directories + self.files).max(1) as f64;
+        Per {
+            dir: amount(&line.directory) / self.directories.max(1) as f64 + shared,
+            file: amount(&line.file) / self.files.max(1) as f64
+                + if self.files > 0 { shared } else { 0.0 },
+        }
+    }
+
+    fn gate(&self, line: &Line) -> Gate {
+        let all = sum(line);
+        Gate {
+            name: line.gate.name().to_owned(),
+            ms: ms(all.cpu) / all.calls.max(1) as f64,
+            calls: self.each(line, |charge| charge.calls as f64),
+            for_effect: false,
+        }
+    }
+
+    fn gate_use(&self, function: Function, line: &Line) -> GateUse {
+        let Gate { ms, calls, .. } = self.gate(line);
+        GateUse {
+            gate: line.gate,
+            function,
+            calls: sum(line).calls,
+            ms,
+            each: calls,
+        }
+    }
+
+    /// What calls for information took.
+    fn figures(&self, lines: &[Line], fixed_ms: f64) -> Per<Figure> {
+        let mut figures = Per::<Figure>::default();
+        let add = |figure: &mut Figure, calls: f64, cpu: f64| {
+            let overhead = (calls * fixed_ms).min(cpu);
+            figure.calls += calls;
+            figure.cost.overhead += overhead;
+            figure.cost.useful += cpu - overhead;
+        };
+        for line in lines {
+            let calls = self.each(line, |charge| charge.calls as f64);
+            let cpu = self.each(line, |charge| ms(charge.cpu));
+            add(&mut figures.dir, calls.dir, cpu.dir);
+            add(&mut figures.file, calls.file, cpu.file);
+        }
+        figures
+    }
+}
+
+/// The cheapest gate that gathering asks something of for every hundredth entry at least, here or
+/// in any of the ways; and its price. A call on a file that is open already is cheaper, but is no
+/// price for a call by name.
+fn find_cheapest(lines: &[Line], ways: &Ways, entries: &Entries) -> Option<(&'static str, f64)> {
+    let there = ways
+        .iter()
+        .filter_map(|(_, took)| took.as_ref().ok())
+        .flat_map(|took| &took.lines);
+    let is_asked = |line: &&Line| {
+        line.gate != gate::Gate::Close
+            && sum(line).calls * 100 > entries.directories + entries.files
+    };
+    information(lines)
+        .chain(there)
+        .filter(is_asked)
+        .map(|line| (line.gate.name(), entries.gate(line).ms))
+        .min_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// A way of gathering, predicted and measured.
+fn gather_option(
+    asked: &[Gate],
+    fixed_ms: f64,
+    proposal: &Proposal,
+    took: Option<&Result<Took, Unavailable>>,
+) -> GatherOption {
+    let figure = |cost: Cost| Figure {
+        calls: if fixed_ms > 0.0 {
+            cost.overhead / fixed_ms
+        } else {
+            0.0
+        },
+        cost,
+    };
+    let predicted = predict(asked, fixed_ms, proposal).unwrap_or_default();
+    let measured = took.and_then(|took| took.as_ref().ok()).map(|took| {
+        let entries = Entries {
+            directories: took.directories,
+            files: took.files,
+        };
+        let all: Vec<Charge> = took.lines.iter().map(sum).collect();
+        Measured {
+            each: entries.figures(&took.lines, fixed_ms),
+            calls: all.iter().map(|charge| charge.calls).sum(),
+            gates: all.iter().map(|charge| charge.cpu).sum(),
+            own: took.own,
+        }
+    });
+    GatherOption {
+        name: proposal.name,
+        predicted: predicted.map(figure),
+        measured,
+        reason: took.and_then(|took| took.as_ref().err()).cloned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn shares_add_up_to_100(nanos in proptest::array::uniform6(1..u64::MAX / 10)) {
+            let rows = nanos.map(|nanos| (Function::Other, Duration::from_nanos(nanos)));
+            let tenths: f64 = shares(rows).iter().map(|row| (row.percent * 10.0).round()).sum();
+            prop_assert_eq!(tenths, 1000.0);
+        }
+    }
+
+    #[test]
+    fn of_nothing_the_last_has_all() {
+        let rows = [Function::Copy, Function::Other].map(|row| (row, Duration::ZERO));
+        assert_eq!(shares(rows).map(|row| row.percent), [0.0, 100.0]);
+    }
+}

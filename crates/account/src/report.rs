@@ -1,0 +1,344 @@
+//! The account of a command: its calls by gate, by program, by file and directory, the redundant
+//! ones among them, and what changes would save.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gate::Errno;
+use meter::call::{Metered, Total};
+use meter::syscalls;
+
+use crate::command::CommandAccount;
+use crate::ledger::{Detail, Directory, File, Sum, first};
+use crate::patterns::{Found, Pattern};
+use crate::whatif::{Change, WhatIf};
+
+/// The account of a command, in the order in which it is printed.
+#[derive(Clone, Debug)]
+pub struct AccountReport<'a> {
+    /// How it was metered, and how the command ended.
+    pub metered: &'a Metered,
+    /// By gate.
+    pub gates: BTreeMap<&'static str, GateTotal>,
+    /// By program, costliest first.
+    pub programs: Vec<ProgramTotal>,
+    /// By what was asked for.
+    pub groups: Groups<'a>,
+    /// The costliest files.
+    pub per_file: Vec<Place<'a>>,
+    /// The costliest directories.
+    pub per_directory: Vec<Place<'a>>,
+    /// What these are made of.
+    pub coverage: Coverage,
+    /// The redundant patterns.
+    pub patterns: Vec<(Pattern, &'a Found)>,
+    /// What changes would save.
+    pub what_if: &'a WhatIf,
+    /// Where the prices are from.
+    pub price_source: &'a str,
+}
+
+/// Calls through one gate.
+#[derive(Clone, Debug, Default)]
+pub struct GateTotal {
+    /// All calls.
+    pub sum: Sum,
+    /// Failed calls by error number.
+    pub errors: Vec<(Errno, u64)>,
+}
+
+/// Calls of a program, or of one of its processes.
+#[derive(Clone, Debug, Default)]
+pub struct ProgramTotal {
+    /// Its file.
+    pub program: Vec<u8>,
+    /// The process; `None` where the row is of all of them.
+    pub pid: Option<u32>,
+    /// Processes that ran it.
+    pub processes: u64,
+    /// All its calls.
+    pub sum: Sum,
+    /// Its calls by gate.
+    pub gates: BTreeMap<&'static str, u64>,
+}
+
+/// Calls on a file, or in a directory.
+#[derive(Clone, Debug, Default)]
+pub struct Place<'a> {
+    /// Its absolute name.
+    pub path: &'a [u8],
+    /// Of a directory: different files in it.
+    pub files: Option<u64>,
+    /// All calls.
+    pub sum: Sum,
+    /// By gate.
+    pub gates: BTreeMap<&'static str, u64>,
+}
+
+/// How much of the run was looked at call by call.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Coverage {
+    /// Calls that were.
+    pub calls: u64,
+    /// Whether that is all of them, and all that was learned could be held.
+    pub complete: bool,
+    /// Different files.
+    pub files: u64,
+    /// Different directories.
+    pub directories: u64,
+    /// Calls on further files, for which there was no room.
+    pub unheld: Sum,
+    /// Calls on what has no name that is known.
+    pub nameless: Sum,
+    /// Descriptors and threads that could not be followed.
+    pub forgotten: u64,
+}
+
+/// What calls are grouped by, besides files and directories.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grouping {
+    /// By program.
+    Program,
+    /// By process.
+    Process,
+    /// By directory, cut to so many components where that is wanted.
+    Directory(Option<usize>),
+}
+
+/// The costliest rows of a [`Grouping`], and how many there are in all.
+#[derive(Clone, Debug)]
+pub enum Groups<'a> {
+    /// Programs: [`AccountReport::programs`].
+    Program,
+    /// Processes.
+    Process(Vec<ProgramTotal>, u64),
+    /// Directories.
+    Directory(Vec<Place<'a>>, u64),
+}
+
+impl<'a> AccountReport<'a> {
+    /// The account; of files, directories and groups so many rows.
+    pub fn new(account: &'a CommandAccount, grouping: Grouping, rows: usize) -> AccountReport<'a> {
+        let CommandAccount {
+            metered,
+            detail,
+            prices,
+            what_if,
+        } = account;
+        let directories = detail.directories(None);
+        let groups = match grouping {
+            Grouping::Program => Groups::Program,
+            Grouping::Process => {
+                let mut processes = programs(&metered.totals, true);
+                let all = processes.len() as u64;
+                processes.truncate(rows);
+                Groups::Process(processes, all)
+            }
+            Grouping::Directory(depth) => {
+                let directories = detail.directories(depth);
+                let all = directories.len() as u64;
+                Groups::Directory(costliest(directories, rows), all)
+            }
+        };
+        AccountReport {
+            metered,
+            gates: gates(&metered.totals),
+            programs: programs(&metered.totals, false),
+            groups,
+            per_file: detail
+                .costliest(rows)
+                .into_iter()
+                .map(Place::from)
+                .collect(),
+            coverage: Coverage::new(metered, detail, directories.len() as u64),
+            per_directory: costliest(directories, rows),
+            patterns: detail.patterns.found().collect(),
+            what_if,
+            price_source: &prices.source,
+        }
+    }
+
+    /// All calls.
+    pub fn calls(&self) -> u64 {
+        self.gates.values().map(|gate| gate.sum.calls).sum()
+    }
+
+    /// Time in all calls, in nanoseconds.
+    pub fn nanos(&self) -> u64 {
+        self.gates.values().map(|gate| gate.sum.nanos).sum()
+    }
+
+    /// The patterns that were found, costliest first.
+    pub fn found_patterns(&self) -> Vec<(Pattern, &'a Found)> {
+        let mut found = self.patterns.clone();
+        found.retain(|(_, found)| found.count > 0);
+        found.sort_by_key(|(_, found)| std::cmp::Reverse(found.nanos));
+        found
+    }
+
+    /// The changes that would save or cost something; those that save most come first.
+    pub fn effective_changes(&self) -> Vec<&'a Change> {
+        let changes = self.what_if.changes.iter();
+        let mut changes: Vec<_> = changes
+            .filter(|change| change.calls != 0 || change.seconds != 0.0)
+            .collect();
+        changes.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+        changes
+    }
+}
+
+impl Coverage {
+    fn new(metered: &Metered, detail: &Detail, directories: u64) -> Coverage {
+        let all: u64 = metered.totals.iter().map(|total| total.calls).sum();
+        let calls = detail.work.calls();
+        Coverage {
+            calls,
+            complete: calls >= all
+                && detail.unheld.calls == 0
+                && detail.forgotten == 0
+                && metered.lost == 0,
+            files: detail.files.len() as u64,
+            directories,
+            unheld: detail.unheld,
+            nameless: detail.nameless,
+            forgotten: detail.forgotten,
+        }
+    }
+}
+
+impl<'a> From<&'a File> for Place<'a> {
+    fn from(file: &'a File) -> Place<'a> {
+        Place {
+            path: &file.name,
+            files: None,
+            sum: file.sum,
+            gates: file.gates(),
+        }
+    }
+}
+
+impl<'a> From<&Directory<'a>> for Place<'a> {
+    fn from(directory: &Directory<'a>) -> Place<'a> {
+        Place {
+            path: directory.name,
+            files: Some(directory.files),
+            sum: directory.sum,
+            gates: directory.gates(),
+        }
+    }
+}
+
+fn gates(totals: &[Total]) -> BTreeMap<&'static str, GateTotal> {
+    let mut gates: BTreeMap<&'static str, GateTotal> = BTreeMap::new();
+    for total in totals.iter().filter(|total| total.calls > 0) {
+        let Some(syscall) = syscalls::by_number(total.number) else {
+            continue;
+        };
+        let gate = gates.entry(syscall.name).or_default();
+        gate.sum.join(&Sum::from(total));
+        for &(errno, times) in &total.errors {
+            let known = gate.errors.iter_mut().find(|(known, _)| known.0 == errno);
+            match known {
+                Some((_, sum)) => *sum += times,
+                None => gate.errors.push((Errno(errno), times)),
+            }
+        }
+    }
+    gates
+}
+
+/// By program, or by program and process; costliest first.
+fn programs(totals: &[Total], by_process: bool) -> Vec<ProgramTotal> {
+    let mut rows = BTreeMap::<(&[u8], u32), (BTreeSet<u32>, ProgramTotal)>::new();
+    for total in totals.iter().filter(|total| total.calls > 0) {
+        let Some(syscall) = syscalls::by_number(total.number) else {
+            continue;
+        };
+        let key = (&total.program[..], if by_process { total.pid } else { 0 });
+        let (pids, row) = rows.entry(key).or_default();
+        pids.insert(total.pid);
+        row.sum.join(&Sum::from(total));
+        *row.gates.entry(syscall.name).or_default() += total.calls;
+    }
+    let mut rows: Vec<ProgramTotal> = rows
+        .into_iter()
+        .map(|((program, pid), (pids, row))| ProgramTotal {
+            program: program.to_vec(),
+            pid: by_process.then_some(pid),
+            processes: pids.len() as u64,
+            ..row
+        })
+        .collect();
+    rows.sort_by_key(|row| std::cmp::Reverse((row.sum.nanos, row.sum.calls)));
+    rows
+}
+
+/// So many of the directories, costliest first.
+fn costliest<'a>(directories: Vec<Directory<'a>>, rows: usize) -> Vec<Place<'a>> {
+    let order = |a: &Directory<'a>, b: &Directory<'a>| {
+        b.sum
+            .nanos
+            .cmp(&a.sum.nanos)
+            .then_with(|| a.name.cmp(b.name))
+    };
+    first(directories, rows, order)
+        .iter()
+        .map(Place::from)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn total(program: &str, pid: u32, gate: &str, calls: u64, errors: &[(i32, u64)]) -> Total {
+        let number = syscalls::by_name(gate).unwrap().number;
+        Total {
+            program: program.into(),
+            pid,
+            number,
+            calls,
+            nanos: 1000 * calls,
+            errors: errors.to_vec(),
+        }
+    }
+
+    #[test]
+    fn totals_are_added_up_by_gate_program_and_process() {
+        let totals = [
+            total("/a", 1, "openat", 3, &[(2, 1), (13, 1)]),
+            total("/a", 2, "openat", 1, &[(2, 1)]),
+            total("/a", 2, "close", 1, &[]),
+            total("/b", 2, "close", 5, &[]),
+        ];
+        let gates = gates(&totals);
+        let open = &gates["openat"];
+        assert_eq!((open.sum.calls, open.sum.errors), (4, 3));
+        assert_eq!(open.sum.nanos, 4_000);
+        assert_eq!(open.errors, [(Errno::ENOENT, 2), (Errno::EACCES, 1)]);
+        let rows = |each| {
+            let rows = programs(&totals, each);
+            let row = |row: ProgramTotal| {
+                (
+                    String::from_utf8(row.program).unwrap(),
+                    row.pid,
+                    row.processes,
+                    row.sum.calls,
+                )
+            };
+            rows.into_iter().map(row).collect::<Vec<_>>()
+        };
+        let name = str::to_owned;
+        assert_eq!(
+            rows(false),
+            [(name("/a"), None, 2, 5), (name("/b"), None, 1, 5)]
+        );
+        assert_eq!(
+            rows(true),
+            [
+                (name("/b"), Some(2), 1, 5),
+                (name("/a"), Some(1), 1, 3),
+                (name("/a"), Some(2), 1, 2)
+            ]
+        );
+    }
+}

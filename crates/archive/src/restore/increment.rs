@@ -114,7 +114,7 @@ impl Restorer<'_> {
                 }
                 _ => "what is in it may be missing under its new name",
             };
-            Trouble::of(
+            Trouble::call(
                 gate,
                 errno,
                 format!("cannot rename '{old}' to this; {next}"),
@@ -295,7 +295,7 @@ fn refused(why: BadName) -> Trouble {
 /// What is in an open directory.
 fn list(here: &Rc<Fd>) -> Result<Vec<Present>, Trouble> {
     let failed = |e| {
-        Trouble::of(
+        Trouble::call(
             Gate::Getdents64,
             e,
             "its entries cannot be read: nothing in it is taken away",

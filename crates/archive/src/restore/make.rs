@@ -77,7 +77,7 @@ impl Restorer<'_> {
                     Err(e) => return Err(Trouble::in_the_way(e)),
                 },
                 Err(e) => {
-                    return Err(Trouble::of(
+                    return Err(Trouble::call(
                         Gate::Openat2,
                         e,
                         "not restored: the directory that is there cannot be opened",
@@ -89,7 +89,7 @@ impl Restorer<'_> {
                     Ok(fd) => return Ok((fd, true)),
                     Err(Errno::ENOENT | Errno::ELOOP | Errno::ENOTDIR) => {}
                     Err(e) => {
-                        return Err(Trouble::of(
+                        return Err(Trouble::call(
                             Gate::Openat2,
                             e,
                             "the new directory cannot be opened",
@@ -98,7 +98,7 @@ impl Restorer<'_> {
                 },
                 Err(Errno::EEXIST) => {}
                 Err(e) => {
-                    return Err(Trouble::of(
+                    return Err(Trouble::call(
                         Gate::Mkdirat,
                         e,
                         "the directory cannot be made",
@@ -133,10 +133,10 @@ impl Restorer<'_> {
             }
         });
         let (mut fresh, is_exact) =
-            made.map_err(|e| Trouble::of(Gate::Openat, e, "the file cannot be made"))?;
+            made.map_err(|e| Trouble::call(Gate::Openat, e, "the file cannot be made"))?;
         if member.sparse.is_some() {
             ftruncate(fresh.fd(), member.size).map_err(|e| {
-                Trouble::of(
+                Trouble::call(
                     Gate::Ftruncate,
                     e,
                     "no file can be as large here as the archive says",
@@ -156,7 +156,7 @@ impl Restorer<'_> {
                     }
                     Err(Errno::EINTR) => {}
                     Err(e) => {
-                        return Err(Trouble::of(
+                        return Err(Trouble::call(
                             Gate::Pwrite64,
                             e,
                             "not restored: it cannot be written",
@@ -191,13 +191,13 @@ impl Restorer<'_> {
                 Ok(()) => return Ok(()),
                 Err(Errno::EEXIST | Errno::EISDIR | Errno::ENOTEMPTY) => self.clear(here, name)?,
                 Err(Errno::EPERM) if gate == Gate::Mknodat && !self.rights.is_root => {
-                    return Err(Trouble::of(
+                    return Err(Trouble::call(
                         gate,
                         Errno::EPERM,
                         "not restored: only root can make devices",
                     ));
                 }
-                Err(e) => return Err(Trouble::of(gate, e, "it cannot be made")),
+                Err(e) => return Err(Trouble::call(gate, e, "it cannot be made")),
             }
         }
         Err(taken_again())
@@ -211,7 +211,7 @@ impl Restorer<'_> {
     ) -> Result<(), Trouble> {
         let here = self.here()?;
         let target = c_string(&member.link)
-            .map_err(|e| Trouble::of(Gate::Symlinkat, e, "there is a NUL in its target"))?;
+            .map_err(|e| Trouble::call(Gate::Symlinkat, e, "there is a NUL in its target"))?;
         self.put(
             &here,
             name,
@@ -273,7 +273,7 @@ impl Restorer<'_> {
             let what = format!(
                 "not restored: it is another name of '{target}', which is not there; restore that one too"
             );
-            Trouble::of(Gate::Linkat, e, what)
+            Trouble::call(Gate::Linkat, e, what)
         };
         let from = match &self.linked {
             _ if dir == self.trail.path() => Rc::clone(&here),

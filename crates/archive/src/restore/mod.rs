@@ -183,7 +183,7 @@ struct Trouble {
 
 impl Trouble {
     /// With what helps against it, where that is the same whatever was to be done.
-    fn of(gate: Gate, errno: Errno, message: impl Into<String>) -> Trouble {
+    fn call(gate: Gate, errno: Errno, message: impl Into<String>) -> Trouble {
         let next = match errno {
             Errno::EMFILE | Errno::ENFILE => "; let more files be open, see ulimit -n",
             Errno::ENOSPC | Errno::EDQUOT => "; make room, and restore again",
@@ -205,7 +205,7 @@ impl Trouble {
         } else {
             ""
         };
-        Trouble::of(Gate::Unlinkat, errno, [WHAT, next].concat())
+        Trouble::call(Gate::Unlinkat, errno, [WHAT, next].concat())
     }
 
     fn because(message: impl Into<String>) -> Trouble {
@@ -279,7 +279,7 @@ impl Remarks {
         if self.said.insert((Some(errno), what)) {
             self.warn(
                 path,
-                Trouble::of(
+                Trouble::call(
                     gate,
                     errno,
                     format!("{what}; of others for which the same holds, nothing is said"),
@@ -465,8 +465,8 @@ impl<'a> Restorer<'a> {
             .into());
         }
         let (dir, name) = split(path);
-        let name =
-            c_string(name).map_err(|e| Trouble::of(Gate::Openat2, e, "it has no possible name"))?;
+        let name = c_string(name)
+            .map_err(|e| Trouble::call(Gate::Openat2, e, "it has no possible name"))?;
         self.enter(dir)?;
         match member.kind {
             Kind::File => self.file(path, &name, member, input)?,
@@ -514,7 +514,7 @@ impl<'a> Restorer<'a> {
                     let mode =
                         self.rights.plain_directory | if self.rights.is_root { 0 } else { 0o700 };
                     gate::create::mkdirat(&here, &c_name, mode).map_err(|e| {
-                        Trouble::of(
+                        Trouble::call(
                             Gate::Mkdirat,
                             e,
                             "not restored: a directory above it cannot be made",
@@ -614,7 +614,7 @@ impl<'a> Restorer<'a> {
             Errno::ENOENT => Ok(()),
             Errno::ENOTEMPTY => {
                 let what = "not restored: a directory that is not empty has its name; move it away, and restore again";
-                Err(Trouble::of(Gate::Unlinkat, e, what))
+                Err(Trouble::call(Gate::Unlinkat, e, what))
             }
             e => Err(Trouble::in_the_way(e)),
         })
@@ -673,5 +673,5 @@ fn on_the_way(errno: Errno) -> Trouble {
         Errno::EACCES => "not restored: a directory above it may not be entered; run as root",
         _ => "not restored: a directory above it cannot be opened",
     };
-    Trouble::of(Gate::Openat2, errno, what)
+    Trouble::call(Gate::Openat2, errno, what)
 }

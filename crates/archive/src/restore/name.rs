@@ -135,7 +135,7 @@ impl Chosen {
     /// Where what has a clean name in the archive at hand comes to lie; `None` if it is gone by
     /// then.
     pub(super) fn place(&self, path: &[u8]) -> Option<Vec<u8>> {
-        self.then.of(path)
+        self.then.place_of(path)
     }
 
     /// Whether what comes to lie under a name was chosen.
@@ -161,7 +161,7 @@ impl Chosen {
         let whole = join(place, name);
         let was = self
             .before
-            .of(&whole)
+            .place_of(&whole)
             .filter(|_| self.has(&whole) || self.below(&whole).next().is_some())?;
         let (above, name) = split(&was);
         (above == dir).then(|| name.to_vec())
@@ -177,7 +177,7 @@ impl Chosen {
     /// The same of a place or of what is below it.
     pub(super) fn is_ahead(&self, place: &[u8], dir: &[u8]) -> bool {
         self.before
-            .of(place)
+            .place_of(place)
             .is_some_and(|was| !is_within(&was, dir))
             || self.has_ahead(place, dir)
     }
@@ -225,7 +225,8 @@ pub(super) fn after(name: Vec<u8>, (old, new): &(Vec<u8>, Vec<u8>)) -> Vec<u8> {
 struct Places(BTreeMap<Vec<u8>, Option<Vec<u8>>>);
 
 impl Places {
-    fn of(&self, name: &[u8]) -> Option<Vec<u8>> {
+    /// The place of a name; `None` if it has none.
+    fn place_of(&self, name: &[u8]) -> Option<Vec<u8>> {
         let key = key(name);
         match ends(&key, 0).find_map(|end| Some((end, self.0.get(&key[..end])?))) {
             None => Some(name.to_vec()),
@@ -254,7 +255,7 @@ impl Places {
         if from.is_empty() || to.is_empty() || is_within(from, to) || is_within(to, from) {
             return;
         }
-        let whole = self.of(to);
+        let whole = self.place_of(to);
         let (from, to) = (key(from), key(to));
         drop(self.take(&from));
         for (name, place) in self.take(&to) {

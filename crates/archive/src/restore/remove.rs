@@ -24,10 +24,138 @@ struct Frame {
     is_read: bool,
 }
 
-/// Takes away what has a name, which is known as `path` in warnings. Gives how many entries are
-/// gone.
+/// Removes a name and all that is below it; `path` is its name in warnings. Returns how many entries
+/// were removed.
 pub(super) fn remove(here: &Rc<Fd>, name: &CStr, path: &[u8], remarks: &mut Remarks) -> u64 {
-    let mut trouble = |below: &[u8], gate, errno| {
+    let mut removal = Removal {
+        trail: Trail::new(Rc::clone(here)),
+        path,
+        remarks,
+        removed: 0,
+    };
+    match unlinkat(here, name) {
+        Ok(()) => return 1,
+        Err(Errno::ENOENT) => return 0,
+        Err(Errno::EISDIR) => {}
+        Err(e) => {
+            removal.warn(b"", Gate::Unlinkat, e);
+            return 0;
+        }
+    }
+    match enter(here, name) {
+        Ok(fd) => removal.push(name, fd),
+        Err(e) => removal.warn(b"", Gate::Openat2, e),
+    }
+    let mut buffer = vec![0; 32 << 10];
+    while removal.step(&mut buffer).is_some() {}
+    removal.removed
+}
+
+/// A removal under way.
+struct Removal<'a> {
+    /// The directories down to the one that is being emptied.
+    trail: Trail<Frame>,
+    /// The name of the first level in warnings.
+    path: &'a [u8],
+    remarks: &'a mut Remarks,
+    removed: u64,
+}
+
+impl Removal<'_> {
+    /// Does the next step in the last directory of the trail; `None` when nothing is left to do.
+    fn step(&mut self, buffer: &mut [u8]) -> Option<()> {
+        let opened = self.trail.here();
+        let frame = self.trail.last()?;
+        let (next, is_read) = (frame.directories.pop(), frame.is_read);
+        let dir = match opened {
+            Ok(dir) => dir,
+            Err(e) => {
+                self.warn(b"", Gate::Openat2, e);
+                return None;
+            }
+        };
+        match next {
+            Some(next) => match enter(&dir, &next) {
+                Ok(fd) => self.push(&next, fd),
+                Err(e) => self.keep(next, Gate::Openat2, e),
+            },
+            None if !is_read => self.read(&dir, buffer),
+            None => return self.leave(),
+        }
+        Some(())
+    }
+
+    fn push(&mut self, name: &CStr, fd: Fd) {
+        self.trail
+            .push(name.to_bytes(), Rc::new(fd), Frame::default());
+    }
+
+    /// Reads some entries of a directory. Removes those that are not directories.
+    fn read(&mut self, dir: &Fd, buffer: &mut [u8]) {
+        let read = getdents64(dir, &mut *buffer).unwrap_or_else(|e| {
+            self.warn(b"", Gate::Getdents64, e);
+            0
+        });
+        for entry in entries(&buffer[..read.min(buffer.len())]) {
+            let Some(frame) = self.trail.last() else {
+                return;
+            };
+            // A directory that was opened again is read again from its beginning.
+            if frame.kept.iter().any(|kept| kept.as_c_str() == entry.name) {
+                continue;
+            }
+            if entry.entry_type == EntryType::Directory {
+                frame.directories.push(entry.name.to_owned());
+                continue;
+            }
+            match unlinkat(dir, entry.name) {
+                Ok(()) => self.removed += 1,
+                Err(Errno::ENOENT) => {}
+                Err(Errno::EISDIR) => frame.directories.push(entry.name.to_owned()),
+                Err(e) => self.keep(entry.name.to_owned(), Gate::Unlinkat, e),
+            }
+        }
+        if let Some(frame) = self.trail.last() {
+            frame.is_read = read == 0;
+        }
+    }
+
+    /// Removes the last directory of the trail, which is empty or holds what has been warned of.
+    fn leave(&mut self) -> Option<()> {
+        let path = self.trail.path().to_vec();
+        let frame = self.trail.pop()?;
+        let own = path.rsplit(|&b| b == b'/').next().unwrap_or_default();
+        let own = gate::long::c_string(own).ok()?;
+        let above = self.trail.here().ok()?;
+        match unlinkat_directory(&above, &own) {
+            Ok(()) => self.removed += 1,
+            Err(Errno::ENOENT) => {}
+            Err(e) => {
+                if frame.kept.is_empty() {
+                    self.warn_at(&path, b"", Gate::Unlinkat, e);
+                }
+                self.trail.last()?.kept.push(own);
+            }
+        }
+        Some(())
+    }
+
+    /// Warns of something in the last directory that cannot be removed, and keeps it.
+    fn keep(&mut self, name: CString, gate: Gate, errno: Errno) {
+        self.warn(name.to_bytes(), gate, errno);
+        if let Some(frame) = self.trail.last() {
+            frame.kept.push(name);
+        }
+    }
+
+    /// Warns of a name in the last directory of the trail, or of that directory.
+    fn warn(&mut self, name: &[u8], gate: Gate, errno: Errno) {
+        let dir = self.trail.path().to_vec();
+        self.warn_at(&dir, name, gate, errno);
+    }
+
+    /// Warns of a name in a directory of the trail; the trail begins with the first level.
+    fn warn_at(&mut self, dir: &[u8], name: &[u8], gate: Gate, errno: Errno) {
         let what = match errno {
             Errno::EXDEV | Errno::EBUSY => "not taken away: something is mounted there",
             Errno::EACCES | Errno::EPERM => {
@@ -35,120 +163,19 @@ pub(super) fn remove(here: &Rc<Fd>, name: &CStr, path: &[u8], remarks: &mut Rema
             }
             _ => "it is not in the archive any more, and cannot be taken away",
         };
-        let path = if below.is_empty() {
-            path.to_vec()
-        } else {
-            [path, b"/", below].concat()
-        };
-        remarks.warn(&path, Trouble::of(gate, errno, what));
-    };
-    match unlinkat(here, name) {
-        Ok(()) => return 1,
-        Err(Errno::ENOENT) => return 0,
-        Err(Errno::EISDIR) => {}
-        Err(e) => {
-            trouble(b"", Gate::Unlinkat, e);
-            return 0;
+        let first = dir
+            .iter()
+            .position(|&b| b == b'/')
+            .map_or(dir.len(), |at| at + 1);
+        let mut path = self.path.to_vec();
+        for part in [&dir[first..], name] {
+            if !part.is_empty() {
+                path.push(b'/');
+                path.extend_from_slice(part);
+            }
         }
+        self.remarks.warn(&path, Trouble::call(gate, errno, what));
     }
-    let mut removed = 0;
-    let mut trail: Trail<Frame> = Trail::new(Rc::clone(here));
-    let mut buffer = vec![0; 32 << 10];
-    match enter(here, name) {
-        Ok(fd) => trail.push(name.to_bytes(), Rc::new(fd), Frame::default()),
-        Err(e) => {
-            trouble(b"", Gate::Openat2, e);
-            return 0;
-        }
-    }
-    // Names in warnings begin below the first level.
-    let below = |trail: &[u8], name: &[u8]| {
-        let inner = trail.get(below_first(trail)..).unwrap_or_default();
-        if inner.is_empty() {
-            name.to_vec()
-        } else {
-            [inner, b"/", name].concat()
-        }
-    };
-    loop {
-        let opened = trail.here();
-        let whole = trail.path().to_vec();
-        let Some(frame) = trail.last() else {
-            return removed;
-        };
-        let dir = match opened {
-            Ok(dir) => dir,
-            Err(e) => {
-                trouble(&below(&whole, b""), Gate::Openat2, e);
-                return removed;
-            }
-        };
-        if let Some(next) = frame.directories.pop() {
-            match enter(&dir, &next) {
-                Ok(fd) => trail.push(next.to_bytes(), Rc::new(fd), Frame::default()),
-                Err(e) => {
-                    trouble(&below(&whole, next.to_bytes()), Gate::Openat2, e);
-                    frame.kept.push(next);
-                }
-            }
-            continue;
-        }
-        if !frame.is_read {
-            let read = getdents64(&dir, &mut buffer).unwrap_or_else(|e| {
-                trouble(&below(&whole, b""), Gate::Getdents64, e);
-                0
-            });
-            frame.is_read = read == 0;
-            for entry in entries(&buffer[..read.min(buffer.len())]) {
-                // A directory that was opened again is read again from its beginning.
-                if frame.kept.iter().any(|kept| kept.as_c_str() == entry.name) {
-                    continue;
-                }
-                if entry.entry_type == EntryType::Directory {
-                    frame.directories.push(entry.name.to_owned());
-                    continue;
-                }
-                match unlinkat(&dir, entry.name) {
-                    Ok(()) => removed += 1,
-                    Err(Errno::ENOENT) => {}
-                    Err(Errno::EISDIR) => frame.directories.push(entry.name.to_owned()),
-                    Err(e) => {
-                        trouble(&below(&whole, entry.name.to_bytes()), Gate::Unlinkat, e);
-                        frame.kept.push(entry.name.to_owned());
-                    }
-                }
-            }
-            continue;
-        }
-        // It is empty now, or holds what has been warned of.
-        let Some(frame) = trail.pop() else {
-            return removed;
-        };
-        let own = whole.rsplit(|&b| b == b'/').next().unwrap_or_default();
-        let (Ok(own), Ok(above)) = (gate::long::c_string(own), trail.here()) else {
-            return removed;
-        };
-        match unlinkat_directory(&above, &own) {
-            Ok(()) => removed += 1,
-            Err(Errno::ENOENT) => {}
-            Err(e) => {
-                if frame.kept.is_empty() {
-                    trouble(&below(&whole, b""), Gate::Unlinkat, e);
-                }
-                match trail.last() {
-                    Some(frame) => frame.kept.push(own),
-                    None => return removed,
-                }
-            }
-        }
-    }
-}
-
-/// Where the names below the first level begin.
-fn below_first(path: &[u8]) -> usize {
-    path.iter()
-        .position(|&b| b == b'/')
-        .map_or(path.len(), |at| at + 1)
 }
 
 /// Opens a directory that is to be emptied, on the same mount only. One that does not let its owner

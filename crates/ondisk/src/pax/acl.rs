@@ -7,7 +7,7 @@ use super::record::decimal;
 /// The version that begins the kernel's form.
 const VERSION: [u8; 4] = [2, 0, 0, 0];
 
-/// Whom an entry is about, in the order in which the kernel wants them.
+/// The tag of an entry, in the kernel's order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Tag {
     Owner,
@@ -31,7 +31,7 @@ impl Tag {
         }
     }
 
-    fn of(number: u16, id: u32) -> Option<Tag> {
+    fn from_number(number: u16, id: u32) -> Option<Tag> {
         Some(match number {
             0x01 => Tag::Owner,
             0x02 => Tag::User(id),
@@ -61,7 +61,7 @@ pub fn to_text(binary: &[u8]) -> Option<Vec<u8>> {
     };
     let mut text = String::new();
     for &[tag0, tag1, perm0, perm1, ref id @ ..] in entries {
-        let tag = Tag::of(u16::from_le_bytes([tag0, tag1]), u32::from_le_bytes(*id))?;
+        let tag = Tag::from_number(u16::from_le_bytes([tag0, tag1]), u32::from_le_bytes(*id))?;
         let who = match tag {
             Tag::Owner => "user:".to_owned(),
             Tag::User(id) => format!("user:{id}"),
@@ -200,7 +200,7 @@ mod tests {
         #[test]
         fn text_comes_back(entries in proptest::collection::vec((0..6u8, any::<u32>(), 0..8u16), 0..10)) {
             let mut binary = VERSION.to_vec();
-            let mut tags: Vec<_> = entries.into_iter().map(|(tag, id, may)| (Tag::of(1 << tag, id).unwrap(), may)).collect();
+            let mut tags: Vec<_> = entries.into_iter().map(|(tag, id, may)| (Tag::from_number(1 << tag, id).unwrap(), may)).collect();
             tags.sort_by_key(|(tag, _)| *tag);
             for (tag, may) in tags {
                 let (number, id) = tag.number();

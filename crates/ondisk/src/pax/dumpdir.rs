@@ -36,7 +36,7 @@ impl Code {
         }
     }
 
-    fn of(letter: u8) -> Option<Code> {
+    fn from_letter(letter: u8) -> Option<Code> {
         [Code::Y, Code::N, Code::D, Code::R, Code::T, Code::X]
             .into_iter()
             .find(|code| code.letter() == letter)
@@ -88,7 +88,7 @@ impl<'a> Iterator for Entries<'a> {
 
     fn next(&mut self) -> Option<(Code, &'a [u8])> {
         let (&letter, rest) = self.rest.split_first()?;
-        let code = Code::of(letter)?;
+        let code = Code::from_letter(letter)?;
         let end = rest.iter().position(|&byte| byte == 0)?;
         self.rest = &rest[end + 1..];
         Some((code, &rest[..end]))

@@ -40,9 +40,11 @@ fn a_pair_of_surveys() {
                 .as_array_mut()
                 .unwrap()
             {
+                // Beyond the noise of trials even on a loaded machine.
+                const SLOWER: f64 = 1e6;
                 for member in ["median", "min", "max", "mean"] {
                     let seconds = engine["real"][member].as_f64().unwrap();
-                    engine["real"][member] = (100.0 * seconds).into();
+                    engine["real"][member] = (SLOWER * seconds).into();
                 }
             }
             value["result"]["machine"]["kernel"] = "99.0".into();

@@ -10,17 +10,15 @@ use account::whatif::{Change, WhatIf};
 use gate::Errno;
 use meter::call::{Choice, Ended, Metered};
 
-use super::bounded::{Bounded, StoppedEngine};
-use super::survey::{
-    Compared, FileSystem, Machine, MountsPart, Part, Plot, StepState, StepTaken, Survey, Walking,
-};
+use super::survey::{Compared, FileSystem, MountsPart, Part, Plot, Survey, Walking};
 use crate::cmd::mounts::methods::{LeftOut, Method};
 use crate::cmd::mounts::show::Mounts;
 use crate::cmd::walk::show as walked;
 use ::mounts::boundaries::{Boundary, BoundaryKind};
 use ::mounts::compare::NoRun;
 use ::mounts::{Kind, Point};
-use ::survey::Section;
+use ::survey::bounded::{Bounded, StoppedEngine};
+use ::survey::{Machine, Section, StepState, StepTaken, Unseen};
 use archive::nightly::{Expected, Nightly};
 use ondisk::{Content, Dev};
 use report::pathsearch::{Count, Fix, Totals};
@@ -378,8 +376,8 @@ impl Owned {
                 tried(b"/usr/bin", 1, 0),
             ],
         };
-        let step = |name: &str, section, seconds| StepTaken {
-            name: name.to_owned(),
+        let step = |name, section, seconds| StepTaken {
+            name,
             section,
             state: StepState::Done,
             seconds,
@@ -395,7 +393,7 @@ impl Owned {
                 cpus: 2,
                 memory: Some(8 << 30),
                 root: false,
-                lacking: vec!["calls whose answer is not in memory could not be priced".to_owned()],
+                unseen: vec![Unseen::BpfMeter],
                 version: "0.1.0",
                 when: 1_700_000_000,
                 seconds: 34.1,

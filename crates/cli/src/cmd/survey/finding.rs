@@ -2,12 +2,11 @@
 //! them.
 
 use ::mounts::diagnosis::AnomalyKind;
-use ::survey::Section;
+use ::survey::bounded::{Bounded, StoppedEngine};
+use ::survey::{Command, Missing, Section, Unseen};
 use archive::nightly::Expected;
 use report::pathsearch::Fix;
 
-use super::bounded::{Bounded, StoppedEngine};
-use super::command::Command;
 use super::known::{CacheSize, Known, Reading};
 
 /// Something worth knowing.
@@ -131,9 +130,9 @@ pub(crate) enum Advice {
     /// Write much before each fsync(2); prices in nanoseconds.
     BatchSyncs { fsync: f64, statx: f64 },
     /// Take the survey as root.
-    SurveyAsRoot(Vec<String>),
+    SurveyAsRoot(Vec<Unseen>),
     /// Gather a section that is missing.
-    Gather { section: Section, why: String },
+    Gather { section: Section, missing: Missing },
     /// Keep a survey to compare the next one with.
     KeepSurvey { seconds: f64 },
     /// Check network mounts before scans.

@@ -1,71 +1,22 @@
 //! What a survey has found so far, and why it has not what it has not.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
-use super::survey::{Part, StepTaken};
+use super::survey::Part;
 use ::mounts::Warning;
-use ::survey::Section;
+use ::survey::{Missing, Section, StepTaken, Unseen};
 use archive::nightly::Nightly;
 use probe::ProbeReport;
 
-use super::bounded::{Bounded, StoppedEngine};
 use super::mounts::Mounted;
-use super::run::Ground;
+use super::run::SurveyContext;
 use super::starting::Starting;
 use super::steps::Step;
+use super::warning::WarningKind;
 use crate::cmd::mounts::run::Compared;
 use crate::cmd::walk::compare::Compared as Engines;
+use ::survey::bounded::{Bounded, StoppedEngine};
 use account::command::CommandAccount;
-
-/// Why a section is not there.
-pub(super) struct Not {
-    why: String,
-    kind: Kind,
-}
-
-#[derive(PartialEq, Eq)]
-enum Kind {
-    /// It was left out on purpose, or somebody wanted the survey to end.
-    Chosen,
-    /// There was not enough time for it.
-    Late,
-    /// Something is wrong here.
-    Wrong,
-}
-
-impl Not {
-    /// Left out on purpose.
-    pub(super) fn chosen(why: impl Into<String>) -> Not {
-        Not {
-            why: why.into(),
-            kind: Kind::Chosen,
-        }
-    }
-
-    /// It takes longer than it may.
-    pub(super) fn late(limit: Duration) -> Not {
-        Not {
-            why: format!(
-                "it takes longer than {} s, or more disk reads than it may; --limit gives it longer, --deep more of both",
-                limit.as_secs_f64()
-            ),
-            kind: Kind::Late,
-        }
-    }
-
-    /// Something is wrong, and will be warned of.
-    pub(super) fn wrong(why: impl Into<String>) -> Not {
-        Not {
-            why: why.into(),
-            kind: Kind::Wrong,
-        }
-    }
-
-    pub(super) fn is_chosen(&self) -> bool {
-        self.kind == Kind::Chosen
-    }
-}
 
 /// A file system that was experimented on, or only looked at.
 pub(super) struct Probed {
@@ -94,42 +45,37 @@ pub(super) struct Found {
     pub(super) probed: Vec<Probed>,
     pub(super) warnings: Vec<Warning>,
     /// What more privilege would have shown.
-    pub(super) lacking: Vec<String>,
+    pub(super) unseen: Vec<Unseen>,
     pub(super) steps: Vec<StepTaken>,
     /// Bytes that were read and written: by the kernel's account, or by that of the experiments,
     /// whichever says more.
     pub(super) charged: u64,
     /// Why sections are not there.
-    not: HashMap<Section, String>,
+    missing: HashMap<Section, Missing>,
 }
 
 impl Found {
-    /// Enters why a step found nothing. Of a section the first reason is kept.
-    pub(super) fn lacks(&mut self, ground: &Ground<'_>, step: &Step, not: Not) {
-        if not.kind == Kind::Wrong {
-            let message = format!(
-                "{}: {}; {} tries it alone",
-                step.name,
-                not.why,
-                ground.commands.gather(step.section)
-            );
-            self.warnings.push(Warning::general(message));
+    /// Enters why a step gathered nothing. The first reason of a section is kept.
+    pub(super) fn lacks(&mut self, context: &SurveyContext<'_>, step: &Step, missing: Missing) {
+        if missing.is_wrong() {
+            self.warnings.push(Warning::general(WarningKind::Step {
+                step: step.name,
+                missing: missing.clone(),
+                command: context.commands.gather(step.section),
+            }));
         }
-        self.not.entry(step.section).or_insert(not.why);
+        self.missing.entry(step.section).or_insert(missing);
     }
 
     /// A section, or the reason why it is missing.
     pub(super) fn part<T>(&self, section: Section, found: Option<T>) -> Part<T> {
         let nothing = match section {
-            Section::Probe => {
-                "no local disk that can be written to is mounted here; --network takes in those of servers"
-            }
-            _ => "there is nothing to be found",
+            Section::Probe => Missing::NoDisk,
+            _ => Missing::Nothing,
         };
-        let why = || self.not.get(&section).map_or(nothing, String::as_str);
         match found {
             Some(found) => Part::Gathered(found),
-            None => Part::Missing(why().to_owned()),
+            None => Part::Missing(self.missing.get(&section).cloned().unwrap_or(nothing)),
         }
     }
 }

@@ -1,8 +1,6 @@
 //! `fathom survey`: one page about a machine.
 
 pub(crate) mod args;
-mod bounded;
-mod command;
 mod conclude;
 pub(crate) mod diff;
 #[cfg(test)]
@@ -22,5 +20,6 @@ pub(crate) mod systems;
 mod tests;
 pub(crate) mod tread;
 pub(crate) mod walking;
+mod warning;
 
 pub(crate) use run::run;

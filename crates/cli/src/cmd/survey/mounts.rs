@@ -10,11 +10,12 @@ use ::mounts::{Hints, Kind, LocateReport, Point, may_hang};
 use ondisk::{Content, split_options};
 use show::name::printable;
 
-use super::found::{Found, Not};
-use super::run::Ground;
+use super::found::Found;
+use super::run::SurveyContext;
 use super::steps::Ration;
 use crate::cmd::mounts::run::compare_methods;
 use crate::error::Error;
+use ::survey::{Failure, Missing, Task};
 
 /// Runs of each method and of each engine.
 pub(super) const TRIALS: usize = 3;
@@ -48,13 +49,13 @@ fn question() -> locate::LocateOptions {
 
 /// The table; and which of the mounts may be gone into.
 pub(super) fn table(
-    ground: &Ground<'_>,
+    context: &SurveyContext<'_>,
     found: &mut Found,
     ration: &Ration,
     _: usize,
-) -> Result<(), Not> {
+) -> Result<(), Missing> {
     let mut progress = ration.progress();
-    let answer = locate::locate(&ground.root, &question(), &mut |far, path| {
+    let answer = locate::locate(&context.root, &question(), &mut |far, path| {
         progress.search(far, path)
     });
     let LocateReport {
@@ -65,12 +66,12 @@ pub(super) fn table(
         incomplete,
         warnings,
         ..
-    } = answer.map_err(|e| Not::wrong(format!("cannot find the mounts: {e}")))?;
+    } = answer.map_err(|e| Missing::Failed(Failure::new(Task::FindMounts, e)))?;
     found.warnings.extend(warnings);
     let hangs = root_fstype.as_deref().is_some_and(may_hang);
     // Perhaps twice: for DIR, and for what is below it.
     let patience = PATIENCE.min(ration.left() / 3);
-    let dirs = [ground.dir().to_vec()];
+    let dirs = [context.dir().to_vec()];
     let look = || walk::explain(&dirs, false).ok().map(|_| []);
     let silent = hangs
         && alone_within(
@@ -81,20 +82,18 @@ pub(super) fn table(
             look,
         )
         .is_ok_and(|ran| ran.is_err());
-    if ground.args.network {
+    if context.args.network {
         let of = points.len();
         let checked = check::check(&mut points, patience, |done| {
             progress.at(|| format!("{done} of {of} mounts have answered"));
         });
-        found.warnings.extend(
-            checked.map_err(|e| {
-                Not::wrong(format!("cannot make a process to check the mounts: {e}"))
-            })?,
-        );
+        found
+            .warnings
+            .extend(checked.map_err(|e| Missing::Failed(Failure::new(Task::CheckMounts, e)))?);
     }
-    found.to_probe = to_probe(ground, &points, hangs, silent);
+    found.to_probe = to_probe(context, &points, hangs, silent);
     let complete = incomplete.is_empty();
-    let excludes = ground.excludes(&points);
+    let excludes = context.excludes(&points);
     found.mounts = Some(Mounted {
         points,
         by,
@@ -110,17 +109,17 @@ pub(super) fn table(
 /// What each method takes. Those that search every directory do not go where a server might not
 /// answer.
 pub(super) fn methods(
-    ground: &Ground<'_>,
+    context: &SurveyContext<'_>,
     found: &mut Found,
     ration: &Ration,
     _: usize,
-) -> Result<(), Not> {
+) -> Result<(), Missing> {
     const TABLE_IS_ENOUGH: [Method; 3] = [Method::Kernel, Method::Mountinfo, Method::Search];
     let mounted = found.answering()?;
     let far: Vec<&Point> = mounted
         .points
         .iter()
-        .filter(|point| ground.keeps_out_of(point))
+        .filter(|point| context.keeps_out_of(point))
         .collect();
     // Those that take least first: they are sure to have been run when there is no time left.
     let mut wanted = Method::ALL.to_vec();
@@ -134,7 +133,7 @@ pub(super) fn methods(
             } else {
                 String::new()
             };
-            let why = match ground.args.network {
+            let why = match context.args.network {
                 true => format!(
                     "it would wait for '{}'{more}, which does not answer",
                     printable(&first.target)
@@ -155,16 +154,17 @@ pub(super) fn methods(
         }
     };
     let compared = compare_methods(
-        &ground.root,
+        &context.root,
         &question(),
         &wanted,
         TRIALS,
         &ration.bounds(),
         ration.progress(),
     );
-    let mut compared = compared.map_err(|why: Error| Not::wrong(why.to_string()))?;
+    let mut compared =
+        compared.map_err(|e: Error| Missing::Failed(Failure::new(Task::Other, e)))?;
     if compared.methods.is_empty() {
-        return Err(Not::chosen("no method could be run to its end"));
+        return Err(Missing::NoMethod);
     }
     compared.left_out.splice(0..0, left_out);
     found.methods = Some(compared);
@@ -173,28 +173,24 @@ pub(super) fn methods(
 
 impl Found {
     /// The mounts; or that DIR is not to be touched.
-    pub(super) fn answering(&self) -> Result<&Mounted, Not> {
+    pub(super) fn answering(&self) -> Result<&Mounted, Missing> {
         match &self.mounts {
-            None => Err(Not::chosen("what is mounted is not known")),
-            Some(mounted) if mounted.silent => Err(Not::wrong(
-                "the server behind the directory does not answer; see fathom mounts --check",
-            )),
+            None => Err(Missing::NoMounts),
+            Some(mounted) if mounted.silent => Err(Missing::SilentServer),
             Some(mounted) => Ok(mounted),
         }
     }
 
     /// The same, for what must not wait for a server.
-    pub(super) fn nearby(&self, ground: &Ground<'_>) -> Result<&Mounted, Not> {
+    pub(super) fn nearby(&self, context: &SurveyContext<'_>) -> Result<&Mounted, Missing> {
         match self.answering()? {
-            mounted if mounted.hangs && !ground.args.network => Err(Not::chosen(
-                "the server behind the directory might not answer; --network asks it all the same",
-            )),
+            mounted if mounted.hangs && !context.args.network => Err(Missing::RemoteServer),
             mounted => Ok(mounted),
         }
     }
 }
 
-impl Ground<'_> {
+impl SurveyContext<'_> {
     /// Whether who searches every directory would wait at this mount, perhaps for ever. The
     /// directory itself was asked for.
     fn keeps_out_of(&self, point: &Point) -> bool {
@@ -204,7 +200,7 @@ impl Ground<'_> {
     }
 }
 
-impl Ground<'_> {
+impl SurveyContext<'_> {
     /// Patterns for the mount points that a walk of DIR would come to and is to keep out of.
     fn excludes(&self, points: &[Point]) -> Vec<String> {
         let is_met = |point: &&Point| {
@@ -259,20 +255,25 @@ fn on_disk(content: &Content) -> bool {
 
 /// A directory on each file system that is to be experimented on: DIR, and where others are mounted
 /// below it.
-fn to_probe(ground: &Ground<'_>, points: &[Point], hangs: bool, silent: bool) -> Vec<Vec<u8>> {
+fn to_probe(
+    context: &SurveyContext<'_>,
+    points: &[Point],
+    hangs: bool,
+    silent: bool,
+) -> Vec<Vec<u8>> {
     let mut seen = Vec::new();
     let mut once: Vec<Vec<u8>> = Vec::new();
-    let network = ground.args.network;
+    let network = context.args.network;
     // Its mount is among the points only if it is mounted just there.
     if (!hangs || network && !silent)
-        && let Ok(place) = probe::dir::ProbeDir::open_unnamed_only(&ground.root.path)
+        && let Ok(place) = probe::dir::ProbeDir::open_unnamed_only(&context.root.path)
         && place
             .mount
             .as_ref()
             .is_some_and(|mount| on_disk(&mount.content) || hangs)
     {
         seen.push(place.device());
-        once.push(ground.root.path.clone());
+        once.push(context.root.path.clone());
     }
     for point in points
         .iter()
@@ -290,7 +291,7 @@ fn to_probe(ground: &Ground<'_>, points: &[Point], hangs: bool, silent: bool) ->
             once.push(point.target.clone());
         }
     }
-    once.truncate(if ground.args.deep {
+    once.truncate(if context.args.deep {
         usize::MAX
     } else {
         MOST_PROBED

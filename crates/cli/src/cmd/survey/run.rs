@@ -16,7 +16,7 @@ use std::time::Instant;
 use super::show::commands::Commands;
 use super::show::json::JsonSurvey;
 use super::show::page::html;
-use super::survey::{Compared, FileSystem, Machine, MountsPart, Plot, Survey, Walking};
+use super::survey::{Compared, FileSystem, MountsPart, Plot, Survey, Walking};
 use crate::cmd::mounts::methods::comparison;
 use crate::cmd::mounts::show::Mounts;
 use crate::cmd::walk::show::Comparison;
@@ -24,7 +24,7 @@ use ::mounts::Warning;
 use ::mounts::root::Root;
 use ::show::name::printable;
 use ::show::table::TableStyle;
-use ::survey::Section;
+use ::survey::{Machine, Section, Unseen};
 use gate::interrupt::{Guard, let_go};
 use gate::machine::{memory, processors, uname};
 use gate::process::{is_root, yield_to_others};
@@ -35,6 +35,7 @@ use super::{diff, show, starting, steps};
 
 use super::found::{Found, Probed};
 use super::systems::shown;
+use super::warning::WarningKind;
 use crate::cmd::mounts::run::open_root;
 use crate::cmd::probe::run::{check_output_dir, draw};
 use crate::cmd::probe::show::figures::figure;
@@ -50,7 +51,7 @@ const PAGE: &[u8] = b"fathom-survey.html";
 const ACCOUNTED: usize = 10;
 
 /// What is surveyed, and how.
-pub(super) struct Ground<'a> {
+pub(super) struct SurveyContext<'a> {
     pub(super) args: &'a Args,
     pub(super) out: &'a Out,
     pub(super) root: Root,
@@ -58,7 +59,7 @@ pub(super) struct Ground<'a> {
     pub(super) commands: Commands,
 }
 
-impl Ground<'_> {
+impl SurveyContext<'_> {
     pub(super) fn dir(&self) -> &[u8] {
         self.args.dir().as_bytes()
     }
@@ -76,7 +77,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     }
     args.plot.iter().try_for_each(|dir| check_output_dir(dir))?;
     let root = open_root(args.dir())?;
-    let ground = Ground {
+    let context = SurveyContext {
         args,
         out,
         commands: Commands::on(&root.path),
@@ -86,19 +87,18 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     yield_to_others();
     let held = gate::interrupt::hold();
     let mut found = Found::default();
-    steps::take_all(&ground, &mut found);
-    let about = machine(&ground, &found, i64::try_from(when).unwrap_or(0), begun);
-    conclude(&ground, found, about, held)
+    steps::take_all(&context, &mut found);
+    let about = machine(&context, &found, i64::try_from(when).unwrap_or(0), begun);
+    conclude(&context, found, about, held)
 }
 
 /// Makes page, text and JSON of what was found.
-fn conclude(ground: &Ground<'_>, mut found: Found, about: Machine, held: Guard) -> Outcome {
-    let Ground { args, out, .. } = ground;
+fn conclude(context: &SurveyContext<'_>, mut found: Found, about: Machine, held: Guard) -> Outcome {
+    let SurveyContext { args, out, .. } = context;
     let was_asked = gate::interrupt::asked().is_some();
     let mut warnings = std::mem::take(&mut found.warnings);
     if was_asked {
-        let message = "interrupted: what was found until then is here; the steps say what is not";
-        warnings.insert(0, Warning::general(message));
+        warnings.insert(0, Warning::general(WarningKind::Interrupted));
     }
     let probes: Vec<(Probe<'_>, &Probed)> = found
         .probed
@@ -112,7 +112,7 @@ fn conclude(ground: &Ground<'_>, mut found: Found, about: Machine, held: Guard) 
                 &format!("{n}-"),
                 series,
             ) {
-                warnings.push(Warning::general(why.to_string()));
+                warnings.push(Warning::general(WarningKind::Plot(why)));
             }
         }
     }
@@ -131,7 +131,7 @@ fn conclude(ground: &Ground<'_>, mut found: Found, about: Machine, held: Guard) 
     let mounts = found.mounts.as_ref().map(|mounted| MountsPart {
         points: &mounted.points,
         mounts: Mounts {
-            root: Some(&ground.root.path),
+            root: Some(&context.root.path),
             compare: comparison.as_ref(),
             ..Mounts::new(
                 mounted.by.name(),
@@ -149,7 +149,7 @@ fn conclude(ground: &Ground<'_>, mut found: Found, about: Machine, held: Guard) 
     let shown_now = json_warnings(&warnings);
     let probed = Some(file_systems).filter(|probed| !probed.is_empty());
     let survey = Survey {
-        root: &ground.root.path,
+        root: &context.root.path,
         about,
         mounts: found.part(Section::Mounts, mounts),
         file_systems: found.part(Section::Probe, probed),
@@ -178,9 +178,7 @@ fn conclude(ground: &Ground<'_>, mut found: Found, about: Machine, held: Guard) 
     if let Some(name) = args.page() {
         match publish(name, html(&survey).as_bytes()) {
             Ok(()) => out.note(format_args!("the page is {}", printable(name))),
-            Err(why) => warnings.push(Warning::general(format!(
-                "{why}; -o FILE puts the page elsewhere"
-            ))),
+            Err(why) => warnings.push(Warning::general(WarningKind::Page(why))),
         }
     }
     // Nothing is left to be put away.
@@ -210,13 +208,11 @@ impl Args {
 }
 
 /// The machine, and what the survey took.
-fn machine(ground: &Ground<'_>, found: &Found, when: i64, begun: Instant) -> Machine {
+fn machine(context: &SurveyContext<'_>, found: &Found, when: i64, begun: Instant) -> Machine {
     let system = uname();
-    let mut lacking = found.lacking.clone();
+    let mut unseen = found.unseen.clone();
     if !is_root() {
-        let own = "engines that ask a file system for many files at a time, or read its tables: only root may";
-        let meter = "the meter bpf, which holds a command up least: only root may";
-        lacking.extend([own, meter].map(str::to_owned));
+        unseen.extend([Unseen::BulkEngines, Unseen::BpfMeter]);
     }
     Machine {
         host: Some(system.host).filter(|host| !host.is_empty()),
@@ -225,15 +221,15 @@ fn machine(ground: &Ground<'_>, found: &Found, when: i64, begun: Instant) -> Mac
         cpus: processors(),
         memory: memory(),
         root: is_root(),
-        lacking,
+        unseen,
         version: env!("CARGO_PKG_VERSION"),
         when,
         seconds: begun.elapsed().as_secs_f64(),
         bytes_read: found.steps.iter().map(|step| step.bytes_read).sum(),
         bytes_written: found.steps.iter().map(|step| step.bytes_written).sum(),
-        limit_seconds: steps::time(ground.args.limit()).as_secs_f64(),
-        limit_bytes: steps::bytes(ground.args.deep),
-        deep: ground.args.deep,
+        limit_seconds: steps::time(context.args.limit()).as_secs_f64(),
+        limit_bytes: steps::bytes(context.args.deep),
+        deep: context.args.deep,
     }
 }
 

@@ -13,13 +13,14 @@ use pathsearch::{ASSUMED_RTT, Fix, RoundTrip, SearchOptions, search};
 use report::pathsearch as shown;
 use report::startup::{Started, Startup, Tried};
 
-use super::found::{Found, Not};
-use super::run::Ground;
+use super::found::Found;
+use super::run::SurveyContext;
 use super::steps::Ration;
 use super::walking::heard;
 use crate::cmd::pathsearch::run::environment;
 use crate::cmd::pathsearch::show::change_text;
 use crate::out::seconds;
+use ::survey::{Failure, Missing, Task};
 
 /// What was found.
 pub(super) struct Starting {
@@ -49,11 +50,11 @@ pub(super) fn programs(_: &Found) -> usize {
 
 /// Starts a program; before the first one, looks at the elements of PATH.
 pub(super) fn start(
-    _: &Ground<'_>,
+    _: &SurveyContext<'_>,
     found: &mut Found,
     ration: &Ration,
     turn: usize,
-) -> Result<(), Not> {
+) -> Result<(), Missing> {
     let Some(&(command, about, words)) = STARTED.get(turn) else {
         return Ok(());
     };
@@ -63,7 +64,7 @@ pub(super) fn start(
         found.starting = Some(looked_at(&path)?);
     }
     let Some(starting) = &mut found.starting else {
-        return Err(Not::chosen("PATH was not looked at either"));
+        return Err(Missing::NoPath);
     };
     let mut progress = ration.progress();
     progress.at(|| command.to_owned());
@@ -85,25 +86,23 @@ pub(super) fn start(
         }
         Err(meter::Error::Command(_)) => {}
         Err(why) => {
-            let why = format!("cannot watch programs start: {why}");
+            let failure = Failure::new(Task::TraceStart, why);
             return Err(if turn == 0 {
-                Not::wrong(why.to_string())
+                Missing::Failed(failure)
             } else {
-                Not::chosen(why)
+                Missing::Skipped(failure)
             });
         }
     }
     if path.is_empty() && starting.started.is_empty() {
         found.starting = None;
-        return Err(Not::chosen(
-            "there is no PATH, and nothing could be started",
-        ));
+        return Err(Missing::NothingToStart);
     }
     Ok(())
 }
 
 /// The elements of PATH, any of which may lie on a server that does not answer.
-fn looked_at(path: &[u8]) -> Result<Starting, Not> {
+fn looked_at(path: &[u8]) -> Result<Starting, Missing> {
     const PATIENCE: Duration = Duration::from_secs(2);
     let bounds = Bounds {
         grace: Duration::ZERO,
@@ -114,9 +113,7 @@ fn looked_at(path: &[u8]) -> Result<Starting, Not> {
         Some([])
     };
     if alone_within(&bounds, look).is_ok_and(|ran| ran.is_err()) {
-        return Err(Not::wrong(
-            "a directory of PATH does not answer; see fathom mounts --check",
-        ));
+        return Err(Missing::SilentPath);
     }
     Ok(Starting {
         path: path_elements(path),

@@ -15,17 +15,17 @@
 
 use std::time::{Duration, Instant};
 
-use super::survey::{StepState, StepTaken};
 use ::mounts::compare::Bounds;
-use ::survey::Section;
+use ::survey::{Section, StepState, StepTaken};
 use gate::interrupt::asked;
 use gate::process::{Child, Shared, leave};
 use gate::usage::{IoBytes, io_bytes};
 
-use super::found::{Found, Not};
-use super::run::Ground;
+use super::found::Found;
+use super::run::SurveyContext;
 use super::{mounts, starting, systems, walking};
 use crate::progress::Progress;
+use ::survey::Missing;
 
 /// A step.
 pub(super) struct Step {
@@ -46,7 +46,7 @@ pub(super) struct Step {
     /// How often it is done.
     turns: fn(&Found) -> usize,
     /// Does it; the last argument is the number of the turn.
-    gather: fn(&Ground<'_>, &mut Found, &Ration, usize) -> Result<(), Not>,
+    gather: fn(&SurveyContext<'_>, &mut Found, &Ration, usize) -> Result<(), Missing>,
 }
 
 const MIB: u64 = 1 << 20;
@@ -192,7 +192,7 @@ impl Ration {
 
 /// Takes all steps. Where this process is left behind by the one that comes through, it ends here,
 /// as that one does.
-pub(super) fn take_all(ground: &Ground<'_>, found: &mut Found) {
+pub(super) fn take_all(context: &SurveyContext<'_>, found: &mut Found) {
     let begun = Instant::now();
     for (nth, step) in STEPS.iter().enumerate() {
         let turns = (step.turns)(found);
@@ -203,17 +203,23 @@ pub(super) fn take_all(ground: &Ground<'_>, found: &mut Found) {
                 String::new()
             };
             let stage = format!("{} of {}, {}{of}", nth + 1, STEPS.len(), step.name);
-            let ration = ration(ground, found, nth, (turn, turns), begun, stage);
-            take(ground, found, step, turn, ration);
+            let ration = ration(context, found, nth, (turn, turns), begun, stage);
+            take(context, found, step, turn, ration);
         }
     }
 }
 
-fn take(ground: &Ground<'_>, found: &mut Found, step: &'static Step, turn: usize, ration: Ration) {
+fn take(
+    context: &SurveyContext<'_>,
+    found: &mut Found,
+    step: &'static Step,
+    turn: usize,
+    ration: Ration,
+) {
     /// How late a step may be to see that its time is over.
     const LATE: Duration = Duration::from_millis(500);
     let mut taken = StepTaken {
-        name: step.name.to_owned(),
+        name: step.name,
         section: step.section,
         state: StepState::Skipped,
         seconds: 0.0,
@@ -221,16 +227,12 @@ fn take(ground: &Ground<'_>, found: &mut Found, step: &'static Step, turn: usize
         bytes_written: 0,
     };
     if asked().is_some() {
-        found.lacks(
-            ground,
-            step,
-            Not::chosen("the survey was interrupted before it came to this"),
-        );
+        found.lacks(context, step, Missing::Interrupted);
         return found.steps.push(taken);
     }
     let time = ration.left();
-    if ground.out.verbose {
-        ground
+    if context.out.verbose {
+        context
             .out
             .note(format_args!("{}: {}", ration.stage, step.why));
     }
@@ -239,17 +241,17 @@ fn take(ground: &Ground<'_>, found: &mut Found, step: &'static Step, turn: usize
         Ahead::Here(through) => {
             // A child has moved nothing yet.
             let (before, charged) = (io_bytes(None).unwrap_or_default(), found.charged);
-            let done = (step.gather)(ground, found, &ration, turn);
+            let done = (step.gather)(context, found, &ration, turn);
             let spent = io_bytes(None).unwrap_or_default().since(before);
             found.charged = charged + (found.charged - charged).max(spent.sum());
             taken.state = match &done {
                 _ if asked().is_some() => StepState::Stopped,
-                Err(not) if not.is_chosen() => StepState::Skipped,
+                Err(missing) if !missing.is_stopped() => StepState::Skipped,
                 Err(_) => StepState::Stopped,
                 Ok(()) => StepState::Done,
             };
-            if let Err(not) = done {
-                found.lacks(ground, step, not);
+            if let Err(missing) = done {
+                found.lacks(context, step, missing);
             }
             through.say();
             spent
@@ -258,7 +260,7 @@ fn take(ground: &Ground<'_>, found: &mut Found, step: &'static Step, turn: usize
             let spent = io_bytes(None).unwrap_or_default().since(before);
             found.charged += spent.sum();
             taken.state = StepState::Stopped;
-            found.lacks(ground, step, why);
+            found.lacks(context, step, why);
             // What it has drawn on the terminal stands there still.
             drop(ration.progress());
             spent
@@ -271,7 +273,7 @@ fn take(ground: &Ground<'_>, found: &mut Found, step: &'static Step, turn: usize
 }
 
 fn ration(
-    ground: &Ground<'_>,
+    context: &SurveyContext<'_>,
     found: &Found,
     nth: usize,
     (turn, turns): (usize, usize),
@@ -279,7 +281,7 @@ fn ration(
     stage: String,
 ) -> Ration {
     let step = &STEPS[nth];
-    let (limit, deep) = (ground.args.limit(), ground.args.deep);
+    let (limit, deep) = (context.args.limit(), context.args.deep);
     let left = bytes(deep).saturating_sub(found.charged);
     let left = match turns.saturating_sub(turn) {
         0 | 1 => left,
@@ -304,7 +306,7 @@ fn ration(
             until
         },
         bytes: left.min(if deep { u64::MAX } else { step.bytes }),
-        wanted: ground.out.progress,
+        wanted: context.out.progress,
         stage,
     }
 }
@@ -314,7 +316,7 @@ enum Ahead {
     /// This process: it takes the step.
     Here(Through),
     /// This process, since the child that was to take it has not come through.
-    Lost(Not),
+    Lost(Missing),
 }
 
 /// To be said by one who has come through a step.
@@ -343,7 +345,7 @@ fn ahead(limit: Duration) -> Ahead {
 
 /// Waits for a child. When it ends having come through its step, it has done all there was to do,
 /// and this process ends as it did; else this says why it has not come through.
-fn attend(mut child: Child, words: &Shared, limit: Duration) -> Not {
+fn attend(mut child: Child, words: &Shared, limit: Duration) -> Missing {
     const LOOK: Duration = Duration::from_millis(50);
     const GRACE: Duration = Duration::from_secs(1);
     let (begun, mut limit, mut was_asked) = (Instant::now(), limit, false);
@@ -357,10 +359,8 @@ fn attend(mut child: Child, words: &Shared, limit: Duration) -> Not {
             return match (is_through(), ended.status, ended.signal) {
                 (true, Some(status), _) => leave(u8::try_from(status).unwrap_or(2)),
                 (true, None, signal) => leave(128 + u8::try_from(signal.unwrap_or(0)).unwrap_or(0)),
-                (false, None, Some(signal)) => {
-                    Not::wrong(format!("its process was ended by signal {signal}"))
-                }
-                (false, ..) => Not::wrong("its process has failed".to_owned()),
+                (false, None, Some(signal)) => Missing::Killed(signal),
+                (false, ..) => Missing::ProcessFailed,
             };
         }
         // A terminal asks all of us; who asks this process alone means the child as well.
@@ -372,11 +372,8 @@ fn attend(mut child: Child, words: &Shared, limit: Duration) -> Not {
             child.kill();
             child.wait(Duration::from_millis(200));
             return match was_asked {
-                true => Not::chosen("the survey was interrupted in the middle of it"),
-                false => Not::wrong(format!(
-                    "it was not done within {:.1} s, and was stopped",
-                    limit.as_secs_f64()
-                )),
+                true => Missing::InterruptedMidway,
+                false => Missing::Overdue(limit),
             };
         }
     }

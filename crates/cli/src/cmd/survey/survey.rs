@@ -4,7 +4,8 @@ use crate::cmd::mounts::methods::{LeftOut, Method};
 use crate::cmd::mounts::show::Mounts;
 use crate::cmd::walk::show::Comparison;
 use ::mounts::Point;
-use ::survey::Section;
+use ::survey::bounded::{Bounded, StoppedEngine};
+use ::survey::{Machine, Missing, Section, StepTaken};
 use account::report::AccountReport;
 use archive::nightly::Nightly;
 use report::probe::Probe;
@@ -12,7 +13,6 @@ use report::startup::Startup;
 use show::figure::Figure;
 use show::json::Warning;
 
-use super::bounded::{Bounded, StoppedEngine};
 use super::conclude;
 use super::finding::{Advice, Finding};
 
@@ -20,8 +20,7 @@ use super::finding::{Advice, Finding};
 #[derive(Clone, Debug)]
 pub(crate) enum Part<T> {
     Gathered(T),
-    /// A sentence without a full stop, beginning with a small letter.
-    Missing(String),
+    Missing(Missing),
 }
 
 impl<T> Part<T> {
@@ -34,47 +33,12 @@ impl<T> Part<T> {
     }
 
     /// Why it was not gathered.
-    pub(crate) fn missing(&self) -> Option<&str> {
+    pub(crate) fn missing(&self) -> Option<&Missing> {
         match self {
             Part::Gathered(_) => None,
             Part::Missing(why) => Some(why),
         }
     }
-}
-
-/// The machine, and what the survey of it took.
-#[derive(Clone, Debug)]
-pub(crate) struct Machine {
-    /// The host name, if it has one.
-    pub(crate) host: Option<Vec<u8>>,
-    /// The kernel's release: `6.12.8-amd64`.
-    pub(crate) kernel: String,
-    /// The architecture: `x86_64`.
-    pub(crate) arch: String,
-    /// Processors that this process may use.
-    pub(crate) cpus: usize,
-    /// Bytes of memory.
-    pub(crate) memory: Option<u64>,
-    /// Whether root took the survey.
-    pub(crate) root: bool,
-    /// What more privilege would have shown: sentences without full stops.
-    pub(crate) lacking: Vec<String>,
-    /// The version of fathom.
-    pub(crate) version: &'static str,
-    /// When the survey began, in seconds since 1970.
-    pub(crate) when: i64,
-    /// Seconds that it took.
-    pub(crate) seconds: f64,
-    /// Bytes that it read from disks.
-    pub(crate) bytes_read: u64,
-    /// Bytes that it wrote to temporary files.
-    pub(crate) bytes_written: u64,
-    /// Seconds that it was allowed.
-    pub(crate) limit_seconds: f64,
-    /// Bytes that it was allowed to read and write together.
-    pub(crate) limit_bytes: u64,
-    /// Whether it was a deep survey.
-    pub(crate) deep: bool,
 }
 
 /// The mounts, and what each way to find them costs.
@@ -141,45 +105,6 @@ pub(crate) struct Walking<'a> {
     pub(crate) bounded: Option<&'a Bounded>,
 }
 
-/// How a step of the survey ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum StepState {
-    /// It finished.
-    Done,
-    /// It was out of time or bytes, or was interrupted.
-    Stopped,
-    /// It was not taken.
-    Skipped,
-}
-
-impl StepState {
-    /// Its name in the JSON.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            StepState::Done => "done",
-            StepState::Stopped => "stopped",
-            StepState::Skipped => "skipped",
-        }
-    }
-}
-
-/// A step of the survey.
-#[derive(Clone, Debug)]
-pub(crate) struct StepTaken {
-    /// Its name, as the progress line has it: `walking by each engine`.
-    pub(crate) name: String,
-    /// The section that it is for.
-    pub(crate) section: Section,
-    /// How it ended.
-    pub(crate) state: StepState,
-    /// Seconds that it took.
-    pub(crate) seconds: f64,
-    /// Bytes that it read from disks.
-    pub(crate) bytes_read: u64,
-    /// Bytes that it wrote to temporary files.
-    pub(crate) bytes_written: u64,
-}
-
 /// What `fathom survey` found.
 #[derive(Clone)]
 pub(crate) struct Survey<'a> {
@@ -215,7 +140,7 @@ pub(crate) struct Survey<'a> {
 
 impl Survey<'_> {
     /// The sections that were not gathered, and why.
-    pub(crate) fn missing(&self) -> Vec<(Section, &str)> {
+    pub(crate) fn missing(&self) -> Vec<(Section, &Missing)> {
         let all = [
             (Section::Mounts, self.mounts.missing()),
             (Section::Probe, self.file_systems.missing()),

@@ -8,27 +8,28 @@ use probe::dir::ProbeDir;
 use probe::{CacheOptions, Experiment, Limits, ProbeOptions};
 use show::name::printable;
 
-use super::found::{Found, Not, Probed};
-use super::run::Ground;
+use super::found::{Found, Probed};
+use super::run::SurveyContext;
 use super::steps::Ration;
 use crate::cmd::probe::show::{hinted, method, source, state};
+use ::survey::{Failure, Missing, Task, Unseen};
 
 /// What the experiments on one file system may read and write in any case.
 const MOST: u64 = 1 << 30;
 
 /// The price of each call on the file system of DIR.
 pub(super) fn gates(
-    ground: &Ground<'_>,
+    context: &SurveyContext<'_>,
     found: &mut Found,
     ration: &Ration,
     _: usize,
-) -> Result<(), Not> {
-    found.nearby(ground)?;
+) -> Result<(), Missing> {
+    found.nearby(context)?;
     let probed = experiment(
-        ground,
+        context,
         found,
         ration,
-        &ground.root.path,
+        &context.root.path,
         vec![Experiment::Gates],
     )?;
     found.gates = Some(probed);
@@ -37,43 +38,40 @@ pub(super) fn gates(
 
 /// What one of the file systems is.
 pub(super) fn probe(
-    ground: &Ground<'_>,
+    context: &SurveyContext<'_>,
     found: &mut Found,
     ration: &Ration,
     turn: usize,
-) -> Result<(), Not> {
+) -> Result<(), Missing> {
     let Some(at) = found.to_probe.get(turn).cloned() else {
         return Ok(());
     };
     let dir = workplace(&at).unwrap_or_else(|| {
         if !gate::process::is_root() {
-            let name = printable(&at);
-            found.lacking.push(format!(
-                "experiments on the file system at '{name}', where this user can make no files"
-            ));
+            found.unseen.push(Unseen::Experiments(at.clone()));
         }
         at.clone()
     });
     // Of the cache it is looked up what bounds it; only with --deep one is filled.
     let mut experiments = vec![Experiment::Block, Experiment::Readahead, Experiment::Cache];
-    if ground.args.deep {
+    if context.args.deep {
         experiments.push(Experiment::Extent);
     }
-    let probed = experiment(ground, found, ration, &dir, experiments)?;
+    let probed = experiment(context, found, ration, &dir, experiments)?;
     found.probed.push(probed);
     Ok(())
 }
 
 fn experiment(
-    ground: &Ground<'_>,
+    context: &SurveyContext<'_>,
     found: &mut Found,
     ration: &Ration,
     dir: &[u8],
     experiments: Vec<Experiment>,
-) -> Result<Probed, Not> {
+) -> Result<Probed, Missing> {
     /// To put away what was made, and to say what was found.
     const END: f64 = 0.1;
-    let deep = ground.args.deep;
+    let deep = context.args.deep;
     let left = ration.left();
     let options = ProbeOptions {
         dir: dir.to_vec(),
@@ -90,9 +88,12 @@ fn experiment(
         progress.at(|| format!("{}: {activity}", printable(dir)))
     });
     let report = done.map_err(|why| match why {
-        probe::Error::Interrupted => Not::chosen("the survey was interrupted in the middle of it"),
+        probe::Error::Interrupted => Missing::InterruptedMidway,
         // What cannot even be opened is no file system for this user.
-        why => Not::chosen(format!("'{}': {}", printable(dir), hinted(&why))),
+        why => {
+            let cause = crate::error::Error::new(hinted(&why));
+            Missing::Skipped(Failure::new(Task::Probe(dir.to_vec()), cause))
+        }
     })?;
     let mut io_bytes: Vec<_> = report
         .measured

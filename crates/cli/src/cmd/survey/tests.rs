@@ -8,23 +8,28 @@ use ::mounts::check::Verdict;
 use ::mounts::compare::NoRun;
 use ::mounts::{Kind, Point as Mount};
 use ::show::table::TableStyle;
-use ::survey::Section;
+use ::survey::{Failure, Missing, Section, Task};
 use ondisk::Content;
 use report::probe::{Experiment, Value};
 
-use super::bounded::Bounded;
 use super::example::{Owned, found, point};
 use super::show;
 use super::show::json::JsonSurvey;
 use super::show::page::html;
 use super::show::points::Point;
 use super::survey::{Part, Survey};
+use ::survey::bounded::Bounded;
 
 /// The first finding in a section.
 fn finding_in(survey: &Survey<'_>, section: Section) -> Point {
     let mut findings = Point::findings(survey).into_iter();
     let found = findings.find(|point| point.section == section);
     found.expect("a finding in the section")
+}
+
+fn missing<T>(why: &str) -> Part<T> {
+    let cause = std::io::Error::other(why.to_owned());
+    Part::Missing(Missing::Failed(Failure::new(Task::Other, cause)))
 }
 
 fn json(survey: &Survey<'_>) -> serde_json::Value {
@@ -187,7 +192,7 @@ fn the_page_is_sound_and_has_the_figures() {
         "Linux 6.12.8-amd64 (x86_64), 2 processors, 8.0G of memory; 2023-11-14T22:13:20 UTC, in 34.1 s.",
         "walking by threads",
         "/x\\xff: cannot be (EIO)",
-        "calls whose answer is not in memory could not be priced",
+        "the meter bpf, which holds a command up least: only root may",
         // Commands.
         "<code>fathom walk / -x --compare</code>",
         "<code>fathom pathsearch --network / -- env true</code>",
@@ -494,7 +499,7 @@ fn what_does_not_answer_comes_first() {
 }
 
 fn nothing<T>(what: &str) -> Part<T> {
-    Part::Missing(format!("why not <{what}>"))
+    missing(&format!("why not <{what}>"))
 }
 
 /// A survey of which nothing was gathered.
@@ -619,12 +624,12 @@ fn on_a_terminal_commands_can_be_typed_and_what_is_not_there_has_no_table() {
     let mut survey = owned.survey();
     survey.root = b"/a\\b\xff";
     if let Part::Gathered(part) = &mut survey.mounts {
-        part.compared = Part::Missing("so".to_owned());
+        part.compared = missing("so");
     }
     if let Part::Gathered(startup) = &mut survey.starting {
         startup.started.clear();
     }
-    survey.dumping = Part::Missing("so".to_owned());
+    survey.dumping = missing("so");
     let survey = survey.concluded();
     let page = html(&survey);
     is_sound(&page);

@@ -14,15 +14,16 @@ use gate::long::statx_long;
 use meter::call::Ended;
 use walk::{EngineKind, Type};
 
-use super::bounded::{Bounded, StoppedEngine};
-use super::found::{Found, Not};
+use super::found::Found;
 use super::mounts::TRIALS;
-use super::run::Ground;
+use super::run::SurveyContext;
 use super::show::bounded::estimate;
 use super::steps::Ration;
 use crate::cmd::survey::tread::Tread;
 use crate::cmd::walk::compare::{self, WarningKind};
 use crate::error::{Error, Outcome};
+use ::survey::bounded::{Bounded, StoppedEngine};
+use ::survey::{Failure, Missing, Task, Unseen};
 use account::command::CommandAccount;
 
 /// Calls that are looked at one by one.
@@ -33,13 +34,13 @@ const MOST_OF_A_LINE: usize = 64 << 10;
 /// A walk by every engine, without going into other mounts; where the first one needs more than it
 /// may use, by every engine on a part.
 pub(super) fn engines(
-    ground: &Ground<'_>,
+    context: &SurveyContext<'_>,
     found: &mut Found,
     ration: &Ration,
     _: usize,
-) -> Result<(), Not> {
+) -> Result<(), Missing> {
     let excludes = &found.answering()?.excludes;
-    let dirs = vec![ground.dir().to_vec()];
+    let dirs = vec![context.dir().to_vec()];
     let filter = filter(excludes, None)?;
     let mut question = walk::WalkOptions {
         dirs,
@@ -59,15 +60,16 @@ pub(super) fn engines(
             }
             Some(Bounded {
                 levels,
-                inodes: inodes(ground),
+                inodes: inodes(context),
                 ..stopped
             })
         }
         None => None,
     };
     let compared = compare::engines(&question, TRIALS, &bounds, ration.progress());
-    let mut compared = compared.map_err(|why: Error| Not::wrong(why.to_string()))?;
-    let inodes = inodes(ground).filter(|_| bounded.is_none());
+    let mut compared =
+        compared.map_err(|e: Error| Missing::Failed(Failure::new(Task::Other, e)))?;
+    let inodes = inodes(context).filter(|_| bounded.is_none());
     let stopped = std::mem::take(&mut compared.stopped).into_iter();
     let stopped: Vec<_> = stopped
         .map(|(engine, why, entries)| StoppedEngine {
@@ -94,10 +96,7 @@ pub(super) fn engines(
             .iter()
             .any(|warning| matches!(warning.reason(), Some(WarningKind::Skipped { .. })))
     {
-        found.lacking.push(
-            "what is in directories that this user may not read is missing from walks and dumps"
-                .to_owned(),
-        );
+        found.unseen.push(Unseen::UnreadableDirectories);
     }
     (found.bounded, found.engines) = (bounded, Some(compared));
     Ok(())
@@ -105,15 +104,16 @@ pub(super) fn engines(
 
 /// Walks once, by the engine that a walk would take. How far it came, if it was stopped; and what
 /// others may use then.
-fn scout(question: &walk::WalkOptions, ration: &Ration) -> Result<(Option<Bounded>, Bounds), Not> {
+fn scout(
+    question: &walk::WalkOptions,
+    ration: &Ration,
+) -> Result<(Option<Bounded>, Bounds), Missing> {
     /// The share of the bytes that it leaves to others.
     const LEAVES: u64 = 4;
     /// The share of the time of a run that each has who comes after one that was stopped.
     const SHARE: u32 = 5;
-    let explained = walk::explain(&question.dirs, question.is_written).map_err(|e| {
-        let why = Error::from(e).to_string();
-        Not::wrong(why.to_string())
-    })?;
+    let explained = walk::explain(&question.dirs, question.is_written)
+        .map_err(|e| Missing::Failed(Failure::new(Task::Other, Error::from(e))))?;
     let by = explained
         .first()
         .map_or(EngineKind::Threads, |first| first.plan.engine);
@@ -190,7 +190,7 @@ fn part(
     excludes: &[String],
     bounds: &mut Bounds,
     ration: &Ration,
-) -> Result<Option<(walk::WalkOptions, u32)>, Not> {
+) -> Result<Option<(walk::WalkOptions, u32)>, Missing> {
     /// With more entries figures are no better.
     const ENOUGH: u64 = 50_000;
     const DEEPEST: u32 = 64;
@@ -234,35 +234,35 @@ fn part(
     Ok(found)
 }
 
-fn no_process(errno: gate::Errno) -> Not {
-    Not::wrong(format!("cannot make a process to walk in: {errno}"))
+fn no_process(errno: gate::Errno) -> Missing {
+    Missing::Failed(Failure::new(Task::Walk, errno))
 }
 
 /// How many files the file system says that it has, if it says so, and all of it is below DIR.
-fn inodes(ground: &Ground<'_>) -> Option<u64> {
-    let place = probe::dir::ProbeDir::open_unnamed_only(ground.dir()).ok()?;
+fn inodes(context: &SurveyContext<'_>) -> Option<u64> {
+    let place = probe::dir::ProbeDir::open_unnamed_only(context.dir()).ok()?;
     let mount = place.mount.as_ref()?;
     let is_whole =
-        mount.content.fsroot == b"/" && mount.target.as_deref() == Some(&ground.root.path[..]);
+        mount.content.fsroot == b"/" && mount.target.as_deref() == Some(&context.root.path[..]);
     let inodes = place.statfs.files.saturating_sub(place.statfs.files_free);
     Some(inodes).filter(|inodes| is_whole && *inodes > 0)
 }
 
-fn filter(excludes: &[String], levels: Option<u32>) -> Result<walk::Filter, Not> {
+fn filter(excludes: &[String], levels: Option<u32>) -> Result<walk::Filter, Missing> {
     walk::Filter::new(excludes, levels)
-        .map_err(|e| Not::wrong(format!("cannot keep out of network mounts: {e}")))
+        .map_err(|e| Missing::Failed(Failure::new(Task::ExcludeMounts, e)))
 }
 
 /// What a nightly dump would cost, from gathering what it would. Other mounts are left out, as in
 /// the walk.
 pub(super) fn dump(
-    ground: &Ground<'_>,
+    context: &SurveyContext<'_>,
     found: &mut Found,
     ration: &Ration,
     _: usize,
-) -> Result<(), Not> {
+) -> Result<(), Missing> {
     let part = found.walked(ration)?;
-    let dir = ground.dir();
+    let dir = context.dir();
     let question = gather::CollectOptions {
         sources: vec![[dir.strip_suffix(b"/").unwrap_or(dir), b"/"].concat()],
         one_file_system: true,
@@ -281,7 +281,7 @@ pub(super) fn dump(
         let engine = EngineKind::ALL.iter().position(|by| *by == engine)?;
         Some([rows.len() as u64, files, bytes, engine as u64])
     });
-    let ran = ran.map_err(|e| Not::wrong(format!("cannot make a process to gather in: {e}")))?;
+    let ran = ran.map_err(|e| Missing::Failed(Failure::new(Task::Gather, e)))?;
     let Alone {
         real,
         user,
@@ -289,16 +289,14 @@ pub(super) fn dump(
         tally,
         gave: [entries, files, bytes, engine],
     } = ran.map_err(|why| match why {
-        NoRun::Stopped(_) => Not::late(ration.each),
-        NoRun::Moved(..) => {
-            Not::chosen(why.to_string() + ", which is all that it may; --deep lets it do more")
-        }
-        NoRun::Refused => Not::wrong("gathering has failed"),
+        NoRun::Stopped(_) => Missing::TooLong(ration.each),
+        NoRun::Moved(..) => Missing::TooMuchIo(why),
+        NoRun::Refused => Missing::GatherFailed,
     })?;
     let engine = usize::try_from(engine)
         .ok()
         .and_then(|at| EngineKind::ALL.get(at));
-    let engine = engine.ok_or_else(|| Not::wrong("gathering has failed"))?;
+    let engine = engine.ok_or_else(|| Missing::GatherFailed)?;
     let none = Expected::default();
     let nightly = Nightly {
         gather: Gather::from_engine(*engine),
@@ -310,7 +308,7 @@ pub(super) fn dump(
         seconds: real.as_secs_f64(),
         cpu_seconds: (user + sys).as_secs_f64(),
         calls: tally.calls(),
-        call_seconds: call_seconds(ground.dir()),
+        call_seconds: call_seconds(context.dir()),
         first: none,
         unchanged: none,
         changed: none,
@@ -321,10 +319,10 @@ pub(super) fn dump(
 
 impl Found {
     /// Why DIR is walked as it is; or that it takes too long to do so.
-    fn walked(&self, ration: &Ration) -> Result<String, Not> {
+    fn walked(&self, ration: &Ration) -> Result<String, Missing> {
         self.answering()?;
         let Some(walked) = &self.engines else {
-            return Err(Not::chosen("walking was not done either"));
+            return Err(Missing::NoWalk);
         };
         // Where one walk takes too long, or every engine does, gathering does.
         let part = walked
@@ -332,7 +330,7 @@ impl Found {
             .first()
             .filter(|_| !walked.engines.is_empty() && self.bounded.is_none());
         part.map(|part| part.reason.to_string())
-            .ok_or_else(|| Not::late(ration.each))
+            .ok_or_else(|| Missing::TooLong(ration.each))
     }
 }
 
@@ -352,13 +350,13 @@ fn call_seconds(dir: &[u8]) -> f64 {
 /// Has a walk of DIR, one call after the other as find has it, accounted for by the cheapest meter
 /// that works.
 pub(super) fn account(
-    ground: &Ground<'_>,
+    context: &SurveyContext<'_>,
     found: &mut Found,
     ration: &Ration,
     _: usize,
-) -> Result<(), Not> {
+) -> Result<(), Missing> {
     const SIGALRM: i32 = 14;
-    found.nearby(ground)?;
+    found.nearby(context)?;
     found.walked(ration)?;
     // It is the only one that nobody holds to its bytes while it runs: it is known from the walk
     // just done that it keeps within them.
@@ -368,7 +366,7 @@ pub(super) fn account(
         .as_ref()
         .is_some_and(|walked| walked.engines.iter().any(|engine| engine.engine == plain))
     {
-        return Err(Not::late(ration.each));
+        return Err(Missing::TooLong(ration.each));
     }
     let limit = format!("{}ms", ration.each.as_millis().max(1));
     let mut words: Vec<OsString> = ["/proc/self/exe", "tread", "--limit", &limit]
@@ -376,9 +374,7 @@ pub(super) fn account(
         .to_vec();
     let excludes = &found.answering()?.excludes;
     if excludes.iter().map(String::len).sum::<usize>() > MOST_OF_A_LINE {
-        return Err(Not::chosen(
-            "there are too many network mounts to be kept out of",
-        ));
+        return Err(Missing::TooManyExcludes);
     }
     words.extend(
         excludes
@@ -387,15 +383,15 @@ pub(super) fn account(
     );
     words.extend([
         OsString::from("--"),
-        OsStr::from_bytes(ground.dir()).to_owned(),
+        OsStr::from_bytes(context.dir()).to_owned(),
     ]);
     let taken = CommandAccount::take(&words, "auto", ACCOUNTED_CALLS, None)
-        .map_err(|error| Not::chosen(error.to_string()))?;
+        .map_err(|error| Missing::Skipped(Failure::new(Task::Other, error)))?;
     heard(taken.metered.ended);
     match taken.metered.ended {
         Ended::Exited(0) => found.account = Some(taken),
-        Ended::Killed(SIGALRM) => return Err(Not::late(ration.each)),
-        _ => return Err(Not::chosen("the walk was ended before it was done")),
+        Ended::Killed(SIGALRM) => return Err(Missing::TooLong(ration.each)),
+        _ => return Err(Missing::WalkEnded),
     }
     Ok(())
 }

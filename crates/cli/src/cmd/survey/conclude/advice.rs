@@ -207,13 +207,13 @@ fn prices(survey: &Survey<'_>) -> Vec<Advice> {
 /// What is not known, and how to learn it.
 fn more(survey: &Survey<'_>) -> Vec<Advice> {
     let mut found = Vec::new();
-    let unseen = &survey.about.lacking;
+    let unseen = &survey.about.unseen;
     if !unseen.is_empty() && !survey.about.root {
         found.push(Advice::SurveyAsRoot(unseen.clone()));
     }
-    for (section, why) in survey.missing() {
-        let why = why.to_owned();
-        found.push(Advice::Gather { section, why });
+    for (section, missing) in survey.missing() {
+        let missing = missing.clone();
+        found.push(Advice::Gather { section, missing });
     }
     found.push(Advice::KeepSurvey {
         seconds: survey.about.seconds,

@@ -5,9 +5,9 @@ use std::cmp::Reverse;
 
 use crate::cmd::walk::show::Engine;
 use ::mounts::diagnosis::{AnomalyKind, Diagnosis};
+use ::survey::bounded::StoppedEngine;
 use show::times::median_ms;
 
-use super::bounded::StoppedEngine;
 use super::finding::{Advice, Cost, Finding};
 use super::survey::{Survey, Walking};
 

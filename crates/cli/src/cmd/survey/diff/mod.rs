@@ -7,11 +7,12 @@ use mounts::Warning;
 use survey::diff::{Diff, Verdict};
 use survey::saved::SavedSurvey;
 
+use super::warning::WarningKind;
 use crate::error::{Error, Outcome};
 use crate::input::whole;
 use crate::out::Out;
 
-mod show;
+pub(super) mod show;
 #[cfg(test)]
 mod tests;
 
@@ -22,7 +23,7 @@ pub(super) fn run(old: &OsStr, new: &OsStr, out: &Out) -> Outcome {
     let diff = Diff::new(&read(old)?, &read(new)?);
     let worse: Vec<Warning> = diff
         .with(Verdict::Worse)
-        .map(|change| Warning::general(show::line(change)))
+        .map(|change| Warning::general(WarningKind::Worse(change.clone())))
         .collect();
     if out.json {
         out.envelope(SCHEMA, show::JsonDiff(&diff), &worse)?;

@@ -144,7 +144,7 @@ fn shown(fact: &Option<Fact>, unit: Unit) -> String {
 }
 
 /// A change in a line, for a warning.
-pub(super) fn line(change: &Change) -> String {
+pub(in crate::cmd::survey) fn line(change: &Change) -> String {
     let ratio = change.ratio.map_or(String::new(), |ratio| {
         format!(" ({ratio:.2} times as much)")
     });

@@ -2,8 +2,8 @@
 
 use show::units::sized;
 
-use crate::cmd::survey::bounded::{Bounded, StoppedEngine};
 use crate::cmd::survey::finding::Effort;
+use ::survey::bounded::{Bounded, StoppedEngine};
 
 /// Seconds, as precisely as an estimate is.
 pub(crate) fn about(seconds: f64) -> String {

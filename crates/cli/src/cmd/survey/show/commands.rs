@@ -3,8 +3,8 @@
 use ::survey::Section;
 use show::shell::quoted;
 
-use crate::cmd::survey::command::Command;
 use crate::cmd::survey::survey::Survey;
+use ::survey::Command;
 
 /// The program whose start the survey recommends to look into.
 const USUAL_PROGRAM: &str = "env true";

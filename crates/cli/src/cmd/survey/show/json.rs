@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 
 use crate::cmd::mounts::show::Mounts;
 use crate::cmd::walk::show::{List, possible_engines};
+use ::survey::{Machine, StepTaken};
 use show::json_object;
 
 use super::commands::Commands;
+use super::missing::{text, unseen};
 use super::points::Point;
-use crate::cmd::survey::bounded::Bounded;
-use crate::cmd::survey::survey::{Machine, StepTaken, Survey, Walking};
+use crate::cmd::survey::survey::{Survey, Walking};
 use crate::json::Json;
 use crate::show_metered::AccountJson;
+use ::survey::bounded::Bounded;
 
 /// A survey as JSON.
 pub(crate) struct JsonSurvey<'a>(pub(crate) &'a Survey<'a>);
@@ -26,7 +28,7 @@ json_object!(JsonSurvey<'_>, |this| {
     "walk": this.0.walking.gathered().map(JsonWalking),
     "dump": this.0.dumping.gathered().map(|dump| Json(*dump)),
     "account": this.0.calls.gathered().map(|account| AccountJson(account)),
-    "account_skipped": this.0.calls.missing(),
+    "account_skipped": this.0.calls.missing().map(text),
     "startup": this.0.starting.gathered(),
     "gates": this.0.gates.gathered(),
     "skipped": this.skipped(),
@@ -39,12 +41,12 @@ impl<'a> JsonSurvey<'a> {
         self.0.mounts.gathered().map(|part| &part.mounts)
     }
 
-    fn skipped(&self) -> BTreeMap<&'static str, Skipped<'_>> {
+    fn skipped(&self) -> BTreeMap<&'static str, Skipped> {
         let commands = Commands::new(self.0);
         let missing = self.0.missing().into_iter();
         missing
-            .map(|(section, why)| {
-                let how = commands.gather(section);
+            .map(|(section, missing)| {
+                let (why, how) = (text(missing), commands.gather(section));
                 (section.name(), Skipped { why, how })
             })
             .collect()
@@ -52,12 +54,12 @@ impl<'a> JsonSurvey<'a> {
 }
 
 /// Why a section is missing, and the command that gathers it.
-struct Skipped<'a> {
-    why: &'a str,
+struct Skipped {
+    why: String,
     how: String,
 }
 
-json_object!(Skipped<'_>, |skipped| {
+json_object!(Skipped, |skipped| {
     "why": skipped.why,
     "how": skipped.how,
 });
@@ -71,7 +73,7 @@ json_object!(JsonMachine<'_>, |this| {
     "cpus": this.0.cpus,
     "memory": this.0.memory,
     "root": this.0.root,
-    "lacking": this.0.lacking,
+    "lacking": this.0.unseen.iter().map(unseen).collect::<Vec<_>>(),
     "version": this.0.version,
     "when": this.0.when,
     "seconds": this.0.seconds,

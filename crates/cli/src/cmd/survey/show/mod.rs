@@ -2,7 +2,7 @@
 
 use crate::cmd::mounts::methods::methods_table;
 use crate::cmd::mounts::show as mounts;
-use ::survey::Section;
+use ::survey::{Missing, Section};
 use show::name::printable;
 use show::table::TableStyle;
 
@@ -16,6 +16,7 @@ pub(crate) mod bounded;
 pub(crate) mod commands;
 pub(crate) mod json;
 pub(crate) mod known;
+pub(crate) mod missing;
 mod nightly;
 pub(crate) mod page;
 pub(crate) mod points;
@@ -175,9 +176,10 @@ impl Text {
         }
     }
 
-    fn missing(&mut self, section: Section, why: &str) {
+    fn missing(&mut self, section: Section, missing: &Missing) {
         // The command is typed as it stands: its names are quoted already.
         let how = self.commands.gather(section);
+        let why = missing::text(missing);
         let why = printable(why.as_bytes());
         self.line(&format!("Not gathered: {why}. To have it: {how}"));
     }
@@ -243,11 +245,12 @@ impl Text {
         if survey.is_interrupted {
             self.line("It was ended early: interrupted.");
         }
-        if !about.lacking.is_empty() {
+        if !about.unseen.is_empty() {
             self.put("Root would see more:\n");
         }
-        for lacking in &about.lacking {
-            self.line(&printable(format!("- {lacking}").as_bytes()));
+        for unseen in &about.unseen {
+            let line = format!("- {}", missing::unseen(unseen));
+            self.line(&printable(line.as_bytes()));
         }
     }
 }

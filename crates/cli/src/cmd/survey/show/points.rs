@@ -14,11 +14,11 @@ use super::bounded::{
 use super::commands::Commands;
 use super::known::{cache_text, known_sentence, known_text};
 use super::section_title;
-use crate::cmd::survey::bounded::{Bounded, StoppedEngine};
-use crate::cmd::survey::command::Command;
 use crate::cmd::survey::finding::{Advice, Cost, Effort, Finding, Properties, StartCost};
 use crate::cmd::survey::known::{CacheSize, Known};
 use crate::cmd::survey::survey::Survey;
+use ::survey::Command;
+use ::survey::bounded::{Bounded, StoppedEngine};
 
 /// A finding or a piece of advice in words.
 #[derive(Clone, PartialEq, Debug)]
@@ -477,10 +477,11 @@ fn advice_text(advice: &Advice, root: &[u8]) -> (String, String) {
             plural(unseen.len() as u64, "thing not seen", "things not seen"),
             format!(
                 "Run the survey once as root: {}.",
-                unseen.first().map_or("", String::as_str)
+                unseen.first().map(super::missing::unseen).unwrap_or_default()
             ),
         ),
-        Advice::Gather { section, why } => {
+        Advice::Gather { section, missing } => {
+            let why = super::missing::text(missing);
             let what = section_title(*section).0.to_lowercase();
             let text = format!(
                 "There is nothing on {what} here: {why}. The command has it, and takes its time."

@@ -1,10 +1,11 @@
 //! The blocks that a section of the page is made of.
 
-use ::survey::Section;
+use ::survey::{Missing, Section};
 use show::table::Table;
 use show::units::plural;
 
 use crate::cmd::survey::show::commands::Commands;
+use crate::cmd::survey::show::missing::text;
 
 /// So many rows of a table of names are shown, and then the command that shows all.
 pub(super) const MAX_ROWS: usize = 200;
@@ -60,8 +61,8 @@ pub(super) fn texts(sentences: impl IntoIterator<Item = String>) -> impl Iterato
 
 impl Block {
     /// A section that is missing, and the command that gathers it.
-    pub(super) fn missing(section: Section, why: &str, commands: &Commands) -> Block {
-        Block::Skipped(why.to_owned(), commands.gather(section))
+    pub(super) fn missing(section: Section, missing: &Missing, commands: &Commands) -> Block {
+        Block::Skipped(text(missing), commands.gather(section))
     }
 }
 

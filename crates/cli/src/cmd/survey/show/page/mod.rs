@@ -3,7 +3,7 @@
 //! This file holds the sections together; their contents are in `mounts`, `systems`, `walking`,
 //! `starting` and `steps`, as the steps are that gather them.
 
-use ::survey::Section;
+use ::survey::{Missing, Section};
 use askama::Template;
 use show::html::shell;
 use show::name::printable;
@@ -104,7 +104,7 @@ pub(crate) fn html(survey: &Survey<'_>) -> String {
 fn sections(survey: &Survey<'_>, commands: &Commands, plots: &mut Plots) -> Vec<PageSection> {
     let memory = survey.about.memory;
     let mut sections = Vec::new();
-    let mut add = |section, blocks: Result<Vec<Block>, &str>| {
+    let mut add = |section, blocks: Result<Vec<Block>, &Missing>| {
         let (title, lead) = section_title(section);
         sections.push(PageSection {
             id: section.name(),
@@ -134,7 +134,10 @@ fn sections(survey: &Survey<'_>, commands: &Commands, plots: &mut Plots) -> Vec<
 }
 
 /// What stands in a section, or why it is missing.
-fn blocks<T>(part: &Part<T>, blocks: impl FnOnce(&T) -> Vec<Block>) -> Result<Vec<Block>, &str> {
+fn blocks<T>(
+    part: &Part<T>,
+    blocks: impl FnOnce(&T) -> Vec<Block>,
+) -> Result<Vec<Block>, &Missing> {
     match part {
         Part::Gathered(found) => Ok(blocks(found)),
         Part::Missing(why) => Err(why),

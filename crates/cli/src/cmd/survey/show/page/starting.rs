@@ -1,8 +1,8 @@
 //! What starting programs costs.
 
 use super::block::{Block, more, table, texts};
-use crate::cmd::survey::command::Command;
 use crate::cmd::survey::show::commands::Commands;
+use ::survey::Command;
 use report::startup::{Started, Startup};
 use show::name::printable;
 use show::table::{Align, Table, Tone};

@@ -2,9 +2,10 @@
 
 use super::block::{Block, MAX_ROWS, MAX_SENTENCES, Plots, more, plot, table, texts};
 use crate::cmd::survey::show::commands::Commands;
+use crate::cmd::survey::show::missing::{text, unseen};
 use crate::cmd::survey::show::section_title;
-use crate::cmd::survey::survey::{StepState, StepTaken, Survey};
-use ::survey::Section;
+use crate::cmd::survey::survey::Survey;
+use ::survey::{Missing, Section, StepState, StepTaken};
 use show::figure::{Bar, bars};
 use show::json::Warning;
 use show::name::printable;
@@ -54,19 +55,20 @@ pub(crate) fn measured(survey: &Survey<'_>, commands: &Commands, plots: &mut Plo
     }
     let missing = survey.missing();
     if !missing.is_empty() {
-        let sentence = |&(section, why): &(Section, &str)| {
+        let sentence = |&(section, missing): &(Section, &Missing)| {
+            let why = text(missing);
             let (title, _) = section_title(section);
             format!("{title}: {why}. {} gives it.", commands.gather(section))
         };
         blocks.push(Block::Heading("What was left out".to_owned()));
         blocks.push(Block::List(missing.iter().map(sentence).collect()));
     }
-    if !about.lacking.is_empty() {
+    if !about.unseen.is_empty() {
         blocks.push(Block::Heading(
             "What more privilege would have shown".to_owned(),
         ));
-        let lacking = about.lacking.iter().map(|what| format!("{what}."));
-        blocks.push(Block::List(lacking.collect()));
+        let unseen_list = about.unseen.iter().map(|one| format!("{}.", unseen(one)));
+        blocks.push(Block::List(unseen_list.collect()));
     }
     if !survey.warnings.is_empty() {
         let warnings = survey.warnings.iter().take(MAX_SENTENCES).map(warning);

@@ -2,11 +2,11 @@
 
 use super::block::{Block, Plots, plot, table, texts};
 use crate::cmd::mounts::show::cell;
-use crate::cmd::survey::command::Command;
 use crate::cmd::survey::known::{BLOCK, CacheSize, EXTENT, Known, READAHEAD, best_price};
 use crate::cmd::survey::show::commands::Commands;
 use crate::cmd::survey::show::known::{cache_text, known_text, limited_by, text};
 use crate::cmd::survey::survey::{FileSystem, Plot};
+use ::survey::Command;
 use report::probe::{Price, Probe, plain, prices_table};
 use show::figure::{Dot, Dots, dots};
 use show::name::printable;

@@ -1,14 +1,14 @@
 //! What walking costs, and dumping, and which calls a walk makes.
 
 use super::block::{Block, Plots, plot, table, texts};
-use crate::cmd::survey::bounded::Bounded;
-use crate::cmd::survey::command::Command;
 use crate::cmd::survey::show::bounded::{about, sentences};
 use crate::cmd::survey::show::commands::Commands;
 use crate::cmd::survey::show::nightly;
 use crate::cmd::survey::survey::Walking;
 use crate::cmd::walk::show::{Engine, possible_engines};
 use crate::show_metered;
+use ::survey::Command;
+use ::survey::bounded::Bounded;
 use account::report::AccountReport;
 use archive::nightly::Nightly;
 use show::figure::{Bar, bars};

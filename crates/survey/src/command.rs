@@ -1,10 +1,10 @@
-//! The commands that a survey recommends. [`super::show::commands`] writes them for a shell.
+//! The commands that a survey recommends.
 
-use ::survey::Section;
+use crate::section::Section;
 
 /// A command on the directory that was surveyed, or on another one where that is given.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Command {
+pub enum Command {
     /// List the mounts.
     Mounts,
     /// Check which mounts respond.

@@ -1,36 +1,36 @@
-//! A walk that was stopped at its limits.
+//! Walks and engines that were stopped at their limits.
 
 use std::time::Duration;
 
-use ::mounts::compare::NoRun;
+use mounts::compare::NoRun;
 
 /// A walk that was stopped at its limits, and what it allows to estimate.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Bounded {
+pub struct Bounded {
     /// The engine.
-    pub(crate) engine: &'static str,
+    pub engine: &'static str,
     /// The entries that it reached.
-    pub(crate) entries: u64,
+    pub entries: u64,
     /// The seconds that it took for them.
-    pub(crate) seconds: f64,
+    pub seconds: f64,
     /// Bytes that it read from disks and wrote to them.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// Inodes of the file system, where the file system states them and all of it is below the
     /// directory.
-    pub(crate) inodes: Option<u64>,
+    pub inodes: Option<u64>,
     /// Levels of the tree on which the engines were compared, if they were.
-    pub(crate) levels: Option<u32>,
+    pub levels: Option<u32>,
 }
 
 impl Bounded {
     /// Entries per second.
-    pub(crate) fn rate(&self) -> f64 {
+    pub fn rate(&self) -> f64 {
         self.entries as f64 / self.seconds.max(1e-9)
     }
 
     /// Seconds that all inodes would take at that rate. Inodes are not entries, and where more
     /// entries were seen than there are inodes, nothing can be estimated.
-    pub(crate) fn whole_seconds(&self) -> Option<f64> {
+    pub fn whole_seconds(&self) -> Option<f64> {
         let inodes = self
             .inodes
             .filter(|inodes| *inodes > self.entries && self.entries > 0);
@@ -40,15 +40,15 @@ impl Bounded {
 
 /// An engine that was stopped in a comparison.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct StoppedEngine {
+pub struct StoppedEngine {
     /// The engine.
-    pub(crate) engine: &'static str,
+    pub engine: &'static str,
     /// What it used up: time or I/O.
-    pub(crate) why: NoRun,
+    pub why: NoRun,
     /// The entries that it reached.
-    pub(crate) entries: u64,
+    pub entries: u64,
     /// Inodes of the file system, as in [`Bounded::inodes`].
-    pub(crate) inodes: Option<u64>,
+    pub inodes: Option<u64>,
 }
 
 impl StoppedEngine {
@@ -61,14 +61,14 @@ impl StoppedEngine {
     }
 
     /// Entries per second, and seconds that all inodes would take at that rate.
-    pub(crate) fn estimate(&self) -> Option<(u64, f64, f64)> {
+    pub fn estimate(&self) -> Option<(u64, f64, f64)> {
         let rate = self.entries as f64 / self.after().as_secs_f64();
         let inodes = self.inodes.filter(|inodes| self.entries <= *inodes)?;
         (rate.is_finite() && rate >= 1.0).then(|| (inodes, rate, inodes as f64 / rate))
     }
 
     /// Whether it ran at all.
-    pub(crate) fn has_run(&self) -> bool {
+    pub fn has_run(&self) -> bool {
         !self.after().is_zero()
     }
 }

@@ -1,0 +1,78 @@
+//! The steps of a survey, and the machine that it was taken on.
+
+use crate::missing::Unseen;
+use crate::section::Section;
+
+/// How a step of the survey ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StepState {
+    /// It finished.
+    Done,
+    /// It was out of time or I/O, or was interrupted.
+    Stopped,
+    /// It was not taken.
+    Skipped,
+}
+
+impl StepState {
+    /// Its name in the JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            StepState::Done => "done",
+            StepState::Stopped => "stopped",
+            StepState::Skipped => "skipped",
+        }
+    }
+}
+
+/// A step of the survey.
+#[derive(Clone, Debug)]
+pub struct StepTaken {
+    /// Its name, as the progress line has it: `walking by each engine`.
+    pub name: &'static str,
+    /// The section that it is for.
+    pub section: Section,
+    /// How it ended.
+    pub state: StepState,
+    /// Seconds that it took.
+    pub seconds: f64,
+    /// Bytes that it read from disks.
+    pub bytes_read: u64,
+    /// Bytes that it wrote to temporary files.
+    pub bytes_written: u64,
+}
+
+/// The machine, and what the survey of it took.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// The host name, if it has one.
+    pub host: Option<Vec<u8>>,
+    /// The kernel's release: `6.12.8-amd64`.
+    pub kernel: String,
+    /// The architecture: `x86_64`.
+    pub arch: String,
+    /// Processors that this process may use.
+    pub cpus: usize,
+    /// Bytes of memory.
+    pub memory: Option<u64>,
+    /// Whether root took the survey.
+    pub root: bool,
+    /// What more privilege would have shown.
+    pub unseen: Vec<Unseen>,
+    /// The version of fathom.
+    pub version: &'static str,
+    /// When the survey began, in seconds since 1970.
+    pub when: i64,
+    /// Seconds that it took.
+    pub seconds: f64,
+    /// Bytes that it read from disks.
+    pub bytes_read: u64,
+    /// Bytes that it wrote to temporary files.
+    pub bytes_written: u64,
+    /// Seconds that it was allowed.
+    pub limit_seconds: f64,
+    /// Bytes that it was allowed to read and write together.
+    pub limit_bytes: u64,
+    /// Whether it was a deep survey.
+    pub deep: bool,
+}

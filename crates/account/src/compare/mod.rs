@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`runs`] | runs of programs on systems, their ratios, and which runs belong in one table |
 //! | [`comparison`] | programs against a base program |
-//! | [`file`] | reads runs from a file |
+//! | [`mod@file`] | reads runs from a file |
 //! | `csv` | ... of comma-separated values |
 //! | `json` | ... of fathom's own JSON |
 

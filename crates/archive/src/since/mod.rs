@@ -7,7 +7,7 @@
 //! 2. `written`: btrfs and XFS tell which inodes were written since. Only these are read.
 //! 3. The digest: everything is walked, and the digest of the walk compared with the catalog's. No
 //!    row of the catalog is read.
-//! 4. Everything is compared entry by entry ([`index`]). What is to be found out by that differs
+//! 4. Everything is compared entry by entry (`index`). What is to be found out by that differs
 //!    between the two commands, so it is theirs.
 //!
 //! | module | contents |

@@ -1,11 +1,11 @@
 //! Findings and advice: what was concluded from a survey, as data. [`super::show::points`] words
 //! them.
 
+use crate::cmd::survey::show::fixes::Fix;
 use ::mounts::diagnosis::AnomalyKind;
 use ::survey::bounded::{Bounded, StoppedEngine};
 use ::survey::{Command, Missing, Section, Unseen};
 use archive::nightly::Expected;
-use report::pathsearch::Fix;
 
 use super::known::{CacheSize, Known, Reading};
 

@@ -1,6 +1,6 @@
 //! What the experiments tell of a file system, and the prices of its system calls.
 
-use report::probe::{Experiment, Price, Probe, Value};
+use crate::cmd::survey::show::probe::{Experiment, Price, Probe, Value};
 
 /// The price of a system call on one thread; of several, the first, which has the plainest
 /// argument.

@@ -1,13 +1,4 @@
-//! `fathom survey`: what may be found out about a machine unasked, on one page.
-//!
-//! | file | what is in it |
-//! |---|---|
-//! | [`steps`] | what is done, in order, and what each step may use up |
-//! | [`found`] | what was found so far, and why not the rest |
-//! | [`mounts`], [`walking`], [`starting`], [`systems`] | the steps |
-//! | [`diff`] | `--diff`: what has changed from one survey to another |
-//!
-//! Page, text and JSON are made from one struct, [`Survey`], which knows nothing of all this.
+//! Takes the steps of a survey, draws conclusions, and prints or writes the result.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -19,6 +10,7 @@ use super::show::page::html;
 use super::survey::{Compared, FileSystem, MountsPart, Plot, Survey, Walking};
 use crate::cmd::mounts::methods::comparison;
 use crate::cmd::mounts::show::Mounts;
+use crate::cmd::survey::show::probe::Probe;
 use crate::cmd::walk::show::Comparison;
 use ::mounts::Warning;
 use ::mounts::root::Root;
@@ -28,7 +20,6 @@ use ::survey::{Machine, Section, Unseen};
 use gate::interrupt::{Guard, let_go};
 use gate::machine::{memory, processors, uname};
 use gate::process::{is_root, yield_to_others};
-use report::probe::Probe;
 
 pub(crate) use super::walking::tread;
 use super::{diff, show, starting, steps};

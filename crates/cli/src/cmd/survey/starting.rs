@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
+use crate::cmd::survey::show::fixes as shown;
+use crate::cmd::survey::show::startup::{Started, Startup, Tried};
 use ::mounts::compare::{Bounds, alone_within};
 use meter::call::Command;
 use pathsearch::count::KindCounts;
@@ -10,8 +12,6 @@ use pathsearch::directory::DirectoryReport;
 use pathsearch::path::ElementState;
 use pathsearch::startup::{PathElement, ProgramStart, path_elements};
 use pathsearch::{ASSUMED_RTT, Fix, RoundTrip, SearchOptions, search};
-use report::pathsearch as shown;
-use report::startup::{Started, Startup, Tried};
 
 use super::found::Found;
 use super::run::SurveyContext;
@@ -123,17 +123,20 @@ fn looked_at(path: &[u8]) -> Result<Starting, Missing> {
 
 impl Starting {
     pub(super) fn shown(&self) -> Startup<'_> {
-        let path = self.path.iter().map(|element| report::startup::Element {
-            dir: &element.dir,
-            state: match element.state {
-                ElementState::Ok => "live",
-                ElementState::Missing => "dead",
-                ElementState::Duplicate(_) => "again",
-                ElementState::Unknown => "unknown",
-            },
-            fstype: element.fstype.as_deref(),
-            network: element.network,
-        });
+        let path = self
+            .path
+            .iter()
+            .map(|element| crate::cmd::survey::show::startup::Element {
+                dir: &element.dir,
+                state: match element.state {
+                    ElementState::Ok => "live",
+                    ElementState::Missing => "dead",
+                    ElementState::Duplicate(_) => "again",
+                    ElementState::Unknown => "unknown",
+                },
+                fstype: element.fstype.as_deref(),
+                network: element.network,
+            });
         Startup {
             path: path.collect(),
             started: self.started.clone(),

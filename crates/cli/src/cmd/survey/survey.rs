@@ -2,14 +2,14 @@
 
 use crate::cmd::mounts::methods::{LeftOut, Method};
 use crate::cmd::mounts::show::Mounts;
+use crate::cmd::survey::show::probe::Probe;
+use crate::cmd::survey::show::startup::Startup;
 use crate::cmd::walk::show::Comparison;
 use ::mounts::Point;
 use ::survey::bounded::{Bounded, StoppedEngine};
 use ::survey::{Machine, Missing, Section, StepTaken};
 use account::report::AccountReport;
 use archive::nightly::Nightly;
-use report::probe::Probe;
-use report::startup::Startup;
 use show::figure::Figure;
 use show::json::Warning;
 

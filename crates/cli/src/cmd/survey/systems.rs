@@ -139,9 +139,9 @@ fn workplace(at: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// What was found on a file system, as the page and the text of the survey take it.
-pub(super) fn shown(probed: &Probed) -> report::probe::Probe<'_> {
+pub(super) fn shown(probed: &Probed) -> crate::cmd::survey::show::probe::Probe<'_> {
+    use crate::cmd::survey::show::probe::{Experiment, Price, Probe, Value};
     use probe::Value as From;
-    use report::probe::{Experiment, Price, Probe, Value};
     let value = |value: &From| match value {
         From::Number(v) => Value::Number(*v),
         From::Range(low, high) => Value::Range(*low, *high),

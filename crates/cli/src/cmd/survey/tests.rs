@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::cmd::survey::show::probe::{Experiment, Value};
 use ::mounts::check::Verdict;
 use ::mounts::compare::NoRun;
 use ::mounts::{Kind, Point as Mount};
 use ::show::table::TableStyle;
 use ::survey::{Failure, Missing, Section, Task};
 use ondisk::Content;
-use report::probe::{Experiment, Value};
 
 use super::example::{Owned, found, point};
 use super::show;

@@ -1,8 +1,8 @@
 //! The findings of each section.
 
 use crate::cmd::mounts::methods::Method;
+use crate::cmd::survey::show::probe::Probe;
 use ::mounts::diagnosis::{AnomalyKind, diagnose};
-use report::probe::Probe;
 use show::times::median_ms;
 
 use super::{EngineCosts, cost, stopped, targets};

@@ -14,12 +14,15 @@ use crate::show_metered::brief;
 pub(crate) mod anomalies;
 pub(crate) mod bounded;
 pub(crate) mod commands;
+pub(crate) mod fixes;
 pub(crate) mod json;
 pub(crate) mod known;
 pub(crate) mod missing;
 mod nightly;
 pub(crate) mod page;
 pub(crate) mod points;
+pub(crate) mod probe;
+pub(crate) mod startup;
 
 /// The title of a section, and what it is about.
 pub(crate) fn section_title(section: Section) -> (&'static str, &'static str) {

@@ -1,9 +1,9 @@
 //! Findings and advice in words.
 
+use crate::cmd::survey::show::fixes::Fix;
+use crate::cmd::survey::show::probe::plain;
 use ::mounts::diagnosis::AnomalyKind;
 use ::survey::Section;
-use report::pathsearch::Fix;
-use report::probe::plain;
 use show::json_object;
 use show::name::printable;
 use show::units::{duration, plural, size, sized};

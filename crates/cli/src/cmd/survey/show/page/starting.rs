@@ -2,8 +2,8 @@
 
 use super::block::{Block, more, table, texts};
 use crate::cmd::survey::show::commands::Commands;
+use crate::cmd::survey::show::startup::{Started, Startup};
 use ::survey::Command;
-use report::startup::{Started, Startup};
 use show::name::printable;
 use show::table::{Align, Table, Tone};
 use show::units::duration;

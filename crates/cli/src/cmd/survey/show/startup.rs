@@ -6,23 +6,23 @@ use std::collections::HashMap;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::pathsearch::{Count, Fix, Totals, fixes_text};
-use show::name::{entry, printable};
-use show::table::{Align, Table, TableStyle, Tone};
-use show::units::duration;
+use super::fixes::{Count, Fix, Totals, fixes_text};
+use ::show::name::{entry, printable};
+use ::show::table::{Align, Table, TableStyle, Tone};
+use ::show::units::duration;
 
 /// An element of PATH.
 #[derive(Clone, Debug)]
-pub struct Element<'a> {
+pub(crate) struct Element<'a> {
     /// As it stands there.
-    pub dir: &'a [u8],
+    pub(crate) dir: &'a [u8],
     /// `live`, `dead`, `again` (the same directory stands there before) or `unknown` (relative, or
     /// not to be read).
-    pub state: &'static str,
+    pub(crate) state: &'static str,
     /// Type of its file system.
-    pub fstype: Option<&'a [u8]>,
+    pub(crate) fstype: Option<&'a [u8]>,
     /// Whether that is on a network.
-    pub network: bool,
+    pub(crate) network: bool,
 }
 
 impl Serialize for Element<'_> {
@@ -38,38 +38,38 @@ impl Serialize for Element<'_> {
 
 /// A program that was started to see what that takes.
 #[derive(Clone, Debug, Serialize)]
-pub struct Started {
+pub(crate) struct Started {
     /// As one would type it.
-    pub command: &'static str,
+    pub(crate) command: &'static str,
     /// What it is started for: `PATH and ld.so`, `python`.
-    pub about: &'static str,
+    pub(crate) about: &'static str,
     /// Sums.
-    pub totals: Totals,
+    pub(crate) totals: Totals,
     /// Sums by kind.
-    pub kinds: Vec<Count>,
+    pub(crate) kinds: Vec<Count>,
     /// Requests that its start makes on a network file system and waits for, with empty caches.
-    pub requests: u64,
+    pub(crate) requests: u64,
     /// Seconds that it takes there.
-    pub seconds_far: f64,
+    pub(crate) seconds_far: f64,
     /// What would help.
-    pub fixes: Vec<Fix>,
+    pub(crate) fixes: Vec<Fix>,
     /// Where it looked, those with the most misses first.
-    pub directories: Vec<Tried>,
+    pub(crate) directories: Vec<Tried>,
 }
 
 /// What a program that was started looked up in a directory.
 #[derive(Clone, Debug)]
-pub struct Tried {
+pub(crate) struct Tried {
     /// Its name.
-    pub dir: Vec<u8>,
+    pub(crate) dir: Vec<u8>,
     /// Names that were there.
-    pub hits: u64,
+    pub(crate) hits: u64,
     /// Names that were not.
-    pub misses: u64,
+    pub(crate) misses: u64,
     /// Seconds in misses.
-    pub seconds: f64,
+    pub(crate) seconds: f64,
     /// The same by kind: `PATH`, `ld.so`, ...
-    pub kinds: Vec<Count>,
+    pub(crate) kinds: Vec<Count>,
 }
 
 impl Serialize for Tried {
@@ -86,18 +86,18 @@ impl Serialize for Tried {
 
 /// What was found of them.
 #[derive(Clone, Debug, Serialize)]
-pub struct Startup<'a> {
+pub(crate) struct Startup<'a> {
     /// The elements of PATH.
-    pub path: Vec<Element<'a>>,
+    pub(crate) path: Vec<Element<'a>>,
     /// Programs that were started.
-    pub started: Vec<Started>,
+    pub(crate) started: Vec<Started>,
     /// Seconds of a round trip that the figures for a network file system are for.
-    pub rtt: f64,
+    pub(crate) rtt: f64,
 }
 
 impl Startup<'_> {
     /// The elements of PATH, and what the first program that was started has found in each.
-    pub fn path_table(&self) -> Table {
+    pub(crate) fn path_table(&self) -> Table {
         use Align::{Left, Right};
         let columns = [
             ("PATH", Left),
@@ -153,7 +153,7 @@ impl Startup<'_> {
     }
 
     /// What starting programs takes.
-    pub fn started_table(&self) -> Table {
+    pub(crate) fn started_table(&self) -> Table {
         use Align::{Left, Right};
         let columns = [
             ("STARTING", Left),
@@ -179,7 +179,7 @@ impl Startup<'_> {
     }
 
     /// What far away means.
-    pub fn foot(&self) -> String {
+    pub(crate) fn foot(&self) -> String {
         format!(
             "Far away is a network file system with everything on it, empty caches and a round trip of {}. fathom pathsearch tells \
              the same of any command.",
@@ -188,7 +188,7 @@ impl Startup<'_> {
     }
 
     /// For people.
-    pub fn to_text(&self, style: TableStyle) -> String {
+    pub(crate) fn to_text(&self, style: TableStyle) -> String {
         let mut text = String::new();
         if !self.path.is_empty() {
             text.push_str(&self.path_table().to_text(style.width, style.color));

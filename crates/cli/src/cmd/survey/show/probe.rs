@@ -5,12 +5,12 @@ use std::fmt::Write;
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 
-use show::name::{entry, printable};
-use show::table::{Align, Table, TableStyle, Tone};
+use ::show::name::{entry, printable};
+use ::show::table::{Align, Table, TableStyle, Tone};
 
 /// A value that was found, or that the kernel gives.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Value {
+pub(crate) enum Value {
     /// A number.
     Number(f64),
     /// Between these two.
@@ -42,7 +42,7 @@ impl Serialize for Value {
 
 impl Value {
     /// For people: bytes as they are said, `4K`, `13G`.
-    pub fn text(&self, unit: &str) -> String {
+    pub(crate) fn text(&self, unit: &str) -> String {
         let one = |v: f64| match unit {
             "bytes" => bytes(v),
             _ => plain(v),
@@ -61,7 +61,7 @@ impl Value {
 }
 
 /// A number with as many digits as say something.
-pub fn plain(v: f64) -> String {
+pub(crate) fn plain(v: f64) -> String {
     match v.abs() {
         0.0 => "0".to_owned(),
         a if a >= 100.0 || v.fract() == 0.0 => format!("{v:.0}"),
@@ -87,69 +87,69 @@ fn bytes(v: f64) -> String {
 
 /// One thing that was found, or could not be.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Experiment<'a> {
+pub(crate) struct Experiment<'a> {
     /// The experiment: `block`.
-    pub experiment: &'static str,
+    pub(crate) experiment: &'static str,
     /// What it is: `allocation-block`.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// What was found.
-    pub inferred: Option<Value>,
+    pub(crate) inferred: Option<Value>,
     /// What it is counted in.
-    pub unit: &'static str,
+    pub(crate) unit: &'static str,
     /// What the kernel says.
-    pub truth: Option<Value>,
+    pub(crate) truth: Option<Value>,
     /// Where it says so.
-    pub truth_source: Option<&'a str>,
+    pub(crate) truth_source: Option<&'a str>,
     /// Whether the two agree.
-    pub agrees: Option<bool>,
+    pub(crate) agrees: Option<bool>,
     /// How sure it is, between 0 and 1.
-    pub confidence: f64,
+    pub(crate) confidence: f64,
     /// How it was found, or why not.
-    pub method: &'a str,
+    pub(crate) method: &'a str,
     /// Whether it rests on times alone.
-    pub by_time: bool,
+    pub(crate) by_time: bool,
     /// How long the whole experiment took.
-    pub seconds: f64,
+    pub(crate) seconds: f64,
     /// What it read, in bytes.
-    pub bytes_read: u64,
+    pub(crate) bytes_read: u64,
     /// What it wrote, in bytes.
-    pub bytes_written: u64,
+    pub(crate) bytes_written: u64,
     /// How often it was tried.
-    pub trials: u32,
+    pub(crate) trials: u32,
 }
 
 /// What a call costs.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Price {
+pub(crate) struct Price {
     /// The gate, or gates.
-    pub gate: &'static str,
+    pub(crate) gate: &'static str,
     /// What it is asked.
-    pub what: &'static str,
+    pub(crate) what: &'static str,
     /// `warm` when the answer is in memory, `cold` when not.
-    pub state: &'static str,
+    pub(crate) state: &'static str,
     /// How many threads do it at once.
-    pub threads: usize,
+    pub(crate) threads: usize,
     /// Nanoseconds for one, on each thread.
-    pub ns: f64,
+    pub(crate) ns: f64,
     /// A quarter is cheaper.
-    pub low: f64,
+    pub(crate) low: f64,
     /// A quarter is dearer.
-    pub high: f64,
+    pub(crate) high: f64,
     /// How many were made.
-    pub calls: u64,
+    pub(crate) calls: u64,
 }
 
 /// The result of `fathom probe`.
 #[derive(Clone, Debug)]
-pub struct Probe<'a> {
+pub(crate) struct Probe<'a> {
     /// The directory; `None` where samples were replayed.
-    pub dir: Option<&'a [u8]>,
+    pub(crate) dir: Option<&'a [u8]>,
     /// Type of its file system.
-    pub fstype: Option<&'a [u8]>,
+    pub(crate) fstype: Option<&'a [u8]>,
     /// What was found.
-    pub experiments: Vec<Experiment<'a>>,
+    pub(crate) experiments: Vec<Experiment<'a>>,
     /// What each call costs, if that was asked.
-    pub prices: Option<Vec<Price>>,
+    pub(crate) prices: Option<Vec<Price>>,
 }
 
 impl Serialize for Probe<'_> {
@@ -165,7 +165,7 @@ impl Serialize for Probe<'_> {
 
 impl Probe<'_> {
     /// For people; with `methods`, how each was found as well.
-    pub fn to_text(&self, style: TableStyle, methods: bool) -> String {
+    pub(crate) fn to_text(&self, style: TableStyle, methods: bool) -> String {
         let mut text = String::new();
         if let Some(dir) = self.dir {
             let fstype = self
@@ -184,7 +184,7 @@ impl Probe<'_> {
     }
 
     /// The table of what was found; its first column says a name once, or in each row.
-    pub fn table(&self, each: bool) -> Table {
+    pub(crate) fn table(&self, each: bool) -> Table {
         use Align::{Left, Right};
         let columns = [
             ("EXPERIMENT", Left),
@@ -241,7 +241,7 @@ impl Probe<'_> {
     }
 
     /// Why nothing was found, where it was not; with `methods`, how everything was.
-    pub fn notes(&self, methods: bool) -> Vec<String> {
+    pub(crate) fn notes(&self, methods: bool) -> Vec<String> {
         // Why nothing was found is worth a line in any case; one reason often stands for several.
         let told = |found: &&Experiment| methods || found.inferred.is_none();
         let told: Vec<&Experiment> = self.experiments.iter().filter(told).collect();
@@ -270,7 +270,7 @@ impl Probe<'_> {
 }
 
 /// What each call costs, for people.
-pub fn prices_table(prices: &[Price]) -> Table {
+pub(crate) fn prices_table(prices: &[Price]) -> Table {
     use Align::{Left, Right};
     let columns = [
         ("GATE", Left),
@@ -295,28 +295,6 @@ pub fn prices_table(prices: &[Price]) -> Table {
         table.row(cells, Tone::Plain);
     }
     table
-}
-
-/// What each call costs, as comma-separated values.
-pub fn prices_csv(prices: &[Price]) -> String {
-    let mut text = "gate,what,state,threads,ns,low,high,calls\n".to_owned();
-    for p in prices {
-        let Price {
-            gate,
-            what,
-            state,
-            threads,
-            ns,
-            low,
-            high,
-            calls,
-        } = p;
-        let _ = writeln!(
-            text,
-            "{gate},\"{what}\",{state},{threads},{ns:.1},{low:.1},{high:.1},{calls}"
-        );
-    }
-    text
 }
 
 #[cfg(test)]

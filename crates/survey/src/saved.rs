@@ -1,6 +1,6 @@
 //! A survey as `fathom survey --json` wrote it, read back.
 //!
-//! The document may be of another version of fathom, or damaged. So every member is [`Lenient`]: one
+//! The document may be of another version of fathom, or damaged. So every member is `Lenient`: one
 //! that is missing, or that has another type than expected, is read as absent, and the rest of the
 //! document is still used.
 

@@ -5,7 +5,7 @@ use super::support::{fathom, run};
 use super::*;
 
 #[test]
-fn ratios_of_many_machines() {
+fn the_page_has_the_ratios_and_their_figures() {
     if require(&NEEDS) {
         let dir = tempfile::tempdir().unwrap();
         let (page, data) = (

@@ -194,7 +194,7 @@ async function look(view) {
       if (at.stop < 0) continue
       if (at.moves) {
         await press('ArrowRight')
-        for (let wait = 0; wait < 20 && !at.moved; wait++) {
+        for (let wait = 0; wait < 200 && !at.moved; wait++) {
           at.moved = await run(() => new Promise((then) => setTimeout(() => then(document.activeElement.scrollLeft > 0), 50)))
         }
       }

@@ -1,4 +1,4 @@
-//! Whether the looking sees what is wrong.
+//! Whether the checks find the faults of a page.
 
 use super::*;
 
@@ -20,7 +20,7 @@ const WRONG: &str = r##"<!DOCTYPE html>
 </html>"##;
 
 #[test]
-fn what_is_wrong_is_seen() {
+fn the_faults_of_a_page_are_found() {
     if require(&NEEDS) {
         let dir = tempfile::tempdir().unwrap();
         let page = dir.path().join("wrong.html");

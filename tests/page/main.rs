@@ -1,6 +1,6 @@
 //! The pages in a browser: headless Chromium opens what `fathom survey` and `fathom compare` write,
-//! at two sizes, by day and by night, on paper and without scripts. Pictures of it all stay in
-//! `screenshots`, beside what is built.
+//! at two sizes, light and dark, on paper and without scripts. The screenshots stay in `screenshots`
+//! in the build directory.
 
 #![allow(
     clippy::disallowed_methods,
@@ -24,7 +24,7 @@ use support::build::tool;
 use support::need::built;
 use support::{Need, require};
 
-/// What has the rules for those who do not see well, use no mouse, or have the page read to them.
+/// The rules of accessibility.
 const AXE: &str = "npm/node_modules/axe-core/axe.min.js";
 const NEEDS: [Need; 3] = [
     Need::Program("chromium"),
@@ -32,7 +32,7 @@ const NEEDS: [Need; 3] = [
     Need::Built(AXE),
 ];
 
-/// What each view of a page has to show; the pictures get that name.
+/// What each view of a page shows; `name` is that of the screenshots.
 fn look(page: &Path, name: &str) -> Vec<Value> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/page/look.mjs");
     let (pictures, home) = (built("screenshots"), tempfile::tempdir().unwrap());
@@ -65,8 +65,7 @@ fn named<'a>(views: &'a [Value], name: &str) -> &'a Value {
         .unwrap_or_else(|| panic!("no view {name}"))
 }
 
-/// What no page of ours may have, whatever it is about. Each fault is a line, so that one run tells
-/// of all.
+/// The faults that no page may have. Each is a line, so that one run reports all of them.
 fn faults(views: &[Value]) -> Vec<String> {
     let mut faults = Vec::new();
     for view in views {
@@ -75,13 +74,11 @@ fn faults(views: &[Value]) -> Vec<String> {
             let found = view[what].as_array().map_or(&[][..], |found| found);
             faults.extend(found.iter().map(|found| format!("{name}: {what}: {found}")));
         };
-        // Of itself: what it says and does unasked, what it needs beside it, what lies beyond its
-        // edge.
+        // Messages and dialogs, requests for other files, elements beyond the edge.
         ["complaints", "dialogs", "foreign", "wider"]
             .into_iter()
             .for_each(&mut none);
-        // For all who read it: what axe-core finds; what the keyboard does not reach, or not
-        // visibly.
+        // Accessibility: what axe-core finds, and what the keyboard does not reach visibly.
         ["violations", "missed", "unmarked", "outOfView", "stuck"]
             .into_iter()
             .for_each(&mut none);
@@ -125,7 +122,7 @@ fn faults(views: &[Value]) -> Vec<String> {
     faults
 }
 
-/// The sum of the three parts of a colour, as `rgb(21, 23, 26)`.
+/// The sum of the three components of a colour, as `rgb(21, 23, 26)`.
 fn brightness(color: &str) -> u32 {
     let parts = color
         .trim_start_matches(|c: char| !c.is_ascii_digit())
@@ -136,7 +133,7 @@ fn brightness(color: &str) -> u32 {
         .sum()
 }
 
-/// Panics unless the page is sound in each view; and unless what looks for that has looked.
+/// Panics if a view has a fault, or if the rules of accessibility were not applied.
 fn sound(views: &[Value]) {
     let faults = faults(views);
     assert!(faults.is_empty(), "{}", faults.join("\n"));

@@ -8,7 +8,7 @@ use super::support::run::args;
 use super::support::{fathom, in_namespace, run};
 use super::*;
 
-/// The page on what is made in a mount namespace by `grow`, and what JSON says of the same.
+/// The page and the JSON of a survey of what `grow` creates in a mount namespace.
 fn survey(grow: impl FnOnce(&Path) -> PathBuf + Send) -> (tempfile::TempDir, PathBuf, Value) {
     let place = tempfile::tempdir().unwrap();
     let page = place.path().join("survey.html");
@@ -22,7 +22,7 @@ fn survey(grow: impl FnOnce(&Path) -> PathBuf + Send) -> (tempfile::TempDir, Pat
 }
 
 #[test]
-fn a_tree_with_disks_and_mounts() {
+fn the_page_and_the_json_have_the_same_findings() {
     if require(&NEEDS) && require(&[Need::Root, Need::Loop]) {
         let (_place, page, value) = survey(|ground| {
             let disk = ground.join("disk");
@@ -61,8 +61,7 @@ fn a_tree_with_disks_and_mounts() {
     }
 }
 
-/// Names that would be markup, attributes, scripts, or another direction of writing, if anything
-/// took them for that.
+/// Names that look like markup, attributes, scripts, or a change of the direction of writing.
 fn hostile(ground: &Path) -> PathBuf {
     let root = tmpfs(ground.join("<script>alert(1)<"));
     for odd in [
@@ -85,7 +84,7 @@ fn hostile(ground: &Path) -> PathBuf {
 }
 
 #[test]
-fn nothing_in_a_name_is_markup() {
+fn names_are_escaped_in_the_page() {
     if require(&NEEDS) && require(&[Need::Root]) {
         let (_place, page, _) = survey(hostile);
         let views = look(&page, "hostile");
@@ -111,7 +110,7 @@ fn nothing_in_a_name_is_markup() {
 }
 
 #[test]
-fn for_those_who_are_not_root() {
+fn the_page_of_an_ordinary_user_says_what_root_would_add() {
     if require(&NEEDS) && require(&[Need::Program("setpriv"), Need::Root]) {
         let place = tempfile::tempdir().unwrap();
         let tree = dir(place.path().join("tree"));

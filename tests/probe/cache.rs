@@ -1,4 +1,4 @@
-//! The size of the page cache, found in groups with a limit.
+//! The capacity of the page cache, found in cgroups with a limit.
 
 use std::fs;
 use std::io::Read;
@@ -11,11 +11,11 @@ use crate::support::disks::{EXT4, XFS, image, mount_image};
 use crate::support::run::args;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
-/// A memory cgroup with a limit, which goes when it is dropped.
+/// A memory cgroup with a limit, which is removed when it is dropped.
 struct Group(PathBuf);
 
 impl Group {
-    /// `None` where no memory cgroup can be made.
+    /// `None` where no memory cgroup can be created.
     fn new(name: &str, limit: u64) -> Option<Group> {
         let v1 = Path::new("/sys/fs/cgroup/memory");
         let (top, file) = if v1.join("memory.limit_in_bytes").exists() {
@@ -29,7 +29,7 @@ impl Group {
         Some(group)
     }
 
-    /// How often the kernel killed something in it.
+    /// How many processes in it the OOM killer has killed.
     fn kills(&self) -> u64 {
         let said = ["memory.oom_control", "memory.events"]
             .iter()
@@ -54,7 +54,7 @@ impl Drop for Group {
     }
 }
 
-/// Bytes that were read from the device of what is mounted at a place.
+/// Bytes that were read from the device of a mount point.
 fn device_reads(at: &Path) -> u64 {
     let dev = rustix::fs::stat(at).unwrap().st_dev;
     let stat = format!(
@@ -87,7 +87,7 @@ fn resident(file: &Path) -> u64 {
 }
 
 #[test]
-fn within_5_percent_of_the_limit_and_nobody_else_loses_anything() {
+fn the_capacity_is_within_5_percent_of_the_limit_and_others_keep_their_pages() {
     if !require(&[Need::Root, Need::Loop, Need::Program("fincore")]) {
         return;
     }
@@ -112,7 +112,7 @@ fn within_5_percent_of_the_limit_and_nobody_else_loses_anything() {
             assert_eq!(resident(&other), 32 << 20);
 
             for limit in [64_u64 << 20, 256 << 20, 1 << 30] {
-                // In a group that somebody else has made, and in one of its own.
+                // In a cgroup that exists, and in one of its own.
                 let given = Group::new(&format!("{}-{limit}", make.fstype), limit)
                     .expect("no memory cgroup");
                 let mut inside = fathom(args!["probe", &at, "cache", "--json"]);
@@ -141,8 +141,8 @@ fn within_5_percent_of_the_limit_and_nobody_else_loses_anything() {
                     assert!(device_reads(&at) - before < 64 << 20);
                 }
                 assert_eq!(given.kills(), 0);
-                // A few pages go by themselves when the machine is busy; to fill all memory would
-                // have taken all of them.
+                // A busy machine reclaims a few pages anyway; filling all memory would have
+                // reclaimed all of them.
                 assert!(
                     resident(&other) >= 24 << 20,
                     "another's file was thrown out of memory: {}",
@@ -159,11 +159,11 @@ fn within_5_percent_of_the_limit_and_nobody_else_loses_anything() {
     });
 }
 
-/// What times say depends on what else the machine does: how often that is right, bench/probes.py
-/// measures, and the unit tests of the search hold it against caches and machines that are made up.
-/// Here: it is bounded and marked, and says what its samples say.
+/// What times show depends on the load. How often that is right, bench/probes.py measures; the unit
+/// tests of the search simulate caches under load. This test checks that the finding is bounded,
+/// marked, and what its samples show.
 #[test]
-fn the_papers_way_is_marked_and_bounded_and_says_what_its_samples_say() {
+fn the_papers_method_is_bounded_marked_and_can_be_replayed() {
     if require(&[Need::Root, Need::Loop]) {
         in_namespace(|ground| {
             let (at, file, kept) = (ground.join("at"), ground.join("image"), ground.join("kept"));

@@ -1,4 +1,4 @@
-//! The counts are true: strace sees the same.
+//! The counts of system calls are those of strace.
 
 use crate::support::disks::{EXT4, mounted};
 use crate::support::run::args;

@@ -1,4 +1,4 @@
-//! File systems that are on no disk, or on another file system, or that cannot be written to.
+//! File systems in memory, on other file systems, or read-only.
 
 use std::process::Command;
 
@@ -27,7 +27,7 @@ fn tmpfs_has_blocks_and_no_cache() {
             ] {
                 assert!(inferred(&value, name).is_null(), "{name}: {value}");
             }
-            // Nothing of it is ever cold.
+            // tmpfs has no cold prices.
             let value = probed(&at, &["gates"]);
             let prices = value["result"]["prices"].as_array().unwrap();
             assert!(
@@ -43,7 +43,7 @@ fn tmpfs_has_blocks_and_no_cache() {
 }
 
 #[test]
-fn what_statfs_does_not_say_is_not_held_against_it() {
+fn huge_pages_of_tmpfs_are_not_compared_with_statfs() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let at = dir(ground.join("at"));
@@ -64,7 +64,7 @@ fn what_statfs_does_not_say_is_not_held_against_it() {
 }
 
 #[test]
-fn what_is_compressed_is_probed_all_the_same() {
+fn compressed_files_have_the_same_units() {
     if require(&[Need::Root, Need::Loop]) {
         in_namespace(|ground| {
             let at = ground.join("at");
@@ -83,7 +83,7 @@ fn what_is_compressed_is_probed_all_the_same() {
 }
 
 #[test]
-fn an_ordinary_user_finds_what_root_does_save_what_takes_a_group() {
+fn an_ordinary_user_finds_all_but_what_takes_a_cgroup() {
     if require(&[Need::Root, Need::Loop]) {
         in_namespace(|ground| {
             let own = fathom_in(&ground.join("bin"));
@@ -118,7 +118,7 @@ fn an_ordinary_user_finds_what_root_does_save_what_takes_a_group() {
 }
 
 #[test]
-fn blocks_larger_than_a_page_are_kept_whole_in_memory() {
+fn blocks_larger_than_a_page_are_cached_as_a_whole() {
     if require(&[Need::Root, Need::Loop]) {
         in_namespace(|ground| {
             let (at, file) = (dir(ground.join("at")), ground.join("image"));
@@ -148,7 +148,7 @@ fn blocks_larger_than_a_page_are_kept_whole_in_memory() {
 }
 
 #[test]
-fn an_overlay_reads_by_the_rules_of_what_it_lies_on() {
+fn an_overlay_has_the_readahead_of_its_upper_layer() {
     if require(&[Need::Root, Need::Loop]) {
         in_namespace(|ground| {
             let disk = ground.join("disk");
@@ -173,7 +173,7 @@ fn an_overlay_reads_by_the_rules_of_what_it_lies_on() {
 }
 
 #[test]
-fn where_nobody_says_how_a_file_lies_the_device_s_reads_are_counted() {
+fn without_fiemap_the_reads_of_the_device_are_counted() {
     if require(&[Need::Root, Need::Loop]) {
         in_namespace(|ground| {
             let at = ground.join("at");
@@ -195,7 +195,7 @@ fn where_nobody_says_how_a_file_lies_the_device_s_reads_are_counted() {
 }
 
 #[test]
-fn fuse_is_probed_as_far_as_its_server_goes() {
+fn fuse_has_a_granule_and_a_readahead() {
     if require(&[Need::Root, Need::Fuse, Need::Program("bindfs")]) {
         in_namespace(|ground| {
             let (from, at) = (tmpfs(ground.join("from")), dir(ground.join("at")));
@@ -213,7 +213,7 @@ fn fuse_is_probed_as_far_as_its_server_goes() {
 }
 
 #[test]
-fn what_is_read_only_says_what_it_cannot_do() {
+fn a_read_only_file_system_warns_of_what_cannot_be_done() {
     if require(&[Need::Root, Need::Loop, Need::Program("mksquashfs")]) {
         in_namespace(|ground| {
             let (from, image, at) = (
@@ -238,7 +238,7 @@ fn what_is_read_only_says_what_it_cannot_do() {
                 assert_eq!(warning["errno"], "EROFS", "{ran}");
             }
             assert!(inferred(&value, "timer").is_string());
-            // What needs no file of our own is measured all the same.
+            // What needs no temporary file is priced.
             let prices = value["result"]["prices"].as_array().unwrap();
             let of = |gate: &str| {
                 prices

@@ -1,5 +1,5 @@
-//! Where things go wrong: no room, no permission, no directory any more, and being stopped. Nothing
-//! is left, and it is said why.
+//! Failures: no room, no permission, a deleted directory, signals, servers that do not answer. No
+//! temporary file is left, and a warning says why.
 
 use std::fs;
 use std::io::Write;
@@ -18,7 +18,7 @@ use crate::support::run::{args, program};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 #[test]
-fn a_disk_that_is_full_or_tiny() {
+fn a_full_or_tiny_disk_warns_of_enospc() {
     if require(&[Need::Root, Need::Loop]) {
         in_namespace(|ground| {
             let (at, file) = (dir(ground.join("at")), ground.join("image"));
@@ -68,7 +68,7 @@ fn a_disk_that_is_full_or_tiny() {
 }
 
 #[test]
-fn a_quota_that_is_used_up() {
+fn a_used_up_quota_warns_of_edquot() {
     if require(&[Need::Root, Need::Loop, Need::Program("btrfs")]) {
         in_namespace(|ground| {
             let disk = ground.join("disk");
@@ -104,7 +104,7 @@ fn a_quota_that_is_used_up() {
 }
 
 #[test]
-fn no_permission() {
+fn a_directory_without_permission_warns_of_eacces() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let own = fathom_in(&ground.join("bin"));
@@ -132,7 +132,7 @@ fn no_permission() {
 }
 
 #[test]
-fn a_directory_that_is_deleted() {
+fn a_deleted_directory_is_named_as_such() {
     if require(&[Need::Root, Need::Loop]) {
         in_namespace(|ground| {
             let disk = ground.join("disk");
@@ -155,6 +155,20 @@ fn a_directory_that_is_deleted() {
     }
 }
 
+/// Waits until the processes of a killed probe have released the locks on their temporary files. They
+/// end a moment later than the probe, and until then the next run rightly leaves their files alone.
+fn wait_for_release(at: &Path) {
+    let is_held = |name: &String| {
+        use rustix::fs::{FlockOperation, flock};
+        let file = fs::File::open(at.join(name));
+        file.is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_err())
+    };
+    let started = Instant::now();
+    while names(at).iter().any(is_held) && started.elapsed() < Duration::from_secs(10) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// Starts a probe, sends it a signal after a while, and waits for its end.
 fn stopped(at: &Path, experiment: &str, signal: Signal, after: Duration) {
     let mut command = fathom(args!["probe", at, experiment]);
@@ -174,10 +188,10 @@ fn stopped(at: &Path, experiment: &str, signal: Signal, after: Duration) {
 }
 
 #[test]
-fn whoever_is_stopped_leaves_nothing() {
+fn signals_leave_no_temporary_files() {
     if require(&[Need::Root, Need::Fuse, Need::Program("bindfs")]) {
         in_namespace(|ground| {
-            // FUSE has no files without a name: here there is something to be cleaned.
+            // FUSE has no files without a name, so that a killed run leaves some.
             let (from, at) = (tmpfs(ground.join("from")), dir(ground.join("at")));
             tool(Command::new("bindfs").arg(&from).arg(&at));
             let plain = tmpfs(ground.join("plain"));
@@ -200,9 +214,10 @@ fn whoever_is_stopped_leaves_nothing() {
                         Signal::KILL,
                         Duration::from_millis(400 + 70 * n),
                     );
+                    wait_for_release(place);
                 }
-                // What could not be put away, the next run puts away; groups, the next that makes
-                // one.
+                // The next run removes what a killed one has left; cgroups, the next one that
+                // creates one.
                 run(&mut fathom(args!["probe", place, "timer", "cache"])).exits(0);
                 assert!(names(place).is_empty(), "{:?}", names(place));
             }
@@ -212,7 +227,7 @@ fn whoever_is_stopped_leaves_nothing() {
 }
 
 #[test]
-fn a_file_system_that_does_not_answer_keeps_nobody_waiting() {
+fn a_file_system_that_does_not_answer_is_given_up_in_time() {
     if require(&[Need::Root, Need::Fuse]) {
         in_namespace(|ground| {
             for (manner, step) in [
@@ -234,11 +249,11 @@ fn a_file_system_that_does_not_answer_keeps_nobody_waiting() {
 }
 
 #[test]
-fn a_file_system_that_stops_answering_keeps_nobody_waiting() {
+fn a_file_system_that_stops_answering_is_given_up_in_time() {
     if require(&[Need::Root, Need::Fuse]) {
         in_namespace(|ground| {
             let at = dir(ground.join("at"));
-            // The first one finds out whether it answers at all.
+            // The first fsync is that of the check whether it answers at all.
             let server = serve(Manner::Syncs(1), &at);
             let ran = run(&mut fathom(args![
                 "probe",
@@ -260,7 +275,7 @@ fn a_file_system_that_stops_answering_keeps_nobody_waiting() {
                     .contains("in the middle of 'block: ")),
                 "{ran}"
             );
-            // What was found before is there; of the rest it is said why it is not.
+            // What was found before is there; the rest has a reason.
             assert!(inferred(&value, "timer").is_string(), "{ran}");
             assert!(
                 finding(&value, "gates")["method"]
@@ -276,7 +291,7 @@ fn a_file_system_that_stops_answering_keeps_nobody_waiting() {
 }
 
 #[test]
-fn whoever_is_stopped_while_nobody_answers_ends() {
+fn a_signal_ends_a_probe_whose_file_system_does_not_answer() {
     if require(&[Need::Root, Need::Fuse]) {
         in_namespace(|ground| {
             let at = dir(ground.join("at"));
@@ -288,9 +303,9 @@ fn whoever_is_stopped_while_nobody_answers_ends() {
     }
 }
 
-/// What can be given for a directory, and can be asked little or nothing.
+/// Directories that allow few or no experiments.
 #[test]
-fn places_that_are_no_good_for_it() {
+fn unsuitable_directories_give_warnings_or_errors_and_no_hang() {
     if !require(&[Need::Root, Need::Loop]) {
         return;
     }
@@ -371,7 +386,7 @@ fn places_that_are_no_good_for_it() {
 }
 
 #[test]
-fn hardly_any_room_on_a_disk() {
+fn a_disk_with_64_kib_free_has_its_block_found() {
     if require(&[Need::Root, Need::Loop]) {
         in_namespace(|ground| {
             let (at, file) = (dir(ground.join("at")), ground.join("image"));
@@ -409,7 +424,7 @@ fn hardly_any_room_on_a_disk() {
 }
 
 #[test]
-fn without_proc_files_have_names_and_go_all_the_same() {
+fn without_proc_files_have_names_and_are_removed() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let jail = tmpfs(ground.join("jail"));
@@ -428,7 +443,7 @@ fn without_proc_files_have_names_and_go_all_the_same() {
 }
 
 #[test]
-fn what_another_run_is_working_on_stays() {
+fn locked_temporary_files_of_another_run_stay() {
     let ground = tempfile::tempdir().unwrap();
     let held = ground.path().join(".fathom-probe-1-1");
     let file = fs::File::create(&held).unwrap();
@@ -436,7 +451,7 @@ fn what_another_run_is_working_on_stays() {
     let left = ground.path().join(".fathom-probe-1-2");
     fs::create_dir(&left).unwrap();
     fs::write(left.join("0-1"), "").unwrap();
-    // A directory that only looks as if it were ours.
+    // A directory with a temporary name, and a file that no experiment creates.
     let other = ground.path().join(".fathom-probe-1-3");
     fs::create_dir(&other).unwrap();
     fs::write(other.join("shadow"), "").unwrap();
@@ -447,8 +462,8 @@ fn what_another_run_is_working_on_stays() {
     assert_eq!(names(&other), ["shadow"]);
 }
 
-/// Bytes that were read from the device of what is mounted at a place, and written to it.
-fn device_moved(at: &Path) -> u64 {
+/// Bytes that were read from and written to the device of a mount point.
+fn device_io_bytes(at: &Path) -> u64 {
     let dev = rustix::fs::stat(at).unwrap().st_dev;
     let stat = format!(
         "/sys/dev/block/{}:{}/stat",
@@ -464,7 +479,7 @@ fn device_moved(at: &Path) -> u64 {
 }
 
 #[test]
-fn all_of_it_moves_less_than_a_gibibyte() {
+fn all_experiments_read_and_write_less_than_a_gibibyte() {
     if require(&[Need::Root, Need::Loop]) {
         in_namespace(|ground| {
             let (at, file) = (dir(ground.join("at")), ground.join("image"));
@@ -475,13 +490,13 @@ fn all_of_it_moves_less_than_a_gibibyte() {
                 &at,
                 rustix::mount::MountFlags::empty()
             ));
-            let before = device_moved(&at);
+            let before = device_io_bytes(&at);
             let value = run(&mut fathom(args!["probe", &at, "all", "--json"]))
                 .exits(0)
                 .json();
             rustix::fs::sync();
-            let moved = device_moved(&at) - before;
-            assert!(moved < 1 << 30, "{moved} bytes");
+            let bytes = device_io_bytes(&at) - before;
+            assert!(bytes < 1 << 30, "{bytes} bytes");
             for name in [
                 "timer",
                 "allocation-block",
@@ -498,7 +513,7 @@ fn all_of_it_moves_less_than_a_gibibyte() {
 }
 
 #[test]
-fn it_keeps_within_its_bounds() {
+fn max_bytes_and_max_seconds_bound_all_experiments() {
     let ground = tempfile::tempdir().unwrap();
     let ran = run(&mut fathom(args![
         "probe",

@@ -1,5 +1,5 @@
-//! End-to-end tests of `fathom probe`. File systems are made in a mount namespace of their own,
-//! which takes root. Nothing here depends on how fast the machine is, or on what else it does.
+//! End-to-end tests of `fathom probe`. File systems are created in a mount namespace, which takes
+//! root. No test depends on the speed or the load of the machine.
 
 #![allow(
     clippy::disallowed_methods,
@@ -31,7 +31,7 @@ fn finding<'a>(value: &'a Value, name: &str) -> &'a Value {
     of.remove(0)
 }
 
-/// What was found of this name.
+/// The value of the finding of this name.
 fn inferred<'a>(value: &'a Value, name: &str) -> &'a Value {
     &finding(value, name)["inferred"]
 }

@@ -1,4 +1,4 @@
-//! The paper's patterns, and samples of our own, judged again.
+//! `--replay`: the paper's patterns, and samples that `--csv` has written.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ use crate::support::{fathom, run};
 const PAPERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../probe/papers");
 
 #[test]
-fn the_papers_patterns_give_the_papers_figures() {
+fn the_papers_patterns_give_the_papers_numbers() {
     let mib = 1 << 20;
     for (file, name, expected) in [
         ("block-256", "page-cache-granule-by-time", json!(4096)),
@@ -33,7 +33,7 @@ fn the_papers_patterns_give_the_papers_figures() {
 }
 
 #[test]
-fn samples_that_were_kept_give_the_same_again_and_are_drawn() {
+fn replayed_samples_give_the_same_value_and_plots_are_svg() {
     let ground = tempfile::tempdir().unwrap();
     let (dir, kept) = (ground.path().join("dir"), ground.path().join("kept"));
     std::fs::create_dir(&dir).unwrap();
@@ -75,7 +75,7 @@ fn samples_that_were_kept_give_the_same_again_and_are_drawn() {
 }
 
 #[test]
-fn what_holds_no_samples_is_refused() {
+fn a_file_without_samples_is_refused() {
     let ground = tempfile::tempdir().unwrap();
     let file = ground.path().join("file");
     for text in [
@@ -85,7 +85,7 @@ fn what_holds_no_samples_is_refused() {
         "# series: reads\n# step: 256\n1,one\n",
         "# series: reads\n# step: 0\n1,1\n",
         "# series: blocks\n# step: 2199023255552\n1,1\n",
-        // What would take minutes to judge.
+        // Judging these would take minutes.
         &format!(
             "# series: blocks\n# step: 4096\n{}",
             (1..=70_000)

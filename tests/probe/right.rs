@@ -1,5 +1,5 @@
-//! Block and readahead are found as they were made, on every make of file system, with every
-//! readahead, in whatever order, while another process loads the machine.
+//! Block and readahead are found on every kind of file system, with every readahead, in random
+//! order, while another process loads the machine.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::support::run::args;
 use crate::support::trees::Dice;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
-/// How many cases; FATHOM_ROUNDS=100 is what counts before a release.
+/// How many cases; before a release, FATHOM_ROUNDS=100.
 fn rounds() -> usize {
     std::env::var("FATHOM_ROUNDS").map_or(8, |rounds| {
         rounds.parse().expect("FATHOM_ROUNDS is a number")
@@ -29,7 +29,7 @@ const fn make(name: &'static str, fstype: &'static str, mkfs: &'static str) -> M
     }
 }
 
-/// A file system, its block, and what it gives to a file at one time.
+/// File systems, each with its block and its cluster.
 const MAKES: [(Make, u64, u64); 8] = [
     (make("1K blocks", "ext4", "-b 1024"), 1024, 1024),
     (make("2K blocks", "ext4", "-b 2048"), 2048, 2048),
@@ -51,7 +51,7 @@ const MAKES: [(Make, u64, u64); 8] = [
 
 const READAHEADS: [u64; 6] = [16, 64, 128, 512, 1024, 4096];
 
-/// Another process that wants a processor and the disk, until it is dropped.
+/// A process that loads a processor and the disk until it is dropped.
 struct Load(Child);
 
 impl Load {
@@ -77,8 +77,8 @@ impl Drop for Load {
     }
 }
 
-/// Has the file system at a place read so many KiB ahead.
-fn read_ahead(at: &Path, fstype: &str, kib: u64) {
+/// Sets the readahead of the file system at a path.
+fn set_readahead(at: &Path, fstype: &str, kib: u64) {
     let dev = rustix::fs::stat(at).unwrap().st_dev;
     let bdi = if fstype == "btrfs" {
         let source = String::from_utf8(
@@ -111,7 +111,7 @@ fn read_ahead(at: &Path, fstype: &str, kib: u64) {
     fs::write(bdi.join("read_ahead_kb"), kib.to_string()).unwrap();
 }
 
-/// Probes a place, and leaves nothing in it.
+/// Probes a directory, in which nothing may be left.
 pub(super) fn probed(at: &Path, what: &[&str]) -> Value {
     let before = super::names(at);
     let arguments = args!["probe", at, "--json"]
@@ -123,13 +123,13 @@ pub(super) fn probed(at: &Path, what: &[&str]) -> Value {
 }
 
 #[test]
-fn block_and_readahead_on_every_make() {
+fn block_and_readahead_are_found_on_every_file_system() {
     if !require(&[Need::Root, Need::Loop, Need::Program("findmnt")]) {
         return;
     }
     in_namespace(|ground| {
         let rounds = rounds();
-        // Each make with each readahead, in an order of nobody's choice.
+        // Each file system with each readahead, in random order.
         let mut cases: Vec<_> = (0..rounds.div_ceil(48).max(1) * 48)
             .map(|n| (MAKES[n % 8], READAHEADS[n / 8 % 6]))
             .collect();
@@ -148,7 +148,7 @@ fn block_and_readahead_on_every_make() {
                 &at,
                 rustix::mount::MountFlags::empty()
             ));
-            read_ahead(&at, make.fstype, kib);
+            set_readahead(&at, make.fstype, kib);
             let load = Load::new(ground);
             let value = probed(&at, &["block", "readahead"]);
             drop(load);
@@ -197,7 +197,7 @@ fn block_and_readahead_on_every_make() {
             by_time.len() - wrong.len(),
             by_time.len()
         );
-        // 95 of 100, as far as so few can tell.
+        // 95 of 100; of few cases more may be wrong by chance.
         assert!(wrong.len() * 20 <= by_time.len() + 40, "{wrong:#?}");
     });
 }

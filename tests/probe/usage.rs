@@ -1,4 +1,4 @@
-//! What can be said on the command line, and what cannot.
+//! The command line, and the tables.
 
 use crate::support::run::args;
 use crate::support::{fathom, run};
@@ -22,7 +22,7 @@ fn bad_command_lines_are_refused() {
 }
 
 #[test]
-fn a_table_for_people() {
+fn the_table_has_findings_and_prices() {
     let ground = tempfile::tempdir().unwrap();
     let ran = run(&mut fathom(args!["probe", ground.path(), "timer", "gates"]));
     let text = String::from_utf8(ran.stdout.clone()).unwrap();
@@ -47,7 +47,7 @@ fn a_table_for_people() {
 }
 
 #[test]
-fn prices_are_a_table_for_others() {
+fn prices_are_in_the_json_only_if_asked_for() {
     let ground = tempfile::tempdir().unwrap();
     let value = run(&mut fathom(args![
         "probe",
@@ -75,7 +75,7 @@ fn prices_are_a_table_for_others() {
         let [low, ns, high] = ["low", "ns", "high"].map(|field| of[field].as_f64().unwrap());
         assert!(0.0 < low && low <= ns && ns <= high, "{of}");
     }
-    // Without asking for them there are none.
+    // Other experiments give none.
     let value = run(&mut fathom(args![
         "probe",
         ground.path(),

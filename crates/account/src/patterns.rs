@@ -203,8 +203,8 @@ struct Opening {
     /// Listings, and the bytes of the first.
     lists: u32,
     listed: i64,
-    reads: Row,
-    writes: Row,
+    reads: SmallTransfers,
+    writes: SmallTransfers,
     /// Where the next read or write begins that does not say where, as far as it was seen.
     at: u64,
     /// Bytes written since the last fsync, and fsyncs that came after few.
@@ -212,23 +212,24 @@ struct Opening {
     syncs: u64,
 }
 
-/// Small calls, one behind the other.
+/// Consecutive small reads or writes, each beginning where the one before ended.
 #[derive(Clone, Copy, Debug, Default)]
-struct Row {
+struct SmallTransfers {
     calls: u64,
     bytes: u64,
     /// Where the next one would begin; only of those that say where they begin.
     next: Option<u64>,
 }
 
-impl Row {
+impl SmallTransfers {
     /// Takes a small call, and gives how many there are now, and whether one more is redundant:
     /// with calls of a page, as many as there are pages would do.
     fn small(&mut self, bytes: u64, at: Option<u64>) -> (u64, bool) {
         if self.calls > 0 && at != self.next {
-            *self = Row::default();
+            *self = SmallTransfers::default();
         }
-        let spared = |row: &Row| row.calls.saturating_sub(row.bytes.div_ceil(SMALL).max(1));
+        let spared =
+            |row: &SmallTransfers| row.calls.saturating_sub(row.bytes.div_ceil(SMALL).max(1));
         let before = spared(self);
         self.calls += 1;
         self.bytes += bytes;
@@ -639,8 +640,8 @@ impl Patterns {
         &mut self,
         seen: &Seen<'_>,
         pattern: Pattern,
-        row: fn(&mut Opening) -> &mut Row,
-        other: fn(&mut Opening) -> &mut Row,
+        row: fn(&mut Opening) -> &mut SmallTransfers,
+        other: fn(&mut Opening) -> &mut SmallTransfers,
     ) {
         let (asked, at) = match seen.syscall.name {
             "read" | "write" => (seen.call.args[2], None),
@@ -664,12 +665,12 @@ impl Patterns {
         let Some(opening) = self.uses(seen) else {
             return;
         };
-        *other(opening) = Row::default();
+        *other(opening) = SmallTransfers::default();
         if at.is_none() {
             opening.at = opening.at.saturating_add(bytes.unwrap_or_default());
         }
         let Some(bytes) = bytes.filter(|_| asked < SMALL && !is_device(seen)) else {
-            *row(opening) = Row::default();
+            *row(opening) = SmallTransfers::default();
             return;
         };
         let (calls, redundant) = row(opening).small(bytes, at);
@@ -699,7 +700,7 @@ impl Patterns {
                 .into_iter()
                 .filter(|row| row.next.is_none())
             {
-                *row = Row::default();
+                *row = SmallTransfers::default();
             }
         }
     }
@@ -708,7 +709,7 @@ impl Patterns {
         let Some(opening) = self.uses(seen) else {
             return;
         };
-        opening.writes = Row::default();
+        opening.writes = SmallTransfers::default();
         let bytes = std::mem::take(&mut opening.unsynced);
         if !matches!(seen.syscall.name, "fsync" | "fdatasync") || bytes == 0 || bytes >= SMALL {
             return;

@@ -1,4 +1,4 @@
-//! Values with a form of their own: numbers, times, sizes, shares.
+//! Parsers of option values: numbers, times, sizes, shares.
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -8,23 +8,39 @@ use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
+/// Why a value is refused, in words that say what to give instead.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub(crate) enum ValueError {
+    #[error("give a whole number from {low} to {high}")]
+    NotWithin { low: String, high: String },
+    #[error("give a time as 2s, 500ms or 1m")]
+    NotTime,
+    #[error("give a time over 0 and under 11 days")]
+    TimeOutOfRange,
+    #[error("give two shares as 40:60")]
+    NotShares,
+    #[error("give a number from 0 to 100")]
+    NotPercent,
+    #[error("give a size as 64K, 1M or 2G")]
+    NotSize,
+    #[error("that is too large a size")]
+    SizeTooLarge,
+}
+
 /// A whole number within bounds.
 pub(crate) fn number<T: FromStr + PartialOrd + Display + Clone>(
     within: RangeInclusive<T>,
-) -> impl Fn(&str) -> Result<T, String> + Clone {
+) -> impl Fn(&str) -> Result<T, ValueError> + Clone {
     move |text| {
         let number = text.parse().ok().filter(|number| within.contains(number));
         number.ok_or_else(|| {
-            format!(
-                "give a whole number from {} to {}",
-                within.start(),
-                within.end()
-            )
+            let (low, high) = (within.start().to_string(), within.end().to_string());
+            ValueError::NotWithin { low, high }
         })
     }
 }
 
-/// A file that is gone back and forth in, which standard output is not for: `-` is no name for it.
+/// A file that must be seekable, so that `-` (standard output) is refused.
 pub(crate) fn seekable() -> impl TypedValueParser<Value = OsString> {
     OsStringValueParser::new().try_map(|name| match name.as_encoded_bytes() {
         b"-" => {
@@ -34,8 +50,8 @@ pub(crate) fn seekable() -> impl TypedValueParser<Value = OsString> {
     })
 }
 
-/// A time: a number with `ms`, `s` or `m` behind it, or of seconds.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+/// A time: a number of seconds, or with a unit: `us`, `ms`, `s`, `m`.
+pub(crate) fn duration(text: &str) -> Result<Duration, ValueError> {
     let (number, unit) = match text.find(|c: char| c.is_ascii_alphabetic()) {
         Some(at) => text.split_at(at),
         None => (text, "s"),
@@ -45,20 +61,17 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         "ms" => 1e-3,
         "s" => 1.0,
         "m" | "min" => 60.0,
-        _ => return Err("give a time as 2s, 500ms or 1m".to_owned()),
+        _ => return Err(ValueError::NotTime),
     };
-    let seconds: f64 = number
-        .trim()
-        .parse()
-        .map_err(|_| "give a time as 2s, 500ms or 1m".to_owned())?;
+    let seconds: f64 = number.trim().parse().map_err(|_| ValueError::NotTime)?;
     Duration::try_from_secs_f64(seconds * factor)
         .ok()
         .filter(|time| !time.is_zero() && time.as_secs() < 1_000_000)
-        .ok_or_else(|| "give a time over 0 and under 11 days".to_owned())
+        .ok_or_else(|| ValueError::TimeOutOfRange)
 }
 
 /// Two shares, as 40:60.
-pub(crate) fn mix(text: &str) -> Result<(f64, f64), String> {
+pub(crate) fn mix(text: &str) -> Result<(f64, f64), ValueError> {
     let share = |text: &str| {
         text.trim()
             .parse()
@@ -68,18 +81,18 @@ pub(crate) fn mix(text: &str) -> Result<(f64, f64), String> {
     text.split_once(':')
         .and_then(|(dirs, files)| Some((share(dirs)?, share(files)?)))
         .filter(|(dirs, files)| dirs + files > 0.0)
-        .ok_or_else(|| "give two shares as 40:60".to_owned())
+        .ok_or_else(|| ValueError::NotShares)
 }
 
-pub(crate) fn percent(text: &str) -> Result<f64, String> {
+pub(crate) fn percent(text: &str) -> Result<f64, ValueError> {
     let number = text.trim_end_matches('%').trim().parse().ok();
     number
         .filter(|share| (0.0..=100.0).contains(share))
-        .ok_or_else(|| "give a number from 0 to 100".to_owned())
+        .ok_or_else(|| ValueError::NotPercent)
 }
 
 /// A size in bytes: a number, with `K`, `M`, `G` or `T` behind it for powers of 1024.
-pub(crate) fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, ValueError> {
     let text = text.trim();
     let (number, unit) = match text.find(|c: char| c.is_ascii_alphabetic()) {
         Some(at) => text.split_at(at),
@@ -95,16 +108,13 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
         "M" => 20,
         "G" => 30,
         "T" => 40,
-        _ => return Err("give a size as 64K, 1M or 2G".to_owned()),
+        _ => return Err(ValueError::NotSize),
     };
-    let number: u64 = number
-        .trim()
-        .parse()
-        .map_err(|_| "give a size as 64K, 1M or 2G".to_owned())?;
+    let number: u64 = number.trim().parse().map_err(|_| ValueError::NotSize)?;
     number
         .checked_mul(1 << shift)
         .filter(|size| *size < 1 << 60)
-        .ok_or_else(|| "that is too large a size".to_owned())
+        .ok_or_else(|| ValueError::SizeTooLarge)
 }
 
 #[cfg(test)]
@@ -120,7 +130,10 @@ mod tests {
         for bad in ["", "0", "10", "300", "-1", "1.5", "x"] {
             assert_eq!(
                 number(1..=9_u8)(bad),
-                Err("give a whole number from 1 to 9".to_owned()),
+                Err(ValueError::NotWithin {
+                    low: "1".to_owned(),
+                    high: "9".to_owned()
+                }),
                 "{bad}"
             );
         }

@@ -28,7 +28,7 @@ use ondisk::btrfs::{
     FIRST_INODE, FS_TREE, Inode, Link, ROOT_TREE, Subvolume, is_name, items, kind, root_ref,
 };
 
-use self::scan::{BUFFER, Found, Row, Scan, next_inode, readable_after};
+use self::scan::{BUFFER, Found, Scan, ScannedInode, next_inode, readable_after};
 use self::tree::{Tree, View};
 use self::work::{End, Piece, Work};
 use super::crew::crew;
@@ -494,11 +494,11 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
                 };
                 let (mut entries, mut names) = (recycle(batch), recycle_links(links));
                 scan.rows(buffer, count, &mut names, |found| match found {
-                    Found::Row(row) => {
+                    Found::Inode(row) => {
                         rows += 1;
                         self.row(tree, &row, &mut entries);
                     }
-                    Found::Way(link) => self.way(tree, link, &mut entries),
+                    Found::Subvolume(link) => self.way(tree, link, &mut entries),
                 });
                 self.give(&mut entries);
                 (batch, links) = (recycle(entries), recycle_links(names));
@@ -547,7 +547,12 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
     }
 
     /// An inode: an entry for each of its names.
-    fn row<'b>(&mut self, tree: &Tree<'a>, row: &Row<'_, 'b>, entries: &mut Vec<Entry<'b>>) {
+    fn row<'b>(
+        &mut self,
+        tree: &Tree<'a>,
+        row: &ScannedInode<'_, 'b>,
+        entries: &mut Vec<Entry<'b>>,
+    ) {
         let job = self.shared.job;
         let mount = job.top.meta.mount;
         let meta = row.inode.map(|inode| {
@@ -619,7 +624,7 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
         None
     }
 
-    /// A name that leads to another tree: a subvolume, handed over already, or what is left of one
+    /// The name of a subvolume: a link to another tree. a subvolume, handed over already, or what is left of one
     /// in a snapshot.
     #[cold]
     fn way<'b>(&mut self, tree: &Tree<'a>, way: Link<'b>, entries: &mut Vec<Entry<'b>>) {

@@ -28,17 +28,17 @@ pub(super) struct Scan {
     is_over: bool,
 }
 
-/// What a scan comes upon.
+/// An item that a scan finds.
 pub(super) enum Found<'s, 'b> {
     /// An inode, or names of one.
-    Row(Row<'s, 'b>),
-    /// A name that leads to another tree.
-    Way(Link<'b>),
+    Inode(ScannedInode<'s, 'b>),
+    /// The name of a subvolume: a link to another tree.
+    Subvolume(Link<'b>),
 }
 
-/// An inode, and its names.
-pub(super) struct Row<'s, 'b> {
-    /// Its number.
+/// An inode with its names. One with very many names comes in several parts.
+pub(super) struct ScannedInode<'s, 'b> {
+    /// The inode number.
     pub(super) ino: u64,
     /// What is known of it; `None` when there are names and no inode, as while it is being removed.
     pub(super) inode: Option<Inode>,
@@ -70,7 +70,7 @@ impl Open {
                 is_whole,
                 ..
             } = self;
-            each(Found::Row(Row {
+            each(Found::Inode(ScannedInode {
                 ino,
                 inode,
                 links,
@@ -190,7 +190,7 @@ impl Scan {
                 _ => {
                     open.is_complete |= kind > kind::XATTR_ITEM;
                     if let Some(name) = way_to_root(item).filter(|_| self.wants_ways) {
-                        each(Found::Way(Link { dir: ino, name }));
+                        each(Found::Subvolume(Link { dir: ino, name }));
                     }
                 }
             }

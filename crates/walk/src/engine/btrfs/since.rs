@@ -38,7 +38,7 @@ use gate::{Errno, Fd, Result};
 use ondisk::btrfs::{FIRST_INODE, LAST_INODE, Subvolume};
 
 use super::meta_of;
-use super::scan::{BUFFER, Found, Row, Scan, next_inode, parent_of};
+use super::scan::{BUFFER, Found, Scan, ScannedInode, next_inode, parent_of};
 use crate::engine::crew::crew;
 use crate::entry::{Meta, Time, time};
 
@@ -97,7 +97,7 @@ pub fn changed_since(fd: &Fd, known: &Subvolume, generation: u64) -> Result<Vec<
         return Ok(Vec::new());
     };
     let (sector, mount) = (statfs.block_size.max(1), seen.mnt_id.unwrap_or(0));
-    let change = |row: &Row<'_, '_>| {
+    let change = |row: &ScannedInode<'_, '_>| {
         let inode = row
             .inode
             .filter(|inode| inode.transid > generation && inode.nlink > 0)?;
@@ -148,13 +148,13 @@ fn collect(
     fd: &Fd,
     mut scan: Scan,
     buffer: &mut [u8],
-    change: impl Fn(&Row<'_, '_>) -> Option<Change>,
+    change: impl Fn(&ScannedInode<'_, '_>) -> Option<Change>,
 ) -> Result<Vec<Change>> {
     let (mut changes, mut links) = (Vec::<Change>::new(), Vec::new());
     while let Some(count) = scan.fill(fd, buffer)? {
         let mut names = super::recycle_links(links);
         scan.rows(buffer, count, &mut names, |found| {
-            let Found::Row(row) = found else { return };
+            let Found::Inode(row) = found else { return };
             let Some(one) = change(&row) else { return };
             match changes.last_mut().filter(|last| last.meta.ino == row.ino) {
                 Some(last) => last.names.extend(one.names),
@@ -181,7 +181,7 @@ pub fn written_in(
     let mut scan = Scan::new(tree, *inos.start(), *inos.end(), false).since(generation);
     if let Some(count) = scan.fill(fd, &mut buffer)? {
         scan.rows(&buffer, count, &mut Vec::new(), |found| {
-            let Found::Row(Row {
+            let Found::Inode(ScannedInode {
                 ino,
                 inode: Some(inode),
                 ..

@@ -2,6 +2,7 @@
 //! [assembler](super::asm).
 
 use super::asm::{Asm, Helper, If, Label, Op, Reg, Size};
+use super::frame;
 use super::layout::{REGISTERS, SIGN, TAKEN, board, class, kind, names, seat, slot, sum, task};
 use super::offsets::Offsets;
 use crate::syscalls::NUMBERS;
@@ -125,16 +126,16 @@ impl Draft<'_> {
         self.asm.load(Double, to, R10, stack);
     }
 
-    /// `R9` = where the registers of the thread `R8` are while it makes a call. Uses the stack at
-    /// -24.
+    /// `R9` = where the registers of the thread `R8` are while it makes a call. Uses
+    /// [`frame::STACK_POINTER`].
     pub(super) fn place_of_registers(&mut self) {
-        self.follow(R9, -24, R8, self.things.offsets.stack);
+        self.follow(R9, frame::STACK_POINTER, R8, self.things.offsets.stack);
         self.board(R1, board::ABOVE);
         self.asm.load(Double, R1, R1, 0);
         self.asm.with(Op::Add, R9, R1);
     }
 
-    /// Writes one of the seats for the thread whose registers are at `R9` to -8 of the stack.
+    /// Writes one of the seats for the thread whose registers are at `R9` to [`frame::SEAT`].
     fn seat(&mut self, number: i32) {
         self.asm.copy(R1, R9);
         self.asm.by(Op::Right, R1, seat::PAGE);
@@ -142,7 +143,7 @@ impl Draft<'_> {
         self.asm.by(Op::Right, R1, seat::BIT + number * seat::STEP);
         self.asm
             .by(Op::And, R1, self.things.seats.cast_signed() - 1);
-        self.asm.store(Word, R10, -8, R1);
+        self.asm.store(Word, R10, frame::SEAT, R1);
     }
 
     /// `R7` = the entry of the thread whose registers are at `R9`, if it is metered. Goes to
@@ -152,7 +153,7 @@ impl Draft<'_> {
         let found = self.asm.label();
         for number in 0..seat::TRIES {
             self.seat(number);
-            self.look_up(self.things.tasks, -8);
+            self.look_up(self.things.tasks, frame::SEAT);
             self.asm.jump_if(R0, If::Equal, 0, otherwise);
             self.asm.load(Double, R1, R0, task::WHERE);
             self.asm.jump_if_reg(R1, If::Equal, R9, found);
@@ -170,15 +171,15 @@ impl Draft<'_> {
         let taken = self.asm.label();
         for number in 0..seat::TRIES {
             self.seat(number);
-            self.update(self.things.taken, -8, (R10, -8), NOEXIST);
+            self.update(self.things.taken, frame::SEAT, (R10, frame::SEAT), NOEXIST);
             self.asm.jump_if(R0, If::Equal, 0, taken);
         }
         self.asm.jump(full);
         self.asm.place(taken);
-        self.look_up(self.things.tasks, -8);
+        self.look_up(self.things.tasks, frame::SEAT);
         self.asm.jump_if(R0, If::Equal, 0, full);
         self.asm.copy(R8, R0);
-        self.asm.load(Word, R1, R10, -8);
+        self.asm.load(Word, R1, R10, frame::SEAT);
         self.asm.store(Word, R8, task::SEAT, R1);
         self.asm.store_number(Word, R8, task::KIND, kind::CALL);
         self.asm.store_number(Word, R8, task::NUMBER, task::IGNORED);
@@ -199,9 +200,9 @@ impl Draft<'_> {
     pub(super) fn take_task_back(&mut self) {
         self.asm.store_number(Double, R7, task::WHERE, task::LEFT);
         self.asm.load(Word, R1, R7, task::SEAT);
-        self.asm.store(Word, R10, -8, R1);
+        self.asm.store(Word, R10, frame::SEAT, R1);
         self.asm.map(R1, self.things.taken);
-        self.asm.address(R2, R10, -8);
+        self.asm.address(R2, R10, frame::SEAT);
         self.asm.call(Helper::MapDeleteElem);
         self.board_add(board::LIVE, -1);
     }
@@ -219,14 +220,13 @@ impl Draft<'_> {
     /// Ends the program, unless the call `R8`, whose registers the context at `R6` leads to, is the
     /// sign.
     pub(super) fn heed_sign(&mut self) {
-        const SAID: i16 = -40 - TAKEN as i16;
         let out = self.out;
         self.asm.jump_if(R8, If::Differ, REGISTERS.prctl, out);
         self.asm.load(Double, R3, R6, 0);
-        self.read_kernel(SAID, TAKEN, R3, REGISTERS.row);
+        self.read_kernel(frame::SIGN, TAKEN, R3, REGISTERS.row);
         let said = [SIGN as u64, self.things.cookie[0], self.things.cookie[1]];
         for (argument, said) in REGISTERS.arguments.into_iter().zip(said) {
-            self.asm.load(Double, R1, R10, SAID + argument);
+            self.asm.load(Double, R1, R10, frame::SIGN + argument);
             self.asm.set_wide(R2, said);
             self.asm.jump_if_reg(R1, If::Differ, R2, out);
         }
@@ -291,8 +291,8 @@ impl Draft<'_> {
 
         self.asm.place(long);
         self.asm.store_number(Double, R7, task::FIRST, 0);
-        self.asm.store_number(Word, R10, -16, 0);
-        self.look_up(self.things.scratch, -16);
+        self.asm.store_number(Word, R10, frame::SCRATCH_KEY, 0);
+        self.look_up(self.things.scratch, frame::SCRATCH_KEY);
         self.asm.jump_if(R0, If::Equal, 0, done);
         self.asm.copy(R8, R0);
         self.asm.store_number(Word, R8, 0, kind::NAMES);
@@ -407,55 +407,54 @@ impl Draft<'_> {
         self.asm.place(done);
     }
 
-    /// Adds the calls of the sum at `R2`, in the entry at `R7`, to their cell. Uses the stack from
-    /// [`KEY`] - 16 to -8.
+    /// Adds the calls of the sum at `R2`, in the entry at `R7`, to their cell. Uses
+    /// [`frame::CELL`] and [`frame::CELL_VALUE`].
     pub(super) fn flush(&mut self) {
-        const VALUE: i16 = KEY - 16;
         let [found, make, done] = self.asm.labels();
         let cells = self.things.cells;
         self.asm.load(Word, R1, R2, task::SUMS + sum::CALLS);
         self.asm.jump_if(R1, If::Equal, 0, done);
-        self.asm.store(Double, R10, VALUE, R1);
+        self.asm.store(Double, R10, frame::CELL_VALUE, R1);
         self.asm.store_number(Word, R2, task::SUMS + sum::CALLS, 0);
         self.asm.load(Double, R1, R2, task::SUMS + sum::NANOS);
-        self.asm.store(Double, R10, VALUE + 8, R1);
+        self.asm.store(Double, R10, frame::CELL_VALUE + 8, R1);
         self.asm.load(Double, R1, R7, task::SLOT);
-        self.asm.store(Double, R10, KEY, R1);
+        self.asm.store(Double, R10, frame::CELL, R1);
         self.asm.load(Word, R1, R2, task::SUMS + sum::KIND);
         self.asm.copy(R3, R1);
         self.asm.by(Op::And, R3, NUMBERS as i32 - 1);
-        self.asm.store(Word, R10, KEY + 8, R3);
+        self.asm.store(Word, R10, frame::CELL + 8, R3);
         self.asm.by(Op::Right, R1, sum::ERROR.cast_signed());
-        self.asm.store(Word, R10, KEY + 12, R1);
-        self.look_up(cells, KEY);
+        self.asm.store(Word, R10, frame::CELL + 12, R1);
+        self.look_up(cells, frame::CELL);
         self.asm.jump_if(R0, If::Equal, 0, make);
         self.asm.place(found);
         for at in [0, 8] {
-            self.asm.load(Double, R1, R10, VALUE + at);
+            self.asm.load(Double, R1, R10, frame::CELL_VALUE + at);
             self.asm.add_atomically(R0, at, R1);
         }
         self.asm.jump(done);
 
         self.asm.place(make);
-        self.update(cells, KEY, (R10, VALUE), NOEXIST);
+        self.update(cells, frame::CELL, (R10, frame::CELL_VALUE), NOEXIST);
         let there = self.asm.label();
         self.asm.jump_if(R0, If::Differ, 0, there);
         self.board_add(board::CELLS, 1);
         self.asm.jump(done);
         // Another thread was faster, or there is no room.
         self.asm.place(there);
-        self.look_up(cells, KEY);
+        self.look_up(cells, frame::CELL);
         self.asm.jump_if(R0, If::Differ, 0, found);
-        self.asm.load(Word, R1, R10, KEY + 8);
+        self.asm.load(Word, R1, R10, frame::CELL + 8);
         self.asm.by(Op::And, R1, NUMBERS as i32 - 1);
         self.asm.by(Op::Mul, R1, 24);
         self.board(R2, board::SPILL);
         self.asm.with(Op::Add, R2, R1);
-        self.asm.load(Double, R1, R10, VALUE);
+        self.asm.load(Double, R1, R10, frame::CELL_VALUE);
         self.asm.add_atomically(R2, 0, R1);
-        self.asm.load(Double, R3, R10, VALUE + 8);
+        self.asm.load(Double, R3, R10, frame::CELL_VALUE + 8);
         self.asm.add_atomically(R2, 8, R3);
-        self.asm.load(Word, R3, R10, KEY + 12);
+        self.asm.load(Word, R3, R10, frame::CELL + 12);
         self.asm.jump_if(R3, If::Equal, 0, done);
         self.asm.add_atomically(R2, 16, R1);
         self.asm.place(done);
@@ -495,6 +494,3 @@ impl Draft<'_> {
         self.asm.place(unlisted);
     }
 }
-
-/// Where on the stack the key of a cell is: slot, number, errno.
-pub(super) const KEY: i16 = -32 + 8;

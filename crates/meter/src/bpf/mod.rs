@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`asm`] | an assembler: no compiler and no library is needed to make the programs, or to load them |
 //! | `layout` | what the programs and this side have in common: the maps' values, the ring's records |
+//! | `frame` | the slots of the programs' stacks |
 //! | `draft` | what several of the programs do |
 //! | `program` | the programs |
 //! | `offsets` | where the fields of the kernel's structs are |
@@ -23,6 +24,7 @@
 
 pub mod asm;
 mod draft;
+mod frame;
 mod layout;
 mod offsets;
 mod program;

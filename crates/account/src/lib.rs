@@ -1,11 +1,12 @@
-//! What calls through the gates cost, and what other gates would save: the model of the Multics
-//! memo of 1974 (R. E. Mullen, *Backup Performance*).
+//! What the file-system calls of a command cost, which of them are redundant, and what fewer calls
+//! would save; and ratios of runs.
 //!
-//! Each call costs a fixed price, that of the cheapest call that asks for something: this is
-//! *overhead*. What a call takes beyond it is *useful*. A new gate that answers what several others
-//! did saves their overhead; the useful work stays.
+//! Savings are estimated by the model of the Multics memo of 1974 (R. E. Mullen, *Backup
+//! Performance*). Each call costs a fixed price, that of the cheapest call that returns information:
+//! this is *overhead*. What a call costs beyond it is *useful*. A call that replaces several others
+//! saves their overhead; the useful work stays.
 //!
-//! | room | what is in it |
+//! | module | contents |
 //! |---|---|
 //! | [`gates`] | the table of gates: price of a call, calls for each directory and each file |
 //! | [`model`] | overhead and useful, what a proposal would make of them, what that saves |

@@ -1,30 +1,29 @@
-//! What is kept of a tree, to be looked at later: archives of it, its catalog, and what has changed
-//! since.
+//! Archives of a tree, its catalog, and what changed since a catalog was written.
 //!
-//! | room | what is in it |
+//! | module | contents |
 //! |---|---|
-//! | [`account`] | what each way of gathering takes |
-//! | [`attribution`] | what calls and CPU time are for |
-//! | `beside` | work that is done in a thread of its own, where there can be one |
-//! | [`catalog`] | a Parquet file with a row for each entry: written, read |
+//! | [`account`] | measures what each way of gathering costs |
+//! | [`attribution`] | charges calls and CPU time to the phases of a dump |
+//! | `beside` | runs work in a thread, or without one where none can be started |
+//! | [`catalog`] | reads and writes catalogs: Parquet files with one row per entry |
 //! | [`changed`](mod@changed) | what was added, changed, removed and renamed since one |
-//! | [`dump`](mod@dump) | trees into an archive |
-//! | [`increment`] | what an archive needs hold, when there are older ones |
-//! | [`input`] | reads an archive, from wherever it comes |
-//! | `error` | the error of this crate |
-//! | [`gather`](mod@gather) | everything that is to be known of a tree before any of it is read |
-//! | [`list`] | goes through archives |
+//! | [`dump`](mod@dump) | writes trees into an archive |
+//! | [`increment`] | what an incremental archive must contain |
+//! | [`input`] | reads an archive from a file or a pipe |
+//! | `error`, `warning` | why something was not done, or skipped |
+//! | [`gather`](mod@gather) | collects the metadata of a tree, before any data is read |
+//! | [`list`] | lists the members of archives |
 //! | [`nightly`] | what a nightly dump would cost |
-//! | [`part`] | the file systems that a tree is made of, by what stays when device numbers change |
-//! | [`plan`] | what is to be written, row by row |
+//! | [`part`] | the file systems of a tree, identified by source and subvolume |
+//! | [`plan`] | what a dump writes, row by row |
 //! | `passwd` | names and numbers of users and groups |
-//! | [`restore`](mod@restore) | a tree made from archives |
-//! | [`rows`] | a whole tree in memory, small |
+//! | [`restore`](mod@restore) | restores a tree from archives |
+//! | [`rows`] | the metadata of a whole tree in memory, packed |
 //! | [`since`] | the cheapest way to tell what has changed since a catalog |
 //! | `stored` | how values are stored in the footer of a catalog |
 //! | [`tick`] | the ticks of a file system's clock |
-//! | [`token`] | what a file system says of itself that changes whenever anything in it does |
-//! | [`verify`](mod@verify) | whether an archive is whole, and whether a tree is as it says |
+//! | [`token`] | the state of a file system (a generation, a log position), to prove that nothing changed |
+//! | [`verify`](mod@verify) | checks an archive, alone or against a tree |
 #![forbid(unsafe_code)]
 
 pub mod account;
@@ -49,8 +48,10 @@ mod stored;
 pub mod tick;
 pub mod token;
 pub mod verify;
+mod warning;
 
 pub use error::{Action, BadName, Damage, Error, ErrorKind, FileSystemId, NotArchive, Result};
+pub use warning::WarningKind;
 
 use gate::fs::Open;
 
@@ -59,8 +60,7 @@ fn shown(name: &[u8]) -> String {
     String::from_utf8_lossy(name).escape_debug().to_string()
 }
 
-/// The first eight bytes of a name, as a number: what they say of the order of two names is mostly
-/// all.
+/// The first eight bytes of a name, as a number. They decide the order of most pairs of names.
 fn head(name: &[u8]) -> u64 {
     let mut head = [0; 8];
     let len = name.len().min(8);
@@ -68,7 +68,8 @@ fn head(name: &[u8]) -> u64 {
     u64::from_be_bytes(head)
 }
 
-/// Does something if its thread dies while it is there, for others who would wait for that one.
+/// Calls a function if the thread panics while this value lives, so that no other thread waits for
+/// it forever.
 struct OnPanic<F: Fn()>(F);
 
 impl<F: Fn()> Drop for OnPanic<F> {

@@ -5,6 +5,7 @@ use ondisk::pax::Member;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::input::Input;
+use crate::warning::WarningKind;
 
 /// Names that are wanted: members with these names, and what is under them.
 #[derive(Clone, Debug, Default)]
@@ -43,7 +44,7 @@ impl Wanted {
     /// A warning for each name that no member had.
     pub fn missing(&self) -> impl Iterator<Item = Warning> {
         let unmet = self.names.iter().zip(&self.met).filter(|(_, met)| !**met);
-        unmet.map(|(name, _)| Warning::about(name, "no member has this name, nor is any under it"))
+        unmet.map(|(name, _)| Warning::about(name, WarningKind::NoSuchMember))
     }
 }
 
@@ -72,13 +73,12 @@ pub fn open(names: &[Vec<u8>]) -> Result<Vec<Opened<'_>>> {
 
 /// The warning for an archive that can be read this far and no further.
 pub fn unreadable(error: &Error) -> Warning {
-    const MESSAGE: &str = "cannot read the archive any further";
-    match error.kind {
+    match &error.kind {
         ErrorKind::Call {
             gate: Some(gate),
             errno,
-        } => Warning::failed(&error.path, gate, errno, MESSAGE),
-        _ => Warning::about(&error.path, format!("{MESSAGE}: {}", error.kind)),
+        } => Warning::failed(&error.path, *gate, *errno, WarningKind::ArchiveUnreadable),
+        _ => Warning::about(&error.path, WarningKind::ArchiveEnds(error.kind.clone())),
     }
 }
 

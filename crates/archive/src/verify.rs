@@ -21,9 +21,13 @@ use walk::{Filter, Type};
 use crate::error::{Error, ErrorKind};
 use crate::input::{Input, Verdict};
 use crate::restore::owners::Owners;
+use crate::warning::WarningKind;
 use besides::{Known, Spared};
 
 mod besides;
+mod difference;
+
+pub use difference::{Difference, TreeAccess};
 
 /// What came of it.
 #[derive(Clone, Debug, Default)]
@@ -85,10 +89,8 @@ pub fn verify(
                 Verdict::Unsaid => report.unsaid += 1,
                 Verdict::Wrong => {
                     report.damaged += 1;
-                    let what = format!(
-                        "its data is not what was archived: the checksum is wrong (member at byte {at})"
-                    );
-                    report.warn(Warning::about(path, what));
+                    let kind = WarningKind::WrongChecksum { at: *at };
+                    report.warn(Warning::about(path, kind));
                 }
             }
         }
@@ -101,7 +103,7 @@ pub fn verify(
                 ..
             }) => {
                 report.damaged += 1;
-                report.warn(Warning::about(name, kind.to_string()));
+                report.warn(Warning::about(name, WarningKind::Damaged(kind)));
                 input.recover();
                 continue;
             }
@@ -121,7 +123,10 @@ pub fn verify(
                 .for_each(|difference| report.warn(difference));
             if let Err(error) = compared {
                 report.damaged += 1;
-                report.warn(Warning::about(&member.path, error.kind.to_string()));
+                report.warn(Warning::about(
+                    &member.path,
+                    WarningKind::Damaged(error.kind),
+                ));
                 input.recover();
             }
             if let Some(list) = &member.dumpdir {
@@ -147,14 +152,12 @@ pub fn verify(
     }
     report.bytes = input.place();
     if input.is_followed() {
-        let what = "something follows the end, and is no part of the archive: two archives, one after the other?";
-        report.warnings.push(Warning::about(name, what));
+        let kind = WarningKind::DataAfterEnd;
+        report.warnings.push(Warning::about(name, kind));
     }
     if report.untold > 0 {
-        report.warnings.push(Warning::general(format!(
-            "and {} more of these warnings",
-            report.untold
-        )));
+        let kind = WarningKind::MoreOfThese(report.untold);
+        report.warnings.push(Warning::general(kind));
     }
     Ok(report)
 }
@@ -200,18 +203,18 @@ struct Differences<'a> {
 }
 
 impl Differences<'_> {
-    fn say(&mut self, what: impl mounts::warning::IntoReason) {
+    fn say(&mut self, what: Difference) {
         self.found.push(Warning::about(self.path, what));
     }
 
-    fn failed(&mut self, doing: &str, gate: Gate) -> impl FnMut(Errno) {
+    fn failed(&mut self, access: TreeAccess, gate: Gate) -> impl FnMut(Errno) {
         move |errno| {
             self.found
-                .push(Warning::failed(self.path, gate, errno, doing))
+                .push(Warning::failed(self.path, gate, errno, access))
         }
     }
 
-    fn unless_same<T: PartialEq>(&mut self, is: T, said: T, what: impl Fn(&T, &T) -> String) {
+    fn unless_same<T: PartialEq>(&mut self, is: T, said: T, what: impl Fn(&T, &T) -> Difference) {
         if is != said {
             self.say(what(&is, &said));
         }
@@ -279,24 +282,24 @@ impl Tree {
             return Ok(());
         }
         let Some(name) = below(&member.path) else {
-            differ.say("its name leads out of the tree, and is not looked for");
+            differ.say(Difference::LeadsOut);
             return Ok(());
         };
         let spot = match self.spot(name) {
             Ok(spot) => spot,
             Err(errno) => {
-                differ.failed("cannot reach it in the tree", Gate::Openat2)(errno);
+                differ.failed(TreeAccess::Reach, Gate::Openat2)(errno);
                 return Ok(());
             }
         };
         let is = match spot.statx() {
             Ok(is) => is,
             Err(Errno::ENOENT) => {
-                differ.say("it is not in the tree");
+                differ.say(Difference::NotInTree);
                 return Ok(());
             }
             Err(errno) => {
-                differ.failed("cannot read its attributes in the tree", Gate::Statx)(errno);
+                differ.failed(TreeAccess::ReadAttributes, Gate::Statx)(errno);
                 return Ok(());
             }
         };
@@ -308,10 +311,7 @@ impl Tree {
         if member.kind == Kind::Link {
             let to = below(&member.link).map(|name| self.spot(name).and_then(|spot| spot.statx()));
             if !matches!(to, Some(Ok(to)) if (to.dev, to.ino) == (is.dev, is.ino)) {
-                differ.say(format!(
-                    "it is not the same file as '{}'",
-                    member.link.escape_ascii()
-                ));
+                differ.say(Difference::NotLinkedTo(member.link.clone()));
             }
             return Ok(());
         }
@@ -321,15 +321,10 @@ impl Tree {
         match member.kind {
             Kind::Symlink => match readlinkat(spot.dir, &spot.name) {
                 Ok(target) => differ.unless_same(&target[..], &member.link[..], |is, said| {
-                    format!(
-                        "it leads to '{}', and led to '{}'",
-                        is.escape_ascii(),
-                        said.escape_ascii()
-                    )
+                    let (is, was) = (is.to_vec(), said.to_vec());
+                    Difference::Target { is, was }
                 }),
-                Err(errno) => {
-                    differ.failed("cannot read the symlink in the tree", Gate::Readlinkat)(errno)
-                }
+                Err(errno) => differ.failed(TreeAccess::ReadSymlink, Gate::Readlinkat)(errno),
             },
             Kind::File if is.size == member.size => contents(input, member, &spot, &mut differ)?,
             _ => {}
@@ -381,7 +376,8 @@ fn attributes(member: &Member, is: &Statx, differ: &mut Differences<'_>) -> bool
     };
     let kind = Type::from_mode(is.mode);
     differ.unless_same(kind, said, |is, said| {
-        format!("it is a {}, and was a {}", is.name(), said.name())
+        let (is, was) = (is.name(), said.name());
+        Difference::Type { is, was }
     });
     if kind != said {
         return false;
@@ -395,23 +391,28 @@ fn attributes(member: &Member, is: &Statx, differ: &mut Differences<'_>) -> bool
             0o7777
         };
         differ.unless_same(is.mode & bits, member.mode & bits, |is, said| {
-            format!("its mode is {is:04o}, and was {said:04o}")
+            Difference::Mode {
+                is: *is,
+                was: *said,
+            }
         });
     }
     differ.unless_same((is.uid, is.gid), (member.uid, member.gid), |is, said| {
-        format!(
-            "it belongs to {}:{}, and belonged to {}:{}",
-            is.0, is.1, said.0, said.1
-        )
+        Difference::Owner {
+            is: *is,
+            was: *said,
+        }
     });
     if kind == Type::File {
-        differ.unless_same(is.size, member.size, |is, said| {
-            format!("it has {is} bytes, and had {said}")
+        differ.unless_same(is.size, member.size, |is, said| Difference::Size {
+            is: *is,
+            was: *said,
         });
     }
     if matches!(kind, Type::Char | Type::Block) {
-        differ.unless_same(is.rdev.into(), member.rdev, |is, said| {
-            format!("it is the device {is}, and was {said}")
+        differ.unless_same(is.rdev.into(), member.rdev, |is, said| Difference::Device {
+            is: *is,
+            was: *said,
         });
     }
     // Archives of old know of whole seconds only.
@@ -426,8 +427,9 @@ fn attributes(member: &Member, is: &Statx, differ: &mut Differences<'_>) -> bool
             nsec,
         },
         member.mtime,
-        |is, said| {
-            format!("it was last written at {is}, and had been at {said} (seconds since 1970)")
+        |is, said| Difference::ModificationTime {
+            is: *is,
+            was: *said,
         },
     );
     true
@@ -443,7 +445,7 @@ fn contents(
     let fd = match openat(spot.dir, &spot.name, Open::NOFOLLOW | Open::NONBLOCK) {
         Ok(fd) => fd,
         Err(errno) => {
-            differ.failed("cannot open it in the tree", Gate::Openat)(errno);
+            differ.failed(TreeAccess::Open, Gate::Openat)(errno);
             return Ok(());
         }
     };
@@ -464,11 +466,11 @@ fn contents(
             Ok(None) if piece.is_none() => return Ok(()),
             Ok(None) => at = offset + bytes.len() as u64,
             Ok(Some(at)) => {
-                differ.say(format!("its contents differ from byte {at} on"));
+                differ.say(Difference::Contents { from: at });
                 return Ok(());
             }
             Err(errno) => {
-                differ.failed("cannot read it in the tree", Gate::Pread64)(errno);
+                differ.failed(TreeAccess::Read, Gate::Pread64)(errno);
                 return Ok(());
             }
         }
@@ -540,10 +542,7 @@ fn extended(
     match listxattrat(spot.dir, &spot.name, &mut names) {
         Ok(()) | Err(Errno::EOPNOTSUPP) => {}
         Err(errno) => {
-            return differ.failed(
-                "cannot list its extended attributes in the tree",
-                Gate::Listxattrat,
-            )(errno);
+            return differ.failed(TreeAccess::ListXattrs, Gate::Listxattrat)(errno);
         }
     }
     let is_acl = |name: &[u8]| ACLS.iter().any(|acl| acl.to_bytes() == name);
@@ -553,10 +552,7 @@ fn extended(
     {
         // Security modules give theirs to every file, whether it was archived or not.
         if member.xattrs.iter().all(|(said, _)| said != name) && name != b"security.selinux" {
-            differ.say(format!(
-                "it has an extended attribute '{}', and had none",
-                name.escape_ascii()
-            ));
+            differ.say(Difference::XattrAdded(name.to_vec()));
         }
     }
     let mut read = |attribute: &CStr| match getxattrat(spot.dir, &spot.name, attribute, &mut value)
@@ -571,18 +567,9 @@ fn extended(
         };
         match read(&attribute) {
             Ok(Some(is)) if is == *said => {}
-            Ok(Some(_)) => differ.say(format!(
-                "its extended attribute '{}' is another",
-                name.escape_ascii()
-            )),
-            Ok(None) => differ.say(format!(
-                "it has no extended attribute '{}' any more",
-                name.escape_ascii()
-            )),
-            Err(errno) => differ.failed(
-                "cannot read an extended attribute in the tree",
-                Gate::Getxattrat,
-            )(errno),
+            Ok(Some(_)) => differ.say(Difference::XattrChanged(name.clone())),
+            Ok(None) => differ.say(Difference::XattrRemoved(name.clone())),
+            Err(errno) => differ.failed(TreeAccess::ReadXattr, Gate::Getxattrat)(errno),
         }
     }
     for (attribute, said) in ACLS
@@ -591,7 +578,7 @@ fn extended(
     {
         let said = match said.as_deref().map(|text| acl::to_binary(text, &id_of)) {
             Some(None) => {
-                differ.say("its access control list has names that cannot be compared");
+                differ.say(Difference::AclWithUnknownNames);
                 continue;
             }
             said => said.flatten(),
@@ -604,17 +591,9 @@ fn extended(
             Ok(is) => differ.unless_same(
                 is,
                 said.filter(|said| attribute != ACLS[0] || said.len() > MINIMAL),
-                |_, _| {
-                    format!(
-                        "its access control list ({}) is another",
-                        attribute.to_bytes().escape_ascii()
-                    )
-                },
+                |_, _| Difference::Acl(attribute),
             ),
-            Err(errno) => differ.failed(
-                "cannot read an access control list in the tree",
-                Gate::Getxattrat,
-            )(errno),
+            Err(errno) => differ.failed(TreeAccess::ReadAcl, Gate::Getxattrat)(errno),
         }
     }
 }

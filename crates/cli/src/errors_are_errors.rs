@@ -9,6 +9,9 @@ fn errors_are_errors() {
     is_error::<account::ErrorKind>();
     is_error::<archive::Error>();
     is_error::<archive::ErrorKind>();
+    is_error::<archive::WarningKind>();
+    is_error::<archive::verify::Difference>();
+    is_error::<archive::verify::TreeAccess>();
     is_error::<archive::BadName>();
     is_error::<archive::Damage>();
     is_error::<archive::NotArchive>();

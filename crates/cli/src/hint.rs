@@ -9,6 +9,8 @@ use mounts::{Incompleteness, Warning};
 
 use crate::cmd::{pathsearch, pathwalk};
 
+const SEE_THE_LOG: &str = "the kernel's log says more";
+
 /// What to do about a warning.
 pub(crate) fn hint(warning: &Warning) -> Option<Cow<'static, str>> {
     if let Some(kind) = warning.reason() {
@@ -17,6 +19,9 @@ pub(crate) fn hint(warning: &Warning) -> Option<Cow<'static, str>> {
     if let Some(kind) = warning.reason() {
         return pathsearch::show::warning_hint(*kind).map(Cow::Borrowed);
     }
+    if let Some(archive::WarningKind::Unreadable) = warning.reason() {
+        return hint_for_unreadable(warning.errno?).map(Cow::Borrowed);
+    }
     let hint = match warning.reason() {
         Some(kind) => hint_for_walk(kind, warning.errno),
         None => hint_for_mounts(warning.reason()?, warning.errno),
@@ -24,9 +29,18 @@ pub(crate) fn hint(warning: &Warning) -> Option<Cow<'static, str>> {
     hint.map(Cow::Borrowed)
 }
 
+/// For a file that a dump cannot read.
+fn hint_for_unreadable(errno: Errno) -> Option<&'static str> {
+    match errno {
+        Errno::EACCES | Errno::EPERM => Some("run as root, or leave it out with --exclude"),
+        Errno::EIO | Errno::EUCLEAN => Some(SEE_THE_LOG),
+        Errno::ENOKEY => Some("it is encrypted, and its key is not there"),
+        _ => None,
+    }
+}
+
 fn hint_for_walk(kind: &walk::WarningKind, errno: Option<Errno>) -> Option<&'static str> {
     use walk::WarningKind;
-    const SEE_THE_LOG: &str = "the kernel's log says more";
     match kind {
         WarningKind::OpenDirectory | WarningKind::ReadDirectory | WarningKind::ReadAttributes => {
             match errno? {

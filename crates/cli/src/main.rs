@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `args.rs` | its flags: the parser, `-h`, `--help`, the man page and the completions come from it |
 //! | `run.rs` | the work: flags become the options of a library crate, which is called |
-//! | `show.rs` | the words and the JSON: it takes the library's types, and makes no system call |
+//! | `show.rs` | the words and the JSON: it takes the library's types, and makes no system call. What two commands print alike is in `src/show_*.rs` |
 //!
 //! [`main`] parses the command line ([`args`]), calls `cmd::<command>::run`, and exits through
 //! [`out::Out::end`]. The work is in the library crates:
@@ -14,11 +14,11 @@
 //! | command | library | for example |
 //! |---|---|---|
 //! | [`cmd::mounts`] | `mounts` | `--by`: `mounts/src/locate.rs`, a method per file in `mounts/src/method/` |
-//! | [`cmd::walk`] | `walk` | `--engine`: `walk/src/plan.rs`, an engine per file in `walk/src/engine/` |
+//! | [`cmd::walk`] | `walk` | `--engine`: `walk/src/traversal.rs`; by default `walk/src/plan.rs` chooses; an engine per file in `walk/src/engine/` |
 //! | [`cmd::changed`] | `archive` | `--since`: `archive/src/since/` |
-//! | [`cmd::dump`] | `archive` | `--since`: `archive/src/since/`, then `archive/src/increment/`, `archive/src/dump/` |
+//! | [`cmd::dump`] | `archive` | `--since`: `archive/src/dump/` calls `increment/`, which calls `since/` |
 //! | [`cmd::restore`], [`cmd::list`], [`cmd::verify`] | `archive` | modules of the same names |
-//! | [`cmd::account`] | `meter`, `account` | `-- COMMAND`: `meter` counts its calls, `account` judges them |
+//! | [`cmd::account`] | `meter`, `account` | `-- COMMAND`: `cmd/account/command.rs`; `meter` counts its calls, `account` judges them |
 //! | [`cmd::compare`] | `account` | ratios of runs: `account/src/compare/` |
 //! | [`cmd::pathsearch`] | `meter`, `pathsearch` | |
 //! | [`cmd::pathwalk`] | `pathwalk` | |

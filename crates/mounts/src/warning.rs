@@ -2,7 +2,6 @@
 
 use std::any::Any;
 use std::borrow::Cow;
-use std::fmt;
 use std::sync::Arc;
 
 use gate::{Errno, Gate};
@@ -42,7 +41,7 @@ pub struct Warning {
 
 impl Warning {
     /// A system call on `path` that failed.
-    pub fn failed(path: &[u8], gate: Gate, errno: Errno, reason: impl IntoReason) -> Warning {
+    pub fn failed(path: &[u8], gate: Gate, errno: Errno, reason: impl WarningReason) -> Warning {
         Warning {
             gate: Some(gate),
             errno: Some(errno),
@@ -51,7 +50,7 @@ impl Warning {
     }
 
     /// Something about `path`, where no system call failed.
-    pub fn about(path: &[u8], reason: impl IntoReason) -> Warning {
+    pub fn about(path: &[u8], reason: impl WarningReason) -> Warning {
         Warning {
             path: Some(path.to_vec()),
             ..Warning::general(reason)
@@ -59,12 +58,12 @@ impl Warning {
     }
 
     /// Something about the operation as a whole.
-    pub fn general(reason: impl IntoReason) -> Warning {
+    pub fn general(reason: impl WarningReason) -> Warning {
         Warning {
             path: None,
             gate: None,
             errno: None,
-            reason: reason.into_reason(),
+            reason: Arc::new(reason),
         }
     }
 
@@ -83,62 +82,6 @@ impl Warning {
     }
 }
 
-/// What a [`Warning`] can be made with: a typed reason, or for the time being a text.
-pub trait IntoReason {
-    /// The reason.
-    fn into_reason(self) -> Arc<dyn WarningReason>;
-}
-
-impl<R: WarningReason> IntoReason for R {
-    fn into_reason(self) -> Arc<dyn WarningReason> {
-        Arc::new(self)
-    }
-}
-
-impl IntoReason for String {
-    fn into_reason(self) -> Arc<dyn WarningReason> {
-        Arc::new(Text(self))
-    }
-}
-
-impl IntoReason for &str {
-    fn into_reason(self) -> Arc<dyn WarningReason> {
-        self.to_owned().into_reason()
-    }
-}
-
-/// A reason that is only a text. It goes away once every crate has its own `WarningKind`.
-#[derive(Debug)]
-pub struct Text(pub String);
-
-impl Text {
-    /// The action that failed and its consequence; or everything.
-    fn parts(&self) -> (&str, Option<&str>) {
-        match self.0.split_once("; ") {
-            Some((action, consequence)) if !self.explains_errno() => (action, Some(consequence)),
-            _ => (&self.0, None),
-        }
-    }
-}
-
-impl fmt::Display for Text {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.parts().0)
-    }
-}
-
-impl std::error::Error for Text {}
-
-impl WarningReason for Text {
-    fn consequence(&self) -> Option<Cow<'_, str>> {
-        self.parts().1.map(Cow::Borrowed)
-    }
-
-    fn explains_errno(&self) -> bool {
-        !self.0.starts_with("cannot ")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,14 +96,18 @@ mod tests {
         }
     }
 
+    #[derive(Debug, thiserror::Error)]
+    #[error("its server is gone")]
+    struct Gone;
+
+    impl WarningReason for Gone {}
+
     #[test]
     fn a_reason_is_found_by_its_type() {
         let warning = Warning::failed(b"/x", Gate::Openat, Errno::EACCES, Unopened);
-        assert!(warning.reason::<Unopened>().is_some() && warning.reason::<Text>().is_none());
+        assert!(warning.reason::<Unopened>().is_some() && warning.reason::<Gone>().is_none());
         let message = "cannot open the directory; what is in it is left out";
         assert_eq!(warning.message(), message);
-        let text = Warning::failed(b"/x", Gate::Openat, Errno::EACCES, message);
-        assert_eq!(text.message(), message);
-        assert_eq!(text.reason.to_string(), Unopened.to_string());
+        assert_eq!(Warning::general(Gone).message(), "its server is gone");
     }
 }

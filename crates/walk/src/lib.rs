@@ -1,19 +1,19 @@
-//! Walking a tree: everything under a directory, with all that statx(2) says of it, by the cheapest
-//! way there is.
+//! Walks a tree: lists every entry below a directory, with all that statx(2) returns for it, by the
+//! engine that costs least there.
 //!
-//! | room | what is in it |
+//! | module | contents |
 //! |---|---|
-//! | [`entry`] | what is known of a file |
-//! | [`attribution`] | what kind of entry a call is made for |
+//! | [`entry`] | an entry and its metadata |
+//! | [`attribution`] | charges calls to directories and files, for `dump --account` |
 //! | [`digest`] | a hash over a tree that does not depend on order or engine |
-//! | [`sink`] | where entries go |
-//! | [`filter`] | what is left out |
-//! | [`job`] | what an engine is given: one mount, from a directory down |
+//! | [`sink`] | the receiver of the entries |
+//! | [`filter`] | excluded names and the depth limit |
+//! | [`job`] | the work of an engine: one mount, from a directory down |
 //! | [`engine`] | one file per engine: `stat`, `threads`, `bulkstat`, `btrfs`, `ext4`, `percall` |
-//! | [`moment`] | from when on nothing that was read is believed |
-//! | [`plan`] | which engine, and why |
-//! | [`traversal`] | the question itself, [`walk()`]: a job for each mount that the tree crosses |
-//! | [`explain`](mod@explain) | which engine a walk would take, and why, without walking |
+//! | [`moment`] | the time from which on a change may have been missed |
+//! | [`plan`] | chooses the engine of a mount, where none was requested, and says why |
+//! | [`traversal`] | [`walk()`]: the options, and a job for each mount that the tree crosses |
+//! | [`explain`](mod@explain) | the engines that a walk would use, and why, without walking |
 //! | [`compare`](mod@compare) | every engine on one tree, each in a process of its own |
 //! | [`summary`] | totals and digest of a walk |
 //! | `usage` | the disk usage of each directory |

@@ -318,10 +318,10 @@ struct Beginning {
 }
 
 impl Beginning {
-    /// What of a directory tells how long its names are.
+    /// Entries that suffice to estimate the mean length of the names in a directory.
     const ENOUGH: u64 = 4096;
 
-    /// How many times as much as was read there is in the directory, by its size.
+    /// The size of the directory in relation to the part of it that was read; at least 1.
     fn share_of(&self, fd: &Fd, magic: u64) -> f64 {
         let size = statx(fd, c"", At::EMPTY_PATH, Want::SIZE).map_or(0, |seen| seen.size);
         let read = match magic {

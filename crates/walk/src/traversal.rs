@@ -1,5 +1,5 @@
-//! The options itself: everything under some directories, with a job for each mount that the tree
-//! crosses.
+//! Walks everything below some directories: one job, by the engine that suits it, for each mount
+//! that the tree crosses.
 
 use std::collections::VecDeque;
 
@@ -21,7 +21,7 @@ use crate::kind::EngineKind;
 use crate::plan::{Plan, PlanReason, plan};
 use crate::sink::Sink;
 
-/// What is asked.
+/// What to walk, and how.
 #[derive(Clone, Debug, Default)]
 pub struct WalkOptions {
     /// The directories, as they were given.
@@ -60,7 +60,7 @@ pub struct Part {
     pub reason: PlanReason,
 }
 
-/// What came of it. The entries have gone to the sink.
+/// How the walk was done. The entries went to the sink.
 #[derive(Clone, Debug, Default)]
 pub struct WalkReport {
     /// The mounts that were walked, in order; the first one is DIR's.
@@ -86,7 +86,7 @@ pub fn open_top(path: &[u8], nth: usize) -> Result<Top, mounts::Error> {
         .map_err(failed(ErrorKind::ReadAttributes, Gate::Statx))
 }
 
-/// Walks. DIR itself is the first entry of each.
+/// Walks each directory. Its first entry is the directory itself.
 ///
 /// # Errors
 /// Before anything was handed over: a DIR that cannot be walked, or an engine that cannot work

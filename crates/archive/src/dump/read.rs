@@ -19,7 +19,7 @@ use super::users::Users;
 use super::work::Work;
 use crate::plan::{Plan, Step};
 use crate::rows::Rows;
-use crate::shown;
+use crate::warning::WarningKind;
 
 /// Data of at most so many bytes is read before its header is written, so that the header can say
 /// what it comes to, and the reading can be done again. Of more, the header is a promise.
@@ -151,11 +151,7 @@ impl<'a> Reader<'a> {
         let mut tries = 0;
         loop {
             let Some(mut member) = member(meta, self.names.name(row), self.users) else {
-                let kind = meta.kind().name();
-                self.warn(
-                    row,
-                    format!("is of the kind '{kind}', which no archive can hold; it is left out"),
-                );
+                self.warn(row, WarningKind::UnsupportedType(meta.kind().name()));
                 return What::NoMember;
             };
             match member.kind {
@@ -187,11 +183,7 @@ impl<'a> Reader<'a> {
                 seen if member.kind == Kind::Directory => {
                     take(&mut member, Member::default());
                     match seen {
-                        Ok(_) => self.warn(
-                            row,
-                            "has become something else before it could be read; dump it again"
-                                .into(),
-                        ),
+                        Ok(_) => self.warn(row, WarningKind::Replaced),
                         Err(e) => drop(self.missing(row, Gate::Statx, e)),
                     }
                     What::Spoiled(0)
@@ -209,10 +201,7 @@ impl<'a> Reader<'a> {
         if names.len() <= dumpdir::MOST {
             return Some(names);
         }
-        self.warn(
-            row,
-            "has more names in it than a restore takes (32 MiB): what was removed from it stays there; make a full dump".into(),
-        );
+        self.warn(row, WarningKind::TooManyNames);
         None
     }
 
@@ -458,19 +447,11 @@ impl<'a> Reader<'a> {
         pax::trailer(&hash, &mut load.bytes);
         match (failed, look(&fd)) {
             (Some((at, Some(e))), _) => {
-                let message = format!(
-                    "cannot be read from byte {at} on: the archive has zeros there; dump it again"
-                );
-                self.failed(row, Gate::Pread64, e, message);
+                self.failed(row, Gate::Pread64, e, WarningKind::ZerosFrom { at });
                 return Ok(What::Spoiled(meta.size));
             }
             (_, Err(e)) => {
-                self.failed(
-                    row,
-                    Gate::Statx,
-                    e,
-                    "cannot be looked at after it was read; dump it again".to_owned(),
-                );
+                self.failed(row, Gate::Statx, e, WarningKind::NotCheckedAfterwards);
                 return Ok(What::Spoiled(meta.size));
             }
             (None, Ok(now)) if is_same(&now, meta) => {}
@@ -514,12 +495,7 @@ impl<'a> Reader<'a> {
                 } else {
                     Gate::Listxattrat
                 };
-                self.failed(
-                    row,
-                    gate,
-                    e,
-                    "its extended attributes cannot be read, and are left out".to_owned(),
-                );
+                self.failed(row, gate, e, WarningKind::XattrsUnreadable);
                 list.clear();
             }
         }
@@ -546,11 +522,8 @@ impl<'a> Reader<'a> {
                     } else {
                         Gate::Getxattrat
                     };
-                    let message = format!(
-                        "its extended attribute '{}' cannot be read, and is left out",
-                        shown(name)
-                    );
-                    self.failed(row, gate, e, message);
+                    let kind = WarningKind::XattrUnreadable(name.to_vec());
+                    self.failed(row, gate, e, kind);
                     continue;
                 }
             }
@@ -570,59 +543,39 @@ impl<'a> Reader<'a> {
         path
     }
 
-    fn warn(&self, row: usize, message: String) {
-        self.desk.warn(Warning::about(&self.path(row), message));
+    fn failed(&self, row: usize, gate: Gate, errno: Errno, kind: WarningKind) {
+        self.desk
+            .warn(Warning::failed(&self.path(row), gate, errno, kind));
     }
 
-    fn failed(&self, row: usize, gate: Gate, errno: Errno, message: String) {
-        self.desk
-            .warn(Warning::failed(&self.path(row), gate, errno, message));
+    fn warn(&self, row: usize, kind: WarningKind) {
+        self.desk.warn(Warning::about(&self.path(row), kind));
     }
 
     /// A row that does not come into the archive.
     fn missing(&self, row: usize, gate: Gate, errno: Errno) -> What {
-        let message = match errno {
-            Errno::ENOENT | Errno::ESTALE | Errno::ENOTDIR => {
-                "has vanished before it could be read; it is left out"
-            }
+        let kind = match errno {
+            Errno::ENOENT | Errno::ESTALE | Errno::ENOTDIR => WarningKind::Vanished,
             Errno::ELOOP | Errno::ENXIO | Errno::EINVAL | Errno::EISDIR => {
-                "has become something else before it could be read; it is left out, dump it again"
+                WarningKind::ReplacedAndSkipped
             }
-            Errno::EACCES | Errno::EPERM => {
-                "cannot be read, and is left out; run as root, or leave it out with --exclude"
-            }
-            Errno::EIO | Errno::EUCLEAN => {
-                "cannot be read, and is left out; the kernel's log says more"
-            }
-            Errno::ENOKEY => {
-                "cannot be read, and is left out; it is encrypted, and its key is not there"
-            }
-            _ => "cannot be read, and is left out",
+            _ => WarningKind::Unreadable,
         };
-        self.failed(row, gate, errno, message.to_owned());
+        self.failed(row, gate, errno, kind);
         What::Missing
     }
 
     /// A file that was not left alone while it was read.
     fn changed(&self, row: usize, meta: &Meta, now: &Meta) {
-        let message = match now.size.cmp(&meta.size) {
-            std::cmp::Ordering::Less => {
-                format!(
-                    "has shrunk from {} to {} bytes while it was read; the rest is zeros",
-                    meta.size, now.size
-                )
-            }
-            std::cmp::Ordering::Greater => {
-                format!(
-                    "has grown from {} to {} bytes while it was read; the rest is left out",
-                    meta.size, now.size
-                )
-            }
-            std::cmp::Ordering::Equal => {
-                "was changed while it was read, and may be neither as before nor as after".into()
-            }
-        };
-        self.warn(row, message);
+        let (before, now) = (meta.size, now.size);
+        self.warn(
+            row,
+            match now.cmp(&before) {
+                std::cmp::Ordering::Less => WarningKind::Shrunk { before, now },
+                std::cmp::Ordering::Greater => WarningKind::Grown { before, now },
+                std::cmp::Ordering::Equal => WarningKind::ChangedWhileRead,
+            },
+        );
     }
 }
 

@@ -18,10 +18,11 @@ use ondisk::pax::{Kind, Member};
 
 use super::name::{Renames, after, clean, join, split};
 use super::remove::remove;
-use super::{Restorer, Trouble, on_the_way};
+use super::{Restorer, Trouble, help, on_the_way};
 use crate::error::BadName;
 use crate::input::Input;
 use crate::shown;
+use crate::warning::WarningKind;
 
 /// One name of a directory here.
 struct Present {
@@ -105,7 +106,6 @@ impl Restorer<'_> {
         // What is known of directories on the way goes by their old names.
         self.leave_all();
         self.linked = None;
-        let old = shown(&from);
         let failed = |gate, errno| {
             let next = match errno {
                 Errno::ENOENT => "is an earlier archive of the chain missing?",
@@ -114,11 +114,11 @@ impl Restorer<'_> {
                 }
                 _ => "what is in it may be missing under its new name",
             };
-            Trouble::call(
-                gate,
-                errno,
-                format!("cannot rename '{old}' to this; {next}"),
-            )
+            let kind = WarningKind::NotRenamed {
+                from: from.clone(),
+                consequence: format!("{next}{}", help(errno)),
+            };
+            Trouble::failed(gate, errno, kind)
         };
         let is_there = |own: &Self, name: &[u8]| {
             open_beneath(own.top.as_fd(), name, Open::PATH | Open::DIRECTORY).is_ok()

@@ -41,9 +41,11 @@ use walk::moment::may_be_since;
 use crate::error::{Action, Error};
 use crate::input::{Input, Verdict};
 use crate::tick::before_a_tick;
+use crate::warning::WarningKind;
 use attributes::{Late, inherits};
 use name::{Chosen, clean, split};
 use owners::Owners;
+use std::borrow::Cow;
 use trail::Trail;
 
 pub use rehearsal::Step;
@@ -178,22 +180,31 @@ pub fn restore(
 struct Trouble {
     gate: Option<Gate>,
     errno: Option<Errno>,
-    message: String,
+    kind: WarningKind,
+}
+
+/// What helps against a failed system call, whatever it was to do.
+fn help(errno: Errno) -> &'static str {
+    match errno {
+        Errno::EMFILE | Errno::ENFILE => "; let more files be open, see ulimit -n",
+        Errno::ENOSPC | Errno::EDQUOT => "; make room, and restore again",
+        Errno::EROFS => "; restore to where you may write",
+        _ => "",
+    }
 }
 
 impl Trouble {
     /// With what helps against it, where that is the same whatever was to be done.
-    fn call(gate: Gate, errno: Errno, message: impl Into<String>) -> Trouble {
-        let next = match errno {
-            Errno::EMFILE | Errno::ENFILE => "; let more files be open, see ulimit -n",
-            Errno::ENOSPC | Errno::EDQUOT => "; make room, and restore again",
-            Errno::EROFS => "; restore to where you may write",
-            _ => "",
-        };
+    fn call(gate: Gate, errno: Errno, message: impl Into<Cow<'static, str>>) -> Trouble {
+        let kind = WarningKind::NotRestored(message.into() + help(errno));
+        Trouble::failed(gate, errno, kind)
+    }
+
+    fn failed(gate: Gate, errno: Errno, kind: WarningKind) -> Trouble {
         Trouble {
             gate: Some(gate),
             errno: Some(errno),
-            message: message.into() + next,
+            kind,
         }
     }
 
@@ -208,11 +219,11 @@ impl Trouble {
         Trouble::call(Gate::Unlinkat, errno, [WHAT, next].concat())
     }
 
-    fn because(message: impl Into<String>) -> Trouble {
+    fn because(message: impl Into<Cow<'static, str>>) -> Trouble {
         Trouble {
             gate: None,
             errno: None,
-            message: message.into(),
+            kind: WarningKind::NotRestored(message.into()),
         }
     }
 }
@@ -256,21 +267,17 @@ impl Remarks {
 
     fn warn(&mut self, path: &[u8], trouble: Trouble) {
         let path = path.get(..Remarks::LONGEST).unwrap_or(path);
-        self.size += path.len() + trouble.message.len() + size_of::<Warning>();
+        self.size += path.len() + trouble.kind.to_string().len() + size_of::<Warning>();
         if self.size > Remarks::MOST {
             self.left_out += 1;
             return;
         }
-        let Trouble {
-            gate,
-            errno,
-            message,
-        } = trouble;
+        let Trouble { gate, errno, kind } = trouble;
         self.warnings.push(Warning {
             path: Some(path.to_vec()),
             gate,
             errno,
-            ..Warning::general(message)
+            ..Warning::general(kind)
         });
     }
 
@@ -297,10 +304,8 @@ impl Remarks {
 
     fn into_parts(mut self) -> (Vec<Warning>, Vec<String>) {
         if self.left_out > 0 {
-            self.warnings.push(Warning::general(format!(
-                "and {} more warnings, for which there was no room",
-                self.left_out
-            )));
+            let kind = WarningKind::MoreThanFit(self.left_out);
+            self.warnings.push(Warning::general(kind));
         }
         (self.warnings, self.notes)
     }

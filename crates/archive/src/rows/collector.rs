@@ -17,6 +17,7 @@ use super::packed::{Class, Common, Packed};
 use super::tree::{Rows, Source};
 use crate::part::{Last, Part, Parts};
 use crate::tick::wait_for_tick;
+use crate::warning::WarningKind;
 
 /// The sink that rows are gathered in.
 #[derive(Debug)]
@@ -145,10 +146,8 @@ impl<'a> Collector<'a> {
         rows.shrink_to_fit();
         names.0.shrink_to_fit();
         if lost > 0 {
-            let what = format!(
-                "{lost} entries are left out: the directories that they are in were moved meanwhile; dump again"
-            );
-            self.desk.warn(Warning::general(what));
+            let kind = WarningKind::EntriesLost(lost as u64);
+            self.desk.warn(Warning::general(kind));
         }
         // Each SRC has its rows up to where the next one begins.
         let mut end = order.len();
@@ -252,11 +251,8 @@ impl<'a> Hand<'a> {
         if !fits {
             self.batch = Heap::default();
             if !self.to.is_full.swap(true, Relaxed) {
-                let what = format!(
-                    "more than {} entries cannot be dumped at once; the rest is left out",
-                    Heap::MOST
-                );
-                self.to.desk.warn(Warning::general(what));
+                let kind = WarningKind::TooManyEntries(Heap::MOST as usize);
+                self.to.desk.warn(Warning::general(kind));
             }
         }
     }

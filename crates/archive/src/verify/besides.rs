@@ -19,6 +19,8 @@ use ondisk::pax::dumpdir::{self, Code};
 use walk::entry::append;
 use walk::{Filter, Type};
 
+use super::difference::{Difference, TreeAccess};
+
 use super::Tree;
 
 /// What an archive has of what is in a tree.
@@ -131,7 +133,7 @@ impl Tree {
                         &path,
                         gate,
                         errno,
-                        "cannot list the directory in the tree",
+                        TreeAccess::ListDirectory,
                     ));
                     continue;
                 }
@@ -218,7 +220,7 @@ fn unknown(
     }
     let mut whole = path.to_vec();
     append(&mut whole, name.to_bytes());
-    tell(Warning::about(&whole, "it is not in the archive"));
+    tell(Warning::about(&whole, Difference::NotInArchive));
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The commands, each thin: they ask an engine and show what it answers.
+//! The commands, a folder each: `args.rs` has the flags, `run.rs` the work, `show.rs` the words.
 
 pub(crate) mod account;
 pub(crate) mod changed;

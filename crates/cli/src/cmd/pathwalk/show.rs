@@ -13,7 +13,7 @@ use pathwalk::{
 };
 use show::figure::Figure;
 
-use crate::error::Error;
+use crate::error::{Cause, Error};
 use crate::json::Json;
 
 /// The result of the benchmark.
@@ -403,7 +403,10 @@ pub(crate) fn error(error: &pathwalk::Error, shape: Shape) -> Error {
     let aftermath = error.aftermath.map(words_for_aftermath);
     let hints: Vec<String> = hint(error, shape).into_iter().chain(aftermath).collect();
     let operation = error.operation.to_string();
-    let cause = error.reason.to_string();
+    let cause: Cause = match error.reason {
+        Reason::Errno(errno) => errno.into(),
+        reason => reason.to_string().into(),
+    };
     Error::read(&operation, &error.path, cause, &hints.join("; "))
 }
 

@@ -251,7 +251,7 @@ impl<'a> Hand<'a> {
         if !fits {
             self.batch = Heap::default();
             if !self.to.is_full.swap(true, Relaxed) {
-                let kind = WarningKind::TooManyEntries(Heap::MOST as usize);
+                let kind = WarningKind::TooManyEntries(Heap::MOST);
                 self.to.desk.warn(Warning::general(kind));
             }
         }

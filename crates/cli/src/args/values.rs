@@ -67,7 +67,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, ValueError> {
     Duration::try_from_secs_f64(seconds * factor)
         .ok()
         .filter(|time| !time.is_zero() && time.as_secs() < 1_000_000)
-        .ok_or_else(|| ValueError::TimeOutOfRange)
+        .ok_or(ValueError::TimeOutOfRange)
 }
 
 /// Two shares, as 40:60.
@@ -81,14 +81,14 @@ pub(crate) fn mix(text: &str) -> Result<(f64, f64), ValueError> {
     text.split_once(':')
         .and_then(|(dirs, files)| Some((share(dirs)?, share(files)?)))
         .filter(|(dirs, files)| dirs + files > 0.0)
-        .ok_or_else(|| ValueError::NotShares)
+        .ok_or(ValueError::NotShares)
 }
 
 pub(crate) fn percent(text: &str) -> Result<f64, ValueError> {
     let number = text.trim_end_matches('%').trim().parse().ok();
     number
         .filter(|share| (0.0..=100.0).contains(share))
-        .ok_or_else(|| ValueError::NotPercent)
+        .ok_or(ValueError::NotPercent)
 }
 
 /// A size in bytes: a number, with `K`, `M`, `G` or `T` behind it for powers of 1024.
@@ -114,7 +114,7 @@ pub(crate) fn size(text: &str) -> Result<u64, ValueError> {
     number
         .checked_mul(1 << shift)
         .filter(|size| *size < 1 << 60)
-        .ok_or_else(|| ValueError::SizeTooLarge)
+        .ok_or(ValueError::SizeTooLarge)
 }
 
 #[cfg(test)]

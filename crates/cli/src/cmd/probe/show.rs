@@ -118,7 +118,7 @@ pub(crate) fn plain(v: f64) -> String {
 }
 
 /// Bytes, with a unit where they are a multiple of it, or nearly so.
-fn bytes(v: f64) -> String {
+pub(crate) fn bytes(v: f64) -> String {
     const UNITS: [(&str, f64); 4] = [
         ("T", 1_099_511_627_776.0),
         ("G", 1_073_741_824.0),

@@ -1,7 +1,7 @@
 //! Findings and advice in words.
 
+use crate::cmd::probe::show::plain;
 use crate::cmd::survey::show::fixes::Fix;
-use crate::cmd::survey::show::probe::plain;
 use ::mounts::diagnosis::AnomalyKind;
 use ::survey::Section;
 use show::json_object;

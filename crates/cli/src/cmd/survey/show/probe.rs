@@ -5,6 +5,7 @@ use std::fmt::Write;
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 
+use crate::cmd::probe::show::{bytes, plain};
 use ::show::name::{entry, printable};
 use ::show::table::{Align, Table, TableStyle, Tone};
 
@@ -57,31 +58,6 @@ impl Value {
                 .join(" "),
             Value::Word(word) => word.clone(),
         }
-    }
-}
-
-/// A number with as many digits as say something.
-pub(crate) fn plain(v: f64) -> String {
-    match v.abs() {
-        0.0 => "0".to_owned(),
-        a if a >= 100.0 || v.fract() == 0.0 => format!("{v:.0}"),
-        a if a >= 1.0 => format!("{v:.1}"),
-        _ => format!("{v:.3}"),
-    }
-}
-
-/// Bytes, with a unit where they are a multiple of it, or nearly so.
-fn bytes(v: f64) -> String {
-    const UNITS: [(&str, f64); 4] = [
-        ("T", 1_099_511_627_776.0),
-        ("G", 1_073_741_824.0),
-        ("M", 1_048_576.0),
-        ("K", 1024.0),
-    ];
-    match UNITS.into_iter().find(|(_, size)| v >= *size) {
-        Some((unit, size)) if (v / size).fract() == 0.0 => format!("{:.0}{unit}", v / size),
-        Some((unit, size)) if v >= 1_048_576.0 => format!("{:.1}{unit}", v / size),
-        _ => format!("{v:.0}"),
     }
 }
 

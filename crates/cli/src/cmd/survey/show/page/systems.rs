@@ -2,10 +2,11 @@
 
 use super::block::{Block, Plots, plot, table, texts};
 use crate::cmd::mounts::show::cell;
+use crate::cmd::probe::show::plain;
 use crate::cmd::survey::known::{BLOCK, CacheSize, EXTENT, Known, READAHEAD, best_price};
 use crate::cmd::survey::show::commands::Commands;
 use crate::cmd::survey::show::known::{cache_text, known_text, limited_by, text};
-use crate::cmd::survey::show::probe::{Price, Probe, plain, prices_table};
+use crate::cmd::survey::show::probe::{Price, Probe, prices_table};
 use crate::cmd::survey::survey::{FileSystem, Plot};
 use ::survey::Command;
 use show::figure::{Dot, Dots, dots};

@@ -356,7 +356,7 @@ pub(crate) fn figures(searches: &Searches<'_>) -> Vec<(String, Figure)> {
             _ => "no calls".to_owned(),
         };
         let figure = Figure {
-            title: format!("TableStyle-ups by {method}, search {n}"),
+            title: format!("Look-ups by {method}, search {n}"),
             note,
             x: "nines: 1 is 90 % of the look-ups, 2 is 99 %, 3 is 99.9 %".to_owned(),
             y: "ns that they do not exceed".to_owned(),

@@ -19,7 +19,7 @@ mod methods;
 pub(crate) use methods::{hinted, method, source};
 
 /// The result of the experiments on a directory.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Report<'a> {
     /// The directory; `None` where samples were replayed.
     pub(crate) dir: Option<&'a [u8]>,
@@ -347,7 +347,7 @@ impl fmt::Display for SlowClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "a style at the clock enters the kernel and costs {:.0} ns: short calls style long here",
+            "each reading of the clock enters the kernel and costs {:.0} ns: short calls look longer than they are",
             self.0
         )
     }

@@ -1,5 +1,5 @@
-//! One voice: what every command says alike. What help texts have in common is held where they are
-//! defined (`crates/cli/src/args/voice.rs`); here is what a user sees of a run.
+//! What all commands have in common in their output and messages. Rules for the help texts are in
+//! `crates/cli/src/args/tests.rs`.
 
 #![allow(
     clippy::disallowed_methods,

@@ -1,70 +1,31 @@
-//! Every flag of every command. The parser, `-h`, `--help`, the man pages and the completions all
-//! come from here.
-//!
-//! Here are the commands and what they share; the flags of each command are in a file of its own.
+//! The command line: all commands and the global flags. The flags of a command are in
+//! `cmd/<command>/args.rs`. The parser, `-h`, `--help`, the man pages and the completions come from
+//! these definitions.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::cmd::account::args::Account;
-use crate::cmd::changed::args::Changed;
-use crate::cmd::compare::args::Compare;
-use crate::cmd::dump::args::Dump;
-use crate::cmd::list::args::List;
-use crate::cmd::mounts::args::Mounts;
-use crate::cmd::paper::args::Completions;
-use crate::cmd::paper::args::Man;
-use crate::cmd::pathsearch::args::Pathsearch;
-use crate::cmd::pathwalk::args::Pathwalk;
-use crate::cmd::probe::args::Probe;
-use crate::cmd::restore::args::Restore;
-use crate::cmd::survey::args::Survey;
-use crate::cmd::survey::tread::Tread;
-use crate::cmd::verify::args::Verify;
-use crate::cmd::walk::args::Walk;
-
-macro_rules! exit {
-    () => {
-        "\
-Exit status:
-  0  done
-  1  done, but something was skipped or found wrong; each is named in a warning
-  2  not done, or the command line was wrong"
-    };
-}
+use crate::cmd::{
+    account, changed, compare, completions, dump, list, man, mounts, pathsearch, pathwalk, probe,
+    restore, survey, verify, walk,
+};
 
 pub(crate) mod help;
-pub(crate) mod values;
 #[cfg(test)]
-mod voice;
+mod tests;
+pub(crate) mod values;
 
-const EXAMPLES: &[(&str, &str)] = &[
-    (
-        "fathom survey",
-        "this machine, on a page and on the terminal",
-    ),
-    (
-        "fathom mounts --check",
-        "which mounts there are, and which answer",
-    ),
-    (
-        "fathom walk /srv",
-        "how much there is, by the engine that costs least",
-    ),
-    (
-        "fathom account -- make",
-        "where the file-system time of a command goes",
-    ),
-    (
-        "fathom help walk",
-        "all that there is to know of one command",
-    ),
-];
+const EXAMPLES: &str = "\
+fathom survey  # this machine, on a page and on the terminal
+fathom mounts --check  # which mounts there are, and which answer
+fathom walk /srv  # how much there is, by the engine that costs least
+fathom account -- make  # where the file-system time of a command goes
+fathom help walk  # all that there is to know of one command";
 
 /// Measure what file-system work costs, find the cheapest correct way to do it here, and do it that
 /// way
 #[derive(Parser, Debug)]
 #[command(name = "fathom", version, propagate_version = true, max_term_width = 100, args_override_self = true,
-          after_help = exit!(), after_long_help = help::ending(EXAMPLES, "", help::EXIT))]
+          after_help = help::EXIT, after_long_help = help::ending(EXAMPLES, "", help::EXIT))]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -119,7 +80,7 @@ pub(crate) enum Command {
     ///
     /// No automount is set off and no dead server waited for, save that naive and getmnt1 to
     /// getmnt3 go into every directory, as does search where it has no table to go by.
-    Mounts(Box<Mounts>),
+    Mounts(Box<mounts::args::Mounts>),
     /// Find all that is in directories, by the engine that costs least.
     ///
     /// Of each entry all is found that statx(2) says. An engine is a way to learn of every entry in
@@ -127,14 +88,14 @@ pub(crate) enum Command {
     /// at a time (`bulkstat`: XFS, `btrfs`) or read its tables from the device (`ext4`). By default
     /// each mount that the tree crosses is walked by the one that is cheapest there. All give the
     /// same answer.
-    Walk(Box<Walk>),
+    Walk(Box<walk::args::Walk>),
     /// Find what has changed in a directory since a catalog was written.
     ///
     /// What was added, changed, removed or renamed since `fathom walk --catalog`, in a form that
     /// backup tools take. Where the file system keeps count of its changes, and has counted none,
     /// that is the answer. Else the tree is walked by the engine that costs least, with what the
     /// catalog's walk left out left out again. Names are relative to DIR.
-    Changed(Changed),
+    Changed(changed::args::Changed),
     /// Write trees into a tar archive: whole, or what has changed.
     ///
     /// The archive is a POSIX pax tar, which GNU tar and bsdtar extract as well. First all that
@@ -142,7 +103,7 @@ pub(crate) enum Command {
     /// are read and written, in the order of their names. The same tree gives the same archive,
     /// byte for byte, whatever the gathering and the number of threads. A file that is changed
     /// meanwhile leaves the archive sound; what is wrong then is named in a warning.
-    Dump(Box<Dump>),
+    Dump(Box<dump::args::Dump>),
     /// Make a tree from an archive and its increments.
     ///
     /// All is made beneath DIR, and nothing outside it is touched, whatever an archive says: names
@@ -153,18 +114,18 @@ pub(crate) enum Command {
     ///
     /// The first archive is laid over what is in DIR and takes nothing away. Each increment after
     /// it renames and removes what was renamed and removed before it was made.
-    Restore(Restore),
+    Restore(restore::args::Restore),
     /// List what is in archives, as tar -tv does.
     ///
     /// Any tar archive is read (pax, GNU tar's, ustar, v7), plain or compressed with zstd. Times
     /// are in UTC.
-    List(List),
+    List(list::args::List),
     /// Check that an archive is whole, or that a tree is as it says.
     ///
     /// Every header is checked, the checksum of every file, and the end. What fathom dump writes
     /// has a checksum (BLAKE3) of the data of each file; archives of other programs have only those
     /// of the headers. What is damaged is named, and what follows it is looked at, too.
-    Verify(Verify),
+    Verify(verify::args::Verify),
     /// Account for the file-system calls of a command.
     ///
     /// What the calls of a command and all that it starts cost, and what would save them. The
@@ -175,7 +136,7 @@ pub(crate) enum Command {
     /// work.
     ///
     /// `--model` meters nothing, and works that model out on a table of gates.
-    Account(Box<Account>),
+    Account(Box<account::args::Account>),
     /// Compare runs of programs from many machines, by ratios.
     ///
     /// How many times as much one program takes as another, in the tables of the papers of 1988. Of
@@ -190,7 +151,7 @@ pub(crate) enum Command {
     /// it has JSON of fathom: of mounts --compare and walk --compare, the file named SYSTEM.json;
     /// of account and pathwalk, SYSTEM.NAME.json. What has other NAMEs is another table. How to
     /// collect such files from many machines is in docs/fleet.md.
-    Compare(Compare),
+    Compare(compare::args::Compare),
     /// Find out by experiment what a file system is, and what calls cost.
     ///
     /// Its block, readahead, cache and extents, and the price of each call, after the paper
@@ -198,7 +159,7 @@ pub(crate) enum Command {
     /// kernel itself says, with how it was found and how sure it is; what cannot be told is said to
     /// be so. Files that are made for it have no name, or go in any case; nobody else's files are
     /// read, and nobody else's cache is emptied.
-    Probe(Probe),
+    Probe(probe::args::Probe),
     /// Watch what a command searches for in vain, and what that costs.
     ///
     /// Every look-up by name of the command and all that it starts is counted for its directory,
@@ -207,7 +168,7 @@ pub(crate) enum Command {
     /// follow the requests that the same start makes on a network file system, cold and warm, alone
     /// or on many nodes at once; and what would help. docs/pathsearch.md has the rules and the
     /// model.
-    Pathsearch(Pathsearch),
+    Pathsearch(pathsearch::args::Pathsearch),
     /// Measure path search by the benchmark pathwalk of LLNL.
     ///
     /// It is that of Lawrence Livermore National Laboratory, line for line. A tree of directories
@@ -216,7 +177,7 @@ pub(crate) enum Command {
     /// those of LLNL's program, and either can use the other's. The timed part makes the same
     /// stat(2) calls, and does nothing else. Threads (-j) share the files; the ranks of an MPI job
     /// each look for all of them, at once.
-    Pathwalk(Pathwalk),
+    Pathwalk(pathwalk::args::Pathwalk),
     /// Survey a machine: its mounts, file systems, and what work costs.
     ///
     /// All that is safe to run unasked, on one page: the mounts and how they were found at what
@@ -224,25 +185,12 @@ pub(crate) enum Command {
     /// each call costs; what starting programs costs; and what to do about it. A summary goes to
     /// the terminal, and the page, which needs nothing beside itself, into a file. What takes too
     /// long is left out, and the page says why and how to have it.
-    Survey(Box<Survey>),
+    Survey(Box<survey::args::Survey>),
     /// Walk a directory, for fathom survey to account for
     #[command(hide = true)]
-    Tread(Tread),
+    Tread(survey::tread::Tread),
     /// Print completions for a shell
-    #[command(after_help = help::EXIT, after_long_help = crate::cmd::paper::args::completions_help())]
-    Completions(Completions),
+    Completions(completions::Completions),
     /// Write the man pages into a directory
-    #[command(after_help = help::EXIT, after_long_help = crate::cmd::paper::args::man_help())]
-    Man(Man),
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Cli;
-    use clap::CommandFactory;
-
-    #[test]
-    fn the_definitions_hold_together() {
-        Cli::command().debug_assert();
-    }
+    Man(man::Man),
 }

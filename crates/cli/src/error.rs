@@ -1,8 +1,5 @@
-//! Why a command was not done: exit status 2.
-//!
-//! Each library crate has one error type; here, once, they become the words that a user reads. An
-//! error says what was being done, the path, the cause, and what to do next where there is
-//! something.
+//! Why a command was not done (exit status 2). The error of each library crate is converted here: the
+//! message has what was being done, the path, the cause and, where there is one, a hint.
 
 use std::fmt;
 
@@ -16,7 +13,8 @@ use crate::hint::archive_hint;
 pub(crate) type Outcome = Result<usize, Error>;
 
 /// Why a command was not done, as it is printed after `fathom: `.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub(crate) struct Error(String);
 
 impl Error {
@@ -25,14 +23,14 @@ impl Error {
         Error(message.into())
     }
 
-    /// `doing` failed at a path that was read. Without a hint of the caller's, the errno gives one.
-    pub(crate) fn read(doing: &str, path: &[u8], cause: impl Into<Cause>, hint: &str) -> Error {
-        Error::at(doing, path, cause.into(), hint, Access::Read)
+    /// `doing` failed at a path that was read. If `hint` is empty, the errno gives one.
+    pub(crate) fn read(doing: &str, path: &[u8], cause: impl Cause, hint: &str) -> Error {
+        Error::at(doing, path, &cause, hint, Access::Read)
     }
 
     /// The same for a path that was written.
-    pub(crate) fn write(doing: &str, path: &[u8], cause: impl Into<Cause>, hint: &str) -> Error {
-        Error::at(doing, path, cause.into(), hint, Access::Write)
+    pub(crate) fn write(doing: &str, path: &[u8], cause: impl Cause, hint: &str) -> Error {
+        Error::at(doing, path, &cause, hint, Access::Write)
     }
 
     /// The same error with one more hint.
@@ -40,24 +38,16 @@ impl Error {
         Error(format!("{}; {hint}", self.0))
     }
 
-    fn at(doing: &str, path: &[u8], cause: Cause, hint: &str, access: Access) -> Error {
+    fn at(doing: &str, path: &[u8], cause: &dyn Cause, hint: &str, access: Access) -> Error {
         let path = printable(path);
-        let hint = match (hint, cause.errno) {
+        let hint = match (hint, cause.errno()) {
             ("", Some(errno)) => access.hint(errno),
             (hint, _) => hint,
         };
         let separator = if hint.is_empty() { "" } else { "; " };
-        Error(format!("{doing} '{path}': {}{separator}{hint}", cause.text))
+        Error(format!("{doing} '{path}': {cause}{separator}{hint}"))
     }
 }
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Error {}
 
 impl From<meter::Error> for Error {
     fn from(error: meter::Error) -> Error {
@@ -79,7 +69,7 @@ impl From<archive::Error> for Error {
         };
         match error.kind {
             ErrorKind::Walk(error) => (*error).into(),
-            kind => Error::at(&doing, &error.path, kind.into(), hint, access),
+            kind => Error::at(&doing, &error.path, &kind, hint, access),
         }
     }
 }
@@ -122,67 +112,43 @@ impl From<walk::Error> for Error {
     }
 }
 
-/// What made an action fail: the text, and the errno where it was a system call.
-pub(crate) struct Cause {
-    text: String,
-    errno: Option<Errno>,
-}
-
-impl From<Errno> for Cause {
-    fn from(errno: Errno) -> Cause {
-        Cause {
-            text: errno.to_string(),
-            errno: Some(errno),
-        }
+/// What made an action fail.
+pub(crate) trait Cause: fmt::Display {
+    /// The errno, if a system call failed.
+    fn errno(&self) -> Option<Errno> {
+        None
     }
 }
 
-impl From<std::io::Error> for Cause {
-    fn from(error: std::io::Error) -> Cause {
-        Cause {
-            text: error.to_string(),
-            errno: error.raw_os_error().map(Errno),
-        }
+impl Cause for &str {}
+impl Cause for String {}
+impl Cause for survey::Error {}
+
+impl Cause for Errno {
+    fn errno(&self) -> Option<Errno> {
+        Some(*self)
     }
 }
 
-impl From<ErrorKind> for Cause {
-    fn from(kind: ErrorKind) -> Cause {
-        Cause {
-            text: kind.to_string(),
-            errno: kind.errno(),
-        }
+impl Cause for std::io::Error {
+    fn errno(&self) -> Option<Errno> {
+        self.raw_os_error().map(Errno)
     }
 }
 
-impl From<String> for Cause {
-    fn from(text: String) -> Cause {
-        Cause { text, errno: None }
+impl Cause for ErrorKind {
+    fn errno(&self) -> Option<Errno> {
+        ErrorKind::errno(self)
     }
 }
 
-impl From<survey::Error> for Cause {
-    fn from(error: survey::Error) -> Cause {
-        error.to_string().into()
-    }
-}
-
-impl From<&str> for Cause {
-    fn from(text: &str) -> Cause {
-        text.to_owned().into()
-    }
-}
-
-/// What was being done to a path.
-#[derive(Clone, Copy)]
 enum Access {
     Read,
     Write,
 }
 
 impl Access {
-    /// What to do next where the caller knows nothing better.
-    fn hint(self, errno: Errno) -> &'static str {
+    fn hint(&self, errno: Errno) -> &'static str {
         match (self, errno) {
             (Access::Read, Errno::ENOENT) => "give a name that exists",
             (Access::Read, Errno::ENOTDIR) => "give a directory",
@@ -202,5 +168,51 @@ impl Access {
             }
             _ => "",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    fn is_error<E: std::error::Error + Send + Sync + 'static>() {}
+
+    /// This does not compile if a public error type lacks `std::error::Error`, `Send` or `Sync`. Add
+    /// each new error type.
+    #[test]
+    fn errors_implement_error_send_and_sync() {
+        is_error::<account::Error>();
+        is_error::<account::ErrorKind>();
+        is_error::<archive::Error>();
+        is_error::<archive::ErrorKind>();
+        is_error::<archive::WarningKind>();
+        is_error::<archive::verify::Difference>();
+        is_error::<archive::verify::TreeAccess>();
+        is_error::<archive::BadName>();
+        is_error::<archive::Damage>();
+        is_error::<archive::NotArchive>();
+        is_error::<archive::account::Unavailable>();
+        is_error::<archive::token::UnknownToken>();
+        is_error::<super::Error>();
+        is_error::<gate::Errno>();
+        is_error::<gate::bpf::LoadError>();
+        is_error::<meter::CommandError>();
+        is_error::<meter::Error>();
+        is_error::<meter::Unavailable>();
+        is_error::<meter::WarningKind>();
+        is_error::<mounts::Error>();
+        is_error::<mounts::ErrorKind>();
+        is_error::<mounts::FanotifyRefusal>();
+        is_error::<mounts::WarningKind>();
+        is_error::<ondisk::ParseTimeError>();
+        is_error::<ondisk::ext4::Error>();
+        is_error::<ondisk::pax::Fault>();
+        is_error::<pathsearch::WarningKind>();
+        is_error::<pathwalk::Error>();
+        is_error::<pathwalk::WarningKind>();
+        is_error::<probe::Error>();
+        is_error::<probe::error::SampleFault>();
+        is_error::<survey::Error>();
+        is_error::<walk::EngineRefusal>();
+        is_error::<walk::Error>();
+        is_error::<walk::WarningKind>();
     }
 }

@@ -1,5 +1,5 @@
-//! What to do about a warning or an error, by its reason and errno. The hints stand here, and not
-//! in the crates that warn and fail, because many of them name a flag or a command.
+//! What to do about a warning or an error, by its reason and errno. The hints are not in the library
+//! crates, because many of them name a flag or a command.
 
 use std::borrow::Cow;
 
@@ -97,56 +97,37 @@ fn hint_for_mounts(kind: &mounts::WarningKind, errno: Option<Errno>) -> Option<&
 
 /// What to do about an error of an archive or a catalog.
 pub(crate) fn archive_hint(error: &archive::Error) -> &'static str {
-    match (error.action, &error.kind) {
-        (Action::UseCatalog, ErrorKind::SeveralRoots { .. }) => {
-            "make one with fathom walk --catalog"
+    use Action::*;
+    match (error.action, error.errno()) {
+        (OpenState | FindBase | RemoveHigherLevels, Some(Errno::ENOENT)) => {
+            return "make the directory first";
         }
-        (
-            Action::UseCatalog,
-            ErrorKind::OtherFileSystem { .. } | ErrorKind::OtherDirectory { .. },
-        ) => "give the directory that it is of, or make a new catalog",
-        (Action::UseCatalog, ErrorKind::OtherNameForExcludes { .. }) => "give DIR by that name",
-        (Action::UseBase, ErrorKind::OtherSources { .. }) => {
+        (RestoreInto, Some(Errno::ENOENT)) => return "make it first",
+        (WriteArchive, Some(Errno::ENOSPC)) => {
+            return "make room, or write it to another file system";
+        }
+        (WriteArchive, Some(Errno::EFBIG)) => {
+            return "this file system takes no larger file, or ulimit -f forbids it; give the archive a name that ends in .zst";
+        }
+        _ => {}
+    }
+    match (error.action, &error.kind) {
+        (UseCatalog, ErrorKind::SeveralRoots { .. }) => "make one with fathom walk --catalog",
+        (UseCatalog, ErrorKind::OtherFileSystem { .. } | ErrorKind::OtherDirectory { .. }) => {
+            "give the directory that it is of, or make a new catalog"
+        }
+        (UseCatalog, ErrorKind::OtherNameForExcludes { .. }) => "give DIR by that name",
+        (UseBase, ErrorKind::OtherSources { .. }) => {
             "give SRC by the same name, or make a full dump"
         }
-        (Action::UseBase, _) => "make a full dump",
+        (UseBase, _) => "make a full dump",
         (_, ErrorKind::NewerCatalog { .. }) => "use a newer fathom, or make a new catalog",
         // A new catalog would not show what has changed since the lost one was written: a dump must
         // not be based on it.
         (_, kind) if kind.is_unusable_catalog() => {
             "make a full dump, or, for fathom changed, a new catalog with fathom walk --catalog"
         }
-        (
-            Action::OpenState | Action::FindBase | Action::RemoveHigherLevels,
-            ErrorKind::Call {
-                errno: Errno::ENOENT,
-                ..
-            },
-        ) => "make the directory first",
-        (
-            Action::RestoreInto,
-            ErrorKind::Call {
-                errno: Errno::ENOENT,
-                ..
-            },
-        ) => "make it first",
-        (Action::Restore, ErrorKind::BadName(_)) => "give the name as fathom list has it",
-        (
-            Action::WriteArchive,
-            ErrorKind::Call {
-                errno: Errno::ENOSPC,
-                ..
-            },
-        ) => "make room, or write it to another file system",
-        (
-            Action::WriteArchive,
-            ErrorKind::Call {
-                errno: Errno::EFBIG,
-                ..
-            },
-        ) => {
-            "this file system takes no larger file, or ulimit -f forbids it; give the archive a name that ends in .zst"
-        }
+        (Restore, ErrorKind::BadName(_)) => "give the name as fathom list has it",
         (_, ErrorKind::ReplacesSource) => "give another name",
         (_, ErrorKind::NotArchive(what)) => match what {
             NotArchive::Gzip => "give it to fathom's standard input by gzip -dc",

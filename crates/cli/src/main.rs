@@ -24,7 +24,7 @@
 //! | [`cmd::pathwalk`] | `pathwalk` | |
 //! | [`cmd::probe`] | `probe` | an experiment per file |
 //! | [`cmd::survey`] | `survey`, and all of the above | |
-//! | [`cmd::paper`] | | `fathom completions`, `fathom man` |
+//! | [`cmd::completions`], [`cmd::man`] | | made from the flags in [`args`] |
 //!
 //! What the commands share:
 //!
@@ -49,8 +49,6 @@ use clap::Parser;
 mod args;
 mod cmd;
 mod error;
-#[cfg(test)]
-mod errors_are_errors;
 mod hint;
 mod input;
 mod json;
@@ -85,8 +83,8 @@ fn main() -> ExitCode {
         args::Command::Pathwalk(args) => cmd::pathwalk::run(args, &out),
         args::Command::Survey(args) => cmd::survey::run(args, &out),
         args::Command::Tread(args) => cmd::survey::run::tread(args),
-        args::Command::Completions(args) => cmd::paper::completions(args, &out),
-        args::Command::Man(args) => cmd::paper::man(args),
+        args::Command::Completions(args) => cmd::completions::run(args, &out),
+        args::Command::Man(args) => cmd::man::run(args),
     };
     out.end(done)
 }

@@ -3,9 +3,13 @@
 use show::table::wrap;
 
 /// The exit statuses of a command that does its own work.
-pub(crate) const EXIT: &str = exit!();
+pub(crate) const EXIT: &str = "\
+Exit status:
+  0  done
+  1  done, but something was skipped or found wrong; each is named in a warning
+  2  not done, or the command line was wrong";
 
-/// Those of a command that runs another.
+/// The exit statuses of a command that runs another.
 pub(crate) const EXIT_OF_COMMAND: &str = "\
 Exit status:
   that of the command, or 128 and the number of the signal that ended it; else
@@ -18,33 +22,32 @@ pub(crate) const REPORT: &str = "\
 The report goes to standard error when the command has ended, or to the file of -o; with --json it goes to standard output, behind \
 what the command has written there, or to the file of -o.";
 
-/// Columns that every terminal has.
 const WIDTH: usize = 80;
-/// Columns that an example may take beside what it is for.
+/// A longer example has its purpose in the next line.
 const EXAMPLE: usize = 44;
 
-/// The end of `--help`: examples, each with what it is for beside it, or below where there is no
-/// room; then `more`, whose lines clap breaks; then the exit statuses.
-pub(crate) fn ending(examples: &[(&str, &str)], more: &str, exit: &str) -> String {
-    let fitting = examples
-        .iter()
-        .map(|(line, _)| line.len())
-        .filter(|length| *length <= EXAMPLE);
-    let column = fitting.max().unwrap_or(0) + 4;
+/// The end of `--help`: the examples; then `more`, whose lines clap breaks; then the exit statuses.
+/// An example is a line with `  # ` before its purpose, which is shown beside the command, or below
+/// it where there is no room.
+pub(crate) fn ending(examples: &str, more: &str, exit: &str) -> String {
+    let examples = examples.lines().filter_map(|line| line.split_once("  # "));
+    let examples: Vec<(&str, &str)> = examples.collect();
+    let lengths = examples.iter().map(|(command, _)| command.len());
+    let column = lengths.filter(|len| *len <= EXAMPLE).max().unwrap_or(0) + 4;
+    let new_line = format!("\n{:column$}", "");
     let mut text = String::from("Examples:\n");
-    for (line, what) in examples {
-        let what = wrap(what, WIDTH - column).replace('\n', &format!("\n{:column$}", ""));
-        let gap = if line.len() <= EXAMPLE {
-            " ".repeat(column - 2 - line.len())
-        } else {
-            format!("\n{:column$}", "")
+    for (command, purpose) in examples {
+        let purpose = wrap(purpose, WIDTH - column).replace('\n', &new_line);
+        let gap = match command.len() <= EXAMPLE {
+            true => " ".repeat(column - 2 - command.len()),
+            false => new_line.clone(),
         };
-        text.push_str(&format!("  {line}{gap}{what}\n"));
+        text += &format!("  {command}{gap}{purpose}\n");
     }
-    if !more.is_empty() {
-        text.push_str(&format!("\n{more}\n"));
+    match more {
+        "" => format!("{text}\n{exit}"),
+        more => format!("{text}\n{more}\n\n{exit}"),
     }
-    format!("{text}\n{exit}")
 }
 
 #[cfg(test)]
@@ -52,22 +55,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_example_is_for_stands_beside_it_or_below() {
+    fn the_purpose_of_an_example_is_beside_it_or_below() {
         let long = "fathom walk /a/rather/long/name/of/a/directory";
-        let text = ending(
-            &[("fathom walk", "this"), (long, "that")],
-            "",
-            "Exit status: 0",
-        );
+        let examples = format!("fathom walk  # this\n{long}  # that");
+        let text = ending(&examples, "", "Exit status: 0");
         let shown = format!(
             "Examples:\n  fathom walk  this\n  {long}\n               that\n\nExit status: 0"
         );
         assert_eq!(text, shown);
-        let text = ending(
-            &[("fathom", &"word ".repeat(30))],
-            "And more.",
-            "Exit status: 0",
-        );
+        let examples = format!("fathom  # {}", "word ".repeat(30));
+        let text = ending(&examples, "And more.", "Exit status: 0");
         assert!(
             text.lines().all(|line| line.len() <= WIDTH)
                 && text.contains("\n\nAnd more.\n\nExit status"),

@@ -1,13 +1,14 @@
-//! The commands, a folder each: `args.rs` has the flags, `run.rs` the work, `show.rs` the words.
+//! The commands. Most have a folder: `args.rs` has the flags, `run.rs` the work, `show.rs` the words.
 
 pub(crate) mod account;
 pub(crate) mod changed;
 pub(crate) mod compare;
+pub(crate) mod completions;
 pub(crate) mod dump;
 pub(crate) mod list;
+pub(crate) mod man;
 pub(crate) mod metered;
 pub(crate) mod mounts;
-pub(crate) mod paper;
 pub(crate) mod pathsearch;
 pub(crate) mod pathwalk;
 pub(crate) mod probe;

@@ -8,37 +8,15 @@ use clap::{Args, ValueEnum};
 use crate::args::help::{EXIT_OF_COMMAND, REPORT, ending};
 use crate::args::values::{mix, number, percent};
 
-const EXAMPLES: &[(&str, &str)] = &[
-    (
-        "fathom account -- make -j4",
-        "where the file-system time of a build goes",
-    ),
-    (
-        "fathom account --by directory:2 -- ls -lR /usr",
-        "by directory, of the first two levels",
-    ),
-    (
-        "fathom account --by process -o FILE -- ./configure",
-        "by process, into FILE",
-    ),
-    (
-        "fathom account --json -- python3 -c 1",
-        "for other programs",
-    ),
-    (
-        "fathom probe /srv gates --json >prices.json",
-        "the prices of the file system at hand",
-    ),
-    (
-        "fathom account --prices prices.json -- tar -cf /dev/null /srv",
-        "with these",
-    ),
-    (
-        "fathom account --model",
-        "the memo's own table, and what it prints",
-    ),
-    ("fathom account --model gates.csv", "another table"),
-];
+const EXAMPLES: &str = "\
+fathom account -- make -j4  # where the file-system time of a build goes
+fathom account --by directory:2 -- ls -lR /usr  # by directory, of the first two levels
+fathom account --by process -o FILE -- ./configure  # by process, into FILE
+fathom account --json -- python3 -c 1  # for other programs
+fathom probe /srv gates --json >prices.json  # the prices of the file system at hand
+fathom account --prices prices.json -- tar -cf /dev/null /srv  # with these
+fathom account --model  # the memo's own table, and what it prints
+fathom account --model gates.csv  # another table";
 
 const TABLE: &str = "\
 A table of gates has the columns gate, ms_per_call, calls_per_dir, calls_per_file (or calls_per_seg) and for_effect (yes or no).";

@@ -8,36 +8,14 @@ use crate::args::help::{EXIT, ending};
 use crate::args::values::number;
 use crate::cmd::walk::args::Engine;
 
-const EXAMPLES: &[(&str, &str)] = &[
-    (
-        "fathom walk /srv --catalog c.parquet",
-        "the catalog to begin with",
-    ),
-    (
-        "fathom changed /srv --since c.parquet",
-        "what is not as it was",
-    ),
-    (
-        "fathom changed /srv --since c.parquet --update",
-        "and a new catalog in the place of the old one",
-    ),
-    (
-        "fathom changed . --since ../c.parquet --format restic | restic backup --files-from-raw -",
-        "for restic, run in /srv",
-    ),
-    (
-        "fathom changed . --since ../c.parquet --format borg | borg create --paths-from-stdin --paths-delimiter '\\0' REPO::NAME",
-        "for borg, run in /srv",
-    ),
-    (
-        "fathom changed /srv --since c.parquet --format rsync | rsync -a --from0 --files-from=- /srv/ BACKUP/",
-        "for rsync",
-    ),
-    (
-        "fathom changed /srv --since c.parquet --format tar | tar -C /srv --no-recursion --null -T - -cf A.tar",
-        "for tar",
-    ),
-];
+const EXAMPLES: &str = "\
+fathom walk /srv --catalog c.parquet  # the catalog to begin with
+fathom changed /srv --since c.parquet  # what is not as it was
+fathom changed /srv --since c.parquet --update  # and a new catalog in the place of the old one
+fathom changed . --since ../c.parquet --format restic | restic backup --files-from-raw -  # for restic, run in /srv
+fathom changed . --since ../c.parquet --format borg | borg create --paths-from-stdin --paths-delimiter '\\0' REPO::NAME  # for borg, run in /srv
+fathom changed /srv --since c.parquet --format rsync | rsync -a --from0 --files-from=- /srv/ BACKUP/  # for rsync
+fathom changed /srv --since c.parquet --format tar | tar -C /srv --no-recursion --null -T - -cf A.tar  # for tar";
 
 /// The flags of `fathom changed`.
 #[derive(Args, Debug)]

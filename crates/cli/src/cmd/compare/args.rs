@@ -6,29 +6,13 @@ use clap::Args;
 
 use crate::args::help::{EXIT, ending};
 
-const EXAMPLES: &[(&str, &str)] = &[
-    ("fathom compare runs.csv", "each program against the last"),
-    (
-        "fathom compare runs.csv --base new",
-        "against the one that is called new",
-    ),
-    (
-        "fathom compare hosts/*.json --html fleet.html",
-        "of many machines, with a page",
-    ),
-    (
-        "fathom compare hosts/*.json --summary",
-        "without the rows of the machines",
-    ),
-    (
-        "ssh web1 fathom walk /srv --compare --json | fathom compare -",
-        "of a machine that is far away",
-    ),
-    (
-        "fathom compare --json runs.csv | jq '.result.comparisons[0].ratios[0].real.mean'",
-        "one figure of it",
-    ),
-];
+const EXAMPLES: &str = "\
+fathom compare runs.csv  # each program against the last
+fathom compare runs.csv --base new  # against the one that is called new
+fathom compare hosts/*.json --html fleet.html  # of many machines, with a page
+fathom compare hosts/*.json --summary  # without the rows of the machines
+ssh web1 fathom walk /srv --compare --json | fathom compare -  # of a machine that is far away
+fathom compare --json runs.csv | jq '.result.comparisons[0].ratios[0].real.mean'  # one figure of it";
 
 const MORE: &str = "\
 A table of runs:

@@ -7,44 +7,16 @@ use clap::{Args, ValueEnum};
 use crate::args::help::{EXIT, ending};
 use crate::args::values::{number, seekable};
 
-const EXAMPLES: &[(&str, &str)] = &[
-    (
-        "fathom dump /srv -o srv.tar",
-        "everything, for fathom restore or any tar",
-    ),
-    (
-        "fathom dump -x / -o root.tar.zst",
-        "compressed, without other file systems",
-    ),
-    (
-        "fathom dump /srv -o - | ssh HOST 'cat >srv.tar'",
-        "to standard output",
-    ),
-    (
-        "fathom dump /srv -o 0.tar --catalog c.parquet",
-        "and a catalog, for increments",
-    ),
-    (
-        "fathom dump /srv -o 1.tar --since c.parquet --catalog c.parquet",
-        "what has changed since, and a new catalog",
-    ),
-    (
-        "fathom dump /srv -o 1.tar --level 1 --state /var/lib/fathom",
-        "levels, as dump(8) has them",
-    ),
-    (
-        "fathom dump /srv -o srv.tar --map srv.txt",
-        "and a list of what was dumped",
-    ),
-    (
-        "fathom dump /srv --no-output --account",
-        "where the time goes",
-    ),
-    (
-        "fathom dump /srv --explain",
-        "how it would be gathered, and why",
-    ),
-];
+const EXAMPLES: &str = "\
+fathom dump /srv -o srv.tar  # everything, for fathom restore or any tar
+fathom dump -x / -o root.tar.zst  # compressed, without other file systems
+fathom dump /srv -o - | ssh HOST 'cat >srv.tar'  # to standard output
+fathom dump /srv -o 0.tar --catalog c.parquet  # and a catalog, for increments
+fathom dump /srv -o 1.tar --since c.parquet --catalog c.parquet  # what has changed since, and a new catalog
+fathom dump /srv -o 1.tar --level 1 --state /var/lib/fathom  # levels, as dump(8) has them
+fathom dump /srv -o srv.tar --map srv.txt  # and a list of what was dumped
+fathom dump /srv --no-output --account  # where the time goes
+fathom dump /srv --explain  # how it would be gathered, and why";
 
 /// The flags of `fathom dump`.
 #[derive(Args, Debug)]

@@ -6,25 +6,12 @@ use clap::Args;
 
 use crate::args::help::{EXIT, ending};
 
-const EXAMPLES: &[(&str, &str)] = &[
-    ("fathom list srv.tar", "every member, a line each"),
-    (
-        "fathom list srv.0.tar.zst srv.1.tar.zst",
-        "of a dump and its increment, compressed",
-    ),
-    (
-        "fathom list srv.tar -- srv/www",
-        "what is at or under srv/www",
-    ),
-    (
-        "ssh HOST cat srv.tar | fathom list -",
-        "from standard input",
-    ),
-    (
-        "fathom list srv.tar --json",
-        "with all that is known of each",
-    ),
-];
+const EXAMPLES: &str = "\
+fathom list srv.tar  # every member, a line each
+fathom list srv.0.tar.zst srv.1.tar.zst  # of a dump and its increment, compressed
+fathom list srv.tar -- srv/www  # what is at or under srv/www
+ssh HOST cat srv.tar | fathom list -  # from standard input
+fathom list srv.tar --json  # with all that is known of each";
 
 /// The flags of `fathom list`.
 #[derive(Args, Debug)]

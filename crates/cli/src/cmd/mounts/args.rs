@@ -8,33 +8,14 @@ use clap::{Args, ValueEnum};
 use crate::args::help::{EXIT, ending};
 use crate::args::values::{duration, number};
 
-const EXAMPLES: &[(&str, &str)] = &[
-    ("fathom mounts", "every mount point, as a tree"),
-    (
-        "fathom mounts --by search --hints none",
-        "found in the tree itself, by no table",
-    ),
-    (
-        "fathom mounts --check",
-        "which mounts answer within 2 seconds",
-    ),
-    (
-        "fathom mounts --beneath /srv",
-        "what lies hidden under the mounts in /srv",
-    ),
-    (
-        "fathom mounts --format mnttab",
-        "what rebuilds a lost /etc/mtab",
-    ),
-    (
-        "fathom mounts --format exclude",
-        "mounts that do not answer, for tar -X",
-    ),
-    (
-        "fathom mounts --compare /usr",
-        "what each method costs on this tree",
-    ),
-];
+const EXAMPLES: &str = "\
+fathom mounts  # every mount point, as a tree
+fathom mounts --by search --hints none  # found in the tree itself, by no table
+fathom mounts --check  # which mounts answer within 2 seconds
+fathom mounts --beneath /srv  # what lies hidden under the mounts in /srv
+fathom mounts --format mnttab  # what rebuilds a lost /etc/mtab
+fathom mounts --format exclude  # mounts that do not answer, for tar -X
+fathom mounts --compare /usr  # what each method costs on this tree";
 
 const MORE: &str =
     "--assert succeeds only if each PATH is a mount point; else the exit status is 1.";

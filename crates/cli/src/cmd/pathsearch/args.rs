@@ -9,36 +9,14 @@ use crate::args::help::{EXIT_OF_COMMAND, REPORT, ending};
 use crate::args::values::{duration, number};
 use crate::cmd::account::args::MeterName;
 
-const EXAMPLES: &[(&str, &str)] = &[
-    (
-        "fathom pathsearch -- python3 -c 'import json'",
-        "what it looks up, and where in vain",
-    ),
-    (
-        "fathom pathsearch --rtt 500us -- ./tool",
-        "what that takes on a network file system",
-    ),
-    (
-        "fathom pathsearch --rtt auto -- /nfs/app/tool",
-        "with the round trip of its mount",
-    ),
-    (
-        "fathom pathsearch --network /opt -- /opt/app/tool",
-        "as if /opt were on a network file system",
-    ),
-    (
-        "fathom pathsearch --rtt 200us --nodes 1000 --server-rate 50000 -- ./tool",
-        "on a cluster",
-    ),
-    (
-        "fathom pathsearch --apply-path -- sh -c './build >&2'",
-        "a better PATH",
-    ),
-    (
-        "fathom pathsearch --json -o FILE -- make",
-        "for other programs",
-    ),
-];
+const EXAMPLES: &str = "\
+fathom pathsearch -- python3 -c 'import json'  # what it looks up, and where in vain
+fathom pathsearch --rtt 500us -- ./tool  # what that takes on a network file system
+fathom pathsearch --rtt auto -- /nfs/app/tool  # with the round trip of its mount
+fathom pathsearch --network /opt -- /opt/app/tool  # as if /opt were on a network file system
+fathom pathsearch --rtt 200us --nodes 1000 --server-rate 50000 -- ./tool  # on a cluster
+fathom pathsearch --apply-path -- sh -c './build >&2'  # a better PATH
+fathom pathsearch --json -o FILE -- make  # for other programs";
 
 const LINE: &str = "The line of --apply-path goes to standard output.";
 

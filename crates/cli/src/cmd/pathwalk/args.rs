@@ -7,41 +7,16 @@ use clap::{ArgGroup, Args, ValueEnum};
 use crate::args::help::{EXIT, ending};
 use crate::args::values::number;
 
-const EXAMPLES: &[(&str, &str)] = &[
-    (
-        "fathom pathwalk -c /mnt/nfs/tree",
-        "make the tree: 16 directories of 10000 files",
-    ),
-    (
-        "fathom pathwalk -t /mnt/nfs/tree",
-        "search it for each of 10000 files",
-    ),
-    (
-        "fathom pathwalk -t -F /mnt/nfs/tree",
-        "for files that are in no directory",
-    ),
-    ("fathom pathwalk -r /mnt/nfs/tree", "remove it"),
-    (
-        "fathom pathwalk -ctr -l 8 -f 1000 ./x",
-        "all in one go, with 8 directories of 1000 files",
-    ),
-    (
-        "fathom pathwalk -t --repeat 2 ./x",
-        "what it is worth that the kernel knows the names",
-    ),
-    (
-        "fathom pathwalk -t -j 8 --latency ./x",
-        "by eight threads, with percentiles",
-    ),
-    (
-        "fathom pathwalk -t --cold --method open ./x",
-        "once the kernel has forgotten the names",
-    ),
-    (
-        "srun -N 64 fathom pathwalk -t /mnt/nfs/tree",
-        "by all nodes at once (with MPI: docs/cluster.md)",
-    ),
-];
+const EXAMPLES: &str = "\
+fathom pathwalk -c /mnt/nfs/tree  # make the tree: 16 directories of 10000 files
+fathom pathwalk -t /mnt/nfs/tree  # search it for each of 10000 files
+fathom pathwalk -t -F /mnt/nfs/tree  # for files that are in no directory
+fathom pathwalk -r /mnt/nfs/tree  # remove it
+fathom pathwalk -ctr -l 8 -f 1000 ./x  # all in one go, with 8 directories of 1000 files
+fathom pathwalk -t --repeat 2 ./x  # what it is worth that the kernel knows the names
+fathom pathwalk -t -j 8 --latency ./x  # by eight threads, with percentiles
+fathom pathwalk -t --cold --method open ./x  # once the kernel has forgotten the names
+srun -N 64 fathom pathwalk -t /mnt/nfs/tree  # by all nodes at once (with MPI: docs/cluster.md)";
 
 /// The flags of `fathom pathwalk`.
 #[derive(Args, Debug)]

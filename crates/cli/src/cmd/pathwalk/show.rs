@@ -13,7 +13,7 @@ use pathwalk::{
 };
 use show::figure::Figure;
 
-use crate::error::{Cause, Error};
+use crate::error::Error;
 use crate::json::Json;
 
 /// The result of the benchmark.
@@ -402,12 +402,11 @@ fn nines(histogram: &Histogram) -> Vec<(f64, f64)> {
 pub(crate) fn error(error: &pathwalk::Error, shape: Shape) -> Error {
     let aftermath = error.aftermath.map(words_for_aftermath);
     let hints: Vec<String> = hint(error, shape).into_iter().chain(aftermath).collect();
-    let operation = error.operation.to_string();
-    let cause: Cause = match error.reason {
-        Reason::Errno(errno) => errno.into(),
-        reason => reason.to_string().into(),
-    };
-    Error::read(&operation, &error.path, cause, &hints.join("; "))
+    let (operation, hint) = (error.operation.to_string(), hints.join("; "));
+    match error.reason {
+        Reason::Errno(errno) => Error::read(&operation, &error.path, errno, &hint),
+        reason => Error::read(&operation, &error.path, reason.to_string(), &hint),
+    }
 }
 
 fn words_for_aftermath(aftermath: Aftermath) -> String {

@@ -8,29 +8,13 @@ use clap::{Args, ValueEnum};
 use crate::args::help::{EXIT, ending};
 use crate::args::values::{duration, size};
 
-const EXAMPLES: &[(&str, &str)] = &[
-    (
-        "fathom probe /srv",
-        "every experiment, with up to 1 GiB of reads and writes",
-    ),
-    ("fathom probe /srv block readahead", "two of them"),
-    (
-        "fathom probe /srv gates --json",
-        "what each call costs, for other programs",
-    ),
-    (
-        "fathom probe /srv --plot figs --csv figs",
-        "with figures and samples, in a directory that is there",
-    ),
-    (
-        "fathom probe --replay figs/extent-syncs-1048576.csv",
-        "judge samples again",
-    ),
-    (
-        "fathom probe /srv cache --method paper",
-        "by reading a file twice, as in the paper",
-    ),
-];
+const EXAMPLES: &str = "\
+fathom probe /srv  # every experiment, with up to 1 GiB of reads and writes
+fathom probe /srv block readahead  # two of them
+fathom probe /srv gates --json  # what each call costs, for other programs
+fathom probe /srv --plot figs --csv figs  # with figures and samples, in a directory that is there
+fathom probe --replay figs/extent-syncs-1048576.csv  # judge samples again
+fathom probe /srv cache --method paper  # by reading a file twice, as in the paper";
 
 /// The flags of `fathom probe`.
 #[derive(Args, Debug)]

@@ -6,26 +6,13 @@ use clap::Args;
 
 use crate::args::help::{EXIT, ending};
 
-const EXAMPLES: &[(&str, &str)] = &[
-    ("fathom restore full.tar -C /srv", "all of it, beneath /srv"),
-    (
-        "fathom restore full.tar monday.tar tuesday.tar",
-        "the tree of Tuesday",
-    ),
-    (
-        "fathom restore full.tar.zst -C /tmp/x home/me",
-        "what is under one name",
-    ),
-    (
-        "fathom restore full.tar -- home/me a.tar",
-        "where a name might be taken for an archive",
-    ),
-    (
-        "ssh HOST cat full.tar | fathom restore - -C /srv",
-        "from a pipe",
-    ),
-    ("fathom restore full.tar --dry-run", "what would be done"),
-];
+const EXAMPLES: &str = "\
+fathom restore full.tar -C /srv  # all of it, beneath /srv
+fathom restore full.tar monday.tar tuesday.tar  # the tree of Tuesday
+fathom restore full.tar.zst -C /tmp/x home/me  # what is under one name
+fathom restore full.tar -- home/me a.tar  # where a name might be taken for an archive
+ssh HOST cat full.tar | fathom restore - -C /srv  # from a pipe
+fathom restore full.tar --dry-run  # what would be done";
 
 const MORE: &str = "\
 Behind -- all arguments are PATHs. Without it, those before the first that is no file are archives, and the rest are PATHs; the \

@@ -8,25 +8,12 @@ use clap::Args;
 use crate::args::help::ending;
 use crate::args::values::duration;
 
-const EXAMPLES: &[(&str, &str)] = &[
-    (
-        "fathom survey",
-        "this machine, on a page and on the terminal",
-    ),
-    (
-        "fathom survey /srv -o /tmp/srv.html",
-        "the file system at /srv, and the page elsewhere",
-    ),
-    (
-        "fathom survey --json >before.json",
-        "for programs, and to compare with later",
-    ),
-    (
-        "fathom survey --diff before.json after.json",
-        "what an upgrade of kernel or storage has changed",
-    ),
-    ("fathom survey --deep", "longer, and with what writes more"),
-];
+const EXAMPLES: &str = "\
+fathom survey  # this machine, on a page and on the terminal
+fathom survey /srv -o /tmp/srv.html  # the file system at /srv, and the page elsewhere
+fathom survey --json >before.json  # for programs, and to compare with later
+fathom survey --diff before.json after.json  # what an upgrade of kernel or storage has changed
+fathom survey --deep  # longer, and with what writes more";
 
 const MORE: &str = "\
 What it does to the machine:

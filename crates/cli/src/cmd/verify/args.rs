@@ -6,21 +6,11 @@ use clap::Args;
 
 use crate::args::help::{EXIT, ending};
 
-const EXAMPLES: &[(&str, &str)] = &[
-    ("fathom verify srv.tar.zst", "whether it is whole"),
-    (
-        "fathom verify srv.tar --against /",
-        "and whether /srv is still as it says",
-    ),
-    (
-        "fathom verify srv.tar --against / --exclude tmp",
-        "and nothing else but tmp is there",
-    ),
-    (
-        "ssh HOST cat srv.tar | fathom verify -",
-        "from standard input",
-    ),
-];
+const EXAMPLES: &str = "\
+fathom verify srv.tar.zst  # whether it is whole
+fathom verify srv.tar --against /  # and whether /srv is still as it says
+fathom verify srv.tar --against / --exclude tmp  # and nothing else but tmp is there
+ssh HOST cat srv.tar | fathom verify -  # from standard input";
 
 /// The flags of `fathom verify`.
 #[derive(Args, Debug)]

@@ -7,41 +7,16 @@ use clap::{Args, ValueEnum};
 use crate::args::help::{EXIT, ending};
 use crate::args::values::{number, seekable};
 
-const EXAMPLES: &[(&str, &str)] = &[
-    (
-        "fathom walk /srv",
-        "how much there is, and what it cost to find out",
-    ),
-    ("fathom walk /srv --top 10", "and the ten largest files"),
-    (
-        "fathom walk /srv --format du --top 20",
-        "the directories that hold most",
-    ),
-    (
-        "fathom walk -x / --format paths0",
-        "every name, for xargs -0",
-    ),
-    (
-        "fathom walk /srv --format ndjson",
-        "all that is known, an object a line",
-    ),
-    (
-        "fathom walk /srv --exclude '*.o'",
-        "without what ends in .o",
-    ),
-    (
-        "fathom walk /srv --catalog srv.parquet",
-        "and a table of it all, for fathom changed",
-    ),
-    (
-        "fathom walk /srv --explain",
-        "which engine, why, and why not another",
-    ),
-    (
-        "fathom walk /srv --compare",
-        "what each engine costs on this tree",
-    ),
-];
+const EXAMPLES: &str = "\
+fathom walk /srv  # how much there is, and what it cost to find out
+fathom walk /srv --top 10  # and the ten largest files
+fathom walk /srv --format du --top 20  # the directories that hold most
+fathom walk -x / --format paths0  # every name, for xargs -0
+fathom walk /srv --format ndjson  # all that is known, an object a line
+fathom walk /srv --exclude '*.o'  # without what ends in .o
+fathom walk /srv --catalog srv.parquet  # and a table of it all, for fathom changed
+fathom walk /srv --explain  # which engine, why, and why not another
+fathom walk /srv --compare  # what each engine costs on this tree";
 
 /// The flags of `fathom walk`.
 #[derive(Args, Debug)]

@@ -1,11 +1,11 @@
-//! What all help texts have in common, held to it: each rule goes over every command.
+//! Rules for the help texts of all commands.
 
 use clap::builder::StyledStr;
 use clap::{Arg, Command, CommandFactory, Parser};
 
 use super::Cli;
 
-/// Every command that is shown, with the options of all.
+/// Every command that is not hidden, with its options and the global ones.
 fn commands() -> Vec<Command> {
     let mut all = Cli::command();
     all.build();
@@ -13,7 +13,7 @@ fn commands() -> Vec<Command> {
     all.get_subcommands().filter(shown).cloned().collect()
 }
 
-/// Every argument, with the name of its command; without those of clap itself.
+/// Every argument but those that clap adds, and how a message names it.
 fn arguments(command: &Command) -> impl Iterator<Item = (String, &Arg)> {
     let own = |arg: &&Arg| !matches!(arg.get_id().as_str(), "help" | "version");
     command
@@ -26,7 +26,7 @@ fn plain(text: Option<&StyledStr>) -> String {
     text.map(StyledStr::to_string).unwrap_or_default()
 }
 
-/// `--help`, as wide as a terminal that clap knows nothing of.
+/// `--help` for a terminal of this width.
 fn long_help(command: &Command, width: usize) -> String {
     command
         .clone()
@@ -36,7 +36,12 @@ fn long_help(command: &Command, width: usize) -> String {
 }
 
 #[test]
-fn a_command_is_told_in_one_line_and_begins_with_a_verb() {
+fn definitions_are_valid() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn descriptions_of_commands_are_one_line_and_begin_with_a_verb() {
     const LINE: usize = 80 - "  completions  ".len();
     const VERBS: &[&str] = &[
         "Account", "Check", "Compare", "Find", "List", "Make", "Measure", "Print", "Survey",
@@ -46,7 +51,7 @@ fn a_command_is_told_in_one_line_and_begins_with_a_verb() {
         let (name, about) = (command.get_name(), plain(command.get_about()));
         assert!(
             about.len() <= LINE,
-            "{name}: {} columns are too many: {about}",
+            "{name}: {} columns are more than {LINE}: {about}",
             about.len()
         );
         assert!(
@@ -57,13 +62,13 @@ fn a_command_is_told_in_one_line_and_begins_with_a_verb() {
         let long = plain(command.get_long_about());
         assert!(
             long.is_empty() || long.ends_with('.'),
-            "{name}: the last sentence has no end: {long}"
+            "{name}: the last sentence has no full stop: {long}"
         );
     }
 }
 
 #[test]
-fn every_help_has_examples_and_exit_statuses_at_its_end() {
+fn help_ends_with_examples_and_exit_statuses() {
     for command in commands() {
         let (name, short, long) = (
             command.get_name(),
@@ -98,7 +103,7 @@ fn help_fits_a_terminal_of_80_columns() {
 }
 
 #[test]
-fn every_option_says_what_it_does_and_every_argument_what_it_is() {
+fn descriptions_of_options_begin_with_a_verb_and_of_arguments_with_the() {
     for command in &commands() {
         for (shown, arg) in arguments(command) {
             let help = plain(arg.get_help());
@@ -127,7 +132,7 @@ fn every_option_says_what_it_does_and_every_argument_what_it_is() {
 }
 
 #[test]
-fn values_of_one_kind_have_one_name() {
+fn value_names_are_from_one_list() {
     const NAMES: &[&str] = &[
         "ARCHIVE",
         "CATALOG",
@@ -164,7 +169,7 @@ fn values_of_one_kind_have_one_name() {
             for name in arg.get_value_names().unwrap_or_default() {
                 assert!(
                     NAMES.contains(&name.as_str()),
-                    "{shown}: {name} is no name of a value"
+                    "{shown}: {name} is not in the list"
                 );
             }
         }
@@ -172,7 +177,7 @@ fn values_of_one_kind_have_one_name() {
 }
 
 #[test]
-fn every_value_that_can_be_chosen_is_explained() {
+fn every_possible_value_has_a_description() {
     for command in &commands() {
         for (shown, arg) in arguments(command) {
             for value in arg.get_possible_values() {
@@ -193,13 +198,13 @@ fn every_value_that_can_be_chosen_is_explained() {
     }
 }
 
-/// The words of a command line that a shell would hand over, up to the next command; all that the
-/// examples need.
+/// The words of a command line, split as a shell splits them, up to the next command. It knows only
+/// the syntax that the examples use.
 fn words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quote = None;
     for c in line.chars() {
-        let word = words.last_mut().expect("there is one always");
+        let word = words.last_mut().expect("it is never empty");
         match (quote, c) {
             (Some(open), _) if c == open => quote = None,
             (None, '\'' | '"') => quote = Some(c),
@@ -214,7 +219,7 @@ fn words(line: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_example_is_a_command_line_that_the_parser_takes() {
+fn examples_are_valid_command_lines() {
     let mut tried = 0;
     for command in commands() {
         let help = plain(command.get_after_long_help());
@@ -225,7 +230,7 @@ fn every_example_is_a_command_line_that_the_parser_takes() {
             let Some(at) = part.find("fathom ") else {
                 continue;
             };
-            // What an example is for stands behind two blanks.
+            // The purpose of an example is behind two blanks.
             let line = part[at..].split("  ").next().unwrap_or_default();
             let parsed = Cli::try_parse_from(words(line));
             assert!(

@@ -1,0 +1,92 @@
+//! `fathom completions`: shell completions, made from the definitions in [`crate::args`].
+
+use clap::{Arg, Args, Command, CommandFactory, ValueHint};
+use clap_complete::Shell;
+
+use crate::args::Cli;
+use crate::args::help::{EXIT, ending};
+use crate::error::Outcome;
+use crate::out::Out;
+
+const EXAMPLES: &str = "\
+fathom completions bash >/usr/share/bash-completion/completions/fathom  # for everybody
+fathom completions zsh >~/.zfunc/_fathom  # for one user of zsh
+fathom completions fish >~/.config/fish/completions/fathom.fish  # for one user of fish";
+
+#[derive(Args, Debug)]
+#[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
+pub(crate) struct Completions {
+    /// The shell
+    shell: Shell,
+}
+
+pub(crate) fn run(args: &Completions, out: &Out) -> Outcome {
+    let mut text = Vec::new();
+    clap_complete::generate(args.shell, &mut visible_commands(), "fathom", &mut text);
+    let text = String::from_utf8_lossy(&text);
+    let text = match args.shell {
+        Shell::Bash => text.replacen(PREVIOUS, &[PREVIOUS, AFTER_EQUALS].concat(), 1),
+        Shell::Fish => text.into_owned() + &fish_positionals(),
+        _ => text.into_owned(),
+    };
+    out.data(text.as_bytes())?;
+    Ok(0)
+}
+
+/// The line of clap_complete's script for bash that reads the previous word.
+const PREVIOUS: &str = "    prev=\"$3\"\n";
+/// readline splits `--engine=b` into three words.
+const AFTER_EQUALS: &str = r#"    if [[ "${prev}" == "=" ]]; then
+        prev="${COMP_WORDS[COMP_CWORD-2]}"
+    elif [[ "${cur}" == "=" ]]; then
+        cur=""
+    fi
+"#;
+
+/// Completions for the values of positional arguments, which clap_complete lacks for fish.
+fn fish_positionals() -> String {
+    let mut lines = String::new();
+    for command in visible_commands().get_subcommands() {
+        let positionals: Vec<&Arg> = command.get_positionals().collect();
+        // A file name is possible only where there is another positional argument.
+        let no_files = if positionals.len() == 1 { " -f" } else { "" };
+        let values = positionals.iter().flat_map(|arg| arg.get_possible_values());
+        for value in values.filter(|value| !value.is_hide_set()) {
+            let help = value.get_help().map_or(String::new(), ToString::to_string);
+            let help = help.replace('\\', "\\\\").replace('\'', "\\'");
+            let (command, value) = (command.get_name(), value.get_name());
+            lines += &format!(
+                "complete -c fathom -n \"__fish_fathom_using_subcommand {command}\"{no_files} -a {value} -d '{help}'\n"
+            );
+        }
+    }
+    lines
+}
+
+/// All commands but hidden ones, which clap_complete would offer too.
+fn visible_commands() -> Command {
+    let all = Cli::command();
+    let commands = all
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set());
+    Command::new("fathom")
+        .version(env!("CARGO_PKG_VERSION"))
+        .propagate_version(true)
+        .args(all.get_arguments().cloned())
+        .subcommands(commands.map(|command| command.clone().mut_args(with_value_hint)))
+}
+
+/// Tells the shell to complete the value of an option by files, by directories or not at all. That
+/// depends on the value's name, so that help and completions agree.
+fn with_value_hint(arg: Arg) -> Arg {
+    let name = arg.get_value_names().and_then(|names| names.first());
+    let hint = match name.map(|name| name.as_str()) {
+        Some("DIR" | "ROOT") => ValueHint::DirPath,
+        Some("FILE" | "ARCHIVE" | "CATALOG" | "OLD" | "NEW") => ValueHint::FilePath,
+        Some("N" | "RATE" | "DURATION" | "SIZE" | "PERCENT" | "DIRS:FILES" | "GLOB" | "NAME") => {
+            ValueHint::Other
+        }
+        _ => return arg,
+    };
+    arg.value_hint(hint)
+}

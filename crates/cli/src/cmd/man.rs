@@ -1,0 +1,265 @@
+//! `fathom man`: man pages, made from the definitions in [`crate::args`].
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+
+use clap::{Args, Command, CommandFactory};
+use clap_mangen::roff::{Roff, bold, roman};
+use gate::Errno;
+use gate::create::mkdirat;
+use gate::fs::CWD;
+use gate::long::reach;
+
+use crate::args::Cli;
+use crate::args::help::{EXIT, ending};
+use crate::error::{Error, Outcome};
+use crate::out::publish;
+
+const EXAMPLES: &str = "fathom man /usr/local/share/man/man1  # for everybody: man fathom-walk";
+
+#[derive(Args, Debug)]
+#[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
+pub(crate) struct Man {
+    /// The directory to write them into, which is made if need be
+    dir: OsString,
+}
+
+pub(crate) fn run(args: &Man) -> Outcome {
+    const NEXT: &str = "give a directory that can be written";
+    let dir = args.dir.as_bytes();
+    create_directories(dir)
+        .map_err(|e| Error::write("cannot write the man pages into", dir, e, NEXT))?;
+    let mut all = Cli::command().disable_help_subcommand(true);
+    all.build();
+    let commands = all
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set());
+    for command in std::iter::once(&all).chain(commands) {
+        let name = command.get_display_name().unwrap_or(command.get_name());
+        let path = [dir, b"/", name.as_bytes(), b".1"].concat();
+        let text = page(command).map_err(|e| Error::read("cannot make man page", &path, e, ""))?;
+        publish(&path, &text)?;
+    }
+    Ok(0)
+}
+
+/// Creates a directory and those above it, as `install -d` does: packagers name it before it exists.
+fn create_directories(dir: &[u8]) -> Result<(), Errno> {
+    let above = (1..dir.len()).filter(|&end| dir[end] == b'/');
+    for end in above.chain([dir.len()]) {
+        let reach = reach(CWD, &dir[..end])?;
+        match mkdirat(reach.dir(), reach.rest(), 0o777) {
+            Ok(()) | Err(Errno::EEXIST) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+/// The page of one command. clap_mangen renders it up to the options; it would run the examples and
+/// the exit statuses into one paragraph.
+fn page(command: &Command) -> io::Result<Vec<u8>> {
+    // The synopsis is the usage of the help.
+    let usage = command.clone().render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage:").trim_start().to_owned();
+    let command = command.clone().override_usage(usage);
+    // The date is empty, so that every build makes the same page; without quotes it would be no
+    // argument.
+    let page = clap_mangen::Man::new(command.clone())
+        .date("\"\"")
+        .source(concat!("fathom ", env!("CARGO_PKG_VERSION")))
+        .manual("Manual of fathom");
+    let mut text = Vec::new();
+    page.render_title(&mut text)?;
+    page.render_name_section(&mut text)?;
+    page.render_synopsis_section(&mut text)?;
+    page.render_description_section(&mut text)?;
+    page.render_options_section(&mut text)?;
+    if command.has_subcommands() {
+        page.render_subcommands_section(&mut text)?;
+    }
+    if let Some(rest) = command.get_after_long_help().or(command.get_after_help()) {
+        sections(&rest.to_string()).to_writer(&mut text)?;
+    }
+    if !command.has_subcommands() {
+        Roff::new()
+            .control("SH", ["SEE ALSO"])
+            .text([bold("fathom"), roman("(1)")])
+            .to_writer(&mut text)?;
+    }
+    Ok(text)
+}
+
+/// The text behind the options, in blocks with an empty line between them. One that begins with
+/// "Examples:" or "Exit status:" is a section.
+fn sections(help: &str) -> Roff {
+    let mut roff = Roff::new();
+    for block in help.split("\n\n") {
+        let (first, rest) = block.split_once('\n').unwrap_or((block, ""));
+        match first.split_once(':') {
+            Some(("Examples", "")) => {
+                roff.control("SH", ["EXAMPLES"]);
+                examples(rest, &mut roff);
+            }
+            Some(("Exit status", text)) => {
+                roff.control("SH", ["EXIT STATUS"]);
+                statuses(text.lines().chain(rest.lines()), &mut roff);
+            }
+            Some((title, "")) if rest.starts_with(' ') => {
+                roff.control("SS", [title]);
+                paragraph(rest, &mut roff);
+            }
+            _ => {
+                roff.control("PP", []);
+                paragraph(block, &mut roff);
+            }
+        }
+    }
+    roff
+}
+
+/// Text, which is filled; but lines of data, one of which has no blank in it, stay as they are.
+fn paragraph(lines: &str, roff: &mut Roff) {
+    let is_data = lines.lines().any(|line| !line.trim().contains(' '));
+    if is_data {
+        roff.control("nf", []);
+    }
+    for line in lines.lines() {
+        roff.text([roman(line.trim())]);
+    }
+    if is_data {
+        roff.control("fi", []);
+    }
+}
+
+/// Examples: a command in each line, and its purpose two blanks behind it, or indented in the next
+/// lines.
+fn examples(lines: &str, roff: &mut Roff) {
+    const INDENTED: usize = 4;
+    let mut in_purpose = false;
+    for line in lines.lines() {
+        let text = line.trim_start();
+        let (command, purpose) = match text.split_once("  ") {
+            _ if line.len() - text.len() >= INDENTED => ("", text),
+            Some((command, purpose)) => (command, purpose.trim_start()),
+            None => (text, ""),
+        };
+        if !command.is_empty() {
+            if std::mem::take(&mut in_purpose) {
+                roff.control("RE", []);
+            }
+            roff.control("PP", [])
+                .control("nf", [])
+                .text([bold(command)])
+                .control("fi", []);
+        }
+        if !purpose.is_empty() {
+            if !std::mem::replace(&mut in_purpose, true) {
+                roff.control("RS", ["4"]);
+            }
+            roff.text([roman(purpose)]);
+        }
+    }
+    if in_purpose {
+        roff.control("RE", []);
+    }
+}
+
+/// Exit statuses: lines with a number and its meaning. Other lines are text.
+fn statuses<'a>(lines: impl Iterator<Item = &'a str>, roff: &mut Roff) {
+    for line in lines.map(str::trim) {
+        match line.split_once(' ') {
+            Some((status, meaning)) if status.bytes().all(|b| b.is_ascii_digit()) => {
+                roff.control("TP", [])
+                    .text([bold(status)])
+                    .text([roman(meaning.trim_start())]);
+            }
+            _ => {
+                roff.text([roman(line)]);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_after_the_options_becomes_sections() {
+        let help = "\
+Examples:
+  a -b  does it
+  c | d -
+          and that,
+          too
+
+More of it:
+  All of it, and
+  not less.
+
+  And more.
+
+A table:
+  x,y
+  1,2
+
+Exit status: that of it. Else:
+  2    it was wrong
+  127  it is not there";
+        let text = sections(help).to_roff();
+        let expected = "\
+.SH EXAMPLES
+.PP
+.nf
+\\fBa \\-b\\fR
+.fi
+.RS 4
+does it
+.RE
+.PP
+.nf
+\\fBc | d \\-\\fR
+.fi
+.RS 4
+and that,
+too
+.RE
+.SS \"More of it\"
+All of it, and
+not less.
+.PP
+And more.
+.SS \"A table\"
+.nf
+x,y
+1,2
+.fi
+.SH \"EXIT STATUS\"
+that of it. Else:
+.TP
+\\fB2\\fR
+it was wrong
+.TP
+\\fB127\\fR
+it is not there
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn any_help_makes_a_page() {
+        for help in [
+            "",
+            "\n",
+            "Examples:",
+            "Exit status:",
+            "Exit status:\n  x",
+            "a:\n\n  b",
+            "Examples:\n\n\n  x  ",
+        ] {
+            sections(help).to_roff();
+        }
+    }
+}

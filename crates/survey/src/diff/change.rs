@@ -1,8 +1,7 @@
-//! A change between two surveys.
+//! The changes between two surveys.
 
-use serde_json::Number;
+use serde_json::Value;
 
-use crate::saved::Quantity;
 use crate::section::Section;
 
 /// What a change means.
@@ -32,248 +31,96 @@ impl Verdict {
 
 /// What has changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Subject {
-    /// A fact about the machine.
-    Machine(MachineFact),
-    /// A fact about a mount point.
-    Mount {
-        /// The mount point.
-        target: Option<Vec<u8>>,
-        /// The fact.
-        fact: MountFact,
-    },
-    /// The time of one way to find the mounts.
-    MethodTime(String),
-    /// Its system calls.
-    MethodCalls(String),
-    /// Whether it could be run.
-    MethodRuns(String),
-    /// The type of the file system at a directory.
-    FileSystemType(Option<Vec<u8>>),
-    /// The result of an experiment.
-    Experiment {
-        /// The directory.
-        dir: Option<Vec<u8>>,
-        /// The name of the result.
-        name: String,
-        /// Whether the kernel states it, or it was measured.
-        stated_by_kernel: bool,
-        /// The unit of the result.
-        unit: Unit,
-    },
-    /// The engine that a walk uses.
+#[allow(missing_docs, reason = "the names say it")]
+pub enum What {
+    // The machine.
+    Directory,
+    Host,
+    Kernel,
+    Arch,
+    Cpus,
+    Memory,
+    Root,
+    Deep,
+    Version,
+    // A mount.
+    Mount,
+    Source,
+    Fstype,
+    Fsroot,
+    Kind,
+    Hidden,
+    Responds,
+    Options,
+    // A method of finding mounts.
+    MethodTime,
+    MethodCalls,
+    MethodRuns,
+    // A file system; results of experiments have a unit.
+    FileSystemType,
+    Measured(Unit),
+    StatedByKernel(Unit),
+    // A walk by an engine.
     ChosenEngine,
-    /// The time that an engine takes per entry.
-    EngineTime(String),
-    /// The system calls that it makes per entry.
-    EngineCalls(String),
-    /// Whether it could be run.
-    EngineRuns(String),
-    /// How a dump gathers metadata.
+    EngineTime,
+    EngineCalls,
+    EngineRuns,
+    // A dump.
     DumpGather,
-    /// The system calls per entry that is gathered.
     DumpCalls,
-    /// The price of a system call.
+    // The price of a system call; `state` is `warm` or `cold`.
     Price {
-        /// The call.
-        gate: String,
-        /// Its argument.
-        what: String,
-        /// `warm` or `cold`.
+        target: String,
         state: String,
-        /// Threads that make it at the same time.
         threads: u64,
     },
-    /// A directory of PATH.
-    PathElement(Option<Vec<u8>>),
-    /// The file system of a directory of PATH.
-    PathFileSystem(Option<Vec<u8>>),
-    /// The failed lookups of a command's start.
-    Misses(String),
-    /// All its lookups.
-    Lookups(String),
+    // The start of programs.
+    PathElement,
+    PathFileSystem,
+    Misses,
+    Lookups,
 }
 
-impl Subject {
+impl What {
     /// The section that it belongs to.
     pub fn section(&self) -> Section {
-        use Subject::*;
+        use What::*;
         match self {
-            Machine(_) => Section::Machine,
-            Mount { .. } | MethodTime(_) | MethodCalls(_) | MethodRuns(_) => Section::Mounts,
-            FileSystemType(_) | Experiment { .. } => Section::Probe,
-            ChosenEngine | EngineTime(_) | EngineCalls(_) | EngineRuns(_) => Section::Walk,
+            Directory | Host | Kernel | Arch | Cpus | Memory | Root | Deep | Version => {
+                Section::Machine
+            }
+            Mount | Source | Fstype | Fsroot | Kind | Hidden | Responds | Options | MethodTime
+            | MethodCalls | MethodRuns => Section::Mounts,
+            FileSystemType | Measured(_) | StatedByKernel(_) => Section::Probe,
+            ChosenEngine | EngineTime | EngineCalls | EngineRuns => Section::Walk,
             DumpGather | DumpCalls => Section::Dump,
             Price { .. } => Section::Gates,
-            PathElement(_) | PathFileSystem(_) | Misses(_) | Lookups(_) => Section::Startup,
+            PathElement | PathFileSystem | Misses | Lookups => Section::Startup,
         }
     }
 
     /// The unit of its values.
     pub fn unit(&self) -> Unit {
-        use Subject::*;
+        use What::*;
         match self {
-            Machine(MachineFact::Memory) => Unit::Bytes,
-            Experiment { unit, .. } => *unit,
-            MethodTime(_) | EngineTime(_) => Unit::Seconds,
+            Memory => Unit::Bytes,
+            Measured(unit) | StatedByKernel(unit) => *unit,
+            MethodTime | EngineTime => Unit::Seconds,
             Price { .. } => Unit::Nanoseconds,
-            MethodCalls(_) | EngineCalls(_) | DumpCalls | Misses(_) | Lookups(_) => Unit::Calls,
+            MethodCalls | EngineCalls | DumpCalls | Misses | Lookups => Unit::Calls,
             _ => Unit::None,
         }
-    }
-
-    /// The mount point or directory that it is about.
-    pub fn path(&self) -> Option<&[u8]> {
-        use Subject::*;
-        match self {
-            Mount { target: path, .. }
-            | FileSystemType(path)
-            | Experiment { dir: path, .. }
-            | PathElement(path)
-            | PathFileSystem(path) => path.as_deref(),
-            _ => None,
-        }
-    }
-}
-
-/// A fact about the machine.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum MachineFact {
-    /// The directory that was surveyed.
-    Directory,
-    /// The host name.
-    Host,
-    /// The kernel's release.
-    Kernel,
-    /// The architecture.
-    Arch,
-    /// The number of processors.
-    Cpus,
-    /// Bytes of memory.
-    Memory,
-    /// Whether root took the survey.
-    Root,
-    /// Whether the survey was a deep one.
-    Deep,
-    /// The version of fathom.
-    Version,
-}
-
-/// A fact about a mount.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum MountFact {
-    /// Whether it is mounted.
-    Presence,
-    /// Its source.
-    Source,
-    /// Its type.
-    Fstype,
-    /// The part of the file system that it shows.
-    Fsroot,
-    /// Whether it is mounted on a directory or a file.
-    Kind,
-    /// Whether another mount hides it.
-    Hidden,
-    /// Whether it responds.
-    Verdict,
-    /// Its options: those removed, and those added.
-    Options,
-}
-
-/// A value before or after the change.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Fact {
-    /// Text of the document.
-    Text(String),
-    /// A number.
-    Number(Number),
-    /// Yes or no.
-    Flag(bool),
-    /// A mount.
-    Mount {
-        /// Its source.
-        source: String,
-        /// Its type.
-        fstype: String,
-    },
-    /// Mount options.
-    Options(Vec<String>),
-    /// An engine or a method could be run.
-    Compared,
-}
-
-impl From<&str> for Fact {
-    fn from(text: &str) -> Fact {
-        Fact::Text(text.to_owned())
-    }
-}
-
-impl From<&Quantity> for Fact {
-    fn from(quantity: &Quantity) -> Fact {
-        match quantity {
-            Quantity::Number(number) => Fact::Number(number.clone()),
-            Quantity::Text(text) => Fact::Text(text.clone()),
-        }
-    }
-}
-
-/// The old value and the new one.
-#[derive(Clone, PartialEq, Debug)]
-pub(super) struct Values {
-    pub(super) old: Option<Fact>,
-    pub(super) new: Option<Fact>,
-}
-
-impl Values {
-    pub(super) fn of_text(old: &Option<String>, new: &Option<String>) -> Values {
-        let fact = |text: &Option<String>| text.as_deref().map(Fact::from);
-        Values {
-            old: fact(old),
-            new: fact(new),
-        }
-    }
-
-    pub(super) fn of_flag(old: Option<bool>, new: Option<bool>) -> Values {
-        Values {
-            old: old.map(Fact::Flag),
-            new: new.map(Fact::Flag),
-        }
-    }
-
-    pub(super) fn of_number(old: &Option<Number>, new: &Option<Number>) -> Values {
-        let fact = |number: &Option<Number>| number.clone().map(Fact::Number);
-        Values {
-            old: fact(old),
-            new: fact(new),
-        }
-    }
-
-    pub(super) fn of_figures(old: f64, new: f64) -> Values {
-        let fact = |figure| Number::from_f64(figure).map(Fact::Number);
-        Values {
-            old: fact(old),
-            new: fact(new),
-        }
-    }
-
-    /// Whether both surveys have the value.
-    pub(super) fn are_known(&self) -> bool {
-        self.old.is_some() && self.new.is_some()
     }
 }
 
 /// The unit of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Unit {
-    /// The values are not counted.
     None,
-    /// Seconds.
     Seconds,
-    /// Nanoseconds.
     Nanoseconds,
-    /// Bytes.
     Bytes,
-    /// System calls.
     Calls,
 }
 
@@ -294,24 +141,19 @@ impl Unit {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Change {
     /// What has changed.
-    pub subject: Subject,
-    /// The old value, if there was one.
-    pub old: Option<Fact>,
-    /// The new value, if there is one.
-    pub new: Option<Fact>,
+    pub what: What,
+    /// The mount point or directory that it is about.
+    pub path: Option<Vec<u8>>,
+    /// The name of the method, engine, experiment, system call or command that it is about.
+    pub name: String,
+    /// The old value: a scalar of the document, or null.
+    pub old: Value,
+    /// The new value.
+    pub new: Value,
     /// The new value divided by the old one.
     pub ratio: Option<f64>,
     /// What the change means.
     pub verdict: Verdict,
-}
-
-/// A section that could not be compared.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Uncompared {
-    /// The section.
-    pub section: Section,
-    /// Why not.
-    pub why: WhyUncompared,
 }
 
 /// Why a section could not be compared.
@@ -329,4 +171,23 @@ pub enum WhyUncompared {
     NoExperiments(Vec<u8>),
     /// The engines walked different numbers of levels of the tree.
     DifferentLevels,
+}
+
+/// What differs between two surveys.
+#[derive(Clone, Debug, Default)]
+pub struct Diff {
+    /// The changes, the worst verdict first.
+    pub changes: Vec<Change>,
+    /// Sections that could not be compared.
+    pub uncompared: Vec<(Section, WhyUncompared)>,
+    /// The number of figures and facts that were compared.
+    pub compared: u64,
+}
+
+impl Diff {
+    /// The changes with a verdict.
+    pub fn with(&self, verdict: Verdict) -> impl Iterator<Item = &Change> {
+        let changes = self.changes.iter();
+        changes.filter(move |change| change.verdict == verdict)
+    }
 }

@@ -1,138 +1,149 @@
 //! When two values count as changed.
 
-use crate::saved::{Price, Trials};
+use serde_json::Value;
+
+use super::change::{Change, Diff, Verdict, What, WhyUncompared};
+use super::pair::Pair;
 use crate::section::Section;
 
-use super::Diff;
-use super::change::{Change, Fact, Subject, Uncompared, Values, Verdict, WhyUncompared};
-
-/// By this factor medians of times must differ.
-const TIMES_APART: f64 = 1.1;
-
-/// The changes found so far.
-#[derive(Default)]
-pub(super) struct Comparison {
-    changes: Vec<Change>,
-    uncompared: Vec<Uncompared>,
-    pub(super) compared: u64,
+/// What a value is of: a path or a name, or neither.
+#[derive(Clone, Default)]
+pub(super) struct Subject {
+    pub(super) path: Option<Vec<u8>>,
+    pub(super) name: String,
 }
 
-impl Comparison {
-    pub(super) fn finish(mut self) -> Diff {
-        self.changes.sort_by_key(|change| change.verdict);
-        self.uncompared.dedup();
-        Diff {
-            changes: self.changes,
-            uncompared: self.uncompared,
-            compared: self.compared,
-        }
+impl Subject {
+    pub(super) fn path(path: Option<Vec<u8>>) -> Subject {
+        let name = String::new();
+        Subject { path, name }
     }
 
-    /// Enters a section that cannot be compared.
-    pub(super) fn cannot(&mut self, section: Section, why: WhyUncompared) {
-        self.uncompared.push(Uncompared { section, why });
+    pub(super) fn name(name: &str) -> Subject {
+        let name = name.to_owned();
+        Subject { path: None, name }
     }
+}
 
+impl Diff {
     /// Whether both surveys have a section; if not, it is entered as uncompared.
-    pub(super) fn have(&mut self, section: Section, old: bool, new: bool) -> bool {
-        let why = match (old, new) {
-            (true, true) => return true,
-            (false, false) => WhyUncompared::InNeither,
-            (true, false) => WhyUncompared::NotInNew,
-            (false, true) => WhyUncompared::NotInOld,
+    pub(super) fn have(&mut self, section: Section, pair: Pair<'_>) -> bool {
+        let has = |value: &Value| match value {
+            Value::Array(list) => !list.is_empty(),
+            value => value.is_object(),
         };
-        self.cannot(section, why);
+        let why = match pair.map(has) {
+            [true, true] => return true,
+            [false, false] => WhyUncompared::InNeither,
+            [true, false] => WhyUncompared::NotInNew,
+            [false, true] => WhyUncompared::NotInOld,
+        };
+        self.uncompared.push((section, why));
         false
     }
 
-    /// A section that both surveys have.
-    pub(super) fn both<'a, T>(
-        &mut self,
-        section: Section,
-        old: &'a Option<T>,
-        new: &'a Option<T>,
-    ) -> Option<(&'a T, &'a T)> {
-        self.have(section, old.is_some(), new.is_some());
-        old.as_ref().zip(new.as_ref())
-    }
-
     /// Enters a change.
-    pub(super) fn push(&mut self, subject: Subject, values: Values, verdict: Verdict) {
-        self.push_ratio(subject, values, None, verdict);
-    }
-
-    fn push_ratio(
+    pub(super) fn push(
         &mut self,
-        subject: Subject,
-        values: Values,
+        what: What,
+        of: Subject,
+        values: [Value; 2],
         ratio: Option<f64>,
         verdict: Verdict,
     ) {
+        let [old, new] = values;
+        let Subject { path, name } = of;
         self.changes.push(Change {
-            subject,
-            old: values.old,
-            new: values.new,
+            what,
+            path,
+            name,
+            old,
+            new,
             ratio,
             verdict,
         });
     }
 
     /// Compares a fact; another value is neither better nor worse.
-    pub(super) fn fact(&mut self, subject: Subject, values: Values) {
+    pub(super) fn fact(&mut self, what: What, pair: Pair<'_>) {
         self.compared += 1;
-        if values.old != values.new {
-            self.push(subject, values, Verdict::Other);
+        let [old, new] = pair.map(scalar);
+        if old != new {
+            self.push(what, Subject::default(), [old, new], None, Verdict::Other);
         }
     }
 
-    /// Compares a time: more is worse, if it is beyond the noise of the trials.
-    pub(super) fn time(&mut self, subject: Subject, old: Spread, new: Spread) {
+    /// Compares a time, of which more is worse. It has changed if the medians differ by at least
+    /// 10 %, and all trials of one survey lie outside all trials of the other.
+    pub(super) fn time(&mut self, what: What, of: Subject, times: [Option<Spread>; 2]) {
+        const APART: f64 = 1.1;
+        let [Some(old), Some(new)] = times else {
+            return;
+        };
         self.compared += 1;
         let ratio = ratio(old.middle, new.middle).unwrap_or(1.0);
         let verdict = match ratio {
-            r if r > TIMES_APART && new.low > old.high => Verdict::Worse,
-            r if r < 1.0 / TIMES_APART && new.high < old.low => Verdict::Better,
+            r if r > APART && new.low > old.high => Verdict::Worse,
+            r if r < 1.0 / APART && new.high < old.low => Verdict::Better,
             1.0 => return,
             _ => Verdict::Noise,
         };
-        let values = Values::of_figures(old.middle, new.middle);
-        self.push_ratio(subject, values, Some(ratio), verdict);
+        let values = [old.middle, new.middle].map(Value::from);
+        self.push(what, of, values, Some(ratio), verdict);
     }
 
-    /// Compares a count of calls, of which more is worse; they must differ by the factor `apart`.
-    pub(super) fn count(&mut self, subject: Subject, old: f64, new: f64, apart: f64) {
+    /// Compares a count of calls, of which more is worse. Counts have no noise; they must differ
+    /// by the factor `apart`.
+    pub(super) fn count(&mut self, what: What, of: Subject, [old, new]: [f64; 2], apart: f64) {
         self.compared += 1;
         let ratio = ratio(old, new);
         if old == new || ratio.is_some_and(|ratio| ratio < apart && ratio > 1.0 / apart) {
             return;
         }
-        let verdict = if new > old {
-            Verdict::Worse
-        } else {
-            Verdict::Better
+        let verdict = match new > old {
+            true => Verdict::Worse,
+            false => Verdict::Better,
         };
-        self.push_ratio(subject, Values::of_figures(old, new), ratio, verdict);
+        self.push(what, of, [old, new].map(Value::from), ratio, verdict);
     }
 
-    /// Compares a fact about a file system, where both surveys have it. Numbers must differ by 5 %:
-    /// by less they differ from one run to the next.
-    pub(super) fn property(&mut self, subject: Subject, values: Values) {
+    /// Compares a property of a file system, where both surveys have it. Numbers must differ by
+    /// 5 %: by less they differ from one run to the next.
+    pub(super) fn property(&mut self, what: What, of: Subject, pair: Pair<'_>) {
         const APART: f64 = 1.05;
-        if !values.are_known() {
+        let Some([old, new]) = known(pair) else {
             return;
-        }
-        self.compared += 1;
-        let figure = |fact: &Option<Fact>| match fact {
-            Some(Fact::Number(number)) => number.as_f64(),
-            _ => None,
         };
-        let ratio = figure(&values.old)
-            .zip(figure(&values.new))
-            .and_then(|(old, new)| ratio(old, new));
+        self.compared += 1;
+        let numbers = old.as_f64().zip(new.as_f64());
+        let ratio = numbers.and_then(|(old, new)| ratio(old, new));
         let is_near = ratio.is_some_and(|ratio| ratio < APART && ratio > 1.0 / APART);
-        if values.old != values.new && !is_near {
-            self.push_ratio(subject, values, ratio, Verdict::Other);
+        if old != new && !is_near {
+            self.push(what, of, [old, new], ratio, Verdict::Other);
         }
+    }
+}
+
+/// A value of the document; null for an object or a list, which no survey has in its place.
+pub(super) fn scalar(value: &Value) -> Value {
+    match value {
+        Value::Array(_) | Value::Object(_) => Value::Null,
+        value => value.clone(),
+    }
+}
+
+/// Both values, if both surveys have the value.
+pub(super) fn known(pair: Pair<'_>) -> Option<[Value; 2]> {
+    let pair = pair.map(scalar);
+    pair.iter().all(|value| !value.is_null()).then_some(pair)
+}
+
+/// The factor by which calls per entry must differ: a tree with another number of entries has
+/// another share of directories.
+pub(super) fn calls_apart([old_entries, new_entries]: [f64; 2]) -> f64 {
+    match old_entries == new_entries {
+        true => 1.0,
+        false => 1.01,
     }
 }
 
@@ -142,7 +153,6 @@ fn ratio(old: f64, new: f64) -> Option<f64> {
 }
 
 /// A time, and the range of its trials.
-#[derive(Clone, Copy)]
 pub(super) struct Spread {
     middle: f64,
     low: f64,
@@ -150,28 +160,20 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    fn new(middle: f64, low: f64, high: f64) -> Option<Spread> {
+    /// Reads three members of a value, and divides them by the number of entries.
+    pub(super) fn read(value: &Value, keys: [&str; 3], entries: f64) -> Option<Spread> {
+        let [middle, low, high] = keys.map(|key| value[key].as_f64());
+        let (middle, low, high) = (middle?, low?, high?);
         let is_ordered = 0.0 <= low && low <= middle && middle <= high && high.is_finite();
-        is_ordered.then_some(Spread { middle, low, high })
+        is_ordered.then(|| Spread {
+            middle: middle / entries,
+            low: low / entries,
+            high: high / entries,
+        })
     }
 
-    /// The median, the minimum and the maximum of trials.
-    pub(super) fn from_trials(trials: &Option<Trials>) -> Option<Spread> {
-        trials.and_then(|trials| Spread::new(trials.median, trials.min, trials.max))
-    }
-
-    /// The median and the interquartile range of a price.
-    pub(super) fn from_price(price: &Price) -> Option<Spread> {
-        Spread::new((*price.ns)?, (*price.low)?, (*price.high)?)
-    }
-
-    /// The time per entry.
-    pub(super) fn per_entry(self, entries: f64) -> Spread {
-        let entries = entries.max(1.0);
-        Spread {
-            middle: self.middle / entries,
-            low: self.low / entries,
-            high: self.high / entries,
-        }
+    /// The trials of a method or an engine: the time per entry.
+    pub(super) fn read_trials(run: &Value, entries: f64) -> Option<Spread> {
+        Spread::read(&run["real"], ["median", "min", "max"], entries.max(1.0))
     }
 }

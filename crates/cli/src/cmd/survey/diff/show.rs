@@ -2,43 +2,48 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use show::json_object;
 use show::name::printable;
 use show::table::{Align, Table, TableStyle, Tone};
 use show::units::{duration, size};
-use survey::diff::{
-    Change, Diff, Fact, MachineFact, MountFact, Subject, Uncompared, Unit, Verdict, WhyUncompared,
-};
+use survey::Section;
+use survey::diff::{Change, Diff, Unit, Verdict, What, WhyUncompared};
 
 /// What has changed, without the path that it is about.
-fn what(subject: &Subject) -> Cow<'static, str> {
-    let quoted = |name: &str| printable(name.as_bytes()).into_owned();
-    let text = match subject {
-        Subject::Machine(fact) => return machine(*fact).into(),
-        Subject::Mount { fact, .. } => return mount(*fact).into(),
-        Subject::FileSystemType(_) => return "type".into(),
-        Subject::ChosenEngine => return "the engine that is chosen".into(),
-        Subject::DumpGather => return "how a dump gathers".into(),
-        Subject::DumpCalls => return "calls for an entry that is gathered".into(),
-        Subject::PathElement(_) => return "element of PATH".into(),
-        Subject::PathFileSystem(_) => return "its file system".into(),
-        Subject::MethodTime(by) => format!("finding them by {}", quoted(by)),
-        Subject::MethodCalls(by) => format!("calls to find them by {}", quoted(by)),
-        Subject::MethodRuns(name) | Subject::EngineRuns(name) => {
-            format!("whether {} can be compared", quoted(name))
-        }
-        Subject::Experiment {
-            name,
-            stated_by_kernel,
-            ..
-        } if *stated_by_kernel => format!("{}, as the kernel says", quoted(name)),
-        Subject::Experiment { name, .. } => quoted(name),
-        Subject::EngineTime(engine) => format!("an entry by {}", quoted(engine)),
-        Subject::EngineCalls(engine) => format!("calls for an entry by {}", quoted(engine)),
-        Subject::Price {
-            gate,
-            what,
+fn what(change: &Change) -> String {
+    let name = printable(change.name.as_bytes());
+    let text = match &change.what {
+        What::Directory => "the directory surveyed",
+        What::Host => "the machine's name",
+        What::Kernel => "kernel",
+        What::Arch => "architecture",
+        What::Cpus => "processors",
+        What::Memory => "memory",
+        What::Root => "surveyed by root",
+        What::Deep => "surveyed with --deep",
+        What::Version => "version of fathom",
+        What::Mount => "the mount",
+        What::Source => "source",
+        What::Fstype => "fstype",
+        What::Fsroot => "fsroot",
+        What::Kind => "kind",
+        What::Hidden => "hidden",
+        What::Responds => "whether it answers",
+        What::Options => "options",
+        What::MethodTime => return format!("finding them by {name}"),
+        What::MethodCalls => return format!("calls to find them by {name}"),
+        What::MethodRuns | What::EngineRuns => return format!("whether {name} can be compared"),
+        What::FileSystemType => "type",
+        What::Measured(_) => return name.into_owned(),
+        What::StatedByKernel(_) => return format!("{name}, as the kernel says"),
+        What::ChosenEngine => "the engine that is chosen",
+        What::EngineTime => return format!("an entry by {name}"),
+        What::EngineCalls => return format!("calls for an entry by {name}"),
+        What::DumpGather => "how a dump gathers",
+        What::DumpCalls => "calls for an entry that is gathered",
+        What::Price {
+            target,
             state,
             threads,
         } => {
@@ -46,44 +51,19 @@ fn what(subject: &Subject) -> Cow<'static, str> {
                 0 | 1 => String::new(),
                 threads => format!(", on {threads} threads"),
             };
-            let [gate, what, state] = [gate, what, state].map(|word| quoted(word));
-            format!("{gate} of {what}, {state}{threads}")
+            let [target, state] = [target, state].map(|word| printable(word.as_bytes()));
+            return format!("{name} of {target}, {state}{threads}");
         }
-        Subject::Misses(command) => format!("misses of {}", quoted(command)),
-        Subject::Lookups(command) => format!("look-ups of {}", quoted(command)),
+        What::PathElement => "element of PATH",
+        What::PathFileSystem => "its file system",
+        What::Misses => return format!("misses of {name}"),
+        What::Lookups => return format!("look-ups of {name}"),
     };
-    text.into()
+    text.to_owned()
 }
 
-fn machine(fact: MachineFact) -> &'static str {
-    match fact {
-        MachineFact::Directory => "the directory surveyed",
-        MachineFact::Host => "the machine's name",
-        MachineFact::Kernel => "kernel",
-        MachineFact::Arch => "architecture",
-        MachineFact::Cpus => "processors",
-        MachineFact::Memory => "memory",
-        MachineFact::Root => "surveyed by root",
-        MachineFact::Deep => "surveyed with --deep",
-        MachineFact::Version => "version of fathom",
-    }
-}
-
-fn mount(fact: MountFact) -> &'static str {
-    match fact {
-        MountFact::Presence => "the mount",
-        MountFact::Source => "source",
-        MountFact::Fstype => "fstype",
-        MountFact::Fsroot => "fsroot",
-        MountFact::Kind => "kind",
-        MountFact::Hidden => "hidden",
-        MountFact::Verdict => "whether it answers",
-        MountFact::Options => "options",
-    }
-}
-
-fn why(uncompared: &Uncompared) -> Cow<'static, str> {
-    match &uncompared.why {
+fn why(why: &WhyUncompared) -> Cow<'static, str> {
+    match why {
         WhyUncompared::DifferentDirectories => "the surveys are of different directories".into(),
         WhyUncompared::InNeither => "neither survey has it".into(),
         WhyUncompared::NotInOld => "the old survey has it not".into(),
@@ -99,38 +79,19 @@ fn why(uncompared: &Uncompared) -> Cow<'static, str> {
 
 /// What has changed, with the path that it is about.
 pub(super) fn subject(change: &Change) -> String {
-    let what = what(&change.subject);
-    match change.subject.path() {
-        Some(path) => format!("{}: {what}", printable(path)),
-        None => what.into_owned(),
-    }
-}
-
-/// A value as JSON.
-fn value(fact: &Option<Fact>) -> Value {
-    match fact {
-        None => Value::Null,
-        Some(Fact::Text(text)) => json!(text),
-        Some(Fact::Number(number)) => json!(number),
-        Some(Fact::Flag(flag)) => json!(flag),
-        Some(Fact::Mount { source, fstype }) => json!(format!("{source} ({fstype})")),
-        Some(Fact::Options(options)) => json!(options.join(",")),
-        Some(Fact::Compared) => json!("compared"),
+    match &change.path {
+        Some(path) => format!("{}: {}", printable(path), what(change)),
+        None => what(change),
     }
 }
 
 /// A value for people.
-fn shown(fact: &Option<Fact>, unit: Unit) -> String {
-    let number = match fact {
-        None => return "-".to_owned(),
-        Some(Fact::Number(number)) => number,
-        _ => {
-            let value = value(fact);
-            let text = value
-                .as_str()
-                .map_or_else(|| value.to_string(), str::to_owned);
-            return printable(text.as_bytes()).into_owned();
-        }
+fn shown(value: &Value, unit: Unit) -> String {
+    let number = match value {
+        Value::Null => return "-".to_owned(),
+        Value::Number(number) => number,
+        Value::String(text) => return printable(text.as_bytes()).into_owned(),
+        value => return value.to_string(),
     };
     let figure = number.as_f64().unwrap_or_default();
     match unit {
@@ -148,10 +109,10 @@ pub(in crate::cmd::survey) fn line(change: &Change) -> String {
     let ratio = change.ratio.map_or(String::new(), |ratio| {
         format!(" ({ratio:.2} times as much)")
     });
-    let unit = change.subject.unit();
+    let unit = change.what.unit();
     format!(
         "{}: {}: was {}, is {}{ratio}",
-        change.subject.section().name(),
+        change.what.section().name(),
         subject(change),
         shown(&change.old, unit),
         shown(&change.new, unit)
@@ -187,8 +148,8 @@ pub(super) fn text(diff: &Diff, style: TableStyle, all: bool) -> String {
         "Of {} figures and facts {changed} have changed{noise}.",
         diff.compared
     )));
-    for one in &diff.uncompared {
-        let line = format!("Not compared: {}: {}.", one.section.name(), why(one));
+    for (section, reason) in &diff.uncompared {
+        let line = format!("Not compared: {}: {}.", section.name(), why(reason));
         text.push_str(&style.wrapped(&line));
     }
     text
@@ -205,12 +166,12 @@ fn table(changes: &[&Change], tone: Tone) -> Table {
     ];
     let mut table = Table::new(&columns, changes.len());
     for change in changes {
-        let unit = change.subject.unit();
-        let [old, new] = [&change.old, &change.new].map(|fact| shown(fact, unit));
+        let unit = change.what.unit();
+        let [old, new] = [&change.old, &change.new].map(|value| shown(value, unit));
         let ratio = change
             .ratio
             .map_or(String::new(), |ratio| format!("{ratio:.2}"));
-        let section = change.subject.section().name();
+        let section = change.what.section().name();
         table.row([section, &old, &new, &ratio, &subject(change)], tone);
     }
     table
@@ -232,19 +193,19 @@ json_object!(JsonDiff<'_>, |this| {
 struct JsonChange<'a>(&'a Change);
 
 json_object!(JsonChange<'_>, |this| {
-    "section": this.0.subject.section().name(),
-    name "path": this.0.subject.path(),
-    "what": what(&this.0.subject),
-    "old": value(&this.0.old),
-    "new": value(&this.0.new),
-    "unit": this.0.subject.unit().symbol(),
+    "section": this.0.what.section().name(),
+    name "path": this.0.path.as_deref(),
+    "what": what(this.0),
+    "old": this.0.old,
+    "new": this.0.new,
+    "unit": this.0.what.unit().symbol(),
     "ratio": this.0.ratio,
     "verdict": this.0.verdict.name(),
 });
 
-struct JsonUncompared<'a>(&'a Uncompared);
+struct JsonUncompared<'a>(&'a (Section, WhyUncompared));
 
 json_object!(JsonUncompared<'_>, |this| {
-    "section": this.0.section.name(),
-    "why": why(this.0),
+    "section": this.0.0.name(),
+    "why": why(&this.0.1),
 });

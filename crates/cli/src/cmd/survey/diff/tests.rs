@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use show::table::TableStyle;
 use survey::Error;
-use survey::diff::{Diff, Fact, Verdict};
+use survey::diff::{Diff, Verdict};
 use survey::saved::{SCHEMA, SavedSurvey};
 
 use super::show::{JsonDiff, line, subject, text};
@@ -152,7 +152,7 @@ fn an_engine_that_cannot_run_any_more_gives_its_reason() {
         whats(&diff, Verdict::Worse),
         ["whether threads can be compared"]
     );
-    assert_eq!(diff.changes[0].new, Some(Fact::from("stopped")));
+    assert_eq!(diff.changes[0].new, "stopped");
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn names_that_are_not_utf_8_are_kept_exactly() {
         json!({"target": "/\u{fffd}", "target_b64": "L/8=", "source": "x\u{1b}", "fstype": "y"});
     let diff = changed(new);
     let come = diff.with(Verdict::Other).next().unwrap();
-    assert_eq!(come.subject.path(), Some(&b"/\xff"[..]));
+    assert_eq!(come.path.as_deref(), Some(&b"/\xff"[..]));
     let shown = text(&diff, TableStyle::default(), true);
     assert!(
         !shown.contains('\u{1b}') && shown.contains("\\xff"),

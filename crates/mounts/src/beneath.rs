@@ -1,12 +1,11 @@
-//! What lies hidden under a mount point.
+//! The files hidden under a mount point.
 //!
-//! The mount that it is on is copied, alone, into a tree that no path reaches (open_tree with
-//! OPEN_TREE_CLONE): there, nothing is mounted over the directory. Nothing that anybody else sees
-//! is changed, and the copy goes with its descriptor.
+//! The mount that it is on is copied, without the mounts on it, into a detached tree (open_tree with
+//! OPEN_TREE_CLONE): there, nothing covers the directory. Nobody else sees a change, and the copy
+//! ends with its descriptor.
 //!
-//! Where that mount is itself covered, no name leads to it. Then a child process takes a mount
-//! namespace of its own, a private copy of ours, and there takes off what lies over it, one mount
-//! after another.
+//! Where that mount is itself covered, no path leads to it. Then a child process makes a mount
+//! namespace of its own, and there detaches the mounts that cover it, one after another.
 //!
 //! Where that mount's server may be gone, a process that can be killed touches the copy first.
 
@@ -22,31 +21,26 @@ use gate::process::{Child, Shared};
 use gate::{Errno, Fd, Gate, Tally};
 use ondisk::Mount;
 
-use crate::boundaries::ANSWER_WITHIN;
+use crate::check::ANSWER_WITHIN;
+use crate::error::{Error, Loss, WarningKind};
 use crate::kind::may_hang;
-use crate::method::{Queue, SearchContext};
+use crate::method::breadth::Queue;
+use crate::method::{Progress, SearchContext};
 use crate::path::{below, join};
+pub use crate::point::Beneath;
+use crate::point::{Kind, Point};
 use crate::root::Root;
 use crate::table::read_either;
 use crate::tree::Tree;
-use crate::{Error, Kind, Loss, Point, Warning, WarningKind};
-
-/// What lies beneath.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Beneath {
-    /// Files that are no directories; one with several names counts once.
-    pub files: u64,
-    /// Bytes in plain files, by their sizes.
-    pub bytes: u64,
-}
+use crate::warning::Warning;
 
 type Looked = Result<Beneath, (Gate, Errno)>;
 
-/// Finds out what lies beneath each mount point.
+/// Counts the files beneath each mount point.
 ///
 /// # Errors
-/// When there is no mount table, which says what each mount is on.
-pub fn look(points: &mut [Point], hunt: &mut SearchContext<'_>) -> Result<(), Error> {
+/// When there is no mount table.
+pub fn look(points: &mut [Point], context: &mut SearchContext<'_>) -> Result<(), Error> {
     let top = Root::open(b"/").ok().and_then(|root| root.anchor);
     let (table, _) = read_either(false, top)?;
     let tree = Tree::new(&table.mounts);
@@ -58,20 +52,20 @@ pub fn look(points: &mut [Point], hunt: &mut SearchContext<'_>) -> Result<(), Er
         let Some(parent) = point.parent.and_then(|parent| tree.row(parent)) else {
             if point.target != b"/" {
                 let kind = WarningKind::UnreachableParent;
-                hunt.warnings.push(Warning::about(&point.target, kind));
+                context.warnings.push(Warning::about(&point.target, kind));
             }
             continue;
         };
         if uncovered.contains(&parent.id) {
-            let looked = copies.look(parent, point, hunt);
-            settle(point, looked, hunt);
+            let looked = copies.look(parent, point, context);
+            record(point, looked, context);
         } else {
             covered.push(at);
         }
     }
     drop(copies);
     if !covered.is_empty() {
-        look_under_covers(points, &covered, &table.mounts, top, hunt);
+        look_under_covers(points, &covered, &table.mounts, top, context);
     }
     Ok(())
 }
@@ -86,24 +80,24 @@ fn uncovered(tree: &Tree<'_>, rows: &[Mount], top: Option<u64>) -> HashSet<u64> 
         .collect()
 }
 
-/// Enters what was found beneath a mount point, or why nothing was.
-fn settle(point: &mut Point, looked: Looked, hunt: &mut SearchContext<'_>) {
+/// Records the files beneath a mount point, or why they cannot be counted.
+fn record(point: &mut Point, looked: Looked, context: &mut SearchContext<'_>) {
     match looked {
         Ok(beneath) => point.beneath = Some(beneath),
         Err((gate, errno)) => {
             let kind = WarningKind::LookBeneath;
-            hunt.warnings
-                .push(Warning::failed(&point.target, gate, errno, kind));
+            let warning = Warning::failed(&point.target, gate, errno, kind);
+            context.warnings.push(warning);
         }
     }
 }
 
-/// Copies of mounts without what is mounted on them, by the mount's id.
+/// Copies of mounts, without the mounts on them, by the mount's id.
 #[derive(Default)]
 struct Copies(HashMap<u64, Result<Fd, Errno>>);
 
 impl Copies {
-    fn look(&mut self, parent: &Mount, point: &Point, hunt: &mut SearchContext<'_>) -> Looked {
+    fn look(&mut self, parent: &Mount, point: &Point, context: &mut SearchContext<'_>) -> Looked {
         let missing = (Gate::OpenTree, Errno::ENOENT);
         let from = parent.target.as_deref().ok_or(missing)?;
         let rest = below(from, &point.target)
@@ -115,12 +109,8 @@ impl Copies {
             }
             copy(from)
         });
-        count(
-            copy.as_ref().map_err(|&errno| (Gate::OpenTree, errno))?,
-            rest,
-            point,
-            hunt,
-        )
+        let copy = copy.as_ref().map_err(|&errno| (Gate::OpenTree, errno))?;
+        count(copy, rest, point, context)
     }
 }
 
@@ -129,7 +119,8 @@ fn copy(from: &[u8]) -> gate::Result<Fd> {
     open_tree_clone(reach.dir(), reach.rest())
 }
 
-/// Whether somebody answers, well or badly, who looks at the name `rest` of a copied mount.
+/// Whether statx(2) of the path `rest` in a copy of the mount at `from` returns in time, be it with an
+/// error.
 fn answers(from: &[u8], rest: &[u8]) -> bool {
     const REAP: Duration = Duration::from_millis(500);
     let Ok(tally) = Shared::new(Tally::WORDS) else {
@@ -138,20 +129,14 @@ fn answers(from: &[u8], rest: &[u8]) -> bool {
     let touch = || {
         let before = gate::meter::tally();
         let publish = || gate::meter::tally().since(&before).publish(&tally);
-        let _ = gate::fs::chdir(c"/"); // a child that cannot be killed must not keep anybody's directory busy
+        let _ = gate::fs::chdir(c"/"); // a child that cannot be killed must not keep a directory busy
         let place = copy(from).and_then(|copy| {
             publish();
             open_long_no_symlinks(copy.as_fd(), rest, Open::PATH)
         });
         publish();
-        let _ = place.map(|place| {
-            statx(
-                &place,
-                c"",
-                At::EMPTY_PATH | At::STATX_FORCE_SYNC,
-                Want::BASIC_STATS,
-            )
-        });
+        let at = At::EMPTY_PATH | At::STATX_FORCE_SYNC;
+        let _ = place.map(|place| statx(&place, c"", at, Want::BASIC_STATS));
         publish();
     };
     let Ok(mut child) = Child::fork_detached(touch) else {
@@ -166,25 +151,26 @@ fn answers(from: &[u8], rest: &[u8]) -> bool {
     answered
 }
 
-/// The mount points whose parents are covered, in a child with a mount namespace of its own.
+/// Counts beneath the mount points whose parents are covered, in a child with a mount namespace of its
+/// own.
 fn look_under_covers(
     points: &mut [Point],
     which: &[usize],
     rows: &[Mount],
     top: Option<u64>,
-    hunt: &mut SearchContext<'_>,
+    context: &mut SearchContext<'_>,
 ) {
-    /// For each mount point: 1 when it was looked at, and files, bytes and how many directories
-    /// could not be read; or 2, and gate and error.
+    /// For each mount point: 1 when it was looked at, and files, bytes and the number of directories
+    /// that could not be read; or 2, gate and errno.
     const WORDS: usize = 4;
     const LONGEST: Duration = Duration::from_secs(24 * 3600);
-    let unknown = (Gate::Unshare, Errno::EAGAIN);
     let shared = match Shared::new(which.len() * WORDS + Tally::WORDS) {
         Ok(shared) => shared,
         Err(errno) => {
-            return which
-                .iter()
-                .for_each(|&at| settle(&mut points[at], Err((unknown.0, errno)), hunt));
+            for &at in which {
+                record(&mut points[at], Err((Gate::Unshare, errno)), context);
+            }
+            return;
         }
     };
     let tally = &shared[which.len() * WORDS..];
@@ -209,25 +195,26 @@ fn look_under_covers(
         let [state, a, b, unread] = std::array::from_fn(|w| shared[at * WORDS + w].load(Relaxed));
         let looked = match state {
             1 => Ok(Beneath { files: a, bytes: b }),
-            2 => Err((
-                Gate::ALL.get(a as usize).copied().unwrap_or(unknown.0),
-                Errno(b as i32),
+            2 => {
+                let gate = Gate::ALL.get(a as usize).copied();
+                Err((gate.unwrap_or(Gate::Unshare), Errno(b as i32)))
+            }
+            _ => Err((
+                Gate::Unshare,
+                ended.as_ref().err().copied().unwrap_or(Errno::EAGAIN),
             )),
-            _ => Err(ended
-                .as_ref()
-                .map_or_else(|&errno| (Gate::Unshare, errno), |_| unknown)),
         };
-        settle(&mut points[point], looked, hunt);
+        record(&mut points[point], looked, context);
         if unread > 0 {
             let kind = WarningKind::UnreadBeneath(unread);
-            hunt.warnings
-                .push(Warning::about(&points[point].target, kind));
+            let warning = Warning::about(&points[point].target, kind);
+            context.warnings.push(warning);
         }
     }
 }
 
-/// What the child does: takes off what lies over a mount until a name leads to it, then looks
-/// beneath what is on it.
+/// The work of the child: detaches the covers of a mount until a path leads to it, then counts beneath
+/// the mounts on it.
 fn uncover(
     points: &[Point],
     which: &[usize],
@@ -238,8 +225,8 @@ fn uncover(
     if let Err(errno) = unshare_mounts() {
         return (0..which.len()).for_each(|at| found(at, Err((Gate::Unshare, errno)), 0));
     }
-    let mut nobody = |_: &crate::method::Progress, _: &[u8]| {};
-    let mut hunt = SearchContext::new(Loss::Count, &mut nobody);
+    let mut tick = |_: &Progress, _: &[u8]| {};
+    let mut context = SearchContext::new(Loss::Count, &mut tick);
     let mut rows = rows.to_vec();
     let parent_of = |at: usize| points[which[at]].parent;
     let mut left: Vec<usize> = (0..which.len()).collect();
@@ -248,10 +235,10 @@ fn uncover(
         let mut copies = Copies::default();
         left.retain(|&at| {
             match rows.iter().find(|row| Some(row.id) == parent_of(at)) {
-                None => found(at, Err((Gate::Umount2, Errno::ENOENT)), 0), // taken off with what it is on
+                None => found(at, Err((Gate::Umount2, Errno::ENOENT)), 0), // detached with its parent
                 Some(parent) if reached.contains(&parent.id) => {
-                    let looked = copies.look(parent, &points[which[at]], &mut hunt);
-                    found(at, looked, std::mem::take(&mut hunt.warnings).len());
+                    let looked = copies.look(parent, &points[which[at]], &mut context);
+                    found(at, looked, std::mem::take(&mut context.warnings).len());
                 }
                 Some(_) => return true,
             }
@@ -259,44 +246,38 @@ fn uncover(
         });
         drop(copies);
         let Some(&next) = left.first() else { return };
-        if let Err(failed) = take_off_a_cover(parent_of(next), &mut rows, &reached) {
+        if let Err(failed) = detach_cover(parent_of(next), &mut rows, &reached) {
             found(next, Err(failed), 0);
             left.remove(0);
         }
     }
 }
 
-/// Detaches one of the mounts that lie over a mount.
-fn take_off_a_cover(
+/// Detaches one of the mounts that cover a mount.
+fn detach_cover(
     covered: Option<u64>,
     rows: &mut Vec<Mount>,
     reached: &HashSet<u64>,
 ) -> Result<(), (Gate, Errno)> {
     let stuck = (Gate::Umount2, Errno::ENOENT);
     let row = |id: u64| rows.iter().find(|row| row.id == id);
-    // The highest mount on the way to it that no name leads to.
+    // The uppermost mount on the way to it that no path leads to.
     let mut hidden = covered.and_then(row).ok_or(stuck)?;
     while let Some(above) = row(hidden.parent).filter(|above| !reached.contains(&above.id)) {
         hidden = above;
     }
     let name = hidden.target.as_deref().ok_or(stuck)?;
-    // What lies over it is the deepest mount that its name leads through.
-    let over = |cover: &&Mount| {
-        let through = cover
-            .target
-            .as_deref()
-            .is_some_and(|target| below(target, name).is_some());
-        through && reached.contains(&cover.id) && cover.id != hidden.parent
-    };
-    let cover = rows
-        .iter()
-        .filter(over)
-        .max_by_key(|cover| cover.target.as_ref().map_or(0, Vec::len))
-        .ok_or(stuck)?;
-    let target =
-        c_string(cover.target.as_deref().unwrap_or_default()).map_err(|e| (Gate::Umount2, e))?;
-    umount_detach(&target).map_err(|e| (Gate::Umount2, e))?;
-    let mut gone = HashSet::from([cover.id]);
+    // Its cover is the deepest mount that its path leads through.
+    let covers = rows.iter().filter_map(|cover| {
+        let target = cover.target.as_deref()?;
+        below(target, name)?;
+        (reached.contains(&cover.id) && cover.id != hidden.parent).then_some((cover.id, target))
+    });
+    let (cover, target) = covers.max_by_key(|(_, target)| target.len()).ok_or(stuck)?;
+    c_string(target)
+        .and_then(|target| umount_detach(&target))
+        .map_err(|e| (Gate::Umount2, e))?;
+    let mut gone = HashSet::from([cover]);
     while let Some(next) = rows
         .iter()
         .find(|row| gone.contains(&row.parent) && !gone.contains(&row.id))
@@ -307,19 +288,25 @@ fn take_off_a_cover(
     Ok(())
 }
 
-/// Counts what the name `rest` of a copied mount holds.
-fn count(copy: &Fd, rest: &[u8], point: &Point, hunt: &mut SearchContext<'_>) -> Looked {
-    let mut sum = Sum::default();
+/// Counts the files below the path `rest` of a copied mount.
+fn count(copy: &Fd, rest: &[u8], point: &Point, context: &mut SearchContext<'_>) -> Looked {
+    let mut counted = Beneath::default();
+    let mut linked = HashSet::new();
+    let mut add = |seen: &Statx| {
+        if seen.nlink > 1 && !linked.insert((seen.dev, seen.ino)) {
+            return;
+        }
+        counted.files += 1;
+        if seen.file_type == FileType::Regular {
+            counted.bytes += seen.size;
+        }
+    };
+    let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
     if point.kind == Some(Kind::File) {
         let reach = reach(copy.as_fd(), rest).map_err(|e| (Gate::Openat, e))?;
-        let seen = statx(
-            reach.dir(),
-            reach.rest(),
-            At::SYMLINK_NOFOLLOW,
-            Want::BASIC_STATS,
-        );
-        sum.add(&seen.map_err(|e| (Gate::Statx, e))?);
-        return Ok(sum.beneath);
+        let seen = statx(reach.dir(), reach.rest(), at, Want::BASIC_STATS);
+        add(&seen.map_err(|e| (Gate::Statx, e))?);
+        return Ok(counted);
     }
     let fd = open_long_no_symlinks(copy.as_fd(), rest, Open::PATH | Open::DIRECTORY)
         .map_err(|e| (Gate::Openat2, e))?;
@@ -332,44 +319,17 @@ fn count(copy: &Fd, rest: &[u8], point: &Point, hunt: &mut SearchContext<'_>) ->
     };
     let mut queue = Queue::new(&top, ());
     let mut buffer = vec![0u8; 64 << 10];
-    while let Some(at) = queue.pop() {
-        let path = queue.path(at);
-        hunt.directory(&path);
-        hunt.read(
-            &path,
-            queue.open(at),
-            &mut buffer,
-            |hunt, dir, entry| match statx(
-                dir,
-                entry.name,
-                At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT,
-                Want::BASIC_STATS,
-            ) {
-                Ok(seen) if seen.file_type == FileType::Directory => {
-                    queue.push(at, entry.name.to_bytes(), ())
-                }
-                Ok(seen) => sum.add(&seen),
-                Err(errno) => hunt.failed(&join(&path, entry.name.to_bytes()), Gate::Statx, errno),
-            },
-        );
+    while let Some(parent) = queue.pop() {
+        let (path, opened) = (queue.path(parent), queue.open(parent));
+        context.directory(&path);
+        context.read(&path, opened, &mut buffer, |context, dir, entry| {
+            let name = entry.name.to_bytes();
+            match statx(dir, entry.name, at, Want::BASIC_STATS) {
+                Ok(seen) if seen.file_type == FileType::Directory => queue.push(parent, name, ()),
+                Ok(seen) => add(&seen),
+                Err(errno) => context.failed(&join(&path, name), Gate::Statx, errno),
+            }
+        });
     }
-    Ok(sum.beneath)
-}
-
-#[derive(Default)]
-struct Sum {
-    beneath: Beneath,
-    linked: HashSet<((u32, u32), u64)>,
-}
-
-impl Sum {
-    fn add(&mut self, seen: &Statx) {
-        if seen.nlink > 1 && !self.linked.insert((seen.dev, seen.ino)) {
-            return;
-        }
-        self.beneath.files += 1;
-        if seen.file_type == FileType::Regular {
-            self.beneath.bytes += seen.size;
-        }
-    }
+    Ok(counted)
 }

@@ -1,10 +1,10 @@
-//! Where the file system changes and the mount table says nothing: btrfs subvolumes and snapshots,
+//! Changes of file system that the mount table does not name: btrfs subvolumes and snapshots,
 //! automount triggers, and whatever else changes `st_dev` inside a mount.
 //!
-//! Only mounts of file systems that can have such places are walked, each from its mount point, and
-//! none into another. Those whose server does not answer are left out, with a warning.
+//! Only mounts of file systems that can have them are walked, each from its mount point, and none
+//! into another. Mounts whose server does not answer are skipped with a warning.
 
-use std::time::Duration;
+use std::ffi::CStr;
 
 use gate::btrfs::get_subvol_info;
 use gate::fs::{At, Attributes, FileType, Open, Want, openat, statx};
@@ -13,20 +13,23 @@ use ondisk::Dev;
 use ondisk::btrfs::Subvolume;
 use ondisk::dirent::EntryType;
 
-use crate::check::{Verdict, check};
-use crate::method::{Queue, SearchContext};
-use crate::path::join;
+use crate::check::{ANSWER_WITHIN, check};
+use crate::error::Error;
+use crate::kind::{is_kernel_file_system, is_one_of, may_hang};
+use crate::method::SearchContext;
+use crate::method::breadth::Queue;
+use crate::path::{compare, join};
+use crate::point::{Kind, Point, Verdict};
 use crate::root::Root;
-use crate::{Error, Point};
 
-/// What changes there.
+/// A kind of [`Boundary`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BoundaryKind {
     /// A btrfs subvolume.
     Subvolume,
     /// A btrfs subvolume that was made as a snapshot of another.
     Snapshot,
-    /// Something would be mounted there by whoever goes in.
+    /// An automount trigger.
     Automount,
     /// Another device number.
     Device,
@@ -44,68 +47,28 @@ impl BoundaryKind {
     }
 }
 
-/// A directory that the mount table does not name, and beyond which lies another file system.
+/// A directory that the mount table does not name, and below which lies another file system.
 #[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Boundary {
-    /// Its absolute name.
     pub path: Vec<u8>,
-    /// What changes there.
     pub kind: BoundaryKind,
     /// Its `st_dev`.
     pub dev: Dev,
 }
 
-/// How long a server may take before its mounts are left out.
-pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-
 /// Inode number of the root of every btrfs subvolume.
 const BTRFS_FIRST_FREE_OBJECTID: u64 = 256;
 
-/// Inode number of the empty directory that stands in a snapshot where the original has a subvolume
-/// of its own.
+/// Inode number of the empty directory that a snapshot has in place of a nested subvolume.
 const BTRFS_EMPTY_SUBVOL_DIR_OBJECTID: u64 = 2;
 
-/// File systems that are one piece: no file in them has another device than their root.
-const ONE_PIECE: [&[u8]; 38] = [
-    b"binfmt_misc",
-    b"bpf",
-    b"cgroup",
-    b"cgroup2",
-    b"configfs",
-    b"cpuset",
-    b"cramfs",
-    b"debugfs",
-    b"devpts",
-    b"devtmpfs",
-    b"efivarfs",
-    b"erofs",
-    b"exfat",
-    b"ext2",
-    b"ext3",
-    b"ext4",
-    b"f2fs",
-    b"fusectl",
-    b"hfsplus",
-    b"hugetlbfs",
-    b"iso9660",
-    b"jfs",
-    b"mqueue",
-    b"nilfs2",
-    b"nsfs",
-    b"ntfs3",
-    b"proc",
-    b"pstore",
-    b"ramfs",
-    b"reiserfs",
-    b"securityfs",
-    b"squashfs",
-    b"sysfs",
-    b"tmpfs",
-    b"tracefs",
-    b"udf",
-    b"vfat",
-    b"xfs",
-];
+/// Whether files of a file system can have another device than its root.
+fn can_have_boundaries(fstype: Option<&[u8]>) -> bool {
+    const ONE_DEVICE: &str = "cramfs erofs exfat ext2 ext3 ext4 f2fs hfsplus iso9660 jfs nilfs2 \
+        ntfs3 ramfs reiserfs squashfs tmpfs udf vfat xfs";
+    fstype.is_none_or(|fstype| !is_kernel_file_system(fstype) && !is_one_of(fstype, ONE_DEVICE))
+}
 
 /// Finds the boundaries at or under `root`, given the mount points there; `root_fstype` is the type
 /// of the file system that `root` itself is on, if it is known.
@@ -113,60 +76,58 @@ pub fn find(
     root: &Root,
     root_fstype: Option<&[u8]>,
     points: &[Point],
-    hunt: &mut SearchContext<'_>,
+    context: &mut SearchContext<'_>,
 ) -> Vec<Boundary> {
-    let can_have =
-        |fstype: Option<&[u8]>| !fstype.is_some_and(|fstype| ONE_PIECE.contains(&fstype));
     let mut boundaries = Vec::new();
-    if can_have(root_fstype) && !points.iter().any(|point| point.target == root.path) {
-        walk(root, root_fstype, hunt, &mut boundaries);
+    if can_have_boundaries(root_fstype) && !points.iter().any(|point| point.target == root.path) {
+        walk(root, root_fstype, context, &mut boundaries);
     }
-    // A walk cannot be called back from a server that does not answer; so they are asked first,
-    // from processes that can.
-    let wanted =
-        |p: &&Point| !p.hidden && p.kind != Some(crate::Kind::File) && can_have(p.fstype());
+    // A walk that waits for a dead server cannot be interrupted, so check remote mounts first, in
+    // child processes.
+    let is_wanted = |point: &&Point| {
+        !point.hidden && point.kind != Some(Kind::File) && can_have_boundaries(point.fstype())
+    };
     let (mut remote, mut walked): (Vec<Point>, Vec<Point>) = points
         .iter()
-        .filter(wanted)
+        .filter(is_wanted)
         .cloned()
-        .partition(|point| point.fstype().is_some_and(crate::may_hang));
+        .partition(|point| point.fstype().is_some_and(may_hang));
     if !remote.is_empty() {
         match check(&mut remote, ANSWER_WITHIN, |_| {}) {
-            Ok(warnings) => hunt.warnings.extend(warnings),
-            Err(errno) => hunt.failed(&root.path, Gate::Openat, errno),
+            Ok(warnings) => context.warnings.extend(warnings),
+            Err(errno) => context.failed(&root.path, Gate::Openat, errno),
         }
         let answers = |point: &Point| matches!(point.verdict, Some(Verdict::Ok | Verdict::Slow));
         walked.extend(remote.into_iter().filter(answers));
     }
     for point in walked {
         match Root::open_mount(&point.target) {
-            Ok(top) => walk(&top, point.fstype(), hunt, &mut boundaries),
-            Err(Error {
-                gate: Some(gate),
-                errno: Some(errno),
-                ..
-            }) => hunt.failed(&point.target, gate, errno),
-            Err(_) => {}
+            Ok(top) => walk(&top, point.fstype(), context, &mut boundaries),
+            Err(Error { gate, errno, .. }) => {
+                if let (Some(gate), Some(errno)) = (gate, errno) {
+                    context.failed(&point.target, gate, errno);
+                }
+            }
         }
     }
-    boundaries.sort_by(|a, b| crate::path::compare(&a.path, &b.path));
+    boundaries.sort_by(|a, b| compare(&a.path, &b.path));
     boundaries
 }
 
 fn walk(
     top: &Root,
     fstype: Option<&[u8]>,
-    hunt: &mut SearchContext<'_>,
+    context: &mut SearchContext<'_>,
     boundaries: &mut Vec<Boundary>,
 ) {
-    let triggers = fstype == Some(b"autofs");
+    let is_autofs = fstype == Some(b"autofs");
     let mut queue = Queue::new(top, top.dev);
     let mut buffer = vec![0u8; 64 << 10];
     while let Some(at) = queue.pop() {
-        let dev = queue.node(at).about;
+        let dev = queue.node(at).data;
         let path = queue.path(at);
-        hunt.directory(&path);
-        hunt.read(&path, queue.open(at), &mut buffer, |hunt, dir, entry| {
+        context.directory(&path);
+        context.read(&path, queue.open(at), &mut buffer, |context, dir, entry| {
             if entry.entry_type == EntryType::Other {
                 return;
             }
@@ -174,17 +135,17 @@ fn walk(
             let name = join(&path, entry.name.to_bytes());
             let seen = match statx(dir, entry.name, look, Want::BASIC_STATS) {
                 Ok(seen) => seen,
-                Err(errno) => return hunt.failed(&name, Gate::Statx, errno),
+                Err(errno) => return context.failed(&name, Gate::Statx, errno),
             };
             if seen.file_type != FileType::Directory
                 || seen.attributes.contains(Attributes::MOUNT_ROOT)
             {
-                return; // another mount is the table's affair
+                return; // the table names mounts
             }
-            let trigger = triggers || seen.attributes.contains(Attributes::AUTOMOUNT);
+            let is_trigger = is_autofs || seen.attributes.contains(Attributes::AUTOMOUNT);
             let entry_dev = Dev::from(seen.dev);
             let kind = match seen.ino {
-                _ if trigger => Some(BoundaryKind::Automount),
+                _ if is_trigger => Some(BoundaryKind::Automount),
                 _ if entry_dev == dev => None,
                 BTRFS_EMPTY_SUBVOL_DIR_OBJECTID if fstype == Some(b"btrfs") => return,
                 BTRFS_FIRST_FREE_OBJECTID => Some(subvolume(dir, entry.name)),
@@ -195,7 +156,7 @@ fn walk(
                 kind,
                 dev: entry_dev,
             }));
-            if !trigger {
+            if !is_trigger {
                 queue.push(at, entry.name.to_bytes(), entry_dev);
             }
         });
@@ -203,15 +164,11 @@ fn walk(
 }
 
 /// Whether a subvolume was made as a snapshot.
-fn subvolume(dir: &Fd, name: &std::ffi::CStr) -> BoundaryKind {
+fn subvolume(dir: &Fd, name: &CStr) -> BoundaryKind {
     let info = openat(dir, name, Open::SCAN).and_then(|subvolume| get_subvol_info(&subvolume));
-    match info
-        .ok()
-        .and_then(|info| Subvolume::parse(&info))
-        .map(|subvolume| subvolume.is_snapshot())
-    {
-        Some(true) => BoundaryKind::Snapshot,
-        Some(false) => BoundaryKind::Subvolume,
+    match info.ok().and_then(|info| Subvolume::parse(&info)) {
+        Some(subvolume) if subvolume.is_snapshot() => BoundaryKind::Snapshot,
+        Some(_) => BoundaryKind::Subvolume,
         None => BoundaryKind::Device,
     }
 }

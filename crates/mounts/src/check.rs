@@ -1,14 +1,15 @@
 //! Which mounts answer.
 //!
-//! Each mount is touched by a child process, because a call that waits for a dead server has no
-//! time limit, and a process can be killed. A few children take one mount after another; whenever
-//! those that are left are stuck, more are started, so that two hundred dead mounts take little
-//! longer than one. What the children find out they write into shared memory.
+//! Child processes touch the mounts, because a call that waits for a dead server has no time limit,
+//! and a process can be killed. A few children take one mount after another; whenever those that are
+//! left are stuck, more are started, so that two hundred dead mounts take little longer than one.
+//! The children write their results into shared memory.
 //!
-//! To touch is to open it as a place, to ask for its attributes afresh, for its file system's, and
-//! to read the first entries of its directory. An autofs mount is only asked for its attributes:
-//! the rest would have something mounted.
+//! To touch a mount is to open it with `O_PATH`, to read its attributes anew and those of its file
+//! system, and to read the first entries of its directory. Of an autofs mount only the attributes
+//! are read: the rest would trigger the automount.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
@@ -17,55 +18,29 @@ use gate::long::open_long;
 use gate::process::{Child, Shared};
 use gate::{Errno, Gate, Tally};
 
-use crate::{Point, Warning, WarningKind};
+use crate::error::WarningKind;
+use crate::point::Point;
+pub use crate::point::Verdict;
+use crate::warning::Warning;
 
-/// Whether a mount answers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
-    /// At once.
-    Ok,
-    /// Within the deadline, but after more than a tenth of it.
-    Slow,
-    /// Not within the deadline.
-    Hung,
-    /// With an error that says that server or device is gone.
-    Stale,
-    /// That we may not.
-    Denied,
-    /// It was not touched: no path reaches it.
-    Hidden,
-}
-
-impl Verdict {
-    /// Its name in tables and in the JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Verdict::Ok => "ok",
-            Verdict::Slow => "slow",
-            Verdict::Hung => "hung",
-            Verdict::Stale => "stale",
-            Verdict::Denied => "denied",
-            Verdict::Hidden => "hidden",
-        }
-    }
-}
-
-/// Not the kernel's: another mount has come to lie over this one.
+/// The deadline for mounts that are checked only to decide whether to read them.
+pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+/// Not the kernel's: another mount covers this one by now.
 const COVERED: Errno = Errno(-1);
-/// Children at one time.
+/// The most children at one time.
 const MOST: usize = 1024;
-/// Children that should not be stuck, while there is work.
+/// How many children should not be stuck, while mounts are left.
 const FREE: usize = 2;
 /// A child that has been at one mount for this long counts as stuck.
 const STUCK: Duration = Duration::from_millis(10);
 const TICK: Duration = Duration::from_millis(2);
-/// How long to go on trying when no child at all can be made.
+/// How long to keep trying when no child at all can be started.
 const STARVED: Duration = Duration::from_secs(1);
-/// How long to wait for killed children, all together.
+/// How long to wait for all killed children.
 const REAP: Duration = Duration::from_millis(500);
 
 /// Shared words: the number of the next mount; then for each mount when it was begun, when it was
-/// done and when it last answered a call (nanoseconds after the start, plus one), the error and the
+/// done and when it last answered a call (nanoseconds after the start, plus one), the errno and the
 /// gate that gave it; then for each child the mount that it is at, plus one, and its tally.
 struct Board {
     shared: Shared,
@@ -83,13 +58,17 @@ impl Board {
     const PER_MOUNT: usize = 5;
     const PER_CHILD: usize = 1 + Tally::WORDS;
 
-    fn mount(&self, at: usize) -> &[std::sync::atomic::AtomicU64] {
+    fn mount(&self, at: usize) -> &[AtomicU64] {
         &self.shared[1 + at * Board::PER_MOUNT..][..Board::PER_MOUNT]
     }
 
-    fn child(&self, at: usize) -> &[std::sync::atomic::AtomicU64] {
-        &self.shared[1 + self.mounts * Board::PER_MOUNT + at * Board::PER_CHILD..]
-            [..Board::PER_CHILD]
+    fn child(&self, at: usize) -> &[AtomicU64] {
+        let mounts = 1 + self.mounts * Board::PER_MOUNT;
+        &self.shared[mounts + at * Board::PER_CHILD..][..Board::PER_CHILD]
+    }
+
+    fn is_done(&self, mount: usize) -> bool {
+        self.mount(mount)[Board::DONE].load(SeqCst) != 0
     }
 
     fn now(&self) -> u64 {
@@ -100,7 +79,7 @@ impl Board {
         usize::try_from(self.shared[Board::NEXT].load(SeqCst)).unwrap_or(usize::MAX)
     }
 
-    /// How long a child has been at the mount that it is at, and which that is.
+    /// The mount that a child is at, and for how long it has been there.
     fn at_work(&self, child: usize) -> Option<(usize, Duration)> {
         let at = usize::try_from(self.child(child)[0].load(SeqCst))
             .ok()?
@@ -110,102 +89,62 @@ impl Board {
     }
 }
 
-/// Touches every mount that a path reaches, and gives each its verdict. Returns what is to be
-/// warned of, within the deadline and a second, whatever the mounts do; only where more than 1,024
-/// hang at once, or this user may have fewer processes than there are mounts that hang, does it
-/// take further deadlines.
+/// Touches every mount that a path reaches, and sets its verdict. Returns the warnings within the
+/// deadline and a second, whatever the mounts do; it takes further deadlines only if more than 1,024
+/// hang at once, or if this user may have fewer processes than mounts hang.
 ///
 /// # Errors
-/// When no child can be made.
+/// When no child can be started.
 pub fn check(
     points: &mut [Point],
     deadline: Duration,
     mut tick: impl FnMut(usize),
 ) -> gate::Result<Vec<Warning>> {
     let visible: Vec<usize> = (0..points.len()).filter(|&at| !points[at].hidden).collect();
-    let most = MOST.min(visible.len());
-    // A child that was killed leaves its place on the board with its tally; at worst every mount
-    // takes one.
-    let places = visible.len() + most;
+    // A killed child keeps its place on the board, for its tally; at worst every mount takes one.
+    let places = visible.len() + MOST.min(visible.len());
     let words = 1 + visible.len() * Board::PER_MOUNT + places * Board::PER_CHILD;
     let board = Board {
         shared: Shared::new(words)?,
         mounts: visible.len(),
         start: Instant::now(),
     };
-    let mut children: Vec<Option<Child>> = Vec::new();
-    let mut killed: Vec<(usize, Child)> = Vec::new();
-    let mut hung = vec![false; visible.len()];
-    let mut starved: Option<Instant> = None;
+    let mut crew = Crew {
+        points,
+        visible: &visible,
+        board: &board,
+        places,
+        children: Vec::new(),
+        killed: Vec::new(),
+        hung: vec![false; visible.len()],
+        starved: None,
+    };
     loop {
-        let mut alive = 0;
-        let mut stuck = 0;
-        for (place, slot) in children.iter_mut().enumerate() {
-            let Some(child) = slot else { continue };
-            let at_work = board.at_work(place);
-            if child.try_wait().is_some() {
-                // It has done its work, or has been killed by somebody else in the middle of a
-                // mount.
-                if let Some((at, _)) =
-                    at_work.filter(|&(at, _)| board.mount(at)[Board::DONE].load(SeqCst) == 0)
-                {
-                    hung[at] = true;
-                }
-                *slot = None;
-                continue;
-            }
-            if let Some((at, _)) = at_work.filter(|(_, since)| *since > deadline) {
-                hung[at] = true;
-                child.kill();
-                killed.extend(slot.take().map(|child| (at, child)));
-                continue;
-            }
-            alive += 1;
-            stuck += usize::from(at_work.is_some_and(|(_, since)| since > STUCK));
-        }
-        let done = (0..visible.len())
-            .filter(|&at| hung[at] || board.mount(at)[Board::DONE].load(SeqCst) != 0)
-            .count();
+        let (alive, stuck) = crew.watch(deadline);
+        let is_done = |at: &usize| crew.hung[*at] || board.is_done(*at);
+        let done = (0..visible.len()).filter(is_done).count();
         tick(done);
         if done == visible.len() {
             break;
         }
         let left = visible.len().saturating_sub(board.taken());
-        if alive - stuck < FREE && left > 0 && children.len() < places {
-            let more = FREE
-                .max(stuck)
-                .min(left)
-                .min(most.saturating_sub(alive))
-                .min(places - children.len());
-            for _ in 0..more {
-                let place = children.len();
-                match Child::fork_detached(|| work(&board, place, points, &visible)) {
-                    Ok(child) => children.push(Some(child)),
-                    // No more processes for us now: those that live go on, and those that die make
-                    // room.
-                    Err(e)
-                        if starved.get_or_insert_with(Instant::now).elapsed() > STARVED
-                            && alive == 0 =>
-                    {
-                        return Err(e);
-                    }
-                    Err(_) => break,
-                }
-                starved = None;
-                alive += 1;
-            }
-            for (_, child) in &mut killed {
-                child.try_wait();
-            }
+        if alive - stuck < FREE && left > 0 && crew.children.len() < places {
+            crew.start(alive, FREE.max(stuck).min(left))?;
         } else if left == 0 && alive == 0 {
             // Mounts that were taken by children that died before they could begin.
-            (0..visible.len())
-                .filter(|&at| board.mount(at)[Board::DONE].load(SeqCst) == 0)
-                .for_each(|at| hung[at] = true);
+            for at in 0..visible.len() {
+                crew.hung[at] |= !board.is_done(at);
+            }
             continue;
         }
         std::thread::sleep(TICK);
     }
+    let Crew {
+        children,
+        killed,
+        hung,
+        ..
+    } = crew;
     for place in 0..children.len() {
         gate::meter::add(&Tally::collect(&board.child(place)[1..]));
     }
@@ -214,7 +153,85 @@ pub fn check(
     Ok(warnings)
 }
 
-/// Reaps the killed children, and names those that do not die.
+/// The children that touch mounts.
+struct Crew<'a> {
+    points: &'a [Point],
+    visible: &'a [usize],
+    board: &'a Board,
+    /// Places for children on the board.
+    places: usize,
+    /// By their places; `None` when they have ended or were killed.
+    children: Vec<Option<Child>>,
+    /// Killed children, each with the mount that it was at.
+    killed: Vec<(usize, Child)>,
+    /// For each visible mount, whether a child was killed at it.
+    hung: Vec<bool>,
+    /// Since when no child can be started.
+    starved: Option<Instant>,
+}
+
+impl Crew<'_> {
+    /// Kills the children that have exceeded the deadline. Returns how many are alive, and how many
+    /// of them are stuck.
+    fn watch(&mut self, deadline: Duration) -> (usize, usize) {
+        let (mut alive, mut stuck) = (0, 0);
+        for (place, slot) in self.children.iter_mut().enumerate() {
+            let Some(child) = slot else { continue };
+            let at_work = self.board.at_work(place);
+            if child.try_wait().is_some() {
+                // It has finished, or somebody else has killed it at a mount.
+                if let Some((at, _)) = at_work.filter(|&(at, _)| !self.board.is_done(at)) {
+                    self.hung[at] = true;
+                }
+                *slot = None;
+                continue;
+            }
+            if let Some((at, _)) = at_work.filter(|(_, since)| *since > deadline) {
+                self.hung[at] = true;
+                child.kill();
+                self.killed.extend(slot.take().map(|child| (at, child)));
+                continue;
+            }
+            alive += 1;
+            stuck += usize::from(at_work.is_some_and(|(_, since)| since > STUCK));
+        }
+        (alive, stuck)
+    }
+
+    /// Starts up to `wanted` more children, and reaps killed ones.
+    ///
+    /// # Errors
+    /// Those of fork(2), after [`STARVED`] without a child.
+    fn start(&mut self, mut alive: usize, wanted: usize) -> gate::Result<()> {
+        let most = MOST.min(self.visible.len());
+        let wanted = wanted
+            .min(most.saturating_sub(alive))
+            .min(self.places - self.children.len());
+        for _ in 0..wanted {
+            let place = self.children.len();
+            let (board, points, visible) = (self.board, self.points, self.visible);
+            match Child::fork_detached(|| work(board, place, points, visible)) {
+                Ok(child) => self.children.push(Some(child)),
+                // At the limit of processes, the living children continue, and dying ones make room.
+                Err(errno) => {
+                    let since = self.starved.get_or_insert_with(Instant::now);
+                    if since.elapsed() > STARVED && alive == 0 {
+                        return Err(errno);
+                    }
+                    break;
+                }
+            }
+            self.starved = None;
+            alive += 1;
+        }
+        for (_, child) in &mut self.killed {
+            child.try_wait();
+        }
+        Ok(())
+    }
+}
+
+/// Reaps the killed children, and warns of those that do not die.
 fn reap(mut killed: Vec<(usize, Child)>, points: &[Point], visible: &[usize]) -> Vec<Warning> {
     let until = Instant::now() + REAP;
     loop {
@@ -248,8 +265,12 @@ fn verdicts(
         let took = Duration::from_nanos(done.saturating_sub(begun));
         let errno = Errno(errno as i32);
         let verdict = match errno {
-            // It was still answering: its last answer came in the second half of the time.
-            _ if hung[at] && waited(begun, answered) > deadline / 2 => Verdict::Slow,
+            // The mount was still answering: its last answer came in the second half of the time.
+            _ if hung[at]
+                && Duration::from_nanos(answered.saturating_sub(begun)) > deadline / 2 =>
+            {
+                Verdict::Slow
+            }
             _ if hung[at] => Verdict::Hung,
             Errno(0) if took > deadline / 10 => Verdict::Slow,
             Errno(0) => Verdict::Ok,
@@ -260,35 +281,25 @@ fn verdicts(
         let point = &mut points[which];
         point.verdict = Some(verdict);
         let gate = Gate::ALL.get(gate as usize).copied();
+        let is_deleted = point
+            .fsroot()
+            .is_some_and(|part| part.ends_with(b"//deleted"));
         let kind = match verdict {
             Verdict::Ok | Verdict::Hidden => continue,
             Verdict::Slow if hung[at] => WarningKind::SlowToAll(deadline),
             Verdict::Slow => WarningKind::Slow(took),
             Verdict::Hung => WarningKind::Hung(deadline),
             Verdict::Stale if is_gone(errno) => WarningKind::Gone,
-            Verdict::Stale
-                if point
-                    .fsroot()
-                    .is_some_and(|part| part.ends_with(b"//deleted")) =>
-            {
-                WarningKind::Removed
-            }
+            Verdict::Stale if is_deleted => WarningKind::Removed,
             Verdict::Stale => WarningKind::Stale,
             Verdict::Denied => WarningKind::Denied,
         };
-        warnings.push(match (gate, errno) {
-            (Some(gate), errno) if errno != Errno(0) => {
-                Warning::failed(&point.target, gate, errno, kind)
-            }
+        warnings.push(match gate {
+            Some(gate) if errno != Errno(0) => Warning::failed(&point.target, gate, errno, kind),
             _ => Warning::about(&point.target, kind),
         });
     }
     warnings
-}
-
-/// From when a mount was begun to its last answer so far.
-fn waited(begun: u64, answered: u64) -> Duration {
-    Duration::from_nanos(answered.saturating_sub(begun))
 }
 
 fn is_gone(errno: Errno) -> bool {
@@ -313,11 +324,11 @@ fn is_gone(errno: Errno) -> bool {
     )
 }
 
-/// What a child does: takes one mount after another until there are none left.
+/// The work of a child: takes one mount after another until none is left.
 fn work(board: &Board, place: usize, points: &[Point], visible: &[usize]) {
     let before = gate::meter::tally();
     let mine = board.child(place);
-    let _ = gate::fs::chdir(c"/"); // a child that cannot be killed must not keep anybody's directory busy
+    let _ = gate::fs::chdir(c"/"); // a child that cannot be killed must not keep a directory busy
     loop {
         let at = board.shared[Board::NEXT].fetch_add(1, SeqCst) as usize;
         let Some(&which) = visible.get(at) else {
@@ -340,7 +351,7 @@ fn work(board: &Board, place: usize, points: &[Point], visible: &[usize]) {
     }
 }
 
-/// Touches one mount; `publish` is called after every call that has returned.
+/// Touches one mount, and calls `publish` after each call that has returned.
 fn touch(point: &Point, publish: impl Fn()) -> Result<(), (Gate, Errno)> {
     let gate = |gate| move |errno| (gate, errno);
     let place =
@@ -349,7 +360,7 @@ fn touch(point: &Point, publish: impl Fn()) -> Result<(), (Gate, Errno)> {
     let at = At::EMPTY_PATH | At::NO_AUTOMOUNT | At::STATX_FORCE_SYNC;
     let (directory, mount) = match statx(&place, c"", at, Want::BASIC_STATS) {
         Ok(seen) => (seen.file_type == FileType::Directory, seen.mnt_id),
-        // Perhaps it is statx that is refused, and not the mount.
+        // Perhaps statx is refused (by seccomp), and not access to the mount.
         Err(errno @ (Errno::ENOSYS | Errno::EPERM)) => {
             let seen = newfstatat(&place, c"", At::EMPTY_PATH).map_err(|_| (Gate::Statx, errno))?;
             (seen.file_type == FileType::Directory, None)

@@ -4,9 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use ondisk::split_options;
 
-use crate::beneath::Beneath;
-use crate::check::Verdict;
-use crate::point::{Kind, Point};
+use crate::point::{Beneath, Kind, Point, Verdict};
 
 /// Something unusual about a mount.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -17,11 +15,9 @@ pub enum Anomaly<'a> {
     Stale,
     /// It responded late.
     Slow,
-    /// No path reaches it: another mount covers it, or a directory above it.
-    Hidden {
-        /// The other mount is at the same path.
-        at_same_path: bool,
-    },
+    /// No path reaches it: another mount covers it, at the same path or at a directory above it.
+    #[allow(missing_docs, reason = "explained above")]
+    Hidden { at_same_path: bool },
     /// It covers files.
     Covers(Beneath),
     /// It shows the same directory as the mount at this path.
@@ -31,6 +27,21 @@ pub enum Anomaly<'a> {
     /// Permission to look at it was denied.
     Denied,
     /// It is mounted on a file, not on a directory.
+    OnFile,
+}
+
+/// A kind of [`Anomaly`], the most serious first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[allow(missing_docs, reason = "explained at Anomaly")]
+pub enum AnomalyKind {
+    /// [`Anomaly::Hung`] and [`Anomaly::Stale`].
+    Unresponsive,
+    Slow,
+    Hidden,
+    Covers,
+    Duplicate,
+    ReadOnly,
+    Denied,
     OnFile,
 }
 
@@ -50,27 +61,6 @@ impl Anomaly<'_> {
     }
 }
 
-/// A kind of [`Anomaly`], the most serious first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum AnomalyKind {
-    /// [`Anomaly::Hung`] and [`Anomaly::Stale`].
-    Unresponsive,
-    /// [`Anomaly::Slow`].
-    Slow,
-    /// [`Anomaly::Hidden`].
-    Hidden,
-    /// [`Anomaly::Covers`].
-    Covers,
-    /// [`Anomaly::Duplicate`].
-    Duplicate,
-    /// [`Anomaly::ReadOnly`].
-    ReadOnly,
-    /// [`Anomaly::Denied`].
-    Denied,
-    /// [`Anomaly::OnFile`].
-    OnFile,
-}
-
 /// A mount with its anomalies.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Diagnosis<'a> {
@@ -83,9 +73,7 @@ pub struct Diagnosis<'a> {
 impl Diagnosis<'_> {
     /// The kind of the most serious anomaly.
     pub fn kind(&self) -> AnomalyKind {
-        self.anomalies
-            .first()
-            .map_or(AnomalyKind::OnFile, Anomaly::kind)
+        self.anomalies[0].kind()
     }
 }
 
@@ -116,8 +104,8 @@ pub fn diagnose(points: &[Point]) -> Vec<Diagnosis<'_>> {
     diagnoses
 }
 
-/// The anomalies that the mount has whatever the others are. `is_visible` says whether a path
-/// reaches any mount at its path.
+/// The anomalies that do not depend on other mounts. `is_visible` says whether a path reaches any
+/// mount at its path.
 fn own_anomalies(point: &Point, is_visible: bool) -> Vec<Anomaly<'static>> {
     let verdict = match point.verdict {
         Some(Verdict::Hung) => Some(Anomaly::Hung),
@@ -168,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_serious_anomaly_comes_first() {
+    fn most_serious_anomaly_comes_first() {
         let hidden = |point| Point {
             hidden: true,
             ..point

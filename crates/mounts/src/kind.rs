@@ -1,4 +1,5 @@
-//! Whether a mount is on a directory or on a file, which the kernel's table does not say.
+//! Properties of mounts that the kernel's table does not state: whether a mount is on a directory or
+//! on a file, and by the type of file system, whether it may hang.
 
 use std::collections::HashMap;
 
@@ -9,55 +10,45 @@ use ondisk::{Dev, Mount};
 use crate::point::Kind;
 use crate::tree::Tree;
 
-/// File systems whose server may be gone, so that a look at a file may wait for ever.
+/// Whether a file system may have a server that is gone, so that a call may wait for ever.
 pub fn may_hang(fstype: &[u8]) -> bool {
-    const REMOTE: &[&[u8]] = &[
-        b"nfs",
-        b"nfs4",
-        b"cifs",
-        b"smb3",
-        b"smbfs",
-        b"ceph",
-        b"afs",
-        b"9p",
-        b"lustre",
-        b"beegfs",
-        b"gpfs",
-        b"orangefs",
-        b"pvfs2",
-        b"ocfs2",
-        b"gfs2",
-        b"coda",
-        b"ncpfs",
-        b"autofs",
-        b"virtiofs",
-        b"vboxsf",
-        b"vmhgfs",
-        b"panfs",
-        b"wekafs",
-    ];
-    REMOTE.contains(&fstype) || is_fuse(fstype)
+    const REMOTE: &str = "nfs nfs4 cifs smb3 smbfs ceph afs 9p lustre beegfs gpfs orangefs pvfs2 \
+        ocfs2 gfs2 coda ncpfs autofs virtiofs vboxsf vmhgfs panfs wekafs";
+    is_one_of(fstype, REMOTE) || is_fuse(fstype)
+}
+
+/// Whether the files of a file system are made by the kernel, and not stored.
+pub fn is_kernel_file_system(fstype: &[u8]) -> bool {
+    const KERNEL: &str = "binfmt_misc bpf cgroup cgroup2 configfs cpuset debugfs devpts devtmpfs \
+        efivarfs fusectl hugetlbfs mqueue nsfs proc pstore securityfs sysfs tracefs";
+    is_one_of(fstype, KERNEL)
+}
+
+/// Whether a type of file system is one of these, which are separated by spaces.
+pub(crate) fn is_one_of(fstype: &[u8], types: &str) -> bool {
+    types
+        .split_ascii_whitespace()
+        .any(|one| one.as_bytes() == fstype)
 }
 
 fn is_fuse(fstype: &[u8]) -> bool {
     fstype == b"fuse" || fstype.starts_with(b"fuse.")
 }
 
-/// A part of a file system that a mount shows.
+/// The part of a file system that a mount shows.
 type Part<'a> = (Dev, &'a [u8]);
 
-/// Finds the kinds of mounts, and remembers them: two mounts that show the same part of a file
-/// system are of one kind.
+/// Finds the kinds of mounts. Two mounts of the same part of a file system have the same kind.
 #[derive(Default)]
 pub(crate) struct Kinds<'a> {
     known: HashMap<Part<'a>, Option<Kind>>,
-    /// The last one: mounts that show the same come one after another.
+    /// The last one found: mounts of the same part often follow one another.
     last: Option<(Part<'a>, Option<Kind>)>,
 }
 
 impl<'a> Kinds<'a> {
-    /// The kind of one mount: from the table as far as that goes, else (a bind mount that shows a
-    /// part of its file system only) by one look at it, unless a server might not answer.
+    /// The kind of one mount: from the table as far as possible; for a bind mount of a part of its
+    /// file system by one statx, unless a server might not answer.
     pub(crate) fn find(&mut self, row: &'a Mount, tree: &Tree<'_>, visible: bool) -> Option<Kind> {
         if row.content.fstype == b"nsfs" {
             return Some(Kind::File);
@@ -83,13 +74,12 @@ impl<'a> Kinds<'a> {
 }
 
 fn look(row: &Mount, tree: &Tree<'_>) -> Option<Kind> {
-    // To look at the root of a FUSE mount asks no server, as long as nothing is wanted; to go
-    // through one might.
+    // A statx of the root of a FUSE mount asks no server, as long as no field is wanted; one that
+    // goes through the mount might.
     let mut above = Some(row);
     while let Some(mount) = above {
-        if may_hang(&mount.content.fstype)
-            && !(mount.id == row.id && is_fuse(&mount.content.fstype))
-        {
+        let is_own_root = mount.id == row.id && is_fuse(&mount.content.fstype);
+        if may_hang(&mount.content.fstype) && !is_own_root {
             return None;
         }
         above = tree
@@ -97,10 +87,8 @@ fn look(row: &Mount, tree: &Tree<'_>) -> Option<Kind> {
             .filter(|parent| parent.id != mount.id);
     }
     let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT | At::STATX_DONT_SYNC;
-    match statx_long(row.target.as_deref()?, at, Want::empty())
-        .ok()?
-        .file_type
-    {
+    let seen = statx_long(row.target.as_deref()?, at, Want::empty()).ok()?;
+    match seen.file_type {
         FileType::Unknown => None,
         FileType::Directory => Some(Kind::Dir),
         _ => Some(Kind::File),
@@ -112,7 +100,7 @@ mod tests {
     use super::may_hang;
 
     #[test]
-    fn servers_may_hang_and_disks_do_not() {
+    fn network_file_systems_may_hang_and_local_ones_may_not() {
         assert!(may_hang(b"fuse.sshfs") && may_hang(b"nfs4"));
         assert!(!may_hang(b"fuseblk") && !may_hang(b"ext4"));
     }

@@ -1,21 +1,18 @@
-//! The question: which mount points are at or under a directory?
+//! Finds every mount point at or under a directory.
 
-use std::fmt;
-
-use crate::error::{Error, WarningKind};
-use crate::kind;
-use crate::method::search::SearchReason;
+use crate::error::{Error, Incompleteness, Loss, TableSource, WarningKind};
+use crate::kind::Kinds;
+use crate::method::search::{Hints, SearchReason};
 use crate::method::{Progress, SearchContext, getmnt1, getmnt2, getmnt3, naive, search};
 use crate::pairs::Pairs;
 use crate::path::below;
-use crate::point::{Class, Point, classify_by_name};
-use crate::reason::{Incompleteness, Loss, TableSource};
+use crate::point::{Class, Kind, Point, classify_by_name};
 use crate::root::Root;
-use crate::table::{self, Table, TableReason};
+use crate::table::{Table, TableReason, read_either};
 use crate::tree::Tree;
 use crate::warning::Warning;
 
-/// A method.
+/// A method of finding mount points.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Method {
     /// listmount(2) and statmount(2).
@@ -60,131 +57,70 @@ impl Method {
     }
 }
 
-/// The extra information that getmnt2, getmnt3 and search go by.
-#[derive(Clone, Debug, Default)]
-pub enum Hints {
-    /// The kernel's table: to search, with its names.
-    #[default]
-    Auto,
-    /// Nothing.
-    None,
-    /// The kernel's table without its names.
-    Ids,
-    /// Names from elsewhere, which are looked at first; and the kernel's table without its names.
-    File(Vec<Vec<u8>>),
-}
-
-/// What is asked.
+/// How mount points are found.
 #[derive(Clone, Debug)]
 pub struct LocateOptions {
     /// The method; `None` for the cheapest that works.
     pub method: Option<Method>,
     /// The depth bound of getmnt1 to getmnt3; `None` for none.
     pub bound: Option<usize>,
-    /// The extra information.
+    /// What getmnt2, getmnt3 and search know beforehand.
     pub hints: Hints,
 }
 
-/// Why a method was chosen, or what it went by.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// Why a method was chosen, or what it is based on.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum LocateReason {
-    /// It was requested by name.
+    #[error("asked for")]
     Requested,
-    /// The table was read from the cheaper source.
+    #[error("{0}")]
     Table(TableReason),
-    /// The tree was searched.
+    #[error("{0}")]
     Search(SearchReason),
-    /// The tree was searched, because no table can be read.
-    NoTable {
-        /// Why not.
-        error: Error,
-        /// What the search went by.
-        search: SearchReason,
-    },
+    #[error("the kernel gives no mount table ({error}), so the tree was searched; {search}")]
+    NoTable { error: Error, search: SearchReason },
     /// The tree was searched by a method of the papers.
+    #[error(
+        "{}{}; goes by st_dev, so bind mounts of one device and mounts on files are not seen",
+        bound.map_or("no depth bound".to_owned(), |bound| format!("depth bound {bound}")),
+        pairs.as_ref().map_or(String::new(), |pairs| format!(", {pairs}"))
+    )]
     Historical {
-        /// The depth bound.
         bound: Option<usize>,
-        /// The table of device pairs, for the methods that use one.
         pairs: Option<PairSource>,
     },
 }
 
-impl fmt::Display for LocateReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            LocateReason::Requested => f.write_str("asked for"),
-            LocateReason::Table(reason) => reason.fmt(f),
-            LocateReason::Search(reason) => reason.fmt(f),
-            LocateReason::NoTable { error, search } => write!(
-                f,
-                "the kernel gives no mount table ({error}), so the tree was searched; {search}"
-            ),
-            LocateReason::Historical { bound, pairs } => {
-                match bound {
-                    Some(bound) => write!(f, "depth bound {bound}")?,
-                    None => f.write_str("no depth bound")?,
-                }
-                if let Some(pairs) = pairs {
-                    write!(f, ", {pairs}")?;
-                }
-                f.write_str(
-                    "; goes by st_dev, so bind mounts of one device and mounts on files are not seen",
-                )
-            }
-        }
-    }
-}
-
-/// Where a table of device pairs comes from. Without one, a search stops where its predecessor
-/// does.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// Where a table of device pairs comes from.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum PairSource {
-    /// The hints exclude it.
+    #[error("without a table of device pairs: stops where getmnt1 does")]
     Excluded,
-    /// No table can be read.
+    #[error("no table of device pairs ({0}): stops where getmnt1 does")]
     NoTable(Error),
-    /// The parents in the table lead nowhere.
+    #[error("the mount table does not hold together: stops where getmnt1 does")]
     Inconsistent,
-    /// A table from this source.
+    #[error("pairs of devices from {}", match .0 {
+        TableSource::Kernel => "statmount(2)",
+        TableSource::Mountinfo => "/proc/self/mountinfo",
+    })]
     Table(TableSource),
 }
 
-impl fmt::Display for PairSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const STOPS: &str = "stops where getmnt1 does";
-        match self {
-            PairSource::Excluded => write!(f, "without a table of device pairs: {STOPS}"),
-            PairSource::NoTable(error) => write!(f, "no table of device pairs ({error}): {STOPS}"),
-            PairSource::Inconsistent => {
-                write!(f, "the mount table does not hold together: {STOPS}")
-            }
-            PairSource::Table(TableSource::Kernel) => {
-                f.write_str("pairs of devices from statmount(2)")
-            }
-            PairSource::Table(TableSource::Mountinfo) => {
-                f.write_str("pairs of devices from /proc/self/mountinfo")
-            }
-        }
-    }
-}
-
-/// What was found.
+/// The mount points, and how they were found.
 #[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct LocateReport {
-    /// The method that found it.
     pub method: Method,
-    /// Why this method, or what it went by.
     pub reason: LocateReason,
     /// Type of the file system that the root itself is on; `None` where no table says.
     pub root_fstype: Option<Vec<u8>>,
-    /// The mount points.
     pub points: Vec<Point>,
-    /// Why mount points may be missing.
     pub incomplete: Vec<Incompleteness>,
-    /// What was skipped or found wrong.
     pub warnings: Vec<Warning>,
-    /// How much was searched, when anything was.
+    /// How much of the file tree was searched; `None` if the table was enough.
     pub search: Option<Progress>,
 }
 
@@ -195,8 +131,7 @@ impl LocateReport {
     }
 }
 
-/// Finds every mount point at or under `root`. `tick` is called now and then while a search goes
-/// on.
+/// Finds every mount point at or under `root`. `tick` is called now and then during a search.
 ///
 /// # Errors
 /// When the table that was asked for by name cannot be read.
@@ -212,7 +147,7 @@ pub fn locate(
         Some(Method::Kernel) => requested(TableSource::Kernel),
         Some(Method::Mountinfo) => requested(TableSource::Mountinfo),
         Some(method) => Ok(search_tree(root, method, options, tick)),
-        None => match table::read_either(false, root.anchor) {
+        None => match read_either(false, root.anchor) {
             Ok((table, reason)) => Ok(report_table(root, table, LocateReason::Table(reason))),
             Err(error) => {
                 let mut report = search_tree(root, Method::Search, options, tick);
@@ -241,24 +176,17 @@ fn report_table(root: &Root, table: Table, reason: LocateReason) -> LocateReport
         None => vec![false; table.mounts.len()],
     };
     let root_fstype = anchor.and_then(|anchor| Some(tree.row(anchor)?.content.fstype.clone()));
-    let mut kinds = kind::Kinds::default();
-    let traits: Vec<Option<(bool, Option<crate::Kind>, Class)>> = table
-        .mounts
-        .iter()
-        .zip(visible)
-        .map(|(row, visible)| {
-            below(&root.path, row.target.as_deref()?)?;
-            Some((
-                !visible,
-                kinds.find(row, &tree, visible),
-                tree.class(row.id),
-            ))
-        })
-        .collect();
+    let mut kinds = Kinds::default();
+    let found = table.mounts.iter().zip(visible).map(|(row, visible)| {
+        below(&root.path, row.target.as_deref()?)?;
+        let kind = kinds.find(row, &tree, visible);
+        Some((!visible, kind, tree.class(row.id)))
+    });
+    let found: Vec<Option<(bool, Option<Kind>, Class)>> = found.collect();
     drop((tree, kinds));
     let mut points = Vec::with_capacity(table.mounts.len());
-    for (mut row, traits) in table.mounts.into_iter().zip(traits) {
-        if let (Some((hidden, kind, class)), Some(target)) = (traits, row.target.take()) {
+    for (mut row, found) in table.mounts.into_iter().zip(found) {
+        if let (Some((hidden, kind, class)), Some(target)) = (found, row.target.take()) {
             points.push(Point::from_row(row, target, kind, class, hidden));
         }
     }
@@ -280,56 +208,47 @@ fn search_tree(
     tick: &mut dyn FnMut(&Progress, &[u8]),
 ) -> LocateReport {
     let mut context = SearchContext::new(Loss::MountPoints, tick);
+    let bound = options.bound.filter(|_| method != Method::Naive);
     let mut root_fstype = None;
-    let historical = |pairs| LocateReason::Historical {
-        bound: options.bound.filter(|_| method != Method::Naive),
-        pairs,
-    };
-    let (points, reason) = match method {
+    let historical = |pairs| LocateReason::Historical { bound, pairs };
+    let (mut points, reason) = match method {
         Method::Search | Method::Kernel | Method::Mountinfo => {
             let found = search::find(root, &options.hints, &mut context);
             root_fstype = found.root_fstype;
             (found.points, LocateReason::Search(found.reason))
         }
         Method::Naive => (naive::find(root, &mut context), historical(None)),
-        Method::Getmnt1 => (
-            getmnt1::find(root, options.bound, &mut context),
-            historical(None),
-        ),
+        Method::Getmnt1 => {
+            let points = getmnt1::find(root, bound, &mut context);
+            (points, historical(None))
+        }
         Method::Getmnt2 => {
             let (pairs, source) = pairs(root, &options.hints);
-            (
-                getmnt2::find(root, options.bound, pairs.as_ref(), &mut context),
-                historical(Some(source)),
-            )
+            let points = getmnt2::find(root, bound, pairs.as_ref(), &mut context);
+            (points, historical(Some(source)))
         }
         Method::Getmnt3 => {
             let (pairs, source) = pairs(root, &options.hints);
-            (
-                getmnt3::find(root, options.bound, pairs, &mut context),
-                historical(Some(source)),
-            )
+            let points = getmnt3::find(root, bound, pairs, &mut context);
+            (points, historical(Some(source)))
         }
     };
-    let mut report = LocateReport {
+    if method != Method::Search {
+        classify_by_name(&mut points);
+    }
+    let mut warnings = context.warnings;
+    warnings.extend(incomplete_warnings(&context.incomplete));
+    LocateReport {
         method,
         reason,
         root_fstype,
         points,
+        incomplete: context.incomplete,
+        warnings,
         search: Some(context.progress),
-        incomplete: std::mem::take(&mut context.incomplete),
-        warnings: std::mem::take(&mut context.warnings),
-    };
-    if method != Method::Search {
-        classify_by_name(&mut report.points);
     }
-    report
-        .warnings
-        .extend(incomplete_warnings(&report.incomplete));
-    report
 }
 
-/// Why a report is incomplete, as warnings.
 fn incomplete_warnings(incomplete: &[Incompleteness]) -> impl Iterator<Item = Warning> {
     incomplete
         .iter()
@@ -341,7 +260,7 @@ fn pairs(root: &Root, hints: &Hints) -> (Option<Pairs>, PairSource) {
     if matches!(hints, Hints::None | Hints::File(_)) {
         return (None, PairSource::Excluded);
     }
-    match table::read_either(true, root.anchor) {
+    match read_either(true, root.anchor) {
         Err(error) => (None, PairSource::NoTable(error)),
         Ok((table, _)) => match Pairs::below(&table.mounts, root.anchor, root.dev) {
             Some(pairs) => (Some(pairs), PairSource::Table(table.source())),

@@ -1,4 +1,4 @@
-//! Names of devices: what the papers' programs took from /dev.
+//! Names of devices, which the papers' programs took from /dev.
 
 use std::collections::HashMap;
 
@@ -7,15 +7,15 @@ use gate::long::c_string;
 use ondisk::Dev;
 use ondisk::dirent::entries;
 
-use crate::Point;
-use crate::method::read_whole;
+use crate::method::breadth::read_whole;
+use crate::point::Point;
 
-/// Where names come from.
+/// Where the names of devices come from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Names {
-    /// A scan of /dev for block special files.
+    /// The block special files in /dev.
     Dev,
-    /// /sys/dev/block, one device at a time.
+    /// The symlinks in /sys/dev/block.
     Sys,
 }
 
@@ -26,24 +26,19 @@ pub fn resolve(points: &mut [Point], names: Names) {
         Names::Sys => HashMap::new(),
     };
     for point in points.iter_mut().filter(|point| point.dev.major != 0) {
-        let name = match names {
-            Names::Dev => known.get(&point.dev).cloned(),
-            Names::Sys => known
-                .entry(point.dev)
-                .or_insert_with(|| from_sys(point.dev).unwrap_or_default())
-                .clone()
-                .into(),
-        };
-        if let Some(name) = name.filter(|name| !name.is_empty()) {
-            point.named = Some(name);
+        let name = known.entry(point.dev).or_insert_with(|| match names {
+            Names::Dev => None,
+            Names::Sys => from_sys(point.dev),
+        });
+        if name.is_some() {
+            point.named.clone_from(name);
         }
     }
 }
 
-/// Every block device that has a name in /dev, hashed by its number. Of several names for one
-/// device the best is kept.
-fn scan_dev() -> HashMap<Dev, Vec<u8>> {
-    let mut names: HashMap<Dev, Vec<u8>> = HashMap::new();
+/// The best name in /dev of every block device.
+fn scan_dev() -> HashMap<Dev, Option<Vec<u8>>> {
+    let mut names: HashMap<Dev, Option<Vec<u8>>> = HashMap::new();
     let mut directories = vec![b"/dev".to_vec()];
     let mut own = None;
     let mut buffer = vec![0u8; 64 << 10];
@@ -54,7 +49,7 @@ fn scan_dev() -> HashMap<Dev, Vec<u8>> {
         let Ok(dir) = openat(CWD, &c_path, Open::SCAN) else {
             continue;
         };
-        // Not into what is mounted in /dev: shm, pts, mqueue hold no devices of ours.
+        // Skip mounts in /dev: shm, pts, mqueue hold no block devices.
         let Ok(here) = statx(&dir, c"", At::EMPTY_PATH, Want::TYPE) else {
             continue;
         };
@@ -64,7 +59,7 @@ fn scan_dev() -> HashMap<Dev, Vec<u8>> {
         let _ = read_whole(&dir, &mut buffer, |bytes| {
             for entry in entries(bytes) {
                 let name = crate::path::join(&path, entry.name.to_bytes());
-                // The names in /dev/mapper are symlinks to what has none.
+                // Follow the symlinks in /dev/mapper: their names are better than the targets'.
                 let follow = if path == b"/dev/mapper" {
                     At::empty()
                 } else {
@@ -72,11 +67,9 @@ fn scan_dev() -> HashMap<Dev, Vec<u8>> {
                 };
                 match statx(&dir, entry.name, follow | At::NO_AUTOMOUNT, Want::TYPE) {
                     Ok(seen) if seen.file_type == FileType::Block => {
-                        let best = names
-                            .entry(seen.rdev.into())
-                            .or_insert_with(|| name.clone());
-                        if rank(&name) < rank(best) {
-                            *best = name;
+                        let best = names.entry(seen.rdev.into()).or_default();
+                        if best.as_ref().is_none_or(|best| rank(&name) < rank(best)) {
+                            *best = Some(name);
                         }
                     }
                     Ok(seen) if seen.file_type == FileType::Directory => directories.push(name),
@@ -88,16 +81,12 @@ fn scan_dev() -> HashMap<Dev, Vec<u8>> {
     names
 }
 
-/// Which of several names is the best: not that of the swap, whose number others share; one in
-/// /dev/mapper; then the shortest, and the first.
+/// The order of names, the best first: not that of a swap device, whose number others share; one in
+/// /dev/mapper; the shortest; the first by its bytes.
 fn rank(name: &[u8]) -> (bool, bool, usize, &[u8]) {
     let is_swap = name.windows(4).any(|part| part == b"swap");
-    (
-        is_swap,
-        !name.starts_with(b"/dev/mapper/"),
-        name.len(),
-        name,
-    )
+    let is_mapped = name.starts_with(b"/dev/mapper/");
+    (is_swap, !is_mapped, name.len(), name)
 }
 
 /// The name that sysfs has for a device.
@@ -112,13 +101,9 @@ fn from_sys(dev: Dev) -> Option<Vec<u8>> {
         return Some([b"/dev/mapper/", buffer[..n].trim_ascii_end()].concat());
     }
     let target = readlinkat(CWD, &c_string(link.as_bytes()).ok()?).ok()?;
-    let name = target.rsplit(|&b| b == b'/').next()?;
     // sysfs writes `!` for the slash in a device's name, as in `cciss!c0d0`.
-    let name: Vec<u8> = name
-        .iter()
-        .map(|&b| if b == b'!' { b'/' } else { b })
-        .collect();
-    Some([b"/dev/", name.as_slice()].concat())
+    let name = target.rsplit(|&b| b == b'/').next()?.split(|&b| b == b'!');
+    Some([b"/dev/", name.collect::<Vec<_>>().join(&b'/').as_slice()].concat())
 }
 
 #[cfg(test)]
@@ -126,22 +111,8 @@ mod tests {
     use super::rank;
 
     #[test]
-    fn the_swap_loses_and_the_mapper_wins() {
-        let mut names: Vec<&[u8]> = vec![
-            b"/dev/swap",
-            b"/dev/dm-0",
-            b"/dev/sda1",
-            b"/dev/mapper/vg-root",
-        ];
-        names.sort_by(|a, b| rank(a).cmp(&rank(b)));
-        assert_eq!(
-            names,
-            [
-                &b"/dev/mapper/vg-root"[..],
-                b"/dev/dm-0",
-                b"/dev/sda1",
-                b"/dev/swap"
-            ]
-        );
+    fn mapper_name_is_best_and_swap_name_worst() {
+        let sorted = ["/dev/mapper/vg-root", "/dev/dm-0", "/dev/sda1", "/dev/swap"];
+        assert!(sorted.is_sorted_by_key(|name| rank(name.as_bytes())));
     }
 }

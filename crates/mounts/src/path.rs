@@ -1,4 +1,4 @@
-//! Names as bytes.
+//! Paths as bytes.
 
 use std::cmp::Ordering;
 
@@ -13,8 +13,7 @@ pub fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
     path
 }
 
-/// What is left of `path` below `dir`, without a leading slash: empty for `dir` itself, `None`
-/// outside it.
+/// `path` relative to `dir`: empty for `dir` itself, `None` outside it.
 pub fn below<'a>(dir: &[u8], path: &'a [u8]) -> Option<&'a [u8]> {
     if dir == b"/" {
         return path.strip_prefix(b"/");
@@ -34,7 +33,7 @@ pub fn parent(path: &[u8]) -> &[u8] {
     }
 }
 
-/// Orders names so that what lies in a directory comes right after it.
+/// Orders paths so that the content of a directory follows right after it.
 pub fn compare(a: &[u8], b: &[u8]) -> Ordering {
     let key = |b: u8| if b == b'/' { 0 } else { b };
     match a.iter().zip(b).find(|(a, b)| a != b) {
@@ -48,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn below_knows_components_from_letters() {
+    fn below_compares_whole_components() {
         assert_eq!(below(b"/", b"/a/b"), Some(&b"a/b"[..]));
         assert_eq!(below(b"/a", b"/a/b"), Some(&b"b"[..]));
         assert_eq!(below(b"/a", b"/a"), Some(&b""[..]));
@@ -56,14 +55,14 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_comes_before_what_is_in_it_and_that_before_its_siblings() {
+    fn directory_sorts_before_its_content_and_that_before_its_siblings() {
         let mut names: Vec<&[u8]> = vec![b"/a-b", b"/a/c", b"/a", b"/b"];
         names.sort_by(|a, b| compare(a, b));
         assert_eq!(names, [&b"/a"[..], b"/a/c", b"/a-b", b"/b"]);
     }
 
     #[test]
-    fn parents() {
+    fn parent_of_a_path() {
         assert_eq!(
             (parent(b"/a/b"), parent(b"/a"), parent(b"/")),
             (&b"/a"[..], &b"/"[..], &b"/"[..])

@@ -1,11 +1,10 @@
-//! A mount point, as it is reported.
+//! A mount point, and what the checks find out about it.
 
 use std::sync::Arc;
 
 use ondisk::{Content, Dev, Mount};
 
-use crate::beneath::Beneath;
-use crate::check::Verdict;
+use crate::path::{below, compare};
 
 /// What is mounted on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,11 +17,50 @@ pub enum Kind {
 
 /// Whether anything is mounted on the mount in turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Class {
-    /// Nothing is.
     Leaf,
-    /// Something is.
     Internal,
+}
+
+/// Whether a mount answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// At once.
+    Ok,
+    /// Within the deadline, but after more than a tenth of it.
+    Slow,
+    /// Not within the deadline.
+    Hung,
+    /// With an error that says that server or device is gone.
+    Stale,
+    /// With `EACCES` or `EPERM`.
+    Denied,
+    /// It was not touched: no path reaches it.
+    Hidden,
+}
+
+impl Verdict {
+    /// Its name in tables and in the JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Ok => "ok",
+            Verdict::Slow => "slow",
+            Verdict::Hung => "hung",
+            Verdict::Stale => "stale",
+            Verdict::Denied => "denied",
+            Verdict::Hidden => "hidden",
+        }
+    }
+}
+
+/// The files that a mount covers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Beneath {
+    /// Files other than directories; one with several names counts once.
+    pub files: u64,
+    /// Bytes in regular files, by their sizes.
+    pub bytes: u64,
 }
 
 /// A mount point. What the method cannot know, or nobody asked for, is `None`.
@@ -32,13 +70,13 @@ pub struct Point {
     pub id: Option<u64>,
     /// Id of the mount that it is on.
     pub parent: Option<u64>,
-    /// Its absolute name.
+    /// Its absolute path.
     pub target: Vec<u8>,
     /// Device: of the super block where the table is known, else `st_dev`.
     pub dev: Dev,
-    /// What is mounted there, shared by mounts that show the same.
+    /// What is mounted there, shared by mounts of the same.
     pub content: Option<Arc<Content>>,
-    /// The source, where it was found out by other means than the table: a device's name.
+    /// The name of the device, where it was found by [`crate::names`] and not in the table.
     pub named: Option<Vec<u8>>,
     /// What is mounted on.
     pub kind: Option<Kind>,
@@ -50,12 +88,12 @@ pub struct Point {
     pub server: Option<String>,
     /// Whether it answers.
     pub verdict: Option<Verdict>,
-    /// What lies beneath it.
+    /// The files that it covers.
     pub beneath: Option<Beneath>,
 }
 
 impl Point {
-    /// A mount point of which only name and device are known.
+    /// A mount point of which only path, device and kind are known.
     pub fn bare(target: Vec<u8>, dev: Dev, kind: Option<Kind>) -> Point {
         Point {
             id: None,
@@ -73,7 +111,7 @@ impl Point {
         }
     }
 
-    /// A row of the table, at the name where it was found.
+    /// A row of the table, at the path where it was found.
     pub fn from_row(
         row: Mount,
         target: Vec<u8>,
@@ -90,14 +128,10 @@ impl Point {
             ..Point::bare(target, row.dev, kind)
         }
     }
-}
 
-impl Point {
     /// Type of the file system.
     pub fn fstype(&self) -> Option<&[u8]> {
-        self.content
-            .as_ref()
-            .map(|content| content.fstype.as_slice())
+        Some(&self.content.as_ref()?.fstype)
     }
 
     /// The device or other source.
@@ -109,30 +143,25 @@ impl Point {
 
     /// The part of the file system that is mounted.
     pub fn fsroot(&self) -> Option<&[u8]> {
-        self.content
-            .as_ref()
-            .map(|content| content.fsroot.as_slice())
+        Some(&self.content.as_ref()?.fsroot)
     }
 
     /// Options of the mount, then of the super block, comma-separated, with the kernel's escapes.
     pub fn options(&self) -> Option<&[u8]> {
-        self.content
-            .as_ref()
-            .map(|content| content.options.as_slice())
+        Some(&self.content.as_ref()?.options)
     }
 }
 
-/// Settles leaf or internal from the names alone, for methods that know no ids.
+/// Sets leaf or internal from the paths, for methods that know no ids.
 pub(crate) fn classify_by_name(points: &mut [Point]) {
     let mut order: Vec<usize> = (0..points.len()).collect();
-    order.sort_by(|&a, &b| crate::path::compare(&points[a].target, &points[b].target));
+    order.sort_by(|&a, &b| compare(&points[a].target, &points[b].target));
     let mut above: Vec<usize> = Vec::new();
     for at in order {
-        while above.last().is_some_and(|&top| {
-            crate::path::below(&points[top].target, &points[at].target).is_none()
-        }) {
-            above.pop();
-        }
+        while above
+            .pop_if(|top| below(&points[*top].target, &points[at].target).is_none())
+            .is_some()
+        {}
         if let Some(&top) = above.last() {
             points[top].class = Class::Internal;
         }

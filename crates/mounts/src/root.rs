@@ -1,4 +1,4 @@
-//! The directory at which a question begins.
+//! The directory at which a search begins.
 
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -9,12 +9,12 @@ use ondisk::Dev;
 
 use crate::error::{Error, ErrorKind};
 
-/// The directory at which a question begins, held open.
+/// The directory at which a search begins, held open.
 #[derive(Debug)]
 pub struct Root {
-    /// Its absolute name, without symlinks.
+    /// Its absolute path, without symlinks.
     pub path: Vec<u8>,
-    /// A descriptor of it, good as a place in the tree only.
+    /// A descriptor of it, opened with `O_PATH`.
     pub fd: Fd,
     /// Its `st_dev`.
     pub dev: Dev,
@@ -26,8 +26,8 @@ pub struct Root {
 }
 
 impl Root {
-    /// Opens `given` as a place, and finds its absolute name. Waits for no server where the kernel
-    /// can help it.
+    /// Opens `given` with `O_PATH`, and finds its absolute path. Where there is statx(2), this waits
+    /// for no server.
     pub fn open(given: &[u8]) -> Result<Root, Error> {
         let failed = |kind: ErrorKind| move |(gate, errno)| Error::at(kind, given, gate, errno);
         let fd = open_long(given, Open::PATH | Open::DIRECTORY)
@@ -47,7 +47,7 @@ impl Root {
         })
     }
 
-    /// Goes to the root of a mount, by its name in the mount table. Has nothing mounted there.
+    /// Opens the root of a mount by its path in the mount table, without triggering an automount.
     pub fn open_mount(target: &[u8]) -> Result<Root, Error> {
         let failed = |(gate, errno)| Error::at(ErrorKind::OpenDirectory, target, gate, errno);
         let fd = open_long(target, Open::PATH | Open::NOFOLLOW)
@@ -62,12 +62,12 @@ impl Root {
         })
     }
 
-    /// Closes the directory; its name remains.
+    /// Closes the directory, and gives its path.
     pub fn into_path(self) -> Vec<u8> {
         self.path
     }
 
-    /// Sees whether the directory can be read; a dead server makes this wait.
+    /// Checks whether the directory can be read; waits for its server.
     pub fn check_readable(&self) -> Result<(), Error> {
         gate::fs::openat(&self.fd, c".", Open::SCAN)
             .map(drop)
@@ -75,7 +75,7 @@ impl Root {
     }
 }
 
-/// What tells one directory from another.
+/// What identifies a directory.
 struct Seen {
     dev: (u32, u32),
     ino: u64,
@@ -84,30 +84,24 @@ struct Seen {
 }
 
 impl Seen {
-    /// Looks at a name, as seen from `dir`; an empty one means `dir` itself. Waits for no server,
-    /// where there is statx.
+    /// Looks at a path relative to `dir`; an empty one means `dir` itself. Where there is statx(2),
+    /// this waits for no server.
     fn at(dir: impl AsFd, name: &[u8]) -> Result<Seen, (Gate, Errno)> {
         let reach = reach(dir.as_fd(), name).map_err(|e| (Gate::Openat, e))?;
         let at = At::EMPTY_PATH | At::NO_AUTOMOUNT;
-        match statx(
-            reach.dir(),
-            reach.rest(),
-            at | At::STATX_DONT_SYNC,
-            Want::empty(),
-        ) {
+        let (dir, name) = (reach.dir(), reach.rest());
+        match statx(dir, name, at | At::STATX_DONT_SYNC, Want::empty()) {
             Ok(s) => {
                 let known = s.attributes_known.contains(Attributes::MOUNT_ROOT);
-                let is_mount_root = known.then(|| s.attributes.contains(Attributes::MOUNT_ROOT));
                 Ok(Seen {
                     dev: s.dev,
                     ino: s.ino,
                     mount: s.mnt_id,
-                    is_mount_root,
+                    is_mount_root: known.then(|| s.attributes.contains(Attributes::MOUNT_ROOT)),
                 })
             }
             Err(Errno::ENOSYS | Errno::EPERM) => {
-                let s =
-                    newfstatat(reach.dir(), reach.rest(), at).map_err(|e| (Gate::Newfstatat, e))?;
+                let s = newfstatat(dir, name, at).map_err(|e| (Gate::Newfstatat, e))?;
                 Ok(Seen {
                     dev: s.dev,
                     ino: s.ino,
@@ -119,8 +113,8 @@ impl Seen {
         }
     }
 
-    /// Whether a name leads there. (The kernel gives ` (deleted)` behind the name of a directory
-    /// that was removed, and names over which another mount has come to lie.)
+    /// Whether a path leads to this directory. (For a removed one, the kernel gives its path with
+    /// ` (deleted)` appended, and a path may be covered by another mount by now.)
     fn is_at(&self, name: &[u8]) -> bool {
         let same =
             |other: Seen| (self.dev, self.ino, self.mount) == (other.dev, other.ino, other.mount);
@@ -128,7 +122,7 @@ impl Seen {
     }
 }
 
-/// The absolute name of an open directory.
+/// The absolute path of an open directory.
 ///
 /// # Errors
 /// `ENOENT` when it has none: it was removed, or no path from this process's root leads to it.
@@ -137,11 +131,7 @@ pub fn name_of(dir: &Fd) -> gate::Result<Vec<u8>> {
     absolute_name(dir, &seen)
 }
 
-/// The absolute name of an open directory: from /proc, or else by going there and asking where we
-/// are.
-///
-/// # Errors
-/// `ENOENT` when it has none: it was removed, or no path from this process's root leads to it.
+/// [`name_of`]: from the link in /proc, or else by fchdir(2) and getcwd(2).
 fn absolute_name(dir: &Fd, seen: &Seen) -> gate::Result<Vec<u8>> {
     let link = gate::long::c_string(format!("/proc/self/fd/{}", dir.as_raw_fd()).as_bytes())?;
     if let Ok(name) = gate::fs::readlinkat(CWD, &link)
@@ -153,11 +143,7 @@ fn absolute_name(dir: &Fd, seen: &Seen) -> gate::Result<Vec<u8>> {
     gate::fs::fchdir(dir.as_fd())?;
     let name = gate::fs::getcwd();
     gate::fs::fchdir(here.as_fd())?;
-    name.and_then(|name| {
-        if seen.is_at(&name) {
-            Ok(name)
-        } else {
-            Err(Errno::ENOENT)
-        }
-    })
+    Some(name?)
+        .filter(|name| seen.is_at(name))
+        .ok_or(Errno::ENOENT)
 }

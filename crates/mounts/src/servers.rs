@@ -3,8 +3,7 @@
 use ondisk::split_options;
 
 /// The machine that a mount's files are on, from its source and options; `None` for a local file
-/// system. Several machines (of ceph, gluster, lustre) are given as they stand, separated by
-/// commas.
+/// system. Several machines (of ceph, gluster, lustre) are separated by commas.
 pub fn server(fstype: &[u8], source: &[u8], options: &[u8]) -> Option<String> {
     let source = String::from_utf8_lossy(source);
     let option = |name: &str| {
@@ -43,8 +42,7 @@ fn host_of_colon_path(source: &str) -> Option<String> {
         Some(end) => &source[..=end],
         None => {
             let (host, path) = source.split_once(':')?;
-            // Addresses with ports, `mon1:6789,mon2:6789:/`: the path begins at the last colon
-            // before a slash.
+            // With ports, as in `mon1:6789,mon2:6789:/`, the path begins at the colon before a slash.
             match path.find(":/") {
                 Some(at) => &source[..host.len() + 1 + at],
                 None => host,
@@ -55,43 +53,26 @@ fn host_of_colon_path(source: &str) -> Option<String> {
         return None;
     }
     let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
-    Some(
-        host.trim_start_matches('[')
-            .trim_end_matches(']')
-            .to_owned(),
-    )
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    Some(host.to_owned())
 }
 
 /// `//nas/share`.
 fn host_of_share(source: &str) -> Option<String> {
-    let rest = source.strip_prefix("//")?;
-    Some(
-        rest.split('/')
-            .next()
-            .unwrap_or(rest)
-            .rsplit('@')
-            .next()
-            .unwrap_or_default()
-            .to_owned(),
-    )
+    let host = source.strip_prefix("//")?.split('/').next()?;
+    Some(host.rsplit('@').next()?.to_owned())
 }
 
 /// `https://nas/dav`.
 fn host_of_url(source: &str) -> Option<String> {
     let (scheme, rest) = source.split_once("://")?;
-    if scheme.is_empty()
-        || !scheme
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || c == '+')
-    {
+    let is_in_scheme = |c: char| c.is_ascii_alphanumeric() || c == '+';
+    if scheme.is_empty() || !scheme.chars().all(is_in_scheme) {
         return None;
     }
     let host = rest.split('/').next()?.rsplit('@').next()?;
-    Some(
-        host.rsplit_once(':')
-            .map_or(host, |(host, _)| host)
-            .to_owned(),
-    )
+    let (host, _port) = host.rsplit_once(':').unwrap_or((host, ""));
+    Some(host.to_owned())
 }
 
 #[cfg(test)]
@@ -99,7 +80,7 @@ mod tests {
     use super::server;
 
     #[test]
-    fn machines_behind_sources() {
+    fn machine_is_read_from_source_and_options() {
         let of = |fstype: &str, source: &str, options: &[&str]| {
             server(
                 fstype.as_bytes(),

@@ -1,63 +1,39 @@
-//! The kernel's table of mounts, by either door: `kernel` (listmount and statmount) or `mountinfo`.
+//! The kernel's table of mounts, from `kernel` (listmount and statmount) or from `mountinfo`.
 //!
 //! Neither is always the cheaper. statmount costs a call for each mount; mountinfo comes a page at
 //! a time, but for each mount that receives propagation the kernel walks peer groups to print
-//! `propagate_from`, which takes longer the more mounts there are. [`read_either`] looks at a few
-//! mounts to see which it will be.
+//! `propagate_from`, which takes longer the more mounts there are. [`read_either`] samples a few
+//! mounts to decide.
+
+use std::collections::HashSet;
+use std::ffi::CStr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 use gate::fs::{CWD, Open, PROC_SUPER_MAGIC};
 use gate::mount::{Ask, LSMT_ROOT, Order, listmount, statmount};
 use gate::notify::{Event, poll};
 use gate::{Errno, Fd, Gate};
 use ondisk::Mount;
-use std::fmt;
-use std::os::fd::AsFd;
-use std::time::Duration;
 
-use crate::error::{Error, ErrorKind};
-use crate::reason::TableSource;
+use crate::error::{Error, ErrorKind, TableSource};
 
 /// Why a source was chosen for the table.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum TableReason {
-    /// mountinfo, because the kernel's calls fail.
+    #[error("listmount(2) and statmount(2) are not to be had ({0})")]
     NoStatmount(Error),
-    /// mountinfo, because none of the sampled mounts receives propagation.
-    NoSlaves {
-        /// How many mounts were sampled.
-        sampled: usize,
-    },
-    /// The kernel's calls, because some of the sampled mounts receive propagation.
-    Slaves {
-        /// How many do.
-        slaves: usize,
-        /// Of how many.
-        sampled: usize,
-    },
-    /// The other one, because the cheaper one failed.
+    #[error(
+        "none of {sampled} mounts looked at is a slave, so a page of rows costs less than a call for each"
+    )]
+    NoSlaves { sampled: usize },
+    #[error(
+        "{slaves} of {sampled} mounts looked at are slaves, which cost mountinfo a search of peer groups"
+    )]
+    Slaves { slaves: usize, sampled: usize },
+    #[error("the cheaper way failed: {0}")]
     OtherFailed(Error),
-}
-
-impl fmt::Display for TableReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            TableReason::NoStatmount(error) => {
-                write!(
-                    f,
-                    "listmount(2) and statmount(2) are not to be had ({error})"
-                )
-            }
-            TableReason::NoSlaves { sampled } => write!(
-                f,
-                "none of {sampled} mounts looked at is a slave, so a page of rows costs less than a call for each"
-            ),
-            TableReason::Slaves { slaves, sampled } => write!(
-                f,
-                "{slaves} of {sampled} mounts looked at are slaves, which cost mountinfo a search of peer groups"
-            ),
-            TableReason::OtherFailed(error) => write!(f, "the cheaper way failed: {error}"),
-        }
-    }
 }
 
 fn describe_failed(errno: Errno) -> Error {
@@ -68,20 +44,18 @@ fn list_failed(errno: Errno) -> Error {
     Error::failed(ErrorKind::ListMounts, Gate::Listmount, errno)
 }
 
-/// All that statmount is asked for. `STATMOUNT_PROPAGATE_FROM` is left out: it alone would cost
-/// what makes mountinfo slow.
-fn everything() -> Ask {
-    Ask::SB_BASIC
-        | Ask::MNT_BASIC
-        | Ask::MNT_ROOT
-        | Ask::MNT_POINT
-        | Ask::FS_TYPE
-        | Ask::MNT_OPTS
-        | Ask::FS_SUBTYPE
-        | Ask::SB_SOURCE
-}
+/// All columns of the table. `STATMOUNT_PROPAGATE_FROM` is not among them: it alone would cost what
+/// makes mountinfo slow.
+const EVERYTHING: Ask = NAMELESS
+    .union(Ask::MNT_ROOT)
+    .union(Ask::MNT_POINT)
+    .union(Ask::MNT_OPTS)
+    .union(Ask::FS_SUBTYPE)
+    .union(Ask::SB_SOURCE);
+/// Ids, parents, devices and types: what the papers' programs took from the kernel's memory.
+const NAMELESS: Ask = Ask::SB_BASIC.union(Ask::MNT_BASIC).union(Ask::FS_TYPE);
 
-/// The table, and what is needed to see whether it has changed since.
+/// The table, and what is needed to detect later changes.
 #[derive(Debug)]
 pub struct Table {
     /// Its rows, in the order in which the mounts were made.
@@ -99,24 +73,30 @@ impl Table {
     /// Reads the whole table.
     pub fn read(source: TableSource) -> Result<Table, Error> {
         match source {
-            TableSource::Kernel => Table::from_kernel(everything()),
+            TableSource::Kernel => Table::from_kernel(EVERYTHING),
             TableSource::Mountinfo => Table::from_mountinfo(),
         }
     }
 
-    /// Reads ids, parents, devices and types, and no names: what the papers' programs took from the
-    /// kernel's memory.
-    pub fn read_nameless(source: TableSource) -> Result<Table, Error> {
+    /// Reads the table, without the paths of the mounts if it is to be `nameless`. Fails if it
+    /// cannot be the table of a process whose root is on the mount `anchor`.
+    fn read_checked(
+        source: TableSource,
+        nameless: bool,
+        anchor: Option<u64>,
+    ) -> Result<Table, Error> {
         let mut table = match source {
-            TableSource::Kernel => {
-                Table::from_kernel(Ask::SB_BASIC | Ask::MNT_BASIC | Ask::FS_TYPE)
-            }
-            TableSource::Mountinfo => Table::from_mountinfo(),
+            TableSource::Kernel if nameless => Table::from_kernel(NAMELESS),
+            _ => Table::read(source),
         }?;
-        for mount in &mut table.mounts {
-            mount.target = None;
+        if nameless {
+            table.mounts.iter_mut().for_each(|row| row.target = None);
         }
-        Ok(table)
+        if table.holds(anchor) {
+            Ok(table)
+        } else {
+            Err(ErrorKind::MissingRoot(source).into())
+        }
     }
 
     fn from_kernel(ask: Ask) -> Result<Table, Error> {
@@ -128,7 +108,7 @@ impl Table {
             match describe.mount(id) {
                 Ok(Some(mount)) => mounts.push(mount),
                 Ok(None) => return Err(ErrorKind::EmptyStatmount.into()),
-                // Gone since it was listed, or not to be reached from this process's root.
+                // Unmounted since it was listed, or not reachable from this process's root.
                 Err(e @ (Errno::ENOENT | Errno::EPERM)) => last_error = Some(e),
                 Err(e) => return Err(describe_failed(e)),
             }
@@ -143,11 +123,26 @@ impl Table {
     }
 
     fn from_mountinfo() -> Result<Table, Error> {
-        let (file, mounts) = read_mountinfo()?;
-        Ok(Table {
-            mounts,
-            read_by: Reader::Mountinfo { file },
-        })
+        const NAME: &CStr = c"/proc/self/mountinfo";
+        let failed = |kind, gate| move |errno| Error::failed(kind, gate, errno);
+        let file = gate::fs::openat(CWD, NAME, Open::NONBLOCK)
+            .map_err(failed(ErrorKind::OpenMountinfo, Gate::Openat))?;
+        let statfs =
+            gate::fs::fstatfs(&file).map_err(failed(ErrorKind::IdentifyProc, Gate::Fstatfs))?;
+        if statfs.magic != PROC_SUPER_MAGIC {
+            return Err(ErrorKind::ForgedMountinfo.into());
+        }
+        let mut parser = Parser::default();
+        let mut page = vec![0u8; 4 << 10]; // the kernel gives no more at a time
+        loop {
+            let n = gate::fs::read(&file, &mut page)
+                .map_err(failed(ErrorKind::ReadMountinfo, Gate::Read))?;
+            if n == 0 {
+                let (mounts, read_by) = (parser.finish(), Reader::Mountinfo { file });
+                return Ok(Table { mounts, read_by });
+            }
+            parser.take(&page[..n]);
+        }
     }
 
     /// Whether the table can be that of this process: it holds the mount `anchor`, or one that is
@@ -158,23 +153,6 @@ impl Table {
                 .iter()
                 .any(|row| row.id == anchor || row.parent == anchor)
         })
-    }
-
-    /// [`Table::read`], and a refusal when what comes cannot be the table of this process.
-    fn read_sound(
-        source: TableSource,
-        nameless: bool,
-        anchor: Option<u64>,
-    ) -> Result<Table, Error> {
-        let table = if nameless {
-            Table::read_nameless(source)
-        } else {
-            Table::read(source)
-        }?;
-        if table.holds(anchor) {
-            return Ok(table);
-        }
-        Err(ErrorKind::MissingRoot(source).into())
     }
 
     /// Whether mounts have come or gone since the table was read: one call.
@@ -188,16 +166,15 @@ impl Table {
         }
     }
 
-    /// What to poll, for [`Event::Priority`], to hear of changes of a table that was read by
-    /// [`TableSource::Mountinfo`].
-    pub(crate) fn changes(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+    /// The file to poll for [`Event::Priority`] to detect changes, if the table was read from it.
+    pub(crate) fn changes(&self) -> Option<BorrowedFd<'_>> {
         match &self.read_by {
             Reader::Kernel { .. } => None,
             Reader::Mountinfo { file } => Some(file.as_fd()),
         }
     }
 
-    /// The door by which it was read.
+    /// Where it was read from.
     pub fn source(&self) -> TableSource {
         match self.read_by {
             Reader::Kernel { .. } => TableSource::Kernel,
@@ -213,22 +190,22 @@ pub(crate) struct Describe {
 }
 
 impl Describe {
-    pub(crate) fn new(ask: Ask) -> Describe {
+    fn new(ask: Ask) -> Describe {
         Describe {
             ask,
             buffer: vec![0; 4096],
         }
     }
 
-    /// Asks for all that a row of the table holds.
+    /// Asks for all columns.
     pub(crate) fn everything() -> Describe {
-        Describe::new(everything())
+        Describe::new(EVERYTHING)
     }
 
-    /// One mount, by the id that listmount gave; `Ok(None)` when the kernel's answer says nothing.
+    /// One mount, by its id from listmount; `Ok(None)` when the kernel has filled nothing in.
     pub(crate) fn mount(&mut self, id: u64) -> gate::Result<Option<Mount>> {
         loop {
-            self.buffer[..16].fill(0); // a call that fills nothing in must not leave the last answer standing
+            self.buffer[..16].fill(0); // else a call that fills nothing in would leave the last result
             match statmount(id, self.ask, &mut self.buffer) {
                 Err(Errno::EOVERFLOW) if self.buffer.len() < 1 << 24 => {
                     self.buffer.resize(self.buffer.len() * 4, 0)
@@ -248,8 +225,8 @@ pub(crate) fn list() -> Result<Vec<u64>, Error> {
     loop {
         let after = n.checked_sub(1).map_or(0, |last| ids[last]);
         let got = listmount(LSMT_ROOT, after, Order::Oldest, &mut ids[n..]).map_err(list_failed)?;
-        // Ids that do not rise are no answer of listmount's: without this check they could come for
-        // ever.
+        // listmount gives ascending ids; without this check a faulty kernel could cause an endless
+        // loop.
         if ids[n..n + got].iter().any(|&id| id <= after) {
             return Err(ErrorKind::InvalidIds.into());
         }
@@ -262,32 +239,12 @@ pub(crate) fn list() -> Result<Vec<u64>, Error> {
     }
 }
 
-fn read_mountinfo() -> Result<(Fd, Vec<Mount>), Error> {
-    const NAME: &std::ffi::CStr = c"/proc/self/mountinfo";
-    let file = gate::fs::openat(CWD, NAME, Open::NONBLOCK)
-        .map_err(|e| Error::failed(ErrorKind::OpenMountinfo, Gate::Openat, e))?;
-    let kind = gate::fs::fstatfs(&file)
-        .map_err(|e| Error::failed(ErrorKind::IdentifyProc, Gate::Fstatfs, e))?;
-    if kind.magic != PROC_SUPER_MAGIC {
-        return Err(ErrorKind::ForgedMountinfo.into());
-    }
-    let mut parser = Parser::default();
-    let mut page = vec![0u8; 4 << 10]; // the kernel gives no more at a time
-    loop {
-        match gate::fs::read(&file, &mut page) {
-            Ok(0) => return Ok((file, parser.finish())),
-            Ok(n) => parser.take(&page[..n]),
-            Err(e) => return Err(Error::failed(ErrorKind::ReadMountinfo, Gate::Read, e)),
-        }
-    }
-}
-
-/// Puts pages of mountinfo together into rows.
+/// Parses pages of mountinfo into rows.
 #[derive(Default)]
 struct Parser {
     lines: ondisk::mountinfo::Parser,
     mounts: Vec<Mount>,
-    /// The beginning of a line whose end is still to come.
+    /// The beginning of a line that the next page continues.
     begun: Vec<u8>,
 }
 
@@ -307,21 +264,20 @@ impl Parser {
         self.begun.extend_from_slice(rest);
     }
 
-    /// The rows, each mount once: the file is read a page at a time while mounts come and go, so
-    /// that one may show twice.
+    /// The rows, each mount once: a mount can be in two pages if others are mounted between their
+    /// reading.
     fn finish(mut self) -> Vec<Mount> {
         let mut ids: Vec<u64> = self.mounts.iter().map(|mount| mount.id).collect();
         ids.sort_unstable();
         if ids.windows(2).any(|pair| pair[0] == pair[1]) {
-            let mut seen = std::collections::HashSet::new();
+            let mut seen = HashSet::new();
             self.mounts.retain(|mount| seen.insert(mount.id));
         }
         self.mounts
     }
 }
 
-/// The source that is cheaper here, and why. Samples a few mounts, the oldest and the newest;
-/// whether /proc is there is found out when it is read.
+/// The cheaper source, and why. Whether /proc is there turns out when it is read.
 fn cheaper() -> (TableSource, TableReason) {
     let rows = match sample() {
         Ok(rows) => rows,
@@ -334,8 +290,7 @@ fn cheaper() -> (TableSource, TableReason) {
     }
 }
 
-/// Rows of a few mounts: the oldest, and the newest, which are most likely to be like the many
-/// others.
+/// Rows of a few mounts: the oldest, and the newest, which are likely to resemble the many others.
 fn sample() -> Result<Vec<Mount>, Error> {
     const OF_EACH: usize = 4;
     let mut ids = [0; 2 * OF_EACH];
@@ -343,29 +298,29 @@ fn sample() -> Result<Vec<Mount>, Error> {
         listmount(LSMT_ROOT, 0, Order::Oldest, &mut ids[..OF_EACH]).map_err(list_failed)?;
     let newest = listmount(LSMT_ROOT, 0, Order::Newest, &mut ids[oldest..]).unwrap_or(0);
     let mut describe = Describe::new(Ask::SB_BASIC | Ask::MNT_BASIC);
-    let answers: Vec<_> = ids[..oldest + newest]
-        .iter()
-        .map(|&id| describe.mount(id))
-        .collect();
-    let rows: Vec<Mount> = answers
-        .iter()
-        .filter_map(|answer| answer.clone().ok()?)
-        .collect();
-    match answers.into_iter().find_map(Result::err) {
+    let (mut rows, mut failed) = (Vec::new(), None);
+    for &id in &ids[..oldest + newest] {
+        match describe.mount(id) {
+            Ok(row) => rows.extend(row),
+            Err(errno) => failed = failed.or(Some(errno)),
+        }
+    }
+    match failed {
         _ if !rows.is_empty() => Ok(rows),
-        Some(e) => Err(describe_failed(e)),
+        Some(errno) => Err(describe_failed(errno)),
         None => Err(ErrorKind::EmptyStatmount.into()),
     }
 }
 
-/// Reads the table from the cheaper source; from the other if that fails, or cannot be the table
-/// of a process whose root is on the mount `anchor`. Says why it was that one.
+/// Reads the table from the cheaper source, and says why that; from the other one if that fails, or
+/// cannot be the table of a process whose root is on the mount `anchor`. A `nameless` table has no
+/// paths.
 ///
 /// # Errors
 /// [`ErrorKind::NoTable`], when neither can be read.
 pub fn read_either(nameless: bool, anchor: Option<u64>) -> Result<(Table, TableReason), Error> {
     let (source, reason) = cheaper();
-    let first = match Table::read_sound(source, nameless, anchor) {
+    let first = match Table::read_checked(source, nameless, anchor) {
         Ok(table) => return Ok((table, reason)),
         Err(error) => error,
     };
@@ -373,7 +328,7 @@ pub fn read_either(nameless: bool, anchor: Option<u64>) -> Result<(Table, TableR
         TableSource::Kernel => TableSource::Mountinfo,
         TableSource::Mountinfo => TableSource::Kernel,
     };
-    match Table::read_sound(other, nameless, anchor) {
+    match Table::read_checked(other, nameless, anchor) {
         Ok(table) => Ok((table, TableReason::OtherFailed(first))),
         Err(second) => Err(ErrorKind::NoTable(Box::new([first, second])).into()),
     }

@@ -11,8 +11,8 @@ use ondisk::Mount;
 use crate::path::{below, compare};
 use crate::point::Class;
 
-/// Spreads ids, which the kernel gives out one after another: the default hasher guards against
-/// keys that somebody chose, and takes longer than all else that is done with a row.
+/// Hashes mount ids, which the kernel assigns in sequence. The default hasher, which resists chosen
+/// keys, takes longer than all else that is done with a row.
 #[derive(Default)]
 struct IdHasher(u64);
 
@@ -32,17 +32,17 @@ impl Hasher for IdHasher {
     }
 }
 
-/// The table, seen from one place in it.
+/// The rows of a table as a tree.
 pub struct Tree<'a> {
     rows: &'a [Mount],
-    /// Rows by the id of the mount that they are on.
+    /// Indices of rows, by the id of the mount that they are on.
     children: HashMap<u64, Vec<usize>, BuildHasherDefault<IdHasher>>,
-    /// Ids and their rows, sorted.
+    /// Ids and indices of rows, sorted.
     by_id: Vec<(u64, usize)>,
 }
 
 impl<'a> Tree<'a> {
-    /// Sorts the rows of a table under their parents.
+    /// Indexes the rows of a table.
     pub fn new(rows: &'a [Mount]) -> Tree<'a> {
         let mut children: HashMap<u64, Vec<usize>, _> = HashMap::default();
         for (at, row) in rows.iter().enumerate() {
@@ -72,30 +72,24 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// The mount that a name is on, where `statx` does not say: the topmost with the longest name
-    /// that leads to it.
+    /// The mount that a path is on, where `statx` does not say: the topmost of those with the longest
+    /// target that the path leads through.
     pub fn anchor(&self, path: &[u8]) -> Option<u64> {
-        let leads = |row: &&Mount| {
-            row.target
-                .as_deref()
-                .is_some_and(|target| below(target, path).is_some())
+        let leads_to_it = |row: &&Mount| {
+            let target = row.target.as_deref();
+            target.is_some_and(|target| below(target, path).is_some())
         };
-        let length = |row: &Mount| row.target.as_ref().map_or(0, Vec::len);
-        let top = |row: &&Mount| {
-            !self
-                .on(row.id)
+        let is_topmost = |row: &&Mount| {
+            self.on(row.id)
                 .iter()
-                .any(|&on| self.rows[on].target == row.target)
+                .all(|&on| self.rows[on].target != row.target)
         };
-        self.rows
-            .iter()
-            .filter(leads)
-            .filter(top)
-            .max_by_key(|row| length(row))
+        let rows = self.rows.iter().filter(leads_to_it).filter(is_topmost);
+        rows.max_by_key(|row| row.target.as_ref().map_or(0, Vec::len))
             .map(|row| row.id)
     }
 
-    fn place(&self, id: u64) -> Option<usize> {
+    fn index(&self, id: u64) -> Option<usize> {
         let at = self.by_id.binary_search_by_key(&id, |&(id, _)| id).ok()?;
         Some(self.by_id[at].1)
     }
@@ -109,19 +103,19 @@ impl<'a> Tree<'a> {
 
     /// The row of a mount.
     pub fn row(&self, id: u64) -> Option<&'a Mount> {
-        self.place(id).map(|at| &self.rows[at])
+        self.index(id).map(|at| &self.rows[at])
     }
 
-    /// The rows that are mounted on a mount.
+    /// Indices of the rows that are mounted on a mount.
     pub fn on(&self, id: u64) -> &[usize] {
         self.children.get(&id).map_or(&[], Vec::as_slice)
     }
 
-    /// For each row, whether a path from `root` reaches it; `anchor` is the mount that `root`
-    /// itself is on, which is reached whatever lies over its own root: a path begins in it.
+    /// For each row, whether a path from `root` reaches it. `anchor` is the mount that `root` itself
+    /// is on: it is reached whatever covers its own root, since paths begin in it.
     pub fn visible(&self, root: &[u8], anchor: u64) -> Vec<bool> {
         let mut visible = vec![false; self.rows.len()];
-        if let Some(at) = self.place(anchor) {
+        if let Some(at) = self.index(anchor) {
             visible[at] = true;
         }
         let mut reached = vec![(anchor, root)];
@@ -148,7 +142,7 @@ impl<'a> Tree<'a> {
                 visible[child] = true;
                 if mount != anchor && target == at {
                     // It lies over the root of `mount`.
-                    if let Some(row) = self.place(mount) {
+                    if let Some(row) = self.index(mount) {
                         visible[row] = false;
                     }
                 }
@@ -163,64 +157,48 @@ impl<'a> Tree<'a> {
 mod tests {
     use super::*;
 
-    fn rows(table: &[(u64, u64, &str)]) -> Vec<Mount> {
-        let row = |&(id, parent, target): &(u64, u64, &str)| Mount {
-            id,
-            parent,
-            target: Some(target.as_bytes().to_vec()),
-            ..Mount::default()
+    /// A table from rows of id, parent and target: `2 1 /a, 3 2 /a/b`.
+    fn rows(table: &str) -> Vec<Mount> {
+        let row = |row: &str| {
+            let mut fields = row.split(' ');
+            let mut next = || fields.next().unwrap();
+            Mount {
+                id: next().parse().unwrap(),
+                parent: next().parse().unwrap(),
+                target: Some(next().into()),
+                ..Mount::default()
+            }
         };
-        table.iter().map(row).collect()
+        table.split(", ").map(row).collect()
     }
 
-    fn visible(table: &[(u64, u64, &str)], root: &str, anchor: u64) -> Vec<u64> {
+    fn visible(table: &str, root: &str, anchor: u64) -> Vec<u64> {
         let rows = rows(table);
         let visible = Tree::new(&rows).visible(root.as_bytes(), anchor);
-        rows.iter()
-            .zip(visible)
-            .filter(|(_, v)| *v)
-            .map(|(row, _)| row.id)
-            .collect()
+        let seen = rows.iter().zip(visible).filter(|(_, visible)| *visible);
+        seen.map(|(row, _)| row.id).collect()
     }
 
     #[test]
-    fn a_mount_over_a_mount_hides_it_and_what_is_in_it() {
-        let table = [
-            (1, 0, "/"),
-            (2, 1, "/a"),
-            (3, 2, "/a/b"),
-            (4, 2, "/a"),
-            (5, 4, "/a/b"),
-        ];
-        assert_eq!(visible(&table, "/", 1), [1, 4, 5]);
+    fn mount_over_a_mount_hides_it_and_mounts_in_it() {
+        let table = "1 0 /, 2 1 /a, 3 2 /a/b, 4 2 /a, 5 4 /a/b";
+        assert_eq!(visible(table, "/", 1), [1, 4, 5]);
     }
 
     #[test]
-    fn a_mount_over_the_directory_that_holds_one_hides_it() {
-        let table = [
-            (1, 0, "/"),
-            (2, 1, "/a/b"),
-            (3, 1, "/a"),
-            (4, 2, "/a/b/c"),
-            (5, 1, "/ab"),
-        ];
-        assert_eq!(visible(&table, "/", 1), [1, 3, 5]);
+    fn mount_over_a_parent_directory_hides_a_mount() {
+        let table = "1 0 /, 2 1 /a/b, 3 1 /a, 4 2 /a/b/c, 5 1 /ab";
+        assert_eq!(visible(table, "/", 1), [1, 3, 5]);
     }
 
     #[test]
-    fn the_root_is_never_covered() {
-        let table = [(1, 0, "/"), (2, 1, "/a"), (3, 1, "/")];
-        assert_eq!(visible(&table, "/", 1), [1, 2]);
+    fn root_is_never_covered() {
+        assert_eq!(visible("1 0 /, 2 1 /a, 3 1 /", "/", 1), [1, 2]);
     }
 
     #[test]
-    fn from_a_directory_inside_a_mount() {
-        let table = [
-            (1, 0, "/"),
-            (2, 1, "/srv/x"),
-            (3, 1, "/srvx"),
-            (4, 1, "/other"),
-        ];
-        assert_eq!(visible(&table, "/srv", 1), [1, 2]);
+    fn only_mounts_below_the_root_are_visible() {
+        let table = "1 0 /, 2 1 /srv/x, 3 1 /srvx, 4 1 /other";
+        assert_eq!(visible(table, "/srv", 1), [1, 2]);
     }
 }

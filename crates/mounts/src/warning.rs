@@ -8,19 +8,17 @@ use gate::{Errno, Gate};
 
 /// The reason of a [`Warning`]: each crate defines its own, as an enum `WarningKind`.
 ///
-/// A reason has up to two parts. `Display` says what could not be done ("cannot open the
-/// directory") or what was found. [`consequence`](WarningReason::consequence) says what follows
-/// ("what is in it is left out"). The command line adds a hint, which depends on the reason and
-/// the errno; a library knows no flag to hint at.
+/// `Display` says what could not be done ("cannot open the directory") or what was found, and
+/// [`consequence`](WarningReason::consequence) what follows ("what is in it is left out"). The
+/// command line adds a hint: a library does not know the flags.
 pub trait WarningReason: std::error::Error + Any + Send + Sync {
     /// What follows from it.
     fn consequence(&self) -> Option<Cow<'_, str>> {
         None
     }
 
-    /// Whether `Display` explains the errno, and is to be read after it: `Stale file handle: its
-    /// server is gone`. By default `Display` names an action that failed, and the errno comes
-    /// after it: `cannot open the directory: Permission denied`.
+    /// Whether `Display` explains the errno, and is printed after it: `Stale file handle: its server
+    /// is gone`. Otherwise the errno comes last: `cannot open the directory: Permission denied`.
     fn explains_errno(&self) -> bool {
         false
     }
@@ -28,14 +26,12 @@ pub trait WarningReason: std::error::Error + Any + Send + Sync {
 
 /// Something that was skipped or found wrong: one of `warnings` in the JSON.
 #[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Warning {
-    /// The file that it is about.
     pub path: Option<Vec<u8>>,
     /// The system call that failed.
     pub gate: Option<Gate>,
-    /// How it failed.
     pub errno: Option<Errno>,
-    /// Why.
     pub reason: Arc<dyn WarningReason>,
 }
 
@@ -103,7 +99,7 @@ mod tests {
     impl WarningReason for Gone {}
 
     #[test]
-    fn a_reason_is_found_by_its_type() {
+    fn reason_is_downcast_by_type() {
         let warning = Warning::failed(b"/x", Gate::Openat, Errno::EACCES, Unopened);
         assert!(warning.reason::<Unopened>().is_some() && warning.reason::<Gone>().is_none());
         let message = "cannot open the directory; what is in it is left out";

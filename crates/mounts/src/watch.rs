@@ -1,5 +1,5 @@
-//! Attaches and detaches as they happen: from fanotify where the kernel has it and lets us, else by
-//! polling mountinfo.
+//! Attaches and detaches as they happen: from fanotify where it is available, else by polling
+//! mountinfo.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -9,18 +9,17 @@ use gate::notify::{self, Event, FAN_MNT_ATTACH, FAN_MNT_DETACH, FAN_Q_OVERFLOW, 
 use gate::{Errno, Fd, Gate};
 use ondisk::Mount;
 
-use crate::error::{Error, ErrorKind, FanotifyRefusal};
-use crate::reason::TableSource;
+use crate::error::{Error, ErrorKind, FanotifyRefusal, TableSource};
 use crate::table::{Describe, Table, list};
 
-/// What happened.
+/// A change of the mount table, with the id of the mount.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// A mount was attached; `None` when it was gone again before it could be described.
+    /// A mount was attached; `None` when it was detached before it could be described.
     Attach(u64, Option<Box<Mount>>),
     /// A mount was detached; `None` when it was never described.
     Detach(u64, Option<Box<Mount>>),
-    /// The queue overflowed: changes were lost, and the table should be read again.
+    /// The queue overflowed: changes were lost, and the table must be read again.
     Overflow,
 }
 
@@ -33,7 +32,7 @@ pub struct Watch {
 }
 
 enum Source {
-    /// The 64-bit ids are those of the events.
+    /// Mounts by the 64-bit ids of the events.
     Fanotify {
         group: Fd,
         known: HashMap<u64, Mount>,
@@ -47,7 +46,7 @@ enum Source {
 }
 
 impl Watch {
-    /// Begins to watch. From now on SIGINT and SIGTERM end the watch, not the process.
+    /// Begins to watch. From then on SIGINT and SIGTERM end the watch, not the process.
     ///
     /// # Errors
     /// When there is neither fanotify nor mountinfo.
@@ -56,8 +55,8 @@ impl Watch {
             .map_err(|errno| Error::failed(ErrorKind::WaitForSignals, Gate::Read, errno))?;
         let source = match fanotify() {
             Ok(group) => {
-                // What is there already is described after the group has begun to listen, so that
-                // nothing is lost between.
+                // Describe the existing mounts after the group has begun to listen, so that no
+                // change is lost.
                 let mut describe = Describe::everything();
                 let ids = list()?;
                 let known = ids
@@ -84,8 +83,8 @@ impl Watch {
         })
     }
 
-    /// Why the table is polled; `None` when fanotify reports every change. A mount that comes and
-    /// goes between two polls is not seen.
+    /// Why the table is polled; `None` when fanotify reports every change. Polling misses a mount
+    /// that is attached and detached between two polls.
     pub fn polls_because(&self) -> Option<FanotifyRefusal> {
         match self.source {
             Source::Fanotify { .. } => None,
@@ -93,7 +92,7 @@ impl Watch {
         }
     }
 
-    /// Whether the ids of the changes are the kernel's 64-bit ids, and not those of mountinfo.
+    /// Whether the ids of the changes are the kernel's 64-bit ids, not those of mountinfo.
     pub fn ids_are_unique(&self) -> bool {
         matches!(self.source, Source::Fanotify { .. })
     }
@@ -107,6 +106,9 @@ impl Watch {
             if let Some(change) = self.pending.pop_front() {
                 return Ok(Some(change));
             }
+            if self.stopped {
+                return Ok(None);
+            }
             let source = match &self.source {
                 Source::Fanotify { group, .. } => (group.as_fd(), Event::Readable),
                 Source::Mountinfo { table, .. } => (
@@ -114,14 +116,11 @@ impl Watch {
                     Event::Priority,
                 ),
             };
-            if self.stopped {
-                return Ok(None);
-            }
             let [changed, stopped] =
                 poll([source, (self.stop.as_fd(), Event::Readable)], None).map_err(cannot_wait)?;
             self.stopped = stopped;
             if changed {
-                self.collect()?; // what happened before the signal is still told
+                self.collect()?; // also the changes before a signal
             }
         }
     }
@@ -132,13 +131,8 @@ impl Watch {
     /// # Errors
     /// Those of poll(2).
     pub fn wait_for_room(&self, output: BorrowedFd<'_>) -> Result<bool, Error> {
-        let room = poll(
-            [
-                (output, Event::Writable),
-                (self.stop.as_fd(), Event::Readable),
-            ],
-            None,
-        );
+        let stop = (self.stop.as_fd(), Event::Readable);
+        let room = poll([(output, Event::Writable), stop], None);
         room.map(|[room, _]| room).map_err(cannot_wait)
     }
 
@@ -159,8 +153,7 @@ impl Watch {
                         self.pending.push_back(Change::Overflow);
                     }
                     let Some(id) = event.mount else { continue };
-                    // Events of one mount may come merged; it was attached before it was detached,
-                    // or moved.
+                    // Events of one mount can be merged: it was attached and then detached, or moved.
                     let detached = event.mask & FAN_MNT_DETACH != 0;
                     let attached = event.mask & FAN_MNT_ATTACH != 0;
                     if detached && (!attached || known.contains_key(&id)) {
@@ -185,18 +178,19 @@ impl Watch {
                 let key = |row: &Mount| (row.id, row.target.clone());
                 let [before, after] = [&old.mounts, &table.mounts]
                     .map(|rows| rows.iter().map(key).collect::<HashSet<_>>());
-                for row in old.mounts.iter().filter(|row| !after.contains(&key(row))) {
-                    self.pending
-                        .push_back(Change::Detach(row.id, Some(Box::new(row.clone()))));
-                }
-                for row in table
+                let detached = old
+                    .mounts
+                    .into_iter()
+                    .filter(|row| !after.contains(&key(row)));
+                let attached = table
                     .mounts
                     .iter()
-                    .filter(|row| !before.contains(&key(row)))
-                {
-                    self.pending
-                        .push_back(Change::Attach(row.id, Some(Box::new(row.clone()))));
-                }
+                    .filter(|row| !before.contains(&key(row)));
+                self.pending
+                    .extend(detached.map(|row| Change::Detach(row.id, Some(Box::new(row)))));
+                self.pending.extend(
+                    attached.map(|row| Change::Attach(row.id, Some(Box::new(row.clone())))),
+                );
             }
         }
         Ok(())

@@ -19,7 +19,7 @@ use gate::fs::{At, CWD, Open, Want, fchdir, getdents64, newfstatat, openat, stat
 use gate::scratch::open_new;
 use gate::xattr::{lgetxattr, llistxattr};
 use gate::{Errno, Fd};
-use mounts::compare::{NoRun, alone};
+use mounts::compare::{NoRun, run_in_child};
 
 use crate::activity::Activity;
 use crate::cgroup::{Cgroup, TemporaryCgroup};
@@ -593,7 +593,7 @@ fn price_cold(dir: &ProbeDir, context: &mut Context<'_>, list: &mut PriceList) -
         .create_child(LIMIT)
         .map_err(|errno| Error::NoColdCgroup { errno: Some(errno) })?;
     let clock = context.clock;
-    let ran = alone(context.time_left(), || cold_costs(dir, &own, clock))
+    let ran = run_in_child(context.time_left(), || cold_costs(dir, &own, clock))
         .map_err(Action::Fork.failed())?;
     if let Err(NoRun::Stopped(_) | NoRun::Moved(..)) = ran {
         dir.sweep(); // it was killed, and has left its files
@@ -604,7 +604,7 @@ fn price_cold(dir: &ProbeDir, context: &mut Context<'_>, list: &mut PriceList) -
             NoRun::Stopped(_) | NoRun::Moved(..) => Error::OutOfTime,
             NoRun::Refused => Error::NamesNotForgotten,
         })?
-        .gave;
+        .result;
     for (at, call) in COLD_CALLS.into_iter().enumerate() {
         let each = costs
             .chunks_exact(COLD_CALLS.len())

@@ -33,6 +33,14 @@ pub struct Plan {
     pub engines: Vec<(EngineKind, Result<(), EngineRefusal>)>,
 }
 
+impl Plan {
+    /// Why an engine cannot work there; `None` if it can.
+    pub(crate) fn refusal(&self, engine: EngineKind) -> Option<&EngineRefusal> {
+        let mut engines = self.engines.iter();
+        engines.find_map(|(kind, possible)| possible.as_ref().err().filter(|_| *kind == engine))
+    }
+}
+
 /// Why an engine was chosen for a mount.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PlanReason {

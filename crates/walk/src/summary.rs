@@ -5,18 +5,16 @@ use crate::entry::{Dir, Entry, Type};
 use crate::sink::{Sink, Worker};
 use gate::sync::Mutex;
 
-/// What a walk found, added up.
+/// The totals of a walk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Totals {
     /// Entries, DIR itself included.
     pub entries: u64,
-    /// Of them, plain files.
+    /// Regular files.
     pub files: u64,
-    /// Of them, directories.
     pub directories: u64,
-    /// Of them, symbolic links.
     pub symlinks: u64,
-    /// Of them, all else.
     pub other: u64,
     /// Sum of `st_size` over every entry, in bytes.
     pub bytes: u64,
@@ -24,7 +22,6 @@ pub struct Totals {
     pub blocks: u64,
     /// Depth of the deepest entry, DIR being at 0.
     pub max_depth: u32,
-    /// The hash over all of it.
     pub digest: Digest,
 }
 
@@ -45,7 +42,7 @@ impl Totals {
         self.digest.add(dir, entry);
     }
 
-    /// Adds the totals of others.
+    /// Adds other totals.
     pub fn merge(&mut self, other: &Totals) {
         self.entries += other.entries;
         self.files += other.files;
@@ -57,9 +54,53 @@ impl Totals {
         self.max_depth = self.max_depth.max(other.max_depth);
         self.digest.merge(other.digest);
     }
+
+    pub(crate) const WORDS: usize = 10;
+
+    /// As words for memory that is shared with another process.
+    pub(crate) fn to_words(self) -> [u64; Totals::WORDS] {
+        let [lower, upper] = self.digest.halves();
+        [
+            self.entries,
+            self.files,
+            self.directories,
+            self.symlinks,
+            self.other,
+            self.bytes,
+            self.blocks,
+            self.max_depth.into(),
+            lower,
+            upper,
+        ]
+    }
+
+    pub(crate) fn from_words(words: &[u64; Totals::WORDS]) -> Totals {
+        let &[
+            entries,
+            files,
+            directories,
+            symlinks,
+            other,
+            bytes,
+            blocks,
+            max_depth,
+            ref digest @ ..,
+        ] = words;
+        Totals {
+            entries,
+            files,
+            directories,
+            symlinks,
+            other,
+            bytes,
+            blocks,
+            max_depth: u32::try_from(max_depth).unwrap_or(u32::MAX),
+            digest: Digest::from_halves(*digest),
+        }
+    }
 }
 
-/// A sink that only adds up.
+/// The sink that computes [`Totals`].
 #[derive(Debug, Default)]
 pub struct Summary(Mutex<Totals>);
 

@@ -1,16 +1,16 @@
 //! The queue of directories of a breadth-first search.
 //!
-//! A directory is kept as its name and the directory it is in, so that a million of them fit in
-//! memory; its whole name is put together when it is opened. It is opened by that whole name, as
-//! seen from the root of the search, in one call: this is what the papers' *path bunching* comes to
-//! where there are directory descriptors, one look-up of several components for several `chdir`s of
-//! one.
+//! A directory is kept as its name and the number of its parent, so that a million of them fit in
+//! memory. It is opened by its path relative to the root of the search, in one call. This replaces
+//! the papers' *path bunching*, which looked several components up in one chdir.
+
+use std::os::fd::AsFd;
 
 use gate::fs::Open;
 use gate::long::open_long_no_symlinks;
 use gate::{Errno, Fd, Result};
-use std::os::fd::AsFd;
 
+use crate::path::join;
 use crate::root::Root;
 
 /// A directory of the queue.
@@ -18,13 +18,12 @@ pub(crate) struct Node<T> {
     parent: u32,
     name_at: usize,
     name_len: u16,
-    /// How deep it lies below the root of the search.
+    /// Its depth below the root of the search.
     pub(crate) depth: u32,
-    /// What the search knows of it.
-    pub(crate) about: T,
+    pub(crate) data: T,
 }
 
-/// The queue; directories that were taken from it stay, because those in them need their names.
+/// The queue. Directories that were taken from it stay, because those in them need their names.
 pub(crate) struct Queue<'r, T> {
     root: &'r Root,
     nodes: Vec<Node<T>>,
@@ -34,25 +33,23 @@ pub(crate) struct Queue<'r, T> {
 
 impl<'r, T: Copy> Queue<'r, T> {
     /// A queue that holds the root.
-    pub(crate) fn new(root: &'r Root, about: T) -> Queue<'r, T> {
-        let node = Node {
-            parent: 0,
-            name_at: 0,
-            name_len: 0,
-            depth: 0,
-            about,
-        };
+    pub(crate) fn new(root: &'r Root, data: T) -> Queue<'r, T> {
         Queue {
             root,
-            nodes: vec![node],
+            nodes: vec![Node {
+                parent: 0,
+                name_at: 0,
+                name_len: 0,
+                depth: 0,
+                data,
+            }],
             names: Vec::new(),
             next: 0,
         }
     }
 
-    /// Adds the directory `name` in the directory `parent`. Of more than four thousand million, the
-    /// rest is let go.
-    pub(crate) fn push(&mut self, parent: usize, name: &[u8], about: T) {
+    /// Adds the directory `name` in the directory `parent`. Drops those beyond 2^32.
+    pub(crate) fn push(&mut self, parent: usize, name: &[u8], data: T) {
         let (Ok(parent), Ok(name_len)) = (u32::try_from(parent), u16::try_from(name.len())) else {
             return;
         };
@@ -62,35 +59,34 @@ impl<'r, T: Copy> Queue<'r, T> {
             name_at: self.names.len(),
             name_len,
             depth,
-            about,
+            data,
         });
         self.names.extend_from_slice(name);
     }
 
-    /// The next directory, as a number for the other functions.
+    /// The number of the next directory.
     pub(crate) fn pop(&mut self) -> Option<usize> {
         let at = self.next;
         self.next += usize::from(at < self.nodes.len());
         (at < self.nodes.len()).then_some(at)
     }
 
-    /// What is known of a directory.
     pub(crate) fn node(&self, at: usize) -> &Node<T> {
         &self.nodes[at]
     }
 
-    /// How many directories have ever been in it.
+    /// How many directories have ever been in the queue.
     pub(crate) fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// How many directories are still to be taken.
+    /// How many directories have not been taken yet.
     pub(crate) fn waiting(&self) -> usize {
         self.nodes.len() - self.next
     }
 
-    /// The name of a directory as seen from the root; `.` for the root.
-    fn name_from_root(&self, mut at: usize) -> Vec<u8> {
+    /// The path of a directory relative to the root; `.` for the root.
+    fn relative_path(&self, mut at: usize) -> Vec<u8> {
         let mut parts = Vec::new();
         while at != 0 {
             let node = &self.nodes[at];
@@ -99,38 +95,36 @@ impl<'r, T: Copy> Queue<'r, T> {
         }
         parts.reverse();
         if parts.is_empty() {
-            b".".to_vec()
-        } else {
-            parts.join(&b'/')
+            parts.push(b".");
         }
+        parts.join(&b'/')
     }
 
-    /// The absolute name of a directory.
+    /// The absolute path of a directory.
     pub(crate) fn path(&self, at: usize) -> Vec<u8> {
         if at == 0 {
             self.root.path.clone()
         } else {
-            crate::path::join(&self.root.path, &self.name_from_root(at))
+            join(&self.root.path, &self.relative_path(at))
         }
     }
 
-    /// Opens a directory as a place in the tree, which triggers no automount.
-    pub(crate) fn open_place(&self, at: usize) -> Result<Fd> {
-        open_long_no_symlinks(self.root.fd.as_fd(), &self.name_from_root(at), Open::PATH)
+    /// Opens a directory with `O_PATH`, which triggers no automount.
+    pub(crate) fn open_path(&self, at: usize) -> Result<Fd> {
+        open_long_no_symlinks(self.root.fd.as_fd(), &self.relative_path(at), Open::PATH)
     }
 
     /// Opens a directory for reading.
     pub(crate) fn open(&self, at: usize) -> Result<Fd> {
-        open_long_no_symlinks(self.root.fd.as_fd(), &self.name_from_root(at), Open::SCAN)
+        open_long_no_symlinks(self.root.fd.as_fd(), &self.relative_path(at), Open::SCAN)
     }
 }
 
-/// Reads a directory whole, and gives the bytes of its entries to `each`, a buffer at a time. The
+/// Reads a whole directory, and gives the bytes of its entries to `each`, a buffer at a time. The
 /// buffer grows when it is too small for one entry: some file systems have names of over 255 bytes.
 ///
 /// # Errors
-/// Those of getdents64(2), save that of a directory that was removed while it was read, which is
-/// then at its end.
+/// Those of getdents64(2), except `ENOENT`: a directory that is removed meanwhile ends there.
 pub(crate) fn read_whole(
     dir: &Fd,
     buffer: &mut Vec<u8>,

@@ -1,19 +1,20 @@
 //! `getmnt1` (1983): relative names, directories read 512 bytes at a time, a bound on the depth.
 
-use super::{SearchContext, depth};
-use crate::Point;
+use super::context::SearchContext;
+use super::depth;
+use crate::point::Point;
 use crate::root::Root;
 
 /// The block of the file system that the program was written for, in bytes.
 const OLD_BLOCK: usize = 512;
 
 /// Every visible directory within `bound` where `st_dev` changes.
-pub fn find(root: &Root, bound: Option<usize>, hunt: &mut SearchContext<'_>) -> Vec<Point> {
+pub fn find(root: &Root, bound: Option<usize>, context: &mut SearchContext<'_>) -> Vec<Point> {
     let style = depth::Style {
         full_names: false,
         buffer: OLD_BLOCK,
         bound,
-        leaf: &|_| false,
+        is_leaf: &|_| false,
     };
-    depth::search(root, &style, hunt)
+    depth::search(root, &style, context)
 }

@@ -2,9 +2,10 @@
 //! pruning: no mount point can be beneath a leaf of the table of device pairs. Without a table it
 //! stops where getmnt1 does.
 
-use super::{SearchContext, depth};
-use crate::Point;
+use super::context::SearchContext;
+use super::depth;
 use crate::pairs::Pairs;
+use crate::point::Point;
 use crate::root::Root;
 
 /// The block of today's file systems, in bytes.
@@ -15,14 +16,13 @@ pub fn find(
     root: &Root,
     bound: Option<usize>,
     pairs: Option<&Pairs>,
-    hunt: &mut SearchContext<'_>,
+    context: &mut SearchContext<'_>,
 ) -> Vec<Point> {
-    let leaf = |dev| pairs.is_some_and(|pairs| pairs.leaf(dev));
     let style = depth::Style {
         full_names: false,
         buffer: BLOCK,
         bound,
-        leaf: &leaf,
+        is_leaf: &|dev| pairs.is_some_and(|pairs| pairs.is_leaf(dev)),
     };
-    depth::search(root, &style, hunt)
+    depth::search(root, &style, context)
 }

@@ -1,20 +1,20 @@
 //! `naive`: full names, the attributes of everything, depth first, as `find / -depth` of 1988.
 
-use super::{SearchContext, depth};
-use crate::Point;
+use super::context::SearchContext;
+use super::depth;
+use crate::point::Point;
 use crate::root::Root;
 
-/// Room for one directory entry with the longest name, so that entries are read one or a few at a
-/// time.
+/// Room for one directory entry with the longest name, so that few are read at a time.
 const ONE_ENTRY: usize = 280;
 
 /// Every visible directory where `st_dev` changes.
-pub fn find(root: &Root, hunt: &mut SearchContext<'_>) -> Vec<Point> {
+pub fn find(root: &Root, context: &mut SearchContext<'_>) -> Vec<Point> {
     let style = depth::Style {
         full_names: true,
         buffer: ONE_ENTRY,
         bound: None,
-        leaf: &|_| false,
+        is_leaf: &|_| false,
     };
-    depth::search(root, &style, hunt)
+    depth::search(root, &style, context)
 }

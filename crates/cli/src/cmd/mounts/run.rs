@@ -11,7 +11,7 @@ use ::show::units::plural;
 use gate::Errno;
 use gate::fs::{At, Attributes, Want};
 use mounts::boundaries::Boundary;
-use mounts::compare::Bounds;
+use mounts::compare::{Bounds, Located, Measured};
 use mounts::locate::LocateOptions;
 use mounts::method::SearchContext;
 use mounts::root::Root;
@@ -453,19 +453,19 @@ pub(crate) fn compare_methods(
             progress.at(|| format!("{method}, {round}"));
         })
         .map_err(|e| Error::new(format!("cannot make a process to run a method in: {e}")))?;
-    let times = |run: &mounts::compare::Run| Times::new([run.real, run.user, run.sys]);
+    let times = |run: &Measured<Located>| Times::new([run.real, run.user, run.sys]);
     let methods = comparison.profiles.iter().map(|profile| {
         let runs = comparison
             .trials
             .iter()
             .flatten()
-            .filter(|run| run.method == profile.method)
+            .filter(|run| run.result.method == profile.result.method)
             .map(times)
             .collect();
         Method {
-            by: profile.method.name(),
-            complete: profile.complete,
-            found: profile.found,
+            by: profile.result.method.name(),
+            complete: profile.result.complete,
+            found: profile.result.found,
             runs,
             gates: gates(&profile.tally),
             stat_calls: profile.tally.stat_calls(),

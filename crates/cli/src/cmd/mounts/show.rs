@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use mounts::boundaries::Boundary;
 use mounts::check::Verdict;
 use mounts::method::Progress;
-use mounts::{Class, Kind, Point};
+use mounts::{Class, Kind, Point, is_kernel_file_system};
 use ondisk::mnttab::escape;
 use ondisk::split_options;
 use serde::{Serialize, Serializer};
@@ -414,32 +414,6 @@ fn tab_line(
     out.push(b'\n');
 }
 
-/// File systems that the system mounts by itself.
-const BY_THE_SYSTEM: [&[u8]; 22] = [
-    b"autofs",
-    b"binfmt_misc",
-    b"bpf",
-    b"cgroup",
-    b"cgroup2",
-    b"configfs",
-    b"cpuset",
-    b"debugfs",
-    b"devpts",
-    b"devtmpfs",
-    b"efivarfs",
-    b"fusectl",
-    b"hugetlbfs",
-    b"mqueue",
-    b"nsfs",
-    b"proc",
-    b"pstore",
-    b"rpc_pipefs",
-    b"securityfs",
-    b"sysfs",
-    b"tracefs",
-    b"rootfs",
-];
-
 /// Options that a bind mount has for itself.
 const OF_THE_MOUNT: [&[u8]; 8] = [
     b"ro",
@@ -459,8 +433,9 @@ pub(crate) fn fstab(points: &[Point], every: &[Point]) -> Vec<u8> {
     let visible: Vec<&Point> = every.iter().filter(|point| !point.hidden).collect();
     for point in points.iter().filter(|point| !point.hidden) {
         let fstype = point.fstype().unwrap_or(b"auto");
-        if BY_THE_SYSTEM.contains(&fstype) {
-            continue;
+        let is_automatic = matches!(fstype, b"autofs" | b"rootfs" | b"rpc_pipefs");
+        if is_automatic || is_kernel_file_system(fstype) {
+            continue; // the system mounts it by itself
         }
         let part = point.fsroot().unwrap_or(b"/");
         let original = visible

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::cmd::mounts::methods::LeftOut;
 use ::mounts::check::{self, Verdict};
-use ::mounts::compare::{Bounds, alone_within};
+use ::mounts::compare::{Bounds, run_in_child_within};
 use ::mounts::locate::{self, Method};
 use ::mounts::{Hints, Kind, LocateReport, Point, may_hang};
 use ondisk::{Content, split_options};
@@ -74,7 +74,7 @@ pub(super) fn table(
     let dirs = [context.dir().to_vec()];
     let look = || walk::explain(&dirs, false).ok().map(|_| []);
     let silent = hangs
-        && alone_within(
+        && run_in_child_within(
             &Bounds {
                 grace: Duration::ZERO,
                 ..Bounds::time(patience)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::cmd::survey::show::fixes as shown;
 use crate::cmd::survey::show::startup::{Started, Startup, Tried};
-use ::mounts::compare::{Bounds, alone_within};
+use ::mounts::compare::{Bounds, run_in_child_within};
 use meter::call::Command;
 use pathsearch::count::KindCounts;
 use pathsearch::directory::DirectoryReport;
@@ -112,7 +112,7 @@ fn looked_at(path: &[u8]) -> Result<Starting, Missing> {
         path_elements(path);
         Some([])
     };
-    if alone_within(&bounds, look).is_ok_and(|ran| ran.is_err()) {
+    if run_in_child_within(&bounds, look).is_ok_and(|ran| ran.is_err()) {
         return Err(Missing::SilentPath);
     }
     Ok(Starting {

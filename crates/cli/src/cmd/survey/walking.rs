@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
-use ::mounts::compare::{Alone, Bounds, NoRun, alone_within};
+use ::mounts::compare::{Bounds, Measured, NoRun, run_in_child_within};
 use archive::gather::{self, Gather};
 use archive::nightly::{Expected, Nightly};
 use archive::plan::{Plan, Step as Stage};
@@ -218,11 +218,11 @@ fn part(
             .bytes
             .map(|rest| Cell::new(left - left / 2 + rest.get()));
         match ran {
-            Ok(run) if run.totals.entries > entries => {
+            Ok(run) if run.result.totals.entries > entries => {
                 if run.real * SLOWER > bounds.each || !bounds.fits(run.real * RUNS) {
                     break;
                 }
-                entries = run.totals.entries;
+                entries = run.result.totals.entries;
                 found = Some((upper, levels));
             }
             _ => break,
@@ -269,7 +269,7 @@ pub(super) fn dump(
         excludes: found.answering()?.excludes.clone(),
         ..gather::CollectOptions::default()
     };
-    let ran = alone_within(&ration.bounds(), || {
+    let ran = run_in_child_within(&ration.bounds(), || {
         let (rows, answer) = gather::gather(&question, &walk::Diagnostics::default()).ok()?;
         let engine = answer.parts.first()?.engine;
         let plan = Plan::full(&rows);
@@ -282,12 +282,12 @@ pub(super) fn dump(
         Some([rows.len() as u64, files, bytes, engine as u64])
     });
     let ran = ran.map_err(|e| Missing::Failed(Failure::new(Task::Gather, e)))?;
-    let Alone {
+    let Measured {
         real,
         user,
         sys,
         tally,
-        gave: [entries, files, bytes, engine],
+        result: [entries, files, bytes, engine],
     } = ran.map_err(|why| match why {
         NoRun::Stopped(_) => Missing::TooLong(ration.each),
         NoRun::Moved(..) => Missing::TooMuchIo(why),

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use ::show::stats::Stats;
 use ::show::times::Times;
-use mounts::compare::{Bounds, NoRun};
+use mounts::compare::{Bounds, Measured, NoRun};
 use mounts::{Warning, WarningReason};
-use walk::compare::{Run, compare};
+use walk::compare::{Walked, compare};
 use walk::{Explained, Part, Totals, WalkOptions};
 
 use super::run::SCHEMA;
@@ -101,20 +101,20 @@ pub(crate) fn engines(
             .trials
             .iter()
             .flatten()
-            .filter(move |run: &&Run| run.engine.name() == engine)
+            .filter(move |run: &&Measured<Walked>| run.result.engine.name() == engine)
     };
     let mut engines = Vec::new();
     for last in compared.trials.last().into_iter().flatten() {
-        let engine = last.engine.name();
-        if last.warnings > 0 {
+        let engine = last.result.engine.name();
+        if last.result.warnings > 0 {
             warnings.push(Warning::general(WarningKind::Skipped { engine }));
         }
         engines.push(Engine {
             engine,
-            entries: last.totals.entries,
-            digest: last.totals.digest.to_string(),
+            entries: last.result.totals.entries,
+            digest: last.result.totals.digest.to_string(),
             steady: runs(engine).count() > 1
-                && runs(engine).all(|run| run.totals.digest == last.totals.digest),
+                && runs(engine).all(|run| run.result.totals.digest == last.result.totals.digest),
             runs: runs(engine).map(times).collect(),
             gates: gates(&last.tally),
         });
@@ -127,7 +127,7 @@ pub(crate) fn engines(
     let planned = parts.first().map(|part| part.engine.name());
     let found = planned.and_then(|planned| {
         let seconds = Stats::from_values(runs(planned).map(|run| run.real.as_secs_f64()))?.median;
-        Some((runs(planned).next_back()?.totals, seconds))
+        Some((runs(planned).next_back()?.result.totals, seconds))
     });
     Ok(Compared {
         parts,
@@ -140,7 +140,7 @@ pub(crate) fn engines(
     })
 }
 
-fn times(run: &Run) -> Times {
+fn times(run: &Measured<Walked>) -> Times {
     Times::new([run.real, run.user, run.sys])
 }
 

@@ -1,0 +1,129 @@
+//! What every search keeps: its progress, its warnings, and why its result may be incomplete.
+
+use gate::fs::{At, newfstatat};
+use gate::{Errno, Fd, Gate};
+use ondisk::dirent::{Entry, entries};
+
+use super::breadth::read_whole;
+use crate::error::{Incompleteness, Loss, WarningKind};
+use crate::point::{Kind, Point};
+use crate::root::Root;
+use crate::warning::Warning;
+
+/// How much has been searched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Directories read.
+    pub directories: u64,
+    /// Entries seen in them.
+    pub entries: u64,
+    /// Directories that need not be read.
+    pub pruned: u64,
+}
+
+/// The state of a search.
+#[allow(missing_docs, reason = "the names say it")]
+pub struct SearchContext<'a> {
+    pub progress: Progress,
+    pub warnings: Vec<Warning>,
+    /// Why mount points may be missing; empty when the result is complete.
+    pub incomplete: Vec<Incompleteness>,
+    loss: Loss,
+    /// Called now and then with the progress and the directory being read.
+    tick: &'a mut dyn FnMut(&Progress, &[u8]),
+}
+
+impl<'a> SearchContext<'a> {
+    /// A new search, which calls `tick` now and then. `loss` is what a directory that cannot be read
+    /// costs.
+    pub fn new(loss: Loss, tick: &'a mut dyn FnMut(&Progress, &[u8])) -> SearchContext<'a> {
+        SearchContext {
+            progress: Progress::default(),
+            warnings: Vec::new(),
+            incomplete: Vec::new(),
+            loss,
+            tick,
+        }
+    }
+
+    /// Counts a directory that is about to be read.
+    pub(crate) fn directory(&mut self, path: &[u8]) {
+        self.progress.directories += 1;
+        if self.progress.directories.is_multiple_of(256) {
+            (self.tick)(&self.progress, path);
+        }
+    }
+
+    /// Reads a directory, given the result of opening it, and calls `each` for its entries.
+    pub(crate) fn read(
+        &mut self,
+        path: &[u8],
+        opened: gate::Result<Fd>,
+        buffer: &mut Vec<u8>,
+        mut each: impl FnMut(&mut Self, &Fd, Entry<'_>),
+    ) {
+        let dir = match opened {
+            Ok(dir) => dir,
+            Err(errno) => return self.failed(path, Gate::Openat2, errno),
+        };
+        let whole = read_whole(&dir, buffer, |bytes| {
+            for entry in entries(bytes) {
+                self.progress.entries += 1;
+                each(self, &dir, entry);
+            }
+        });
+        if let Err(errno) = whole {
+            self.failed(path, Gate::Getdents64, errno);
+        }
+    }
+
+    /// Reports a call that failed in the tree. A file that has vanished or changed its type meanwhile
+    /// is no failure; anything else is a warning, and makes the result incomplete.
+    pub(crate) fn failed(&mut self, path: &[u8], gate: Gate, errno: Errno) {
+        const MANY: usize = 1000;
+        if matches!(errno, Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) {
+            return;
+        }
+        let kind = match gate {
+            Gate::Statx | Gate::Newfstatat => WarningKind::ReadAttributes(self.loss),
+            _ => WarningKind::ReadDirectory(self.loss),
+        };
+        match self.warnings.len() {
+            n if n < MANY => self.warnings.push(Warning::failed(path, gate, errno, kind)),
+            MANY => self.warnings.push(Warning::general(WarningKind::TooMany)),
+            _ => {}
+        }
+        self.mark_incomplete(Incompleteness::UnreadableDirectories);
+    }
+
+    /// Notes why mount points may be missing.
+    pub(crate) fn mark_incomplete(&mut self, reason: Incompleteness) {
+        if !self.incomplete.contains(&reason) {
+            self.incomplete.push(reason);
+        }
+    }
+
+    /// Notes how many directories the depth bound has kept a search from reading.
+    pub(super) fn mark_unread(&mut self, bound: Option<usize>, unread: u64) {
+        if unread > 0 {
+            let bound = bound.unwrap_or_default();
+            self.mark_incomplete(Incompleteness::DepthBound { bound, unread });
+        }
+    }
+
+    /// The root of a search for changes of `st_dev`, if it is a mount point. `/` always is one, as
+    /// in the papers.
+    pub(super) fn root_point(&mut self, root: &Root) -> Option<Point> {
+        let point = || Point::bare(root.path.clone(), root.dev, Some(Kind::Dir));
+        if root.path == b"/" {
+            return Some(point());
+        }
+        match newfstatat(&root.fd, c"..", At::empty()) {
+            Ok(above) => (above.dev != (root.dev.major, root.dev.minor)).then(point),
+            Err(errno) => {
+                self.failed(&root.path, Gate::Newfstatat, errno);
+                None
+            }
+        }
+    }
+}

@@ -273,7 +273,6 @@ fn purpose(line: &Line) -> Function {
             G::Write
             | G::SyncFileRange
             | G::Fsync
-            | G::Fdatasync
             | G::Linkat
             | G::Renameat2
             | G::Unlinkat

@@ -1,23 +1,17 @@
 //! btrfs: its trees, and its subvolumes.
 
-use std::os::fd::{AsFd, AsRawFd};
-
-use libc::{c_long, syscall};
+use std::os::fd::AsFd;
 
 use crate::Result;
-use crate::errno::check;
 use crate::gates::Gate;
-use crate::meter::pass;
+use crate::syscall::syscall;
 
 /// The `f_type` of btrfs.
 pub const BTRFS_SUPER_MAGIC: u64 = 0x9123_683e;
 
-/// An ioctl of btrfs: `_IOWR` or `_IOR` of `BTRFS_IOCTL_MAGIC`.
-const fn request(direction: c_long, number: c_long, len: usize) -> c_long {
-    direction << 30 | (len as c_long) << 16 | 0x94 << 8 | number
-}
+const IOCTL_MAGIC: u32 = 0x94;
 
-/// Length of what [`get_subvol_info`] fills in, in bytes.
+/// Length of a `struct btrfs_ioctl_get_subvol_info_args` in bytes.
 pub const SUBVOL_INFO_LEN: usize = 504;
 
 /// Describes the subvolume that an open directory is in: a `struct
@@ -27,55 +21,45 @@ pub const SUBVOL_INFO_LEN: usize = 504;
 /// # Errors
 /// `ENOTTY` where it is not btrfs, and before Linux 4.18.
 pub fn get_subvol_info(dir: impl AsFd) -> Result<[u8; SUBVOL_INFO_LEN]> {
-    const BTRFS_IOC_GET_SUBVOL_INFO: c_long = request(2, 60, SUBVOL_INFO_LEN);
+    let request = libc::_IOR::<[u8; SUBVOL_INFO_LEN]>(IOCTL_MAGIC, 60);
     let mut info = [0u8; SUBVOL_INFO_LEN];
-    pass(Gate::BtrfsGetSubvolInfo, || {
-        // SAFETY: the request's size field says SUBVOL_INFO_LEN, and that is what `info` has.
-        check(unsafe {
-            syscall(
-                libc::SYS_ioctl,
-                dir.as_fd().as_raw_fd(),
-                BTRFS_IOC_GET_SUBVOL_INFO,
-                info.as_mut_ptr(),
-            )
-        })
-    })?;
+    let to = info.as_mut_ptr();
+    // SAFETY: the request's size field says SUBVOL_INFO_LEN, and `info` has as many bytes.
+    unsafe { syscall!(Gate::BtrfsGetSubvolInfo, dir.as_fd(), request, to) }?;
     Ok(info)
 }
 
-/// What is searched for in a tree: the items whose keys lie in a range, in the order of (object,
-/// type, offset).
+/// A range of keys, in the order of (object, type, offset).
 #[derive(Clone, Copy, Debug)]
 pub struct SearchKey {
     /// The tree; 0 for that of the subvolume that the descriptor is in.
     pub tree: u64,
-    /// The first key.
+    /// The first key of the range.
     pub first: (u64, u8, u64),
-    /// The last key, itself included.
+    /// The last key of the range.
     pub last: (u64, u8, u64),
     /// Only leaves written in this transaction or later.
     pub min_transid: u64,
-    /// At most so many items.
+    /// The most items to return.
     pub items: u32,
 }
 
-/// Bytes at the beginning of [`tree_search_v2`]'s buffer that belong to the call: a `struct
-/// btrfs_ioctl_search_args_v2`.
+/// Length of a `struct btrfs_ioctl_search_args_v2`, with which [`tree_search_v2`]'s buffer begins.
 pub const SEARCH_HEAD: usize = 112;
 
-/// Reads items of a tree into `buffer`, and gives how many. They begin at [`SEARCH_HEAD`], each
-/// after a `struct btrfs_ioctl_search_header`; there are as many as have room. What is not yet in
-/// the trees, [`crate::fs::syncfs`] puts there.
+/// Reads items of a tree into `buffer`, as many as fit, and returns how many. They begin at
+/// [`SEARCH_HEAD`], each after a `struct btrfs_ioctl_search_header`. Changes that are not yet
+/// committed are missing: [`crate::fs::syncfs`] commits them.
 /// [btrfs-ioctl(2)](https://btrfs.readthedocs.io/en/latest/btrfs-ioctl.html)
 ///
 /// # Errors
-/// `EPERM` without CAP_SYS_ADMIN; `EOVERFLOW` when not even the first item has room; `ENOENT` when
+/// `EPERM` without CAP_SYS_ADMIN; `EOVERFLOW` when not even the first item fits; `ENOENT` when
 /// there is no such tree; `ENOTTY` where it is not btrfs.
 ///
 /// # Panics
 /// When `buffer` is shorter than [`SEARCH_HEAD`].
 pub fn tree_search_v2(fd: impl AsFd, key: &SearchKey, buffer: &mut [u8]) -> Result<usize> {
-    const BTRFS_IOC_TREE_SEARCH_V2: c_long = request(3, 17, SEARCH_HEAD);
+    let request = libc::_IOWR::<[u8; SEARCH_HEAD]>(IOCTL_MAGIC, 17);
     const NR_ITEMS: std::ops::Range<usize> = 64..68;
     assert!(buffer.len() >= SEARCH_HEAD, "too little room for a search");
     let room = buffer.len() - SEARCH_HEAD;
@@ -99,23 +83,15 @@ pub fn tree_search_v2(fd: impl AsFd, key: &SearchKey, buffer: &mut [u8]) -> Resu
     for (to, word) in buffer.as_chunks_mut::<8>().0.iter_mut().zip(words) {
         *to = word.to_ne_bytes();
     }
-    pass(Gate::BtrfsTreeSearchV2, || {
-        // SAFETY: `buffer` begins with the 112 bytes of the head, whose buf_size says how many
-        // bytes follow it.
-        check(unsafe {
-            syscall(
-                libc::SYS_ioctl,
-                fd.as_fd().as_raw_fd(),
-                BTRFS_IOC_TREE_SEARCH_V2,
-                buffer.as_mut_ptr(),
-            )
-        })
-    })?;
+    let to = buffer.as_mut_ptr();
+    // SAFETY: `buffer` begins with the SEARCH_HEAD bytes of the head, whose buf_size says how many
+    // bytes follow it.
+    unsafe { syscall!(Gate::BtrfsTreeSearchV2, fd.as_fd(), request, to) }?;
     let found: [u8; 4] = buffer[NR_ITEMS].try_into().unwrap_or_default();
     Ok(u32::from_ne_bytes(found) as usize)
 }
 
-/// Two fields of 32 bits that follow one another, as one of 64.
+/// Two adjacent 32-bit fields as one of 64 bits.
 fn two_words(first: u32, second: u32) -> u64 {
     let [a, b] = [first.to_ne_bytes(), second.to_ne_bytes()];
     u64::from_ne_bytes([a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]])

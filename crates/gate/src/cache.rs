@@ -1,22 +1,20 @@
-//! The page cache: what of a file is in memory, asked two ways.
+//! The page cache: which pages of a file are in memory.
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 
-use libc::{c_long, syscall};
-
-use crate::errno::check;
 use crate::gates::Gate;
-use crate::meter::pass;
+use crate::memory::Mapped;
+use crate::syscall::syscall;
 use crate::{Errno, Result};
+
+pub use crate::memory::page_size;
 
 /// How much of a file is in memory, in pages: `struct cachestat`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Cached {
-    /// In memory.
     pub pages: u64,
-    /// Of them, not yet written.
     pub dirty: u64,
-    /// Of them, being written.
     pub writeback: u64,
 }
 
@@ -24,125 +22,73 @@ pub struct Cached {
 /// end. [cachestat(2)](https://docs.kernel.org/filesystems/api-summary.html), since Linux 6.5
 ///
 /// # Errors
-/// `ENOSYS` before that; `EOPNOTSUPP` for huge pages; `EPERM` for a file that one may neither write
-/// nor owns.
+/// `ENOSYS` before that; `EOPNOTSUPP` for huge pages; `EPERM` for a file that the caller may neither
+/// write nor owns.
 pub fn cachestat(fd: impl AsFd, offset: u64, len: u64) -> Result<Cached> {
-    const SYS_CACHESTAT: c_long = 451;
     let range = [offset, len]; // struct cachestat_range
-    let mut said = [0_u64; 5]; // struct cachestat: cache, dirty, writeback, evicted, recently evicted
-    pass(Gate::Cachestat, || {
-        // SAFETY: `range` and `said` are laid out as the two structs, and outlive the call.
-        check(unsafe {
-            syscall(
-                SYS_CACHESTAT,
-                fd.as_fd().as_raw_fd(),
-                range.as_ptr(),
-                said.as_mut_ptr(),
-                0,
-            )
-        })
-    })?;
+    let mut cached = [0_u64; 5]; // struct cachestat: cache, dirty, writeback, evicted, recently evicted
+    let (from, to) = (range.as_ptr(), cached.as_mut_ptr());
+    // SAFETY: `range` and `cached` are laid out as the two structs, and outlive the call.
+    unsafe { syscall!(Gate::Cachestat, fd.as_fd(), from, to, 0) }?;
+    let [pages, dirty, writeback, ..] = cached;
     Ok(Cached {
-        pages: said[0],
-        dirty: said[1],
-        writeback: said[2],
+        pages,
+        dirty,
+        writeback,
     })
 }
 
-/// A file's place in memory, never looked into: only for asking which of its pages are there.
+/// A mapping of a file that is never accessed: only for [`Mapping::mincore`].
 #[derive(Debug)]
-pub struct Mapping {
-    at: *mut libc::c_void,
-    len: usize,
-}
+pub struct Mapping(Mapped);
 
 impl Mapping {
-    /// Maps `len` bytes of a file from its beginning. Not counted: it is memory that is asked for.
-    /// [mmap(2)](https://man7.org/linux/man-pages/man2/mmap.2.html)
+    /// Maps the first `len` bytes of a file.
     ///
     /// # Errors
     /// `EINVAL` for a length of 0; `ENODEV` where files cannot be mapped.
     pub fn new(fd: impl AsFd, len: usize) -> Result<Mapping> {
-        let fd = fd.as_fd().as_raw_fd();
-        // SAFETY: a fresh mapping at a place of the kernel's choice touches no other memory.
-        let at = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                libc::PROT_NONE,
-                libc::MAP_SHARED,
-                fd,
-                0,
-            )
-        };
-        if at == libc::MAP_FAILED {
-            Err(Errno::last())
-        } else {
-            Ok(Mapping { at, len })
-        }
+        Mapped::new(fd, 0, len, libc::PROT_NONE, libc::MAP_SHARED).map(Mapping)
     }
 
     /// Which pages of a part of the file are in memory: the lowest bit of each byte of `pages`,
-    /// which is made as long as it must be. The part begins with a page, and ends with the mapping
-    /// at the latest. [mincore(2)](https://man7.org/linux/man-pages/man2/mincore.2.html)
+    /// which is resized. The part begins on a page boundary, and is cut off at the mapping's end.
+    /// [mincore(2)](https://man7.org/linux/man-pages/man2/mincore.2.html)
     ///
     /// # Errors
-    /// `EINVAL` for a part that does not begin with a page. For a file that one may neither write
-    /// nor owns, every page is said to be there.
+    /// `EINVAL` for a part that does not begin on a page boundary. Where the caller may neither
+    /// write nor owns the file, the kernel reports every page as in memory.
     pub fn mincore(&self, offset: usize, len: usize, pages: &mut Vec<u8>) -> Result<()> {
-        let len = len.min(self.len.saturating_sub(offset));
+        let offset = offset.min(self.0.len());
+        let len = len.min(self.0.len() - offset);
         pages.clear();
         pages.resize(len.div_ceil(page_size()), 0);
-        pass(Gate::Mincore, || {
-            // SAFETY: the part lies within the mapping, and `pages` has a byte for each of its
-            // pages.
-            check(unsafe {
-                syscall(
-                    libc::SYS_mincore,
-                    self.at.byte_add(offset.min(self.len)),
-                    len,
-                    pages.as_mut_ptr(),
-                )
-            })
-        })
-        .map(drop)
+        let at = self.0.place::<u8>(offset, len).ok_or(Errno::EINVAL)?;
+        // SAFETY: the part is inside the mapping, and `pages` has a byte for each of its pages.
+        unsafe { syscall!(Gate::Mincore, at, len, pages.as_mut_ptr()) }.map(drop)
     }
 }
 
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: mapped in `new` with this length; nothing has ever looked into it.
-        unsafe { libc::munmap(self.at, self.len) };
-    }
-}
-
-/// Bytes in a page of memory.
-pub fn page_size() -> usize {
-    // SAFETY: no pointers. The C library always knows it.
-    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
-}
-
-/// Memory at a place that is a multiple of 4096, as `O_DIRECT` wants it; or a little beside one, to
-/// see whether it is wanted.
+/// Memory aligned to 4096 bytes, as `O_DIRECT` needs it; or misaligned, to test whether it does.
 #[derive(Debug)]
 pub struct Aligned {
-    words: Vec<u8>,
+    memory: Vec<u8>,
     from: usize,
     len: usize,
 }
 
 impl Aligned {
-    /// So many bytes, all 0, `beside` bytes after a multiple of 4096.
-    pub fn new(len: usize, beside: usize) -> Aligned {
+    /// `len` bytes, all 0, `misalignment` bytes after a multiple of 4096.
+    pub fn new(len: usize, misalignment: usize) -> Aligned {
         const GRAIN: usize = 4096;
-        let words = vec![0; len + GRAIN + beside];
-        let from = words.as_ptr().align_offset(GRAIN).min(GRAIN) + beside;
-        Aligned { words, from, len }
+        let memory = vec![0; len + GRAIN + misalignment];
+        let from = memory.as_ptr().align_offset(GRAIN).min(GRAIN) + misalignment;
+        Aligned { memory, from, len }
     }
 
-    /// The bytes.
+    /// The aligned bytes.
     pub fn bytes(&mut self) -> &mut [u8] {
-        &mut self.words[self.from..self.from + self.len]
+        &mut self.memory[self.from..self.from + self.len]
     }
 }
 
@@ -152,7 +98,7 @@ mod tests {
     use crate::fs::{CWD, Open, openat};
 
     #[test]
-    fn both_ways_agree_on_a_file_that_is_being_run() {
+    fn mincore_and_cachestat_work_on_a_running_program() {
         let own = openat(CWD, c"/proc/self/exe", Open::empty()).unwrap();
         let map = Mapping::new(&own, page_size() * 4).unwrap();
         let mut pages = Vec::new();
@@ -165,15 +111,15 @@ mod tests {
     }
 
     #[test]
-    fn aligned_memory_is() {
-        for beside in [0, 1, 512] {
-            let mut memory = Aligned::new(100, beside);
+    fn memory_is_aligned() {
+        for misalignment in [0, 1, 512] {
+            let mut memory = Aligned::new(100, misalignment);
             assert_eq!(
                 (
                     memory.bytes().as_ptr() as usize % 4096,
                     memory.bytes().len()
                 ),
-                (beside, 100)
+                (misalignment, 100)
             );
         }
     }

@@ -1,42 +1,25 @@
-//! Clocks, and the processor that a thread runs on. None of it is file-system work, and none of it
-//! is counted.
+//! Clocks, and the processors that a thread may run on. None of it is counted: it is no file-system
+//! work.
 
 use crate::Result;
+use crate::cpu_time::{nanoseconds, read_clock};
 use crate::fs::Time;
 
-/// Nanoseconds of the clock that nobody adjusts, from some moment on.
-/// [clock_gettime(2)](https://man7.org/linux/man-pages/man2/clock_gettime.2.html),
-/// `CLOCK_MONOTONIC_RAW`
+/// Nanoseconds of `CLOCK_MONOTONIC_RAW`, which nothing adjusts.
+/// [clock_gettime(2)](https://man7.org/linux/man-pages/man2/clock_gettime.2.html)
 #[inline]
 pub fn monotonic_raw() -> u64 {
-    let mut t = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `t` is a live timespec. The clock is always there.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_RAW, &raw mut t) };
-    (t.tv_sec as u64)
-        .wrapping_mul(1_000_000_000)
-        .wrapping_add(t.tv_nsec as u64)
+    nanoseconds(libc::CLOCK_MONOTONIC_RAW)
 }
 
-/// Nanoseconds of the clock that the kernel's events carry; it runs at the speed of time servers.
-/// [clock_gettime(2)](https://man7.org/linux/man-pages/man2/clock_gettime.2.html),
-/// `CLOCK_MONOTONIC`
+/// Nanoseconds of `CLOCK_MONOTONIC`, the clock of the kernel's events.
+/// [clock_gettime(2)](https://man7.org/linux/man-pages/man2/clock_gettime.2.html)
 #[inline]
 pub fn monotonic() -> u64 {
-    let mut t = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `t` is a live timespec. The clock is always there.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut t) };
-    (t.tv_sec as u64)
-        .wrapping_mul(1_000_000_000)
-        .wrapping_add(t.tv_nsec as u64)
+    nanoseconds(libc::CLOCK_MONOTONIC)
 }
 
-/// Microseconds since 1970, by the clock on the wall: the paper's yardstick.
+/// Microseconds since 1970, as the paper measures time.
 /// [gettimeofday(2)](https://man7.org/linux/man-pages/man2/gettimeofday.2.html)
 #[inline]
 pub fn time_of_day() -> u64 {
@@ -51,65 +34,52 @@ pub fn time_of_day() -> u64 {
         .wrapping_add(t.tv_usec as u64)
 }
 
-/// The time of day as the kernel gives it to files that are changed: that of its last tick.
+/// The time that the kernel gives to files that change now: that of the last tick.
 /// [clock_gettime(2)](https://man7.org/linux/man-pages/man2/clock_gettime.2.html),
 /// `CLOCK_REALTIME_COARSE`
 pub fn of_files() -> Time {
-    let mut t = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `t` is a live timespec. The clock is always there.
-    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME_COARSE, &raw mut t) };
+    let now = read_clock(libc::CLOCK_REALTIME_COARSE);
     Time {
-        sec: t.tv_sec,
-        nsec: t.tv_nsec as u32,
+        sec: now.tv_sec,
+        nsec: now.tv_nsec as u32,
     }
 }
 
-/// What the processor says of its counter of cycles.
+/// Properties of the processor's time-stamp counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Counter {
-    /// It runs at one speed in all states of the processor.
+    /// Its frequency is the same in all power states.
     pub invariant: bool,
-    /// There is an instruction that reads it after all before it is done (`rdtscp`).
+    /// The processor has `rdtscp`, which waits for the instructions before it.
     pub ordered: bool,
 }
 
-/// What the processor says of its time-stamp counter; `None` where there is none.
-#[cfg(target_arch = "x86_64")]
+/// Properties of the time-stamp counter; `None` on architectures other than x86-64.
 pub fn counter() -> Option<Counter> {
-    use std::arch::x86_64::__cpuid;
-    const EXTENDED: u32 = 0x8000_0000;
-    let highest = __cpuid(EXTENDED).eax;
-    let edx = |leaf: u32| {
-        if highest >= leaf {
-            __cpuid(leaf).edx
-        } else {
-            0
-        }
-    };
-    let (features, power) = (edx(EXTENDED + 1), edx(EXTENDED + 7));
-    Some(Counter {
-        invariant: power & 1 << 8 != 0,
-        ordered: features & 1 << 27 != 0,
-    })
-}
-
-/// What the processor says of its time-stamp counter; `None` where there is none.
-#[cfg(not(target_arch = "x86_64"))]
-pub fn counter() -> Option<Counter> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::__cpuid;
+        const EXTENDED: u32 = 0x8000_0000;
+        let highest = __cpuid(EXTENDED).eax;
+        let has = |leaf: u32, bit: u32| highest >= leaf && __cpuid(leaf).edx & 1 << bit != 0;
+        Some(Counter {
+            invariant: has(EXTENDED + 7, 8),
+            ordered: has(EXTENDED + 1, 27),
+        })
+    }
+    #[cfg(not(target_arch = "x86_64"))]
     None
 }
 
-/// The time-stamp counter. Only where [`counter`] says that it is `ordered`; 0 on other processors.
+/// The time-stamp counter. Call it only where [`counter`] says that it is `ordered`; 0 on other
+/// architectures.
 #[inline]
 pub fn rdtscp() -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
         let mut processor = 0;
-        // SAFETY: the instruction writes the counter and the number of the processor, and nothing
-        // else. A processor without it ends the program by a signal; callers ask `counter` first.
+        // SAFETY: the instruction returns the counter and the number of the processor. On a
+        // processor without it, SIGILL ends the program; callers check `counter` first.
         unsafe { std::arch::x86_64::__rdtscp(&raw mut processor) }
     }
     #[cfg(not(target_arch = "x86_64"))]
@@ -131,7 +101,7 @@ pub fn affinity() -> Vec<usize> {
         .collect()
 }
 
-/// Has the calling thread run on these processors only. Numbers over 1023 are left out.
+/// Restricts the calling thread to these processors. Numbers over 1023 are skipped.
 /// [sched_setaffinity(2)](https://man7.org/linux/man-pages/man2/sched_setaffinity.2.html)
 ///
 /// # Errors
@@ -151,7 +121,7 @@ pub fn set_affinity(processors: &[usize]) -> Result<()> {
     crate::errno::check(libc::c_long::from(done)).map(drop)
 }
 
-/// A call that enters the kernel and does nothing there: what every other call costs at least.
+/// A system call that does nothing: the least that any call costs.
 /// [getppid(2)](https://man7.org/linux/man-pages/man2/getppid.2.html)
 #[inline]
 pub fn empty_call() {
@@ -162,8 +132,7 @@ pub fn empty_call() {
 /// The number of [`empty_file_call`].
 pub const EMPTY_FILE_CALL: u32 = libc::SYS_fcntl as u32;
 
-/// The same for a call that a meter of file-system work sees: it asks something of no descriptor,
-/// and fails (`EBADF`). [fcntl(2)](https://man7.org/linux/man-pages/man2/fcntl.2.html)
+/// A system call that meters of file-system work count, and that does nothing: it fails with `EBADF`. [fcntl(2)](https://man7.org/linux/man-pages/man2/fcntl.2.html)
 #[inline]
 pub fn empty_file_call() {
     // SAFETY: no pointers.
@@ -187,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_can_be_kept_on_one_processor() {
+    fn a_thread_can_be_restricted_to_one_processor() {
         std::thread::spawn(|| {
             let one = affinity()[0];
             set_affinity(&[one]).unwrap();

@@ -5,20 +5,29 @@ use std::time::Duration;
 
 /// CPU time that all threads of this process have used.
 pub fn process_cpu_time() -> Duration {
-    read_clock(libc::CLOCK_PROCESS_CPUTIME_ID)
+    Duration::from_nanos(nanoseconds(libc::CLOCK_PROCESS_CPUTIME_ID))
 }
 
 /// CPU time that the calling thread has used.
 pub fn thread_cpu_time() -> Duration {
-    read_clock(libc::CLOCK_THREAD_CPUTIME_ID)
+    Duration::from_nanos(nanoseconds(libc::CLOCK_THREAD_CPUTIME_ID))
 }
 
-fn read_clock(clock: libc::clockid_t) -> Duration {
-    let mut t = libc::timespec {
+#[inline]
+pub(crate) fn read_clock(clock: libc::clockid_t) -> libc::timespec {
+    let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `t` is a live timespec. Every kernel has the clocks of CPU time.
-    unsafe { libc::clock_gettime(clock, &raw mut t) };
-    Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
+    // SAFETY: `time` is a live timespec. Every kernel has the clocks that are used here.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    time
+}
+
+#[inline]
+pub(crate) fn nanoseconds(clock: libc::clockid_t) -> u64 {
+    let time = read_clock(clock);
+    (time.tv_sec as u64)
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(time.tv_nsec as u64)
 }

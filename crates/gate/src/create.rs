@@ -1,204 +1,118 @@
-//! Making what a tree consists of, and giving it its attributes. Plain files are in
-//! [`crate::file`].
+//! Creates files, directories and links, and sets their attributes. Files that are replaced
+//! atomically are in [`crate::file`].
 //!
-//! What takes a directory and a name never follows a symlink that has the name.
+//! Calls that take a directory and a name never follow a symlink of that name.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, AsRawFd};
 
-use libc::{c_long, syscall};
+use libc::c_int;
 
-use crate::errno::check;
-use crate::fs::{At, Time};
+use crate::fs::{At, Time, create};
 use crate::gates::Gate;
-use crate::meter::pass;
+use crate::syscall::syscall;
 use crate::{Fd, Result};
 
-/// The number of fchmodat2, the same on every architecture that this crate is for.
-const SYS_FCHMODAT2: c_long = 452;
+/// For calls that take an empty name for the descriptor itself.
+const NO_FOLLOW_OR_EMPTY: c_int = At::SYMLINK_NOFOLLOW.union(At::EMPTY_PATH).bits();
 
-/// Makes a directory with the permissions `mode`, less the umask.
+/// Creates a directory with the permissions `mode`, less the umask.
 /// [mkdirat(2)](https://man7.org/linux/man-pages/man2/mkdir.2.html)
 pub fn mkdirat(dir: impl AsFd, name: &CStr, mode: u32) -> Result<()> {
-    pass(Gate::Mkdirat, || {
-        // SAFETY: `name` is NUL-terminated.
-        check(unsafe {
-            syscall(
-                libc::SYS_mkdirat,
-                dir.as_fd().as_raw_fd(),
-                name.as_ptr(),
-                mode,
-            )
-        })
-    })
-    .map(drop)
+    // SAFETY: `name` is NUL-terminated.
+    unsafe { syscall!(Gate::Mkdirat, dir.as_fd(), name, mode) }.map(drop)
 }
 
-/// Makes a plain file with the permissions `mode`, less the umask, and opens it for writing.
+/// Creates a file with the permissions `mode`, less the umask, and opens it for writing.
 /// [openat(2)](https://man7.org/linux/man-pages/man2/openat.2.html), `O_CREAT | O_EXCL`
 ///
 /// # Errors
-/// `EEXIST` when the name is taken.
+/// `EEXIST` when the name exists.
 pub fn openat_new(dir: impl AsFd, name: &CStr, mode: u32) -> Result<Fd> {
-    pass(Gate::Openat, || {
-        let how = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
-        // SAFETY: `name` is NUL-terminated.
-        check(unsafe {
-            syscall(
-                libc::SYS_openat,
-                dir.as_fd().as_raw_fd(),
-                name.as_ptr(),
-                how,
-                mode & 0o7777,
-            )
-        })
-    })
-    .map(Fd::take)
+    create(
+        dir,
+        name,
+        libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL,
+        mode,
+    )
 }
 
-/// What [`mknodat`] makes.
+/// What [`mknodat`] creates; a device has a major and a minor number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Node {
-    /// A fifo.
     Fifo,
-    /// A character device, by its major and minor number.
     Char(u32, u32),
-    /// A block device, by its major and minor number.
     Block(u32, u32),
 }
 
-/// Makes a fifo or a device with the permissions `mode`, less the umask.
+/// Creates a fifo or a device with the permissions `mode`, less the umask.
 /// [mknodat(2)](https://man7.org/linux/man-pages/man2/mknod.2.html)
 ///
 /// # Errors
-/// `EPERM` for a device, unless one is root outside any user namespace.
+/// `EPERM` for a device, unless the caller is root outside any user namespace.
 pub fn mknodat(dir: impl AsFd, name: &CStr, node: Node, mode: u32) -> Result<()> {
     let (kind, dev) = match node {
         Node::Fifo => (libc::S_IFIFO, 0),
         Node::Char(major, minor) => (libc::S_IFCHR, libc::makedev(major, minor)),
         Node::Block(major, minor) => (libc::S_IFBLK, libc::makedev(major, minor)),
     };
-    pass(Gate::Mknodat, || {
-        let mode = kind | mode & 0o7777;
-        // SAFETY: `name` is NUL-terminated.
-        check(unsafe {
-            syscall(
-                libc::SYS_mknodat,
-                dir.as_fd().as_raw_fd(),
-                name.as_ptr(),
-                mode,
-                dev as c_long,
-            )
-        })
-    })
-    .map(drop)
+    // SAFETY: `name` is NUL-terminated.
+    unsafe { syscall!(Gate::Mknodat, dir.as_fd(), name, kind | mode & 0o7777, dev) }.map(drop)
 }
 
-/// Makes a symlink. [symlinkat(2)](https://man7.org/linux/man-pages/man2/symlink.2.html)
+/// Creates a symlink. [symlinkat(2)](https://man7.org/linux/man-pages/man2/symlink.2.html)
 pub fn symlinkat(target: &CStr, dir: impl AsFd, name: &CStr) -> Result<()> {
-    pass(Gate::Symlinkat, || {
-        // SAFETY: both strings are NUL-terminated.
-        check(unsafe {
-            syscall(
-                libc::SYS_symlinkat,
-                target.as_ptr(),
-                dir.as_fd().as_raw_fd(),
-                name.as_ptr(),
-            )
-        })
-    })
-    .map(drop)
+    // SAFETY: both strings are NUL-terminated.
+    unsafe { syscall!(Gate::Symlinkat, target, dir.as_fd(), name) }.map(drop)
 }
 
-/// Takes an empty directory away: unlinkat with `AT_REMOVEDIR`.
+/// Removes an empty directory: unlinkat with `AT_REMOVEDIR`.
 /// [unlinkat(2)](https://man7.org/linux/man-pages/man2/unlink.2.html)
 pub fn unlinkat_directory(dir: impl AsFd, name: &CStr) -> Result<()> {
-    pass(Gate::Unlinkat, || {
-        let how = libc::AT_REMOVEDIR;
-        // SAFETY: `name` is NUL-terminated.
-        check(unsafe {
-            syscall(
-                libc::SYS_unlinkat,
-                dir.as_fd().as_raw_fd(),
-                name.as_ptr(),
-                how,
-            )
-        })
-    })
-    .map(drop)
+    // SAFETY: `name` is NUL-terminated.
+    unsafe { syscall!(Gate::Unlinkat, dir.as_fd(), name, libc::AT_REMOVEDIR) }.map(drop)
 }
 
 /// Changes owner and group; an empty name means the descriptor itself.
 /// [fchownat(2)](https://man7.org/linux/man-pages/man2/chown.2.html)
 ///
-/// A file loses its capabilities and, save for a directory, its setuid and setgid bits by it.
+/// The file loses its capabilities and, unless it is a directory, its setuid and setgid bits.
 pub fn fchownat(dir: impl AsFd, name: &CStr, uid: u32, gid: u32) -> Result<()> {
-    let at = (At::SYMLINK_NOFOLLOW | At::EMPTY_PATH).bits();
-    pass(Gate::Fchownat, || {
-        // SAFETY: `name` is NUL-terminated.
-        check(unsafe {
-            syscall(
-                libc::SYS_fchownat,
-                dir.as_fd().as_raw_fd(),
-                name.as_ptr(),
-                uid,
-                gid,
-                at,
-            )
-        })
-    })
-    .map(drop)
+    let at = NO_FOLLOW_OR_EMPTY;
+    // SAFETY: `name` is NUL-terminated.
+    unsafe { syscall!(Gate::Fchownat, dir.as_fd(), name, uid, gid, at) }.map(drop)
 }
 
 /// Changes the permissions of an open file.
 /// [fchmod(2)](https://man7.org/linux/man-pages/man2/chmod.2.html)
 pub fn fchmod(fd: impl AsFd, mode: u32) -> Result<()> {
-    pass(Gate::Fchmod, || {
-        // SAFETY: no pointers.
-        check(unsafe { syscall(libc::SYS_fchmod, fd.as_fd().as_raw_fd(), mode & 0o7777) })
-    })
-    .map(drop)
+    // SAFETY: no pointers.
+    unsafe { syscall!(Gate::Fchmod, fd.as_fd(), mode & 0o7777) }.map(drop)
 }
 
-/// Changes the permissions of what has a name; an empty name means the descriptor itself, which may
-/// be one of `O_PATH`. [fchmodat2(2)](https://man7.org/linux/man-pages/man2/chmod.2.html), since
-/// Linux 6.6
+/// Changes the permissions of a file; an empty name means the descriptor itself, which may be one
+/// of `O_PATH`. [fchmodat2(2)](https://man7.org/linux/man-pages/man2/chmod.2.html), since Linux 6.6
 ///
 /// # Errors
 /// `EOPNOTSUPP` for a symlink; `ENOSYS` on an older kernel.
 pub fn fchmodat2(dir: impl AsFd, name: &CStr, mode: u32) -> Result<()> {
-    let at = (At::SYMLINK_NOFOLLOW | At::EMPTY_PATH).bits();
-    pass(Gate::Fchmodat2, || {
-        // SAFETY: `name` is NUL-terminated.
-        check(unsafe {
-            let dir = dir.as_fd().as_raw_fd();
-            syscall(SYS_FCHMODAT2, dir, name.as_ptr(), mode & 0o7777, at)
-        })
-    })
-    .map(drop)
+    let mode = mode & 0o7777;
+    // SAFETY: `name` is NUL-terminated.
+    unsafe { syscall!(Gate::Fchmodat2, dir.as_fd(), name, mode, NO_FOLLOW_OR_EMPTY) }.map(drop)
 }
 
-/// Changes the permissions of what a path leads to, through any symlink: for names in /proc
+/// Changes the permissions of the file that a path leads to, through symlinks: for names in /proc
 /// ([`in_proc`]). [fchmodat(2)](https://man7.org/linux/man-pages/man2/chmod.2.html)
 pub fn fchmodat(path: &CStr, mode: u32) -> Result<()> {
-    pass(Gate::Fchmodat, || {
-        // SAFETY: `path` is NUL-terminated.
-        check(unsafe {
-            syscall(
-                libc::SYS_fchmodat,
-                libc::AT_FDCWD,
-                path.as_ptr(),
-                mode & 0o7777,
-            )
-        })
-    })
-    .map(drop)
+    // SAFETY: `path` is NUL-terminated.
+    unsafe { syscall!(Gate::Fchmodat, libc::AT_FDCWD, path, mode & 0o7777) }.map(drop)
 }
 
-/// A pair of times for the kernel: `None` leaves the time as it is.
-fn pair(atime: Option<Time>, mtime: Option<Time>) -> [libc::timespec; 2] {
+/// Access and modification time for utimensat(2); `None` keeps a time.
+fn timespecs(atime: Option<Time>, mtime: Option<Time>) -> [libc::timespec; 2] {
     [atime, mtime].map(|time| match time {
-        // More nanoseconds than a second has would mean something else to the kernel.
+        // Nanoseconds of a second and more have special meanings (UTIME_NOW, UTIME_OMIT).
         Some(t) => libc::timespec {
             tv_sec: t.sec,
             tv_nsec: t.nsec.min(999_999_999).into(),
@@ -210,7 +124,7 @@ fn pair(atime: Option<Time>, mtime: Option<Time>) -> [libc::timespec; 2] {
     })
 }
 
-/// Sets the times of what has a name; those that are `None` stay.
+/// Sets the times of a file; `None` keeps a time.
 /// [utimensat(2)](https://man7.org/linux/man-pages/man2/utimensat.2.html)
 pub fn utimensat(
     dir: impl AsFd,
@@ -218,167 +132,87 @@ pub fn utimensat(
     atime: Option<Time>,
     mtime: Option<Time>,
 ) -> Result<()> {
-    let times = pair(atime, mtime);
-    let at = At::SYMLINK_NOFOLLOW.bits();
-    pass(Gate::Utimensat, || {
-        // SAFETY: `name` is NUL-terminated, and `times` are two live timespecs.
-        check(unsafe {
-            syscall(
-                libc::SYS_utimensat,
-                dir.as_fd().as_raw_fd(),
-                name.as_ptr(),
-                times.as_ptr(),
-                at,
-            )
-        })
-    })
-    .map(drop)
+    let times = timespecs(atime, mtime);
+    let (times, at) = (times.as_ptr(), libc::AT_SYMLINK_NOFOLLOW);
+    // SAFETY: `name` is NUL-terminated, and `times` are two live timespecs.
+    unsafe { syscall!(Gate::Utimensat, dir.as_fd(), name, times, at) }.map(drop)
 }
 
 /// Sets the times of an open file: utimensat without a name.
 /// [utimensat(2)](https://man7.org/linux/man-pages/man2/utimensat.2.html)
 pub fn futimens(fd: impl AsFd, atime: Option<Time>, mtime: Option<Time>) -> Result<()> {
-    let times = pair(atime, mtime);
-    pass(Gate::Utimensat, || {
-        // SAFETY: without a name the call is about the descriptor; `times` are two live timespecs.
-        check(unsafe {
-            let none = std::ptr::null::<libc::c_char>();
-            syscall(
-                libc::SYS_utimensat,
-                fd.as_fd().as_raw_fd(),
-                none,
-                times.as_ptr(),
-                0,
-            )
-        })
-    })
-    .map(drop)
+    let times = timespecs(atime, mtime);
+    // SAFETY: a null name means the descriptor itself; `times` are two live timespecs.
+    unsafe { syscall!(Gate::Utimensat, fd.as_fd(), 0, times.as_ptr(), 0) }.map(drop)
 }
 
 /// Sets an extended attribute of an open file.
 /// [fsetxattr(2)](https://man7.org/linux/man-pages/man2/setxattr.2.html)
 pub fn fsetxattr(fd: impl AsFd, name: &CStr, value: &[u8]) -> Result<()> {
-    pass(Gate::Fsetxattr, || {
-        // SAFETY: `name` is NUL-terminated, and the kernel reads `value.len()` bytes of `value`.
-        check(unsafe {
-            let fd = fd.as_fd().as_raw_fd();
-            syscall(
-                libc::SYS_fsetxattr,
-                fd,
-                name.as_ptr(),
-                value.as_ptr(),
-                value.len(),
-                0,
-            )
-        })
-    })
-    .map(drop)
+    let (at, len) = (value.as_ptr(), value.len());
+    // SAFETY: `name` is NUL-terminated, and the kernel reads `len` bytes of `value`.
+    unsafe { syscall!(Gate::Fsetxattr, fd.as_fd(), name, at, len, 0) }.map(drop)
 }
 
-/// Sets an extended attribute of what a path leads to, of a symlink itself.
+/// Sets an extended attribute of the file that a path leads to, of a symlink itself.
 /// [lsetxattr(2)](https://man7.org/linux/man-pages/man2/setxattr.2.html)
 pub fn lsetxattr(path: &CStr, name: &CStr, value: &[u8]) -> Result<()> {
-    pass(Gate::Lsetxattr, || {
-        // SAFETY: both names are NUL-terminated, and the kernel reads `value.len()` bytes of
-        // `value`.
-        check(unsafe {
-            syscall(
-                libc::SYS_lsetxattr,
-                path.as_ptr(),
-                name.as_ptr(),
-                value.as_ptr(),
-                value.len(),
-                0,
-            )
-        })
-    })
-    .map(drop)
+    let (at, len) = (value.as_ptr(), value.len());
+    // SAFETY: both names are NUL-terminated, and the kernel reads `len` bytes of `value`.
+    unsafe { syscall!(Gate::Lsetxattr, path, name, at, len, 0) }.map(drop)
 }
 
-/// Takes an extended attribute away from an open file.
+/// Removes an extended attribute of an open file.
 /// [fremovexattr(2)](https://man7.org/linux/man-pages/man2/removexattr.2.html)
 ///
 /// # Errors
-/// `ENODATA` when it has none of that name.
+/// `ENODATA` when the file has no attribute of that name.
 pub fn fremovexattr(fd: impl AsFd, name: &CStr) -> Result<()> {
-    pass(Gate::Fremovexattr, || {
-        // SAFETY: `name` is NUL-terminated.
-        check(unsafe {
-            syscall(
-                libc::SYS_fremovexattr,
-                fd.as_fd().as_raw_fd(),
-                name.as_ptr(),
-            )
-        })
-    })
-    .map(drop)
+    // SAFETY: `name` is NUL-terminated.
+    unsafe { syscall!(Gate::Fremovexattr, fd.as_fd(), name) }.map(drop)
 }
 
-/// Takes an extended attribute away from what a path leads to, from a symlink itself.
+/// Removes an extended attribute of the file that a path leads to, of a symlink itself.
 /// [lremovexattr(2)](https://man7.org/linux/man-pages/man2/removexattr.2.html)
 ///
 /// # Errors
 /// As [`fremovexattr`].
 pub fn lremovexattr(path: &CStr, name: &CStr) -> Result<()> {
-    pass(Gate::Lremovexattr, || {
-        // SAFETY: both names are NUL-terminated.
-        check(unsafe { syscall(libc::SYS_lremovexattr, path.as_ptr(), name.as_ptr()) })
-    })
-    .map(drop)
+    // SAFETY: both names are NUL-terminated.
+    unsafe { syscall!(Gate::Lremovexattr, path, name) }.map(drop)
 }
 
-/// Cuts a file off or lengthens it with a hole.
+/// Truncates a file, or extends it with a hole.
 /// [ftruncate(2)](https://man7.org/linux/man-pages/man2/truncate.2.html)
 ///
 /// # Errors
-/// `EFBIG` for what no file of this file system can have; `EINVAL` for more than 2^63 - 1.
+/// `EFBIG` above the largest file of this file system; `EINVAL` above 2^63 - 1.
 pub fn ftruncate(fd: impl AsFd, len: u64) -> Result<()> {
-    pass(Gate::Ftruncate, || {
-        // SAFETY: no pointers.
-        check(unsafe {
-            syscall(
-                libc::SYS_ftruncate,
-                fd.as_fd().as_raw_fd(),
-                len.cast_signed(),
-            )
-        })
-    })
-    .map(drop)
+    // SAFETY: no pointers.
+    unsafe { syscall!(Gate::Ftruncate, fd.as_fd(), len) }.map(drop)
 }
 
-/// Writes to a place in a file. [pwrite(2)](https://man7.org/linux/man-pages/man2/pwrite.2.html)
+/// Writes at an offset of a file.
+/// [pwrite(2)](https://man7.org/linux/man-pages/man2/pwrite.2.html)
 pub fn pwrite64(fd: impl AsFd, bytes: &[u8], offset: u64) -> Result<usize> {
-    pass(Gate::Pwrite64, || {
-        // SAFETY: the kernel reads at most `bytes.len()` bytes of `bytes`.
-        check(unsafe {
-            let fd = fd.as_fd().as_raw_fd();
-            syscall(
-                libc::SYS_pwrite64,
-                fd,
-                bytes.as_ptr(),
-                bytes.len(),
-                offset.cast_signed(),
-            )
-        })
-    })
+    let (at, len) = (bytes.as_ptr(), bytes.len());
+    // SAFETY: the kernel reads at most `len` bytes of `bytes`.
+    unsafe { syscall!(Gate::Pwrite64, fd.as_fd(), at, len, offset) }
 }
 
-/// Sets the permissions that files which this process makes will not have, and gives what it was.
+/// Sets the umask of this process, and returns the one before.
 /// [umask(2)](https://man7.org/linux/man-pages/man2/umask.2.html)
 pub fn umask(mode: u32) -> u32 {
-    pass(Gate::Umask, || {
-        // SAFETY: no pointers. The call never fails.
-        check(unsafe { syscall(libc::SYS_umask, mode & 0o777) })
-    })
-    .map_or(0o022, |old| old as u32)
+    // SAFETY: no pointers. The call never fails.
+    unsafe { syscall!(Gate::Umask, mode & 0o777) }.map_or(0o022, |old| old as u32)
 }
 
-/// The name of an open file in /proc, for calls that take no descriptor; with a name, what has it
-/// in that directory.
+/// The name of an open file in /proc, for calls that take no descriptor; with a `name`, that of an
+/// entry of the open directory.
 ///
 /// # Errors
 /// `EINVAL` for a name with a NUL in it.
-pub fn in_proc(fd: &Fd, name: &[u8]) -> Result<std::ffi::CString> {
+pub fn in_proc(fd: &Fd, name: &[u8]) -> Result<CString> {
     let mut path = format!("/proc/self/fd/{}", fd.as_raw_fd()).into_bytes();
     if !name.is_empty() {
         path.push(b'/');

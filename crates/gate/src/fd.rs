@@ -5,9 +5,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use crate::Result;
 use crate::errno::check;
 use crate::gates::Gate;
-use crate::meter::pass;
+use crate::syscall::syscall;
 
-/// A file descriptor that is closed, and its close counted, when it is dropped.
+/// A file descriptor whose close, when it is dropped, is counted.
 #[derive(Debug)]
 pub struct Fd(RawFd);
 
@@ -17,12 +17,16 @@ impl Fd {
         Fd(raw as RawFd)
     }
 
-    /// Another descriptor of the same open file. No file is looked at for it, and nothing is
-    /// counted.
+    /// Another descriptor of the same open file, above the standard streams. Not counted: it is no
+    /// file-system work.
     /// [F_DUPFD_CLOEXEC(2const)](https://man7.org/linux/man-pages/man2/F_DUPFD.2const.html)
     pub fn again(&self) -> Result<Fd> {
-        // SAFETY: no pointers.
-        check(unsafe { libc::syscall(libc::SYS_fcntl, self.0, libc::F_DUPFD_CLOEXEC, 3) })
+        Fd::duplicate(self.0)
+    }
+
+    pub(crate) fn duplicate(raw: RawFd) -> Result<Fd> {
+        // SAFETY: no pointers; nobody else has the descriptor that is returned.
+        check(unsafe { libc::syscall(libc::SYS_fcntl, raw, libc::F_DUPFD_CLOEXEC, 3) })
             .map(Fd::take)
     }
 }
@@ -42,9 +46,7 @@ impl AsFd for Fd {
 
 impl Drop for Fd {
     fn drop(&mut self) {
-        let _ = pass(Gate::Close, || {
-            // SAFETY: `self` owned the descriptor, and nobody uses it after this.
-            check(unsafe { libc::syscall(libc::SYS_close, self.0) })
-        });
+        // SAFETY: `self` owned the descriptor, and nobody uses it after this.
+        let _ = unsafe { syscall!(Gate::Close, self.0) };
     }
 }

@@ -1,17 +1,14 @@
-//! Looking a name up, and no more: what path searches do, at the least that it can cost.
+//! Lookups of names, as path searches make them, at the least possible cost.
 //!
-//! A name is given as bytes whose last one is NUL, so that a loop can count it up in place; the
-//! kernel reads up to the first NUL. All of these follow symlinks, as the C library's functions do.
-//! What a name without that NUL gets is `EINVAL`, and no call.
+//! A name is a byte string that ends in NUL, so that a caller can change it in place; without the NUL
+//! the result is `EINVAL`, without a call. The kernel reads up to the first NUL. All calls follow
+//! symlinks.
 
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
-use libc::syscall;
-
-use crate::errno::check;
 use crate::gates::Gate;
-use crate::meter::pass;
+use crate::syscall::syscall;
 use crate::{Errno, Fd, Result};
 
 #[inline]
@@ -22,79 +19,42 @@ fn terminated(name: &[u8]) -> Result<*const u8> {
     }
 }
 
-/// Whether a name leads to anything, asked as stat(3) does.
+/// Looks a name up as stat(3) does.
 /// [newfstatat(2)](https://man7.org/linux/man-pages/man2/stat.2.html)
 #[inline]
 pub fn newfstatat(dir: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
-    let mut buffer = MaybeUninit::<libc::stat>::uninit();
+    let mut stat = MaybeUninit::<libc::stat>::uninit();
     let name = terminated(name)?;
-    pass(Gate::Newfstatat, || {
-        // SAFETY: `name` ends in NUL, and `buffer` has room for one struct stat.
-        check(unsafe {
-            syscall(
-                libc::SYS_newfstatat,
-                dir.as_raw_fd(),
-                name,
-                buffer.as_mut_ptr(),
-                0,
-            )
-        })
-    })
-    .map(drop)
+    // SAFETY: `name` ends in NUL, and `stat` has room for one struct stat.
+    unsafe { syscall!(Gate::Newfstatat, dir, name, stat.as_mut_ptr(), 0) }.map(drop)
 }
 
-/// The same, asked with statx(2) for what stat(3) gives.
+/// Looks a name up with statx(2), and reads the attributes of stat(3).
 /// [statx(2)](https://man7.org/linux/man-pages/man2/statx.2.html)
 #[inline]
 pub fn statx(dir: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
-    let mut buffer = MaybeUninit::<libc::statx>::uninit();
-    let name = terminated(name)?;
-    pass(Gate::Statx, || {
-        let want = libc::STATX_BASIC_STATS;
-        // SAFETY: `name` ends in NUL, and `buffer` has room for one struct statx.
-        check(unsafe {
-            syscall(
-                libc::SYS_statx,
-                dir.as_raw_fd(),
-                name,
-                0,
-                want,
-                buffer.as_mut_ptr(),
-            )
-        })
-    })
-    .map(drop)
+    let mut statx = MaybeUninit::<libc::statx>::uninit();
+    let (name, want) = (terminated(name)?, libc::STATX_BASIC_STATS);
+    // SAFETY: `name` ends in NUL, and `statx` has room for one struct statx.
+    unsafe { syscall!(Gate::Statx, dir, name, 0, want, statx.as_mut_ptr()) }.map(drop)
 }
 
-/// The same, asked as access(3) does, with `F_OK`.
+/// Looks a name up as access(3) does, with `F_OK`.
 /// [faccessat(2)](https://man7.org/linux/man-pages/man2/access.2.html)
 #[inline]
 pub fn faccessat(dir: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
     let name = terminated(name)?;
-    pass(Gate::Faccessat, || {
-        // SAFETY: `name` ends in NUL.
-        check(unsafe { syscall(libc::SYS_faccessat, dir.as_raw_fd(), name, libc::F_OK) })
-    })
-    .map(drop)
+    // SAFETY: `name` ends in NUL.
+    unsafe { syscall!(Gate::Faccessat, dir, name, libc::F_OK) }.map(drop)
 }
 
 /// Opens for reading, as the dynamic linker and interpreters do.
 /// [openat(2)](https://man7.org/linux/man-pages/man2/openat.2.html)
 #[inline]
 pub fn openat(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Fd> {
-    let name = terminated(name)?;
-    pass(Gate::Openat, || {
-        // SAFETY: `name` ends in NUL.
-        check(unsafe {
-            syscall(
-                libc::SYS_openat,
-                dir.as_raw_fd(),
-                name,
-                libc::O_RDONLY | libc::O_CLOEXEC,
-            )
-        })
-    })
-    .map(Fd::take)
+    let (name, how) = (terminated(name)?, libc::O_RDONLY | libc::O_CLOEXEC);
+    // SAFETY: `name` ends in NUL.
+    unsafe { syscall!(Gate::Openat, dir, name, how) }.map(Fd::take)
 }
 
 #[cfg(test)]
@@ -103,7 +63,7 @@ mod tests {
     use crate::fs::CWD;
 
     #[test]
-    fn every_way_finds_what_is_there_and_no_more() {
+    fn each_call_finds_existing_names_only() {
         for (name, found) in [
             (&b"/proc/self\0"[..], Ok(())),
             (b"/proc/self\0/no such name\0", Ok(())),

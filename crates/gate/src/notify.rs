@@ -1,14 +1,13 @@
-//! Being told of what happens: mounts through fanotify, readiness through poll, signals through a
-//! descriptor.
+//! Events: of mounts through fanotify, readiness of descriptors through poll, signals as a descriptor.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-use libc::{c_long, syscall};
+use libc::{c_int, c_long};
 
 use crate::errno::check;
 use crate::gates::Gate;
-use crate::meter::pass;
+use crate::syscall::syscall;
 use crate::{Errno, Fd, Result};
 
 /// A mount was attached: bit of a mount event's mask.
@@ -18,8 +17,7 @@ pub const FAN_MNT_DETACH: u64 = 0x0200_0000;
 /// The queue overflowed and events were lost: bit of an event's mask.
 pub const FAN_Q_OVERFLOW: u64 = 0x4000;
 
-/// A group that reports mounts by their 64-bit ids; with `unlimited`, with a queue that never
-/// overflows. [fanotify_init(2)](https://man7.org/linux/man-pages/man2/fanotify_init.2.html),
+/// A group that reports mounts by their 64-bit ids; if `unlimited`, its queue never overflows. [fanotify_init(2)](https://man7.org/linux/man-pages/man2/fanotify_init.2.html),
 /// `FAN_REPORT_MNT` (Linux 6.15)
 ///
 /// # Errors
@@ -33,17 +31,9 @@ pub fn fanotify_init_mounts(unlimited: bool) -> Result<Fd> {
         | FAN_CLOEXEC
         | FAN_NONBLOCK
         | if unlimited { FAN_UNLIMITED_QUEUE } else { 0 };
-    pass(Gate::FanotifyInit, || {
-        // SAFETY: no pointers.
-        check(unsafe {
-            syscall(
-                libc::SYS_fanotify_init,
-                flags,
-                libc::O_RDONLY | libc::O_CLOEXEC,
-            )
-        })
-    })
-    .map(Fd::take)
+    let events = libc::O_RDONLY | libc::O_CLOEXEC;
+    // SAFETY: no pointers.
+    unsafe { syscall!(Gate::FanotifyInit, flags, events) }.map(Fd::take)
 }
 
 /// Asks a group to report attaches and detaches in a mount namespace, given by an open
@@ -55,41 +45,27 @@ pub fn fanotify_init_mounts(unlimited: bool) -> Result<Fd> {
 pub fn fanotify_mark_mntns(group: impl AsFd, namespace: impl AsFd) -> Result<()> {
     const FAN_MARK_ADD: u32 = 0x1;
     const FAN_MARK_MNTNS: u32 = 0x110;
-    let (group, namespace) = (group.as_fd().as_raw_fd(), namespace.as_fd().as_raw_fd());
-    pass(Gate::FanotifyMark, || {
-        // SAFETY: the path is null, which the kernel takes for the descriptor itself.
-        check(unsafe {
-            syscall(
-                libc::SYS_fanotify_mark,
-                group,
-                FAN_MARK_ADD | FAN_MARK_MNTNS,
-                FAN_MNT_ATTACH | FAN_MNT_DETACH,
-                namespace,
-                std::ptr::null::<u8>(),
-            )
-        })
-    })
-    .map(drop)
+    let (group, flags) = (group.as_fd(), FAN_MARK_ADD | FAN_MARK_MNTNS);
+    let events = FAN_MNT_ATTACH | FAN_MNT_DETACH;
+    let namespace = namespace.as_fd();
+    // SAFETY: the path is null, which means the descriptor itself.
+    unsafe { syscall!(Gate::FanotifyMark, group, flags, events, namespace, 0) }.map(drop)
 }
 
 /// What to wait for at a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Event {
-    /// There is something to read, or the other end is closed.
+    /// There is data, or the other end is closed.
     Readable,
-    /// There is room to write.
     Writable,
-    /// Something exceptional: at /proc/self/mountinfo, the table has changed since it was last
-    /// read.
+    /// `POLLPRI`: at /proc/self/mountinfo, the table has changed since it was last read.
     Priority,
 }
 
-/// Waits until one of the descriptors is ready, or `limit` has passed; says which are ready.
-/// [poll(2)](https://man7.org/linux/man-pages/man2/poll.2.html). Not counted: it is no file-system
-/// work.
-///
-/// # Errors
-/// Those of poll(2), save `EINTR`, after which nothing is ready.
+/// Waits until one of the descriptors is ready, or `limit` has passed, and returns which are ready:
+/// none after a signal. Not counted: it is no file-system work.
+/// [poll(2)](https://man7.org/linux/man-pages/man2/poll.2.html)
 pub fn poll<const N: usize>(
     wait: [(BorrowedFd<'_>, Event); N],
     limit: Option<Duration>,
@@ -106,18 +82,23 @@ pub fn poll<const N: usize>(
     let limit = limit.map_or(-1, |d| {
         i32::try_from(d.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
     });
-    // SAFETY: `set` has N entries.
+    poll_all(&mut set, limit)?;
+    Ok(set.map(|fd| fd.revents != 0))
+}
+
+/// One poll(2), with a limit in milliseconds (-1: none). A signal ends it; then nothing is ready.
+pub(crate) fn poll_all(set: &mut [libc::pollfd], limit: c_int) -> Result<()> {
+    let len = set.len() as libc::nfds_t;
+    // SAFETY: `set` has `len` entries.
     match check(c_long::from(unsafe {
-        libc::poll(set.as_mut_ptr(), N as libc::nfds_t, limit)
+        libc::poll(set.as_mut_ptr(), len, limit)
     })) {
-        Ok(_) => Ok(set.map(|fd| fd.revents != 0)),
-        Err(Errno::EINTR) => Ok([false; N]),
+        Ok(_) | Err(Errno::EINTR) => Ok(()),
         Err(e) => Err(e),
     }
 }
 
-/// Turns SIGINT and SIGTERM into something to poll for: from now on they no longer end the process,
-/// but make the descriptor readable.
+/// Blocks SIGINT and SIGTERM: from now on they make the descriptor readable.
 /// [signalfd(2)](https://man7.org/linux/man-pages/man2/signalfd.2.html)
 pub fn stop_signals() -> Result<Fd> {
     // SAFETY: `set` is initialised by sigemptyset before it is used, and outlives the calls.

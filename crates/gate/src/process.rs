@@ -6,9 +6,7 @@
 //! the child itself hands over, through [`Shared`] memory ([`crate::Tally::publish`]) or in what it
 //! writes.
 
-use std::ops::Deref;
 use std::os::fd::AsFd;
-use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use libc::{c_int, c_long};
@@ -16,53 +14,9 @@ use libc::{c_int, c_long};
 use crate::errno::check;
 use crate::meter;
 use crate::notify::{Event, poll};
-use crate::{Errno, Fd, Result};
+use crate::{Fd, Result};
 
-/// Memory that stays shared between a process and the children that it forks: 64-bit words, all 0
-/// at first.
-#[derive(Debug)]
-pub struct Shared {
-    words: *mut AtomicU64,
-    len: usize,
-}
-
-impl Shared {
-    /// Maps `len` words (at least one).
-    pub fn new(len: usize) -> Result<Shared> {
-        let len = len.max(1);
-        let bytes = len
-            .checked_mul(size_of::<AtomicU64>())
-            .ok_or(Errno::ENOMEM)?;
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
-        // SAFETY: a fresh anonymous mapping touches no other memory.
-        let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
-        if at == libc::MAP_FAILED {
-            Err(Errno::last())
-        } else {
-            Ok(Shared {
-                words: at.cast(),
-                len,
-            })
-        }
-    }
-}
-
-impl Deref for Shared {
-    type Target = [AtomicU64];
-    fn deref(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping holds `len` aligned words, zero is a valid value, and it lives as
-        // long as `self`.
-        unsafe { std::slice::from_raw_parts(self.words, self.len) }
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // SAFETY: mapped in `new` with this size; no borrow outlives `self`.
-        unsafe { libc::munmap(self.words.cast(), self.len * size_of::<AtomicU64>()) };
-    }
-}
+pub use crate::memory::Shared;
 
 /// What a process that has ended used, and how it ended.
 #[derive(Clone, Copy, Debug)]

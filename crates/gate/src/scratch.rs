@@ -1,86 +1,55 @@
-//! Files that are made to be experimented on, and what is done to them.
+//! Files that experiments create, and calls on them.
 
 use std::ffi::CStr;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 
-use libc::{c_int, syscall};
-
-use crate::errno::check;
+use crate::fs::create;
 use crate::gates::Gate;
-use crate::meter::pass;
+use crate::syscall::syscall;
 use crate::{Fd, Result};
 
-fn open(dir: impl AsFd, name: &CStr, how: c_int) -> Result<Fd> {
-    pass(Gate::Openat, || {
-        let how = how | libc::O_CLOEXEC;
-        // SAFETY: `name` is NUL-terminated.
-        check(unsafe {
-            syscall(
-                libc::SYS_openat,
-                dir.as_fd().as_raw_fd(),
-                name.as_ptr(),
-                how,
-                0o600,
-            )
-        })
-    })
-    .map(Fd::take)
-}
-
-/// A file without a name in a directory, for reading and writing: it goes with its last descriptor,
-/// whatever happens. [openat(2)](https://man7.org/linux/man-pages/man2/openat.2.html), `O_TMPFILE`
+/// Creates a file without a name, for reading and writing. It disappears with its last descriptor.
+/// [openat(2)](https://man7.org/linux/man-pages/man2/openat.2.html), `O_TMPFILE`
 ///
 /// # Errors
-/// `EOPNOTSUPP` where the file system has no such thing; some say `EISDIR`, `EINVAL`, `ENOENT` or
-/// `ENOSYS`.
+/// `EOPNOTSUPP` where the file system does not support it; some return `EISDIR`, `EINVAL`, `ENOENT`
+/// or `ENOSYS`.
 pub fn open_unnamed(dir: impl AsFd) -> Result<Fd> {
-    open(dir, c".", libc::O_TMPFILE | libc::O_RDWR)
+    create(dir, c".", libc::O_TMPFILE | libc::O_RDWR, 0o600)
 }
 
-/// Makes a file, for reading and writing, that nobody else may open.
+/// Creates a file that only its owner may open, for reading and writing.
 /// [openat(2)](https://man7.org/linux/man-pages/man2/openat.2.html)
 ///
 /// # Errors
-/// `EEXIST` when the name is taken.
+/// `EEXIST` when the name exists.
 pub fn open_new(dir: impl AsFd, name: &CStr) -> Result<Fd> {
-    open(
-        dir,
-        name,
-        libc::O_CREAT | libc::O_EXCL | libc::O_RDWR | libc::O_NOFOLLOW,
-    )
+    let how = libc::O_CREAT | libc::O_EXCL | libc::O_RDWR | libc::O_NOFOLLOW;
+    create(dir, name, how, 0o600)
 }
 
 /// Opens a file for reading past the page cache.
 /// [openat(2)](https://man7.org/linux/man-pages/man2/openat.2.html), `O_DIRECT`
 ///
 /// # Errors
-/// `EINVAL` where the file system has no such thing.
+/// `EINVAL` where the file system does not support it.
 pub fn open_direct(dir: impl AsFd, name: &CStr) -> Result<Fd> {
-    open(dir, name, libc::O_DIRECT)
+    create(dir, name, libc::O_DIRECT, 0)
 }
 
-/// Locks an open file for this process alone, without waiting; the lock goes with the last
-/// descriptor. [flock(2)](https://man7.org/linux/man-pages/man2/flock.2.html)
+/// Locks an open file exclusively, without waiting. The lock ends with the last descriptor.
+/// [flock(2)](https://man7.org/linux/man-pages/man2/flock.2.html)
 ///
 /// # Errors
-/// `EAGAIN` while another has it.
+/// `EAGAIN` while another process holds it.
 pub fn flock(fd: impl AsFd) -> Result<()> {
-    pass(Gate::Flock, || {
-        // SAFETY: no pointers.
-        check(unsafe {
-            syscall(
-                libc::SYS_flock,
-                fd.as_fd().as_raw_fd(),
-                libc::LOCK_EX | libc::LOCK_NB,
-            )
-        })
-    })
-    .map(drop)
+    // SAFETY: no pointers.
+    unsafe { syscall!(Gate::Flock, fd.as_fd(), libc::LOCK_EX | libc::LOCK_NB) }.map(drop)
 }
 
-/// How reads past the page cache must be aligned: in memory and in the file, in bytes. `None` where
-/// the kernel does not say (before 6.1, or for this file system); 0 means that there are no such
-/// reads. [statx(2)](https://man7.org/linux/man-pages/man2/statx.2.html), `STATX_DIOALIGN`
+/// The alignment that direct I/O needs: in memory and in the file, in bytes. `None` where the kernel
+/// does not say (before 6.1, or for this file system); 0 where direct I/O is not supported.
+/// [statx(2)](https://man7.org/linux/man-pages/man2/statx.2.html), `STATX_DIOALIGN`
 pub fn direct_alignment(fd: impl AsFd) -> Result<Option<(u32, u32)>> {
     const STATX_DIOALIGN: u32 = 0x2000;
     /// Of `stx_mask`, `stx_dio_mem_align` and `stx_dio_offset_align`, in 32-bit words.
@@ -88,27 +57,16 @@ pub fn direct_alignment(fd: impl AsFd) -> Result<Option<(u32, u32)>> {
     const MEMORY: usize = 152 / 4;
     const OFFSET: usize = 156 / 4;
     let mut buffer = [0_u32; 64]; // struct statx is 256 bytes long
-    pass(Gate::Statx, || {
-        // SAFETY: the empty name is NUL-terminated, and `buffer` has room for one struct statx.
-        check(unsafe {
-            let fd = fd.as_fd().as_raw_fd();
-            syscall(
-                libc::SYS_statx,
-                fd,
-                c"".as_ptr(),
-                libc::AT_EMPTY_PATH,
-                STATX_DIOALIGN,
-                buffer.as_mut_ptr(),
-            )
-        })
-    })?;
+    let (at, want, s) = (libc::AT_EMPTY_PATH, STATX_DIOALIGN, buffer.as_mut_ptr());
+    // SAFETY: the empty name is NUL-terminated, and `buffer` has room for one struct statx.
+    unsafe { syscall!(Gate::Statx, fd.as_fd(), c"", at, want, s) }?;
     Ok((buffer[MASK] & STATX_DIOALIGN != 0).then_some((buffer[MEMORY], buffer[OFFSET])))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::create::{ftruncate, pwrite64};
+    use crate::create::{ftruncate, in_proc, pwrite64};
     use crate::fs::{CWD, Open, openat};
 
     #[test]
@@ -118,7 +76,7 @@ mod tests {
         ftruncate(&file, 8192).unwrap();
         assert_eq!(pwrite64(&file, b"x", 5000), Ok(1));
         flock(&file).unwrap();
-        let name = std::ffi::CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap();
+        let name = in_proc(&file, b"").unwrap();
         let again = openat(CWD, &name, Open::empty()).unwrap();
         let mut byte = [0];
         assert_eq!(

@@ -7,11 +7,12 @@ use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use libc::{c_long, c_void, syscall};
+use libc::c_int;
 
-use crate::errno::check;
 use crate::gates::Gate;
+use crate::memory::Mapped;
 use crate::meter::pass;
+use crate::syscall::syscall;
 use crate::{Errno, Fd, Result};
 
 /// `struct io_uring_params` in 32-bit words; the constants are the indices of its fields.
@@ -28,9 +29,9 @@ const CQ_MASK: usize = 22;
 const CQ_CQES: usize = 25;
 /// `IORING_FEAT_SINGLE_MMAP` (Linux 5.4)
 const SINGLE_MMAP: u32 = 1;
-const OFFSET_SQES: i64 = 0x1000_0000;
+const OFFSET_SQES: usize = 0x1000_0000;
 const OP_STATX: u8 = 21;
-const ENTER_GETEVENTS: c_long = 1;
+const ENTER_GETEVENTS: c_int = 1;
 
 /// `struct io_uring_sqe`, with the fields of statx.
 #[repr(C)]
@@ -56,60 +57,12 @@ struct Completion {
     flags: u32,
 }
 
-/// Memory shared with the kernel.
-struct Map {
-    at: *mut c_void,
-    len: usize,
-}
-
-impl Map {
-    fn new(fd: &Fd, offset: i64, len: usize) -> Result<Map> {
-        let (protection, flags) = (
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED | libc::MAP_POPULATE,
-        );
-        // SAFETY: a fresh mapping touches no other memory.
-        let at = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                protection,
-                flags,
-                fd.as_raw_fd(),
-                offset,
-            )
-        };
-        if at == libc::MAP_FAILED {
-            Err(Errno::last())
-        } else {
-            Ok(Map { at, len })
-        }
-    }
-
-    /// A pointer to `count` values of a type; `None` unless all of them are inside.
-    fn place<T>(&self, offset: u32, count: u32) -> Option<*mut T> {
-        let (offset, bytes) = (
-            offset as usize,
-            (count as usize).checked_mul(size_of::<T>())?,
-        );
-        let inside = offset.checked_add(bytes)? <= self.len && offset % align_of::<T>() == 0;
-        inside.then(|| self.at.wrapping_byte_add(offset).cast())
-    }
-}
-
-impl Drop for Map {
-    fn drop(&mut self) {
-        // SAFETY: mapped in `new` with this size; no pointer into it outlives `self`.
-        unsafe { libc::munmap(self.at, self.len) };
-    }
-}
-
 /// An io_uring instance.
 pub struct Ring {
     fd: Fd,
     params: Params,
-    rings: Map,
-    requests: Map,
+    rings: Mapped,
+    requests: Mapped,
 }
 
 impl Ring {
@@ -120,30 +73,28 @@ impl Ring {
     /// `ENOSYS` without io_uring in the kernel, `EPERM` where it is not permitted.
     pub fn new(requests: u32) -> Result<Ring> {
         let mut params: Params = [0; 30];
-        let fd = pass(Gate::IoUringSetup, || {
-            // SAFETY: `params` is as long as a struct io_uring_params.
-            check(unsafe {
-                syscall(
-                    libc::SYS_io_uring_setup,
-                    c_long::from(requests),
-                    params.as_mut_ptr(),
-                )
-            })
-        })
-        .map(Fd::take)?;
+        // SAFETY: `params` is as long as a struct io_uring_params.
+        let fd =
+            unsafe { syscall!(Gate::IoUringSetup, requests, params.as_mut_ptr()) }.map(Fd::take)?;
         if params[FEATURES] & SINGLE_MMAP == 0 {
             return Err(Errno::ENOSYS);
         }
-        let submissions =
-            params[SQ_ARRAY] as usize + params[SQ_ENTRIES] as usize * size_of::<u32>();
+        let entries = params[SQ_ENTRIES] as usize;
+        let submissions = params[SQ_ARRAY] as usize + entries * size_of::<u32>();
         let completions =
             params[CQ_CQES] as usize + params[CQ_ENTRIES] as usize * size_of::<Completion>();
-        let rings = Map::new(&fd, 0, submissions.max(completions))?;
-        let requests = Map::new(
-            &fd,
-            OFFSET_SQES,
-            params[SQ_ENTRIES] as usize * size_of::<Request>(),
-        )?;
+        let map = |offset, len| {
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            Mapped::new(
+                &fd,
+                offset,
+                len,
+                access,
+                libc::MAP_SHARED | libc::MAP_POPULATE,
+            )
+        };
+        let rings = map(0, submissions.max(completions))?;
+        let requests = map(OFFSET_SQES, entries * size_of::<Request>())?;
         Ok(Ring {
             fd,
             params,
@@ -176,20 +127,16 @@ impl Ring {
     fn queues(&self) -> Result<Queues<'_>> {
         let size = self.params[SQ_ENTRIES];
         let completions = self.params[CQ_ENTRIES];
-        let word = |field: usize| {
-            let place = self.rings.place::<AtomicU32>(self.params[field], 1);
-            // SAFETY: it lies in the mapping, which lives as long as `self`; the kernel changes the
-            // word as an atomic.
-            place.map(|place| unsafe { &*place }).ok_or(Errno::EIO)
-        };
-        let mask = |field: usize, entries: u32| {
+        let at = |field: usize| self.params[field] as usize;
+        let word = |field| self.rings.atomic::<AtomicU32>(at(field)).ok_or(Errno::EIO);
+        let mask = |field, entries: u32| {
             word(field).map(|mask| mask.load(Ordering::Relaxed).min(entries - 1))
         };
-        let array = self.rings.place(self.params[SQ_ARRAY], size);
-        let entries = self.rings.place(self.params[CQ_CQES], completions);
+        let array = self.rings.place(at(SQ_ARRAY), size as usize);
+        let entries = self.rings.place(at(CQ_CQES), completions as usize);
         Ok(Queues {
             size,
-            requests: self.requests.place(0, size).ok_or(Errno::EIO)?,
+            requests: self.requests.place(0, size as usize).ok_or(Errno::EIO)?,
             array: array.ok_or(Errno::EIO)?,
             submission_tail: word(SQ_TAIL)?,
             submission_mask: mask(SQ_MASK, size)?,
@@ -230,21 +177,10 @@ impl Ring {
     }
 
     fn enter(&self, unsent: u32, waiting: u32) -> Result<usize> {
-        pass(Gate::IoUringEnter, || {
-            // SAFETY: the name and the buffers that the requests point to live until all requests
-            // have completed.
-            check(unsafe {
-                syscall(
-                    libc::SYS_io_uring_enter,
-                    self.fd.as_raw_fd(),
-                    c_long::from(unsent),
-                    c_long::from(waiting),
-                    ENTER_GETEVENTS,
-                    0_usize,
-                    0_usize,
-                )
-            })
-        })
+        let (fd, flags) = (self.fd.as_fd(), ENTER_GETEVENTS);
+        // SAFETY: the name and the buffers that the requests point to live until all requests have
+        // completed.
+        unsafe { syscall!(Gate::IoUringEnter, fd, unsent, waiting, flags, 0, 0) }
     }
 }
 

@@ -1,26 +1,19 @@
-//! Extended attributes, among which POSIX ACLs and file capabilities are.
+//! Extended attributes, among them POSIX ACLs and file capabilities.
 //!
-//! The kernel gives no more than 64 KiB of names, nor of a value. What it gives goes into a buffer
-//! of the caller's, which grows as it must and is best used again.
+//! The kernel limits the list of names, and a value, to 64 KiB. They go into a buffer of the caller,
+//! which grows as needed and should be reused.
 //!
-//! Of a name in an open directory, listxattrat and getxattrat (since Linux 6.13) tell. Before that
-//! the name is put together through /proc, for llistxattr and lgetxattr: which it is, is found out
-//! once for each.
+//! listxattrat and getxattrat (since Linux 6.13) take an open directory. Before, llistxattr and
+//! lgetxattr get a path through /proc instead; which of them exist is found out once.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use libc::{c_int, c_long, syscall};
-
-use crate::errno::check;
 use crate::gates::Gate;
-use crate::meter::pass;
+use crate::syscall::syscall;
 use crate::{Errno, Result};
-
-const SYS_GETXATTRAT: c_long = 464;
-const SYS_LISTXATTRAT: c_long = 465;
 
 /// `struct xattr_args` of linux/xattr.h.
 #[repr(C)]
@@ -30,11 +23,10 @@ struct XattrArgs {
     flags: u32,
 }
 
-/// Makes a call that writes into a buffer: where, and how many bytes there is room for. What was in
-/// the buffer is gone.
+/// Makes a call that writes into a buffer, and replaces the buffer's content.
 ///
 /// # Safety
-/// The call writes no more bytes than it is told, and says how many they are.
+/// The call must write at most as many bytes as it is told, and return how many it has written.
 unsafe fn fill(buffer: &mut Vec<u8>, call: impl Fn(*mut u8, usize) -> Result<usize>) -> Result<()> {
     const FEW: usize = 1 << 10;
     const MOST: usize = 64 << 10; // XATTR_SIZE_MAX, XATTR_LIST_MAX
@@ -54,115 +46,83 @@ unsafe fn fill(buffer: &mut Vec<u8>, call: impl Fn(*mut u8, usize) -> Result<usi
     }
 }
 
-/// The names of the extended attributes of an open file, each ended by NUL.
+/// The names of the extended attributes of an open file, each terminated by NUL.
 /// [flistxattr(2)](https://man7.org/linux/man-pages/man2/listxattr.2.html)
 ///
 /// # Errors
 /// `EOPNOTSUPP` where the file system has none; `EBADF` for a descriptor that was opened with
 /// `O_PATH`.
 pub fn flistxattr(fd: impl AsFd, names: &mut Vec<u8>) -> Result<()> {
-    let fd = fd.as_fd().as_raw_fd();
-    let call = |to: *mut u8, room: usize| {
-        pass(Gate::Flistxattr, || {
-            // SAFETY: the kernel writes at most `room` bytes to `to`, which has room for them.
-            check(unsafe { syscall(libc::SYS_flistxattr, fd, to, room) })
-        })
-    };
-    // SAFETY: the kernel keeps to what it is told.
-    unsafe { fill(names, call) }
+    let fd = fd.as_fd();
+    // SAFETY: the kernel writes at most `room` bytes to `to`, and returns how many.
+    unsafe { fill(names, |to, room| syscall!(Gate::Flistxattr, fd, to, room)) }
 }
 
 /// An extended attribute of an open file.
 /// [fgetxattr(2)](https://man7.org/linux/man-pages/man2/getxattr.2.html)
 ///
 /// # Errors
-/// `ENODATA` where it has no such attribute; `EOPNOTSUPP` where the file system has none of the
-/// kind.
+/// `ENODATA` where it has no such attribute; `EOPNOTSUPP` where the file system does not support
+/// attributes of this kind.
 pub fn fgetxattr(fd: impl AsFd, attribute: &CStr, value: &mut Vec<u8>) -> Result<()> {
-    let fd = fd.as_fd().as_raw_fd();
-    let call = |to: *mut u8, room: usize| {
-        pass(Gate::Fgetxattr, || {
-            // SAFETY: `attribute` is NUL-terminated, and the kernel writes at most `room` bytes to
-            // `to`, which has room.
-            check(unsafe { syscall(libc::SYS_fgetxattr, fd, attribute.as_ptr(), to, room) })
+    let fd = fd.as_fd();
+    // SAFETY: `attribute` is NUL-terminated, and the kernel writes at most `room` bytes to `to`.
+    unsafe {
+        fill(value, |to, room| {
+            syscall!(Gate::Fgetxattr, fd, attribute, to, room)
         })
-    };
-    // SAFETY: the kernel keeps to what it is told.
-    unsafe { fill(value, call) }
+    }
 }
 
-/// The names of the extended attributes of what a name stands for, a symlink itself, each ended by
-/// NUL. [llistxattr(2)](https://man7.org/linux/man-pages/man2/listxattr.2.html)
+/// The names of the extended attributes of a file, of a symlink itself, each terminated by NUL.
+/// [llistxattr(2)](https://man7.org/linux/man-pages/man2/listxattr.2.html)
 ///
 /// # Errors
 /// As [`flistxattr`].
 pub fn llistxattr(path: &CStr, names: &mut Vec<u8>) -> Result<()> {
-    let call = |to: *mut u8, room: usize| {
-        pass(Gate::Llistxattr, || {
-            // SAFETY: `path` is NUL-terminated, and the kernel writes at most `room` bytes to `to`,
-            // which has room.
-            check(unsafe { syscall(libc::SYS_llistxattr, path.as_ptr(), to, room) })
-        })
-    };
-    // SAFETY: the kernel keeps to what it is told.
-    unsafe { fill(names, call) }
+    // SAFETY: `path` is NUL-terminated, and the kernel writes at most `room` bytes to `to`.
+    unsafe { fill(names, |to, room| syscall!(Gate::Llistxattr, path, to, room)) }
 }
 
-/// An extended attribute of what a name stands for, a symlink itself.
+/// An extended attribute of a file, of a symlink itself.
 /// [lgetxattr(2)](https://man7.org/linux/man-pages/man2/getxattr.2.html)
 ///
 /// # Errors
 /// As [`fgetxattr`].
 pub fn lgetxattr(path: &CStr, attribute: &CStr, value: &mut Vec<u8>) -> Result<()> {
-    let call = |to: *mut u8, room: usize| {
-        pass(Gate::Lgetxattr, || {
-            let (path, attribute) = (path.as_ptr(), attribute.as_ptr());
-            // SAFETY: both names are NUL-terminated, and the kernel writes at most `room` bytes to
-            // `to`, which has room.
-            check(unsafe { syscall(libc::SYS_lgetxattr, path, attribute, to, room) })
+    // SAFETY: both names are NUL-terminated, and the kernel writes at most `room` bytes to `to`.
+    unsafe {
+        fill(value, |to, room| {
+            syscall!(Gate::Lgetxattr, path, attribute, to, room)
         })
-    };
-    // SAFETY: the kernel keeps to what it is told.
-    unsafe { fill(value, call) }
+    }
 }
 
-/// Whether there is no listxattrat(2) here.
+/// Whether the kernel has no listxattrat(2).
 static NO_LISTXATTRAT: AtomicBool = AtomicBool::new(false);
-/// Whether there is no getxattrat(2) here.
+/// Whether the kernel has no getxattrat(2).
 static NO_GETXATTRAT: AtomicBool = AtomicBool::new(false);
 
-/// The names of the extended attributes of a name in an open directory, of a symlink itself, each
-/// ended by NUL. [listxattrat(2)](https://man7.org/linux/man-pages/man2/listxattr.2.html), or
+/// The names of the extended attributes of a file in an open directory, of a symlink itself, each
+/// terminated by NUL. [listxattrat(2)](https://man7.org/linux/man-pages/man2/listxattr.2.html), or
 /// [`llistxattr`] where the kernel lacks it.
 ///
 /// # Errors
 /// As [`flistxattr`].
 pub fn listxattrat(dir: impl AsFd, name: &CStr, names: &mut Vec<u8>) -> Result<()> {
-    let dir = dir.as_fd().as_raw_fd();
+    let (dir, at) = (dir.as_fd(), libc::AT_SYMLINK_NOFOLLOW);
     let call = |to: *mut u8, room: usize| {
-        pass(Gate::Listxattrat, || {
-            // SAFETY: `name` is NUL-terminated, and the kernel writes at most `room` bytes to `to`,
-            // which has room.
-            check(unsafe {
-                syscall(
-                    SYS_LISTXATTRAT,
-                    dir,
-                    name.as_ptr(),
-                    libc::AT_SYMLINK_NOFOLLOW,
-                    to,
-                    room,
-                )
-            })
-        })
+        // SAFETY: `name` is NUL-terminated, and `to` has room for `room` bytes.
+        unsafe { syscall!(Gate::Listxattrat, dir, name, at, to, room) }
     };
-    // SAFETY: the kernel keeps to what it is told.
+    // SAFETY: the kernel writes at most `room` bytes, and returns how many.
     or_by_path(&NO_LISTXATTRAT, || unsafe { fill(names, call) }).unwrap_or_else(|refused| {
         let listed = llistxattr(&path(dir, name)?, names);
         settle(&NO_LISTXATTRAT, refused, listed)
     })
 }
 
-/// An extended attribute of a name in an open directory, of a symlink itself.
+/// An extended attribute of a file in an open directory, of a symlink itself.
 /// [getxattrat(2)](https://man7.org/linux/man-pages/man2/getxattr.2.html), or [`lgetxattr`] where
 /// the kernel lacks it.
 ///
@@ -174,40 +134,30 @@ pub fn getxattrat(
     attribute: &CStr,
     value: &mut Vec<u8>,
 ) -> Result<()> {
-    let dir = dir.as_fd().as_raw_fd();
+    let dir = dir.as_fd();
     let call = |to: *mut u8, room: usize| {
         let args = XattrArgs {
             value: to.expose_provenance() as u64,
             size: u32::try_from(room).unwrap_or(u32::MAX),
             flags: 0,
         };
-        pass(Gate::Getxattrat, || {
-            let (name, attribute) = (name.as_ptr(), attribute.as_ptr());
-            let (at, size) = (libc::AT_SYMLINK_NOFOLLOW, size_of::<XattrArgs>());
-            // SAFETY: both names are NUL-terminated, `args` is as long as is said, and the kernel
-            // writes at most `room` bytes to `to`, which has room.
-            check(unsafe {
-                syscall(
-                    SYS_GETXATTRAT,
-                    dir,
-                    name,
-                    at,
-                    attribute,
-                    &raw const args,
-                    size,
-                )
-            })
-        })
+        let (at, size, args) = (
+            libc::AT_SYMLINK_NOFOLLOW,
+            size_of::<XattrArgs>(),
+            &raw const args,
+        );
+        // SAFETY: both names are NUL-terminated, `args` has `size` bytes, and `to` room for `room`.
+        unsafe { syscall!(Gate::Getxattrat, dir, name, at, attribute, args, size) }
     };
-    // SAFETY: the kernel keeps to what it is told.
+    // SAFETY: the kernel writes at most `room` bytes, and returns how many.
     or_by_path(&NO_GETXATTRAT, || unsafe { fill(value, call) }).unwrap_or_else(|refused| {
         let got = lgetxattr(&path(dir, name)?, attribute, value);
         settle(&NO_GETXATTRAT, refused, got)
     })
 }
 
-/// Makes a call that newer kernels have. `Err` when the older one is to be asked, and what the
-/// newer one has answered, if it was.
+/// Makes a call that newer kernels have. `Err` when the older call has to be made, with the error of
+/// the newer one if it was made.
 fn or_by_path(
     missing: &AtomicBool,
     call: impl FnOnce() -> Result<()>,
@@ -216,13 +166,13 @@ fn or_by_path(
         return Err(None);
     }
     match call() {
-        // A filter that does not know the call answers EPERM.
+        // A seccomp filter that does not know the call returns EPERM.
         Err(e @ (Errno::ENOSYS | Errno::EPERM)) => Err(Some(e)),
         other => Ok(other),
     }
 }
 
-/// What the older call has answered; if that is something else, the newer one is not there.
+/// Returns the older call's result. Unless that is the same EPERM, the newer call is missing.
 fn settle(missing: &AtomicBool, refused: Option<Errno>, by_path: Result<()>) -> Result<()> {
     if refused == Some(Errno::ENOSYS) || refused.is_some() && by_path != Err(Errno::EPERM) {
         missing.store(true, Relaxed);
@@ -230,8 +180,9 @@ fn settle(missing: &AtomicBool, refused: Option<Errno>, by_path: Result<()>) -> 
     by_path
 }
 
-/// A name in an open directory, as calls take it that know of no directories.
-fn path(dir: c_int, name: &CStr) -> Result<Cow<'_, CStr>> {
+/// The path of a file in an open directory.
+fn path<'a>(dir: BorrowedFd<'_>, name: &'a CStr) -> Result<Cow<'a, CStr>> {
+    let dir = dir.as_raw_fd();
     if dir == libc::AT_FDCWD || name.to_bytes().starts_with(b"/") {
         return Ok(Cow::Borrowed(name));
     }
@@ -247,24 +198,12 @@ mod tests {
     use std::os::unix::ffi::OsStrExt;
 
     use super::*;
+    use crate::create::lsetxattr;
     use crate::fs::{Open, openat};
     use crate::long::open_long;
 
-    fn set(path: &CStr, attribute: &CStr, value: &[u8]) -> bool {
-        // SAFETY: both names are NUL-terminated, and `value` is as long as is said.
-        unsafe {
-            libc::lsetxattr(
-                path.as_ptr(),
-                attribute.as_ptr(),
-                value.as_ptr().cast(),
-                value.len(),
-                0,
-            ) == 0
-        }
-    }
-
     #[test]
-    fn by_name_and_by_descriptor() {
+    fn attributes_are_read_by_name_and_by_descriptor() {
         let top = std::env::temp_dir().join(format!("fathom-gate-{}-xattr", std::process::id()));
         std::fs::create_dir(&top).unwrap();
         std::fs::write(top.join("file"), b"").unwrap();
@@ -272,7 +211,8 @@ mod tests {
         let whole = |name: &str| CString::new(top.join(name).as_os_str().as_bytes()).unwrap();
         let large = vec![7; 3000];
         let file = whole("file");
-        if !set(&file, c"user.one", b"1") || !set(&file, c"user.large", &large) {
+        let set = |attribute, value| lsetxattr(&file, attribute, value).is_ok();
+        if !set(c"user.one", b"1") || !set(c"user.large", &large) {
             eprintln!(
                 "SKIPPED: {} has no room for extended attributes",
                 top.display()

@@ -1,18 +1,15 @@
-//! What XFS says of itself and of its inodes.
+//! XFS: geometry and bulkstat.
 
-use std::os::fd::{AsFd, AsRawFd};
-
-use libc::{c_long, syscall};
+use std::os::fd::AsFd;
 
 use crate::Result;
-use crate::errno::check;
 use crate::gates::Gate;
-use crate::meter::pass;
+use crate::syscall::syscall;
 
 /// The `f_type` of XFS.
 pub const XFS_SUPER_MAGIC: u64 = 0x5846_5342;
 
-/// Length of what [`xfs_fsgeometry`] fills in, in bytes: `struct xfs_fsop_geom`.
+/// Length of a `struct xfs_fsop_geom` in bytes.
 pub const GEOMETRY_LEN: usize = 256;
 
 /// Describes the file system that an open file is on.
@@ -21,28 +18,18 @@ pub const GEOMETRY_LEN: usize = 256;
 /// # Errors
 /// `ENOTTY` on another file system, and before Linux 5.2.
 pub fn xfs_fsgeometry(fd: impl AsFd) -> Result<[u8; GEOMETRY_LEN]> {
-    // _IOR('X', 126, struct xfs_fsop_geom)
-    const XFS_IOC_FSGEOMETRY: c_long =
-        2 << 30 | (GEOMETRY_LEN as c_long) << 16 | (b'X' as c_long) << 8 | 126;
+    let request = libc::_IOR::<[u8; GEOMETRY_LEN]>(b'X'.into(), 126);
     let mut geometry = [0u8; GEOMETRY_LEN];
-    pass(Gate::XfsFsgeometry, || {
-        // SAFETY: the request's size field says GEOMETRY_LEN, and that is what `geometry` has.
-        check(unsafe {
-            syscall(
-                libc::SYS_ioctl,
-                fd.as_fd().as_raw_fd(),
-                XFS_IOC_FSGEOMETRY,
-                geometry.as_mut_ptr(),
-            )
-        })
-    })?;
+    let to = geometry.as_mut_ptr();
+    // SAFETY: the request's size field says GEOMETRY_LEN, and `geometry` has as many bytes.
+    unsafe { syscall!(Gate::XfsFsgeometry, fd.as_fd(), request, to) }?;
     Ok(geometry)
 }
 
 /// Length of `struct xfs_bulkstat`, in bytes.
 pub const BULKSTAT_LEN: usize = 192;
 
-/// A place for what [`xfs_bulkstat`] says.
+/// A buffer for [`xfs_bulkstat`].
 #[derive(Debug)]
 pub struct BulkBuffer {
     bytes: Vec<u8>,
@@ -53,7 +40,7 @@ impl BulkBuffer {
     /// Length of `struct xfs_bulkstat_req` without the array at its end, in bytes.
     const HEADER: usize = 64;
 
-    /// Room for so many inodes.
+    /// A buffer for at most `inodes` inodes.
     pub fn new(inodes: usize) -> BulkBuffer {
         BulkBuffer {
             bytes: vec![0; BulkBuffer::HEADER + inodes * BULKSTAT_LEN],
@@ -61,7 +48,7 @@ impl BulkBuffer {
         }
     }
 
-    /// What the last call filled in: a `struct xfs_bulkstat` for each inode, by inode number.
+    /// The result of the last call: a `struct xfs_bulkstat` for each inode, by inode number.
     pub fn rows(&self) -> &[[u8; BULKSTAT_LEN]] {
         self.bytes[BulkBuffer::HEADER..]
             .as_chunks()
@@ -72,7 +59,7 @@ impl BulkBuffer {
 }
 
 /// Describes the inodes in use of an allocation group, from an inode number in that group on (0:
-/// from its first), `most` of them or as many as there is room for. Gives the number to go on from;
+/// from its first), at most `most` of them or as many as fit. Returns the number to continue from;
 /// without rows, there are no more in the group.
 /// [ioctl_xfs_bulkstat(2)](https://man7.org/linux/man-pages/man2/ioctl_xfs_bulkstat.2.html)
 ///
@@ -86,9 +73,7 @@ pub fn xfs_bulkstat(
     most: usize,
     buffer: &mut BulkBuffer,
 ) -> Result<u64> {
-    // _IOR('X', 127, struct xfs_bulkstat_req)
-    const XFS_IOC_BULKSTAT: c_long =
-        2 << 30 | (BulkBuffer::HEADER as c_long) << 16 | (b'X' as c_long) << 8 | 127;
+    let request = libc::_IOR::<[u8; BulkBuffer::HEADER]>(b'X'.into(), 127);
     const XFS_BULK_IREQ_AGNO: u32 = 1;
     let room = (buffer.bytes.len() - BulkBuffer::HEADER) / BULKSTAT_LEN;
     let count = most.min(room) as u32;
@@ -99,17 +84,9 @@ pub fn xfs_bulkstat(
     for (at, value) in [(8, XFS_BULK_IREQ_AGNO), (12, count), (20, group)] {
         header[at..at + 4].copy_from_slice(&value.to_ne_bytes());
     }
-    pass(Gate::XfsBulkstat, || {
-        // SAFETY: the buffer has room for the header and for as many inodes as that says.
-        check(unsafe {
-            syscall(
-                libc::SYS_ioctl,
-                fd.as_fd().as_raw_fd(),
-                XFS_IOC_BULKSTAT,
-                buffer.bytes.as_mut_ptr(),
-            )
-        })
-    })?;
+    let to = buffer.bytes.as_mut_ptr();
+    // SAFETY: the buffer has room for the header and for as many inodes as that says.
+    unsafe { syscall!(Gate::XfsBulkstat, fd.as_fd(), request, to) }?;
     buffer.rows = buffer.bytes[16..]
         .first_chunk()
         .map_or(0, |bytes| u32::from_ne_bytes(*bytes) as usize);

@@ -239,7 +239,7 @@ impl Events {
 }
 
 fn page() -> usize {
-    gate::perf::page_size()
+    gate::cache::page_size()
 }
 
 /// The call that a thread is in.

@@ -39,14 +39,14 @@ static SLOTS: [AtomicPtr<OnSignal>; 4] = [const { AtomicPtr::new(std::ptr::null_
 
 impl Temporary {
     /// A name for a file that does not exist yet.
-    pub(super) fn named(dir: Fd, name: CString) -> Result<Temporary> {
+    pub(super) fn named(dir: Fd, name: CString) -> Temporary {
         install_signal_handlers();
-        Ok(Temporary {
+        Temporary {
             dir,
             name,
             exists: false,
             slot: None,
-        })
+        }
     }
 
     /// Creates something under a name that is free.
@@ -56,7 +56,7 @@ impl Temporary {
     ) -> Result<Temporary> {
         const TRIES: u32 = 100;
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let mut own = Temporary::named(dir, CString::default())?;
+        let mut own = Temporary::named(dir, CString::default());
         for _ in 0..TRIES {
             let n = NEXT.fetch_add(1, Ordering::Relaxed);
             own.name = c_string(format!(".fathom-{:x}-{n:x}", std::process::id()).as_bytes())?;
@@ -76,9 +76,8 @@ impl Temporary {
     pub(super) fn make(&mut self, make: impl FnOnce(&Fd, &CStr) -> Result<()>) -> Result<()> {
         // The handler must know the name before it exists: a signal in between would leave it.
         self.release_slot();
-        let process = std::process::id();
         let entry = Box::new(OnSignal {
-            process,
+            process: std::process::id(),
             dir: self.dir.as_raw_fd(),
             name: self.name.clone(),
         });

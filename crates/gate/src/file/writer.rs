@@ -2,45 +2,21 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
-
-use libc::{c_int, syscall};
+use std::os::fd::AsFd;
 
 use super::calls::{fsync, linkat, renameat2, sync_file_range, unlinkat, write};
 use super::temporary::Temporary;
-use crate::create::{fchmod, fchownat};
-use crate::errno::check;
-use crate::fs::{At, CWD, FileType, Open, Statx, Want, openat, readlinkat, statx};
-use crate::gates::Gate;
+use crate::create::{fchmod, fchownat, in_proc};
+use crate::fs::{At, CWD, FileType, Open, Statx, Want, create, openat, readlinkat, statx};
 use crate::long::{c_string, open_long, reach, statx_long};
-use crate::meter::pass;
 use crate::{Errno, Fd, Result};
 
 /// Permissions of a new file; the umask removes some.
 const FOR_ALL: u32 = 0o666;
 
-/// Creates a file with the permissions `mode`, less the umask. For an `O_TMPFILE`, `name` is the
-/// directory.
-fn create(dir: impl AsFd, name: &CStr, how: c_int, mode: u32) -> Result<Fd> {
-    pass(Gate::Openat, || {
-        let how = how | libc::O_WRONLY | libc::O_CLOEXEC;
-        // SAFETY: `name` is NUL-terminated.
-        check(unsafe {
-            syscall(
-                libc::SYS_openat,
-                dir.as_fd().as_raw_fd(),
-                name.as_ptr(),
-                how,
-                mode,
-            )
-        })
-    })
-    .map(Fd::take)
-}
-
 /// Creates an `O_TMPFILE`; `None` where the file system or the kernel has none.
 fn unnamed(dir: impl AsFd, mode: u32) -> Result<Option<Fd>> {
-    match create(dir, c".", libc::O_TMPFILE, mode) {
+    match create(dir, c".", libc::O_TMPFILE | libc::O_WRONLY, mode) {
         Ok(fd) => Ok(Some(fd)),
         // Every file system and kernel without it has its own error for that.
         Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL | Errno::ENOENT | Errno::ENOSYS) => {
@@ -54,7 +30,8 @@ fn unnamed(dir: impl AsFd, mode: u32) -> Result<Option<Fd>> {
 fn named(dir: Fd, mode: u32) -> Result<(Fd, Temporary)> {
     let mut made = None;
     let temporary = Temporary::create_unique(dir, |dir, name| {
-        made = Some(create(dir, name, libc::O_CREAT | libc::O_EXCL, mode)?);
+        let how = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
+        made = Some(create(dir, name, how, mode)?);
         Ok(())
     })?;
     Ok((made.ok_or(Errno::EIO)?, temporary))
@@ -135,17 +112,17 @@ enum Target {
     Named { name: CString, temporary: Temporary },
 }
 
-/// What a name leads to, after all symlinks.
-enum Lead {
+/// What a path leads to, after all symlinks.
+enum Destination {
     /// Something that is written directly.
     Direct(Vec<u8>),
     /// A plain file, and its attributes if it exists.
     File(Vec<u8>, Option<Statx>),
 }
 
-impl Lead {
+impl Destination {
     /// Follows symlinks, also dangling ones.
-    fn follow(path: &[u8]) -> Result<Lead> {
+    fn follow(path: &[u8]) -> Result<Destination> {
         /// The kernel follows no more symlinks than this either.
         const MOST_LINKS: usize = 40;
         let is_descriptor = |path: &[u8]| {
@@ -157,14 +134,11 @@ impl Lead {
         let mut path = path.to_vec();
         for _ in 0..MOST_LINKS {
             if is_descriptor(&path) {
-                return Ok(Lead::Direct(path));
+                return Ok(Destination::Direct(path));
             }
             let (parent, name) = split(&path);
-            match statx_long(
-                &path,
-                At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT,
-                Want::BASIC_STATS,
-            ) {
+            let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
+            match statx_long(&path, at, Want::BASIC_STATS) {
                 Ok(seen) if seen.file_type == FileType::Symlink => {
                     let reach = reach(CWD, &path)?;
                     let target = readlinkat(reach.dir(), reach.rest())?;
@@ -177,10 +151,10 @@ impl Lead {
                 Ok(seen) if seen.file_type == FileType::Directory => return Err(Errno::EISDIR),
                 Ok(_) | Err(Errno::ENOENT) if name.is_empty() => return Err(Errno::EISDIR),
                 Ok(seen) if seen.file_type == FileType::Regular => {
-                    return Ok(Lead::File(path, Some(seen)));
+                    return Ok(Destination::File(path, Some(seen)));
                 }
-                Ok(_) => return Ok(Lead::Direct(path)),
-                Err(Errno::ENOENT) => return Ok(Lead::File(path, None)),
+                Ok(_) => return Ok(Destination::Direct(path)),
+                Err(Errno::ENOENT) => return Ok(Destination::File(path, None)),
                 Err(e) => return Err(e),
             }
         }
@@ -199,11 +173,11 @@ impl Writer {
     /// # Errors
     /// `EISDIR` for a directory; those of openat(2).
     pub fn create(path: &[u8]) -> Result<Writer> {
-        let (path, seen) = match Lead::follow(path)? {
-            Lead::Direct(path) => {
+        let (path, seen) = match Destination::follow(path)? {
+            Destination::Direct(path) => {
                 return Ok(Writer::to(open_long(&path, Open::WRONLY)?, Target::Direct));
             }
-            Lead::File(path, seen) => (path, seen),
+            Destination::File(path, seen) => (path, seen),
         };
         let (parent, name) = split(&path);
         let dir = open_long(or_here(parent), Open::DIRECTORY)?;
@@ -220,7 +194,7 @@ impl Writer {
     /// # Errors
     /// As for [`create`](Writer::create).
     pub fn place(path: &[u8]) -> Result<Option<(Statx, Vec<u8>)>> {
-        let Lead::File(path, _) = Lead::follow(path)? else {
+        let Destination::File(path, _) = Destination::follow(path)? else {
             return Ok(None);
         };
         let (parent, name) = split(&path);
@@ -253,16 +227,8 @@ impl Writer {
         if crate::command::was_closed(1) {
             return Err(Errno::EBADF);
         }
-        // SAFETY: no pointers; the number that comes back is of a descriptor that nobody else has.
-        let own = check(unsafe {
-            syscall(
-                libc::SYS_fcntl,
-                libc::STDOUT_FILENO,
-                libc::F_DUPFD_CLOEXEC,
-                3,
-            )
-        })?;
-        Ok(Writer::to(Fd::take(own), Target::Direct))
+        let fd = Fd::duplicate(libc::STDOUT_FILENO)?;
+        Ok(Writer::to(fd, Target::Direct))
     }
 
     /// The attributes of the file that is being written.
@@ -270,8 +236,7 @@ impl Writer {
         statx(&self.fd, c"", At::EMPTY_PATH, Want::BASIC_STATS)
     }
 
-    /// Whether it is written directly, so that readers see it grow.
-    pub fn is_direct(&self) -> bool {
+    fn is_direct(&self) -> bool {
         matches!(self.target, Target::Direct)
     }
 
@@ -366,9 +331,7 @@ fn link(fd: &Fd, dir: &Fd, name: &CStr) -> Result<()> {
     match linkat(fd, c"", dir, name, At::EMPTY_PATH) {
         // Before Linux 6.10 this needs CAP_DAC_READ_SEARCH; through /proc it does not.
         Err(Errno::ENOENT | Errno::EPERM | Errno::EINVAL) => {
-            let own = CString::new(format!("/proc/self/fd/{}", fd.as_raw_fd()))
-                .map_err(|_| Errno::EINVAL)?;
-            linkat(CWD, &own, dir, name, At::SYMLINK_FOLLOW)
+            linkat(CWD, &in_proc(fd, b"")?, dir, name, At::SYMLINK_FOLLOW)
         }
         other => other,
     }
@@ -380,15 +343,7 @@ fn link(fd: &Fd, dir: &Fd, name: &CStr) -> Result<()> {
 /// file at the same time may remove the name; then it is tried again.
 fn replace(fd: &Fd, dir: Fd, name: &CStr) -> Result<()> {
     const TRIES: u32 = 100;
-    // FNV-1a: a distinct name for each file, of a length that every file system allows.
-    let hash = name
-        .to_bytes()
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-    let mut temporary =
-        Temporary::named(dir, c_string(format!(".fathom-{hash:016x}").as_bytes())?)?;
+    let mut temporary = Temporary::named(dir, c_string(temporary_name(name).as_bytes())?);
     for _ in 0..TRIES {
         match temporary.make(|dir, name| link(fd, dir, name)) {
             Ok(()) => {}
@@ -404,6 +359,17 @@ fn replace(fd: &Fd, dir: Fd, name: &CStr) -> Result<()> {
         }
     }
     Err(Errno::EEXIST)
+}
+
+/// A distinct name for each file, by FNV-1a, of a length that every file system allows.
+fn temporary_name(name: &CStr) -> String {
+    let hash = name
+        .to_bytes()
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+    format!(".fathom-{hash:016x}")
 }
 
 #[cfg(test)]
@@ -444,12 +410,7 @@ mod tests {
             assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
         }
         // What a killed process left under the temporary name is removed.
-        let hash = b"out"
-            .iter()
-            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
-                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-            });
-        std::fs::write(dir.join(format!(".fathom-{hash:016x}")), b"left behind").unwrap();
+        std::fs::write(dir.join(temporary_name(c"out")), b"left behind").unwrap();
         let mut again = create();
         again.write_all(b"two").unwrap();
         again.publish().unwrap();
@@ -469,7 +430,7 @@ mod tests {
     #[test]
     fn a_file_gets_the_owner_and_permissions_of_the_one_that_it_replaces() {
         use std::os::unix::fs::{MetadataExt, PermissionsExt};
-        let dir = temporary_dir("same eyes");
+        let dir = temporary_dir("permissions");
         let path = dir.join("out");
         for mode in [0o600, 0o640, 0o666] {
             std::fs::write(&path, "old").unwrap();

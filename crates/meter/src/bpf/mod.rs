@@ -37,9 +37,9 @@ use std::sync::atomic::Ordering;
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
-use gate::bpf::{Kind, Map, Program, Ring, Words, prctl_unknown, raw_tracepoint_open};
+use gate::bpf::{Kind, Map, Program, Ring, prctl_unknown, raw_tracepoint_open};
 use gate::command::{Held, Unstarted};
-use gate::process::Ahead;
+use gate::process::{Ahead, Shared};
 use gate::{Errno, Fd, clock, usage};
 
 use self::draft::Things;
@@ -157,8 +157,7 @@ impl Bpf {
         let after = usage::children_time();
         let missed = programs
             .iter()
-            .filter_map(|program| program.info().ok())
-            .map(|info| info.recursion_misses)
+            .filter_map(|program| program.recursion_misses().ok())
             .sum::<u64>();
         let each = words[board::TRIED]
             .load(Ordering::Relaxed)
@@ -220,7 +219,7 @@ impl Maps {
 /// process.
 struct Kit {
     maps: Maps,
-    words: Words,
+    words: Shared,
     ring: Ring,
     programs: Vec<Program>,
     attached: Vec<Fd>,

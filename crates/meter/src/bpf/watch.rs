@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use foldhash::{HashMap, HashMapExt};
-use gate::bpf::{Ring, Words};
+use gate::bpf::Ring;
 use gate::command::Running;
 use gate::notify::{Event, poll};
-use gate::process::Ended;
+use gate::process::{Ended, Shared};
 
 use super::Maps;
 use super::layout::{self, board, fork, kind, names, slot, sum, task};
@@ -41,7 +41,7 @@ fn names_in(record: &[u8], at: i16, lengths: [i16; 2]) -> [Option<&[u8]>; 2] {
 
 /// The watch over a command and all that comes of it.
 pub(super) struct Watch<'a> {
-    words: &'a Words,
+    words: &'a Shared,
     maps: &'a Maps,
     to: &'a mut dyn Listener,
     /// So many calls are to be told, and have been, but for those that were read beyond.
@@ -70,7 +70,7 @@ pub(super) struct Summary {
 
 impl<'a> Watch<'a> {
     pub(super) fn new(
-        words: &'a Words,
+        words: &'a Shared,
         maps: &'a Maps,
         tell: u64,
         to: &'a mut dyn Listener,

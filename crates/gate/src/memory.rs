@@ -1,0 +1,205 @@
+//! Mapped memory. Mappings are no file-system work, so they are not counted.
+
+use std::ops::Deref;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::AtomicU64;
+
+use libc::{c_int, c_void};
+
+use crate::{Errno, Fd, Result};
+
+/// Bytes in a page of memory.
+pub fn page_size() -> usize {
+    // SAFETY: no pointers. The C library always knows it.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+/// A mapping, which is removed when this is dropped.
+/// [mmap(2)](https://man7.org/linux/man-pages/man2/mmap.2.html)
+#[derive(Debug)]
+pub(crate) struct Mapped {
+    at: *mut c_void,
+    len: usize,
+}
+
+// SAFETY: a mapping belongs to the process; any of its threads may use and remove it.
+unsafe impl Send for Mapped {}
+
+impl Mapped {
+    /// Maps `len` bytes of an open file from `offset` on; `protection` and `flags` are those of
+    /// mmap(2).
+    pub(crate) fn new(
+        fd: impl AsFd,
+        offset: usize,
+        len: usize,
+        protection: c_int,
+        flags: c_int,
+    ) -> Result<Mapped> {
+        Mapped::map(fd.as_fd().as_raw_fd(), offset, len, protection, flags)
+    }
+
+    fn map(
+        fd: c_int,
+        offset: usize,
+        len: usize,
+        protection: c_int,
+        flags: c_int,
+    ) -> Result<Mapped> {
+        let (at, offset) = (std::ptr::null_mut(), offset as libc::off_t);
+        // SAFETY: a new mapping at an address that the kernel chooses touches no other memory.
+        let at = unsafe { libc::mmap(at, len, protection, flags, fd, offset) };
+        if at == libc::MAP_FAILED {
+            Err(Errno::last())
+        } else {
+            Ok(Mapped { at, len })
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// A pointer to `count` values of a type; `None` unless they are aligned and all inside.
+    pub(crate) fn place<T>(&self, offset: usize, count: usize) -> Option<*mut T> {
+        let end = offset.checked_add(count.checked_mul(size_of::<T>())?)?;
+        (end <= self.len && offset.is_multiple_of(align_of::<T>()))
+            .then(|| self.at.wrapping_byte_add(offset).cast())
+    }
+
+    /// The integer at an offset, which the kernel may change at any time.
+    pub(crate) fn atomic<T: Atomic>(&self, offset: usize) -> Option<&T> {
+        // SAFETY: it is aligned, inside the mapping, which lives as long as `self`, and any bits
+        // are a value of an atomic integer.
+        self.place(offset, 1).map(|place| unsafe { &*place })
+    }
+
+    /// Bytes of the mapping; `None` unless all are inside.
+    ///
+    /// # Safety
+    /// Nobody may write these bytes while the slice lives.
+    pub(crate) unsafe fn bytes(&self, from: usize, len: usize) -> Option<&[u8]> {
+        // SAFETY: they are inside the mapping, and nobody writes them, as the caller promises.
+        self.place(from, len)
+            .map(|place| unsafe { std::slice::from_raw_parts(place, len) })
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `map` with this length; no borrow outlives `self`.
+        unsafe { libc::munmap(self.at, self.len) };
+    }
+}
+
+/// Types of which any bits are a value, also when the kernel changes them.
+///
+/// # Safety
+/// Only atomic integers may implement it.
+pub(crate) unsafe trait Atomic {}
+// SAFETY: an atomic integer.
+unsafe impl Atomic for std::sync::atomic::AtomicU32 {}
+// SAFETY: an atomic integer.
+unsafe impl Atomic for AtomicU64 {}
+
+/// 64-bit words that this process shares with the children that it forks, or with a BPF program.
+#[derive(Debug)]
+pub struct Shared(Mapped);
+
+impl Shared {
+    /// Maps `len` words (at least one), all 0, that stay shared with children.
+    pub fn new(len: usize) -> Result<Shared> {
+        let bytes = len.max(1).checked_mul(size_of::<AtomicU64>());
+        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+        Mapped::map(
+            -1,
+            0,
+            bytes.ok_or(Errno::ENOMEM)?,
+            libc::PROT_READ | libc::PROT_WRITE,
+            flags,
+        )
+        .map(Shared)
+    }
+
+    /// Maps the first `bytes` bytes of a BPF array.
+    pub(crate) fn of_array(map: &Fd, bytes: usize) -> Result<Shared> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        Mapped::new(map, 0, bytes, protection, libc::MAP_SHARED).map(Shared)
+    }
+}
+
+impl Deref for Shared {
+    type Target = [AtomicU64];
+    fn deref(&self) -> &[AtomicU64] {
+        let len = self.0.len / size_of::<AtomicU64>();
+        // SAFETY: the mapping holds `len` aligned words, any bits are a value, and it lives as long
+        // as `self`.
+        unsafe { std::slice::from_raw_parts(self.0.at.cast(), len) }
+    }
+}
+
+/// The page of positions and the data of a ring buffer that the kernel writes and this process reads.
+#[derive(Debug)]
+pub(crate) struct RingMemory {
+    mapped: Mapped,
+    page: usize,
+    size: usize,
+    /// For a record that wraps around at the end of the data.
+    whole: Vec<u8>,
+}
+
+impl RingMemory {
+    /// Maps a page and `size` bytes of data, a power of two.
+    pub(crate) fn new(
+        fd: &Fd,
+        offset: usize,
+        size: usize,
+        protection: c_int,
+    ) -> Result<RingMemory> {
+        let page = page_size();
+        Ok(RingMemory {
+            mapped: Mapped::new(fd, offset, page + size, protection, libc::MAP_SHARED)?,
+            page,
+            size,
+            whole: Vec::new(),
+        })
+    }
+
+    /// Bytes of data.
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// A position in the first page.
+    pub(crate) fn position(&self, offset: usize) -> Option<&AtomicU64> {
+        self.mapped.atomic(offset)
+    }
+
+    /// The first bytes of the record at a position: an atomic integer.
+    pub(crate) fn head<T: Atomic>(&self, at: u64) -> Option<&T> {
+        self.mapped
+            .atomic(self.page + (at as usize & (self.size - 1)))
+    }
+
+    /// `len` bytes at a position. What wraps around is copied together.
+    ///
+    /// # Safety
+    /// The kernel must not write there before the slice is dropped.
+    pub(crate) unsafe fn record(&mut self, at: u64, len: usize) -> Option<&[u8]> {
+        let from = at as usize & (self.size - 1);
+        let first = len.min(self.size - from);
+        // SAFETY: nobody writes there, as the caller promises.
+        let (first, rest) = unsafe {
+            (
+                self.mapped.bytes(self.page + from, first)?,
+                self.mapped.bytes(self.page, len - first)?,
+            )
+        };
+        if rest.is_empty() {
+            return Some(first);
+        }
+        self.whole.clear();
+        self.whole.extend_from_slice(first);
+        self.whole.extend_from_slice(rest);
+        Some(&self.whole)
+    }
+}

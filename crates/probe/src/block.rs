@@ -10,23 +10,19 @@
 //! | `paper-reads` | the paper's own experiment, with readahead | as the paper says |
 //! | `direct-io-alignment` | how reads with O_DIRECT must be aligned | trying |
 
-use std::os::fd::AsFd;
-
 use gate::cache::{Aligned, page_size};
 use gate::create::pwrite64;
 use gate::extent::{Allocate, fallocate};
 use gate::fs::{At, Want, Whence, lseek, pread64, statx};
 use gate::scratch::direct_alignment;
 use gate::{Errno, Fd};
-use ondisk::split_options;
 
 use crate::activity::Activity;
 use crate::context::Context;
 use crate::dir::ProbeDir;
 use crate::error::{Action, Error, Result};
-use crate::finding::{Finding, Method, Note, Outcome, Source, Truth};
+use crate::finding::{Finding, Method, Note, Outcome, Source, Truth, or_unknown};
 use crate::infer::robust::mode;
-use crate::infer::series::judge;
 use crate::io::{extend, fill, read_at, reopen_random, sync, times, write_all};
 use crate::names::{Kind, Quantity};
 use crate::residency::{Residency, drop_cache};
@@ -37,63 +33,40 @@ const SPARSE: u64 = 64 << 20;
 /// How much is written and read by small calls.
 const SMALL: u64 = 1 << 20;
 
-/// Does the whole experiment.
-///
-/// # Errors
-/// [`Error::Interrupted`], and when time is up between two findings.
-pub fn block(
-    dir: &ProbeDir,
-    context: &mut Context<'_>,
-    series: &mut Vec<Series>,
-) -> Result<Vec<Finding>> {
+pub(crate) fn block(context: &mut Context<'_>) -> Result<Vec<Finding>> {
+    let dir = context.dir;
+    let (block, page) = (block_truth(dir), granule_truth(dir));
     let mut found = Vec::new();
-    let mut push = |quantity, truth: &Option<Truth>, done: Result<Finding>| {
-        let finding = match done {
-            Err(Error::Interrupted) => return Err(Error::Interrupted),
-            Err(why) => Finding::unknown(quantity, why),
-            Ok(finding) => finding,
-        };
-        found.push(finding.compared_with(truth.clone(), 0.0));
+    let mut add = |done: Result<Finding>, quantity: Quantity, truth: &Option<Truth>| {
+        let one = or_unknown(done.map(|finding| vec![finding]), &[quantity])?;
+        found.extend(
+            one.into_iter()
+                .map(|finding| finding.compared_with(truth.clone(), 0.0)),
+        );
         Ok(())
     };
-    let truth = block_truth(dir);
     context.begin(Activity::ByteInHole)?;
-    push(
-        Quantity::AllocationBlock,
-        &truth,
-        allocation_block(dir, context),
-    )?;
+    add(allocation_block(context), Quantity::AllocationBlock, &block)?;
     context.begin(Activity::SmallWrites)?;
-    push(
+    add(
+        small_writes(context),
         Quantity::AllocationBlockByTime,
-        &truth,
-        small_writes(dir, context, series),
+        &block,
     )?;
     context.begin(Activity::LeastHole)?;
-    push(
-        Quantity::Cluster,
-        &cluster_truth(dir),
-        cluster(dir, context),
-    )?;
+    add(cluster(context), Quantity::Cluster, &cluster_truth(dir))?;
     context.begin(Activity::OneByteRead)?;
-    let page = Some(Truth::new(granule_truth(dir), Source::Page));
-    push(Quantity::PageCacheGranule, &page, granule(dir, context))?;
+    add(granule(context), Quantity::PageCacheGranule, &page)?;
     context.begin(Activity::SmallReads)?;
-    for (kind, quantity, truth) in [
-        (Kind::Reads, Quantity::PageCacheGranuleByTime, page),
-        (Kind::ReadsAhead, Quantity::PaperReads, None),
-    ] {
-        push(
-            quantity,
-            &truth,
-            small_reads(dir, context, series, kind, quantity),
-        )?;
-    }
+    let done = small_reads(context, Kind::Reads);
+    add(done, Quantity::PageCacheGranuleByTime, &page)?;
+    let done = small_reads(context, Kind::ReadsAhead);
+    add(done, Quantity::PaperReads, &None)?;
     context.begin(Activity::DirectReads)?;
-    push(
+    add(
+        direct_reads(context),
         Quantity::DirectIoAlignment,
         &direct_truth(dir),
-        direct_alignment_by_trial(dir, context),
     )?;
     Ok(found)
 }
@@ -102,22 +75,21 @@ pub fn block(
 /// counts small ones.
 fn block_truth(dir: &ProbeDir) -> Option<Truth> {
     let block = dir.statfs.fragment_size;
-    let huge = |option: &Vec<u8>| option.starts_with(b"huge=") && option != b"huge=never";
-    let is_huge = dir
-        .mount
-        .as_ref()
-        .is_some_and(|mount| split_options(&mount.content.options).any(|o| huge(&o)));
+    let huge = |option: &[u8]| option.starts_with(b"huge=") && option != b"huge=never";
+    let is_huge = dir.has_option(huge);
     (block > 0 && !is_huge).then(|| Truth::new(block, Source::Statfs))
 }
 
 /// A page, unless the file system's block is larger and is cached as a whole.
-fn granule_truth(dir: &ProbeDir) -> u64 {
+fn granule_truth(dir: &ProbeDir) -> Option<Truth> {
     let page = page_size() as u64;
-    if dir.is(&[b"xfs", b"ext4", b"btrfs"]) {
-        page.max(dir.statfs.fragment_size)
+    let is_by_block = dir.is(&[b"xfs", b"ext4", b"btrfs"]);
+    let block = if is_by_block {
+        dir.statfs.fragment_size
     } else {
-        page
-    }
+        0
+    };
+    Some(Truth::new(page.max(block), Source::Page))
 }
 
 /// The cluster of ext4 is in its superblock, on the device, which not every user may read.
@@ -152,9 +124,8 @@ fn odd_offsets() -> impl Iterator<Item = u64> {
 }
 
 /// Writes one byte into a hole, and sees how long the data around it is.
-fn allocation_block(dir: &ProbeDir, context: &mut Context<'_>) -> Result<Finding> {
-    const QUANTITY: Quantity = Quantity::AllocationBlock;
-    let scratch = dir.scratch()?;
+fn allocation_block(context: &mut Context<'_>) -> Result<Finding> {
+    let scratch = context.dir.scratch()?;
     let file = &scratch.file;
     // Extended first: at the end of the file, a hole would be cut off.
     extend(file, SPARSE)?;
@@ -187,53 +158,39 @@ fn allocation_block(dir: &ProbeDir, context: &mut Context<'_>) -> Result<Finding
         agreeing,
     };
     let sure = agreeing as f64 / places as f64;
-    Ok(Finding::known(QUANTITY, length, sure, method).with_trials(places))
+    Ok(Finding::known(Quantity::AllocationBlock, length, sure, method).with_trials(places))
 }
 
 /// Writes 256 bytes at a time into a hole, and takes the times.
-fn small_writes(
-    dir: &ProbeDir,
-    context: &mut Context<'_>,
-    series: &mut Vec<Series>,
-) -> Result<Finding> {
+fn small_writes(context: &mut Context<'_>) -> Result<Finding> {
     const STEP: usize = 256;
     const TRIALS: usize = 5;
     let bytes = [0x5a; STEP];
     let mut trials = Vec::new();
     for _ in 0..TRIALS {
-        let scratch = dir.scratch()?;
+        let scratch = context.dir.scratch()?;
         extend(&scratch.file, SPARSE)?;
         context.spend(0, SMALL)?;
         let write = |at| pwrite64(&scratch.file, &bytes, at);
         let times = times(context.clock, SMALL, STEP, write, drop);
         trials.push(times.map_err(Action::WriteHole.failed())?);
     }
-    judge_and_keep(
-        Series::from_trials(Kind::Writes, STEP as u64, trials),
-        series,
-    )
-}
-
-/// Judges samples, and keeps them.
-fn judge_and_keep(samples: Series, series: &mut Vec<Series>) -> Result<Finding> {
-    let found = judge(&samples).into_iter().next();
-    series.push(samples);
-    found.ok_or(Error::NoSamples)
+    context.judge_one(Series::from_trials(Kind::Writes, STEP as u64, trials))
 }
 
 /// What a file occupies, in bytes.
 fn allocated(file: &Fd) -> Result<u64> {
-    statx(file.as_fd(), c"", At::EMPTY_PATH, Want::BASIC_STATS)
+    statx(file, c"", At::EMPTY_PATH, Want::BASIC_STATS)
         .map(|stat| stat.blocks * 512)
         .map_err(Action::StatFile.failed())
 }
 
 /// Compares what a byte in a hole adds to a file with the least aligned hole that reduces it.
-fn cluster(dir: &ProbeDir, context: &mut Context<'_>) -> Result<Finding> {
+fn cluster(context: &mut Context<'_>) -> Result<Finding> {
     const LEAST: u64 = 512;
     /// Holes up to half of it are tried.
     const MOST: u64 = 4 << 20;
-    let scratch = dir.scratch()?;
+    let scratch = context.dir.scratch()?;
     let file = &scratch.file;
     extend(file, SPARSE)?;
     let mut growths = Vec::new();
@@ -253,7 +210,7 @@ fn cluster(dir: &ProbeDir, context: &mut Context<'_>) -> Result<Finding> {
         .iter()
         .filter(|bytes| Some(**bytes) == grown)
         .count();
-    let most = MOST.min(1 << dir.room().min(context.bytes_left()).max(1).ilog2());
+    let most = MOST.min(1 << context.dir.room().min(context.bytes_left()).max(1).ilog2());
     let hole = if most < 2 * LEAST {
         None // no room for data to punch a hole into
     } else {
@@ -295,12 +252,12 @@ fn least_hole(context: &mut Context<'_>, file: &Fd, least: u64, most: u64) -> Re
 }
 
 /// What a read of one byte brings into memory without readahead.
-fn granule(dir: &ProbeDir, context: &mut Context<'_>) -> Result<Finding> {
+fn granule(context: &mut Context<'_>) -> Result<Finding> {
     const TRIALS: u64 = 5;
     const LEN: u64 = 8 << 20;
     const LEAST: u64 = 64 << 10;
-    let scratch = dir.scratch()?;
-    let len = LEN.min(dir.room()) / LEAST * LEAST;
+    let scratch = context.dir.scratch()?;
+    let len = LEN.min(context.dir.room()) / LEAST * LEAST;
     if len == 0 {
         return Err(Error::NoRoom { bytes: LEAST });
     }
@@ -330,15 +287,9 @@ fn granule(dir: &ProbeDir, context: &mut Context<'_>) -> Result<Finding> {
 }
 
 /// The paper's first experiment, with 256 and with 512 bytes: both must say the same.
-fn small_reads(
-    dir: &ProbeDir,
-    context: &mut Context<'_>,
-    series: &mut Vec<Series>,
-    kind: Kind,
-    quantity: Quantity,
-) -> Result<Finding> {
+fn small_reads(context: &mut Context<'_>, kind: Kind) -> Result<Finding> {
     const TRIALS: usize = 3;
-    let scratch = dir.scratch()?;
+    let scratch = context.dir.scratch()?;
     fill(context, &scratch.file, SMALL)?;
     let mut by_step = |step: usize| -> Result<Finding> {
         let mut buffer = vec![0; step];
@@ -355,13 +306,12 @@ fn small_reads(
             let times = times(context.clock, SMALL, step, read, drop);
             trials.push(times.map_err(Action::Read.failed())?);
         }
-        judge_and_keep(Series::from_trials(kind, step as u64, trials), series)
+        context.judge_one(Series::from_trials(kind, step as u64, trials))
     };
     let (mut by_256, by_512) = (by_step(256)?, by_step(512)?);
     if by_256.value() != by_512.value() {
-        let outcomes = Box::new([by_256.outcome, by_512.outcome]);
-        let finding = Finding::new(quantity, Outcome::Disagree(outcomes));
-        return Ok(finding.by_time().with_trials(TRIALS));
+        by_256.outcome = Outcome::Disagree(Box::new([by_256.outcome, by_512.outcome]));
+        return Ok(by_256);
     }
     if let Outcome::Found { confidence, .. } = &mut by_256.outcome {
         *confidence = confidence.min(by_512.confidence());
@@ -377,9 +327,9 @@ fn direct_truth(dir: &ProbeDir) -> Option<Truth> {
 }
 
 /// The least alignment at which a read with O_DIRECT bypasses the page cache.
-fn direct_alignment_by_trial(dir: &ProbeDir, context: &mut Context<'_>) -> Result<Finding> {
+fn direct_reads(context: &mut Context<'_>) -> Result<Finding> {
     const LEN: u64 = 256 << 10;
-    let scratch = dir.scratch()?;
+    let scratch = context.dir.scratch()?;
     fill(context, &scratch.file, LEN)?;
     let reader = scratch.reopen_direct().map_err(Error::NoDirectIo)?;
     let mut residency = Residency::new(&scratch, LEN)?;

@@ -20,16 +20,14 @@ use mounts::compare::{NoRun, run_in_child};
 
 use crate::activity::Activity;
 use crate::cgroup::{Cgroup, TemporaryCgroup};
-use crate::context::{Context, IoBytes, Limits};
-use crate::dir::ProbeDir;
+use crate::context::Context;
 use crate::error::{Action, Error, Result};
-use crate::finding::{CacheBound, Finding, Note, Outcome, Source, Truth, Value};
+use crate::finding::{CacheBound, Finding, Note, Outcome, Source, Truth, Value, or_unknown};
 use crate::infer::robust::median;
-use crate::infer::series::judge;
 use crate::io::{extend, fill, read_at};
 use crate::log::Log;
 use crate::names::{Kind, Quantity};
-use crate::report::CacheOptions;
+use crate::report::{CacheOptions, IoBytes, Limits};
 use crate::residency::{Residency, drop_cache};
 use crate::samples::Series;
 
@@ -49,27 +47,15 @@ const ROOM: usize = 16 * STEPS;
 /// Runs, and the value at each.
 type Samples = Vec<(u64, f64)>;
 
-/// Does the whole experiment.
-///
-/// # Errors
-/// [`Error::Interrupted`].
-pub fn cache(
-    dir: &ProbeDir,
-    context: &mut Context<'_>,
-    options: CacheOptions,
-    series: &mut Vec<Series>,
-) -> Result<Vec<Finding>> {
+pub(crate) fn cache(context: &mut Context<'_>, options: CacheOptions) -> Result<Vec<Finding>> {
+    let dir = context.dir;
     let mut found = Vec::new();
     if !dir.is_unnamed_only() {
-        let finding = match measure(dir, context, options, series) {
-            Err(Error::Interrupted) => return Err(Error::Interrupted),
-            Err(why) => Finding::unknown(Quantity::CacheCapacity, why),
-            Ok(finding) => finding,
-        };
-        found.push(Finding {
-            by_time: options.paper,
-            ..finding
-        });
+        let measured = measure(context, options).map(|finding| vec![finding]);
+        found = or_unknown(measured, &[Quantity::CacheCapacity])?;
+        found
+            .iter_mut()
+            .for_each(|finding| finding.by_time = options.paper);
     }
     if !dir.is_in_memory() {
         let cgroup = Cgroup::current(&dir.table).and_then(|cgroup| cgroup.limit());
@@ -82,14 +68,14 @@ pub fn cache(
 /// memory.
 fn bound(cgroup: Option<(u64, String)>, memory: Option<u64>, available: Option<u64>) -> Finding {
     let (bound, truth) = match (cgroup, memory) {
-        (Some((limit, file)), all) if all.is_none_or(|all| limit < all) => (
-            CacheBound::Cgroup,
-            Some(Truth::new(limit, Source::File(file))),
-        ),
-        (_, all) => (
-            CacheBound::Memory(available),
-            all.map(|bytes| Truth::new(bytes, Source::Sysinfo)),
-        ),
+        (Some((limit, file)), all) if all.is_none_or(|all| limit < all) => {
+            let truth = Truth::new(limit, Source::File(file));
+            (CacheBound::Cgroup, Some(truth))
+        }
+        (_, all) => {
+            let truth = all.map(|bytes| Truth::new(bytes, Source::Sysinfo));
+            (CacheBound::Memory(available), truth)
+        }
     };
     Finding::new(Quantity::CacheLimit, Outcome::LookedUp(bound)).compared_with(truth, 0.0)
 }
@@ -126,17 +112,13 @@ fn choose_cgroup(
         return Ok(Setting { limit, file, own });
     }
     let usual = (256 << 20).min(available / 8).min(affordable);
-    let limit = options
-        .limit
-        .unwrap_or(usual)
-        .next_multiple_of(page_size() as u64);
+    let limit = options.limit.unwrap_or(usual);
+    let limit = limit.next_multiple_of(page_size() as u64);
     if !(LEAST..=MOST.min(available.max(LEAST))).contains(&limit) {
         let least = LEAST;
         return Err(Error::CgroupLimit { limit, least });
     }
-    let made = cgroup
-        .create_child(limit)
-        .map_err(|errno| Error::NoCgroup { errno: Some(errno) })?;
+    let made = cgroup.create_child(limit).map_err(Error::CgroupRefused)?;
     Ok(Setting {
         limit,
         file: made.limit_file(),
@@ -144,68 +126,61 @@ fn choose_cgroup(
     })
 }
 
-fn measure(
-    dir: &ProbeDir,
-    context: &mut Context<'_>,
-    options: CacheOptions,
-    series: &mut Vec<Series>,
-) -> Result<Finding> {
+fn measure(context: &mut Context<'_>, options: CacheOptions) -> Result<Finding> {
+    let dir = context.dir;
     if dir.is_in_memory() {
         return Err(Error::InMemory);
     }
     drop(dir.scratch()?);
-    let cgroup = Cgroup::current(&dir.table).ok_or(Error::NoCgroup { errno: None })?;
+    let cgroup = Cgroup::current(&dir.table).ok_or(Error::NoCgroup)?;
     let available = available().unwrap_or(0);
+    let paper = options.paper;
     // The paper's way reads and writes about fifteen times the limit.
-    let affordable = if options.paper {
+    let affordable = if paper {
         context.bytes_left() / 16
     } else {
         MOST
     };
     let Setting { limit, file, own } = choose_cgroup(&cgroup, options, affordable, available)?;
-    if options.paper && limit > affordable {
+    if paper && limit > affordable {
         return Err(Error::PassesTooLarge { limit });
     }
     context.begin(Activity::FillCache {
         own_cgroup: own.is_some(),
         limit,
-        two_passes: options.paper,
+        two_passes: paper,
     })?;
     // A second process in a cgroup that others share would only take from what is measured.
     let samples = match &own {
-        Some(own) => fill_in(own, dir, context, options.paper, limit)?,
-        None => fill_here(dir, context, options.paper, limit)?,
+        Some(own) => fill_in(own, context, paper, limit)?,
+        None => fill_here(context, paper, limit)?,
+    };
+    // The temporary file is gone. What the cgroup still holds belongs to other files, such as this
+    // program: mapped pages are reclaimed last.
+    let others = if own.is_some() || paper {
+        0
+    } else {
+        cgroup.page_cache().unwrap_or(0)
     };
     let note = match own {
-        Some(_) => Note::OwnCgroup { available },
-        // The temporary file is gone. What the cgroup still holds belongs to other files, such as
-        // this program: mapped pages are reclaimed last.
-        None if options.paper => Note::CurrentCgroup { others: 0 },
-        None => Note::CurrentCgroup {
-            others: cgroup.page_cache().unwrap_or(0),
-        },
+        Some(_) => Note::OwnCgroup(available),
+        None => Note::CurrentCgroup(others),
     };
-    let step = step(limit, options.paper);
+    let step = step(limit, paper);
     let (runs, values) = samples.into_iter().unzip();
-    let (kind, tolerance) = if options.paper {
+    let (kind, tolerance) = if paper {
         (Kind::Passes, TOLERANCE + step as f64 / limit as f64)
     } else {
         (Kind::Filled, TOLERANCE)
     };
-    let samples = Series {
+    let mut judged = context.judge_one(Series {
         runs,
         ..Series::from_trial(kind, step, values)
-    };
-    let judged = judge(&samples).into_iter().next();
-    series.push(samples);
-    let mut judged = judged.ok_or(Error::NoSamples)?;
-    if let (
-        Outcome::Found {
-            value: Value::Number(ours),
-            ..
-        },
-        Note::CurrentCgroup { others },
-    ) = (&mut judged.outcome, note)
+    })?;
+    if let Outcome::Found {
+        value: Value::Number(ours),
+        ..
+    } = &mut judged.outcome
     {
         *ours += others as f64;
     }
@@ -222,25 +197,22 @@ fn step(limit: u64, paper: bool) -> u64 {
 /// Fills the cache in a process that enters a cgroup.
 fn fill_in(
     cgroup: &TemporaryCgroup,
-    dir: &ProbeDir,
     context: &mut Context<'_>,
     paper: bool,
     limit: u64,
 ) -> Result<Samples> {
+    let dir = context.dir;
     let time = context.time_left().max(Duration::from_secs(1));
-    let limits = Limits {
-        bytes: context.bytes_left(),
-        time,
-    };
+    let bytes = context.bytes_left();
     let clock = context.clock;
     let log = Log::new(ROOM).map_err(Action::Fork.failed())?;
     let ran = run_in_child::<0>(time, || {
         let mut quiet = |_| {};
-        let mut inner = Context::new(limits, &mut quiet);
+        let mut inner = Context::new(dir, Limits { bytes, time }, &mut quiet);
         inner.clock = clock;
         let entered = cgroup.enter().map_err(Action::EnterCgroup.failed());
-        let done = entered.and_then(|()| fill_here(dir, &mut inner, paper, limit));
-        log.write(&(inner.io_bytes(), done));
+        let done = entered.and_then(|()| fill_here(&mut inner, paper, limit));
+        log.write(&(inner.io_bytes, done));
         Some([])
     });
     if let Err(NoRun::Stopped(_) | NoRun::Moved(..)) = ran.map_err(Action::Fork.failed())? {
@@ -255,24 +227,19 @@ fn fill_in(
 }
 
 /// Fills the cache in this process.
-fn fill_here(
-    dir: &ProbeDir,
-    context: &mut Context<'_>,
-    paper: bool,
-    limit: u64,
-) -> Result<Samples> {
+fn fill_here(context: &mut Context<'_>, paper: bool, limit: u64) -> Result<Samples> {
     if paper {
-        read_twice(dir, context, limit)
+        read_twice(context, limit)
     } else {
-        read_holes(dir, context, limit)
+        read_holes(context, limit)
     }
 }
 
 /// Reads holes a step at a time, up to a third more than the limit; what is in memory after each.
-fn read_holes(dir: &ProbeDir, context: &mut Context<'_>, limit: u64) -> Result<Samples> {
+fn read_holes(context: &mut Context<'_>, limit: u64) -> Result<Samples> {
     let step = step(limit, false);
     let len = step * STEPS as u64;
-    let scratch = dir.scratch()?;
+    let scratch = context.dir.scratch()?;
     extend(&scratch.file, len)?;
     let mut residency = Residency::new(&scratch, len)?.ok_or(Error::HolesNotCached)?;
     let reader = scratch.reopen()?;
@@ -304,11 +271,11 @@ fn read_holes(dir: &ProbeDir, context: &mut Context<'_>, limit: u64) -> Result<S
 const MOST_STEPS: u64 = 24;
 
 /// Reads a part of a file, and reads it again, at the lengths of a search.
-fn read_twice(dir: &ProbeDir, context: &mut Context<'_>, limit: u64) -> Result<Samples> {
+fn read_twice(context: &mut Context<'_>, limit: u64) -> Result<Samples> {
     const CHUNK: usize = 256 << 10;
     let step = step(limit, true);
     let len = MOST_STEPS * step;
-    let scratch = dir.scratch()?;
+    let scratch = context.dir.scratch()?;
     fill(context, &scratch.file, len)?;
     let mut residency = Residency::new(&scratch, len)?;
     let mut buffer = vec![0; CHUNK];
@@ -400,6 +367,7 @@ fn search_lengths(mut both: impl FnMut(u64) -> Result<(f64, f64)>) -> Result<Sam
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::infer::series::judge;
 
     #[test]
     fn the_smallest_of_memory_and_cgroup_limit_bounds_the_cache() {

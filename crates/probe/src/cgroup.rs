@@ -74,7 +74,7 @@ impl Cgroup {
 
     /// The smallest limit of this cgroup and of its ancestors, in bytes, and the file that has it;
     /// `None` for none.
-    pub fn limit(&self) -> Option<(u64, String)> {
+    pub(crate) fn limit(&self) -> Option<(u64, String)> {
         let files = self.upwards().flat_map(|dir| {
             self.version
                 .limit_files()
@@ -92,7 +92,7 @@ impl Cgroup {
     }
 
     /// Bytes of page cache that are charged to this cgroup; `None` where memory.stat does not say.
-    pub fn page_cache(&self) -> Option<u64> {
+    pub(crate) fn page_cache(&self) -> Option<u64> {
         let name = match self.version {
             Version::V1 => "cache ",
             Version::V2 => "file ",
@@ -127,10 +127,7 @@ impl Cgroup {
 
     /// Creates a cgroup with a limit, in this one or in an ancestor where that is not allowed. It is
     /// removed when it is dropped; its processes must have ended.
-    ///
-    /// # Errors
-    /// `EACCES`, `EPERM` or `EROFS` where cgroups may not be created.
-    pub fn create_child(&self, limit: u64) -> Result<TemporaryCgroup> {
+    pub(crate) fn create_child(&self, limit: u64) -> Result<TemporaryCgroup> {
         let mut last = Errno::EACCES;
         for dir in self.upwards() {
             match self.create_in(dir, limit) {
@@ -178,7 +175,7 @@ fn is_left(name: &[u8]) -> bool {
 
 /// A cgroup that is removed when this is dropped.
 #[derive(Debug)]
-pub struct TemporaryCgroup {
+pub(crate) struct TemporaryCgroup {
     version: Version,
     dir: Vec<u8>,
 }
@@ -194,18 +191,12 @@ impl TemporaryCgroup {
     }
 
     /// Moves the calling process into it.
-    ///
-    /// # Errors
-    /// Those of open(2) and write(2) on `cgroup.procs`.
-    pub fn enter(&self) -> Result<()> {
+    pub(crate) fn enter(&self) -> Result<()> {
         self.set(b"cgroup.procs", b"0")
     }
 
     /// Reclaims what is charged to this cgroup, as far as possible: page cache, inodes, names.
-    ///
-    /// # Errors
-    /// `EAGAIN` when not all could be reclaimed; `ENOENT` before Linux 5.19.
-    pub fn reclaim(&self) -> Result<()> {
+    pub(crate) fn reclaim(&self) -> Result<()> {
         match self.version {
             Version::V1 => self.set(b"memory.force_empty", b"0"),
             Version::V2 => match self.set(b"memory.reclaim", b"1G") {
@@ -216,7 +207,7 @@ impl TemporaryCgroup {
     }
 
     /// The file that has its limit.
-    pub fn limit_file(&self) -> String {
+    pub(crate) fn limit_file(&self) -> String {
         String::from_utf8_lossy(&[&self.dir, &b"/"[..], self.version.limit_file()].concat())
             .into_owned()
     }

@@ -14,9 +14,8 @@ pub enum Clock {
 }
 
 impl Clock {
-    /// Reads the clock.
     #[inline]
-    pub fn now(self) -> u64 {
+    pub(crate) fn now(self) -> u64 {
         match self {
             Clock::Raw => monotonic_raw(),
             Clock::Tsc(_) => rdtscp(),
@@ -25,7 +24,7 @@ impl Clock {
 
     /// Nanoseconds since an earlier reading.
     #[inline]
-    pub fn since(self, earlier: u64) -> f64 {
+    pub(crate) fn since(self, earlier: u64) -> f64 {
         let passed = self.now().wrapping_sub(earlier) as f64;
         match self {
             Clock::Raw => passed,
@@ -33,7 +32,7 @@ impl Clock {
         }
     }
 
-    /// Its name.
+    /// Its name in the JSON.
     pub fn name(self) -> &'static str {
         match self {
             Clock::Raw => "clock-monotonic-raw",

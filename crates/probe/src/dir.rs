@@ -39,10 +39,7 @@ pub struct ProbeDir {
 
 impl ProbeDir {
     /// Opens a directory, and removes what runs that were killed have left in it.
-    ///
-    /// # Errors
-    /// The call that failed.
-    pub fn open(path: &[u8]) -> Result<ProbeDir> {
+    pub(crate) fn open(path: &[u8]) -> Result<ProbeDir> {
         let dir = ProbeDir {
             unnamed_only: false,
             ..ProbeDir::open_unnamed_only(path)?
@@ -52,9 +49,6 @@ impl ProbeDir {
     }
 
     /// Opens a directory in which only files without a name are created, and nothing is removed.
-    ///
-    /// # Errors
-    /// The call that failed.
     pub fn open_unnamed_only(path: &[u8]) -> Result<ProbeDir> {
         let dir = open_long(path, Open::DIRECTORY).map_err(Action::OpenDirectory.failed())?;
         let stat = statx(&dir, c"", At::EMPTY_PATH, Want::BASIC_STATS | Want::MNT_ID)
@@ -78,31 +72,32 @@ impl ProbeDir {
         })
     }
 
-    /// Whether only files without a name may be created in it.
-    pub fn is_unnamed_only(&self) -> bool {
+    pub(crate) fn is_unnamed_only(&self) -> bool {
         self.unnamed_only
     }
 
-    /// The type of its file system.
-    pub fn fstype(&self) -> Option<&[u8]> {
+    pub(crate) fn fstype(&self) -> Option<&[u8]> {
         self.mount.as_ref().map(|mount| &mount.content.fstype[..])
     }
 
-    /// Whether its file system is one of these.
-    pub fn is(&self, types: &[&[u8]]) -> bool {
+    /// Whether its file system is of one of these types.
+    pub(crate) fn is(&self, types: &[&[u8]]) -> bool {
         self.fstype().is_some_and(|fstype| types.contains(&fstype))
     }
 
     /// Whether its files exist only in memory.
-    pub fn is_in_memory(&self) -> bool {
+    pub(crate) fn is_in_memory(&self) -> bool {
         self.is(&[b"tmpfs", b"ramfs", b"devtmpfs"])
     }
 
-    /// Whether it is mounted read-only.
-    pub fn is_read_only(&self) -> bool {
-        self.mount.as_ref().is_some_and(|mount| {
-            split_options(&mount.content.options).any(|option| option == b"ro")
-        })
+    /// Whether it is mounted with such an option.
+    pub(crate) fn has_option(&self, is_it: impl Fn(&[u8]) -> bool) -> bool {
+        let mount = self.mount.as_ref();
+        mount.is_some_and(|mount| split_options(&mount.content.options).any(|o| is_it(&o)))
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.has_option(|option| option == b"ro")
     }
 
     /// The device of the file system, which on btrfs is not that of its files.
@@ -112,7 +107,7 @@ impl ProbeDir {
 
     /// The size of its readahead in bytes, as the kernel reports it. An overlay reads by the rules
     /// of the file system of its upper layer.
-    pub fn readahead(&self) -> Option<Truth> {
+    pub(crate) fn readahead(&self) -> Option<Truth> {
         let read = |path: String| {
             let text = read_kernel(&CString::new(path.as_bytes()).ok()?).ok()?;
             let kib: u64 = std::str::from_utf8(text.trim_ascii()).ok()?.parse().ok()?;
@@ -144,15 +139,12 @@ impl ProbeDir {
     }
 
     /// The largest file that may be created here, in bytes: a quarter of the free space.
-    pub fn room(&self) -> u64 {
+    pub(crate) fn room(&self) -> u64 {
         fstatfs(&self.dir).map_or(self.statfs.available, |now| now.available) / 4
     }
 
     /// Creates an empty temporary file.
-    ///
-    /// # Errors
-    /// The call that failed, or [`Error::UnnamedOnly`].
-    pub fn scratch(&self) -> Result<Scratch<'_>> {
+    pub(crate) fn scratch(&self) -> Result<Scratch<'_>> {
         if self.is_read_only() {
             return Err(Action::CreateFile.failed()(Errno::EROFS));
         }
@@ -218,10 +210,7 @@ impl ProbeDir {
     }
 
     /// Creates an empty temporary directory.
-    ///
-    /// # Errors
-    /// The call that failed, or [`Error::UnnamedOnly`].
-    pub fn scratch_dir(&self) -> Result<ScratchDir<'_>> {
+    pub(crate) fn scratch_dir(&self) -> Result<ScratchDir<'_>> {
         self.check_names_allowed()?;
         let mut last = Errno::ENOENT;
         for _ in 0..TRIES {
@@ -259,7 +248,7 @@ impl ProbeDir {
     }
 
     /// Removes what runs that were killed have left: temporary names that nobody has locked.
-    pub fn sweep(&self) {
+    pub(crate) fn sweep(&self) {
         if self.is_read_only() || self.unnamed_only {
             return;
         }
@@ -321,9 +310,9 @@ fn retry_interrupted<T>(
 }
 
 /// A temporary file, without a name where the file system supports that. Removed when dropped.
-pub struct Scratch<'a> {
-    /// The file, open for reading and writing.
-    pub file: Fd,
+pub(crate) struct Scratch<'a> {
+    /// Open for reading and writing.
+    pub(crate) file: Fd,
     name: Option<CString>,
     dir: &'a ProbeDir,
 }
@@ -331,10 +320,7 @@ pub struct Scratch<'a> {
 impl Scratch<'_> {
     /// Opens it again for reading. The kernel's readahead state belongs to the open file, so it
     /// begins anew.
-    ///
-    /// # Errors
-    /// The call that failed.
-    pub fn reopen(&self) -> Result<Fd> {
+    pub(crate) fn reopen(&self) -> Result<Fd> {
         match &self.name {
             Some(name) => openat(&self.dir.dir, name, Open::NOFOLLOW),
             None => openat(CWD, &self.proc_path(), Open::empty()),
@@ -343,10 +329,7 @@ impl Scratch<'_> {
     }
 
     /// Opens it again with O_DIRECT.
-    ///
-    /// # Errors
-    /// `EINVAL` where the file system does not support that.
-    pub fn reopen_direct(&self) -> std::result::Result<Fd, Errno> {
+    pub(crate) fn reopen_direct(&self) -> std::result::Result<Fd, Errno> {
         match &self.name {
             Some(name) => open_direct(&self.dir.dir, name),
             None => open_direct(CWD, &self.proc_path()),
@@ -368,9 +351,8 @@ impl Drop for Scratch<'_> {
 }
 
 /// A temporary directory. Removed with what is in it when dropped.
-pub struct ScratchDir<'a> {
-    /// The directory.
-    pub fd: Fd,
+pub(crate) struct ScratchDir<'a> {
+    pub(crate) fd: Fd,
     name: CString,
     dir: &'a ProbeDir,
 }

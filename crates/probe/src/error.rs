@@ -22,8 +22,7 @@ macro_rules! actions {
         }
 
         impl Action {
-            /// The system call.
-            pub fn gate(self) -> Gate {
+            pub(crate) fn gate(self) -> Gate {
                 match self { $(Action::$action => Gate::$gate,)* }
             }
         }
@@ -65,7 +64,7 @@ actions! {
 impl Action {
     /// Turns an errno into the error of this action. EINTR after a signal that asks the program to
     /// end is [`Error::Interrupted`].
-    pub fn failed(self) -> impl Fn(Errno) -> Error {
+    pub(crate) fn failed(self) -> impl Fn(Errno) -> Error {
         move |errno| match errno {
             Errno::EINTR if gate::interrupt::asked().is_some() => Error::Interrupted,
             errno => Error::Call {
@@ -175,14 +174,15 @@ pub enum Error {
     #[error("holes that are read do not stay in memory here, or it is not to be seen")]
     HolesNotCached,
     #[error(
-        "the process is in no group whose memory is limited, and to fill all memory would take from everybody else{}",
-        cgroup(*.errno)
+        "the process is in no group whose memory is limited, and to fill all memory would take from everybody else; no \
+         memory cgroup is to be seen"
     )]
-    NoCgroup {
-        /// Why no group could be made; `None` where no memory cgroup is visible.
-        #[serde(with = "OptionalErrno")]
-        errno: Option<Errno>,
-    },
+    NoCgroup,
+    #[error(
+        "the process is in no group whose memory is limited, and to fill all memory would take from everybody else; a group \
+         with a limit of its own cannot be made ({0}): run as root, or in a container with a limit"
+    )]
+    CgroupRefused(#[serde(with = "ErrnoCode")] Errno),
     #[error(
         "a group with {limit} bytes of memory cannot be filled here: {least} or more, and less than is free"
     )]
@@ -231,14 +231,12 @@ pub enum Error {
     NothingPriced(Option<Box<Error>>),
     #[error("its names and inodes are in memory and nowhere else: none are forgotten")]
     NamesInMemory,
+    #[error("no group of its own can be had, to forget names and inodes in without harm to others")]
+    NoColdCgroup,
     #[error(
-        "no group of its own can be had, to forget names and inodes in without harm to others{}",
-        .errno.map_or(String::new(), |errno| format!(" ({errno})"))
+        "no group of its own can be had, to forget names and inodes in without harm to others ({0})"
     )]
-    NoColdCgroup {
-        #[serde(with = "OptionalErrno")]
-        errno: Option<Errno>,
-    },
+    ColdCgroupRefused(#[serde(with = "ErrnoCode")] Errno),
     #[error("names and inodes cannot be forgotten here, without harm to others")]
     NamesNotForgotten,
 
@@ -288,7 +286,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     /// The system call that failed, and how.
-    pub fn refusal(&self) -> Option<(Gate, Errno)> {
+    pub(crate) fn refusal(&self) -> Option<(Gate, Errno)> {
         match self {
             Error::Call { action, errno } => Some((action.gate(), *errno)),
             Error::TakesNoFiles { action } => Some((action.gate(), Errno::ENOENT)),
@@ -296,24 +294,6 @@ impl Error {
             Error::NothingPriced(Some(why)) => why.refusal(),
             _ => None,
         }
-    }
-}
-
-/// `Option<Errno>` as it is passed between processes.
-struct OptionalErrno;
-
-impl OptionalErrno {
-    fn serialize<S: serde::Serializer>(
-        errno: &Option<Errno>,
-        serializer: S,
-    ) -> std::result::Result<S::Ok, S::Error> {
-        errno.map(|errno| errno.0).serialize(serializer)
-    }
-
-    fn deserialize<'de, D: serde::Deserializer<'de>>(
-        deserializer: D,
-    ) -> std::result::Result<Option<Errno>, D::Error> {
-        Option::<i32>::deserialize(deserializer).map(|code| code.map(Errno))
     }
 }
 
@@ -333,11 +313,5 @@ fn stays(stuck: &Option<i32>) -> String {
 fn ended(signal: &Option<i32>) -> String {
     signal.map_or("has failed".to_owned(), |signal| {
         format!("was ended by signal {signal}")
-    })
-}
-
-fn cgroup(errno: Option<Errno>) -> String {
-    errno.map_or("; no memory cgroup is to be seen".to_owned(), |errno| {
-        format!("; a group with a limit of its own cannot be made ({errno}): run as root, or in a container with a limit")
     })
 }

@@ -6,8 +6,7 @@
 //! written where the free space is fragmented.
 
 use gate::cache::Aligned;
-use gate::extent::fiemap;
-use gate::extent::{Allocate, fallocate};
+use gate::extent::{Allocate, fallocate, fiemap};
 use gate::file::read_kernel;
 use gate::fs::pread64;
 use gate::{Errno, Fd};
@@ -15,11 +14,10 @@ use ondisk::fiemap::{Extent, merge, parse};
 
 use crate::activity::Activity;
 use crate::context::Context;
-use crate::dir::{ProbeDir, Scratch};
+use crate::dir::Scratch;
 use crate::error::{Action, Error, NoDeviceReads, Result};
-use crate::finding::{Finding, Method, Source, Truth, Value};
+use crate::finding::{Finding, Method, Source, Truth, Value, find_value, or_unknown};
 use crate::infer::robust::{median, mode};
-use crate::infer::series::judge;
 use crate::io::{noise, sync, write_all};
 use crate::names::{Kind, Quantity};
 use crate::samples::Series;
@@ -38,31 +36,13 @@ const BY_FIEMAP: [Quantity; 3] = [
     Quantity::FreeSpaceInPieces,
 ];
 
-/// Does the whole experiment.
-///
-/// # Errors
-/// [`Error::Interrupted`]. Any other error is that of each finding.
-pub fn extent(
-    dir: &ProbeDir,
-    context: &mut Context<'_>,
-    series: &mut Vec<Series>,
-) -> Result<Vec<Finding>> {
-    match measure(dir, context, series) {
-        Err(Error::Interrupted) => Err(Error::Interrupted),
-        Err(why) => Ok(BY_FIEMAP
-            .into_iter()
-            .chain([Quantity::ExtentByTime])
-            .map(|quantity| Finding::unknown(quantity, why.clone()))
-            .collect()),
-        Ok(found) => Ok(found),
-    }
+pub(crate) fn extent(context: &mut Context<'_>) -> Result<Vec<Finding>> {
+    let quantities = [&BY_FIEMAP[..], &[Quantity::ExtentByTime]].concat();
+    or_unknown(measure(context), &quantities)
 }
 
-fn measure(
-    dir: &ProbeDir,
-    context: &mut Context<'_>,
-    series: &mut Vec<Series>,
-) -> Result<Vec<Finding>> {
+fn measure(context: &mut Context<'_>) -> Result<Vec<Finding>> {
+    let dir = context.dir;
     let scratch = dir.scratch()?;
     let runs = RUNS.min(dir.room() / STEP).min(context.bytes_left() / STEP);
     if runs < FEWEST {
@@ -73,26 +53,18 @@ fn measure(
     context.begin(Activity::Syncs { runs })?;
     let waits = write_and_sync(context, &scratch.file, runs)?;
     let len = waits.len() as u64 * STEP;
-    let samples = Series::from_trial(Kind::Syncs, STEP, waits);
-    let by_time = judge(&samples);
-    series.push(samples);
+    let by_time = context.judge(Series::from_trial(Kind::Syncs, STEP, waits));
 
     context.begin(Activity::Extents)?;
     let mut found = match extents(&scratch.file) {
         Ok(extents) => by_fiemap(&merge(&before(extents, len)), len),
         Err(Errno::EINTR) => return Err(Error::Interrupted),
-        Err(errno) => vec![device_reads(dir, context, &scratch, len, errno)?],
+        Err(errno) => vec![device_reads(context, &scratch, len, errno)?],
     };
-    let truth = found
-        .iter()
-        .find(|finding| finding.quantity == Quantity::ExtentLargest)
-        .and_then(Finding::value)
+    let truth = find_value(&found, Quantity::ExtentLargest)
         .map(|largest| Truth::new(largest.clone(), Source::Fiemap));
-    found.extend(
-        by_time
-            .into_iter()
-            .map(|finding| finding.compared_with(truth.clone(), 0.05)),
-    );
+    let compared = |finding: Finding| finding.compared_with(truth.clone(), 0.05);
+    found.extend(by_time.into_iter().map(compared));
     Ok(found)
 }
 
@@ -171,31 +143,23 @@ fn by_fiemap(extents: &[Extent], len: u64) -> Vec<Finding> {
     let median = median(placed.iter().map(|extent| extent.length as f64));
     let count = placed.len() as u64;
     let outside = 1.0 - largest as f64 / len.max(largest) as f64;
+    let outside = (outside * 1000.0).round() / 1000.0;
     let mebibytes = len >> 20;
-    let known = |quantity, value: Value, method| Finding::known(quantity, value, 1.0, method);
-    vec![
-        known(
-            Quantity::Extents,
-            count.into(),
-            Method::ExtentCount { mebibytes, count },
-        ),
-        known(
-            Quantity::ExtentLargest,
-            largest.into(),
-            Method::LargestExtent { count, median },
-        ),
-        known(
-            Quantity::FreeSpaceInPieces,
-            ((outside * 1000.0).round() / 1000.0).into(),
-            Method::OutsideLargest { mebibytes },
-        ),
-    ]
+    let values: [(Value, Method); 3] = [
+        (count.into(), Method::ExtentCount { mebibytes, count }),
+        (largest.into(), Method::LargestExtent { count, median }),
+        (outside.into(), Method::OutsideLargest { mebibytes }),
+    ];
+    BY_FIEMAP
+        .into_iter()
+        .zip(values)
+        .map(|(quantity, (value, method))| Finding::known(quantity, value, 1.0, method))
+        .collect()
 }
 
 /// How many reads the device does for a mebibyte with O_DIRECT, for where FIEMAP failed. A mebibyte
 /// in several extents takes more.
 fn device_reads(
-    dir: &ProbeDir,
     context: &mut Context<'_>,
     scratch: &Scratch<'_>,
     len: u64,
@@ -204,7 +168,7 @@ fn device_reads(
     const QUANTITY: Quantity = Quantity::DeviceReadsPerMebibyte;
     const MOST: u64 = 64;
     let unknown = |reason| Finding::unknown(QUANTITY, Error::NoFiemap { errno, reason });
-    let stat = std::ffi::CString::new(format!("/sys/dev/block/{}/stat", dir.device()));
+    let stat = std::ffi::CString::new(format!("/sys/dev/block/{}/stat", context.dir.device()));
     let reads = || -> Option<u64> {
         let text = read_kernel(stat.as_ref().ok()?).ok()?;
         let text = std::str::from_utf8(&text).ok()?;

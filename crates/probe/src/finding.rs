@@ -4,7 +4,7 @@ use gate::{Errno, Gate};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
-use crate::error::{ErrnoCode, Error};
+use crate::error::{ErrnoCode, Error, Result};
 use crate::names::{Kind, Quantity, SeenBy};
 
 /// A value that was found, or that the kernel reports.
@@ -36,18 +36,14 @@ impl From<f64> for Value {
 
 /// Where the kernel reports a value.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "each has its text in the command's show.rs")]
 pub enum Source {
-    /// statfs(2), `f_frsize`.
     Statfs,
     /// The page size, or the block size where blocks are larger.
     Page,
-    /// ext4's superblock, `s_log_cluster_size`.
     Superblock,
-    /// statx(2), `stx_dio_offset_align`.
     Statx,
-    /// sysinfo(2).
     Sysinfo,
-    /// `FS_IOC_FIEMAP`.
     Fiemap,
     /// A file below /sys.
     File(String),
@@ -63,8 +59,7 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// A value and where it is reported.
-    pub fn new(value: impl Into<Value>, source: Source) -> Truth {
+    pub(crate) fn new(value: impl Into<Value>, source: Source) -> Truth {
         Truth {
             value: value.into(),
             source,
@@ -73,22 +68,18 @@ impl Truth {
 }
 
 /// Why the time-stamp counter is not trusted.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, thiserror::Error, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the text says it")]
 pub enum Distrust {
-    /// There is none, or it is not read in order.
+    #[error("the processor has no counter that is read in order (rdtscp)")]
     NoCounter,
-    /// Its speed may change with the processor's.
+    #[error("its speed may change with the processor's")]
     NotInvariant,
-    /// The kernel's clock source is another one.
+    #[error("the kernel goes by {0}")]
     ClockSource(String),
-    /// Its speed differed between windows by so many millionths.
-    Drift {
-        /// How many windows were compared.
-        windows: usize,
-        /// The difference.
-        ppm: f64,
-    },
-    /// It ran backwards from one processor to the next.
+    #[error("its speed in {windows} windows differed by {ppm:.0} millionths")]
+    Drift { windows: usize, ppm: f64 },
+    #[error("it ran backwards from one processor to the next")]
     Backwards,
 }
 
@@ -103,105 +94,129 @@ pub enum WindowFigure {
     Spread,
 }
 
-/// Why a clock was chosen.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-pub enum ClockReason {
-    /// The counter is trusted, and costs less than half.
-    TscCheaper,
-    /// There is no trusted counter, and each reading enters the kernel, for so many nanoseconds.
-    EntersKernel(f64),
-    /// It costs little, and every machine has it.
-    RawGoodEnough,
-}
-
 /// The means by which a period was found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the text says it")]
 pub enum PeriodBy {
-    /// A comb laid over the times.
+    #[error("a comb laid over the times")]
     Comb,
-    /// The distances of the peaks.
+    #[error("the distances of the peaks")]
     Peaks,
 }
 
-/// How a value was found.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the fields are named after what they count")]
+/// How a value was found. Nanoseconds are `ns`; other numbers are counts and bytes.
+#[derive(Clone, PartialEq, Debug, thiserror::Error, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the text says it")]
 pub enum Method {
-    /// The quickest batch of clock readings.
+    #[error("the quickest of {batches} times {readings} looks")]
     QuickestBatch { batches: usize, readings: u32 },
-    /// The least difference of two readings that differ.
+    #[error("the least that two looks in a row lay apart, if they were not the same")]
     LeastStep,
-    /// Two clocks compared over windows of time.
+    #[error("{}", windows_text(*.windows, *.millis, *.figure))]
     Windows {
         windows: usize,
         millis: u64,
         figure: WindowFigure,
     },
-    /// The counter was checked; it is trusted if nothing speaks against it.
+    /// The counter is trusted if nothing speaks against it.
+    #[error("{}", trust_text(.0))]
     TscChecked(Vec<Distrust>),
-    /// The clock was chosen from the costs and the check.
-    ClockChosen(ClockReason),
-    /// The length of the data around single bytes in a sparse file.
+    #[error("the counter may be trusted, and a look at it costs less than half")]
+    TscCheaper,
+    #[error(
+        "a look costs {ns:.0} ns: it enters the kernel each time (no vDSO), and short calls look long"
+    )]
+    RawEntersKernel { ns: f64 },
+    #[error(
+        "it costs hardly more than the counter, is in nanoseconds, and is there on every machine"
+    )]
+    RawGoodEnough,
+    #[error(
+        "one byte at each of {places} odd places in a sparse file, brought to the disk: from SEEK_DATA to SEEK_HOLE it was \
+         {length} bytes {agreeing} times"
+    )]
     DataLength {
         places: usize,
         length: u64,
         agreeing: usize,
     },
-    /// What a byte in a hole adds to st_blocks, and the least hole that reduces it.
+    #[error("{}", cluster_text(*.grown, *.hole))]
     Cluster {
         grown: Option<u64>,
         hole: Option<u64>,
     },
-    /// What one read brought into memory.
+    #[error("a read of one byte had {bytes} bytes in memory, by {}, {agreeing} of {trials} times", .by.name())]
     OneByteRead {
         bytes: u64,
         by: SeenBy,
         agreeing: usize,
         trials: u64,
     },
-    /// Reads with O_DIRECT, ever less aligned.
+    #[error(
+        "reads of {align} bytes at byte {align} are done past the page cache; of less, none was"
+    )]
     DirectReads { align: u64 },
-    /// The first of each group of small calls takes longer.
+    #[error(
+        "{samples} {} of {step} bytes each: the first of each {runs} takes longer, and {runs} x {step} = {}",
+        .kind.calls(), .runs * .step
+    )]
     FirstOfGroup {
         kind: Kind,
         samples: usize,
         step: u64,
         runs: u64,
     },
-    /// Each nth read takes longer.
+    /// `first` is the first distance, where it alone is another one.
+    #[error(
+        "{reads} reads of {step} bytes each, {by}: each {n}th takes longer; {n} x {step} = {} bytes come at one time{}",
+        .n * .step, first_distance_text(*.first)
+    )]
     EachNth {
         reads: usize,
         step: u64,
         by: PeriodBy,
         n: u64,
-        /// The first distance, where it alone is another one.
         first: Option<usize>,
     },
-    /// Of the blocks that are fetched at once, all but the one that was read.
+    #[error(
+        "of the {fetched} that come at one time, 1 was asked for; the other {} are there before anybody asks",
+        .fetched - 1
+    )]
     AllButFirst { fetched: u64 },
-    /// What was in memory after the first read.
+    #[error("what was in memory when the first page had been read")]
     AfterFirstRead,
-    /// What each read had fetched, until it no longer changed.
+    #[error("what each read had the kernel fetch, until it was always the same")]
     EachRead,
-    /// What each later window held.
+    #[error("what each later window held: {alike} of {windows} were alike")]
     LaterWindows { alike: usize, windows: usize },
-    /// What was unread when the next window was fetched.
+    #[error("how much was still unread when the next steady window was fetched")]
     UnreadAtFetch,
-    /// The second pass through a file costs more from a length on.
+    #[error(
+        "the second time through up to {bytes} bytes costs the same for each {step}; from run {run} on it costs more: \
+         not all was still in memory"
+    )]
     SecondPass { bytes: u64, step: u64, run: u64 },
-    /// What stayed in memory of a file's holes no longer grew.
+    #[error(
+        "{steps} steps of {step} bytes of a file's holes were read; what stayed in memory no longer grew after step {after}"
+    )]
     HolesFilled {
         steps: usize,
         step: u64,
         after: usize,
     },
-    /// FIEMAP: the number of extents.
+    #[error(
+        "what lies side by side on the device taken for one, {mebibytes} MiB lie in {count} pieces (FS_IOC_FIEMAP)"
+    )]
     ExtentCount { mebibytes: u64, count: u64 },
-    /// FIEMAP: the largest extent, and the median length.
+    #[error("the largest of {count}; half of them are over {median} bytes (FS_IOC_FIEMAP)")]
     LargestExtent { count: u64, median: f64 },
-    /// FIEMAP: the share that lies outside the largest extent.
+    #[error(
+        "what share of {mebibytes} MiB found no room beside its largest piece; 0 where free space is whole (FS_IOC_FIEMAP)"
+    )]
     OutsideLargest { mebibytes: u64 },
-    /// The distance of the longer waits for fsync(2).
+    #[error(
+        "{samples} times {step} bytes were written and waited for; {waits} waits were long, {low} to {high} apart"
+    )]
     LongSyncs {
         samples: usize,
         step: u64,
@@ -209,7 +224,10 @@ pub enum Method {
         low: f64,
         high: f64,
     },
-    /// The device's own count of reads, where FIEMAP failed.
+    #[error(
+        "FS_IOC_FIEMAP says {errno}; each of {mebibytes} mebibytes past the page cache, and the device's own count of reads: \
+         {usual} for {agreeing} of them (others that read from the device count too)"
+    )]
     DeviceReads {
         #[serde(with = "ErrnoCode")]
         errno: Errno,
@@ -217,19 +235,75 @@ pub enum Method {
         usual: u64,
         agreeing: usize,
     },
-    /// getppid(2), and why not all calls could be priced.
+    /// `incomplete` is why not all calls could be priced.
+    #[error(
+        "getppid(2), which does nothing in the kernel, {calls} times: what every call costs at least"
+    )]
     EmptyCalls {
         calls: u64,
         incomplete: Option<Box<Error>>,
     },
 }
 
+fn windows_text(windows: usize, millis: u64, figure: WindowFigure) -> String {
+    let worst =
+        format!("the worst of {windows} windows of {millis} ms, against CLOCK_MONOTONIC_RAW");
+    match figure {
+        WindowFigure::Worst => worst,
+        WindowFigure::WorstOfSteered => format!("{worst}; the clock on the wall is steered"),
+        WindowFigure::Spread => format!("how far {worst} of its speeds lie apart"),
+    }
+}
+
+fn trust_text(reasons: &[Distrust]) -> String {
+    if reasons.is_empty() {
+        return "it runs at one speed, the kernel goes by it, and it never ran backwards"
+            .to_owned();
+    }
+    let reasons: Vec<String> = reasons.iter().map(Distrust::to_string).collect();
+    reasons.join("; ")
+}
+
+fn cluster_text(grown: Option<u64>, hole: Option<u64>) -> String {
+    match (grown, hole) {
+        (Some(grown), None) => format!(
+            "a byte in a hole had the file take up {grown} bytes more (st_blocks); no hole gave anything back"
+        ),
+        (Some(grown), Some(hole)) if grown == hole => format!(
+            "a byte in a hole had the file take up {hole} bytes more (st_blocks), and so long is the least hole that gives something back"
+        ),
+        (grown, hole) => {
+            let hole = hole.unwrap_or_default();
+            let but = grown.map_or(String::new(), |grown| {
+                format!(", but a byte in a hole took up {grown}")
+            });
+            format!(
+                "the least hole that gives something back (st_blocks) is {hole} bytes long{but}"
+            )
+        }
+    }
+}
+
+fn first_distance_text(first: Option<usize>) -> String {
+    first.map_or(String::new(), |first| {
+        format!(
+            ". Only the first distance is {first}: the first window is opened by a read that finds nothing, the others \
+             by one that comes upon the mark which the window before has set"
+        )
+    })
+}
+
 /// What bounds the page cache of this process.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum CacheBound {
     /// The limit of a cgroup.
+    #[error("page cache counts in the limit of the cgroup that the process is in")]
     Cgroup,
     /// All memory, of which so many bytes are available now.
+    #[error(
+        "no cgroup limits it, so that the page cache may take all memory that is not in use{}",
+        .0.map_or(String::new(), |bytes| format!(", {} MiB of it now (MemAvailable)", bytes >> 20))
+    )]
     Memory(Option<u64>),
 }
 
@@ -242,16 +316,10 @@ pub enum Note {
     ContradictedByResidency,
     /// What was in memory was seen by this call.
     SeenBy(SeenBy),
-    /// In a cgroup whose limit was chosen; outside, so many bytes are available.
-    OwnCgroup {
-        /// `MemAvailable`.
-        available: u64,
-    },
+    /// In a cgroup whose limit was chosen; outside, so many bytes are available (`MemAvailable`).
+    OwnCgroup(u64),
     /// In the cgroup of this process, which holds so many bytes of other files.
-    CurrentCgroup {
-        /// Page cache of other files.
-        others: u64,
-    },
+    CurrentCgroup(u64),
 }
 
 /// What came of an experiment.
@@ -295,8 +363,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A finding with this outcome.
-    pub fn new(quantity: Quantity, outcome: Outcome) -> Finding {
+    pub(crate) fn new(quantity: Quantity, outcome: Outcome) -> Finding {
         Finding {
             trials: matches!(outcome, Outcome::Found { .. }).into(),
             quantity,
@@ -309,12 +376,12 @@ impl Finding {
     }
 
     /// A finding that could not be made.
-    pub fn unknown(quantity: Quantity, why: Error) -> Finding {
+    pub(crate) fn unknown(quantity: Quantity, why: Error) -> Finding {
         Finding::new(quantity, Outcome::Unknown(why))
     }
 
     /// A value that was found.
-    pub fn known(
+    pub(crate) fn known(
         quantity: Quantity,
         value: impl Into<Value>,
         confidence: f64,
@@ -328,43 +395,33 @@ impl Finding {
         Finding::new(quantity, outcome)
     }
 
-    /// The same, by times alone.
-    pub fn by_time(self) -> Finding {
-        Finding {
-            by_time: true,
-            ..self
-        }
+    pub(crate) fn by_time(mut self) -> Finding {
+        self.by_time = true;
+        self
     }
 
-    /// The same, from so many trials.
-    pub fn with_trials(self, trials: usize) -> Finding {
-        Finding {
-            trials: u32::try_from(trials).unwrap_or(u32::MAX),
-            ..self
-        }
+    pub(crate) fn with_trials(mut self, trials: usize) -> Finding {
+        self.trials = u32::try_from(trials).unwrap_or(u32::MAX);
+        self
     }
 
-    /// The same, qualified.
-    pub fn with_note(self, note: Note) -> Finding {
-        Finding {
-            note: Some(note),
-            ..self
-        }
+    pub(crate) fn with_note(mut self, note: Note) -> Finding {
+        self.note = Some(note);
+        self
     }
 
     /// Compares it with what the kernel reports; numbers agree within a share of `tolerance`.
-    pub fn compared_with(mut self, truth: Option<Truth>, tolerance: f64) -> Finding {
+    pub(crate) fn compared_with(mut self, truth: Option<Truth>, tolerance: f64) -> Finding {
         let near = |a: f64, b: f64| (a - b).abs() <= tolerance * b.abs();
+        let agrees = |value: &Value, truth: &Value| match (value, truth) {
+            (Value::Number(a), Value::Number(b)) => near(*a, *b),
+            (Value::Range(low, high), Value::Number(b)) => {
+                (*low <= *b && *b <= *high) || near(*low, *b) || near(*high, *b)
+            }
+            (a, b) => a == b,
+        };
         self.agrees =
-            self.value()
-                .zip(truth.as_ref())
-                .map(|(value, truth)| match (value, &truth.value) {
-                    (Value::Number(a), Value::Number(b)) => near(*a, *b),
-                    (Value::Range(low, high), Value::Number(b)) => {
-                        (*low <= *b && *b <= *high) || near(*low, *b) || near(*high, *b)
-                    }
-                    (a, b) => a == b,
-                });
+            (self.value().zip(truth.as_ref())).map(|(value, truth)| agrees(value, &truth.value));
         self.truth = truth;
         self
     }
@@ -385,20 +442,36 @@ impl Finding {
         }
     }
 
-    /// What prevented the finding, or a part of it.
-    pub fn error(&self) -> Option<&Error> {
+    /// The system call that prevented the finding, or a part of it, and how it failed.
+    pub fn refusal(&self) -> Option<(Gate, Errno)> {
         match &self.outcome {
-            Outcome::Unknown(why) => Some(why),
+            Outcome::Unknown(why) => why.refusal(),
             Outcome::Found {
                 method: Method::EmptyCalls { incomplete, .. },
                 ..
-            } => incomplete.as_deref(),
+            } => incomplete.as_ref()?.refusal(),
             _ => None,
         }
     }
+}
 
-    /// The system call that prevented it, and how it failed.
-    pub fn refusal(&self) -> Option<(Gate, Errno)> {
-        self.error().and_then(Error::refusal)
+/// The findings of an experiment. An error that prevents it is the finding of each quantity, unless
+/// it ends the program.
+pub(crate) fn or_unknown(
+    found: Result<Vec<Finding>>,
+    quantities: &[Quantity],
+) -> Result<Vec<Finding>> {
+    match found {
+        Err(why) if why != Error::Interrupted => {
+            let unknown = |quantity: &Quantity| Finding::unknown(*quantity, why.clone());
+            Ok(quantities.iter().map(unknown).collect())
+        }
+        found => found,
     }
+}
+
+/// The value of this quantity; `None` where it is unknown.
+pub(crate) fn find_value(found: &[Finding], quantity: Quantity) -> Option<&Value> {
+    let is_it = |finding: &&Finding| finding.quantity == quantity;
+    found.iter().find(is_it).and_then(Finding::value)
 }

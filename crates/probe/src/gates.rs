@@ -25,12 +25,12 @@ use crate::activity::Activity;
 use crate::cgroup::{Cgroup, TemporaryCgroup};
 use crate::clock::Clock;
 use crate::context::Context;
-use crate::dir::{ProbeDir, Scratch};
+use crate::dir::ProbeDir;
 use crate::error::{Action, Error, Result};
 use crate::finding::{Finding, Method};
 use crate::infer::robust::{quantile, sorted};
 use crate::io::{fill, noise, read_at, reopen_random};
-use crate::names::{Call, Quantity, Target};
+use crate::names::{Call, Quantity};
 use crate::report::Price;
 use crate::residency::{Residency, drop_cache};
 
@@ -51,14 +51,158 @@ const EACH: Duration = Duration::from_millis(120);
 /// A price takes at least so many batches.
 const BATCHES: usize = 5;
 
-/// The prices, and the calls that have none.
-#[derive(Debug, Default)]
-struct PriceList {
-    prices: Vec<Price>,
+pub(crate) fn gates(context: &mut Context<'_>) -> Result<Vec<Finding>> {
+    context.begin(Activity::EmptyCalls)?;
+    let threads = gate::machine::processors().min(MOST_THREADS);
+    let counts = &[1, threads][..if threads > 1 { 2 } else { 1 }];
+    let mut pricing = Pricing {
+        context,
+        counts,
+        failed: Vec::new(),
+    };
+    let incomplete = match pricing.price_all() {
+        Err(Error::Interrupted) => return Err(Error::Interrupted),
+        Err(why) => Some(Box::new(why)),
+        Ok(()) => None,
+    };
+    let failed = pricing.failed;
+    let is_empty = |price: &&Price| price.call == Call::Empty && price.threads == 1;
+    let Some(empty) = context.prices.iter().find(is_empty) else {
+        let why = Error::NothingPriced(incomplete);
+        return Ok(vec![Finding::unknown(Quantity::EmptyCall, why)]);
+    };
+    let sure = 1.0 - ((empty.high - empty.low) / empty.ns).clamp(0.0, 1.0);
+    let calls = empty.calls;
+    let method = Method::EmptyCalls { calls, incomplete };
+    let mut found = vec![Finding::known(
+        Quantity::EmptyCall,
+        empty.ns.round(),
+        sure,
+        method,
+    )];
+    found.extend(failed.into_iter().map(|(call, errno)| {
+        Finding::unknown(Quantity::Price(call), Error::NotPriced { call, errno })
+    }));
+    Ok(found)
+}
+
+/// Prices calls, and keeps the prices in the context.
+struct Pricing<'a, 'c> {
+    context: &'a mut Context<'c>,
+    /// The numbers of threads on which each call is priced.
+    counts: &'a [usize],
+    /// The calls that have no price.
     failed: Vec<(Call, Errno)>,
 }
 
-impl PriceList {
+impl Pricing<'_, '_> {
+    fn price_all(&mut self) -> Result<()> {
+        let dir = self.context.dir;
+        for &threads in self.counts {
+            self.price_empty(threads)?;
+        }
+        let scratch = match dir.scratch_dir() {
+            Ok(scratch) => scratch,
+            Err(why) => {
+                self.price_without_files()?;
+                return Err(why);
+            }
+        };
+        let fd = &scratch.fd;
+        for thread in 0..self.counts.iter().copied().max().unwrap_or(1) {
+            for file in 0..FILES {
+                let created =
+                    open_new(fd, &name("", thread, file)).map_err(Action::CreateFile.failed())?;
+                if file == 0 {
+                    self.context.spend(0, 1)?;
+                    pwrite64(&created, b"x", 0).map_err(Action::Write.failed())?;
+                }
+            }
+        }
+        // llistxattr(2) and lgetxattr(2) take a path only, which begins at the current directory.
+        // If that cannot be opened, it is not left, since there would be no way back.
+        let home = openat(CWD, c".", Open::DIRECTORY | Open::PATH)
+            .ok()
+            .filter(|_| fchdir(fd).is_ok());
+        let done = self.price_warm(fd);
+        if let Some(home) = home {
+            fchdir(&home).map_err(Action::ReturnHome.failed())?;
+        }
+        done?;
+        drop(scratch);
+        self.price_reads()?;
+        self.price_cold()
+    }
+
+    /// Prices what can be priced where no directory can be created: calls on the directory itself.
+    fn price_without_files(&mut self) -> Result<()> {
+        const CALLS: usize = 100;
+        let same = |name: &CStr| vec![name.to_owned(); CALLS];
+        let dir = self.context.dir;
+        for &threads in self.counts {
+            self.context
+                .begin(Activity::CallsWithoutFiles { threads })?;
+            let lookups = Lookups {
+                calls: [
+                    Call::StatxDirectory,
+                    Call::NewfstatatDirectory,
+                    Call::OpenDirectory,
+                ],
+                existing: &|_| same(c"."),
+                missing: &|_| same(c"no-such-name"),
+            };
+            self.price_lookups(threads, &dir.dir, &lookups)?;
+        }
+        if dir.is_unnamed_only() {
+            self.price_reads()?;
+        }
+        Ok(())
+    }
+
+    /// Prices one call: each of so many threads makes batches of it, at the same time.
+    fn price<'b>(
+        &mut self,
+        threads: usize,
+        call: Call,
+        make: impl Fn(usize) -> Box<Batch<'b>> + Sync,
+    ) -> Result<()> {
+        self.price_several(threads, [call], make)
+    }
+
+    /// Prices several calls that are made in one batch.
+    fn price_several<'b, const N: usize>(
+        &mut self,
+        threads: usize,
+        calls: [Call; N],
+        make: impl Fn(usize) -> Box<Batch<'b, N>> + Sync,
+    ) -> Result<()> {
+        self.context.check()?;
+        let done: std::result::Result<Vec<_>, Errno> =
+            run_batches(self.context.clock, threads, &make)
+                .into_iter()
+                .collect();
+        self.context.check()?;
+        let done = match done {
+            Ok(done) => done,
+            Err(errno) => {
+                calls
+                    .into_iter()
+                    .for_each(|call| self.push_failed(call, errno));
+                return Ok(());
+            }
+        };
+        let made: u64 = done.iter().map(|(_, made)| made).sum();
+        // An empty directory has no entry to price.
+        if made == 0 {
+            return Ok(());
+        }
+        for (part, call) in calls.into_iter().enumerate() {
+            let costs = done.iter().flat_map(|(costs, _)| costs);
+            self.push(call, true, threads, costs.map(|cost| cost[part]), made);
+        }
+        Ok(())
+    }
+
     /// Records a call that failed. One that the file system does not support has no price, which is
     /// no fault.
     fn push_failed(&mut self, call: Call, errno: Errno) {
@@ -80,7 +224,7 @@ impl PriceList {
         let costs = sorted(costs);
         if !costs.is_empty() {
             let [low, ns, high] = [0.25, 0.5, 0.75].map(|share| quantile(&costs, share));
-            self.prices.push(Price {
+            self.context.prices.push(Price {
                 call,
                 warm,
                 threads,
@@ -92,118 +236,167 @@ impl PriceList {
         }
     }
 
-    /// A finding for each call that could not be priced.
-    fn unpriced(&self) -> impl Iterator<Item = Finding> {
-        self.failed.iter().map(|&(call, errno)| {
-            Finding::unknown(Quantity::Price(call), Error::NotPriced { call, errno })
+    fn price_empty(&mut self, threads: usize) -> Result<()> {
+        const CALLS: u64 = 1000;
+        self.price(threads, Call::Empty, |_| {
+            Box::new(|clock| {
+                let begun = clock.now();
+                (0..CALLS).for_each(|_| empty_call());
+                Ok(([clock.since(begun) / CALLS as f64], CALLS))
+            })
         })
     }
-}
 
-/// Does the whole experiment.
-///
-/// # Errors
-/// [`Error::Interrupted`], and when there is no time at all.
-pub fn gates(
-    dir: &ProbeDir,
-    context: &mut Context<'_>,
-    prices: &mut Vec<Price>,
-) -> Result<Vec<Finding>> {
-    context.begin(Activity::EmptyCalls)?;
-    let threads = gate::machine::processors().min(MOST_THREADS);
-    let counts = &[1, threads][..if threads > 1 { 2 } else { 1 }];
-    let mut list = PriceList::default();
-    let incomplete = match price_all(dir, context, counts, &mut list) {
-        Err(Error::Interrupted) => return Err(Error::Interrupted),
-        Err(why) => Some(Box::new(why)),
-        Ok(()) => None,
-    };
-    let unpriced: Vec<Finding> = list.unpriced().collect();
-    *prices = list.prices;
-    let empty = prices
-        .iter()
-        .find(|price| price.call == Call::Empty && price.threads == 1);
-    let Some(empty) = empty else {
-        let why = Error::NothingPriced(incomplete);
-        return Ok(vec![Finding::unknown(Quantity::EmptyCall, why)]);
-    };
-    let sure = 1.0 - ((empty.high - empty.low) / empty.ns).clamp(0.0, 1.0);
-    let method = Method::EmptyCalls {
-        calls: empty.calls,
-        incomplete,
-    };
-    let found = Finding::known(Quantity::EmptyCall, empty.ns.round(), sure, method);
-    Ok([found].into_iter().chain(unpriced).collect())
-}
-
-fn price_all(
-    dir: &ProbeDir,
-    context: &mut Context<'_>,
-    counts: &[usize],
-    list: &mut PriceList,
-) -> Result<()> {
-    for &threads in counts {
-        price_empty(context, threads, list)?;
-    }
-    let scratch = match dir.scratch_dir() {
-        Ok(scratch) => scratch,
-        Err(why) => {
-            price_without_files(dir, context, counts, list)?;
-            return Err(why);
-        }
-    };
-    let fd = &scratch.fd;
-    let most = counts.iter().copied().max().unwrap_or(1);
-    for thread in 0..most {
-        for file in 0..FILES {
-            let created =
-                open_new(fd, &name("", thread, file)).map_err(Action::CreateFile.failed())?;
-            if file == 0 {
-                context.spend(0, 1)?;
-                pwrite64(&created, b"x", 0).map_err(Action::Write.failed())?;
-            }
-        }
-    }
-    // llistxattr(2) and lgetxattr(2) take a path only, which begins at the current directory. If
-    // that cannot be opened, it is not left, since there would be no way back.
-    let home = openat(CWD, c".", Open::DIRECTORY | Open::PATH)
-        .ok()
-        .filter(|_| fchdir(fd).is_ok());
-    let done = price_warm(context, counts, fd, list);
-    if let Some(home) = home {
-        fchdir(&home).map_err(Action::ReturnHome.failed())?;
-    }
-    done?;
-    drop(scratch);
-    context.begin(Activity::ReadCalls)?;
-    price_reads(dir, context, list)?;
-    context.begin(Activity::ColdCalls)?;
-    price_cold(dir, context, list)
-}
-
-/// Prices what can be priced where no directory can be created: calls on the directory itself.
-fn price_without_files(
-    dir: &ProbeDir,
-    context: &mut Context<'_>,
-    counts: &[usize],
-    list: &mut PriceList,
-) -> Result<()> {
-    const CALLS: usize = 100;
-    let same = |name: &CStr| vec![name.to_owned(); CALLS];
-    for &threads in counts {
-        context.begin(Activity::CallsWithoutFiles { threads })?;
-        let names = Names {
-            target: Target::Directory,
-            existing: &|_| same(c"."),
-            missing: &|_| same(c"no-such-name"),
+    /// Prices the warm calls, in a temporary directory that is also the current one.
+    fn price_warm(&mut self, dir: &Fd) -> Result<()> {
+        let lookups = Lookups {
+            calls: [Call::StatxFile, Call::NewfstatatFile, Call::OpenFile],
+            existing: &|thread| names("", thread),
+            missing: &|thread| names("no-", thread),
         };
-        price_lookups(context, threads, &dir.dir, &names, list)?;
+        for &threads in self.counts {
+            self.context.begin(Activity::WarmCalls { threads })?;
+            self.price_lookups(threads, dir, &lookups)?;
+            self.price(threads, Call::Llistxattr, |thread| {
+                let all = RefCell::default();
+                for_each(names("", thread), move |name| {
+                    llistxattr(name, &mut all.borrow_mut())
+                })
+            })?;
+            self.price(threads, Call::LgetxattrMissing, |thread| {
+                let value = RefCell::default();
+                for_each(names("", thread), move |name| {
+                    match lgetxattr(name, c"user.fathom", &mut value.borrow_mut()) {
+                        Err(Errno::ENODATA) => Ok(()),
+                        other => other,
+                    }
+                })
+            })?;
+        }
+        for &threads in self.counts {
+            self.context.begin(Activity::ChangingCalls { threads })?;
+            self.price_changes(threads, dir)?;
+        }
+        self.context.begin(Activity::SyncCalls)?;
+        self.price(1, Call::Fsync, |thread| syncs(dir, thread))
     }
-    if dir.is_unnamed_only() {
-        context.begin(Activity::ReadCalls)?;
-        price_reads(dir, context, list)?;
+
+    /// Prices lookups of names that exist and that do not, and of the entries of the directory.
+    fn price_lookups(&mut self, threads: usize, dir: &Fd, lookups: &Lookups<'_>) -> Result<()> {
+        let [statx, fstatat, open] = lookups.calls;
+        let (existing, missing) = (lookups.existing, lookups.missing);
+        let statx_name = |name: &CStr| stat_name(dir, name);
+        let newfstatat_name = |name: &CStr| newfstatat(dir, name, At::SYMLINK_NOFOLLOW).map(drop);
+        let open_name = |name: &CStr| openat(dir, name, Open::NOFOLLOW).map(drop);
+        let statx_missing = |name: &CStr| stat_missing(dir, name);
+        self.price(threads, statx, |t| for_each(existing(t), statx_name))?;
+        self.price(threads, fstatat, |t| for_each(existing(t), newfstatat_name))?;
+        self.price(threads, open, |t| for_each(existing(t), open_name))?;
+        self.price(threads, Call::StatxMissing, |t| {
+            for_each(missing(t), statx_missing)
+        })?;
+        self.price(threads, Call::Getdents64, |_| entries(dir))
     }
-    Ok(())
+
+    /// Prices creating, renaming and removing files: each batch does all three.
+    fn price_changes(&mut self, threads: usize, dir: &Fd) -> Result<()> {
+        let calls = [Call::Create, Call::Rename, Call::Unlink];
+        self.price_several(threads, calls, |thread| {
+            let (new, renamed) = (names("new-", thread), names("renamed-", thread));
+            Box::new(move |clock| {
+                let timed = |call: &dyn Fn(usize) -> Done| -> std::result::Result<f64, Errno> {
+                    let begun = clock.now();
+                    (0..new.len()).try_for_each(call)?;
+                    Ok(clock.since(begun) / new.len() as f64)
+                };
+                let create = timed(&|i| open_new(dir, &new[i]).map(drop))?;
+                let rename = timed(&|i| renameat2(dir, &new[i], dir, &renamed[i]))?;
+                let unlink = timed(&|i| unlinkat(dir, &renamed[i]))?;
+                Ok(([create, rename, unlink], new.len() as u64))
+            })
+        })
+    }
+
+    /// Prices reads of 4 KiB at random offsets, from memory and from the disk.
+    fn price_reads(&mut self) -> Result<()> {
+        const LEN: u64 = 8 << 20;
+        const TURNS: u64 = 24;
+        const LEAST: u64 = READS * PAGE as u64;
+        self.context.begin(Activity::ReadCalls)?;
+        let len = LEN.min(self.context.dir.room()) / PAGE as u64 * PAGE as u64;
+        if len < LEAST {
+            return Err(Error::NoRoom { bytes: LEAST });
+        }
+        let scratch = self.context.dir.scratch()?;
+        fill(self.context, &scratch.file, len)?;
+        let offsets = shuffled_offsets(len);
+        let mut buffer = vec![0; PAGE];
+        let mut costs = Vec::new();
+        // A fixed number of turns, not as many as fit into a time as with other calls: a file system
+        // without a cache asks a disk or a server each time.
+        for _ in 0..TURNS {
+            self.context.spend(LEAST, 0)?;
+            let begun = self.context.clock.now();
+            for at in &offsets {
+                read_at(&scratch.file, &mut buffer, *at)?;
+            }
+            costs.push(self.context.clock.since(begun) / READS as f64);
+        }
+        self.push(Call::Pread64, true, 1, costs, READS * TURNS);
+        // There is no cold price where the pages stay in memory, or where that cannot be seen.
+        let Some(mut residency) = Residency::new(&scratch, len)? else {
+            return Ok(());
+        };
+        if !drop_cache(&scratch.file, len, Some(&mut residency))? {
+            return Ok(());
+        }
+        let reader = reopen_random(&scratch)?;
+        self.context.spend(LEAST, 0)?;
+        let mut costs = Vec::new();
+        for at in &offsets {
+            let begun = self.context.clock.now();
+            read_at(&reader, &mut buffer, *at)?;
+            costs.push(self.context.clock.since(begun));
+            self.context.check()?;
+        }
+        self.push(Call::Pread64, false, 1, costs, READS);
+        Ok(())
+    }
+
+    /// Prices calls on names and inodes that are not in memory: in a process of its own, in a cgroup of
+    /// its own, which is reclaimed before each call.
+    fn price_cold(&mut self) -> Result<()> {
+        const LIMIT: u64 = 128 << 20;
+        self.context.begin(Activity::ColdCalls)?;
+        let dir = self.context.dir;
+        if dir.is_in_memory() {
+            return Err(Error::NamesInMemory);
+        }
+        let cgroup = Cgroup::current(&dir.table).ok_or(Error::NoColdCgroup)?;
+        let own = cgroup
+            .create_child(LIMIT)
+            .map_err(Error::ColdCgroupRefused)?;
+        let clock = self.context.clock;
+        let ran = run_in_child(self.context.time_left(), || cold_costs(dir, &own, clock))
+            .map_err(Action::Fork.failed())?;
+        if let Err(NoRun::Stopped(_) | NoRun::Moved(..)) = ran {
+            dir.sweep(); // it was killed, and has left its files
+        }
+        self.context.check()?;
+        let costs: ColdCosts = ran
+            .map_err(|why| match why {
+                NoRun::Stopped(_) | NoRun::Moved(..) => Error::OutOfTime,
+                NoRun::Refused => Error::NamesNotForgotten,
+            })?
+            .result;
+        for (at, call) in COLD_CALLS.into_iter().enumerate() {
+            let each = costs
+                .chunks_exact(COLD_CALLS.len())
+                .map(|round| f64::from_bits(round[at]));
+            self.push(call, false, 1, each, (COLD_FILES * ROUNDS) as u64);
+        }
+        Ok(())
+    }
 }
 
 /// The name of a thread's file: `new-0-127`. `dir::is_ours` knows the form.
@@ -215,52 +408,6 @@ fn name(prefix: &str, thread: usize, file: usize) -> CString {
 /// The names of all files of a thread.
 fn names(prefix: &str, thread: usize) -> Vec<CString> {
     (0..FILES).map(|file| name(prefix, thread, file)).collect()
-}
-
-/// Prices one call: each of so many threads makes batches of it, at the same time.
-fn price<'a>(
-    context: &mut Context<'_>,
-    threads: usize,
-    call: Call,
-    make: impl Fn(usize) -> Box<Batch<'a>> + Sync,
-    list: &mut PriceList,
-) -> Result<()> {
-    price_several(context, threads, [call], make, list)
-}
-
-/// Prices several calls that are made in one batch.
-fn price_several<'a, const N: usize>(
-    context: &mut Context<'_>,
-    threads: usize,
-    calls: [Call; N],
-    make: impl Fn(usize) -> Box<Batch<'a, N>> + Sync,
-    list: &mut PriceList,
-) -> Result<()> {
-    context.check()?;
-    let done = run_batches(context.clock, threads, &make);
-    context.check()?;
-    let done = match done
-        .into_iter()
-        .collect::<std::result::Result<Vec<_>, Errno>>()
-    {
-        Ok(done) => done,
-        Err(errno) => {
-            calls
-                .into_iter()
-                .for_each(|call| list.push_failed(call, errno));
-            return Ok(());
-        }
-    };
-    let made: u64 = done.iter().map(|(_, made)| made).sum();
-    // An empty directory has no entry to price.
-    if made == 0 {
-        return Ok(());
-    }
-    for (part, call) in calls.into_iter().enumerate() {
-        let costs = done.iter().flat_map(|(costs, _)| costs);
-        list.push(call, true, threads, costs.map(|cost| cost[part]), made);
-    }
-    Ok(())
 }
 
 /// What the calls of each batch of a thread cost, and how many were made.
@@ -311,18 +458,6 @@ fn run_batches<'a, const N: usize>(
     })
 }
 
-fn price_empty(context: &mut Context<'_>, threads: usize, list: &mut PriceList) -> Result<()> {
-    const CALLS: u64 = 1000;
-    let make = |_| -> Box<Batch<'_>> {
-        Box::new(|clock| {
-            let begun = clock.now();
-            (0..CALLS).for_each(|_| empty_call());
-            Ok(([clock.since(begun) / CALLS as f64], CALLS))
-        })
-    };
-    price(context, threads, Call::Empty, make, list)
-}
-
 /// A batch of one call for each name.
 fn for_each<'a>(names: Vec<CString>, call: impl Fn(&CStr) -> Done + 'a) -> Box<Batch<'a>> {
     Box::new(move |clock| {
@@ -335,104 +470,12 @@ fn for_each<'a>(names: Vec<CString>, call: impl Fn(&CStr) -> Done + 'a) -> Box<B
     })
 }
 
-/// Prices the warm calls, in a temporary directory that is also the current one.
-fn price_warm(
-    context: &mut Context<'_>,
-    counts: &[usize],
-    dir: &Fd,
-    list: &mut PriceList,
-) -> Result<()> {
-    let lookups = Names {
-        target: Target::Files,
-        existing: &|thread| names("", thread),
-        missing: &|thread| names("no-", thread),
-    };
-    for &threads in counts {
-        context.begin(Activity::WarmCalls { threads })?;
-        price_lookups(context, threads, dir, &lookups, list)?;
-        let list_attributes = |thread| {
-            let all = RefCell::default();
-            for_each(names("", thread), move |name| {
-                llistxattr(name, &mut all.borrow_mut())
-            })
-        };
-        price(context, threads, Call::Llistxattr, list_attributes, list)?;
-        let get_attribute = |thread| {
-            let value = RefCell::default();
-            for_each(names("", thread), move |name| {
-                match lgetxattr(name, c"user.fathom", &mut value.borrow_mut()) {
-                    Err(Errno::ENODATA) => Ok(()),
-                    other => other,
-                }
-            })
-        };
-        price(
-            context,
-            threads,
-            Call::LgetxattrMissing,
-            get_attribute,
-            list,
-        )?;
-    }
-    for &threads in counts {
-        context.begin(Activity::ChangingCalls { threads })?;
-        price_changes(context, threads, dir, list)?;
-    }
-    context.begin(Activity::SyncCalls)?;
-    price(context, 1, Call::Fsync, |thread| syncs(dir, thread), list)
-}
-
 /// The names of each thread's lookups.
-struct Names<'a> {
-    target: Target,
+struct Lookups<'a> {
+    /// The calls statx(2), newfstatat(2) and openat(2) of names that exist.
+    calls: [Call; 3],
     existing: &'a (dyn Fn(usize) -> Vec<CString> + Sync),
     missing: &'a (dyn Fn(usize) -> Vec<CString> + Sync),
-}
-
-/// Prices lookups of names that exist and that do not, and of the entries of the directory.
-fn price_lookups(
-    context: &mut Context<'_>,
-    threads: usize,
-    dir: &Fd,
-    names: &Names<'_>,
-    list: &mut PriceList,
-) -> Result<()> {
-    let Names {
-        target,
-        existing,
-        missing,
-    } = *names;
-    let stat = |name: &CStr| newfstatat(dir, name, At::SYMLINK_NOFOLLOW).map(drop);
-    let open = |name: &CStr| openat(dir, name, Open::NOFOLLOW).map(drop);
-    price(
-        context,
-        threads,
-        Call::Statx(target),
-        |t| for_each(existing(t), |name| stat_name(dir, name)),
-        list,
-    )?;
-    price(
-        context,
-        threads,
-        Call::Newfstatat(target),
-        |t| for_each(existing(t), stat),
-        list,
-    )?;
-    price(
-        context,
-        threads,
-        Call::Open(target),
-        |t| for_each(existing(t), open),
-        list,
-    )?;
-    price(
-        context,
-        threads,
-        Call::StatxMissing,
-        |t| for_each(missing(t), |name| stat_missing(dir, name)),
-        list,
-    )?;
-    price(context, threads, Call::Getdents64, |_| entries(dir), list)
 }
 
 fn stat_name(dir: &Fd, name: &CStr) -> Done {
@@ -467,31 +510,6 @@ fn entries<'a>(dir: &'a Fd) -> Box<Batch<'a>> {
     })
 }
 
-/// Prices creating, renaming and removing files: each batch does all three.
-fn price_changes(
-    context: &mut Context<'_>,
-    threads: usize,
-    dir: &Fd,
-    list: &mut PriceList,
-) -> Result<()> {
-    let make = |thread: usize| -> Box<Batch<'_, 3>> {
-        let (new, renamed) = (names("new-", thread), names("renamed-", thread));
-        Box::new(move |clock| {
-            let timed = |call: &dyn Fn(usize) -> Done| -> std::result::Result<f64, Errno> {
-                let begun = clock.now();
-                (0..new.len()).try_for_each(call)?;
-                Ok(clock.since(begun) / new.len() as f64)
-            };
-            let create = timed(&|i| open_new(dir, &new[i]).map(drop))?;
-            let rename = timed(&|i| renameat2(dir, &new[i], dir, &renamed[i]))?;
-            let unlink = timed(&|i| unlinkat(dir, &renamed[i]))?;
-            Ok(([create, rename, unlink], new.len() as u64))
-        })
-    };
-    let calls = [Call::Create, Call::Rename, Call::Unlink];
-    price_several(context, threads, calls, make, list)
-}
-
 /// A batch that writes a byte to the thread's first file, and syncs it.
 fn syncs<'a>(dir: &'a Fd, thread: usize) -> Box<Batch<'a>> {
     let file = openat(dir, &name("", thread, 0), Open::WRONLY);
@@ -511,51 +529,6 @@ const PAGE: usize = 4096;
 /// Offsets that are read.
 const READS: u64 = 256;
 
-/// Prices reads of 4 KiB at random offsets, from memory and from the disk.
-fn price_reads(dir: &ProbeDir, context: &mut Context<'_>, list: &mut PriceList) -> Result<()> {
-    const LEN: u64 = 8 << 20;
-    const TURNS: u64 = 24;
-    const LEAST: u64 = READS * PAGE as u64;
-    let len = LEN.min(dir.room()) / PAGE as u64 * PAGE as u64;
-    if len < LEAST {
-        return Err(Error::NoRoom { bytes: LEAST });
-    }
-    let scratch: Scratch<'_> = dir.scratch()?;
-    fill(context, &scratch.file, len)?;
-    let offsets = shuffled_offsets(len);
-    let mut buffer = vec![0; PAGE];
-    let mut costs = Vec::new();
-    // A fixed number of turns, not as many as fit into a time as with other calls: a file system
-    // without a cache asks a disk or a server each time.
-    for _ in 0..TURNS {
-        context.spend(LEAST, 0)?;
-        let begun = context.clock.now();
-        for at in &offsets {
-            read_at(&scratch.file, &mut buffer, *at)?;
-        }
-        costs.push(context.clock.since(begun) / READS as f64);
-    }
-    list.push(Call::Pread64, true, 1, costs, READS * TURNS);
-    // There is no cold price where the pages stay in memory, or where that cannot be seen.
-    let Some(mut residency) = Residency::new(&scratch, len)? else {
-        return Ok(());
-    };
-    if !drop_cache(&scratch.file, len, Some(&mut residency))? {
-        return Ok(());
-    }
-    let reader = reopen_random(&scratch)?;
-    context.spend(LEAST, 0)?;
-    let mut costs = Vec::new();
-    for at in &offsets {
-        let begun = context.clock.now();
-        read_at(&reader, &mut buffer, *at)?;
-        costs.push(context.clock.since(begun));
-        context.check()?;
-    }
-    list.push(Call::Pread64, false, 1, costs, READS);
-    Ok(())
-}
-
 /// Offsets of pages of a file, each once, in an order that no readahead foresees.
 fn shuffled_offsets(len: u64) -> Vec<u64> {
     let mut keys = vec![0; 8 * (len / PAGE as u64) as usize];
@@ -568,8 +541,8 @@ fn shuffled_offsets(len: u64) -> Vec<u64> {
 
 /// The calls that are priced cold.
 const COLD_CALLS: [Call; 4] = [
-    Call::Statx(Target::Files),
-    Call::Open(Target::Files),
+    Call::StatxFile,
+    Call::OpenFile,
     Call::StatxMissing,
     Call::Getdents64,
 ];
@@ -581,47 +554,13 @@ const COLD_FILES: usize = 200;
 /// What each call costs in each round, as the bits of a float.
 type ColdCosts = [u64; COLD_CALLS.len() * ROUNDS];
 
-/// Prices calls on names and inodes that are not in memory: in a process of its own, in a cgroup of
-/// its own, which is reclaimed before each call.
-fn price_cold(dir: &ProbeDir, context: &mut Context<'_>, list: &mut PriceList) -> Result<()> {
-    const LIMIT: u64 = 128 << 20;
-    if dir.is_in_memory() {
-        return Err(Error::NamesInMemory);
-    }
-    let cgroup = Cgroup::current(&dir.table).ok_or(Error::NoColdCgroup { errno: None })?;
-    let own = cgroup
-        .create_child(LIMIT)
-        .map_err(|errno| Error::NoColdCgroup { errno: Some(errno) })?;
-    let clock = context.clock;
-    let ran = run_in_child(context.time_left(), || cold_costs(dir, &own, clock))
-        .map_err(Action::Fork.failed())?;
-    if let Err(NoRun::Stopped(_) | NoRun::Moved(..)) = ran {
-        dir.sweep(); // it was killed, and has left its files
-    }
-    context.check()?;
-    let costs: ColdCosts = ran
-        .map_err(|why| match why {
-            NoRun::Stopped(_) | NoRun::Moved(..) => Error::OutOfTime,
-            NoRun::Refused => Error::NamesNotForgotten,
-        })?
-        .result;
-    for (at, call) in COLD_CALLS.into_iter().enumerate() {
-        let each = costs
-            .chunks_exact(COLD_CALLS.len())
-            .map(|round| f64::from_bits(round[at]));
-        list.push(call, false, 1, each, (COLD_FILES * ROUNDS) as u64);
-    }
-    Ok(())
-}
-
 /// Makes the cold calls; `None` where that is impossible.
 fn cold_costs(dir: &ProbeDir, cgroup: &TemporaryCgroup, clock: Clock) -> Option<ColdCosts> {
     cgroup.enter().ok()?;
     let scratch = dir.scratch_dir().ok()?;
     let fd = &scratch.fd;
-    let [existing, missing] =
-        [0, 1].map(|thread| (0..COLD_FILES).map(|file| name("", thread, file)).collect());
-    let (existing, missing): (Vec<CString>, Vec<CString>) = (existing, missing);
+    let names = |thread| (0..COLD_FILES).map(|file| name("", thread, file)).collect();
+    let [existing, missing]: [Vec<CString>; 2] = [0, 1].map(names);
     for name in &existing {
         open_new(fd, name).ok()?;
     }
@@ -634,8 +573,8 @@ fn cold_costs(dir: &ProbeDir, cgroup: &TemporaryCgroup, clock: Clock) -> Option<
         }
         cgroup.reclaim().ok()?;
         let mut batch = match call {
-            Call::Statx(_) => for_each(existing.clone(), |name| stat_name(fd, name)),
-            Call::Open(_) => for_each(existing.clone(), |name| {
+            Call::StatxFile => for_each(existing.clone(), |name| stat_name(fd, name)),
+            Call::OpenFile => for_each(existing.clone(), |name| {
                 openat(fd, name, Open::NOFOLLOW).map(drop)
             }),
             Call::StatxMissing => for_each(missing.clone(), |name| stat_missing(fd, name)),

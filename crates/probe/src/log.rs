@@ -68,11 +68,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::context::IoBytes;
     use crate::error::{Action, Error, Result};
     use crate::finding::{Finding, Method, Source, Truth, Value};
     use crate::names::{Call, Experiment, Kind, Quantity};
-    use crate::report::{Measured, Price, ProbeReport};
+    use crate::report::{IoBytes, Measured, Price, ProbeReport};
     use crate::samples::Series;
 
     fn encoded_and_decoded<T: Serialize + DeserializeOwned>(it: &T) -> Option<T> {
@@ -111,12 +110,7 @@ mod tests {
         });
         let found = known.into_iter().chain([
             Finding::unknown(Quantity::All(Experiment::Gates), why.clone()),
-            Finding::unknown(
-                Quantity::CacheCapacity,
-                Error::NoCgroup {
-                    errno: Some(Errno::EROFS),
-                },
-            ),
+            Finding::unknown(Quantity::CacheCapacity, Error::CgroupRefused(Errno::EROFS)),
         ]);
         let report = ProbeReport {
             fstype: Some(b"fuse.\xff".to_vec()),

@@ -1,81 +1,63 @@
-//! The names of experiments, of what they find, of series of samples and of priced calls: as they
-//! stand in the JSON and in files.
+//! Names as they stand in the JSON and in files: of experiments, of what they find, of series of
+//! samples, and of priced calls.
 
 use gate::Gate;
 use serde::{Deserialize, Serialize};
 
-/// The experiments, in the order in which they are done.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-pub enum Experiment {
-    /// Which clock to use.
-    Timer,
-    /// Block, cluster, page, alignment.
-    Block,
-    /// The windows of the readahead.
-    Readahead,
-    /// The capacity of the page cache.
-    Cache,
-    /// How a file lies on the device.
-    Extent,
-    /// What each call costs.
-    Gates,
+/// Defines an enum, each of whose variants has a name.
+macro_rules! named {
+    ($(#[$about:meta])* $type:ident { $($(#[$doc:meta])* $variant:ident $name:literal,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+        pub enum $type {
+            $(#[doc = concat!("`", $name, "`")] $(#[$doc])* $variant,)*
+        }
+
+        impl $type {
+            /// All of them, in order.
+            pub const ALL: &[$type] = &[$($type::$variant),*];
+
+            /// Its name.
+            pub fn name(self) -> &'static str {
+                match self { $($type::$variant => $name,)* }
+            }
+        }
+    };
 }
 
-impl Experiment {
-    /// Every experiment.
-    pub const ALL: [Experiment; 6] = [
-        Experiment::Timer,
-        Experiment::Block,
-        Experiment::Readahead,
-        Experiment::Cache,
-        Experiment::Extent,
-        Experiment::Gates,
-    ];
-
-    /// Its name on the command line and in the JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Experiment::Timer => "timer",
-            Experiment::Block => "block",
-            Experiment::Readahead => "readahead",
-            Experiment::Cache => "cache",
-            Experiment::Extent => "extent",
-            Experiment::Gates => "gates",
-        }
+named! {
+    /// The experiments, in the order in which they are done.
+    Experiment {
+        Timer "timer",
+        Block "block",
+        Readahead "readahead",
+        Cache "cache",
+        Extent "extent",
+        Gates "gates",
     }
 }
 
-/// The unit of a value.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "the names say it")]
-pub enum Unit {
-    Bytes,
-    Blocks,
-    Extents,
-    Hertz,
-    Nanoseconds,
-    PartsPerMillion,
-    Reads,
-    Share,
-    Word,
-    None,
+named! {
+    /// The unit of a value.
+    Unit {
+        Bytes "bytes",
+        Blocks "blocks",
+        Extents "extents",
+        Hertz "Hz",
+        Nanoseconds "ns",
+        PartsPerMillion "ppm",
+        Reads "reads",
+        Share "share",
+        Word "word",
+        None "",
+    }
 }
 
-impl Unit {
-    /// Its name in the JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Unit::Bytes => "bytes",
-            Unit::Blocks => "blocks",
-            Unit::Extents => "extents",
-            Unit::Hertz => "Hz",
-            Unit::Nanoseconds => "ns",
-            Unit::PartsPerMillion => "ppm",
-            Unit::Reads => "reads",
-            Unit::Share => "share",
-            Unit::Word => "word",
-            Unit::None => "",
-        }
+named! {
+    /// The call that shows which pages of a file are in memory.
+    SeenBy {
+        Cachestat "cachestat(2)",
+        Mincore "mincore(2)",
     }
 }
 
@@ -158,57 +140,42 @@ quantities! {
     EmptyCall "empty-call" Gates Nanoseconds,
 }
 
-/// What was measured. Times are in nanoseconds.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-pub enum Kind {
-    /// Small reads in order, without readahead: the time of each.
-    Reads,
-    /// The same with readahead.
-    ReadsAhead,
-    /// Small writes in order into a hole: the time of each.
-    Writes,
-    /// Reads of a block in order, with readahead: the time of each.
-    Blocks,
-    /// The same: how many pages of the file are in memory after each.
-    Cached,
-    /// A file is read twice, one step longer each time: the average time of a step in the second
-    /// pass.
-    Passes,
-    /// Holes are read a step at a time: how many bytes of the file are in memory after each.
-    Filled,
-    /// A step is written and synced: the time of each fsync.
-    Syncs,
+impl Quantity {
+    /// What the residency of a file's pages shows of readahead.
+    pub(crate) const READAHEAD_WINDOWS: [Quantity; 4] = [
+        Quantity::ReadaheadInitial,
+        Quantity::ReadaheadRamp,
+        Quantity::ReadaheadSteady,
+        Quantity::ReadaheadTrigger,
+    ];
+}
+
+named! {
+    /// What was measured. Times are in nanoseconds.
+    Kind {
+        /// Small reads in order, without readahead: the time of each.
+        Reads "reads",
+        /// The same with readahead.
+        ReadsAhead "reads-ahead",
+        /// Small writes in order into a hole: the time of each.
+        Writes "writes",
+        /// Reads of a block in order, with readahead: the time of each.
+        Blocks "blocks",
+        /// The same: how many pages of the file are in memory after each.
+        Cached "cached",
+        /// A file is read twice, one step longer each time: the average time of a step in the
+        /// second pass.
+        Passes "passes",
+        /// Holes are read a step at a time: how many bytes of the file are in memory after each.
+        Filled "filled",
+        /// A step is written and synced: the time of each fsync.
+        Syncs "syncs",
+    }
 }
 
 impl Kind {
-    /// Every kind.
-    pub const ALL: [Kind; 8] = [
-        Kind::Reads,
-        Kind::ReadsAhead,
-        Kind::Writes,
-        Kind::Blocks,
-        Kind::Cached,
-        Kind::Passes,
-        Kind::Filled,
-        Kind::Syncs,
-    ];
-
-    /// Its name in a file.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Reads => "reads",
-            Kind::ReadsAhead => "reads-ahead",
-            Kind::Writes => "writes",
-            Kind::Blocks => "blocks",
-            Kind::Cached => "cached",
-            Kind::Passes => "passes",
-            Kind::Filled => "filled",
-            Kind::Syncs => "syncs",
-        }
-    }
-
     /// What its small calls are called.
-    pub fn calls(self) -> &'static str {
+    pub(crate) fn calls(self) -> &'static str {
         match self {
             Kind::Reads => "reads without readahead",
             Kind::ReadsAhead => "reads with readahead, as in the paper",
@@ -231,121 +198,58 @@ impl Kind {
     pub(crate) fn most_runs(self) -> usize {
         if self == Kind::Passes { 4096 } else { 1 << 16 }
     }
-
-    /// Whether the samples are times.
-    pub fn is_time(self) -> bool {
-        !matches!(self, Kind::Cached | Kind::Filled)
-    }
 }
 
-/// The call that shows which pages of a file are in memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum SeenBy {
-    /// cachestat(2).
-    Cachestat,
-    /// mincore(2).
-    Mincore,
-}
-
-impl SeenBy {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            SeenBy::Cachestat => "cachestat(2)",
-            SeenBy::Mincore => "mincore(2)",
+macro_rules! calls {
+    ($($call:ident $name:literal $target:literal,)*) => {
+        /// A call that is priced, alone or with the one that follows it.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+        pub enum Call {
+            $(#[doc = concat!("`", $name, "`: ", $target)] $call,)*
         }
-    }
+
+        impl Call {
+            /// The names of the system calls: `openat+close`.
+            pub fn name(self) -> &'static str {
+                match self { $(Call::$call => $name,)* }
+            }
+
+            /// What the call is made on: `a file, by name`.
+            pub fn target(self) -> &'static str {
+                match self { $(Call::$call => $target,)* }
+            }
+        }
+    };
 }
 
-/// The names that a call is made on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Target {
-    /// Files, each by its name.
-    Files,
-    /// The directory itself.
-    Directory,
-}
-
-/// A call that is priced, alone or with the one that follows it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Call {
-    /// getppid(2), which does nothing in the kernel.
-    Empty,
-    /// statx(2) of an existing name.
-    Statx(Target),
-    /// statx(2) of a name that does not exist.
-    StatxMissing,
-    /// newfstatat(2).
-    Newfstatat(Target),
-    /// openat(2) and close(2).
-    Open(Target),
-    /// openat(2) of a new file, and close(2).
-    Create,
-    /// getdents64(2), for each entry.
-    Getdents64,
-    /// llistxattr(2) of a file without attributes.
-    Llistxattr,
-    /// lgetxattr(2) of an attribute that does not exist.
-    LgetxattrMissing,
-    /// renameat2(2) to a new name.
-    Rename,
-    /// unlinkat(2) of a file.
-    Unlink,
-    /// fsync(2) after one byte was written.
-    Fsync,
-    /// pread64(2) of 4 KiB.
-    Pread64,
+calls! {
+    Empty "getppid" "an empty call",
+    StatxFile "statx" "a file, by name",
+    StatxDirectory "statx" "the directory",
+    StatxMissing "statx" "a name that is not there",
+    NewfstatatFile "newfstatat" "a file, by name",
+    NewfstatatDirectory "newfstatat" "the directory",
+    OpenFile "openat+close" "a file, by name",
+    OpenDirectory "openat+close" "the directory",
+    Create "openat+close" "a new file",
+    Getdents64 "getdents64" "an entry",
+    Llistxattr "llistxattr" "a file without any",
+    LgetxattrMissing "lgetxattr" "one that is not there",
+    Rename "renameat2" "to a new name",
+    Unlink "unlinkat" "a file",
+    Fsync "fsync" "after one byte was written",
+    Pread64 "pread64" "4 KiB",
 }
 
 impl Call {
-    /// The names of the system calls: `openat+close`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Call::Empty => "getppid",
-            Call::Statx(_) | Call::StatxMissing => "statx",
-            Call::Newfstatat(_) => "newfstatat",
-            Call::Open(_) | Call::Create => "openat+close",
-            Call::Getdents64 => "getdents64",
-            Call::Llistxattr => "llistxattr",
-            Call::LgetxattrMissing => "lgetxattr",
-            Call::Rename => "renameat2",
-            Call::Unlink => "unlinkat",
-            Call::Fsync => "fsync",
-            Call::Pread64 => "pread64",
-        }
-    }
-
     /// The name of the first system call.
-    pub fn first_name(self) -> &'static str {
-        match self {
-            Call::Open(_) | Call::Create => "openat",
-            other => other.name(),
-        }
+    fn first_name(self) -> &'static str {
+        self.name().trim_end_matches("+close")
     }
 
     /// The first system call; `None` for one that the meter does not count.
-    pub fn gate(self) -> Option<Gate> {
+    pub(crate) fn gate(self) -> Option<Gate> {
         let name = self.first_name();
         Gate::ALL.iter().copied().find(|gate| gate.name() == name)
-    }
-
-    /// What the call is made on: `a file, by name`.
-    pub fn target(self) -> &'static str {
-        match self {
-            Call::Empty => "an empty call",
-            Call::Statx(target) | Call::Newfstatat(target) | Call::Open(target) => match target {
-                Target::Files => "a file, by name",
-                Target::Directory => "the directory",
-            },
-            Call::StatxMissing => "a name that is not there",
-            Call::Create => "a new file",
-            Call::Getdents64 => "an entry",
-            Call::Llistxattr => "a file without any",
-            Call::LgetxattrMissing => "one that is not there",
-            Call::Rename => "to a new name",
-            Call::Unlink => "a file",
-            Call::Fsync => "after one byte was written",
-            Call::Pread64 => "4 KiB",
-        }
     }
 }

@@ -12,9 +12,9 @@ use gate::fs::pread64;
 
 use crate::activity::Activity;
 use crate::context::Context;
-use crate::dir::{ProbeDir, Scratch};
+use crate::dir::Scratch;
 use crate::error::{Action, Error, Result};
-use crate::finding::{Finding, Note, Outcome, Truth, Value};
+use crate::finding::{Finding, Note, Outcome, Value, find_value, or_unknown};
 use crate::infer::robust::mode;
 use crate::infer::series::judge;
 use crate::infer::windows::readahead as infer_windows;
@@ -39,71 +39,31 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// All pauses of one trial.
 const MOST_PAUSES: Duration = Duration::from_secs(1);
 
-/// What the residency of the file's pages shows.
-const BY_RESIDENCY: [Quantity; 4] = [
-    Quantity::ReadaheadInitial,
-    Quantity::ReadaheadRamp,
-    Quantity::ReadaheadSteady,
-    Quantity::ReadaheadTrigger,
-];
-
-/// Does the whole experiment.
-///
-/// # Errors
-/// [`Error::Interrupted`]. Any other error is that of each finding.
-pub fn readahead(
-    dir: &ProbeDir,
-    context: &mut Context<'_>,
-    series: &mut Vec<Series>,
-) -> Result<Vec<Finding>> {
-    let truth = dir.readahead();
-    let found = match measure(dir, context, series) {
-        Err(Error::Interrupted) => return Err(Error::Interrupted),
-        Err(why) => BY_RESIDENCY
-            .map(|quantity| Finding::unknown(quantity, why.clone()))
-            .into_iter()
-            .chain([unknown_by_time(why.clone())])
-            .collect(),
-        Ok(found) => found,
-    };
-    Ok(found
-        .into_iter()
-        .map(|finding| compared(finding, &truth))
-        .collect())
-}
-
-fn unknown_by_time(why: Error) -> Finding {
-    Finding::unknown(Quantity::ReadaheadSteadyByTime, why).by_time()
-}
-
-/// Compares the steady window, which is the only one that the kernel reports.
-fn compared(finding: Finding, truth: &Option<Truth>) -> Finding {
-    match finding.quantity {
-        Quantity::ReadaheadSteady | Quantity::ReadaheadSteadyByTime => {
-            finding.compared_with(truth.clone(), 0.0)
-        }
+pub(crate) fn readahead(context: &mut Context<'_>) -> Result<Vec<Finding>> {
+    let truth = context.dir.readahead();
+    let by_residency = Quantity::READAHEAD_WINDOWS;
+    let quantities = [&by_residency[..], &[Quantity::ReadaheadSteadyByTime]].concat();
+    let found = or_unknown(measure(context), &quantities)?;
+    // The steady window is the only one that the kernel reports.
+    let compared = |finding: Finding| match finding.quantity {
+        Quantity::ReadaheadSteady => finding.compared_with(truth.clone(), 0.0),
+        Quantity::ReadaheadSteadyByTime => finding.by_time().compared_with(truth.clone(), 0.0),
         _ => finding,
-    }
+    };
+    Ok(found.into_iter().map(compared).collect())
 }
 
-fn measure(
-    dir: &ProbeDir,
-    context: &mut Context<'_>,
-    series: &mut Vec<Series>,
-) -> Result<Vec<Finding>> {
+fn measure(context: &mut Context<'_>) -> Result<Vec<Finding>> {
+    let dir = context.dir;
     let scratch = dir.scratch()?;
     // The file is written once, and read once for each trial and once for the windows.
-    let len = LEN
-        .min(dir.room())
-        .min(context.bytes_left() / (2 + TRIALS as u64))
-        >> 20
-        << 20;
+    let affordable = context.bytes_left() / (2 + TRIALS as u64);
+    let len = LEN.min(dir.room()).min(affordable) >> 20 << 20;
     if len < LEAST {
         return Err(Error::NoRoom { bytes: LEAST });
     }
-    context.begin(Activity::ReadaheadFile {
-        mebibytes: len >> 20,
-    })?;
+    let mebibytes = len >> 20;
+    context.begin(Activity::ReadaheadFile { mebibytes })?;
     fill(context, &scratch.file, len)?;
     let mut residency = Residency::new(&scratch, len)?;
     if !drop_cache(&scratch.file, len, residency.as_mut())? {
@@ -111,31 +71,22 @@ fn measure(
     }
     let mut found = match &mut residency {
         Some(residency) => {
-            context.begin(Activity::ReadaheadWindows {
-                by: residency.seen_by(),
-            })?;
-            by_residency(context, &scratch, len, residency, series)?
+            let by = residency.seen_by();
+            context.begin(Activity::ReadaheadWindows { by })?;
+            by_residency(context, &scratch, len, residency)?
         }
-        None => BY_RESIDENCY
-            .map(|quantity| Finding::unknown(quantity, Error::ResidencyUnknown))
-            .into(),
+        None => or_unknown(Err(Error::ResidencyUnknown), &Quantity::READAHEAD_WINDOWS)?,
     };
     context.begin(Activity::ReadaheadTimes)?;
-    let steady = found
-        .iter()
-        .find(|finding| finding.quantity == Quantity::ReadaheadSteady)
-        .and_then(Finding::value);
-    let by_time = match by_time(context, &scratch, len, residency.as_mut(), series) {
-        Err(Error::Interrupted) => return Err(Error::Interrupted),
-        Err(why) => unknown_by_time(why),
-        Ok(finding) => match (finding.value(), steady) {
-            (Some(by_time), Some(seen)) if by_time != seen => {
-                finding.with_note(Note::ContradictedByResidency)
-            }
-            _ => finding,
-        },
-    };
-    found.push(by_time);
+    let by_time = by_time(context, &scratch, len, residency.as_mut()).map(|finding| vec![finding]);
+    let mut by_time = or_unknown(by_time, &[Quantity::ReadaheadSteadyByTime])?;
+    let seen = find_value(&found, Quantity::ReadaheadSteady);
+    for finding in &mut by_time {
+        if seen.is_some() && finding.value().is_some_and(|by_time| Some(by_time) != seen) {
+            finding.note = Some(Note::ContradictedByResidency);
+        }
+    }
+    found.extend(by_time);
     Ok(found)
 }
 
@@ -145,7 +96,6 @@ fn by_residency(
     scratch: &Scratch<'_>,
     len: u64,
     residency: &mut Residency,
-    series: &mut Vec<Series>,
 ) -> Result<Vec<Finding>> {
     let page = page_size() as u64;
     let mut trials: Vec<Vec<f64>> = Vec::new();
@@ -170,7 +120,10 @@ fn by_residency(
         .iter()
         .map(|trial| judge(&Series::from_trial(Kind::Cached, page, trial.clone())))
         .collect();
-    let steady = |found: &Vec<Finding>| found.get(2).and_then(number);
+    let steady = |found: &Vec<Finding>| match find_value(found, Quantity::ReadaheadSteady) {
+        Some(Value::Number(bytes)) => Some(*bytes as u64),
+        _ => None,
+    };
     let (most, agreeing) =
         mode(&judged.iter().filter_map(steady).collect::<Vec<_>>()).unwrap_or_default();
     let shown = judged
@@ -178,7 +131,7 @@ fn by_residency(
         .position(|found| steady(found) == Some(most))
         .unwrap_or(0);
     let count = trials.len();
-    series.push(Series::from_trial(
+    context.series.push(Series::from_trial(
         Kind::Cached,
         page,
         trials.swap_remove(shown),
@@ -220,21 +173,12 @@ fn read_pages(
     Ok(cached)
 }
 
-/// A finding that is a whole number.
-fn number(finding: &Finding) -> Option<u64> {
-    match finding.value() {
-        Some(Value::Number(n)) => Some(*n as u64),
-        _ => None,
-    }
-}
-
 /// Finds the steady window from times alone.
 fn by_time(
     context: &mut Context<'_>,
     scratch: &Scratch<'_>,
     len: u64,
     mut residency: Option<&mut Residency>,
-    series: &mut Vec<Series>,
 ) -> Result<Finding> {
     let page = page_size();
     let mut buffer = vec![0; page];
@@ -257,9 +201,7 @@ fn by_time(
         trials.push(times.map_err(Action::Read.failed())?);
     }
     let samples = Series::from_trials(Kind::Blocks, page as u64, trials);
-    let judged = judge(&samples).into_iter().next();
-    series.push(samples);
-    let mut judged = judged.ok_or(Error::NoSamples)?;
+    let mut judged = context.judge_one(samples)?;
     judged.quantity = Quantity::ReadaheadSteadyByTime;
     if let Outcome::Found {
         value: Value::Number(blocks),

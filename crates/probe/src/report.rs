@@ -1,12 +1,31 @@
 //! What the experiments are asked to do, and what they report.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
-use crate::context::{IoBytes, Limits};
 use crate::error::Error;
 use crate::finding::Finding;
 use crate::names::{Call, Experiment, Quantity};
 use crate::samples::Series;
+
+/// What the experiments may use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Bytes read and written by all of them.
+    pub bytes: u64,
+    /// Time for all of them.
+    pub time: Duration,
+}
+
+/// Bytes that were read and written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct IoBytes {
+    /// Requested from the file system by reads.
+    pub read: u64,
+    /// Given to it by writes.
+    pub written: u64,
+}
 
 /// How the page cache is filled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -44,9 +63,9 @@ pub struct Measured {
     pub io_bytes: IoBytes,
 }
 
-impl Measured {
+impl From<Finding> for Measured {
     /// A finding for which nothing was read or written.
-    pub fn without_cost(finding: Finding) -> Measured {
+    fn from(finding: Finding) -> Measured {
         Measured {
             finding,
             seconds: 0.0,

@@ -1,5 +1,6 @@
 //! All experiments, one after the other, in the process that makes them.
 
+use std::mem::take;
 use std::time::Instant;
 
 use gate::create::pwrite64;
@@ -8,12 +9,12 @@ use mounts::may_hang;
 use serde::{Deserialize, Serialize};
 
 use crate::activity::{Activity, Check};
-use crate::context::{Context, IoBytes};
+use crate::context::Context;
 use crate::dir::ProbeDir;
 use crate::error::{Error, Result};
-use crate::finding::Finding;
+use crate::finding::or_unknown;
 use crate::names::{Experiment, Quantity};
-use crate::report::{Measured, ProbeOptions, ProbeReport};
+use crate::report::{IoBytes, Measured, ProbeOptions, ProbeReport};
 
 /// What this process writes to the log that its parent reads.
 #[derive(Serialize, Deserialize)]
@@ -41,13 +42,13 @@ pub(crate) fn run_experiments(options: &ProbeOptions, send: &dyn Fn(Message)) ->
         ..ProbeReport::default()
     })));
     let mut progress = |activity| send(Message::Doing(activity));
-    let mut context = Context::new(options.limits, &mut progress);
-    for experiment in Experiment::ALL {
+    let mut context = Context::new(&dir, options.limits, &mut progress);
+    for &experiment in Experiment::ALL {
         let wanted = options.experiments.contains(&experiment);
         if !wanted && experiment != Experiment::Timer {
             continue;
         }
-        let report = run_one(experiment, &dir, &mut context, options)?;
+        let report = run_one(experiment, &mut context, options)?;
         if wanted {
             send(Message::Found(Box::new(report)));
         }
@@ -57,43 +58,36 @@ pub(crate) fn run_experiments(options: &ProbeOptions, send: &dyn Fn(Message)) ->
 
 fn run_one(
     experiment: Experiment,
-    dir: &ProbeDir,
     context: &mut Context<'_>,
     options: &ProbeOptions,
 ) -> Result<ProbeReport> {
-    let (begun, before) = (Instant::now(), context.io_bytes());
-    let mut report = ProbeReport::default();
-    let series = &mut report.series;
-    let done = match experiment {
+    let (begun, before) = (Instant::now(), context.io_bytes);
+    let found = match experiment {
         Experiment::Timer => crate::timer::timer(context),
-        Experiment::Block => crate::block::block(dir, context, series),
-        Experiment::Readahead => crate::readahead::readahead(dir, context, series),
-        Experiment::Cache => crate::cache::cache(dir, context, options.cache, series),
-        Experiment::Extent => crate::extent::extent(dir, context, series),
-        Experiment::Gates => {
-            crate::gates::gates(dir, context, report.prices.get_or_insert_default())
-        }
+        Experiment::Block => crate::block::block(context),
+        Experiment::Readahead => crate::readahead::readahead(context),
+        Experiment::Cache => crate::cache::cache(context, options.cache),
+        Experiment::Extent => crate::extent::extent(context),
+        Experiment::Gates => crate::gates::gates(context),
     };
-    let found = match done {
-        Ok(found) => found,
-        Err(Error::Interrupted) => return Err(Error::Interrupted),
-        Err(why) => vec![Finding::unknown(Quantity::All(experiment), why)],
-    };
-    let after = context.io_bytes();
+    let found = or_unknown(found, &[Quantity::All(experiment)])?;
     let io_bytes = IoBytes {
-        read: after.read - before.read,
-        written: after.written - before.written,
+        read: context.io_bytes.read - before.read,
+        written: context.io_bytes.written - before.written,
     };
     let seconds = begun.elapsed().as_secs_f64();
-    report.measured = found
-        .into_iter()
-        .map(|finding| Measured {
-            finding,
-            seconds,
-            io_bytes,
-        })
-        .collect();
-    Ok(report)
+    let measured = found.into_iter().map(|finding| Measured {
+        finding,
+        seconds,
+        io_bytes,
+    });
+    let prices = take(&mut context.prices);
+    Ok(ProbeReport {
+        measured: measured.collect(),
+        prices: (experiment == Experiment::Gates).then_some(prices),
+        series: take(&mut context.series),
+        ..ProbeReport::default()
+    })
 }
 
 /// Checks that the file system answers, where a server is behind it: a byte is written and synced.

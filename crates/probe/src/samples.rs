@@ -33,12 +33,12 @@ pub struct Series {
 
 impl Series {
     /// Samples of one trial.
-    pub fn from_trial(kind: Kind, step: u64, samples: Vec<f64>) -> Series {
+    pub(crate) fn from_trial(kind: Kind, step: u64, samples: Vec<f64>) -> Series {
         Series::from_trials(kind, step, vec![samples])
     }
 
     /// Samples of several trials that made every run.
-    pub fn from_trials(kind: Kind, step: u64, trials: Vec<Vec<f64>>) -> Series {
+    pub(crate) fn from_trials(kind: Kind, step: u64, trials: Vec<Vec<f64>>) -> Series {
         let len = trials.iter().map(Vec::len).min().unwrap_or_default();
         Series {
             kind,
@@ -49,7 +49,7 @@ impl Series {
     }
 
     /// How many bytes lie before the sample at this index.
-    pub fn bytes_before(&self, at: usize) -> u64 {
+    pub(crate) fn bytes_before(&self, at: usize) -> u64 {
         let runs = at
             .checked_sub(1)
             .and_then(|before| self.runs.get(before))
@@ -70,7 +70,8 @@ impl Series {
 
     /// Writes the samples as a file.
     pub fn to_csv(&self) -> String {
-        let unit = if self.kind.is_time() { "ns" } else { "count" };
+        let is_count = matches!(self.kind, Kind::Cached | Kind::Filled);
+        let unit = if is_count { "count" } else { "ns" };
         let mut text = format!(
             "# series: {}\n# step: {}\n# unit: {unit}\nrun",
             self.kind.name(),
@@ -167,7 +168,7 @@ impl Header {
             .map(|(key, value)| (key.trim(), value.trim()));
         match entry {
             Some(("series", name)) => {
-                let known = Kind::ALL.into_iter().find(|kind| kind.name() == name);
+                let known = Kind::ALL.iter().copied().find(|kind| kind.name() == name);
                 self.kind = Some(known.ok_or(SampleFault::UnknownSeries)?);
             }
             Some(("step", bytes)) => {

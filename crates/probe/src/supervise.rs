@@ -13,7 +13,7 @@ use gate::process::{Child, Ended, Shared};
 
 use crate::activity::{Activity, Check};
 use crate::error::{Action, Error, Result};
-use crate::finding::Finding;
+use crate::finding::or_unknown;
 use crate::log::Log;
 use crate::names::{Experiment, Quantity};
 use crate::report::{Measured, ProbeOptions, ProbeReport};
@@ -48,15 +48,12 @@ pub fn probe(options: &ProbeOptions, progress: &mut dyn FnMut(Activity)) -> Resu
                     .iter()
                     .all(|measured| measured.finding.quantity.experiment() != *experiment)
         };
-        let left: Vec<Measured> = Experiment::ALL
-            .into_iter()
-            .filter(is_left)
-            .map(|experiment| {
-                let finding = Finding::unknown(Quantity::All(experiment), why.clone());
-                Measured::without_cost(finding)
-            })
-            .collect();
-        report.measured.extend(left);
+        let left = Experiment::ALL
+            .iter()
+            .filter(|experiment| is_left(experiment));
+        let left: Vec<Quantity> = left.map(|left| Quantity::All(*left)).collect();
+        let left = or_unknown(Err(why), &left)?;
+        report.measured.extend(left.into_iter().map(Measured::from));
     }
     Ok(report)
 }

@@ -15,7 +15,7 @@ use crate::activity::Activity;
 use crate::clock::Clock;
 use crate::context::Context;
 use crate::error::Result;
-use crate::finding::{ClockReason, Distrust, Finding, Method, Value, WindowFigure};
+use crate::finding::{Distrust, Finding, Method, Value, WindowFigure};
 use crate::names::Quantity;
 
 /// How long each window is in which the clocks are compared.
@@ -26,67 +26,46 @@ const WINDOWS: usize = 3;
 pub const NO_VDSO: f64 = 100.0;
 
 /// Finds the clock to use, and what the others are worth.
-///
-/// # Errors
-/// When there is no time, or the program is to end.
-pub fn timer(context: &mut Context<'_>) -> Result<Vec<Finding>> {
+pub(crate) fn timer(context: &mut Context<'_>) -> Result<Vec<Finding>> {
     context.begin(Activity::Clocks)?;
     let tsc = counter().filter(|counter| counter.ordered);
     let raw_cost = cost(monotonic_raw);
+    let time_of_day_step = 1000.0 * resolution(time_of_day);
     let mut found = vec![
         overhead(Quantity::RawOverhead, raw_cost),
         overhead(Quantity::TimeOfDayOverhead, cost(time_of_day)),
         step(Quantity::RawResolution, resolution(monotonic_raw)),
-        step(
-            Quantity::TimeOfDayResolution,
-            1000.0 * resolution(time_of_day),
-        ),
+        step(Quantity::TimeOfDayResolution, time_of_day_step),
     ];
 
-    let windows: Vec<Window> = (0..WINDOWS)
-        .map(|_| Window::measure(tsc.is_some()))
-        .collect();
+    let windows = [(); WINDOWS].map(|()| Window::measure(tsc.is_some()));
     context.check()?;
-    let drift = |window: &Window| (window.wall / window.raw - 1.0) * 1e6;
-    let worst =
-        windows.iter().map(drift).fold(
-            0.0_f64,
-            |worst, ppm| {
-                if ppm.abs() > worst.abs() { ppm } else { worst }
-            },
-        );
-    found.push(compared(
-        Quantity::TimeOfDayDrift,
-        worst,
-        WindowFigure::WorstOfSteered,
-    ));
+    let worst = windows
+        .iter()
+        .map(|window| (window.wall / window.raw - 1.0) * 1e6)
+        .max_by(|a, b| f64::total_cmp(&a.abs(), &b.abs()))
+        .unwrap_or_default();
+    let figure = WindowFigure::WorstOfSteered;
+    found.push(compared(Quantity::TimeOfDayDrift, worst, figure));
 
     let (clock, distrust) = match tsc {
         None => (Clock::Raw, vec![Distrust::NoCounter]),
         Some(counter) => judge_tsc(&windows, counter.invariant, raw_cost, &mut found),
     };
     let reason = match clock {
-        Clock::Tsc(_) => ClockReason::TscCheaper,
-        Clock::Raw if raw_cost > NO_VDSO => ClockReason::EntersKernel(raw_cost),
-        Clock::Raw => ClockReason::RawGoodEnough,
+        Clock::Tsc(_) => Method::TscCheaper,
+        Clock::Raw if raw_cost > NO_VDSO => Method::RawEntersKernel { ns: raw_cost },
+        Clock::Raw => Method::RawGoodEnough,
     };
+    let by_windows =
+        |quantity, value, method| Finding::known(quantity, value, 1.0, method).with_trials(WINDOWS);
     let trusted = Value::Holds(distrust.is_empty());
-    found.push(
-        Finding::known(
-            Quantity::TscTrusted,
-            trusted,
-            1.0,
-            Method::TscChecked(distrust),
-        )
-        .with_trials(WINDOWS),
-    );
-    let chosen = Finding::known(
-        Quantity::Timer,
-        Value::Clock(clock),
-        1.0,
-        Method::ClockChosen(reason),
-    );
-    found.insert(0, chosen.with_trials(WINDOWS));
+    found.push(by_windows(
+        Quantity::TscTrusted,
+        trusted,
+        Method::TscChecked(distrust),
+    ));
+    found.insert(0, by_windows(Quantity::Timer, Value::Clock(clock), reason));
     context.clock = clock;
     Ok(found)
 }
@@ -123,20 +102,15 @@ fn judge_tsc(
         .iter()
         .map(|window| window.ticks / window.raw)
         .collect();
-    let (slow, fast) = speeds
-        .iter()
-        .fold((f64::MAX, 0.0_f64), |(a, b), v| (a.min(*v), b.max(*v)));
+    let slow = speeds.iter().copied().fold(f64::MAX, f64::min);
+    let fast = speeds.iter().copied().fold(0.0, f64::max);
     let ppm = (fast / slow - 1.0) * 1e6;
     let tick = 1.0 / (speeds.iter().sum::<f64>() / WINDOWS as f64);
-    let tsc_cost = cost(rdtscp);
+    let (tsc_cost, hertz) = (cost(rdtscp), (1e9 / tick).round());
     found.extend([
         overhead(Quantity::TscOverhead, tsc_cost),
         step(Quantity::TscResolution, tick * resolution(rdtscp)),
-        compared(
-            Quantity::TscFrequency,
-            (1e9 / tick).round(),
-            WindowFigure::Worst,
-        ),
+        compared(Quantity::TscFrequency, hertz, WindowFigure::Worst),
         compared(Quantity::TscDrift, ppm, WindowFigure::Spread),
     ]);
     let reasons = distrust(invariant, ppm);
@@ -158,13 +132,8 @@ struct Window {
 
 impl Window {
     fn measure(with_ticks: bool) -> Window {
-        let read = || {
-            (
-                monotonic_raw(),
-                time_of_day(),
-                if with_ticks { rdtscp() } else { 0 },
-            )
-        };
+        let ticks = || if with_ticks { rdtscp() } else { 0 };
+        let read = || (monotonic_raw(), time_of_day(), ticks());
         let before = read();
         std::thread::sleep(WINDOW);
         let after = read();
@@ -254,17 +223,22 @@ fn resolution(read: impl Fn() -> u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStrExt;
+
     use super::*;
-    use crate::context::Limits;
+    use crate::dir::ProbeDir;
+    use crate::report::Limits;
 
     #[test]
     fn a_clock_is_always_found() {
+        let dir = std::env::temp_dir();
+        let dir = ProbeDir::open_unnamed_only(dir.as_os_str().as_bytes()).unwrap();
         let mut ignore = |_| {};
         let limits = Limits {
             bytes: 0,
             time: Duration::from_secs(60),
         };
-        let mut context = Context::new(limits, &mut ignore);
+        let mut context = Context::new(&dir, limits, &mut ignore);
         let found = timer(&mut context).unwrap();
         assert_eq!(found[0].quantity, Quantity::Timer);
         let begun = context.clock.now();

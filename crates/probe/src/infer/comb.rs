@@ -7,16 +7,15 @@
 //! the smallest period with half of the best score. (Autocorrelation and the periodogram were tried,
 //! and fail where the period is long and the peaks are narrow.)
 
-use super::peaks::spacing;
-use super::period::Period;
+use super::peaks::{Period, spacing};
 use super::robust::{chance, median, quantile, sorted};
 
 /// How many cycles a period must have.
-pub const CYCLES: usize = 12;
+pub(crate) const CYCLES: usize = 12;
 
 /// The period, of at least 2 samples; `None` where none stands out. The first quarter of the series
 /// is ignored, since the period may still change there.
-pub fn comb(samples: &[f64]) -> Option<Period> {
+pub(crate) fn comb(samples: &[f64]) -> Option<Period> {
     let samples: Vec<f64> = samples
         .iter()
         .skip(samples.len() / 4)

@@ -6,7 +6,7 @@
 //! which they stand out is the block. This needs no threshold on any single time, and one wild
 //! sample moves nothing.
 
-use super::period::Period;
+use super::peaks::Period;
 use super::robust::{chance, quantile, sorted};
 
 /// With fewer firsts than this, chance looks like that too often.
@@ -20,7 +20,7 @@ const TOGETHER: f64 = 1.0 / 3.0;
 
 /// The smallest power of two at which the first of each group stands out; `None` where there is
 /// none.
-pub fn fold(samples: &[f64]) -> Option<Period> {
+pub(crate) fn fold(samples: &[f64]) -> Option<Period> {
     let candidates = (1..usize::BITS)
         .map(|k| 1_usize << k)
         .take_while(|p| samples.len().div_ceil(*p) >= FEWEST);

@@ -4,16 +4,16 @@ use super::robust::{median, quantile, sorted, spread};
 
 /// A knee: the first raised sample, and how sure that is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Knee {
+pub(crate) struct Knee {
     /// Index of the first raised sample.
-    pub at: usize,
+    pub(crate) at: usize,
     /// Between 0 and 1.
-    pub confidence: f64,
+    pub(crate) confidence: f64,
 }
 
 /// The index from which on the series is above its level before. `None` where it stays level, or
 /// where there are too few samples: a knee needs four before it and three after.
-pub fn knee(samples: &[f64]) -> Option<Knee> {
+pub(crate) fn knee(samples: &[f64]) -> Option<Knee> {
     const BEFORE: usize = 4;
     const AFTER: usize = 3;
     let last = samples.len().checked_sub(AFTER)?;

@@ -1,13 +1,25 @@
 //! Peaks in a series, and their distance: what the paper's authors saw by eye in their figures.
 
-use super::period::Period;
 use super::robust::{chance, median, quantile, sorted, spread};
+
+/// A period of a series, in samples; `low` and `high` are the same where it is a whole number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Period {
+    /// The shortest distance that was seen.
+    pub(crate) low: f64,
+    /// The longest.
+    pub(crate) high: f64,
+    /// Index of the peaks within the period.
+    pub(crate) phase: usize,
+    /// 1 less the chance that noise looks like that.
+    pub(crate) confidence: f64,
+}
 
 /// How many spreads above the median a peak is.
 const HIGH: f64 = 6.0;
 
 /// The indices of the peaks, in order: samples far above the median. Of neighbours, the highest.
-pub fn peaks(samples: &[f64]) -> Vec<usize> {
+pub(crate) fn peaks(samples: &[f64]) -> Vec<usize> {
     let middle = median(samples.iter().copied());
     let line = middle + (HIGH * spread(samples)).max(middle.abs() * 0.1);
     let mut peaks: Vec<usize> = Vec::new();
@@ -26,7 +38,7 @@ pub fn peaks(samples: &[f64]) -> Vec<usize> {
 
 /// The distance of the peaks, as the range of those that agree; `None` where chance looks like that.
 /// One interval in four may differ: the first does as a rule, because nothing is prefetched yet.
-pub fn spacing(peaks: &[usize]) -> Option<Period> {
+pub(crate) fn spacing(peaks: &[usize]) -> Option<Period> {
     let intervals: Vec<f64> = peaks
         .windows(2)
         .map(|pair| pair[1].saturating_sub(pair[0]) as f64)

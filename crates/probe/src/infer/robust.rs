@@ -1,7 +1,7 @@
 //! Statistics that a few outliers do not move, and the odds of chance.
 
 /// The value below which `share` (0 to 1) of a sorted sample lies; 0 for none.
-pub fn quantile(sorted: &[f64], share: f64) -> f64 {
+pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else {
         return 0.0;
     };
@@ -12,25 +12,25 @@ pub fn quantile(sorted: &[f64], share: f64) -> f64 {
 }
 
 /// A sample in order, without what is not finite.
-pub fn sorted(sample: impl IntoIterator<Item = f64>) -> Vec<f64> {
+pub(crate) fn sorted(sample: impl IntoIterator<Item = f64>) -> Vec<f64> {
     let mut sample: Vec<f64> = sample.into_iter().filter(|v| v.is_finite()).collect();
     sample.sort_unstable_by(f64::total_cmp);
     sample
 }
 
 /// The median of a sample; 0 for none.
-pub fn median(sample: impl IntoIterator<Item = f64>) -> f64 {
+pub(crate) fn median(sample: impl IntoIterator<Item = f64>) -> f64 {
     quantile(&sorted(sample), 0.5)
 }
 
 /// The median absolute deviation, scaled so that it is the standard deviation of normal samples.
-pub fn spread(sample: &[f64]) -> f64 {
+pub(crate) fn spread(sample: &[f64]) -> f64 {
     let middle = median(sample.iter().copied());
     1.4826 * median(sample.iter().map(|v| (v - middle).abs()))
 }
 
 /// The probability that at least `hits` of `tries` hit, when each does with probability `p`.
-pub fn chance(tries: usize, hits: usize, p: f64) -> f64 {
+pub(crate) fn chance(tries: usize, hits: usize, p: f64) -> f64 {
     if hits == 0 {
         return 1.0;
     }
@@ -52,7 +52,7 @@ pub fn chance(tries: usize, hits: usize, p: f64) -> f64 {
 
 /// The least time of several runs at each index: any disturbance makes a call longer. As long as the
 /// shortest run.
-pub fn least(runs: &[Vec<f64>]) -> Vec<f64> {
+pub(crate) fn least(runs: &[Vec<f64>]) -> Vec<f64> {
     let len = runs.iter().map(Vec::len).min().unwrap_or_default();
     (0..len)
         .map(|i| runs.iter().map(|run| run[i]).fold(f64::INFINITY, f64::min))
@@ -60,7 +60,7 @@ pub fn least(runs: &[Vec<f64>]) -> Vec<f64> {
 }
 
 /// The median of several runs at each index.
-pub fn middle(runs: &[Vec<f64>]) -> Vec<f64> {
+pub(crate) fn middle(runs: &[Vec<f64>]) -> Vec<f64> {
     let len = runs.iter().map(Vec::len).min().unwrap_or_default();
     (0..len)
         .map(|i| median(runs.iter().map(|run| run[i])))
@@ -68,7 +68,7 @@ pub fn middle(runs: &[Vec<f64>]) -> Vec<f64> {
 }
 
 /// The most frequent value, and how often it occurs; the smaller of two that are as frequent.
-pub fn mode(sample: &[u64]) -> Option<(u64, usize)> {
+pub(crate) fn mode(sample: &[u64]) -> Option<(u64, usize)> {
     let mut sorted = sample.to_vec();
     sorted.sort_unstable();
     let mut best: Option<(u64, usize)> = None;

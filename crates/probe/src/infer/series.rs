@@ -4,8 +4,7 @@
 use super::comb::comb;
 use super::fold::fold;
 use super::knee::knee;
-use super::peaks::{peaks, spacing};
-use super::period::Period;
+use super::peaks::{Period, peaks, spacing};
 use super::robust::{least, median, middle, spread};
 use super::windows::readahead;
 use crate::error::Error;
@@ -41,10 +40,10 @@ pub fn marks(series: &Series) -> Vec<usize> {
     }
 }
 
-/// What a series shows.
+/// What a series shows; at least one finding.
 pub fn judge(series: &Series) -> Vec<Finding> {
     let samples = combined(series);
-    let found = match series.kind {
+    let mut found = match series.kind {
         Kind::Reads => vec![small_calls(
             series,
             &samples,
@@ -62,36 +61,33 @@ pub fn judge(series: &Series) -> Vec<Finding> {
         Kind::Filled => vec![filled(series, &samples)],
         Kind::Syncs => vec![syncs(series, &samples)],
     };
+    let by_time = !matches!(series.kind, Kind::Cached | Kind::Filled);
+    for finding in &mut found {
+        finding.by_time = by_time;
+        finding.trials = u32::try_from(series.trials.len()).unwrap_or(u32::MAX);
+    }
     found
-        .into_iter()
-        .map(|finding| finding.with_trials(series.trials.len()))
-        .collect()
 }
 
 fn small_calls(series: &Series, samples: &[f64], quantity: Quantity) -> Finding {
     let Series { kind, step, .. } = *series;
-    let samples_in_all = samples.len();
-    let finding = match fold(samples) {
-        Some(period) => {
-            let runs = period.low as u64;
-            let method = Method::FirstOfGroup {
-                kind,
-                samples: samples_in_all,
-                step,
-                runs,
-            };
-            Finding::known(quantity, runs * step, period.confidence, method)
-        }
-        None => Finding::unknown(
-            quantity,
-            Error::NoBlock {
-                kind,
-                samples: samples_in_all,
-                step,
-            },
-        ),
+    let count = samples.len();
+    let Some(period) = fold(samples) else {
+        let why = Error::NoBlock {
+            kind,
+            samples: count,
+            step,
+        };
+        return Finding::unknown(quantity, why);
     };
-    finding.by_time()
+    let runs = period.low as u64;
+    let method = Method::FirstOfGroup {
+        kind,
+        samples: count,
+        step,
+        runs,
+    };
+    Finding::known(quantity, runs * step, period.confidence, method)
 }
 
 /// The period of a long series by the comb, of a short one by its peaks.
@@ -123,13 +119,11 @@ fn blocks(series: &Series, samples: &[f64]) -> Vec<Finding> {
     let both = [Quantity::FetchedAtOnce, Quantity::Prefetched];
     let Some((period, by)) = period(series, samples) else {
         let unknown = |quantity| Finding::unknown(quantity, Error::NoPeriod { reads, step });
-        return both.map(|quantity| unknown(quantity).by_time()).into();
+        return both.map(unknown).into();
     };
     let n = period.low as u64;
-    let distances: Vec<usize> = peaks(samples)
-        .windows(2)
-        .map(|pair| pair[1] - pair[0])
-        .collect();
+    let peaks = peaks(samples);
+    let distances: Vec<usize> = peaks.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let first = match &distances[..] {
         [first, rest @ ..] if *first as u64 != n && rest.iter().all(|d| *d as u64 == n) => {
             Some(*first)
@@ -147,14 +141,14 @@ fn blocks(series: &Series, samples: &[f64]) -> Vec<Finding> {
     both.into_iter()
         .zip([(n, each_nth), (n - 1, prefetched)])
         .map(|(quantity, (value, method))| {
-            Finding::known(quantity, value, period.confidence, method).by_time()
+            Finding::known(quantity, value, period.confidence, method)
         })
         .collect()
 }
 
 fn windows(series: &Series, samples: &[f64]) -> Vec<Finding> {
     let cached: Vec<u64> = samples.iter().map(|v| v.max(0.0) as u64).collect();
-    let page = series.step;
+    let quantities = Quantity::READAHEAD_WINDOWS;
     let Some(seen) = readahead(&cached, cached.len() as u64) else {
         let (reads, windows) = (cached.len(), super::windows::windows(&cached).len());
         let why = if windows >= reads && reads > 0 {
@@ -162,64 +156,42 @@ fn windows(series: &Series, samples: &[f64]) -> Vec<Finding> {
         } else {
             Error::NoSteadyWindow { reads, windows }
         };
-        return [
-            Quantity::ReadaheadInitial,
-            Quantity::ReadaheadRamp,
-            Quantity::ReadaheadSteady,
-            Quantity::ReadaheadTrigger,
-        ]
-        .map(|quantity| Finding::unknown(quantity, why.clone()))
-        .into();
+        return quantities
+            .map(|quantity| Finding::unknown(quantity, why.clone()))
+            .into();
     };
     let (alike, windows) = seen.agree;
     let sure = alike as f64 / windows.max(1) as f64;
-    let bytes = |pages: u64| pages.saturating_mul(page);
+    let bytes = |pages: u64| pages.saturating_mul(series.step);
     let ramp = seen.ramp.iter().map(|pages| bytes(*pages)).collect();
-    vec![
-        Finding::known(
-            Quantity::ReadaheadInitial,
-            bytes(seen.initial),
-            sure,
-            Method::AfterFirstRead,
-        ),
-        Finding::known(
-            Quantity::ReadaheadRamp,
-            Value::List(ramp),
-            sure,
-            Method::EachRead,
-        ),
-        Finding::known(
-            Quantity::ReadaheadSteady,
-            bytes(seen.steady),
-            sure,
+    let values: [(Value, Method); 4] = [
+        (bytes(seen.initial).into(), Method::AfterFirstRead),
+        (Value::List(ramp), Method::EachRead),
+        (
+            bytes(seen.steady).into(),
             Method::LaterWindows { alike, windows },
         ),
-        Finding::known(
-            Quantity::ReadaheadTrigger,
-            bytes(seen.trigger),
-            sure,
-            Method::UnreadAtFetch,
-        ),
-    ]
+        (bytes(seen.trigger).into(), Method::UnreadAtFetch),
+    ];
+    quantities
+        .into_iter()
+        .zip(values)
+        .map(|(quantity, (value, method))| Finding::known(quantity, value, sure, method))
+        .collect()
 }
 
 fn passes(series: &Series, samples: &[f64]) -> Finding {
-    let finding = match knee(samples) {
-        Some(knee) => {
-            let bytes = series.bytes_before(knee.at);
-            let method = Method::SecondPass {
-                bytes,
-                step: series.step,
-                run: series.runs.get(knee.at).copied().unwrap_or(0),
-            };
-            Finding::known(Quantity::CacheCapacity, bytes, knee.confidence, method)
-        }
-        None => {
-            let lengths = samples.len();
-            Finding::unknown(Quantity::CacheCapacity, Error::NoKnee { lengths })
-        }
+    let Some(knee) = knee(samples) else {
+        let lengths = samples.len();
+        return Finding::unknown(Quantity::CacheCapacity, Error::NoKnee { lengths });
     };
-    finding.by_time()
+    let bytes = series.bytes_before(knee.at);
+    let method = Method::SecondPass {
+        bytes,
+        step: series.step,
+        run: series.runs.get(knee.at).copied().unwrap_or(0),
+    };
+    Finding::known(Quantity::CacheCapacity, bytes, knee.confidence, method)
 }
 
 /// The most that was in memory, in bytes, and the index of the sample from which it no longer grew.
@@ -233,53 +205,42 @@ fn full(filled: &[f64], step: u64) -> Option<(f64, usize)> {
 
 fn filled(series: &Series, samples: &[f64]) -> Finding {
     let (steps, step) = (samples.len(), series.step);
-    match full(samples, step) {
-        Some((most, at)) => {
-            let later = &samples[at..];
-            let level = median(later.iter().copied());
-            let sure = 1.0 - (spread(later) / level.max(1.0)).min(1.0);
-            let after = at + 1;
-            let method = Method::HolesFilled { steps, step, after };
-            Finding::known(Quantity::CacheCapacity, most, sure, method)
-        }
-        None => Finding::unknown(Quantity::CacheCapacity, Error::NotFilled { steps, step }),
-    }
+    let Some((most, at)) = full(samples, step) else {
+        return Finding::unknown(Quantity::CacheCapacity, Error::NotFilled { steps, step });
+    };
+    let later = &samples[at..];
+    let level = median(later.iter().copied());
+    let sure = 1.0 - (spread(later) / level.max(1.0)).min(1.0);
+    let after = at + 1;
+    let method = Method::HolesFilled { steps, step, after };
+    Finding::known(Quantity::CacheCapacity, most, sure, method)
 }
 
 fn syncs(series: &Series, samples: &[f64]) -> Finding {
     let step = series.step;
     let peaks = peaks(samples);
     let (samples, waits) = (samples.len(), peaks.len());
-    let finding = match spacing(&peaks) {
-        Some(Period {
-            low,
-            high,
-            confidence,
-            ..
-        }) => {
-            let method = Method::LongSyncs {
-                samples,
-                step,
-                waits,
-                low,
-                high,
-            };
-            let bytes = |runs: f64| runs * step as f64;
-            let value = if low == high {
-                Value::Number(bytes(low))
-            } else {
-                Value::Range(bytes(low), bytes(high))
-            };
-            Finding::known(Quantity::ExtentByTime, value, confidence, method)
-        }
-        None => Finding::unknown(
-            Quantity::ExtentByTime,
-            Error::NoSyncPeriod {
-                samples,
-                step,
-                waits,
-            },
-        ),
+    let Some(period) = spacing(&peaks) else {
+        let why = Error::NoSyncPeriod {
+            samples,
+            step,
+            waits,
+        };
+        return Finding::unknown(Quantity::ExtentByTime, why);
     };
-    finding.by_time()
+    let Period { low, high, .. } = period;
+    let method = Method::LongSyncs {
+        samples,
+        step,
+        waits,
+        low,
+        high,
+    };
+    let bytes = |runs: f64| runs * step as f64;
+    let value = if low == high {
+        Value::Number(bytes(low))
+    } else {
+        Value::Range(bytes(low), bytes(high))
+    };
+    Finding::known(Quantity::ExtentByTime, value, period.confidence, method)
 }

@@ -4,19 +4,19 @@ use super::robust::mode;
 
 /// What the kernel fetched at one read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
+pub(crate) struct Window {
     /// The page that was read.
-    pub at: u64,
+    pub(crate) at: u64,
     /// How many pages were fetched.
-    pub pages: u64,
+    pub(crate) pages: u64,
     /// How many pages were still unread in memory, the one that was read included; 0 for a read that
     /// found nothing.
-    pub left: u64,
+    pub(crate) left: u64,
 }
 
 /// The windows of a file that is read from its beginning: `cached[i]` pages are in memory after page
 /// `i` was read.
-pub fn windows(cached: &[u64]) -> Vec<Window> {
+pub(crate) fn windows(cached: &[u64]) -> Vec<Window> {
     let mut before = 0;
     let mut windows = Vec::new();
     for (at, &now) in (0..).zip(cached) {
@@ -34,23 +34,23 @@ pub fn windows(cached: &[u64]) -> Vec<Window> {
 
 /// The readahead that the windows show.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Readahead {
+pub(crate) struct Readahead {
     /// Pages of the first window.
-    pub initial: u64,
+    pub(crate) initial: u64,
     /// Pages of each window until they no longer grow, the first and the steady one included.
-    pub ramp: Vec<u64>,
+    pub(crate) ramp: Vec<u64>,
     /// Pages of the windows that follow.
-    pub steady: u64,
+    pub(crate) steady: u64,
     /// How many pages are still unread when the next steady window is fetched.
-    pub trigger: u64,
+    pub(crate) trigger: u64,
     /// How many windows were steady, and how many there were from the first steady one on.
-    pub agree: (usize, usize),
+    pub(crate) agree: (usize, usize),
 }
 
 /// The readahead of one file; `None` when fewer than three windows are steady, or fewer than half of
 /// those from the first such one on: FUSE cuts windows short while its server is busy. `end` is the
 /// number of pages in the file: the last window is cut off there, and not counted.
-pub fn readahead(cached: &[u64], end: u64) -> Option<Readahead> {
+pub(crate) fn readahead(cached: &[u64], end: u64) -> Option<Readahead> {
     let mut windows = windows(cached);
     let fetched = windows
         .iter()

@@ -4,9 +4,11 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use ::show::figure::Figure;
+use clap::ValueEnum;
 use gate::fs::Open;
-use probe::infer::series::judge;
-use probe::{CacheOptions, Limits, Measured, ProbeOptions, ProbeReport, Quantity, Series, Value};
+use probe::{
+    CacheOptions, Limits, Measured, ProbeOptions, ProbeReport, Quantity, Series, Value, judge,
+};
 
 use super::show::{Report, SlowClock, figures, hinted, prices_csv, warnings};
 use crate::cmd::probe::args::{CacheMethod, Experiment, Probe as Args};
@@ -56,7 +58,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     }
     let overhead = report.find(Quantity::RawOverhead).and_then(|f| f.value());
     if let Some(Value::Number(ns)) = overhead
-        && *ns > probe::timer::NO_VDSO
+        && *ns > probe::NO_VDSO
     {
         out.note(SlowClock(*ns));
     }
@@ -104,19 +106,17 @@ fn measure(args: &Args, dir: &[u8], out: &Out) -> Result<ProbeReport, Error> {
 }
 
 fn experiments(chosen: &[Experiment]) -> Vec<probe::Experiment> {
-    use probe::Experiment as Do;
+    let all = probe::Experiment::ALL.iter().copied();
     if chosen.is_empty() || chosen.contains(&Experiment::All) {
-        return Do::ALL.to_vec();
+        return all.collect();
     }
-    let domain = |chosen: &Experiment| match chosen {
-        Experiment::Timer => Do::Timer,
-        Experiment::Block => Do::Block,
-        Experiment::Readahead => Do::Readahead,
-        Experiment::Cache => Do::Cache,
-        Experiment::Extent => Do::Extent,
-        Experiment::Gates | Experiment::All => Do::Gates,
-    };
-    chosen.iter().map(domain).collect()
+    let names: Vec<_> = chosen
+        .iter()
+        .filter_map(Experiment::to_possible_value)
+        .collect();
+    let is_chosen =
+        |one: &probe::Experiment| names.iter().any(|name| name.get_name() == one.name());
+    all.filter(is_chosen).collect()
 }
 
 /// Judges the samples of a file.
@@ -128,10 +128,7 @@ fn replay(path: &[u8]) -> Result<ProbeReport, Error> {
     let series = Series::from_csv(&whole(path, MOST, DOING, NEXT)?)
         .map_err(|why| Error::read(DOING, path, why.to_string(), NEXT))?;
     Ok(ProbeReport {
-        measured: judge(&series)
-            .into_iter()
-            .map(Measured::without_cost)
-            .collect(),
+        measured: judge(&series).into_iter().map(Measured::from).collect(),
         series: vec![series],
         ..ProbeReport::default()
     })

@@ -6,8 +6,7 @@ use ::show::json_object;
 use ::show::name::printable;
 use ::show::table::{Align, Table, TableStyle, Tone};
 use mounts::{Warning, WarningReason};
-use probe::names::Unit;
-use probe::{Error, Finding, Measured, Price, ProbeReport, Value};
+use probe::{Error, Finding, Measured, Price, ProbeReport, Unit, Value};
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 

@@ -1,8 +1,6 @@
 //! The figures of series of samples, as the paper draws them.
 
-use probe::infer::series::{combined, judge, marks};
-use probe::names::Unit;
-use probe::{Finding, Kind, Series};
+use probe::{Finding, Kind, Series, Unit, combined, judge, marks};
 use show::figure::Figure;
 
 use super::value_text;

@@ -31,9 +31,6 @@ where
     for<'a> Json<'a, T>: Serialize,
 {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            Some(value) => serializer.serialize_some(&Json(value)),
-            None => serializer.serialize_none(),
-        }
+        self.as_ref().map(Json).serialize(serializer)
     }
 }

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `args.rs` | its flags: the parser, `-h`, `--help`, the man page and the completions come from it |
 //! | `run.rs` | the work: flags become the options of a library crate, which is called |
-//! | `show.rs` | the words and the JSON: it takes the library's types, and makes no system call. What two commands print alike is in `src/show_*.rs` |
+//! | `show.rs` | the words and the JSON: it takes the library's types, and makes no system call. |
 //!
 //! [`main`] parses the command line ([`args`]), calls `cmd::<command>::run`, and exits through
 //! [`out::Out::end`]. The work is in the library crates:
@@ -37,8 +37,6 @@
 //! | [`json`] | JSON of the libraries' types |
 //! | [`out`] | stdout, stderr, warnings, the profile, the exit status |
 //! | [`progress`] | the progress line |
-//! | [`show_memo`] | the tables of the memo of 1974: `account --model`, `dump --account` |
-//! | [`show_metered`] | the account of a command: `account`, the survey |
 //! | [`cmd::metered`] | the report of the two commands that run another one |
 #![forbid(unsafe_code)]
 
@@ -54,8 +52,6 @@ mod input;
 mod json;
 mod out;
 mod progress;
-mod show_memo;
-mod show_metered;
 
 fn main() -> ExitCode {
     gate::process::restore_sigpipe();

@@ -7,34 +7,27 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, ValueEnum};
+use gate::Errno;
 use gate::file::Writer;
+use mounts::Warning;
 use show::json::{Envelope, GateCounts, Gates};
 use show::name::printable;
-use show::table::{TableStyle, wrap};
+use show::table::TableStyle;
 use show::{json, profile};
 
 use crate::args::{Cli, Global, When};
 use crate::error::{Error, Outcome};
 use crate::hint::hint;
 
-/// Columns of a terminal; `None` for a file or a pipe.
-fn columns<T: IsTerminal + AsFd>(stream: &T) -> Option<usize> {
-    stream
-        .is_terminal()
-        .then(|| gate::machine::terminal_width(stream).unwrap_or(80))
-}
-
 impl When {
-    /// Whether to use colour on a stream.
     fn is_wanted(self, stream: &impl IsTerminal) -> bool {
+        let is_disabled = || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         match self {
             When::Always => true,
             When::Never => false,
-            When::Auto => {
-                stream.is_terminal()
-                    && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-            }
+            When::Auto => stream.is_terminal() && !is_disabled(),
         }
     }
 
@@ -42,19 +35,17 @@ impl When {
     /// met `--help` or an error.
     fn from_command_line(words: impl Iterator<Item = OsString>) -> When {
         let mut words = words.take_while(|word| word != "--");
-        let mut said = When::Auto;
+        let mut when = When::Auto;
         while let Some(word) = words.next() {
             let value = match word.to_str().and_then(|word| word.strip_prefix("--color")) {
                 Some("") => words.next().unwrap_or_default(),
                 Some(value) => value.trim_start_matches('=').into(),
                 None => continue,
             };
-            said = value
-                .to_str()
-                .and_then(|value| When::from_str(value, false).ok())
-                .unwrap_or(said);
+            let value = value.to_str().map(|value| When::from_str(value, false));
+            when = value.and_then(Result::ok).unwrap_or(when);
         }
-        said
+        when
     }
 }
 
@@ -64,15 +55,11 @@ pub(crate) struct Out {
     pub(crate) quiet: bool,
     pub(crate) verbose: bool,
     pub(crate) progress: bool,
-    pub(crate) color: bool,
-    /// Columns of the terminal on stdout, if it is one.
-    pub(crate) width: Option<usize>,
+    profile: bool,
+    style: TableStyle,
+    style_err: TableStyle,
     /// The exit status of a command that was run, which overrides our own.
     status: OnceLock<u8>,
-    profile: bool,
-    color_err: bool,
-    /// Columns of the terminal on stderr, if it is one.
-    width_err: Option<usize>,
 }
 
 impl Out {
@@ -82,18 +69,16 @@ impl Out {
             quiet: global.quiet,
             verbose: global.verbose,
             progress: !global.quiet && !global.no_progress && std::io::stderr().is_terminal(),
-            color: global.color.is_wanted(&std::io::stdout()),
-            width: columns(&std::io::stdout()),
-            status: OnceLock::new(),
             profile: global.profile,
-            color_err: global.color.is_wanted(&std::io::stderr()),
-            width_err: columns(&std::io::stderr()),
+            style: table_style(&std::io::stdout(), global.color),
+            style_err: table_style(&std::io::stderr(), global.color),
+            status: OnceLock::new(),
         }
     }
 
     /// Whether stdout is a terminal.
     pub(crate) fn on_terminal(&self) -> bool {
-        self.width.is_some()
+        self.style.width.is_some()
     }
 
     /// Exits with this status: that of a command that was run.
@@ -103,44 +88,26 @@ impl Out {
 
     /// The style of tables on stdout.
     pub(crate) fn table_style(&self) -> TableStyle {
-        TableStyle {
-            width: self.width,
-            tree: false,
-            color: self.color,
-        }
+        self.style
     }
 
     /// The style of tables on stderr.
     pub(crate) fn table_style_err(&self) -> TableStyle {
-        TableStyle {
-            width: self.width_err,
-            tree: false,
-            color: self.color_err,
-        }
-    }
-
-    /// Writes a result on stderr, because stdout belongs to the command that was run.
-    pub(crate) fn data_err(&self, text: &str) -> Result<(), Error> {
-        let cannot = |e| {
-            Error::new(format!(
-                "cannot write the report on standard error: {e}; give it a file with -o"
-            ))
-        };
-        std::io::stderr().write_all(text.as_bytes()).map_err(cannot)
+        self.style_err
     }
 
     /// Writes data on stdout.
-    pub(crate) fn data(&self, bytes: &[u8]) -> Result<(), Error> {
+    pub(crate) fn data(&self, bytes: impl AsRef<[u8]>) -> Result<(), Error> {
         if gate::command::was_closed(1) {
             return Err(Error::new(
-                "cannot write the output: standard output is closed".to_owned(),
+                "cannot write the output: standard output is closed",
             ));
         }
         let mut stdout = std::io::stdout().lock();
-        stdout
-            .write_all(bytes)
-            .and_then(|()| stdout.flush())
-            .map_err(|e| Error::new(format!("cannot write the output: {e}; is the disk full?")))
+        let written = stdout
+            .write_all(bytes.as_ref())
+            .and_then(|()| stdout.flush());
+        written.map_err(|e| Error::new(format!("cannot write the output: {e}; is the disk full?")))
     }
 
     /// Prints the result in its envelope.
@@ -148,88 +115,63 @@ impl Out {
         &self,
         schema: &'static str,
         result: impl serde::Serialize,
-        warnings: &[mounts::Warning],
+        warnings: &[Warning],
     ) -> Result<(), Error> {
-        self.data(envelope_line(schema, result, warnings).as_bytes())
+        self.data(envelope(schema, result, warnings).to_line())
     }
 
-    /// The JSON before and after a result that is written piece by piece.
-    pub(crate) fn envelope_parts(
+    /// Prints the result, in its envelope or by `print_text`, and the warnings.
+    pub(crate) fn report(
         &self,
         schema: &'static str,
-        warnings: &[mounts::Warning],
-    ) -> (String, String) {
-        let warnings = json_warnings(warnings);
-        Envelope {
-            schema,
-            result: (),
-            gates: &gates(&gate::meter::tally()),
-            warnings: &warnings,
+        result: impl serde::Serialize,
+        warnings: &[Warning],
+        print_text: impl FnOnce() -> Result<(), Error>,
+    ) -> Outcome {
+        match self.json {
+            true => self.envelope(schema, result, warnings)?,
+            false => print_text()?,
         }
-        .envelope_parts()
+        self.warn(warnings);
+        Ok(warnings.len())
     }
 
     /// Prints a status message on stderr, unless `--quiet`.
     pub(crate) fn note(&self, text: impl std::fmt::Display) {
-        if !self.quiet {
-            match self.width_err {
-                Some(width) => write_stderr(format_args!("{}\n", wrap(&text.to_string(), width))),
-                None => write_stderr(format_args!("{text}\n")),
-            }
-        }
+        self.note_table(|style| style.wrapped(&text.to_string()));
     }
 
     /// Prints a table on stderr, unless `--quiet`.
     pub(crate) fn note_table(&self, table: impl FnOnce(TableStyle) -> String) {
         if !self.quiet {
-            write_stderr(format_args!("{}", table(self.table_style_err())));
+            write_stderr(&table(self.style_err));
         }
     }
 
     /// Prints warnings on stderr, also with `--json`, whose object has them too.
-    pub(crate) fn warn(&self, warnings: &[mounts::Warning]) {
-        const SHOWN: usize = 20;
-        let shown = if self.verbose {
-            warnings.len()
-        } else {
-            warnings.len().min(SHOWN)
-        };
-        for warning in &warnings[..shown] {
-            write_stderr(format_args!("fathom: {}\n", warning_text(warning)));
+    pub(crate) fn warn(&self, warnings: &[Warning]) {
+        const MOST: usize = 20;
+        let most = if self.verbose { usize::MAX } else { MOST };
+        for warning in warnings.iter().take(most) {
+            write_stderr(&format!("fathom: {}\n", warning_text(warning)));
         }
-        if shown < warnings.len() {
-            write_stderr(format_args!(
-                "fathom: and {} more warnings; -v or --json gives them all\n",
-                warnings.len() - shown
+        if warnings.len() > most {
+            let rest = warnings.len() - most;
+            write_stderr(&format!(
+                "fathom: and {rest} more warnings; -v or --json gives them all\n"
             ));
         }
     }
 
     /// Prints why a command was not done.
     pub(crate) fn failed(&self, message: &Error) {
-        write_stderr(format_args!("fathom: {message}\n"));
+        write_stderr(&format!("fathom: {message}\n"));
     }
 
     /// Ends the command: prints the profile and the error, gives the exit status.
     pub(crate) fn end(&self, done: Outcome) -> ExitCode {
         if self.profile {
-            let tally = gate::meter::tally();
-            let lines = profile_lines(&tally);
-            write_stderr(format_args!("{}", profile::to_text(&lines, self.color_err)));
-            if self.verbose {
-                for (gate, row) in tally.used() {
-                    let at = |share| {
-                        row.percentile(share)
-                            .map_or("-".to_owned(), |ns| format!("{ns} ns"))
-                    };
-                    write_stderr(format_args!(
-                        "{}: half under {}, 99 % under {}\n",
-                        gate.name(),
-                        at(0.5),
-                        at(0.99)
-                    ));
-                }
-            }
+            self.print_profile();
         }
         let status = match done {
             Ok(0) => 0,
@@ -241,15 +183,38 @@ impl Out {
         };
         ExitCode::from(self.status.get().copied().unwrap_or(status))
     }
+
+    fn print_profile(&self) {
+        let tally = gate::meter::tally();
+        write_stderr(&profile::to_text(
+            &profile_lines(&tally),
+            self.style_err.color,
+        ));
+        for (gate, counts) in tally.used().filter(|_| self.verbose) {
+            let [median, p99] = [0.5, 0.99].map(|share| {
+                let percentile = counts.percentile(share);
+                percentile.map_or("-".to_owned(), |ns| format!("{ns} ns"))
+            });
+            let gate = gate.name();
+            write_stderr(&format!("{gate}: half under {median}, 99 % under {p99}\n"));
+        }
+    }
+}
+
+fn table_style(stream: &(impl IsTerminal + AsFd), color: When) -> TableStyle {
+    let width = || gate::machine::terminal_width(stream).unwrap_or(80);
+    TableStyle {
+        width: stream.is_terminal().then(width),
+        tree: false,
+        color: color.is_wanted(stream),
+    }
 }
 
 /// A warning as a line on stderr: the path, what could not be done, the errno in words, what
 /// follows from it, and a hint.
-fn warning_text(warning: &mounts::Warning) -> String {
-    let path = warning
-        .path
-        .as_deref()
-        .map_or(String::new(), |path| format!("'{}': ", printable(path)));
+fn warning_text(warning: &Warning) -> String {
+    let path = warning.path.as_deref().map(printable);
+    let path = path.map_or(String::new(), |path| format!("'{path}': "));
     let reason = &warning.reason;
     let mut text = match warning.errno {
         Some(errno) if reason.explains_errno() => format!("{path}{errno}: {reason}"),
@@ -262,124 +227,116 @@ fn warning_text(warning: &mounts::Warning) -> String {
     text
 }
 
-/// A result in its envelope, as a line.
-pub(crate) fn envelope_line(
-    schema: &'static str,
-    result: impl serde::Serialize,
-    warnings: &[mounts::Warning],
-) -> String {
-    let warnings = json_warnings(warnings);
-    let gates = gates(&gate::meter::tally());
+/// A result in its envelope, with the system calls so far.
+pub(crate) fn envelope<R>(schema: &'static str, result: R, warnings: &[Warning]) -> Envelope<R> {
     Envelope {
         schema,
         result,
-        gates: &gates,
-        warnings: &warnings,
+        gates: gates(&gate::meter::tally()),
+        warnings: json_warnings(warnings),
     }
-    .to_line()
 }
 
 /// Writes a file atomically: it appears under its name only when it is complete.
 pub(crate) fn publish(path: &[u8], bytes: &[u8]) -> Result<(), Error> {
-    let mut file = Writer::create(path).map_err(|e| Error::write("cannot write", path, e, ""))?;
+    let cannot = |e: Errno| Error::write("cannot write", path, e, "");
+    let mut file = Writer::create(path).map_err(cannot)?;
     file.write_all(bytes)
         .map_err(|e| Error::write("cannot write", path, e, ""))?;
-    file.publish()
-        .map_err(|e| Error::write("cannot write", path, e, ""))
+    file.publish().map_err(cannot)
 }
 
 /// Writes to stderr in one write(2), since stderr is unbuffered. A failure has nowhere to be
 /// reported.
-fn write_stderr(text: std::fmt::Arguments<'_>) {
-    let _ = std::io::stderr().write_all(text.to_string().as_bytes());
+fn write_stderr(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// Prints clap's help without trailing blanks, or its error on one line.
+/// Prints clap's help, or its error on one line.
 pub(crate) fn usage(e: &clap::Error) -> ExitCode {
-    use clap::error::ErrorKind;
-    let styled = e.render();
-    if matches!(
-        e.kind(),
+    match e.kind() {
         ErrorKind::DisplayHelp
-            | ErrorKind::DisplayVersion
-            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
-    ) {
-        let when = When::from_command_line(std::env::args_os().skip(1));
-        let (is_colored, status) = match e.use_stderr() {
-            true => (when.is_wanted(&std::io::stderr()), 2),
-            false => (when.is_wanted(&std::io::stdout()), 0),
-        };
-        let text = if is_colored {
-            styled.ansi().to_string()
-        } else {
-            styled.to_string()
-        };
-        let text: String = text
-            .lines()
-            .flat_map(|line| [line.trim_end(), "\n"])
-            .collect();
-        let printed = match e.use_stderr() {
-            true => std::io::stderr().write_all(text.as_bytes()),
-            false => std::io::stdout().write_all(text.as_bytes()),
-        };
-        return ExitCode::from(if printed.is_ok() { status } else { 2 });
+        | ErrorKind::DisplayVersion
+        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => print_help(e),
+        _ => {
+            let all = Cli::command();
+            let mut words = std::env::args_os().skip(1);
+            let command = words.find_map(|word| all.find_subcommand(word));
+            let command = command.map_or(String::new(), |it| format!("{} ", it.get_name()));
+            let message = one_line(&e.render().to_string());
+            let message = printable(message.as_bytes());
+            write_stderr(&format!("fathom: {message}; see fathom {command}--help\n"));
+            ExitCode::from(2)
+        }
     }
-    let text = styled.to_string();
-    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let mut said = lines
-        .next()
-        .unwrap_or_default()
-        .trim_start_matches("error: ")
-        .to_owned();
-    for line in
-        lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"))
-    {
-        said.push_str(if line.starts_with("tip: ") { "; " } else { " " });
-        said.push_str(line.trim_start_matches("tip: "));
+}
+
+/// Prints clap's help without trailing blanks.
+fn print_help(e: &clap::Error) -> ExitCode {
+    let when = When::from_command_line(std::env::args_os().skip(1));
+    let is_colored = match e.use_stderr() {
+        true => when.is_wanted(&std::io::stderr()),
+        false => when.is_wanted(&std::io::stdout()),
+    };
+    let text = match is_colored {
+        true => e.render().ansi().to_string(),
+        false => e.render().to_string(),
+    };
+    let lines = text.lines().flat_map(|line| [line.trim_end(), "\n"]);
+    let text: String = lines.collect();
+    let (printed, status) = match e.use_stderr() {
+        true => (std::io::stderr().write_all(text.as_bytes()), 2),
+        false => (std::io::stdout().write_all(text.as_bytes()), 0),
+    };
+    ExitCode::from(if printed.is_ok() { status } else { 2 })
+}
+
+/// clap's message on one line, without the usage behind it. clap has no other way to render only
+/// the message with its tips.
+fn one_line(message: &str) -> String {
+    let lines = message.trim_start_matches("error: ").lines().map(str::trim);
+    let lines = lines.filter(|line| !line.is_empty());
+    let lines =
+        lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
+    let mut text = String::new();
+    for line in lines {
+        let separator = match line.starts_with("tip: ") {
+            _ if text.is_empty() => "",
+            true => "; ",
+            false => " ",
+        };
+        text.extend([separator, line.trim_start_matches("tip: ")]);
     }
-    let all = Cli::command();
-    let command = std::env::args_os()
-        .skip(1)
-        .find_map(|word| all.find_subcommand(word));
-    let command = command.map_or(String::new(), |command| format!("{} ", command.get_name()));
-    write_stderr(format_args!(
-        "fathom: {}; see fathom {command}--help\n",
-        printable(said.as_bytes())
-    ));
-    ExitCode::from(2)
+    text
 }
 
 /// A tally as `gates` in the JSON.
 pub(crate) fn gates(tally: &gate::Tally) -> Gates {
-    let timed = gate::meter::profiling();
-    let row = |row: &gate::tally::GateCounts| GateCounts {
-        calls: row.calls,
-        errors: row.errors,
-        seconds: timed.then(|| seconds(row.nanos)),
+    let is_timed = gate::meter::profiling();
+    let counts = |counts: &gate::tally::GateCounts| GateCounts {
+        calls: counts.calls,
+        errors: counts.errors,
+        seconds: is_timed.then(|| seconds(counts.nanos)),
     };
-    tally
-        .used()
-        .map(|(gate, counts)| (gate.name(), row(counts)))
+    let used = tally.used();
+    used.map(|(gate, used)| (gate.name(), counts(used)))
         .collect()
 }
 
 /// A tally as the lines of a profile.
 pub(crate) fn profile_lines(tally: &gate::Tally) -> Vec<profile::Line> {
-    profile::lines(
-        tally
-            .used()
-            .map(|(gate, row)| (gate.name(), row.calls, seconds(row.nanos))),
-    )
+    let used = tally.used();
+    profile::lines(used.map(|(gate, counts)| (gate.name(), counts.calls, seconds(counts.nanos))))
 }
 
-/// Nanoseconds as they are shown.
+/// Nanoseconds as seconds.
 pub(crate) fn seconds(nanos: u64) -> f64 {
     nanos as f64 / 1e9
 }
 
-/// Warnings as they are shown.
-pub(crate) fn json_warnings(warnings: &[mounts::Warning]) -> Vec<json::Warning> {
-    let shown = |warning: &mounts::Warning| json::Warning {
+/// Warnings as the JSON has them.
+pub(crate) fn json_warnings(warnings: &[Warning]) -> Vec<json::Warning> {
+    let warning = |warning: &Warning| json::Warning {
         path: warning.path.clone(),
         gate: warning.gate.map(gate::Gate::name),
         errno: warning.errno.map(gate::Errno::name),
@@ -388,7 +345,7 @@ pub(crate) fn json_warnings(warnings: &[mounts::Warning]) -> Vec<json::Warning> 
             None => warning.message(),
         },
     };
-    warnings.iter().map(shown).collect()
+    warnings.iter().map(warning).collect()
 }
 
 #[cfg(test)]

@@ -43,23 +43,23 @@ crate::json_object!(Warning, |warning| {
 
 /// `{"schema": ..., "result": ..., "gates": ..., "warnings": ...}`
 #[derive(Clone, Debug, Serialize)]
-pub struct Envelope<'a, R> {
+pub struct Envelope<R> {
     /// `fathom.<command>/1`
     pub schema: &'static str,
     /// The command's result.
     pub result: R,
     /// Our own system calls.
-    pub gates: &'a Gates,
+    pub gates: Gates,
     /// What was skipped or found wrong.
-    pub warnings: &'a [Warning],
+    pub warnings: Vec<Warning>,
 }
 
-impl Envelope<'_, ()> {
+impl Envelope<()> {
     /// What stands before and after the result in the line, for a result that is written
     /// piece by piece.
     pub fn envelope_parts(&self) -> (String, String) {
-        let (schema, gates) = (to_json(self.schema), to_json(self.gates));
-        let warnings = to_json(self.warnings);
+        let (schema, gates) = (to_json(self.schema), to_json(&self.gates));
+        let warnings = to_json(&self.warnings);
         (
             format!("{{\"schema\":{schema},\"result\":"),
             format!(",\"gates\":{gates},\"warnings\":{warnings}}}\n"),
@@ -67,7 +67,7 @@ impl Envelope<'_, ()> {
     }
 }
 
-impl<R: Serialize> Envelope<'_, R> {
+impl<R: Serialize> Envelope<R> {
     /// As one line.
     pub fn to_line(&self) -> String {
         to_json(self) + "\n"
@@ -81,8 +81,9 @@ fn to_json(value: impl Serialize) -> String {
 
 /// Implements [`serde::Serialize`] for a type: a JSON object with these fields, in this order.
 ///
-/// Each line is `"field": value`, or `name "field": bytes` for a file name of any bytes
-/// (`Option<&[u8]>`; with `name?`, the field is left out for `None`), or `names "field": list` for several (`&[&[u8]]`); these two have a sibling
+/// Each line is `"field": value`; `some "field": option`, which is left out for `None`; `name "field":
+/// bytes` for a file name of any bytes (`Option<&[u8]>`; with `name?`, the field is left out for
+/// `None`); or `names "field": list` for several (`Option<&[_]>`). These two have a sibling
 /// `<field>_b64` with the exact bytes where a name is not UTF-8 (see [`crate::name::entry`]).
 ///
 /// ```
@@ -128,6 +129,12 @@ macro_rules! json_object {
         $crate::name::entries(&mut $map, $field, $names)?;
         $crate::json_object!(@ $map, $($rest)*);
     };
+    (@ $map:ident, some $field:literal: $value:expr, $($rest:tt)*) => {
+        if let Some(value) = $value {
+            $map.serialize_entry($field, &value)?;
+        }
+        $crate::json_object!(@ $map, $($rest)*);
+    };
     (@ $map:ident, $field:literal: $value:expr, $($rest:tt)*) => {
         $map.serialize_entry($field, &$value)?;
         $crate::json_object!(@ $map, $($rest)*);
@@ -140,18 +147,17 @@ mod tests {
 
     #[test]
     fn parts_and_result_make_the_line() {
-        let warnings = [Warning {
+        let warnings = vec![Warning {
             path: Some(b"a\xff".to_vec()),
             gate: Some("statx"),
             errno: Some("EACCES".into()),
             message: "null".to_owned(),
         }];
-        let gates = [("statx", GateCounts::default())].into();
         let envelope = Envelope {
             schema: "fathom.walk/1",
             result: (),
-            gates: &gates,
-            warnings: &warnings,
+            gates: [("statx", GateCounts::default())].into(),
+            warnings,
         };
         let (before, after) = envelope.envelope_parts();
         assert_eq!(format!("{before}null{after}"), envelope.to_line());

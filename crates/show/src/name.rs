@@ -87,14 +87,19 @@ pub fn entry<M: SerializeMap>(
 ///
 /// # Errors
 /// The serializer's.
-pub fn entries<M: SerializeMap>(map: &mut M, field: &str, names: &[&[u8]]) -> Result<(), M::Error> {
-    let lossy: Vec<_> = names
-        .iter()
-        .map(|name| String::from_utf8_lossy(name))
-        .collect();
+pub fn entries<M: SerializeMap>(
+    map: &mut M,
+    field: &str,
+    names: Option<&[impl AsRef<[u8]>]>,
+) -> Result<(), M::Error> {
+    let Some(names) = names else {
+        return map.serialize_entry(field, &None::<&str>);
+    };
+    let names = names.iter().map(AsRef::as_ref);
+    let lossy: Vec<_> = names.clone().map(String::from_utf8_lossy).collect();
     map.serialize_entry(field, &lossy)?;
-    if names.iter().any(|name| std::str::from_utf8(name).is_err()) {
-        let exact: Vec<String> = names.iter().map(|name| STANDARD.encode(name)).collect();
+    if names.clone().any(|name| std::str::from_utf8(name).is_err()) {
+        let exact: Vec<String> = names.map(|name| STANDARD.encode(name)).collect();
         map.serialize_entry(&format!("{field}_b64"), &exact)?;
     }
     Ok(())

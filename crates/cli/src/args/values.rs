@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
+use std::os::unix::ffi::OsStrExt;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -25,6 +26,12 @@ pub(crate) enum ValueError {
     NotSize,
     #[error("that is too large a size")]
     SizeTooLarge,
+}
+
+/// Names as bytes.
+pub(crate) fn bytes(names: &[OsString]) -> Vec<Vec<u8>> {
+    let bytes = |name: &OsString| name.as_bytes().to_vec();
+    names.iter().map(bytes).collect()
 }
 
 /// A whole number within bounds.
@@ -50,16 +57,19 @@ pub(crate) fn seekable() -> impl TypedValueParser<Value = OsString> {
     })
 }
 
+/// A number and the unit behind it.
+fn split_unit(text: &str) -> (&str, &str) {
+    let unit = text.find(|c: char| c.is_ascii_alphabetic());
+    text.split_at(unit.unwrap_or(text.len()))
+}
+
 /// A time: a number of seconds, or with a unit: `us`, `ms`, `s`, `m`.
 pub(crate) fn duration(text: &str) -> Result<Duration, ValueError> {
-    let (number, unit) = match text.find(|c: char| c.is_ascii_alphabetic()) {
-        Some(at) => text.split_at(at),
-        None => (text, "s"),
-    };
+    let (number, unit) = split_unit(text);
     let factor = match unit {
         "us" => 1e-6,
         "ms" => 1e-3,
-        "s" => 1.0,
+        "" | "s" => 1.0,
         "m" | "min" => 60.0,
         _ => return Err(ValueError::NotTime),
     };
@@ -73,36 +83,27 @@ pub(crate) fn duration(text: &str) -> Result<Duration, ValueError> {
 /// Two shares, as 40:60.
 pub(crate) fn mix(text: &str) -> Result<(f64, f64), ValueError> {
     let share = |text: &str| {
-        text.trim()
-            .parse()
-            .ok()
-            .filter(|share: &f64| (0.0..=1e9).contains(share))
+        let share = text.trim().parse().ok();
+        share.filter(|share: &f64| (0.0..=1e9).contains(share))
     };
-    text.split_once(':')
-        .and_then(|(dirs, files)| Some((share(dirs)?, share(files)?)))
+    let shares = text.split_once(':');
+    let shares = shares.and_then(|(dirs, files)| Some((share(dirs)?, share(files)?)));
+    shares
         .filter(|(dirs, files)| dirs + files > 0.0)
         .ok_or(ValueError::NotShares)
 }
 
 pub(crate) fn percent(text: &str) -> Result<f64, ValueError> {
     let number = text.trim_end_matches('%').trim().parse().ok();
-    number
-        .filter(|share| (0.0..=100.0).contains(share))
-        .ok_or(ValueError::NotPercent)
+    let percent = number.filter(|share| (0.0..=100.0).contains(share));
+    percent.ok_or(ValueError::NotPercent)
 }
 
 /// A size in bytes: a number, with `K`, `M`, `G` or `T` behind it for powers of 1024.
 pub(crate) fn size(text: &str) -> Result<u64, ValueError> {
-    let text = text.trim();
-    let (number, unit) = match text.find(|c: char| c.is_ascii_alphabetic()) {
-        Some(at) => text.split_at(at),
-        None => (text, ""),
-    };
-    let shift = match unit
-        .to_ascii_uppercase()
-        .trim_end_matches('B')
-        .trim_end_matches('I')
-    {
+    let (number, unit) = split_unit(text.trim());
+    let unit = unit.to_ascii_uppercase();
+    let shift = match unit.trim_end_matches('B').trim_end_matches('I') {
         "" => 0,
         "K" => 10,
         "M" => 20,

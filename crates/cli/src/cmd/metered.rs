@@ -13,28 +13,22 @@ use crate::out::Out;
 
 /// Where the report goes.
 pub(crate) enum Report<'a> {
-    /// Into a file; nothing is to be seen of it until it is whole.
+    /// Into a file, which is written atomically.
     File(Writer, &'a [u8]),
-    /// On standard output, behind what the command has written there.
+    /// On standard output, after the output of the command.
     Stdout,
-    /// On standard error.
     Stderr,
 }
 
 impl<'a> Report<'a> {
-    /// As `-o` and `--json` have it. What can be refused is refused before anything runs.
+    /// Opens the destination that `-o` and `--json` ask for, so that an error ends fathom before the
+    /// command runs.
     pub(crate) fn begin(output: Option<&'a OsStr>, out: &Out) -> Result<Report<'a>, Error> {
+        const NEXT: &str = "give a file that you may write";
         match output.map(OsStr::as_bytes) {
             Some(b"-") => Ok(Report::Stdout),
             Some(name) => {
-                let cannot = |e| {
-                    Error::write(
-                        "cannot write report",
-                        name,
-                        e,
-                        "give a file that you may write",
-                    )
-                };
+                let cannot = |e| Error::write("cannot write report", name, e, NEXT);
                 Ok(Report::File(Writer::create(name).map_err(cannot)?, name))
             }
             None if out.json => Ok(Report::Stdout),
@@ -42,7 +36,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Writes it; the command has ended with `status`.
+    /// Writes the report of a command that has ended with `status`.
     pub(crate) fn end(
         self,
         text: impl FnOnce(TableStyle) -> String,
@@ -57,13 +51,21 @@ impl<'a> Report<'a> {
                 file.publish()
                     .map_err(|e| Error::write("cannot write report", name, e, &next))
             }
-            Report::Stdout => out.data(text(out.table_style()).as_bytes()),
-            Report::Stderr => out.data_err(&text(out.table_style_err())),
+            Report::Stdout => out.data(text(out.table_style())),
+            Report::Stderr => {
+                let text = text(out.table_style_err());
+                std::io::stderr().write_all(text.as_bytes()).map_err(|e| {
+                    Error::new(format!(
+                        "cannot write the report on standard error: {e}; give it a file with -o"
+                    ))
+                })
+            }
         }
     }
 }
 
-/// Why there is nothing to report. A command that cannot be run gives fathom its exit status.
+/// The error of a command that was not metered. If the command cannot be run, fathom gets the exit
+/// status that a shell would give.
 pub(crate) fn not_metered(error: meter::Error, out: &Out) -> Error {
     if let meter::Error::Command(why) = &error {
         out.exit_with(why.exit_status());

@@ -21,27 +21,18 @@ fathom account --model gates.csv  # another table";
 const TABLE: &str = "\
 A table of gates has the columns gate, ms_per_call, calls_per_dir, calls_per_file (or calls_per_seg) and for_effect (yes or no).";
 
-/// The flags of `fathom account`.
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_OF_COMMAND, after_long_help = ending(EXAMPLES, &[REPORT, TABLE].join("\n\n"), EXIT_OF_COMMAND),
           override_usage = "fathom account [OPTIONS] -- COMMAND [ARGUMENT]...\n       fathom account --model [FILE] [OPTIONS]")]
 pub(crate) struct Account {
     /// The command, and its arguments
-    #[arg(
-        last = true,
-        value_name = "COMMAND",
-        required_unless_present = "model",
-        conflicts_with = "model"
-    )]
+    #[arg(last = true, value_name = "COMMAND", required_unless_present = "model")]
+    #[arg(conflicts_with = "model")]
     pub(crate) command: Vec<OsString>,
 
     /// Meter by this meter
-    #[arg(
-        long,
-        value_name = "METER",
-        default_value = "auto",
-        help_heading = "Metering"
-    )]
+    #[arg(long, value_name = "METER", default_value = "auto")]
+    #[arg(help_heading = "Metering")]
     pub(crate) meter: MeterName,
     /// Look at so many calls one by one, for files, directories, patterns and changes; all are
     /// counted in any case
@@ -53,24 +44,15 @@ pub(crate) struct Account {
     #[arg(long, value_name = "WHAT", default_value = "program", value_parser = by, help_heading = "Output")]
     pub(crate) by: Grouping,
     /// Print N rows of each table at most [default: 10; with --json 10000]
-    #[arg(long, value_name = "N", help_heading = "Output", value_parser = number(1..=u32::MAX))]
-    pub(crate) top: Option<u32>,
+    #[arg(long, value_name = "N", help_heading = "Output", value_parser = number(1..=u32::MAX as usize))]
+    pub(crate) top: Option<usize>,
     /// Take the prices of calls from the output of fathom probe DIR gates --json, and measure none
-    #[arg(
-        long,
-        value_name = "FILE",
-        help_heading = "Output",
-        conflicts_with = "model"
-    )]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    #[arg(conflicts_with = "model")]
     pub(crate) prices: Option<OsString>,
     /// Write the report into FILE, which appears when it is whole; - is standard output
-    #[arg(
-        short,
-        long,
-        value_name = "FILE",
-        help_heading = "Output",
-        conflicts_with = "model"
-    )]
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
+    #[arg(conflicts_with = "model")]
     pub(crate) output: Option<OsString>,
 
     /// Meter nothing, and say what other gates would save by the model of the memo, on the table of

@@ -7,6 +7,7 @@ use account::command::CommandAccount;
 use account::prices::Given;
 use account::report::AccountReport;
 use mounts::Warning;
+use show::name::printable;
 use show::table::TableStyle;
 
 use super::run::SCHEMA;
@@ -15,8 +16,8 @@ use crate::cmd::account::args::Account as Args;
 use crate::cmd::metered::{Report, not_metered};
 use crate::error::{Error, Outcome};
 use crate::input::whole;
-use crate::out::{Out, envelope_line};
-use crate::show_metered::AccountJson;
+use crate::json::Json;
+use crate::out::{Out, envelope};
 
 /// Rows of a table for people, and of a list for programs, unless another number is asked for.
 const TOP: usize = 10;
@@ -28,25 +29,19 @@ pub(super) fn run(args: &Args, out: &Out) -> Outcome {
     let report = Report::begin(args.output.as_deref(), out)?;
     let taken = CommandAccount::take(&args.command, args.meter.name(), args.calls, given)
         .map_err(|why| not_metered(why, out))?;
-    let top = args.top.map(|top| top as usize);
-    let rows = top.unwrap_or(if out.json { TOP_JSON } else { TOP });
+    let rows = args.top.unwrap_or(if out.json { TOP_JSON } else { TOP });
     let status = taken.metered.ended.status();
     let account = AccountReport::new(&taken, args.by, rows);
-    let warnings: Vec<Warning> = taken
-        .metered
-        .warnings()
-        .into_iter()
-        .map(Warning::general)
-        .collect();
+    let warnings = taken.metered.warnings().into_iter();
+    let warnings: Vec<Warning> = warnings.map(Warning::general).collect();
     let text = |style: TableStyle| match out.json {
-        true => envelope_line(SCHEMA, AccountJson(&account), &warnings),
+        true => envelope(SCHEMA, Json(&account), &warnings).to_line(),
         false => account_text(&account, style, rows),
     };
     report.end(text, status, out)?;
     out.warn(&warnings);
     out.exit_with(status);
-    // Names by the ten thousand, one by one: the kernel gives them back at once, since this process
-    // ends.
+    // The process ends, so there is no need to free ten thousand names one by one.
     std::mem::forget(taken);
     Ok(0)
 }
@@ -66,21 +61,13 @@ fn read_prices(file: &OsStr) -> Result<(Given, String), Error> {
         return Err(cannot(&"there are no prices in it"));
     }
     let dir = value["result"]["dir"].as_str().unwrap_or("a file");
-    Ok((
-        given,
-        format!(
-            "fathom probe {} gates",
-            show::name::printable(dir.as_bytes())
-        ),
-    ))
+    let dir = printable(dir.as_bytes());
+    Ok((given, format!("fathom probe {dir} gates")))
 }
 
-/// Of what was priced, what there is a use for: warm, and on one thread.
+/// The prices that the account uses: of warm calls on one thread.
 fn given(value: &serde_json::Value) -> Given {
-    let prices = value["result"]["prices"]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
+    let prices = value["result"]["prices"].as_array();
     let price = |gate: &str, what: &[&str]| {
         let is_it = |price: &&serde_json::Value| {
             price["gate"] == gate
@@ -88,9 +75,8 @@ fn given(value: &serde_json::Value) -> Given {
                 && price["threads"] == 1
                 && what.iter().any(|what| price["what"] == *what)
         };
-        prices.iter().find(is_it)?["ns"]
-            .as_f64()
-            .filter(|ns| ns.is_finite() && *ns > 0.0)
+        let ns = prices?.iter().find(is_it)?["ns"].as_f64();
+        ns.filter(|ns| ns.is_finite() && *ns > 0.0)
     };
     const FILE: [&str; 2] = ["a file, by name", "the directory"];
     Given {

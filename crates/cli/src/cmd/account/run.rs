@@ -1,11 +1,10 @@
-//! `fathom account`: what the calls of a command cost ([`command`]); and what other gates would
-//! save, by the memo's model.
+//! `fathom account`: the cost of the calls of a command ([`command`]), or the memo's model.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use super::command;
-use super::show::{Model, model_text};
+use super::show::memo::{Model, model_text};
 use account::{ErrorKind, Gate, Per, fixed_price, memo, parse};
 
 use crate::cmd::account::args::Account as Args;
@@ -28,11 +27,9 @@ fn model(file: Option<&OsStr>, args: &Args, out: &Out) -> Outcome {
         None => memo::table(),
     };
     let fixed = fixed_price(&gates).unwrap_or_default();
+    let (dir, file) = args.mix;
     let shares = memo::Shares {
-        mix: Per {
-            dir: args.mix.0,
-            file: args.mix.1,
-        },
+        mix: Per { dir, file },
         backup: args.share,
         system: args.system,
     };
@@ -41,15 +38,13 @@ fn model(file: Option<&OsStr>, args: &Args, out: &Out) -> Outcome {
         fixed_ms: fixed,
         columns: &columns,
     };
-    if out.json {
-        out.envelope(SCHEMA, model, &[])?;
-    } else {
-        out.data(model_text(&model, out.table_style()).as_bytes())?;
+    out.report(SCHEMA, &model, &[], || {
+        out.data(model_text(&model, out.table_style()))?;
         if columns.len() < memo::OPTIONS.len() {
             out.note("two_gates is left out: the gates that it replaces are not in the table");
         }
-    }
-    Ok(0)
+        Ok(())
+    })
 }
 
 fn read(file: &OsStr) -> Result<Vec<Gate>, Error> {

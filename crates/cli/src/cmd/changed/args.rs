@@ -17,7 +17,6 @@ fathom changed . --since ../c.parquet --format borg | borg create --paths-from-s
 fathom changed /srv --since c.parquet --format rsync | rsync -a --from0 --files-from=- /srv/ BACKUP/  # for rsync
 fathom changed /srv --since c.parquet --format tar | tar -C /srv --no-recursion --null -T - -cf A.tar  # for tar";
 
-/// The flags of `fathom changed`.
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
 pub(crate) struct Changed {
@@ -32,28 +31,20 @@ pub(crate) struct Changed {
     pub(crate) update: bool,
 
     /// Walk by this engine, where there must be a walk
-    #[arg(
-        long,
-        value_name = "ENGINE",
-        default_value = "auto",
-        help_heading = "Walking"
-    )]
+    #[arg(long, value_name = "ENGINE", default_value = "auto")]
+    #[arg(help_heading = "Walking")]
     pub(crate) engine: Engine,
     /// Work with N threads [default: as many as are good for the engine]
-    #[arg(short, long, value_name = "N", help_heading = "Walking", value_parser = number(1..=u16::MAX))]
-    pub(crate) jobs: Option<u16>,
+    #[arg(short, long, value_name = "N", help_heading = "Walking", value_parser = number(1..=65_535_usize))]
+    pub(crate) jobs: Option<usize>,
     /// Refuse a catalog that was not made with -x (what was left out of it is left out again
     /// without being told)
     #[arg(short = 'x', long, help_heading = "Walking")]
     pub(crate) one_file_system: bool,
 
     /// Print in this form
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        default_value = "table",
-        help_heading = "Output"
-    )]
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    #[arg(help_heading = "Output")]
     pub(crate) format: ChangedFormat,
 }
 

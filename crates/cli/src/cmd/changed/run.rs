@@ -8,7 +8,6 @@ use archive::changed::{ChangedOptions, changed};
 
 use super::args::{Changed as Args, ChangedFormat};
 use super::show;
-use crate::cmd::walk::run::by;
 use crate::error::{Error, Outcome};
 use crate::out::Out;
 use crate::progress::watch_walk;
@@ -17,25 +16,22 @@ const SCHEMA: &str = "fathom.changed/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if out.json && args.format != ChangedFormat::Table {
-        let conflict = "--json is a format of its own; leave out --format";
-        return Err(Error::new(conflict.to_owned()));
+        return Err(Error::new(
+            "--json is a format of its own; leave out --format",
+        ));
     }
     let start = Instant::now();
     let since = args.since.as_bytes();
     if args.one_file_system && !Reader::open(since)?.about().options.one_file_system {
-        let next = "leave -x away, or make a new one with fathom walk -x --catalog";
-        return Err(Error::read(
-            "cannot use catalog",
-            since,
-            "it was made without -x",
-            next,
-        ));
+        const WHY: &str = "it was made without -x";
+        const NEXT: &str = "leave -x away, or make a new one with fathom walk -x --catalog";
+        return Err(Error::read("cannot use catalog", since, WHY, NEXT));
     }
     let options = ChangedOptions {
         dir: args.dir.as_bytes().to_vec(),
         since: since.to_vec(),
-        by: by(args.engine),
-        threads: args.jobs.map(usize::from),
+        by: args.engine.kind(),
+        threads: args.jobs,
         update: args.update,
     };
     let diagnostics = walk::Diagnostics::default();
@@ -50,10 +46,10 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if out.json {
         out.envelope(SCHEMA, &output, &report.warnings)?;
     } else {
-        out.data(&show::to_bytes(args.format, &report))?;
+        out.data(show::to_bytes(args.format, &report))?;
         out.note(output.summary());
     }
-    // A reader who missed the output can ask again until the catalog is replaced.
+    // The catalog is replaced after the output is written, so that a failed run can be repeated.
     update.map(|sealed| sealed.publish()).transpose()?;
     out.warn(&report.warnings);
     Ok(report.warnings.len())

@@ -29,7 +29,7 @@ json_object!(Output<'_>, |output| {
 
 json_object!(Json<'_, ChangedEntry>, |entry| {
     name "path": Some(&entry.path),
-    "change": change_name(entry.change),
+    "change": name_and_sign(entry.change).0,
     name? "from": entry.from.as_deref(),
 });
 
@@ -56,38 +56,27 @@ impl Output<'_> {
     }
 }
 
-fn change_name(change: Change) -> &'static str {
+/// The name of a change in the JSON, and its sign in the table.
+fn name_and_sign(change: Change) -> (&'static str, char) {
     match change {
-        Change::Added => "added",
-        Change::Changed => "changed",
-        Change::Removed => "removed",
-        Change::Renamed => "renamed",
+        Change::Added => ("added", '+'),
+        Change::Changed => ("changed", '*'),
+        Change::Removed => ("removed", '-'),
+        Change::Renamed => ("renamed", '>'),
     }
 }
 
-fn change_sign(change: Change) -> char {
-    match change {
-        Change::Added => '+',
-        Change::Changed => '*',
-        Change::Removed => '-',
-        Change::Renamed => '>',
-    }
-}
-
-/// The changes in a format. Formats for tools that know of no renames also name what was carried
-/// along with a renamed directory.
+/// The changes in a format. The formats for other tools also name what a renamed directory contains,
+/// since these tools do not know of renames.
 pub(crate) fn to_bytes(format: ChangedFormat, report: &ChangedReport) -> Vec<u8> {
     let entries = &report.entries;
     let present = || entries.iter().filter(|it| it.change != Change::Removed);
     let present_paths = || present().map(|entry| &entry.path[..]);
     let all = || {
-        let carried = report
-            .carried
-            .iter()
-            .map(|(path, is_dir)| (&path[..], *is_dir));
-        present()
-            .map(|entry| (&entry.path[..], entry.is_dir))
-            .chain(carried)
+        let carried = report.carried.iter();
+        let carried = carried.map(|(path, is_dir)| (&path[..], *is_dir));
+        let present = present().map(|entry| (&entry.path[..], entry.is_dir));
+        present.chain(carried)
     };
     let all_paths = || all().map(|(path, _)| path);
     match format {
@@ -105,8 +94,8 @@ pub(crate) fn to_bytes(format: ChangedFormat, report: &ChangedReport) -> Vec<u8>
             paths.dedup();
             terminated(paths, b'\0')
         }
-        // restic descends into every directory that it is given: it gets only those that nothing
-        // below leads to.
+        // restic backs up all that is in a directory that it is given. It gets a directory only
+        // where no path below it is named.
         ChangedFormat::Restic => {
             let above: HashSet<&[u8]> = all_paths().flat_map(parents).collect();
             let changed = entries.iter().filter(|it| it.change == Change::Changed);
@@ -122,7 +111,7 @@ pub(crate) fn to_bytes(format: ChangedFormat, report: &ChangedReport) -> Vec<u8>
 fn table_line(entry: &ChangedEntry) -> Vec<u8> {
     let from = entry.from.as_deref();
     let was = from.map_or(String::new(), |from| format!(" (was {})", printable(from)));
-    let (sign, path) = (change_sign(entry.change), printable(&entry.path));
+    let ((_, sign), path) = (name_and_sign(entry.change), printable(&entry.path));
     format!("{sign} {path}{was}\n").into_bytes()
 }
 
@@ -149,10 +138,8 @@ fn terminated<'a>(paths: impl IntoIterator<Item = &'a [u8]>, end: u8) -> Vec<u8>
 
 /// Every directory above a path.
 fn parents(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    path.iter()
-        .enumerate()
-        .filter(|(_, byte)| **byte == b'/')
-        .map(|(at, _)| &path[..at])
+    let slashes = (0..path.len()).filter(|&at| path[at] == b'/');
+    slashes.map(|at| &path[..at])
 }
 
 #[cfg(test)]

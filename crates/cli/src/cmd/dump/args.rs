@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use archive::gather::Gather;
 use clap::{Args, ValueEnum};
 
 use crate::args::help::{EXIT, ending};
@@ -18,7 +19,6 @@ fathom dump /srv -o srv.tar --map srv.txt  # and a list of what was dumped
 fathom dump /srv --no-output --account  # where the time goes
 fathom dump /srv --explain  # how it would be gathered, and why";
 
-/// The flags of `fathom dump`.
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
 pub(crate) struct Dump {
@@ -33,12 +33,8 @@ pub(crate) struct Dump {
     pub(crate) output: Option<OsString>,
 
     /// Write what has changed since this catalog
-    #[arg(
-        long,
-        value_name = "CATALOG",
-        help_heading = "Increments",
-        conflicts_with = "level"
-    )]
+    #[arg(long, value_name = "CATALOG", help_heading = "Increments")]
+    #[arg(conflicts_with = "level")]
     pub(crate) since: Option<OsString>,
     /// Write a catalog of what there is now, once the archive is on the disk; it may be the one of
     /// --since
@@ -50,26 +46,18 @@ pub(crate) struct Dump {
           value_parser = number(0..=9_u8))]
     pub(crate) level: Option<u8>,
     /// Keep the catalogs of the levels in this directory
-    #[arg(
-        long,
-        value_name = "DIR",
-        help_heading = "Increments",
-        requires = "level"
-    )]
+    #[arg(long, value_name = "DIR", help_heading = "Increments")]
+    #[arg(requires = "level")]
     pub(crate) state: Option<OsString>,
 
     /// Gather what is known of the files in this way; all ways give the same archive
-    #[arg(
-        long,
-        value_name = "HOW",
-        default_value = "auto",
-        help_heading = "Gathering"
-    )]
+    #[arg(long, value_name = "HOW", default_value = "auto")]
+    #[arg(help_heading = "Gathering")]
     pub(crate) gather: Gathering,
     /// Work with N threads; with 1, gathering, reading and writing take turns [default: as many as
     /// are good]
-    #[arg(short, long, value_name = "N", help_heading = "Gathering", value_parser = number(1..=u16::MAX))]
-    pub(crate) jobs: Option<u16>,
+    #[arg(short, long, value_name = "N", help_heading = "Gathering", value_parser = number(1..=65_535_usize))]
+    pub(crate) jobs: Option<usize>,
     /// Stay on the file system (the device number) of each SRC
     #[arg(short = 'x', long, help_heading = "Gathering")]
     pub(crate) one_file_system: bool,
@@ -111,4 +99,17 @@ pub(crate) enum Gathering {
     Batched,
     /// The file system's own tables, read from the device (ext2, ext3, ext4); else batched
     Raw,
+}
+
+impl Gathering {
+    /// The way that was asked for; `None` to choose one for each mount.
+    pub(crate) fn gather(self) -> Option<Gather> {
+        match self {
+            Gathering::Auto => None,
+            Gathering::Percall => Some(Gather::PerCall),
+            Gathering::Combined => Some(Gather::Combined),
+            Gathering::Batched => Some(Gather::Batched),
+            Gathering::Raw => Some(Gather::Raw),
+        }
+    }
 }

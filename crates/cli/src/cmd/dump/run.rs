@@ -1,5 +1,6 @@
 //! `fathom dump`: trees into an archive.
 
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
@@ -11,15 +12,16 @@ use archive::gather::Gather;
 use archive::increment::levels::Level;
 use gate::fs::{At, FileType, Want};
 use gate::long::statx_long;
-use walk::{Diagnostics, EngineKind, Explained};
+use walk::{Diagnostics, Explained};
 
 use super::map::MapFile;
-use super::show::{self, Choice, Method, Possible, Report};
-use crate::cmd::dump::args::{Dump as Args, Gathering};
+use super::show::costs::account_text;
+use super::show::{self, Method, Possible, Report};
+use crate::args::values::bytes;
+use crate::cmd::dump::args::Dump as Args;
 use crate::error::{Error, Outcome};
 use crate::out::Out;
 use crate::progress::{watch_dump, watch_walk};
-use crate::show_memo::dump_account_text;
 
 const SCHEMA: &str = "fathom.dump/1";
 
@@ -43,14 +45,10 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     })?;
     let seconds = start.elapsed().as_secs_f64();
     let account = args.account.then(|| {
-        let books = archive::attribution::stop();
-        let files = summary.gathered - summary.directories;
-        DumpAccount::new(
-            &books,
-            summary.directories,
-            files,
-            &measure_ways(&options, out),
-        )
+        let charges = archive::attribution::stop();
+        let ways = measure_ways(&options, out);
+        let directories = summary.directories;
+        DumpAccount::new(&charges, directories, summary.gathered - directories, &ways)
     });
     let report = Report {
         archive: options.archive.as_deref(),
@@ -65,40 +63,28 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         account: account.as_ref(),
         ..Report::default()
     };
-    summary
-        .notes
-        .iter()
-        .for_each(|note| out.note(show::note(note)));
-    if out.json {
-        out.envelope(SCHEMA, &report, &summary.warnings)?;
-    } else {
-        out.note(show::summary(&report, &summary));
-        print_account(&report, out)?;
+    for note in &summary.notes {
+        out.note(show::note(note));
     }
-    out.warn(&summary.warnings);
-    Ok(summary.warnings.len())
+    out.report(SCHEMA, &report, &summary.warnings, || {
+        out.note(show::summary(&report, &summary));
+        print_account(&report, out)
+    })
 }
 
 /// What to dump, and where the map goes.
 fn dump_options(args: &Args) -> (DumpOptions, Option<Vec<u8>>) {
-    let bytes =
-        |name: &Option<std::ffi::OsString>| name.as_ref().map(|name| name.as_bytes().to_vec());
-    let map = bytes(&args.map).filter(|_| !args.no_map);
-    let sources = args.sources.iter();
+    let name = |name: &Option<OsString>| name.as_ref().map(|name| name.as_bytes().to_vec());
+    let map = name(&args.map).filter(|_| !args.no_map);
+    let level = args.level.zip(name(&args.state));
     let options = DumpOptions {
-        sources: sources.map(|source| source.as_bytes().to_vec()).collect(),
-        archive: bytes(&args.output).filter(|_| !args.no_output),
-        since: bytes(&args.since),
-        catalog: bytes(&args.catalog),
-        level: args
-            .level
-            .zip(bytes(&args.state))
-            .map(|(number, state)| Level { number, state }),
-        gather: gathering(args.gather),
-        threads: match args.account {
-            true => Some(1),
-            false => args.jobs.map(usize::from),
-        },
+        sources: bytes(&args.sources),
+        archive: name(&args.output).filter(|_| !args.no_output),
+        since: name(&args.since),
+        catalog: name(&args.catalog),
+        level: level.map(|(number, state)| Level { number, state }),
+        gather: args.gather.gather(),
+        threads: if args.account { Some(1) } else { args.jobs },
         selection: Options {
             excludes: args.exclude.clone(),
             max_depth: None,
@@ -128,29 +114,17 @@ fn print_account(report: &Report<'_>, out: &Out) -> Result<(), Error> {
     match report.account {
         // The archive is on standard output.
         Some(account) if report.archive == Some(b"-") => {
-            out.note_table(|style| dump_account_text(account, style));
+            out.note_table(|style| account_text(account, style));
             Ok(())
         }
-        Some(account) => out.data(dump_account_text(account, out.table_style()).as_bytes()),
+        Some(account) => out.data(account_text(account, out.table_style())),
         None => Ok(()),
-    }
-}
-
-pub(crate) fn gathering(gathering: Gathering) -> Option<Gather> {
-    match gathering {
-        Gathering::Auto => None,
-        Gathering::Percall => Some(Gather::PerCall),
-        Gathering::Combined => Some(Gather::Combined),
-        Gathering::Batched => Some(Gather::Batched),
-        Gathering::Raw => Some(Gather::Raw),
     }
 }
 
 /// What each way of gathering takes on the same tree, or why it is unavailable.
 fn measure_ways(options: &DumpOptions, out: &Out) -> Vec<(Gather, Result<Took, Unavailable>)> {
-    let sources = options.sources.iter();
-    let dirs: Vec<Vec<u8>> = sources.filter(|source| is_dir(source)).cloned().collect();
-    let explained = walk::explain(&dirs, false).unwrap_or_default();
+    let explained = walk::explain(&dirs(&options.sources), false).unwrap_or_default();
     let collect_options = options.collect_options(None);
     let measured = |gather: Gather| {
         for Explained { plan, .. } in &explained {
@@ -167,18 +141,10 @@ fn measure_ways(options: &DumpOptions, out: &Out) -> Vec<(Gather, Result<Took, U
 
 /// `--explain`
 fn explain(args: &Args, out: &Out) -> Outcome {
-    let sources = args.sources.iter().map(|source| source.as_bytes().to_vec());
-    let dirs: Vec<Vec<u8>> = sources.filter(|source| is_dir(source)).collect();
-    let explained = walk::explain(&dirs, false)?;
-    let wanted = gathering(args.gather);
-    let possible: Vec<Possible> = explained
-        .iter()
-        .flat_map(|explained| possible(explained, wanted))
-        .collect();
-    if !out.json {
-        out.data(show::explain(&possible, out.table_style()).as_bytes())?;
-        return Ok(0);
-    }
+    let explained = walk::explain(&dirs(&bytes(&args.sources)), false)?;
+    let wanted = args.gather.gather();
+    let possible = explained.iter().flat_map(|one| show::possible(one, wanted));
+    let possible: Vec<Possible<'_>> = possible.collect();
     let report = Report {
         method: explained.first().map(|first| Method {
             gather: wanted.unwrap_or(Gather::from_engine(first.plan.engine)),
@@ -188,37 +154,16 @@ fn explain(args: &Args, out: &Out) -> Outcome {
         explain: Some(&possible),
         ..Report::default()
     };
-    out.envelope(SCHEMA, &report, &[])?;
-    Ok(0)
+    let print_text = || out.data(show::explain(&possible, out.table_style()));
+    out.report(SCHEMA, &report, &[], print_text)
 }
 
-/// Whether each way of gathering can work for a source, and which is taken.
-fn possible(explained: &Explained, wanted: Option<Gather>) -> Vec<Possible> {
-    let Explained { path, plan, .. } = explained;
-    let can = |by: EngineKind| Gather::from_engine(by).engine_of(&plan.engines).ok() == Some(by);
-    // Where the mount does not offer a way, the next better one is taken.
-    let fallback = |gather: Gather| gather.engines().iter().copied().find(|by| can(*by));
-    let taken = wanted.map_or(Some(plan.engine), fallback);
-    let possible = |gather: Gather| {
-        let engine = gather.engine_of(&plan.engines);
-        let choice = match &engine {
-            Ok(by) if Some(*by) != taken => Choice::Possible,
-            Ok(_) if wanted.is_none() => Choice::Best(plan.reason.clone()),
-            Ok(_) => Choice::Requested,
-            Err(refused) => Choice::Refused(refused.clone()),
-        };
-        Possible {
-            path: path.clone(),
-            gather,
-            engine: engine.ok(),
-            choice,
-        }
+/// The sources that are directories. One that cannot be examined counts, so that its error is
+/// reported.
+fn dirs(sources: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let is_dir = |source: &&Vec<u8>| {
+        let seen = statx_long(source, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::TYPE);
+        seen.is_ok_and(|seen| seen.file_type == FileType::Directory) || seen.is_err()
     };
-    Gather::ALL.into_iter().map(possible).collect()
-}
-
-fn is_dir(path: &[u8]) -> bool {
-    let seen = statx_long(path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::TYPE);
-    // What is not there at all is to be said.
-    seen.is_ok_and(|seen| seen.file_type == FileType::Directory) || seen.is_err()
+    sources.iter().filter(is_dir).cloned().collect()
 }

@@ -13,7 +13,6 @@ fathom list srv.tar -- srv/www  # what is at or under srv/www
 ssh HOST cat srv.tar | fathom list -  # from standard input
 fathom list srv.tar --json  # with all that is known of each";
 
-/// The flags of `fathom list`.
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
 pub(crate) struct List {

@@ -1,40 +1,29 @@
 //! `fathom list`: what is in archives.
 
-use std::os::unix::ffi::OsStrExt;
-
 use archive::list::{Wanted, each, open, unreadable};
 use mounts::Warning;
 use ondisk::pax::Member;
 
 use super::show::{Entry, Lines};
+use crate::args::values::bytes;
 use crate::cmd::list::args::List as Args;
 use crate::error::{Error, Outcome};
-use crate::out::Out;
+use crate::out::{Out, envelope};
 
 const SCHEMA: &str = "fathom.list/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
-    let names: Vec<Vec<u8>> = args
-        .archives
-        .iter()
-        .map(|name| name.as_bytes().to_vec())
-        .collect();
-    let paths: Vec<Vec<u8>> = args
-        .paths
-        .iter()
-        .map(|path| path.as_bytes().to_vec())
-        .collect();
+    let (names, paths) = (bytes(&args.archives), bytes(&args.paths));
     let inputs = open(&names)?;
     let mut wanted = Wanted::new(&paths);
     let mut printer = Printer::new(out);
     let mut warnings: Vec<Warning> = Vec::new();
     for (name, mut input) in inputs {
-        match each(&mut input, &mut wanted, |at, member| {
-            printer.member(name, at, member)
-        }) {
+        let print = |at, member: &Member| printer.member(name, at, member);
+        match each(&mut input, &mut wanted, print) {
             Ok(()) => {}
             Err(Stop::Input(error)) => warnings.push(unreadable(&error)),
-            Err(Stop::Output(failed)) => return Err(failed),
+            Err(Stop::Output(error)) => return Err(error),
         }
     }
     warnings.extend(wanted.missing());
@@ -43,7 +32,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     Ok(warnings.len())
 }
 
-/// Why going through an archive ends.
+/// Why an archive is not read to its end.
 enum Stop {
     Input(archive::Error),
     Output(Error),
@@ -55,7 +44,7 @@ impl From<archive::Error> for Stop {
     }
 }
 
-/// Members on stdout, as they come: there may be more than fit in memory.
+/// Prints members one by one: there may be more than fit in memory.
 struct Printer<'a> {
     out: &'a Out,
     lines: Lines,
@@ -65,9 +54,6 @@ struct Printer<'a> {
 }
 
 impl<'a> Printer<'a> {
-    /// Bytes that are written at a time.
-    const PIECE: usize = 64 << 10;
-
     fn new(out: &'a Out) -> Printer<'a> {
         Printer {
             out,
@@ -79,47 +65,48 @@ impl<'a> Printer<'a> {
     }
 
     fn member(&mut self, archive: &[u8], at: u64, member: &Member) -> Result<(), Stop> {
+        const PIECE: usize = 64 << 10;
         if self.out.json {
             self.begin();
-            let row = serde_json::to_vec(&Entry {
+            let row = Entry {
                 archive,
                 at,
                 member,
-            });
-            self.buffer.extend(row.unwrap_or_default());
+            };
+            self.buffer
+                .extend(serde_json::to_vec(&row).unwrap_or_default());
         } else {
             self.lines.line(member, &mut self.buffer);
         }
         self.members += 1;
         self.bytes += member.size;
-        // Who looks on wants to see them as they come.
-        if self.out.on_terminal() || self.buffer.len() >= Printer::PIECE {
+        // A terminal shows each member at once.
+        if self.out.on_terminal() || self.buffer.len() >= PIECE {
             self.write()
         } else {
             Ok(())
         }
     }
 
-    /// What comes before a member in JSON.
+    /// Begins the JSON of a member: with a comma, or with the envelope before the first.
     fn begin(&mut self) {
         if self.members > 0 {
             return self.buffer.push(b',');
         }
-        let before = self.out.envelope_parts(SCHEMA, &[]).0;
-        self.buffer.extend_from_slice(before.as_bytes());
-        self.buffer.extend_from_slice(br#"{"members":["#);
+        let (before, _) = envelope(SCHEMA, (), &[]).envelope_parts();
+        self.buffer.extend(before.as_bytes());
+        self.buffer.extend(br#"{"members":["#);
     }
 
-    /// What comes behind them all.
+    /// Ends the JSON, and writes what is left in the buffer.
     fn end(&mut self, warnings: &[Warning]) -> Result<(), Error> {
         if self.out.json {
             if self.members == 0 {
                 self.begin();
             }
             let sums = format!(r#"],"count":{},"bytes":{}}}"#, self.members, self.bytes);
-            self.buffer.extend_from_slice(sums.as_bytes());
-            self.buffer
-                .extend_from_slice(self.out.envelope_parts(SCHEMA, warnings).1.as_bytes());
+            let (_, after) = envelope(SCHEMA, (), warnings).envelope_parts();
+            self.buffer.extend([sums, after].concat().as_bytes());
         }
         self.out.data(&self.buffer)
     }

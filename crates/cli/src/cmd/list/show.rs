@@ -1,7 +1,5 @@
 //! What `fathom list` prints: a line for each member, as `tar -tv` has them, or JSON.
 
-use std::borrow::Cow;
-
 use ondisk::Time;
 use ondisk::pax::{Kind, Member};
 use show::json_object;
@@ -10,9 +8,8 @@ use show::time::utc;
 
 /// A member of an archive, as the JSON has it.
 pub(crate) struct Entry<'a> {
-    /// The archive's name.
     pub(crate) archive: &'a [u8],
-    /// Where the headers begin: offset in the archive, in bytes.
+    /// The offset of its headers in the archive, in bytes.
     pub(crate) at: u64,
     pub(crate) member: &'a Member,
 }
@@ -36,7 +33,7 @@ json_object!(Entry<'_>, |entry| {
     "ctime": entry.member.ctime.map(timestamp),
     "sparse": entry.member.sparse.is_some(),
     "acl": entry.member.acl_access.is_some() || entry.member.acl_default.is_some(),
-    names "xattrs": &entry.member.xattrs.iter().map(|(name, _)| &name[..]).collect::<Vec<_>>(),
+    names "xattrs": Some(&entry.member.xattrs.iter().map(|(name, _)| name).collect::<Vec<_>>()),
     "dumpdir": entry.member.dumpdir.is_some(),
     "blake3": entry.member.blake3.map(hex),
 });
@@ -83,7 +80,8 @@ fn mode_text(kind: Kind, mode: u32) -> [u8; 10] {
         Kind::Unknown(letter) if letter.is_ascii_graphic() => letter,
         Kind::Unknown(_) => b'?',
     };
-    let mut text = [kind, b'r', b'w', b'x', b'r', b'w', b'x', b'r', b'w', b'x'];
+    let mut text = *b"?rwxrwxrwx";
+    text[0] = kind;
     for (bit, letter) in (0..9).rev().zip(&mut text[1..]) {
         if mode >> bit & 1 == 0 {
             *letter = b'-';
@@ -99,14 +97,13 @@ fn mode_text(kind: Kind, mode: u32) -> [u8; 10] {
 
 /// The lines of members, aligned like those of `tar -tv`.
 pub(crate) struct Lines {
-    /// Whether names are written as they are, whatever bytes are in them.
+    /// Names are exact in a file or pipe, and escaped for a terminal.
     is_exact: bool,
     /// The width of owner, group and size so far.
     width: usize,
 }
 
 impl Lines {
-    /// Names are escaped for a terminal, and exact elsewhere.
     pub(crate) fn new(is_exact: bool) -> Lines {
         Lines {
             is_exact,
@@ -114,7 +111,6 @@ impl Lines {
         }
     }
 
-    /// Adds the line of a member.
     pub(crate) fn line(&mut self, member: &Member, out: &mut Vec<u8>) {
         let named = |name: &[u8], id: u32| match name {
             b"" => id.to_string(),
@@ -142,10 +138,9 @@ impl Lines {
     }
 
     fn name(&self, name: &[u8], out: &mut Vec<u8>) {
-        let text = match self.is_exact {
-            true => Cow::Borrowed(name),
-            false => Cow::Owned(printable(name).as_bytes().to_vec()),
-        };
-        out.extend_from_slice(&text);
+        match self.is_exact {
+            true => out.extend_from_slice(name),
+            false => out.extend_from_slice(printable(name).as_bytes()),
+        }
     }
 }

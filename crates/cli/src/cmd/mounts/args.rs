@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use mounts::Method;
 
 use crate::args::help::{EXIT, ending};
 use crate::args::values::{duration, number};
@@ -20,7 +21,6 @@ fathom mounts --compare /usr  # what each method costs on this tree";
 const MORE: &str =
     "--assert succeeds only if each PATH is a mount point; else the exit status is 1.";
 
-/// The flags of `fathom mounts`.
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT))]
 pub(crate) struct Mounts {
@@ -29,32 +29,24 @@ pub(crate) struct Mounts {
     pub(crate) root: OsString,
 
     /// Find them by this method
-    #[arg(
-        long,
-        value_name = "METHOD",
-        default_value = "auto",
-        help_heading = "Finding"
-    )]
+    #[arg(long, value_name = "METHOD", default_value = "auto")]
+    #[arg(help_heading = "Finding")]
     pub(crate) by: By,
     /// With --by getmnt1 to getmnt3: look at entries this deep at most; 0 is no bound [default: 4]
     #[arg(long, value_name = "N", help_heading = "Finding", value_parser = number(0..=usize::MAX))]
     pub(crate) depth: Option<usize>,
     /// Go by this extra information: auto (the mount table) or none; for search also ids (the table
     /// without its names) or a file (an old mount table, or paths: where to look first)
-    #[arg(
-        long,
-        value_name = "WHICH",
-        default_value = "auto",
-        help_heading = "Finding"
-    )]
+    #[arg(long, value_name = "WHICH", default_value = "auto")]
+    #[arg(help_heading = "Finding")]
     pub(crate) hints: OsString,
     /// Run every method on this tree, each in a process of its own, and compare them
     #[arg(long, help_heading = "Finding", conflicts_with_all = ["by", "check", "beneath", "boundaries", "servers", "names", "watch", "assert"])]
     pub(crate) compare: bool,
     /// With --compare: run each method so often
     #[arg(long, value_name = "N", default_value_t = 5, requires = "compare", help_heading = "Finding",
-          value_parser = number(1..=u16::MAX))]
-    pub(crate) trials: u16,
+          value_parser = number(1..=65_535_usize))]
+    pub(crate) trials: usize,
 
     /// Touch each mount from a child that can be killed: ok, slow, hung, stale, denied, hidden
     #[arg(long, help_heading = "Asking")]
@@ -107,6 +99,22 @@ pub(crate) enum By {
     Getmnt1,
     /// Full names, everything, as `find / -depth`
     Naive,
+}
+
+impl By {
+    /// The method that was asked for; `None` to choose one.
+    pub(crate) fn method(self) -> Option<Method> {
+        match self {
+            By::Auto => None,
+            By::Kernel => Some(Method::Kernel),
+            By::Mountinfo => Some(Method::Mountinfo),
+            By::Search => Some(Method::Search),
+            By::Getmnt3 => Some(Method::Getmnt3),
+            By::Getmnt2 => Some(Method::Getmnt2),
+            By::Getmnt1 => Some(Method::Getmnt1),
+            By::Naive => Some(Method::Naive),
+        }
+    }
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]

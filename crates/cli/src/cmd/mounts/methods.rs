@@ -1,10 +1,9 @@
-//! The comparison of methods: the papers' Tables 2 to 4 and Figures 2, 3, 7, 9 and 10, for the tree
-//! at hand.
+//! What `fathom mounts --compare` prints: the papers' Tables 2 to 4 and Figures 2, 3, 7, 9 and 10, for
+//! another tree.
 
-use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
-
+use serde::Serialize;
 use show::json::Gates;
+use show::json_object;
 use show::profile::{self, Line};
 use show::stats::{self, Stats, StatsRow};
 use show::table::{Align, Table, Tone};
@@ -13,9 +12,7 @@ use show::times::{Times, median_ms};
 /// A method, and what its runs took.
 #[derive(Clone, Debug)]
 pub(crate) struct Method {
-    /// Its name.
     pub(crate) by: &'static str,
-    /// Whether it left nothing out.
     pub(crate) complete: bool,
     /// Mount points found.
     pub(crate) found: u64,
@@ -34,26 +31,25 @@ impl Method {
     pub(crate) fn calls(&self) -> u64 {
         self.gates.values().map(|row| row.calls).sum()
     }
-}
 
-impl Serialize for Method {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let stats = |field: fn(&Times) -> f64| Stats::from_values(self.runs.iter().map(field));
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("by", self.by)?;
-        map.serialize_entry("complete", &self.complete)?;
-        map.serialize_entry("found", &self.found)?;
-        map.serialize_entry("real", &stats(|t| t.real))?;
-        map.serialize_entry("user", &stats(|t| t.user))?;
-        map.serialize_entry("sys", &stats(|t| t.sys))?;
-        map.serialize_entry("runs", &self.runs)?;
-        map.serialize_entry("calls", &self.calls())?;
-        map.serialize_entry("stat_calls", &self.stat_calls)?;
-        map.serialize_entry("gates", &self.gates)?;
-        map.serialize_entry("profile", &self.profile)?;
-        map.end()
+    fn stats(&self, field: fn(&Times) -> f64) -> Option<Stats> {
+        Stats::from_values(self.runs.iter().map(field))
     }
 }
+
+json_object!(Method, |method| {
+    "by": method.by,
+    "complete": method.complete,
+    "found": method.found,
+    "real": method.stats(|t| t.real),
+    "user": method.stats(|t| t.user),
+    "sys": method.stats(|t| t.sys),
+    "runs": method.runs,
+    "calls": method.calls(),
+    "stat_calls": method.stat_calls,
+    "gates": method.gates,
+    "profile": method.profile,
+});
 
 /// The ratios that are shown: of a method to a better one, and where the papers have the same.
 const PAIRS: [(&str, &str, Option<&str>); 7] = [
@@ -66,25 +62,19 @@ const PAIRS: [(&str, &str, Option<&str>); 7] = [
     ("naive", "getmnt3", None),
 ];
 
-/// How much one method takes of what another takes.
+/// What the method `of` takes, divided by what the method `to` takes.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Ratio {
-    /// The method above the line.
-    pub(crate) of: &'static str,
-    /// The method below it.
-    pub(crate) to: &'static str,
+struct Ratio {
+    of: &'static str,
+    to: &'static str,
     /// Where the papers have it.
-    pub(crate) table: Option<&'static str>,
-    /// Of elapsed times, trial by trial.
-    pub(crate) real: Option<Stats>,
-    /// Of user times; trials in which one of them was too short to measure are left out.
-    pub(crate) user: Option<Stats>,
-    /// Of system times, likewise.
-    pub(crate) sys: Option<Stats>,
-    /// Of all calls.
-    pub(crate) calls: f64,
-    /// Of the calls that ask for a file's attributes.
-    pub(crate) stat_calls: f64,
+    table: Option<&'static str>,
+    /// Ratios of times, trial by trial, without trials in which one was too short to measure.
+    real: Option<Stats>,
+    user: Option<Stats>,
+    sys: Option<Stats>,
+    calls: f64,
+    stat_calls: f64,
 }
 
 /// A comparison, ready to be shown.
@@ -99,21 +89,15 @@ pub(crate) struct Comparison<'a> {
 /// A method that was not compared.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct LeftOut {
-    /// Its name.
     pub(crate) by: &'static str,
-    /// Why.
     pub(crate) why: String,
 }
 
-/// Works out the ratios.
+/// Computes the ratios.
 pub(crate) fn comparison<'a>(methods: &'a [Method], left_out: &'a [LeftOut]) -> Comparison<'a> {
-    let trials = methods
-        .iter()
-        .map(|method| method.runs.len())
-        .max()
-        .unwrap_or(0);
+    let trials = methods.iter().map(|method| method.runs.len()).max();
     Comparison {
-        trials,
+        trials: trials.unwrap_or(0),
         methods,
         ratios: ratios(methods),
         left_out,
@@ -128,16 +112,10 @@ fn ratios(methods: &[Method]) -> Vec<Ratio> {
             continue;
         };
         let of_times = |field: fn(&Times) -> f64| {
-            let pairs = a
-                .runs
-                .iter()
-                .zip(&b.runs)
-                .map(|(a, b)| (field(a), field(b)));
-            Stats::from_values(
-                pairs
-                    .filter(|(a, b)| *a > 0.0 && *b > 0.0)
-                    .map(|(a, b)| a / b),
-            )
+            let pairs = a.runs.iter().zip(&b.runs);
+            let times = pairs.map(|(a, b)| (field(a), field(b)));
+            let measured = times.filter(|(a, b)| *a > 0.0 && *b > 0.0);
+            Stats::from_values(measured.map(|(a, b)| a / b))
         };
         let of_counts = |a: u64, b: u64| a as f64 / (b as f64).max(1.0);
         ratios.push(Ratio {
@@ -168,16 +146,15 @@ pub(crate) fn methods_table(methods: &[Method]) -> Table {
         ("CALLS", Right),
         ("x BEST", Right),
     ];
-    let best = methods
+    let medians = methods
         .iter()
-        .filter_map(|m| median_ms(&m.runs, |t| t.real))
-        .fold(f64::INFINITY, f64::min);
+        .filter_map(|m| median_ms(&m.runs, |t| t.real));
+    let best = medians.fold(f64::INFINITY, f64::min);
     let mut table = Table::new(&columns, 0);
     for m in methods {
         let ms = |field| median_ms(&m.runs, field).map_or("-".to_owned(), |ms| format!("{ms:.2}"));
-        let ratio =
-            median_ms(&m.runs, |t| t.real).map_or("-".to_owned(), |ms| format!("{:.1}", ms / best));
-        let cells = vec![
+        let real = median_ms(&m.runs, |t| t.real);
+        let cells = [
             m.by.to_owned(),
             m.found.to_string(),
             if m.complete { "yes" } else { "no" }.to_owned(),
@@ -186,7 +163,7 @@ pub(crate) fn methods_table(methods: &[Method]) -> Table {
             ms(|t| t.sys),
             m.stat_calls.to_string(),
             m.calls().to_string(),
-            ratio,
+            real.map_or("-".to_owned(), |ms| format!("{:.1}", ms / best)),
         ];
         table.row(cells, Tone::Plain);
     }
@@ -197,20 +174,16 @@ pub(crate) fn methods_table(methods: &[Method]) -> Table {
 pub(crate) fn ratios_text(methods: &[Method], color: bool) -> String {
     let mut out = String::new();
     for ratio in ratios(methods) {
-        let like = ratio
-            .table
-            .map_or(String::new(), |table| format!(" (as {table})"));
+        let table = ratio.table.map(|table| format!(" (as {table})"));
+        let table = table.unwrap_or_default();
         out.push_str(&format!(
-            "\n{}/{}{like}: {:.1} times the calls, {:.1} times the stat calls\n",
+            "\n{}/{}{table}: {:.1} times the calls, {:.1} times the stat calls\n",
             ratio.of, ratio.to, ratio.calls, ratio.stat_calls
         ));
-        let runs = methods
-            .iter()
-            .find(|m| m.by == ratio.of)
-            .map_or(&[][..], |m| &m.runs);
+        let method = methods.iter().find(|m| m.by == ratio.of);
         let row = |name: &str, stats: Option<Stats>, field: fn(&Times) -> f64| {
-            let average = Stats::from_values(runs.iter().map(field))
-                .map_or("-".to_owned(), |s| format!("{:.4}", s.mean));
+            let average = method.and_then(|method| method.stats(field));
+            let average = average.map_or("-".to_owned(), |s| format!("{:.4}", s.mean));
             StatsRow {
                 name: name.to_owned(),
                 stats,
@@ -238,11 +211,9 @@ pub(crate) fn profiles_text(methods: &[Method], color: bool) -> String {
             "getmnt3" => " (as Figure 9)",
             _ => "",
         };
-        out.push_str(&format!(
-            "\n{}{figure}, one run with every call timed\n",
-            method.by
-        ));
-        out.push_str(&profile::to_text(&method.profile, color));
+        let profile = profile::to_text(&method.profile, color);
+        let by = method.by;
+        out += &format!("\n{by}{figure}, one run with every call timed\n{profile}");
     }
     out
 }

@@ -1,9 +1,11 @@
 //! `fathom mounts`: mount points.
 
 pub(crate) mod args;
+mod assert;
+pub(crate) mod compare;
 pub(crate) mod methods;
-pub(crate) mod run;
+mod run;
 pub(crate) mod show;
-pub(crate) mod watch;
+mod watch;
 
 pub(crate) use run::run;

@@ -1,4 +1,4 @@
-//! `fathom mounts`: which mount points are there, found how, at what cost.
+//! `fathom mounts`: finds mount points, and what else was asked for about each.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -6,44 +6,38 @@ use std::time::{Duration, Instant};
 
 use ::show::name::printable;
 use ::show::table::TableStyle;
-use ::show::times::Times;
 use ::show::units::plural;
-use gate::Errno;
-use gate::fs::{At, Attributes, Want};
 use mounts::boundaries::Boundary;
-use mounts::compare::{Bounds, Located, Measured};
 use mounts::locate::LocateOptions;
 use mounts::method::SearchContext;
 use mounts::root::Root;
 use mounts::{
-    Hints, LocateReport, Loss, Point, Warning, WarningReason, beneath, boundaries, check, locate,
-    names, servers,
+    Hints, LocateReport, Loss, Method, Point, beneath, boundaries, check, locate, names, servers,
 };
 
-use super::methods::{LeftOut, Method, comparison, methods_table, profiles_text, ratios_text};
-use super::show::{self, Asserted, Mounts};
+use super::show::{self, Mounts};
+use super::{assert, compare, watch};
 use crate::cmd::mounts::args::{By, Format, Mounts as Args, Names};
 use crate::error::{Error, Outcome};
 use crate::input::whole;
-use crate::out::{Out, gates, profile_lines};
+use crate::out::Out;
 use crate::progress::Progress;
 
-pub(crate) const SCHEMA: &str = "fathom.mounts/1";
+pub(super) const SCHEMA: &str = "fathom.mounts/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
-    let format = if out.json {
-        Format::Json
-    } else {
-        args.format.unwrap_or(Format::Table)
+    let format = match out.json {
+        true => Format::Json,
+        false => args.format.unwrap_or(Format::Table),
     };
-    let plain = matches!(format, Format::Table | Format::Json);
-    if !plain && (args.compare || args.watch || !args.assert.is_empty()) {
+    let is_table_or_json = matches!(format, Format::Table | Format::Json);
+    if !is_table_or_json && (args.compare || args.watch || !args.assert.is_empty()) {
         return Err(Error::new(
-            "--compare, --watch and --assert are shown as table or json only".to_owned(),
+            "--compare, --watch and --assert are shown as table or json only",
         ));
     }
     if !args.assert.is_empty() {
-        return assert(args, format, out);
+        return assert::run(args, format, out);
     }
     let knows_ids = !matches!(args.by, By::Naive | By::Getmnt1 | By::Getmnt2 | By::Getmnt3);
     if args.beneath && !knows_ids {
@@ -53,120 +47,126 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         )));
     }
     let options = locate_options(args, format)?;
-    let root = open_root(&args.root)?;
+    let root = Root::open(args.root.as_bytes())?;
     if args.watch {
-        return super::watch::run(&root.path, format == Format::Json, out);
+        return watch::run(&root.path, format == Format::Json, out);
     }
     if args.compare {
-        return compare(root, &options, usize::from(args.trials), format, out);
+        return compare::run(root, &options, args.trials, format, out);
     }
     let start = Instant::now();
-    let check_wanted = args.check || format == Format::Exclude;
     let mut progress = Progress::new(out.progress);
-    let mut report =
-        locate(&root, &options, &mut |far, path| progress.search(far, path)).map_err(|e| {
-            Error::new(format!(
-                "cannot find the mounts by {}: {e}; try --by auto",
-                args.by_name()
-            ))
-        })?;
-    if !check_wanted {
-        check_readable(&root, &report)?;
+    let report = locate(&root, &options, &mut |far, path| progress.search(far, path));
+    let mut report = report.map_err(|e| {
+        let by = args.by_name();
+        Error::new(format!(
+            "cannot find the mounts by {by}: {e}; try --by auto"
+        ))
+    })?;
+    let boundaries = examine(args, format, &root, &mut report, &mut progress)?;
+    drop(progress);
+    let root = root.into_path(); // its descriptor is closed before the calls are counted
+    let took = start.elapsed();
+    print(
+        args,
+        &root,
+        &report,
+        boundaries.as_deref(),
+        format,
+        took,
+        out,
+    )?;
+    out.warn(&report.warnings);
+    let warnings = report.warnings.len();
+    // The process ends, and to free ten thousand mounts one by one would take as long as to print
+    // them.
+    std::mem::forget(report);
+    Ok(warnings)
+}
+
+/// Adds what was asked for about each mount point, and finds the boundaries if they were asked for.
+fn examine(
+    args: &Args,
+    format: Format,
+    root: &Root,
+    report: &mut LocateReport,
+    progress: &mut Progress,
+) -> Result<Option<Vec<Boundary>>, Error> {
+    let is_checked = args.check || format == Format::Exclude;
+    // A directory that cannot be read is an error, also where a table shows its mounts. But one on
+    // a server is not opened, because that may hang.
+    let may_hang = report.root_fstype.as_deref().is_some_and(mounts::may_hang);
+    if !is_checked && !may_hang {
+        root.check_readable()?;
     }
-    let mut tick = |far: &mounts::method::Progress, path: &[u8]| progress.search(far, path);
-    let lost = if args.beneath {
-        Loss::Count
-    } else {
-        Loss::Boundaries
-    };
-    let mut context = SearchContext::new(lost, &mut tick);
+    let points = &mut report.points;
     if let Some(from) = args.names {
-        names::resolve(
-            &mut report.points,
-            if from == Names::Dev {
-                names::Names::Dev
-            } else {
-                names::Names::Sys
-            },
-        );
+        let from = match from {
+            Names::Dev => names::Names::Dev,
+            Names::Sys => names::Names::Sys,
+        };
+        names::resolve(points, from);
     }
     if args.servers {
-        name_servers(&mut report.points);
+        name_servers(points);
     }
+    let mut tick = |far: &mounts::method::Progress, path: &[u8]| progress.search(far, path);
+    let loss = match args.beneath {
+        true => Loss::Count,
+        false => Loss::Boundaries,
+    };
+    let mut context = SearchContext::new(loss, &mut tick);
     if args.beneath {
-        beneath::look(&mut report.points, &mut context).map_err(|e| {
+        beneath::look(points, &mut context).map_err(|e| {
             Error::new(format!(
                 "cannot look beneath the mounts: no mount table says what is on what ({e})"
             ))
         })?;
     }
-    let found = args.boundaries.then(|| {
-        boundaries::find(
-            &root,
-            report.root_fstype.as_deref(),
-            &report.points,
-            &mut context,
-        )
-    });
+    let root_fstype = report.root_fstype.as_deref();
+    let find = || boundaries::find(root, root_fstype, points, &mut context);
+    let boundaries = args.boundaries.then(find);
     report.warnings.append(&mut context.warnings);
     drop(context);
-    if check_wanted {
-        let total = report.points.len();
-        let checked = check::check(
-            &mut report.points,
-            args.deadline.unwrap_or(Duration::from_secs(2)),
-            |done| {
-                progress.at(|| format!("{done} of {total} mounts have answered"));
-            },
-        );
+    if is_checked {
+        let total = points.len();
+        let deadline = args.deadline.unwrap_or(Duration::from_secs(2));
+        let checked = check::check(points, deadline, |done| {
+            progress.at(|| format!("{done} of {total} mounts have answered"));
+        });
         report.warnings.extend(
             checked.map_err(|e| {
                 Error::new(format!("cannot make a process to check the mounts: {e}"))
             })?,
         );
     }
-    drop(progress);
-    // The descriptor of the root is closed before the gates are counted.
-    print(
-        args,
-        &root.into_path(),
-        report,
-        found.as_deref(),
-        format,
-        start.elapsed(),
-        out,
-    )
+    Ok(boundaries)
 }
 
 fn print(
     args: &Args,
     root: &[u8],
-    report: LocateReport,
+    report: &LocateReport,
     boundaries: Option<&[Boundary]>,
     format: Format,
     took: Duration,
     out: &Out,
-) -> Outcome {
-    let LocateReport {
-        method: by,
-        reason,
-        points,
-        incomplete,
-        warnings,
-        search,
-        ..
-    } = report;
-    let rows = points;
-    let why = reason.to_string();
+) -> Result<(), Error> {
+    let points = &report.points;
+    let (by, why) = (report.method.name(), report.reason.to_string());
     match format {
         Format::Json => {
             let result = Mounts {
                 root: Some(root),
+                by,
+                why: &why,
+                complete: report.is_complete(),
+                mounts: points,
                 boundaries,
-                search,
-                ..Mounts::new(by.name(), &why, incomplete.is_empty(), &rows)
+                search: report.search,
+                ..Mounts::default()
             };
-            out.envelope(SCHEMA, result, &warnings)?;
+            out.envelope(SCHEMA, result, &report.warnings)
         }
         Format::Table => {
             let style = TableStyle {
@@ -174,128 +174,89 @@ fn print(
                 ..out.table_style()
             };
             let mut written = Ok(());
-            show::table(&rows, style, &mut |piece| {
+            show::table(points, style, &mut |piece| {
                 if written.is_ok() {
-                    written = out.data(piece.as_bytes());
+                    written = out.data(piece);
                 }
             });
             written?;
             for boundary in boundaries.unwrap_or_default() {
-                out.data(
-                    format!("{} {}\n", boundary.kind.name(), printable(&boundary.path)).as_bytes(),
-                )?;
+                let path = printable(&boundary.path);
+                out.data(format!("{} {path}\n", boundary.kind.name()))?;
             }
             let calls = gate::meter::tally().calls();
-            let mounts = plural(rows.len() as u64, "mount", "mounts");
+            let mounts = plural(points.len() as u64, "mount", "mounts");
             let ms = 1000.0 * took.as_secs_f64();
             out.note(format_args!(
-                "{mounts} by {} in {ms:.1} ms and {calls} calls: {why}",
-                by.name()
+                "{mounts} by {by} in {ms:.1} ms and {calls} calls: {why}"
             ));
             if args.servers {
-                out.note(server_summary(&rows));
+                out.note(show::servers(points));
             }
+            Ok(())
         }
-        Format::Paths => out.data(&show::paths(&rows, b'\n'))?,
-        Format::Paths0 => out.data(&show::paths(&rows, 0))?,
-        Format::Mnttab => out.data(&show::mnttab(&rows))?,
+        Format::Paths => out.data(show::paths(points, b'\n')),
+        Format::Paths0 => out.data(show::paths(points, 0)),
+        Format::Mnttab => out.data(show::mnttab(points)),
         Format::Fstab => {
-            // What a bind mount shows may have its name outside of the root.
-            let every = if root == b"/" { None } else { every_mount(by) };
-            out.data(&show::fstab(&rows, every.as_ref().unwrap_or(&rows)))?;
+            // The original of a bind mount may be outside of the root.
+            let every = if root == b"/" {
+                None
+            } else {
+                every_mount(report.method)
+            };
+            out.data(show::fstab(points, every.as_ref().unwrap_or(points)))
         }
-        Format::Exclude => out.data(&show::exclude(&rows))?,
+        Format::Exclude => out.data(show::exclude(points)),
     }
-    out.warn(&warnings);
-    // The process is about to end: to free ten thousand mounts one by one would take as long as to
-    // print them.
-    std::mem::forget(rows);
-    Ok(warnings.len())
 }
 
-/// All mounts that there are, where they are read from a table.
-fn every_mount(by: mounts::Method) -> Option<Vec<Point>> {
-    if !matches!(by, mounts::Method::Kernel | mounts::Method::Mountinfo) {
+/// All mounts in the table, if that is how mounts are found.
+fn every_mount(method: Method) -> Option<Vec<Point>> {
+    if !matches!(method, Method::Kernel | Method::Mountinfo) {
         return None;
     }
     let root = Root::open(b"/").ok()?;
     let options = LocateOptions {
-        method: Some(by),
+        method: Some(method),
         bound: None,
         hints: Hints::Auto,
     };
-    locate(&root, &options, &mut |_, _| {})
-        .ok()
-        .map(|report| report.points)
-}
-
-fn server_summary(points: &[Point]) -> String {
-    let mut servers: Vec<(&str, usize)> = Vec::new();
-    for server in points.iter().filter_map(|point| point.server.as_deref()) {
-        match servers.iter_mut().find(|(name, _)| *name == server) {
-            Some((_, n)) => *n += 1,
-            None => servers.push((server, 1)),
-        }
-    }
-    let list: Vec<String> = servers
-        .iter()
-        .map(|(name, n)| format!("{} ({n})", printable(name.as_bytes())))
-        .collect();
-    if list.is_empty() {
-        "no mount is on another machine".to_owned()
-    } else {
-        format!("servers: {}", list.join(", "))
-    }
+    let report = locate(&root, &options, &mut |_, _| {}).ok();
+    report.map(|report| report.points)
 }
 
 impl Args {
-    fn by_name(&self) -> String {
-        clap::ValueEnum::to_possible_value(&self.by)
-            .map_or(String::new(), |value| value.get_name().to_owned())
+    fn by_name(&self) -> &'static str {
+        self.by.method().map_or("auto", Method::name)
     }
 }
 
 fn locate_options(args: &Args, format: Format) -> Result<LocateOptions, Error> {
     if args.deadline.is_some() && !args.check && format != Format::Exclude {
-        return Err(Error::new(
-            "--deadline says nothing without --check".to_owned(),
-        ));
+        return Err(Error::new("--deadline says nothing without --check"));
     }
-    let by = match args.by {
-        By::Auto => None,
-        By::Kernel => Some(mounts::Method::Kernel),
-        By::Mountinfo => Some(mounts::Method::Mountinfo),
-        By::Search => Some(mounts::Method::Search),
-        By::Getmnt3 => Some(mounts::Method::Getmnt3),
-        By::Getmnt2 => Some(mounts::Method::Getmnt2),
-        By::Getmnt1 => Some(mounts::Method::Getmnt1),
-        By::Naive => Some(mounts::Method::Naive),
-    };
+    let method = args.by.method();
     let hints = match args.hints.as_bytes() {
         b"auto" => Hints::Auto,
         b"none" => Hints::None,
         b"ids" => Hints::Ids,
-        _ => Hints::File(read_names(&args.hints)?),
+        _ => Hints::File(read_mount_points(&args.hints)?),
     };
-    let fits = match (&hints, by) {
-        (Hints::Auto, _) | (_, Some(mounts::Method::Search)) => true,
-        (Hints::None | Hints::File(_), Some(mounts::Method::Getmnt2 | mounts::Method::Getmnt3)) => {
-            true
-        }
+    let is_used = match (&hints, method) {
+        (Hints::Auto, _) | (_, Some(Method::Search)) => true,
+        (Hints::None | Hints::File(_), Some(Method::Getmnt2 | Method::Getmnt3)) => true,
         (Hints::None | Hints::Ids, None) => args.compare,
         _ => false,
     };
-    if !fits {
-        let hints = printable(args.hints.as_bytes());
+    if !is_used {
+        let (hints, by) = (printable(args.hints.as_bytes()), args.by_name());
         return Err(Error::new(format!(
-            "--hints {hints} says nothing to --by {}; give --by search",
-            args.by_name()
+            "--hints {hints} says nothing to --by {by}; give --by search"
         )));
     }
-    if args.depth.is_some()
-        && !matches!(args.by, By::Getmnt1 | By::Getmnt2 | By::Getmnt3)
-        && !args.compare
-    {
+    let has_bound = matches!(args.by, By::Getmnt1 | By::Getmnt2 | By::Getmnt3) || args.compare;
+    if args.depth.is_some() && !has_bound {
         return Err(Error::new(format!(
             "--depth says nothing to --by {}; only getmnt1 to getmnt3 have a bound",
             args.by_name()
@@ -303,35 +264,20 @@ fn locate_options(args: &Args, format: Format) -> Result<LocateOptions, Error> {
     }
     let bound = args.depth.unwrap_or(4);
     Ok(LocateOptions {
-        method: by,
+        method,
         bound: (bound > 0).then_some(bound),
         hints,
     })
 }
 
 /// The mount points that a file names, in its order.
-fn read_names(file: &OsStr) -> Result<Vec<Vec<u8>>, Error> {
+fn read_mount_points(file: &OsStr) -> Result<Vec<Vec<u8>>, Error> {
     const MOST: usize = 64 << 20;
-    let next = "--hints takes auto, none, ids or a file";
-    let bytes = whole(file.as_bytes(), MOST, "cannot read the hints in", next)?;
+    const NEXT: &str = "--hints takes auto, none, ids or a file";
+    let bytes = whole(file.as_bytes(), MOST, "cannot read the hints in", NEXT)?;
     let end = if bytes.contains(&0) { 0 } else { b'\n' };
-    Ok(bytes
-        .split(|&b| b == end)
-        .filter_map(ondisk::mnttab::mount_point)
-        .collect())
-}
-
-pub(crate) fn open_root(given: &OsStr) -> Result<Root, Error> {
-    Ok(Root::open(given.as_bytes())?)
-}
-
-/// A directory that cannot be read is refused, also where the report comes from a table; but where
-/// its server might not report, it is not asked.
-fn check_readable(root: &Root, report: &LocateReport) -> Result<(), Error> {
-    if report.root_fstype.as_deref().is_some_and(mounts::may_hang) {
-        return Ok(());
-    }
-    Ok(root.check_readable()?)
+    let lines = bytes.split(|&b| b == end);
+    Ok(lines.filter_map(ondisk::mnttab::mount_point).collect())
 }
 
 fn name_servers(points: &mut [Point]) {
@@ -340,201 +286,4 @@ fn name_servers(points: &mut [Point]) {
             point.server = servers::server(fstype, source, point.options().unwrap_or_default());
         }
     }
-}
-
-/// `--assert`: is each of these a mount point?
-fn assert(args: &Args, format: Format, out: &Out) -> Outcome {
-    let mut asserted = Vec::new();
-    let mut warnings = Vec::new();
-    for path in args.assert.iter().map(|path| path.as_bytes()) {
-        let at = At::NO_AUTOMOUNT | At::STATX_DONT_SYNC;
-        let seen = gate::long::statx_long(path, at, Want::empty());
-        let mountpoint = match seen {
-            Ok(seen) if seen.attributes_known.contains(Attributes::MOUNT_ROOT) => {
-                seen.attributes.contains(Attributes::MOUNT_ROOT)
-            }
-            Ok(_) | Err(Errno::ENOSYS | Errno::EPERM) => differs_from_above(path)?,
-            Err(_) => false,
-        };
-        match seen {
-            _ if mountpoint => {}
-            Err(e @ (Errno::ENOENT | Errno::ENOTDIR)) => {
-                warnings.push(Warning::failed(
-                    path,
-                    gate::Gate::Statx,
-                    e,
-                    WarningKind::NotMountPoint,
-                ));
-            }
-            Err(e) => warnings.push(Warning::failed(
-                path,
-                gate::Gate::Statx,
-                e,
-                WarningKind::Unknown,
-            )),
-            Ok(_) => warnings.push(Warning::about(path, WarningKind::NotMountPoint)),
-        }
-        if mountpoint && !out.quiet && format == Format::Table {
-            out.data(format!("{} is a mount point\n", printable(path)).as_bytes())?;
-        }
-        asserted.push(Asserted {
-            path: path.to_vec(),
-            mountpoint,
-        });
-    }
-    if format == Format::Json {
-        let result = Mounts {
-            asserted: Some(&asserted),
-            ..Mounts::new("search", "each path was looked at", true, &[])
-        };
-        out.envelope(SCHEMA, result, &warnings)?;
-    }
-    out.warn(&warnings);
-    Ok(warnings.len())
-}
-
-/// Whether a directory is on another device than the one above it, where the kernel does not say
-/// what is a mount point.
-fn differs_from_above(path: &[u8]) -> Result<bool, Error> {
-    let cwd = gate::fs::CWD;
-    let above = mounts::path::join(path, b"..");
-    let stat = |name: &[u8]| gate::long::newfstatat_long(cwd, name, At::NO_AUTOMOUNT);
-    match (stat(path), stat(&above)) {
-        (Ok(a), Ok(b)) if a.dev != b.dev || a.ino == b.ino => Ok(true),
-        (Err(_), _) => Ok(false),
-        _ => Err(Error::read(
-            "cannot tell whether there is a mount at",
-            path,
-            "statx(2) does not say here, and bind mounts cannot be told otherwise",
-            "run it where statx is allowed, on Linux 5.8 or later",
-        )),
-    }
-}
-
-/// What `--assert` and `--compare` warn of.
-#[derive(Debug, thiserror::Error)]
-enum WarningKind {
-    #[error("not a mount point")]
-    NotMountPoint,
-    #[error("cannot tell whether it is a mount point")]
-    Unknown,
-    #[error("{method}: {why}")]
-    LeftOut { method: &'static str, why: String },
-}
-
-impl WarningReason for WarningKind {
-    fn explains_errno(&self) -> bool {
-        matches!(self, WarningKind::NotMountPoint)
-    }
-}
-
-/// The methods compared, ready to be shown.
-pub(crate) struct Compared {
-    pub(crate) methods: Vec<Method>,
-    pub(crate) left_out: Vec<LeftOut>,
-}
-
-/// Runs methods on a tree.
-pub(crate) fn compare_methods(
-    root: &Root,
-    options: &LocateOptions,
-    methods: &[mounts::Method],
-    trials: usize,
-    bounds: &Bounds,
-    mut progress: Progress,
-) -> Result<Compared, Error> {
-    let comparison =
-        mounts::compare::compare(root, options, methods, trials, bounds, |method, trial| {
-            let round = if trial == 0 {
-                "profile".to_owned()
-            } else {
-                format!("trial {trial} of {trials}")
-            };
-            progress.at(|| format!("{method}, {round}"));
-        })
-        .map_err(|e| Error::new(format!("cannot make a process to run a method in: {e}")))?;
-    let times = |run: &Measured<Located>| Times::new([run.real, run.user, run.sys]);
-    let methods = comparison.profiles.iter().map(|profile| {
-        let runs = comparison
-            .trials
-            .iter()
-            .flatten()
-            .filter(|run| run.result.method == profile.result.method)
-            .map(times)
-            .collect();
-        Method {
-            by: profile.result.method.name(),
-            complete: profile.result.complete,
-            found: profile.result.found,
-            runs,
-            gates: gates(&profile.tally),
-            stat_calls: profile.tally.stat_calls(),
-            profile: profile_lines(&profile.tally),
-        }
-    });
-    let left_out = comparison.left_out.iter().map(|(by, why)| LeftOut {
-        by: by.name(),
-        why: why.to_string(),
-    });
-    Ok(Compared {
-        methods: methods.collect(),
-        left_out: left_out.collect(),
-    })
-}
-
-/// `--compare`
-fn compare(
-    root: Root,
-    options: &LocateOptions,
-    trials: usize,
-    format: Format,
-    out: &Out,
-) -> Outcome {
-    const LIMIT: Duration = Duration::from_secs(3600);
-    let report = locate(
-        &root,
-        &LocateOptions {
-            method: None,
-            ..options.clone()
-        },
-        &mut |_, _| {},
-    )
-    .map_err(|e| Error::new(format!("cannot find the mounts: {e}")))?;
-    let bounds = Bounds::time(LIMIT);
-    let compared = compare_methods(
-        &root,
-        options,
-        &mounts::Method::ALL,
-        trials,
-        &bounds,
-        Progress::new(out.progress),
-    )?;
-    let warnings: Vec<Warning> = compared
-        .left_out
-        .iter()
-        .map(|left| {
-            Warning::general(WarningKind::LeftOut {
-                method: left.by,
-                why: left.why.clone(),
-            })
-        })
-        .collect();
-    let path = root.into_path(); // its descriptor is closed before the gates are counted
-    if format == Format::Json {
-        let (why, is_complete) = (report.reason.to_string(), report.is_complete());
-        let rows = report.points;
-        let result = Mounts {
-            root: Some(&path),
-            compare: Some(&comparison(&compared.methods, &compared.left_out)),
-            ..Mounts::new(report.method.name(), &why, is_complete, &rows)
-        };
-        out.envelope(SCHEMA, result, &warnings)?;
-    } else {
-        let mut text = methods_table(&compared.methods).to_text(out.width, out.color);
-        text.push_str(&ratios_text(&compared.methods, out.color));
-        text.push_str(&profiles_text(&compared.methods, out.color));
-        out.data(text.as_bytes())?;
-    }
-    out.warn(&warnings);
-    Ok(warnings.len())
 }

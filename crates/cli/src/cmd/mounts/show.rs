@@ -2,93 +2,65 @@
 
 use std::borrow::Cow;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use mounts::beneath::Beneath;
 use mounts::boundaries::Boundary;
 use mounts::check::Verdict;
 use mounts::method::Progress;
 use mounts::{Class, Kind, Point, is_kernel_file_system};
 use ondisk::mnttab::escape;
 use ondisk::split_options;
-use serde::{Serialize, Serializer};
-
 use show::json_object;
-use show::name::{entry, printable};
+use show::name::printable;
 use show::table::{Align, Table, TableStyle, Tone};
 use show::units::size;
 
 use super::methods::Comparison;
+use crate::json::Json;
 
-/// A mount point as JSON; what is unknown, or was not requested, is null.
-struct JsonPoint<'a>(&'a Point);
-
-impl Serialize for JsonPoint<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        use serde::ser::SerializeMap;
-        let point = self.0;
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("id", &point.id)?;
-        map.serialize_entry("parent", &point.parent)?;
-        entry(&mut map, "target", Some(&point.target))?;
-        entry(&mut map, "source", point.source())?;
-        entry(&mut map, "fstype", point.fstype())?;
-        map.serialize_entry("dev", &point.dev.to_string())?;
-        entry(&mut map, "fsroot", point.fsroot())?;
-        let options: Option<Vec<Vec<u8>>> = point.options().map(|all| split_options(all).collect());
-        let lossy: Option<Vec<_>> = options.as_ref().map(|all| {
-            all.iter()
-                .map(|option| String::from_utf8_lossy(option))
-                .collect()
-        });
-        map.serialize_entry("options", &lossy)?;
-        if let Some(options) = &options
-            && options
-                .iter()
-                .any(|option| std::str::from_utf8(option).is_err())
-        {
-            let exact: Vec<String> = options
-                .iter()
-                .map(|option| STANDARD.encode(option))
-                .collect();
-            map.serialize_entry("options_b64", &exact)?;
-        }
-        let kind = point.kind.map(|kind| match kind {
-            Kind::Dir => "dir",
-            Kind::File => "file",
-        });
-        let class = match point.class {
-            Class::Leaf => "leaf",
-            Class::Internal => "internal",
-        };
-        map.serialize_entry("kind", &kind)?;
-        map.serialize_entry("class", class)?;
-        map.serialize_entry("hidden", &point.hidden)?;
-        map.serialize_entry("server", &point.server)?;
-        map.serialize_entry("verdict", &point.verdict.map(Verdict::name))?;
-        map.serialize_entry("beneath", &point.beneath.map(JsonBeneath))?;
-        map.end()
-    }
-}
-
-struct JsonBeneath(mounts::beneath::Beneath);
-
-json_object!(JsonBeneath, |beneath| {
-    "files": beneath.0.files,
-    "bytes": beneath.0.bytes,
+// What is unknown, or was not requested, is null.
+json_object!(Json<'_, Point>, |point| {
+    "id": point.id,
+    "parent": point.parent,
+    name "target": Some(&point.target),
+    name "source": point.source(),
+    name "fstype": point.fstype(),
+    "dev": point.dev.to_string(),
+    name "fsroot": point.fsroot(),
+    names "options": point.options().map(|all| split_options(all).collect::<Vec<_>>()).as_deref(),
+    "kind": point.kind.map(|kind| match kind {
+        Kind::Dir => "dir",
+        Kind::File => "file",
+    }),
+    "class": match point.class {
+        Class::Leaf => "leaf",
+        Class::Internal => "internal",
+    },
+    "hidden": point.hidden,
+    "server": point.server,
+    "verdict": point.verdict.map(Verdict::name),
+    "beneath": Json(&point.beneath),
 });
 
-struct JsonBoundary<'a>(&'a Boundary);
+json_object!(Json<'_, Beneath>, |beneath| {
+    "files": beneath.files,
+    "bytes": beneath.bytes,
+});
 
-json_object!(JsonBoundary<'_>, |boundary| {
-    name "path": Some(&boundary.0.path),
-    "kind": boundary.0.kind.name(),
-    "dev": boundary.0.dev.to_string(),
+json_object!(Json<'_, Boundary>, |boundary| {
+    name "path": Some(&boundary.path),
+    "kind": boundary.kind.name(),
+    "dev": boundary.dev.to_string(),
+});
+
+json_object!(Json<'_, Progress>, |search| {
+    "directories": search.directories,
+    "entries": search.entries,
+    "pruned": search.pruned,
 });
 
 /// Whether a path of `--assert` is a mount point.
 #[derive(Clone, Debug)]
 pub(crate) struct Asserted {
-    /// The path as it was given.
     pub(crate) path: Vec<u8>,
     pub(crate) mountpoint: bool,
 }
@@ -98,16 +70,8 @@ json_object!(Asserted, |asserted| {
     "mountpoint": asserted.mountpoint,
 });
 
-struct JsonSearch(Progress);
-
-json_object!(JsonSearch, |search| {
-    "directories": search.0.directories,
-    "entries": search.0.entries,
-    "pruned": search.0.pruned,
-});
-
 /// The result of `fathom mounts`; what was not requested is `None`.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Mounts<'a> {
     /// The directory at which the search began; `None` for `--assert`.
     pub(crate) root: Option<&'a [u8]>,
@@ -125,65 +89,31 @@ pub(crate) struct Mounts<'a> {
     pub(crate) asserted: Option<&'a [Asserted]>,
 }
 
-impl<'a> Mounts<'a> {
-    /// A result with nothing but mount points.
-    pub(crate) fn new(
-        by: &'static str,
-        why: &'a str,
-        complete: bool,
-        mounts: &'a [Point],
-    ) -> Mounts<'a> {
-        Mounts {
-            root: None,
-            by,
-            why,
-            complete,
-            mounts,
-            boundaries: None,
-            search: None,
-            compare: None,
-            asserted: None,
-        }
-    }
-}
-
 json_object!(Mounts<'_>, |result| {
     name "root": result.root,
     "by": result.by,
     "why": result.why,
     "complete": result.complete,
-    "mounts": List(result.mounts.iter().map(JsonPoint)),
-    "boundaries": result.boundaries.map(|all| List(all.iter().map(JsonBoundary))),
-    "search": result.search.map(JsonSearch),
+    "mounts": Json(result.mounts),
+    "boundaries": result.boundaries.map(Json),
+    "search": Json(&result.search),
     "compare": result.compare,
     "asserted": result.asserted,
 });
 
-/// A JSON list of what an iterator gives.
-struct List<I>(I);
-
-impl<I: Iterator<Item: Serialize> + Clone> Serialize for List<I> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.clone())
-    }
-}
-
-/// The table of mount points: a list in the order in which they were made, or a tree in the order
-/// of their names. Columns that say nothing are left out. The text is given to `put` piece by
-/// piece.
+/// The table of mount points: a list in the order in which they were mounted, or a tree in the order
+/// of their names. The text is given to `put` piece by piece.
 pub(crate) fn table(points: &[Point], style: TableStyle, put: &mut dyn FnMut(&str)) {
     if points.is_empty() {
         return;
     }
-    let order: Vec<usize> = if style.tree {
-        by_name(points)
-    } else {
-        (0..points.len()).collect()
+    let order: Vec<usize> = match style.tree {
+        true => by_name(points),
+        false => (0..points.len()).collect(),
     };
-    let limbs = if style.tree {
-        limbs(points, &order)
-    } else {
-        Vec::new()
+    let limbs = match style.tree {
+        true => limbs(points, &order),
+        false => Vec::new(),
     };
     let has = Columns::in_use(points);
     type Cell = fn(&Point) -> Cow<'_, str>;
@@ -195,9 +125,8 @@ pub(crate) fn table(points: &[Point], style: TableStyle, put: &mut dyn FnMut(&st
             point.verdict.map_or("-", Verdict::name).into()
         }),
         (has.beneath, "FILES", Align::Right, |point| {
-            point
-                .beneath
-                .map_or("-".into(), |b| b.files.to_string().into())
+            let files = point.beneath.map(|beneath| beneath.files.to_string());
+            files.map_or("-".into(), Cow::from)
         }),
         (has.beneath, "BENEATH", Align::Right, |point| {
             point.beneath.map_or("-".into(), |b| size(b.bytes).into())
@@ -233,25 +162,18 @@ pub(crate) fn table(points: &[Point], style: TableStyle, put: &mut dyn FnMut(&st
     table.write(style.width, style.color, put);
 }
 
-/// What is known of any of them: columns that say nothing are left out.
+/// The columns that have a value for any mount point; the others are left out.
 #[derive(Default)]
 pub(crate) struct Columns {
-    /// A verdict.
     pub(crate) verdict: bool,
-    /// What lies beneath.
     pub(crate) beneath: bool,
-    /// A server.
     pub(crate) server: bool,
-    /// A source.
     pub(crate) source: bool,
-    /// A type.
     pub(crate) fstype: bool,
-    /// A state.
     pub(crate) state: bool,
 }
 
 impl Columns {
-    /// Looks at all points.
     pub(crate) fn in_use(points: &[Point]) -> Columns {
         let mut has = Columns::default();
         for point in points {
@@ -266,7 +188,6 @@ impl Columns {
     }
 }
 
-/// How its point looks.
 pub(crate) fn tone(point: &Point) -> Tone {
     match point.verdict {
         Some(Verdict::Slow | Verdict::Hung | Verdict::Stale | Verdict::Denied) => Tone::Bad,
@@ -275,21 +196,17 @@ pub(crate) fn tone(point: &Point) -> Tone {
     }
 }
 
-/// The order of the names: what lies in a directory comes right after it; at one name, the mount
-/// that people see there.
+/// The points in the order of their names: those in a directory right after it, and of several with
+/// one name first the visible one.
 pub(crate) fn by_name(points: &[Point]) -> Vec<usize> {
-    let mut order: Vec<(&[u8], bool, usize)> = points
-        .iter()
-        .enumerate()
-        .map(|(at, point)| (&point.target[..], point.hidden, at))
-        .collect();
-    let key = |b: u8| if b == b'/' { 0 } else { b };
-    order.sort_by(|a, b| {
-        let differ = a.0.iter().zip(b.0).find(|(a, b)| a != b);
-        let names = differ.map_or(a.0.len().cmp(&b.0.len()), |(&a, &b)| key(a).cmp(&key(b)));
-        names.then(a.1.cmp(&b.1))
-    });
-    order.into_iter().map(|(_, _, at)| at).collect()
+    let key = |b: &u8| if *b == b'/' { 0 } else { *b };
+    let compare = |a: &Point, b: &Point| {
+        let names = a.target.iter().map(key).cmp(b.target.iter().map(key));
+        names.then(a.hidden.cmp(&b.hidden))
+    };
+    let mut order: Vec<usize> = (0..points.len()).collect();
+    order.sort_by(|&a, &b| compare(&points[a], &points[b]));
+    order
 }
 
 /// A name, or a dash for none.
@@ -297,7 +214,6 @@ pub(crate) fn cell(name: Option<&[u8]>) -> Cow<'_, str> {
     name.map_or("-".into(), printable)
 }
 
-/// What is special about it.
 pub(crate) fn state(point: &Point) -> Cow<'_, str> {
     match (point.hidden, point.kind) {
         (true, Some(Kind::File)) => "hidden,file".into(),
@@ -307,7 +223,7 @@ pub(crate) fn state(point: &Point) -> Cow<'_, str> {
     }
 }
 
-/// The source as findmnt writes it: with the part that is mounted in brackets, unless that is all.
+/// The source as findmnt(8) prints it: with the mounted part in brackets, unless all is mounted.
 pub(crate) fn source(point: &Point) -> Cow<'_, str> {
     match point.fsroot() {
         None | Some(b"/" | b"") => cell(point.source()),
@@ -315,19 +231,18 @@ pub(crate) fn source(point: &Point) -> Cow<'_, str> {
     }
 }
 
-/// The lines before each name that make a tree of the list.
+/// The lines that draw the tree, one string for each point, to be put before its name.
 pub(crate) fn limbs(points: &[Point], order: &[usize]) -> Vec<String> {
-    /// Deeper than this, the lines would leave no room for the names.
+    /// More would leave no room for the names.
     const DEEPEST: usize = 12;
     let mut above: Vec<usize> = Vec::new();
     let mut depths = vec![0usize; points.len()];
     for &at in order {
+        let target = &points[at].target;
         while above
-            .last()
-            .is_some_and(|&top| !contains(&points[top].target, &points[at].target))
-        {
-            above.pop();
-        }
+            .pop_if(|top| !contains(&points[*top].target, target))
+            .is_some()
+        {}
         depths[at] = above.len();
         above.push(at);
     }
@@ -338,11 +253,8 @@ pub(crate) fn limbs(points: &[Point], order: &[usize]) -> Vec<String> {
         let depth = depths[at];
         more.resize(depth.max(more.len()), false);
         if depth > 0 {
-            let upper = more[..depth - 1]
-                .iter()
-                .take(DEEPEST)
-                .map(|&more| if more { "│ " } else { "  " });
-            limbs[at] = upper.collect();
+            let upper = more[..depth - 1].iter().take(DEEPEST);
+            limbs[at] = upper.map(|&more| if more { "│ " } else { "  " }).collect();
             limbs[at].push_str(if more[depth - 1] { "├─" } else { "└─" });
             more[depth - 1] = true;
         }
@@ -359,7 +271,7 @@ fn contains(dir: &[u8], name: &[u8]) -> bool {
             .is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
 }
 
-/// The names of visible mount points, each with `end` behind it.
+/// The names of visible mount points, each ended by `end`.
 pub(crate) fn paths(points: &[Point], end: u8) -> Vec<u8> {
     let mut out = Vec::new();
     for point in points.iter().filter(|point| !point.hidden) {
@@ -373,31 +285,24 @@ pub(crate) fn paths(points: &[Point], end: u8) -> Vec<u8> {
 pub(crate) fn mnttab(points: &[Point]) -> Vec<u8> {
     let mut out = Vec::new();
     for point in points {
-        tab_line(
-            &mut out,
-            point.source(),
-            &point.target,
-            point.fstype(),
-            options(point),
-            b"0 0",
-        );
+        let fields = (point.source(), point.fstype(), options(point));
+        tab_line(&mut out, &point.target, fields, b"0 0");
     }
     out
 }
 
 fn options(point: &Point) -> &[u8] {
-    point
-        .options()
+    let options = point.options();
+    options
         .filter(|options| !options.is_empty())
         .unwrap_or(b"rw")
 }
 
+/// Adds a line of a mount table. `numbers` are its last two fields.
 fn tab_line(
     out: &mut Vec<u8>,
-    source: Option<&[u8]>,
     target: &[u8],
-    fstype: Option<&[u8]>,
-    options: &[u8],
+    (source, fstype, options): (Option<&[u8]>, Option<&[u8]>, &[u8]),
     numbers: &[u8],
 ) {
     let or = |field: Option<&[u8]>, default: &[u8]| {
@@ -426,11 +331,10 @@ const OF_THE_MOUNT: [&[u8]; 8] = [
     b"nosymfollow",
 ];
 
-/// Lines for /etc/fstab: what the system does not mount by itself; bind mounts as such, with the
-/// name that shows the same directory elsewhere, on one of `every` mount there is.
+/// Lines for /etc/fstab, without what the system mounts by itself. A bind mount names its original,
+/// which is on one of `every` mount.
 pub(crate) fn fstab(points: &[Point], every: &[Point]) -> Vec<u8> {
     let mut out = Vec::new();
-    let visible: Vec<&Point> = every.iter().filter(|point| !point.hidden).collect();
     for point in points.iter().filter(|point| !point.hidden) {
         let fstype = point.fstype().unwrap_or(b"auto");
         let is_automatic = matches!(fstype, b"autofs" | b"rootfs" | b"rpc_pipefs");
@@ -438,88 +342,69 @@ pub(crate) fn fstab(points: &[Point], every: &[Point]) -> Vec<u8> {
             continue; // the system mounts it by itself
         }
         let part = point.fsroot().unwrap_or(b"/");
-        let original = visible
-            .iter()
-            .take_while(|other| (other.id, &other.target) != (point.id, &point.target))
-            .filter(|other| other.dev == point.dev)
-            .find_map(|other| {
-                let shown = other.fsroot().unwrap_or(b"/");
-                contains(shown, part).then(|| {
-                    let rest = if shown == b"/" {
-                        part
-                    } else {
-                        &part[shown.len()..]
-                    };
-                    let at: &[u8] = if other.target == b"/" {
-                        b""
-                    } else {
-                        &other.target
-                    };
-                    let rest = if rest == b"/" { &b""[..] } else { rest };
-                    [at, rest].concat()
-                })
-            });
-        match original {
-            Some(original) if fstype != b"btrfs" || part != b"/" && !has_subvolume(point, part) => {
-                let original = if original.is_empty() {
-                    b"/".to_vec()
-                } else {
-                    original
-                };
+        let may_be_bind = fstype != b"btrfs" || part != b"/" && !has_subvolume(point, part);
+        match original(point, part, every).filter(|_| may_be_bind) {
+            Some(original) => {
                 if original.ends_with(b"//deleted") {
                     out.extend(b"# what is mounted here has been removed: ");
                 }
-                let own = split_options(options(point))
-                    .filter(|option| OF_THE_MOUNT.contains(&option.as_slice()));
+                let own = split_options(options(point));
+                let own = own.filter(|option| OF_THE_MOUNT.contains(&option.as_slice()));
                 let options = own.fold(b"bind".to_vec(), |all, option| [all, option].join(&b','));
-                tab_line(
-                    &mut out,
-                    Some(&original),
-                    &point.target,
-                    Some(b"none"),
-                    &options,
-                    b"0 0",
-                );
+                let fields = (Some(&original[..]), Some(&b"none"[..]), &options[..]);
+                tab_line(&mut out, &point.target, fields, b"0 0");
             }
-            _ => {
+            None => {
                 let pass: &[u8] = match (&point.target[..], point.dev.major) {
                     (b"/", _) => b"0 1",
                     (_, 0) => b"0 0",
                     _ => b"0 2",
                 };
-                tab_line(
-                    &mut out,
-                    point.source(),
-                    &point.target,
-                    Some(fstype),
-                    options(point),
-                    pass,
-                );
+                let fields = (point.source(), Some(fstype), options(point));
+                tab_line(&mut out, &point.target, fields, pass);
             }
         }
     }
     out
 }
 
-/// Whether a btrfs mount's own options name the part that is mounted: then it is a subvolume and no
-/// bind mount.
+/// The name of the mounted part on the first visible mount of `every` that is of the same file system
+/// and contains it.
+fn original(point: &Point, part: &[u8], every: &[Point]) -> Option<Vec<u8>> {
+    let without_slash = |name: &'_ [u8]| name.strip_suffix(b"/").unwrap_or(name).to_vec();
+    let visible = every.iter().filter(|other| !other.hidden);
+    let before = visible.take_while(|other| (other.id, &other.target) != (point.id, &point.target));
+    let mut before = before.filter(|other| other.dev == point.dev);
+    before.find_map(|other| {
+        let shown = other.fsroot().unwrap_or(b"/");
+        let rest = part.strip_prefix(&without_slash(shown)[..])?;
+        let name = [without_slash(&other.target), without_slash(rest)].concat();
+        let name = if name.is_empty() { b"/".to_vec() } else { name };
+        contains(shown, part).then_some(name)
+    })
+}
+
+/// Whether the options of a btrfs mount name the mounted part. Then it is a subvolume, and no bind
+/// mount.
 fn has_subvolume(point: &Point, part: &[u8]) -> bool {
     split_options(options(point)).any(|option| option.strip_prefix(b"subvol=") == Some(part))
 }
 
-/// The mount points that a backup should keep out of: a line each, as a pattern that tar, restic
-/// and borg take for the name and nothing else. A newline in a name, which no such file can hold,
-/// is written `?`. A slow mount is not among them: it can be backed up.
+/// The mount points that a backup should exclude, a line each, as patterns that match only this name
+/// in tar, restic and borg. A newline in a name is written `?`, since a line cannot contain it. Slow
+/// mounts can be backed up.
 pub(crate) fn exclude(points: &[Point]) -> Vec<u8> {
     let mut out = Vec::new();
-    for point in points.iter().filter(|point| {
-        point
-            .verdict
-            .is_some_and(|v| matches!(v, Verdict::Hung | Verdict::Stale | Verdict::Denied))
-    }) {
+    for point in points {
+        if !matches!(
+            point.verdict,
+            Some(Verdict::Hung | Verdict::Stale | Verdict::Denied)
+        ) {
+            continue;
+        }
         for (at, &byte) in point.target.iter().enumerate() {
             match byte {
-                // restic takes `$` for a variable, and cuts blanks off the ends.
+                // restic expands `$`, and trims blanks.
                 b'*' | b'?' | b'[' | b'$' => out.extend([b'[', byte, b']']),
                 b' ' | b'\t' if at + 1 == point.target.len() => out.extend([b'[', byte, b']']),
                 b'\\' => out.extend(b"[\\\\]"),
@@ -530,6 +415,24 @@ pub(crate) fn exclude(points: &[Point]) -> Vec<u8> {
         out.push(b'\n');
     }
     out
+}
+
+/// The machines behind the mount points, and how many each has.
+pub(crate) fn servers(points: &[Point]) -> String {
+    let mut servers: Vec<(&str, usize)> = Vec::new();
+    for server in points.iter().filter_map(|point| point.server.as_deref()) {
+        match servers.iter_mut().find(|(name, _)| *name == server) {
+            Some((_, n)) => *n += 1,
+            None => servers.push((server, 1)),
+        }
+    }
+    if servers.is_empty() {
+        return "no mount is on another machine".to_owned();
+    }
+    let servers = servers
+        .iter()
+        .map(|(name, n)| format!("{} ({n})", printable(name.as_bytes())));
+    format!("servers: {}", servers.collect::<Vec<_>>().join(", "))
 }
 
 #[cfg(test)]
@@ -558,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tree_is_drawn() {
+    fn table_with_a_tree() {
         let rows = ["/", "/a", "/a/b", "/a/b", "/c"].map(|t| point(t, "ext4"));
         let mut text = String::new();
         table(
@@ -578,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_names_in_tab_files() {
+    fn mnttab_escapes_odd_names() {
         let mut odd = point("/a b\n\\#", "ext4");
         content(&mut odd).source = None;
         assert_eq!(
@@ -588,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bind_mount_in_fstab_names_its_original() {
+    fn fstab_has_the_original_of_a_bind_mount() {
         let mut bind = point("/jail/etc", "ext4");
         content(&mut bind).fsroot = b"/srv/etc".to_vec();
         let rows = [point("/", "ext4"), bind, point("/proc", "proc")];
@@ -600,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_match_nothing_else() {
+    fn exclude_patterns_match_only_the_name() {
         let mut bad = point("/m[1]*\\$x ", "nfs");
         bad.verdict = Some(Verdict::Hung);
         let mut slow = point("/slow", "nfs");
@@ -612,10 +515,10 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_no_utf8_is_given_exactly_too() {
+    fn names_that_are_not_utf8_have_a_base64_field() {
         let mut odd = point("/", "ext4");
         odd.target = b"/\xff".to_vec();
-        let json: serde_json::Value = serde_json::to_value(JsonPoint(&odd)).unwrap();
+        let json: serde_json::Value = serde_json::to_value(Json(&odd)).unwrap();
         assert_eq!(
             (json["target"].as_str(), json["target_b64"].as_str()),
             (Some("/\u{fffd}"), Some("L/8="))

@@ -4,14 +4,13 @@ use std::os::fd::AsFd;
 
 use mounts::path::below;
 use mounts::watch::{Change, Watch};
-use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
-use show::name::{entry, field, printable};
+use show::json_object;
+use show::name::{field, printable};
 
 use crate::error::{Error, Outcome};
 use crate::out::Out;
 
-/// What a pipe that has room takes without making us wait, in bytes.
+/// A pipe for which poll(2) reports room takes this many bytes without blocking.
 const PIPE_BUF: usize = 4096;
 
 /// One line of the output.
@@ -21,28 +20,15 @@ struct Line<'a> {
     mount: Option<&'a ondisk::Mount>,
 }
 
-impl Serialize for Line<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mount = self.mount;
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("schema", "fathom.mounts.watch/1")?;
-        map.serialize_entry("event", self.event)?;
-        map.serialize_entry("id", &mount.map(|m| m.id))?;
-        map.serialize_entry("unique_id", &self.unique)?;
-        entry(&mut map, "target", mount.and_then(|m| m.target.as_deref()))?;
-        entry(
-            &mut map,
-            "source",
-            mount.and_then(|m| m.content.source.as_deref()),
-        )?;
-        entry(
-            &mut map,
-            "fstype",
-            mount.map(|m| m.content.fstype.as_slice()),
-        )?;
-        map.end()
-    }
-}
+json_object!(Line<'_>, |line| {
+    "schema": "fathom.mounts.watch/1",
+    "event": line.event,
+    "id": line.mount.map(|m| m.id),
+    "unique_id": line.unique,
+    name "target": line.mount.and_then(|m| m.target.as_deref()),
+    name "source": line.mount.and_then(|m| m.content.source.as_deref()),
+    name "fstype": line.mount.map(|m| m.content.fstype.as_slice()),
+});
 
 impl Line<'_> {
     fn text(&self) -> String {
@@ -55,11 +41,12 @@ impl Line<'_> {
                 "{event} ? {} (gone before it could be described)",
                 self.unique.unwrap_or(0)
             ),
-            ("attach", Some(m)) => {
-                let (target, source) =
-                    (name(m.target.as_deref()), name(m.content.source.as_deref()));
-                format!("attach {target} {source} {}", field(&m.content.fstype))
-            }
+            ("attach", Some(m)) => format!(
+                "attach {} {} {}",
+                name(m.target.as_deref()),
+                name(m.content.source.as_deref()),
+                field(&m.content.fstype)
+            ),
             (event, Some(m)) => format!("{event} {}", name(m.target.as_deref())),
         }
     }
@@ -86,12 +73,8 @@ pub(crate) fn run(root: &[u8], json: bool, out: &Out) -> Outcome {
             Change::Overflow => ("overflow", None, None),
         };
         lost += usize::from(event == "overflow");
-        let elsewhere = mount.is_some_and(|m| {
-            m.target
-                .as_deref()
-                .is_none_or(|target| below(root, target).is_none())
-        });
-        if elsewhere {
+        let is_below = |target: &[u8]| below(root, target).is_some();
+        if mount.is_some_and(|m| !m.target.as_deref().is_some_and(is_below)) {
             continue;
         }
         let line = Line {
@@ -99,16 +82,13 @@ pub(crate) fn run(root: &[u8], json: bool, out: &Out) -> Outcome {
             unique: id.filter(|_| watch.ids_are_unique()),
             mount,
         };
-        let text = if json {
-            serde_json::to_string(&line).unwrap_or_default()
-        } else {
-            line.text()
+        let text = match json {
+            true => serde_json::to_string(&line).unwrap_or_default(),
+            false => line.text(),
         };
         for piece in format!("{text}\n").as_bytes().chunks(PIPE_BUF) {
-            if !watch
-                .wait_for_room(std::io::stdout().as_fd())
-                .map_err(refused)?
-            {
+            let has_room = watch.wait_for_room(std::io::stdout().as_fd());
+            if !has_room.map_err(refused)? {
                 return Ok(lost); // nobody reads, and we were told to stop
             }
             out.data(piece)?;

@@ -2,6 +2,7 @@
 //! system, and what would make them cheaper.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::ffi::OsStringExt;
 
 use ::show::table::TableStyle;
@@ -14,7 +15,7 @@ use super::args::{Pathsearch as Args, Rtt};
 use super::show;
 use crate::cmd::metered::{Report, not_metered};
 use crate::error::{Error, Outcome};
-use crate::out::{Out, envelope_line};
+use crate::out::{Out, envelope};
 
 const SCHEMA: &str = "fathom.pathsearch/1";
 
@@ -44,7 +45,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         // A file keeps everything, since it may be read again.
         let all = out.verbose || matches!(to, Report::File(..));
         let text = |style: TableStyle| match out.json {
-            true => envelope_line(SCHEMA, show::Report(&report), &warnings),
+            true => envelope(SCHEMA, show::Report(&report), &warnings).to_line(),
             false => show::report(&report, style, all),
         };
         to.end(text, status, out)?;
@@ -52,7 +53,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if args.apply_path {
         let better = report.better_path.as_ref().map(|better| &better.path);
         if let Some(path) = better.or(environment.path.as_ref()) {
-            out.data(&[b"PATH=", &quoted(path)[..], b"; export PATH\n"].concat())?;
+            out.data([b"PATH=", &quoted(path)[..], b"; export PATH\n"].concat())?;
         }
     }
     out.warn(&warnings);
@@ -64,7 +65,7 @@ fn options(args: &Args) -> Result<SearchOptions, Error> {
     // The names of look-ups are compared with these directories, so they must be absolute and
     // without symbolic links.
     let resolve = |dir: &OsString| {
-        let root = crate::cmd::mounts::run::open_root(dir)?;
+        let root = mounts::root::Root::open(dir.as_bytes())?;
         Ok(root.into_path())
     };
     Ok(SearchOptions {

@@ -18,7 +18,6 @@ const MORE: &str = "\
 Behind -- all arguments are PATHs. Without it, those before the first that is no file are archives, and the rest are PATHs; the \
 first is an archive always.";
 
-/// The flags of `fathom restore`.
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT),
           override_usage = "fathom restore [OPTIONS] ARCHIVE... [-C DIR] [[--] PATH...]")]

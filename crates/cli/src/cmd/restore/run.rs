@@ -1,4 +1,4 @@
-//! `fathom restore`: a tree made from archives.
+//! `fathom restore`: restores a tree from archives.
 
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
@@ -10,6 +10,7 @@ use gate::fs::{At, FileType, Want};
 use gate::long::statx_long;
 
 use super::show;
+use crate::args::values::bytes;
 use crate::cmd::restore::args::Restore as Args;
 use crate::error::{self, Outcome};
 use crate::out::Out;
@@ -28,7 +29,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         dry_run: args.dry_run,
     };
     let progress = RestoreProgress::default();
-    let far = |seconds: f64| {
+    let message = |seconds: f64| {
         let (members, bytes, place) = progress.far();
         let rate = bytes as f64 / seconds / f64::from(1 << 20);
         format!(
@@ -39,14 +40,16 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     };
     let mut steps = Vec::new();
     let mut printed = Ok(());
-    let mut say = |step: Step| {
+    let mut emit = |step: Step| {
         if out.json {
             steps.push(step);
         } else if printed.is_ok() {
-            printed = out.data(show::step_line(&step).as_bytes());
+            printed = out.data(show::step_line(&step));
         }
     };
-    let done = watch(out.progress, far, || restore(&options, &progress, &mut say));
+    let done = watch(out.progress, message, || {
+        restore(&options, &progress, &mut emit)
+    });
     printed?;
     let mut summary = done.map_err(|error| not_begun(error, &options.archives))?;
     for note in &summary.notes {
@@ -65,21 +68,16 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         steps: args.dry_run.then_some(&steps),
         seconds: start.elapsed().as_secs_f64(),
     };
-    if out.json {
-        out.envelope(SCHEMA, &report, &summary.warnings)?;
-    } else {
+    let print_text = || {
         out.note(show::summary(&report));
-    }
-    out.warn(&summary.warnings);
-    Ok(summary.warnings.len())
+        Ok(())
+    };
+    out.report(SCHEMA, &report, &summary.warnings, print_text)
 }
 
 /// An error before anything was restored.
 fn not_begun(error: Error, archives: &[Vec<u8>]) -> error::Error {
-    let is_later = archives
-        .iter()
-        .skip(1)
-        .any(|archive| *archive == error.path);
+    let is_later = archives.iter().skip(1).any(|it| *it == error.path);
     if is_later && error.action == Action::ReadArchive {
         error::Error::from(error).and("if it is a name in the archives, put -- before it")
     } else {
@@ -87,30 +85,17 @@ fn not_begun(error: Error, archives: &[Vec<u8>]) -> error::Error {
     }
 }
 
-type Names = Vec<Vec<u8>>;
-
-/// Which arguments are archives, and which are names in them. Behind `--` are names only. Without
-/// it, archives end with the last argument before the first that is no file; the first is one in
-/// any case.
-fn archives_and_paths(args: &Args) -> (Names, Names) {
-    let bytes = |names: &[std::ffi::OsString]| {
-        names
-            .iter()
-            .map(|name| name.as_bytes().to_vec())
-            .collect::<Names>()
-    };
+/// Separates the archives from the names in them. Behind `--` are only names. Without it, the first
+/// argument is an archive, and so are those after it up to the first that is no file.
+fn archives_and_paths(args: &Args) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     let (mut archives, mut paths) = (bytes(&args.archives), bytes(&args.paths));
     if paths.is_empty() {
         let is_file = |name: &Vec<u8>| {
             let seen = || statx_long(name, At::empty(), Want::TYPE);
             name == b"-" || seen().is_ok_and(|seen| seen.file_type != FileType::Directory)
         };
-        let others = archives
-            .iter()
-            .skip(1)
-            .position(|name| !is_file(name))
-            .map_or(archives.len(), |at| at + 1);
-        paths = archives.split_off(others);
+        let first_path = archives.iter().skip(1).position(|name| !is_file(name));
+        paths = archives.split_off(first_path.map_or(archives.len(), |at| at + 1));
     }
     (archives, paths)
 }

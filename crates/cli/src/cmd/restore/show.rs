@@ -37,10 +37,9 @@ json_object!(Json<'_, Step>, |step| {
 
 /// The path of a step; `.` for the directory that is restored into.
 fn path(step: &Step) -> &[u8] {
-    if step.path.is_empty() {
-        b"."
-    } else {
-        &step.path
+    match &step.path[..] {
+        b"" => b".",
+        path => path,
     }
 }
 

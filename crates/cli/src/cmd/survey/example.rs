@@ -408,7 +408,11 @@ impl Owned {
                 mounts: Mounts {
                     root: Some(b"/"),
                     boundaries: Some(&self.boundaries),
-                    ..Mounts::new("kernel", "so", true, &self.points)
+                    by: "kernel",
+                    why: "so",
+                    complete: true,
+                    mounts: &self.points,
+                    ..Mounts::default()
                 },
                 compared: Part::Gathered(Compared {
                     methods: &self.methods,

@@ -13,7 +13,7 @@ use super::run::SurveyContext;
 use super::starting::Starting;
 use super::steps::Step;
 use super::warning::WarningKind;
-use crate::cmd::mounts::run::Compared;
+use crate::cmd::mounts::compare::Compared;
 use crate::cmd::walk::compare::Compared as Engines;
 use ::survey::bounded::{Bounded, StoppedEngine};
 use account::command::CommandAccount;

@@ -13,7 +13,7 @@ use show::name::printable;
 use super::found::Found;
 use super::run::SurveyContext;
 use super::steps::Ration;
-use crate::cmd::mounts::run::compare_methods;
+use crate::cmd::mounts::compare::compare_methods;
 use crate::error::Error;
 use ::survey::{Failure, Missing, Task};
 

@@ -27,7 +27,6 @@ use super::{diff, show, starting, steps};
 use super::found::{Found, Probed};
 use super::systems::shown;
 use super::warning::WarningKind;
-use crate::cmd::mounts::run::open_root;
 use crate::cmd::probe::run::{check_output_dir, draw};
 use crate::cmd::probe::show::figures::figure;
 use crate::cmd::survey::args::Survey as Args;
@@ -67,7 +66,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         ));
     }
     args.plot.iter().try_for_each(|dir| check_output_dir(dir))?;
-    let root = open_root(args.dir())?;
+    let root = Root::open(args.dir().as_bytes())?;
     let context = SurveyContext {
         args,
         out,
@@ -124,12 +123,11 @@ fn conclude(context: &SurveyContext<'_>, mut found: Found, about: Machine, held:
         mounts: Mounts {
             root: Some(&context.root.path),
             compare: comparison.as_ref(),
-            ..Mounts::new(
-                mounted.by.name(),
-                &mounted.why,
-                mounted.complete,
-                &mounted.points,
-            )
+            by: mounted.by.name(),
+            why: &mounted.why,
+            complete: mounted.complete,
+            mounts: &mounted.points,
+            ..Mounts::default()
         },
         compared: found.part(Section::Mounts, methods),
     });

@@ -12,7 +12,6 @@ fathom verify srv.tar --against /  # and whether /srv is still as it says
 fathom verify srv.tar --against / --exclude tmp  # and nothing else but tmp is there
 ssh HOST cat srv.tar | fathom verify -  # from standard input";
 
-/// The flags of `fathom verify`.
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
 pub(crate) struct Verify {

@@ -1,4 +1,4 @@
-//! `fathom verify`: whether an archive is whole, and a tree as it says.
+//! `fathom verify`: checks an archive, and compares a directory with it.
 
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
@@ -28,14 +28,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let mut input = Input::open(archive)?;
     let mut progress = Progress::new(out.progress);
     let verified = verify(archive, &mut input, tree.as_mut(), |far, place, path| {
-        progress.at(|| {
-            format!(
-                "{} members, {} MiB, at {}",
-                far.members,
-                place >> 20,
-                printable(path)
-            )
-        });
+        let (members, mib) = (far.members, place >> 20);
+        progress.at(|| format!("{members} members, {mib} MiB, at {}", printable(path)));
     });
     drop(progress);
     let verified = verified?;
@@ -45,11 +39,6 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         verified: &verified,
         seconds: start.elapsed().as_secs_f64(),
     };
-    if out.json {
-        out.envelope(SCHEMA, &report, &verified.warnings)?;
-    } else {
-        out.data(show::summary(&report).as_bytes())?;
-    }
-    out.warn(&verified.warnings);
-    Ok(verified.warnings.len())
+    let print_text = || out.data(show::summary(&report));
+    out.report(SCHEMA, &report, &verified.warnings, print_text)
 }

@@ -6,7 +6,6 @@ use show::units::plural;
 
 /// The result of a verification.
 pub(crate) struct Report<'a> {
-    /// The archive's name.
     pub(crate) archive: &'a [u8],
     /// The directory that it was compared with.
     pub(crate) against: Option<&'a [u8]>,

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use clap::{Args, ValueEnum};
+use walk::EngineKind;
 
 use crate::args::help::{EXIT, ending};
 use crate::args::values::{number, seekable};
@@ -18,7 +19,6 @@ fathom walk /srv --catalog srv.parquet  # and a table of it all, for fathom chan
 fathom walk /srv --explain  # which engine, why, and why not another
 fathom walk /srv --compare  # what each engine costs on this tree";
 
-/// The flags of `fathom walk`.
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
 pub(crate) struct Walk {
@@ -27,16 +27,12 @@ pub(crate) struct Walk {
     pub(crate) dirs: Vec<OsString>,
 
     /// Walk by this engine
-    #[arg(
-        long,
-        value_name = "ENGINE",
-        default_value = "auto",
-        help_heading = "Walking"
-    )]
+    #[arg(long, value_name = "ENGINE", default_value = "auto")]
+    #[arg(help_heading = "Walking")]
     pub(crate) engine: Engine,
     /// Work with N threads [default: as many as are good for the engine]
-    #[arg(short, long, value_name = "N", help_heading = "Walking", value_parser = number(1..=u16::MAX))]
-    pub(crate) jobs: Option<u16>,
+    #[arg(short, long, value_name = "N", help_heading = "Walking", value_parser = number(1..=65_535_usize))]
+    pub(crate) jobs: Option<usize>,
     /// Stay on the file system (the device number) of each DIR
     #[arg(short = 'x', long, help_heading = "Walking")]
     pub(crate) one_file_system: bool,
@@ -50,16 +46,12 @@ pub(crate) struct Walk {
     pub(crate) exclude: Vec<String>,
 
     /// Print in this form
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        default_value = "summary",
-        help_heading = "Output"
-    )]
+    #[arg(long, value_name = "FORMAT", default_value = "summary")]
+    #[arg(help_heading = "Output")]
     pub(crate) format: WalkFormat,
     /// Print the N largest plain files as well; with --format du, the N largest directories only
-    #[arg(long, value_name = "N", help_heading = "Output", value_parser = number(1..=u32::MAX))]
-    pub(crate) top: Option<u32>,
+    #[arg(long, value_name = "N", help_heading = "Output", value_parser = number(1..=u32::MAX as usize))]
+    pub(crate) top: Option<usize>,
 
     /// Write a Parquet catalog as well, a row for each entry: for fathom changed, DuckDB, pandas,
     /// Spark
@@ -74,8 +66,8 @@ pub(crate) struct Walk {
     pub(crate) compare: bool,
     /// With --compare: walk by each engine so often
     #[arg(long, value_name = "N", default_value_t = 5, requires = "compare", help_heading = "Asking",
-          value_parser = number(1..=u16::MAX))]
-    pub(crate) trials: u16,
+          value_parser = number(1..=65_535_usize))]
+    pub(crate) trials: usize,
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,6 +84,20 @@ pub(crate) enum Engine {
     Ext4,
     /// statx(2) of every name, one after the other
     Stat,
+}
+
+impl Engine {
+    /// The engine that was asked for; `None` to choose one for each mount.
+    pub(crate) fn kind(self) -> Option<EngineKind> {
+        match self {
+            Engine::Auto => None,
+            Engine::Threads => Some(EngineKind::Threads),
+            Engine::Bulkstat => Some(EngineKind::Bulkstat),
+            Engine::Btrfs => Some(EngineKind::Btrfs),
+            Engine::Ext4 => Some(EngineKind::Ext4),
+            Engine::Stat => Some(EngineKind::Stat),
+        }
+    }
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]

@@ -9,15 +9,14 @@ use ::show::units::plural;
 use archive::catalog::{Catalog, Options};
 use mounts::{Warning, WarningReason};
 use walk::{
-    Both, Diagnostics, EngineKind, Filter, Largest, Part, Sink, Summary, Totals, UsageSink,
-    WalkOptions,
+    Both, Diagnostics, Filter, Largest, Part, Sink, Summary, Totals, UsageSink, WalkOptions,
 };
 
 use super::compare;
 use super::lines::Form;
 use super::show::{self, Walk};
 use super::sinks::{Output, Watched};
-use crate::cmd::walk::args::{Engine, Walk as Args, WalkFormat as Format};
+use crate::cmd::walk::args::{Walk as Args, WalkFormat as Format};
 use crate::error::{Error, Outcome};
 use crate::out::Out;
 use crate::progress::watch_walk;
@@ -42,7 +41,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         return explain(&options, out);
     }
     if args.compare {
-        return compare::run(&options, usize::from(args.trials), out);
+        return compare::run(&options, args.trials, out);
     }
     match form {
         Some(form) => lines(args, &options, form, out),
@@ -61,24 +60,13 @@ fn walk_options(args: &Args) -> Result<WalkOptions, Error> {
             .iter()
             .map(|dir| dir.as_bytes().to_vec())
             .collect(),
-        engine: by(args.engine),
-        threads: args.jobs.map(usize::from),
+        engine: args.engine.kind(),
+        threads: args.jobs,
         one_file_system: args.one_file_system,
         filter,
         is_written: args.catalog.is_some(),
         ..WalkOptions::default()
     })
-}
-
-pub(crate) fn by(engine: Engine) -> Option<EngineKind> {
-    match engine {
-        Engine::Auto => None,
-        Engine::Threads => Some(EngineKind::Threads),
-        Engine::Bulkstat => Some(EngineKind::Bulkstat),
-        Engine::Btrfs => Some(EngineKind::Btrfs),
-        Engine::Ext4 => Some(EngineKind::Ext4),
-        Engine::Stat => Some(EngineKind::Stat),
-    }
 }
 
 /// What a walk found, beside what went to the sink.
@@ -151,7 +139,7 @@ fn lines(args: &Args, options: &WalkOptions, form: Form, out: &Out) -> Outcome {
 /// `--format summary`
 fn summary(args: &Args, options: &WalkOptions, out: &Out) -> Outcome {
     let totals = Summary::default();
-    let largest = args.top.map(|n| Largest::new(n as usize));
+    let largest = args.top.map(Largest::new);
     let walked = match &largest {
         Some(largest) => go(args, options, &Both(&totals, largest), out.progress),
         None => go(args, options, &totals, out.progress),
@@ -192,7 +180,7 @@ fn usage(args: &Args, options: &WalkOptions, out: &Out) -> Outcome {
         let kind = WarningKind::Collisions(usage.collisions);
         walked.warnings.push(Warning::general(kind));
     }
-    let directories = usage.directories(args.max_depth, args.top.map(|n| n as usize));
+    let directories = usage.directories(args.max_depth, args.top);
     if out.json {
         let totals = totals.totals();
         let directories: Vec<_> = directories.collect();

@@ -66,7 +66,7 @@ impl<'a> Output<'a> {
 
     fn write(&self, state: &mut State, lines: &mut Vec<u8>) {
         if state.failed.is_none()
-            && let Err(failed) = self.out.data(lines)
+            && let Err(failed) = self.out.data(&lines)
         {
             state.failed = Some(failed);
             self.is_closed.store(true, Ordering::Relaxed);

@@ -12,7 +12,6 @@ use super::missing::{text, unseen};
 use super::points::Point;
 use crate::cmd::survey::survey::{Survey, Walking};
 use crate::json::Json;
-use crate::show_metered::AccountJson;
 use ::survey::bounded::Bounded;
 
 /// A survey as JSON.
@@ -27,7 +26,7 @@ json_object!(JsonSurvey<'_>, |this| {
     "probe": this.0.file_systems.gathered().into_iter().flatten().map(|one| &one.probe).collect::<Vec<_>>(),
     "walk": this.0.walking.gathered().map(JsonWalking),
     "dump": this.0.dumping.gathered().map(|dump| Json(*dump)),
-    "account": this.0.calls.gathered().map(|account| AccountJson(account)),
+    "account": this.0.calls.gathered().map(|account| Json(*account)),
     "account_skipped": this.0.calls.missing().map(text),
     "startup": this.0.starting.gathered(),
     "gates": this.0.gates.gathered(),

@@ -9,7 +9,7 @@ use show::table::TableStyle;
 use self::commands::Commands;
 use self::points::Point;
 use super::survey::{Compared, MountsPart, Part, Survey};
-use crate::show_metered::brief;
+use crate::cmd::account::show::brief;
 
 pub(crate) mod anomalies;
 pub(crate) mod bounded;

@@ -1,12 +1,12 @@
 //! What walking costs, and dumping, and which calls a walk makes.
 
 use super::block::{Block, Plots, plot, table, texts};
+use crate::cmd::account::show as account_show;
 use crate::cmd::survey::show::bounded::{about, sentences};
 use crate::cmd::survey::show::commands::Commands;
 use crate::cmd::survey::show::nightly;
 use crate::cmd::survey::survey::Walking;
 use crate::cmd::walk::show::{Engine, possible_engines};
-use crate::show_metered;
 use ::survey::Command;
 use ::survey::bounded::Bounded;
 use account::report::AccountReport;
@@ -143,24 +143,24 @@ pub(crate) fn dumping(dump: &Nightly, commands: &Commands) -> Vec<Block> {
 
 pub(crate) fn calls(account: &AccountReport<'_>, commands: &Commands) -> Vec<Block> {
     let mut blocks = vec![Block::Command(commands.text(&Command::Account))];
-    blocks.extend(texts(show_metered::sentences(account)));
+    blocks.extend(texts(account_show::sentences(account)));
     blocks.push(table(
         "The calls of a walk, by gate",
-        &show_metered::gates_table(account),
+        &account_show::gates_table(account),
     ));
-    if let Some(patterns) = show_metered::patterns_table(account) {
+    if let Some(patterns) = account_show::patterns_table(account) {
         blocks.push(Block::Heading("Redundant patterns".to_owned()));
         blocks.push(table("Redundant patterns among them", &patterns));
     }
-    if let Some(what_if) = show_metered::what_if_table(account) {
+    if let Some(what_if) = account_show::what_if_table(account) {
         blocks.push(Block::Heading("What if".to_owned()));
-        blocks.push(Block::Text(show_metered::model_sentence(account)));
+        blocks.push(Block::Text(account_show::model_sentence(account)));
         blocks.push(table("What changes would save", &what_if));
         blocks.push(Block::List(
             account
                 .effective_changes()
                 .into_iter()
-                .map(show_metered::explain_change)
+                .map(account_show::explain_change)
                 .collect(),
         ));
     }

@@ -1,92 +1,22 @@
-//! What `fathom account` prints.
+//! The account of a command in words. `fathom account` and the survey print it.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
-use account::Cost;
 use account::ledger::Sum;
-use account::memo::Column;
-use account::report::{AccountReport, Coverage, Groups, Place, ProgramTotal};
-use show::json_object;
+use account::report::{AccountReport, Groups, Place, ProgramTotal};
+use account::whatif::Change;
 use show::name::printable;
-use show::table::{Align, Table, TableStyle, Tone};
+use show::table::{Align, Table, TableStyle, Tone, wrap};
 
 use crate::out::seconds;
-use crate::show_memo::{CostJson, Grid, short};
-use crate::show_metered::{duration, gates_table, head, line, patterns_table, what_if_text};
 
-/// The result of `fathom account --model`.
-pub(super) struct Model<'a> {
-    /// What any call costs, in milliseconds.
-    pub(super) fixed_ms: f64,
-    /// The columns.
-    pub(super) columns: &'a [Column],
-}
+use self::json::signal;
 
-json_object!(Model<'_>, |model| {
-    "fixed_ms": model.fixed_ms,
-    "options": model.columns.iter().map(ColumnJson).collect::<Vec<_>>(),
-});
+mod json;
+pub(crate) mod memo;
 
-struct ColumnJson<'a>(&'a Column);
-
-json_object!(ColumnJson<'_>, |column| {
-    "name": column.0.name,
-    "dir": CostJson(column.0.costs.dir),
-    "file": CostJson(column.0.costs.file),
-    "saves_percent": column.0.saves,
-    "printed": column.0.printed,
-    "saves_system_percent": column.0.saves_system,
-    "printed_system": column.0.printed_system,
-});
-
-/// The memo's last table.
-pub(super) fn model_text(model: &Model<'_>, style: TableStyle) -> String {
-    let columns = model.columns;
-    let mut grid = Grid::new(columns.iter().map(|column| column.name));
-    for (what, cost) in [
-        (
-            "Directories, ms",
-            (|column| column.costs.dir) as fn(&Column) -> Cost,
-        ),
-        ("Files, ms", |column| column.costs.file),
-    ] {
-        grid.heading(what);
-        grid.row("  overhead", columns, |column| {
-            Some(short(cost(column).overhead))
-        });
-        grid.row("  useful", columns, |column| {
-            Some(short(cost(column).useful))
-        });
-        grid.row("  total", columns, |column| {
-            Some(short(cost(column).total()))
-        });
-    }
-    grid.heading("Saves, %");
-    grid.row("  of this CPU time", columns, |column| {
-        Some(short(column.saves))
-    });
-    printed_row(&mut grid, columns, |column| column.printed);
-    grid.row("  of the system's", columns, |column| {
-        Some(short(column.saves_system))
-    });
-    printed_row(&mut grid, columns, |column| column.printed_system);
-    format!(
-        "A call costs {} ms; what it takes beyond that is useful work.\n\n{}",
-        short(model.fixed_ms),
-        grid.to_text(style)
-    )
-}
-
-/// What the memo prints; nothing where it prints none.
-fn printed_row(grid: &mut Grid, columns: &[Column], printed: fn(&Column) -> Option<f64>) {
-    if columns.iter().any(|column| printed(column).is_some()) {
-        grid.row("    as the memo prints it", columns, |column| {
-            printed(column).map(short)
-        });
-    }
-}
-
-/// The account of a command; of programs, files and directories so many rows.
+/// The account of a command; at most `top` programs, files and directories.
 pub(super) fn account_text(account: &AccountReport<'_>, style: TableStyle, top: usize) -> String {
     let mut text = head(account, style);
     let mut part = |title: &str, body: String| {
@@ -94,15 +24,10 @@ pub(super) fn account_text(account: &AccountReport<'_>, style: TableStyle, top: 
         text.push_str(&style.heading(title));
         text.push_str(&body);
     };
-    let view = Rows {
-        all: account.nanos(),
-        style,
-        top,
-    };
-    part(
-        "Calls by gate",
-        gates_table(account).to_text(style.width, style.color),
-    );
+    let all = account.nanos();
+    let view = Rows { all, style, top };
+    let gates = gates_table(account);
+    part("Calls by gate", gates.to_text(style.width, style.color));
     match &account.groups {
         Groups::Program => {
             let all = account.programs.len() as u64;
@@ -121,10 +46,8 @@ pub(super) fn account_text(account: &AccountReport<'_>, style: TableStyle, top: 
         part("Files", uncovered);
     }
     if let Some(patterns) = patterns_table(account) {
-        part(
-            "Redundant patterns",
-            patterns.to_text(style.width, style.color),
-        );
+        let patterns = patterns.to_text(style.width, style.color);
+        part("Redundant patterns", patterns);
     }
     if let Some(what_if) = what_if_text(account, style) {
         part("What if", what_if);
@@ -150,9 +73,8 @@ impl Rows {
     ];
 
     fn sum(&self, sum: &Sum) -> [String; 4] {
-        let percent = sum.percent_of(self.all);
         [
-            format!("{percent:.1}"),
+            format!("{:.1}", sum.percent_of(self.all)),
             format!("{:.6}", seconds(sum.nanos)),
             sum.calls.to_string(),
             sum.errors.to_string(),
@@ -176,11 +98,8 @@ impl Rows {
     fn places(&self, rows: &[Place<'_>], all: u64) -> String {
         let has_files = rows.iter().any(|row| row.files.is_some());
         let files = has_files.then_some(("#FILES", Align::Right));
-        let columns: Vec<_> = Self::SUM
-            .into_iter()
-            .chain(files)
-            .chain([("PATH", Align::Left)])
-            .collect();
+        let columns = Self::SUM.into_iter().chain(files);
+        let columns: Vec<_> = columns.chain([("PATH", Align::Left)]).collect();
         let mut table = Table::new(&columns, rows.len().min(self.top));
         for row in rows.iter().take(self.top) {
             let files = row.files.map(|files| files.to_string());
@@ -202,52 +121,221 @@ impl Rows {
 
 /// What the rows by file and directory do not cover.
 fn uncovered(account: &AccountReport<'_>, style: TableStyle) -> String {
-    let Coverage {
-        calls,
-        nameless,
-        unheld,
-        forgotten,
-        ..
-    } = account.coverage;
-    let time = |sum: Sum| duration(Duration::from_nanos(sum.nanos));
+    let coverage = &account.coverage;
     let mut text = String::new();
     let mut put = |sentence: String| text.push_str(&line(style, &sentence));
-    if nameless.calls > 0 {
-        put(format!(
-            "{} calls, {}, were on what has no name that is known: pipes, sockets, calls without a file.",
-            nameless.calls,
-            time(nameless)
-        ));
+    let whats = [
+        (
+            coverage.nameless,
+            "what has no name that is known: pipes, sockets, calls without a file",
+        ),
+        (
+            coverage.unheld,
+            "further files, for which there was no room",
+        ),
+    ];
+    for (Sum { calls, nanos, .. }, what) in whats.into_iter().filter(|(sum, _)| sum.calls > 0) {
+        let time = duration(Duration::from_nanos(nanos));
+        put(format!("{calls} calls, {time}, were on {what}."));
     }
-    if unheld.calls > 0 {
-        put(format!(
-            "{} calls, {}, were on further files, for which there was no room.",
-            unheld.calls,
-            time(unheld)
-        ));
-    }
-    if forgotten > 0 {
+    if coverage.forgotten > 0 {
+        let forgotten = coverage.forgotten;
         put(format!(
             "{forgotten} descriptors or threads were too many to be followed."
         ));
     }
-    if calls < account.calls() {
+    if coverage.calls < account.calls() {
         put(format!(
-            "Files, directories and patterns are of the first {calls} calls of {}, and what changes would save is what they would save \
+            "Files, directories and patterns are of the first {} calls of {}, and what changes would save is what they would save \
              if all were like these; --calls gives more.",
+            coverage.calls,
             account.calls()
         ));
     }
     text
 }
 
+/// The gates and the changes, for a page that has more to say.
+pub(crate) fn brief(account: &AccountReport<'_>, style: TableStyle) -> String {
+    let gates = gates_table(account).to_text(style.width, style.color);
+    let what_if = what_if_text(account, style);
+    let what_if = what_if.map_or(String::new(), |text| format!("\n{text}"));
+    format!("{}\n{gates}{what_if}", head(account, style))
+}
+
+/// [`sentences`], wrapped.
+pub(crate) fn head(account: &AccountReport<'_>, style: TableStyle) -> String {
+    sentences(account)
+        .map(|sentence| line(style, &sentence))
+        .concat()
+}
+
+/// How the command ended, and how it was metered.
+pub(crate) fn sentences(account: &AccountReport<'_>) -> [String; 2] {
+    let metered = account.metered;
+    let status = metered.ended.status();
+    let ended = match signal(metered.ended) {
+        Some(signal) => format!("ended by signal {signal} (status {status})"),
+        None => format!("exit status {status}"),
+    };
+    let lost = match metered.lost {
+        0 => "none lost".to_owned(),
+        lost => format!("{lost} LOST"),
+    };
+    let [real, user, sys] =
+        [metered.real, metered.user, metered.sys].map(|time| time.as_secs_f64());
+    [
+        format!("The command: {ended}; {real:.3} s real, {user:.3} s user, {sys:.3} s sys."),
+        format!(
+            "{} file-system calls, {:.6} s in them, {lost}; {} of metering beside that, by {}: {}.",
+            account.calls(),
+            seconds(account.nanos()),
+            duration(metered.overhead),
+            metered.meter,
+            printable(metered.why().as_bytes())
+        ),
+    ]
+}
+
+/// The calls by gate, costliest first.
+pub(crate) fn gates_table(account: &AccountReport<'_>) -> Table {
+    use Align::{Left, Right};
+    let columns = [
+        ("%TIME", Right),
+        ("SECONDS", Right),
+        ("#CALLS", Right),
+        ("ms/CALL", Right),
+        ("GATE", Left),
+        ("ERRORS", Left),
+    ];
+    let all = account.nanos();
+    let mut gates: Vec<_> = account.gates.iter().collect();
+    gates.sort_by_key(|(_, gate)| Reverse((gate.sum.nanos, gate.sum.calls)));
+    let mut table = Table::new(&columns, gates.len());
+    for (name, gate) in gates {
+        let errors = gate.errors.iter();
+        let mut errors: Vec<_> = errors
+            .map(|(errno, n)| (Reverse(*n), errno.name()))
+            .collect();
+        errors.sort();
+        let errors = errors
+            .into_iter()
+            .map(|(n, errno)| format!("{} {errno}", n.0));
+        let errors: Vec<String> = errors.collect();
+        let cells = [
+            format!("{:.1}", gate.sum.percent_of(all)),
+            format!("{:.6}", seconds(gate.sum.nanos)),
+            gate.sum.calls.to_string(),
+            format!("{:.6}", gate.sum.ms_per_call()),
+            (*name).to_owned(),
+            errors.join(", "),
+        ];
+        table.row(cells, Tone::Plain);
+    }
+    table
+}
+
+/// The redundant patterns; `None` when there is none.
+pub(crate) fn patterns_table(account: &AccountReport<'_>) -> Option<Table> {
+    use Align::{Left, Right};
+    let columns = [
+        ("COUNT", Right),
+        ("REDUNDANT", Right),
+        ("SECONDS", Right),
+        ("PATTERN", Left),
+        ("FOR EXAMPLE", Left),
+    ];
+    let patterns = account.found_patterns();
+    let mut table = Table::new(&columns, patterns.len());
+    for (pattern, found) in &patterns {
+        let example = found.example.as_deref();
+        let cells = [
+            found.count.to_string(),
+            found.calls.to_string(),
+            format!("{:.6}", seconds(found.nanos)),
+            pattern.name().to_owned(),
+            example.map_or_else(String::new, |path| printable(path).into_owned()),
+        ];
+        table.row(cells, Tone::Plain);
+    }
+    (!patterns.is_empty()).then_some(table)
+}
+
+/// What each change would save, and how; `None` when nothing would be saved.
+pub(crate) fn what_if_text(account: &AccountReport<'_>, style: TableStyle) -> Option<String> {
+    let table = what_if_table(account)?.to_text(style.width, style.color);
+    let changes = account.effective_changes();
+    let how = changes
+        .iter()
+        .map(|change| line(style, &explain_change(change)));
+    let how: String = how.collect();
+    let model = line(style, &model_sentence(account));
+    Some(format!("{model}\n{table}{how}"))
+}
+
+/// What each change would save; `None` when nothing would be saved.
+pub(crate) fn what_if_table(account: &AccountReport<'_>) -> Option<Table> {
+    use Align::{Left, Right};
+    let columns = [
+        ("-CALLS", Right),
+        ("-CPU ms", Right),
+        ("-CPU %", Right),
+        ("BY 1974", Right),
+        ("CHANGE", Left),
+    ];
+    let changes = account.effective_changes();
+    let mut table = Table::new(&columns, changes.len());
+    for change in &changes {
+        let cells = [
+            change.calls.to_string(),
+            format!("{:.3}", 1000.0 * change.seconds),
+            format!("{:.1}", change.percent),
+            format!("{:.3}", 1000.0 * change.overhead),
+            change.name.to_owned(),
+        ];
+        let tone = match change.advised {
+            true => Tone::Plain,
+            false => Tone::Dim,
+        };
+        table.row(cells, tone);
+    }
+    (!changes.is_empty()).then_some(table)
+}
+
+/// What percents are of, and where prices are from.
+pub(crate) fn model_sentence(account: &AccountReport<'_>) -> String {
+    format!(
+        "What each change would save of {:.6} s of CPU time. By the model of 1974 any call costs {:.0} ns, \
+         and what it takes beyond that is useful. Prices without a meter: {}.",
+        account.what_if.cpu, account.what_if.fixed, account.price_source
+    )
+}
+
+/// How a change is done, or why it cannot be.
+pub(crate) fn explain_change(change: &Change) -> String {
+    format!("{}: {}", change.name, change.how)
+}
+
+/// A line of text, wrapped.
+pub(crate) fn line(style: TableStyle, text: &str) -> String {
+    wrap(text, style.width.unwrap_or(80)) + "\n"
+}
+
+/// A time with as many decimals as are significant.
+pub(crate) fn duration(time: Duration) -> String {
+    let seconds = time.as_secs_f64();
+    match seconds < 0.1 {
+        true => format!("{:.3} ms", 1000.0 * seconds),
+        false => format!("{seconds:.3} s"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
-    use account::Per;
     use account::patterns::{Found, Pattern};
-    use account::report::GateTotal;
+    use account::report::{Coverage, GateTotal};
     use account::whatif::{Change, WhatIf};
     use gate::Errno;
     use meter::call::{Choice, Ended, Metered};
@@ -256,58 +344,7 @@ mod tests {
     use unicode_width::UnicodeWidthStr;
 
     use super::*;
-    use crate::show_metered::AccountJson;
-
-    #[test]
-    fn the_memos_last_table() {
-        let cost = |overhead, useful| Cost { overhead, useful };
-        let today = Column {
-            name: "today",
-            costs: Per {
-                dir: cost(350.0, 115.0),
-                file: cost(84.0, 15.0),
-            },
-            saves: 0.0,
-            printed: None,
-            saves_system: 0.0,
-            printed_system: None,
-        };
-        let raw = Column {
-            name: "rawdump",
-            costs: Per {
-                dir: cost(30.0, 15.0),
-                file: cost(5.0, 15.0),
-            },
-            saves: 45.0,
-            printed: Some(41.0),
-            saves_system: 9.0,
-            printed_system: Some(8.0),
-        };
-        let model = Model {
-            fixed_ms: 14.0,
-            columns: &[today, raw],
-        };
-        let text = model_text(&model, TableStyle::default());
-        let expected = "\
-A call costs 14 ms; what it takes beyond that is useful work.
-
-                          today rawdump
-Directories, ms
-  overhead                  350      30
-  useful                    115      15
-  total                     465      45
-Files, ms
-  overhead                   84       5
-  useful                     15      15
-  total                      99      20
-Saves, %
-  of this CPU time            0      45
-    as the memo prints it     -      41
-  of the system's             0       9
-    as the memo prints it     -       8
-";
-        assert_eq!(text, expected);
-    }
+    use crate::json::Json;
 
     /// An account of one gate, made by hand. It is leaked, as tests may.
     fn report(path: &[u8]) -> AccountReport<'static> {
@@ -422,7 +459,7 @@ Saves, %
 
     #[test]
     fn json_has_what_it_promises() {
-        let value = serde_json::to_value(AccountJson(&report(b"/\xff"))).unwrap();
+        let value = serde_json::to_value(Json(&report(b"/\xff"))).unwrap();
         for field in [
             "gates",
             "programs",

@@ -2,23 +2,23 @@
 
 use std::fmt::Write;
 
-use crate::show_memo::AccountJson;
 use account::dump::DumpAccount;
 use archive::dump::{Counts, DumpSummary, Line, Note};
-use archive::gather::{Gather, Refused};
+use archive::gather::Gather;
 use show::json_object;
 use show::name::printable;
 use show::table::{Align, Table, TableStyle};
 use show::time::utc;
 use show::units::{plural, sized};
-use walk::{EngineKind, PlanReason, Type};
+use walk::{EngineKind, Explained, Type};
 
-const NO_DIRECTORY: &str = "no SRC is a directory";
+use crate::json::Json;
+
+pub(super) mod costs;
 
 /// The result of a dump, or of `--explain`.
 #[derive(Default)]
 pub(crate) struct Report<'a> {
-    /// The archive, as it was given.
     pub(crate) archive: Option<&'a [u8]>,
     pub(crate) level: Option<u8>,
     /// How the mount of the first source is gathered, and why; `None` if no source is a directory.
@@ -28,7 +28,7 @@ pub(crate) struct Report<'a> {
     pub(crate) seconds: Option<f64>,
     pub(crate) account: Option<&'a DumpAccount>,
     /// With `--explain`, every way of gathering for each source.
-    pub(crate) explain: Option<&'a [Possible]>,
+    pub(crate) explain: Option<&'a [Possible<'a>]>,
 }
 
 /// How a mount is gathered.
@@ -45,9 +45,8 @@ impl Report<'_> {
     }
 
     fn why(&self) -> &str {
-        self.method
-            .as_ref()
-            .map_or(NO_DIRECTORY, |method| &method.why)
+        let method = self.method.as_ref();
+        method.map_or("no SRC is a directory", |method| &method.why)
     }
 
     fn count(&self, of: impl Fn(&DumpSummary) -> u64) -> Option<u64> {
@@ -75,7 +74,7 @@ json_object!(Report<'_>, |report| {
     "renamed": report.count(|summary| summary.renamed),
     "unchanged": report.count(|summary| summary.unchanged),
     "seconds": report.seconds,
-    "account": report.account.map(AccountJson),
+    "account": report.account.map(Json),
     "explain": report.explain,
 });
 
@@ -99,13 +98,10 @@ pub(crate) fn summary(report: &Report<'_>, summary: &DumpSummary) -> String {
         sized(summary.archive_bytes)
     );
     if summary.since.is_some() {
-        let DumpSummary {
-            unchanged,
-            removed,
-            renamed,
-            ..
-        } = summary;
-        text += &format!("; {unchanged} unchanged, {removed} removed, {renamed} renamed");
+        text += &format!(
+            "; {} unchanged, {} removed, {} renamed",
+            summary.unchanged, summary.removed, summary.renamed
+        );
     }
     let engine = report.method.as_ref().map(|method| method.engine.name());
     let engine = engine.map_or(String::new(), |engine| format!(" ({engine})"));
@@ -113,7 +109,6 @@ pub(crate) fn summary(report: &Report<'_>, summary: &DumpSummary) -> String {
     text + &format!("; gathered by {}{engine}: {why}", report.gather())
 }
 
-/// A note of a dump.
 pub(crate) fn note(note: &Note) -> String {
     match note {
         Note::PrefixLeftOut(prefix) => {
@@ -140,53 +135,54 @@ pub(crate) fn note(note: &Note) -> String {
 }
 
 /// A way of gathering, and whether it can work for a source.
-pub(crate) struct Possible {
+pub(crate) struct Possible<'a> {
     /// The source.
-    pub(crate) path: Vec<u8>,
-    pub(crate) gather: Gather,
+    path: &'a [u8],
+    gather: Gather,
     /// The engine that would gather.
-    pub(crate) engine: Option<EngineKind>,
-    pub(crate) choice: Choice,
+    engine: Option<EngineKind>,
+    why: String,
 }
 
-/// Why a way of gathering is chosen or not.
-pub(crate) enum Choice {
-    /// It is the best, by the plan of the walk.
-    Best(PlanReason),
-    /// The user asked for it, or for one that falls back to it.
-    Requested,
-    /// It would work.
-    Possible,
-    /// It cannot work.
-    Refused(Refused),
-}
-
-impl Possible {
-    fn why(&self) -> String {
-        match &self.choice {
-            Choice::Best(reason) => reason.to_string(),
-            Choice::Requested => "it was asked for, or is what that falls back to".to_owned(),
-            Choice::Possible => "it can work here".to_owned(),
-            Choice::Refused(refused) => refused.to_string(),
-        }
-    }
-}
-
-json_object!(Possible, |possible| {
-    name "path": Some(&possible.path),
+json_object!(Possible<'_>, |possible| {
+    name "path": Some(possible.path),
     "gather": possible.gather.name(),
     "engine": possible.engine.map(EngineKind::name),
     "possible": possible.engine.is_some(),
-    "why": possible.why(),
+    "why": possible.why,
 });
+
+/// All ways of gathering for a source. `wanted` is the way that was asked for.
+pub(crate) fn possible(explained: &Explained, wanted: Option<Gather>) -> Vec<Possible<'_>> {
+    let Explained { path, plan, .. } = explained;
+    let can = |by: EngineKind| Gather::from_engine(by).engine_of(&plan.engines).ok() == Some(by);
+    // Where the mount does not offer a way, the next better one is taken.
+    let fallback = |gather: Gather| gather.engines().iter().copied().find(|by| can(*by));
+    let chosen = wanted.map_or(Some(plan.engine), fallback);
+    let possible = |gather: Gather| {
+        let engine = gather.engine_of(&plan.engines);
+        let why = match &engine {
+            Ok(by) if Some(*by) != chosen => "it can work here".to_owned(),
+            Ok(_) if wanted.is_none() => plan.reason.to_string(),
+            Ok(_) => "it was asked for, or is what that falls back to".to_owned(),
+            Err(refused) => refused.to_string(),
+        };
+        Possible {
+            path,
+            gather,
+            engine: engine.ok(),
+            why,
+        }
+    };
+    Gather::ALL.into_iter().map(possible).collect()
+}
 
 /// The table of `--explain`.
 pub(crate) fn explain(possible: &[Possible], style: TableStyle) -> String {
     use Align::Left;
     let mut out = String::new();
     for rows in possible.chunk_by(|a, b| a.path == b.path) {
-        let Some(first) = rows.first() else { continue };
-        out.push_str(&format!("{}\n", printable(&first.path)));
+        out.extend(rows.first().map(|row| format!("{}\n", printable(row.path))));
         let columns = [
             ("  GATHER", Left),
             ("POSSIBLE", Left),
@@ -203,16 +199,15 @@ pub(crate) fn explain(possible: &[Possible], style: TableStyle) -> String {
                 if engine.is_some() { "yes" } else { "no" },
                 engine.unwrap_or("-"),
             ];
-            let why = row.why();
-            table.row_with_reason(cells, &printable(why.as_bytes()), why_from, style);
+            table.row_with_reason(cells, &printable(row.why.as_bytes()), why_from, style);
         }
         out.push_str(&table.to_text(None, style.color));
     }
     out
 }
 
-/// Adds a line to the map: the type's letter as ls(1) has it (`h` for another name of a file),
-/// mode, owner, size, time and name.
+/// Adds a line to the map: the letter of the type as in ls(1) (`h` for another name of a file), mode,
+/// owner, size, time and name.
 pub(crate) fn map_line(line: &Line<'_>, out: &mut String) {
     let meta = line.meta;
     let kind = match meta.kind() {

@@ -1,0 +1,142 @@
+//! The account of a command as JSON.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use account::ledger::Sum;
+use account::patterns::{Found, Pattern};
+use account::report::{AccountReport, Coverage, GateTotal, Groups, Place, ProgramTotal};
+use account::whatif::Change;
+use meter::call::Ended;
+use show::json_object;
+
+use crate::json::Json;
+use crate::out::seconds;
+
+json_object!(Json<'_, AccountReport<'_>>, |account| {
+    "gates": gates_json(account),
+    "programs": programs_json(&account.programs, account.nanos()),
+    "processes": match &account.groups {
+        Groups::Process(rows, _) => Some(programs_json(rows, account.nanos())),
+        _ => None,
+    },
+    "by_directory": match &account.groups {
+        Groups::Directory(rows, _) => Some(Json(&rows[..])),
+        _ => None,
+    },
+    "per_file": Json(&account.per_file[..]),
+    "per_directory": Json(&account.per_directory[..]),
+    "detail": Json(&account.coverage),
+    "patterns": Json(&account.patterns[..]),
+    "what_if": Json(&account.what_if.changes[..]),
+    "model": ModelJson(account),
+    "meter": account.metered.meter,
+    "why": account.metered.why(),
+    "lost": account.metered.lost,
+    "unfinished": account.metered.unfinished,
+    "overhead_seconds": account.metered.overhead.as_secs_f64(),
+    "exit": account.metered.ended.status(),
+    "signal": signal(account.metered.ended),
+    "real": account.metered.real.as_secs_f64(),
+    "user": account.metered.user.as_secs_f64(),
+    "sys": account.metered.sys.as_secs_f64(),
+});
+
+/// A row, and the time in all gates, in nanoseconds.
+struct Share<'a, T> {
+    row: &'a T,
+    all: u64,
+}
+
+json_object!(Share<'_, GateTotal>, |share| {
+    "calls": share.row.sum.calls,
+    "errors": share.row.sum.errors,
+    "seconds": seconds(share.row.sum.nanos),
+    "ms_per_call": share.row.sum.ms_per_call(),
+    "percent": share.row.sum.percent_of(share.all),
+    "errnos": share.row.errors.iter().map(|(errno, n)| (errno.name(), n)).collect::<BTreeMap<Cow<str>, _>>(),
+});
+
+json_object!(Share<'_, ProgramTotal>, |share| {
+    name "program": Some(&share.row.program),
+    some "pid": share.row.pid,
+    "processes": share.row.processes,
+    "calls": share.row.sum.calls,
+    "errors": share.row.sum.errors,
+    "seconds": seconds(share.row.sum.nanos),
+    "percent": share.row.sum.percent_of(share.all),
+    "gates": share.row.gates,
+});
+
+fn gates_json<'a>(account: &'a AccountReport<'_>) -> BTreeMap<&'static str, Share<'a, GateTotal>> {
+    let all = account.nanos();
+    let gates = account.gates.iter();
+    gates
+        .map(|(name, row)| (*name, Share { row, all }))
+        .collect()
+}
+
+fn programs_json(rows: &[ProgramTotal], all: u64) -> Vec<Share<'_, ProgramTotal>> {
+    rows.iter().map(|row| Share { row, all }).collect()
+}
+
+json_object!(Json<'_, Place<'_>>, |place| {
+    name "path": Some(place.path),
+    some "files": place.files,
+    "calls": place.sum.calls,
+    "errors": place.sum.errors,
+    "seconds": seconds(place.sum.nanos),
+    "gates": place.gates,
+});
+
+json_object!(Json<'_, Sum>, |sum| {
+    "calls": sum.calls,
+    "errors": sum.errors,
+    "seconds": seconds(sum.nanos),
+});
+
+json_object!(Json<'_, Coverage>, |coverage| {
+    "calls": coverage.calls,
+    "complete": coverage.complete,
+    "files": coverage.files,
+    "directories": coverage.directories,
+    "unheld": Json(&coverage.unheld),
+    "nameless": Json(&coverage.nameless),
+    "forgotten": coverage.forgotten,
+});
+
+json_object!(Json<'_, (Pattern, &Found)>, |pattern| {
+    "name": pattern.0.0.name(),
+    "count": pattern.0.1.count,
+    "calls": pattern.0.1.calls,
+    "seconds": seconds(pattern.0.1.nanos),
+    name "example": pattern.0.1.example.as_deref(),
+});
+
+json_object!(Json<'_, Change>, |change| {
+    "change": change.name,
+    "saves_calls": change.calls,
+    "saves_seconds": change.seconds,
+    "saves_percent": change.percent,
+    "saves_overhead_seconds": change.overhead,
+    "elapsed_seconds": change.elapsed,
+    "advised": change.advised,
+    "how": change.how,
+});
+
+struct ModelJson<'a>(&'a AccountReport<'a>);
+
+json_object!(ModelJson<'_>, |account| {
+    "fixed_ns": account.0.what_if.fixed,
+    "prices": account.0.price_source,
+    "cpu_seconds": account.0.what_if.cpu,
+    "priced_seconds": account.0.what_if.priced,
+});
+
+/// The signal that ended the command, if one did.
+pub(super) fn signal(ended: Ended) -> Option<i32> {
+    match ended {
+        Ended::Killed(signal) => Some(signal),
+        Ended::Exited(_) => None,
+    }
+}

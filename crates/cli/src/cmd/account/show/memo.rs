@@ -1,0 +1,176 @@
+//! The tables in the form of the Multics memo of 1974: `fathom account --model`, and [`Grid`] for `fathom
+//! dump --account`.
+
+use std::iter::once;
+
+use account::Cost;
+use account::memo::Column;
+use show::json_object;
+use show::table::{Align, Table, TableStyle, Tone};
+
+use crate::json::Json;
+
+/// The result of `fathom account --model`.
+pub(crate) struct Model<'a> {
+    /// What any call costs, in milliseconds.
+    pub(crate) fixed_ms: f64,
+    pub(crate) columns: &'a [Column],
+}
+
+json_object!(Model<'_>, |model| {
+    "fixed_ms": model.fixed_ms,
+    "options": Json(model.columns),
+});
+
+json_object!(Json<'_, Column>, |column| {
+    "name": column.name,
+    "dir": Json(&column.costs.dir),
+    "file": Json(&column.costs.file),
+    "saves_percent": column.saves,
+    "printed": column.printed,
+    "saves_system_percent": column.saves_system,
+    "printed_system": column.printed_system,
+});
+
+json_object!(Json<'_, Cost>, |cost| {
+    "overhead": cost.overhead,
+    "useful": cost.useful,
+    "total": cost.total(),
+});
+
+/// The memo's last table.
+pub(crate) fn model_text(model: &Model<'_>, style: TableStyle) -> String {
+    let mut grid = Grid::new(model.columns, |column| column.name);
+    let directories = (|column| column.costs.dir) as fn(&Column) -> Cost;
+    for (what, cost) in [
+        ("Directories, ms", directories),
+        ("Files, ms", |column| column.costs.file),
+    ] {
+        grid.heading(what);
+        grid.row("  overhead", |column| Some(short(cost(column).overhead)));
+        grid.row("  useful", |column| Some(short(cost(column).useful)));
+        grid.row("  total", |column| Some(short(cost(column).total())));
+    }
+    grid.heading("Saves, %");
+    grid.row("  of this CPU time", |column| Some(short(column.saves)));
+    grid.printed_row(|column| column.printed);
+    grid.row("  of the system's", |column| {
+        Some(short(column.saves_system))
+    });
+    grid.printed_row(|column| column.printed_system);
+    format!(
+        "A call costs {} ms; what it takes beyond that is useful work.\n\n{}",
+        short(model.fixed_ms),
+        grid.to_text(style)
+    )
+}
+
+/// A table whose columns are options.
+pub(crate) struct Grid<'a, T> {
+    options: &'a [T],
+    table: Table,
+}
+
+impl<'a, T> Grid<'a, T> {
+    pub(crate) fn new(options: &'a [T], name: fn(&T) -> &'static str) -> Grid<'a, T> {
+        let names = options.iter().map(|option| (name(option), Align::Right));
+        let columns: Vec<_> = once(("", Align::Left)).chain(names).collect();
+        let table = Table::new(&columns, 0);
+        Grid { options, table }
+    }
+
+    /// Adds a row without figures.
+    pub(crate) fn heading(&mut self, what: &str) {
+        self.row(what, |_| Some(String::new()));
+    }
+
+    pub(crate) fn row(&mut self, what: &str, cell: impl Fn(&T) -> Option<String>) {
+        let cell = |option| cell(option).unwrap_or_else(|| "-".to_owned());
+        let cells = self.options.iter().map(cell);
+        self.table
+            .row(once(what.to_owned()).chain(cells), Tone::Plain);
+    }
+
+    pub(crate) fn to_text(&self, style: TableStyle) -> String {
+        self.table.to_text(style.width, style.color)
+    }
+}
+
+impl Grid<'_, Column> {
+    /// Adds a row of what the memo prints; none where it prints nothing.
+    fn printed_row(&mut self, printed: fn(&Column) -> Option<f64>) {
+        if self.options.iter().any(|column| printed(column).is_some()) {
+            self.row("    as the memo prints it", |column| {
+                printed(column).map(short)
+            });
+        }
+    }
+}
+
+/// A number with as many decimals as are significant.
+fn short(value: f64) -> String {
+    match value.abs() {
+        whole if value.fract() == 0.0 && whole < 1e15 => format!("{value:.0}"),
+        large if large >= 100.0 => format!("{value:.1}"),
+        some if some >= 1.0 => format!("{value:.2}"),
+        _ => format!("{value:.4}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use account::Per;
+
+    use super::*;
+
+    #[test]
+    fn table_of_the_model() {
+        let cost = |overhead, useful| Cost { overhead, useful };
+        let today = Column {
+            name: "today",
+            costs: Per {
+                dir: cost(350.0, 115.0),
+                file: cost(84.0, 15.0),
+            },
+            saves: 0.0,
+            printed: None,
+            saves_system: 0.0,
+            printed_system: None,
+        };
+        let raw = Column {
+            name: "rawdump",
+            costs: Per {
+                dir: cost(30.0, 15.0),
+                file: cost(5.0, 15.0),
+            },
+            saves: 45.0,
+            printed: Some(41.0),
+            saves_system: 9.0,
+            printed_system: Some(8.0),
+        };
+        let model = Model {
+            fixed_ms: 14.0,
+            columns: &[today, raw],
+        };
+        let text = model_text(&model, TableStyle::default());
+        let expected = "\
+A call costs 14 ms; what it takes beyond that is useful work.
+
+                          today rawdump
+Directories, ms
+  overhead                  350      30
+  useful                    115      15
+  total                     465      45
+Files, ms
+  overhead                   84       5
+  useful                     15      15
+  total                      99      20
+Saves, %
+  of this CPU time            0      45
+    as the memo prints it     -      41
+  of the system's             0       9
+    as the memo prints it     -       8
+";
+        assert_eq!(text, expected);
+    }
+}

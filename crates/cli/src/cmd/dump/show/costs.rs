@@ -1,0 +1,296 @@
+//! The account of a dump, in the form of the tables of the Multics memo of 1974.
+
+use std::time::Duration;
+
+use account::Per;
+use account::dump::{DumpAccount, Figure, FunctionShare, GateUse, GatherOption, Measured};
+use archive::attribution::Function;
+use show::json_object;
+use show::table::{Align, Table, TableStyle, Tone};
+use show::units::plural;
+
+use crate::cmd::account::show::memo::Grid;
+use crate::json::Json;
+
+json_object!(Json<'_, DumpAccount>, |account| {
+    "directories": account.directories,
+    "files": account.files,
+    "seconds": account.cpu.as_secs_f64(),
+    "metering_seconds": account.metering.as_secs_f64(),
+    "functions": Json(&account.functions[..]),
+    "gates": Json(&account.gates[..]),
+    "fixed_ms": account.fixed_ms,
+    "cheapest": account.cheapest,
+    "options": Json(&account.options[..]),
+});
+
+json_object!(Json<'_, FunctionShare>, |row| {
+    "name": function_name(row.function),
+    "seconds": row.cpu.as_secs_f64(),
+    "percent": row.percent,
+});
+
+json_object!(Json<'_, GateUse>, |row| {
+    "gate": row.gate.name(),
+    "function": function_name(row.function),
+    "for_effect": row.function == Function::Effect,
+    "calls": row.calls,
+    "ms_per_call": row.ms,
+    "calls_per_dir": row.each.dir,
+    "calls_per_file": row.each.file,
+});
+
+json_object!(Json<'_, Figure>, |figure| {
+    "calls": figure.calls,
+    "overhead": figure.cost.overhead,
+    "useful": figure.cost.useful,
+    "total": figure.cost.total(),
+});
+
+json_object!(Json<'_, Per<Figure>>, |figures| {
+    "dir": Json(&figures.dir),
+    "file": Json(&figures.file),
+});
+
+json_object!(Json<'_, Measured>, |measured| {
+    "dir": Json(&measured.each.dir),
+    "file": Json(&measured.each.file),
+    "calls": measured.calls,
+    "gates_seconds": measured.gates.as_secs_f64(),
+    "own_seconds": measured.own.as_secs_f64(),
+});
+
+json_object!(Json<'_, GatherOption>, |option| {
+    "name": option.name,
+    "predicted": Json(&option.predicted),
+    "measured": Json(&option.measured),
+    "why": option.reason.as_ref().map(ToString::to_string),
+});
+
+fn function_name(function: Function) -> &'static str {
+    match function {
+        Function::Copy => "copy files",
+        Function::Write => "write archive",
+        Function::Map => "write map",
+        Function::Information => "gate calls for information",
+        Function::Effect => "gate calls for effect",
+        Function::Other => "other",
+    }
+}
+
+/// Three tables: CPU time by function, gates, and ways of gathering.
+pub(crate) fn account_text(account: &DumpAccount, style: TableStyle) -> String {
+    let functions = style.wrapped(&format!(
+        "CPU time by function, of {:.3} s ({:.3} s more went into taking the time):",
+        account.cpu.as_secs_f64(),
+        account.metering.as_secs_f64()
+    ));
+    let gates = style.wrapped(&format!(
+        "Gates, in CPU time, for {} directories and {} other entries; * for effect:",
+        account.directories, account.files
+    ));
+    let options = style.wrapped(&format!(
+        "Ways to gather, in µs of CPU time in gates for information. By the model a call costs {:.3} µs ({}), and the \
+         rest is useful:",
+        1000.0 * account.fixed_ms,
+        account.cheapest
+    ));
+    let mut text = [
+        functions,
+        functions_text(account, style),
+        "\n".to_owned(),
+        gates,
+        gates_text(account, style),
+        "\n".to_owned(),
+        options,
+        options_text(account, style),
+    ]
+    .concat();
+    for option in &account.options {
+        if let Some(reason) = &option.reason {
+            text += &style.wrapped(&format!("{} is not to be had: {reason}", option.name));
+        }
+    }
+    text
+}
+
+fn functions_text(account: &DumpAccount, style: TableStyle) -> String {
+    use Align::{Left, Right};
+    let columns = [("FUNCTION", Left), ("%", Right), ("SECONDS", Right)];
+    let mut table = Table::new(&columns, account.functions.len());
+    for row in &account.functions {
+        let cells = [
+            function_name(row.function).to_owned(),
+            format!("{:.1}", row.percent),
+            format!("{:.4}", row.cpu.as_secs_f64()),
+        ];
+        table.row(cells, Tone::Plain);
+    }
+    table.to_text(style.width, style.color)
+}
+
+fn gates_text(account: &DumpAccount, style: TableStyle) -> String {
+    use Align::{Left, Right};
+    /// Calls for an entry from which on a gate is called repeatedly.
+    const REPEATED: f64 = 0.005;
+    let columns = [
+        ("GATE", Left),
+        ("ms/call", Right),
+        ("calls/dir", Right),
+        ("calls/file", Right),
+        ("FOR", Left),
+    ];
+    let is_repeated = |row: &&GateUse| row.each.dir.max(row.each.file) >= REPEATED;
+    let (repeated, others): (Vec<&GateUse>, Vec<_>) = account.gates.iter().partition(is_repeated);
+    let mut table = Table::new(&columns, repeated.len());
+    for row in repeated {
+        let (mark, purpose) = match row.function {
+            Function::Information => ("", "information"),
+            Function::Effect => ("*", "effect"),
+            other => ("", function_name(other)),
+        };
+        let cells = [
+            format!("{mark}{}", row.gate.name()),
+            format!("{:.6}", row.ms),
+            format!("{:.3}", row.each.dir),
+            format!("{:.3}", row.each.file),
+            purpose.to_owned(),
+        ];
+        table.row(cells, Tone::Plain);
+    }
+    let mut text = table.to_text(style.width, style.color);
+    if !others.is_empty() {
+        let calls = others.iter().map(|row| row.calls).sum();
+        let others = plural(others.len() as u64, "more that is", "more that are");
+        let calls = plural(calls, "call", "calls");
+        text += &format!("and {others} not called repeatedly, {calls}\n");
+    }
+    text
+}
+
+fn options_text(account: &DumpAccount, style: TableStyle) -> String {
+    let mut grid = Grid::new(&account.options, |option| option.name);
+    let us = |ms: f64| format!("{:.3}", 1000.0 * ms);
+    type Pick = fn(Per<Figure>) -> Figure;
+    for (what, pick) in [("Directories", (|f| f.dir) as Pick), ("Files", |f| f.file)] {
+        grid.heading(what);
+        let predicted = |option: &GatherOption| Some(pick(option.predicted));
+        let measured = |option: &GatherOption| option.measured.map(|measured| pick(measured.each));
+        let mut rows = |by: &str, figure: &dyn Fn(&GatherOption) -> Option<Figure>| {
+            let mut row = |what: &str, text: &dyn Fn(Figure) -> String| {
+                grid.row(&format!("  {what}, {by}"), |option| {
+                    figure(option).map(text)
+                });
+            };
+            row("calls", &|f| format!("{:.3}", f.calls));
+            row("overhead", &|f| us(f.cost.overhead));
+            row("useful", &|f| us(f.cost.useful));
+            row("total", &|f| us(f.cost.total()));
+        };
+        rows("predicted", &predicted);
+        rows("measured", &measured);
+    }
+    let entries = (account.directories + account.files).max(1) as f64;
+    grid.heading("For an entry, measured");
+    let mut row = |what: &str, time: fn(&Measured) -> Duration| {
+        grid.row(what, |option| {
+            let time = option.measured.as_ref().map(time)?;
+            Some(us(1000.0 * time.as_secs_f64() / entries))
+        });
+    };
+    row("  in gates", |measured| measured.gates);
+    row("  in the program itself", |measured| measured.own);
+    grid.to_text(style)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use account::Cost;
+    use gate::Gate;
+
+    fn account() -> DumpAccount {
+        let figure = |calls, overhead, useful| Figure {
+            calls,
+            cost: Cost { overhead, useful },
+        };
+        let figures = Per {
+            dir: figure(6.0, 0.002, 0.001),
+            file: figure(1.0, 0.0004, 0.0),
+        };
+        let gate = |gate, calls, per| GateUse {
+            gate,
+            function: Function::Information,
+            calls,
+            ms: 0.0004,
+            each: Per {
+                dir: per,
+                file: per,
+            },
+        };
+        let raw = GatherOption {
+            name: "raw",
+            predicted: figures,
+            measured: None,
+            reason: Some(archive::account::Unavailable::NoDirectory),
+        };
+        let measured = Measured {
+            each: figures,
+            calls: 60,
+            gates: Duration::from_millis(500),
+            own: Duration::from_millis(250),
+        };
+        DumpAccount {
+            directories: 10,
+            files: 90,
+            cpu: Duration::from_secs(1),
+            metering: Duration::from_millis(500),
+            functions: Function::ALL.map(|function| FunctionShare {
+                function,
+                cpu: Duration::ZERO,
+                percent: 0.0,
+            }),
+            gates: vec![gate(Gate::Statx, 100, 1.0), gate(Gate::Syncfs, 1, 0.0001)],
+            fixed_ms: 0.0004,
+            cheapest: "statx",
+            options: vec![
+                GatherOption {
+                    name: "combined",
+                    measured: Some(measured),
+                    reason: None,
+                    ..raw.clone()
+                },
+                raw,
+            ],
+        }
+    }
+
+    #[test]
+    fn an_unavailable_way_says_so() {
+        let text = account_text(&account(), TableStyle::default());
+        assert!(
+            text.contains("raw is not to be had: no SRC is a directory"),
+            "{text}"
+        );
+        let shows = |words: &[&str]| {
+            text.lines()
+                .any(|line| line.split_whitespace().eq(words.iter().copied()))
+        };
+        assert!(
+            shows(&["total,", "predicted", "3.000", "3.000"])
+                && shows(&["total,", "measured", "3.000", "-"]),
+            "{text}"
+        );
+        assert!(
+            text.contains("and 1 more that is not called repeatedly, 1 call\n"),
+            "{text}"
+        );
+        assert!(
+            text.lines().all(|line| !line.starts_with("syncfs")),
+            "{text}"
+        );
+        let value = show::serde_json::to_value(Json(&account())).unwrap();
+        assert_eq!(value["options"][0]["measured"]["dir"]["total"], 0.003);
+        assert!(value["options"][1]["measured"].is_null());
+    }
+}

@@ -1,0 +1,88 @@
+//! `fathom mounts --assert`: checks that paths are mount points.
+
+use std::os::unix::ffi::OsStrExt;
+
+use ::show::name::printable;
+use gate::fs::{At, Attributes, CWD, Want};
+use gate::long::{newfstatat_long, statx_long};
+use gate::{Errno, Gate};
+use mounts::{Warning, WarningReason};
+
+use super::args::{Format, Mounts as Args};
+use super::run::SCHEMA;
+use super::show::{Asserted, Mounts};
+use crate::error::{Error, Outcome};
+use crate::out::Out;
+
+pub(super) fn run(args: &Args, format: Format, out: &Out) -> Outcome {
+    let mut asserted = Vec::new();
+    let mut warnings = Vec::new();
+    for path in args.assert.iter().map(|path| path.as_bytes()) {
+        let seen = statx_long(path, At::NO_AUTOMOUNT | At::STATX_DONT_SYNC, Want::empty());
+        let mountpoint = match seen {
+            Ok(seen) if seen.attributes_known.contains(Attributes::MOUNT_ROOT) => {
+                seen.attributes.contains(Attributes::MOUNT_ROOT)
+            }
+            Ok(_) | Err(Errno::ENOSYS | Errno::EPERM) => is_on_other_device(path)?,
+            Err(_) => false,
+        };
+        if !mountpoint {
+            warnings.push(match seen {
+                Ok(_) => Warning::about(path, WarningKind::NotMountPoint),
+                Err(e @ (Errno::ENOENT | Errno::ENOTDIR)) => {
+                    Warning::failed(path, Gate::Statx, e, WarningKind::NotMountPoint)
+                }
+                Err(e) => Warning::failed(path, Gate::Statx, e, WarningKind::Unknown),
+            });
+        } else if !out.quiet && format == Format::Table {
+            out.data(format!("{} is a mount point\n", printable(path)))?;
+        }
+        let path = path.to_vec();
+        asserted.push(Asserted { path, mountpoint });
+    }
+    if format == Format::Json {
+        let result = Mounts {
+            by: "search",
+            why: "each path was looked at",
+            complete: true,
+            asserted: Some(&asserted),
+            ..Mounts::default()
+        };
+        out.envelope(SCHEMA, result, &warnings)?;
+    }
+    out.warn(&warnings);
+    Ok(warnings.len())
+}
+
+/// Whether a directory is on another device than its parent. This is for kernels whose statx(2) does
+/// not report mount points.
+fn is_on_other_device(path: &[u8]) -> Result<bool, Error> {
+    const WHY: &str = "statx(2) does not say here, and bind mounts cannot be told otherwise";
+    const NEXT: &str = "run it where statx is allowed, on Linux 5.8 or later";
+    let parent = mounts::path::join(path, b"..");
+    let stat = |name: &[u8]| newfstatat_long(CWD, name, At::NO_AUTOMOUNT);
+    match (stat(path), stat(&parent)) {
+        (Ok(a), Ok(b)) if a.dev != b.dev || a.ino == b.ino => Ok(true),
+        (Err(_), _) => Ok(false),
+        _ => Err(Error::read(
+            "cannot tell whether there is a mount at",
+            path,
+            WHY,
+            NEXT,
+        )),
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum WarningKind {
+    #[error("not a mount point")]
+    NotMountPoint,
+    #[error("cannot tell whether it is a mount point")]
+    Unknown,
+}
+
+impl WarningReason for WarningKind {
+    fn explains_errno(&self) -> bool {
+        matches!(self, WarningKind::NotMountPoint)
+    }
+}

@@ -1,15 +1,13 @@
 //! Charges calls, and CPU time, to tags that the caller chooses.
 //!
-//! A tag is a small number that means nothing here. Between [`start`] and [`stop`], each call is
-//! charged to the gate, to an [`Activity`] (what the program is doing) and to a [`Subject`] (what it
-//! is doing that for), together with the CPU time spent in the call. The rest of the CPU time is
-//! charged to the activity alone. The activity is that of the thread, where it has set one
-//! ([`switch_activity`], [`with_activity`]), and otherwise that of the process ([`set_phase`]).
+//! A tag is a small number, without a meaning in this crate. Between [`start`] and [`stop`], each call
+//! is charged to the gate, to an [`Activity`] (what the program does) and to a [`Subject`] (for what),
+//! together with the CPU time spent in the call. The rest of the CPU time is charged to the activity
+//! alone. The activity is that of the thread, if it has set one ([`with_activity`]), otherwise that of
+//! the process ([`set_phase`]).
 //!
-//! Reading a CPU clock costs more than many a call does. Its cost is measured at the start and
-//! subtracted from what is charged.
-//!
-//! One attribution runs at a time. While none does, the functions cost one relaxed load.
+//! Reading a CPU clock often costs more than the call. Its cost is measured at the start and subtracted
+//! from the charges. One attribution runs at a time; without one, the functions cost one relaxed load.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -21,12 +19,12 @@ use crate::gates::{GATES, Gate};
 use crate::sync::Mutex;
 use crate::watch::{attributing, set_attributing};
 
-/// What the program is doing; the default is none in particular.
+/// What the program does; the default is anything else.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Activity(u8);
 
 impl Activity {
-    /// How many activities there can be, the default included.
+    /// The number of activities, the default included.
     pub const COUNT: usize = 8;
 
     /// The activity with this number; 0 is the default.
@@ -39,12 +37,12 @@ impl Activity {
     }
 }
 
-/// What a call is made for; the default is all subjects alike.
+/// What a call is made for; the default is anything else.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Subject(u8);
 
 impl Subject {
-    /// How many subjects there can be, the default included.
+    /// The number of subjects, the default included.
     pub const COUNT: usize = 4;
 
     /// The subject with this number; 0 is the default.
@@ -62,16 +60,16 @@ impl Subject {
 pub struct Charge {
     /// The number of calls.
     pub calls: u64,
-    /// CPU time in the calls, without what reading the clock costs.
+    /// CPU time in the calls, without the cost of reading the clock.
     pub cpu: Duration,
 }
 
 type Charges = [[Charge; Subject::COUNT]; Activity::COUNT];
 
-/// What was charged between [`start`] and [`stop`].
+/// The charges between [`start`] and [`stop`].
 #[derive(Clone, Debug, Default)]
 pub struct Attribution {
-    /// CPU time spent on reading clocks and on charging.
+    /// CPU time spent on the attribution itself.
     pub overhead: Duration,
     cpu: [Duration; Activity::COUNT],
     charges: Vec<Charges>,
@@ -87,9 +85,8 @@ impl Attribution {
     pub fn charge(&self, gate: Gate, activity: Activity, subject: Subject) -> Charge {
         self.charges
             .get(gate as usize)
-            .map_or_else(Charge::default, |charges| {
-                charges[usize::from(activity.0)][usize::from(subject.0)]
-            })
+            .map(|charges| charges[usize::from(activity.0)][usize::from(subject.0)])
+            .unwrap_or_default()
     }
 }
 
@@ -100,27 +97,27 @@ struct Running {
     phase_start: Duration,
     /// CPU time charged during this phase by threads with an activity of their own.
     switched: Duration,
-    cpu: [Duration; Activity::COUNT],
     switches: [u32; Activity::COUNT],
-    charges: Vec<Charges>,
     costs: Costs,
+    charged: Attribution,
 }
 
 impl Running {
     fn new(costs: Costs) -> Running {
-        Running {
+        let mut running = Running {
             phase_start: process_cpu_time(),
-            charges: vec![Charges::default(); GATES],
             costs,
             ..Running::default()
-        }
+        };
+        running.charged.charges = vec![Charges::default(); GATES];
+        running
     }
 }
 
-/// What attribution itself costs.
+/// The costs of attribution itself.
 #[derive(Clone, Copy, Default)]
 struct Costs {
-    /// CPU time that two readings of the clock find between them.
+    /// CPU time between two readings of the clock.
     reading: Duration,
     /// Charging a call.
     charge: Duration,
@@ -185,14 +182,14 @@ pub fn set_phase(activity: Activity) {
         let cpu = now
             .saturating_sub(running.phase_start)
             .saturating_sub(running.switched);
-        running.cpu[usize::from(PHASE.load(Relaxed))] += cpu;
+        running.charged.cpu[usize::from(PHASE.load(Relaxed))] += cpu;
         (running.phase_start, running.switched) = (now, Duration::ZERO);
         PHASE.store(activity.0, Relaxed);
     });
 }
 
 /// Sets the activity of this thread; with `None`, it is the process's again. Returns the one before.
-pub fn switch_activity(to: Option<Activity>) -> Option<Activity> {
+fn switch_activity(to: Option<Activity>) -> Option<Activity> {
     if !attributing() {
         return None;
     }
@@ -200,14 +197,14 @@ pub fn switch_activity(to: Option<Activity>) -> Option<Activity> {
     let (from, since) = ACTIVITY.replace(to.map(|to| (to, now)))?;
     with_running(|running| {
         let cpu = now.saturating_sub(since);
-        running.cpu[usize::from(from.0)] += cpu;
+        running.charged.cpu[usize::from(from.0)] += cpu;
         running.switched += cpu;
         running.switches[usize::from(from.0)] += 1;
     });
     Some(from)
 }
 
-/// Does some work as an activity of this thread.
+/// Does work as an activity of this thread.
 #[inline]
 pub fn with_activity<T>(activity: Activity, work: impl FnOnce() -> T) -> T {
     if !attributing() {
@@ -219,7 +216,7 @@ pub fn with_activity<T>(activity: Activity, work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Does some work whose calls are made for a subject.
+/// Does work whose calls are made for a subject.
 #[inline]
 pub fn with_subject<T>(subject: Subject, work: impl FnOnce() -> T) -> T {
     if !attributing() {
@@ -233,20 +230,20 @@ pub fn with_subject<T>(subject: Subject, work: impl FnOnce() -> T) -> T {
 
 /// Charges a call.
 pub(crate) fn charge(gate: Gate, cpu: Duration) {
-    // The cells of a thread that is ending may be gone already.
+    // A thread that is ending may have dropped its cells already.
     let activity = ACTIVITY.try_with(Cell::get).ok().flatten().map_or_else(
         || PHASE.load(Relaxed).into(),
         |(activity, _)| usize::from(activity.0),
     );
     let subject = SUBJECT.try_with(Cell::get).unwrap_or_default();
     with_running(|running| {
-        let charge = &mut running.charges[gate as usize][activity][usize::from(subject.0)];
+        let charge = &mut running.charged.charges[gate as usize][activity][usize::from(subject.0)];
         charge.calls += 1;
         charge.cpu += cpu.saturating_sub(running.costs.reading);
     });
 }
 
-/// Ends the attribution and returns what was charged: nothing, where none was running.
+/// Ends the attribution and returns its charges: none, if none was running.
 pub fn stop() -> Attribution {
     switch_activity(None);
     set_phase(Activity::default());
@@ -254,11 +251,7 @@ pub fn stop() -> Attribution {
     let Some(running) = replace_running(None) else {
         return Attribution::default();
     };
-    let mut attribution = Attribution {
-        cpu: running.cpu,
-        charges: running.charges,
-        overhead: Duration::ZERO,
-    };
+    let (costs, mut attribution) = (running.costs, running.charged);
     for (activity, cpu) in attribution.cpu.iter_mut().enumerate() {
         let calls: u64 = attribution
             .charges
@@ -266,14 +259,9 @@ pub fn stop() -> Attribution {
             .flat_map(|charges| &charges[activity])
             .map(|charge| charge.calls)
             .sum();
-        let charging = running
-            .costs
-            .charge
-            .saturating_mul(u32::try_from(calls).unwrap_or(u32::MAX));
-        let switching = running
-            .costs
-            .switch
-            .saturating_mul(running.switches[activity]);
+        let calls = u32::try_from(calls).unwrap_or(u32::MAX);
+        let charging = costs.charge.saturating_mul(calls);
+        let switching = costs.switch.saturating_mul(running.switches[activity]);
         let overhead = charging.saturating_add(switching).min(*cpu);
         attribution.overhead += overhead;
         *cpu -= overhead;

@@ -1,9 +1,9 @@
-//! A command that is started, but held before its program until the one who watches it is ready.
+//! A command that is forked, but waits before its execve(2) until its meter is ready.
 //!
-//! The command is to notice nothing: it has the environment, descriptors, terminal, process group,
-//! signal mask and dispositions that this process was given itself. Between [`Held::go`] and its
-//! execve(2) it makes no call that does file-system work, so that whoever counts need leave nothing
-//! out. None of this is file-system work of ours, and none of it is counted.
+//! The command gets the environment, descriptors, terminal, process group, signal mask and dispositions
+//! that this process was started with. Between [`Held::go`] and its execve(2) it makes no file-system
+//! call, so that a meter need not subtract any. None of this is counted: it is no file-system work of
+//! ours.
 
 use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
@@ -12,32 +12,32 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use libc::{c_char, c_int, c_void};
 
 use crate::process::{self, Ended, Shared};
-use crate::signals::{Handled, disposition, forget_handlers};
+use crate::signals::{Handled, disposition, forget_handlers, set_disposition};
 use crate::{Errno, Result};
 
-/// Words that the two processes share.
+// The words that the two processes share.
 const GO: usize = 0;
 const UNPREPARED: usize = 1;
 const NOT_RUN: usize = 2;
 const WORDS: usize = 3;
 
-/// Why a command has not begun.
+/// Why the program of a command did not start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unstarted {
-    /// What was to be done before it failed.
+    /// The preparation failed.
     Unprepared(Errno),
     /// execve(2) failed.
     NotRun(Errno),
 }
 
-/// A forked process that waits for [`Held::go`] to become the command. Dropping it ends it; if this
-/// process ends, it ends by itself.
+/// A forked process that waits for [`Held::go`] to become the command. Dropping this kills it; if this
+/// process ends, it exits.
 pub struct Held(Option<Running>);
 
 impl Held {
     /// Forks. After [`Held::go`] the child runs `prepare`, and then execve(2) with these arguments.
     ///
-    /// `prepare` runs in a copy of what may be a process of several threads: it may make system
+    /// `prepare` runs in the fork of a process that may have several threads: it may make system
     /// calls, but must not allocate, take a lock, or panic.
     pub fn fork(
         program: &CStr,
@@ -49,19 +49,17 @@ impl Held {
         argv.push(std::ptr::null());
         // SAFETY: getpid cannot fail and touches no memory.
         let parent = unsafe { libc::getpid() };
-        // No handler of this process may run in the child: it might take away what is the parent's.
+        // No handler of this process may run in the child: it might remove the parent's files.
         let mask = Mask::block_all();
         let pid = process::fork()?; // the child never returns from the block below
         if pid == 0 {
-            forget_handlers(1..=64); // as execve(2) does anyway
+            forget_handlers(1..=64); // as execve(2) does
             drop(mask);
             let child = std::panic::AssertUnwindSafe(|| {
                 become_command(&words, parent, program, &argv, prepare)
             });
             let _ = std::panic::catch_unwind(child);
-            // SAFETY: _exit does not return, and runs nothing of the parent's that was copied into
-            // this process.
-            unsafe { libc::_exit(101) }
+            process::leave(101);
         }
         let signals = Signals::pass_on_to(pid);
         drop(mask);
@@ -77,12 +75,12 @@ impl Held {
         self.0.as_ref().map_or(0, |running| running.pid)
     }
 
-    /// Lets it become the command.
+    /// Starts the program.
     pub fn go(mut self) -> Result<Running> {
         let running = self.0.take().ok_or(Errno::ESRCH)?;
         let go = &running.words[GO];
         go.store(u64::MAX, Ordering::SeqCst);
-        // SAFETY: the word is mapped and aligned. Who does not sleep there yet finds it changed.
+        // SAFETY: the word is mapped and aligned. A child that does not sleep yet finds it changed.
         unsafe { libc::syscall(libc::SYS_futex, go.as_ptr(), libc::FUTEX_WAKE, 1, 0, 0, 0) };
         Ok(running)
     }
@@ -91,14 +89,14 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         if let Some(mut running) = self.0.take() {
-            // SAFETY: no pointers; it has not been waited for, so the id is its own.
+            // SAFETY: no pointers; it has not been reaped, so the id is still its own.
             unsafe { libc::kill(running.pid, libc::SIGKILL) };
             let _ = running.wait();
         }
     }
 }
 
-/// The child's way to its program. It returns only when there is nobody to let it go.
+/// Waits for [`Held::go`] and executes the program. Returns only when that failed or the parent ended.
 fn become_command(
     words: &Shared,
     parent: libc::pid_t,
@@ -106,23 +104,23 @@ fn become_command(
     argv: &[*const c_char],
     prepare: impl FnOnce() -> Result<()>,
 ) {
-    give_back_signals();
-    give_back_closed();
-    // Not by a pipe: reading and closing it would be file-system work that a meter sees.
-    let moment = libc::timespec {
+    restore_signals();
+    restore_closed();
+    // A futex, since a meter would see the read and close of a pipe.
+    let timeout = libc::timespec {
         tv_sec: 0,
         tv_nsec: 50_000_000,
     };
     while words[GO].load(Ordering::SeqCst) == 0 {
-        // SAFETY: the word is mapped and aligned, of its 64 bits all or none are set, and `moment`
-        // lives.
+        // SAFETY: the word is mapped and aligned, its 64 bits are all set or all clear, and
+        // `timeout` lives.
         unsafe {
             libc::syscall(
                 libc::SYS_futex,
                 words[GO].as_ptr(),
                 libc::FUTEX_WAIT,
                 0,
-                &raw const moment,
+                &raw const timeout,
                 0,
                 0,
             )
@@ -136,7 +134,7 @@ fn become_command(
         Err(errno) => (UNPREPARED, errno),
         Ok(()) => {
             // SAFETY: `program` and what `argv` points to are NUL-terminated, and `argv` ends with
-            // a null pointer; so does `environ`, which nobody else can change in this copy.
+            // a null pointer; so does `environ`, which no other thread of the child can change.
             unsafe { libc::execve(program.as_ptr(), argv.as_ptr(), environ) };
             (NOT_RUN, Errno::last())
         }
@@ -149,7 +147,7 @@ unsafe extern "C" {
     static environ: *const *const c_char;
 }
 
-/// The command. Dropping this leaves it alone.
+/// A running command. Dropping this leaves it running.
 pub struct Running {
     pid: libc::pid_t,
     words: Shared,
@@ -162,38 +160,30 @@ impl Running {
         self.pid
     }
 
-    /// Why it ended before its program began; to be asked when it has ended.
+    /// Why it ended before its program started; valid when it has ended.
     pub fn unstarted(&self) -> Option<Unstarted> {
-        let errno = |word: usize| match self.words[word].load(Ordering::SeqCst) {
-            0 => None,
-            errno => Some(Errno(errno as i32)),
-        };
-        errno(UNPREPARED)
-            .map(Unstarted::Unprepared)
-            .or_else(|| errno(NOT_RUN).map(Unstarted::NotRun))
+        let errno = |word: usize| Errno(self.words[word].load(Ordering::SeqCst) as i32);
+        match (errno(UNPREPARED), errno(NOT_RUN)) {
+            (Errno(0), Errno(0)) => None,
+            (Errno(0), errno) => Some(Unstarted::NotRun(errno)),
+            (errno, _) => Some(Unstarted::Unprepared(errno)),
+        }
     }
 
-    /// Waits for its end, whatever else happens, as its parent. Who traces it waits with
-    /// [`crate::ptrace::wait`] instead.
+    /// Waits for its end, also after signals. A tracer waits with [`crate::ptrace::wait`] instead.
     ///
     /// # Errors
-    /// `ECHILD` when it has been waited for before.
+    /// `ECHILD` when it has been reaped before.
     pub fn wait(&mut self) -> Result<Ended> {
         loop {
-            match process::wait4(self.pid, 0) {
+            let waited = process::wait4(self.pid, 0).map(|(_, ended)| ended);
+            match waited {
                 Err(Errno::EINTR) => {}
-                // Traced processes also tell of their stops.
-                Ok((
-                    _,
-                    Ended {
-                        status: None,
-                        signal: None,
-                        ..
-                    },
-                )) => {}
+                // A traced process has only stopped.
+                Ok(ended) if ended.status.is_none() && ended.signal.is_none() => {}
                 other => {
                     self.ended();
-                    return other.map(|(_, ended)| ended);
+                    return other;
                 }
             }
         }
@@ -202,7 +192,7 @@ impl Running {
     /// How it ended, if it has; does not wait.
     ///
     /// # Errors
-    /// `ECHILD` when it has been waited for before.
+    /// `ECHILD` when it has been reaped before.
     pub fn try_wait(&mut self) -> Result<Option<Ended>> {
         let (pid, ended) = process::wait4(self.pid, libc::WNOHANG)?;
         if pid == 0 {
@@ -212,39 +202,38 @@ impl Running {
         Ok(Some(ended))
     }
 
-    /// To be said when it has been waited for in another way: from now on its id may be somebody
-    /// else's, and signals that come are not passed on, but noted.
+    /// Must be called when it has been reaped in another way: from now on another process may have
+    /// its id, and signals are recorded instead of passed on.
     pub fn ended(&mut self) {
-        if let Some(signals) = &self.signals {
-            signals.pass_on_no_more();
+        if self.signals.is_some() {
+            TARGET.store(0, Ordering::SeqCst);
         }
     }
 
-    /// Whether SIGINT, SIGQUIT, SIGTERM or SIGHUP has come since [`Running::ended`]: nobody need
-    /// wait for what the command left behind.
+    /// Whether SIGINT, SIGQUIT, SIGTERM or SIGHUP has arrived since [`Running::ended`]: then do not
+    /// wait for processes that the command left behind.
     pub fn asked_to_stop(&self) -> bool {
         self.signals.is_some() && STOP.load(Ordering::SeqCst)
     }
 }
 
-/// The process that signals are passed on to; 0 when there is none.
+/// The process that signals are passed on to; 0 for none.
 static TARGET: AtomicI32 = AtomicI32::new(0);
-/// A signal has come when there was none.
+/// Whether one of [`ENDING`] has arrived without a target.
 static STOP: AtomicBool = AtomicBool::new(false);
-/// The dispositions are somebody's.
+/// Whether a [`Signals`] exists.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Signals by which a process is asked to end; when there is no command any more, this one is
-/// meant.
+/// Signals that ask a process to end. Without a command, they ask this one.
 const ENDING: [c_int; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
 
 /// Until this is dropped, the signals of [`ENDING`], SIGUSR1, SIGUSR2 and SIGWINCH do nothing to
-/// this process. What somebody sent goes on to the command; what the terminal sent, it has sent to
-/// the command too. What was ignored stays ignored.
+/// this process. Those of other processes are passed on to the command; those of the terminal the
+/// command gets itself. Ignored signals stay ignored.
 struct Signals(Handled<7>);
 
 impl Signals {
-    /// `None` when another command has them already: this process runs several.
+    /// `None` when this process runs another command already.
     fn pass_on_to(pid: libc::pid_t) -> Option<Signals> {
         if TAKEN.swap(true, Ordering::SeqCst) {
             return None;
@@ -252,22 +241,11 @@ impl Signals {
         STOP.store(false, Ordering::SeqCst);
         TARGET.store(pid, Ordering::SeqCst);
         let [int, quit, term, hup] = ENDING;
-        let all = [
-            int,
-            quit,
-            term,
-            hup,
-            libc::SIGUSR1,
-            libc::SIGUSR2,
-            libc::SIGWINCH,
-        ];
-        // SAFETY: the handler stores words and sends a signal, and leaves errno as it was. No
-        // SA_RESTART: who waits is to look.
+        let (usr1, usr2, winch) = (libc::SIGUSR1, libc::SIGUSR2, libc::SIGWINCH);
+        let all = [int, quit, term, hup, usr1, usr2, winch];
+        // SAFETY: the handler stores words and sends a signal, and restores errno. Without
+        // SA_RESTART a signal interrupts the wait for the command.
         Some(Signals(unsafe { Handled::new(all, on_signal, 0) }))
-    }
-
-    fn pass_on_no_more(&self) {
-        TARGET.store(0, Ordering::SeqCst);
     }
 }
 
@@ -287,11 +265,10 @@ extern "C" fn on_signal(signal: c_int, info: *const libc::siginfo_t, _: *const c
         }
         return;
     }
-    // SAFETY: the kernel hands a live siginfo to a handler that asks for one; errno is put back as
-    // it was.
+    // SAFETY: the kernel passes a live siginfo to a handler with SA_SIGINFO; errno is restored.
     unsafe {
-        let sent_by_somebody = (*info).si_code <= 0;
-        if sent_by_somebody {
+        let is_from_process = (*info).si_code <= 0;
+        if is_from_process {
             let errno = *libc::__errno_location();
             libc::kill(target, signal);
             *libc::__errno_location() = errno;
@@ -299,7 +276,7 @@ extern "C" fn on_signal(signal: c_int, info: *const libc::siginfo_t, _: *const c
     }
 }
 
-/// All signals blocked for the calling thread, until this is dropped.
+/// Blocks all signals for the calling thread until this is dropped.
 struct Mask(libc::sigset_t);
 
 impl Mask {
@@ -325,23 +302,20 @@ impl Drop for Mask {
     }
 }
 
-/// Signals that this program treats in a way of its own: Rust's runtime ignores SIGPIPE always, and
-/// before `main`; who waits for children cannot ignore SIGCHLD; and a file that may not be larger
-/// is an error, not the end.
+/// Signals that this program sets: Rust's runtime ignores SIGPIPE before `main`; SIGCHLD must not be
+/// ignored by a parent that waits; and SIGXFSZ is ignored for the error of write(2).
 const OUR_OWN: [c_int; 3] = [libc::SIGPIPE, libc::SIGCHLD, libc::SIGXFSZ];
-/// Which of them were ignored when it began.
+/// Which of them were ignored when the program started.
 static WERE_IGNORED: [AtomicBool; OUR_OWN.len()] =
     [const { AtomicBool::new(false) }; OUR_OWN.len()];
 /// Which of standard input, output and error were closed then, as bits. Rust's runtime opens
 /// /dev/null in their place.
 static WERE_CLOSED: AtomicI32 = AtomicI32::new(0);
 
-extern "C" fn look_at_beginning() {
-    for (was, signal) in WERE_IGNORED.iter().zip(OUR_OWN) {
-        was.store(
-            disposition(signal).sa_sigaction == libc::SIG_IGN,
-            Ordering::SeqCst,
-        );
+extern "C" fn record_inherited() {
+    for (was_ignored, signal) in WERE_IGNORED.iter().zip(OUR_OWN) {
+        let is_ignored = disposition(signal).sa_sigaction == libc::SIG_IGN;
+        was_ignored.store(is_ignored, Ordering::SeqCst);
     }
     for fd in 0..3 {
         // SAFETY: no pointers.
@@ -351,36 +325,36 @@ extern "C" fn look_at_beginning() {
     }
 }
 
-/// Run by the loader, before the runtime.
+/// The loader runs it before Rust's runtime.
 #[used]
-// SAFETY: the section holds pointers to functions; this one needs nothing that is not there at that
-// time.
+// SAFETY: the section holds pointers to functions; this one needs nothing of the runtime.
 #[unsafe(link_section = ".init_array")]
-static LOOK_AT_BEGINNING: extern "C" fn() = look_at_beginning;
+static RECORD_INHERITED: extern "C" fn() = record_inherited;
 
-/// Whether a descriptor is standard input, output or error, and was closed when this program began:
-/// a command has it closed, too.
+/// Whether a standard stream was closed when this program started: a command gets it closed, too.
 pub fn was_closed(fd: u32) -> bool {
     fd < 3 && WERE_CLOSED.load(Ordering::SeqCst) & 1 << fd != 0
 }
 
-fn give_back_closed() {
+fn restore_closed() {
     for fd in (0..3).filter(|fd| was_closed(*fd)) {
-        // SAFETY: no pointers; what is open there is the runtime's, and nobody in this process,
-        // which becomes another program, uses it.
+        // SAFETY: no pointers; the runtime opened it, and nothing in this process, which becomes
+        // another program, uses it.
         unsafe { libc::close(fd as c_int) };
     }
 }
 
-fn give_back_signals() {
-    for (was, signal) in WERE_IGNORED.iter().zip(OUR_OWN) {
-        let was = if was.load(Ordering::SeqCst) {
-            libc::SIG_IGN
-        } else {
-            libc::SIG_DFL
-        };
-        // SAFETY: both are valid dispositions.
-        unsafe { libc::signal(signal, was) };
+fn restore_signals() {
+    for (was_ignored, signal) in WERE_IGNORED.iter().zip(OUR_OWN) {
+        let was_ignored = was_ignored.load(Ordering::SeqCst);
+        set_disposition(
+            signal,
+            if was_ignored {
+                libc::SIG_IGN
+            } else {
+                libc::SIG_DFL
+            },
+        );
     }
 }
 
@@ -394,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn it_waits_and_then_runs() {
+    fn a_held_command_runs_after_go() {
         let word = Shared::new(1).unwrap();
         let held = held(&["/bin/sh", "-c", "exit 7"], || {
             word[0].store(1, Ordering::SeqCst);
@@ -415,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_run_is_said() {
+    fn a_command_that_cannot_run_returns_why() {
         for (args, prepared, why) in [
             (
                 ["/no/such/program"],
@@ -436,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_let_go_of_without_a_word_ends() {
+    fn a_dropped_command_is_killed() {
         let held = held(&["/bin/true"], || Ok(()));
         let pid = held.id();
         drop(held);
@@ -445,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_ends_it_and_is_named() {
+    fn the_signal_that_ended_a_command_is_returned() {
         let mut running = held(&["/bin/sh", "-c", "kill -TERM $$"], || Ok(()))
             .go()
             .unwrap();
@@ -454,11 +428,11 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_and_mask_are_its_own() {
-        let mine = crate::fs::openat(crate::fs::CWD, c"/", crate::fs::Open::DIRECTORY).unwrap();
+    fn a_command_inherits_neither_descriptors_nor_the_signal_mask() {
+        let own = crate::fs::openat(crate::fs::CWD, c"/", crate::fs::Open::DIRECTORY).unwrap();
         let script =
             "test ! -e /proc/self/fd/$0 && grep -q 'SigBlk:.0000000000000000' /proc/self/status";
-        let number = std::os::fd::AsRawFd::as_raw_fd(&mine).to_string();
+        let number = std::os::fd::AsRawFd::as_raw_fd(&own).to_string();
         let mut running = held(&["/bin/sh", "-c", script, &number], || Ok(()))
             .go()
             .unwrap();

@@ -1,12 +1,12 @@
-//! How the C library comes by memory and gives it back.
+//! Settings of the C library's allocator.
 
-/// Has the C library keep memory that was freed, as it does anyway while there is little of it. To
-/// give some back it would first read `/proc/sys/vm/overcommit_memory`, past every gate. To say so
-/// ends its own finding of what is large enough for a mapping of its own, which begins at 128 KiB:
-/// buffers of a row group would be mapped and unmapped, each page of them a fault, over and over.
+/// Makes the C library keep freed memory. To return some, it would read
+/// `/proc/sys/vm/overcommit_memory`, which the gates would not count. Setting this ends the dynamic
+/// threshold for separate mappings at its start of 128 KiB, at which the buffers of row groups would be
+/// mapped and unmapped over and over, with a page fault for each page: so it is raised.
 /// [mallopt(3)](https://man7.org/linux/man-pages/man3/mallopt.3.html)
-#[cfg(target_env = "gnu")]
 pub fn keep_freed_memory() {
+    #[cfg(target_env = "gnu")]
     // SAFETY: no pointers; -1 turns trimming off.
     unsafe {
         libc::mallopt(libc::M_TRIM_THRESHOLD, -1);
@@ -14,14 +14,9 @@ pub fn keep_freed_memory() {
     }
 }
 
-/// Other C libraries do nothing of the kind.
-#[cfg(not(target_env = "gnu"))]
-pub fn keep_freed_memory() {}
-
-/// A vector with room for so many, in large pages where there is much of it: there are fewer of
-/// them to be made then, and fewer to be looked up where it is read here and there. `None` if there
-/// is not so much room. [madvise(2)](https://man7.org/linux/man-pages/man2/madvise.2.html),
-/// `MADV_HUGEPAGE`
+/// A vector with room for `rows` values; a large one in huge pages, which cause fewer page faults and
+/// TLB misses. `None` if there is not so much memory.
+/// [madvise(2)](https://man7.org/linux/man-pages/man2/madvise.2.html), `MADV_HUGEPAGE`
 pub fn large_room<T>(rows: usize) -> Option<Vec<T>> {
     const PAGE: usize = 4 << 10;
     const LARGE: usize = 2 << 20;
@@ -33,8 +28,7 @@ pub fn large_room<T>(rows: usize) -> Option<Vec<T>> {
     if bytes < 2 * LARGE {
         return room.try_reserve_exact(rows).ok().map(|()| room);
     }
-    // With what the C library puts before it, it is a mapping of its own of nothing but large
-    // pages, which begins with one.
+    // Together with the allocator's header, it is a mapping of its own of whole huge pages.
     room.try_reserve_exact(
         ((bytes + HEAD).checked_next_multiple_of(LARGE)? - HEAD) / size_of::<T>(),
     )
@@ -42,8 +36,8 @@ pub fn large_room<T>(rows: usize) -> Option<Vec<T>> {
     let from = room.as_mut_ptr() as usize / PAGE * PAGE;
     let end =
         (room.as_mut_ptr() as usize + room.capacity() * size_of::<T>()).next_multiple_of(PAGE);
-    // All of the mapping, since parts that are not alike could not be moved together.
-    // SAFETY: this is a hint about memory; what is in it stays, whoever has it.
+    // All of the mapping, since mremap(2) cannot move parts with different flags together.
+    // SAFETY: it is a hint, which leaves the content of the memory as it is.
     unsafe { libc::madvise(from as *mut libc::c_void, end - from, libc::MADV_HUGEPAGE) };
     Some(room)
 }

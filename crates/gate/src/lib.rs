@@ -7,7 +7,10 @@
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | `gates` | the [names of the gates](Gate) |
+//! | `gates` | the [names and numbers of the gates](Gate) |
+//! | `syscall` | the macro that makes a call through its gate |
+//! | `flags` | flags of calls |
+//! | `memory` | mapped memory |
 //! | [`meter`] | counts and times each call |
 //! | [`sync`] | locks without poison |
 //! | [`tally`] | counts by gate: sums, differences, percentiles |
@@ -23,7 +26,7 @@
 //! | [`errno`] | error numbers with their names |
 //! | [`extent`] | allocation, holes, extents of a file: `fallocate`, `FS_IOC_FIEMAP` |
 //! | [`fd`] | an owned file descriptor whose close is counted |
-//! | [`file`](mod@file) | files that are replaced as a whole or not at all, and read at any offset |
+//! | [`file`](mod@file) | files that are replaced atomically, and read at any offset |
 //! | [`fs`] | files and directories: `openat`, `statx`, `newfstatat`, `getdents64`, `readlinkat`, ... |
 //! | [`heap`] | settings of the C library's allocator |
 //! | [`interrupt`] | interruption by signals, for code that has to clean up |
@@ -43,8 +46,8 @@
 //! | [`xattr`] | extended attributes: `listxattrat`, `getxattrat`, `flistxattr`, ... |
 //! | [`xfs`] | bulkstat and the geometry of XFS |
 //!
-//! The functions return the kernel's error number as it was ([`Errno`]). A gate that the kernel
-//! lacks returns `ENOSYS`; gates that are called often cache that ([`mount::listmount`]).
+//! The functions return the kernel's error number ([`Errno`]). A gate that the kernel lacks returns
+//! `ENOSYS`; gates that are called often cache that ([`mount::listmount`]).
 
 #[cfg(not(all(
     target_os = "linux",

@@ -1,8 +1,6 @@
-//! Names of any length.
-//!
-//! The kernel takes at most `PATH_MAX` (4096) bytes at a time. A longer name is opened piece by
-//! piece, each piece but the last as a place in the tree; the call then gets the last piece and the
-//! descriptor before it.
+//! Calls on names of any length. The kernel takes at most `PATH_MAX` (4096) bytes. Of a longer name, the
+//! directories are opened piece by piece with `O_PATH`; the call then gets the last descriptor and the
+//! last piece.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString};
@@ -16,7 +14,7 @@ use crate::{Errno, Fd, Result};
 /// The longest name the kernel takes, without its NUL.
 const LONGEST: usize = libc::PATH_MAX as usize - 1;
 
-/// A name, brought within what the kernel takes.
+/// A name that is short enough for the kernel, from a descriptor on.
 pub struct Reach<'a> {
     from: Option<Fd>,
     base: BorrowedFd<'a>,
@@ -24,19 +22,19 @@ pub struct Reach<'a> {
 }
 
 impl Reach<'_> {
-    /// The descriptor from which [`Reach::rest`] leads on.
+    /// The directory that [`Reach::rest`] begins at.
     pub fn dir(&self) -> BorrowedFd<'_> {
         self.from.as_ref().map_or(self.base, |fd| fd.as_fd())
     }
 
-    /// What is left of the name.
+    /// The rest of the name.
     pub fn rest(&self) -> &CStr {
         &self.rest
     }
 }
 
-/// Brings `name`, as seen from `dir`, within what the kernel takes at a time. A name that is short
-/// enough costs nothing.
+/// Opens the directories of a `name` in `dir` that is too long for the kernel. A short name makes no
+/// call.
 ///
 /// # Errors
 /// Those of openat(2) for a piece; `EINVAL` for a name with a NUL in it; `ENAMETOOLONG` for a
@@ -45,11 +43,7 @@ pub fn reach<'a>(dir: BorrowedFd<'a>, name: &'a [u8]) -> Result<Reach<'a>> {
     let mut from: Option<Fd> = None;
     let mut rest = name;
     while rest.len() > LONGEST {
-        let cut = rest[..LONGEST]
-            .iter()
-            .rposition(|&b| b == b'/')
-            .filter(|&at| at > 0)
-            .ok_or(Errno::ENAMETOOLONG)?;
+        let cut = last_slash(rest)?;
         let piece = c_string(&rest[..cut])?;
         let at = from.as_ref().map_or(dir, |fd| fd.as_fd());
         from = Some(openat(at, &piece, Open::PATH | Open::DIRECTORY)?);
@@ -70,7 +64,13 @@ pub fn reach<'a>(dir: BorrowedFd<'a>, name: &'a [u8]) -> Result<Reach<'a>> {
     })
 }
 
-/// A name as the kernel wants it.
+/// Where to cut a long name: the last slash that the kernel takes.
+fn last_slash(name: &[u8]) -> Result<usize> {
+    let slash = name[..LONGEST].iter().rposition(|&b| b == b'/');
+    slash.filter(|&at| at > 0).ok_or(Errno::ENAMETOOLONG)
+}
+
+/// A name, terminated by NUL.
 ///
 /// # Errors
 /// `EINVAL` for a name with a NUL in it.
@@ -84,7 +84,7 @@ pub fn statx_long(name: &[u8], at: At, want: Want) -> Result<Statx> {
     statx(reach.dir(), reach.rest(), at, want)
 }
 
-/// [`newfstatat`] of a name of any length, as seen from `dir`.
+/// [`newfstatat`] of a name of any length.
 pub fn newfstatat_long(dir: BorrowedFd<'_>, name: &[u8], at: At) -> Result<Stat> {
     let reach = reach(dir, name)?;
     newfstatat(reach.dir(), reach.rest(), at)
@@ -96,24 +96,23 @@ pub fn open_long(name: &[u8], how: Open) -> Result<Fd> {
     openat(reach.dir(), reach.rest(), how)
 }
 
-/// [`openat2_long`] that refuses any symlink on the way.
+/// [`openat2_long`] that follows no symlink.
 pub fn open_long_no_symlinks(dir: BorrowedFd<'_>, name: &[u8], how: Open) -> Result<Fd> {
     openat2_long(dir, name, how, Resolve::NO_SYMLINKS)
 }
 
-/// [`openat2`] of a name of any length, as seen from `dir`; what `resolve` asks for holds for its
-/// last piece only, where it is longer than the kernel takes at a time.
+/// [`openat2`] of a name of any length. If the name is too long for the kernel, `resolve` holds for
+/// its last piece only.
 pub fn openat2_long(dir: BorrowedFd<'_>, name: &[u8], how: Open, resolve: Resolve) -> Result<Fd> {
     let reach = reach(dir, name)?;
     openat2(reach.dir(), reach.rest(), how, resolve)
 }
 
-/// Opens what is beneath a directory, by a name of any length: no symlink is followed, and no `..`,
-/// whatever others do to the tree meanwhile. Where the kernel has no openat2(2), one component
-/// after the other.
+/// Opens a file beneath a directory by a name of any length, and follows neither symlinks nor `..`,
+/// also if the tree changes meanwhile. Without openat2(2), it opens one component after the other.
 ///
 /// # Errors
-/// `ELOOP` or `ENOTDIR` where a symlink is in the way, `EXDEV` for a name that leads out.
+/// `ELOOP` or `ENOTDIR` for a symlink in the path, `EXDEV` for a name that leads out.
 pub fn open_beneath(dir: BorrowedFd<'_>, name: &[u8], how: Open) -> Result<Fd> {
     let resolve = Resolve::BENEATH | Resolve::NO_SYMLINKS | Resolve::NO_MAGICLINKS;
     let components = || {
@@ -127,27 +126,19 @@ pub fn open_beneath(dir: BorrowedFd<'_>, name: &[u8], how: Open) -> Result<Fd> {
     let mut from: Option<Fd> = None;
     let mut rest = name;
     while rest.len() > LONGEST && has_openat2() {
-        let cut = rest[..LONGEST]
-            .iter()
-            .rposition(|&b| b == b'/')
-            .filter(|&at| at > 0)
-            .ok_or(Errno::ENAMETOOLONG)?;
+        let cut = last_slash(rest)?;
         let at = from.as_ref().map_or(dir, |fd| fd.as_fd());
         let next = openat2(at, &c_string(&rest[..cut])?, place, resolve)?;
         if !has_openat2() {
-            break; // it was just found missing, and took more than one component on trust
+            break; // it was just found missing: symlinks may have been followed
         }
         from = Some(next);
         rest = &rest[cut + 1..];
     }
     if has_openat2() {
         let at = from.as_ref().map_or(dir, |fd| fd.as_fd());
-        let opened = openat2(
-            at,
-            &c_string(if rest.is_empty() { b"." } else { rest })?,
-            how | Open::NOFOLLOW,
-            resolve,
-        );
+        let rest = c_string(if rest.is_empty() { b"." } else { rest })?;
+        let opened = openat2(at, &rest, how | Open::NOFOLLOW, resolve);
         if has_openat2() {
             return opened;
         }
@@ -155,16 +146,10 @@ pub fn open_beneath(dir: BorrowedFd<'_>, name: &[u8], how: Open) -> Result<Fd> {
     let mut parts = components().peekable();
     let mut here: Option<Fd> = None;
     while let Some(part) = parts.next() {
-        let how = if parts.peek().is_some() {
-            place
-        } else {
-            how | Open::NOFOLLOW
-        };
-        here = Some(openat(
-            here.as_ref().map_or(dir, |fd| fd.as_fd()),
-            &c_string(part)?,
-            how,
-        )?);
+        let is_last = parts.peek().is_none();
+        let how = if is_last { how | Open::NOFOLLOW } else { place };
+        let at = here.as_ref().map_or(dir, |fd| fd.as_fd());
+        here = Some(openat(at, &c_string(part)?, how)?);
     }
     here.map_or_else(|| openat(dir, c".", how), Ok)
 }

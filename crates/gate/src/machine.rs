@@ -3,10 +3,12 @@
 use std::ffi::c_char;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// What the kernel says that it and its machine are.
+use crate::clock::affinity;
+
+/// The fields of [`uname`] that are used here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct System {
-    /// Its name among machines.
+    /// The host name.
     pub host: Vec<u8>,
     /// The kernel: `6.12.8-amd64`.
     pub kernel: String,
@@ -14,24 +16,17 @@ pub struct System {
     pub machine: String,
 }
 
-/// What this system is. [uname(2)](https://man7.org/linux/man-pages/man2/uname.2.html)
+/// The name of this system. [uname(2)](https://man7.org/linux/man-pages/man2/uname.2.html)
 pub fn uname() -> System {
-    // SAFETY: zero is a valid utsname, and the pointer is to a live one.
-    let (known, names) = unsafe {
-        let mut names: libc::utsname = std::mem::zeroed();
-        (libc::uname(&raw mut names) == 0, names)
-    };
+    // SAFETY: zero is a valid utsname.
+    let mut names: libc::utsname = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a live utsname. If the call fails, all names stay empty.
+    unsafe { libc::uname(&raw mut names) };
     let bytes = |field: &[c_char]| -> Vec<u8> {
-        field
-            .iter()
-            .take_while(|c| **c != 0)
-            .map(|c| c.to_ne_bytes()[0])
-            .collect()
+        let field = field.iter().take_while(|c| **c != 0);
+        field.map(|c| c.to_ne_bytes()[0]).collect()
     };
-    let text = |field: &[c_char]| String::from_utf8_lossy(&bytes(field)).into_owned();
-    if !known {
-        return System::default();
-    }
+    let text = |field| String::from_utf8_lossy(&bytes(field)).into_owned();
     System {
         host: bytes(&names.nodename),
         kernel: text(&names.release),
@@ -42,41 +37,26 @@ pub fn uname() -> System {
 /// Bytes of memory that the machine has.
 /// [sysinfo(2)](https://man7.org/linux/man-pages/man2/sysinfo.2.html)
 pub fn memory() -> Option<u64> {
-    // SAFETY: zero is a valid sysinfo, and the pointer is to a live one.
-    let (known, info) = unsafe {
-        let mut info: libc::sysinfo = std::mem::zeroed();
-        (libc::sysinfo(&raw mut info) == 0, info)
-    };
-    known.then(|| info.totalram.saturating_mul(u64::from(info.mem_unit)))
+    // SAFETY: zero is a valid sysinfo.
+    let mut info: libc::sysinfo = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a live sysinfo.
+    let known = unsafe { libc::sysinfo(&raw mut info) } == 0;
+    known.then(|| info.totalram.saturating_mul(info.mem_unit.into()))
 }
 
 /// Processors that this process may run on; at least 1.
 pub fn processors() -> usize {
-    // SAFETY: zero is a valid cpu_set_t.
-    let mut set = unsafe { std::mem::zeroed::<libc::cpu_set_t>() };
-    // SAFETY: `set` is a live cpu_set_t of the size given.
-    let known = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) } == 0;
-    if known {
-        // SAFETY: `set` is a live cpu_set_t.
-        (unsafe { libc::CPU_COUNT(&set) } as usize).max(1)
-    } else {
-        1
-    }
+    affinity().len().max(1)
 }
 
-/// Width of the terminal that a descriptor is connected to, in columns; `None` when it is none, or
-/// does not say. [ioctl_tty(2)](https://man7.org/linux/man-pages/man2/TIOCGWINSZ.2const.html)
+/// Width of the terminal that a descriptor is connected to, in columns; `None` when it is not a
+/// terminal, or does not say. [ioctl_tty(2)](https://man7.org/linux/man-pages/man2/TIOCGWINSZ.2const.html)
 pub fn terminal_width(fd: impl AsFd) -> Option<usize> {
-    let mut size = libc::winsize {
-        ws_row: 0,
-        ws_col: 0,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    };
-    // SAFETY: `size` is a live winsize.
-    let known =
-        unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), libc::TIOCGWINSZ, &raw mut size) } == 0;
-    (known && size.ws_col > 0).then_some(usize::from(size.ws_col))
+    // SAFETY: zero is a valid winsize.
+    let mut size: libc::winsize = unsafe { std::mem::zeroed() };
+    // SAFETY: `size` is a live winsize, and stays zero if the call fails.
+    unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), libc::TIOCGWINSZ, &raw mut size) };
+    (size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
 #[cfg(test)]

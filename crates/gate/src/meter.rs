@@ -1,10 +1,9 @@
 //! Counts, and on request times, every call that passes a gate.
 //!
-//! Each thread counts in plain cells of its own, without locks or atomics; a thread that ends adds
-//! them to the process's total. [`tally`] is the sum of that total and of the calling thread's
-//! counts. Calls are timed only after [`set_profiling`], and charged to tags only while an
-//! [attribution] runs: otherwise a call costs one relaxed load and two additions
-//! more than the bare system call.
+//! Each thread counts in its own plain cells, without locks or atomics, and adds them to the process's
+//! total when it ends. [`tally`] is the sum of the total and the calling thread's counts. Calls are
+//! timed only after [`set_profiling`], and charged to tags only while an [attribution] runs: otherwise a
+//! call costs one relaxed load and two additions more than the bare system call.
 
 use std::cell::Cell;
 use std::time::Instant;
@@ -16,6 +15,8 @@ use crate::gates::{GATES, Gate};
 use crate::sync::Mutex;
 use crate::tally::{BUCKETS, GateCounts, Tally};
 use crate::watch;
+
+pub use crate::watch::{profiling, set_profiling};
 
 /// The counts of all threads that have ended, and of child processes.
 static TOTAL: Mutex<Tally> = Mutex::new(Tally::NONE);
@@ -67,13 +68,10 @@ impl ThreadCounts {
     /// Moves the counts to the total.
     fn flush(&self) {
         TOTAL.lock().add(&self.tally());
-        let cells = self
-            .calls
-            .iter()
-            .chain(&self.errors)
-            .chain(&self.nanos)
-            .chain(self.histogram.iter().flatten());
-        cells.for_each(|cell| cell.set(0));
+        let cells = self.calls.iter().chain(&self.errors).chain(&self.nanos);
+        cells
+            .chain(self.histogram.iter().flatten())
+            .for_each(|cell| cell.set(0));
     }
 }
 
@@ -83,16 +81,6 @@ impl Drop for ThreadCounts {
     }
 }
 
-/// Times each call from now on (or no longer).
-pub fn set_profiling(on: bool) {
-    watch::set_profiling(on);
-}
-
-/// Whether calls are timed.
-pub fn profiling() -> bool {
-    watch::profiling()
-}
-
 /// The counts so far: the calling thread's, and those of every thread that has ended.
 pub fn tally() -> Tally {
     let mut sum = TOTAL.lock().clone();
@@ -100,15 +88,15 @@ pub fn tally() -> Tally {
     sum
 }
 
-/// Forks while this thread holds the lock of the total. If another thread held it, the child would
-/// wait for it forever: that thread does not exist there.
+/// Forks while this thread holds the lock of the total. If another thread held it, the child, which
+/// lacks that thread, would wait for it forever.
 pub(crate) fn fork_locked<T>(fork: impl FnOnce() -> T) -> T {
     let _total = TOTAL.lock();
     fork()
 }
 
-/// Adds the calling thread's counts to the total now. A thread of a scope needs this at the end of
-/// its work: the scope waits for the work, and not until the thread's cells are dropped.
+/// Adds the calling thread's counts to the total now. A scoped thread must call this at its end: the
+/// scope does not wait until the thread's cells are dropped.
 pub fn flush() {
     COUNTS.with(ThreadCounts::flush);
 }
@@ -155,8 +143,8 @@ fn pass_timed<T>(gate: Gate, call: impl FnOnce() -> Result<T>) -> Result<T> {
 
 #[inline]
 fn count(gate: Gate, failed: bool) {
-    // This fails for a descriptor that is dropped while the cells of its thread are being dropped:
-    // its close is not counted.
+    // This fails when a descriptor is dropped after the cells of its thread: then its close is not
+    // counted.
     let _ = COUNTS.try_with(|counts| {
         let calls = &counts.calls[gate as usize];
         calls.set(calls.get() + 1);

@@ -1,10 +1,8 @@
-//! Children that can be killed, memory shared with them, and how this process stands: whose it is,
-//! what comes before it, how it ends.
+//! Children that can be killed, and properties of this process: priority, limits, owner, signals.
 //!
-//! A call that waits for a dead server cannot be given a time limit; a process that makes the call
-//! can. None of this is file-system work, so none of it is counted. What a child does at the gates,
-//! the child itself hands over, through [`Shared`] memory ([`crate::Tally::publish`]) or in what it
-//! writes.
+//! A call that waits for a dead server has no time limit, but a process that makes it can be killed.
+//! None of this is file-system work, so it is not counted. A child hands over its own counts, through
+//! [`Shared`] memory ([`crate::Tally::publish`]) or in its output.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -14,25 +12,26 @@ use libc::{c_int, c_long};
 use crate::errno::check;
 use crate::meter;
 use crate::notify::{Event, poll};
+use crate::signals::set_disposition;
 use crate::{Fd, Result};
 
 pub use crate::memory::Shared;
 
-/// What a process that has ended used, and how it ended.
+/// How a process ended, and the CPU time that it used.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
-    /// Its exit status; `None` when a signal ended it.
+    /// The exit status; `None` when a signal ended it.
     pub status: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// CPU time in the program.
+    /// CPU time in user mode.
     pub user: Duration,
-    /// CPU time in the kernel for it.
+    /// CPU time in the kernel.
     pub sys: Duration,
 }
 
-/// A forked process. Dropping it kills it, and reaps it if it is dead already; else init does when
-/// this process ends.
+/// A forked process. Dropping it kills it, and reaps it if it is dead by then; otherwise init does
+/// after this process has ended.
 #[derive(Debug)]
 pub struct Child {
     pid: libc::pid_t,
@@ -43,8 +42,8 @@ impl Child {
     /// Forks, and runs `work` in the child, which ends when `work` returns (status 0) or panics
     /// (status 101). The child dies with its parent.
     ///
-    /// The calling process should be single-threaded, or `work` may wait for ever for a lock that
-    /// nobody will release. (That of what the gates count is free.)
+    /// The calling process should be single-threaded: `work` would wait forever for a lock that
+    /// another thread held. (The lock of the total counts is free.)
     pub fn fork(work: impl FnOnce()) -> Result<Child> {
         if let Some(child) = Child::split()? {
             return Ok(child);
@@ -63,8 +62,7 @@ impl Child {
         if pid != 0 {
             return Ok(Some(Child { pid, ended: None }));
         }
-        // SAFETY: these calls take and leave no memory. A parent that died before prctl has left us
-        // to another.
+        // SAFETY: no pointers. If the parent died before prctl, another process is the parent now.
         unsafe {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             if libc::getppid() != parent {
@@ -74,14 +72,14 @@ impl Child {
         Ok(None)
     }
 
-    /// [`Child::fork`] for a child that may never end: first it lets go of everything that it has
-    /// inherited and that somebody could wait for, above all the other end of a pipe. `work` can
-    /// use no descriptor that was open before.
+    /// [`Child::fork`] for a child that may never end: it first closes all inherited descriptors, so
+    /// that nobody waits for it, for example at the other end of a pipe. `work` cannot use any
+    /// descriptor that was open before.
     /// [close_range(2)](https://man7.org/linux/man-pages/man2/close_range.2.html)
     pub fn fork_detached(work: impl FnOnce()) -> Result<Child> {
         Child::fork(|| {
-            // SAFETY: this process owns the copies of the descriptors; a wrapper of one that is
-            // dropped later fails to close it, which is ignored, and what `work` opens is its own.
+            // SAFETY: this process owns its copies of the descriptors. An inherited `Fd` that is
+            // dropped later fails to close, which is ignored.
             if unsafe { libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, 0) } != 0 {
                 (0..4096).for_each(|fd| {
                     // SAFETY: as above.
@@ -100,7 +98,10 @@ impl Child {
     /// How it ended, if it has; does not wait.
     pub fn try_wait(&mut self) -> Option<Ended> {
         if self.ended.is_none() {
-            self.ended = self.wait4(libc::WNOHANG);
+            let waited = wait4(self.pid, libc::WNOHANG).ok();
+            self.ended = waited
+                .filter(|(pid, _)| *pid == self.pid)
+                .map(|(_, ended)| ended);
         }
         self.ended
     }
@@ -129,56 +130,43 @@ impl Child {
     /// Sends SIGKILL. A process that waits in the kernel for a server that has taken its request
     /// dies only when that wait ends.
     pub fn kill(&mut self) {
-        if self.try_wait().is_none() {
-            // SAFETY: no pointers; the process has not been reaped, so the id is still its own.
-            unsafe { libc::kill(self.pid, libc::SIGKILL) };
-        }
+        self.send(libc::SIGKILL);
     }
 
-    /// Sends SIGTERM: a process that has something to put away does so first.
+    /// Sends SIGTERM: the process can clean up first.
     pub fn ask_to_stop(&mut self) {
-        if self.try_wait().is_none() {
-            // SAFETY: no pointers; the process has not been reaped, so the id is still its own.
-            unsafe { libc::kill(self.pid, libc::SIGTERM) };
-        }
+        self.send(libc::SIGTERM);
     }
 
-    fn wait4(&self, options: c_int) -> Option<Ended> {
-        wait4(self.pid, options)
-            .ok()
-            .filter(|(pid, _)| *pid == self.pid)
-            .map(|(_, ended)| ended)
+    fn send(&mut self, signal: c_int) {
+        if self.try_wait().is_none() {
+            // SAFETY: no pointers; the process has not been reaped, so the id is still its own.
+            unsafe { libc::kill(self.pid, signal) };
+        }
     }
 }
 
 /// The id of the child; in the child, 0.
 /// [fork(2)](https://man7.org/linux/man-pages/man2/fork.2.html)
 pub(crate) fn fork() -> Result<libc::pid_t> {
-    // SAFETY: the child runs on a copy of this thread's memory; the lock that this thread holds is
-    // there held by it, too.
+    // SAFETY: the child runs on a copy of this thread's memory, in which it holds the same lock.
     meter::fork_locked(|| check(c_long::from(unsafe { libc::fork() })))
         .map(|pid| pid as libc::pid_t)
 }
 
-/// The process (0 when none has ended, and nobody was to wait), and how it ended.
+/// The id of a process that has ended (0 when none has, with `WNOHANG`), and how it ended.
 /// [wait4(2)](https://man7.org/linux/man-pages/man2/wait4.2.html)
 pub(crate) fn wait4(pid: libc::pid_t, options: c_int) -> Result<(libc::pid_t, Ended)> {
     let mut status: c_int = 0;
-    // SAFETY: zero is a valid rusage, and both pointers are to live variables.
-    let (pid, usage) = unsafe {
-        let mut usage = std::mem::zeroed::<libc::rusage>();
-        (
-            libc::wait4(pid, &raw mut status, options, &raw mut usage),
-            usage,
-        )
-    };
-    Ok((
-        check(c_long::from(pid))? as libc::pid_t,
-        ended(status, &usage),
-    ))
+    // SAFETY: zero is a valid rusage.
+    let mut usage = unsafe { std::mem::zeroed::<libc::rusage>() };
+    // SAFETY: both pointers are to live variables.
+    let pid = unsafe { libc::wait4(pid, &raw mut status, options, &raw mut usage) };
+    let pid = check(c_long::from(pid))? as libc::pid_t;
+    Ok((pid, ended(status, &usage)))
 }
 
-/// What wait4(2) says of a process that has ended.
+/// The result of wait4(2) for a process that has ended.
 pub(crate) fn ended(status: c_int, usage: &libc::rusage) -> Ended {
     let time = |t: libc::timeval| Duration::new(t.tv_sec as u64, t.tv_usec as u32 * 1000);
     Ended {
@@ -196,29 +184,19 @@ impl Drop for Child {
     }
 }
 
-/// Has SIGALRM end this process after so long, whatever it does then.
+/// Makes SIGALRM end this process after `limit`.
 /// [setitimer(2)](https://man7.org/linux/man-pages/man2/setitimer.2.html)
 pub fn end_after(limit: Duration) {
-    let never = libc::timeval {
-        tv_sec: 0,
-        tv_usec: 0,
-    };
-    let after = libc::timeval {
-        tv_sec: limit.as_secs().try_into().unwrap_or(c_long::MAX),
-        tv_usec: limit.subsec_micros().max(1).into(),
-    };
-    let timer = libc::itimerval {
-        it_interval: never,
-        it_value: after,
-    };
-    // SAFETY: the default action is always a valid one, and `timer` is a live itimerval.
-    unsafe {
-        libc::signal(libc::SIGALRM, libc::SIG_DFL);
-        libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut());
-    }
+    // SAFETY: zero is a valid itimerval, and means no interval.
+    let mut timer = unsafe { std::mem::zeroed::<libc::itimerval>() };
+    timer.it_value.tv_sec = limit.as_secs().try_into().unwrap_or(c_long::MAX);
+    timer.it_value.tv_usec = limit.subsec_micros().max(1).into();
+    set_disposition(libc::SIGALRM, libc::SIG_DFL);
+    // SAFETY: `timer` is a live itimerval.
+    unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut()) };
 }
 
-/// Ends this process at once, and runs nothing of what would otherwise run at its end.
+/// Ends this process at once, without destructors and exit handlers.
 /// [_exit(2)](https://man7.org/linux/man-pages/man2/_exit.2.html)
 pub fn leave(status: u8) -> ! {
     // SAFETY: _exit does not return.
@@ -231,46 +209,41 @@ pub fn raise(signal: i32) {
     unsafe { libc::raise(signal) };
 }
 
-/// Lets others go first, from now on, and in all processes that this one makes: at the processors
-/// (nice 10, unless it was more already) and at the disks (the lowest of the priorities at which
-/// one is served at all, and not only while nobody else wants anything).
+/// Lowers the priority of this process and its future children: at the processors to nice 10, unless
+/// it was lower already, and at the disks to the lowest best-effort priority.
 /// [setpriority(2)](https://man7.org/linux/man-pages/man2/setpriority.2.html),
 /// [ioprio_set(2)](https://man7.org/linux/man-pages/man2/ioprio_set.2.html)
 pub fn yield_to_others() {
     const NICE: c_long = 10;
     const WHO_PROCESS: c_int = 1;
     const BEST_EFFORT_LAST: c_int = 2 << 13 | 7;
-    set_nice(NICE.max(nice())); // what is refused is left as it is
-    // SAFETY: no pointers; it is about the calling thread.
+    set_nice(NICE.max(nice())); // a failure is ignored
+    // SAFETY: no pointers; 0 is the calling thread.
     unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, BEST_EFFORT_LAST) };
 }
 
-/// As long as this lives, the thread that has made it comes before others that want its processor.
+/// A raised priority of the calling thread, until this is dropped. It has the nice value from before.
 #[derive(Debug)]
-pub struct Ahead {
-    /// What it had before.
-    nice: c_long,
-}
+pub struct Ahead(c_long);
 
 impl Ahead {
-    /// `None` for who may not: it takes `CAP_SYS_NICE`. Children that were forked before are left
-    /// as they were. [setpriority(2)](https://man7.org/linux/man-pages/man2/setpriority.2.html)
+    /// `None` without `CAP_SYS_NICE`. Children that were forked before keep their priority.
+    /// [setpriority(2)](https://man7.org/linux/man-pages/man2/setpriority.2.html)
     pub fn get() -> Option<Ahead> {
         const AHEAD: c_long = -15;
-        let nice = nice();
-        set_nice(AHEAD.min(nice)).then_some(Ahead { nice })
+        let before = nice();
+        set_nice(AHEAD.min(before)).then_some(Ahead(before))
     }
 }
 
 impl Drop for Ahead {
     fn drop(&mut self) {
-        set_nice(self.nice);
+        set_nice(self.0);
     }
 }
 
 fn nice() -> c_long {
-    // SAFETY: no pointers. The call itself answers 20 less the value, so that it is no error
-    // number.
+    // SAFETY: no pointers. The call returns 20 minus the value, so that it is never negative.
     20 - unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, 0) }
 }
 
@@ -279,66 +252,53 @@ fn set_nice(nice: c_long) -> bool {
     unsafe { libc::syscall(libc::SYS_setpriority, libc::PRIO_PROCESS, 0, nice) == 0 }
 }
 
-/// Raises the limit on open descriptors as far as it goes, and gives what it is then.
+/// Raises the limit on open descriptors to the hard limit, and returns the limit.
 /// [getrlimit(2)](https://man7.org/linux/man-pages/man2/getrlimit.2.html)
 pub fn raise_open_files() -> usize {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
+    // SAFETY: zero is a valid rlimit.
+    let mut limit = unsafe { std::mem::zeroed::<libc::rlimit>() };
     // SAFETY: `limit` is a live rlimit.
     if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
         return 256;
     }
-    let raised = libc::rlimit {
-        rlim_cur: limit.rlim_max,
-        ..limit
-    };
-    // SAFETY: `raised` is a live rlimit.
-    let done = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) } == 0;
-    (if done {
-        raised.rlim_cur
-    } else {
-        limit.rlim_cur
-    }) as usize
+    let before = std::mem::replace(&mut limit.rlim_cur, limit.rlim_max);
+    // SAFETY: `limit` is a live rlimit.
+    let raised = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) } == 0;
+    (if raised { limit.rlim_cur } else { before }) as usize
 }
 
-/// Whether this is the superuser, as far as that may be said of a process in a user namespace.
+/// Whether this is the superuser, at least of its user namespace.
 pub fn is_root() -> bool {
     is_me(0)
 }
 
-/// The user and the group that files made by this process belong to.
+/// The user and the group that own the files that this process creates.
 pub fn ids() -> (u32, u32) {
     // SAFETY: neither call can fail or touches memory.
     unsafe { (libc::geteuid(), libc::getegid()) }
 }
 
-/// Whether files of this owner are this process's own.
+/// Whether this process owns the files of an owner.
 pub fn is_me(uid: u32) -> bool {
     ids().0 == uid
 }
 
-/// Has the kernel keep the statuses of children that have ended until they are waited for, also
-/// where whoever began this process did not want to know of his: SIGCHLD stays ignored through
-/// execve(2), and then nobody can be waited for.
+/// Resets SIGCHLD, which stays ignored through execve(2): then the kernel would discard the statuses
+/// of children.
 pub fn heed_children() {
-    // SAFETY: the default action is always a valid one.
-    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+    set_disposition(libc::SIGCHLD, libc::SIG_DFL);
 }
 
-/// Lets a closed pipe end the process, as it ends other command-line tools: Rust ignores SIGPIPE at
-/// start-up.
+/// Resets SIGPIPE, which Rust ignores at start-up: a closed pipe ends the process, as it ends other
+/// command-line tools.
 pub fn restore_sigpipe() {
-    // SAFETY: the default action is always a valid one.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    set_disposition(libc::SIGPIPE, libc::SIG_DFL);
 }
 
-/// Has what would make a file larger than this process may (`ulimit -f`) fail, with EFBIG, so that
-/// it can say so and leave nothing behind: without that, SIGXFSZ would end it.
+/// Ignores SIGXFSZ: a write beyond the file size limit (`ulimit -f`) fails with EFBIG instead, so that
+/// the process can report it and clean up.
 pub fn outlive_file_limit() {
-    // SAFETY: to ignore is always a valid disposition.
-    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+    set_disposition(libc::SIGXFSZ, libc::SIG_IGN);
 }
 
 #[cfg(test)]
@@ -355,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_splits_in_two() {
+    fn split_returns_in_both_processes() {
         let shared = Shared::new(1).unwrap();
         match Child::split().unwrap() {
             None => {
@@ -370,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_ahead_is_back_in_line() {
+    fn a_raised_priority_is_restored() {
         let before = nice();
         if let Some(ahead) = Ahead::get() {
             assert!(nice() <= before.min(-15));
@@ -380,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_ends_itself_in_time() {
+    fn end_after_ends_the_process() {
         let mut child = Child::fork(|| {
             end_after(Duration::from_millis(20));
             std::thread::sleep(Duration::from_secs(60));

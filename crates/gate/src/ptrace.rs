@@ -1,20 +1,20 @@
 //! The stops of traced processes. [ptrace(2)](https://man7.org/linux/man-pages/man2/ptrace.2.html)
 //!
-//! None of it is file-system work, and none of it is counted. A tracer is a thread: only the one
-//! that has called [`seize`] may call the others.
+//! None of it is counted: it is no file-system work. A tracer is a thread: only the one that has called
+//! [`seize`] may call the other functions.
 
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
 use libc::{c_int, c_long, c_void};
 
-use crate::cache::page_size;
 use crate::clock::monotonic;
 use crate::errno::check;
+use crate::memory::page_size;
 use crate::process::{Ended, ended};
 use crate::{Errno, Result};
 
-// The C libraries do not agree on the type of these, and do not have all of them.
+// The C libraries disagree on the type of these, and lack some.
 const CONT: c_long = 7;
 const SYSCALL: c_long = 24;
 const GETEVENTMSG: c_long = 0x4201;
@@ -31,18 +31,17 @@ const EVENT_SECCOMP: c_int = 7;
 const EVENT_STOP: c_int = 128;
 
 fn ptrace(request: c_long, tid: u32, address: usize, data: usize) -> Result<usize> {
-    // SAFETY: the callers below hand over either plain numbers, or an address and a size of memory
-    // of theirs that lives.
+    // SAFETY: the callers below pass either plain numbers, or address and size of live memory.
     check(unsafe { libc::syscall(libc::SYS_ptrace, request, tid as c_long, address, data) })
 }
 
-/// Traces a process from now on, without stopping it: its calls that a [filter](crate::seccomp)
-/// stops at, its execve(2), the end of calls, and with all that also the processes and threads that
-/// it makes. When this thread ends they are killed.
+/// Traces a process and its future children and threads, without stopping it: the calls that a
+/// [filter](crate::seccomp) stops at, their returns, and execve(2). They are killed when this thread
+/// ends.
 ///
 /// # Errors
-/// `EPERM` where it may not be traced: another one traces it, it has more privilege, or a container
-/// or `kernel.yama.ptrace_scope` forbids it.
+/// `EPERM` when it is traced already, has more privilege, or a container or
+/// `kernel.yama.ptrace_scope` forbids it.
 pub fn seize(pid: i32) -> Result<()> {
     let options = libc::PTRACE_O_TRACESYSGOOD
         | libc::PTRACE_O_TRACESECCOMP
@@ -61,38 +60,36 @@ pub enum Stop {
     Enters,
     /// It returns from a call.
     Returns,
-    /// It has made a process by fork(2), vfork(2) or clone(2), or a thread: [`event_message`] is
-    /// its id. What it has made stops too, with [`Stop::Begins`], before or after this.
+    /// It has created a process or thread, whose id is [`event_message`]. That one stops too, with
+    /// [`Stop::Begins`], before or after this.
     Makes,
-    /// Another program is in place, just before execve(2) returns. The thread has the process's id
-    /// from now on; [`event_message`] is the id that it had.
+    /// Another program is loaded, and execve(2) is about to return. The thread now has the process's
+    /// id; [`event_message`] is its id from before.
     Execs,
-    /// It has just been made, or goes on after [`How::Listen`].
+    /// It was just created, or continues after [`How::Listen`].
     Begins,
-    /// A signal such as SIGSTOP has stopped its whole process: it is to [`How::Listen`].
+    /// A signal such as SIGSTOP has stopped its process: [`How::Listen`] must follow.
     Group,
-    /// It is about to get this signal, which is to be handed on by [`resume`].
+    /// It is about to get this signal, which [`resume`] must deliver.
     Signal(i32),
 }
 
-/// What a traced thread or a child has come to.
+/// A state change of a traced thread or a child.
 #[derive(Clone, Copy, Debug)]
 pub enum Came {
-    /// It has stopped, and waits for [`resume`].
+    /// It has stopped, until [`resume`].
     Stopped(Stop),
-    /// It has ended. The times are 0 unless they were asked for.
+    /// It has ended. The times are 0 unless they were requested.
     Ended(Ended),
 }
 
-/// Waits for a thread that this one traces or a child that it has made to stop or end. With
-/// `times`, the times of those that end are looked up; that costs a little at each stop too. If
-/// `awake` is some time, it looks again and again for so long, and does not sleep: to wake a
-/// processor that has gone to sleep may take far longer than what is waited for.
+/// Waits for a traced thread or a child to stop or end. With `times`, the CPU times of those that end
+/// are read; that makes each stop a little slower. Unless `spin` is 0, it polls for so long instead of
+/// sleeping, since waking an idle processor may take far longer than the event.
 ///
 /// # Errors
-/// `ECHILD` when there are none any more; `EINTR` when a signal has come; `EAGAIN` when nothing
-/// has, while it was awake.
-pub fn wait(times: bool, awake: Duration) -> Result<(u32, Came)> {
+/// `ECHILD` when none is left; `EINTR` after a signal; `EAGAIN` when nothing happened while polling.
+pub fn wait(times: bool, spin: Duration) -> Result<(u32, Came)> {
     let mut status: c_int = 0;
     // SAFETY: zero is a valid rusage.
     let mut usage = unsafe { std::mem::zeroed::<libc::rusage>() };
@@ -102,21 +99,15 @@ pub fn wait(times: bool, awake: Duration) -> Result<(u32, Came)> {
         std::ptr::null_mut()
     };
     let mut wait4 = |how: c_int| {
+        let how = libc::__WALL | libc::__WNOTHREAD | how;
         // SAFETY: `status` and `usage` live, and a null pointer for the latter is allowed.
-        let tid = unsafe {
-            libc::wait4(
-                -1,
-                &raw mut status,
-                libc::__WALL | libc::__WNOTHREAD | how,
-                into,
-            )
-        };
+        let tid = unsafe { libc::wait4(-1, &raw mut status, how, into) };
         check(c_long::from(tid)).map(|tid| tid as u32)
     };
-    let tid = if awake.is_zero() {
+    let tid = if spin.is_zero() {
         wait4(0)?
     } else {
-        let until = monotonic().saturating_add(awake.as_nanos() as u64);
+        let until = monotonic().saturating_add(spin.as_nanos() as u64);
         loop {
             match wait4(libc::WNOHANG)? {
                 0 if monotonic() >= until => return Err(Errno::EAGAIN),
@@ -141,38 +132,33 @@ pub fn wait(times: bool, awake: Duration) -> Result<(u32, Came)> {
     Ok((tid, Came::Stopped(stop)))
 }
 
-/// How a stopped thread goes on.
+/// How a stopped thread continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     /// To its next stop.
-    Cont,
-    /// To its next stop, or to the return of the call that it is in.
-    Syscall,
-    /// Not, until SIGCONT comes: after [`Stop::Group`].
-    Listen,
+    Cont = CONT as isize,
+    /// To its next stop, or to the return of its call.
+    Syscall = SYSCALL as isize,
+    /// It stays stopped until SIGCONT: after [`Stop::Group`].
+    Listen = LISTEN as isize,
 }
 
-/// Lets a stopped thread go on, with this signal if it is not 0.
+/// Continues a stopped thread, with this signal if it is not 0.
 ///
 /// # Errors
-/// `ESRCH` when something has killed it meanwhile: [`wait`] will tell.
+/// `ESRCH` when it has been killed meanwhile: [`wait`] will return it.
 pub fn resume(tid: u32, how: How, signal: i32) -> Result<()> {
-    let request = match how {
-        How::Cont => CONT,
-        How::Syscall => SYSCALL,
-        How::Listen => LISTEN,
-    };
-    ptrace(request, tid, 0, signal as usize).map(drop)
+    ptrace(how as c_long, tid, 0, signal as usize).map(drop)
 }
 
-/// What [`Stop::Makes`] and [`Stop::Execs`] are about.
+/// The id that [`Stop::Makes`] and [`Stop::Execs`] come with.
 pub fn event_message(tid: u32) -> Result<u32> {
     let mut message: libc::c_ulong = 0;
     ptrace(GETEVENTMSG, tid, 0, (&raw mut message) as usize)?;
     Ok(message as u32)
 }
 
-/// struct ptrace_syscall_info of the kernel, with the longest of its variants.
+/// `struct ptrace_syscall_info` with its longest variant.
 #[repr(C)]
 struct SyscallInfo {
     op: u8,
@@ -184,44 +170,37 @@ struct SyscallInfo {
     words: [u64; 8],
 }
 
-/// What a stopped thread is doing.
+/// The state of a stopped thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Doing {
-    /// Its architecture: [`crate::seccomp::ARCH`] unless it is a program of another word size.
+    /// [`crate::seccomp::ARCH`], unless the program has another word size.
     pub arch: u32,
-    /// Its call, if it is at one.
+    /// The call that it enters or returns from.
     pub call: Option<At>,
 }
 
-/// Which end of a call a thread is at.
+/// Entry or return of a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum At {
-    /// It enters it.
     Entry {
-        /// The number of the call.
         number: u64,
-        /// Its arguments.
         args: [u64; 6],
     },
-    /// It returns from it.
     Exit {
-        /// What it answers: minus the error number if it fails.
+        /// Negative error number if the call failed.
         result: i64,
     },
 }
 
-/// Asks a stopped thread what it is doing.
+/// The state of a stopped thread. `PTRACE_GET_SYSCALL_INFO`
 ///
 /// # Errors
 /// `EIO` before Linux 5.3.
 pub fn syscall_info(tid: u32) -> Result<Doing> {
     let mut info = MaybeUninit::<SyscallInfo>::zeroed();
-    ptrace(
-        GET_SYSCALL_INFO,
-        tid,
-        size_of::<SyscallInfo>(),
-        info.as_mut_ptr() as usize,
-    )?;
+    let (len, at) = (size_of::<SyscallInfo>(), info.as_mut_ptr() as usize);
+    ptrace(GET_SYSCALL_INFO, tid, len, at)?;
     // SAFETY: zeroed above, and every bit pattern of the plain integers in it is valid.
     let info = unsafe { info.assume_init() };
     let [first, rest @ .., _] = info.words;
@@ -241,10 +220,10 @@ pub fn syscall_info(tid: u32) -> Result<Doing> {
     })
 }
 
-/// The number and the first argument of the call that a thread is in, at any stop; `None` where
-/// that cannot be said.
+/// The number and the first argument of the call that a thread is in, at any stop; `None` where they
+/// are unknown.
 pub fn call_in_progress(tid: u32) -> Option<(u64, u64)> {
-    // Where the general registers have them.
+    // Their indices in the general registers.
     const PLACES: Option<(usize, usize)> = if cfg!(target_arch = "x86_64") {
         Some((15, 14)) // orig_rax, rdi of struct user_regs_struct
     } else if cfg!(target_arch = "aarch64") {
@@ -267,12 +246,12 @@ pub fn call_in_progress(tid: u32) -> Option<(u64, u64)> {
     Some((*registers.get(number)?, *registers.get(first)?))
 }
 
-/// Reads memory of a traced process, page by page, as far as it can be read; says how many bytes
-/// that were. 0 when not even the first can.
+/// Reads memory of a traced process as far as it is readable, page by page, and returns the number of
+/// bytes.
 /// [process_vm_readv(2)](https://man7.org/linux/man-pages/man2/process_vm_readv.2.html)
 pub fn read_memory(tid: u32, address: u64, into: &mut [u8]) -> usize {
-    // aarch64 allows tags in the upper byte, which this call does not take.
-    const PLACE: u64 = if cfg!(target_arch = "aarch64") {
+    // aarch64 allows tags in the upper byte, which this call does not accept.
+    const ADDRESS: u64 = if cfg!(target_arch = "aarch64") {
         u64::MAX >> 8
     } else {
         u64::MAX
@@ -283,7 +262,7 @@ pub fn read_memory(tid: u32, address: u64, into: &mut [u8]) -> usize {
     };
     let page = page_size();
     let mut remote = [NONE; 8];
-    let (mut at, mut left, mut parts) = ((address & PLACE) as usize, into.len(), 0);
+    let (mut at, mut left, mut parts) = ((address & ADDRESS) as usize, into.len(), 0);
     for part in &mut remote {
         let here = left.min(page - at % page);
         if here == 0 {
@@ -299,27 +278,16 @@ pub fn read_memory(tid: u32, address: u64, into: &mut [u8]) -> usize {
         iov_base: into.as_mut_ptr().cast::<c_void>(),
         iov_len: into.len(),
     };
-    // SAFETY: `local` is all of `into`, which lives; what `remote` says is the other process's, and
-    // the kernel checks it.
-    let read = unsafe {
-        let (local, remote) = (&raw const local, remote.as_ptr());
-        libc::syscall(
-            libc::SYS_process_vm_readv,
-            tid as c_long,
-            local,
-            1_usize,
-            remote,
-            parts,
-            0_usize,
-        )
-    };
-    check(read).unwrap_or(0).min(into.len())
+    let tid = tid as libc::pid_t;
+    // SAFETY: `local` is all of `into`, which lives; the kernel checks the addresses of `remote`.
+    let read =
+        unsafe { libc::process_vm_readv(tid, &raw const local, 1, remote.as_ptr(), parts, 0) };
+    usize::try_from(read).unwrap_or(0).min(into.len())
 }
 
-/// Ends a process that this one traces, whatever it is doing.
+/// Kills a traced process.
 pub fn kill(pid: u32) {
-    // SAFETY: no pointers; a process that is traced keeps its id until the tracer has waited for
-    // it.
+    // SAFETY: no pointers; a traced process keeps its id until the tracer has reaped it.
     unsafe { libc::kill(pid as libc::pid_t, libc::SIGKILL) };
 }
 
@@ -330,7 +298,7 @@ mod tests {
     use crate::seccomp::{ARCH, Filter};
 
     #[test]
-    fn a_traced_command_stops_at_its_calls_and_its_names_can_be_read() {
+    fn a_traced_command_stops_at_its_calls_and_its_memory_is_readable() {
         let filter = Filter::trace([libc::SYS_execve as u32]);
         let program = c"/bin/true";
         let held = Held::fork(program, &[program.to_owned()], || {
@@ -343,7 +311,7 @@ mod tests {
         let mut stops = Vec::new();
         let ended = loop {
             match wait(true, Duration::ZERO).unwrap() {
-                (tid, _) if tid != pid => {} // a child that a test has left behind whose thread is no more
+                (tid, _) if tid != pid => {} // a child of another test, whose thread has ended
                 (_, Came::Ended(ended)) => break ended,
                 (tid, Came::Stopped(stop)) => {
                     let doing = syscall_info(tid).unwrap();

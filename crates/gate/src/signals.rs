@@ -1,8 +1,8 @@
-//! What signals do, and handlers of them for a while.
+//! Dispositions of signals, and temporary handlers.
 
 use libc::{c_int, c_void};
 
-/// What a signal does now; what it does by default, for a number that is no signal's.
+/// The disposition of a signal; the default one for an invalid number.
 pub(crate) fn disposition(signal: c_int) -> libc::sigaction {
     // SAFETY: zero is a valid sigaction (SIG_DFL is 0), and the pointer is to a live one.
     unsafe {
@@ -12,34 +12,39 @@ pub(crate) fn disposition(signal: c_int) -> libc::sigaction {
     }
 }
 
-/// Takes handlers away: the signals do what they do by default. What is ignored stays ignored.
+/// Sets a signal to `SIG_DFL` or `SIG_IGN`.
+pub(crate) fn set_disposition(signal: c_int, to: libc::sighandler_t) {
+    debug_assert!([libc::SIG_DFL, libc::SIG_IGN].contains(&to));
+    // SAFETY: both are always valid dispositions.
+    unsafe { libc::signal(signal, to) };
+}
+
+/// Resets signals that have a handler to the default. Ignored ones stay ignored.
 pub(crate) fn forget_handlers(signals: impl IntoIterator<Item = c_int>) {
     for signal in signals {
         if ![libc::SIG_DFL, libc::SIG_IGN].contains(&disposition(signal).sa_sigaction) {
-            // SAFETY: the default is always a valid disposition.
-            unsafe { libc::signal(signal, libc::SIG_DFL) };
+            set_disposition(signal, libc::SIG_DFL);
         }
     }
 }
 
-/// A handler; the kernel tells it also who has sent the signal.
+/// A handler with information on the sender.
 pub(crate) type Handler = extern "C" fn(c_int, *const libc::siginfo_t, *const c_void);
 
-/// What signals did before they were given a handler. They do it again when this is dropped.
+/// The dispositions of signals before they got a handler; restored when this is dropped.
 pub(crate) struct Handled<const N: usize>([(c_int, libc::sigaction); N]);
 
 impl<const N: usize> Handled<N> {
-    /// Gives signals a handler; what is ignored stays ignored. `flags` are those of sigaction(2).
-    /// Without `SA_RESTART` among them a call that sleeps is woken.
+    /// Gives signals a handler; ignored ones stay ignored. `flags` are those of sigaction(2).
     ///
     /// # Safety
-    /// The handler must do only what handlers may do: see signal-safety(7).
+    /// The handler must be async-signal-safe: see signal-safety(7).
     pub(crate) unsafe fn new(signals: [c_int; N], handler: Handler, flags: c_int) -> Handled<N> {
         Handled(signals.map(|signal| {
             let before = disposition(signal);
             if before.sa_sigaction != libc::SIG_IGN {
                 // SAFETY: zero is a valid sigaction, the pointer is to a live one, and the caller
-                // answers for the handler.
+                // guarantees that the handler is safe.
                 unsafe {
                     let mut now: libc::sigaction = std::mem::zeroed();
                     now.sa_sigaction = handler as *const () as usize;
@@ -51,7 +56,7 @@ impl<const N: usize> Handled<N> {
         }))
     }
 
-    /// Puts back what was before.
+    /// Restores the dispositions from before.
     pub(crate) fn put_back(&self) {
         for (signal, before) in &self.0 {
             // SAFETY: `before` is what sigaction filled in.

@@ -6,7 +6,7 @@ use crate::gates::{GATES, Gate};
 
 /// Buckets of a histogram. Bucket `b` counts calls of 2^b up to 2^(b+1) nanoseconds; the last
 /// bucket also counts all longer ones.
-pub const BUCKETS: usize = 36;
+pub(crate) const BUCKETS: usize = 36;
 
 /// Counts of the calls through one gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,8 +17,8 @@ pub struct GateCounts {
     pub errors: u64,
     /// Wall time in the calls, in nanoseconds; 0 unless profiling.
     pub nanos: u64,
-    /// Calls by duration, see [`BUCKETS`]; empty unless profiling.
-    pub histogram: [u64; BUCKETS],
+    /// Calls by duration; empty unless profiling.
+    pub(crate) histogram: [u64; BUCKETS],
 }
 
 impl GateCounts {
@@ -29,19 +29,17 @@ impl GateCounts {
         histogram: [0; BUCKETS],
     };
 
-    /// An upper bound of the duration below which `share` (0 to 1) of the calls lie, in
-    /// nanoseconds: the upper end of a bucket. `None` when no call was timed.
+    /// The duration that `share` (0 to 1) of the calls do not exceed, in nanoseconds, rounded up to
+    /// the end of a bucket. `None` when no call was timed.
     pub fn percentile(&self, share: f64) -> Option<u64> {
         let timed: u64 = self.histogram.iter().sum();
         let rank = (share * timed as f64).ceil().max(1.0) as u64;
         let mut seen = 0;
-        for (bucket, n) in self.histogram.iter().enumerate() {
+        let bucket = self.histogram.iter().position(|n| {
             seen += n;
-            if timed > 0 && seen >= rank {
-                return Some(2 << bucket);
-            }
-        }
-        None
+            seen >= rank
+        });
+        bucket.map(|bucket| 2 << bucket)
     }
 }
 
@@ -52,7 +50,7 @@ pub struct Tally {
 }
 
 impl Default for Tally {
-    fn default() -> Self {
+    fn default() -> Tally {
         Tally::NONE
     }
 }
@@ -154,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tally_survives_shared_memory() {
+    fn a_tally_is_published_and_collected() {
         let mut tally = Tally::default();
         tally.gates[3] = GateCounts {
             calls: 7,

@@ -1,4 +1,4 @@
-//! Resources that processes have used: bytes of I/O, CPU time of children, preemptions.
+//! Resources that processes have used: I/O, CPU time of children, context switches.
 
 use std::ffi::CString;
 use std::time::Duration;
@@ -56,8 +56,7 @@ fn parse_io(text: &[u8]) -> Option<IoBytes> {
     })
 }
 
-/// Blocks of 512 bytes that this process has caused to be read from disks, including directories and
-/// inodes. [getrusage(2)](https://man7.org/linux/man-pages/man2/getrusage.2.html)
+/// Blocks of 512 bytes that this process has read from disks, including directories and inodes. [getrusage(2)](https://man7.org/linux/man-pages/man2/getrusage.2.html)
 pub fn blocks_read() -> u64 {
     usage(libc::RUSAGE_SELF).ru_inblock.unsigned_abs()
 }
@@ -93,26 +92,9 @@ mod tests {
         let text =
             b"rchar: 1\nwchar: 2\nsyscr: 3\nsyscw: 4\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 5\n";
         let io = parse_io(text).unwrap();
-        assert_eq!(
-            (io, io.sum()),
-            (
-                IoBytes {
-                    read: 4096,
-                    written: 8192
-                },
-                12_288
-            )
-        );
-        assert_eq!(
-            io.since(IoBytes {
-                read: 96,
-                written: 9000
-            }),
-            IoBytes {
-                read: 4000,
-                written: 0
-            }
-        );
+        let bytes = |read, written| IoBytes { read, written };
+        assert_eq!((io, io.sum()), (bytes(4096, 8192), 12_288));
+        assert_eq!(io.since(bytes(96, 9000)), bytes(4000, 0));
         for bad in [
             &b""[..],
             b"read_bytes: 1\n",

@@ -1,4 +1,4 @@
-//! What is recorded of each call besides its count: flags of the whole process, read once a call.
+//! What is recorded of each call besides its count: flags of the process, read once per call.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -6,7 +6,7 @@ static WATCHED: AtomicU8 = AtomicU8::new(0);
 const PROFILING: u8 = 1;
 const ATTRIBUTING: u8 = 2;
 
-/// Whether a call needs nothing but to be counted.
+/// Whether calls are only counted.
 #[inline]
 pub(crate) fn only_counting() -> bool {
     WATCHED.load(Ordering::Relaxed) == 0
@@ -14,7 +14,7 @@ pub(crate) fn only_counting() -> bool {
 
 /// Whether calls are timed.
 #[inline]
-pub(crate) fn profiling() -> bool {
+pub fn profiling() -> bool {
     WATCHED.load(Ordering::Relaxed) & PROFILING != 0
 }
 
@@ -24,7 +24,8 @@ pub(crate) fn attributing() -> bool {
     WATCHED.load(Ordering::Relaxed) & ATTRIBUTING != 0
 }
 
-pub(crate) fn set_profiling(on: bool) {
+/// Starts or stops timing each call.
+pub fn set_profiling(on: bool) {
     set(PROFILING, on);
 }
 

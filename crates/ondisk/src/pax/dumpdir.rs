@@ -1,39 +1,33 @@
-//! What was in a directory when an increment was made: the value of `GNU.dumpdir`. Each name has a
-//! letter before it and a NUL behind it; one more NUL ends them. [GNU tar's
+//! The content of a directory at the time of an increment: the value of `GNU.dumpdir`. Each name has a
+//! letter before it and a NUL behind it; one more NUL ends the list. [GNU tar's
 //! dumpdir](https://www.gnu.org/software/tar/manual/html_section/Dumpdir.html)
 
-/// The longest that is taken, in bytes. A million names of thirty bytes fit.
+/// The longest dumpdir that is accepted, in bytes. A million names of thirty bytes fit.
 pub const MOST: usize = 32 << 20;
 
-/// What is said of a name, by GNU tar's letters.
+/// The letter before a name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
 pub enum Code {
-    /// It is in this archive.
-    Y,
-    /// It is there, and not in this archive: an earlier one has it.
-    N,
-    /// It is a directory.
-    D,
-    /// A directory was renamed from this name, which begins where the archive's names do; a
-    /// [`Code::T`] follows. An empty name is that of the temporary directory.
-    R,
-    /// To this one.
-    T,
-    /// A temporary directory is made in this one, for directories that take each other's names.
-    X,
+    /// The file is in this archive.
+    Y = b'Y',
+    /// The file is in an earlier archive.
+    N = b'N',
+    /// A directory.
+    D = b'D',
+    /// A directory was renamed from this path in the archive to that of the [`Code::T`] that
+    /// follows. An empty path is that of the temporary directory.
+    R = b'R',
+    /// The path that a directory was renamed to.
+    T = b'T',
+    /// A temporary directory in this one, for directories that swap their names.
+    X = b'X',
 }
 
 impl Code {
     /// The letter.
     pub fn letter(self) -> u8 {
-        match self {
-            Code::Y => b'Y',
-            Code::N => b'N',
-            Code::D => b'D',
-            Code::R => b'R',
-            Code::T => b'T',
-            Code::X => b'X',
-        }
+        self as u8
     }
 
     fn from_letter(letter: u8) -> Option<Code> {
@@ -43,7 +37,7 @@ impl Code {
     }
 }
 
-/// The value of a `GNU.dumpdir`. No name may have a NUL in it.
+/// Encodes a `GNU.dumpdir`. No name may have a NUL in it.
 pub fn encode<'a>(entries: impl IntoIterator<Item = (Code, &'a [u8])>) -> Vec<u8> {
     let mut out = Vec::new();
     for (code, name) in entries {
@@ -55,8 +49,8 @@ pub fn encode<'a>(entries: impl IntoIterator<Item = (Code, &'a [u8])>) -> Vec<u8
     out
 }
 
-/// The entries of a `GNU.dumpdir`; `None` for bytes that are none: a letter that is not known, a
-/// name in a directory that cannot be one, a rename without its end, or no end.
+/// The entries of a `GNU.dumpdir`; `None` if it has an unknown letter, an invalid name in a directory,
+/// an incomplete rename, or no end.
 pub fn entries(dumpdir: &[u8]) -> Option<Entries<'_>> {
     let mut entries = Entries { rest: dumpdir };
     let whole = entries.clone();
@@ -101,7 +95,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn as_gnu_tar_writes_it() {
+    fn a_dumpdir_is_encoded_as_by_gnu_tar() {
         let all: [(Code, &[u8]); 5] = [
             (Code::Y, b"new"),
             (Code::N, b"old"),
@@ -116,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none() {
+    fn malformed_dumpdirs_are_refused() {
         for bad in [
             &b""[..],
             b"Ya\0",

@@ -1,5 +1,5 @@
-//! A member's headers, written. The same member gives the same bytes, everywhere and always:
-//! nothing of the machine, the process or the time of day is in them.
+//! Writes a member's headers. The same member always gives the same bytes: they do not depend on the
+//! machine, the process or the time.
 
 use std::ops::Range;
 
@@ -10,30 +10,29 @@ use super::field::{
 use super::record::{escape, push, push_number};
 use super::{BLOCK, CHECKSUM, Kind, Member};
 
-/// Appends the headers of a member: what the fields of a ustar header have no room for, or say less
-/// exactly, in an extended header; and the ustar header. Its data is to follow, filled up with
-/// zeros to whole blocks.
+/// Appends the headers of a member: an extended header with everything that does not fit into the
+/// fields of a ustar header, and the ustar header. The data must follow, padded with zeros to whole
+/// blocks.
 ///
-/// No name may have a NUL in it, and a [`Kind::Unknown`] is written as the letter that it is.
+/// No name may contain NUL. A [`Kind::Unknown`] is written as its letter.
 pub fn header(member: &Member, out: &mut Vec<u8>) {
     let mut ustar = [0; BLOCK];
     let start = extended(b'x', out);
     records(member, &mut ustar, out);
-    let name = beside(&member.path, b"PaxHeaders");
+    let name = name_in(&member.path, b"PaxHeaders");
     finish(start, &name, out);
     fill(member, &mut ustar);
     out.extend_from_slice(&ustar);
 }
 
-/// Appends what follows the data of a member whose checksum was not known before it: a global
-/// header with nothing but a comment.
+/// Appends a global header with the checksum of the member before, which was unknown before its data.
 pub fn trailer(blake3: &[u8; 32], out: &mut Vec<u8>) {
     let start = extended(b'g', out);
     push(out, b"comment", &comment(blake3));
     finish(start, b"GlobalHead/blake3", out);
 }
 
-/// Leaves room for the header of an extended header; gives where it is.
+/// Leaves room for the header of an extended header, and returns its offset.
 fn extended(letter: u8, out: &mut Vec<u8>) -> usize {
     let start = out.len();
     out.resize(start + BLOCK, 0);
@@ -41,49 +40,39 @@ fn extended(letter: u8, out: &mut Vec<u8>) -> usize {
     start
 }
 
-/// Ends an extended header: fills in its own header, now that the length of its records is known.
+/// Pads an extended header, and fills in its own header with the length of its records.
 fn finish(start: usize, name: &[u8], out: &mut Vec<u8>) {
     let len = out.len() - start - BLOCK;
     out.resize(start + BLOCK + len.next_multiple_of(BLOCK), 0);
     if let Some(block) = out[start..].first_chunk_mut::<BLOCK>() {
         put_name(block, name);
-        for (number, value) in [
-            (MODE, 0o644),
-            (UID, 0),
-            (GID, 0),
-            (SIZE, len as u64),
-            (MTIME, 0),
-        ] {
-            field::put(block, number, value);
+        let len = len as u64;
+        for (field, value) in [(MODE, 0o644), (UID, 0), (GID, 0), (SIZE, len), (MTIME, 0)] {
+            field::put(block, field, value);
         }
         field::put_bytes(block, MAGIC, POSIX);
         field::put_sum(block);
     }
 }
 
-/// Writes the records that are needed. What they give the name or the link of is marked in the
-/// header by leaving it out.
+/// Writes the records that are needed, and the name into the ustar header.
 fn records(member: &Member, ustar: &mut Block, out: &mut Vec<u8>) {
-    // The map's presence says that another name is in the ustar header: that of a file as programs
-    // see it that know of no sparse ones.
+    // With a map, the ustar header has another name, for programs that do not support sparse files.
     let name = match &member.sparse {
-        Some(_) => beside(&member.path, b"GNUSparseFile.0"),
+        Some(_) => name_in(&member.path, b"GNUSparseFile.0"),
         None => member.path.clone(),
     };
     let fits = put_name(ustar, &name);
     let long_path = (member.sparse.is_none() && !fits).then_some(&member.path[..]);
     let long_link = (member.link.len() > LINK.len()).then_some(&member.link[..]);
-    // A field needs no NUL at its end if it is full, but not all programs know that for these two.
+    // A full field needs no NUL at its end, but not all programs accept that for these two.
     let long_uname = (member.uname.len() >= UNAME.len()).then_some(&member.uname[..]);
     let long_gname = (member.gname.len() >= GNAME.len()).then_some(&member.gname[..]);
     let sparse_name = member.sparse.as_ref().map(|_| &member.path[..]);
     let names = [long_path, long_link, long_uname, long_gname, sparse_name];
-    if names
-        .iter()
-        .flatten()
-        .any(|name| std::str::from_utf8(name).is_err())
-    {
-        // Without it, names in records are UTF-8, and bsdtar mangles those that are not.
+    let is_binary = |name: &&[u8]| std::str::from_utf8(name).is_err();
+    if names.iter().flatten().any(is_binary) {
+        // Names in records are UTF-8 by default, and bsdtar mangles others.
         push(out, b"hdrcharset", b"BINARY");
     }
     let text = |out: &mut Vec<u8>, key: &str, value: Option<&[u8]>| {
@@ -130,7 +119,7 @@ fn records(member: &Member, ustar: &mut Block, out: &mut Vec<u8>) {
     }
 }
 
-/// Fills in a ustar header, as far as its fields have room, beside the name.
+/// Fills in a ustar header except the name, as far as the values fit into its fields.
 fn fill(member: &Member, ustar: &mut Block) {
     for (field, value) in [
         (MODE, member.mode.into()),
@@ -161,14 +150,14 @@ fn fill(member: &Member, ustar: &mut Block) {
     field::put_sum(ustar);
 }
 
-/// Puts a name into a header, its directory into the prefix if it is too long; what is too long for
-/// both, as far as there is room, and false.
+/// Writes a name into a header, and the directory of a long name into the prefix. Returns whether it
+/// fits; if not, it is cut off.
 fn put_name(block: &mut Block, name: &[u8]) -> bool {
     if name.len() <= NAME.len() {
         field::put_bytes(block, NAME, name);
         return true;
     }
-    // The slash between goes without saying, and something must follow it.
+    // The slash between prefix and name is implied, and the name cannot be empty.
     let last = PREFIX.len().min(name.len() - 2);
     let slash = name[..=last]
         .iter()
@@ -187,8 +176,8 @@ fn put_name(block: &mut Block, name: &[u8]) -> bool {
     }
 }
 
-/// The name that something about a file has, which goes before it: in a directory beside it.
-fn beside(path: &[u8], dir: &[u8]) -> Vec<u8> {
+/// The name of an additional header of a file: in a directory `dir` beside the file.
+fn name_in(path: &[u8], dir: &[u8]) -> Vec<u8> {
     let path = path.strip_suffix(b"/").unwrap_or(path);
     let at = path
         .iter()
@@ -197,7 +186,7 @@ fn beside(path: &[u8], dir: &[u8]) -> Vec<u8> {
     [&path[..at], dir, b"/", &path[at..]].concat()
 }
 
-/// The comment that is a checksum.
+/// The comment with a checksum.
 fn comment(blake3: &[u8; 32]) -> Vec<u8> {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut comment = Vec::with_capacity(CHECKSUM.len() + 64);

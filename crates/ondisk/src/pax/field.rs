@@ -1,4 +1,4 @@
-//! The fields of a header block: where they are, and numbers in them.
+//! The fields of a header block: their ranges, and the encoding of numbers.
 
 use std::ops::Range;
 
@@ -13,8 +13,7 @@ pub(super) const MTIME: Range<usize> = 136..148;
 const SUM: Range<usize> = 148..156;
 pub(super) const TYPE: usize = 156;
 pub(super) const LINK: Range<usize> = 157..257;
-/// `ustar`, NUL and version 00; or, as GNU tar had it before there was pax, `ustar`, two blanks and
-/// NUL.
+/// [`POSIX`], or [`GNU`] as GNU tar wrote it before pax.
 pub(super) const MAGIC: Range<usize> = 257..265;
 pub(super) const UNAME: Range<usize> = 265..297;
 pub(super) const GNAME: Range<usize> = 297..329;
@@ -25,28 +24,26 @@ pub(super) const PREFIX: Range<usize> = 345..500;
 pub(super) const POSIX: &[u8; 8] = b"ustar\x0000";
 pub(super) const GNU: &[u8; 8] = b"ustar  \0";
 
-/// In the place of the prefix, where the magic is GNU's: times, and the first extents of a sparse
-/// file.
+/// Fields of GNU's headers in place of the prefix: times, and the first extents of a sparse file.
 pub(super) mod gnu {
     use std::ops::Range;
 
-    pub(in super::super) const ATIME: Range<usize> = 345..357;
-    pub(in super::super) const CTIME: Range<usize> = 357..369;
-    pub(in super::super) const EXTENTS: Range<usize> = 386..482;
-    pub(in super::super) const IS_EXTENDED: usize = 482;
-    pub(in super::super) const REAL_SIZE: Range<usize> = 483..495;
-    /// In a block of nothing but extents, which follows the header.
-    pub(in super::super) const MORE_EXTENTS: Range<usize> = 0..504;
-    pub(in super::super) const IS_EXTENDED_FURTHER: usize = 504;
+    pub(in crate::pax) const ATIME: Range<usize> = 345..357;
+    pub(in crate::pax) const CTIME: Range<usize> = 357..369;
+    pub(in crate::pax) const EXTENTS: Range<usize> = 386..482;
+    pub(in crate::pax) const IS_EXTENDED: usize = 482;
+    pub(in crate::pax) const REAL_SIZE: Range<usize> = 483..495;
+    /// In a block of extents only, which follows the header.
+    pub(in crate::pax) const MORE_EXTENTS: Range<usize> = 0..504;
+    pub(in crate::pax) const IS_EXTENDED_FURTHER: usize = 504;
     /// Offset and length of an extent, 12 bytes each.
-    pub(in super::super) const EXTENT: usize = 24;
+    pub(in crate::pax) const EXTENT: usize = 24;
 }
 
-/// A block, as headers are written into it.
 pub(super) type Block = [u8; BLOCK];
 
-/// The sum over a header with blanks in the place of the sum itself: as POSIX has it, and with
-/// signed bytes, as some programs of old had it.
+/// The checksum of a header, with blanks in the field of the checksum: of unsigned bytes as in POSIX,
+/// and of signed bytes as some old programs have it.
 fn sums(block: &Block) -> (i64, i64) {
     let mut sums = (0, 0);
     for (at, &byte) in block.iter().enumerate() {
@@ -57,23 +54,21 @@ fn sums(block: &Block) -> (i64, i64) {
     sums
 }
 
-/// Whether the sum in a header is right.
+/// Whether a header has a valid checksum.
 pub(super) fn sum_is_right(block: &Block) -> bool {
     let (unsigned, signed) = sums(block);
     number(&block[SUM]).is_some_and(|sum| sum == unsigned || sum == signed)
 }
 
-/// Puts the sum into a header that is otherwise done.
+/// Writes the checksum of a header that is otherwise complete.
 pub(super) fn put_sum(block: &mut Block) {
-    // All of it at once, which is fast, and then blanks for what was in the place of the sum.
     block[SUM].fill(b' ');
     let sum = block.iter().map(|&byte| u64::from(byte)).sum();
     put(block, 148..155, sum);
     block[155] = b' ';
 }
 
-/// Puts a number, in octal with a NUL behind it; the largest that there is room for where that is
-/// too small.
+/// Writes a number in octal with a NUL behind it; the largest that fits if it is too large.
 pub(super) fn put(block: &mut Block, field: Range<usize>, value: u64) {
     let Some((end, digits)) = block.get_mut(field).and_then(<[u8]>::split_last_mut) else {
         return;
@@ -87,7 +82,7 @@ pub(super) fn put(block: &mut Block, field: Range<usize>, value: u64) {
     }
 }
 
-/// Puts as much of some bytes as there is room for.
+/// Writes as many bytes as fit.
 pub(super) fn put_bytes(block: &mut Block, field: Range<usize>, bytes: &[u8]) {
     block[field]
         .iter_mut()
@@ -95,13 +90,13 @@ pub(super) fn put_bytes(block: &mut Block, field: Range<usize>, bytes: &[u8]) {
         .for_each(|(to, from)| *to = *from);
 }
 
-/// The largest number that [`put`] has room for.
+/// The largest number that fits into a field.
 pub(super) const fn most(field: &Range<usize>) -> u64 {
     u64::MAX >> (u64::BITS as usize - 3 * (field.end - field.start - 1))
 }
 
-/// The number in a field: octal digits between blanks and NULs, or, as GNU tar has larger ones,
-/// two's complement behind a mark. A blank field is 0.
+/// The number in a field: octal digits between blanks and NULs, or GNU tar's format of large numbers,
+/// two's complement after a marker bit. A blank field is 0.
 pub(super) fn number(field: &[u8]) -> Option<i64> {
     let (&first, rest) = field.split_first()?;
     if first & 0x80 != 0 {
@@ -144,7 +139,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn numbers_in_all_their_forms() {
+    fn numbers_are_octal_or_binary() {
         assert_eq!(number(b"0000644\0"), Some(0o644));
         assert_eq!(number(b"   644 \0"), Some(0o644));
         assert_eq!(number(b"00000000017"), Some(0o17));
@@ -163,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_is_cut() {
+    fn too_large_numbers_become_the_largest() {
         let mut block = [b'x'; BLOCK];
         put(&mut block, UID, 0o7777777);
         assert_eq!(&block[UID], b"7777777\0");
@@ -181,7 +176,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_put_is_there(value in 0..=most(&SIZE)) {
+        fn a_written_number_is_read_back(value in 0..=most(&SIZE)) {
             let mut block = [0; BLOCK];
             put(&mut block, SIZE, value);
             prop_assert_eq!(number(&block[SIZE]), Some(value.cast_signed()));

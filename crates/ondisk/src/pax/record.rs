@@ -1,5 +1,5 @@
-//! The records of an extended header: `LENGTH KEY=VALUE` and a newline, the length being that of
-//! the whole record.
+//! The records of an extended header: `LENGTH KEY=VALUE` and a newline, with the length of the whole
+//! record.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -7,21 +7,16 @@ use std::io::Write;
 use std::ops::Range;
 
 use super::sparse::Map;
-use super::{CHECKSUM, MOST, dumpdir, hex_digit};
+use super::{CHECKSUM, MOST, dumpdir};
 use crate::Time;
 
 /// Adds a record.
 pub(super) fn push(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     let rest = key.len() + value.len() + 3; // the blank, the equals sign, the newline
     let digits = |n: usize| n.checked_ilog10().map_or(1, |log| log as usize + 1);
-    // The length counts its own digits, which may make it a digit longer.
-    let len = rest + digits(rest);
-    let len = if digits(len) > digits(rest) {
-        len + 1
-    } else {
-        len
-    };
-    let _ = write!(out, "{len} "); // a vector takes all
+    // The length includes its own digits, which may make it a digit longer.
+    let len = rest + digits(rest + digits(rest));
+    let _ = write!(out, "{len} "); // writing to a vector cannot fail
     for part in [key, b"=", value, b"\n"] {
         out.extend_from_slice(part);
     }
@@ -32,13 +27,13 @@ pub(super) fn push_number(out: &mut Vec<u8>, key: &str, value: impl Display) {
     push(out, key.as_bytes(), value.to_string().as_bytes());
 }
 
-/// What is wrong with an extended header, and where in it.
+/// A fault of an extended header: its offset in the header, and what is wrong.
 pub(super) type Wrong = (usize, &'static str);
 
-/// A record: its key, and where in the header its value is.
+/// A record: its key, and the range of its value in the header.
 type Record<'a> = (&'a [u8], Range<usize>);
 
-/// Goes through the records of a header.
+/// Passes the records of a header to `take`.
 fn each<'a>(
     text: &'a [u8],
     mut take: impl FnMut(Record<'a>) -> Result<(), &'static str>,
@@ -54,7 +49,7 @@ fn each<'a>(
     Ok(())
 }
 
-/// The record at a place.
+/// The record at an offset.
 fn first(text: &[u8], at: usize) -> Option<Record<'_>> {
     const LONGEST_LENGTH: usize = 10;
     let rest = text.get(at..)?;
@@ -84,7 +79,7 @@ pub(super) fn decimal(digits: &[u8]) -> Option<u64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// What holds for every member that does not say otherwise.
+/// The records that a global header may set for all members.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Common {
     pub(super) uid: Option<u32>,
@@ -97,7 +92,7 @@ pub(super) struct Common {
 }
 
 impl Common {
-    /// Takes a record; false for one that is none of these.
+    /// Takes a record; false if it is none of these.
     fn take(&mut self, key: &[u8], value: &[u8]) -> Result<bool, &'static str> {
         match key {
             b"uid" => self.uid = id(value)?,
@@ -112,7 +107,7 @@ impl Common {
         Ok(true)
     }
 
-    /// What these say, and where they say nothing, what `others` do.
+    /// These values, and those of `others` where these are missing.
     pub(super) fn or(self, others: &Common) -> Common {
         Common {
             uid: self.uid.or(others.uid),
@@ -138,29 +133,29 @@ pub(super) struct Records {
     pub(super) acl_access: Option<Vec<u8>>,
     pub(super) acl_default: Option<Vec<u8>>,
     pub(super) xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// The same as bsdtar has them. It writes them in the other form as well, with names that
-    /// others do not undo.
+    /// The same, encoded by bsdtar. It writes `SCHILY.xattr` too, but with names that only it
+    /// decodes.
     pub(super) coded_xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
     pub(super) sparse: Sparse,
     pub(super) dumpdir: Option<Vec<u8>>,
     pub(super) blake3: Option<[u8; 32]>,
 }
 
-/// What GNU tar says of a sparse file, in the forms that it has had.
+/// GNU tar's records of a sparse file, in all versions of its format.
 #[derive(Debug, Default)]
 pub(super) struct Sparse {
     pub(super) major: Option<u64>,
     pub(super) minor: Option<u64>,
     pub(super) name: Option<Vec<u8>>,
     pub(super) size: Option<u64>,
-    /// The map, where the records have it: of the forms 0.0 and 0.1.
+    /// The map, in the formats 0.0 and 0.1.
     pub(super) map: Option<Map>,
-    /// An offset whose length is to come.
+    /// An offset before the record with its length.
     offset: Option<u64>,
 }
 
 impl Records {
-    /// Of an extended header.
+    /// Parses an extended header.
     pub(super) fn parse(mut text: Vec<u8>) -> Result<Records, Wrong> {
         let mut records = Records::default();
         let mut names = None;
@@ -175,7 +170,7 @@ impl Records {
         if text.len() - names.as_ref().map_or(0, |names| names.len()) > MOST {
             return Err((0, "an extended header is longer than is taken"));
         }
-        // It may be long: its bytes are moved rather than copied.
+        // It may be long, so its bytes are moved instead of copied.
         records.dumpdir = names.map(|names| {
             text.truncate(names.end);
             text.drain(..names.start);
@@ -222,7 +217,7 @@ impl Records {
 }
 
 impl Sparse {
-    /// An extent of the form 0.0, each of whose halves is a record.
+    /// Takes the length of an extent in the format 0.0, after the record with its offset.
     fn extent(&mut self, len: Option<u64>) -> Result<(), &'static str> {
         let extent = self
             .offset
@@ -232,7 +227,7 @@ impl Sparse {
         self.map.get_or_insert_default().push(extent.0, extent.1)
     }
 
-    /// The map of the form 0.1, which is one record.
+    /// Takes a map in the format 0.1, which is one record.
     fn list(&mut self, value: &[u8]) -> Result<(), &'static str> {
         const NO_NUMBER: &str = "a sparse file's map has something that is no number";
         let mut map = Map::default();
@@ -250,13 +245,13 @@ impl Sparse {
         Ok(())
     }
 
-    /// Whether the map is at the beginning of the data.
+    /// Whether the map is at the beginning of the data: format 1.0.
     pub(super) fn map_is_in_data(&self) -> bool {
         self.major.is_some_and(|major| major >= 1)
     }
 }
 
-/// What a global header says: for every member after it, and of the member before it.
+/// A global header: records for every member after it, and the checksum of the member before it.
 #[derive(Debug, Default)]
 pub(super) struct Global {
     pub(super) common: Common,
@@ -283,7 +278,7 @@ impl Global {
     }
 }
 
-/// A name: nothing, if it is empty.
+/// A name; `None` if it is empty.
 fn name(value: &[u8]) -> Result<Option<Vec<u8>>, &'static str> {
     if value.contains(&0) {
         return Err("a name has a NUL in it");
@@ -292,14 +287,12 @@ fn name(value: &[u8]) -> Result<Option<Vec<u8>>, &'static str> {
 }
 
 fn number(value: &[u8]) -> Result<Option<u64>, &'static str> {
-    let number = decimal(value).filter(|&number| i64::try_from(number).is_ok());
     if value.is_empty() {
-        Ok(None)
-    } else {
-        number
-            .map(Some)
-            .ok_or("a record has a number that is none, or is too large")
+        return Ok(None);
     }
+    let number = decimal(value).filter(|&number| i64::try_from(number).is_ok());
+    let number = number.ok_or("a record has a number that is none, or is too large")?;
+    Ok(Some(number))
 }
 
 fn id(value: &[u8]) -> Result<Option<u32>, &'static str> {
@@ -317,17 +310,17 @@ fn time(value: &[u8]) -> Result<Option<Time>, &'static str> {
     time.map(Some).ok_or("a time is no number, or is too large")
 }
 
-/// The checksum in a comment, if that is what it is.
+/// The checksum in a comment; `None` for other comments.
 fn checksum(comment: &[u8]) -> Option<[u8; 32]> {
     let digits: &[u8; 64] = comment.strip_prefix(CHECKSUM)?.try_into().ok()?;
     let mut sum = [0; 32];
     for (byte, [high, low]) in sum.iter_mut().zip(digits.as_chunks::<2>().0) {
-        *byte = hex_digit(*high)? << 4 | hex_digit(*low)?;
+        *byte = hex_byte(*high, *low)?;
     }
     Some(sum)
 }
 
-/// An attribute's name, which cannot be empty or have a NUL in it.
+/// Checks an attribute's name, which cannot be empty or contain NUL.
 fn attribute(name: Vec<u8>) -> Result<Vec<u8>, &'static str> {
     if name.is_empty() || name.contains(&0) {
         Err("an extended attribute's name cannot be one")
@@ -336,32 +329,28 @@ fn attribute(name: Vec<u8>) -> Result<Vec<u8>, &'static str> {
     }
 }
 
-/// Undoes `%XX`, where it stands for a byte that `is_escaped`.
+fn hex_byte(high: u8, low: u8) -> Option<u8> {
+    let digit = |byte| char::from(byte).to_digit(16);
+    Some((digit(high)? << 4 | digit(low)?) as u8)
+}
+
+/// Decodes `%XX` if it stands for a byte that `is_escaped`.
 fn unescape(name: &[u8], is_escaped: impl Fn(u8) -> bool) -> Vec<u8> {
     let mut out = Vec::with_capacity(name.len());
     let mut rest = name;
     while let [first, tail @ ..] = rest {
-        let code = match rest {
-            [b'%', high, low, ..] => hex_digit(*high)
-                .zip(hex_digit(*low))
-                .map(|(high, low)| high << 4 | low),
+        let code = match tail {
+            [high, low, ..] if *first == b'%' => hex_byte(*high, *low),
             _ => None,
         };
-        match code.filter(|&byte| is_escaped(byte)) {
-            Some(byte) => {
-                out.push(byte);
-                rest = &rest[3..];
-            }
-            None => {
-                out.push(*first);
-                rest = tail;
-            }
-        }
+        let code = code.filter(|&byte| is_escaped(byte));
+        out.push(code.unwrap_or(*first));
+        rest = &rest[if code.is_some() { 3 } else { 1 }..];
     }
     out
 }
 
-/// Writes an attribute's name so that it can be part of a key, as GNU tar does.
+/// Encodes an attribute's name for a key, as GNU tar does.
 pub(super) fn escape(name: &[u8], key: &mut Vec<u8>) {
     for &byte in name {
         match byte {
@@ -372,7 +361,7 @@ pub(super) fn escape(name: &[u8], key: &mut Vec<u8>) {
     }
 }
 
-/// Undoes base64, with or without what fills it up at its end.
+/// Decodes base64, with or without padding.
 fn base64(text: &[u8]) -> Option<Vec<u8>> {
     let text = text
         .strip_suffix(b"==")
@@ -404,7 +393,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_length_counts_itself() {
+    fn the_length_of_a_record_includes_its_own_digits() {
         for len in (0..200).chain(9980..10010) {
             let mut out = Vec::new();
             push(&mut out, b"k", &vec![b'v'; len]);
@@ -416,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn records_that_are_none() {
+    fn malformed_records_are_refused() {
         for bad in [
             &b"8 a=b\n"[..],
             b"6 a=b",
@@ -434,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_of_both_kinds() {
+    fn attributes_of_gnu_tar_and_bsdtar_are_read() {
         let mut text = Vec::new();
         push(&mut text, b"LIBARCHIVE.xattr.user.a%20b", b"eHl6IQ");
         push(&mut text, b"SCHILY.xattr.user.c%3Dd%41", b"\0\n=");
@@ -455,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_that_are_checksums() {
+    fn only_checksum_comments_are_checksums() {
         let hex: String = (0..32).map(|n| format!("{n:02x}")).collect();
         assert_eq!(
             checksum(format!("blake3={hex}").as_bytes()).unwrap()[31],
@@ -467,7 +456,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn names_of_attributes_come_back(name in proptest::collection::vec(1u8.., 1..40)) {
+        fn attribute_names_survive_escaping(name in proptest::collection::vec(1u8.., 1..40)) {
             let mut key = Vec::new();
             escape(&name, &mut key);
             prop_assert!(!key.contains(&b'='));

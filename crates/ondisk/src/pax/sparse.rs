@@ -1,4 +1,4 @@
-//! Where in a sparse file there is data. [GNU tar's sparse
+//! The data extents of a sparse file. [GNU tar's sparse
 //! formats](https://www.gnu.org/software/tar/manual/html_section/Sparse-Formats.html)
 
 use super::BLOCK;
@@ -6,26 +6,26 @@ use super::BLOCK;
 /// A run of bytes that are stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Extent {
-    /// Where it begins in the file.
+    /// Offset in the file.
     pub offset: u64,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub len: u64,
 }
 
 impl Extent {
-    /// Where it ends.
+    /// The offset of its end.
     pub fn end(&self) -> u64 {
         self.offset + self.len
     }
 }
 
-/// The extents of a file, in their order; they do not overlap, none is empty, and all end below
+/// The extents of a file in ascending order. They do not overlap, none is empty, and all end below
 /// 2^63.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Map(Vec<Extent>);
 
 impl Map {
-    /// The most extents that a map has. What is read into them takes 16 MiB.
+    /// The most extents of a map: 16 MiB of memory.
     pub const MOST: usize = 1 << 20;
 
     /// The extents.
@@ -35,18 +35,18 @@ impl Map {
 
     /// Bytes in all the extents together.
     pub fn data(&self) -> u64 {
-        // They do not overlap, so it is less than where the last one ends.
+        // They do not overlap, so the sum is at most the end of the last one.
         self.0.iter().map(|extent| extent.len).sum()
     }
 
-    /// Where the last one ends.
+    /// The end of the last extent.
     fn end(&self) -> u64 {
         self.0.last().map_or(0, Extent::end)
     }
 
-    /// Adds an extent behind the others, for a file that is being stored. One that touches the last
-    /// is joined with it; so is one that there is no room for, together with the hole between them.
-    /// What is not behind the others is left out.
+    /// Adds an extent after the others, for a file that is being stored. It is merged with the last
+    /// one if they touch, and also if the map is full, together with the hole between them. A part
+    /// that is not after the others is skipped.
     pub fn add(&mut self, offset: u64, len: u64) {
         let end = offset.saturating_add(len).min(i64::MAX.unsigned_abs());
         let (is_full, so_far) = (self.0.len() == Map::MOST, self.end());
@@ -60,7 +60,7 @@ impl Map {
         }
     }
 
-    /// Adds an extent that somebody else has written; an empty one is nothing.
+    /// Adds an extent from an archive; an empty one is skipped.
     pub(super) fn push(&mut self, offset: u64, len: u64) -> Result<(), &'static str> {
         let end = offset
             .checked_add(len)
@@ -81,22 +81,21 @@ impl Map {
         Ok(())
     }
 
-    /// Whether it can be that of a file of `size` bytes of which `stored` are stored.
+    /// Checks it against the size of the file and of its stored data.
     pub(super) fn check(&self, size: u64, stored: u64) -> Result<(), &'static str> {
         if self.end() > size {
             return Err("a sparse file's map goes beyond its size");
         }
         if self.data() != stored {
-            Err("a sparse file's map does not say as much as is stored")
-        } else {
-            Ok(())
+            return Err("a sparse file's map does not say as much as is stored");
         }
+        Ok(())
     }
 
-    /// Adds the text of the map as the form 1.0 has it: how many extents, and offset and length of
-    /// each, a number a line, filled up with NULs to whole blocks. It goes before the data. GNU tar
-    /// makes a file as long as its last extent says, so that an empty one ends a file that ends in
-    /// a hole.
+    /// Appends the map in the format 1.0, which precedes the data: the number of extents, and offset
+    /// and length of each, a number per line, padded with NULs to whole blocks. GNU tar takes the
+    /// end of the last extent for the file's size, so an empty extent ends a file that ends in a
+    /// hole.
     pub fn encode(&self, size: u64, out: &mut Vec<u8>) {
         let end = (self.end() < size || self.0.is_empty()).then_some(Extent {
             offset: size,
@@ -113,14 +112,14 @@ impl Map {
     }
 }
 
-/// The text of a map, as it comes block by block.
+/// Parses the text of a map block by block.
 #[derive(Debug, Default)]
 pub(super) struct Text {
     map: Map,
-    /// How many numbers are still to come; `None` before the first, which says so.
+    /// The numbers that are left; `None` before the first, which is the number of extents.
     left: Option<u64>,
     offset: Option<u64>,
-    /// The number that is being read.
+    /// The value of the digits so far.
     number: Option<u64>,
 }
 
@@ -133,11 +132,8 @@ impl Text {
             }
             match byte {
                 b'0'..=b'9' => {
-                    let larger = self
-                        .number
-                        .unwrap_or(0)
-                        .checked_mul(10)
-                        .and_then(|n| n.checked_add((byte - b'0').into()));
+                    let tens = self.number.unwrap_or(0).checked_mul(10);
+                    let larger = tens.and_then(|n| n.checked_add((byte - b'0').into()));
                     self.number =
                         Some(larger.ok_or("a sparse file's map has a number that is too large")?);
                 }
@@ -173,7 +169,7 @@ impl Text {
         }
     }
 
-    /// The map, once all is there.
+    /// The map, when it is complete.
     pub(super) fn into_map(self) -> Map {
         self.map
     }
@@ -195,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_as_gnu_tar_has_it() {
+    fn a_map_is_encoded_as_by_gnu_tar() {
         let mut map = Map::default();
         map.add(4096, 4096);
         map.add(1 << 20, 100);
@@ -210,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn extents_are_joined() {
+    fn touching_extents_are_merged() {
         let mut map = Map::default();
         for (offset, len) in [
             (0, 10),
@@ -232,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn maps_that_cannot_be() {
+    fn malformed_maps_are_refused() {
         for bad in [
             "1\n5\n",
             "x",
@@ -256,7 +252,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(steps in proptest::collection::vec((1u64..1 << 40, 1u64..1 << 40), 0..300), hole: u32) {
+        fn an_encoded_map_is_read_back(steps in proptest::collection::vec((1u64..1 << 40, 1u64..1 << 40), 0..300), hole: u32) {
             let mut map = Map::default();
             let mut at = 0;
             for (gap, len) in steps {

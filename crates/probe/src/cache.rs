@@ -50,7 +50,7 @@ type Samples = Vec<(u64, f64)>;
 pub(crate) fn cache(context: &mut Context<'_>, options: CacheOptions) -> Result<Vec<Finding>> {
     let dir = context.dir;
     let mut found = Vec::new();
-    if !dir.is_unnamed_only() {
+    if !dir.unnamed_only {
         let measured = measure(context, options).map(|finding| vec![finding]);
         found = or_unknown(measured, &[Quantity::CacheCapacity])?;
         found

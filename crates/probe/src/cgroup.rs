@@ -1,30 +1,28 @@
 //! Memory cgroups: the one of this process, and temporary ones with a limit, whose processes take
 //! no memory from others.
 
-use std::ffi::CString;
-
 use gate::create::{mkdirat, unlinkat_directory};
 use gate::file::{read_kernel, write};
-use gate::fs::{At, CWD, Open, Want, getdents64, openat, statx};
+use gate::fs::{At, CWD, Open, Want, openat, statx};
 use gate::long::{c_string, open_long};
 use gate::{Errno, Result};
 use ondisk::{Mount, split_options};
 
+use crate::dir::list;
+
 /// The prefix of the names of temporary cgroups.
 const PREFIX: &[u8] = b"fathom-probe-";
 
-/// The two interfaces.
+/// The version of the interface: the first has a hierarchy for memory alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Version {
-    /// The first, with a hierarchy for memory alone.
+enum Version {
     V1,
-    /// The second, with one hierarchy.
     V2,
 }
 
 impl Version {
-    /// The files that have limits. Above memory.high, which is a soft limit, pages are reclaimed as
-    /// well.
+    /// The files that have limits; a temporary cgroup gets its limit in the first. Above
+    /// memory.high, which is a soft limit, pages are reclaimed as well.
     fn limit_files(self) -> &'static [&'static [u8]] {
         match self {
             Version::V1 => &[b"memory.limit_in_bytes"],
@@ -32,11 +30,15 @@ impl Version {
         }
     }
 
-    /// The file for the limit of a temporary cgroup.
     fn limit_file(self) -> &'static [u8] {
+        self.limit_files()[0]
+    }
+
+    /// The file that reclaims memory, and what to write to it.
+    fn reclaim_file(self) -> (&'static [u8], &'static [u8]) {
         match self {
-            Version::V1 => b"memory.limit_in_bytes",
-            Version::V2 => b"memory.max",
+            Version::V1 => (b"memory.force_empty", b"0"),
+            Version::V2 => (b"memory.reclaim", b"1T"),
         }
     }
 }
@@ -44,9 +46,7 @@ impl Version {
 /// The memory cgroup of this process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cgroup {
-    /// Its interface.
-    pub version: Version,
-    /// Its directory.
+    version: Version,
     dir: Vec<u8>,
     /// The directory of the topmost cgroup that is visible.
     top: Vec<u8>,
@@ -75,18 +75,14 @@ impl Cgroup {
     /// The smallest limit of this cgroup and of its ancestors, in bytes, and the file that has it;
     /// `None` for none.
     pub(crate) fn limit(&self) -> Option<(u64, String)> {
-        let files = self.upwards().flat_map(|dir| {
-            self.version
-                .limit_files()
-                .iter()
-                .map(move |name| (dir, *name))
-        });
+        let names = self.version.limit_files();
+        let files = self
+            .upwards()
+            .flat_map(|dir| names.iter().map(move |name| (dir, *name)));
         let limits = files.filter_map(|(dir, name)| {
             let bytes = parse_limit(&self.read(dir, name)?)?;
-            Some((
-                bytes,
-                String::from_utf8_lossy(&[dir, b"/", name].concat()).into_owned(),
-            ))
+            let file = [dir, b"/", name].concat();
+            Some((bytes, String::from_utf8_lossy(&file).into_owned()))
         });
         limits.min_by_key(|(bytes, _)| *bytes)
     }
@@ -98,10 +94,8 @@ impl Cgroup {
             Version::V2 => "file ",
         };
         let stat = String::from_utf8(self.read(&self.dir, b"memory.stat")?).ok()?;
-        stat.lines()
-            .find_map(|line| line.strip_prefix(name))?
-            .parse()
-            .ok()
+        let bytes = stat.lines().find_map(|line| line.strip_prefix(name))?;
+        bytes.parse().ok()
     }
 
     /// The directory of this cgroup, and of its ancestors as far as they are visible.
@@ -118,10 +112,7 @@ impl Cgroup {
     /// The file that reclaims the memory of this cgroup, and what to write to it. The root cgroup
     /// has none.
     pub fn reclaim_file(&self) -> (Vec<u8>, &'static [u8]) {
-        let (file, value): (&[u8], &[u8]) = match self.version {
-            Version::V1 => (b"memory.force_empty", b"0"),
-            Version::V2 => (b"memory.reclaim", b"1T"),
-        };
+        let (file, value) = self.version.reclaim_file();
         ([&self.dir, &b"/"[..], file].concat(), value)
     }
 
@@ -141,13 +132,8 @@ impl Cgroup {
     fn create_in(&self, dir: &[u8], limit: u64) -> Result<TemporaryCgroup> {
         let parent = open_long(dir, Open::DIRECTORY)?;
         // Remove what killed runs have left. A cgroup with processes cannot be removed.
-        let mut buffer = vec![0; 16 << 10];
-        while let Ok(n @ 1..) = getdents64(&parent, &mut buffer) {
-            for entry in
-                ondisk::dirent::entries(&buffer[..n]).filter(|entry| is_left(entry.name.to_bytes()))
-            {
-                let _ = unlinkat_directory(&parent, entry.name);
-            }
+        for name in list(&parent).iter().filter(|name| is_left(name.to_bytes())) {
+            let _ = unlinkat_directory(&parent, name);
         }
         let name = [PREFIX, format!("{:x}", std::process::id()).as_bytes()].concat();
         mkdirat(&parent, &c_string(&name)?, 0o755)?;
@@ -182,12 +168,8 @@ pub(crate) struct TemporaryCgroup {
 
 impl TemporaryCgroup {
     fn set(&self, file: &[u8], value: &[u8]) -> Result<()> {
-        let file = openat(
-            CWD,
-            &c_string(&[&self.dir, &b"/"[..], file].concat())?,
-            Open::WRONLY,
-        )?;
-        write(&file, value).map(drop)
+        let path = c_string(&[&self.dir, &b"/"[..], file].concat())?;
+        write(&openat(CWD, &path, Open::WRONLY)?, value).map(drop)
     }
 
     /// Moves the calling process into it.
@@ -197,12 +179,10 @@ impl TemporaryCgroup {
 
     /// Reclaims what is charged to this cgroup, as far as possible: page cache, inodes, names.
     pub(crate) fn reclaim(&self) -> Result<()> {
-        match self.version {
-            Version::V1 => self.set(b"memory.force_empty", b"0"),
-            Version::V2 => match self.set(b"memory.reclaim", b"1G") {
-                Err(Errno::EAGAIN) => Ok(()), // less than that was charged
-                other => other,
-            },
+        let (file, value) = self.version.reclaim_file();
+        match (self.version, self.set(file, value)) {
+            (Version::V2, Err(Errno::EAGAIN)) => Ok(()), // less than that was charged
+            (_, done) => done,
         }
     }
 
@@ -218,10 +198,9 @@ impl Drop for TemporaryCgroup {
         const TRIES: u64 = 50;
         let split = self.dir.iter().rposition(|b| *b == b'/').unwrap_or(0);
         let (parent, name) = (&self.dir[..split], &self.dir[split + 1..]);
-        let Ok(parent) = open_long(parent, Open::DIRECTORY) else {
+        let (Ok(parent), Ok(name)) = (open_long(parent, Open::DIRECTORY), c_string(name)) else {
             return;
         };
-        let Ok(name) = CString::new(name) else { return };
         for attempt in 0..TRIES {
             // A process that has just ended may still be in it.
             if unlinkat_directory(&parent, &name) != Err(Errno::EBUSY) {
@@ -236,11 +215,8 @@ impl Drop for TemporaryCgroup {
 /// 2^63.
 fn parse_limit(text: &[u8]) -> Option<u64> {
     const NONE: u64 = 1 << 60;
-    std::str::from_utf8(text.trim_ascii())
-        .ok()?
-        .parse()
-        .ok()
-        .filter(|bytes| *bytes < NONE)
+    let bytes = std::str::from_utf8(text.trim_ascii()).ok()?.parse().ok()?;
+    Some(bytes).filter(|bytes| *bytes < NONE)
 }
 
 fn has_word(text: &[u8], word: &[u8]) -> bool {
@@ -268,11 +244,8 @@ fn locate(version: Version, table: &[Mount], proc_cgroup: &[u8]) -> Option<Cgrou
     };
     table.iter().filter(right).find_map(|mount| {
         let top = mount.target.clone()?;
-        let root = mount
-            .content
-            .fsroot
-            .strip_suffix(b"/")
-            .unwrap_or(&mount.content.fsroot);
+        let root = &mount.content.fsroot;
+        let root = root.strip_suffix(b"/").unwrap_or(root);
         // A cgroup outside the mounted part is not visible. The kernel writes it with `..`.
         let below = path
             .strip_prefix(root)

@@ -26,15 +26,16 @@ const TRIES: usize = 3;
 pub struct ProbeDir {
     /// The directory.
     pub dir: Fd,
-    /// Its device, from statx(2).
-    pub dev: Dev,
     /// The mount that it is on, where the kernel's table is available.
     pub mount: Option<Mount>,
     /// What statfs(2) reports of it.
     pub statfs: Statfs,
     /// The kernel's table of mounts.
-    pub table: Vec<Mount>,
-    unnamed_only: bool,
+    pub(crate) table: Vec<Mount>,
+    /// Its device, from statx(2).
+    dev: Dev,
+    /// Whether only files without a name may be created in it.
+    pub(crate) unnamed_only: bool,
 }
 
 impl ProbeDir {
@@ -58,22 +59,15 @@ impl ProbeDir {
             .or_else(|_| Table::read(TableSource::Kernel))
             .map(|table| table.mounts)
             .unwrap_or_default();
-        let mount = table
-            .iter()
-            .find(|mount| Some(mount.id) == stat.mnt_id)
-            .cloned();
+        let mount = table.iter().find(|mount| Some(mount.id) == stat.mnt_id);
         Ok(ProbeDir {
             dir,
-            dev: stat.dev.into(),
-            mount,
+            mount: mount.cloned(),
             statfs,
             table,
+            dev: stat.dev.into(),
             unnamed_only: true,
         })
-    }
-
-    pub(crate) fn is_unnamed_only(&self) -> bool {
-        self.unnamed_only
     }
 
     pub(crate) fn fstype(&self) -> Option<&[u8]> {
@@ -150,11 +144,8 @@ impl ProbeDir {
         }
         match open_unnamed(&self.dir) {
             Ok(file) => {
-                let unnamed = Scratch {
-                    file,
-                    name: None,
-                    dir: self,
-                };
+                let (name, dir) = (None, self);
+                let unnamed = Scratch { file, name, dir };
                 // Without /proc, a file that has no name cannot be opened a second time.
                 if unnamed.reopen().is_ok() {
                     return Ok(unnamed);
@@ -171,11 +162,8 @@ impl ProbeDir {
             let file =
                 open_new(&self.dir, &name).map_err(|e| self.refused(Action::CreateFile, e))?;
             let is_held = self.hold(&file, &name);
-            let scratch = Scratch {
-                file,
-                name: Some(name),
-                dir: self,
-            };
+            let (name, dir) = (Some(name), self);
+            let scratch = Scratch { file, name, dir };
             if is_held {
                 return Ok(scratch);
             }
@@ -220,11 +208,8 @@ impl ProbeDir {
             match openat(&self.dir, &name, Open::SCAN) {
                 Ok(fd) => {
                     let is_held = self.hold(&fd, &name);
-                    let scratch = ScratchDir {
-                        fd,
-                        name,
-                        dir: self,
-                    };
+                    let dir = self;
+                    let scratch = ScratchDir { fd, name, dir };
                     if is_held {
                         return Ok(scratch);
                     }
@@ -260,12 +245,9 @@ impl ProbeDir {
                 continue;
             };
             if flock(&left).is_ok() {
-                list(&left)
-                    .iter()
-                    .filter(|inner| is_ours(inner.to_bytes()))
-                    .for_each(|inner| {
-                        let _ = unlinkat(&left, inner);
-                    });
+                for inner in list(&left).iter().filter(|inner| is_ours(inner.to_bytes())) {
+                    let _ = unlinkat(&left, inner);
+                }
                 if unlinkat_directory(&self.dir, &name) == Err(Errno::ENOTDIR) {
                     let _ = unlinkat(&self.dir, &name);
                 }
@@ -278,7 +260,8 @@ impl ProbeDir {
 /// are removed: who may rename in the probed directory could give another directory a temporary
 /// name, and have root empty it.
 fn is_ours(name: &[u8]) -> bool {
-    let bare = [&b"new-"[..], b"renamed-"]
+    let prefixes = [&b"new-"[..], b"renamed-"];
+    let bare = prefixes
         .iter()
         .find_map(|prefix| name.strip_prefix(*prefix))
         .unwrap_or(name);
@@ -288,7 +271,7 @@ fn is_ours(name: &[u8]) -> bool {
 }
 
 /// The names in a directory; none for what is no directory.
-fn list(dir: &Fd) -> Vec<CString> {
+pub(crate) fn list(dir: &Fd) -> Vec<CString> {
     let mut buffer = vec![0; 32 << 10];
     let mut names = Vec::new();
     while let Ok(n @ 1..) = retry_interrupted(|| getdents64(dir, &mut buffer)) {
@@ -298,9 +281,7 @@ fn list(dir: &Fd) -> Vec<CString> {
 }
 
 /// Repeats a call that a signal interrupted: a FUSE server has then not done it.
-fn retry_interrupted<T>(
-    mut call: impl FnMut() -> std::result::Result<T, Errno>,
-) -> std::result::Result<T, Errno> {
+fn retry_interrupted<T>(mut call: impl FnMut() -> gate::Result<T>) -> gate::Result<T> {
     loop {
         match call() {
             Err(Errno::EINTR) => {}
@@ -329,7 +310,7 @@ impl Scratch<'_> {
     }
 
     /// Opens it again with O_DIRECT.
-    pub(crate) fn reopen_direct(&self) -> std::result::Result<Fd, Errno> {
+    pub(crate) fn reopen_direct(&self) -> gate::Result<Fd> {
         match &self.name {
             Some(name) => open_direct(&self.dir.dir, name),
             None => open_direct(CWD, &self.proc_path()),
@@ -361,9 +342,9 @@ impl Drop for ScratchDir<'_> {
     fn drop(&mut self) {
         // Opened again: a directory that was read to its end returns nothing more.
         if let Ok(dir) = retry_interrupted(|| openat(&self.dir.dir, &self.name, Open::SCAN)) {
-            list(&dir).iter().for_each(|inner| {
-                let _ = retry_interrupted(|| unlinkat(&dir, inner));
-            });
+            for inner in list(&dir) {
+                let _ = retry_interrupted(|| unlinkat(&dir, &inner));
+            }
         }
         let _ = retry_interrupted(|| unlinkat_directory(&self.dir.dir, &self.name));
     }

@@ -96,7 +96,7 @@ fn write_and_sync(context: &mut Context<'_>, file: &Fd, runs: u64) -> Result<Vec
 }
 
 /// All extents of a file.
-fn extents(file: &Fd) -> std::result::Result<Vec<Extent>, Errno> {
+fn extents(file: &Fd) -> gate::Result<Vec<Extent>> {
     /// More than a file of so many mebibytes has.
     const MOST: usize = 1 << 20;
     let mut buffer = vec![0; 4 + 7 * 512];

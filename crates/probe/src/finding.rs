@@ -9,14 +9,13 @@ use crate::names::{Kind, Quantity, SeenBy};
 
 /// A value that was found, or that the kernel reports.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Value {
-    /// A number.
     Number(f64),
     /// Between these two.
     Range(f64, f64),
     /// Several, in order.
     List(Vec<u64>),
-    /// A clock.
     Clock(Clock),
     /// Whether something holds.
     Holds(bool),
@@ -51,19 +50,16 @@ pub enum Source {
 
 /// A value that the kernel reports.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Truth {
-    /// The value.
     pub value: Value,
-    /// Where it is reported.
     pub source: Source,
 }
 
 impl Truth {
     pub(crate) fn new(value: impl Into<Value>, source: Source) -> Truth {
-        Truth {
-            value: value.into(),
-            source,
-        }
+        let value = value.into();
+        Truth { value, source }
     }
 }
 
@@ -324,31 +320,27 @@ pub enum Note {
 
 /// What came of an experiment.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Outcome {
-    /// A value.
     Found {
-        /// The value.
         value: Value,
         /// From 0 to 1: of what was seen directly, the share of the trials that agree; of what was
         /// inferred from times, 1 less the chance that noise looks like that.
         confidence: f64,
-        /// How it was found.
         method: Method,
     },
     /// The kernel's value was looked up, and not measured.
     LookedUp(CacheBound),
     /// Reads of 256 and of 512 bytes contradict each other.
     Disagree(Box<[Outcome; 2]>),
-    /// Nothing, for this reason.
     Unknown(Error),
 }
 
 /// One thing that was found, or could not be.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Finding {
-    /// What it is.
     pub quantity: Quantity,
-    /// What came of it.
     pub outcome: Outcome,
     /// What the kernel reports.
     pub truth: Option<Truth>,
@@ -356,9 +348,7 @@ pub struct Finding {
     pub agrees: Option<bool>,
     /// Whether it rests on times alone.
     pub by_time: bool,
-    /// How many trials there were.
     pub trials: u32,
-    /// What qualifies it.
     pub note: Option<Note>,
 }
 

@@ -36,11 +36,10 @@ use crate::residency::{Residency, drop_cache};
 
 /// What a thread makes a batch of: what one of each of its calls cost, and how many of each there
 /// were.
-type Batch<'a, const N: usize = 1> =
-    dyn FnMut(Clock) -> std::result::Result<([f64; N], u64), Errno> + 'a;
+type Batch<'a, const N: usize = 1> = dyn FnMut(Clock) -> gate::Result<([f64; N], u64)> + 'a;
 
 /// The result of a system call.
-type Done = std::result::Result<(), Errno>;
+type Done = gate::Result<()>;
 
 /// Files of each thread.
 const FILES: usize = 128;
@@ -153,7 +152,7 @@ impl Pricing<'_, '_> {
             };
             self.price_lookups(threads, &dir.dir, &lookups)?;
         }
-        if dir.is_unnamed_only() {
+        if dir.unnamed_only {
             self.price_reads()?;
         }
         Ok(())
@@ -177,10 +176,9 @@ impl Pricing<'_, '_> {
         make: impl Fn(usize) -> Box<Batch<'b, N>> + Sync,
     ) -> Result<()> {
         self.context.check()?;
-        let done: std::result::Result<Vec<_>, Errno> =
-            run_batches(self.context.clock, threads, &make)
-                .into_iter()
-                .collect();
+        let done: gate::Result<Vec<_>> = run_batches(self.context.clock, threads, &make)
+            .into_iter()
+            .collect();
         self.context.check()?;
         let done = match done {
             Ok(done) => done,
@@ -304,7 +302,7 @@ impl Pricing<'_, '_> {
         self.price_several(threads, calls, |thread| {
             let (new, renamed) = (names("new-", thread), names("renamed-", thread));
             Box::new(move |clock| {
-                let timed = |call: &dyn Fn(usize) -> Done| -> std::result::Result<f64, Errno> {
+                let timed = |call: &dyn Fn(usize) -> Done| -> gate::Result<f64> {
                     let begun = clock.now();
                     (0..new.len()).try_for_each(call)?;
                     Ok(clock.since(begun) / new.len() as f64)
@@ -411,7 +409,7 @@ fn names(prefix: &str, thread: usize) -> Vec<CString> {
 }
 
 /// What the calls of each batch of a thread cost, and how many were made.
-type Costs<const N: usize> = std::result::Result<(Vec<[f64; N]>, u64), Errno>;
+type Costs<const N: usize> = gate::Result<(Vec<[f64; N]>, u64)>;
 
 /// Makes batches on so many threads at once.
 fn run_batches<'a, const N: usize>(

@@ -1,9 +1,9 @@
 //! What several experiments do to a file.
 
+use gate::Fd;
 use gate::create::{ftruncate, pwrite64};
 use gate::file::fsync;
 use gate::fs::{Advice, fadvise64, pread64};
-use gate::{Errno, Fd};
 
 use crate::clock::Clock;
 use crate::context::Context;
@@ -78,9 +78,9 @@ pub(crate) fn times(
     clock: Clock,
     len: u64,
     step: usize,
-    mut call: impl FnMut(u64) -> std::result::Result<usize, Errno>,
+    mut call: impl FnMut(u64) -> gate::Result<usize>,
     mut after: impl FnMut(f64),
-) -> std::result::Result<Vec<f64>, Errno> {
+) -> gate::Result<Vec<f64>> {
     let timed = |at| {
         let begun = clock.now();
         call(at)?;

@@ -9,21 +9,20 @@ use crate::finding::Finding;
 use crate::names::{Call, Experiment, Quantity};
 use crate::samples::Series;
 
-/// What the experiments may use.
+/// What all experiments together may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Limits {
-    /// Bytes read and written by all of them.
+    /// Bytes read and written.
     pub bytes: u64,
-    /// Time for all of them.
     pub time: Duration,
 }
 
-/// Bytes that were read and written.
+/// Bytes that were read from the file system and written to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct IoBytes {
-    /// Requested from the file system by reads.
     pub read: u64,
-    /// Given to it by writes.
     pub written: u64,
 }
 
@@ -38,14 +37,12 @@ pub struct CacheOptions {
 
 /// What to measure, where, and within which limits.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct ProbeOptions {
-    /// The directory.
     pub dir: Vec<u8>,
-    /// The experiments. The timer always runs, since the others need its clock.
+    /// The timer always runs, since the others need its clock.
     pub experiments: Vec<Experiment>,
-    /// What may be used.
     pub limits: Limits,
-    /// How the cache is filled.
     pub cache: CacheOptions,
     /// Create only files without a name, and remove nothing: for a directory whose owner has not
     /// asked for experiments in it.
@@ -54,12 +51,10 @@ pub struct ProbeOptions {
 
 /// A finding, and what its experiment used.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Measured {
-    /// The finding.
     pub finding: Finding,
-    /// How long the whole experiment took.
     pub seconds: f64,
-    /// What it read and wrote.
     pub io_bytes: IoBytes,
 }
 
@@ -76,33 +71,30 @@ impl From<Finding> for Measured {
 
 /// What a call costs.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Price {
-    /// The call.
     pub call: Call,
     /// Whether its answer is in memory.
     pub warm: bool,
     /// How many threads make it at the same time.
     pub threads: usize,
-    /// Nanoseconds for one call on each thread: the median of the batches.
+    /// Nanoseconds for one call on each thread: the median of the batches, and the quartiles.
     pub ns: f64,
-    /// The lower quartile.
     pub low: f64,
-    /// The upper quartile.
     pub high: f64,
-    /// How many were made.
+    /// How many calls were made.
     pub calls: u64,
 }
 
 /// What was found.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct ProbeReport {
-    /// Type of the file system.
     pub fstype: Option<Vec<u8>>,
     /// The findings, experiment by experiment.
     pub measured: Vec<Measured>,
-    /// What each call costs, if that was asked for.
+    /// `None` unless they were asked for.
     pub prices: Option<Vec<Price>>,
-    /// The samples.
     pub series: Vec<Series>,
     /// Why the experiments ended early: the file system stopped answering, or the process that
     /// makes them was killed.
@@ -120,9 +112,7 @@ impl ProbeReport {
 
     /// The finding of this quantity.
     pub fn find(&self, quantity: Quantity) -> Option<&Finding> {
-        self.measured
-            .iter()
-            .map(|measured| &measured.finding)
-            .find(|finding| finding.quantity == quantity)
+        let mut findings = self.measured.iter().map(|measured| &measured.finding);
+        findings.find(|finding| finding.quantity == quantity)
     }
 }

@@ -3,9 +3,9 @@
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use gate::Fd;
 use gate::cache::{Mapping, cachestat, page_size};
 use gate::fs::{Advice, fadvise64};
-use gate::{Errno, Fd};
 
 use crate::dir::Scratch;
 use crate::error::{Action, Error, Result};
@@ -53,7 +53,7 @@ impl Residency {
             .map_err(Action::ReadResidency.failed())
     }
 
-    fn count(&mut self, offset: u64, len: u64) -> std::result::Result<u64, Errno> {
+    fn count(&mut self, offset: u64, len: u64) -> gate::Result<u64> {
         match self {
             Residency::Cachestat(fd) => cachestat(fd, offset, len).map(|cached| cached.pages),
             Residency::Mincore(map, pages) => {

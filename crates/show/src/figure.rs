@@ -1,9 +1,9 @@
 //! Figures as SVG: series of samples, bars, and dots on logarithmic scales.
 //!
 //! Horizontal positions are percentages, vertical ones pixels, so that a figure in a page is as wide
-//! as its place while its letters keep their size. The classes are those of
-//! `templates/style.css`; a figure in a file of its own ([`Figure::to_svg`]) brings a style, black
-//! on white. Nothing is told apart by colour alone.
+//! as its column while its letters keep their size. The classes are those of
+//! `templates/style.css`; a figure in a file of its own ([`Figure::to_svg`]) has a style, black on
+//! white. No meaning depends on colour alone.
 
 use std::fmt::Write;
 
@@ -26,45 +26,40 @@ pub struct Figure {
     pub marks: Vec<usize>,
 }
 
-/// A bar.
+/// A bar, and its value in words.
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Bar {
-    /// Its name.
     pub label: String,
-    /// Its length.
     pub value: f64,
-    /// The value in words.
     pub text: String,
 }
 
-/// A dot on a logarithmic scale of seconds.
+/// A dot on a logarithmic scale of seconds, and the range of the line through it.
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Dot {
-    /// Its position.
     pub seconds: f64,
-    /// The range of the line through it.
     pub range: (f64, f64),
     /// Whether it is filled, or a ring.
     pub filled: bool,
 }
 
 /// A row of dots.
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Dots {
-    /// Its name.
     pub label: String,
     /// The values in words, short enough for a phone.
     pub text: String,
-    /// The values in words, for who cannot see the figure.
+    /// The values in words, for screen readers.
     pub description: String,
-    /// The dots.
     pub dots: Vec<Dot>,
 }
 
 /// A row of ratios on a logarithmic scale: a dot for each, and a line at the median.
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Strip {
     /// Its name and its values in words.
     pub label: String,
-    /// The ratios.
     pub ratios: Vec<f64>,
-    /// Their median.
     pub median: f64,
 }
 
@@ -111,8 +106,8 @@ impl Canvas {
         self.text("end", (100.0, y), text);
     }
 
-    /// The image for a page. Title and description are for who cannot see it; `id` makes their
-    /// names unique in the page.
+    /// The image for a page. Title and description are for screen readers; `id` makes their names
+    /// unique in the page.
     fn into_svg(self, id: usize, title: &str, description: &str, height: f64) -> String {
         format!(
             "<svg role=\"img\" aria-labelledby=\"plot{id}-title plot{id}-desc\" style=\"height:{height:.0}px\">\n\
@@ -135,18 +130,19 @@ pub fn bars(id: usize, title: &str, rows: &[Bar]) -> String {
     for (at, row) in rows.iter().enumerate() {
         let top = ROW * at as f64;
         canvas.row_text(top, &row.label, &row.text);
-        let percent = if longest > 0.0 {
-            (100.0 * row.value / longest).clamp(0.0, 100.0)
+        let share = if longest > 0.0 {
+            row.value / longest
         } else {
             0.0
         };
+        let percent = (100.0 * share).clamp(0.0, 100.0);
         canvas.bar("rail", top + LABEL, 100.0);
         canvas.bar("bar", top + LABEL, percent);
     }
-    let said = rows
+    let values = rows
         .iter()
         .map(|row| format!("{}: {}", row.label, row.text));
-    canvas.into_svg(id, title, &sentence(said), ROW * rows.len() as f64)
+    canvas.into_svg(id, title, &sentence(values), ROW * rows.len() as f64)
 }
 
 /// The parts of a description.
@@ -196,10 +192,10 @@ pub fn dots(id: usize, title: &str, rows: &[Dots]) -> String {
             canvas.circle(class, (x(dot.seconds), y), 4.5);
         }
     }
-    let said = rows
+    let values = rows
         .iter()
         .map(|row| format!("{}: {}", row.label, row.description));
-    canvas.into_svg(id, title, &sentence(said), bottom + 20.0)
+    canvas.into_svg(id, title, &sentence(values), bottom + 20.0)
 }
 
 /// The least and the greatest value; `None` for none.
@@ -257,8 +253,8 @@ pub fn strips(id: usize, title: &str, strips: &[Strip]) -> String {
         canvas.line("strong thick", (median, above), (median, below));
         piles(&mut canvas, strip.ratios.iter().copied().map(x), middle);
     }
-    let said = strips.iter().map(|strip| strip.label.clone());
-    canvas.into_svg(id, title, &sentence(said), bottom + 20.0)
+    let values = strips.iter().map(|strip| strip.label.clone());
+    canvas.into_svg(id, title, &sentence(values), bottom + 20.0)
 }
 
 /// Dots at these positions, piled up where there are many. More than fit a pile are not drawn: the
@@ -277,11 +273,7 @@ fn piles(canvas: &mut Canvas, positions: impl Iterator<Item = f64>, middle: f64)
         for (at, position) in pile.into_iter().take(count).enumerate() {
             // From the middle outwards, above and below in turn.
             let step = at.div_ceil(2) as f64 * apart;
-            let y = if at % 2 == 0 {
-                middle - step
-            } else {
-                middle + step
-            };
+            let y = middle + if at % 2 == 0 { -step } else { step };
             canvas.circle("pile", (position, y), 2.4);
         }
     }
@@ -386,10 +378,8 @@ fn number(v: f64) -> String {
 /// Of each group of neighbours the highest: a peak must not be lost.
 fn thinned(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
     let part = points.len().div_ceil(most).max(1);
-    points
-        .chunks(part)
-        .filter_map(|chunk| chunk.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)))
-        .collect()
+    let highest = |part: &[(f64, f64)]| part.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
+    points.chunks(part).filter_map(highest).collect()
 }
 
 /// A series laid out in an area.
@@ -444,14 +434,11 @@ impl Plot {
     /// Draws the samples. The line is scaled to the area by a viewBox: points of a polyline cannot
     /// be percentages.
     fn draw_curve(&self, canvas: &mut Canvas) {
-        let scaled: Vec<String> = self
-            .points
-            .iter()
-            .map(|(x, y)| {
-                let up = self.scale.position(*y);
-                format!("{:.1},{:.1}", 10.0 * self.x(*x), 1000.0 * (1.0 - up))
-            })
-            .collect();
+        let point = |(x, y): &(f64, f64)| {
+            let up = self.scale.position(*y);
+            format!("{:.1},{:.1}", 10.0 * self.x(*x), 1000.0 * (1.0 - up))
+        };
+        let scaled: Vec<String> = self.points.iter().map(point).collect();
         let _ = writeln!(
             canvas.0,
             "<svg x=\"0\" y=\"{}\" width=\"100%\" height=\"{}\" viewBox=\"0 0 1000 1000\" \

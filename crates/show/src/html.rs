@@ -1,10 +1,9 @@
-//! Pages that need nothing beside themselves: no network, no script; light and dark, on paper and
-//! on a phone. How they look is in `templates/style.css`, where each pair of colours has a contrast
-//! of 7 or more.
+//! Self-contained pages: no network, no script; light and dark, on paper and on a phone. In
+//! `templates/style.css` each pair of colours has a contrast of 7 or more.
 
 use askama::Template;
 
-/// Text as HTML and SVG take it, also within quotes.
+/// Escapes text for HTML and SVG, also within quotes.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -42,7 +41,7 @@ pub fn page(title: &str, body: &str) -> String {
     )
 }
 
-/// What is wider than a phone is moved within itself, also with the keyboard.
+/// A region that scrolls sideways where it is wider than the screen, also with the keyboard.
 pub fn scroll(label: &str, inner: &str) -> String {
     format!(
         "<div class=\"scroll\" role=\"region\" aria-label=\"{}\" tabindex=\"0\">\n{inner}</div>\n",

@@ -7,8 +7,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::ser::SerializeMap;
 
-/// A name as a terminal may have it: control characters, bytes that are no UTF-8, and what turns
-/// the direction of writing are escaped, as is the backslash. Nothing is lost.
+/// A name for a terminal, without loss: control characters, bytes that are no UTF-8, characters that
+/// change the direction of writing, and backslashes are escaped.
 pub fn printable(name: &[u8]) -> Cow<'_, str> {
     if name.iter().all(|&b| matches!(b, b' '..=b'~') && b != b'\\') {
         return String::from_utf8_lossy(name);
@@ -36,8 +36,8 @@ pub fn printable(name: &[u8]) -> Cow<'_, str> {
     out.into()
 }
 
-/// A name as one field of a line of output, without blanks, as mountinfo writes it: blanks,
-/// backslashes, control characters and bytes that are no UTF-8 become `\\ooo`.
+/// A name as one field of a line, as mountinfo writes it: blanks, backslashes, control characters
+/// and bytes that are no UTF-8 become `\ooo`.
 pub fn field(name: &[u8]) -> String {
     let mut out = String::with_capacity(name.len());
     for chunk in name.utf8_chunks() {
@@ -57,13 +57,12 @@ pub fn field(name: &[u8]) -> String {
     out
 }
 
-/// Characters that change how those beside them look.
+/// Characters without a width, which change how their neighbours look.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-/// Enters `field` with the name, lossily where it is no UTF-8, and then `<field>_b64` with the name
-/// exactly.
+/// Serializes `field` with the name; if it is no UTF-8, lossily, and `<field>_b64` with its bytes.
 ///
 /// # Errors
 /// The serializer's.
@@ -82,8 +81,7 @@ pub fn entry<M: SerializeMap>(
     }
 }
 
-/// Enters `field` with names, lossily, and then `<field>_b64` with all of them exactly where one is
-/// no UTF-8.
+/// Serializes `field` with names; if one is no UTF-8, lossily, and `<field>_b64` with the bytes of all.
 ///
 /// # Errors
 /// The serializer's.

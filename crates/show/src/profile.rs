@@ -2,22 +2,20 @@
 
 use serde::Serialize;
 
-use crate::table::{Align, Table, Tone};
+use crate::table::{Align, Table};
 
-/// One line of the profile.
+/// The line of a system call.
 #[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Line {
-    /// Name of the gate.
     pub gate: &'static str,
-    /// Its share of the time in all gates.
+    /// Its share of the time in all system calls.
     pub percent: f64,
-    /// Seconds in it.
     pub seconds: f64,
     /// Seconds in it and in those above it.
     pub cumulative: f64,
     /// Calls, failed ones included.
     pub calls: u64,
-    /// Milliseconds a call.
     pub ms_per_call: f64,
 }
 
@@ -30,25 +28,22 @@ pub fn lines(gates: impl IntoIterator<Item = (&'static str, u64, f64)>) -> Vec<L
     gates.sort_by(|a, b| b.2.total_cmp(&a.2).then(b.1.cmp(&a.1)).then(a.0.cmp(b.0)));
     let total: f64 = gates.iter().map(|(_, _, seconds)| seconds).sum();
     let mut cumulative = 0.0;
-    gates
-        .into_iter()
-        .map(|(gate, calls, seconds)| {
-            cumulative += seconds;
-            let percent = if total > 0.0 {
+    let line = |(gate, calls, seconds): (&'static str, u64, f64)| {
+        cumulative += seconds;
+        Line {
+            gate,
+            percent: if total > 0.0 {
                 100.0 * seconds / total
             } else {
                 0.0
-            };
-            Line {
-                gate,
-                percent,
-                seconds,
-                cumulative,
-                calls,
-                ms_per_call: 1000.0 * seconds / calls as f64,
-            }
-        })
-        .collect()
+            },
+            seconds,
+            cumulative,
+            calls,
+            ms_per_call: 1000.0 * seconds / calls as f64,
+        }
+    };
+    gates.into_iter().map(line).collect()
 }
 
 /// The profile as text.
@@ -62,19 +57,17 @@ pub fn to_text(lines: &[Line], color: bool) -> String {
         ("msec/call", Right),
         ("Name", Left),
     ];
-    let mut table = Table::new(&columns, 0);
-    for line in lines {
-        let cells = vec![
+    let row = |line: &Line| {
+        [
             format!("{:.1}", line.percent),
             format!("{:.6}", line.seconds),
             format!("{:.6}", line.cumulative),
             line.calls.to_string(),
             format!("{:.6}", line.ms_per_call),
             line.gate.to_owned(),
-        ];
-        table.row(cells, Tone::Plain);
-    }
-    table.to_text(None, color)
+        ]
+    };
+    Table::from_rows(&columns, lines.iter().map(row)).to_text(None, color)
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! Names in commands that are to be typed.
+//! File names in shell commands.
 
 use std::fmt::Write;
 
-/// A name as a shell takes it: as it is where it means nothing else, in quotes where it might, and
-/// by its bytes (bash, zsh, ksh) where it holds what cannot be typed.
+/// Quotes a name for a shell, if it needs that: in single quotes, or as `$'...'` with octal escapes
+/// (bash, zsh, ksh) where it cannot be typed.
 pub fn quoted(name: &[u8]) -> String {
     let plain = |&b: &u8| b.is_ascii_alphanumeric() || b"/._-+,:=@%".contains(&b);
     if !name.is_empty() && name.iter().all(plain) {

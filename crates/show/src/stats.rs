@@ -6,23 +6,19 @@ use crate::table::{Align, Table, Tone};
 
 /// Mean, median, max, min and standard deviation of a sample, as the tables of 1988 give them.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Stats {
-    /// Arithmetic mean.
     pub mean: f64,
-    /// The middle one, or the mean of the two in the middle.
     pub median: f64,
-    /// The largest.
     pub max: f64,
-    /// The smallest.
     pub min: f64,
     /// Standard deviation of the sample (with n - 1); 0 for a single value. The papers do not say
-    /// which theirs is, and print none of values that they print: it cannot be worked out. Their
-    /// systems are a sample of those that there are.
+    /// whether they divide by n or n - 1.
     pub std_dev: f64,
 }
 
 impl Stats {
-    /// Of the values that are finite; `None` when there are none.
+    /// The statistics of the finite values; `None` when there are none.
     pub fn from_values(values: impl IntoIterator<Item = f64>) -> Option<Stats> {
         let mut values: Vec<f64> = values.into_iter().filter(|v| v.is_finite()).collect();
         values.sort_by(f64::total_cmp);
@@ -53,41 +49,27 @@ impl Stats {
 
 /// A row of the papers' Tables 2 to 4.
 #[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct StatsRow {
-    /// Of what.
     pub name: String,
-    /// The statistics; `None` where there was nothing to take them of.
     pub stats: Option<Stats>,
-    /// What stands behind them.
     pub averages: Vec<String>,
 }
 
-/// The papers' Tables 2 to 4: the statistics of each row, with so many decimal places, and columns
-/// of averages behind them.
+/// The papers' Tables 2 to 4: the statistics of each row, with so many decimal places, then columns
+/// of averages.
 pub fn table(averages: &[String], rows: &[StatsRow], places: usize) -> Table {
-    let heads = ["mean", "median", "max", "min", "std_dev"].map(str::to_owned);
-    let heads = heads
-        .into_iter()
-        .chain(averages.iter().cloned())
-        .map(|head| (head, Align::Right));
-    let heads: Vec<_> = std::iter::once(("Time".to_owned(), Align::Left))
-        .chain(heads)
-        .collect();
+    let mut heads = vec![("Time", Align::Left)];
+    heads.extend(["mean", "median", "max", "min", "std_dev"].map(|head| (head, Align::Right)));
+    heads.extend(averages.iter().map(|head| (&head[..], Align::Right)));
     let mut table = Table::new(&heads, rows.len());
-    for StatsRow {
-        name,
-        stats,
-        averages,
-    } in rows
-    {
-        let stats = match stats {
+    for row in rows {
+        let stats = match &row.stats {
             Some(s) => [s.mean, s.median, s.max, s.min, s.std_dev].map(|v| format!("{v:.places$}")),
-            None => std::array::from_fn(|_| "-".to_owned()),
+            None => ["-"; 5].map(str::to_owned),
         };
-        table.row(
-            std::iter::once(name).chain(&stats).chain(averages),
-            Tone::Plain,
-        );
+        let cells = [&row.name].into_iter().chain(&stats).chain(&row.averages);
+        table.row(cells, Tone::Plain);
     }
     table
 }

@@ -13,24 +13,23 @@ fn columns(cell: &str) -> usize {
     }
 }
 
-/// Where the text of a column stands.
+/// The alignment of a column. Numbers are at the right, and are never cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Align {
-    /// At the left.
     Left,
-    /// At the right: numbers.
     Right,
 }
 
 /// How a row looks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Tone {
-    /// Plain.
     #[default]
+    /// As other text.
     Plain,
-    /// Set back: what is there but does not count.
+    /// Dimmed: it exists, but does not count.
     Dim,
-    /// Set forth: what is wrong.
+    /// Red: it is wrong.
     Bad,
 }
 
@@ -45,10 +44,10 @@ impl Tone {
     }
 }
 
-/// How tables, and what stands around them, are shown.
+/// How tables and the text around them are shown.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TableStyle {
-    /// Columns that there is room for; `None` for as many as it takes.
+    /// Columns of the terminal; `None` for no limit.
     pub width: Option<usize>,
     /// Whether to draw the tree that mount points make.
     pub tree: bool,
@@ -57,7 +56,7 @@ pub struct TableStyle {
 }
 
 impl TableStyle {
-    /// A heading: a line.
+    /// A heading, as a line.
     pub fn heading(self, text: &str) -> String {
         if self.color {
             format!("\x1b[1m{text}\x1b[0m\n")
@@ -66,7 +65,7 @@ impl TableStyle {
         }
     }
 
-    /// Text, broken into lines for which there is room.
+    /// Text, broken into lines between words.
     pub fn wrapped(self, text: &str) -> String {
         wrap(text, self.width.unwrap_or(usize::MAX)) + "\n"
     }
@@ -89,20 +88,33 @@ impl Table {
     /// A table without rows, with room for some.
     pub fn new(heads: &[(impl AsRef<str>, Align)], rows: usize) -> Table {
         const LINE: usize = 100;
+        let heads = heads
+            .iter()
+            .map(|(head, align)| (head.as_ref().to_owned(), *align));
+        let heads: Vec<_> = heads.collect();
         Table {
-            columns: heads
-                .iter()
-                .map(|(head, align)| (head.as_ref().to_owned(), *align))
-                .collect(),
             text: String::with_capacity(rows * LINE),
             ends: Vec::with_capacity(rows * heads.len()),
             tones: Vec::with_capacity(rows),
-            widths: heads
-                .iter()
-                .map(|(head, _)| columns(head.as_ref()))
-                .collect(),
+            widths: heads.iter().map(|(head, _)| columns(head)).collect(),
             cells: vec![0; heads.len()],
+            columns: heads,
         }
+    }
+
+    /// A table of plain rows.
+    pub fn from_rows<const N: usize>(
+        heads: &[(&str, Align); N],
+        rows: impl IntoIterator<Item = [impl AsRef<str>; N]>,
+    ) -> Table {
+        let mut table = Table::new(heads, 0);
+        rows.into_iter().for_each(|row| table.row(row, Tone::Plain));
+        table
+    }
+
+    /// Whether it has no rows.
+    pub fn is_empty(&self) -> bool {
+        self.tones.is_empty()
     }
 
     /// Adds a row with a cell for each column.
@@ -117,8 +129,8 @@ impl Table {
         self.tones.push(tone);
     }
 
-    /// Adds a row whose last cell is a sentence, in as many lines as it takes where the columns
-    /// before it take `before`; and no fewer than twenty columns are left for it.
+    /// Adds a row whose last cell is a sentence. It is broken into as many rows as it takes beside
+    /// `before` columns, but has at least twenty columns.
     pub fn row_with_reason<const N: usize>(
         &mut self,
         cells: [&str; N],
@@ -135,28 +147,25 @@ impl Table {
         }
     }
 
-    /// The table as text, with a newline at its end. With `width`, text and headings are cut, and a
-    /// last column of text left out, so that no line is longer; numbers never are, and a table that
-    /// has more of them than there is room for is wider. With `color`, headings and tones are shown
-    /// in it.
+    /// The table as text, with a newline at its end. So that no line is longer than `width`, text
+    /// and headings are cut, and a last column of text is omitted. Numbers are never cut: with many
+    /// of them, lines are longer.
     pub fn to_text(&self, width: Option<usize>, color: bool) -> String {
         let mut text = String::new();
         self.write(width, color, &mut |piece| text.push_str(piece));
         text
     }
 
-    /// [`Table::to_text`], piece by piece: a long table need not be in memory as text as well.
+    /// [`Table::to_text`], piece by piece, so that the text of a long table is not held in memory.
     pub fn write(&self, width: Option<usize>, color: bool, put: &mut dyn FnMut(&str)) {
         const PIECE: usize = 32 << 10;
         let mut widths = self.widths.clone();
         if let Some(limit) = width {
-            let text = |(_, align): &(String, Align)| *align == Align::Left;
-            let least: Vec<Option<usize>> = self
-                .columns
-                .iter()
-                .zip(&self.cells)
-                .map(|(column, &cell)| (!text(column)).then_some(cell))
-                .collect();
+            let columns = self.columns.iter().zip(&self.cells);
+            let least = |((_, align), cell): (&(String, Align), &usize)| {
+                (*align == Align::Right).then_some(*cell)
+            };
+            let least: Vec<Option<usize>> = columns.map(least).collect();
             fit(&mut widths, &least, limit);
         }
         let mut out = String::with_capacity(self.text.len().min(PIECE) * 2);
@@ -183,32 +192,23 @@ impl Table {
 
     /// The cells of each row, and how it looks.
     fn rows(&self) -> impl Iterator<Item = (impl Iterator<Item = &str>, Tone)> {
-        let cell = |at: usize| {
-            let from = at
-                .checked_sub(1)
-                .and_then(|before| self.ends.get(before))
-                .copied()
-                .unwrap_or(0);
-            self.ends
-                .get(at)
-                .and_then(|&end| self.text.get(from..end))
-                .unwrap_or_default()
+        let end = |at: usize| self.ends.get(at).copied().unwrap_or(self.text.len());
+        let cell = move |at: usize| {
+            let from = if at == 0 { 0 } else { end(at - 1) };
+            &self.text[from..end(at)]
         };
         let columns = self.columns.len();
-        self.tones
-            .iter()
-            .enumerate()
-            .map(move |(row, tone)| ((row * columns..(row + 1) * columns).map(cell), *tone))
+        let cells = move |row: usize| (row * columns..(row + 1) * columns).map(cell);
+        (0..)
+            .zip(&self.tones)
+            .map(move |(row, tone)| (cells(row), *tone))
     }
 
     /// The table as HTML, under a caption; the heading of a row is its first cell with words.
     pub fn to_html(&self, caption: &str) -> String {
-        let head = self
-            .columns
-            .iter()
-            .position(|(_, align)| *align == Align::Left)
-            .unwrap_or(0);
         const LONG: usize = 48;
+        let is_text = |(_, align): &(String, Align)| *align == Align::Left;
+        let head = self.columns.iter().position(is_text).unwrap_or(0);
         let class = |align: Align, width: usize| match align {
             Align::Left if width > LONG => " class=\"left long\"",
             Align::Left => " class=\"left\"",
@@ -220,11 +220,8 @@ impl Table {
             escape(caption)
         );
         for ((head, align), width) in columns() {
-            out.push_str(&format!(
-                "<th scope=\"col\"{}>{}</th>",
-                class(*align, *width),
-                escape(head)
-            ));
+            let (class, head) = (class(*align, *width), escape(head));
+            out += &format!("<th scope=\"col\"{class}>{head}</th>");
         }
         out.push_str("</tr></thead>\n<tbody>\n");
         for (cells, tone) in self.rows() {
@@ -238,11 +235,8 @@ impl Table {
                 } else {
                     ("<td", "</td>")
                 };
-                out.push_str(&format!(
-                    "{begin}{}>{}{end}",
-                    class(*align, *width),
-                    escape(cell)
-                ));
+                let (class, cell) = (class(*align, *width), escape(cell));
+                out += &format!("{begin}{class}>{cell}{end}");
             }
             out.push_str("</tr>\n");
         }
@@ -304,6 +298,7 @@ pub fn wrap(text: &str, width: usize) -> String {
     out
 }
 
+/// Appends blanks; faster than by single characters.
 fn blanks(out: &mut String, mut n: usize) {
     const BLANKS: &str = "                                                                ";
     while n > 0 {
@@ -314,26 +309,21 @@ fn blanks(out: &mut String, mut n: usize) {
 }
 
 /// Makes columns narrower until a line is at most `limit` wide: first the last one, if it is text;
-/// it goes when fewer than eight columns would be left of it. Then the widest ones: text to eight
-/// columns, numbers to what `least` says that they take.
+/// it is omitted if fewer than eight characters of it would fit. Then the widest ones: text to eight
+/// characters, numbers to their `least` width.
 fn fit(widths: &mut [usize], least: &[Option<usize>], limit: usize) {
     const LEAST: usize = 8;
     let total = |widths: &[usize]| {
-        widths
-            .iter()
-            .filter(|w| **w > 0)
-            .map(|w| w + 1)
+        let shown = widths.iter().filter(|width| **width > 0);
+        shown
+            .map(|width| width + 1)
             .sum::<usize>()
             .saturating_sub(1)
     };
-    if let Some(last) = widths
-        .len()
-        .checked_sub(1)
-        .filter(|last| least.get(*last) == Some(&None))
-    {
-        let over = total(widths).saturating_sub(limit);
-        let left = widths[last].saturating_sub(over);
-        widths[last] = if over == 0 || left >= LEAST { left } else { 0 };
+    let over = total(widths).saturating_sub(limit);
+    if let (Some(last), Some(None)) = (widths.last_mut(), least.last()) {
+        let left = last.saturating_sub(over);
+        *last = if over == 0 || left >= LEAST { left } else { 0 };
     }
     while total(widths) > limit {
         let narrower = widths

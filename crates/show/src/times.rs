@@ -6,14 +6,12 @@ use serde::Serialize;
 
 use crate::stats::Stats;
 
-/// What one run took, in seconds, as timex(1) gave it.
+/// The times of a run in seconds, as time(1) gives them.
 #[derive(Clone, Copy, Debug, Serialize)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Times {
-    /// Elapsed.
     pub real: f64,
-    /// In the program.
     pub user: f64,
-    /// In the kernel.
     pub sys: f64,
 }
 

@@ -1,11 +1,11 @@
 //! Figures in words: how many of what, sizes, times.
 
-/// So many of something, which is called `one` where there is one of it.
+/// A count and its noun: `one` for 1, else `more`.
 pub fn plural(n: u64, one: &str, more: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { more })
 }
 
-/// A number of bytes, as people write it.
+/// A number of bytes for people: `1.5K`.
 pub fn size(bytes: u64) -> String {
     if bytes < 1024 {
         return bytes.to_string();
@@ -21,7 +21,7 @@ pub fn size(bytes: u64) -> String {
     format!("{value:.1}E")
 }
 
-/// The same with its unit also where they are few.
+/// The same with its unit, also below 1024: `7 bytes`.
 pub fn sized(bytes: u64) -> String {
     if bytes < 1024 {
         plural(bytes, "byte", "bytes")
@@ -30,7 +30,7 @@ pub fn sized(bytes: u64) -> String {
     }
 }
 
-/// Seconds, in the unit that suits them.
+/// Seconds, in the unit that fits.
 pub fn duration(seconds: f64) -> String {
     match seconds {
         // What would be written as 1000 of a unit is 1 of the next.

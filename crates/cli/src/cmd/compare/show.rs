@@ -1,7 +1,6 @@
 //! What `fathom compare` prints: the tables of 1988 as text and as JSON, and its warnings.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 
 use account::ErrorKind;
 use account::compare::comparison::{Comparison, PairView};
@@ -14,73 +13,58 @@ use show::stats::{self, Stats, StatsRow};
 use show::table::{Align, Table, TableStyle, Tone};
 use show::units::plural;
 
+use crate::json::Json;
+
 /// The result.
 pub(super) struct Report<'a>(pub(super) &'a [Comparison<'a>]);
 
 json_object!(Report<'_>, |report| {
-    "comparisons": report.0.iter().map(ComparisonJson).collect::<Vec<_>>(),
+    "comparisons": Json(report.0),
 });
 
-struct ComparisonJson<'a>(&'a Comparison<'a>);
-
-json_object!(ComparisonJson<'_>, |comparison| {
-    "kind": comparison.0.runs.kind.name(),
-    "names": comparison.0.runs.names,
-    "base": comparison.0.runs.names.get(comparison.0.base),
-    "systems": comparison.0.runs.systems.iter().map(SystemJson).collect::<Vec<_>>(),
-    "ratios": comparison.0.pairs().map(PairJson).collect::<Vec<_>>(),
+json_object!(Json<'_, Comparison<'_>>, |comparison| {
+    "kind": comparison.runs.kind.name(),
+    "names": comparison.runs.names,
+    "base": comparison.runs.names.get(comparison.base),
+    "systems": Json(&comparison.runs.systems[..]),
+    "ratios": Json(&comparison.pairs().collect::<Vec<_>>()[..]),
 });
 
-struct SystemJson<'a>(&'a System);
-
-json_object!(SystemJson<'_>, |system| {
-    name "system": Some(&system.0.name),
-    name "file": Some(&system.0.file),
-    "line": system.0.line,
-    "labels": system.0.labels.iter().map(LabelJson).collect::<Vec<_>>(),
-    "took": system.0.took.iter().map(|took| Each(*took)).collect::<Vec<_>>(),
-    "printed": Each(system.0.printed),
+json_object!(Json<'_, System>, |system| {
+    name "system": Some(&system.name),
+    name "file": Some(&system.file),
+    "line": system.line,
+    "labels": Json(&system.labels[..]),
+    "took": system.took.iter().map(|took| Each(*took)).collect::<Vec<_>>(),
+    "printed": Each(system.printed),
 });
 
-struct LabelJson<'a>(&'a (String, String));
-
-json_object!(LabelJson<'_>, |label| {
+json_object!(Json<'_, (String, String)>, |label| {
     "column": label.0.0,
     "cell": label.0.1,
 });
 
 /// One value for each measure.
-struct Each(Took);
+struct Each<T>([Option<T>; Measure::ALL.len()]);
 
-impl Serialize for Each {
+impl<T: Serialize> Serialize for Each<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(Measure::ALL.map(Measure::name).iter().zip(self.0))
+        serializer.collect_map(Measure::ALL.map(Measure::name).iter().zip(&self.0))
     }
 }
 
-struct PairJson<'a>(PairView<'a>);
-
-json_object!(PairJson<'_>, |pair| {
-    "of": pair.0.name(pair.0.pair.of),
-    "to": pair.0.name(pair.0.pair.to),
-    "systems": pair.0.rows().count(),
-    "real": Stats::from_values(pair.0.ratios(Measure::Real)),
-    "user": Stats::from_values(pair.0.ratios(Measure::User)),
-    "sys": Stats::from_values(pair.0.ratios(Measure::Sys)),
-    "calls": Stats::from_values(pair.0.ratios(Measure::Calls)),
-    "printed": PrintedJson(pair.0),
-    "average_of": Each(averages(pair.0, pair.0.pair.of)),
-    "average_to": Each(averages(pair.0, pair.0.pair.to)),
-    "each": pair.0.pair.ratios.iter().map(|ratios| Each(ratios.map(Result::ok))).collect::<Vec<_>>(),
-});
-
-struct PrintedJson<'a>(PairView<'a>);
-
-json_object!(PrintedJson<'_>, |pair| {
-    "real": Stats::from_values(pair.0.printed(Measure::Real)),
-    "user": Stats::from_values(pair.0.printed(Measure::User)),
-    "sys": Stats::from_values(pair.0.printed(Measure::Sys)),
-    "calls": Stats::from_values(pair.0.printed(Measure::Calls)),
+json_object!(Json<'_, PairView<'_>>, |pair| {
+    "of": pair.name(pair.pair.of),
+    "to": pair.name(pair.pair.to),
+    "systems": pair.rows().count(),
+    "real": Stats::from_values(pair.ratios(Measure::Real)),
+    "user": Stats::from_values(pair.ratios(Measure::User)),
+    "sys": Stats::from_values(pair.ratios(Measure::Sys)),
+    "calls": Stats::from_values(pair.ratios(Measure::Calls)),
+    "printed": Each(Measure::ALL.map(|measure| Stats::from_values(pair.printed(measure)))),
+    "average_of": Each(averages(**pair, pair.pair.of)),
+    "average_to": Each(averages(**pair, pair.pair.to)),
+    "each": pair.pair.ratios.iter().map(|ratios| Each(ratios.map(Result::ok))).collect::<Vec<_>>(),
 });
 
 fn averages(pair: PairView<'_>, at: usize) -> Took {
@@ -96,12 +80,12 @@ pub(super) fn text(comparison: &Comparison<'_>, style: TableStyle, only_summary:
     let mut out = String::new();
     for pair in comparison.pairs() {
         let gap = if out.is_empty() { "" } else { "\n" };
-        out.push_str(&format!("{gap}{}, {}\n\n", title(pair), origin(pair)));
+        out += &format!("{gap}{}, {}\n\n", title(pair), origin(pair));
         if !only_summary {
-            out.push_str(&systems_table(pair).to_text(style.width, style.color));
+            out += &systems_table(pair).to_text(style.width, style.color);
             out.push('\n');
         }
-        out.push_str(&summary_table(pair).to_text(style.width, style.color));
+        out += &summary_table(pair).to_text(style.width, style.color);
     }
     out
 }
@@ -133,12 +117,9 @@ pub(super) fn systems_table(pair: PairView<'_>) -> Table {
         .map(|(column, _)| &column[..])
         .filter(|column| known.insert(*column))
         .collect();
+    let head = |column: &&str| (printable(column.as_bytes()).into_owned(), Left);
     let mut heads = vec![("SYSTEM".to_owned(), Left)];
-    heads.extend(
-        columns
-            .iter()
-            .map(|column| (printable(column.as_bytes()).into_owned(), Left)),
-    );
+    heads.extend(columns.iter().map(head));
     let [of, to] = pair.both().map(|at| pair.name(at));
     for group in [of, to, "ratio"] {
         for (at, measure) in measures.iter().enumerate() {
@@ -153,11 +134,11 @@ pub(super) fn systems_table(pair: PairView<'_>) -> Table {
     let mut table = Table::new(&heads, pair.rows().count());
     for (system, ratios) in pair.rows() {
         let mut cells = vec![printable(&system.name).into_owned()];
-        let labels: HashMap<&str, &str> = system
+        let labels = system
             .labels
             .iter()
-            .map(|(column, cell)| (&column[..], &cell[..]))
-            .collect();
+            .map(|(column, cell)| (&column[..], &cell[..]));
+        let labels: HashMap<&str, &str> = labels.collect();
         let label =
             |column: &&str| printable(labels.get(column).unwrap_or(&"").as_bytes()).into_owned();
         cells.extend(columns.iter().map(label));
@@ -225,16 +206,25 @@ pub(super) fn times(ratio: f64) -> String {
     }
 }
 
-/// What was left out of the ratios.
-#[derive(Debug)]
+/// What is missing in the ratios.
+#[derive(Debug, thiserror::Error)]
 enum WarningKind {
     /// The first empty cell of a file, and how many there are.
+    #[error(
+        "line {line}: there is no {}{}; left out of the ratios",
+        printable(.column.as_bytes()), more(*.cells, "cell", "cells")
+    )]
     Empty {
         line: usize,
         column: String,
         cells: usize,
     },
     /// The first system on which a measure is 0, and how many there are.
+    #[error(
+        "line {line}: on {}{} {of} or {to} has 0 for {}; left out of {of}/{to}",
+        printable(.system), more(*.systems, "system", "systems"), .measure.name(),
+        of = printable(.names[0].as_bytes()), to = printable(.names[1].as_bytes())
+    )]
     TooShort {
         line: usize,
         system: Vec<u8>,
@@ -244,41 +234,6 @@ enum WarningKind {
     },
 }
 
-impl fmt::Display for WarningKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            WarningKind::Empty {
-                line,
-                column,
-                cells,
-            } => {
-                let column = printable(column.as_bytes());
-                let more = more(*cells, "cell", "cells");
-                write!(
-                    f,
-                    "line {line}: there is no {column}{more}; left out of the ratios"
-                )
-            }
-            WarningKind::TooShort {
-                line,
-                system,
-                systems,
-                names,
-                measure,
-            } => {
-                let (system, measure) = (printable(system), measure.name());
-                let more = more(*systems, "system", "systems");
-                let [of, to] = names.each_ref().map(|name| printable(name.as_bytes()));
-                write!(
-                    f,
-                    "line {line}: on {system}{more} {of} or {to} has 0 for {measure}; left out of {of}/{to}"
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for WarningKind {}
 impl WarningReason for WarningKind {}
 
 fn more(all: usize, one: &str, many: &str) -> String {
@@ -390,8 +345,7 @@ sys          2.00   2.00 2.00 2.00    0.00    0.50    0.25
     #[test]
     fn the_json_has_all_of_it() {
         let runs = example();
-        let json =
-            |base| serde_json::to_value(ComparisonJson(&Comparison::new(&runs, base))).unwrap();
+        let json = |base| serde_json::to_value(Json(&Comparison::new(&runs, base))).unwrap();
         let value = json(1);
         assert_eq!(
             (&value["base"], &value["systems"][1]["system_b64"]),

@@ -8,7 +8,7 @@ use pathsearch::count::{Count, KindCounts};
 use pathsearch::directory::DirectoryReport;
 use pathsearch::group::Search;
 use pathsearch::path::{PathProposal, quoted};
-use pathsearch::request::{ClientBehavior, Request, Requests};
+use pathsearch::request::{ClientBehavior, Request};
 use pathsearch::trace::Totals;
 use pathsearch::tree::RemoteScope;
 use pathsearch::{Change, Fix, Kind, Prediction, SearchReport, WarningKind};
@@ -21,10 +21,7 @@ pub(crate) struct Report<'a>(pub(crate) &'a SearchReport);
 
 struct KindCount(Kind, Count);
 
-struct RequestRow<'a> {
-    request: Request,
-    prediction: &'a Prediction,
-}
+struct RequestRow<'a>(Request, &'a Prediction);
 
 json_object!(Report<'_>, |report| {
     "searches": Json(&report.0.trace.searches[..]),
@@ -92,16 +89,16 @@ json_object!(Json<'_, Prediction>, |prediction| {
     "seconds_at_least": prediction.cold.at_least,
     "seconds_own": prediction.compute,
     "server_busy": prediction.cold.utilization,
-    "requests": Request::ALL.map(|request| RequestRow { request, prediction }),
+    "requests": Request::ALL.map(|request| RequestRow(request, prediction)),
     "manner": Json(&prediction.behavior),
 });
 
 json_object!(RequestRow<'_>, |row| {
-    "request": row.request.name(),
-    "cold": row.cold().get(row.request),
-    "warm": row.prediction.requests.warm.get(row.request),
-    "waited_for": row.request.is_waited_for(),
-    "seconds": row.seconds(),
+    "request": row.0.name(),
+    "cold": row.1.requests.cold.get(row.0),
+    "warm": row.1.requests.warm.get(row.0),
+    "waited_for": row.0.is_waited_for(),
+    "seconds": cold_seconds(row.1, row.0),
 });
 
 json_object!(Json<'_, ClientBehavior>, |behavior| {
@@ -127,20 +124,10 @@ json_object!(Json<'_, Fix>, |fix| {
 });
 
 fn kind_counts(counts: &KindCounts) -> Vec<KindCount> {
-    let counts = counts.iter();
-    counts.map(|(kind, count)| KindCount(kind, count)).collect()
-}
-
-impl RequestRow<'_> {
-    fn cold(&self) -> &Requests {
-        &self.prediction.requests.cold
-    }
-
-    /// How long the process waits for the requests, with cold caches.
-    fn seconds(&self) -> f64 {
-        let prices = &self.prediction.prices;
-        prices.seconds_for(self.request, self.cold())
-    }
+    counts
+        .iter()
+        .map(|(kind, count)| KindCount(kind, count))
+        .collect()
 }
 
 fn remote_directories(prediction: &Prediction) -> Vec<&[u8]> {
@@ -235,19 +222,18 @@ fn kinds(report: &SearchReport, style: TableStyle) -> String {
         ("HITS", Right),
         ("MISSES", Right),
     ];
-    let mut table = Table::new(&columns, Kind::ALL.len());
-    for (kind, count) in report.kinds().iter() {
+    let kinds = report.kinds();
+    let rows = kinds.iter().map(|(kind, count)| {
         let searches = report.trace.searches.iter();
         let searches = searches.filter(|search| search.kind == kind).count();
-        let cells = [
+        [
             kind.name().to_owned(),
             searches.to_string(),
             count.hits.to_string(),
             count.misses.to_string(),
-        ];
-        table.row(cells, Tone::Plain);
-    }
-    table.to_text(style.width, style.color) + "\n"
+        ]
+    });
+    Table::from_rows(&columns, rows).to_text(style.width, style.color) + "\n"
 }
 
 /// The searches with misses, those with the most first.
@@ -268,25 +254,20 @@ fn searches(searches: &[Search], style: TableStyle, most: usize) -> String {
         ("PROGRAM", Left),
         ("FOUND", Left),
     ];
-    let shown = missed.len().min(most);
-    let mut table = Table::new(&columns, shown);
-    for search in &missed[..shown] {
+    let rows = missed.iter().take(most).map(|search| {
         let program = search.program.rsplit(|&b| b == b'/').next();
-        let cells = [
+        let found = search.found.as_deref().map_or("-".into(), printable);
+        [
             search.misses().to_string(),
             search.kind.name().to_owned(),
             printable(&search.name).into_owned(),
             printable(program.unwrap_or_default()).into_owned(),
-            search
-                .found
-                .as_deref()
-                .map_or("-".into(), printable)
-                .into_owned(),
-        ];
-        table.row(cells, Tone::Plain);
-    }
-    let (one, many) = ("search with misses", "searches with misses");
-    table.to_text(style.width, style.color) + &more(missed.len() - shown, one, many) + "\n"
+            found.into_owned(),
+        ]
+    });
+    let table = Table::from_rows(&columns, rows).to_text(style.width, style.color);
+    let omitted = missed.len().saturating_sub(most);
+    table + &more(omitted, "search with misses", "searches with misses") + "\n"
 }
 
 fn prediction(prediction: &Prediction, style: TableStyle) -> String {
@@ -330,31 +311,30 @@ fn requests(prediction: &Prediction, style: TableStyle) -> String {
         ("TIME COLD", Right),
         ("", Left),
     ];
-    let mut table = Table::new(&columns, Request::ALL.len());
-    for request in Request::ALL {
-        let row = RequestRow {
-            request,
-            prediction,
-        };
-        let cold = row.cold().get(request);
+    let row = |request: Request| {
+        let cold = prediction.requests.cold.get(request);
         let warm = prediction.requests.warm.get(request);
-        if cold + warm == 0 {
-            continue;
-        }
         let (time, waited) = match request.is_waited_for() {
-            true => (duration(row.seconds()), ""),
+            true => (duration(cold_seconds(prediction, request)), ""),
             false => ("-".to_owned(), "not waited for"),
         };
         let cells = [
-            request.name(),
-            &cold.to_string(),
-            &warm.to_string(),
-            &time,
-            waited,
+            request.name().to_owned(),
+            cold.to_string(),
+            warm.to_string(),
+            time,
+            waited.to_owned(),
         ];
-        table.row(cells, Tone::Plain);
-    }
-    table.to_text(style.width, style.color)
+        (cold + warm > 0).then_some(cells)
+    };
+    let rows = Request::ALL.into_iter().filter_map(row);
+    Table::from_rows(&columns, rows).to_text(style.width, style.color)
+}
+
+/// How long the process waits for the requests, with cold caches.
+fn cold_seconds(prediction: &Prediction, request: Request) -> f64 {
+    let cold = &prediction.requests.cold;
+    prediction.prices.seconds_for(request, cold)
 }
 
 /// The fixes, one paragraph each.

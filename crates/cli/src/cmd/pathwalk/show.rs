@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use ::show::json_object;
 use ::show::stats::Stats;
-use ::show::table::{Align, Table, TableStyle, Tone};
+use ::show::table::{Align, Table, TableStyle};
 use gate::Errno;
 use pathwalk::{
     Aftermath, Bucket, DroppedCaches, Event, Histogram, Latency, Operation, Pass, PathwalkOptions,
-    PathwalkReport, RankPass, Reason, SearchOptions, SearchReport, Shape, WarningKind,
+    PathwalkReport, RankPass, Reason, Removed, SearchOptions, SearchReport, Shape, WarningKind,
 };
 use show::figure::Figure;
 
@@ -62,39 +62,29 @@ fn spread(pass: &Pass) -> Option<[Stats; 2]> {
     Some([Stats::from_values(seconds)?, Stats::from_values(rates)?])
 }
 
-struct Created {
-    objects: u64,
-    seconds: f64,
-}
+struct Created(u64, Duration);
 
-struct Ranks<'a> {
-    spread: [Stats; 2],
-    each: &'a [RankPass],
-}
+struct Ranks<'a>([Stats; 2], &'a [RankPass]);
 
-struct Rank<'a> {
-    rank: usize,
-    pass: &'a RankPass,
-}
+struct Rank<'a>(usize, &'a RankPass);
 
 json_object!(Report<'_>, |document| {
     name "root": Some(&document.options.root),
     "directories": document.options.shape.length,
     "files": document.options.shape.files,
-    "created": document.report.created.map(|elapsed| Created {
-        objects: document.options.shape.objects().unwrap_or(u64::MAX),
-        seconds: elapsed.as_secs_f64(),
+    "created": document.report.created.map(|elapsed| {
+        Created(document.options.shape.objects().unwrap_or(u64::MAX), elapsed)
     }),
     "test": document.searches(),
     "removed": Json(&document.report.removed),
 });
 
 json_object!(Created, |created| {
-    "objects": created.objects,
-    "seconds": created.seconds,
+    "objects": created.0,
+    "seconds": created.1.as_secs_f64(),
 });
 
-json_object!(Json<'_, pathwalk::Removed>, |removed| {
+json_object!(Json<'_, Removed>, |removed| {
     "objects": removed.objects,
     "left": removed.left,
     "seconds": removed.elapsed.as_secs_f64(),
@@ -128,7 +118,7 @@ json_object!(Json<'_, Pass>, |pass| {
     "seconds": pass.elapsed.as_secs_f64(),
     "lookups_per_second": pass.lookups_per_second(),
     "latency": Json(&pass.latency),
-    "ranks": spread(pass).map(|spread| Ranks { spread, each: &pass.ranks }),
+    "ranks": spread(pass).map(|spread| Ranks(spread, &pass.ranks)),
 });
 
 json_object!(Json<'_, Latency>, |latency| {
@@ -156,17 +146,17 @@ json_object!(Json<'_, Bucket>, |bucket| {
 });
 
 json_object!(Ranks<'_>, |ranks| {
-    "seconds": ranks.spread[0],
-    "lookups_per_second": ranks.spread[1],
-    "each": ranks.each.iter().enumerate().map(|(rank, pass)| Rank { rank, pass }).collect::<Vec<_>>(),
+    "seconds": ranks.0[0],
+    "lookups_per_second": ranks.0[1],
+    "each": ranks.1.iter().enumerate().map(|(rank, pass)| Rank(rank, pass)).collect::<Vec<_>>(),
 });
 
 json_object!(Rank<'_>, |rank| {
-    "rank": rank.rank,
-    "found": rank.pass.found,
-    "lookups": rank.pass.lookups,
-    "seconds": rank.pass.elapsed.as_secs_f64(),
-    "lookups_per_second": rank.pass.lookups_per_second(),
+    "rank": rank.0,
+    "found": rank.1.found,
+    "lookups": rank.1.lookups,
+    "seconds": rank.1.elapsed.as_secs_f64(),
+    "lookups_per_second": rank.1.lookups_per_second(),
 });
 
 /// What was dropped from the caches, if anything, and what may still be in them.
@@ -191,16 +181,21 @@ pub(crate) fn event_line(event: Event<'_>, shape: Shape) -> String {
             let objects = shape.objects().unwrap_or(u64::MAX);
             (format!("Created {objects} objects"), elapsed)
         }
-        Event::Searched(pass) => {
-            let Pass { found, files, .. } = pass;
+        Event::Searched(Pass {
+            found,
+            files,
+            elapsed,
+            ..
+        }) => {
             let directories = shape.length;
-            let what = format!("Found {found}/{files} files in {directories} directories");
-            (what, pass.elapsed)
+            (
+                format!("Found {found}/{files} files in {directories} directories"),
+                *elapsed,
+            )
         }
-        Event::Removed(removed) => {
-            let what = format!("Removed {} objects", removed.objects);
-            (what, removed.elapsed)
-        }
+        Event::Removed(Removed {
+            objects, elapsed, ..
+        }) => (format!("Removed {objects} objects"), elapsed),
     };
     format!("pathwalk: {what} in {}\n", seconds(elapsed))
 }
@@ -263,32 +258,31 @@ fn latency_table(searches: &Searches<'_>, style: TableStyle) -> String {
         ("99.9 %", Right),
         ("MAX", Right),
     ];
+    let row = |name: String, kind: &str, histogram: &Histogram| {
+        let cell = |value: Option<u64>| value.map_or(String::new(), |n| n.to_string());
+        let mean = histogram.mean();
+        [
+            name,
+            kind.to_owned(),
+            histogram.calls().to_string(),
+            cell(histogram.min()),
+            mean.map_or(String::new(), |mean| format!("{mean:.0}")),
+            cell(histogram.percentile(0.5)),
+            cell(histogram.percentile(0.9)),
+            cell(histogram.percentile(0.99)),
+            cell(histogram.percentile(0.999)),
+            cell(histogram.max()),
+        ]
+    };
     let mut rows = Vec::new();
     for (name, pass) in searches.passes() {
         let Some(latency) = &pass.latency else {
             continue;
         };
-        let kinds = [
-            ("all", &latency.all()),
-            ("hits", &latency.hits),
-            ("misses", &latency.misses),
-        ];
-        for (kind, histogram) in kinds.into_iter().filter(|(_, kind)| kind.calls() > 0) {
-            let cell = |value: Option<u64>| value.map_or(String::new(), |n| n.to_string());
-            let mean = histogram.mean();
-            rows.push([
-                name.clone(),
-                kind.to_owned(),
-                histogram.calls().to_string(),
-                cell(histogram.min()),
-                mean.map_or(String::new(), |mean| format!("{mean:.0}")),
-                cell(histogram.percentile(0.5)),
-                cell(histogram.percentile(0.9)),
-                cell(histogram.percentile(0.99)),
-                cell(histogram.percentile(0.999)),
-                cell(histogram.max()),
-            ]);
-        }
+        let (all, hits, misses) = (&latency.all(), &latency.hits, &latency.misses);
+        let kinds = [("all", all), ("hits", hits), ("misses", misses)];
+        let called = kinds.into_iter().filter(|(_, kind)| kind.calls() > 0);
+        rows.extend(called.map(|(kind, histogram)| row(name.clone(), kind, histogram)));
     }
     table(&columns, rows, style)
 }
@@ -327,12 +321,10 @@ fn table<const N: usize>(
     rows: impl IntoIterator<Item = [String; N]>,
     style: TableStyle,
 ) -> String {
-    let rows: Vec<_> = rows.into_iter().collect();
-    if rows.is_empty() {
+    let table = Table::from_rows(columns, rows);
+    if table.is_empty() {
         return String::new();
     }
-    let mut table = Table::new(columns, rows.len());
-    rows.iter().for_each(|row| table.row(row, Tone::Plain));
     format!("\n{}", table.to_text(style.width, style.color))
 }
 
@@ -400,7 +392,15 @@ fn nines(histogram: &Histogram) -> Vec<(f64, f64)> {
 
 /// Why the benchmark failed on a tree of this shape, with hints.
 pub(crate) fn error(error: &pathwalk::Error, shape: Shape) -> Error {
-    let aftermath = error.aftermath.map(words_for_aftermath);
+    let aftermath = error.aftermath.map(|aftermath| match aftermath {
+        Aftermath::NothingLeft => "nothing of the tree is left".to_owned(),
+        Aftermath::PartlyLeft => {
+            "not all that was made could be removed again: fathom pathwalk -r \
+                                  with the same -l and -f"
+                .to_owned()
+        }
+        Aftermath::FilesRemoved(files) => format!("{files} files were removed before"),
+    });
     let hints: Vec<String> = hint(error, shape).into_iter().chain(aftermath).collect();
     let (operation, hint) = (error.operation.to_string(), hints.join("; "));
     match error.reason {
@@ -409,42 +409,25 @@ pub(crate) fn error(error: &pathwalk::Error, shape: Shape) -> Error {
     }
 }
 
-fn words_for_aftermath(aftermath: Aftermath) -> String {
-    match aftermath {
-        Aftermath::NothingLeft => "nothing of the tree is left".to_owned(),
-        Aftermath::PartlyLeft => {
-            "not all that was made could be removed again: fathom pathwalk -r \
-                                  with the same -l and -f"
-                .to_owned()
-        }
-        Aftermath::FilesRemoved(files) => format!("{files} files were removed before"),
-    }
-}
-
 fn hint(error: &pathwalk::Error, Shape { length, files }: Shape) -> Option<String> {
-    let errno = match error.reason {
-        Reason::Errno(errno) => Some(errno),
-        _ => None,
-    };
-    Some(
-        match (error.operation, error.reason) {
-            (Operation::Find | Operation::SearchPast, _) => {
-                return Some(format!("was the tree made with -l {length} -f {files}?"));
-            }
-            (_, Reason::TooFewInodes { .. }) => "give fewer with -l and -f",
-            (_, Reason::PathsTooLarge { .. }) => "give fewer with -l",
-            (_, Reason::OutOfMemory) => "give fewer directories with -l",
-            (Operation::StartThread, _) => "give fewer with --threads",
-            (Operation::OpenAll, _) => match errno? {
-                Errno::EMFILE | Errno::ENFILE => {
-                    "give fewer directories with -l, or another --method"
-                }
-                _ => return Some(format!("was the tree made with -l {length}?")),
-            },
-            (operation, _) => hint_by_errno(operation, errno?)?,
+    let hint = match (error.operation, error.reason) {
+        (Operation::Find | Operation::SearchPast, _) => {
+            return Some(format!("was the tree made with -l {length} -f {files}?"));
         }
-        .to_owned(),
-    )
+        (_, Reason::TooFewInodes { .. }) => "give fewer with -l and -f",
+        (_, Reason::PathsTooLarge { .. }) => "give fewer with -l",
+        (_, Reason::OutOfMemory) => "give fewer directories with -l",
+        (Operation::StartThread, _) => "give fewer with --threads",
+        (Operation::OpenAll, Reason::Errno(Errno::EMFILE | Errno::ENFILE)) => {
+            "give fewer directories with -l, or another --method"
+        }
+        (Operation::OpenAll, Reason::Errno(_)) => {
+            return Some(format!("was the tree made with -l {length}?"));
+        }
+        (operation, Reason::Errno(errno)) => hint_by_errno(operation, errno)?,
+        _ => return None,
+    };
+    Some(hint.to_owned())
 }
 
 fn hint_by_errno(operation: Operation, errno: Errno) -> Option<&'static str> {
@@ -490,8 +473,6 @@ pub(crate) fn warning_hint(kind: &WarningKind) -> Option<Cow<'static, str>> {
 
 #[cfg(test)]
 mod tests {
-    use pathwalk::Removed;
-
     use super::*;
 
     fn latency() -> Latency {

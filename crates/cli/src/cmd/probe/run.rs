@@ -10,7 +10,7 @@ use probe::{
     CacheOptions, Limits, Measured, ProbeOptions, ProbeReport, Quantity, Series, Value, judge,
 };
 
-use super::show::{Report, SlowClock, figures, hinted, prices_csv, warnings};
+use super::show::{Report, figures, hinted, prices_csv, slow_clock, warnings};
 use crate::cmd::probe::args::{CacheMethod, Experiment, Probe as Args};
 use crate::error::{Error, Outcome};
 use crate::input::whole;
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if let Some(Value::Number(ns)) = overhead
         && *ns > probe::NO_VDSO
     {
-        out.note(SlowClock(*ns));
+        out.note(slow_clock(*ns));
     }
     out.warn(&warnings);
     Ok(warnings.len())

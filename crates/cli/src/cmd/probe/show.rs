@@ -1,6 +1,6 @@
 //! What `fathom probe` prints.
 
-use std::fmt::{self, Write};
+use std::fmt::Write;
 
 use ::show::json_object;
 use ::show::name::printable;
@@ -180,30 +180,22 @@ impl Report<'_> {
             let (value, truth) = (finding.value(), finding.truth.as_ref());
             let unit = finding.quantity.unit();
             let text = |value: &Value| value_text(value, unit);
+            let is_repeated = last == Some(experiment) && !repeat;
+            let has_unit = value.is_some() || truth.is_some();
+            let sure = value.map(|_| format!("{:.0} %", 100.0 * finding.confidence()));
             let cells = [
-                if last == Some(experiment) && !repeat {
-                    String::new()
-                } else {
-                    experiment.name().to_owned()
-                },
-                finding.quantity.name().to_owned(),
-                value.map_or("cannot tell".to_owned(), text),
-                if value.is_some() || truth.is_some() {
-                    unit.name().to_owned()
-                } else {
-                    String::new()
-                },
-                value.map_or(String::new(), |_| {
-                    format!("{:.0} %", 100.0 * finding.confidence())
-                }),
-                truth.map_or(String::new(), |truth| text(&truth.value)),
-                finding.agrees.map_or("", yes_or_no).to_owned(),
-                (if finding.by_time {
+                if is_repeated { "" } else { experiment.name() },
+                finding.quantity.name(),
+                &value.map_or("cannot tell".to_owned(), text),
+                if has_unit { unit.name() } else { "" },
+                &sure.unwrap_or_default(),
+                &truth.map_or(String::new(), |truth| text(&truth.value)),
+                finding.agrees.map_or("", yes_or_no),
+                if finding.by_time {
                     "time alone"
                 } else {
                     "behaviour"
-                })
-                .to_owned(),
+                },
             ];
             let tone = match (finding.agrees, value) {
                 (Some(false), _) => Tone::Bad,
@@ -251,9 +243,8 @@ pub(crate) fn prices_table(prices: &[Price]) -> Table {
         ("HALF ARE WITHIN", Right),
         ("CALLS", Right),
     ];
-    let mut table = Table::new(&columns, prices.len());
-    for price in prices {
-        let cells = [
+    let row = |price: &Price| {
+        [
             price.call.name().to_owned(),
             price.call.target().to_owned(),
             state(price).to_owned(),
@@ -261,31 +252,21 @@ pub(crate) fn prices_table(prices: &[Price]) -> Table {
             plain(price.ns),
             format!("{}-{}", plain(price.low), plain(price.high)),
             price.calls.to_string(),
-        ];
-        table.row(cells, Tone::Plain);
-    }
-    table
+        ]
+    };
+    Table::from_rows(&columns, prices.iter().map(row))
 }
 
 /// What each call costs, as comma-separated values.
 pub(crate) fn prices_csv(prices: &[Price]) -> String {
     let mut text = "gate,what,state,threads,ns,low,high,calls\n".to_owned();
     for price in prices {
-        let Price {
-            call,
-            threads,
-            ns,
-            low,
-            high,
-            calls,
-            ..
-        } = price;
+        let (gate, what) = (price.call.name(), price.call.target());
+        let (state, threads, calls) = (state(price), price.threads, price.calls);
+        let [ns, low, high] = [price.ns, price.low, price.high];
         let _ = writeln!(
             text,
-            "{},\"{}\",{},{threads},{ns:.1},{low:.1},{high:.1},{calls}",
-            call.name(),
-            call.target(),
-            state(price)
+            "{gate},\"{what}\",{state},{threads},{ns:.1},{low:.1},{high:.1},{calls}"
         );
     }
     text
@@ -339,17 +320,11 @@ pub(crate) fn warnings(dir: &[u8], report: &ProbeReport) -> Vec<Warning> {
     warnings
 }
 
-/// The message about a clock whose readings enter the kernel.
-pub(crate) struct SlowClock(pub(crate) f64);
-
-impl fmt::Display for SlowClock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "each reading of the clock enters the kernel and costs {:.0} ns: short calls look longer than they are",
-            self.0
-        )
-    }
+/// The message about a clock whose readings enter the kernel, for so many nanoseconds.
+pub(crate) fn slow_clock(ns: f64) -> String {
+    format!(
+        "each reading of the clock enters the kernel and costs {ns:.0} ns: short calls look longer than they are"
+    )
 }
 
 #[cfg(test)]

@@ -101,16 +101,13 @@ fn cluster_truth(dir: &ProbeDir) -> Option<Truth> {
     const LOG_CLUSTER: usize = 0x1c;
     let source = dir.mount.as_ref()?.content.source.as_deref()?;
     let device = gate::long::open_long(source, gate::fs::Open::NONBLOCK).ok()?;
-    let rdev = statx(&device, c"", At::EMPTY_PATH, Want::BASIC_STATS)
-        .ok()?
-        .rdev;
-    if ondisk::Dev::from(rdev) != dir.device() {
+    let stat = statx(&device, c"", At::EMPTY_PATH, Want::BASIC_STATS).ok()?;
+    if ondisk::Dev::from(stat.rdev) != dir.device() {
         return None;
     }
     let mut superblock = [0; 1024];
-    pread64(&device, &mut superblock, ondisk::ext4::superblock::OFFSET)
-        .ok()
-        .filter(|n| *n == superblock.len())?;
+    let read = pread64(&device, &mut superblock, ondisk::ext4::superblock::OFFSET);
+    read.ok().filter(|n| *n == superblock.len())?;
     let bytes = superblock.get(LOG_CLUSTER..)?.first_chunk()?;
     let cluster = 1024_u64.checked_shl(u32::from_le_bytes(*bytes))?;
     Some(Truth::new(cluster, Source::Superblock))
@@ -140,10 +137,8 @@ fn allocation_block(context: &mut Context<'_>) -> Result<Finding> {
             other => Some(other.map_err(Action::FindData.failed())?),
         };
         let to = lseek(file, at, Whence::Hole).map_err(Action::FindData.failed())?;
-        lengths.extend(
-            from.filter(|from| *from <= at)
-                .map(|from| to.saturating_sub(from)),
-        );
+        let from = from.filter(|from| *from <= at);
+        lengths.extend(from.map(|from| to.saturating_sub(from)));
     }
     let Some((length, agreeing)) = mode(&lengths) else {
         return Err(Error::NoData);
@@ -180,8 +175,8 @@ fn small_writes(context: &mut Context<'_>) -> Result<Finding> {
 
 /// What a file occupies, in bytes.
 fn allocated(file: &Fd) -> Result<u64> {
-    statx(file, c"", At::EMPTY_PATH, Want::BASIC_STATS)
-        .map(|stat| stat.blocks * 512)
+    let stat = statx(file, c"", At::EMPTY_PATH, Want::BASIC_STATS);
+    stat.map(|stat| stat.blocks * 512)
         .map_err(Action::StatFile.failed())
 }
 
@@ -206,10 +201,8 @@ fn cluster(context: &mut Context<'_>) -> Result<Finding> {
     growths.retain(|bytes| *bytes > 0);
     // A growth may include a block of the file's own map: only the least is one cluster.
     let grown = growths.iter().copied().min();
-    let agreeing = growths
-        .iter()
-        .filter(|bytes| Some(**bytes) == grown)
-        .count();
+    let is_least = |bytes: &&u64| Some(**bytes) == grown;
+    let agreeing = growths.iter().filter(is_least).count();
     let most = MOST.min(1 << context.dir.room().min(context.bytes_left()).max(1).ilog2());
     let hole = if most < 2 * LEAST {
         None // no room for data to punch a hole into
@@ -296,10 +289,9 @@ fn small_reads(context: &mut Context<'_>, kind: Kind) -> Result<Finding> {
         let mut trials = Vec::new();
         for _ in 0..TRIALS {
             drop_cache(&scratch.file, SMALL, None)?;
-            let reader = if kind == Kind::Reads {
-                reopen_random(&scratch)?
-            } else {
-                scratch.reopen()?
+            let reader = match kind {
+                Kind::Reads => reopen_random(&scratch)?,
+                _ => scratch.reopen()?,
             };
             context.spend(SMALL, 0)?;
             let read = |at| pread64(&reader, &mut buffer, at);

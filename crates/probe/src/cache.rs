@@ -53,9 +53,9 @@ pub(crate) fn cache(context: &mut Context<'_>, options: CacheOptions) -> Result<
     if !dir.unnamed_only {
         let measured = measure(context, options).map(|finding| vec![finding]);
         found = or_unknown(measured, &[Quantity::CacheCapacity])?;
-        found
-            .iter_mut()
-            .for_each(|finding| finding.by_time = options.paper);
+        for finding in &mut found {
+            finding.by_time = options.paper;
+        }
     }
     if !dir.is_in_memory() {
         let cgroup = Cgroup::current(&dir.table).and_then(|cgroup| cgroup.limit());
@@ -83,9 +83,8 @@ fn bound(cgroup: Option<(u64, String)>, memory: Option<u64>, available: Option<u
 /// `MemAvailable` of /proc/meminfo, in bytes.
 fn available() -> Option<u64> {
     let text = read_kernel(c"/proc/meminfo").ok()?;
-    let line = text
-        .split(|b| *b == b'\n')
-        .find_map(|line| line.strip_prefix(b"MemAvailable:"))?;
+    let mut lines = text.split(|b| *b == b'\n');
+    let line = lines.find_map(|line| line.strip_prefix(b"MemAvailable:"))?;
     let kib = std::str::from_utf8(line.trim_ascii().strip_suffix(b"kB")?.trim_ascii()).ok()?;
     kib.parse::<u64>().ok().map(|kib| kib << 10)
 }
@@ -136,10 +135,9 @@ fn measure(context: &mut Context<'_>, options: CacheOptions) -> Result<Finding> 
     let available = available().unwrap_or(0);
     let paper = options.paper;
     // The paper's way reads and writes about fifteen times the limit.
-    let affordable = if paper {
-        context.bytes_left() / 16
-    } else {
-        MOST
+    let affordable = match paper {
+        true => context.bytes_left() / 16,
+        false => MOST,
     };
     let Setting { limit, file, own } = choose_cgroup(&cgroup, options, affordable, available)?;
     if paper && limit > affordable {
@@ -157,14 +155,13 @@ fn measure(context: &mut Context<'_>, options: CacheOptions) -> Result<Finding> 
     };
     // The temporary file is gone. What the cgroup still holds belongs to other files, such as this
     // program: mapped pages are reclaimed last.
-    let others = if own.is_some() || paper {
-        0
-    } else {
-        cgroup.page_cache().unwrap_or(0)
-    };
-    let note = match own {
-        Some(_) => Note::OwnCgroup(available),
-        None => Note::CurrentCgroup(others),
+    let (note, others) = match own {
+        Some(_) => (Note::OwnCgroup(available), 0),
+        None if paper => (Note::CurrentCgroup(0), 0),
+        None => {
+            let others = cgroup.page_cache().unwrap_or(0);
+            (Note::CurrentCgroup(others), others)
+        }
     };
     let step = step(limit, paper);
     let (runs, values) = samples.into_iter().unzip();
@@ -226,7 +223,6 @@ fn fill_in(
     samples
 }
 
-/// Fills the cache in this process.
 fn fill_here(context: &mut Context<'_>, paper: bool, limit: u64) -> Result<Samples> {
     if paper {
         read_twice(context, limit)
@@ -347,15 +343,11 @@ fn search_lengths(mut both: impl FnMut(u64) -> Result<(f64, f64)>) -> Result<Sam
         }
     }
     // To find a knee takes four samples before it and three after; these are the nearest.
-    let nearest = (1..=fits)
-        .rev()
-        .map(|runs| (runs, 4))
-        .chain((too_long..=MOST_STEPS).map(|runs| (runs, 3)));
-    for (runs, wanted) in nearest {
-        let on_this_side = samples
-            .iter()
-            .filter(|(known, _)| (*known <= fits) == (runs <= fits))
-            .count();
+    let below = (1..=fits).rev().map(|runs| (runs, 4));
+    let above = (too_long..=MOST_STEPS).map(|runs| (runs, 3));
+    for (runs, wanted) in below.chain(above) {
+        let is_beside = |(known, _): &&(u64, f64)| (*known <= fits) == (runs <= fits);
+        let on_this_side = samples.iter().filter(is_beside).count();
         if on_this_side < wanted && samples.iter().all(|(known, _)| *known != runs) {
             is_slow(runs, &mut samples)?;
         }

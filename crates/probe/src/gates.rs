@@ -34,11 +34,9 @@ use crate::names::{Call, Quantity};
 use crate::report::Price;
 use crate::residency::{Residency, drop_cache};
 
-/// What a thread makes a batch of: what one of each of its calls cost, and how many of each there
-/// were.
+/// A batch of calls: what one of each cost, and how many of each there were.
 type Batch<'a, const N: usize = 1> = dyn FnMut(Clock) -> gate::Result<([f64; N], u64)> + 'a;
 
-/// The result of a system call.
 type Done = gate::Result<()>;
 
 /// Files of each thread.
@@ -73,16 +71,11 @@ pub(crate) fn gates(context: &mut Context<'_>) -> Result<Vec<Finding>> {
     let sure = 1.0 - ((empty.high - empty.low) / empty.ns).clamp(0.0, 1.0);
     let calls = empty.calls;
     let method = Method::EmptyCalls { calls, incomplete };
-    let mut found = vec![Finding::known(
-        Quantity::EmptyCall,
-        empty.ns.round(),
-        sure,
-        method,
-    )];
-    found.extend(failed.into_iter().map(|(call, errno)| {
+    let found = Finding::known(Quantity::EmptyCall, empty.ns.round(), sure, method);
+    let unpriced = failed.into_iter().map(|(call, errno)| {
         Finding::unknown(Quantity::Price(call), Error::NotPriced { call, errno })
-    }));
-    Ok(found)
+    });
+    Ok([found].into_iter().chain(unpriced).collect())
 }
 
 /// Prices calls, and keeps the prices in the context.
@@ -101,17 +94,14 @@ impl Pricing<'_, '_> {
             self.price_empty(threads)?;
         }
         let scratch = match dir.scratch_dir() {
+            Err(why) => return self.price_without_files().and(Err(why)),
             Ok(scratch) => scratch,
-            Err(why) => {
-                self.price_without_files()?;
-                return Err(why);
-            }
         };
         let fd = &scratch.fd;
         for thread in 0..self.counts.iter().copied().max().unwrap_or(1) {
             for file in 0..FILES {
-                let created =
-                    open_new(fd, &name("", thread, file)).map_err(Action::CreateFile.failed())?;
+                let created = open_new(fd, &name("", thread, file));
+                let created = created.map_err(Action::CreateFile.failed())?;
                 if file == 0 {
                     self.context.spend(0, 1)?;
                     pwrite64(&created, b"x", 0).map_err(Action::Write.failed())?;
@@ -137,19 +127,17 @@ impl Pricing<'_, '_> {
     fn price_without_files(&mut self) -> Result<()> {
         const CALLS: usize = 100;
         let same = |name: &CStr| vec![name.to_owned(); CALLS];
+        let lookups = Lookups {
+            statx: Call::StatxDirectory,
+            newfstatat: Call::NewfstatatDirectory,
+            open: Call::OpenDirectory,
+            existing: &|_| same(c"."),
+            missing: &|_| same(c"no-such-name"),
+        };
         let dir = self.context.dir;
         for &threads in self.counts {
-            self.context
-                .begin(Activity::CallsWithoutFiles { threads })?;
-            let lookups = Lookups {
-                calls: [
-                    Call::StatxDirectory,
-                    Call::NewfstatatDirectory,
-                    Call::OpenDirectory,
-                ],
-                existing: &|_| same(c"."),
-                missing: &|_| same(c"no-such-name"),
-            };
+            let step = Activity::CallsWithoutFiles { threads };
+            self.context.begin(step)?;
             self.price_lookups(threads, &dir.dir, &lookups)?;
         }
         if dir.unnamed_only {
@@ -176,16 +164,14 @@ impl Pricing<'_, '_> {
         make: impl Fn(usize) -> Box<Batch<'b, N>> + Sync,
     ) -> Result<()> {
         self.context.check()?;
-        let done: gate::Result<Vec<_>> = run_batches(self.context.clock, threads, &make)
-            .into_iter()
-            .collect();
+        let done = run_batches(self.context.clock, threads, &make);
         self.context.check()?;
-        let done = match done {
+        let done = match done.into_iter().collect::<gate::Result<Vec<_>>>() {
             Ok(done) => done,
             Err(errno) => {
-                calls
-                    .into_iter()
-                    .for_each(|call| self.push_failed(call, errno));
+                for call in calls {
+                    self.push_failed(call, errno);
+                }
                 return Ok(());
             }
         };
@@ -248,7 +234,9 @@ impl Pricing<'_, '_> {
     /// Prices the warm calls, in a temporary directory that is also the current one.
     fn price_warm(&mut self, dir: &Fd) -> Result<()> {
         let lookups = Lookups {
-            calls: [Call::StatxFile, Call::NewfstatatFile, Call::OpenFile],
+            statx: Call::StatxFile,
+            newfstatat: Call::NewfstatatFile,
+            open: Call::OpenFile,
             existing: &|thread| names("", thread),
             missing: &|thread| names("no-", thread),
         };
@@ -281,17 +269,18 @@ impl Pricing<'_, '_> {
 
     /// Prices lookups of names that exist and that do not, and of the entries of the directory.
     fn price_lookups(&mut self, threads: usize, dir: &Fd, lookups: &Lookups<'_>) -> Result<()> {
-        let [statx, fstatat, open] = lookups.calls;
         let (existing, missing) = (lookups.existing, lookups.missing);
-        let statx_name = |name: &CStr| stat_name(dir, name);
-        let newfstatat_name = |name: &CStr| newfstatat(dir, name, At::SYMLINK_NOFOLLOW).map(drop);
-        let open_name = |name: &CStr| openat(dir, name, Open::NOFOLLOW).map(drop);
-        let statx_missing = |name: &CStr| stat_missing(dir, name);
-        self.price(threads, statx, |t| for_each(existing(t), statx_name))?;
-        self.price(threads, fstatat, |t| for_each(existing(t), newfstatat_name))?;
-        self.price(threads, open, |t| for_each(existing(t), open_name))?;
+        let statx = |name: &CStr| stat_name(dir, name);
+        let fstatat = |name: &CStr| newfstatat(dir, name, At::SYMLINK_NOFOLLOW).map(drop);
+        let open = |name: &CStr| openat(dir, name, Open::NOFOLLOW).map(drop);
+        let absent = |name: &CStr| stat_missing(dir, name);
+        self.price(threads, lookups.statx, |t| for_each(existing(t), statx))?;
+        self.price(threads, lookups.newfstatat, |t| {
+            for_each(existing(t), fstatat)
+        })?;
+        self.price(threads, lookups.open, |t| for_each(existing(t), open))?;
         self.price(threads, Call::StatxMissing, |t| {
-            for_each(missing(t), statx_missing)
+            for_each(missing(t), absent)
         })?;
         self.price(threads, Call::Getdents64, |_| entries(dir))
     }
@@ -371,26 +360,23 @@ impl Pricing<'_, '_> {
             return Err(Error::NamesInMemory);
         }
         let cgroup = Cgroup::current(&dir.table).ok_or(Error::NoColdCgroup)?;
-        let own = cgroup
-            .create_child(LIMIT)
-            .map_err(Error::ColdCgroupRefused)?;
+        let own = cgroup.create_child(LIMIT);
+        let own = own.map_err(Error::ColdCgroupRefused)?;
         let clock = self.context.clock;
-        let ran = run_in_child(self.context.time_left(), || cold_costs(dir, &own, clock))
-            .map_err(Action::Fork.failed())?;
+        let ran = run_in_child(self.context.time_left(), || cold_costs(dir, &own, clock));
+        let ran = ran.map_err(Action::Fork.failed())?;
         if let Err(NoRun::Stopped(_) | NoRun::Moved(..)) = ran {
             dir.sweep(); // it was killed, and has left its files
         }
         self.context.check()?;
-        let costs: ColdCosts = ran
-            .map_err(|why| match why {
-                NoRun::Stopped(_) | NoRun::Moved(..) => Error::OutOfTime,
-                NoRun::Refused => Error::NamesNotForgotten,
-            })?
-            .result;
+        let ran = ran.map_err(|why| match why {
+            NoRun::Stopped(_) | NoRun::Moved(..) => Error::OutOfTime,
+            NoRun::Refused => Error::NamesNotForgotten,
+        });
+        let costs: ColdCosts = ran?.result;
         for (at, call) in COLD_CALLS.into_iter().enumerate() {
-            let each = costs
-                .chunks_exact(COLD_CALLS.len())
-                .map(|round| f64::from_bits(round[at]));
+            let rounds = costs.chunks_exact(COLD_CALLS.len());
+            let each = rounds.map(|round| f64::from_bits(round[at]));
             self.push(call, false, 1, each, (COLD_FILES * ROUNDS) as u64);
         }
         Ok(())
@@ -403,7 +389,6 @@ fn name(prefix: &str, thread: usize, file: usize) -> CString {
     CString::new(format!("{prefix}{thread}-{file}")).unwrap_or_default()
 }
 
-/// The names of all files of a thread.
 fn names(prefix: &str, thread: usize) -> Vec<CString> {
     (0..FILES).map(|file| name(prefix, thread, file)).collect()
 }
@@ -470,8 +455,9 @@ fn for_each<'a>(names: Vec<CString>, call: impl Fn(&CStr) -> Done + 'a) -> Box<B
 
 /// The names of each thread's lookups.
 struct Lookups<'a> {
-    /// The calls statx(2), newfstatat(2) and openat(2) of names that exist.
-    calls: [Call; 3],
+    statx: Call,
+    newfstatat: Call,
+    open: Call,
     existing: &'a (dyn Fn(usize) -> Vec<CString> + Sync),
     missing: &'a (dyn Fn(usize) -> Vec<CString> + Sync),
 }

@@ -50,22 +50,14 @@ impl Series {
 
     /// How many bytes lie before the sample at this index.
     pub(crate) fn bytes_before(&self, at: usize) -> u64 {
-        let runs = at
-            .checked_sub(1)
-            .and_then(|before| self.runs.get(before))
-            .copied()
-            .unwrap_or(0);
-        runs.saturating_mul(self.step)
+        let before = at.checked_sub(1).and_then(|before| self.runs.get(before));
+        before.map_or(0, |run| run.saturating_mul(self.step))
     }
 
     /// The name of the series, and of its file without the suffix.
     pub fn file_stem(&self) -> String {
-        format!(
-            "{}-{}-{}",
-            self.kind.experiment().name(),
-            self.kind.name(),
-            self.step
-        )
+        let (kind, step) = (self.kind, self.step);
+        format!("{}-{}-{step}", kind.experiment().name(), kind.name())
     }
 
     /// Writes the samples as a file.
@@ -121,20 +113,15 @@ impl Series {
     /// Adds a line of samples.
     fn push_line(&mut self, line: &str) -> std::result::Result<(), SampleFault> {
         // The paper's programs count from 0.
-        let (line, first) = line
-            .strip_prefix("RunNum")
-            .map_or((line, 0), |rest| (rest, 1));
-        let mut cells = line.split(',').map(str::trim);
-        let run = cells
-            .next()
-            .and_then(|run| run.parse::<u32>().ok())
-            .map(|run| u64::from(run) + first)
-            .ok_or(SampleFault::BadLine)?;
-        let values: Vec<f64> = cells
-            .map(|cell| cell.parse().ok().filter(|v: &f64| v.is_finite()))
-            .collect::<Option<_>>()
-            .filter(|values: &Vec<f64>| !values.is_empty())
-            .ok_or(SampleFault::BadLine)?;
+        let counted_from_0 = line.strip_prefix("RunNum");
+        let mut cells = counted_from_0.unwrap_or(line).split(',').map(str::trim);
+        let run = cells.next().and_then(|run| run.parse::<u32>().ok());
+        let run = u64::from(run.ok_or(SampleFault::BadLine)?) + u64::from(counted_from_0.is_some());
+        let values = cells.map(|cell| cell.parse().ok().filter(|v: &f64| v.is_finite()));
+        let values: Vec<f64> = values.collect::<Option<_>>().ok_or(SampleFault::BadLine)?;
+        if values.is_empty() {
+            return Err(SampleFault::BadLine);
+        }
         if self.trials.is_empty() {
             self.trials = vec![Vec::new(); values.len()];
         }
@@ -145,10 +132,9 @@ impl Series {
             return Err(SampleFault::Order);
         }
         self.runs.push(run);
-        self.trials
-            .iter_mut()
-            .zip(values)
-            .for_each(|(trial, value)| trial.push(value));
+        for (trial, value) in self.trials.iter_mut().zip(values) {
+            trial.push(value);
+        }
         Ok(())
     }
 }
@@ -163,20 +149,20 @@ struct Header {
 impl Header {
     /// Reads a line without its `#`. Other lines than those of the series and the step are comments.
     fn read(&mut self, line: &str) -> std::result::Result<(), SampleFault> {
-        let entry = line
+        match line
             .split_once(':')
-            .map(|(key, value)| (key.trim(), value.trim()));
-        match entry {
+            .map(|(key, value)| (key.trim(), value.trim()))
+        {
             Some(("series", name)) => {
                 let known = Kind::ALL.iter().copied().find(|kind| kind.name() == name);
                 self.kind = Some(known.ok_or(SampleFault::UnknownSeries)?);
             }
             Some(("step", bytes)) => {
-                let bytes = bytes
+                let step = bytes
                     .parse()
                     .ok()
                     .filter(|step| (1..=1 << 40).contains(step));
-                self.step = Some(bytes.ok_or(SampleFault::BadStep)?);
+                self.step = Some(step.ok_or(SampleFault::BadStep)?);
             }
             _ => {}
         }

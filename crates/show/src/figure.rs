@@ -70,32 +70,25 @@ struct Canvas(String);
 impl Canvas {
     fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
         let ((x1, y1), (x2, y2)) = (from, to);
-        let _ = writeln!(
-            self.0,
-            "<line class=\"{class}\" x1=\"{x1:.2}%\" y1=\"{y1:.1}\" x2=\"{x2:.2}%\" y2=\"{y2:.1}\"/>"
+        self.0 += &format!(
+            "<line class=\"{class}\" x1=\"{x1:.2}%\" y1=\"{y1:.1}\" x2=\"{x2:.2}%\" y2=\"{y2:.1}\"/>\n"
         );
     }
 
     fn text(&mut self, class: &str, (x, y): (f64, f64), text: &str) {
         let text = escape(text);
-        let _ = writeln!(
-            self.0,
-            "<text class=\"{class}\" x=\"{x:.2}%\" y=\"{y:.1}\">{text}</text>"
-        );
+        self.0 += &format!("<text class=\"{class}\" x=\"{x:.2}%\" y=\"{y:.1}\">{text}</text>\n");
     }
 
     fn circle(&mut self, class: &str, (x, y): (f64, f64), radius: f64) {
-        let _ = writeln!(
-            self.0,
-            "<circle class=\"{class}\" cx=\"{x:.2}%\" cy=\"{y:.1}\" r=\"{radius}\"/>"
-        );
+        self.0 +=
+            &format!("<circle class=\"{class}\" cx=\"{x:.2}%\" cy=\"{y:.1}\" r=\"{radius}\"/>\n");
     }
 
     /// A bar 10 pixels high.
     fn bar(&mut self, class: &str, y: f64, percent: f64) {
-        let _ = writeln!(
-            self.0,
-            "<rect class=\"{class}\" x=\"0\" y=\"{y:.0}\" width=\"{percent:.2}%\" height=\"10\"/>"
+        self.0 += &format!(
+            "<rect class=\"{class}\" x=\"0\" y=\"{y:.0}\" width=\"{percent:.2}%\" height=\"10\"/>\n"
         );
     }
 
@@ -130,18 +123,12 @@ pub fn bars(id: usize, title: &str, rows: &[Bar]) -> String {
     for (at, row) in rows.iter().enumerate() {
         let top = ROW * at as f64;
         canvas.row_text(top, &row.label, &row.text);
-        let share = if longest > 0.0 {
-            row.value / longest
-        } else {
-            0.0
-        };
-        let percent = (100.0 * share).clamp(0.0, 100.0);
+        let percent = (100.0 * row.value / longest.max(f64::MIN_POSITIVE)).clamp(0.0, 100.0);
         canvas.bar("rail", top + LABEL, 100.0);
         canvas.bar("bar", top + LABEL, percent);
     }
-    let values = rows
-        .iter()
-        .map(|row| format!("{}: {}", row.label, row.text));
+    let value = |row: &Bar| format!("{}: {}", row.label, row.text);
+    let values = rows.iter().map(value);
     canvas.into_svg(id, title, &sentence(values), ROW * rows.len() as f64)
 }
 
@@ -152,22 +139,17 @@ fn sentence(parts: impl Iterator<Item = String>) -> String {
 
 /// Rows of dots on one logarithmic scale of seconds.
 pub fn dots(id: usize, title: &str, rows: &[Dots]) -> String {
-    let all = rows
-        .iter()
-        .flat_map(|row| &row.dots)
-        .flat_map(|dot| [dot.seconds, dot.range.0, dot.range.1])
-        .filter(|v| *v > 0.0 && v.is_finite());
-    let Some((low, high)) = ends(all.map(f64::log10)) else {
+    let dots = rows.iter().flat_map(|row| &row.dots);
+    let all = dots.flat_map(|dot| [dot.seconds, dot.range.0, dot.range.1]);
+    let positive = all.filter(|v| *v > 0.0 && v.is_finite());
+    let Some((low, high)) = ends(positive.map(f64::log10)) else {
         return String::new();
     };
     // Whole powers of ten, two at least.
     let (from, to) = (low.floor(), high.ceil().max(low.floor() + 1.0));
     let x = |seconds: f64| {
-        let across = if seconds > 0.0 {
-            (seconds.log10() - from) / (to - from)
-        } else {
-            0.0
-        };
+        // The logarithm of 0 is negative infinity, which is at the left end.
+        let across = (seconds.max(0.0).log10() - from) / (to - from);
         // Half a label must have room on either side, on a phone too.
         7.0 + 86.0 * across.clamp(0.0, 1.0)
     };
@@ -192,9 +174,8 @@ pub fn dots(id: usize, title: &str, rows: &[Dots]) -> String {
             canvas.circle(class, (x(dot.seconds), y), 4.5);
         }
     }
-    let values = rows
-        .iter()
-        .map(|row| format!("{}: {}", row.label, row.description));
+    let value = |row: &Dots| format!("{}: {}", row.label, row.description);
+    let values = rows.iter().map(value);
     canvas.into_svg(id, title, &sentence(values), bottom + 20.0)
 }
 
@@ -286,9 +267,8 @@ fn ratio_ticks(from: f64, to: f64) -> Vec<f64> {
     for (parts, every) in [(fine, 1), (whole, 1), (whole, 2), (whole, 4), (whole, 8)] {
         let powers = (from.floor() as i32..=to.ceil() as i32).filter(|power| power % every == 0);
         let all = powers.flat_map(|power| parts.iter().map(move |part| part * 10_f64.powi(power)));
-        let within: Vec<f64> = all
-            .filter(|tick| (from..=to).contains(&tick.log10()))
-            .collect();
+        let is_within = |tick: &f64| (from..=to).contains(&tick.log10());
+        let within: Vec<f64> = all.filter(is_within).collect();
         if within.len() <= MOST {
             return within;
         }
@@ -320,19 +300,12 @@ impl Scale {
         let middle = sorted.get(sorted.len() / 2).copied().unwrap_or(0.0);
         let highest = sorted.last().map_or(0.0, |last| last.max(0.0));
         let lowest = sorted.first().copied().unwrap_or(0.0);
-        if lowest > 0.0 && highest > 20.0 * middle {
-            Scale {
-                log: true,
-                from: lowest.log10() - 0.05,
-                to: highest.log10() + 0.15,
-            }
-        } else {
-            Scale {
-                log: false,
-                from: 0.0,
-                to: highest * 1.12 + 1e-9,
-            }
-        }
+        let log = lowest > 0.0 && highest > 20.0 * middle;
+        let (from, to) = match log {
+            true => (lowest.log10() - 0.05, highest.log10() + 0.15),
+            false => (0.0, highest * 1.12 + 1e-9),
+        };
+        Scale { log, from, to }
     }
 
     /// The position of a value: 0 at the bottom, 1 at the top.

@@ -16,49 +16,36 @@ pub(crate) const CYCLES: usize = 12;
 /// The period, of at least 2 samples; `None` where none stands out. The first quarter of the series
 /// is ignored, since the period may still change there.
 pub(crate) fn comb(samples: &[f64]) -> Option<Period> {
-    let samples: Vec<f64> = samples
-        .iter()
-        .skip(samples.len() / 4)
-        .map(|v| v.max(1e-9).ln())
-        .collect();
+    let samples = samples.iter().skip(samples.len() / 4);
+    let samples: Vec<f64> = samples.map(|v| v.max(1e-9).ln()).collect();
     let longest = samples.len() / CYCLES;
-    let scores: Vec<(usize, f64, usize)> = (2..=longest)
-        .map(|period| {
-            let mut phases: Vec<f64> = (0..period)
-                .map(|phase| lower(&samples, period, phase))
-                .collect();
-            let highest = phases.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
-            let (phase, high) = highest.map_or((0, 0.0), |(phase, high)| (phase, *high));
-            phases.sort_unstable_by(f64::total_cmp);
-            // With two phases the median would include half of the highest.
-            (
-                period,
-                high - quantile(&phases, if period == 2 { 0.0 } else { 0.5 }),
-                phase,
-            )
-        })
-        .collect();
+    let score = |period: usize| {
+        let mut phases: Vec<f64> = (0..period)
+            .map(|phase| lower_quartile(teeth(&samples, period, phase)))
+            .collect();
+        let highest = phases.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
+        let (phase, high) = highest.map_or((0, 0.0), |(phase, high)| (phase, *high));
+        phases.sort_unstable_by(f64::total_cmp);
+        // With two phases the median would include half of the highest.
+        let usual = quantile(&phases, if period == 2 { 0.0 } else { 0.5 });
+        (period, high - usual, phase)
+    };
+    let scores: Vec<(usize, f64, usize)> = (2..=longest).map(score).collect();
     let best = scores
         .iter()
-        .map(|(_, score, _)| *score)
-        .fold(0.0, f64::max);
-    let (period, score, phase) = *scores
-        .iter()
-        .find(|(_, score, _)| *score > 0.0 && *score >= best / 2.0)?;
+        .fold(0.0, |best, (_, score, _)| f64::max(best, *score));
+    let is_good = |score: f64| score > 0.0 && score >= best / 2.0;
+    let (period, score, phase) = scores.into_iter().find(|(_, score, _)| is_good(*score))?;
     // The odds that one of all phases of all periods is so high by chance. One in `period` samples
     // is high; up to one in twenty more may be disturbed, and higher than any peak.
     let share = (2.0 / period as f64).clamp(0.1, 0.5);
-    let line = quantile(&sorted(samples.iter().copied()), 1.0 - share);
-    let teeth: Vec<f64> = samples
-        .iter()
-        .skip(phase)
-        .step_by(period)
-        .copied()
-        .collect();
+    let ordered = sorted(&samples);
+    let line = quantile(&ordered, 1.0 - share);
+    let teeth: Vec<f64> = teeth(&samples, period, phase).collect();
     let hits = teeth.iter().filter(|v| **v >= line).count();
     let odds = chance(teeth.len(), hits, share) * (longest * longest) as f64 / 2.0;
-    let clear = score > 0.02 && median(teeth) > quantile(&sorted(samples.iter().copied()), 0.5);
-    if !clear || odds >= 0.01 {
+    let is_clear = score > 0.02 && median(teeth) > quantile(&ordered, 0.5);
+    if !is_clear || odds >= 0.01 {
         return None;
     }
     let found = Period {
@@ -70,46 +57,32 @@ pub(crate) fn comb(samples: &[f64]) -> Option<Period> {
     Some(longer(&samples, &found).unwrap_or(found))
 }
 
+/// The samples at a phase of a period.
+fn teeth(samples: &[f64], period: usize, phase: usize) -> impl Iterator<Item = f64> {
+    samples.iter().skip(phase).step_by(period).copied()
+}
+
 /// A period that is too long for the comb, of which the comb has found only a finer structure: some
 /// of the teeth are as far above the others as these are above the rest, and at one distance. (With
 /// large folios, the first read of each takes a little longer; a window has several folios.)
 fn longer(samples: &[f64], found: &Period) -> Option<Period> {
     let period = found.low as usize;
-    let teeth: Vec<f64> = samples
-        .iter()
-        .skip(found.phase)
+    let tooth = median(teeth(samples, period, found.phase));
+    let line = tooth + (tooth - median(samples));
+    let giants: Vec<usize> = (found.phase..samples.len())
         .step_by(period)
-        .copied()
-        .collect();
-    let (level, tooth) = (
-        median(samples.iter().copied()),
-        median(teeth.iter().copied()),
-    );
-    let line = tooth + (tooth - level);
-    let giants: Vec<usize> = samples
-        .iter()
-        .enumerate()
-        .skip(found.phase)
-        .step_by(period)
-        .filter(|(_, v)| **v > line)
-        .map(|(i, _)| i)
+        .filter(|i| samples[*i] > line)
         .collect();
     // Where every second tooth is a giant, both are of one kind.
     spacing(&giants).filter(|longer| longer.low >= 3.0 * found.low)
 }
 
-/// The lower quartile of the samples of a phase.
-fn lower(samples: &[f64], period: usize, phase: usize) -> f64 {
-    let mut of: Vec<f64> = samples
-        .iter()
-        .skip(phase)
-        .step_by(period)
-        .copied()
-        .collect();
-    let at = of.len().saturating_sub(1) / 4;
-    if of.is_empty() {
+fn lower_quartile(samples: impl Iterator<Item = f64>) -> f64 {
+    let mut samples: Vec<f64> = samples.collect();
+    let at = samples.len().saturating_sub(1) / 4;
+    if samples.is_empty() {
         f64::NEG_INFINITY
     } else {
-        *of.select_nth_unstable_by(at, f64::total_cmp).1
+        *samples.select_nth_unstable_by(at, f64::total_cmp).1
     }
 }

@@ -26,16 +26,11 @@ pub(crate) fn fold(samples: &[f64]) -> Option<Period> {
         .take_while(|p| samples.len().div_ceil(*p) >= FEWEST);
     let tested = candidates.clone().count() as f64;
     candidates.into_iter().find_map(|p| {
-        let of = |first: bool| {
-            sorted(
-                samples
-                    .iter()
-                    .enumerate()
-                    .filter(|(i, _)| (i % p == 0) == first)
-                    .map(|(_, v)| *v),
-            )
+        let calls = |first: bool| {
+            let calls = samples.iter().enumerate();
+            sorted(calls.filter(|(i, _)| (i % p == 0) == first).map(|(_, v)| v))
         };
-        let (firsts, rest) = (of(true), of(false));
+        let (firsts, rest) = (calls(true), calls(false));
         let line = quantile(&rest, 0.75);
         let above = |of: &[f64]| of.iter().filter(|v| **v > line).count();
         let level = quantile(&rest, 0.5);

@@ -19,27 +19,21 @@ pub(crate) fn knee(samples: &[f64]) -> Option<Knee> {
     let last = samples.len().checked_sub(AFTER)?;
     // The split with the fewest samples on the wrong side of the level before it.
     let level_until = |at: usize| {
-        let level = median(samples[..at].iter().copied());
+        let level = median(&samples[..at]);
         let noise = spread(&samples[..at]).max(level.abs() * 0.01).max(1e-9);
         (level, noise)
     };
     let rest = |at: usize| {
         let (level, noise) = level_until(at);
-        let below = samples[..at]
-            .iter()
-            .filter(|v| **v > level + 4.0 * noise)
-            .count();
-        let above = samples[at..]
-            .iter()
-            .filter(|v| **v <= level + 4.0 * noise)
-            .count();
-        below + above
+        let is_raised = |v: &&f64| **v > level + 4.0 * noise;
+        let raised_before = samples[..at].iter().filter(is_raised).count();
+        raised_before + samples.len() - at - samples[at..].iter().filter(is_raised).count()
     };
     let at = (BEFORE..=last).min_by_key(|at| rest(*at))?;
     let (level, noise) = level_until(at);
     let wrong = rest(at) as f64 / samples.len() as f64;
     // What rises goes on rising, or stays raised: the tail is above the level by more than the noise.
-    let tail = quantile(&sorted(samples[at..].iter().copied()), 0.5);
+    let tail = quantile(&sorted(&samples[at..]), 0.5);
     let up = tail > level + 6.0 * noise && samples[at] > level + 4.0 * noise;
     (up && wrong <= 0.1).then_some(Knee {
         at,

@@ -20,7 +20,7 @@ const HIGH: f64 = 6.0;
 
 /// The indices of the peaks, in order: samples far above the median. Of neighbours, the highest.
 pub(crate) fn peaks(samples: &[f64]) -> Vec<usize> {
-    let middle = median(samples.iter().copied());
+    let middle = median(samples);
     let line = middle + (HIGH * spread(samples)).max(middle.abs() * 0.1);
     let mut peaks: Vec<usize> = Vec::new();
     for (i, value) in samples.iter().enumerate().filter(|(_, v)| **v > line) {
@@ -39,29 +39,19 @@ pub(crate) fn peaks(samples: &[f64]) -> Vec<usize> {
 /// The distance of the peaks, as the range of those that agree; `None` where chance looks like that.
 /// One interval in four may differ: the first does as a rule, because nothing is prefetched yet.
 pub(crate) fn spacing(peaks: &[usize]) -> Option<Period> {
-    let intervals: Vec<f64> = peaks
-        .windows(2)
-        .map(|pair| pair[1].saturating_sub(pair[0]) as f64)
-        .collect();
-    let usual = quantile(&sorted(intervals.iter().copied()), 0.5).round();
+    let distance = |pair: &[usize]| pair[1].saturating_sub(pair[0]) as f64;
+    let intervals: Vec<f64> = peaks.windows(2).map(distance).collect();
+    let usual = quantile(&sorted(&intervals), 0.5).round();
     // A distance that is no whole number of samples is rounded down or up.
     let slack = if usual >= 32.0 { 1.0 } else { 0.0 };
-    let agreeing: Vec<f64> = sorted(
-        intervals
-            .iter()
-            .copied()
-            .filter(|d| (d - usual).abs() <= slack),
-    );
+    let agreeing = sorted(intervals.iter().filter(|d| (*d - usual).abs() <= slack));
     let (low, high) = (*agreeing.first()?, *agreeing.last()?);
     if agreeing.len() < 3 || agreeing.len() * 4 < intervals.len() * 3 || usual < 2.0 {
         return None;
     }
     // One interval determines what the others must be.
-    let odds = chance(
-        intervals.len() - 1,
-        agreeing.len() - 1,
-        (2.0 * slack + 1.0) / usual,
-    );
+    let by_chance = (2.0 * slack + 1.0) / usual;
+    let odds = chance(intervals.len() - 1, agreeing.len() - 1, by_chance);
     let phase = peaks.last().map_or(0, |last| last % usual as usize);
     (odds < 0.01).then_some(Period {
         low,

@@ -1,5 +1,7 @@
 //! Statistics that a few outliers do not move, and the odds of chance.
 
+use std::borrow::Borrow;
+
 /// The value below which `share` (0 to 1) of a sorted sample lies; 0 for none.
 pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else {
@@ -11,21 +13,22 @@ pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
     low + (high - low) * at.fract()
 }
 
-/// A sample in order, without what is not finite.
-pub(crate) fn sorted(sample: impl IntoIterator<Item = f64>) -> Vec<f64> {
-    let mut sample: Vec<f64> = sample.into_iter().filter(|v| v.is_finite()).collect();
+/// The finite values of a sample, in order.
+pub(crate) fn sorted(sample: impl IntoIterator<Item: Borrow<f64>>) -> Vec<f64> {
+    let sample = sample.into_iter().map(|v| *v.borrow());
+    let mut sample: Vec<f64> = sample.filter(|v| v.is_finite()).collect();
     sample.sort_unstable_by(f64::total_cmp);
     sample
 }
 
 /// The median of a sample; 0 for none.
-pub(crate) fn median(sample: impl IntoIterator<Item = f64>) -> f64 {
+pub(crate) fn median(sample: impl IntoIterator<Item: Borrow<f64>>) -> f64 {
     quantile(&sorted(sample), 0.5)
 }
 
 /// The median absolute deviation, scaled so that it is the standard deviation of normal samples.
 pub(crate) fn spread(sample: &[f64]) -> f64 {
-    let middle = median(sample.iter().copied());
+    let middle = median(sample);
     1.4826 * median(sample.iter().map(|v| (v - middle).abs()))
 }
 
@@ -50,21 +53,11 @@ pub(crate) fn chance(tries: usize, hits: usize, p: f64) -> f64 {
     sum.min(1.0)
 }
 
-/// The least time of several runs at each index: any disturbance makes a call longer. As long as the
-/// shortest run.
-pub(crate) fn least(runs: &[Vec<f64>]) -> Vec<f64> {
+/// What `combine` makes of several runs at each index, as long as the shortest run.
+pub(crate) fn combine_runs(runs: &[Vec<f64>], combine: impl Fn(&[f64]) -> f64) -> Vec<f64> {
     let len = runs.iter().map(Vec::len).min().unwrap_or_default();
-    (0..len)
-        .map(|i| runs.iter().map(|run| run[i]).fold(f64::INFINITY, f64::min))
-        .collect()
-}
-
-/// The median of several runs at each index.
-pub(crate) fn middle(runs: &[Vec<f64>]) -> Vec<f64> {
-    let len = runs.iter().map(Vec::len).min().unwrap_or_default();
-    (0..len)
-        .map(|i| median(runs.iter().map(|run| run[i])))
-        .collect()
+    let at_index = |i: usize| combine(&runs.iter().map(|run| run[i]).collect::<Vec<_>>());
+    (0..len).map(at_index).collect()
 }
 
 /// The most frequent value, and how often it occurs; the smaller of two that are as frequent.
@@ -97,7 +90,7 @@ mod tests {
             ),
             (1.0, 2.5, 4.0)
         );
-        assert_eq!(median([]), 0.0);
+        assert_eq!(median([0.0; 0]), 0.0);
         assert_eq!(spread(&[1.0, 1.0, 1.0, 900.0]), 0.0);
     }
 

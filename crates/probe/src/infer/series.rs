@@ -5,7 +5,7 @@ use super::comb::comb;
 use super::fold::fold;
 use super::knee::knee;
 use super::peaks::{Period, peaks, spacing};
-use super::robust::{least, median, middle, spread};
+use super::robust::{combine_runs, median, spread};
 use super::windows::readahead;
 use crate::error::Error;
 use crate::finding::{Finding, Method, PeriodBy, Value};
@@ -15,8 +15,12 @@ use crate::samples::Series;
 /// The samples that are judged and drawn: of several trials, the least disturbed at each run.
 pub fn combined(series: &Series) -> Vec<f64> {
     match series.kind {
-        Kind::Reads | Kind::ReadsAhead | Kind::Writes | Kind::Blocks => least(&series.trials),
-        _ => middle(&series.trials),
+        Kind::Reads | Kind::ReadsAhead | Kind::Writes | Kind::Blocks => {
+            // Any disturbance makes a call longer.
+            let least = |times: &[f64]| times.iter().copied().fold(f64::INFINITY, f64::min);
+            combine_runs(&series.trials, least)
+        }
+        _ => combine_runs(&series.trials, |values| median(values)),
     }
 }
 
@@ -26,15 +30,13 @@ pub fn marks(series: &Series) -> Vec<usize> {
     match series.kind {
         Kind::Cached => {
             let cached: Vec<u64> = samples.iter().map(|v| *v as u64).collect();
-            super::windows::windows(&cached)
-                .iter()
-                .map(|window| window.at as usize)
-                .collect()
+            let windows = super::windows::windows(&cached);
+            windows.iter().map(|window| window.at as usize).collect()
         }
-        Kind::Passes => knee(&samples).map(|knee| knee.at).into_iter().collect(),
+        Kind::Passes => knee(&samples).into_iter().map(|knee| knee.at).collect(),
         Kind::Filled => full(&samples, series.step)
-            .map(|(_, at)| at)
             .into_iter()
+            .map(|(_, at)| at)
             .collect(),
         _ => peaks(&samples),
     }
@@ -100,11 +102,8 @@ fn period(series: &Series, samples: &[f64]) -> Option<(Period, PeriodBy)> {
 /// page in each trial, the least times have no period.
 fn agreed(series: &Series, samples: &[f64]) -> Option<Period> {
     let trials = series.trials.iter().filter(|_| series.trials.len() > 1);
-    let found: Vec<Period> = [samples]
-        .into_iter()
-        .chain(trials.map(Vec::as_slice))
-        .filter_map(comb)
-        .collect();
+    let all = [samples].into_iter().chain(trials.map(Vec::as_slice));
+    let found: Vec<Period> = all.filter_map(comb).collect();
     let votes = |period: &Period| found.iter().filter(|other| other.low == period.low).count();
     // Of several with as many votes, the first.
     found
@@ -140,9 +139,7 @@ fn blocks(series: &Series, samples: &[f64]) -> Vec<Finding> {
     let prefetched = Method::AllButFirst { fetched: n };
     both.into_iter()
         .zip([(n, each_nth), (n - 1, prefetched)])
-        .map(|(quantity, (value, method))| {
-            Finding::known(quantity, value, period.confidence, method)
-        })
+        .map(|(quantity, (value, how))| Finding::known(quantity, value, period.confidence, how))
         .collect()
 }
 
@@ -209,7 +206,7 @@ fn filled(series: &Series, samples: &[f64]) -> Finding {
         return Finding::unknown(Quantity::CacheCapacity, Error::NotFilled { steps, step });
     };
     let later = &samples[at..];
-    let level = median(later.iter().copied());
+    let level = median(later);
     let sure = 1.0 - (spread(later) / level.max(1.0)).min(1.0);
     let after = at + 1;
     let method = Method::HolesFilled { steps, step, after };

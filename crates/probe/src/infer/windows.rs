@@ -63,21 +63,15 @@ pub(crate) fn readahead(cached: &[u64], end: u64) -> Option<Readahead> {
     let (steady, _) = mode(&late.iter().map(|window| window.pages).collect::<Vec<_>>())?;
     let first = windows.iter().position(|window| window.pages == steady)?;
     let after = &windows[first..];
-    let agree = after.iter().filter(|window| window.pages == steady).count();
+    let is_steady = |window: &&Window| window.pages == steady;
+    let agree = after.iter().filter(is_steady).count();
     // The steady windows that are fetched while the one before is being read: not the first, which
     // ends the ramp. They may be seen late, but not early.
-    let mut left: Vec<u64> = after
-        .iter()
-        .skip(1)
-        .filter(|window| window.pages == steady)
-        .map(|window| window.left)
-        .collect();
+    let steady_windows = after.iter().skip(1).filter(is_steady);
+    let mut left: Vec<u64> = steady_windows.map(|window| window.left).collect();
     left.sort_unstable();
-    let trigger = left
-        .windows(2)
-        .rev()
-        .find(|pair| pair[0] == pair[1])
-        .map_or(*left.last()?, |pair| pair[0]);
+    let twice = left.windows(2).rev().find(|pair| pair[0] == pair[1]);
+    let trigger = twice.map_or(*left.last()?, |pair| pair[0]);
     let ramp = windows[..=first]
         .iter()
         .map(|window| window.pages)

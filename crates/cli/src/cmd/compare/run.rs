@@ -20,16 +20,14 @@ const SCHEMA: &str = "fathom.compare/1";
 const UNREADABLE: &str = "cannot compare the runs in";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
-    let files = args
-        .files
-        .iter()
-        .map(|file| read(file))
-        .collect::<Result<Vec<_>, _>>()?;
+    let files = args.files.iter().map(|file| read(file));
+    let files = files.collect::<Result<Vec<_>, _>>()?;
     let mut warnings: Vec<Warning> = files.iter().filter_map(warn_of_empty_cells).collect();
     let tables = join(files);
+    let compare = |runs| Ok(Comparison::new(runs, base(runs, args.base.as_deref())?));
     let comparisons = tables
         .iter()
-        .map(|runs| Ok(Comparison::new(runs, base(runs, args.base.as_deref())?)))
+        .map(compare)
         .collect::<Result<Vec<_>, Error>>()?;
     let pairs = comparisons.iter().flat_map(Comparison::pairs);
     warnings.extend(pairs.flat_map(warn_of_short_times));
@@ -39,10 +37,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if out.json {
         out.envelope(SCHEMA, Report(&comparisons), &warnings)?;
     } else {
-        let texts: Vec<String> = comparisons
-            .iter()
-            .map(|one| text(one, out.table_style(), args.summary))
-            .collect();
+        let text = |one| text(one, out.table_style(), args.summary);
+        let texts: Vec<String> = comparisons.iter().map(text).collect();
         out.data(texts.join("\n").as_bytes())?;
     }
     out.warn(&warnings);
@@ -63,35 +59,21 @@ fn read(file: &OsStr) -> Result<Runs, Error> {
 /// The program that the others are held against.
 fn base(runs: &Runs, asked: Option<&str>) -> Result<usize, Error> {
     let names = || printable(runs.names.join(", ").as_bytes()).into_owned();
-    let file = runs
-        .systems
-        .first()
-        .map_or(&b"-"[..], |system| &system.file);
+    let first = runs.systems.first();
+    let file = first.map_or(&b"-"[..], |system| &system.file);
     if runs.names.len() < 2 {
         let why = format!("they are of {} alone", names());
-        return Err(Error::read(
-            UNREADABLE,
-            file,
-            why,
-            "give those of another program as well",
-        ));
+        let hint = "give those of another program as well";
+        return Err(Error::read(UNREADABLE, file, why, hint));
     }
     let Some(asked) = asked else {
         return Ok(runs.base());
     };
-    runs.names
-        .iter()
-        .position(|name| name == asked)
-        .ok_or_else(|| {
-            let doing = format!(
-                "cannot hold against {} the runs in",
-                printable(asked.as_bytes())
-            );
-            Error::read(
-                &doing,
-                file,
-                format!("they are of {}", names()),
-                "give one of these to --base",
-            )
-        })
+    let at = runs.names.iter().position(|name| name == asked);
+    at.ok_or_else(|| {
+        let asked = printable(asked.as_bytes());
+        let doing = format!("cannot hold against {asked} the runs in");
+        let why = format!("they are of {}", names());
+        Error::read(&doing, file, why, "give one of these to --base")
+    })
 }

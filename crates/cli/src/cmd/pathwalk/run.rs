@@ -103,12 +103,9 @@ fn team(out: &Out) -> Result<Box<dyn Team>, Error> {
 
 fn options(args: &Args) -> Result<PathwalkOptions, Error> {
     let root = args.root.as_bytes().to_vec();
-    let shape = Shape {
-        length: args.length,
-        files: args.files,
-    };
+    let (length, files) = (args.length, args.files);
+    let shape = Shape { length, files };
     if shape.objects().is_none() {
-        let Shape { length, files } = shape;
         let cause = format!("{length} directories of {files} files are more than can be counted");
         let hint = "give fewer with -l and -f";
         return Err(Error::read("cannot work on", &root, cause, hint));
@@ -141,10 +138,9 @@ fn drop_caches(scope: CacheScope) -> DropCaches {
     if scope == CacheScope::Host {
         return DropCaches::Host;
     }
-    let table = Table::read(TableSource::Mountinfo)
-        .map(|table| table.mounts)
-        .unwrap_or_default();
-    match probe::cgroup::Cgroup::current(&table) {
+    let table = Table::read(TableSource::Mountinfo);
+    let mounts = table.map(|table| table.mounts).unwrap_or_default();
+    match probe::cgroup::Cgroup::current(&mounts) {
         Some(group) => {
             let (file, value) = group.reclaim_file();
             DropCaches::Cgroup { file, value }

@@ -1,5 +1,5 @@
-//! BTF, the kernel's description of its own types, as /sys/kernel/btf/vmlinux has it: where a field
-//! of a struct is. [BPF Type Format](https://docs.kernel.org/bpf/btf.html)
+//! BTF, the kernel's description of its own types in /sys/kernel/btf/vmlinux: offsets of struct fields.
+//! [BPF Type Format](https://docs.kernel.org/bpf/btf.html)
 
 use crate::{u16_at, u32_at};
 
@@ -8,33 +8,32 @@ use crate::{u16_at, u32_at};
 pub struct Btf<'a> {
     types: &'a [u8],
     strings: &'a [u8],
-    /// Where each type begins; type 1 is the first.
+    /// The offset of each type; type 1 is the first.
     starts: Vec<u32>,
 }
 
 /// A field of a struct.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Member {
-    /// Bytes from the beginning of the struct.
+    /// Offset in the struct, in bytes.
     pub offset: u32,
     /// The number of its type.
     pub kind: u32,
 }
 
-/// What every type begins with: its name, what it is, and its size or another type.
+/// Length of a type's header: its name, its kind, and its size or another type.
 const HEAD: usize = 12;
-/// Anonymous structs that are looked into for a field, at most: those that contain themselves, or
-/// each other, have no end.
-const ENOUGH: u32 = 1000;
-/// How deep they may lie in each other.
+/// The most anonymous structs that are searched for a field: malformed ones contain each other.
+const MOST_ANONYMOUS: u32 = 1000;
+/// How deep they may be nested.
 const DEPTH: u32 = 8;
 
 const STRUCT: u32 = 4;
 const UNION: u32 = 5;
 
 impl<'a> Btf<'a> {
-    /// Finds the types; `None` when these bytes are not BTF, or end too early, or have a type that
-    /// nobody knew when this was written.
+    /// Indexes the types; `None` when the bytes are not BTF, end too early, or have an unknown kind of
+    /// type.
     pub fn parse(bytes: &'a [u8]) -> Option<Btf<'a>> {
         const MAGIC: u16 = 0xeb9f;
         if u16_at(bytes, 0)? != MAGIC {
@@ -60,18 +59,12 @@ impl<'a> Btf<'a> {
         })
     }
 
-    /// How many types there are.
-    pub fn len(&self) -> usize {
+    /// The number of types.
+    pub fn types(&self) -> usize {
         self.starts.len()
     }
 
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.starts.is_empty()
-    }
-
-    /// The numbers of the structs with these names, all in one go: there are a hundred thousand
-    /// types.
+    /// The numbers of the structs with these names, in one pass: there are a hundred thousand types.
     pub fn structures<const N: usize>(&self, names: [&[u8]; N]) -> [Option<u32>; N] {
         let mut found = [None; N];
         let mut missing = N;
@@ -93,15 +86,14 @@ impl<'a> Btf<'a> {
         found
     }
 
-    /// How many bytes a struct, or any other type with a size of its own, takes.
+    /// Size of a struct or another type with a size, in bytes.
     pub fn size(&self, number: u32) -> Option<u32> {
         self.word(self.start(number)? + 8)
     }
 
-    /// A field of a struct, or of an anonymous struct or union in it. Fields of single bits are not
-    /// found.
+    /// A field of a struct, or of an anonymous struct or union in it. Bit fields are not found.
     pub fn member(&self, number: u32, name: &[u8]) -> Option<Member> {
-        self.member_within(number, name, DEPTH, &mut { ENOUGH })
+        self.member_within(number, name, DEPTH, &mut { MOST_ANONYMOUS })
     }
 
     fn member_within(
@@ -120,7 +112,7 @@ impl<'a> Btf<'a> {
         (0..vlen(info)).find_map(|n| {
             let at = start + HEAD + n * BYTES;
             let (named, kind, place) = (self.word(at)?, self.word(at + 4)?, self.word(at + 8)?);
-            // With the flag, the upper byte is how many bits it has, if it is made of bits.
+            // With the flag, the upper byte is the width of a bit field.
             let (bits, width) = if info >> 31 == 1 {
                 (place & 0xff_ffff, place >> 24)
             } else {
@@ -149,7 +141,7 @@ impl<'a> Btf<'a> {
         u32_at(self.types, at)
     }
 
-    /// Whether what begins at an offset has this name: the string that its first word leads to.
+    /// Whether the type or field at an offset has this name: its first word refers to a string.
     fn is_named(&self, at: usize, name: &[u8]) -> bool {
         let string = self
             .word(at)
@@ -168,7 +160,7 @@ fn vlen(info: u32) -> usize {
     (info & 0xffff) as usize
 }
 
-/// Bytes that follow the head of a type.
+/// Bytes that follow the header of a type.
 fn tail(info: u32) -> Option<usize> {
     Some(match kind(info) {
         2 | 7..=12 | 16 | 18 => 0, // pointers and the like, forward declarations, functions, floats
@@ -250,7 +242,7 @@ mod tests {
         let [nothing, task, again] = btf.structures([b"tas", b"task", b"task"]);
         assert_eq!((nothing, again), (None, task));
         let task = task.unwrap();
-        assert_eq!((btf.len(), task, btf.size(task)), (4, 4, Some(16)));
+        assert_eq!((btf.types(), task, btf.size(task)), (4, 4, Some(16)));
         let offset = |name: &[u8]| btf.member(task, name).map(|member| member.offset);
         assert_eq!(
             [b"state".as_slice(), b"pid", b"tgid", b"tg", b"bit"].map(offset),
@@ -264,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_struct_that_is_in_itself_ends() {
+    fn a_struct_that_contains_itself_is_searched_once() {
         let mut bytes = sample();
         let inner = 24 + 16 + 12; // the field `low` of the inner struct: without a name, and of the struct's own type
         bytes[inner..inner + 4].fill(0);

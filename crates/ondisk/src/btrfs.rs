@@ -1,35 +1,28 @@
-//! btrfs: items of its trees, as `BTRFS_IOC_TREE_SEARCH_V2` hands them over, and what it says of a
-//! subvolume. [On-disk format](https://btrfs.readthedocs.io/en/latest/dev/On-disk-format.html)
+//! btrfs: items of its trees, as `BTRFS_IOC_TREE_SEARCH_V2` returns them, and subvolumes.
+//! [On-disk format](https://btrfs.readthedocs.io/en/latest/dev/On-disk-format.html)
 //!
-//! The search's own headers are in this machine's byte order, what is in the items is
-//! little-endian.
+//! The search's headers are in native byte order, the items are little-endian.
 
-use crate::{Time, u32_at, u64_at};
+use crate::{Time, le16, le32, le64, u32_at, u64_at};
 
 /// A key, in the order of the trees: (object, type, offset).
 pub type Key = (u64, u8, u64);
 
-/// Types of items.
+/// Types of items: `BTRFS_*_KEY`.
+#[allow(missing_docs, reason = "named as in the kernel")]
 pub mod kind {
-    /// `BTRFS_INODE_ITEM_KEY`
     pub const INODE_ITEM: u8 = 1;
-    /// `BTRFS_INODE_REF_KEY`
     pub const INODE_REF: u8 = 12;
-    /// `BTRFS_INODE_EXTREF_KEY`
     pub const INODE_EXTREF: u8 = 13;
-    /// `BTRFS_XATTR_ITEM_KEY`
     pub const XATTR_ITEM: u8 = 24;
-    /// `BTRFS_DIR_INDEX_KEY`
     pub const DIR_INDEX: u8 = 96;
-    /// `BTRFS_ROOT_ITEM_KEY`
     pub const ROOT_ITEM: u8 = 132;
-    /// `BTRFS_ROOT_REF_KEY`
     pub const ROOT_REF: u8 = 156;
 }
 
-/// `BTRFS_ROOT_TREE_OBJECTID`: the tree of all the trees.
+/// `BTRFS_ROOT_TREE_OBJECTID`: the tree of all trees.
 pub const ROOT_TREE: u64 = 1;
-/// `BTRFS_FS_TREE_OBJECTID`: the subvolume that mkfs makes.
+/// `BTRFS_FS_TREE_OBJECTID`: the subvolume that mkfs creates.
 pub const FS_TREE: u64 = 5;
 /// `BTRFS_FIRST_FREE_OBJECTID`: the first inode number, that of a subvolume's root directory.
 pub const FIRST_INODE: u64 = 256;
@@ -39,43 +32,18 @@ pub const LAST_INODE: u64 = 256u64.wrapping_neg();
 /// Longest name, in bytes.
 const NAME_MAX: usize = 255;
 
-fn le16(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes
-        .get(at..at.checked_add(2)?)?
-        .try_into()
-        .ok()
-        .map(u16::from_le_bytes)
-}
-
-fn le32(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes
-        .get(at..at.checked_add(4)?)?
-        .try_into()
-        .ok()
-        .map(u32::from_le_bytes)
-}
-
-fn le64(bytes: &[u8], at: usize) -> Option<u64> {
-    bytes
-        .get(at..at.checked_add(8)?)?
-        .try_into()
-        .ok()
-        .map(u64::from_le_bytes)
-}
-
-/// An item that a search has found.
+/// An item of a tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Item<'a> {
-    /// Its key.
     pub key: Key,
-    /// When the leaf that it is in was written.
+    /// The transaction that wrote its leaf.
     pub transid: u64,
-    /// What is in it.
     pub data: &'a [u8],
 }
 
-/// The items of a search's buffer (without the call's head), at most `count`. Ends early at bytes
-/// that are no item.
+/// The items of a search's buffer (without the call's head), at most `count`. Ends early at malformed
+/// bytes.
 #[inline]
 pub fn items(buffer: &[u8], count: usize) -> Items<'_> {
     Items {
@@ -92,7 +60,7 @@ pub struct Items<'a> {
 }
 
 impl<'a> Items<'a> {
-    /// What has not been gone through yet.
+    /// The bytes from the next item on.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -119,52 +87,41 @@ impl<'a> Iterator for Items<'a> {
     }
 }
 
-/// What an `INODE_ITEM` says.
+/// An `INODE_ITEM`. Fields without a comment are those of `struct stat`, without their `st_`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "stat(2) describes the fields")]
 pub struct Inode {
-    /// The transaction in which it was made.
+    /// The transaction that created it.
     pub generation: u64,
-    /// The transaction in which it was last written.
+    /// The transaction that last changed it.
     pub transid: u64,
-    /// Size in bytes.
     pub size: u64,
-    /// Bytes allocated; `st_blocks` counts them up to whole sectors.
+    /// Bytes allocated; `st_blocks` rounds them up to whole sectors.
     pub nbytes: u64,
-    /// Hard links.
     pub nlink: u32,
-    /// Owner.
     pub uid: u32,
-    /// Group.
     pub gid: u32,
-    /// Type and permission bits.
     pub mode: u32,
-    /// What a device file stands for, as the kernel has it: 12 bits major, 20 bits minor.
+    /// 12 bits major, 20 bits minor.
     pub rdev: u64,
     /// The `BTRFS_INODE_*` in the lower half, the read-only ones in the upper.
     pub flags: u64,
-    /// Last read.
     pub atime: Time,
-    /// Last change of contents or attributes.
     pub ctime: Time,
-    /// Last change of the contents.
     pub mtime: Time,
-    /// When it was made.
+    /// Birth time.
     pub otime: Time,
 }
 
+#[allow(missing_docs, reason = "named as in the kernel")]
 impl Inode {
-    /// `BTRFS_INODE_IMMUTABLE`
     pub const IMMUTABLE: u64 = 1 << 6;
-    /// `BTRFS_INODE_APPEND`
     pub const APPEND: u64 = 1 << 7;
-    /// `BTRFS_INODE_NODUMP`
     pub const NODUMP: u64 = 1 << 8;
-    /// `BTRFS_INODE_COMPRESS`
     pub const COMPRESS: u64 = 1 << 11;
-    /// `BTRFS_INODE_RO_VERITY`
     pub const VERITY: u64 = 1 << 32;
 
-    /// From an item's bytes; `None` when they are too few.
+    /// Parses an item; `None` when it is too short.
     #[inline]
     pub fn parse(data: &[u8]) -> Option<Inode> {
         let data = data.first_chunk::<160>()?;
@@ -198,18 +155,18 @@ impl Inode {
 pub struct Link<'a> {
     /// Inode number of the directory.
     pub dir: u64,
-    /// The name, as the disk has it: see [`is_name`].
+    /// The name, unchecked: see [`is_name`].
     pub name: &'a [u8],
 }
 
-/// Whether bytes can be a name: 1 to 255 of them, without slash or NUL.
+/// Whether bytes are a valid name: 1 to 255 of them, without slash or NUL.
 #[inline]
 pub fn is_name(name: &[u8]) -> bool {
     (1..=NAME_MAX).contains(&name.len()) && !name.iter().any(|&b| b == b'/' || b == 0)
 }
 
-/// The names in an `INODE_REF` or `INODE_EXTREF`; none in any other item. Ends early at bytes that
-/// are no name.
+/// The names in an `INODE_REF` or `INODE_EXTREF`; none in any other item. Ends early at malformed
+/// bytes.
 #[inline]
 pub fn links(item: Item<'_>) -> impl Iterator<Item = Link<'_>> {
     let is_ref = item.key.1 == kind::INODE_REF;
@@ -226,7 +183,7 @@ pub fn links(item: Item<'_>) -> impl Iterator<Item = Link<'_>> {
     })
 }
 
-/// The name in a `DIR_INDEX` that leads to another tree; `None` when it leads elsewhere.
+/// The name in a `DIR_INDEX` that refers to another tree; `None` for others.
 #[inline]
 pub fn way_to_root(item: Item<'_>) -> Option<&[u8]> {
     // location: objectid u64, type u8, offset u64; transid u64, data_len u16, name_len u16, type
@@ -238,7 +195,7 @@ pub fn way_to_root(item: Item<'_>) -> Option<&[u8]> {
     item.data.get(30..30 + len)
 }
 
-/// Where a `ROOT_REF` says that a subvolume lies in another; `None` for any other item.
+/// The place of a subvolume in another, by a `ROOT_REF`; `None` for any other item.
 pub fn root_ref(item: Item<'_>) -> Option<Link<'_>> {
     // dirid u64, sequence u64, name_len u16, name
     if item.key.1 != kind::ROOT_REF {
@@ -251,24 +208,24 @@ pub fn root_ref(item: Item<'_>) -> Option<Link<'_>> {
     })
 }
 
-/// What is said of a subvolume: the first fields of `struct btrfs_ioctl_get_subvol_info_args`.
+/// A subvolume: fields of `struct btrfs_ioctl_get_subvol_info_args`.
 /// [btrfs-ioctl(2)](https://btrfs.readthedocs.io/en/latest/btrfs-ioctl.html)
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Subvolume {
     /// Number of its tree.
     pub tree: u64,
-    /// The transaction in which it was last written.
+    /// The transaction that last changed it.
     pub generation: u64,
-    /// Its own; all 0 in one that was made before Linux 3.6.
+    /// All 0 if it was created before Linux 3.6.
     pub uuid: [u8; 16],
-    /// That of the subvolume that it was made a snapshot of; all 0 when it is no snapshot.
+    /// The UUID of the subvolume that it is a snapshot of; all 0 if it is no snapshot.
     pub parent_uuid: [u8; 16],
-    /// When an inode of it was last written.
+    /// When one of its inodes last changed.
     pub ctime: Time,
 }
 
 impl Subvolume {
-    /// From the bytes that the kernel filled in; `None` when they are too few.
+    /// Parses the struct; `None` when it is too short.
     pub fn parse(info: &[u8]) -> Option<Subvolume> {
         // treeid u64, name[256], parent_id u64, dirid u64, generation u64, flags u64, uuid[16],
         // parent_uuid[16], received_uuid[16], four transactions u64, ctime { sec u64, nsec u32 },
@@ -289,7 +246,7 @@ impl Subvolume {
         })
     }
 
-    /// Whether it was made as a snapshot of another.
+    /// Whether it is a snapshot of another.
     pub fn is_snapshot(&self) -> bool {
         self.parent_uuid != [0; 16]
     }
@@ -326,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn items_of_a_search() {
+    fn a_search_returns_items_with_their_names() {
         let buffer = [
             found(7, (257, kind::INODE_REF, 256), b"\x02\0\0\0\0\0\0\0\x01\0a"),
             found(8, (258, 1, 0), b""),
@@ -349,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn several_names_in_one_item() {
+    fn an_extref_has_several_names() {
         let mut data = Vec::new();
         for (dir, name) in [(300u64, &b"one"[..]), (301, b"two")] {
             data.extend(dir.to_le_bytes());
@@ -381,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_an_inode() {
+    fn inode_fields_are_parsed() {
         let mut data = [0u8; 160];
         for (at, byte) in [
             (0, 1),
@@ -423,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn ways_to_other_trees() {
+    fn references_to_subvolumes_are_parsed() {
         let mut data = [0u8; 33];
         (data[0], data[8], data[27]) = (5, kind::ROOT_ITEM, 3);
         data[30..].copy_from_slice(b"sub");
@@ -494,7 +451,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_is_found(
+        fn written_items_are_found(
             rows in proptest::collection::vec((any::<Key>(), proptest::collection::vec(any::<u8>(), 0..40)), 0..8)
         ) {
             let buffer: Vec<u8> = rows.iter().flat_map(|(key, data)| found(1, *key, data)).collect();

@@ -5,30 +5,27 @@ use std::ffi::CStr;
 
 use crate::{u16_at, u64_at};
 
-/// What a directory entry says of its file's type.
+/// The type of a directory entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum EntryType {
-    /// A directory.
     Directory,
     /// The file system does not say (`DT_UNKNOWN`).
     Unknown,
-    /// Anything else.
+    /// Any other type.
     Other,
 }
 
-/// One entry of a directory.
+/// An entry of a directory. At a mount point, inode number and type are those of the covered file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Entry<'a> {
-    /// Its name.
     pub name: &'a CStr,
-    /// Its inode number; at a mount point, that of what lies beneath the mount.
     pub ino: u64,
-    /// The type of its file; at a mount point, of what lies beneath the mount.
     pub entry_type: EntryType,
 }
 
-/// The entries of a buffer that getdents64 has filled, without `.` and `..`. Ends early at bytes
-/// that are no entry.
+/// The entries of a getdents64 buffer, without `.` and `..`. Ends early at malformed bytes.
 pub fn entries(buffer: &[u8]) -> Entries<'_> {
     Entries { rest: buffer }
 }
@@ -40,7 +37,7 @@ pub struct Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
-    /// The bytes that have not been gone through yet, beginning with the next entry.
+    /// The bytes from the next entry on.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -90,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn dots_are_left_out() {
+    fn dot_entries_are_skipped() {
         let buffer = [
             record(b".", 4),
             record(b"a", 8),

@@ -1,30 +1,28 @@
-//! What of a program's file says which other files it needs at once: the interpreter of an ELF
-//! program, or that of a script. [elf(5)](https://man7.org/linux/man-pages/man5/elf.5.html),
+//! The interpreter of an ELF program or of a script.
+//! [elf(5)](https://man7.org/linux/man-pages/man5/elf.5.html),
 //! [execve(2)](https://man7.org/linux/man-pages/man2/execve.2.html)
 
 use crate::{u16_at, u32_at, u64_at};
 
-/// What a file that is run begins with.
+/// The type of an executable file, with the path of its interpreter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Program<'a> {
-    /// An ELF program that needs an interpreter: ld.so.
+    /// An ELF program with an interpreter: ld.so.
     Dynamic {
-        /// The interpreter's name.
         interpreter: &'a [u8],
     },
-    /// An ELF program or library that needs none, or whose need lies beyond the bytes that are
+    /// An ELF program or library without an interpreter, or with one beyond the bytes that are
     /// known.
     Static,
-    /// A script.
     Script {
-        /// The name of its interpreter.
         interpreter: &'a [u8],
     },
-    /// Something else.
+    /// Another file.
     Other,
 }
 
-/// What a file begins with, by its first bytes; 4 KiB of them say all, as linkers write programs.
+/// The type of a file by its first bytes. As linkers write programs, 4 KiB of them suffice.
 pub fn program(head: &[u8]) -> Program<'_> {
     if let Some(rest) = head.strip_prefix(b"#!") {
         let line = rest
@@ -51,10 +49,10 @@ pub fn program(head: &[u8]) -> Program<'_> {
     }
 }
 
-/// The segment `PT_INTERP` of an ELF file of 64 bits.
+/// The segment `PT_INTERP` of a 64-bit ELF file.
 fn interpreter(head: &[u8]) -> Option<&[u8]> {
     const CLASS_64: u8 = 2;
-    /// That of this machine: no other program runs here.
+    /// The byte order of this machine: programs of the other one cannot run.
     const ENDIAN: u8 = if cfg!(target_endian = "little") { 1 } else { 2 };
     const PT_INTERP: u32 = 3;
     const LEAST: usize = 56;
@@ -102,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn interpreters() {
+    fn interpreters_of_programs_and_scripts_are_found() {
         let head = elf(b"/lib64/ld-linux-x86-64.so.2");
         assert_eq!(
             program(&head),

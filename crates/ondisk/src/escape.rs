@@ -9,22 +9,14 @@ pub fn unescape(field: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(field.len());
     let mut rest = field;
     while let [first, tail @ ..] = rest {
-        match rest {
-            [
-                b'\\',
-                a @ b'0'..=b'3',
-                b @ b'0'..=b'7',
-                c @ b'0'..=b'7',
-                tail @ ..,
-            ] => {
-                out.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
-                rest = tail;
+        let (byte, tail) = match tail {
+            [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', tail @ ..] if *first == b'\\' => {
+                ((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'), tail)
             }
-            _ => {
-                out.push(*first);
-                rest = tail;
-            }
-        }
+            _ => (*first, tail),
+        };
+        out.push(byte);
+        rest = tail;
     }
     out
 }

@@ -3,16 +3,16 @@
 
 use crate::{u16_at, u32_at, u64_at};
 
-/// One event.
+/// A mount event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MountEvent {
-    /// What happened: `FAN_MNT_ATTACH`, `FAN_MNT_DETACH`, `FAN_Q_OVERFLOW`.
+    /// `FAN_MNT_ATTACH`, `FAN_MNT_DETACH`, `FAN_Q_OVERFLOW`.
     pub mask: u64,
     /// The mount's 64-bit id; `None` for an overflow.
     pub mount: Option<u64>,
 }
 
-/// The events of a buffer that was read from a group. Ends early at bytes that are no event.
+/// The events of a buffer that was read from a group. Ends early at malformed bytes.
 pub fn events(buffer: &[u8]) -> impl Iterator<Item = MountEvent> {
     const METADATA: usize = 24;
     const VERSION: u8 = 3;
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn events_and_overflow() {
+    fn events_and_an_overflow_are_parsed() {
         let buffer = [event(0x100_0000, Some(77)), event(0x4000, None)].concat();
         let found: Vec<_> = events(&buffer).map(|e| (e.mask, e.mount)).collect();
         assert_eq!(found, [(0x100_0000, Some(77)), (0x4000, None)]);

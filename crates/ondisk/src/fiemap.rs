@@ -1,18 +1,19 @@
-//! The answer of FS_IOC_FIEMAP: where a file lies.
+//! The result of FS_IOC_FIEMAP: the extents of a file.
 //! [fiemap](https://docs.kernel.org/filesystems/fiemap.html)
 
-/// What is said of an extent: the `FIEMAP_EXTENT_*` of linux/fiemap.h.
+use crate::u32_at;
+
+/// The `FIEMAP_EXTENT_*` of an extent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flags(pub u32);
 
 impl Flags {
-    /// The last of the file.
+    /// Whether it is the last of the file.
     pub fn is_last(self) -> bool {
         self.0 & 0x1 != 0
     }
 
-    /// Where it lies is known, and is a place on the device that it has for itself: not delayed,
-    /// not within other data.
+    /// Whether it has a known place on the device for itself: not delayed, not within other data.
     pub fn is_placed(self) -> bool {
         const UNKNOWN: u32 = 0x2;
         const DELALLOC: u32 = 0x4;
@@ -22,16 +23,15 @@ impl Flags {
     }
 }
 
-/// A part of a file that lies in one piece: a `struct fiemap_extent`.
+/// A `struct fiemap_extent`, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Extent {
-    /// Where it begins in the file, in bytes.
+    /// Offset in the file.
     pub logical: u64,
-    /// Where it begins on the device, in bytes; on btrfs, in its own space of addresses.
+    /// Offset on the device; on btrfs, in its logical address space.
     pub physical: u64,
-    /// How long it is, in bytes.
     pub length: u64,
-    /// What else is said of it.
     pub flags: Flags,
 }
 
@@ -40,29 +40,24 @@ const HEAD: usize = 4;
 /// 64-bit words of `struct fiemap_extent`.
 const EXTENT: usize = 7;
 
-/// The extents of a buffer that the kernel has filled; only as many as it says there are, and as
-/// there is room for.
+/// The extents of a buffer that the kernel has filled, at most as many as fit.
 pub fn parse(buffer: &[u64]) -> Vec<Extent> {
-    let second = |word: u64| u32::from_ne_bytes(std::array::from_fn(|i| word.to_ne_bytes()[4 + i]));
-    let first = |word: u64| u32::from_ne_bytes(std::array::from_fn(|i| word.to_ne_bytes()[i]));
-    let mapped = buffer.get(2).map_or(0, |word| second(*word) as usize);
-    let extents = buffer
-        .get(HEAD..)
-        .unwrap_or_default()
-        .chunks_exact(EXTENT)
-        .take(mapped);
+    let half = |word: u64, at| u32_at(&word.to_ne_bytes(), at).unwrap_or(0);
+    let mapped = buffer.get(2).map_or(0, |&word| half(word, 4) as usize);
+    let extents = buffer.get(HEAD..).unwrap_or_default().chunks_exact(EXTENT);
     extents
+        .take(mapped)
         .map(|words| Extent {
             logical: words[0],
             physical: words[1],
             length: words[2],
-            flags: Flags(first(words[5])),
+            flags: Flags(half(words[5], 0)),
         })
         .collect()
 }
 
-/// The same with what lies side by side, in the file and on the device, taken for one: a file
-/// system may have to describe one piece by several extents.
+/// Merges extents that are adjacent in the file and on the device: some file systems describe one piece
+/// by several extents.
 pub fn merge(extents: &[Extent]) -> Vec<Extent> {
     let mut merged: Vec<Extent> = Vec::new();
     for extent in extents {
@@ -100,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_side_by_side_is_one() {
+    fn adjacent_extents_are_merged() {
         let buffer = filled(&[
             (0, 1000, 10, 0),
             (10, 1010, 5, 0),

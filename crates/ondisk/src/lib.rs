@@ -1,23 +1,23 @@
-//! Bytes to structs: what the kernel and the disk hand us, parsed without I/O.
+//! Bytes to structs: data of the kernel and of disks, parsed without I/O.
 //!
-//! Every parser takes bytes that anybody may have written, and answers with a struct or with
-//! `None`; none panics. The fuzz targets under `fuzz/` and the property tests hold that.
+//! Every parser accepts arbitrary bytes, returns a struct or `None`, and never panics. The fuzz targets
+//! under `fuzz/` and the property tests check that.
 //!
-//! | room | what it parses |
+//! | module | what it parses |
 //! |---|---|
 //! | [`mountinfo`] | lines of /proc/self/mountinfo |
 //! | [`statmount`] | the buffer of statmount(2) |
-//! | [`mnttab`] | lines of /etc/mtab, fstab and the like, and their escapes |
+//! | [`mnttab`] | lines of /etc/mtab and fstab, and their escapes |
 //! | [`dirent`] | the buffer of getdents64(2) |
 //! | [`fanotify`] | mount events |
-//! | [`fiemap`] | where a file lies |
+//! | [`fiemap`] | extents of files |
 //! | [`btf`] | the kernel's description of its own types |
 //! | [`perf`] | records of perf_event_open(2), formats of tracepoints |
-//! | [`btrfs`] | what btrfs says of a subvolume |
-//! | [`elf`] | what a program's file begins with: its interpreter |
+//! | [`btrfs`] | items of btrfs trees, subvolumes |
+//! | [`elf`] | the interpreter of a program or script |
 //! | [`ext4`] | the superblock, inodes and directories of ext4 |
-//! | [`pax`] | archives: headers written and read, maps of sparse files, lists of what was in a directory |
-//! | [`xfs`] | what XFS says of itself and of its inodes |
+//! | [`pax`] | archives: headers, maps of sparse files, dumpdirs, access control lists |
+//! | [`xfs`] | geometry and inodes of XFS |
 #![forbid(unsafe_code)]
 
 pub mod btf;
@@ -40,15 +40,19 @@ pub mod xfs;
 pub use mount::{Content, Dev, Mount, split_options};
 pub use time::{ParseTimeError, Time};
 
-/// A little- or big-endian integer, as this machine has them, at an offset of a buffer.
+/// Defines a function that reads an integer at an offset of a buffer.
 macro_rules! integer_at {
-    ($name:ident, $t:ty) => {
+    ($name:ident, $from_bytes:expr, $t:ty) => {
+        #[inline]
         fn $name(bytes: &[u8], at: usize) -> Option<$t> {
             let end = at.checked_add(size_of::<$t>())?;
-            bytes.get(at..end)?.try_into().ok().map(<$t>::from_ne_bytes)
+            bytes.get(at..end)?.try_into().ok().map($from_bytes)
         }
     };
 }
-integer_at!(u16_at, u16);
-integer_at!(u32_at, u32);
-integer_at!(u64_at, u64);
+integer_at!(u16_at, u16::from_ne_bytes, u16);
+integer_at!(u32_at, u32::from_ne_bytes, u32);
+integer_at!(u64_at, u64::from_ne_bytes, u64);
+integer_at!(le16, u16::from_le_bytes, u16);
+integer_at!(le32, u32::from_le_bytes, u32);
+integer_at!(le64, u64::from_le_bytes, u64);

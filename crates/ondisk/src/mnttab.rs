@@ -6,8 +6,8 @@ use crate::mountinfo;
 
 pub use crate::escape::{escape, unescape};
 
-/// The mount point in a line of mountinfo, of fstab or mtab (the second field), or in a line that is
-/// only a path. `None` for comments, blank lines, and lines without an absolute path.
+/// The mount point in a line of mountinfo, of fstab or mtab (the second field), or in a line with only a
+/// path. `None` for comments, blank lines, and lines without an absolute path.
 pub fn mount_point(line: &[u8]) -> Option<Vec<u8>> {
     if let Some(mount) = mountinfo::parse(line) {
         return mount.target;

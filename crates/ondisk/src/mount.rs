@@ -1,14 +1,13 @@
-//! Mounts, as mountinfo and statmount describe them.
+//! Mounts, from mountinfo and statmount.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// A device number, printed as `8:1`.
+/// A device number, printed as `8:1`. The major number is 0 for file systems without a block device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Dev {
-    /// Major number; 0 for file systems without a block device.
     pub major: u32,
-    /// Minor number.
     pub minor: u32,
 }
 
@@ -24,60 +23,47 @@ impl fmt::Display for Dev {
     }
 }
 
-/// An entry of the kernel's mount table: the fields that a line of mountinfo and a struct statmount
-/// have in common.
+/// An entry of the kernel's mount table: the fields that mountinfo and statmount have in common.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Mount {
-    /// The mount's id, as in /proc/self/mountinfo. It is reused after the mount is gone.
+    /// The id in /proc/self/mountinfo, which is reused after an unmount.
     pub id: u64,
     /// The id of the mount that it is mounted on.
     pub parent: u64,
-    /// Device of the super block. On btrfs, `st_dev` of the files is another one.
+    /// Device of the super block. On btrfs, files have another `st_dev`.
     pub dev: Dev,
-    /// The absolute path of the mount point, seen from this process's root; `None` when it is not
-    /// reachable from there.
+    /// The absolute path of the mount point from this process's root; `None` if it is not reachable
+    /// from there.
     pub target: Option<Vec<u8>>,
-    /// What is mounted there. Mounts with the same content share it, as there may be thousands.
+    /// What is mounted. Mounts with the same content share it, since there may be thousands.
     pub content: Arc<Content>,
-    /// Whether it receives mounts from a master (`master:N` in mountinfo).
+    /// Whether it receives propagation from a master (`master:N` in mountinfo).
     pub slave: bool,
 }
 
 /// What is mounted.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Content {
-    /// The path within the file system that is mounted: `/`, or a bind mount's or subvolume's.
+    /// The mounted path within the file system: `/`, or that of a bind mount or subvolume.
     pub fsroot: Vec<u8>,
     /// Type of the file system, with its subtype: `ext4`, `fuse.sshfs`.
     pub fstype: Vec<u8>,
-    /// The device or other source; `None` when the kernel does not say.
+    /// The device or other source; `None` if the kernel does not say.
     pub source: Option<Vec<u8>>,
-    /// The mount's options, then the superblock's other options, separated by commas, with the
-    /// kernel's escapes (see [`split_options`](crate::split_options)); `ro` when either is.
+    /// The mount's options, then the superblock's others, separated by commas and escaped (see
+    /// [`split_options`](crate::split_options)); `ro` if either is.
     pub options: Vec<u8>,
 }
 
-/// The options of a mount, then the superblock's other options, separated by commas; `ro` when
-/// either is. Escapes are kept; [`split_options`] decodes them.
+/// The [`Content::options`] of a mount and its super block.
 pub(crate) fn merge_options(mount: &[u8], super_block: &[u8]) -> Vec<u8> {
-    /// The kernel has a dozen options for a mount. The limit bounds the time that a longer list
-    /// takes.
+    /// The kernel has a dozen options for a mount. The limit bounds the time for malformed lists.
     const MOST: usize = 32;
     let is_mode = |word: &&[u8]| matches!(*word, b"rw" | b"ro");
-    let mut modes = words(mount)
-        .chain(words(super_block))
-        .filter(is_mode)
-        .peekable();
+    let modes = words(mount).chain(words(super_block)).filter(is_mode);
     let mut all = Vec::with_capacity(mount.len() + 1 + super_block.len());
-    if modes.peek().is_some() {
-        push(
-            &mut all,
-            if modes.any(|mode| mode == b"ro") {
-                b"ro"
-            } else {
-                b"rw"
-            },
-        );
+    if let Some(mode) = modes.min() {
+        push(&mut all, mode); // "ro" is less than "rw"
     }
     words(mount)
         .filter(|word| !is_mode(word))
@@ -103,7 +89,7 @@ fn push(all: &mut Vec<u8>, word: &[u8]) {
     all.extend_from_slice(word);
 }
 
-/// The single options, with escapes decoded.
+/// The single options, unescaped.
 pub fn split_options(options: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     words(options).map(crate::escape::unescape)
 }

@@ -7,21 +7,21 @@ use crate::escape::unescape;
 use crate::mount::merge_options;
 use crate::{Content, Dev, Mount};
 
-/// Parses one line, without its newline. `None` when it is none.
+/// Parses one line without its newline; `None` if it is malformed.
 pub fn parse(line: &[u8]) -> Option<Mount> {
     Parser::default().line(line)
 }
 
-/// Parses lines, and lets those that show the same share it.
+/// Parses lines. Adjacent lines with the same content share it.
 #[derive(Debug, Default)]
 pub struct Parser {
-    /// The fields of the last line that its content was made from, and that content.
+    /// The fields of the last line that its content is made of, and that content.
     last: Vec<u8>,
     content: Arc<Content>,
 }
 
 impl Parser {
-    /// Parses one line, without its newline. `None` when it is none.
+    /// Parses one line without its newline; `None` if it is malformed.
     pub fn line(&mut self, line: &[u8]) -> Option<Mount> {
         let mut fields = line.split(|&b| b == b' ');
         let id = number(fields.next()?)?;
@@ -42,7 +42,7 @@ impl Parser {
                 tag => slave |= tag.starts_with(b"master:"),
             }
         }
-        let shows = [
+        let fields = [
             fsroot,
             mount_options,
             fields.next()?,
@@ -54,14 +54,14 @@ impl Parser {
             parent,
             dev,
             target: Some(target),
-            content: self.content(shows),
+            content: self.content(fields),
             slave,
         })
     }
 
-    fn content(&mut self, shows: [&[u8]; 5]) -> Arc<Content> {
+    fn content(&mut self, fields: [&[u8]; 5]) -> Arc<Content> {
         let mut last = self.last.as_slice();
-        let same = shows.iter().all(|field| match last.strip_prefix(*field) {
+        let same = fields.iter().all(|field| match last.strip_prefix(*field) {
             Some([b' ', rest @ ..]) => {
                 last = rest;
                 true
@@ -69,9 +69,9 @@ impl Parser {
             _ => false,
         });
         if !same || !last.is_empty() {
-            let [fsroot, mount_options, fstype, source, super_options] = shows;
+            let [fsroot, mount_options, fstype, source, super_options] = fields;
             self.last.clear();
-            for field in shows {
+            for field in fields {
                 self.last.extend_from_slice(field);
                 self.last.push(b' ');
             }
@@ -96,7 +96,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_line_of_the_manual_page() {
+    fn the_example_of_the_manual_page_is_parsed() {
         let line = b"36 35 98:0 /mnt1 /mnt\\040two rw,noatime master:1 - ext3 /dev/root rw,errors=continue";
         let mount = parse(line).unwrap();
         assert_eq!(
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_line_is_none() {
+    fn malformed_lines_are_refused() {
         for bad in [
             "",
             "36",
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_show_the_same_share_it() {
+    fn lines_with_the_same_content_share_it() {
         let mut parser = Parser::default();
         let line =
             |id: u32, rest: &str| format!("{id} 1 8:1 {rest} - ext4 /dev/a rw,x").into_bytes();

@@ -1,114 +1,91 @@
-//! What perf_event_open(2) puts into its ring, and the format files of tracepoints, which say where
-//! their fields are.
-//! [perf_event_open(2)](https://man7.org/linux/man-pages/man2/perf_event_open.2.html)
+//! Records of a perf_event_open(2) ring, and the format files of tracepoints with the offsets of their
+//! fields. [perf_event_open(2)](https://man7.org/linux/man-pages/man2/perf_event_open.2.html)
 
 use crate::{u16_at, u32_at, u64_at};
 
-/// A record. Events must have been opened with the sample type that [`SAMPLE`] stands for, all or
-/// none of them with [`IDS`] besides, and with `sample_id_all`.
+/// A record. Events must have been opened with `sample_id_all` and the sample type [`SAMPLE`], and
+/// either all or none of them with [`IDS`]. Times are in nanoseconds of the event's clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Record<'a> {
     /// A tracepoint was reached.
     Sample {
-        /// Process and thread: `None` unless the event was opened with [`IDS`].
+        /// `None` without [`IDS`].
         by: Option<Task>,
-        /// When, on the clock that the event was opened with, in nanoseconds.
         time: u64,
-        /// The tracepoint's record: begins with its number.
+        /// The tracepoint's record, which begins with its number.
         raw: &'a [u8],
-        /// What the caller runs: `None` unless the event was opened with [`ABI`].
+        /// `None` without [`ABI`].
         abi: Option<Abi>,
     },
-    /// A process or thread was made.
-    Fork {
-        /// What was made.
-        made: Task,
-        /// By whom.
-        by: Task,
-        /// When.
-        time: u64,
-    },
+    /// A process or thread was created.
+    Fork { made: Task, by: Task, time: u64 },
     /// A thread has ended.
-    Exit {
-        /// Which.
-        ended: Task,
-        /// When.
-        time: u64,
-    },
-    /// So many records did not fit into the ring.
+    Exit { ended: Task, time: u64 },
+    /// The number of records that did not fit into the ring.
     Lost(u64),
-    /// Something else.
+    /// A record of another type.
     Other,
 }
 
 /// Ids of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Task {
-    /// Its process.
     pub pid: u32,
-    /// Itself.
     pub tid: u32,
 }
 
-/// What kind of program a sample is of.
+/// The word size of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Abi {
-    /// One of 32 bits.
     Bits32,
-    /// One of 64 bits.
     Bits64,
 }
 
-/// `PERF_SAMPLE_TIME | PERF_SAMPLE_RAW`: what each sample has.
+/// `PERF_SAMPLE_TIME | PERF_SAMPLE_RAW`: in every sample.
 pub const SAMPLE: u64 = 1 << 2 | 1 << 10;
-/// `PERF_SAMPLE_TID`, which may be added: who it was, as the PID namespace of who opened the event
-/// knows it. See [`thread`].
+/// `PERF_SAMPLE_TID`, optional: the thread, in the PID namespace of the process that opened the event.
+/// See [`thread`].
 pub const IDS: u64 = 1 << 1;
-/// `PERF_SAMPLE_REGS_USER`, which may be added, with a single register: it says of how many bits
-/// the program is.
+/// `PERF_SAMPLE_REGS_USER`, optional, with a single register: for the word size of the program.
 pub const ABI: u64 = 1 << 12;
 
-/// What every record begins with: its type, flags, and length with this head.
+/// Length of a record's header: type, flags, and length of the record.
 pub const HEAD: usize = 8;
 
-/// The length of the record that begins here, its head included; `None` for one that cannot be.
+/// The length of the record that begins here, with its header; `None` for an impossible one.
 pub fn length(head: &[u8]) -> Option<usize> {
     let len = usize::from(u16_at(head, 6)?);
     (len >= HEAD).then_some(len)
 }
 
 impl Record<'_> {
-    /// From the bytes of a whole record; `None` when they are too few. Whether events were opened
-    /// with [`IDS`] is to be said.
+    /// Parses a whole record; `None` if it is too short. `ids`: the events were opened with [`IDS`].
     pub fn parse(bytes: &[u8], ids: bool) -> Option<Record<'_>> {
         let (head, body) = bytes.split_at_checked(HEAD)?;
-        let task = |at| {
+        let task = |pid, tid| {
             Some(Task {
-                pid: u32_at(body, at)?,
-                tid: u32_at(body, at + 4)?,
-            })
-        };
-        // pid, ppid, tid, ptid, time
-        let second = |at| {
-            Some(Task {
-                pid: u32_at(body, at)?,
-                tid: u32_at(body, at + 8)?,
+                pid: u32_at(body, pid)?,
+                tid: u32_at(body, tid)?,
             })
         };
         Some(match u32_at(head, 0)? {
             2 => Record::Lost(u64_at(body, 8)?),
             4 => Record::Exit {
-                ended: second(0)?,
+                ended: task(0, 8)?,
                 time: u64_at(body, 16)?,
             },
+            // pid, ppid, tid, ptid, time
             7 => Record::Fork {
-                made: second(0)?,
-                by: second(4)?,
+                made: task(0, 8)?,
+                by: task(4, 12)?,
                 time: u64_at(body, 16)?,
             },
             9 => {
                 let (by, body) = if ids {
-                    (Some(task(0)?), body.get(8..)?)
+                    (Some(task(0, 4)?), body.get(8..)?)
                 } else {
                     (None, body)
                 };
@@ -130,7 +107,7 @@ impl Record<'_> {
         })
     }
 
-    /// When it was made; `None` for what bears no time.
+    /// Its time; `None` for records without one.
     pub fn time(&self) -> Option<u64> {
         match self {
             Record::Sample { time, .. } | Record::Fork { time, .. } | Record::Exit { time, .. } => {
@@ -141,27 +118,16 @@ impl Record<'_> {
     }
 }
 
-/// A call that begins or ends, from the tracepoints `raw_syscalls:sys_enter` and `sys_exit`.
+/// Entry or return of a system call: the tracepoints `raw_syscalls:sys_enter` and `sys_exit`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Syscall {
-    /// It begins.
-    Enter {
-        /// Its number.
-        number: i64,
-        /// Its arguments.
-        args: [u64; 6],
-    },
-    /// It ends.
-    Exit {
-        /// Its number.
-        number: i64,
-        /// What it answers.
-        result: i64,
-    },
+    Enter { number: i64, args: [u64; 6] },
+    Exit { number: i64, result: i64 },
 }
 
 impl Syscall {
-    /// From the record of `sys_enter`.
+    /// Parses a record of `sys_enter`.
     pub fn enter(raw: &[u8]) -> Option<Syscall> {
         let mut args = [0; 6];
         for (n, arg) in args.iter_mut().enumerate() {
@@ -173,7 +139,7 @@ impl Syscall {
         })
     }
 
-    /// From the record of `sys_exit`.
+    /// Parses a record of `sys_exit`.
     pub fn exit(raw: &[u8]) -> Option<Syscall> {
         Some(Syscall::Exit {
             number: u64_at(raw, 8)?.cast_signed(),
@@ -182,18 +148,17 @@ impl Syscall {
     }
 }
 
-/// The number of the tracepoint that a record is of.
+/// The number of a record's tracepoint.
 pub fn tracepoint(raw: &[u8]) -> Option<u16> {
     u16_at(raw, 0)
 }
 
-/// The thread that a tracepoint's record is of, as the first PID namespace knows it.
+/// The thread of a tracepoint's record, in the initial PID namespace.
 pub fn thread(raw: &[u8]) -> Option<u32> {
     u32_at(raw, 4)
 }
 
-/// A string of a record whose place and length are in the record themselves: a `__data_loc` field
-/// at `at`. Without its NUL.
+/// A string of variable length without its NUL: the `__data_loc` field at an offset of a record.
 pub fn text(raw: &[u8], at: usize) -> Option<&[u8]> {
     let place = u32_at(raw, at)?;
     let (from, len) = ((place & 0xffff) as usize, (place >> 16) as usize);
@@ -214,11 +179,10 @@ pub fn field(format: &[u8], name: &[u8]) -> Option<usize> {
             .next()?;
         let last = last.split(|&byte| byte == b'[').next()?;
         let offset = parts.next()?.strip_prefix(b"offset:")?;
-        if last == name {
-            str::from_utf8(offset).ok()?.parse().ok()
-        } else {
-            None
+        if last != name {
+            return None;
         }
+        str::from_utf8(offset).ok()?.parse().ok()
     })
 }
 
@@ -248,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_where_the_format_says() {
+    fn field_offsets_are_read_from_the_format() {
         let at = |name: &[u8]| field(FORMAT, name);
         assert_eq!(
             [b"filename".as_slice(), b"pid", b"comm", b"old_pid", b"none"].map(at),
@@ -258,7 +222,7 @@ mod tests {
 
     #[test]
     #[cfg(target_endian = "little")]
-    fn records_are_as_the_kernel_makes_them() {
+    fn records_of_all_types_are_parsed() {
         let fork = record(7, &words(&[10, 9, 11, 8, 77, 0, 0, 0, 0, 0]));
         let (made, by) = (Task { pid: 10, tid: 11 }, Task { pid: 9, tid: 8 });
         assert_eq!(
@@ -322,7 +286,7 @@ mod tests {
 
     #[test]
     #[cfg(target_endian = "little")]
-    fn a_text_is_where_its_field_says() {
+    fn a_string_of_variable_length_is_found() {
         let raw = [&words(&[0, 0, 6 << 16 | 12])[..], b"a/b\0\0\0"].concat();
         assert_eq!(text(&raw, 8), Some(&b"a/b"[..]));
         assert_eq!(text(&raw[..17], 8), None);

@@ -15,11 +15,10 @@ const MNT_OPTS: u64 = 0x80;
 const FS_SUBTYPE: u64 = 0x100;
 const SB_SOURCE: u64 = 0x200;
 
-/// Where the strings begin, in bytes.
+/// Offset of the strings.
 const STRINGS: usize = 512;
 
-/// Parses the buffer. `None` when the kernel did not fill in at least the super block's and the
-/// mount's basics.
+/// Parses the buffer. `None` without `STATMOUNT_SB_BASIC` and `STATMOUNT_MNT_BASIC`.
 pub fn parse(buffer: &[u8]) -> Option<Mount> {
     let mask = u64_at(buffer, 8)?;
     if mask & (SB_BASIC | MNT_BASIC) != SB_BASIC | MNT_BASIC {
@@ -59,7 +58,7 @@ pub fn parse(buffer: &[u8]) -> Option<Mount> {
     })
 }
 
-/// The words that mountinfo has for the attributes of a mount (`MOUNT_ATTR_*`), in its order.
+/// mountinfo's words for the attributes of a mount (`MOUNT_ATTR_*`), in its order.
 fn mount_options(attributes: u64) -> Vec<u8> {
     let mut words = vec![if attributes & 0x1 != 0 { "ro" } else { "rw" }];
     let on = |bit: u64| attributes & bit != 0;
@@ -74,8 +73,7 @@ fn mount_options(attributes: u64) -> Vec<u8> {
     words.join(",").into_bytes()
 }
 
-/// The words that mountinfo has for the flags of a super block (`SB_*`), and the file system's own
-/// options.
+/// mountinfo's words for the flags of a super block (`SB_*`), and the file system's own options.
 fn super_options(flags: u32, own: Option<Vec<u8>>) -> Vec<u8> {
     let mut words = vec![if flags & 0x1 != 0 { "ro" } else { "rw" }];
     let on = |bit: u32| flags & bit != 0;
@@ -108,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_and_strings() {
+    fn ids_and_strings_are_parsed() {
         let mount = parse(&buffer(b"ext4\0/mnt\0")).unwrap();
         assert_eq!(
             (mount.id, mount.dev.major, mount.content.fstype.as_slice()),
@@ -120,13 +118,13 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_says_nothing_is_believed_nothing() {
+    fn a_buffer_without_basics_is_refused() {
         assert_eq!(parse(&[0; 600]), None);
         assert_eq!(parse(&[]), None);
     }
 
     #[test]
-    fn a_string_without_an_end_is_none() {
+    fn an_unterminated_string_is_none() {
         assert_eq!(parse(&buffer(b"ext4\0/mnt")).unwrap().target, None);
     }
 

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A time of a file: seconds since 1970, rounded down, and the nanoseconds after them. As text it is
-/// a decimal number of seconds, as in the records of a pax archive.
+/// A time of a file: seconds since 1970 (UTC), rounded down, and the nanoseconds after them, of which a
+/// damaged inode may have a second or more. As text it is a decimal number of seconds, as in the
+/// records of a pax archive.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Time {
-    /// Seconds since the beginning of 1970, UTC.
     pub sec: i64,
-    /// Nanoseconds, 0 to 999,999,999; a damaged inode may have more.
     pub nsec: u32,
 }
 
@@ -50,11 +50,8 @@ impl FromStr for Time {
             .strip_prefix('-')
             .map_or((false, text), |text| (true, text));
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-        if whole.is_empty()
-            || ![whole, fraction]
-                .iter()
-                .all(|part| part.bytes().all(|b| b.is_ascii_digit()))
-        {
+        let mut digits = whole.bytes().chain(fraction.bytes());
+        if whole.is_empty() || !digits.all(|byte| byte.is_ascii_digit()) {
             return Err(ParseTimeError);
         }
         let sec: i128 = whole.parse().map_err(|_| ParseTimeError)?;
@@ -79,7 +76,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn decimal_numbers() {
+    fn decimal_numbers_of_seconds_are_parsed() {
         let parse = |text: &str| text.parse::<Time>().map(|t| (t.sec, t.nsec)).ok();
         assert_eq!(parse("0"), Some((0, 0)));
         assert_eq!(parse("12.5"), Some((12, 500_000_000)));

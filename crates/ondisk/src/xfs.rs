@@ -1,25 +1,24 @@
-//! What XFS says of itself and of its inodes: `struct xfs_fsop_geom` and `struct xfs_bulkstat` of
-//! xfs_fs.h.
+//! XFS: `struct xfs_fsop_geom` and `struct xfs_bulkstat` of xfs_fs.h.
 //! [ioctl_xfs_fsgeometry(2)](https://man7.org/linux/man-pages/man2/ioctl_xfs_fsop_geometry.2.html),
 //! [ioctl_xfs_bulkstat(2)](https://man7.org/linux/man-pages/man2/ioctl_xfs_bulkstat.2.html)
 
 use crate::{Dev, Time, u16_at, u32_at, u64_at};
 
-/// The shape of a file system.
+/// The geometry of a file system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Geometry {
     /// Bytes in a block: a power of two.
     pub block: u32,
     /// Allocation groups; at least one.
     pub groups: u32,
-    /// Whether inodes say when they were made: those of version 5, with checksums.
+    /// Whether inodes have a birth time: those of version 5, with checksums.
     pub has_btime: bool,
-    /// Bits of an inode number that say where it is within its group.
+    /// Bits of an inode number that count within its group.
     group_bits: u32,
 }
 
 impl Geometry {
-    /// From a `struct xfs_fsop_geom`; `None` for one that cannot be.
+    /// Parses a `struct xfs_fsop_geom`; `None` for an impossible one.
     pub fn parse(bytes: &[u8]) -> Option<Geometry> {
         const FLAGS: usize = 92;
         const V5SB: u32 = 1 << 15;
@@ -27,7 +26,7 @@ impl Geometry {
         let group_blocks = u32_at(bytes, 8).filter(|&blocks| blocks > 0)?;
         let groups = u32_at(bytes, 12).filter(|&groups| groups > 0)?;
         let inode = u32_at(bytes, 24).filter(|inode| inode.is_power_of_two() && *inode <= block)?;
-        // The number of a block in its group takes as many bits as that of the last one.
+        // A block number within the group takes as many bits as the last one's.
         let bits_of_block = u32::BITS - (group_blocks - 1).leading_zeros();
         let group_bits = bits_of_block + (block / inode).ilog2();
         let has_btime = u32_at(bytes, FLAGS)? & V5SB != 0;
@@ -39,66 +38,56 @@ impl Geometry {
         })
     }
 
-    /// The lowest inode number that a group could have; that of the next group, for inodes of the
-    /// last one, is an end.
+    /// The lowest inode number that a group could have; of the group after the last one, the end of
+    /// all.
     pub fn first_of(&self, group: u32) -> u64 {
         u64::from(group)
             .checked_shl(self.group_bits)
             .unwrap_or(u64::MAX)
     }
 
-    /// The group that an inode is in; a number that is none gives a group that there is not.
+    /// The group of an inode; a nonexistent one for an invalid number.
     pub fn group_of(&self, ino: u64) -> u32 {
         u32::try_from(ino >> self.group_bits).unwrap_or(u32::MAX)
     }
 }
 
-/// What bulkstat says of an inode. Names of the kernel's fields in brackets.
+/// An inode. Fields without a comment are those of `struct stat`, without their `st_`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[allow(missing_docs, reason = "stat(2) describes the fields")]
 pub struct Inode {
-    /// Inode number.
     pub ino: u64,
-    /// Size in bytes.
     pub size: u64,
-    /// What is allocated, in blocks of the file system. 0 for what is kept in the inode itself,
-    /// even if its extended attributes have blocks.
+    /// Allocated blocks of the file system. 0 for content in the inode itself, even if its extended
+    /// attributes have blocks.
     pub blocks: u64,
     /// The `FS_XFLAG_*` (`bs_xflags`).
     pub xflags: u32,
-    /// Last read.
     pub atime: Time,
-    /// Last change of the contents.
     pub mtime: Time,
-    /// Last change of contents or attributes.
     pub ctime: Time,
-    /// When it was made; nothing but zeros where the inode does not say.
+    /// Birth time; 0 if the inode has none.
     pub btime: Time,
-    /// Generation.
     pub generation: u32,
-    /// Owner.
     pub uid: u32,
-    /// Group.
     pub gid: u32,
-    /// What a device file stands for; 0:0 for any other file.
     pub rdev: Dev,
-    /// Hard links.
     pub nlink: u32,
     /// Extents of the extended attributes (`bs_aextents`).
     pub attribute_extents: u32,
-    /// Type and permission bits.
     pub mode: u16,
 }
 
 impl Inode {
     /// Length of a `struct xfs_bulkstat`, in bytes.
     pub const LEN: usize = 192;
-    /// In [`Inode::xflags`]: cannot be changed.
+    /// `FS_XFLAG_IMMUTABLE`
     pub const IMMUTABLE: u32 = 0x8;
-    /// In [`Inode::xflags`]: can only be appended to.
+    /// `FS_XFLAG_APPEND`
     pub const APPEND: u32 = 0x10;
-    /// In [`Inode::xflags`]: not to be dumped.
+    /// `FS_XFLAG_NODUMP`
     pub const NODUMP: u32 = 0x80;
-    /// In [`Inode::xflags`]: may have extended attributes; without it, it has none.
+    /// `FS_XFLAG_HASATTR`: without it, the inode has no extended attributes.
     pub const HAS_ATTRIBUTES: u32 = 0x8000_0000;
 
     /// Parses only the inode number of a `struct xfs_bulkstat`.
@@ -159,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn inode_numbers_begin_with_the_group() {
+    fn inode_numbers_contain_the_group() {
         // 100 MiB in 4 groups: 6400 blocks take 13 bits, 8 inodes in a block 3.
         let shape = geometry(4096, 6400, 4, 512).unwrap();
         assert!(shape.has_btime && shape.groups == 4);
@@ -173,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shape_that_cannot_be_is_none() {
+    fn an_impossible_geometry_is_refused() {
         for (block, group_blocks, groups, inode) in [
             (0, 9, 1, 256),
             (4095, 9, 1, 256),
@@ -188,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_where_the_kernel_puts_them() {
+    fn inode_fields_are_parsed() {
         let mut bytes = [0; Inode::LEN];
         let words: [(usize, u32); 12] = [
             (0, 131),

@@ -1,7 +1,7 @@
 //! Little-endian integers, and the checksum of metadata.
 
-/// Defines a function that reads the integer at an offset. It returns zero where the bytes end too
-/// soon, which callers rule out beforehand.
+/// Defines a function that reads the integer at an offset. Callers check the length beforehand; beyond
+/// the end it returns zero.
 macro_rules! little_endian {
     ($name:ident, $t:ty) => {
         #[inline(always)]
@@ -16,12 +16,12 @@ macro_rules! little_endian {
 little_endian!(le16, u16);
 little_endian!(le32, u32);
 
-/// A 64-bit number whose halves lie apart. The high half counts only in a file system that has it.
+/// A 64-bit number of two halves. The high one counts only in a file system that has it.
 pub(super) fn wide64(bytes: &[u8], low: usize, high: Option<usize>) -> u64 {
     u64::from(le32(bytes, low)) | high.map_or(0, |high| u64::from(le32(bytes, high)) << 32)
 }
 
-/// CRC-32C as the kernel computes it, inverted neither before nor after.
+/// CRC-32C as the kernel computes it, without inversion.
 #[inline]
 pub(super) fn crc32c(crc: u32, bytes: &[u8]) -> u32 {
     !crc32c::crc32c_append(!crc, bytes)

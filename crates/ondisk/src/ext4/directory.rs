@@ -7,26 +7,25 @@ use crate::dirent::EntryType;
 
 /// Bytes of an entry before the name.
 const HEADER: usize = 8;
-/// Bytes of the checksum at the end of a block, which has the form of an unused entry.
+/// Bytes of the checksum at the end of a block, which looks like an unused entry.
 const TAIL: usize = 12;
-/// Bytes of the parent's inode number, at the beginning of a directory that lies in its inode.
+/// Bytes of the parent's inode number, at the beginning of inline directories.
 const INLINE_PARENT: usize = 4;
 
 /// A name in a directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Name<'a> {
-    /// The inode's number: neither zero nor beyond the file system's last.
+    /// Neither zero nor beyond the file system's last.
     pub inode: u32,
-    /// The name: not empty, without NUL and slash.
+    /// Not empty, without NUL and slash.
     pub name: &'a [u8],
-    /// The type of its file.
     pub entry_type: EntryType,
 }
 
-/// The names in a block of a directory, or in a part of an inode, without `.` and `..`.
-///
-/// The inner blocks of an index look like blocks without names. The iterator ends early at bytes
-/// that the kernel would refuse, and [`Names::end`] then gives the error.
+/// The names in a block of a directory, or in an inode, without `.` and `..`. Inner blocks of an index
+/// look like blocks without names. The iterator ends early at bytes that the kernel would refuse; then
+/// [`Names::end`] returns the error.
 #[derive(Clone, Debug)]
 pub struct Names<'a> {
     rest: &'a [u8],
@@ -52,10 +51,7 @@ impl<'a> Names<'a> {
         Names::in_block(content.get(INLINE_PARENT..).unwrap_or(&[]), superblock)
     }
 
-    /// Whether the iterator came to the end of the block.
-    ///
-    /// # Errors
-    /// Why it ended early.
+    /// Returns why the iterator ended early, if it did.
     pub fn end(&self) -> Result<(), Error> {
         self.error.map_or(Ok(()), Err)
     }
@@ -67,8 +63,8 @@ impl<'a> Iterator for Names<'a> {
     #[inline]
     fn next(&mut self) -> Option<Name<'a>> {
         while let Some(header) = self.rest.first_chunk::<HEADER>() {
-            // A length of up to 256 KiB has its high two bits where the low two, always zero, would
-            // be. A record that fills a block of 64 KiB has a length of 0 or 0xffff.
+            // The low two bits, always zero, hold the high two bits of a length up to 256 KiB. A
+            // record that fills a block of 64 KiB has a length of 0 or 0xffff.
             let length = match le16(header, 4) {
                 0 | u16::MAX if self.rest.len() == 1 << 16 => 1 << 16,
                 length => usize::from(length & !3) | usize::from(length & 3) << 16,
@@ -102,11 +98,10 @@ impl<'a> Iterator for Names<'a> {
                 entry_type,
             });
         }
-        if self.rest.is_empty() {
-            None
-        } else {
-            self.stop(Error::EntryCutOff)
+        if !self.rest.is_empty() {
+            return self.stop(Error::EntryCutOff);
         }
+        None
     }
 }
 
@@ -119,9 +114,8 @@ impl Names<'_> {
     }
 }
 
-/// Whether a block of a directory has the checksum that follows from `seed`, its directory's
-/// [`Inode::seed`](super::Inode::seed). `first`: it is the first block of a directory with an
-/// index.
+/// Whether a block of a directory has the checksum that follows from the directory's
+/// [`Inode::seed`](super::Inode::seed). `first`: it is the first block of an indexed directory.
 pub fn checksum_holds(block: &[u8], seed: u32, first: bool) -> bool {
     // The root of an index has `.` and a `..` that spans the rest. An inner block has one unused
     // entry that spans all.
@@ -142,19 +136,14 @@ pub fn checksum_holds(block: &[u8], seed: u32, first: bool) -> bool {
         && crc32c(seed, content) == le32(tail, HEADER)
 }
 
-/// The same for a block of an index, whose entries begin at `start`. The first one holds the number
-/// of entries that fit and of those in use.
+/// The same for a block of an index, whose entries begin at `start`. The first one has the number of
+/// entries that fit and of those in use.
 fn index_checksum_holds(block: &[u8], seed: u32, start: usize) -> bool {
     const ENTRY: usize = 8;
-    let (room, used) = (
-        usize::from(le16(block, start)),
-        usize::from(le16(block, start + 2)),
-    );
+    let [room, used] = [start, start + 2].map(|at| usize::from(le16(block, at)));
     let tail = start + room * ENTRY;
-    let (Some(entries), Some(tail)) = (
-        block.get(..start + used * ENTRY),
-        block.get(tail..tail + ENTRY),
-    ) else {
+    let entries = block.get(..start + used * ENTRY);
+    let Some((entries, tail)) = entries.zip(block.get(tail..tail + ENTRY)) else {
         return false;
     };
     let crc = crc32c(crc32c(seed, entries), &tail[..4]);
@@ -233,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn checksums() {
+    fn blocks_with_a_wrong_checksum_are_refused() {
         let mut block = entry(12, 1012, b"a", 1);
         block.extend([0, 0, 0, 0, 12, 0, 0, 0xde]);
         block.extend(crc32c(7, &block[..1012]).to_le_bytes());

@@ -1,7 +1,7 @@
 //! The features of ext4, by the names that mke2fs and dumpe2fs give them.
 //!
-//! Every known feature is in the table, so that an unknown bit can be refused. A feature is marked
-//! `no` where Linux never could mount it, or where it changes what the rest of the tables mean.
+//! The table has every known feature, so that an unknown bit can be refused. A feature is marked `no` if
+//! Linux never could mount it, or if it changes the meaning of other structures.
 
 use super::error::{Error, FeatureSet};
 

@@ -1,15 +1,15 @@
-//! Group descriptors: where the inode tables lie, and how many inodes of each were ever used.
+//! Group descriptors: the inode tables, and how many inodes of each were ever used.
 
 use super::bytes::{crc32c, le16, wide64};
 use super::features::{BITS64, GDT_CSUM, METADATA_CSUM};
 use super::superblock::Superblock;
 
-/// The inode table of a group, by its descriptor.
+/// The inode table of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Group {
     /// Offset of the table on the device, in bytes.
     pub table: u64,
-    /// The number of inodes, counted from the first, that were ever used.
+    /// The first so many inodes were ever used.
     pub used: u32,
 }
 
@@ -56,13 +56,8 @@ fn checksum(superblock: &Superblock, group: u32, bytes: &[u8]) -> Option<u16> {
         Some(crc32c(crc32c(crc32c(crc, before), &[0; 2]), after) as u16)
     } else if superblock.has(GDT_CSUM) {
         let after = if superblock.has(BITS64) { after } else { &[] };
-        Some(crc16(
-            crc16(
-                crc16(crc16(!0, &superblock.uuid), &group.to_le_bytes()),
-                before,
-            ),
-            after,
-        ))
+        let parts = [&superblock.uuid[..], &group.to_le_bytes(), before, after];
+        Some(parts.into_iter().fold(!0, crc16))
     } else {
         None
     }

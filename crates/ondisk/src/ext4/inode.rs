@@ -5,9 +5,9 @@ use super::features::{BITS64, DIR_INDEX, HUGE_FILE, INLINE_DATA, LARGEDIR};
 use super::superblock::Superblock;
 use crate::Time;
 
-/// The part of an inode that every ext has had, in bytes.
+/// Length of the part of an inode that all versions have.
 const OLD_SIZE: usize = 128;
-/// What stands before extended attributes in an inode.
+/// The magic number before the extended attributes in an inode.
 const XATTR_MAGIC: u32 = 0xea02_0000;
 
 const COMPR_FL: u32 = 0x4;
@@ -20,7 +20,6 @@ const HUGE_FILE_FL: u32 = 0x4_0000;
 const EXTENTS_FL: u32 = 0x8_0000;
 const VERITY_FL: u32 = 0x10_0000;
 const INLINE_DATA_FL: u32 = 0x1000_0000;
-const CASEFOLD_FL: u32 = 0x4000_0000;
 
 const S_IFMT: u16 = 0o170_000;
 const S_IFCHR: u16 = 0o020_000;
@@ -39,22 +38,20 @@ fn time(base: u32, extra: u32) -> Time {
     }
 }
 
-/// An inode that is in use, whole as far as can be told, with its meaning under its file system's
-/// features.
+/// An inode that is in use and valid, under the features of its file system.
 #[derive(Clone, Copy, Debug)]
 pub struct Inode<'a> {
     superblock: &'a Superblock,
     old: &'a [u8; OLD_SIZE],
     raw: &'a [u8],
-    /// How many bytes after the old part are fields.
+    /// Bytes of fields after the old part.
     extra: usize,
     number: u32,
 }
 
 impl<'a> Inode<'a> {
-    /// Reads inode `number` from its place in the inode table. `None` where the kernel has to be
-    /// asked: the inode is not in use, fails its checksum (damaged, or just being written), or is
-    /// not what the kernel would take.
+    /// Parses inode `number` of the inode table. `None` if the kernel must be asked: the inode is
+    /// unused, fails its checksum (damaged, or just being written), or the kernel would refuse it.
     #[inline]
     pub fn parse(superblock: &'a Superblock, number: u32, raw: &'a [u8]) -> Option<Inode<'a>> {
         let raw = raw.get(..superblock.inode_size as usize)?;
@@ -91,7 +88,7 @@ impl<'a> Inode<'a> {
             return None;
         }
         if stored == 0 && raw.len() > OLD_SIZE {
-            inode.extra = 32.min(raw.len() - OLD_SIZE); // the kernel then takes the fields as it knows them for used
+            inode.extra = 32.min(raw.len() - OLD_SIZE); // the kernel uses the fields that it knows
         }
         Some(inode)
     }
@@ -102,7 +99,7 @@ impl<'a> Inode<'a> {
         contributions.checksum_holds(self.raw, self.seed(), self.extra >= 4)
     }
 
-    /// What the checksums of everything that belongs to the inode begin with.
+    /// The seed of the checksums of everything that belongs to the inode.
     #[inline]
     pub fn seed(&self) -> u32 {
         let start = [self.number.to_le_bytes(), self.generation().to_le_bytes()];
@@ -114,12 +111,12 @@ impl<'a> Inode<'a> {
         le32(self.old, 0x20) & flag != 0
     }
 
-    /// Its number.
+    /// The inode number.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// Whether it belongs to the file system itself, so that no name leads to it.
+    /// Whether it belongs to the file system itself and has no name.
     #[inline]
     pub fn is_reserved(&self) -> bool {
         const ROOT: u32 = 2;
@@ -155,7 +152,7 @@ impl<'a> Inode<'a> {
         u32::from(le16(self.old, 0x18)) | u32::from(le16(self.old, 0x7a)) << 16
     }
 
-    /// Hard links; 1 for a directory that has more subdirectories than can be counted.
+    /// Hard links; 1 for a directory with more subdirectories than fit.
     #[inline]
     pub fn nlink(&self) -> u32 {
         u32::from(le16(self.old, 0x1a))
@@ -173,7 +170,7 @@ impl<'a> Inode<'a> {
         }
     }
 
-    /// What it occupies, in units of 512 bytes: `st_blocks`.
+    /// Allocated, in units of 512 bytes: `st_blocks`.
     #[inline]
     pub fn blocks(&self) -> u64 {
         let mut blocks = u64::from(le32(self.old, 0x1c));
@@ -189,7 +186,7 @@ impl<'a> Inode<'a> {
         blocks
     }
 
-    /// A word after the old part, if the inode says that it has so many.
+    /// A word after the old part, if the inode is long enough.
     #[inline]
     fn extra_word(&self, at: usize) -> Option<u32> {
         (at + 4 <= OLD_SIZE + self.extra).then(|| le32(self.raw, at))
@@ -213,14 +210,14 @@ impl<'a> Inode<'a> {
         time(le32(self.old, 0x10), self.extra_word(0x88).unwrap_or(0))
     }
 
-    /// Birth; `None` where the inode has no room for it.
+    /// Birth time; `None` if the inode is too short.
     #[inline]
     pub fn btime(&self) -> Option<Time> {
         let base = self.extra_word(0x90)?;
         Some(time(base, self.extra_word(0x94).unwrap_or(0)))
     }
 
-    /// The device that a special file stands for, major and minor number.
+    /// `st_rdev`: major and minor number.
     #[inline]
     pub fn rdev(&self) -> (u32, u32) {
         if !matches!(self.mode() & S_IFMT, S_IFCHR | S_IFBLK) {
@@ -232,31 +229,21 @@ impl<'a> Inode<'a> {
         }
     }
 
-    /// Attributes, as the `STATX_ATTR_*` of statx(2).
+    /// The `STATX_ATTR_*` of statx(2).
     #[inline]
     pub fn attributes(&self) -> u64 {
-        const ATTRIBUTES: [(u32, u64); 6] = [
-            (COMPR_FL, 0x4),
-            (IMMUTABLE_FL, 0x10),
-            (APPEND_FL, 0x20),
-            (NODUMP_FL, 0x40),
-            (ENCRYPT_FL, 0x800),
-            (VERITY_FL, 0x10_0000),
-        ];
-        let flags = le32(self.old, 0x20);
-        ATTRIBUTES
-            .iter()
-            .filter(|(flag, _)| flags & flag != 0)
-            .fold(0, |sum, (_, attribute)| sum | attribute)
+        // The bits of statx(2) were taken from those of ext2.
+        const SAME: u32 = COMPR_FL | IMMUTABLE_FL | APPEND_FL | NODUMP_FL | ENCRYPT_FL | VERITY_FL;
+        u64::from(le32(self.old, 0x20) & SAME)
     }
 
-    /// Generation: tells a file from an earlier one with the same number.
+    /// Distinguishes a file from an earlier one with the same number.
     #[inline]
     pub fn generation(&self) -> u32 {
         le32(self.old, 0x64)
     }
 
-    /// Whether it may have extended attributes that listxattr(2) would show.
+    /// Whether it may have extended attributes that listxattr(2) lists.
     #[inline]
     pub fn has_xattrs(&self) -> bool {
         let high = if self.superblock.has(BITS64) {
@@ -264,56 +251,49 @@ impl<'a> Inode<'a> {
         } else {
             0
         };
-        // The file system's own attributes, inline data and encryption contexts, are not shown.
+        // The file system's own attributes, inline data and encryption contexts, are not listed.
         le32(self.old, 0x68) != 0
             || high != 0
             || self.xattrs().any(|xattr| !matches!(xattr.space, 7 | 9))
     }
 
-    /// Whether its names are encrypted: the kernel shows other ones, which depend on the keys at
-    /// hand.
+    /// Whether its names are encrypted: the kernel shows other ones, depending on the keys.
     #[inline]
     pub fn is_encrypted(&self) -> bool {
         self.has(ENCRYPT_FL)
     }
 
-    /// Whether a directory ignores the case of names. They are stored as they were given.
-    pub fn is_casefolded(&self) -> bool {
-        self.has(CASEFOLD_FL)
-    }
-
-    /// Whether a directory has an index, so that its first block may be the index's root.
+    /// Whether a directory has an index: then its first block may be the index's root.
     #[inline]
     pub fn is_indexed(&self) -> bool {
         self.has(INDEX_FL)
     }
 
-    /// Whether it is an encrypted symlink: statx gives the size of what it leads to, not the one
-    /// that is stored.
+    /// Whether it is an encrypted symlink: statx(2) returns the size of the decrypted target.
     #[inline]
     pub fn is_encrypted_symlink(&self) -> bool {
         self.has(ENCRYPT_FL) && self.mode() & S_IFMT == S_IFLNK
     }
 
-    /// The 60 bytes that say where the content lies.
+    /// The root of the extent tree, the block map, or inline content.
     #[inline]
     pub fn body(&self) -> &'a [u8; 60] {
         self.old[0x28..].first_chunk().unwrap_or(&[0; 60])
     }
 
-    /// Whether the content lies in extents, and not in a block map of old.
+    /// Whether the content has extents instead of a block map.
     #[inline]
-    pub fn has_extents(&self) -> bool {
+    pub(super) fn has_extents(&self) -> bool {
         self.has(EXTENTS_FL)
     }
 
-    /// Whether the content lies in the inode.
+    /// Whether the content is in the inode.
     #[inline]
     pub fn is_inline(&self) -> bool {
         self.has(INLINE_DATA_FL)
     }
 
-    /// The part of inline content that does not fit into [`Inode::body`]: the extended attribute
+    /// The inline content that does not fit into [`Inode::body`]: the extended attribute
     /// `system.data`.
     pub fn inline_value(&self) -> Option<&'a [u8]> {
         self.xattrs()
@@ -321,7 +301,7 @@ impl<'a> Inode<'a> {
             .and_then(|xattr| xattr.value)
     }
 
-    /// The extended attributes in the inode; ends early at bytes that are none.
+    /// The extended attributes in the inode; ends early at malformed bytes.
     fn xattrs(&self) -> impl Iterator<Item = Xattr<'a>> {
         let start = OLD_SIZE + self.extra;
         let space = match self.raw.get(start..) {
@@ -337,13 +317,11 @@ impl<'a> Inode<'a> {
             }
             let name = space.get(at + HEADER..at + HEADER + usize::from(entry[0]))?;
             let place = usize::from(le16(entry, 2));
-            // A value in an inode of its own is no value of ours.
-            let value = if le32(entry, 4) == 0 {
-                usize::try_from(le32(entry, 8)).ok()
-            } else {
-                None
-            };
-            let value = value.and_then(|length| space.get(place..place.checked_add(length)?));
+            let is_elsewhere = le32(entry, 4) != 0; // in an inode of its own
+            let end = place.checked_add(le32(entry, 8) as usize);
+            let value = end
+                .filter(|_| !is_elsewhere)
+                .and_then(|end| space.get(place..end));
             at += HEADER + name.len().next_multiple_of(4);
             Some(Xattr {
                 space: entry[1],
@@ -356,7 +334,7 @@ impl<'a> Inode<'a> {
 
 /// An extended attribute in an inode.
 struct Xattr<'a> {
-    /// `e_name_index`: what stands before the name.
+    /// `e_name_index`: the prefix of the name.
     space: u8,
     name: &'a [u8],
     value: Option<&'a [u8]>,
@@ -381,7 +359,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn times_reach_from_1901_to_2446() {
+    fn times_range_from_1901_to_2446() {
         assert_eq!(
             time(0x8000_0000, 0),
             Time {
@@ -400,7 +378,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn devices_are_stored_in_two_ways() {
+    fn both_encodings_of_devices_are_read() {
         let superblock = Superblock::parse(&plain()).unwrap();
         let rdev = |old: u32, new: u32| {
             let mut raw = directory(0, 0, &[old.to_le_bytes(), new.to_le_bytes()].concat());
@@ -434,7 +412,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn attributes_in_the_inode() {
+    fn attributes_in_the_inode_are_read() {
         let superblock = Superblock::parse(&plain()).unwrap();
         let mut raw = directory(0, 4096, &[]);
         assert!(!Inode::parse(&superblock, 12, &raw).unwrap().has_xattrs());

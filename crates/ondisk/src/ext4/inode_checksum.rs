@@ -1,17 +1,15 @@
-//! The checksum of an inode.
-//!
-//! It is computed as if its own two fields were zero. Computing it over the inode as it is, in one
-//! go, and then removing what the fields contribute costs half of computing it in pieces. That is
-//! possible since a CRC is linear.
+//! The checksum of an inode, which is computed as if its own two fields were zero. Computing it over the
+//! whole inode and then removing the contribution of the fields takes half the time of computing it in
+//! pieces. That is possible since a CRC is linear.
 
 use super::bytes::{crc32c, le16};
 
 /// Offset of the lower half of the checksum.
 const LOW: usize = 0x7c;
-/// Offset of the upper half, which only an inode has that is long enough.
+/// Offset of the upper half, which only long inodes have.
 const HIGH: usize = 0x82;
 
-/// What each value of the four bytes of the checksum's fields contributes to the checksum.
+/// The contribution of each value of the four bytes of the checksum's fields.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Contributions(Box<[[u32; 256]; 4]>);
 
@@ -31,8 +29,7 @@ impl Contributions {
         Contributions(tables)
     }
 
-    /// Whether an inode has the checksum that follows from `seed`. `has_high`: it is long enough
-    /// for the upper half.
+    /// Whether an inode has the checksum that follows from `seed`. `has_high`: it has the upper half.
     #[inline]
     pub(super) fn checksum_holds(&self, raw: &[u8], seed: u32, has_high: bool) -> bool {
         let low = le16(raw, LOW);

@@ -1,7 +1,5 @@
-//! Where the blocks of a directory lie: extents, or the block map of ext2.
-//!
-//! Both are trees whose root is in the inode. The caller reads the blocks of the tree below the
-//! root; most directories have none.
+//! The blocks of a directory: extents, or the block map of ext2. Both are trees whose root is in the
+//! inode. The caller reads the blocks of the tree below the root; most directories have none.
 
 use super::bytes::{crc32c, le16, le32};
 use super::error::Error;
@@ -11,18 +9,18 @@ use super::superblock::Superblock;
 /// Blocks of content that are contiguous on the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Run {
-    /// The number of the first one in the content.
+    /// Block number in the content.
     pub logical: u32,
-    /// The number of the first one on the device.
+    /// Block number on the device.
     pub place: u64,
     /// The number of blocks, at least one.
     pub blocks: u32,
 }
 
-/// A block of the tree itself, which is yet to be read.
+/// A block of the tree itself, which the caller must read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Branch {
-    /// Its number on the device.
+    /// Block number on the device.
     pub place: u64,
     /// The number of levels of the tree below it.
     depth: u16,
@@ -36,21 +34,20 @@ pub struct Branch {
 pub enum Found {
     /// Content.
     Run(Run),
-    /// A node of the tree: to be read once, and passed to [`Map::branch`].
+    /// A node, which must be read once and passed to [`Map::branch`].
     Branch(Branch),
 }
 
-/// Reads the tree of one inode.
+/// The tree of one inode.
 ///
-/// Reading ends whatever the bytes are: each level leads to a lower one, and an extent tree covers
-/// the content once. A caller that refuses a block it has seen before (in any tree) also bounds how
-/// much is found.
+/// Reading always ends: each level refers to a lower one, and an extent tree covers the content once. A
+/// caller that refuses a block that it has seen before (in any tree) also bounds the result.
 #[derive(Clone, Copy, Debug)]
 pub struct Map<'a> {
     superblock: &'a Superblock,
     extents: bool,
     seed: u32,
-    /// Length of the content in blocks. Blocks that are allocated beyond it do not count.
+    /// Length of the content in blocks. Blocks that are allocated beyond it are skipped.
     length: u64,
 }
 
@@ -73,7 +70,7 @@ impl<'a> Map<'a> {
     /// Reads the root of the tree, [`Inode::body`].
     ///
     /// # Errors
-    /// What the kernel would take for damage. What was found before may be wrong as well.
+    /// What the kernel would refuse as damaged. Earlier results may be wrong as well.
     pub fn root(&self, body: &[u8; 60], found: &mut impl FnMut(Found)) -> Result<(), Error> {
         if self.extents {
             return self.extents(body, None, 0, 1 << 32, found);
@@ -164,7 +161,13 @@ impl<'a> Map<'a> {
                 return Err(Error::ExtentTree);
             }
             if depth > 0 {
-                let branch = self.index_entry(entry, depth - 1, start, next)?;
+                let place = u64::from(le32(entry, 4)) | u64::from(le16(entry, 8)) << 32;
+                let branch = Branch {
+                    place: self.inside(place, 1)?,
+                    depth: depth - 1,
+                    from: start,
+                    until: next,
+                };
                 past = next;
                 if start < self.length {
                     found(Found::Branch(branch));
@@ -209,25 +212,8 @@ impl<'a> Map<'a> {
         Ok((node[HEADER..].chunks_exact(ENTRY).take(used), own))
     }
 
-    /// An entry of an inner node: the node below it.
-    fn index_entry(
-        &self,
-        entry: &[u8],
-        depth: u16,
-        from: u64,
-        until: u64,
-    ) -> Result<Branch, Error> {
-        let place = u64::from(le32(entry, 4)) | u64::from(le16(entry, 8)) << 32;
-        Ok(Branch {
-            place: self.inside(place, 1)?,
-            depth,
-            from,
-            until,
-        })
-    }
-
-    /// An entry of a leaf, which may span the content from `start` up to `limit`. Returns where it
-    /// ends, and its blocks if they hold content: an extent can also be allocated and unwritten.
+    /// Reads an entry of a leaf, which may span the content from `start` to `limit`. Returns its end,
+    /// and its blocks if they have content: an extent can also be allocated and unwritten.
     fn extent_entry(
         &self,
         entry: &[u8],
@@ -254,15 +240,11 @@ impl<'a> Map<'a> {
         Ok((end, (written && blocks > 0).then_some(run)))
     }
 
-    /// Checks that blocks lie in the file system, behind its first block.
+    /// Checks that blocks are in the file system, after its first block.
     fn inside(&self, place: u64, blocks: u64) -> Result<u64, Error> {
-        if place > self.superblock.first_block
-            && place.saturating_add(blocks) <= self.superblock.blocks
-        {
-            Ok(place)
-        } else {
-            Err(Error::BlocksOutside)
-        }
+        let (first, end) = (self.superblock.first_block, self.superblock.blocks);
+        let is_inside = place > first && place.saturating_add(blocks) <= end;
+        is_inside.then_some(place).ok_or(Error::BlocksOutside)
     }
 }
 
@@ -308,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn extents_in_the_inode() {
+    fn extents_in_the_inode_are_found() {
         let body = node(0, &[[0, 2, 100], [2, 0x8003, 200], [9, 5, 300]]);
         assert_eq!(
             root(EXTENTS_FL, 12, &body),
@@ -343,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn branches_lead_down_and_stay_in_their_range() {
+    fn branches_are_read_within_their_range() {
         let superblock = Superblock::parse(&plain()).unwrap();
         let raw = directory(EXTENTS_FL, 100 * 4096, &node(1, &[[0, 50, 0], [10, 51, 0]]));
         let inode = Inode::parse(&superblock, 12, &raw).unwrap();
@@ -390,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn block_maps_of_ext2() {
+    fn block_maps_of_ext2_are_read() {
         let mut body = [0u32; 15];
         body[..2].copy_from_slice(&[100, 101]);
         body[3] = 103;

@@ -1,19 +1,8 @@
-//! ext4, and with it ext2 and ext3, as it lies on the device.
-//!
-//! | module | what it parses |
-//! |---|---|
-//! | [`superblock`] | the superblock: sizes, features, where the group descriptors lie |
-//! | [`group`] | group descriptors: where the inode tables lie |
-//! | [`inode`] | inodes, in the terms of statx(2) |
-//! | [`map`] | where the blocks of a directory lie: extents, or the block maps of ext2 |
-//! | [`directory`] | the names in a block of a directory, or in an inode |
-//! | `features` | the table of features |
-//! | `inode_checksum`, `bytes` | checksums, integers |
-//! | `error` | the [`Error`] of all of them |
+//! ext4, ext3 and ext2 on the device. [ext4 data
+//! structures](https://docs.kernel.org/filesystems/ext4/)
 //!
 //! All integers are little-endian. Any byte may be damaged, torn, or crafted to attack: a parser
-//! refuses whatever the kernel would refuse, and its caller then asks the kernel instead.
-//! [ext4 data structures](https://docs.kernel.org/filesystems/ext4/)
+//! refuses everything that the kernel would refuse, and its caller then asks the kernel instead.
 
 mod bytes;
 pub mod directory;

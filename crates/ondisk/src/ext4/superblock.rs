@@ -10,28 +10,24 @@ pub const OFFSET: u64 = 1024;
 /// Length of the superblock, in bytes.
 pub const LENGTH: usize = 1024;
 
-/// A superblock whose file system can be read here.
+/// The superblock of a file system that can be read here.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Superblock {
-    /// Bytes in a block: a power of two from 1 KiB to 64 KiB.
+    /// In bytes: a power of two from 1 KiB to 64 KiB.
     pub block_size: u32,
-    /// The number of blocks in the file system.
     pub blocks: u64,
     /// The block at which the first group begins.
     pub first_block: u64,
-    /// The number of groups.
     pub groups: u32,
-    /// The number of inodes in the file system.
     pub inodes: u32,
     /// The first inode that is not reserved.
     pub first_inode: u32,
-    /// Inodes in each group.
     pub inodes_per_group: u32,
-    /// Bytes in an inode: a power of two, at least 128.
+    /// In bytes: a power of two, at least 128.
     pub inode_size: u32,
-    /// Bytes in a group descriptor: a power of two, at least 32.
+    /// In bytes: a power of two, at least 32.
     pub descriptor_size: u32,
-    /// The file system's UUID.
     pub uuid: [u8; 16],
     blocks_per_group: u32,
     first_meta_bg: u32,
@@ -42,7 +38,7 @@ pub struct Superblock {
 }
 
 impl Superblock {
-    /// Reads a superblock: the bytes from [`OFFSET`] on.
+    /// Parses a superblock: the bytes from [`OFFSET`] on.
     ///
     /// # Errors
     /// The first reason why the file system cannot be read.
@@ -87,14 +83,14 @@ impl Superblock {
         self.features[feature.set as usize] & feature.bit != 0
     }
 
-    /// Whether inodes, directories and descriptors carry checksums, which show damage and torn
+    /// Whether inodes, directories and descriptors have checksums, which detect damage and torn
     /// reads.
     pub fn has_checksums(&self) -> bool {
         self.has(METADATA_CSUM)
     }
 
-    /// Whether directory entries carry the type of the file.
-    pub fn has_entry_types(&self) -> bool {
+    /// Whether directory entries have the type of the file.
+    pub(super) fn has_entry_types(&self) -> bool {
         self.has(FILETYPE)
     }
 
@@ -108,8 +104,7 @@ impl Superblock {
         self.groups.div_ceil(self.block_size / self.descriptor_size)
     }
 
-    /// The block number of the `nth` block of group descriptors; `None` where it would lie outside
-    /// the file system.
+    /// The number of the `nth` block of group descriptors; `None` if it is outside the file system.
     pub fn descriptor_block(&self, nth: u32) -> Option<u64> {
         // With blocks of 1 KiB the superblock fills block 1, even if the first group begins at
         // block 0 (bigalloc).
@@ -151,19 +146,15 @@ impl Sizes {
         check(log_block_size <= 6, "the block size")?;
         let block = 1024u32 << log_block_size;
         let inode = u32::from(le16(bytes, 0x58));
-        check(
-            inode.is_power_of_two() && (128..=block).contains(&inode),
-            "the inode size",
-        )?;
+        let is_valid = inode.is_power_of_two() && (128..=block).contains(&inode);
+        check(is_valid, "the inode size")?;
         let (descriptor, allowed) = if is_64bit {
             (u32::from(le16(bytes, 0xfe)), 64..=1024)
         } else {
             (32, 32..=32)
         };
-        check(
-            descriptor.is_power_of_two() && allowed.contains(&descriptor),
-            "the size of group descriptors",
-        )?;
+        let is_valid = descriptor.is_power_of_two() && allowed.contains(&descriptor);
+        check(is_valid, "the size of group descriptors")?;
         Ok(Sizes {
             block,
             inode,
@@ -189,15 +180,11 @@ impl Layout {
         let blocks_per_group = le32(bytes, 0x20);
         let inodes_per_group = le32(bytes, 0x28);
         let length = blocks.checked_mul(u64::from(sizes.block));
-        check(
-            length.is_some_and(|length| length <= i64::MAX as u64),
-            "its length",
-        )?;
+        let is_valid = length.is_some_and(|length| length <= i64::MAX as u64);
+        check(is_valid, "its length")?;
         check(first_block < blocks && blocks_per_group > 0, "its blocks")?;
-        check(
-            (sizes.block / sizes.inode..=sizes.block * 8).contains(&inodes_per_group),
-            "the inodes of a group",
-        )?;
+        let allowed = sizes.block / sizes.inode..=sizes.block * 8;
+        check(allowed.contains(&inodes_per_group), "the inodes of a group")?;
         let inodes = le32(bytes, 0);
         let groups = u32::try_from((blocks - first_block).div_ceil(u64::from(blocks_per_group)))
             .ok()
@@ -228,12 +215,8 @@ fn check_integrity(bytes: &[u8; LENGTH], has_checksum: bool) -> Result<(), Error
     check(le32(bytes, 0x48) == 0, "made by another system than Linux")
 }
 
-fn check(holds: bool, field: &'static str) -> Result<(), Error> {
-    if holds {
-        Ok(())
-    } else {
-        Err(Error::SuperblockField(field))
-    }
+fn check(is_valid: bool, field: &'static str) -> Result<(), Error> {
+    is_valid.then_some(()).ok_or(Error::SuperblockField(field))
 }
 
 #[cfg(test)]

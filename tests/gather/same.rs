@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use archive::gather::{CollectOptions, CollectReport, Gather, gather};
+use archive::gather::{CollectOptions, Gather, Gathered, gather};
 use archive::rows::Rows;
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 use walk::{Diagnostics, EngineKind, Meta};
@@ -19,15 +19,15 @@ use crate::support::{Need, in_namespace, require};
 
 const DISK: [Need; 2] = [Need::Root, Need::Loop];
 
-pub(crate) fn ask(options: &CollectOptions) -> (Rows, CollectReport) {
+pub(crate) fn ask(options: &CollectOptions) -> (Rows, Vec<Gathered>) {
     let desk = Diagnostics::default();
-    let (rows, answer) = gather(options, &desk).unwrap();
+    let (rows, parts) = gather(options, &desk).unwrap();
     let warnings = desk.take_warnings();
     assert!(warnings.is_empty(), "{warnings:?}");
-    (rows, answer)
+    (rows, parts)
 }
 
-fn by(way: Option<Gather>, top: &Path) -> (Rows, CollectReport) {
+fn by(way: Option<Gather>, top: &Path) -> (Rows, Vec<Gathered>) {
     ask(&CollectOptions {
         sources: vec![top.as_os_str().as_bytes().to_vec()],
         gather: way,
@@ -81,7 +81,7 @@ fn hold_together(rows: &Rows, what: &str) {
             .into_iter()
             .for_each(|parent| children[parent].push(row));
         assert_eq!(
-            rows.row(row).name,
+            rows.name(row),
             if row == 0 {
                 b""
             } else {
@@ -117,8 +117,8 @@ fn every_way_is_the_same(top: &Path, used: [Gather; 4], what: &str) {
     let (mut first, mut has_xattrs) = (None, Vec::new());
     for (way, used) in Gather::ALL.into_iter().zip(used) {
         let what = format!("{what} by {}", way.name());
-        let (rows, answer) = by(Some(way), top);
-        let part = &answer.parts[0];
+        let (rows, parts) = by(Some(way), top);
+        let part = &parts[0];
         assert_eq!(part.gather, used, "{what}: {}", part.why);
         assert_eq!(
             part.why == "it was asked for",

@@ -31,7 +31,7 @@ fn several_of_every_kind() {
     ]
     .map(given);
     for way in [None, Some(Gather::PerCall), Some(Gather::Raw)] {
-        let (rows, answer) = ask(&CollectOptions {
+        let (rows, parts) = ask(&CollectOptions {
             sources: sources.to_vec(),
             gather: way,
             ..CollectOptions::default()
@@ -55,7 +55,7 @@ fn several_of_every_kind() {
         assert!((0..rows.len()).all(|row| rows.sources()[rows.top(row)].rows.contains(&row)));
         assert_eq!(rows.kind(8), Type::Symlink);
         assert!(rows.is_dir(9) && rows.sources()[4].absolute.as_deref() == Some(&given("b")[..]));
-        assert_eq!(answer.parts.len(), 4);
+        assert_eq!(parts.len(), 4);
     }
     let missing = CollectOptions {
         sources: vec![given("b"), given("gone")],

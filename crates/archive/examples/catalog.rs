@@ -18,16 +18,16 @@ fn main() {
             .find(|by| by.name() == name)
             .expect("an engine")
     });
-    let question = WalkOptions {
+    let options = WalkOptions {
         dirs: vec![dir.clone().into_bytes()],
         engine: by,
         threads: Some(2),
         ..WalkOptions::default()
     };
     for _ in 0..3 {
-        let (sink, desk) = (Summary::default(), Diagnostics::default());
+        let (sink, diagnostics) = (Summary::default(), Diagnostics::default());
         let start = Instant::now();
-        walk(&question, &sink, &desk).expect("a walk");
+        walk(&options, &sink, &diagnostics).expect("a walk");
         println!(
             "{:8} entries alone {:?}",
             sink.totals().entries,
@@ -36,9 +36,9 @@ fn main() {
         let start = Instant::now();
         let catalog = Catalog::create(file.as_bytes(), dir.as_bytes(), Options::default())
             .expect("a catalog");
-        let answer = walk(&question, &catalog, &desk).expect("a walk");
+        let report = walk(&options, &catalog, &diagnostics).expect("a walk");
         let walked = start.elapsed();
-        let about = catalog.finish(&answer, true).expect("a catalog");
+        let about = catalog.finish(&report, true).expect("a catalog");
         println!(
             "{:8} entries with a catalog {walked:?} + {:?}",
             about.entries,

@@ -29,14 +29,14 @@ fn main() {
         .into_iter()
         .filter(|way| only.is_empty() || only.iter().any(|name| name == way.name()))
     {
-        let desk = Diagnostics::default();
+        let diagnostics = Diagnostics::default();
         let alone = walk::WalkOptions {
             dirs: vec![dir.clone()],
             preferred: way.engines(),
             ..walk::WalkOptions::default()
         };
         let start = Instant::now();
-        walk::walk(&alone, &Summary::default(), &desk).expect("a walk");
+        walk::walk(&alone, &Summary::default(), &diagnostics).expect("a walk");
         let (walked, before) = (start.elapsed(), most());
         let options = CollectOptions {
             sources: vec![dir.clone()],
@@ -44,7 +44,7 @@ fn main() {
             ..CollectOptions::default()
         };
         let start = Instant::now();
-        let (rows, answer) = gather(&options, &desk).expect("rows");
+        let (rows, parts) = gather(&options, &diagnostics).expect("rows");
         let gathered = start.elapsed();
         let start = Instant::now();
         let names: usize = (0..rows.len())
@@ -53,7 +53,7 @@ fn main() {
         println!(
             "{:9} {:9} {} rows in {gathered:?}, walked alone {walked:?}; all looked at in {:?}; {names} bytes of names; at most {} KiB more",
             way.name(),
-            answer.parts[0].engine.name(),
+            parts[0].engine.name(),
             rows.len(),
             start.elapsed(),
             most() - before

@@ -1,34 +1,33 @@
-//! What each way of gathering takes on one tree: for the memo's table of options.
+//! Measures what each way of gathering costs for one tree, for the memo's table of options.
 
 use std::time::Duration;
 
-use crate::attribution::{self, Function, Line};
 use walk::Diagnostics;
 
+use crate::attribution::{self, Function, Line};
 use crate::gather::{CollectOptions, Gather, Refused, gather};
 
-/// What gathering in one way took.
+/// The cost of gathering in one way.
 #[derive(Clone, Debug)]
 pub struct Took {
     /// Directories that were found.
     pub directories: u64,
-    /// All else that was.
+    /// Other entries that were found.
     pub files: u64,
-    /// What passed the gates.
+    /// The system calls.
     pub lines: Vec<Line>,
-    /// CPU time beside them.
+    /// CPU time outside of system calls.
     pub own: Duration,
 }
 
-/// Gathers in one way, with one thread and an [attribution] of its own. Nothing is kept of what is
-/// found; what was skipped is said at the desk.
+/// Gathers in one way, with one thread and an [attribution] of its own, and discards the rows.
 ///
 /// # Errors
-/// Why this way is not to be had.
+/// This way is unavailable.
 pub fn measure(
     options: &CollectOptions,
     way: Gather,
-    desk: &Diagnostics,
+    diagnostics: &Diagnostics,
 ) -> Result<Took, Unavailable> {
     let options = CollectOptions {
         gather: Some(way),
@@ -37,30 +36,27 @@ pub fn measure(
         ..options.clone()
     };
     attribution::start();
-    let gathered = gather(&options, desk);
-    let books = attribution::stop();
-    let (rows, report) = gathered.map_err(|_| Unavailable::Changed)?;
-    if report.parts.is_empty() {
+    let gathered = gather(&options, diagnostics);
+    let charged = attribution::stop();
+    let (rows, parts) = gathered.map_err(|_| Unavailable::Changed)?;
+    if parts.is_empty() {
         return Err(Unavailable::NoDirectory);
     }
-    if let Some(other) = report.parts.iter().find(|part| part.gather != way) {
+    if let Some(other) = parts.into_iter().find(|part| part.gather != way) {
         return Err(Unavailable::OtherWay {
-            path: other.path.clone(),
+            path: other.path,
             gather: other.gather,
-            why: other.why.clone(),
+            why: other.why,
         });
     }
-    let directories = (0..rows.len()).filter(|&row| rows.is_dir(row)).count() as u64;
-    let lines: Vec<Line> = books
-        .lines
-        .into_iter()
-        .filter(|line| line.function == Function::Information)
-        .collect();
-    let in_gates: Duration = lines
+    let directories = rows.directories().len() as u64;
+    let mut lines = charged.lines;
+    lines.retain(|line| line.function == Function::Information);
+    let in_calls: Duration = lines
         .iter()
         .map(|line| line.all.cpu + line.directory.cpu + line.file.cpu)
         .sum();
-    let own = books.cpu[Function::Information as usize].saturating_sub(in_gates);
+    let own = charged.cpu[Function::Information as usize].saturating_sub(in_calls);
     Ok(Took {
         directories,
         files: rows.len() as u64 - directories,

@@ -1,21 +1,21 @@
-//! What the calls and the CPU time of a dump are for, in the manner of the Multics memo of 1974:
-//! by [`Function`], by gate, and for directories or for files.
+//! Charges the calls and the CPU time of a dump as the Multics memo of 1974 does: by [`Function`], by
+//! gate, and for directories or for files.
 
 use std::time::Duration;
 
 use gate::Gate;
+pub use gate::attribution::start;
 use gate::attribution::{self, Activity, Charge};
 use walk::attribution::Subject;
 
-/// What the program is doing: the rows of the memo's first table.
+/// What a call is for: the rows of the memo's first table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Function {
-    /// None of what follows.
+    /// None of the others.
     Other,
-    /// Collecting information about the entries.
+    /// Reading metadata of entries.
     Information,
-    /// Calls that are made for their effect: opening a file to read it, closing it, giving an
-    /// archive its name.
+    /// Calls for their effect: opening a file to read it, closing it, giving an archive its name.
     Effect,
     /// Reading the contents of files.
     Copy,
@@ -43,7 +43,7 @@ impl From<Function> for Activity {
     }
 }
 
-/// The calls through one gate during one function.
+/// The calls of one gate for one function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Line {
     /// The gate.
@@ -58,20 +58,15 @@ pub struct Line {
     pub file: Charge,
 }
 
-/// What a run used, and for what.
+/// The calls and the CPU time of a run.
 #[derive(Clone, Debug)]
 pub struct Attribution {
     /// CPU time by function, in the order of [`Function::ALL`], without the metering.
     pub cpu: [Duration; Function::ALL.len()],
-    /// CPU time spent on metering.
+    /// CPU time of the metering.
     pub metering: Duration,
     /// The calls, by function and gate.
     pub lines: Vec<Line>,
-}
-
-/// Starts charging calls and CPU time. An attribution that is running is discarded.
-pub fn start() {
-    attribution::start();
 }
 
 /// Ends what [`start`] began and returns what was charged.

@@ -1,5 +1,5 @@
-//! Collector: everything that is to be known of a tree before any of it is read, by one of four
-//! ways, which the 1974 memo on Multics' backup weighs against each other. All give the same rows.
+//! Collects the metadata of a tree before any file is read, in one of the four ways that the 1974
+//! memo on Multics' backup compares. All give the same rows.
 //!
 //! | way | calls | engines of [`walk`](mod@walk) |
 //! |---|---|---|
@@ -11,7 +11,6 @@
 //! What a mount does not offer falls back to the next better one: from `raw` to `batched`, and from
 //! that to `combined`.
 
-use crate::attribution::{self, Function};
 use gate::Gate;
 use gate::fs::At;
 use gate::long::statx_long;
@@ -20,6 +19,7 @@ use walk::{
     Diagnostics, EngineKind, EngineRefusal, Filter, Meta, Moment, WalkOptions as Walk, walk,
 };
 
+use crate::attribution::{self, Function};
 use crate::rows::{Collector, Rows, Source};
 
 /// A way to gather.
@@ -54,7 +54,7 @@ impl Gather {
         }
     }
 
-    /// The way that an engine is of.
+    /// The way of an engine.
     pub fn from_engine(by: EngineKind) -> Gather {
         match by {
             EngineKind::PerCall => Gather::PerCall,
@@ -64,7 +64,7 @@ impl Gather {
         }
     }
 
-    /// Its engines, and after them those of what it falls back to, in turn.
+    /// Its engines, followed by those that it falls back to.
     pub fn engines(self) -> &'static [EngineKind] {
         match self {
             Gather::PerCall => &[EngineKind::PerCall],
@@ -96,16 +96,13 @@ impl Gather {
         let own = self.engines().iter().find(|by| is_own(by) && can(by));
         own.copied().ok_or_else(|| {
             let refused = engines.iter().filter(|(by, _)| is_own(by));
-            Refused(
-                refused
-                    .filter_map(|(by, e)| Some((*by, e.as_ref().err()?.clone())))
-                    .collect(),
-            )
+            let refused = refused.filter_map(|(by, e)| Some((*by, e.as_ref().err()?.clone())));
+            Refused(refused.collect())
         })
     }
 }
 
-/// Why no engine of a way can work on a mount: each with its reason.
+/// Why no engine of a way can work on a mount.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{}", self.to_text())]
 pub struct Refused(pub Vec<(EngineKind, EngineRefusal)>);
@@ -113,44 +110,41 @@ pub struct Refused(pub Vec<(EngineKind, EngineRefusal)>);
 impl Refused {
     fn to_text(&self) -> String {
         let reasons = self.0.iter();
-        let reasons: Vec<String> = reasons
-            .map(|(by, refusal)| format!("{}: {refusal}", by.name()))
-            .collect();
-        reasons.join("; ")
+        let reasons = reasons.map(|(by, refusal)| format!("{}: {refusal}", by.name()));
+        reasons.collect::<Vec<_>>().join("; ")
     }
 }
 
 /// What to collect, and how.
 #[derive(Clone, Debug, Default)]
 pub struct CollectOptions {
-    /// Directories, and files of any kind, as they were given. A symlink is taken itself, unless a
-    /// slash follows it.
+    /// Directories and files, as they were given. A symlink is taken itself, unless a slash follows
+    /// it.
     pub sources: Vec<Vec<u8>>,
-    /// The way; `None` for what is best for each mount.
+    /// The way; `None` for the best one of each mount.
     pub gather: Option<Gather>,
-    /// Threads; `None` for as many as are good.
+    /// Threads; `None` for one per processor.
     pub threads: Option<usize>,
     /// Stay on the device of each SRC.
     pub one_file_system: bool,
-    /// What is left out, as [`Filter::new`] takes it.
+    /// Exclude patterns, as [`Filter::new`] takes them.
     pub excludes: Vec<String>,
-    /// Nothing deeper than this; a SRC itself is at 0.
+    /// The greatest depth; a SRC itself is at 0.
     pub max_depth: Option<u32>,
-    /// Set if a catalog is to be made of it: then the file systems are asked for their tokens, what
-    /// is dirty is written before that, and what was at rest when it was read can be told from what
-    /// was not. Nothing is read within a tick of this moment: the longer ago it is, the less there
-    /// is to wait.
+    /// Set if a catalog is made of the tree: then dirty data is written, the file systems are asked
+    /// for their tokens, and nothing is read within a tick of this moment, so that racy entries are
+    /// recognized.
     pub for_catalog: Option<Moment>,
-    /// About how many entries there are, if that is known.
+    /// The approximate number of entries, if it is known.
     pub expected: Option<u64>,
 }
 
 /// A mount that was gathered.
 #[derive(Clone, Debug)]
 pub struct Gathered {
-    /// Where it was entered, beginning with SRC as it was given.
+    /// The directory at which it was entered, beginning with SRC as it was given.
     pub path: Vec<u8>,
-    /// Type of the file system, where the mount table says.
+    /// The type of the file system, where the mount table says.
     pub fstype: Option<Vec<u8>>,
     /// The way.
     pub gather: Gather,
@@ -160,62 +154,43 @@ pub struct Gathered {
     pub why: String,
 }
 
-/// What came of it, beside the rows.
-#[derive(Clone, Debug, Default)]
-pub struct CollectReport {
-    /// The mounts that were gathered, in order; of a SRC that is no directory there is none.
-    pub parts: Vec<Gathered>,
+/// The engine of each mount.
+pub(crate) fn engines(parts: &[Gathered]) -> impl Iterator<Item = EngineKind> {
+    parts.iter().map(|part| part.engine)
 }
 
-impl CollectReport {
-    /// The engine of each mount.
-    pub(crate) fn engines(&self) -> impl Iterator<Item = EngineKind> {
-        self.parts.iter().map(|part| part.engine)
-    }
-}
-
-/// Gathers. What was skipped is said at the desk.
+/// Collects a tree, and reports the mounts that were gathered: none for a SRC that is no directory.
 ///
 /// # Errors
-/// A SRC that is not there or cannot be read; a pattern that is none.
+/// A SRC does not exist or cannot be read; a pattern is invalid.
 pub fn gather(
     options: &CollectOptions,
-    desk: &Diagnostics,
-) -> Result<(Rows, CollectReport), walk::Error> {
-    let (gathering, report) = collect(options, false, desk)?;
-    let rows = gathering.finish(report.engines());
+    diagnostics: &Diagnostics,
+) -> Result<(Rows, Vec<Gathered>), walk::Error> {
+    let (collector, parts) = collect(options, false, diagnostics)?;
+    let rows = collector.finish(engines(&parts));
     attribution::set_phase(Function::Other);
-    Ok((rows, report))
+    Ok((rows, parts))
 }
 
-/// Collects everything, in whatever order it comes. With `with_sum`, it is added up.
-///
-/// # Errors
-/// As of [`gather`].
+/// Collects a tree in any order; `with_sum` adds up its entries.
 pub(crate) fn collect<'a>(
     options: &CollectOptions,
     with_sum: bool,
-    desk: &'a Diagnostics,
-) -> Result<(Collector<'a>, CollectReport), walk::Error> {
+    diagnostics: &'a Diagnostics,
+) -> Result<(Collector<'a>, Vec<Gathered>), walk::Error> {
     attribution::set_phase(Function::Information);
     let filter = Filter::new(&options.excludes, options.max_depth)?;
-    let looked: Vec<Meta> = options
-        .sources
-        .iter()
-        .map(|path| look(path))
-        .collect::<Result<_, _>>()?;
-    let sources = options
-        .sources
-        .iter()
-        .zip(&looked)
-        .map(|(path, meta)| source(path, meta.is_dir()));
-    let is_dir = |number: &u32| looked[*number as usize].is_dir();
-    let (dirs, others): (Vec<u32>, Vec<u32>) = (0..looked.len() as u32).partition(is_dir);
+    let paths = &options.sources;
+    let metas = paths.iter().map(|path| stat(path));
+    let metas = metas.collect::<Result<Vec<Meta>, _>>()?;
+    let sources = paths.iter().zip(&metas);
+    let sources = sources.map(|(path, meta)| source(path, meta.is_dir()));
+    let is_dir = |number: &u32| metas[*number as usize].is_dir();
+    let (dirs, others): (Vec<u32>, Vec<u32>) = (0..metas.len() as u32).partition(is_dir);
+    let walked = dirs.iter().map(|&number| paths[number as usize].clone());
     let walk_options = Walk {
-        dirs: dirs
-            .iter()
-            .map(|&number| options.sources[number as usize].clone())
-            .collect(),
+        dirs: walked.collect(),
         preferred: options.gather.map_or(&[], Gather::engines),
         threads: options.threads,
         one_file_system: options.one_file_system,
@@ -225,26 +200,24 @@ pub(crate) fn collect<'a>(
         is_written: options.for_catalog.is_some(),
         ..Walk::default()
     };
-    let mut gathering = Collector::new(sources.collect(), dirs, options.for_catalog, desk);
+    let mut collector = Collector::new(sources.collect(), dirs, options.for_catalog, diagnostics);
     if with_sum {
-        gathering = gathering.with_sum(options.expected);
+        collector = collector.with_sum(options.expected);
     }
     for number in others {
-        // Once more, now that the time has come from which on changes show.
-        gathering.wait(None);
-        gathering.add(number, &look(&options.sources[number as usize])?);
+        // Again, because the tick from which on changes show has passed only now.
+        collector.wait(None);
+        collector.add(number, &stat(&paths[number as usize])?);
     }
-    let walked = walk(&walk_options, &gathering, desk)?;
-    let parts = walked.parts.into_iter().map(|part| {
+    let report = walk(&walk_options, &collector, diagnostics)?;
+    let parts = report.parts.into_iter().map(|part| {
         let gather = Gather::from_engine(part.engine);
         let why = match options.gather {
             Some(wanted) if wanted == gather => "it was asked for".to_owned(),
-            Some(wanted) => format!(
-                "{} falls back to {}: {}",
-                wanted.name(),
-                gather.name(),
-                part.reason
-            ),
+            Some(wanted) => {
+                let (from, to) = (wanted.name(), gather.name());
+                format!("{from} falls back to {to}: {}", part.reason)
+            }
             None => part.reason.to_string(),
         };
         Gathered {
@@ -255,24 +228,21 @@ pub(crate) fn collect<'a>(
             why,
         }
     });
-    let report = CollectReport {
-        parts: parts.collect(),
-    };
-    Ok((gathering, report))
+    Ok((collector, parts.collect()))
 }
 
-/// Ready to take in, and to add up, what is in the one SRC; `None` if there are several, or it is
-/// no directory.
+/// An empty collector that adds up entries, if there is one SRC and it is a directory.
 pub(crate) fn directory_collector<'a>(
     options: &CollectOptions,
-    desk: &'a Diagnostics,
+    diagnostics: &'a Diagnostics,
 ) -> Option<Collector<'a>> {
     let [path] = &options.sources[..] else {
         return None;
     };
-    let is_dir = look(path).is_ok_and(|meta| meta.is_dir());
-    let new = || Collector::new(vec![source(path, true)], vec![0], options.for_catalog, desk);
-    is_dir.then(|| new().with_sum(options.expected))
+    stat(path).ok().filter(Meta::is_dir)?;
+    let sources = vec![source(path, true)];
+    let collector = Collector::new(sources, vec![0], options.for_catalog, diagnostics);
+    Some(collector.with_sum(options.expected))
 }
 
 fn source(path: &[u8], is_dir: bool) -> Source {
@@ -283,7 +253,7 @@ fn source(path: &[u8], is_dir: bool) -> Source {
     }
 }
 
-fn look(path: &[u8]) -> Result<Meta, walk::Error> {
+fn stat(path: &[u8]) -> Result<Meta, walk::Error> {
     let seen = statx_long(path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Meta::WANT);
     seen.map(|seen| Meta::from_statx(&seen))
         .map_err(|e| mounts::Error::at(ErrorKind::ReadAttributes, path, Gate::Statx, e).into())

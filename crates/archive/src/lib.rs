@@ -4,19 +4,19 @@
 //! |---|---|
 //! | [`account`] | measures what each way of gathering costs |
 //! | [`attribution`] | charges calls and CPU time to the phases of a dump |
-//! | `beside` | runs work in a thread, or without one where none can be started |
+//! | `background` | runs work in other threads |
 //! | [`catalog`] | reads and writes catalogs: Parquet files with one row per entry |
-//! | [`changed`](mod@changed) | what was added, changed, removed and renamed since one |
+//! | [`changed`](mod@changed) | what was added, changed, removed and renamed since a catalog |
 //! | [`dump`](mod@dump) | writes trees into an archive |
+//! | `error`, `warning` | why something was not done, or skipped |
+//! | [`gather`](mod@gather) | collects the metadata of a tree before any file is read |
 //! | [`increment`] | what an incremental archive must contain |
 //! | [`input`] | reads an archive from a file or a pipe |
-//! | `error`, `warning` | why something was not done, or skipped |
-//! | [`gather`](mod@gather) | collects the metadata of a tree, before any data is read |
 //! | [`list`] | lists the members of archives |
-//! | [`nightly`] | what a nightly dump would cost |
+//! | [`nightly`] | estimates the cost of a nightly dump |
 //! | [`part`] | the file systems of a tree, identified by source and subvolume |
-//! | [`plan`] | what a dump writes, row by row |
 //! | `passwd` | names and numbers of users and groups |
+//! | [`plan`] | what a dump writes of each row |
 //! | [`restore`](mod@restore) | restores a tree from archives |
 //! | [`rows`] | the metadata of a whole tree in memory, packed |
 //! | [`since`] | the cheapest way to tell what has changed since a catalog |
@@ -28,7 +28,7 @@
 
 pub mod account;
 pub mod attribution;
-mod beside;
+mod background;
 pub mod catalog;
 pub mod changed;
 pub mod dump;
@@ -55,12 +55,12 @@ pub use warning::WarningKind;
 
 use gate::fs::Open;
 
-/// A name within a message, which is one line and goes to terminals.
+/// A name as it appears in a message: on one line, and without control characters.
 fn shown(name: &[u8]) -> String {
     String::from_utf8_lossy(name).escape_debug().to_string()
 }
 
-/// The first eight bytes of a name, as a number. They decide the order of most pairs of names.
+/// The first eight bytes of a name as a number, which decide the order of most pairs of names.
 fn head(name: &[u8]) -> u64 {
     let mut head = [0; 8];
     let len = name.len().min(8);
@@ -80,7 +80,7 @@ impl<F: Fn()> Drop for OnPanic<F> {
     }
 }
 
-/// The absolute name of a directory, where there is one.
+/// The absolute path of a directory, if it has one.
 fn absolute(dir: &[u8]) -> Option<Vec<u8>> {
     mounts::root::name_of(&gate::long::open_long(dir, Open::PATH | Open::DIRECTORY).ok()?).ok()
 }

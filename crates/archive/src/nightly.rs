@@ -1,15 +1,15 @@
-//! What a nightly dump of a directory would cost, estimated from one gathering.
+//! Estimates what a nightly dump of a directory would cost, from gathering it once.
 
 use walk::EngineKind;
 
 use crate::gather::Gather;
 
-/// What one dump would cost.
+/// The cost of a dump.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Expected {
     /// Files that would be read.
     pub files: u64,
-    /// Bytes in them.
+    /// The bytes in them.
     pub bytes: u64,
     /// System calls, without those that read and write these bytes.
     pub calls: u64,
@@ -17,26 +17,26 @@ pub struct Expected {
     pub cpu_seconds: f64,
 }
 
-/// What gathering costs, and what dumps would.
+/// The cost of gathering, and of dumps.
 #[derive(Clone, Debug)]
 pub struct Nightly {
-    /// How it is gathered.
+    /// The way of gathering.
     pub gather: Gather,
-    /// By which engine.
+    /// The engine.
     pub engine: EngineKind,
-    /// Why.
+    /// Why this way.
     pub why: String,
     /// Entries that were found.
     pub entries: u64,
-    /// Of them, plain files; one with several names counts once.
+    /// Plain files among them; one with several names counts once.
     pub files: u64,
     /// The sum of their sizes.
     pub bytes: u64,
-    /// What gathering took.
+    /// Seconds of gathering.
     pub seconds: f64,
-    /// Of that, CPU time.
+    /// CPU seconds of gathering.
     pub cpu_seconds: f64,
-    /// Its system calls.
+    /// System calls of gathering.
     pub calls: u64,
     /// The price of a call for a file, in seconds.
     pub call_seconds: f64,
@@ -49,7 +49,7 @@ pub struct Nightly {
 }
 
 impl Nightly {
-    /// System calls for a file that is dumped, besides gathering: open, read, statx, close.
+    /// System calls to read a file: open, read, statx, close.
     pub const CALLS: u64 = 4;
 
     /// Estimates the three dumps from what was measured.
@@ -81,7 +81,7 @@ mod tests {
         let nightly = Nightly {
             gather: Gather::Combined,
             engine: EngineKind::Threads,
-            why: "so".to_owned(),
+            why: String::new(),
             entries: 1100,
             files: 1000,
             bytes: 2_000_000,

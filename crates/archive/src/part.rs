@@ -1,4 +1,4 @@
-//! The file systems that a tree is made of, by what stays when device numbers change.
+//! The file systems of a tree, identified by what stays when device numbers change.
 
 use gate::btrfs::BTRFS_SUPER_MAGIC;
 use gate::fs::{Open, fs_uuid, fstatfs};
@@ -13,37 +13,37 @@ use crate::error::FileSystemId;
 use crate::stored;
 use crate::token::Token;
 
-/// A mount, or a subvolume in one, that a tree is made of. All entries of a part have their inode
-/// numbers from one space. The fields are in the order of their names in a catalog.
+/// A mount of a tree, or a subvolume in one: inode numbers are unique in it. The fields are in the
+/// order of their names in a catalog.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Part {
-    /// `st_dev`, as it was.
+    /// `st_dev` at that time.
     #[serde(with = "stored::dev")]
     pub dev: Dev,
-    /// The engine that walked it; `None` for what was not entered, or was found by the way.
+    /// The engine that walked it; `None` if it was not entered, or has no mount of its own.
     pub engine: Option<String>,
-    /// What the file system calls itself in statfs(2).
+    /// `f_fsid` of statfs(2).
     pub fsid: [u32; 2],
-    /// The part of the file system that is mounted, where the mount table says.
+    /// The directory of the file system that is mounted, where the mount table says.
     #[serde(flatten, with = "stored::fsroot")]
     pub fsroot: Option<Vec<u8>>,
-    /// Type of the file system, where the mount table says.
+    /// The type of the file system, where the mount table says.
     #[serde(flatten, with = "stored::fstype")]
     pub fstype: Option<Vec<u8>>,
-    /// Inode number of the directory at which it begins.
+    /// The inode number of its top directory.
     pub ino: u64,
-    /// Number of the file system's type.
+    /// `f_type` of statfs(2).
     pub magic: u64,
-    /// Where it begins, below DIR; empty for DIR's own.
+    /// The path of its top directory below DIR.
     #[serde(flatten, with = "stored::path")]
     pub path: Vec<u8>,
     /// The device or other source, where the mount table says.
     #[serde(flatten, with = "stored::source")]
     pub source: Option<Vec<u8>>,
-    /// The token of the file system, before anything in it was read.
+    /// The token of the file system before anything in it was read.
     #[serde(with = "stored::token")]
     pub token: Option<Token>,
-    /// The number of the DIR that it was come upon in.
+    /// The number of the DIR that it was found in.
     pub top: u32,
     /// Its UUID, where the kernel gives it.
     #[serde(with = "stored::uuid")]
@@ -51,17 +51,16 @@ pub struct Part {
 }
 
 impl Part {
-    /// Whether both are of one file system (on btrfs, of one subvolume), so that the same inode
-    /// number means the same file.
-    pub fn is_same_file_system(&self, other: &Part) -> bool {
+    /// Both are of one file system (on btrfs, of one subvolume), so that the same inode number means
+    /// the same file.
+    pub(crate) fn is_same_file_system(&self, other: &Part) -> bool {
         if self.magic != other.magic {
             return false;
         }
-        // The UUID is the best; without it, what statfs says, which on some is but the device's
-        // number; at last the source.
+        // The UUID is the best evidence, then `f_fsid`, which on some file systems is just the
+        // device number, then the source.
         match (self.uuid, other.uuid) {
-            // On btrfs each subvolume has inode numbers of its own, and the number of the subvolume
-            // is in `f_fsid`.
+            // On btrfs inode numbers are unique in a subvolume, whose number is in `f_fsid`.
             (Some(a), Some(b)) => {
                 a == b && (self.magic != BTRFS_SUPER_MAGIC || self.fsid == other.fsid)
             }
@@ -70,7 +69,7 @@ impl Part {
         }
     }
 
-    /// What tells its file system from others, for messages.
+    /// Its file system, for messages.
     pub(crate) fn file_system_id(&self) -> FileSystemId {
         FileSystemId {
             fstype: self.fstype.clone(),
@@ -79,8 +78,8 @@ impl Part {
         }
     }
 
-    /// The number of this part among those of a catalog: of the same file system at the same place,
-    /// or else anywhere.
+    /// The number of its file system among the parts of a catalog: at the same path if there are
+    /// several.
     pub(crate) fn among(&self, old: &[Part]) -> Option<u32> {
         let mut same = (0..)
             .zip(old)
@@ -92,21 +91,19 @@ impl Part {
             .or(any)
     }
 
-    pub(crate) fn from_context(root: &[u8], ground: &MountContext<'_>, by: EngineKind) -> Part {
-        let top = ground.top;
-        let content = ground.mount.map(|mount| &mount.content);
+    pub(crate) fn from_context(root: &[u8], mount: &MountContext<'_>, by: EngineKind) -> Part {
+        let top = mount.top;
+        let content = mount.mount.map(|mount| &mount.content);
+        let uuid = fs_uuid(&top.fd).ok().flatten();
         Part {
             top: 0,
             path: relative(root, &top.path).to_vec(),
             fstype: content.map(|c| c.fstype.clone()),
             source: content.and_then(|c| c.source.clone()),
             fsroot: content.map(|c| c.fsroot.clone()),
-            magic: ground.statfs.magic,
-            fsid: ground.statfs.fsid,
-            uuid: fs_uuid(&top.fd)
-                .ok()
-                .flatten()
-                .filter(|uuid| *uuid != [0; 16]),
+            magic: mount.statfs.magic,
+            fsid: mount.statfs.fsid,
+            uuid: uuid.filter(|uuid| *uuid != [0; 16]),
             dev: top.meta.dev,
             ino: top.meta.ino,
             engine: Some(by.name().to_owned()),
@@ -114,8 +111,7 @@ impl Part {
         }
     }
 
-    /// Of a name at which something begins that no job was made for: a subvolume, or what is
-    /// mounted on a file.
+    /// Of a path for which there was no job of the walk: a subvolume, or a mount on a file.
     fn from_path(root: &[u8], path: &[u8], meta: &Meta) -> Part {
         let seen = open_long(path, Open::PATH | Open::NOFOLLOW)
             .and_then(|fd| fstatfs(&fd))
@@ -131,7 +127,7 @@ impl Part {
     }
 }
 
-/// A name below `root`, which it begins with.
+/// The rest of a path that begins with `root`.
 pub(crate) fn relative<'a>(root: &[u8], path: &'a [u8]) -> &'a [u8] {
     let mut rest = path.strip_prefix(root).unwrap_or(path);
     while let [b'/', tail @ ..] = rest {
@@ -140,19 +136,18 @@ pub(crate) fn relative<'a>(root: &[u8], path: &'a [u8]) -> &'a [u8] {
     rest
 }
 
-/// The parts of a walk, as they come.
+/// The parts of a walk.
 #[derive(Debug)]
 pub(crate) struct Parts {
-    /// Each DIR, as it was given.
     roots: Vec<Vec<u8>>,
     known: Mutex<Known>,
 }
 
 #[derive(Debug, Default)]
 struct Known {
-    /// The DIR that is being walked, by its number.
+    /// The number of the DIR that is being walked.
     top: usize,
-    /// Each with the id of its mount.
+    /// Each with its mount id.
     parts: Vec<(u64, Part)>,
 }
 
@@ -168,43 +163,31 @@ impl Parts {
         self.known.lock()
     }
 
-    fn root(&self, top: usize) -> &[u8] {
-        self.roots.get(top).map_or(b"", |root| root)
-    }
-
-    /// What comes from now on is in another DIR.
+    /// Begins another DIR.
     pub(crate) fn turn_to(&self, top: usize) {
         self.known().top = top;
     }
 
-    /// A mount is about to be walked. With `with_token`, what is dirty in it is written first, and
-    /// its token taken.
-    pub(crate) fn begin(&self, ground: &MountContext<'_>, by: EngineKind, with_token: bool) {
+    /// Begins a mount. `with_token` takes its token, after dirty data is written.
+    pub(crate) fn begin(&self, mount: &MountContext<'_>, by: EngineKind, with_token: bool) {
         let mut known = self.known();
         let top = known.top;
         let mut part = Part {
             top: top as u32,
-            ..Part::from_context(self.root(top), ground, by)
+            ..Part::from_context(&self.roots[top], mount, by)
         };
-        let mount = ground.top.meta.mount;
-        // What has been read already may have changed since: a token that is taken now would not
-        // know. One that was taken before that does.
-        let before = known
-            .parts
-            .iter()
-            .find(|(other, before)| *other == mount && before.dev == part.dev);
-        part.token = match before {
+        let id = mount.top.meta.mount;
+        // If some of the mount has been read already, a token of now would miss changes since then.
+        let mut before = known.parts.iter().filter(|(other, _)| *other == id);
+        part.token = match before.clone().find(|(_, before)| before.dev == part.dev) {
             Some((_, before)) => before.token.clone(),
-            None if with_token && !known.parts.iter().any(|(other, _)| *other == mount) => {
-                Token::take(ground)
-            }
+            None if with_token && before.next().is_none() => Token::take(mount),
             None => None,
         };
-        known.parts.push((mount, part));
+        known.parts.push((id, part));
     }
 
-    /// The number of the part that an entry is in. `last` is for the caller to keep, one for each
-    /// thread.
+    /// The number of the part of an entry. `last` belongs to the calling thread.
     pub(crate) fn number(
         &self,
         last: &mut Option<Last>,
@@ -218,16 +201,14 @@ impl Parts {
             return last.part;
         }
         let mut known = self.known();
-        let place = known
-            .parts
-            .iter()
-            .position(|(mount, part)| (*mount, part.dev) == (meta.mount, meta.dev));
+        let mut parts = known.parts.iter();
+        let place = parts.position(|(mount, part)| (*mount, part.dev) == (meta.mount, meta.dev));
         let part = place.unwrap_or_else(|| {
             let mut path = dir.to_vec();
             append(&mut path, name);
             let part = Part {
                 top: known.top as u32,
-                ..Part::from_path(self.root(known.top), &path, meta)
+                ..Part::from_path(&self.roots[known.top], &path, meta)
             };
             known.parts.push((meta.mount, part));
             known.parts.len() - 1
@@ -241,32 +222,28 @@ impl Parts {
         part
     }
 
-    /// One of them.
     pub(crate) fn get(&self, number: u32) -> Option<Part> {
-        self.known()
+        let known = self.known();
+        known
             .parts
             .get(number as usize)
             .map(|(_, part)| part.clone())
     }
 
-    /// All of them. `by` are the engines that have walked those that were begun, in that order: it
-    /// may have been another one in the end.
+    /// All parts. `by` are the engines of those that were begun, in that order: an engine may have
+    /// been replaced since.
     pub(crate) fn all(&self, by: impl IntoIterator<Item = EngineKind>) -> Vec<Part> {
-        let mut all: Vec<Part> = self
-            .known()
-            .parts
-            .iter()
-            .map(|(_, part)| part.clone())
-            .collect();
+        let known = self.known();
+        let mut all: Vec<Part> = known.parts.iter().map(|(_, part)| part.clone()).collect();
         let begun = all.iter_mut().filter(|part| part.engine.is_some());
-        begun
-            .zip(by)
-            .for_each(|(part, by)| part.engine = Some(by.name().to_owned()));
+        for (part, by) in begun.zip(by) {
+            part.engine = Some(by.name().to_owned());
+        }
         all
     }
 }
 
-/// The part that was asked for last.
+/// The part of the last entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Last {
     mount: u64,
@@ -279,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_below() {
+    fn relative_paths() {
         for (root, path, rest) in [
             ("/", "/usr", "usr"),
             (".", "./a/b", "a/b"),
@@ -292,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_system_is_known_by_what_stays() {
+    fn file_systems_are_identified_by_what_stays() {
         let one = Part {
             magic: 1,
             fsid: [5, 0],

@@ -1,19 +1,18 @@
-//! /etc/passwd and /etc/group: names of users and groups, and their numbers. Other services of
-//! names would have to be asked by way of the C library, past every gate.
+//! Users and groups by the lines of /etc/passwd and /etc/group. Other name services would need the C
+//! library, whose system calls are not counted.
 
 use gate::file::Reader;
 
-/// The users, by the lines of /etc/passwd in at most so many bytes; none if it cannot be read.
+/// The users in the first `most` bytes; none if the file cannot be read.
 pub(crate) fn users(most: u64) -> Vec<(Vec<u8>, u32)> {
-    entries(&whole(b"/etc/passwd", most))
+    parse(&read(b"/etc/passwd", most))
 }
 
-/// The groups, by the lines of /etc/group.
 pub(crate) fn groups(most: u64) -> Vec<(Vec<u8>, u32)> {
-    entries(&whole(b"/etc/group", most))
+    parse(&read(b"/etc/group", most))
 }
 
-fn whole(path: &[u8], most: u64) -> Vec<u8> {
+fn read(path: &[u8], most: u64) -> Vec<u8> {
     let Ok(reader) = Reader::open(path) else {
         return Vec::new();
     };
@@ -24,7 +23,7 @@ fn whole(path: &[u8], most: u64) -> Vec<u8> {
 }
 
 /// The first field of each line is a name, the third its number.
-fn entries(text: &[u8]) -> Vec<(Vec<u8>, u32)> {
+fn parse(text: &[u8]) -> Vec<(Vec<u8>, u32)> {
     let entry = |line: &[u8]| {
         let mut fields = line.split(|&b| b == b':');
         let name = fields.next().filter(|name| !name.is_empty())?;
@@ -36,14 +35,14 @@ fn entries(text: &[u8]) -> Vec<(Vec<u8>, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use super::entries;
+    use super::parse;
 
     #[test]
     fn lines_of_passwd() {
         let text = b"root:x:0:0:root:/root:/bin/sh\n# a comment\ntoor:x:0:0::/:\nodd\nbad:x:many:\n\n:x:5:\nx:*:7";
         let expected = [("root", 0), ("toor", 0), ("x", 7)];
         assert_eq!(
-            entries(text),
+            parse(text),
             expected.map(|(name, number)| (name.as_bytes().to_vec(), number))
         );
     }

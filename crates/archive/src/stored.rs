@@ -1,7 +1,10 @@
 //! How values are stored in the JSON of a catalog's footer, for `#[serde(with)]`.
 
-/// Names of any bytes: `<member>` is the name, lossily where it is no UTF-8, and then
-/// `<member>_b64` has its bytes. For `#[serde(flatten, with)]`.
+use serde::{Deserialize, Serialize};
+use walk::entry::Time;
+
+/// Names of any bytes: `<member>` is the name, lossily if it is not UTF-8, and then `<member>_b64` has
+/// its bytes. For `#[serde(flatten, with)]`.
 macro_rules! name {
     ($module:ident, $member:literal, $exact:literal, $type:ty) => {
         pub(crate) mod $module {
@@ -49,7 +52,7 @@ name!(fstype, "fstype", "fstype_b64", Option<Vec<u8>>);
 name!(source, "source", "source_b64", Option<Vec<u8>>);
 name!(fsroot, "fsroot", "fsroot_b64", Option<Vec<u8>>);
 
-/// A name that may be absent, or must be there.
+/// A required name, or an optional one.
 trait Name: Sized {
     fn bytes(&self) -> Option<&[u8]>;
     fn from_bytes(bytes: Option<Vec<u8>>) -> Option<Self>;
@@ -75,26 +78,11 @@ impl Name for Option<Vec<u8>> {
     }
 }
 
-/// A time, as its seconds and nanoseconds.
-pub(crate) mod time {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-    use walk::entry::Time;
-
-    #[derive(Serialize, Deserialize)]
-    struct Stored {
-        nsec: u32,
-        sec: i64,
-    }
-
-    pub(crate) fn serialize<S: Serializer>(time: &Time, to: S) -> Result<S::Ok, S::Error> {
-        let &Time { sec, nsec } = time;
-        Stored { nsec, sec }.serialize(to)
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Time, D::Error> {
-        let Stored { nsec, sec } = Stored::deserialize(from)?;
-        Ok(Time { sec, nsec })
-    }
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Time")]
+pub(crate) struct StoredTime {
+    nsec: u32,
+    sec: i64,
 }
 
 /// A device number, as `MAJOR:MINOR`.
@@ -142,7 +130,7 @@ pub(crate) mod uuid {
     }
 }
 
-/// A token, as its text. One that this version does not know is none.
+/// A token, as its text. An unknown one is dropped.
 pub(crate) mod token {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

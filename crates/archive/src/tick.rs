@@ -33,9 +33,9 @@ pub(crate) fn before_a_tick(time: Time) -> Time {
     }
 }
 
-/// Waits until a change leaves a later ctime than any change before `begun` did: until the clock
+/// Waits until a change leaves a later ctime than any change before `begun`: until the coarse clock
 /// that the kernel stamps files with has reached `begun`, or for [`TICK`] on a file system that may
-/// have another clock. `magic` is the number of the file system's type.
+/// have another clock. `magic` is `f_type` of statfs(2).
 pub(crate) fn wait_for_tick(begun: &Moment, magic: Option<u64>) {
     /// ext2 to ext4, XFS, btrfs, tmpfs.
     const KERNEL_CLOCK: [u64; 4] = [
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_clock_of_files_reaches_the_beginning() {
+    fn clock_of_files_reaches_the_moment() {
         for magic in [Some(0xef53), None] {
             let begun = Moment::now();
             wait_for_tick(&begun, magic);

@@ -1,4 +1,4 @@
-//! Rows on their way into a catalog and back.
+//! Catalogs of trees in memory.
 #![allow(
     clippy::disallowed_methods,
     reason = "the tests build and check past the gate"
@@ -62,7 +62,7 @@ fn hash(row: usize) -> Option<[u8; 32]> {
 }
 
 fn write(file: &Path, rows: &Rows, complete: bool, kept: impl Fn(usize) -> bool + Sync) -> About {
-    let later = |rows: Range<usize>| {
+    let later = |rows: Range<usize>, ()| {
         Ok(Later {
             hashes: rows.map(hash).collect(),
             ..Later::default()
@@ -70,7 +70,14 @@ fn write(file: &Path, rows: &Rows, complete: bool, kept: impl Fn(usize) -> bool 
     };
     let draft = Draft::create(&bytes(file)).unwrap();
     draft
-        .write(rows, Options::default(), kept, later, || complete)
+        .write(
+            rows,
+            Options::default(),
+            kept,
+            || Ok(()),
+            later,
+            || complete,
+        )
         .unwrap()
         .publish()
         .unwrap()
@@ -97,7 +104,7 @@ fn names(reader: &Reader) -> Vec<String> {
 }
 
 #[test]
-fn a_catalog_of_rows_is_that_of_a_walk() {
+fn catalog_of_rows_is_that_of_a_walk() {
     let place = tree();
     let (top, file) = (place.path().join("top"), place.path().join("catalog"));
     let rows = rows(place.path(), &["top"]);
@@ -156,15 +163,18 @@ fn a_catalog_of_rows_is_that_of_a_walk() {
         (vec![], vec![])
     );
     fs::write(top.join("b/x"), "new").unwrap();
-    let told = since(None);
+    let changes = since(None);
     assert_eq!(
-        told.iter().map(|entry| &entry.path[..]).collect::<Vec<_>>(),
+        changes
+            .iter()
+            .map(|entry| &entry.path[..])
+            .collect::<Vec<_>>(),
         [b"b/x"]
     );
 }
 
 #[test]
-fn a_catalog_of_several() {
+fn catalog_of_several_sources() {
     let place = tree();
     let file = place.path().join("catalog");
     let about = write(
@@ -208,7 +218,7 @@ fn a_catalog_of_several() {
 }
 
 #[test]
-fn what_is_left_out_costs_the_tokens() {
+fn partial_catalog_has_no_tokens() {
     let place = tree();
     let file = place.path().join("catalog");
     let rows = rows(place.path(), &["top"]);
@@ -223,9 +233,8 @@ fn what_is_left_out_costs_the_tokens() {
     }
 }
 
-/// What is wrong with what is to be known later is what is wrong with the catalog.
 #[test]
-fn what_is_not_to_be_known_is_not_written() {
+fn error_of_later_results_is_the_error_of_the_catalog() {
     let place = tree();
     let file = place.path().join("catalog");
     let error = Error::new(Action::ReadCatalog, b"elsewhere", ErrorKind::CutShort);
@@ -235,14 +244,15 @@ fn what_is_not_to_be_known_is_not_written() {
         &rows,
         Options::default(),
         |_| true,
-        |_| Err(error.clone()),
+        || Ok(()),
+        |_, ()| Err(error.clone()),
         || true,
     );
     let written = written.err().map(|error| error.to_string());
     assert_eq!((written, file.exists()), (Some(error.to_string()), false));
 }
 
-/// More than a row group of them, so that the last one is not full.
+/// The last row group is not full.
 #[test]
 fn many_row_groups() {
     let place = tempfile::tempdir().unwrap();

@@ -92,12 +92,11 @@ pub(crate) fn watch_dump<T>(
     // Seconds from the start until the first file was read.
     let began = std::cell::Cell::new(None);
     let message = move |seconds: f64| {
-        let Some(far) = progress.far() else {
+        let Some(((entries, all_entries), (bytes, all_bytes))) = progress.done() else {
             return format!("gathering: {}", walk_message(desk, seconds));
         };
         let from = began.get().unwrap_or(seconds);
         began.set(Some(from));
-        let ((entries, all_entries), (bytes, all_bytes)) = (far.entries, far.bytes);
         let rate = bytes as f64 / (seconds - from).max(0.1);
         let left = match all_bytes.saturating_sub(bytes) as f64 / rate {
             left if left.is_finite() => format!(", about {} left", remaining(left)),

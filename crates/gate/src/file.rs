@@ -6,5 +6,5 @@ mod temporary;
 mod writer;
 
 pub use calls::{fsync, linkat, renameat2, sync_file_range, unlinkat, write};
-pub use reader::{Reader, read_kernel};
+pub use reader::{Reader, read_full_at, read_kernel};
 pub use writer::{Fresh, Writer};

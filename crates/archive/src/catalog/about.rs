@@ -1,9 +1,10 @@
-//! What a catalog says of itself: the value of the key `fathom.catalog`, as JSON.
+//! The description of a catalog: the value of the key `fathom.catalog`, as JSON.
 
 use serde::{Deserialize, Serialize};
 use walk::entry::Time;
 
 use super::footer;
+use crate::error::ErrorKind;
 use crate::part::Part;
 use crate::stored;
 use crate::tick::before_a_tick;
@@ -12,12 +13,12 @@ use crate::tick::before_a_tick;
 pub(crate) const KEY: &str = "fathom.catalog";
 
 /// The version of the format that is written, and the newest that is read.
-pub const VERSION: u64 = 1;
+const VERSION: u64 = 1;
 
-/// What the walk was told to leave out.
+/// What the walk left out.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Options {
-    /// The patterns, as they were given.
+    /// Exclude patterns, as they were given.
     pub excludes: Vec<String>,
     /// The greatest depth.
     pub max_depth: Option<u32>,
@@ -31,12 +32,12 @@ pub struct Root {
     /// Its absolute path, where it is known.
     #[serde(flatten, with = "stored::absolute")]
     pub absolute: Option<Vec<u8>>,
-    /// As it was given: patterns with a slash match names that begin with it.
+    /// As it was given: patterns with a slash match paths that begin with it.
     #[serde(flatten, with = "stored::path")]
     pub path: Vec<u8>,
 }
 
-/// What a catalog says of itself. The fields are in the order of their stored names.
+/// The description of a catalog. The fields are in the order of their stored names.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct About {
     /// For each row group, the CRC-32 of each column chunk; none in older catalogs.
@@ -46,12 +47,12 @@ pub struct About {
     pub complete: bool,
     /// The digest over all entries.
     pub digest: String,
-    /// Rows.
+    /// The number of rows.
     pub entries: u64,
-    /// When the walk had ended.
-    #[serde(with = "stored::time")]
+    /// The end of the walk.
+    #[serde(with = "stored::StoredTime")]
     pub finished: Time,
-    /// What was left out.
+    /// What the walk left out.
     pub options: Options,
     /// The file systems of the tree.
     pub parts: Vec<Part>,
@@ -60,9 +61,8 @@ pub struct About {
     pub racy: u64,
     /// One DIR, or each SRC of a dump; the column `top` has their numbers.
     pub roots: Vec<Root>,
-    /// When the walk began. What has a ctime before this less a [tick](crate::tick::TICK) was at
-    /// rest when it was read.
-    #[serde(with = "stored::time")]
+    /// The beginning of the walk.
+    #[serde(with = "stored::StoredTime")]
     pub started: Time,
 }
 
@@ -76,43 +76,39 @@ struct Stored<'a> {
 }
 
 impl About {
-    /// An entry with an earlier ctime, by the file system's clock, was at rest when it was read.
+    /// An entry with an earlier ctime, by the file system's clock, was not changing when it was
+    /// read: the beginning of the walk less a [tick](crate::tick::TICK).
     pub fn at_rest_before(&self) -> Time {
         before_a_tick(self.started)
     }
 
     pub(crate) fn to_json(&self) -> String {
         let stored = Stored {
-            checksum: footer::NOTHING,
+            checksum: footer::ZEROS,
             about: self,
             version: VERSION,
         };
         serde_json::to_string(&stored).unwrap_or_default()
     }
 
-    /// Reads it back.
-    ///
     /// # Errors
-    /// What is wrong with it, and whether that is because it is from a newer program.
-    pub(crate) fn from_json(text: &str) -> Result<About, Strange> {
+    /// The text is damaged, or of a newer version.
+    pub(crate) fn from_json(text: &str) -> Result<About, ErrorKind> {
         #[derive(Deserialize)]
         struct Versioned {
             version: u64,
         }
-        let versioned: Result<Versioned, _> = serde_json::from_str(text);
-        match versioned.map(|versioned| versioned.version) {
-            Ok(version) if version > VERSION => Err(Strange::Newer(version)),
-            Ok(1..) => serde_json::from_str(text).map_err(|_| Strange::Damaged),
-            _ => Err(Strange::Damaged),
+        let damaged = |_| ErrorKind::DamagedCatalog;
+        let Versioned { version } = serde_json::from_str(text).map_err(damaged)?;
+        match version {
+            0 => Err(ErrorKind::DamagedCatalog),
+            1..=VERSION => serde_json::from_str(text).map_err(damaged),
+            _ => Err(ErrorKind::NewerCatalog {
+                version,
+                known: VERSION,
+            }),
         }
     }
-}
-
-/// Why an [`About`] cannot be understood.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Strange {
-    Damaged,
-    Newer(u64),
 }
 
 #[cfg(test)]
@@ -124,7 +120,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(
+        fn stored_values_are_read_back(
             root in proptest::collection::vec(any::<u8>(), 0..20),
             fstype in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..8)),
             (sec, nsec, entries, magic) in any::<(i64, u32, u64, u64)>(),
@@ -145,16 +141,16 @@ mod tests {
                 checksums,
                 ..About::default()
             };
-            prop_assert_eq!(About::from_json(&about.to_json()), Ok(about));
+            prop_assert_eq!(About::from_json(&about.to_json()).ok(), Some(about));
         }
 
         #[test]
-        fn no_text_is_too_strange(text in ".*") {
+        fn any_text_is_read_without_panic(text in ".*") {
             let _ = About::from_json(&text);
         }
     }
 
-    /// A catalog that has everything.
+    /// A description with a value in every field.
     fn full() -> About {
         let part = Part {
             top: 1,
@@ -192,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stored_form_is_the_one_of_version_1() {
+    fn stored_form_is_that_of_version_1() {
         let golden = concat!(
             r#"{"checksum":"00000000","checksums":[[1,2],[]],"complete":true,"#,
             r#""digest":"0123456789abcdef","entries":5,"finished":{"nsec":4,"sec":3},"#,
@@ -206,15 +202,26 @@ mod tests {
             r#""started":{"nsec":2,"sec":-1},"version":1}"#,
         );
         assert_eq!(full().to_json(), golden);
-        assert_eq!(About::from_json(golden), Ok(full()));
+        assert_eq!(About::from_json(golden).ok(), Some(full()));
     }
 
     #[test]
-    fn a_newer_version_is_known_as_such() {
+    fn newer_versions_are_recognized() {
         let text = About::default()
             .to_json()
             .replace("\"version\":1", "\"version\":2");
-        assert_eq!(About::from_json(&text), Err(Strange::Newer(2)));
-        assert_eq!(About::from_json("{}"), Err(Strange::Damaged));
+        let error = About::from_json(&text);
+        let is_newer = |e: &_| {
+            matches!(
+                e,
+                ErrorKind::NewerCatalog {
+                    version: 2,
+                    known: 1
+                }
+            )
+        };
+        assert!(error.as_ref().is_err_and(is_newer), "{error:?}");
+        let error = About::from_json("{}");
+        assert!(matches!(error, Err(ErrorKind::DamagedCatalog)), "{error:?}");
     }
 }

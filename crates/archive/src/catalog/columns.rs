@@ -1,75 +1,87 @@
-//! The columns of a catalog, each with the type of its values.
+//! The columns of a catalog: how each is encoded, and the type of its values.
 
 use std::marker::PhantomData;
 
-use parquet::column::page::PageReader;
 use parquet::errors::Result;
 use walk::entry::Time;
+use zstd::bulk::Compressor;
 
-use super::column::{Names, damaged, flags, numbers};
-use super::output::GROUP;
+use super::column::{Chunk, How, Names, Pages, damaged, flags, numbers};
+use super::schema::{GROUP, Record};
 
-/// A column, with values of type `V`: an `Option` where a row may have none.
+/// A column with values of type `V`, which is an `Option` if a row may have none.
 #[derive(Debug)]
 pub struct Column<V> {
     pub(super) name: &'static str,
     values: PhantomData<fn() -> V>,
 }
 
-impl<V> Clone for Column<V> {
-    fn clone(&self) -> Column<V> {
-        *self
-    }
+/// How a column is written.
+pub(super) struct Layout {
+    pub(super) name: &'static str,
+    pub(super) how: How,
+    /// Adds the values of some rows.
+    pub(super) put: fn(&mut Chunk, &[Record<'_>], &mut Compressor<'_>) -> Result<()>,
 }
 
-impl<V> Copy for Column<V> {}
-
-/// Two columns that make a time: `name` has the seconds, `name_ns` the nanoseconds.
-#[derive(Clone, Copy, Debug)]
-pub struct TimeColumns<S, N>(pub(super) Column<S>, pub(super) Column<N>);
-
 macro_rules! columns {
-    ($($column:ident $name:literal $values:ty,)*) => {
+    (@put names |$row:ident| $value:expr) => {
+        |to, rows, zstd| to.names(rows.iter().map(|$row| $value), zstd)
+    };
+    (@put $kind:ident |$row:ident| $value:expr) => {
+        |to, rows, _| {
+            to.$kind(rows.iter().map(|$row| $value));
+            Ok(())
+        }
+    };
+    ($($column:ident $name:literal $values:ty, $how:ident $kind:ident |$row:ident| $value:expr;)*) => {
         $(
             #[doc = concat!("The column `", $name, "`.")]
             pub const $column: Column<$values> = Column { name: $name, values: PhantomData };
         )*
 
-        /// Their names.
-        #[cfg(test)]
-        pub(super) const NAMES: &[&str] = &[$($name),*];
+        /// The columns, in the order of the schema.
+        pub(super) const COLUMNS: [Layout; 27] = [$(Layout {
+            name: $name,
+            how: How::$how,
+            put: columns!(@put $kind |$row| $value),
+        }),*];
     };
 }
 
 columns! {
-    PART "part" u32,
-    DIR "dir" Names,
-    NAME "name" Names,
-    INO "ino" u64,
-    GENERATION "generation" Option<u32>,
-    MODE "mode" u32,
-    NLINK "nlink" u32,
-    UID "uid" u32,
-    GID "gid" u32,
-    SIZE "size" u64,
-    BLOCKS "blocks" u64,
-    ATIME_SEC "atime" i64,
-    ATIME_NSEC "atime_ns" u32,
-    MTIME_SEC "mtime" i64,
-    MTIME_NSEC "mtime_ns" u32,
-    CTIME_SEC "ctime" i64,
-    CTIME_NSEC "ctime_ns" u32,
-    BTIME_SEC "btime" Option<i64>,
-    BTIME_NSEC "btime_ns" Option<u32>,
-    RDEV_MAJOR "rdev_major" u32,
-    RDEV_MINOR "rdev_minor" u32,
-    DEV_MAJOR "dev_major" u32,
-    DEV_MINOR "dev_minor" u32,
-    ATTRIBUTES "attributes" u64,
-    XATTRS "xattrs" Option<bool>,
-    TOP "top" u32,
-    BLAKE3 "blake3" Option<[u8; 32]>,
+    PART "part" u32, Plain numbers |r| r.part.to_le_bytes();
+    DIR "dir" Names, Dictionary names |r| r.dir;
+    NAME "name" Names, Plain names |r| r.name;
+    INO "ino" u64, Plain numbers |r| r.meta.ino.to_le_bytes();
+    GENERATION "generation" Option<u32>, Raw maybe |r| r.meta.generation.map(u32::to_le_bytes);
+    MODE "mode" u32, Plain numbers |r| r.meta.mode.to_le_bytes();
+    NLINK "nlink" u32, Plain numbers |r| r.meta.nlink.to_le_bytes();
+    UID "uid" u32, Plain numbers |r| r.meta.uid.to_le_bytes();
+    GID "gid" u32, Plain numbers |r| r.meta.gid.to_le_bytes();
+    SIZE "size" u64, Plain numbers |r| r.meta.size.to_le_bytes();
+    BLOCKS "blocks" u64, Plain numbers |r| r.meta.blocks.to_le_bytes();
+    ATIME_SEC "atime" i64, Plain numbers |r| r.meta.atime.sec.to_le_bytes();
+    ATIME_NSEC "atime_ns" u32, Plain numbers |r| r.meta.atime.nsec.to_le_bytes();
+    MTIME_SEC "mtime" i64, Plain numbers |r| r.meta.mtime.sec.to_le_bytes();
+    MTIME_NSEC "mtime_ns" u32, Plain numbers |r| r.meta.mtime.nsec.to_le_bytes();
+    CTIME_SEC "ctime" i64, Plain numbers |r| r.meta.ctime.sec.to_le_bytes();
+    CTIME_NSEC "ctime_ns" u32, Plain numbers |r| r.meta.ctime.nsec.to_le_bytes();
+    BTIME_SEC "btime" Option<i64>, Plain maybe |r| r.meta.btime.map(|t| t.sec.to_le_bytes());
+    BTIME_NSEC "btime_ns" Option<u32>, Plain maybe |r| r.meta.btime.map(|t| t.nsec.to_le_bytes());
+    RDEV_MAJOR "rdev_major" u32, Plain numbers |r| r.meta.rdev.major.to_le_bytes();
+    RDEV_MINOR "rdev_minor" u32, Plain numbers |r| r.meta.rdev.minor.to_le_bytes();
+    DEV_MAJOR "dev_major" u32, Plain numbers |r| r.meta.dev.major.to_le_bytes();
+    DEV_MINOR "dev_minor" u32, Plain numbers |r| r.meta.dev.minor.to_le_bytes();
+    ATTRIBUTES "attributes" u64, Plain numbers |r| r.meta.attributes.to_le_bytes();
+    XATTRS "xattrs" Option<bool>, Plain maybe |r| r.meta.xattrs.map(|has| [has.into()]);
+    TOP "top" u32, Plain numbers |r| r.top.to_le_bytes();
+    BLAKE3 "blake3" Option<[u8; 32]>, Raw maybe |r| r.blake3;
 }
+
+/// Two columns that make a time: the seconds, and the nanoseconds.
+#[derive(Debug)]
+pub struct TimeColumns<S, N>(pub(super) Column<S>, pub(super) Column<N>);
 
 /// Time of the last access.
 pub const ATIME: TimeColumns<i64, u32> = TimeColumns(ATIME_SEC, ATIME_NSEC);
@@ -77,7 +89,7 @@ pub const ATIME: TimeColumns<i64, u32> = TimeColumns(ATIME_SEC, ATIME_NSEC);
 pub const MTIME: TimeColumns<i64, u32> = TimeColumns(MTIME_SEC, MTIME_NSEC);
 /// Time of the last change of the inode.
 pub const CTIME: TimeColumns<i64, u32> = TimeColumns(CTIME_SEC, CTIME_NSEC);
-/// Time of creation, where the file system has one.
+/// Time of creation, where the file system records it.
 pub const BTIME: TimeColumns<Option<i64>, Option<u32>> = TimeColumns(BTIME_SEC, BTIME_NSEC);
 
 /// The times of the rows of a row group.
@@ -105,30 +117,20 @@ impl Times<Option<i64>, Option<u32>> {
     }
 }
 
-/// The pages of a column of a row group.
-pub struct Pages<'a> {
-    pub(super) pages: &'a mut dyn PageReader,
-    pub(super) rows: usize,
-    pub(super) is_optional: bool,
-}
-
-/// What a column can have values of.
+/// The type of a column's values.
 pub trait Value: Sized {
     /// The values of a row group, by row.
     type Values;
 
-    /// Decodes them; gives how many there are, too.
     #[doc(hidden)]
-    fn decode(pages: Pages<'_>) -> Result<(Self::Values, usize)>;
+    fn decode(pages: Pages<'_>) -> Result<Self::Values>;
 }
 
 impl Value for Names {
     type Values = Names;
 
-    fn decode(pages: Pages<'_>) -> Result<(Names, usize)> {
-        let names = Names::read(pages.pages, pages.rows)?;
-        let len = names.len();
-        Ok((names, len))
+    fn decode(pages: Pages<'_>) -> Result<Names> {
+        Names::read(pages)
     }
 }
 
@@ -138,20 +140,17 @@ macro_rules! number {
             impl Value for $type {
                 type Values = Vec<$type>;
 
-                fn decode(pages: Pages<'_>) -> Result<(Vec<$type>, usize)> {
-                    let mut all = room(pages.rows);
-                    let Pages { pages, rows, is_optional } = pages;
-                    let of = <$type>::from_le_bytes;
-                    numbers(pages, rows, is_optional, of, |_, _| {}, &mut all)?;
-                    let len = all.len();
-                    Ok((all, len))
+                fn decode(pages: Pages<'_>) -> Result<Vec<$type>> {
+                    let mut all = with_room(&pages);
+                    numbers(pages, <$type>::from_le_bytes, |_, _| {}, &mut all)?;
+                    Ok(all)
                 }
             }
 
             impl Value for Option<$type> {
                 type Values = Vec<Option<$type>>;
 
-                fn decode(pages: Pages<'_>) -> Result<(Vec<Option<$type>>, usize)> {
+                fn decode(pages: Pages<'_>) -> Result<Vec<Option<$type>>> {
                     optional(pages, |bytes| Some(<$type>::from_le_bytes(bytes)))
                 }
             }
@@ -164,7 +163,7 @@ number!(u32 u64 i64);
 impl Value for Option<[u8; 32]> {
     type Values = Vec<Option<[u8; 32]>>;
 
-    fn decode(pages: Pages<'_>) -> Result<(Vec<Option<[u8; 32]>>, usize)> {
+    fn decode(pages: Pages<'_>) -> Result<Vec<Option<[u8; 32]>>> {
         optional(pages, Some)
     }
 }
@@ -172,71 +171,60 @@ impl Value for Option<[u8; 32]> {
 impl Value for Option<bool> {
     type Values = Vec<Option<bool>>;
 
-    fn decode(pages: Pages<'_>) -> Result<(Vec<Option<bool>>, usize)> {
-        let (mut present, mut values) = (Vec::new(), room(pages.rows));
-        flags(
-            pages.pages,
-            pages.rows,
-            pages.is_optional,
-            |is_present, rows| present.push((is_present, rows)),
-            |flag| values.push(Some(flag)),
-        )?;
-        spread(values, present)
+    fn decode(pages: Pages<'_>) -> Result<Vec<Option<bool>>> {
+        let (mut runs, mut values) = (Vec::new(), with_room(&pages));
+        let are = |is_present, rows| runs.push((is_present, rows));
+        flags(pages, are, |flag| values.push(Some(flag)))?;
+        spread(values, runs)
     }
 }
 
 /// Decodes a column in which rows may have no value.
 fn optional<const N: usize, T: Copy>(
     pages: Pages<'_>,
-    of: impl Fn([u8; N]) -> Option<T>,
-) -> Result<(Vec<Option<T>>, usize)> {
-    let (mut present, mut values) = (Vec::new(), room(pages.rows));
-    numbers(
-        pages.pages,
-        pages.rows,
-        pages.is_optional,
-        of,
-        |is_present, rows| present.push((is_present, rows)),
-        &mut values,
-    )?;
-    spread(values, present)
+    decode: impl Fn([u8; N]) -> Option<T>,
+) -> Result<Vec<Option<T>>> {
+    let (mut runs, mut values) = (Vec::new(), with_room(&pages));
+    let are = |is_present, rows| runs.push((is_present, rows));
+    numbers(pages, decode, are, &mut values)?;
+    spread(values, runs)
 }
 
 /// Puts values into the rows that have one, by runs of rows that have one or none.
-fn spread<T: Copy>(
-    values: Vec<Option<T>>,
-    present: Vec<(bool, usize)>,
-) -> Result<(Vec<Option<T>>, usize)> {
-    if present.iter().all(|(is_present, _)| *is_present) {
-        let len = values.len();
-        return Ok((values, len));
+fn spread<T: Copy>(values: Vec<Option<T>>, runs: Vec<(bool, usize)>) -> Result<Vec<Option<T>>> {
+    if runs.iter().all(|(is_present, _)| *is_present) {
+        return Ok(values);
     }
     let (mut all, mut left) = (Vec::with_capacity(values.len()), &values[..]);
-    for (is_present, rows) in present {
+    for (is_present, rows) in runs {
         if is_present {
-            let (some, later) = left.split_at_checked(rows).ok_or_else(damaged)?;
+            let some = left.split_off(..rows).ok_or_else(damaged)?;
             all.extend_from_slice(some);
-            left = later;
         } else {
             all.extend(std::iter::repeat_n(None, rows));
         }
     }
-    let len = all.len();
-    Ok((all, len))
+    Ok(all)
 }
 
-/// Room for the values of a row group. The number of rows is not to be trusted yet.
-fn room<T>(rows: usize) -> Vec<T> {
-    Vec::with_capacity(rows.min(GROUP))
+/// An empty list with room for the rows, as far as their number can be trusted.
+fn with_room<T>(pages: &Pages<'_>) -> Vec<T> {
+    Vec::with_capacity(pages.rows.min(GROUP))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::schema::COLUMNS;
-    use super::*;
+    use super::super::schema::descriptor;
+    use super::COLUMNS;
 
     #[test]
-    fn every_column_of_the_schema_has_a_type() {
-        assert_eq!(NAMES, COLUMNS.each_ref().map(|column| column.name));
+    fn columns_are_those_of_the_schema() {
+        let descriptor = descriptor().unwrap();
+        let names: Vec<_> = descriptor
+            .columns()
+            .iter()
+            .map(|column| column.name().to_owned())
+            .collect();
+        assert_eq!(names, COLUMNS.each_ref().map(|column| column.name));
     }
 }

@@ -1,33 +1,26 @@
-//! The checksum of the footer: of all that is in the file after the row groups, where they are and
-//! what they are of included. Whoever has that right has the checksums of the columns, and so of
-//! every byte.
+//! The checksum of the footer: a CRC-32 of everything after the row groups, which includes their
+//! offsets and the checksums of their columns. So it covers every byte of the file.
 //!
-//! It stands in what the catalog says of itself, which is in the footer: so it is of the footer
-//! with noughts in its place.
+//! It is a member of the description in that same footer, and is computed with zeros in its place.
 
 use std::ops::Range;
 
-/// The member that has it.
-pub(super) const MEMBER: &str = "checksum";
+/// The digits while the checksum is computed.
+pub(super) const ZEROS: &str = "00000000";
 
-/// What stands in its place while it is made: eight digits.
-pub(super) const NOTHING: &str = "00000000";
-
-/// Where its digits are. No name could be taken for it: within one, JSON has a backslash before
-/// each quotation mark.
+/// The place of its digits. No name can look like it: JSON escapes quotation marks in strings.
 fn place(footer: &[u8]) -> Option<Range<usize>> {
-    let before = format!("\"{MEMBER}\":\"");
-    let is_it = |at: &usize| footer[*at] == b'"' && footer[*at..].starts_with(before.as_bytes());
-    let at = (0..footer.len()).rev().find(is_it)? + before.len();
-    Some(at..at + NOTHING.len()).filter(|place| place.end <= footer.len())
+    const BEFORE: &[u8] = b"\"checksum\":\"";
+    let at = footer.windows(BEFORE.len()).rposition(|w| w == BEFORE)? + BEFORE.len();
+    Some(at..at + ZEROS.len()).filter(|place| place.end <= footer.len())
 }
 
 fn digits(footer: &mut [u8], place: Range<usize>) -> String {
-    footer[place].copy_from_slice(NOTHING.as_bytes());
+    footer[place].copy_from_slice(ZEROS.as_bytes());
     format!("{:08x}", crc32fast::hash(footer))
 }
 
-/// Enters it.
+/// Writes the checksum into the footer.
 pub(super) fn seal(footer: &mut [u8]) {
     if let Some(place) = place(footer) {
         let digits = digits(footer, place.clone());
@@ -35,7 +28,7 @@ pub(super) fn seal(footer: &mut [u8]) {
     }
 }
 
-/// Whether it is right; `None` where there is none.
+/// Whether the checksum is right; `None` if there is none.
 pub(super) fn is_right(footer: &[u8]) -> Option<bool> {
     let place = place(footer)?;
     let mut bare = footer.to_vec();
@@ -47,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_other_bit_is_noticed() {
+    fn every_flipped_bit_is_detected() {
         let mut footer =
             b"before {\"name\":\"\\\"checksum\\\":\\\"x\",\"checksum\":\"00000000\"} after"
                 .to_vec();

@@ -1,4 +1,4 @@
-//! The file itself: row groups are encoded in memory, column by column, and appended.
+//! The file of a catalog: row groups are encoded in memory, column by column, and appended.
 
 use std::io::{self, BufWriter, Write};
 
@@ -9,28 +9,25 @@ use parquet::file::properties::WriterPropertiesPtr;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::SchemaDescriptor;
 
-use super::about::About;
-use super::about::KEY;
+use super::about::{About, KEY};
 use super::column::{Chunk, Encoded, compressor};
+use super::columns::COLUMNS;
 use super::footer;
-use super::schema::{COLUMNS, Record, descriptor, properties};
-use crate::beside::beside;
+use super::schema::{GROUP, Record, descriptor, properties};
+use crate::background::spawn;
 use crate::error::{Action, Error, ErrorKind};
 
-/// Rows of a row group, at most: enough for zstd and for readers, and no more than some 16 MiB on
-/// the way.
-pub(super) const GROUP: usize = 64 << 10;
-/// No more row groups are made at once.
+/// At most so many row groups are encoded at once, which bounds the memory.
 pub(super) const MOST_AT_ONCE: usize = 4;
 
-/// Rows of a row group in a catalog of so many. Of a small one there are several, too: they are
-/// made, and read, side by side.
+/// Rows of a row group in a catalog of so many. A small one has several row groups too, so that
+/// several threads can write and read them.
 pub(crate) fn rows_of_group(rows: usize) -> usize {
     const FEW: usize = if cfg!(test) { 16 } else { 8 << 10 };
     (rows / 8).clamp(FEW, GROUP)
 }
 
-/// A catalog that is written, and has no name yet. Dropped, it is gone.
+/// A catalog that is written, and has no name yet. Dropping it removes it.
 #[derive(Debug)]
 pub struct Sealed {
     file: Vec<u8>,
@@ -39,14 +36,10 @@ pub struct Sealed {
 }
 
 impl Sealed {
-    /// Waits until it is on the disk, and gives it its name.
-    ///
-    /// # Errors
-    /// It could not be done; whatever had the name has it still.
+    /// Waits until it is on the disk, and gives it its name, atomically.
     pub fn publish(self) -> std::result::Result<About, Error> {
-        self.writer
-            .publish()
-            .map_err(|e| Error::new(Action::WriteCatalog, &self.file, e))?;
+        let error = |e| Error::new(Action::WriteCatalog, &self.file, e);
+        self.writer.publish().map_err(error)?;
         Ok(self.about)
     }
 }
@@ -54,18 +47,18 @@ impl Sealed {
 /// A catalog being written.
 pub(super) struct Output {
     file: Vec<u8>,
-    out: SerializedFileWriter<Way>,
-    /// Of each row group, those of its columns.
+    out: SerializedFileWriter<Buffered>,
+    /// For each row group, the checksums of its columns.
     checksums: Vec<Vec<u32>>,
 }
 
-/// The library's way into the file. Its footer is kept back, until it has its checksum.
-struct Way {
+/// The file as the library sees it. The footer is kept back until it has its checksum.
+struct Buffered {
     file: BufWriter<Writer>,
     footer: Option<Vec<u8>>,
 }
 
-impl Write for Way {
+impl Write for Buffered {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.footer {
             Some(footer) => footer.write(bytes),
@@ -78,8 +71,8 @@ impl Write for Way {
     }
 }
 
-impl Way {
-    /// Writes the footer, and all that is still on its way.
+impl Buffered {
+    /// Writes the footer, and what is buffered.
     fn end(mut self) -> io::Result<Writer> {
         let mut footer = self.footer.unwrap_or_default();
         footer::seal(&mut footer);
@@ -91,35 +84,31 @@ impl Way {
 }
 
 impl Output {
-    /// Begins a file, which has no name yet.
-    pub(super) fn create(file: &[u8]) -> std::result::Result<(Layout, Output), Error> {
+    /// Creates a file, which has no name yet.
+    pub(super) fn create(file: &[u8]) -> std::result::Result<(Encoder, Output), Error> {
         let error = |e: ParquetError| Error::new(Action::WriteCatalog, file, e);
         let writer = Writer::create(file).map_err(|e| Error::new(Action::WriteCatalog, file, e))?;
         let schema = descriptor().map_err(error)?;
         let properties = WriterPropertiesPtr::new(properties());
-        let out = Way {
+        let out = Buffered {
             file: BufWriter::with_capacity(1 << 20, writer),
             footer: None,
         };
-        let out =
-            SerializedFileWriter::new(out, schema.root_schema_ptr(), properties).map_err(error)?;
+        let root = schema.root_schema_ptr();
+        let output = Output {
+            file: file.to_vec(),
+            out: SerializedFileWriter::new(out, root, properties).map_err(error)?,
+            checksums: Vec::new(),
+        };
         let processors = gate::machine::processors().max(1);
-        Ok((
-            Layout { schema, processors },
-            Output {
-                file: file.to_vec(),
-                out,
-                checksums: Vec::new(),
-            },
-        ))
+        Ok((Encoder { schema, processors }, output))
     }
 
-    /// An error of writing this file.
     pub(super) fn error(&self, kind: ErrorKind) -> Error {
         Error::new(Action::WriteCatalog, &self.file, kind)
     }
 
-    /// Writes a row group; without columns there is none.
+    /// Appends a row group, unless it has no columns.
     pub(super) fn append(&mut self, columns: Vec<Encoded>) -> Result<()> {
         if columns.is_empty() {
             return Ok(());
@@ -133,7 +122,7 @@ impl Output {
         group.close().map(drop)
     }
 
-    /// Writes what it says of itself, and the end.
+    /// Writes the description and the footer.
     pub(super) fn seal(self, about: About) -> std::result::Result<Sealed, Error> {
         let Output {
             file,
@@ -142,16 +131,13 @@ impl Output {
         } = self;
         let about = About { checksums, ..about };
         out.append_key_value_metadata(KeyValue::new(KEY.to_owned(), about.to_json()));
-        // What comes before the footer is not to wait with it.
-        let flushed = out.flush().map_err(ErrorKind::from);
-        out.inner_mut().footer = Some(Vec::new());
-        let written = flushed.and_then(|()| {
-            out.into_inner()
-                .map_err(ErrorKind::from)?
-                .end()
-                .map_err(ErrorKind::from)
-        });
-        match written {
+        let write = || -> std::result::Result<Writer, ErrorKind> {
+            out.flush()?;
+            // Everything before the footer is written by now.
+            out.inner_mut().footer = Some(Vec::new());
+            Ok(out.into_inner()?.end()?)
+        };
+        match write() {
             Ok(writer) => Ok(Sealed {
                 file,
                 writer,
@@ -162,15 +148,15 @@ impl Output {
     }
 }
 
-/// How rows are encoded.
-pub(super) struct Layout {
+/// Encodes rows.
+pub(super) struct Encoder {
     schema: SchemaDescriptor,
-    /// So many threads are of use.
+    /// The number of threads to use.
     pub(super) processors: usize,
 }
 
-impl Layout {
-    /// Encodes a row group, the columns shared among threads.
+impl Encoder {
+    /// Encodes a row group, with the columns shared among threads.
     pub(super) fn encode_together<'a>(
         &self,
         rows: usize,
@@ -178,57 +164,60 @@ impl Layout {
     ) -> Result<Vec<Encoded>> {
         let threads = self.processors.min(COLUMNS.len());
         let share = |thread: usize| {
-            self.encode(
-                (thread..COLUMNS.len()).step_by(threads).collect(),
-                rows,
-                &row,
-            )
+            let columns: Vec<usize> = (thread..COLUMNS.len()).step_by(threads).collect();
+            let encoded = self.encode_columns(&columns, rows, &row)?;
+            Ok(columns.into_iter().zip(encoded))
         };
         let shares: Result<Vec<_>> = std::thread::scope(|scope| {
             let others: Vec<_> = (1..threads)
-                .map(|thread| beside(scope, move || share(thread)))
+                .map(|thread| spawn(scope, move || share(thread)))
                 .collect();
             let own = share(0);
-            let died = || Err(ParquetError::General("a thread has died".to_owned()));
-            std::iter::once(own)
-                .chain(
-                    others
-                        .into_iter()
-                        .map(|other| other.join().unwrap_or_else(|_| died())),
-                )
-                .collect()
+            let died = |_| Err(ParquetError::General("a thread has died".to_owned()));
+            let others = others.into_iter();
+            let others = others.map(|other| other.join().unwrap_or_else(died));
+            std::iter::once(own).chain(others).collect()
         });
         let mut columns: Vec<_> = shares?.into_iter().flatten().collect();
         columns.sort_by_key(|(column, _)| *column);
         Ok(columns.into_iter().map(|(_, encoded)| encoded).collect())
     }
 
-    /// Encodes columns into memory, side by side: a few rows at a time, so that each row is asked
-    /// for only once, in order.
+    /// Encodes a row group.
     pub(super) fn encode<'a>(
         &self,
-        columns: Vec<usize>,
+        rows: usize,
+        row: impl FnMut(usize) -> Record<'a>,
+    ) -> Result<Vec<Encoded>> {
+        let columns: Vec<usize> = (0..COLUMNS.len()).collect();
+        self.encode_columns(&columns, rows, row)
+    }
+
+    /// Encodes some columns of a row group. A few rows at a time go into every column, so that each
+    /// row is asked for once, in order.
+    fn encode_columns<'a>(
+        &self,
+        columns: &[usize],
         rows: usize,
         mut row: impl FnMut(usize) -> Record<'a>,
-    ) -> Result<Vec<(usize, Encoded)>> {
-        /// So many rows stay in the processor's second cache.
-        const NEAR: usize = 1 << 10;
+    ) -> Result<Vec<Encoded>> {
+        /// Rows that fit into the L2 cache.
+        const CACHED: usize = 1 << 10;
         let mut zstd = compressor()?;
         let new =
             |&column: &usize| Chunk::new(self.schema.column(column), COLUMNS[column].how, rows);
         let mut chunks: Vec<Chunk> = columns.iter().map(new).collect();
-        let mut near = Vec::with_capacity(NEAR);
-        for first in (0..rows).step_by(NEAR) {
-            near.clear();
-            near.extend((first..rows.min(first + NEAR)).map(&mut row));
+        let mut cached = Vec::with_capacity(CACHED);
+        for first in (0..rows).step_by(CACHED) {
+            cached.clear();
+            cached.extend((first..rows.min(first + CACHED)).map(&mut row));
             for (&column, chunk) in columns.iter().zip(&mut chunks) {
-                (COLUMNS[column].put)(chunk, &near, &mut zstd)?;
+                (COLUMNS[column].put)(chunk, &cached, &mut zstd)?;
             }
         }
-        columns
+        chunks
             .into_iter()
-            .zip(chunks)
-            .map(|(column, chunk)| Ok((column, chunk.close(&mut zstd)?)))
+            .map(|chunk| chunk.close(&mut zstd))
             .collect()
     }
 }

@@ -11,59 +11,64 @@ use gate::Errno;
 use gate::sync::Mutex;
 use ondisk::Dev;
 use parquet::errors::{ParquetError, Result};
-use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 use walk::Meta;
 
-use super::about::About;
-use super::about::{KEY, Strange, VERSION};
-use super::column::damaged;
+use super::about::{About, KEY};
+use super::column::{Pages, damaged};
 use super::columns::{
-    ATIME, ATTRIBUTES, BLAKE3, BLOCKS, BTIME, CTIME, Column, GENERATION, GID, INO, MODE, MTIME,
-    NLINK, Pages, RDEV_MAJOR, RDEV_MINOR, SIZE, TimeColumns, Times, UID, Value, XATTRS,
+    ATIME, ATTRIBUTES, BLAKE3, BLOCKS, BTIME, COLUMNS, CTIME, Column, GENERATION, GID, INO, MODE,
+    MTIME, NLINK, RDEV_MAJOR, RDEV_MINOR, SIZE, TimeColumns, Times, UID, Value, XATTRS,
 };
 use super::footer;
-use super::schema::{COLUMNS, descriptor};
+use super::schema::descriptor;
 use crate::error::{Action, Error, ErrorKind};
+
+/// Rows of a row group, at most: more than any writer makes by default. A few bytes of a damaged
+/// file can claim any number of equal rows.
+const MOST_ROWS: u64 = 1 << 20;
+
+/// Bytes at the end of the file: the length of the metadata before them, and the magic.
+const END: u64 = 8;
 
 /// A catalog, open for reading.
 #[derive(Debug)]
 pub struct Reader {
     path: Vec<u8>,
-    file: Arc<Source>,
+    file: gate::file::Reader,
     metadata: ParquetMetaData,
     about: About,
     /// The hashes that were read last, with their row groups.
     recent: Mutex<VecDeque<(usize, Hashes)>>,
 }
 
-/// The hashes of what is in the files of a row group, where they are known.
-pub type Hashes = Arc<Vec<Option<[u8; 32]>>>;
+/// The checksums of the files of a row group, where they are known.
+type Hashes = Arc<Vec<Option<[u8; 32]>>>;
 
-/// A piece of a file, in memory.
-struct Piece {
-    /// Where it begins.
-    from: u64,
+/// The bytes of a column chunk, at their offset in the file.
+struct ChunkBytes {
+    offset: u64,
     bytes: Bytes,
 }
 
-impl Piece {
+impl ChunkBytes {
     fn at(&self, start: u64) -> Result<usize> {
         let at = start
-            .checked_sub(self.from)
+            .checked_sub(self.offset)
             .and_then(|at| usize::try_from(at).ok());
         at.filter(|at| *at <= self.bytes.len()).ok_or_else(damaged)
     }
 }
 
-impl Length for Piece {
+impl Length for ChunkBytes {
     fn len(&self) -> u64 {
-        self.from + self.bytes.len() as u64
+        self.offset + self.bytes.len() as u64
     }
 }
 
-impl ChunkReader for Piece {
+impl ChunkReader for ChunkBytes {
     type T = io::Cursor<Bytes>;
 
     fn get_read(&self, start: u64) -> Result<Self::T> {
@@ -73,148 +78,96 @@ impl ChunkReader for Piece {
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
         let at = self.at(start)?;
         if length > self.bytes.len() - at {
-            Err(damaged())
-        } else {
-            Ok(self.bytes.slice(at..at + length))
+            return Err(damaged());
         }
+        Ok(self.bytes.slice(at..at + length))
     }
 }
 
-/// Rows of a row group, at most: more than anybody writes without being asked to. A few bytes can
-/// stand for any number of rows that are alike, and none of them is to be believed more than this.
-const MOST_ROWS: u64 = 1 << 20;
-
-/// The library's way to a file, through the gate.
-#[derive(Debug)]
-struct Source(gate::file::Reader);
-
-impl Length for Source {
-    fn len(&self) -> u64 {
-        self.0.len()
+fn read_bytes(file: &gate::file::Reader, start: u64, len: usize) -> Result<Bytes> {
+    let short = || ParquetError::EOF("it is cut short".to_owned());
+    // Checked before memory is allocated: a damaged file may claim any length.
+    let end = start.checked_add(len as u64).ok_or_else(short)?;
+    if end > file.len() {
+        return Err(short());
+    }
+    let mut bytes = vec![0; len];
+    match file.read_at(start, &mut bytes) {
+        Ok(n) if n == len => Ok(bytes.into()),
+        Ok(_) => Err(short()),
+        Err(e) => Err(ParquetError::External(Box::new(e))),
     }
 }
 
-/// Bytes at the end: how long the metadata before them are, and the magic.
-const END: u64 = 8;
-
-impl Source {
-    /// All that comes after the row groups.
-    fn footer(&self) -> Result<Bytes> {
-        let end = self.0.len().checked_sub(END).ok_or_else(damaged)?;
-        let len = self
-            .get_bytes(end, 4)?
-            .first_chunk()
-            .map(|len| u64::from(u32::from_le_bytes(*len)));
-        let from = len
-            .and_then(|len| end.checked_sub(len))
-            .filter(|from| *from >= 4)
-            .ok_or_else(damaged)?;
-        self.get_bytes(from, (self.0.len() - from) as usize)
-    }
-}
-
-impl ChunkReader for Source {
-    type T = io::Cursor<Bytes>;
-
-    fn get_read(&self, start: u64) -> Result<Self::T> {
-        /// Page headers are read so; they are a few dozen bytes.
-        const HEADER: u64 = 64 << 10;
-        let len = self.0.len().saturating_sub(start).min(HEADER);
-        Ok(io::Cursor::new(self.get_bytes(start, len as usize)?))
-    }
-
-    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
-        let short = || ParquetError::EOF("it is cut short".to_owned());
-        if start
-            .checked_add(length as u64)
-            .is_none_or(|end| end > self.0.len())
-        {
-            return Err(short());
-        }
-        let mut bytes = vec![0; length];
-        let read = self.0.read_at(start, &mut bytes);
-        match read {
-            Ok(n) if n == length => Ok(bytes.into()),
-            Ok(_) => Err(short()),
-            Err(e) => Err(ParquetError::External(Box::new(e))),
-        }
-    }
+/// Reads everything after the row groups.
+fn read_footer(file: &gate::file::Reader) -> Result<Bytes> {
+    let end = file.len().checked_sub(END).ok_or_else(damaged)?;
+    let len = read_bytes(file, end, 4)?.first_chunk().copied();
+    let from = len
+        .and_then(|len| end.checked_sub(u32::from_le_bytes(len).into()))
+        .filter(|from| *from >= 4)
+        .ok_or_else(damaged)?;
+    read_bytes(file, from, (file.len() - from) as usize)
 }
 
 thread_local! {
     /// Whether this thread is within [`catch_panics`].
-    static HELD: Cell<bool> = const { Cell::new(false) };
+    static IS_CAUGHT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What the library makes of bytes that may be damaged: from some it panics, which is an error here
-/// as any other, and is not talked about.
+/// Runs code of the library, which panics on some damaged bytes: that is an error here, and prints no
+/// message.
 fn catch_panics<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            if !HELD.get() {
+            if !IS_CAUGHT.get() {
                 before(panic);
             }
         }));
     });
-    let outer = HELD.replace(true);
+    let outer = IS_CAUGHT.replace(true);
     let read = std::panic::catch_unwind(AssertUnwindSafe(read));
-    HELD.set(outer);
+    IS_CAUGHT.set(outer);
     read.unwrap_or_else(|_| Err(damaged()))
 }
 
 impl Reader {
-    /// Opens a catalog, and sees that it is one of ours, whole, and of a version that is known.
-    ///
-    /// # Errors
-    /// What is the matter with it.
+    /// Opens a catalog, and checks that it is one, is complete and has a known version.
     pub fn open(path: &[u8]) -> std::result::Result<Reader, Error> {
         let error = |kind| Error::new(Action::ReadCatalog, path, kind);
         let unread = |errno: Errno| error(errno.into());
         let file = gate::file::Reader::open(path).map_err(unread)?;
         let (mut head, mut tail) = ([0; 4], [0; 4]);
-        let ends = file.len().checked_sub(4).map_or(Ok(0), |end| {
-            file.read_at(0, &mut head)
-                .and_then(|_| file.read_at(end, &mut tail))
-        });
-        ends.map_err(unread)?;
+        if let Some(end) = file.len().checked_sub(4) {
+            file.read_at(0, &mut head).map_err(unread)?;
+            file.read_at(end, &mut tail).map_err(unread)?;
+        }
         match (&head, &tail) {
             (b"PAR1", b"PAR1") if file.len() > 12 => {}
             (b"PAR1", _) => return Err(error(ErrorKind::CutShort)),
             _ => return Err(error(ErrorKind::NotParquet)),
         }
-        let file = Arc::new(Source(file));
         let damaged = || error(ErrorKind::DamagedCatalog);
-        let footer = file.footer().map_err(|e| match ErrorKind::from(e) {
+        let footer = read_footer(&file).map_err(|e| match ErrorKind::from(e) {
             unread @ ErrorKind::Call { .. } => error(unread),
             _ => damaged(),
         })?;
-        let is_summed = match footer::is_right(&footer) {
-            Some(false) => return Err(damaged()),
-            is_right => is_right.is_some(),
-        };
-        let metadata = catch_panics(|| {
-            ParquetMetaDataReader::decode_metadata(&footer[..footer.len() - END as usize])
-        })
-        .map_err(|_| damaged())?;
+        let is_right = footer::is_right(&footer);
+        if is_right == Some(false) {
+            return Err(damaged());
+        }
+        let metadata = &footer[..footer.len() - END as usize];
+        let metadata = catch_panics(|| ParquetMetaDataReader::decode_metadata(metadata))
+            .map_err(|_| damaged())?;
         let pairs = metadata.file_metadata().key_value_metadata();
-        let own = pairs
+        let about = pairs
             .and_then(|pairs| pairs.iter().find(|pair| pair.key == KEY))
-            .and_then(|pair| pair.value.as_deref());
-        let about = match own.map(About::from_json) {
-            None => {
-                return Err(error(ErrorKind::NotCatalog));
-            }
-            Some(Err(Strange::Newer(version))) => {
-                return Err(error(ErrorKind::NewerCatalog {
-                    version,
-                    known: VERSION,
-                }));
-            }
-            Some(Err(Strange::Damaged)) => return Err(damaged()),
-            Some(Ok(about)) => about,
-        };
+            .and_then(|pair| pair.value.as_deref())
+            .ok_or(ErrorKind::NotCatalog)
+            .and_then(About::from_json)
+            .map_err(error)?;
         let reader = Reader {
             path: path.to_vec(),
             file,
@@ -222,31 +175,28 @@ impl Reader {
             about,
             recent: Mutex::default(),
         };
-        if !reader.is_sound(is_summed) {
-            Err(damaged())
-        } else {
+        if reader.is_sound(is_right.is_some()) {
             Ok(reader)
+        } else {
+            Err(damaged())
         }
     }
 
-    /// Whether columns and counts are as they must be, so that nobody need ask again; and, if the
-    /// footer has a checksum, whether the columns have theirs.
-    fn is_sound(&self, is_summed: bool) -> bool {
+    /// Whether the columns and the numbers of rows are as they must be; and, if the footer has a
+    /// checksum, whether the columns have theirs.
+    fn is_sound(&self, has_checksum: bool) -> bool {
         let Ok(wanted) = descriptor() else {
             return false;
         };
         let schema = self.metadata.file_metadata().schema_descr();
+        let mut columns = schema.columns().iter().zip(wanted.columns());
         let is_same = schema.num_columns() == COLUMNS.len()
-            && schema
-                .columns()
-                .iter()
-                .zip(wanted.columns())
-                .all(|(is, wanted)| {
-                    is.path() == wanted.path()
-                        && is.physical_type() == wanted.physical_type()
-                        && is.max_def_level() == wanted.max_def_level()
-                        && is.max_rep_level() == wanted.max_rep_level()
-                });
+            && columns.all(|(is, wanted)| {
+                is.path() == wanted.path()
+                    && is.physical_type() == wanted.physical_type()
+                    && is.max_def_level() == wanted.max_def_level()
+                    && is.max_rep_level() == wanted.max_rep_level()
+            });
         let rows = self.metadata.row_groups().iter().map(|group| {
             let rows = u64::try_from(group.num_rows())
                 .ok()
@@ -261,27 +211,25 @@ impl Reader {
             is_whole.then_some(rows)
         });
         let checksums = &self.about.checksums;
-        let has_all = checksums.len() == if is_summed { self.groups() } else { 0 }
+        let has_all = checksums.len() == if has_checksum { self.groups() } else { 0 }
             && checksums.iter().all(|group| group.len() == COLUMNS.len());
         is_same && has_all && rows.sum::<Option<u64>>() == Some(self.about.entries)
     }
 
-    /// What it says of itself.
+    /// Its description.
     pub fn about(&self) -> &About {
         &self.about
     }
 
-    /// How many row groups it has.
+    /// The number of row groups.
     pub fn groups(&self) -> usize {
         self.metadata.num_row_groups()
     }
 
-    /// How many rows a row group has.
+    /// The number of rows in a row group.
     pub fn rows(&self, group: usize) -> usize {
-        self.metadata
-            .row_groups()
-            .get(group)
-            .map_or(0, |group| group.num_rows() as usize)
+        let group = self.metadata.row_groups().get(group);
+        group.map_or(0, |group| group.num_rows() as usize)
     }
 
     /// The place of the first row of a row group.
@@ -289,19 +237,7 @@ impl Reader {
         (0..group).map(|before| self.rows(before) as u32).sum()
     }
 
-    /// What is wrong with it, found while it was being read.
-    fn damaged(&self, error: ParquetError) -> Error {
-        let kind = match ErrorKind::from(error) {
-            ErrorKind::Parquet(error) => ErrorKind::DamagedColumn(error),
-            unread => unread,
-        };
-        Error::new(Action::ReadCatalog, &self.path, kind)
-    }
-
     /// Reads a column of a row group, or two that make a time: a value for each row.
-    ///
-    /// # Errors
-    /// The catalog is damaged, or cannot be read.
     pub fn read<C: Columns>(
         &self,
         columns: C,
@@ -312,55 +248,44 @@ impl Reader {
 
     fn decode<V: Value>(
         &self,
-        column: Column<V>,
+        Column { name, .. }: Column<V>,
         group: usize,
     ) -> std::result::Result<V::Values, Error> {
-        let name = column.name;
         let absent =
             || ParquetError::General(format!("it has no column {name} in row group {group}"));
         let read = || {
-            let nth = COLUMNS
-                .iter()
-                .position(|column| column.name == name)
-                .ok_or_else(absent)?;
+            let mut columns = COLUMNS.iter();
+            let nth = columns.position(|column| column.name == name);
+            let nth = nth.ok_or_else(absent)?;
             let meta = self.metadata.row_groups().get(group).ok_or_else(absent)?;
             let (column, rows) = (meta.column(nth), meta.num_rows() as usize);
-            let chunk = self.chunk(column)?;
-            let checksum = self
-                .about
-                .checksums
-                .get(group)
-                .and_then(|group| group.get(nth));
-            if checksum.is_some_and(|checksum| *checksum != crc32fast::hash(&chunk.bytes)) {
+            let (offset, len) = column.byte_range();
+            let bytes = read_bytes(&self.file, offset, len as usize)?;
+            let checksums = self.about.checksums.get(group);
+            let checksum = checksums.and_then(|group| group.get(nth));
+            if checksum.is_some_and(|checksum| *checksum != crc32fast::hash(&bytes)) {
                 return Err(ParquetError::General(format!(
                     "column {name} has another checksum in row group {group}"
                 )));
             }
-            let pages = &mut SerializedPageReader::new(chunk, column, rows, None)?;
-            let is_optional = column.column_descr().max_def_level() > 0;
-            match V::decode(Pages {
-                pages,
+            let chunk = Arc::new(ChunkBytes { offset, bytes });
+            V::decode(Pages {
+                pages: &mut SerializedPageReader::new(chunk, column, rows, None)?,
                 rows,
-                is_optional,
-            })? {
-                (values, len) if len == rows => Ok(values),
-                _ => Err(ParquetError::EOF("a column has too few values".to_owned())),
-            }
+                is_optional: column.column_descr().max_def_level() > 0,
+            })
         };
-        catch_panics(read).map_err(|e| self.damaged(e))
+        catch_panics(read).map_err(|e| {
+            let kind = match ErrorKind::from(e) {
+                ErrorKind::Parquet(error) => ErrorKind::DamagedColumn(error),
+                unread => unread,
+            };
+            Error::new(Action::ReadCatalog, &self.path, kind)
+        })
     }
 
-    /// All bytes of a column chunk.
-    fn chunk(&self, column: &ColumnChunkMetaData) -> Result<Arc<Piece>> {
-        let (from, len) = column.byte_range();
-        Ok(Arc::new(Piece {
-            from,
-            bytes: self.file.get_bytes(from, len as usize)?,
-        }))
-    }
-
-    /// The metadata of the rows of a row group, by the place of a row in it. A catalog has no mount
-    /// ids; of the device, it has a number that may be another one today, so that is left out too.
+    /// The metadata of the rows of a row group, by place in it, without mount and device: a catalog
+    /// has no mount ids, and its device numbers may be of other devices today.
     pub(crate) fn metas(
         &self,
         group: usize,
@@ -398,24 +323,25 @@ impl Reader {
         })
     }
 
-    /// The checksums of the files of a row group. Those of the last few row groups are kept: the
-    /// rows of one are mostly in two of the next catalog, one after the other.
+    /// The checksums of the files of a row group. The last few row groups are cached: the rows of
+    /// one are mostly in two successive row groups of the next catalog.
     pub fn hashes(&self, group: usize) -> std::result::Result<Hashes, Error> {
         const KEPT: usize = 3;
-        let recent = || self.recent.lock();
-        if let Some((_, hashes)) = recent().iter().find(|(known, _)| *known == group) {
+        let mut recent = self.recent.lock();
+        if let Some((_, hashes)) = recent.iter().find(|(known, _)| *known == group) {
             return Ok(Arc::clone(hashes));
         }
+        drop(recent);
         let hashes = Arc::new(self.read(BLAKE3, group)?);
-        let mut recent = recent();
+        recent = self.recent.lock();
         recent.truncate(KEPT - 1);
         recent.push_front((group, Arc::clone(&hashes)));
         Ok(hashes)
     }
 }
 
-/// What [`Reader::read`] reads: a [`Column`], or the [`TimeColumns`] of a time.
-pub trait Columns: Copy {
+/// A [`Column`], or the [`TimeColumns`] of a time.
+pub trait Columns {
     /// The values, by row.
     type Values;
 
@@ -433,8 +359,8 @@ impl<V: Value> Columns for Column<V> {
 
 impl<S, N> Columns for TimeColumns<S, N>
 where
-    S: Value<Values = Vec<S>> + Copy,
-    N: Value<Values = Vec<N>> + Copy,
+    S: Value<Values = Vec<S>>,
+    N: Value<Values = Vec<N>>,
 {
     type Values = Times<S, N>;
 
@@ -459,9 +385,9 @@ mod tests {
     use super::*;
     use crate::part::Part;
 
-    /// A catalog of some row groups of so many rows.
-    fn catalog(path: &[u8], groups: usize, rows: usize) {
-        let (layout, mut out) = Output::create(path).unwrap();
+    /// Writes a catalog.
+    fn write_catalog(path: &[u8], groups: usize, rows: usize) {
+        let (encoder, mut out) = Output::create(path).unwrap();
         for group in 0..groups {
             let names: Vec<String> = (0..rows).map(|row| format!("name {group} {row}")).collect();
             let row = |nth: usize| {
@@ -470,64 +396,47 @@ mod tests {
                     sec: 1_700_000_000 + nth as i64 / 5,
                     nsec: nth as u32 * 777,
                 };
-                let (ino, mtime, ctime, btime) =
-                    (1000 + nth as u64, time, time, some.then_some(time));
-                let (size, generation) = (
-                    nth as u64 * nth as u64,
-                    (!nth.is_multiple_of(4)).then_some(nth as u32),
-                );
-                let xattrs = (nth % 5 > 1).then_some(nth % 5 > 2);
                 let meta = Meta {
-                    ino,
+                    ino: 1000 + nth as u64,
                     mode: 0o100644,
-                    size,
-                    mtime,
-                    ctime,
-                    btime,
-                    generation,
-                    xattrs,
+                    size: nth as u64 * nth as u64,
+                    mtime: time,
+                    ctime: time,
+                    btime: some.then_some(time),
+                    generation: (!nth.is_multiple_of(4)).then_some(nth as u32),
+                    xattrs: (nth % 5 > 1).then_some(nth % 5 > 2),
                     ..Meta::default()
-                };
-                let blake3 = some.then(|| *blake3::hash(names[nth].as_bytes()).as_bytes());
-                let dir = if nth % 7 < 3 {
-                    &b"dir"[..]
-                } else {
-                    b"dir/below"
                 };
                 Record {
                     meta,
                     part: 0,
                     top: 0,
-                    blake3,
-                    dir,
+                    blake3: some.then(|| *blake3::hash(names[nth].as_bytes()).as_bytes()),
+                    dir: if nth % 7 < 3 { b"dir" } else { b"dir/below" },
                     name: names[nth].as_bytes(),
                 }
             };
-            out.append(layout.encode_together(rows, row).unwrap())
-                .unwrap();
+            let columns = encoder.encode_together(rows, row).unwrap();
+            out.append(columns).unwrap();
         }
-        let root = crate::catalog::Root {
-            path: b"/srv".to_vec(),
-            absolute: Some(b"/srv".to_vec()),
-        };
-        let (entries, digest) = ((groups * rows) as u64, "0123456789abcdef".to_owned());
-        let parts = vec![Part::default()];
         let about = About {
-            roots: vec![root],
-            entries,
-            digest,
+            roots: vec![crate::catalog::Root {
+                path: b"/srv".to_vec(),
+                absolute: Some(b"/srv".to_vec()),
+            }],
+            entries: (groups * rows) as u64,
+            digest: "0123456789abcdef".to_owned(),
             complete: true,
-            parts,
+            parts: vec![Part::default()],
             ..About::default()
         };
         out.seal(about).unwrap().publish().unwrap();
     }
 
-    /// All that anybody can learn from a catalog.
+    /// Reads everything in a catalog.
     fn read(path: &[u8]) -> std::result::Result<String, Error> {
         let reader = Reader::open(path)?;
-        let all = format!("{:?}", reader.about());
-        let (mut columns, mut all) = (0, all);
+        let (mut columns, mut all) = (0, format!("{:?}", reader.about()));
         macro_rules! read {
             ($($column:ident)*) => {
                 $(
@@ -545,18 +454,18 @@ mod tests {
         Ok(all)
     }
 
-    /// Whatever is done to it: it is refused as damaged, with its path, or says the same.
+    /// A damaged catalog is refused with its path, or has the same contents.
     #[test]
     #[allow(
         clippy::disallowed_methods,
-        reason = "what is read was damaged past the gate"
+        reason = "the test damages the file past the gate"
     )]
-    fn no_bit_can_be_flipped_unnoticed() {
+    fn flipped_bits_are_detected() {
         let place = tempfile::tempdir_in("/dev/shm").unwrap();
         let file = place.path().join("catalog");
         let path = file.as_os_str().as_bytes();
         for (groups, rows, step) in [(1, 5, 1), (3, 300, 97), (0, 0, 3)] {
-            catalog(path, groups, rows);
+            write_catalog(path, groups, rows);
             let (bytes, whole) = (fs::read(&file).unwrap(), read(path).unwrap());
             let refused = |bytes: &[u8]| {
                 fs::write(&file, bytes).unwrap();

@@ -1,5 +1,5 @@
-//! Writes the catalog of a tree that is in memory, in its order; of a dump, while that is still
-//! being written.
+//! Writes the catalog of a tree in memory, in its order; for a dump, while the archive is still being
+//! written.
 //!
 //! ```text
 //! rows ─┬─ a row group: look up, encode ─┬─► file, in their order
@@ -8,11 +8,9 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use crate::attribution::{Function, with_function};
 use bytes::Bytes;
-use gate::sync::{Condvar, Mutex, MutexGuard};
+use gate::sync::{Condvar, Mutex};
 use parquet::errors::Result as Written;
 use walk::digest::{self, Digest};
 use walk::entry::append;
@@ -21,106 +19,105 @@ use walk::{Dir, Entry, Meta, Moment};
 
 use super::about::{About, Options, Root};
 use super::column::Encoded;
-use super::output::{Layout, MOST_AT_ONCE, Output, Sealed, rows_of_group};
-use super::schema::{COLUMNS, Record};
+use super::output::{Encoder, MOST_AT_ONCE, Output, Sealed, rows_of_group};
+use super::schema::Record;
 use crate::OnPanic;
-use crate::beside::beside;
+use crate::attribution::{Function, with_function};
+use crate::background::spawn;
 use crate::error::{Error, ErrorKind};
 use crate::rows::Rows;
 use crate::tick::before_a_tick;
 
-/// What has become known of rows since they were gathered.
+/// What became known of some rows after they were collected.
 #[derive(Debug, Default)]
 pub struct Later {
-    /// For each of them in turn, the checksum of what is in it, where that is known.
+    /// For each row in turn, the checksum of its contents, where it is known.
     pub hashes: Vec<Option<[u8; 32]>>,
-    /// What is known of some of them by now.
+    /// The metadata of rows that are different by now.
     pub amended: HashMap<usize, Meta>,
 }
 
-/// The catalog of a tree that is in memory, to be written.
+/// The file of a catalog, not written yet.
 pub struct Draft {
-    layout: Layout,
+    encoder: Encoder,
     out: Output,
 }
 
 impl Draft {
-    /// Makes ready to write it into a file, which appears under its name only when it is published.
-    ///
-    /// # Errors
-    /// The file cannot be written there.
+    /// Creates a file. It gets its name in [`Sealed::publish`].
     pub fn create(file: &[u8]) -> Result<Draft, Error> {
-        Output::create(file).map(|(layout, out)| Draft { layout, out })
+        Output::create(file).map(|(encoder, out)| Draft { encoder, out })
     }
 
-    /// Writes the rows that are `kept`. For as many rows as a row group has, `later` says what has
-    /// become known of them since, and may wait until that is settled. When all are written,
-    /// `complete` says whether nothing was skipped, before or since: else the catalog has no
-    /// tokens, so that whoever compares with it looks for himself.
+    /// Writes the rows that `is_kept` selects. For each row group in turn, `next` waits until its
+    /// rows are settled, and `later` turns the result into what became known of them. After the last
+    /// row, `is_complete` says whether nothing was skipped: otherwise the catalog has no tokens, so
+    /// that a comparison with it reads the tree.
     ///
     /// # Errors
-    /// It could not be written; those of `later`.
-    pub fn write(
+    /// The file cannot be written; those of `next` and `later`.
+    pub fn write<P>(
         self,
         rows: &Rows,
         options: Options,
-        kept: impl Fn(usize) -> bool + Sync,
-        later: impl Fn(Range<usize>) -> Result<Later, Error> + Sync,
-        complete: impl FnOnce() -> bool,
+        is_kept: impl Fn(usize) -> bool + Sync,
+        next: impl FnMut() -> Result<P, Error> + Send,
+        later: impl Fn(Range<usize>, P) -> Result<Later, Error> + Sync,
+        is_complete: impl FnOnce() -> bool,
     ) -> Result<Sealed, Error> {
-        let Draft { layout, out } = self;
+        let Draft { encoder, out } = self;
         let groups = Groups {
             rows,
             size: rows_of_group(rows.len()),
-            layout: &layout,
-            kept,
+            encoder: &encoder,
+            is_kept,
+            next: Mutex::new((0, next)),
             later,
         };
-        let queue = Queue::new(out);
-        let threads = layout.processors.min(MOST_AT_ONCE).min(groups.len()).max(1);
-        let next = AtomicUsize::new(0);
-        // The dump charges calls to the phase that it is in; these are of another thread.
-        let run = || with_function(Function::Other, || groups.write_some(&next, &queue));
-        let done: Vec<_> = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| beside(scope, run)).collect();
+        let queue = Queue {
+            state: Mutex::new(State {
+                out,
+                written: 0,
+                failed: None,
+            }),
+            turn: Condvar::new(),
+        };
+        let threads = encoder.processors.min(MOST_AT_ONCE).min(groups.len());
+        // The phase of the dump is that of other threads.
+        let run = || with_function(Function::Other, || groups.write_some(&queue));
+        let sums: Vec<Sum> = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| spawn(scope, run)).collect();
             let own = run();
-            // The queue knows of a thread that has panicked.
-            std::iter::once(own)
-                .chain(others.into_iter().filter_map(|other| other.join().ok()))
-                .collect()
+            // A thread that panicked has failed the queue.
+            let others = others.into_iter().filter_map(|other| other.join().ok());
+            std::iter::once(own).chain(others).collect()
         });
-        let sums: Vec<Sum> = done.into_iter().collect::<Result<_, Error>>()?;
-        let out = queue.into_output()?;
+        let State { out, failed, .. } = queue.state.into_inner();
+        if let Some(error) = failed {
+            return Err(error);
+        }
         let begin = rows.totals().map_or(Sum::default(), |known| Sum {
             entries: known.entries,
             digest: known.digest,
             ..Sum::default()
         });
-        let Sum {
-            entries,
-            digest,
-            racy,
-            left_out,
-        } = sums.into_iter().fold(begin, Sum::with);
-        let complete = complete() && !left_out;
+        let sum = sums.into_iter().fold(begin, Sum::with);
+        let complete = is_complete() && !sum.is_partial;
         let mut parts = rows.parts().to_vec();
         if !complete {
             parts.iter_mut().for_each(|part| part.token = None);
         }
+        let roots = rows.sources().iter().map(|source| Root {
+            path: source.path.clone(),
+            absolute: source.absolute.clone(),
+        });
         out.seal(About {
-            roots: rows
-                .sources()
-                .iter()
-                .map(|s| Root {
-                    path: s.path.clone(),
-                    absolute: s.absolute.clone(),
-                })
-                .collect(),
+            roots: roots.collect(),
             started: rows.started(),
             finished: Moment::now().time(),
-            entries,
-            racy,
-            digest: digest.to_string(),
+            entries: sum.entries,
+            racy: sum.racy,
+            digest: sum.digest.to_string(),
             complete,
             options,
             parts,
@@ -130,46 +127,53 @@ impl Draft {
 }
 
 /// The row groups of a catalog.
-struct Groups<'a, K, L> {
+struct Groups<'a, K, N, L> {
     rows: &'a Rows,
     /// Rows of a row group.
     size: usize,
-    layout: &'a Layout,
-    kept: K,
+    encoder: &'a Encoder,
+    is_kept: K,
+    /// The next row group, and what waits for it.
+    next: Mutex<(usize, N)>,
     later: L,
 }
 
-impl<K, L> Groups<'_, K, L>
+impl<P, K, N, L> Groups<'_, K, N, L>
 where
     K: Fn(usize) -> bool,
-    L: Fn(Range<usize>) -> Result<Later, Error>,
+    N: FnMut() -> Result<P, Error>,
+    L: Fn(Range<usize>, P) -> Result<Later, Error>,
 {
     fn len(&self) -> usize {
         self.rows.len().div_ceil(self.size)
     }
 
-    /// Writes one row group after the other, as long as there are more and all goes well.
-    fn write_some(&self, next: &AtomicUsize, queue: &Queue) -> Result<Sum, Error> {
-        let _watch = OnPanic(|| queue.fail(ErrorKind::ThreadDied));
+    /// Writes row groups until there are no more, or writing fails.
+    fn write_some(&self, queue: &Queue) -> Sum {
+        let _on_panic = OnPanic(|| queue.fail(|out| out.error(ErrorKind::ThreadDied)));
         let mut sum = Sum::default();
         loop {
-            let nth = next.fetch_add(1, Relaxed);
-            if nth >= self.len() || queue.has_failed() {
-                return Ok(sum);
+            let mut next = self.next.lock();
+            let nth = next.0;
+            if nth == self.len() || queue.state.lock().failed.is_some() {
+                return sum;
             }
+            next.0 += 1;
+            let settled = (next.1)();
+            drop(next);
             let rows = nth * self.size..self.rows.len().min((nth + 1) * self.size);
-            match (self.later)(rows.clone()) {
+            match settled.and_then(|settled| (self.later)(rows.clone(), settled)) {
                 Ok(later) => queue.append(nth, self.encode(rows, &later, &mut sum)),
                 Err(error) => {
-                    queue.fail(error.kind.clone());
-                    return Err(error);
+                    queue.fail(|_| error);
+                    return sum;
                 }
             }
         }
     }
 
-    /// Encodes the rows of a row group that are kept, and adds them up. Of a sum that is known
-    /// already, only what differs is taken away and added.
+    /// Encodes the selected rows of a row group, and adds them up. If the sum of the tree is known,
+    /// only the differences are added.
     fn encode(
         &self,
         all: Range<usize>,
@@ -182,23 +186,23 @@ where
         let (mut above, mut group) = (Above::before(rows, all.start), Group::default());
         for row in all.clone() {
             let (at, name) = (above.enter(rows, row), rows.name(row));
-            if (self.kept)(row) {
+            if (self.is_kept)(row) {
                 group.add(row, name, at);
             } else {
-                sum.left_out = true;
+                sum.is_partial = true;
                 if is_known {
-                    sum.take_away(at, name, rows.meta(row));
+                    sum.subtract(at, name, rows.meta(row));
                 }
             }
         }
-        group.encode(self.layout, rows, |row, at, name| {
-            let gathered = rows.meta(row);
+        group.encode(self.encoder, rows, |row, at, name| {
+            let collected = rows.meta(row);
             let amended = amended.get(&row);
-            let meta = amended.copied().unwrap_or(gathered);
+            let meta = amended.copied().unwrap_or(collected);
             if !is_known {
                 sum.add(at, name, meta);
             } else if amended.is_some() {
-                sum.take_away(at, name, gathered);
+                sum.subtract(at, name, collected);
                 sum.add(at, name, meta);
             }
             sum.racy += u64::from(may_be_since(meta.ctime, at_rest_before));
@@ -207,14 +211,15 @@ where
     }
 }
 
-/// What is to be known of rows together.
+/// The totals of some rows.
 #[derive(Default)]
 struct Sum {
-    /// Modulo 2^64: of what was added before, more may be taken away.
+    /// Modulo 2^64: a part may subtract more than it adds.
     entries: u64,
     digest: Digest,
     racy: u64,
-    left_out: bool,
+    /// Rows were left out.
+    is_partial: bool,
 }
 
 impl Sum {
@@ -223,7 +228,7 @@ impl Sum {
         self.digest.add(&at.dir(), &Entry { name, meta });
     }
 
-    fn take_away(&mut self, at: &Place, name: &[u8], meta: Meta) {
+    fn subtract(&mut self, at: &Place, name: &[u8], meta: Meta) {
         self.entries = self.entries.wrapping_sub(1);
         self.digest.take_away(&at.dir(), &Entry { name, meta });
     }
@@ -232,12 +237,12 @@ impl Sum {
         self.entries = self.entries.wrapping_add(other.entries);
         self.digest.merge(other.digest);
         self.racy += other.racy;
-        self.left_out |= other.left_out;
+        self.is_partial |= other.is_partial;
         self
     }
 }
 
-/// Keeps row groups in order on their way into the file.
+/// Writes row groups in their order.
 struct Queue {
     state: Mutex<State>,
     turn: Condvar,
@@ -245,61 +250,35 @@ struct Queue {
 
 struct State {
     out: Output,
-    /// Record groups that have been written.
+    /// Row groups that are written.
     written: usize,
-    failed: Option<ErrorKind>,
+    failed: Option<Error>,
 }
 
 impl Queue {
-    fn new(out: Output) -> Queue {
-        Queue {
-            state: Mutex::new(State {
-                out,
-                written: 0,
-                failed: None,
-            }),
-            turn: Condvar::new(),
+    /// Records an error, so that no thread waits for row groups that will not come.
+    fn fail(&self, error: impl FnOnce(&Output) -> Error) {
+        let mut state = self.state.lock();
+        if state.failed.is_none() {
+            state.failed = Some(error(&state.out));
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
-
-    fn has_failed(&self) -> bool {
-        self.state().failed.is_some()
-    }
-
-    /// A thread ends before its time: what it would have written is not waited for.
-    fn fail(&self, why: ErrorKind) {
-        self.state().failed.get_or_insert(why);
         self.turn.notify_all();
     }
 
-    /// Writes a row group when those before it have been. Each thread has one, and takes them in
-    /// order, so that the next one is never waited for in vain.
+    /// Writes a row group after those before it. They are certain to come: threads take them in
+    /// order, one at a time.
     fn append(&self, nth: usize, columns: Written<Vec<Encoded>>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         while state.written < nth && state.failed.is_none() {
             state = self.turn.wait(state);
         }
         if state.failed.is_none() {
-            state.failed = columns
-                .and_then(|columns| state.out.append(columns))
-                .err()
-                .map(ErrorKind::from);
+            let appended = columns.and_then(|columns| state.out.append(columns));
+            state.failed = appended.err().map(|e| state.out.error(e.into()));
             state.written += 1;
         }
         drop(state);
         self.turn.notify_all();
-    }
-
-    fn into_output(self) -> Result<Output, Error> {
-        let State { out, failed, .. } = self.state.into_inner();
-        match failed {
-            Some(kind) => Err(out.error(kind)),
-            None => Ok(out),
-        }
     }
 }
 
@@ -313,32 +292,31 @@ impl Place {
     }
 }
 
-/// The directories that are above a row, each with the row after all that is in it.
+/// The directories above a row, each with the row after everything in it.
 #[derive(Default)]
 struct Above(Vec<(usize, Place)>);
 
-/// A directory that rows are in.
+/// A directory.
 #[derive(Clone)]
 struct Place {
-    /// Its name below its SRC.
+    /// The path below its SRC.
     path: Bytes,
     hash: u64,
     depth: u32,
 }
 
 impl Above {
-    /// Those that are above a row and begin before it.
+    /// Those above a row, without the row itself.
     fn before(rows: &Rows, row: usize) -> Above {
-        let up: Vec<usize> =
-            std::iter::successors(rows.parent(row), |&dir| rows.parent(dir)).collect();
+        let up = std::iter::successors(rows.parent(row), |&dir| rows.parent(dir));
         let mut above = Above::default();
-        for dir in up.into_iter().rev() {
+        for dir in up.collect::<Vec<usize>>().into_iter().rev() {
             above.enter(rows, dir);
         }
         above
     }
 
-    /// The directory that the next row is in; a SRC is in itself.
+    /// The directory of the next row; a SRC is in itself.
     fn enter(&mut self, rows: &Rows, row: usize) -> &Place {
         while self.0.last().is_some_and(|(end, _)| *end <= row) {
             self.0.pop();
@@ -365,8 +343,7 @@ impl Above {
     }
 }
 
-/// The rows of a row group: which they are, their directories, and their names, one after the
-/// other.
+/// The selected rows of a row group, their directories, and their names joined.
 #[derive(Default)]
 struct Group {
     items: Vec<Item>,
@@ -376,19 +353,16 @@ struct Group {
 
 struct Item {
     row: usize,
-    /// The number of its directory among those of the group.
+    /// The place of its directory in [`Group::dirs`].
     dir: usize,
-    /// Where its name ends.
+    /// The end of its name.
     end: usize,
 }
 
 impl Group {
     fn add(&mut self, row: usize, name: &[u8], dir: &Place) {
-        if self
-            .dirs
-            .last()
-            .is_none_or(|last| (last.hash, last.depth) != (dir.hash, dir.depth))
-        {
+        let is_same = |last: &Place| (last.hash, last.depth) == (dir.hash, dir.depth);
+        if !self.dirs.last().is_some_and(is_same) {
             self.dirs.push(dir.clone());
         }
         self.names.extend_from_slice(name);
@@ -399,11 +373,11 @@ impl Group {
         });
     }
 
-    /// Encodes them, of each what `known` says of it: what statx(2) said, and its hash. Of no rows
+    /// Encodes the rows with what `known` says of each: its metadata and its checksum. Without rows
     /// there are no columns.
     fn encode(
         self,
-        layout: &Layout,
+        encoder: &Encoder,
         rows: &Rows,
         mut known: impl FnMut(usize, &Place, &[u8]) -> (Meta, Option<[u8; 32]>),
     ) -> Written<Vec<Encoded>> {
@@ -411,25 +385,19 @@ impl Group {
         if items.is_empty() {
             return Ok(Vec::new());
         }
-        let row = |nth: usize| {
-            let (Item { row, dir, end }, from) = (
-                &items[nth],
-                nth.checked_sub(1).map_or(0, |before| items[before].end),
-            );
-            let (row, dir) = (*row, &dirs[*dir]);
-            let name = &names[from..*end];
+        encoder.encode(items.len(), |nth| {
+            let Item { row, dir, end } = items[nth];
+            let from = if nth == 0 { 0 } else { items[nth - 1].end };
+            let (dir, name) = (&dirs[dir], &names[from..end]);
             let (meta, blake3) = known(row, dir, name);
-            let (part, top) = (rows.part(row) as u32, rows.top(row) as u32);
             Record {
                 meta,
-                part,
-                top,
+                part: rows.part(row) as u32,
+                top: rows.top(row) as u32,
                 blake3,
                 dir: &dir.path,
                 name,
             }
-        };
-        let columns = layout.encode((0..COLUMNS.len()).collect(), items.len(), row);
-        Ok(columns?.into_iter().map(|(_, encoded)| encoded).collect())
+        })
     }
 }

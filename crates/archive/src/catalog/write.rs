@@ -1,4 +1,4 @@
-//! Writes a catalog: a sink that anything can walk into.
+//! Writes the catalog of a walk: a sink.
 //!
 //! ```text
 //! worker ─ chunk ─┐                      ┌─ sort, encode ─┐
@@ -6,9 +6,9 @@
 //! worker ─ chunk ─┘                      └─ sort, encode ─┘
 //! ```
 //!
-//! Each worker fills chunks of its own. Who hands in the chunk that makes a row group complete
-//! sorts it and encodes it, while the others go on; no more than so many do so at once, and the
-//! rest wait, so that memory is bounded whatever the number of threads.
+//! Each worker fills chunks of its own. The one whose chunk completes a row group sorts and encodes
+//! that while the others go on. The number that do so at once is limited and the rest wait, so that
+//! memory is bounded whatever the number of threads.
 
 use bytes::Bytes;
 use gate::sync::{Condvar, Mutex, MutexGuard};
@@ -19,14 +19,14 @@ use walk::{Dir, EngineKind, Entry, Meta, Moment, MountContext, Sink, Totals, Wal
 
 use super::about::{About, Options, Root};
 use super::column::Encoded;
-use super::output::{GROUP, Layout, MOST_AT_ONCE, Output, Sealed};
-use super::schema::{COLUMNS, Record};
+use super::output::{Encoder, MOST_AT_ONCE, Output, Sealed};
+use super::schema::{GROUP, Record};
 use crate::error::{Error, ErrorKind};
 use crate::head;
 use crate::part::{Last, Parts, relative};
 use crate::tick::{after_a_tick, before_a_tick, wait_for_tick};
 
-/// Rows that a worker gathers before it hands them in.
+/// Rows that a worker collects before it hands them over.
 const CHUNK: usize = 4 << 10;
 
 /// A catalog being written.
@@ -36,19 +36,17 @@ pub struct Catalog {
     parts: Parts,
     begun: Moment,
     started: Time,
-    layout: Layout,
+    encoder: Encoder,
     pool: Mutex<Pool>,
     room: Condvar,
     out: Mutex<Output>,
 }
 
-/// What has been handed in, and how it goes.
 #[derive(Default)]
 struct Pool {
     chunks: Vec<Chunk>,
     rows: usize,
-    /// Empty ones, to be filled again: memory that one thread takes and another gives back goes to
-    /// waste.
+    /// Empty chunks for reuse: memory that one thread allocates and another frees fragments the heap.
     spare: Vec<Chunk>,
     encoding: usize,
     totals: Totals,
@@ -61,10 +59,10 @@ struct Pool {
 struct Chunk {
     bytes: Vec<u8>,
     dirs: Vec<(usize, usize)>,
-    rows: Vec<Raw>,
+    rows: Vec<Row>,
 }
 
-struct Raw {
+struct Row {
     meta: Meta,
     part: u32,
     dir: u32,
@@ -72,17 +70,14 @@ struct Raw {
 }
 
 impl Catalog {
-    /// Makes ready to write the catalog of `dir` (as it is given to the walk) into a file, which
-    /// appears under its name only in [`Catalog::finish`].
-    ///
-    /// # Errors
-    /// The file cannot be written there.
+    /// Creates the file of a catalog of `dir` (as it is given to the walk). It gets its name in
+    /// [`Catalog::finish`].
     pub fn create(
         file: &[u8],
         dir: &[u8],
         options: Options,
     ) -> std::result::Result<Catalog, Error> {
-        let (layout, out) = Output::create(file)?;
+        let (encoder, out) = Output::create(file)?;
         let begun = Moment::now();
         Ok(Catalog {
             root: Root {
@@ -93,50 +88,47 @@ impl Catalog {
             parts: Parts::new(vec![dir.to_vec()]),
             begun,
             started: after_a_tick(begun.time()),
-            layout,
+            encoder,
             pool: Mutex::default(),
             room: Condvar::new(),
             out: Mutex::new(out),
         })
     }
 
-    /// Writes the rest, and gives the file its name. `complete` says that nothing was skipped.
-    ///
-    /// # Errors
-    /// It could not be written; whatever had the name has it still.
-    pub fn finish(self, answer: &WalkReport, complete: bool) -> std::result::Result<About, Error> {
-        self.seal(answer, complete)?.publish()
+    /// Writes the rest, and gives the file its name, atomically. `complete` says that nothing was
+    /// skipped.
+    pub fn finish(self, report: &WalkReport, complete: bool) -> std::result::Result<About, Error> {
+        self.seal(report, complete)?.publish()
     }
 
     /// Writes the rest. `complete` says that nothing was skipped.
-    ///
-    /// # Errors
-    /// It could not be written.
-    pub fn seal(self, answer: &WalkReport, complete: bool) -> std::result::Result<Sealed, Error> {
-        self.encode_rest();
+    pub fn seal(self, report: &WalkReport, complete: bool) -> std::result::Result<Sealed, Error> {
+        let chunks = std::mem::take(&mut self.pool().chunks);
+        if !chunks.is_empty() {
+            let sorted = Sorted::new(chunks);
+            let rows = sorted.order.len();
+            self.append(self.encoder.encode_together(rows, |nth| sorted.row(nth)));
+        }
         let pool = self.pool.into_inner();
         let out = self.out.into_inner();
         if let Some(error) = pool.failed {
             return Err(out.error(error));
         }
+        let entries = pool.totals.entries;
         let started = after_a_tick(self.begun.time()).min(self.started);
+        // If the clock was set back meanwhile, any of the entries may be racy.
+        let is_set_back = started < self.started;
+        let engines = report.parts.iter().map(|walked| walked.engine);
         out.seal(About {
             roots: vec![self.root],
             started,
             finished: Moment::now().time(),
-            entries: pool.totals.entries,
-            // The clock has been set back meanwhile: any of them may be.
-            racy: if started < self.started {
-                pool.totals.entries
-            } else {
-                pool.racy
-            },
+            entries,
+            racy: if is_set_back { entries } else { pool.racy },
             digest: pool.totals.digest.to_string(),
             complete,
             options: self.options,
-            parts: self
-                .parts
-                .all(answer.parts.iter().map(|walked| walked.engine)),
+            parts: self.parts.all(engines),
             ..About::default()
         })
     }
@@ -146,36 +138,31 @@ impl Catalog {
     }
 
     /// Takes a chunk, and if that completes a row group, encodes it.
-    fn hand_in(&self, chunk: Chunk, totals: &Totals, racy: u64) {
+    fn add(&self, chunk: Chunk, totals: &Totals, racy: u64) {
         let mut pool = self.pool();
         pool.totals.merge(totals);
         pool.racy += racy;
         pool.rows += chunk.rows.len();
         pool.chunks.push(chunk);
-        // Who waits has handed in all it had, so that those who wait add a chunk each and no more.
+        // A worker that waits has added all its rows, so each adds at most one chunk meanwhile.
         while pool.rows >= GROUP
-            && pool.encoding >= MOST_AT_ONCE.min(self.layout.processors)
+            && pool.encoding >= MOST_AT_ONCE.min(self.encoder.processors)
             && pool.failed.is_none()
         {
             pool = self.room.wait(pool);
         }
         if pool.failed.is_some() {
-            pool.chunks.clear(); // nobody will want them
+            pool.chunks.clear();
         } else if pool.rows >= GROUP {
             let chunks = std::mem::take(&mut pool.chunks);
             pool.rows = 0;
             pool.encoding += 1;
             drop(pool);
             let sorted = Sorted::new(chunks);
-            let columns =
-                self.layout
-                    .encode((0..COLUMNS.len()).collect(), sorted.order.len(), |nth| {
-                        sorted.row(nth)
-                    });
+            let rows = sorted.order.len();
+            let columns = self.encoder.encode(rows, |nth| sorted.row(nth));
             let spare = sorted.into_chunks();
-            self.append(
-                columns.map(|columns| columns.into_iter().map(|(_, encoded)| encoded).collect()),
-            );
+            self.append(columns);
             let mut pool = self.pool();
             pool.encoding -= 1;
             pool.spare.extend(spare);
@@ -184,23 +171,8 @@ impl Catalog {
         }
     }
 
-    /// Encodes what is left: nothing else is going on any more.
-    fn encode_rest(&self) {
-        let chunks = std::mem::take(&mut self.pool().chunks);
-        if !chunks.is_empty() {
-            let rows = Sorted::new(chunks);
-            self.append(
-                self.layout
-                    .encode_together(rows.order.len(), |nth| rows.row(nth)),
-            );
-        }
-    }
-
-    /// Writes a row group.
     fn append(&self, columns: Result<Vec<Encoded>>) {
-        let mut out = self.out.lock();
-        let written = columns.and_then(|columns| out.append(columns));
-        drop(out);
+        let written = columns.and_then(|columns| self.out.lock().append(columns));
         if let Err(e) = written {
             self.pool().failed.get_or_insert(e.into());
         }
@@ -208,14 +180,14 @@ impl Catalog {
 }
 
 impl Sink for Catalog {
-    fn begin(&self, ground: &MountContext<'_>, by: EngineKind) {
-        self.parts.begin(ground, by, true);
-        wait_for_tick(&self.begun, Some(ground.statfs.magic));
+    fn begin(&self, mount: &MountContext<'_>, by: EngineKind) {
+        self.parts.begin(mount, by, true);
+        wait_for_tick(&self.begun, Some(mount.statfs.magic));
     }
 
     fn worker(&self) -> Box<dyn Worker + '_> {
         let at_rest_before = before_a_tick(self.started);
-        Box::new(Hand {
+        Box::new(Collector {
             chunk: Chunk::default(),
             totals: Totals::default(),
             racy: 0,
@@ -230,7 +202,7 @@ impl Sink for Catalog {
     }
 }
 
-struct Hand<'a> {
+struct Collector<'a> {
     chunk: Chunk,
     totals: Totals,
     racy: u64,
@@ -239,7 +211,7 @@ struct Hand<'a> {
     to: &'a Catalog,
 }
 
-impl Worker for Hand<'_> {
+impl Worker for Collector<'_> {
     fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
         if entries.is_empty() {
             return;
@@ -254,13 +226,11 @@ impl Worker for Hand<'_> {
         for entry in entries {
             let name = keep(entry.name);
             let meta = entry.meta.lasting();
-            let part = self
-                .to
-                .parts
-                .number(&mut self.last, &meta, dir.path, entry.name);
+            let parts = &self.to.parts;
+            let part = parts.number(&mut self.last, &meta, dir.path, entry.name);
             self.totals.add(dir, entry);
             self.racy += u64::from(may_be_since(meta.ctime, self.at_rest_before));
-            chunk.rows.push(Raw {
+            chunk.rows.push(Row {
                 meta,
                 part,
                 dir: chunk.dirs.len() as u32,
@@ -269,32 +239,28 @@ impl Worker for Hand<'_> {
         }
         chunk.dirs.push(kept_dir);
         if chunk.rows.len() >= CHUNK {
-            self.hand_in();
+            self.flush();
         }
     }
 }
 
-impl Hand<'_> {
-    fn hand_in(&mut self) {
+impl Collector<'_> {
+    fn flush(&mut self) {
         let spare = self.to.pool().spare.pop();
-        let new = || Chunk {
+        let empty = spare.unwrap_or_else(|| Chunk {
             rows: Vec::with_capacity(CHUNK + CHUNK / 4),
             ..Chunk::default()
-        };
-        let empty = spare.unwrap_or_else(new);
-        let (chunk, totals) = (
-            std::mem::replace(&mut self.chunk, empty),
-            std::mem::take(&mut self.totals),
-        );
-        self.to
-            .hand_in(chunk, &totals, std::mem::take(&mut self.racy));
+        });
+        let chunk = std::mem::replace(&mut self.chunk, empty);
+        let totals = std::mem::take(&mut self.totals);
+        self.to.add(chunk, &totals, std::mem::take(&mut self.racy));
     }
 }
 
-impl Drop for Hand<'_> {
+impl Drop for Collector<'_> {
     fn drop(&mut self) {
         if !self.chunk.rows.is_empty() {
-            self.hand_in();
+            self.flush();
         }
     }
 }
@@ -310,12 +276,22 @@ struct Sorted {
 struct Frozen {
     bytes: Bytes,
     dirs: Vec<(usize, usize)>,
-    rows: Vec<Raw>,
+    rows: Vec<Row>,
     /// The place of each of its directories among all.
     ranks: Vec<u32>,
 }
 
-/// Where a row is.
+impl Frozen {
+    fn name(&self, row: &Row) -> &[u8] {
+        &self.bytes[row.name.0..row.name.1]
+    }
+
+    fn rank(&self, row: &Row) -> usize {
+        self.ranks[row.dir as usize] as usize
+    }
+}
+
+/// The place of a row.
 #[derive(Clone, Copy, Default)]
 struct Place {
     /// The first eight bytes of the name.
@@ -350,12 +326,12 @@ fn rank_directories(chunks: Vec<Chunk>) -> (Vec<Frozen>, Vec<Bytes>) {
     (frozen, dirs)
 }
 
-/// Orders rows by directory, by counting how many each has; gives where each directory ends.
+/// Orders rows by directory in a counting sort; returns the end of each directory, too.
 fn by_directory(chunks: &[Frozen], dirs: usize) -> (Vec<Place>, Vec<usize>) {
     let mut ends = vec![0usize; dirs + 1];
     for chunk in chunks {
-        for raw in &chunk.rows {
-            ends[chunk.ranks[raw.dir as usize] as usize + 1] += 1;
+        for row in &chunk.rows {
+            ends[chunk.rank(row) + 1] += 1;
         }
     }
     for dir in 1..ends.len() {
@@ -363,14 +339,13 @@ fn by_directory(chunks: &[Frozen], dirs: usize) -> (Vec<Place>, Vec<usize>) {
     }
     let mut order = vec![Place::default(); ends[dirs]];
     for (nth, chunk) in chunks.iter().enumerate() {
-        for (row, raw) in chunk.rows.iter().enumerate() {
-            let name = &chunk.bytes[raw.name.0..raw.name.1];
-            // Where the directory begins; when all its rows are placed, where it ends.
-            let end = &mut ends[chunk.ranks[raw.dir as usize] as usize];
+        for (at, row) in chunk.rows.iter().enumerate() {
+            // The begin of the directory, which becomes its end when all its rows are placed.
+            let end = &mut ends[chunk.rank(row)];
             order[*end] = Place {
-                head: head(name),
+                head: head(chunk.name(row)),
                 chunk: nth as u32,
-                row: row as u32,
+                row: at as u32,
             };
             *end += 1;
         }
@@ -385,8 +360,7 @@ impl Sorted {
         let (mut order, ends) = by_directory(&chunks, dirs.len());
         let name = |place: &Place| {
             let chunk = &chunks[place.chunk as usize];
-            let (from, to) = chunk.rows[place.row as usize].name;
-            &chunk.bytes[from..to]
+            chunk.name(&chunk.rows[place.row as usize])
         };
         let mut from = 0;
         for end in ends {
@@ -401,17 +375,12 @@ impl Sorted {
         }
     }
 
-    /// The chunks, empty.
+    /// The chunks, emptied.
     fn into_chunks(self) -> impl Iterator<Item = Chunk> {
+        // `Vec::from` gives back the memory of a chunk only when no slice of it is left.
         drop(self.dirs);
         self.chunks.into_iter().map(|chunk| {
-            let Frozen {
-                bytes,
-                mut dirs,
-                mut rows,
-                ..
-            } = chunk;
-            let mut bytes = Vec::from(bytes);
+            let (mut bytes, mut dirs, mut rows) = (Vec::from(chunk.bytes), chunk.dirs, chunk.rows);
             bytes.clear();
             dirs.clear();
             rows.clear();
@@ -422,16 +391,14 @@ impl Sorted {
     fn row(&self, nth: usize) -> Record<'_> {
         let place = self.order[nth];
         let chunk = &self.chunks[place.chunk as usize];
-        let raw = &chunk.rows[place.row as usize];
-        let dir = &self.dirs[chunk.ranks[raw.dir as usize] as usize];
-        let name = &chunk.bytes[raw.name.0..raw.name.1];
+        let row = &chunk.rows[place.row as usize];
         Record {
-            meta: raw.meta,
-            part: raw.part,
+            meta: row.meta,
+            part: row.part,
             top: 0,
             blake3: None,
-            dir,
-            name,
+            dir: &self.dirs[chunk.rank(row)],
+            name: chunk.name(row),
         }
     }
 }

@@ -1,11 +1,10 @@
-//! The catalogs of a dump: the base that it continues, and the one that it writes.
+//! The catalogs of a dump: its base, and the one that it writes.
 
 use super::options::{DumpOptions, Note};
 use crate::error::Error;
 use crate::increment::Base;
 use crate::increment::levels::Level;
 
-/// The catalogs of a dump.
 pub(super) struct Chain {
     pub(super) since: Option<Vec<u8>>,
     pub(super) base: Option<Base>,
@@ -21,15 +20,13 @@ impl Chain {
             Some(level) => (level.base()?, Some(level.catalog())),
             None => (options.since.clone(), options.catalog.clone()),
         };
-        let base = since
-            .as_deref()
+        let base = since.as_deref();
+        let base = base
             .map(|since| Base::open(since, &options.sources))
             .transpose()?;
-        let alone = options
-            .level
-            .as_ref()
-            .filter(|level| level.number > 0 && since.is_none());
-        let note = alone.map(|level| Note::NoLowerLevel(level.number));
+        let level = options.level.iter().map(|level| level.number);
+        let mut lacking = level.filter(|&number| number > 0 && since.is_none());
+        let note = lacking.next().map(Note::NoLowerLevel);
         Ok(Chain {
             since,
             base,

@@ -1,13 +1,10 @@
-//! Where in a file there is data.
+//! The data and the holes of a file.
 
 use gate::fs::{Whence, lseek};
 use gate::{Errno, Fd};
 use ondisk::pax::sparse::{Extent, Map};
 
-/// The data of an open file of this size, if it has holes and the file system tells of them.
-///
-/// # Errors
-/// Those of lseek(2), for a file that cannot be read.
+/// The data of an open file, if it has holes and the file system reports them.
 pub(crate) fn data(fd: &Fd, size: u64) -> Result<Option<Map>, Errno> {
     let mut map = Map::default();
     let mut at = 0;
@@ -18,8 +15,7 @@ pub(crate) fn data(fd: &Fd, size: u64) -> Result<Option<Map>, Errno> {
             Err(Errno::EINVAL | Errno::EOPNOTSUPP) => return Ok(None),
             Err(e) => return Err(e),
         };
-        // A file that is cut short meanwhile has no hole any more: what was found to be data may be
-        // read, if in vain.
+        // ENXIO: the file was truncated meanwhile. The reader will notice.
         let to = match lseek(fd, from, Whence::Hole) {
             Ok(to) => to.min(size),
             Err(Errno::ENXIO) => size,

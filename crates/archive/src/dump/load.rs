@@ -1,24 +1,36 @@
-//! What goes from the readers to the writer: pieces of the archive, with what came of each row.
+//! What readers and the writer share, and what goes from the ones to the other.
 
-use walk::Meta;
+use walk::{Diagnostics, Meta};
 
-/// Bytes that a reader hands over at a time.
+use super::users::Users;
+use crate::plan::Plan;
+use crate::rows::Rows;
+
+/// What is being dumped.
+#[derive(Clone, Copy)]
+pub(crate) struct Work<'a> {
+    pub(crate) rows: &'a Rows,
+    pub(crate) plan: &'a Plan,
+    pub(crate) users: &'a Users,
+    pub(crate) diagnostics: &'a Diagnostics,
+}
+
+/// The size at which a load is handed over.
 pub(crate) const PIECE: usize = 1 << 20;
 
-/// A piece of the archive on its way.
-#[derive(Debug, Default)]
+/// A piece of the archive.
+#[derive(Default)]
 pub(crate) struct Load {
     pub(crate) bytes: Vec<u8>,
     /// The rows that end in it.
     pub(crate) done: Vec<Done>,
-    /// A row that is to follow: a link to another, of which only the writer knows what came of it.
+    /// A link that follows it: only the writer knows the outcome of its target.
     pub(crate) link: Option<usize>,
 }
 
 impl Load {
-    /// An empty load, in memory that was used before.
-    pub(crate) fn reuse(spare: Option<Vec<u8>>) -> Load {
-        let mut bytes = spare.unwrap_or_default();
+    /// An empty load in used memory.
+    pub(crate) fn reuse(mut bytes: Vec<u8>) -> Load {
         bytes.clear();
         Load {
             bytes,
@@ -27,33 +39,30 @@ impl Load {
     }
 }
 
-/// What came of a row.
-#[derive(Debug)]
+/// The outcome of a row.
 pub(crate) struct Done {
     pub(crate) row: usize,
-    pub(crate) what: What,
-    /// What is known of the file now, if that is not what the row says.
+    pub(crate) outcome: Outcome,
+    /// The metadata of the file now, if it is not that of the row.
     pub(crate) meta: Option<Box<Meta>>,
 }
 
-/// See [`Done`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum What {
-    /// It is in the archive: the bytes of its data, and the checksum of what is stored of a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// In the archive: the size of the file, and the checksum of its data as stored.
     Member(u64, Option<[u8; 32]>),
-    /// It is in the archive, but not as it ought to be: it must be dumped again.
+    /// In the archive, but not correct: it must be dumped again.
     Spoiled(u64),
-    /// Another name of what another row has.
+    /// In the archive, as another name of the file of another row.
     Link,
-    /// No archive can hold it.
+    /// Of a type that no archive can hold.
     NoMember,
-    /// It is not in the archive.
+    /// Not in the archive.
     Missing,
 }
 
-/// The writer has failed: nothing more is to be read.
-#[derive(Clone, Copy, Debug)]
+/// The writer has failed, so nothing more is to be read.
 pub(crate) struct Stopped;
 
 /// Takes a load that is full, and gives an empty one.
-pub(crate) type Hand<'h> = &'h mut dyn FnMut(Load) -> Result<Load, Stopped>;
+pub(crate) type Emit<'h> = &'h mut dyn FnMut(Load) -> Result<Load, Stopped>;

@@ -1,4 +1,4 @@
-//! What a member's headers say: a row, its names, and what is asked for besides.
+//! The headers of a member, and its name.
 
 use std::cell::RefCell;
 
@@ -8,11 +8,10 @@ use walk::entry::append;
 use walk::{Meta, Type};
 
 use super::users::Users;
-use crate::plan::member_name;
+use crate::plan::{member_name, trim_slashes};
 use crate::rows::Rows;
 
-/// The names of rows in the archive. What is asked for is mostly in the directory that was asked
-/// for last.
+/// The names of rows in the archive. The path of the last directory is kept: most rows are in it.
 pub(crate) struct Names<'a> {
     rows: &'a Rows,
     last: RefCell<Option<(usize, Vec<u8>)>>,
@@ -26,14 +25,12 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Without the slash at the end of a directory's.
+    /// The name, without a slash at the end.
     pub(crate) fn name(&self, row: usize) -> Vec<u8> {
         let Some(parent) = self.rows.parent(row) else {
-            let name = self.source(row);
-            return if name.is_empty() {
-                b".".to_vec()
-            } else {
-                name.to_vec()
+            return match self.source(row) {
+                b"" => b".".to_vec(),
+                name => name.to_vec(),
             };
         };
         let mut last = self.last.borrow_mut();
@@ -48,13 +45,13 @@ impl<'a> Names<'a> {
         name
     }
 
-    /// The name of a SRC, which may be empty.
+    /// The name of a SRC; empty for `/`.
     fn source(&self, row: usize) -> &'a [u8] {
-        let source = self.rows.sources().get(self.rows.top(row));
-        source.map_or(b"", |source| trimmed(member_name(&source.path)))
+        let source = &self.rows.sources()[self.rows.top(row)];
+        trim_slashes(member_name(&source.path))
     }
 
-    /// What the names in a directory begin with: nothing in `/`.
+    /// The path that the names in a directory begin with.
     fn within(&self, mut row: usize) -> Vec<u8> {
         let mut names = Vec::new();
         while let Some(parent) = self.rows.parent(row) {
@@ -67,13 +64,8 @@ impl<'a> Names<'a> {
     }
 }
 
-fn trimmed(path: &[u8]) -> &[u8] {
-    let end = path.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1);
-    path.get(..end).unwrap_or_default()
-}
-
-/// A member with what is known of a file without reading it; `None` for what no archive can hold.
-pub(crate) fn member(meta: &Meta, path: Vec<u8>, users: &Users) -> Option<Member> {
+/// A member with the metadata of a file; `None` for a type that no archive can hold.
+pub(crate) fn member(meta: &Meta, mut path: Vec<u8>, users: &Users) -> Option<Member> {
     let kind = match meta.kind() {
         Type::File => Kind::File,
         Type::Directory => Kind::Directory,
@@ -83,11 +75,11 @@ pub(crate) fn member(meta: &Meta, path: Vec<u8>, users: &Users) -> Option<Member
         Type::Char => Kind::Char,
         Type::Socket | Type::Unknown => return None,
     };
-    let mut path = path;
     if kind == Kind::Directory && path.last() != Some(&b'/') {
         path.push(b'/');
     }
     let has_atime = matches!(kind, Kind::File | Kind::Directory);
+    let size = if kind == Kind::File { meta.size } else { 0 };
     Some(Member {
         path,
         kind,
@@ -96,8 +88,8 @@ pub(crate) fn member(meta: &Meta, path: Vec<u8>, users: &Users) -> Option<Member
         gid: meta.gid,
         uname: users.user(meta.uid).to_vec(),
         gname: users.group(meta.gid).to_vec(),
-        size: if kind == Kind::File { meta.size } else { 0 },
-        stored: if kind == Kind::File { meta.size } else { 0 },
+        size,
+        stored: size,
         mtime: time(meta.mtime),
         atime: has_atime.then(|| time(meta.atime)),
         ctime: Some(time(meta.ctime)),
@@ -106,11 +98,8 @@ pub(crate) fn member(meta: &Meta, path: Vec<u8>, users: &Users) -> Option<Member
     })
 }
 
-fn time(time: walk::entry::Time) -> Time {
-    Time {
-        sec: time.sec,
-        nsec: time.nsec,
-    }
+fn time(walk::entry::Time { sec, nsec }: walk::entry::Time) -> Time {
+    Time { sec, nsec }
 }
 
 #[cfg(test)]
@@ -118,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_lead_nowhere_else() {
+    fn member_names_stay_below_the_restore_directory() {
         for (path, name) in [
             ("/", ""),
             ("/a/b", "a/b"),
@@ -134,7 +123,7 @@ mod tests {
         ] {
             assert_eq!(member_name(path.as_bytes()), name.as_bytes(), "{path}");
         }
-        assert_eq!(trimmed(b"a//"), b"a");
-        assert_eq!(trimmed(b"/"), b"");
+        assert_eq!(trim_slashes(b"a//"), b"a");
+        assert_eq!(trim_slashes(b"/"), b"");
     }
 }

@@ -1,32 +1,15 @@
-//! Dumps: a tree written into an archive, whole or what has changed of it. docs/dump.md says what
-//! holds.
+//! Dumps a tree into an archive, in full or as an increment. docs/dump.md has the guarantees.
 //!
 //! ```text
-//! gather ─► plan ─► readers ─► window ─► writer ─► output ─────────────┬► published: archive, then catalog
-//!   rows     step    load       order     settled   file, zstd           │
-//!                                         └──► catalog, rows at a time ──┘
+//! collect ─► plan ─► readers ─► window ─► writer ─► output ─────────────┬► published: archive, then catalog
+//!   rows      step    load       order     settled   file, zstd           │
+//!                                          └──► catalog, rows at a time ──┘
 //! ```
-//!
-//! | module | what is in it |
-//! |---|---|
-//! | `options` | what a dump is told, and what it reports |
-//! | `chain` | the catalogs of a dump: its base, and the one that it writes |
-//! | `own` | keeps the files that are written apart from those that are dumped |
-//! | `copy` | reads and writes what the plan says, by one thread or several |
-//! | `work` | what readers and writer share |
-//! | `load` | what goes from the readers to the writer |
-//! | `window` | reads ahead of the writer, and keeps the order |
-//! | `read` | makes members of rows, reading their contents |
-//! | `places` | opens the files of rows |
-//! | `holes` | where in a file there is data |
-//! | `member` | the headers of a member, and its name |
-//! | `users` | names of users and groups |
-//! | `write` | writes in order, and keeps account |
-//! | `settled` | what became of rows, for the catalog |
-//! | `known` | what the catalog says of rows besides what was gathered |
-//! | `output` | the file, stream or device that the archive is written to |
-//! | `progress` | how many entries and bytes are done |
 
+use std::collections::BTreeSet;
+use std::sync::atomic::AtomicBool;
+
+use gate::sync::Mutex;
 use walk::{Diagnostics, Moment};
 
 mod chain;
@@ -44,16 +27,14 @@ mod read;
 mod settled;
 mod users;
 mod window;
-mod work;
 mod write;
 
-use crate::OnPanic;
 use crate::attribution::{Function, with_function};
-use crate::beside::begin;
+use crate::background::spawn;
 use crate::catalog::Draft;
-use crate::error::Error;
+use crate::error::{Action, Error, ErrorKind};
 use crate::gather::{CollectOptions, Gather, Gathered, gather};
-use crate::increment::{Base, Collected, Planned, spare_unseen};
+use crate::increment::{self, Base, Collected, Planned, spare_unseen};
 use crate::plan::{Plan, Step, member_name};
 use crate::rows::Rows;
 use chain::Chain;
@@ -61,31 +42,29 @@ use copy::copy;
 use known::Known;
 pub use options::{Counts, DumpOptions, DumpSummary, Line, Map, Note};
 use output::{Output, Whole};
-use own::{leave_out_own, set_apart};
-pub use progress::{Far, Progress};
+use own::{check_outputs, leave_out_own};
+pub use progress::Progress;
 use settled::Settling;
 
-/// Dumps. The archive appears under its name when it is whole and durable; then the map, then the
-/// catalog.
+/// Dumps. The archive gets its name when all of it is on the disk; then the map, then the catalog.
 ///
 /// # Errors
-/// Nothing is left behind then; if it is the map or the catalog that cannot get its name, what
-/// comes before it is there.
+/// Nothing is left behind, except what already got its name in this order.
 pub fn dump(
     options: &DumpOptions,
-    desk: &Diagnostics,
+    diagnostics: &Diagnostics,
     progress: &Progress,
     map: Option<&mut (dyn Map + 'static)>,
 ) -> Result<DumpSummary, Error> {
     let begun = Moment::now();
     let chain = Chain::open(options)?;
-    set_apart(options, &chain)?;
-    // Before anything is gathered, so that what cannot be written is known before hours of reading.
+    check_outputs(options, &chain)?;
+    // First, so that an archive that cannot be written fails before hours of reading.
     let output = Output::create(options.archive.as_deref())?;
     let mut dump = Dump {
         options,
         chain: &chain,
-        desk,
+        diagnostics,
         progress,
         map,
     };
@@ -95,22 +74,19 @@ pub fn dump(
         }
         Collected::Changed(planned) => dump.write(output, *planned)?,
     };
-    summary.notes.splice(
-        0..0,
-        stripped(options)
-            .into_iter()
-            .chain(uncompressed(options))
-            .chain(chain.note.clone()),
-    );
+    let mut notes = stripped_prefixes(options);
+    notes.extend(uncompressed(options));
+    notes.extend(chain.note);
+    notes.append(&mut summary.notes);
+    summary.notes = notes;
     summary.since = chain.since;
     Ok(summary)
 }
 
-/// A dump under way.
 struct Dump<'a> {
     options: &'a DumpOptions,
     chain: &'a Chain,
-    desk: &'a Diagnostics,
+    diagnostics: &'a Diagnostics,
     progress: &'a Progress,
     map: Option<&'a mut (dyn Map + 'static)>,
 }
@@ -119,20 +95,14 @@ impl Dump<'_> {
     /// Collects the tree, and plans what is to be written.
     fn collect(&self, begun: Moment) -> Result<Collected, Error> {
         let for_catalog = self.chain.catalog.is_some().then_some(begun);
-        let request = self.options.collect_options(for_catalog);
+        let mut request = self.options.collect_options(for_catalog);
         let Some(base) = &self.chain.base else {
-            let (rows, gathered) = gather(&request, self.desk)?;
-            return Ok(Collected::Changed(Box::new(Planned {
-                plan: Plan::full(&rows),
-                rows,
-                parts: gathered.parts,
-            })));
+            let (rows, parts) = gather(&request, self.diagnostics)?;
+            let plan = Plan::full(&rows);
+            return Ok(Collected::Changed(Box::new(Planned { rows, parts, plan })));
         };
-        let request = CollectOptions {
-            expected: Some(base.entries()),
-            ..request
-        };
-        base.collect(&request, &self.options.selection, self.desk)
+        request.expected = Some(base.entries());
+        increment::collect(base, &request, &self.options.selection, self.diagnostics)
     }
 
     /// Writes the archive, the map and the catalog.
@@ -142,27 +112,28 @@ impl Dump<'_> {
             parts,
             mut plan,
         } = planned;
-        let skipped = self.desk.take_warnings();
+        let skipped = self.diagnostics.take_warnings();
         spare_unseen(rows, &skipped, &mut plan);
-        skipped
-            .into_iter()
-            .for_each(|warning| self.desk.warn(warning));
+        for warning in skipped {
+            self.diagnostics.warn(warning);
+        }
         let mut notes = leave_out_own(self.options, self.chain, &output, rows, &mut plan);
         let (counts, archive_bytes) = match &self.chain.catalog {
             Some(catalog) => {
-                let known = Known::new(rows, &plan, self.chain.base.as_ref());
-                let written = self.write_with_catalog(output, rows, &plan, &known, catalog)?;
+                let known = Known {
+                    rows,
+                    plan: &plan,
+                    base: self.chain.base.as_ref(),
+                    lacks: AtomicBool::new(false),
+                    error: Mutex::default(),
+                };
+                let written = self.write_with_catalog(output, &known, catalog)?;
                 if known.lacks.into_inner() {
                     notes.push(Note::ChecksumsMissing);
                 }
                 written
             }
-            None => {
-                let (counts, whole) = self.copy(output, rows, &plan, None)?;
-                let archive_bytes = whole.publish()?;
-                self.publish_map()?;
-                (counts, archive_bytes)
-            }
+            None => self.write_archive(output, rows, &plan)?,
         };
         Ok(DumpSummary {
             parts,
@@ -175,61 +146,65 @@ impl Dump<'_> {
             renamed: plan.renamed,
             unchanged: plan.unchanged(),
             notes,
-            warnings: self.desk.take_warnings(),
+            warnings: self.diagnostics.take_warnings(),
             ..DumpSummary::default()
         })
     }
 
-    /// Writes the archive, and the catalog while it is being written; publishes the archive first,
-    /// so that no catalog ever names what no archive has.
-    fn write_with_catalog(
+    /// Writes the archive and the map.
+    fn write_archive(
         &mut self,
         output: Output,
         rows: &Rows,
         plan: &Plan,
+    ) -> Result<(Counts, u64), Error> {
+        let (counts, archive) = self.copy(output, rows, plan, None)?;
+        let archive_bytes = archive.publish()?;
+        self.publish_map()?;
+        Ok((counts, archive_bytes))
+    }
+
+    /// Writes the archive and the map, and the catalog while the archive is being written. The
+    /// archive is published first, so that no catalog names what no archive has.
+    fn write_with_catalog(
+        &mut self,
+        output: Output,
         known: &Known<'_>,
         catalog: &[u8],
     ) -> Result<(Counts, u64), Error> {
-        let (draft, desk) = (Draft::create(catalog)?, self.desk);
+        let &Known { rows, plan, .. } = known;
+        let (draft, diagnostics) = (Draft::create(catalog)?, self.diagnostics);
         let options = self.options.selection.clone();
-        let write_catalog = || {
-            let _watch = OnPanic(|| known.settled.leave());
+        let (settling, portions) = Settling::new(rows.len());
+        let write_catalog = move || {
             let is_kept = |row| plan.step(row) != Step::LeftOut;
-            let is_complete = || !desk.has_warnings();
-            let sealed = draft.write(
-                rows,
-                options,
-                is_kept,
-                |some| known.later(some),
-                is_complete,
-            );
-            known.settled.leave();
-            sealed
+            // The writer of the archive reports its own error.
+            let stopped = |_| Error::new(Action::WriteCatalog, b"", ErrorKind::Stopped);
+            let next = move || portions.recv().map_err(stopped);
+            let later = |rows, portion| known.later(rows, portion);
+            let is_complete = || !diagnostics.has_warnings();
+            draft.write(rows, options, is_kept, next, later, is_complete)
         };
-        let (archived, sealed) = std::thread::scope(|scope| {
-            let mut writing = begin(scope, write_catalog);
-            let copied = self.copy(output, rows, plan, Some(Settling::new(&known.settled)));
-            writing.now();
-            let archived = copied.and_then(|(counts, whole)| {
-                // A base that cannot be read fails the dump before the archive has its name.
-                known.settled.wait_until_used();
-                known.error().map_or(Ok(()), Err)?;
-                Ok((counts, whole.publish()?))
-            });
-            let sealed = writing.join();
-            (
-                archived,
-                sealed.unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            )
+        let (copied, sealed) = std::thread::scope(|scope| {
+            let writing = spawn(scope, write_catalog);
+            let copied = self.copy(output, rows, plan, Some(settling));
+            (copied, writing.join())
         });
-        let (archived, sealed) = (archived?, sealed?);
+        let (counts, archive) = copied?;
+        let sealed = sealed.unwrap_or_else(|e| std::panic::resume_unwind(e));
+        // If the base cannot be read, the archive must not get its name either.
+        if let Some(error) = known.error.lock().take() {
+            return Err(error);
+        }
+        let archive_bytes = archive.publish()?;
+        let sealed = sealed?;
         self.publish_map()?;
         self.chain.forget_higher()?;
         sealed.publish()?;
-        Ok(archived)
+        Ok((counts, archive_bytes))
     }
 
-    /// Writes nothing but each SRC itself, since nothing has changed since the base.
+    /// Writes only the sources themselves, because nothing has changed since the base.
     fn write_sources(
         &mut self,
         output: Output,
@@ -242,12 +217,9 @@ impl Dump<'_> {
             gather: Some(Gather::Combined),
             ..self.options.collect_options(None)
         };
-        let (rows, _) = gather(&request, self.desk)?;
-        // Without the names of what is in them: nothing is to be removed.
-        let plan = Plan::full(&rows);
-        let (counts, whole) = self.copy(output, &rows, &plan, None)?;
-        let archive_bytes = whole.publish()?;
-        self.publish_map()?;
+        let (rows, _) = gather(&request, self.diagnostics)?;
+        // A full dump has no lists of names, so a restore removes nothing.
+        let (counts, archive_bytes) = self.write_archive(output, &rows, &Plan::full(&rows))?;
         let entries = self.chain.base.as_ref().map_or(0, Base::entries);
         if let (Some(catalog), Some(base)) = (&self.chain.catalog, &self.chain.base) {
             self.chain.forget_higher()?;
@@ -261,21 +233,21 @@ impl Dump<'_> {
             counts,
             archive_bytes,
             unchanged: entries.saturating_sub(rows.len() as u64),
-            warnings: self.desk.take_warnings(),
+            warnings: self.diagnostics.take_warnings(),
             ..DumpSummary::default()
         })
     }
 
-    /// Copies what the plan says into the archive, which is complete then, and has no name yet.
+    /// Copies what the plan says into the archive, which has no name yet.
     fn copy(
         &mut self,
         mut output: Output,
         rows: &Rows,
         plan: &Plan,
-        settling: Option<Settling<'_>>,
+        settling: Option<Settling>,
     ) -> Result<(Counts, Whole), Error> {
         let counts = copy(
-            (rows, plan, self.desk),
+            (rows, plan, self.diagnostics),
             &mut output,
             (self.progress, self.map.as_deref_mut()),
             settling,
@@ -284,36 +256,29 @@ impl Dump<'_> {
         Ok((counts, output.finish()?))
     }
 
-    /// Gives the map its name.
     fn publish_map(&mut self) -> Result<(), Error> {
-        self.map
-            .as_deref_mut()
-            .map_or(Ok(()), |map| with_function(Function::Map, || map.publish()))
+        match &mut self.map {
+            Some(map) => with_function(Function::Map, || map.publish()),
+            None => Ok(()),
+        }
     }
 }
 
 /// The prefixes of sources that names in the archive do not have.
-fn stripped(options: &DumpOptions) -> Vec<Note> {
-    let mut prefixes: Vec<&[u8]> = options
-        .sources
-        .iter()
-        .map(|path| &path[..path.len() - member_name(path).len()])
-        .filter(|prefix| !prefix.is_empty())
-        .collect();
-    prefixes.sort_unstable();
-    prefixes.dedup();
-    prefixes
-        .into_iter()
-        .map(|prefix| Note::PrefixLeftOut(prefix.to_vec()))
-        .collect()
+fn stripped_prefixes(options: &DumpOptions) -> Vec<Note> {
+    let sources = options.sources.iter();
+    let prefixes = sources.map(|path| &path[..path.len() - member_name(path).len()]);
+    let prefixes: BTreeSet<&[u8]> = prefixes.filter(|prefix| !prefix.is_empty()).collect();
+    let notes = prefixes.into_iter().map(<[u8]>::to_vec);
+    notes.map(Note::PrefixLeftOut).collect()
 }
 
-/// An archive whose name promises a compression that this program does not do.
+/// An archive whose name promises a compression that is not supported.
 fn uncompressed(options: &DumpOptions) -> Option<Note> {
     const OTHERS: [&[u8]; 9] = [
         b".gz", b".tgz", b".bz2", b".tbz2", b".xz", b".txz", b".lz4", b".lzma", b".tzst",
     ];
     let path = options.archive.as_deref()?;
-    let is_meant = OTHERS.iter().any(|end| path.ends_with(end));
-    is_meant.then(|| Note::Uncompressed(path.to_vec()))
+    let is_other = OTHERS.iter().any(|end| path.ends_with(end));
+    is_other.then(|| Note::Uncompressed(path.to_vec()))
 }

@@ -1,4 +1,4 @@
-//! What a dump is told, and what it reports.
+//! The options of a dump, and its summary.
 
 use mounts::Warning;
 use walk::{Meta, Moment};
@@ -8,60 +8,60 @@ use crate::error::Error;
 use crate::gather::{CollectOptions, Gather, Gathered};
 use crate::increment::levels::Level;
 
-/// What to dump, and where to.
+/// The options of a dump.
 #[derive(Clone, Debug, Default)]
 pub struct DumpOptions {
     /// Directories and files, as they were given.
     pub sources: Vec<Vec<u8>>,
-    /// Where the archive goes; `-` is standard output. `None` to do everything but write it.
+    /// The archive; `-` is standard output, `None` discards it.
     pub archive: Option<Vec<u8>>,
-    /// The catalog that an increment goes on from.
+    /// The base catalog of an increment.
     pub since: Option<Vec<u8>>,
-    /// Where a catalog goes, if there is to be one.
+    /// The catalog to write.
     pub catalog: Option<Vec<u8>>,
-    /// Says which catalogs these two are.
+    /// Chooses both catalogs.
     pub level: Option<Level>,
-    /// The way of gathering; `None` for what is best for each mount.
+    /// The way of gathering; `None` for the best one of each mount.
     pub gather: Option<Gather>,
-    /// Threads; `None` for as many as are good.
+    /// Threads; `None` for one per processor.
     pub threads: Option<usize>,
-    /// What is left out.
+    /// What is excluded.
     pub selection: Options,
-    /// Files that are left out besides: what else is being written.
+    /// Other files that are being written: they are not dumped.
     pub own: Vec<Vec<u8>>,
 }
 
-/// What came of a dump.
+/// The summary of a dump.
 #[derive(Clone, Debug, Default)]
 pub struct DumpSummary {
-    /// The mounts that were gathered, or would have been.
+    /// The mounts of the tree.
     pub parts: Vec<Gathered>,
-    /// The catalog that it goes on from.
+    /// The base catalog.
     pub since: Option<Vec<u8>>,
     /// Entries that were found.
     pub entries: u64,
-    /// Entries that were gathered.
+    /// Entries whose metadata was read.
     pub gathered: u64,
-    /// Of them, directories.
+    /// Directories among them.
     pub directories: u64,
-    /// What came into the archive.
+    /// The members of the archive.
     pub counts: Counts,
-    /// What was written, compressed if it is.
+    /// The size of the archive.
     pub archive_bytes: u64,
     /// Entries of the base that are gone.
     pub removed: u64,
-    /// Directories of the base that have another name.
+    /// Directories of the base that were renamed.
     pub renamed: u64,
-    /// Entries that are as they were in the base.
+    /// Entries that are unchanged since the base.
     pub unchanged: u64,
-    /// What the user should know, and is nothing wrong.
+    /// What the user should know, though nothing is wrong.
     pub notes: Vec<Note>,
     /// What was skipped or found wrong.
     pub warnings: Vec<Warning>,
 }
 
 impl DumpOptions {
-    /// What to collect; with a moment, for a catalog of it.
+    /// What to collect; for a catalog, with the moment at which the dump began.
     pub fn collect_options(&self, for_catalog: Option<Moment>) -> CollectOptions {
         CollectOptions {
             sources: self.sources.clone(),
@@ -76,68 +76,59 @@ impl DumpOptions {
     }
 }
 
-/// Something that the user should know, and that is nothing wrong.
+/// What the user should know, though nothing is wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Note {
     /// The names in the archive do not begin with this prefix of a source.
     PrefixLeftOut(Vec<u8>),
-    /// The archive has a name of a compressed one, and is not compressed.
+    /// The archive is not compressed, though its name says so.
     Uncompressed(Vec<u8>),
     /// There is no dump of a lower level: everything is dumped.
     NoLowerLevel(u8),
-    /// A file that the dump itself writes is left out.
+    /// A file that the dump itself writes is not dumped.
     OwnFileLeftOut(Vec<u8>),
     /// The catalog has no checksums of some files, because its base has none.
     ChecksumsMissing,
 }
 
-/// What came into the archive.
+/// The members of an archive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Members.
+    /// All members.
     pub dumped: u64,
-    /// Of them, plain files,
+    /// Plain files.
     pub files: u64,
-    /// directories,
+    /// Directories.
     pub directories: u64,
-    /// symlinks,
+    /// Symlinks.
     pub symlinks: u64,
-    /// further names of files,
+    /// Hard links to other members.
     pub links: u64,
-    /// and all else.
+    /// Other types.
     pub other: u64,
-    /// Sizes of the files together, holes included.
+    /// The sizes of all files, holes included.
     pub bytes: u64,
 }
 
-/// A line of the map: what came into the archive, as it is there.
+/// A line of the map: a member of the archive.
 #[derive(Clone, Copy, Debug)]
 pub struct Line<'a> {
-    /// What is known of it.
+    /// The metadata.
     pub meta: &'a Meta,
-    /// Whether it is but another name.
+    /// It is a hard link.
     pub is_link: bool,
-    /// Its name in the archive, without the slash at the end of a directory's.
+    /// The name in the archive, without a slash at the end.
     pub path: &'a [u8],
 }
 
 /// A list of what was dumped, written along with the archive.
 pub trait Map {
     /// Adds a member.
-    ///
-    /// # Errors
-    /// It cannot be written.
     fn add(&mut self, line: &Line<'_>) -> Result<(), Error>;
 
-    /// Writes everything that is pending, so that an error shows before the archive has its name.
-    ///
-    /// # Errors
-    /// It cannot be written.
+    /// Writes all lines, so that an error shows before the archive has its name.
     fn end(&mut self) -> Result<(), Error>;
 
-    /// Gives the map its name, after the archive has its own and before the catalog gets one.
-    ///
-    /// # Errors
-    /// It cannot be done.
+    /// Gives the map its name, after the archive and before the catalog.
     fn publish(&mut self) -> Result<(), Error>;
 }

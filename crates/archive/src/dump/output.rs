@@ -1,24 +1,27 @@
-//! Where an archive goes: a file that appears when it is whole and durable, or something that is
-//! written straight (standard output, a fifo, a device); compressed, if its name ends in `.zst`.
+//! The destination of an archive: a file that gets its name atomically, or a stream or a device
+//! (standard output, a fifo, a tape); compressed, if its name ends in `.zst`.
 
 use std::io::{self, Write};
 
-use crate::attribution::{self, Function};
+use gate::Errno;
 use gate::file::Writer;
 use gate::fs::Statx;
+use gate::machine::processors;
+use walk::Type;
 use zstd::stream::write::Encoder;
 
+use crate::attribution::{self, Function};
 use crate::error::{Action, Error};
 
-/// What GNU tar and others write at a time, and read: 20 blocks. An archive is padded to a multiple
-/// of it, and a character device, which may be a tape, gets each in a write of its own.
-pub(crate) const RECORD: usize = 10_240;
+/// The record of GNU tar: 20 blocks. An archive is padded to a multiple of it, and a character
+/// device, which may be a tape, gets each record in a write of its own.
+const RECORD: usize = 10_240;
 
 /// An archive being written.
 pub(crate) struct Output {
     path: Vec<u8>,
     to: To,
-    /// Before they were compressed.
+    /// Bytes before compression.
     bytes: u64,
 }
 
@@ -30,45 +33,20 @@ enum To {
 }
 
 impl Output {
-    /// Makes ready to write an archive: `-` is standard output; without a path, everything is done
-    /// but to write.
-    ///
-    /// # Errors
-    /// It cannot be written there.
+    /// Creates an archive: `-` is standard output, `None` discards everything.
     pub(crate) fn create(path: Option<&[u8]>) -> Result<Output, Error> {
-        let Some(path) = path else {
-            return Ok(Output {
-                path: Vec::new(),
-                to: To::Nowhere,
-                bytes: 0,
-            });
+        let to = match path {
+            None => To::Nowhere,
+            Some(path) => To::create(path).map_err(|e| error(path, e))?,
         };
-        let create = || {
-            let writer = if path == b"-" {
-                Writer::stdout()
-            } else {
-                Writer::create(path)
-            };
-            let sink = Sink::new(writer.map_err(|e| io::Error::from_raw_os_error(e.0))?);
-            if !path.ends_with(b".zst") {
-                return Ok(To::Plain(sink));
-            }
-            let mut encoder = Encoder::new(sink, zstd::DEFAULT_COMPRESSION_LEVEL)?;
-            // With workers the bytes do not depend on how many there are; without any, they are
-            // others.
-            encoder.multithread(u32::try_from(gate::machine::processors()).unwrap_or(1))?;
-            encoder.include_checksum(true)?;
-            Ok(To::Zstd(Box::new(encoder)))
-        };
-        let to = create().map_err(|e| error(path, e))?;
         Ok(Output {
-            path: path.to_vec(),
+            path: path.unwrap_or_default().to_vec(),
             to,
             bytes: 0,
         })
     }
 
-    /// What statx(2) says of what is being written.
+    /// statx(2) of the destination.
     pub(crate) fn statx(&self) -> Option<Statx> {
         match &self.to {
             To::Nowhere => None,
@@ -77,10 +55,6 @@ impl Output {
         }
     }
 
-    /// Writes on.
-    ///
-    /// # Errors
-    /// Those of write(2).
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.bytes += bytes.len() as u64;
         let written = match &mut self.to {
@@ -91,26 +65,42 @@ impl Output {
         written.map_err(|e| error(&self.path, e))
     }
 
-    /// Writes the end of the archive, and waits until all is on the disk.
-    ///
-    /// # Errors
-    /// It could not be done.
+    /// Writes the end of the archive, and waits until all of it is on the disk.
     pub(crate) fn finish(mut self) -> Result<Whole, Error> {
         const BLOCK: u64 = 512;
-        let end = (self.bytes + 2 * BLOCK).next_multiple_of(RECORD as u64) - self.bytes;
-        self.write(&vec![0; usize::try_from(end).unwrap_or(RECORD)])?;
+        let end = (self.bytes + 2 * BLOCK).next_multiple_of(RECORD as u64);
+        self.write(&vec![0; (end - self.bytes) as usize])?;
         let Output { path, to, bytes } = self;
-        let finish = || {
-            let mut sink = match to {
-                To::Nowhere => return Ok(None),
-                To::Plain(sink) => sink,
-                To::Zstd(encoder) => encoder.finish()?,
-            };
-            sink.settle()?;
-            Ok(Some(sink))
-        };
-        let to = finish().map_err(|e| error(&path, e))?;
+        let to = to.finish().map_err(|e| error(&path, e))?;
         Ok(Whole { path, to, bytes })
+    }
+}
+
+impl To {
+    fn create(path: &[u8]) -> io::Result<To> {
+        let writer = match path {
+            b"-" => Writer::stdout(),
+            _ => Writer::create(path),
+        };
+        let sink = Sink::new(writer.map_err(os_error)?);
+        if !path.ends_with(b".zst") {
+            return Ok(To::Plain(sink));
+        }
+        let mut encoder = Encoder::new(sink, zstd::DEFAULT_COMPRESSION_LEVEL)?;
+        // With one worker or more the output is the same; without workers it differs.
+        encoder.multithread(processors() as u32)?;
+        encoder.include_checksum(true)?;
+        Ok(To::Zstd(Box::new(encoder)))
+    }
+
+    fn finish(self) -> io::Result<Option<Sink>> {
+        let mut sink = match self {
+            To::Nowhere => return Ok(None),
+            To::Plain(sink) => sink,
+            To::Zstd(encoder) => encoder.finish()?,
+        };
+        sink.sync()?;
+        Ok(Some(sink))
     }
 }
 
@@ -122,17 +112,16 @@ pub(crate) struct Whole {
 }
 
 impl Whole {
-    /// Gives it its name. Gives its size.
-    ///
-    /// # Errors
-    /// It could not be done; what had the name has it still.
+    /// Gives the archive its name, atomically, and returns its size.
     pub(crate) fn publish(self) -> Result<u64, Error> {
-        let published = self
-            .to
-            .map_or(Ok(self.bytes), Sink::publish)
-            .map_err(|e| error(&self.path, e));
+        let published = match self.to {
+            None => Ok(self.bytes),
+            Some(Sink {
+                writer, written, ..
+            }) => writer.publish().map(|()| written),
+        };
         attribution::set_phase(Function::Other);
-        published
+        published.map_err(|e| error(&self.path, os_error(e)))
     }
 }
 
@@ -140,29 +129,29 @@ fn error(path: &[u8], error: io::Error) -> Error {
     Error::new(Action::WriteArchive, path, error)
 }
 
+fn os_error(errno: Errno) -> io::Error {
+    io::Error::from_raw_os_error(errno.0)
+}
+
 /// Writes in large pieces.
 struct Sink {
     writer: Writer,
     piece: Vec<u8>,
-    /// How much is written at a time.
-    enough: usize,
-    /// Whether each write is to be just so much.
+    /// The size of a write.
+    size: usize,
+    /// Each write must be of exactly this size.
     is_exact: bool,
     written: u64,
 }
 
 impl Sink {
     fn new(writer: Writer) -> Sink {
-        const S_IFMT: u32 = 0o170_000;
-        const S_IFCHR: u32 = 0o020_000;
-        let is_exact = writer
-            .statx()
-            .is_ok_and(|seen| seen.mode & S_IFMT == S_IFCHR);
-        let enough = if is_exact { RECORD } else { 50 * RECORD };
+        let seen = writer.statx();
+        let is_exact = seen.is_ok_and(|seen| Type::from_mode(seen.mode) == Type::Char);
         Sink {
             writer,
             piece: Vec::new(),
-            enough,
+            size: if is_exact { RECORD } else { 50 * RECORD },
             is_exact,
             written: 0,
         }
@@ -175,35 +164,25 @@ impl Sink {
         Ok(())
     }
 
-    /// Writes the rest, and waits until all is on the disk.
-    fn settle(&mut self) -> io::Result<()> {
+    /// Writes the rest, and waits until all of it is on the disk.
+    fn sync(&mut self) -> io::Result<()> {
         if !self.piece.is_empty() {
             self.flush_piece()?;
         }
-        self.writer
-            .sync()
-            .map_err(|e| io::Error::from_raw_os_error(e.0))
-    }
-
-    /// Gives it its name.
-    fn publish(self) -> io::Result<u64> {
-        self.writer
-            .publish()
-            .map_err(|e| io::Error::from_raw_os_error(e.0))?;
-        Ok(self.written)
+        self.writer.sync().map_err(os_error)
     }
 }
 
 impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.piece.is_empty() && bytes.len() >= self.enough && !self.is_exact {
+        if self.piece.is_empty() && bytes.len() >= self.size && !self.is_exact {
             self.writer.write_all(bytes)?;
             self.written += bytes.len() as u64;
             return Ok(bytes.len());
         }
-        let taken = bytes.len().min(self.enough - self.piece.len());
+        let taken = bytes.len().min(self.size - self.piece.len());
         self.piece.extend_from_slice(&bytes[..taken]);
-        if self.piece.len() == self.enough {
+        if self.piece.len() == self.size {
             self.flush_piece()?;
         }
         Ok(taken)

@@ -1,6 +1,5 @@
-//! Opening what rows are of: by a single name in its directory, which is kept open for as long as
-//! it is likely to be wanted. No symlink is followed on the way, so that a tree that is changed
-//! meanwhile cannot lead out of itself.
+//! Opens the files of rows: by name in their directory, which stays open while it is likely to be
+//! needed. No symlink is followed, so that a tree that changes meanwhile cannot lead out of itself.
 
 use std::borrow::Cow;
 use std::ffi::CStr;
@@ -13,11 +12,11 @@ use walk::entry::append;
 
 use crate::rows::Rows;
 
-/// How many directories one thread keeps open.
+/// The number of directories that a thread keeps open.
 const MOST: usize = 24;
 
-/// One thread's open directories: some that lie on the way to the last one that was wanted, the
-/// outermost first.
+/// The open directories of a thread: some of those above the last one that was needed, outermost
+/// first.
 pub(crate) struct Places<'a> {
     rows: &'a Rows,
     open: Vec<(usize, Fd)>,
@@ -31,18 +30,15 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Does something with a row's directory and its name there. What a SRC leads to is named by
-    /// its whole path; a directory's is such that it is itself, and not a symlink to it.
-    ///
-    /// # Errors
-    /// Those of openat2(2), and of `with`.
+    /// Passes the directory of a row, and its name there, to `with`. A SRC is named by its whole
+    /// path.
     pub(crate) fn at<T>(
         &mut self,
         row: usize,
         with: impl FnOnce(BorrowedFd<'_>, &CStr) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         let Some(parent) = self.rows.parent(row) else {
-            let path = self.src(row);
+            let path = self.source(row);
             let reach = reach(CWD, &path)?;
             return with(reach.dir(), reach.rest());
         };
@@ -50,40 +46,32 @@ impl<'a> Places<'a> {
         with(self.directory(parent)?, &name)
     }
 
-    /// The path of a SRC.
-    fn src(&self, row: usize) -> Cow<'a, [u8]> {
-        let path = self
-            .rows
-            .sources()
-            .get(self.rows.top(row))
-            .map_or(&b""[..], |source| &source.path);
-        if self.rows.is_dir(row) {
-            Cow::Owned([path, &b"/."[..]].concat())
-        } else {
-            Cow::Borrowed(path)
+    /// The path of a SRC. That of a directory ends in `/.`, so that it is never a symlink.
+    fn source(&self, row: usize) -> Cow<'a, [u8]> {
+        let path = &self.rows.sources()[self.rows.top(row)].path[..];
+        match self.rows.is_dir(row) {
+            true => Cow::Owned([path, b"/."].concat()),
+            false => Cow::Borrowed(path),
         }
     }
 
-    /// Opens a directory as a place.
     fn directory(&mut self, row: usize) -> Result<BorrowedFd<'_>, Errno> {
         if let Some(at) = self.open.iter().rposition(|(open, _)| *open == row) {
             self.open.truncate(at + 1);
         } else {
-            let fd = self.reopen(row)?;
+            let fd = self.open_directory(row)?;
             if self.open.len() == MOST {
                 self.open.remove(0);
             }
             self.open.push((row, fd));
         }
-        self.open
-            .last()
-            .map(|(_, fd)| fd.as_fd())
-            .ok_or(Errno::EBADF)
+        let last = self.open.last().map(|(_, fd)| fd.as_fd());
+        last.ok_or(Errno::EBADF)
     }
 
-    /// Opens a directory by way of the nearest one above it that is open, and closes those that are
+    /// Opens a directory by its path below the nearest one that is open, and closes those that are
     /// not above it.
-    fn reopen(&mut self, row: usize) -> Result<Fd, Errno> {
+    fn open_directory(&mut self, row: usize) -> Result<Fd, Errno> {
         const PLACE: Open = Open::PATH.union(Open::DIRECTORY);
         let (mut above, mut names) = (row, Vec::new());
         let from = loop {
@@ -102,18 +90,18 @@ impl<'a> Places<'a> {
                 }
             }
         };
-        let mut rel = Vec::new();
-        names.iter().rev().for_each(|name| append(&mut rel, name));
+        let mut path = Vec::new();
+        names.iter().rev().for_each(|name| append(&mut path, name));
         match from {
-            Some((_, fd)) => openat2_long(fd.as_fd(), &rel, PLACE, Resolve::NO_SYMLINKS),
+            Some((_, fd)) => openat2_long(fd.as_fd(), &path, PLACE, Resolve::NO_SYMLINKS),
             None => {
-                let src = self.src(above);
-                let reach = reach(CWD, &src)?;
+                let source = self.source(above);
+                let reach = reach(CWD, &source)?;
                 let top = openat(reach.dir(), reach.rest(), PLACE)?;
-                if rel.is_empty() {
+                if path.is_empty() {
                     return Ok(top);
                 }
-                let fd = openat2_long(top.as_fd(), &rel, PLACE, Resolve::NO_SYMLINKS)?;
+                let fd = openat2_long(top.as_fd(), &path, PLACE, Resolve::NO_SYMLINKS)?;
                 self.open.push((above, top));
                 Ok(fd)
             }

@@ -1,11 +1,11 @@
-//! How far a dump is.
+//! The progress of a dump.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::plan::Plan;
 use crate::rows::Rows;
 
-/// How far a dump is, for whoever watches.
+/// The progress of a dump, for other threads.
 #[derive(Debug, Default)]
 pub struct Progress {
     entries: AtomicU64,
@@ -14,34 +14,25 @@ pub struct Progress {
     all_bytes: AtomicU64,
 }
 
-/// See [`Progress::far`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Far {
-    /// Entries that are done, and all that there are to do.
-    pub entries: (u64, u64),
-    /// Bytes that are written, before they are compressed, and about how many it will be.
-    pub bytes: (u64, u64),
-}
-
 impl Progress {
-    /// How far it is; `None` while it is being found out what there is.
-    pub fn far(&self) -> Option<Far> {
-        let of = |done: &AtomicU64, all: &AtomicU64| (done.load(Relaxed), all.load(Relaxed));
-        let far = Far {
-            entries: of(&self.entries, &self.all_entries),
-            bytes: of(&self.bytes, &self.all_bytes),
-        };
-        (far.entries.1 > 0).then_some(far)
+    /// The entries that are done and all of them, and the bytes that are written before compression
+    /// and about how many there will be; `None` while the tree is being collected.
+    pub fn done(&self) -> Option<((u64, u64), (u64, u64))> {
+        let load = |done: &AtomicU64, all: &AtomicU64| (done.load(Relaxed), all.load(Relaxed));
+        let entries = load(&self.entries, &self.all_entries);
+        (entries.1 > 0).then(|| (entries, load(&self.bytes, &self.all_bytes)))
     }
 
-    /// Says what there is to do.
+    /// Records what there is to do.
     pub(super) fn begin(&self, rows: &Rows, plan: &Plan) {
-        /// What headers come to, about.
+        /// The approximate size of the headers of a member.
         const HEADERS: u64 = 3 * 512;
-        let weights = plan.busy().map(|row| plan.weight(rows, row));
-        let (entries, bytes) = weights.fold((0, 0u64), |(n, sum), bytes| {
-            (n + 1, sum.saturating_add(bytes + HEADERS))
-        });
+        let (mut entries, mut bytes, mut next) = (0, 0u64, 0);
+        while let Some(row) = plan.next_written(next) {
+            entries += 1;
+            bytes = bytes.saturating_add(plan.bytes(rows, row) + HEADERS);
+            next = row + 1;
+        }
         self.all_bytes.store(bytes, Relaxed);
         self.all_entries.store(entries, Relaxed);
     }

@@ -1,145 +1,67 @@
-//! What has become of rows, for the catalog: that is written while the archive still is.
-//!
-//! ```text
-//! writer ─ what came of each row ─► portion, portion, ... ─► catalog, as many rows at a time
-//! ```
+//! The results of rows, on their way from the writer of the archive to that of the catalog: a
+//! portion for each row group.
 
-use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, Sender, channel};
 
-use gate::sync::{Condvar, Mutex, MutexGuard};
 use walk::Meta;
 
 use crate::catalog::rows_of_group;
 
-/// What has become of some rows. What is not named is as it was gathered, and has no checksum of
-/// its own.
+/// The results of some rows. The others are as they were collected, and have no checksum of their
+/// own.
 #[derive(Debug, Default)]
 pub(crate) struct Portion {
     /// Checksums of what the archive has.
     pub(crate) hashes: Vec<(usize, [u8; 32])>,
-    /// Rows that are not what they were when they were gathered.
+    /// Rows that changed since they were collected.
     pub(crate) amended: Vec<(usize, Meta)>,
-    /// Rows that the catalog is to have as something unknown, so that the next increment dumps
-    /// them.
+    /// Rows that the catalog must record as unknown, so that the next increment dumps them.
     pub(crate) missing: Vec<usize>,
 }
 
-/// What lies between the writer of an archive and that of its catalog.
-pub(crate) struct Settled {
+/// The sending end. Dropping it before [`Settling::finish`] tells the receiver that the rest will
+/// not come.
+pub(crate) struct Settling {
     rows: usize,
-    /// Rows of a portion: of a row group of the catalog.
+    /// Rows of a portion.
     size: usize,
-    state: Mutex<State>,
-    more: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    /// Those that have been handed over; taken ones leave `None`.
-    portions: VecDeque<Option<Portion>>,
-    /// Whether there will be no more.
-    is_over: bool,
-    /// Portions that have been made use of, or whether nobody takes any more.
-    used: usize,
-    is_left: bool,
-}
-
-impl Settled {
-    /// Of so many rows.
-    pub(crate) fn new(rows: usize) -> Settled {
-        Settled {
-            rows,
-            size: rows_of_group(rows),
-            state: Mutex::default(),
-            more: Condvar::new(),
-        }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
-
-    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        self.more.wait(state)
-    }
-
-    /// What has become of the rows of the row group of the catalog that begins with this one, when
-    /// that is settled. `None` if the writer has given up.
-    pub(crate) fn take(&self, row: usize) -> Option<Portion> {
-        let nth = row / self.size;
-        let mut state = self.state();
-        while state.portions.len() <= nth && !state.is_over {
-            state = self.wait(state);
-        }
-        state.portions.get_mut(nth)?.take()
-    }
-
-    /// A portion that was taken has been made use of.
-    pub(crate) fn use_up(&self) {
-        self.state().used += 1;
-        self.more.notify_all();
-    }
-
-    /// Nobody takes any more.
-    pub(crate) fn leave(&self) {
-        self.state().is_left = true;
-        self.more.notify_all();
-    }
-
-    /// Waits until all has been made use of, or nobody takes any more.
-    pub(crate) fn wait_until_used(&self) {
-        let mut state = self.state();
-        while !state.is_left && state.used < state.portions.len() {
-            state = self.wait(state);
-        }
-    }
-}
-
-/// The writer's end of it. When it goes, whoever waits for more waits no longer.
-pub(crate) struct Settling<'a> {
-    to: &'a Settled,
     nth: usize,
     portion: Portion,
+    to: Sender<Portion>,
 }
 
-impl<'a> Settling<'a> {
-    pub(crate) fn new(to: &'a Settled) -> Settling<'a> {
-        Settling {
-            to,
+impl Settling {
+    pub(crate) fn new(rows: usize) -> (Settling, Receiver<Portion>) {
+        let (to, from) = channel();
+        let settling = Settling {
+            rows,
+            size: rows_of_group(rows),
             nth: 0,
             portion: Portion::default(),
-        }
+            to,
+        };
+        (settling, from)
     }
 
-    /// Where what becomes of a row is to be entered. What becomes of those before it is settled.
+    /// The portion of a row. All rows before that portion are settled.
     pub(crate) fn at(&mut self, row: usize) -> &mut Portion {
-        while self.nth < row / self.to.size {
-            self.hand_over();
+        while self.nth < row / self.size {
+            self.send();
         }
         &mut self.portion
     }
 
-    fn hand_over(&mut self) {
-        self.to
-            .state()
-            .portions
-            .push_back(Some(std::mem::take(&mut self.portion)));
+    fn send(&mut self) {
+        // The receiver may have failed: it reports its own error.
+        let _ = self.to.send(std::mem::take(&mut self.portion));
         self.nth += 1;
-        self.to.more.notify_all();
     }
 
-    /// All rows are settled.
+    /// Settles all rows.
     pub(crate) fn finish(mut self) {
-        while self.nth < self.to.rows.div_ceil(self.to.size) {
-            self.hand_over();
+        while self.nth < self.rows.div_ceil(self.size) {
+            self.send();
         }
-    }
-}
-
-impl Drop for Settling<'_> {
-    fn drop(&mut self) {
-        self.to.state().is_over = true;
-        self.to.more.notify_all();
     }
 }
 
@@ -148,47 +70,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_settled_comes_in_portions() {
-        let settled = Settled::new(100);
-        let size = settled.size;
+    fn results_come_in_portions_of_row_groups() {
+        let (mut settling, portions) = Settling::new(100);
+        let size = settling.size;
         assert!(3 * size < 100 && 7 * size >= 100, "{size}");
-        let mut settling = Settling::new(&settled);
         for row in [3, size - 1, 2 * size] {
             settling.at(row).missing.push(row);
         }
-        let taken = |nth| {
-            settled
-                .take(nth * size)
-                .map(|portion: Portion| portion.missing)
-        };
-        assert_eq!(
-            (taken(0), taken(1)),
-            (Some(vec![3, size - 1]), Some(vec![]))
-        );
+        let missing = || portions.recv().map(|portion| portion.missing);
+        assert_eq!((missing(), missing()), (Ok(vec![3, size - 1]), Ok(vec![])));
         std::thread::scope(|scope| {
-            let last = scope.spawn(|| (taken(2), taken(6), taken(7)));
-            settling.finish();
-            assert_eq!(
-                last.join().unwrap(),
-                (Some(vec![2 * size]), Some(vec![]), None)
-            );
+            scope.spawn(|| settling.finish());
+            assert_eq!(missing(), Ok(vec![2 * size]));
         });
-        (0..7).for_each(|_| settled.use_up());
-        settled.wait_until_used();
+        let rest: Vec<_> = portions.iter().collect();
+        assert!(rest.len() == 4 && rest.iter().all(|portion| portion.missing.is_empty()));
     }
 
     #[test]
-    fn who_gives_up_holds_nobody_up() {
-        let settled = Settled::new(1);
+    fn receiver_does_not_wait_for_a_writer_that_gave_up() {
+        let (settling, portions) = Settling::new(1);
         std::thread::scope(|scope| {
-            let waits = scope.spawn(|| settled.take(0).is_none());
-            drop(Settling::new(&settled));
+            let waits = scope.spawn(move || portions.recv().is_err());
+            drop(settling);
             assert!(waits.join().unwrap());
-            let settling = Settling::new(&settled);
-            let waits = scope.spawn(|| settled.wait_until_used());
-            settling.finish();
-            settled.leave();
-            waits.join().unwrap();
         });
     }
 }

@@ -1,11 +1,9 @@
-//! The names of users and groups, as /etc/passwd and /etc/group have them. Who is not there has no
-//! name in the archive.
+//! The names of users and groups, from /etc/passwd and /etc/group only.
 
 use std::collections::HashMap;
 
 use crate::passwd;
 
-/// Names by number.
 #[derive(Debug, Default)]
 pub(crate) struct Users {
     users: HashMap<u32, Vec<u8>>,
@@ -13,9 +11,8 @@ pub(crate) struct Users {
 }
 
 impl Users {
-    /// Reads both files. One that cannot be read names nobody.
     pub(crate) fn read() -> Users {
-        /// No such file is larger; if one is, the rest has no names.
+        /// The size up to which a file is read.
         const MOST: u64 = 16 << 20;
         Users {
             users: names(passwd::users(MOST)),
@@ -23,24 +20,21 @@ impl Users {
         }
     }
 
-    /// The name of a user; empty where there is none.
+    /// The name of a user; empty if it has none.
     pub(crate) fn user(&self, uid: u32) -> &[u8] {
         self.users.get(&uid).map_or(b"", |name| name)
     }
 
-    /// The name of a group; empty where there is none.
+    /// The name of a group; empty if it has none.
     pub(crate) fn group(&self, gid: u32) -> &[u8] {
         self.groups.get(&gid).map_or(b"", |name| name)
     }
 }
 
-/// Of several names, the first counts, as in getpwuid(3).
+/// Names by number. The first name of a number is kept, as by getpwuid(3).
 fn names(entries: Vec<(Vec<u8>, u32)>) -> HashMap<u32, Vec<u8>> {
-    entries
-        .into_iter()
-        .rev()
-        .map(|(name, number)| (number, name))
-        .collect()
+    let entries = entries.into_iter().rev();
+    entries.map(|(name, number)| (number, name)).collect()
 }
 
 #[cfg(test)]
@@ -48,7 +42,7 @@ mod tests {
     use super::names;
 
     #[test]
-    fn the_first_name_of_a_number_counts() {
+    fn first_name_of_a_number_is_kept() {
         let names = names(vec![
             (b"root".to_vec(), 0),
             (b"toor".to_vec(), 0),

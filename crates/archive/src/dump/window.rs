@@ -7,28 +7,28 @@
 //! reader ◄──────────┘   └ slot 9:                 ┘
 //! ```
 //!
-//! Each reader takes a few rows at a time, and a ticket with them: the place of what it makes of
-//! them among all else. The loads that it hands in wait in a slot until it is their turn. A reader
-//! waits when there are more bytes in the window than it is to hold, save the one whose turn it is,
-//! so that there is always one who goes on.
+//! Each reader takes a few rows at a time, with a ticket: their place in the archive. Its loads wait
+//! in a slot for their turn. When the window is full, all readers wait except the one whose turn it
+//! is, so that one always proceeds.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::load::{Load, PIECE, Stopped};
 use gate::sync::{Condvar, Mutex, MutexGuard};
 
-/// Bytes that are read ahead, about.
+use super::load::{Load, PIECE, Stopped, Work};
+
+/// The approximate bytes of the window.
 const ROOM: usize = 24 << 20;
-/// Rows of which something is to be done that are taken at once, at most; and bytes that they are
-/// to come to. The rows between them cost nothing, but each turn does: in an increment there is
-/// little to be done, here and there.
+/// A ticket has at most this many rows that are written, and about this many bytes. The rows between
+/// them cost nothing, but each ticket does: in an increment few rows are written.
 const ROWS: usize = 128;
 const BYTES: u64 = 256 << 10;
-/// Loads that the reader whose turn it is may be ahead of the writer, however full the window is.
+/// How many loads the reader whose turn it is may be ahead of the writer, however full the window
+/// is.
 const AHEAD: usize = 4;
 
-/// What is between the readers and the writer.
+/// The loads between the readers and the writer.
 pub(crate) struct Window {
     rows: usize,
     state: Mutex<State>,
@@ -50,7 +50,7 @@ struct State {
 #[derive(Default)]
 struct Slot {
     loads: VecDeque<Load>,
-    is_whole: bool,
+    is_complete: bool,
 }
 
 impl State {
@@ -74,27 +74,25 @@ impl Window {
         self.state.lock()
     }
 
-    /// The next rows to be read, and the ticket for them; `None` when there are no more. `next`
-    /// gives the first row from one on that there is anything to be done for, and `weight` says how
-    /// many bytes that may come to.
-    pub(crate) fn take(
-        &self,
-        next: impl Fn(usize) -> Option<usize>,
-        weight: impl Fn(usize) -> u64,
-    ) -> Option<(u64, Range<usize>)> {
+    /// The next rows to read, and their ticket; `None` when there are no more.
+    pub(crate) fn take(&self, Work { rows, plan, .. }: Work<'_>) -> Option<(u64, Range<usize>)> {
         let mut state = self.state();
         while state.bytes >= ROOM && !state.slots.is_empty() && !state.is_stopped {
             state = self.room.wait(state);
         }
-        let Some(from) = next(state.next_row).filter(|_| !state.is_stopped) else {
+        let next = plan.next_written(state.next_row);
+        let Some(from) = next.filter(|_| !state.is_stopped) else {
             state.next_row = self.rows;
             self.ready.notify_all();
             return None;
         };
-        let (mut to, mut some, mut bytes) = (from, 0, 0u64);
-        while some < ROWS && bytes < BYTES {
-            let Some(row) = next(to) else { break };
-            (some, bytes, to) = (some + 1, bytes.saturating_add(weight(row)), row + 1);
+        let (mut to, mut written, mut bytes) = (from, 0, 0u64);
+        while written < ROWS && bytes < BYTES {
+            let Some(row) = plan.next_written(to) else {
+                break;
+            };
+            bytes = bytes.saturating_add(plan.bytes(rows, row));
+            (written, to) = (written + 1, row + 1);
         }
         state.next_row = to;
         let ticket = state.turn + state.slots.len() as u64;
@@ -102,28 +100,24 @@ impl Window {
         Some((ticket, from..to))
     }
 
-    /// Hands in what is ready of a ticket, and waits for room. Gives a load to be filled.
-    pub(crate) fn hand_in(&self, ticket: u64, load: Load) -> Result<Load, Stopped> {
+    /// Adds a load of a ticket, waits for room, and gives an empty load.
+    pub(crate) fn add(&self, ticket: u64, load: Load) -> Result<Load, Stopped> {
         let mut state = self.put(ticket, load, false);
         while !state.is_stopped && state.bytes >= ROOM {
             let is_next = state.turn == ticket;
-            if is_next
-                && state
-                    .slot(ticket)
-                    .is_some_and(|slot| slot.loads.len() < AHEAD)
-            {
+            let slot = state.slot(ticket).filter(|_| is_next);
+            if slot.is_some_and(|slot| slot.loads.len() < AHEAD) {
                 break;
             }
             state = self.room.wait(state);
         }
         if state.is_stopped {
-            Err(Stopped)
-        } else {
-            Ok(Load::reuse(state.spare.pop()))
+            return Err(Stopped);
         }
+        Ok(Load::reuse(state.spare.pop().unwrap_or_default()))
     }
 
-    /// Hands in the last of a ticket.
+    /// Adds the last load of a ticket.
     pub(crate) fn finish(&self, ticket: u64, load: Load) {
         drop(self.put(ticket, load, true));
     }
@@ -133,7 +127,7 @@ impl Window {
         state.bytes += load.bytes.len();
         if let Some(slot) = state.slot(ticket) {
             slot.loads.push_back(load);
-            slot.is_whole = is_last;
+            slot.is_complete = is_last;
         }
         if state.turn == ticket {
             self.ready.notify_all();
@@ -141,12 +135,12 @@ impl Window {
         state
     }
 
-    /// A load to be filled.
+    /// An empty load.
     pub(crate) fn empty(&self) -> Load {
-        Load::reuse(self.state().spare.pop())
+        Load::reuse(self.state().spare.pop().unwrap_or_default())
     }
 
-    /// The next load in order; waits for it. `None` at the end of all, and when a reader has died.
+    /// Waits for the next load in order. `None` after the last one, and when a reader panicked.
     pub(crate) fn next(&self) -> Option<Load> {
         let mut state = self.state();
         loop {
@@ -159,7 +153,7 @@ impl Window {
                     self.room.notify_all();
                     return Some(load);
                 }
-                if slot.is_whole {
+                if slot.is_complete {
                     state.slots.pop_front();
                     state.turn += 1;
                     self.room.notify_all();
@@ -172,7 +166,7 @@ impl Window {
         }
     }
 
-    /// Gives back the memory of a load that is written.
+    /// Takes back the memory of a load that is written.
     pub(crate) fn give_back(&self, mut bytes: Vec<u8>) {
         const MOST: usize = 32;
         if bytes.capacity() <= 2 * PIECE {
@@ -184,7 +178,7 @@ impl Window {
         }
     }
 
-    /// The writer gives up, or a reader has died: whoever waits is to end.
+    /// Ends all threads that wait: the writer failed, or a reader panicked.
     pub(crate) fn stop(&self) {
         self.state().is_stopped = true;
         self.room.notify_all();

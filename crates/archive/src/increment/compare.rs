@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use walk::digest;
 
 use super::moves::{Dir, Moves, OldName, Step, moves};
-use crate::beside::beside;
+use crate::background::spawn;
 use crate::since::index::{Fate as Known, Identity, Index};
 
 /// An entry as it is now.
@@ -216,7 +216,7 @@ fn in_pieces<A: Send, B: Send, T: Send>(
     std::thread::scope(|scope| {
         let mut works = pieces.map(|(nth, (a, b))| move || work((nth * size) as u32, a, b));
         let own = works.next();
-        let begun: Vec<_> = works.map(|work| beside(scope, work)).collect();
+        let begun: Vec<_> = works.map(|work| spawn(scope, work)).collect();
         let mut done: Vec<T> = own.into_iter().map(|mut work| work()).collect();
         let ended = begun.into_iter().map(|thread| thread.join());
         done.extend(

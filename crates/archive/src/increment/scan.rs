@@ -1,17 +1,15 @@
 //! Collects the tree as it is now for an increment. Where the file system tells what was written
 //! since the base (btrfs, XFS), only that is read, and all else is taken from the catalog.
 
-use crate::attribution::{self, Function};
-use crate::error::Error;
 use ondisk::Dev;
 use walk::{Diagnostics, EngineKind, Entry, Meta, MountContext, Sink};
 
-use super::Base;
+use super::base::Base;
+use crate::attribution::{self, Function};
 use crate::catalog::Reader;
 use crate::catalog::columns::{DIR, NAME};
-use crate::gather::{
-    CollectOptions, CollectReport, Gather, Gathered, collect, directory_collector,
-};
+use crate::error::Error;
+use crate::gather::{CollectOptions, Gather, Gathered, collect, directory_collector, engines};
 use crate::rows::Collector;
 use crate::since::index::each_group;
 use crate::since::{Differing, Scan, Step, Written, give};
@@ -20,13 +18,13 @@ use crate::since::{Differing, Scan, Step, Written, give};
 pub(super) struct DumpScan<'a> {
     pub(super) base: &'a Base,
     pub(super) request: &'a CollectOptions,
-    /// The base is complete, and of the same options: what it has is all that would be dumped.
-    pub(super) is_same_choice: bool,
-    pub(super) desk: &'a Diagnostics,
+    /// The base is complete and has the same options, so it has everything that would be dumped.
+    pub(super) has_same_options: bool,
+    pub(super) diagnostics: &'a Diagnostics,
 }
 
 impl DumpScan<'_> {
-    /// The one mount, if it was not walked.
+    /// The mount, if it was not walked.
     pub(super) fn part(&self, engine: EngineKind, why: String) -> Gathered {
         Gathered {
             path: self.request.sources.first().cloned().unwrap_or_default(),
@@ -40,7 +38,7 @@ impl DumpScan<'_> {
 
 impl<'a> Scan for DumpScan<'a> {
     type Started = Collector<'a>;
-    type Scanned = (Collector<'a>, CollectReport);
+    type Scanned = (Collector<'a>, Vec<Gathered>);
     type Error = Error;
 
     fn accepts(&self, step: Step, by: EngineKind) -> bool {
@@ -51,52 +49,46 @@ impl<'a> Scan for DumpScan<'a> {
         }
     }
 
-    fn start(&self, ground: &MountContext<'_>, by: EngineKind) -> Option<Collector<'a>> {
+    fn start(&self, mount: &MountContext<'_>, by: EngineKind) -> Option<Collector<'a>> {
         attribution::set_phase(Function::Information);
-        let gathering = directory_collector(self.request, self.desk)?;
+        let collector = directory_collector(self.request, self.diagnostics)?;
         // This takes the token for the new catalog, so it must precede every look at the tree.
-        gathering.begin(ground, by);
-        Some(gathering)
+        collector.begin(mount, by);
+        Some(collector)
     }
 
     fn scan_written(
         &self,
-        gathering: Collector<'a>,
+        collector: Collector<'a>,
         written: Written<'_>,
-    ) -> Result<(Collector<'a>, CollectReport), Error> {
-        let Written {
-            by,
-            evidence,
-            ground,
-            differing,
-        } = written;
+    ) -> Result<Self::Scanned, Error> {
+        let differing = written.differing;
         let source = &self.request.sources[0];
-        let meta = ground.top.meta;
+        let meta = written.ground.top.meta;
         let place = (meta.dev, meta.mount);
-        emit_rows(&self.base.reader, &differing, source, place, &gathering)?;
-        differing.emit(source, &gathering);
-        let why = format!("{evidence}, and the rest is as the catalog says");
-        let parts = vec![self.part(by, why)];
-        Ok((gathering, CollectReport { parts }))
+        emit_rows(&self.base.reader, &differing, source, place, &collector)?;
+        differing.emit(source, &collector);
+        let why = format!("{}, and the rest is as the catalog says", written.evidence);
+        Ok((collector, vec![self.part(written.by, why)]))
     }
 
-    fn scan_all(&self) -> Result<(Collector<'a>, CollectReport), Error> {
-        Ok(collect(self.request, true, self.desk)?)
+    fn scan_all(&self) -> Result<Self::Scanned, Error> {
+        Ok(collect(self.request, true, self.diagnostics)?)
     }
 
-    fn digest(&self, (gathering, gathered): &(Collector<'a>, CollectReport)) -> Option<String> {
+    fn digest(&self, (collector, parts): &Self::Scanned) -> Option<String> {
         // What was skipped is missing from both digests.
-        if !self.is_same_choice || self.desk.has_warnings() {
+        if !self.has_same_options || self.diagnostics.has_warnings() {
             return None;
         }
-        let seen = gathering.seen(gathered.engines())?;
-        self.base.is_of(&seen.sources, &seen.parts).ok()?;
+        let seen = collector.seen(engines(parts))?;
+        self.base.check_sources(&seen.sources, &seen.parts).ok()?;
         Some(seen.totals.digest.to_string())
     }
 }
 
-/// Sends the rows of a catalog that still hold to a sink. A catalog has neither the mount nor the
-/// number that the device has today, so these are given.
+/// Emits the rows of a catalog that are not stale to a collector, with the device and the mount of
+/// today.
 fn emit_rows(
     reader: &Reader,
     differing: &Differing,
@@ -109,9 +101,8 @@ fn emit_rows(
         let meta = reader.metas(group)?;
         let first = reader.first(group);
         let Differing { places, atimes, .. } = differing;
-        let mut stale = places[places.partition_point(|&place| place < first)..]
-            .iter()
-            .peekable();
+        let from = places.partition_point(|&place| place < first);
+        let mut stale = places[from..].iter().peekable();
         let mut worker = to.worker();
         let (mut at, mut entries) = (0, Vec::new());
         while at < names.len() {

@@ -6,18 +6,17 @@ use gate::heap::large_room;
 
 use super::packed::{NONE, Names, Packed};
 
-/// What stands for a directory: what stands for its path in digests, and a hash of it with a seed
-/// that nobody knows, so that nobody can make up two paths for which both are the same.
+/// A directory: the hash of its path in digests, and a hash with a random seed, so that nobody can
+/// construct two paths with the same key.
 pub(super) type Key = (u64, u64);
 
-/// Rows of a directory that came one after the other.
+/// Consecutive rows of a directory.
 #[derive(Debug)]
 pub(super) struct Piece {
     pub(super) dir: Key,
     pub(super) rows: Range<u32>,
 }
 
-/// Rows as they came.
 #[derive(Debug, Default)]
 pub(super) struct Heap {
     pub(super) rows: Vec<Packed>,
@@ -25,22 +24,22 @@ pub(super) struct Heap {
     pub(super) pieces: Vec<Piece>,
     /// The rows that are directories.
     pub(super) dirs: Vec<(Key, u32)>,
-    /// The rows that are a SRC, and its number.
+    /// The numbers of SRCs, and their rows.
     pub(super) sources: Vec<(u32, u32)>,
 }
 
 impl Heap {
-    /// More rows than this have no numbers.
+    /// Rows at most: their numbers must fit.
     pub(super) const MOST: usize = NONE as usize;
 
-    /// Makes room for the rows of so many files, if there is none yet: rows need not move then when
-    /// there are more of them. It costs nothing until they come.
+    /// Reserves address space for the rows of some files, so that the rows need not move while they
+    /// grow. Memory is used only when they come.
     pub(super) fn expect(&mut self, files: u64) {
-        /// The tree need not be all of the file system.
+        /// The tree may be a small part of the file system.
         const MOST: u64 = 2 << 20;
-        /// About as many bytes as a name has.
+        /// The approximate length of a name.
         const NAME: usize = 24;
-        // Some have several names.
+        // Some files have several names.
         let rows = (files + files / 8).min(MOST) as usize;
         if self.rows.capacity() == 0
             && let (Some(rows), Some(names)) = (large_room(rows), large_room(NAME * rows))
@@ -49,7 +48,7 @@ impl Heap {
         }
     }
 
-    /// Takes over what is in another one, which is empty then. False when there is no room for it.
+    /// Moves everything out of another heap. `false` if there are too many rows.
     pub(super) fn append(&mut self, other: &mut Heap) -> bool {
         if self.rows.len() + other.rows.len() > Heap::MOST {
             return false;
@@ -60,19 +59,16 @@ impl Heap {
             ..row
         }));
         self.names.0.append(&mut other.names.0);
-        let moved = |piece: Piece| Piece {
+        let pieces = other.pieces.drain(..).map(|piece| Piece {
             rows: piece.rows.start + rows..piece.rows.end + rows,
             ..piece
-        };
-        self.pieces.extend(other.pieces.drain(..).map(moved));
-        self.dirs
-            .extend(other.dirs.drain(..).map(|(key, row)| (key, row + rows)));
-        self.sources.extend(
-            other
-                .sources
-                .drain(..)
-                .map(|(source, row)| (source, row + rows)),
-        );
+        });
+        self.pieces.extend(pieces);
+        let dirs = other.dirs.drain(..);
+        self.dirs.extend(dirs.map(|(key, row)| (key, row + rows)));
+        let sources = other.sources.drain(..);
+        self.sources
+            .extend(sources.map(|(nth, row)| (nth, row + rows)));
         true
     }
 }

@@ -1,26 +1,18 @@
-//! A whole tree in memory, small: 76 bytes an entry beside its name.
+//! The metadata of a whole tree in memory: 76 bytes an entry, and its name.
 //!
 //! ```text
 //! worker ─ batch ─┐
-//! worker ─ batch ─┼─► heap ─► each directory's pieces side by side, by name ─► archive order
+//! worker ─ batch ─┼─► heap ─► pieces of each directory side by side, by name ─► archive order
 //! worker ─ batch ─┘
 //! ```
 //!
-//! Entries come from several threads, in any order, those of one directory in pieces. A piece names
-//! its directory by a hash of the path; when all have come, directories are found by that. The rows
-//! stay where they are. What many entries have in common (mode, owner, device, ...) is stored once.
+//! Entries come from several threads in any order, those of one directory in pieces. A piece refers
+//! to its directory by a hash of the path; when all have come, directories are found by it. Rows stay
+//! where they came. What many entries have in common (mode, owner, device, ...) is stored once.
 //!
-//! | module | contents |
-//! |---|---|
-//! | `packed` | a row in 72 bytes, and what rows have in common |
-//! | `heap` | rows as they came |
-//! | `order` | puts a heap into archive order |
-//! | `tree` | the tree, in archive order |
-//! | `collector` | the sink that fills a heap, and makes a tree of it |
-//!
-//! Archive order is depth first, a directory before what is in it, and the names in a directory
-//! sorted by their bytes: the row after a directory is the first that is in it, and [`Rows::end`]
-//! is the row after the last one.
+//! Archive order is depth first, a directory before its entries, and the names in a directory sorted
+//! by their bytes: the row after a directory is its first entry, and [`Rows::end`] is the row after
+//! its last descendant.
 
 mod collector;
 mod heap;
@@ -31,4 +23,4 @@ mod tests;
 mod tree;
 
 pub(crate) use collector::Collector;
-pub use tree::{Rows, Source, TreeRow};
+pub use tree::{Rows, Source};

@@ -1,4 +1,4 @@
-//! Archive order of what has come in any order.
+//! Puts a heap into archive order.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -9,35 +9,35 @@ use super::heap::{Heap, Key, Piece};
 use super::packed::{Common, NONE, Names, Packed};
 use crate::head;
 
-/// A heap, and its rows in archive order.
+/// Rows with the numbers of their parents, and their archive order.
 pub(super) struct Ordered {
-    /// As they came, but that each has the number of its parent in that order.
     pub(super) rows: Vec<Packed>,
     pub(super) order: Vec<u32>,
     pub(super) names: Names,
     pub(super) ends: Vec<(u32, u32)>,
-    /// For each SRC, by number, its row.
+    /// The numbers of SRCs, in ascending order, and their rows.
     pub(super) firsts: Vec<(u32, u32)>,
-    /// How many rows were in directories that have not come.
+    /// The number of rows whose directory has not come.
     pub(super) lost: usize,
 }
 
 /// The pieces of each directory, side by side.
 struct Inside {
     pieces: Vec<Range<u32>>,
-    /// Where those of a directory begin, by its number plus one.
+    /// The place of the first piece of a directory, by its number plus one.
     begins: Vec<u32>,
 }
 
 impl Inside {
-    /// Sorts pieces by directory, by counting how many each has. `numbers` has the numbers of
-    /// directories; a piece of another one is dropped.
+    /// Sorts pieces by the numbers of their directories, in a counting sort; a piece whose directory
+    /// has none is dropped.
     fn new(pieces: Vec<Piece>, numbers: &HashMap<Key, u32>, dirs: usize) -> Inside {
         let number = |piece: &Piece| numbers.get(&piece.dir).copied();
         let dir_of: Vec<Option<u32>> = pieces.iter().map(number).collect();
         let mut begins = vec![0u32; dirs + 2];
-        let known = dir_of.iter().flatten();
-        known.for_each(|dir| begins[*dir as usize + 2] += 1);
+        for dir in dir_of.iter().flatten() {
+            begins[*dir as usize + 2] += 1;
+        }
         for dir in 2..begins.len() {
             begins[dir] += begins[dir - 1];
         }
@@ -55,20 +55,18 @@ impl Inside {
         }
     }
 
-    /// The pieces of a directory, by its number; of [`NONE`] there are none.
+    /// The pieces of a directory, by its number; none for [`NONE`].
     fn of_directory(&self, dir: u32) -> &[Range<u32>] {
-        match dir {
-            NONE => &[],
-            _ => {
-                let [begin, end] = [dir, dir + 1].map(|at| self.begins[at as usize] as usize);
-                &self.pieces[begin..end]
-            }
+        if dir == NONE {
+            return &[];
         }
+        let [begin, end] = [dir, dir + 1].map(|at| self.begins[at as usize] as usize);
+        &self.pieces[begin..end]
     }
 }
 
-/// Rows stay where they came: those of a directory lie side by side mostly, and moving them takes
-/// longer than finding them does.
+/// Puts rows into archive order. They stay where they came: those of a directory are mostly side by
+/// side, and moving them takes longer than finding them.
 pub(super) fn order(heap: Heap, common: &Common) -> Ordered {
     let Heap {
         mut rows,
@@ -92,7 +90,7 @@ pub(super) fn order(heap: Heap, common: &Common) -> Ordered {
         |row: &Packed| Type::from_mode(common.classes[row.class as usize].mode) == Type::Directory;
     let mut order: Vec<u32> = Vec::with_capacity(rows.len());
     let (mut ends, mut firsts, mut twice) = (Vec::with_capacity(dirs.len()), Vec::new(), 0);
-    // What is yet to come of each directory that is open.
+    // The open directories, with the places in `left` of their entries that are still to come.
     let (mut open, mut left, mut scratch) =
         (Vec::<(u32, Range<usize>)>::new(), Vec::new(), Vec::new());
     sources.sort_unstable();
@@ -106,20 +104,16 @@ pub(super) fn order(heap: Heap, common: &Common) -> Ordered {
             order.push(row);
             if is_dir(&rows[row as usize]) {
                 let from = left.len();
-                inside
-                    .of_directory(dir)
-                    .iter()
-                    .for_each(|piece| left.extend(piece.clone()));
+                for piece in inside.of_directory(dir) {
+                    left.extend(piece.clone());
+                }
                 let name = |row: u32| names.get(rows[row as usize].name);
-                // What was moved onto another name while that was read may have come twice. What is
-                // in it has come to one.
+                // A name may come twice, if another file was renamed to it during the walk. The
+                // entries of a directory have come to one of the two.
                 let worth = |row: u32| {
-                    let packed = &rows[row as usize];
-                    (
-                        is_dir(packed),
-                        is_dir(packed) && !inside.of_directory(packed.parent).is_empty(),
-                        common.time(packed.times[2]),
-                    )
+                    let row = &rows[row as usize];
+                    let has_entries = is_dir(row) && !inside.of_directory(row.parent).is_empty();
+                    (is_dir(row), has_entries, common.time(row.times[2]))
                 };
                 let kept = by_name(&mut left[from..], &mut scratch, name, worth);
                 twice += left.len() - from - kept;
@@ -149,8 +143,8 @@ pub(super) fn order(heap: Heap, common: &Common) -> Ordered {
     }
 }
 
-/// Sorts what is in a directory by name, and of those with the same name keeps what is worth most.
-/// Gives how many are left.
+/// Sorts the entries of a directory by name, keeps the one with the highest worth of each name, and
+/// returns how many are left.
 pub(super) fn by_name<'a, W: Ord>(
     inside: &mut [u32],
     scratch: &mut Vec<(u64, u32)>,
@@ -158,14 +152,10 @@ pub(super) fn by_name<'a, W: Ord>(
     worth: impl Fn(u32) -> W,
 ) -> usize {
     let first = inside.first().map_or(&b""[..], |&row| name(row));
-    // What all of them begin with tells none from another.
+    // The common prefix of all names does not help to sort them.
     let common = inside.iter().fold(first.len(), |common, &row| {
-        let alike = |(a, b): &(&u8, &u8)| a == b;
-        first[..common]
-            .iter()
-            .zip(name(row))
-            .take_while(alike)
-            .count()
+        let pairs = first[..common].iter().zip(name(row));
+        pairs.take_while(|(a, b)| a == b).count()
     });
     scratch.clear();
     scratch.extend(inside.iter().map(|&row| (head(&name(row)[common..]), row)));
@@ -181,9 +171,8 @@ pub(super) fn by_name<'a, W: Ord>(
         }
         is_same
     });
-    inside
-        .iter_mut()
-        .zip(scratch.iter())
-        .for_each(|(to, &(_, row))| *to = row);
+    for (to, &(_, row)) in inside.iter_mut().zip(scratch.iter()) {
+        *to = row;
+    }
     scratch.len()
 }

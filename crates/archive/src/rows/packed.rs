@@ -1,4 +1,4 @@
-//! A row in 72 bytes, and what rows have in common.
+//! A row in 72 bytes, and what many rows have in common.
 
 use std::collections::HashMap;
 
@@ -9,12 +9,12 @@ use walk::entry::Time;
 /// No row.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// A row, packed. What does not fit is kept in [`Common`], and its place there here.
+/// A row. A value that does not fit is replaced by its place in [`Common`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packed {
     pub(super) ino: u64,
     pub(super) size: u64,
-    /// Last read, change of contents, change at all, birth: [`pack`].
+    /// atime, mtime, ctime and btime, by [`pack`].
     pub(super) times: [u64; 4],
     pub(super) name: u64,
     pub(super) blocks: u32,
@@ -24,7 +24,7 @@ pub(super) struct Packed {
     pub(super) parent: u32,
 }
 
-/// What many rows have alike.
+/// What many rows have in common.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Class {
     pub(super) mode: u32,
@@ -43,45 +43,30 @@ pub(super) struct Class {
 
 impl Class {
     pub(super) fn new(meta: &Meta, part: u32) -> Class {
-        let &Meta {
-            mode,
-            nlink,
-            uid,
-            gid,
-            rdev,
-            dev,
-            mount,
-            attributes,
-            xattrs,
-            btime,
-            generation,
-            ..
-        } = meta;
-        let (has_btime, has_generation) = (btime.is_some(), generation.is_some());
         Class {
-            mode,
-            nlink,
-            uid,
-            gid,
-            rdev,
-            dev,
-            mount,
-            attributes,
-            xattrs,
-            has_btime,
-            has_generation,
+            mode: meta.mode,
+            nlink: meta.nlink,
+            uid: meta.uid,
+            gid: meta.gid,
+            rdev: meta.rdev,
+            dev: meta.dev,
+            mount: meta.mount,
+            attributes: meta.attributes,
+            xattrs: meta.xattrs,
+            has_btime: meta.btime.is_some(),
+            has_generation: meta.generation.is_some(),
             part,
         }
     }
 }
 
-/// What does not fit into a row.
+/// A value that does not fit into a row.
 pub(super) enum Wide {
     Time(Time),
     Blocks(u64),
 }
 
-/// What rows have in common, and what does not fit into them.
+/// What rows have in common, and values that do not fit into them.
 #[derive(Debug, Default)]
 pub(super) struct Common {
     pub(super) classes: Vec<Class>,
@@ -90,15 +75,16 @@ pub(super) struct Common {
     pub(super) blocks: Vec<u64>,
 }
 
-/// 34 bits of seconds from 1901 on, which last until 2446, as on ext4; and 30 bits of nanoseconds,
-/// which are none if they are
-/// [`WIDE_TIME`]: what the seconds would be is then a place in [`Common::times`].
+/// The first second that can be packed, in 1901.
 pub(super) const EARLIEST: i64 = -(1 << 31);
+/// Nanoseconds of a packed time whose seconds are a place in [`Common::times`].
 pub(super) const WIDE_TIME: u64 = (1 << 30) - 1;
 /// Set in blocks that are a place in [`Common::blocks`].
-pub(super) const WIDE_BLOCKS: u32 = 1 << 31;
+const WIDE_BLOCKS: u32 = 1 << 31;
 
-pub(super) fn pack(time: Time, mut wide: impl FnMut(Wide) -> u64) -> u64 {
+/// Packs 34 bits of seconds since [`EARLIEST`], which last until 2446 as on ext4, and 30 bits of
+/// nanoseconds.
+fn pack(time: Time, mut wide: impl FnMut(Wide) -> u64) -> u64 {
     let seconds = time
         .sec
         .checked_sub(EARLIEST)
@@ -113,19 +99,13 @@ pub(super) fn pack(time: Time, mut wide: impl FnMut(Wide) -> u64) -> u64 {
 
 impl Packed {
     pub(super) fn new(meta: &Meta, class: u32, mut wide: impl FnMut(Wide) -> u64) -> Packed {
-        let blocks = u32::try_from(meta.blocks)
-            .ok()
-            .filter(|blocks| blocks & WIDE_BLOCKS == 0);
+        let btime = meta.btime.unwrap_or_default();
+        let blocks = u32::try_from(meta.blocks);
+        let blocks = blocks.ok().filter(|blocks| blocks & WIDE_BLOCKS == 0);
         Packed {
             ino: meta.ino,
             size: meta.size,
-            times: [
-                meta.atime,
-                meta.mtime,
-                meta.ctime,
-                meta.btime.unwrap_or_default(),
-            ]
-            .map(|t| pack(t, &mut wide)),
+            times: [meta.atime, meta.mtime, meta.ctime, btime].map(|t| pack(t, &mut wide)),
             name: 0,
             blocks: blocks.unwrap_or_else(|| wide(Wide::Blocks(meta.blocks)) as u32 | WIDE_BLOCKS),
             class,
@@ -144,17 +124,16 @@ impl Common {
     }
 
     pub(super) fn keep(&mut self, wide: Wide) -> u64 {
-        let place = match wide {
+        match wide {
             Wide::Time(time) => {
                 self.times.push(time);
-                self.times.len()
+                self.times.len() as u64 - 1
             }
             Wide::Blocks(blocks) => {
                 self.blocks.push(blocks);
-                self.blocks.len()
+                self.blocks.len() as u64 - 1
             }
-        };
-        place as u64 - 1
+        }
     }
 
     pub(super) fn time(&self, packed: u64) -> Time {
@@ -175,48 +154,34 @@ impl Common {
             0 => row.blocks.into(),
             _ => self.blocks[(row.blocks & !WIDE_BLOCKS) as usize],
         };
-        let &Class {
-            mode,
-            nlink,
-            uid,
-            gid,
-            rdev,
-            dev,
-            mount,
-            attributes,
-            xattrs,
-            has_btime,
-            has_generation,
-            ..
-        } = class;
         Meta {
             ino: row.ino,
-            mode,
-            nlink,
-            uid,
-            gid,
+            mode: class.mode,
+            nlink: class.nlink,
+            uid: class.uid,
+            gid: class.gid,
             size: row.size,
             blocks,
             atime,
             mtime,
             ctime,
-            btime: has_btime.then_some(btime),
-            rdev,
-            dev,
-            mount,
-            attributes,
-            generation: has_generation.then_some(row.generation),
-            xattrs,
+            btime: class.has_btime.then_some(btime),
+            rdev: class.rdev,
+            dev: class.dev,
+            mount: class.mount,
+            attributes: class.attributes,
+            generation: class.has_generation.then_some(row.generation),
+            xattrs: class.xattrs,
         }
     }
 }
 
-/// Names, one after the other, each after its length: a byte, or if that is 255, two more.
+/// Names, each after its length: a byte, and if that is 255, two more.
 #[derive(Debug, Default)]
 pub(super) struct Names(pub(super) Vec<u8>);
 
 impl Names {
-    /// Adds one, and gives its place.
+    /// Adds a name, and returns its place.
     pub(super) fn add(&mut self, name: &[u8]) -> u64 {
         let place = self.0.len() as u64;
         if name.len() < usize::from(u8::MAX) {

@@ -8,21 +8,21 @@ use super::packed::{Class, Common, EARLIEST, Names, Packed, WIDE_TIME};
 use super::*;
 use crate::catalog::{Draft, Later, Options};
 
-fn gathering(desk: &Diagnostics) -> Collector<'_> {
-    adding_up(desk, false)
+fn collector(diagnostics: &Diagnostics) -> Collector<'_> {
+    collector_with_sum(diagnostics, false)
 }
 
-fn adding_up(desk: &Diagnostics, with_sum: bool) -> Collector<'_> {
+fn collector_with_sum(diagnostics: &Diagnostics, with_sum: bool) -> Collector<'_> {
     let source = Source {
         path: b"top".to_vec(),
         absolute: None,
         rows: 0..0,
     };
-    let gathering = Collector::new(vec![source], vec![0], None, desk);
+    let collector = Collector::new(vec![source], vec![0], None, diagnostics);
     if with_sum {
-        gathering.with_sum(None)
+        collector.with_sum(None)
     } else {
-        gathering
+        collector
     }
 }
 
@@ -35,7 +35,7 @@ fn meta(ino: u64, is_dir: bool) -> Meta {
     }
 }
 
-/// Hands over entries of a directory, by its path: `top`, or `top/a/b`.
+/// Adds entries of a directory: `top`, or `top/a/b`.
 fn give(to: &Collector<'_>, dir: &str, entries: &[(&str, Meta)]) {
     let names: Vec<&str> = dir.split('/').skip(1).collect();
     let hash = names.iter().fold(digest::top(0), |hash, name| {
@@ -72,9 +72,9 @@ fn paths(list: &[(&str, u64)]) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn pieces_in_any_order() {
-    let desk = Diagnostics::default();
-    let to = gathering(&desk);
+fn pieces_come_in_any_order() {
+    let diagnostics = Diagnostics::default();
+    let to = collector(&diagnostics);
     give(&to, "top/b", &[("z", meta(5, false)), ("c", meta(6, true))]);
     give(&to, "top/b/c", &[("deep", meta(9, false))]);
     give(&to, "top", &[("b.", meta(3, false)), ("b", meta(2, true))]);
@@ -114,13 +114,13 @@ fn pieces_in_any_order() {
     );
     assert_eq!(rows.sources()[0].rows, 0..10);
     assert!(rows.directories().eq([0, 3, 5, 8]));
-    assert!(desk.take_warnings().is_empty());
+    assert!(diagnostics.take_warnings().is_empty());
 }
 
 #[test]
-fn what_comes_twice_or_from_nowhere() {
-    let desk = Diagnostics::default();
-    let to = gathering(&desk);
+fn duplicates_and_lost_directories() {
+    let diagnostics = Diagnostics::default();
+    let to = collector(&diagnostics);
     let later = |meta: Meta| Meta {
         ctime: Time { sec: 5, nsec: 0 },
         ..meta
@@ -152,7 +152,7 @@ fn what_comes_twice_or_from_nowhere() {
         list(&rows),
         paths(&[("top", 1), ("top/a", 2), ("top/d", 4), ("top/d/x", 7)])
     );
-    let [warning] = &desk.take_warnings()[..] else {
+    let [warning] = &diagnostics.take_warnings()[..] else {
         panic!("one warning")
     };
     assert!(
@@ -162,12 +162,12 @@ fn what_comes_twice_or_from_nowhere() {
     );
 }
 
-/// Those that wait for the rows of a thread that has died are told; nothing is written.
+/// Other threads do not wait for the row groups of a thread that panicked; nothing is written.
 #[test]
-fn a_thread_that_dies_holds_nobody_up() {
+fn panic_of_a_thread_fails_the_catalog() {
     use std::os::unix::ffi::OsStrExt;
-    let desk = Diagnostics::default();
-    let to = gathering(&desk);
+    let diagnostics = Diagnostics::default();
+    let to = collector(&diagnostics);
     let names: Vec<String> = (0..300_000).map(|n| format!("{n:06}")).collect();
     let files: Vec<_> = names
         .iter()
@@ -178,14 +178,15 @@ fn a_thread_that_dies_holds_nobody_up() {
     let rows = to.finish(std::iter::empty());
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("catalog");
-    let dies = |row| row != 70_000 || panic!("as it is to");
+    let panics = |row| row != 70_000 || panic!("as planned");
     let draft = Draft::create(file.as_os_str().as_bytes()).unwrap();
     let write = || {
         draft.write(
             &rows,
             Options::default(),
-            dies,
-            |_| Ok(Later::default()),
+            panics,
+            || Ok(()),
+            |_, ()| Ok(Later::default()),
             || true,
         )
     };
@@ -193,15 +194,15 @@ fn a_thread_that_dies_holds_nobody_up() {
     assert!(!matches!(written, Ok(Ok(_))));
 }
 
-/// Whether all was added up before or not, the digest is that of what is written.
+/// The digest is that of the rows that are written, whether it was computed before or not.
 #[test]
-fn what_changes_on_its_way_into_a_catalog() {
+fn amended_rows_are_in_the_digest() {
     use std::os::unix::ffi::OsStrExt;
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("catalog");
     let written = |with_sum: bool, size: u64, amended: &[(usize, Meta)], left_out: usize| {
-        let desk = Diagnostics::default();
-        let to = adding_up(&desk, with_sum);
+        let diagnostics = Diagnostics::default();
+        let to = collector_with_sum(&diagnostics, with_sum);
         give(
             &to,
             "top",
@@ -220,7 +221,7 @@ fn what_changes_on_its_way_into_a_catalog() {
         let rows = to.finish(std::iter::empty());
         assert_eq!(rows.totals().is_some(), with_sum);
         let draft = Draft::create(file.as_os_str().as_bytes()).unwrap();
-        let later = |_| {
+        let later = |_, ()| {
             Ok(Later {
                 hashes: Vec::new(),
                 amended: amended.iter().copied().collect(),
@@ -230,6 +231,7 @@ fn what_changes_on_its_way_into_a_catalog() {
             &rows,
             Options::default(),
             |row| row != left_out,
+            || Ok(()),
             later,
             || true,
         );
@@ -271,13 +273,12 @@ fn names_of_any_length() {
     );
 }
 
-/// 72 bytes for each entry and 4 for its place, and for each directory 8 more; beside its name, and
-/// the byte that says how long that is.
+/// 76 bytes for each entry, and 8 more for each directory; and for its name one byte and its length.
 #[test]
-fn small() {
+fn rows_are_small() {
     assert_eq!(size_of::<Packed>(), 72);
-    let desk = Diagnostics::default();
-    let to = gathering(&desk);
+    let diagnostics = Diagnostics::default();
+    let to = collector(&diagnostics);
     give(&to, "top", &[("", meta(1, true))]);
     for dir in 0..100 {
         let name = format!("{dir:03}");
@@ -322,7 +323,7 @@ fn any_time() -> impl Strategy<Value = Time> {
 
 proptest! {
     #[test]
-    fn what_is_packed_is_unpacked(
+    fn packed_metadata_is_unpacked(
         (ino, size, blocks, mode) in (any::<u64>(), any::<u64>(), prop_oneof![any::<u64>(), 0..5_000_000_000u64], any::<u32>()),
         (nlink, uid, gid, major) in any::<(u32, u32, u32, u32)>(),
         (atime, mtime, ctime, btime) in (any_time(), any_time(), any_time(), proptest::option::of(any_time())),

@@ -10,53 +10,40 @@ use super::packed::{Class, Common, NONE, Names, Packed};
 use crate::part::Part;
 use crate::tick::after_a_tick;
 
-/// A tree, in archive order: for each SRC in turn, depth first, a directory before what is in it,
-/// names sorted by their bytes.
+/// A tree in archive order.
 #[derive(Debug)]
 pub struct Rows {
     pub(super) sources: Vec<Source>,
-    /// As they came.
+    /// The rows as they came.
     pub(super) rows: Vec<Packed>,
-    /// Where they are in `rows`.
+    /// Their places in `rows`.
     pub(super) order: Vec<u32>,
     pub(super) names: Names,
     pub(super) common: Common,
-    /// For each directory, its row and the row after all that is in it; by row.
+    /// For each directory in turn, its row and the row after its last descendant.
     pub(super) ends: Vec<(u32, u32)>,
     pub(super) parts: Vec<Part>,
     pub(super) begun: Moment,
     /// A tick passed before anything was read.
     pub(super) has_waited: bool,
-    /// The totals over all entries, if they were wanted and still hold.
+    /// The totals over all entries, if they were requested and still hold.
     pub(super) totals: Option<Totals>,
 }
 
 /// A SRC.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// As it was given.
+    /// The path, as it was given.
     pub path: Vec<u8>,
-    /// Its absolute name, if it is a directory and has one.
+    /// The absolute path of a directory.
     pub absolute: Option<Vec<u8>>,
-    /// The rows that are of it: first itself, then what is in it.
+    /// Its rows: first itself, then its descendants.
     pub rows: Range<usize>,
 }
 
-/// A row.
-#[derive(Clone, Copy, Debug)]
-pub struct TreeRow<'a> {
-    /// Number of the SRC that it is under.
-    pub top: usize,
-    /// The row of the directory that it is in; `None` for a SRC.
-    pub parent: Option<usize>,
-    /// Its name in that directory; empty for a SRC.
-    pub name: &'a [u8],
-    /// Its metadata.
-    pub meta: Meta,
-}
-
+/// Rows are numbered from 0; functions that take a number panic if there is no such row.
 impl Rows {
-    /// How many there are.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.order.len()
     }
@@ -66,19 +53,18 @@ impl Rows {
         self.order.is_empty()
     }
 
-    /// Each SRC, in the order in which they were given.
+    /// The sources, in the order in which they were given.
     pub fn sources(&self) -> &[Source] {
         &self.sources
     }
 
-    /// The file systems that the tree is made of, with the tokens that were taken before anything
-    /// was read.
-    pub fn parts(&self) -> &[Part] {
+    /// The file systems of the tree, with the tokens that they had before anything was read.
+    pub(crate) fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// When reading began, as in [`About::started`](crate::catalog::About::started).
-    pub fn started(&self) -> Time {
+    /// See [`About::started`](crate::catalog::About::started).
+    pub(crate) fn started(&self) -> Time {
         let begun = self.begun.time();
         if self.has_waited {
             after_a_tick(begun)
@@ -87,22 +73,9 @@ impl Rows {
         }
     }
 
-    /// The totals over all entries, if they are known already.
+    /// The totals over all entries, if they are known.
     pub(crate) fn totals(&self) -> Option<Totals> {
         self.totals
-    }
-
-    /// A row.
-    ///
-    /// # Panics
-    /// When there is none of that number; as all that takes one.
-    pub fn row(&self, row: usize) -> TreeRow<'_> {
-        TreeRow {
-            top: self.top(row),
-            parent: self.parent(row),
-            name: self.name(row),
-            meta: self.meta(row),
-        }
     }
 
     /// The metadata of a row.
@@ -110,24 +83,19 @@ impl Rows {
         self.common.meta(self.packed(row))
     }
 
-    /// The inode number of a row; cheaper than [`Rows::meta`].
-    pub fn ino(&self, row: usize) -> u64 {
+    /// The inode number; cheaper than [`Rows::meta`].
+    pub(crate) fn ino(&self, row: usize) -> u64 {
         self.packed(row).ino
     }
 
-    /// The size of a row in bytes; cheaper than [`Rows::meta`].
-    pub fn size(&self, row: usize) -> u64 {
+    /// The size in bytes; cheaper than [`Rows::meta`].
+    pub(crate) fn size(&self, row: usize) -> u64 {
         self.packed(row).size
     }
 
-    /// `st_mode` of a row; cheaper than [`Rows::meta`].
-    pub fn mode(&self, row: usize) -> u32 {
-        self.class(row).mode
-    }
-
-    /// The type of a row.
+    /// The type; cheaper than [`Rows::meta`].
     pub fn kind(&self, row: usize) -> Type {
-        Type::from_mode(self.mode(row))
+        Type::from_mode(self.class(row).mode)
     }
 
     /// Whether a row is a directory.
@@ -136,44 +104,43 @@ impl Rows {
     }
 
     /// Whether any row is on a device.
-    pub fn are_on(&self, dev: Dev) -> bool {
+    pub(crate) fn are_on(&self, dev: Dev) -> bool {
         self.common.classes.iter().any(|class| class.dev == dev)
     }
 
     /// Whether a row is no directory and has other names, in the tree or elsewhere.
-    pub fn is_linked(&self, row: usize) -> bool {
+    pub(crate) fn is_linked(&self, row: usize) -> bool {
         self.class(row).nlink > 1 && !self.is_dir(row)
     }
 
-    /// Number of the part that a row is in: an index into [`Rows::parts`].
-    pub fn part(&self, row: usize) -> usize {
+    /// The part of a row, as an index into [`Rows::parts`].
+    pub(crate) fn part(&self, row: usize) -> usize {
         self.class(row).part as usize
     }
 
-    /// The name of a row in the directory that it is in; empty for a SRC.
+    /// The name of a row in its directory; empty for a SRC.
     pub fn name(&self, row: usize) -> &[u8] {
         self.names.get(self.packed(row).name)
     }
 
-    /// The row of the directory that a row is in; `None` for a SRC.
+    /// The directory of a row; `None` for a SRC.
     pub fn parent(&self, row: usize) -> Option<usize> {
-        Some(self.packed(row).parent)
-            .filter(|&parent| parent != NONE)
-            .map(|parent| parent as usize)
+        let parent = self.packed(row).parent;
+        (parent != NONE).then_some(parent as usize)
     }
 
-    /// Number of the SRC that a row is under.
+    /// The number of the SRC of a row.
     pub fn top(&self, row: usize) -> usize {
         self.sources
             .partition_point(|source| source.rows.end <= row)
     }
 
-    /// The rows that are directories, in their order.
+    /// The rows of directories, in ascending order.
     pub fn directories(&self) -> impl ExactSizeIterator<Item = u32> {
         self.ends.iter().map(|&(dir, _)| dir)
     }
 
-    /// The row after everything below a row; for a file or an empty directory, the next row.
+    /// The row after the last descendant of a row, or after the row itself if it has none.
     pub fn end(&self, row: usize) -> usize {
         if !self.is_dir(row) {
             return row + 1;
@@ -184,7 +151,7 @@ impl Rows {
         known.map_or(row + 1, |at| self.ends[at].1 as usize)
     }
 
-    /// The rows that are in a directory, by name.
+    /// The entries of a directory, by name.
     pub fn children(&self, row: usize) -> impl Iterator<Item = usize> {
         let (mut next, end) = (row + 1, self.end(row));
         std::iter::from_fn(move || {
@@ -199,27 +166,13 @@ impl Rows {
     /// Replaces `path` by the path of a row, which begins with SRC as it was given.
     pub fn path(&self, row: usize, path: &mut Vec<u8>) {
         path.clear();
-        if let Some(source) = self.sources.get(self.top(row)) {
-            path.extend_from_slice(&source.path);
+        path.extend_from_slice(&self.sources[self.top(row)].path);
+        let up = std::iter::successors(Some(row), |&row| self.parent(row));
+        for row in up.collect::<Vec<usize>>().into_iter().rev() {
+            if !self.name(row).is_empty() {
+                append(path, self.name(row));
+            }
         }
-        self.add_names(row, path);
-    }
-
-    /// Replaces `path` by the path of a row below its SRC; empty for a SRC.
-    pub fn relative(&self, row: usize, path: &mut Vec<u8>) {
-        path.clear();
-        self.add_names(row, path);
-    }
-
-    fn add_names(&self, row: usize, path: &mut Vec<u8>) {
-        let up = |&row: &usize| self.parent(row);
-        let on_the_way: Vec<usize> = std::iter::successors(Some(row), up).collect();
-        on_the_way
-            .iter()
-            .rev()
-            .map(|&row| self.name(row))
-            .filter(|name| !name.is_empty())
-            .for_each(|name| append(path, name));
     }
 
     #[inline]

@@ -14,7 +14,7 @@ use walk::moment::may_be_since;
 use walk::{Meta, digest};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::beside::each;
+use crate::background::each;
 use crate::catalog::Reader;
 use crate::catalog::columns::{
     BTIME, CTIME, DIR, GENERATION, INO, MODE, MTIME, NAME, PART, SIZE, TOP,

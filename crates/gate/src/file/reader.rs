@@ -38,21 +38,26 @@ impl Reader {
     }
 
     /// Reads from an offset on until the buffer is full or the file ends.
-    pub fn read_at(&self, mut offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        let mut have = 0;
-        while have < buffer.len() {
-            match pread64(&self.fd, &mut buffer[have..], offset) {
-                Ok(0) => break,
-                Ok(n) => {
-                    have += n;
-                    offset += n as u64;
-                }
-                Err(Errno::EINTR) => {}
-                Err(e) => return Err(e),
-            }
-        }
-        Ok(have)
+    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        read_full_at(&self.fd, offset, buffer)
     }
+}
+
+/// Reads from an offset on until the buffer is full or the file ends.
+pub fn read_full_at(fd: &Fd, mut offset: u64, buffer: &mut [u8]) -> Result<usize> {
+    let mut have = 0;
+    while have < buffer.len() {
+        match pread64(fd, &mut buffer[have..], offset) {
+            Ok(0) => break,
+            Ok(n) => {
+                have += n;
+                offset += n as u64;
+            }
+            Err(Errno::EINTR) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(have)
 }
 
 /// Reads a file of /proc or /sys, up to 64 KiB.

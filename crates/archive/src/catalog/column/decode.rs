@@ -6,9 +6,8 @@ use parquet::basic::Encoding;
 use parquet::column::page::{Page, PageReader};
 use parquet::errors::{ParquetError, Result};
 
-/// Reads numbers of so many bits, until there are `left`: each, and how often it comes in turn.
-/// `None` if there are not so many. Beside runs there are packs: eight times so many, each in its
-/// bits.
+/// Decodes Parquet's hybrid of runs and bit-packed groups of eight: `left` numbers of `bits` bits,
+/// each passed to `take` with how many times it is repeated. `None` if there are fewer.
 pub(super) fn runs(
     mut bytes: &[u8],
     bits: u32,
@@ -19,11 +18,8 @@ pub(super) fn runs(
         let header = varint(&mut bytes)?;
         let many = usize::try_from(header >> 1).ok()?;
         if header & 1 == 0 {
-            let value = bytes.split_off(..bits.div_ceil(8) as usize)?;
-            let number = value
-                .iter()
-                .rev()
-                .fold(0, |number, &byte| number << 8 | u32::from(byte));
+            let value = bytes.split_off(..bits.div_ceil(8) as usize)?.iter().rev();
+            let number = value.fold(0, |number, &byte| number << 8 | u32::from(byte));
             let times = many.min(left);
             if times == 0 {
                 return None;
@@ -39,12 +35,8 @@ pub(super) fn runs(
             for nth in 0..values {
                 let from = nth * bits as usize;
                 let bit = |at: usize| u32::from(pack[at / 8] >> (at % 8) & 1);
-                take(
-                    (from..from + bits as usize)
-                        .rev()
-                        .fold(0, |number, at| number << 1 | bit(at)),
-                    1,
-                )?;
+                let places = (from..from + bits as usize).rev();
+                take(places.fold(0, |number, at| number << 1 | bit(at)), 1)?;
             }
             left -= values;
         }
@@ -64,22 +56,29 @@ fn varint(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// What stands in a page.
+/// The pages of a column of a row group.
+pub struct Pages<'a> {
+    pub(in crate::catalog) pages: &'a mut dyn PageReader,
+    pub(in crate::catalog) rows: usize,
+    pub(in crate::catalog) is_optional: bool,
+}
+
+/// The values of a page, with their number.
 enum Data<'a> {
-    /// So many values, for others to name by their numbers.
     Dictionary(&'a [u8], usize),
-    /// So many values.
     Plain(&'a [u8], usize),
-    /// So many numbers of values, of so many bits.
+    /// Places in the dictionary, with the bits of each.
     Numbers(&'a [u8], u32, usize),
 }
 
-/// Goes through the pages of a column of so many rows, and no more. For a column in which values
-/// may be missing, `are` is told of which rows they are there.
+/// Decodes every page of a column. `are` gets the runs of rows that have a value or have none,
+/// before `take` gets the values.
 fn each_page(
-    pages: &mut dyn PageReader,
-    mut rows: usize,
-    is_optional: bool,
+    Pages {
+        pages,
+        mut rows,
+        is_optional,
+    }: Pages<'_>,
     mut are: impl FnMut(bool, usize),
     mut take: impl FnMut(Data<'_>) -> Option<()>,
 ) -> Result<()> {
@@ -87,55 +86,56 @@ fn each_page(
         if let Page::DataPage { num_values, .. } = &page {
             rows = rows.checked_sub(*num_values as usize).ok_or_else(damaged)?;
         }
-        page_of(&page, is_optional, &mut are, &mut take).ok_or_else(damaged)?;
+        decode_page(&page, is_optional, &mut are, &mut take).ok_or_else(damaged)?;
+    }
+    if rows > 0 {
+        return Err(ParquetError::EOF("a column has too few values".to_owned()));
     }
     Ok(())
 }
 
-fn page_of(
+fn decode_page(
     page: &Page,
     is_optional: bool,
     are: &mut impl FnMut(bool, usize),
     take: &mut impl FnMut(Data<'_>) -> Option<()>,
 ) -> Option<()> {
-    match page {
+    let (mut bytes, rows, encoding, levels) = match page {
         Page::DictionaryPage {
             buf, num_values, ..
-        } => take(Data::Dictionary(buf, *num_values as usize)),
+        } => return take(Data::Dictionary(buf, *num_values as usize)),
         Page::DataPage {
             buf,
             num_values,
             encoding,
             def_level_encoding,
             ..
-        } => {
-            let (mut bytes, rows) = (&buf[..], *num_values as usize);
-            let mut values = rows;
-            if is_optional {
-                let len = u32::from_le_bytes(*bytes.split_off(..4)?.first_chunk()?);
-                let levels = bytes
-                    .split_off(..len as usize)
-                    .filter(|_| *def_level_encoding == Encoding::RLE)?;
-                values = 0;
-                runs(levels, 1, rows, |is_there, times| {
-                    values += if is_there == 1 { times } else { 0 };
-                    are(is_there == 1, times);
-                    Some(())
-                })?;
-            } else {
-                are(true, rows);
-            }
-            match encoding {
-                Encoding::PLAIN => take(Data::Plain(bytes, values)),
-                Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY if values == 0 => Some(()),
-                Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY => {
-                    let bits = u32::from(*bytes.split_off_first()?);
-                    (bits <= u32::BITS).then(|| take(Data::Numbers(bytes, bits, values)))?
-                }
-                _ => None,
-            }
+        } => (&buf[..], *num_values as usize, encoding, def_level_encoding),
+        Page::DataPageV2 { .. } => return None,
+    };
+    let mut values = rows;
+    if is_optional {
+        let len = u32::from_le_bytes(*bytes.split_off(..4)?.first_chunk()?);
+        let levels = bytes
+            .split_off(..len as usize)
+            .filter(|_| *levels == Encoding::RLE)?;
+        values = 0;
+        runs(levels, 1, rows, |level, times| {
+            values += if level == 1 { times } else { 0 };
+            are(level == 1, times);
+            Some(())
+        })?;
+    } else {
+        are(true, rows);
+    }
+    match encoding {
+        Encoding::PLAIN => take(Data::Plain(bytes, values)),
+        Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY if values == 0 => Some(()),
+        Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY => {
+            let bits = u32::from(*bytes.split_off_first()?);
+            (bits <= u32::BITS).then(|| take(Data::Numbers(bytes, bits, values)))?
         }
-        Page::DataPageV2 { .. } => None,
+        _ => None,
     }
 }
 
@@ -143,53 +143,39 @@ pub(in crate::catalog) fn damaged() -> ParquetError {
     ParquetError::General("a page of a column makes no sense".to_owned())
 }
 
-/// Reads a column of numbers, or of bytes that are as many for each value; for each row, or for
-/// those that have one. `are` is told of which rows they are.
+/// Decodes a column of values of the same width. `are` gets the runs of rows that have one or none.
 pub(in crate::catalog) fn numbers<const N: usize, T: Copy>(
-    pages: &mut dyn PageReader,
-    rows: usize,
-    is_optional: bool,
-    of: impl Fn([u8; N]) -> T,
+    pages: Pages<'_>,
+    decode: impl Fn([u8; N]) -> T,
     are: impl FnMut(bool, usize),
     into: &mut Vec<T>,
 ) -> Result<()> {
     let mut dictionary: Vec<T> = Vec::new();
-    each_page(pages, rows, is_optional, are, |data| {
+    each_page(pages, are, |data| {
         let some = |bytes: &[u8], values: usize, into: &mut Vec<T>| {
-            into.extend(
-                bytes
-                    .as_chunks()
-                    .0
-                    .get(..values)?
-                    .iter()
-                    .map(|value| of(*value)),
-            );
+            let values = bytes.as_chunks().0.get(..values)?;
+            into.extend(values.iter().map(|value| decode(*value)));
             Some(())
         };
         match data {
             Data::Dictionary(bytes, values) => some(bytes, values, &mut dictionary),
             Data::Plain(bytes, values) => some(bytes, values, into),
             Data::Numbers(bytes, bits, values) => runs(bytes, bits, values, |number, times| {
-                into.extend(std::iter::repeat_n(
-                    *dictionary.get(number as usize)?,
-                    times,
-                ));
+                let value = *dictionary.get(number as usize)?;
+                into.extend(std::iter::repeat_n(value, times));
                 Some(())
             }),
         }
     })
 }
 
-/// Reads a column of what is so or not, a bit for each: for each row, or for those that have one,
-/// of which `are` is told.
+/// Decodes a column of booleans, a bit for each.
 pub(in crate::catalog) fn flags(
-    pages: &mut dyn PageReader,
-    rows: usize,
-    is_optional: bool,
+    pages: Pages<'_>,
     are: impl FnMut(bool, usize),
     mut take: impl FnMut(bool),
 ) -> Result<()> {
-    each_page(pages, rows, is_optional, are, |data| match data {
+    each_page(pages, are, |data| match data {
         Data::Plain(bytes, values) if bytes.len() >= values.div_ceil(8) => {
             (0..values).for_each(|nth| take(bytes[nth / 8] >> (nth % 8) & 1 == 1));
             Some(())
@@ -198,43 +184,28 @@ pub(in crate::catalog) fn flags(
     })
 }
 
-/// A column of names.
+/// The values of a column of names.
 #[derive(Debug, Default)]
 pub struct Names {
     bytes: Vec<u8>,
-    /// Where each begins and ends.
+    /// The begin and the end of each.
     places: Vec<(usize, usize)>,
 }
 
 impl Names {
-    /// Reads one.
-    pub(in crate::catalog) fn read(pages: &mut dyn PageReader, rows: usize) -> Result<Names> {
-        let (mut names, mut dictionary) = (Names::default(), Vec::new());
-        each_page(
-            pages,
-            rows,
-            false,
-            |_, _| {},
-            |data| {
-                let Names { bytes, places } = &mut names;
-                match data {
-                    Data::Dictionary(some, values) => {
-                        add_places(some, values, bytes, &mut dictionary)
-                    }
-                    Data::Plain(some, values) => add_places(some, values, bytes, places),
-                    Data::Numbers(some, bits, values) => {
-                        runs(some, bits, values, |number, times| {
-                            places.extend(std::iter::repeat_n(
-                                *dictionary.get(number as usize)?,
-                                times,
-                            ));
-                            Some(())
-                        })
-                    }
-                }
-            },
-        )?;
-        Ok(names)
+    pub(in crate::catalog) fn read(pages: Pages<'_>) -> Result<Names> {
+        let (mut bytes, mut places, mut dictionary) = (Vec::new(), Vec::new(), Vec::new());
+        let take = |data: Data<'_>| match data {
+            Data::Dictionary(some, values) => add_places(some, values, &mut bytes, &mut dictionary),
+            Data::Plain(some, values) => add_places(some, values, &mut bytes, &mut places),
+            Data::Numbers(some, bits, values) => runs(some, bits, values, |number, times| {
+                let place = *dictionary.get(number as usize)?;
+                places.extend(std::iter::repeat_n(place, times));
+                Some(())
+            }),
+        };
+        each_page(pages, |_, _| {}, take)?;
+        Ok(Names { bytes, places })
     }
 
     /// How many there are.
@@ -247,7 +218,7 @@ impl Names {
         self.places.is_empty()
     }
 
-    /// All of them.
+    /// All of them, by row.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.places.iter().map(|&(from, to)| &self.bytes[from..to])
     }
@@ -263,7 +234,7 @@ impl Index<usize> for Names {
     }
 }
 
-/// Keeps some names, and where they are.
+/// Appends names, each after its length, and their places.
 fn add_places(
     some: &[u8],
     values: usize,

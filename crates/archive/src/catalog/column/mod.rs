@@ -10,11 +10,6 @@
 //!
 //! Each page header has the checksum that Parquet defines, which the parquet crate does not write.
 //!
-//! | module | contents |
-//! |---|---|
-//! | `encode` | from values to pages |
-//! | `decode` | from pages to values |
-//!
 //! [Parquet's encodings](https://parquet.apache.org/docs/file-format/data-pages/encodings/),
 //! [its checksums](https://parquet.apache.org/docs/file-format/data-pages/checksumming/)
 
@@ -22,9 +17,8 @@ mod decode;
 mod encode;
 
 pub use decode::Names;
-pub(super) use decode::{damaged, flags, numbers};
-pub(crate) use encode::{Chunk, How};
-pub(super) use encode::{Encoded, compressor};
+pub(super) use decode::{Pages, damaged, flags, numbers};
+pub(super) use encode::{Chunk, Encoded, How, compressor};
 
 #[cfg(test)]
 mod tests;

@@ -29,7 +29,7 @@ fn encoded(of: &str, how: How, put: impl Fn(&mut Chunk, &mut Compressor<'_>)) ->
     chunk.close(&mut zstd).unwrap()
 }
 
-fn pages(Encoded { bytes, close, .. }: &Encoded) -> SerializedPageReader<Bytes> {
+fn page_reader(Encoded { bytes, close, .. }: &Encoded) -> SerializedPageReader<Bytes> {
     SerializedPageReader::new(
         Arc::new(bytes.clone()),
         &close.metadata,
@@ -39,12 +39,12 @@ fn pages(Encoded { bytes, close, .. }: &Encoded) -> SerializedPageReader<Bytes> 
     .unwrap()
 }
 
-/// What the library reads: the values that are there, and of each row whether it has one.
-fn by_the_library<D: DataType>(encoded: &Encoded) -> (Vec<D::T>, Vec<i16>) {
+/// Decodes with the library: the values, and for each row whether it has one.
+fn decode_by_library<D: DataType>(encoded: &Encoded) -> (Vec<D::T>, Vec<i16>) {
     let rows = encoded.close.rows_written as usize;
     let reader = get_column_reader(
         encoded.close.metadata.column_descr_ptr(),
-        Box::new(pages(encoded)),
+        Box::new(page_reader(encoded)),
     );
     let mut reader = D::get_column_reader(reader).unwrap();
     let (mut values, mut there) = (Vec::new(), Vec::new());
@@ -57,16 +57,25 @@ fn by_the_library<D: DataType>(encoded: &Encoded) -> (Vec<D::T>, Vec<i16>) {
     (values, there)
 }
 
+fn pages(reader: &mut SerializedPageReader<Bytes>, rows: usize, is_optional: bool) -> Pages<'_> {
+    Pages {
+        pages: reader,
+        rows,
+        is_optional,
+    }
+}
+
 fn names_of(encoded: &Encoded) -> Vec<Vec<u8>> {
-    Names::read(&mut pages(encoded), encoded.close.rows_written as usize)
+    let rows = encoded.close.rows_written as usize;
+    Names::read(pages(&mut page_reader(encoded), rows, false))
         .unwrap()
         .iter()
         .map(<[u8]>::to_vec)
         .collect()
 }
 
-/// Values of which mostly several in turn are the same.
-fn in_turn<T: Clone + std::fmt::Debug>(
+/// Values with runs of equal ones.
+fn with_runs<T: Clone + std::fmt::Debug>(
     of: impl Strategy<Value = T> + Clone,
 ) -> impl Strategy<Value = Vec<T>> {
     let runs = proptest::collection::vec((of, 1..9usize), 1..60);
@@ -79,56 +88,58 @@ fn in_turn<T: Clone + std::fmt::Debug>(
 
 proptest! {
     #[test]
-    fn numbers_come_back(values in in_turn(any::<u32>()), is_raw in any::<bool>()) {
+    fn numbers_are_read_back(values in with_runs(any::<u32>()), is_raw in any::<bool>()) {
         let how = if is_raw { How::Raw } else { How::Plain };
         let encoded = encoded("required int32", how, |to, _| to.numbers(values.iter().map(|n| n.to_le_bytes())));
-        let (library, _) = by_the_library::<Int32Type>(&encoded);
+        let (library, _) = decode_by_library::<Int32Type>(&encoded);
         prop_assert!(library.iter().map(|n| n.cast_unsigned()).eq(values.iter().copied()));
         let mut ours = Vec::new();
-        numbers(&mut pages(&encoded), values.len(), false, u32::from_le_bytes, |_, _| {}, &mut ours).unwrap();
+        let mut reader = page_reader(&encoded);
+        numbers(pages(&mut reader, values.len(), false), u32::from_le_bytes, |_, _| {}, &mut ours).unwrap();
         prop_assert_eq!(ours, values);
     }
 
     #[test]
-    fn what_is_missing_stays_missing(values in in_turn(proptest::option::of(0..3u8)), are_alike in any::<bool>()) {
+    fn missing_values_are_read_back(values in with_runs(proptest::option::of(0..3u8)), are_alike in any::<bool>()) {
         let hash = |n: &u8| [if are_alike { 7 } else { *n }; 32];
         let values: Vec<Option<[u8; 32]>> = values.iter().map(|value| value.as_ref().map(hash)).collect();
         let encoded = encoded("optional fixed_len_byte_array(32)", How::Raw, |to, _| to.maybe(values.iter().copied()));
-        let (library, there) = by_the_library::<FixedLenByteArrayType>(&encoded);
+        let (library, there) = decode_by_library::<FixedLenByteArrayType>(&encoded);
         prop_assert!(library.iter().map(|hash| hash.data()).eq(values.iter().flatten().map(|hash| &hash[..])));
         prop_assert!(there.iter().map(|there| *there == 1).eq(values.iter().map(Option::is_some)));
         let (mut ours, mut there) = (Vec::new(), Vec::new());
         let are = |is_there, rows| there.extend(std::iter::repeat_n(is_there, rows));
-        numbers(&mut pages(&encoded), values.len(), true, |hash: [u8; 32]| hash, are, &mut ours).unwrap();
+        let mut reader = page_reader(&encoded);
+        numbers(pages(&mut reader, values.len(), true), |hash: [u8; 32]| hash, are, &mut ours).unwrap();
         prop_assert!(ours.iter().eq(values.iter().flatten()));
         prop_assert!(there.into_iter().eq(values.iter().map(Option::is_some)));
     }
 
     #[test]
-    fn truth_comes_back(values in in_turn(any::<Option<bool>>())) {
+    fn booleans_are_read_by_the_library(values in with_runs(any::<Option<bool>>())) {
         let encoded = encoded("optional boolean", How::Plain, |to, _| {
             to.maybe(values.iter().map(|value| value.map(|is| [u8::from(is)])));
         });
-        let (library, there) = by_the_library::<BoolType>(&encoded);
+        let (library, there) = decode_by_library::<BoolType>(&encoded);
         prop_assert!(library.iter().eq(values.iter().flatten()));
         prop_assert!(there.iter().map(|there| *there == 1).eq(values.iter().map(Option::is_some)));
     }
 
     /// With a dictionary, with one that is full before the end, and without.
     #[test]
-    fn names_come_back(names in in_turn(proptest::collection::vec(any::<u8>(), 0..40)), is_plain in any::<bool>()) {
+    fn names_are_read_back(names in with_runs(proptest::collection::vec(any::<u8>(), 0..40)), is_plain in any::<bool>()) {
         let how = if is_plain { How::Plain } else { How::Dictionary };
         let encoded = encoded("required binary", how, |to, zstd| {
             to.names(names.iter().map(|name| &name[..]), zstd).unwrap();
         });
-        let (library, _) = by_the_library::<ByteArrayType>(&encoded);
+        let (library, _) = decode_by_library::<ByteArrayType>(&encoded);
         prop_assert!(library.iter().map(ByteArray::data).eq(names.iter().map(|name| &name[..])));
         prop_assert_eq!(names_of(&encoded), names);
     }
 
-    /// Catalogs that the library wrote have packs in them.
+    /// The library writes bit-packed groups.
     #[test]
-    fn what_the_library_writes_is_read(names in in_turn("[a-z]{0,3}")) {
+    fn pages_of_the_library_are_read(names in with_runs("[a-z]{0,3}")) {
         let mut file = TrackedWrite::new(Vec::new());
         let properties = WriterProperties::builder().set_dictionary_enabled(true).build();
         let pages = Box::new(SerializedPageWriter::new(&mut file));
@@ -142,7 +153,7 @@ proptest! {
     }
 
     #[test]
-    fn no_numbers_are_too_strange(bytes in proptest::collection::vec(any::<u8>(), 0..40), bits in 0..33u32, left in 0..99usize) {
+    fn any_bytes_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..40), bits in 0..33u32, left in 0..99usize) {
         let mut taken = 0;
         let all = runs(&bytes, bits, left, |_, times| {
             taken += times;
@@ -153,13 +164,13 @@ proptest! {
 }
 
 #[test]
-fn a_page_has_its_checksum() {
+fn pages_have_checksums() {
     let sound = encoded("required int32", How::Raw, |to, _| {
         to.numbers((0..9u32).map(u32::to_le_bytes))
     });
     assert_eq!(crc32fast::hash(&sound.bytes), sound.checksum);
     assert!(
-        pages(&sound)
+        page_reader(&sound)
             .get_next_page()
             .is_ok_and(|page| page.is_some())
     );
@@ -169,11 +180,11 @@ fn a_page_has_its_checksum() {
         bytes: bytes.into(),
         ..sound
     };
-    assert!(pages(&damaged).get_next_page().is_err());
+    assert!(page_reader(&damaged).get_next_page().is_err());
 }
 
 #[test]
-fn what_is_alike_stands_there_once() {
+fn equal_values_are_stored_once() {
     let of = |value: fn(u64) -> u64| {
         encoded("required int64", How::Raw, |to, _| {
             to.numbers((0..60_000).map(|n: u32| value(n.into()).to_le_bytes()))

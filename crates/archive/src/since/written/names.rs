@@ -14,7 +14,7 @@ use walk::entry::{Type, joined};
 use walk::{Meta, Top, digest};
 
 use super::differing::{Doubt, Feed, Written, certain};
-use crate::beside::each;
+use crate::background::each;
 use crate::catalog::Reader;
 use crate::catalog::columns::{DIR, INO, MODE, NAME};
 use crate::since::index::{each_group, hash};

@@ -21,7 +21,7 @@ use walk::{Meta, Moment, MountContext, Top};
 
 use super::differing::{Differing, Doubt, Written, certain, is_much};
 use super::names::{compare_names, look_at, open, open_that, read};
-use crate::beside::each;
+use crate::background::each;
 use crate::catalog::Reader;
 use crate::catalog::columns::{ATIME, BLOCKS, CTIME, DIR, INO, MODE, MTIME, NAME, NLINK, SIZE};
 use crate::since::index::{each_group, hashed};

@@ -270,8 +270,8 @@ pub(super) fn dump(
         ..gather::CollectOptions::default()
     };
     let ran = run_in_child_within(&ration.bounds(), || {
-        let (rows, answer) = gather::gather(&question, &walk::Diagnostics::default()).ok()?;
-        let engine = answer.parts.first()?.engine;
+        let (rows, parts) = gather::gather(&question, &walk::Diagnostics::default()).ok()?;
+        let engine = parts.first()?.engine;
         let plan = Plan::full(&rows);
         let files = (0..rows.len())
             .filter(|&row| rows.kind(row) == Type::File && plan.step(row) == Stage::Whole);

@@ -1,0 +1,158 @@
+//! The base of an increment: the catalog of an earlier dump.
+
+use std::io::Write;
+
+use gate::Errno;
+use gate::file::{Reader, Writer};
+use gate::fs::{At, Want};
+use gate::long::statx_long;
+use walk::digest;
+
+use super::moves::OldName;
+use crate::catalog::columns::{DIR, NAME, TOP};
+use crate::catalog::{self, Root};
+use crate::error::{Action, Error, ErrorKind};
+use crate::part::Part;
+use crate::plan::{member_name, trim_slashes};
+use crate::rows::{Rows, Source};
+use crate::since::check_root;
+use crate::since::index::{Index, by_group};
+
+/// The base of an increment: the catalog of an earlier dump.
+pub(crate) struct Base {
+    path: Vec<u8>,
+    pub(super) reader: catalog::Reader,
+}
+
+impl Base {
+    /// Opens a catalog, and checks that a dump of `sources` can be based on it.
+    pub(crate) fn open(path: &[u8], sources: &[Vec<u8>]) -> Result<Base, Error> {
+        let base = Base {
+            path: path.to_vec(),
+            reader: catalog::Reader::open(path)?,
+        };
+        let roots = &base.reader.about().roots;
+        let is_same =
+            |(root, source): (&Root, &Vec<u8>)| in_archive(&root.path) == in_archive(source);
+        if roots.len() != sources.len() || !roots.iter().zip(sources).all(is_same) {
+            let roots = roots.iter().map(|root| root.path.clone()).collect();
+            return Err(base.refused(ErrorKind::OtherSources { roots }));
+        }
+        Ok(base)
+    }
+
+    fn refused(&self, kind: ErrorKind) -> Error {
+        Error::new(Action::UseBase, &self.path, kind)
+    }
+
+    /// The number of its entries.
+    pub(crate) fn entries(&self) -> u64 {
+        self.reader.about().entries
+    }
+
+    /// Copies the catalog to `path`, atomically, unless that is the same file.
+    pub(crate) fn copy_to(&self, path: &[u8]) -> Result<(), Error> {
+        let read = |errno: Errno| Error::new(Action::ReadCatalog, &self.path, errno);
+        let write = |errno: Errno| Error::new(Action::WriteCatalog, path, errno);
+        let identity = |path: &[u8]| {
+            statx_long(path, At::empty(), Want::BASIC_STATS).map(|seen| (seen.dev, seen.ino))
+        };
+        if identity(path).is_ok() && identity(path) == identity(&self.path) {
+            return Ok(());
+        }
+        let from = Reader::open(&self.path).map_err(read)?;
+        let mut to = Writer::create(path).map_err(write)?;
+        let (mut piece, mut at) = (vec![0; 1 << 20], 0);
+        loop {
+            let n = from.read_at(at, &mut piece).map_err(read)?;
+            if n == 0 {
+                return to.publish().map_err(write);
+            }
+            to.write_all(&piece[..n])
+                .map_err(|e| Error::new(Action::WriteCatalog, path, e))?;
+            at += n as u64;
+        }
+    }
+
+    /// Checks that each SRC is still the same directory, or has the same path.
+    pub(super) fn check_sources(&self, sources: &[Source], parts: &[Part]) -> Result<(), Error> {
+        let about = self.reader.about();
+        let top_part = |parts: &[Part], top: u32| {
+            let is_top =
+                |part: &&Part| part.top == top && part.path.is_empty() && part.engine.is_some();
+            parts.iter().find(is_top).cloned()
+        };
+        for ((nth, source), root) in (0..).zip(sources).zip(&about.roots) {
+            let (Some(old), Some(new)) = (top_part(&about.parts, nth), top_part(parts, nth)) else {
+                continue;
+            };
+            if check_root(root, &old, &new, || source.absolute.clone()).is_err() {
+                return Err(self.refused(ErrorKind::ReplacedSource {
+                    source_path: source.path.clone(),
+                }));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that no SRC has become a directory or ceased to be one: no dumpdir lists a SRC, so no
+    /// restore would remove the old one.
+    pub(super) fn check_source_types(&self, rows: &Rows, index: &Index) -> Result<(), Error> {
+        for (nth, source) in rows.sources().iter().enumerate() {
+            let old = index.find(digest::top(nth));
+            let was_dir = old.map(|row| index.row(row).is_dir());
+            let is_dir = source.rows.start < rows.len() && rows.is_dir(source.rows.start);
+            if was_dir.is_some_and(|was_dir| was_dir != is_dir) {
+                return Err(self.refused(ErrorKind::SourceChangedType {
+                    source_path: source.path.clone(),
+                    is_directory: is_dir,
+                }));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the names of some rows of the catalog below their SRC, and the hash of that.
+    pub(super) fn names(&self, wanted: &[u32]) -> Result<Vec<(u64, OldName)>, Error> {
+        let mut named = Vec::with_capacity(wanted.len());
+        for (group, first, here) in by_group(&self.reader, wanted) {
+            let dirs = self.reader.read(DIR, group)?;
+            let names = self.reader.read(NAME, group)?;
+            let tops = self.reader.read(TOP, group)?;
+            for &place in here {
+                let at = (u64::from(place) - first) as usize;
+                let name = (dirs[at].to_vec(), names[at].to_vec());
+                named.push((digest::top(tops[at] as usize), name));
+            }
+        }
+        Ok(named)
+    }
+
+    /// Reads the checksums of some rows of the catalog. Each row comes with a number that is passed
+    /// to `take` with the checksum.
+    pub(crate) fn hashes(
+        &self,
+        mut wanted: Vec<(u32, usize)>,
+        mut take: impl FnMut(usize, [u8; 32]),
+    ) -> Result<(), Error> {
+        wanted.sort_unstable();
+        let places: Vec<u32> = wanted.iter().map(|(row, _)| *row).collect();
+        let mut left = &wanted[..];
+        for (group, first, here) in by_group(&self.reader, &places) {
+            let (these, later) = left.split_at(here.len());
+            let known = self.reader.hashes(group)?;
+            for (row, number) in these {
+                if let Some(hash) = known[(u64::from(*row) - first) as usize] {
+                    take(*number, hash);
+                }
+            }
+            left = later;
+        }
+        Ok(())
+    }
+}
+
+/// The prefix of the names of a SRC in an archive.
+pub(super) fn in_archive(path: &[u8]) -> &[u8] {
+    trim_slashes(member_name(path))
+}

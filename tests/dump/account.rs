@@ -48,7 +48,7 @@ fn named<'a>(rows: &'a Value, field: &str, name: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn the_tables_add_up_and_say_what_each_way_takes() {
+fn account_tables_add_up_and_compare_the_ways() {
     if require(&[Need::Root, Need::Loop]) {
         in_namespace(|ground| {
             for (make, below) in [
@@ -137,7 +137,7 @@ fn the_tables_add_up_and_say_what_each_way_takes() {
 }
 
 #[test]
-fn the_archive_is_the_same_and_the_tables_go_where_it_does_not() {
+fn account_does_not_change_the_archive_or_write_into_it() {
     let ground = tempfile::tempdir().unwrap();
     let tree = tree(ground.path());
     let plain = run(&mut fathom(args!["dump", &tree, "-o", "-"])).exits(0);

@@ -14,7 +14,7 @@ use crate::support::{fathom, require, run};
 
 /// What a SRC is in has no list of names that could say that a directory is gone.
 #[test]
-fn a_source_that_becomes_a_directory_or_is_none_any_more_is_refused() {
+fn source_that_changed_its_type_is_refused() {
     let place = tempfile::tempdir().unwrap();
     let at = |name: &str| place.path().join(name);
     let of = |more: &[&str]| {
@@ -48,7 +48,7 @@ fn a_source_that_becomes_a_directory_or_is_none_any_more_is_refused() {
 
 /// An increment does not go on from the catalog of something else.
 #[test]
-fn a_catalog_of_something_else_is_refused() {
+fn catalog_of_other_sources_is_refused() {
     if !require(&NEEDS) {
         return;
     }
@@ -87,7 +87,7 @@ fn a_catalog_of_something_else_is_refused() {
 /// A catalog in which a bit has flipped, or that is cut short, is refused, or leads to the very
 /// same increment.
 #[test]
-fn a_catalog_that_is_damaged_is_never_gone_on_from() {
+fn damaged_base_catalog_is_refused() {
     if !require(&NEEDS) {
         return;
     }

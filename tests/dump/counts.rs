@@ -28,7 +28,7 @@ fn all_agree(ground: &Path, tree: &Path) {
 }
 
 #[test]
-fn strace_counts_the_same() {
+fn gates_count_the_calls_that_strace_counts() {
     if require(&NEEDS) && require(&[Need::Program("strace")]) {
         in_namespace(|ground| {
             for make in [Some(EXT4[0]), Some(XFS[0]), Some(BTRFS[0]), None] {
@@ -47,7 +47,7 @@ fn strace_counts_the_same() {
 
 /// A file costs four calls beyond gathering, if it is known to have no extended attributes.
 #[test]
-fn a_small_file_costs_four_calls() {
+fn small_file_costs_four_calls() {
     if require(&NEEDS) {
         in_namespace(|ground| {
             for make in [EXT4[0], XFS[0]] {
@@ -102,7 +102,7 @@ fn a_small_file_costs_four_calls() {
 /// What has been written is on its way to the disk, each mebibyte of it, before the end is waited
 /// for.
 #[test]
-fn an_archive_is_on_its_way_to_the_disk() {
+fn archive_is_synced_while_it_is_written() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             tmpfs(ground.join("a"));
@@ -142,7 +142,7 @@ fn an_archive_is_on_its_way_to_the_disk() {
 
 /// `raw` makes at most a fifth of the calls that `percall` makes.
 #[test]
-fn the_ways_differ_in_calls() {
+fn ways_of_gathering_differ_in_calls() {
     if require(&NEEDS) {
         in_namespace(|ground| {
             let at = ground.join("ext4");

@@ -23,7 +23,7 @@ use crate::support::trees::Dice;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 #[test]
-fn a_change_that_keeps_time_and_size() {
+fn change_that_keeps_mtime_and_size_is_dumped() {
     if require(&NEEDS) {
         for make in [Some(EXT4[0]), Some(XFS[0]), Some(BTRFS[0]), None] {
             on(make, |at, ground| {
@@ -41,7 +41,7 @@ fn a_change_that_keeps_time_and_size() {
 }
 
 #[test]
-fn what_changes_in_the_tick_of_the_dump() {
+fn changes_within_the_clock_tick_of_the_dump_are_dumped() {
     if require(&NEEDS) {
         for make in [Some(EXT4[0]), Some(XFS[0]), Some(BTRFS[0]), None] {
             on(make, |at, ground| {
@@ -61,7 +61,7 @@ fn what_changes_in_the_tick_of_the_dump() {
 
 /// Where times have no fractions, the clock of files stands still for a second.
 #[test]
-fn what_changes_in_the_second_of_the_dump() {
+fn changes_within_the_second_of_the_dump_are_dumped() {
     if require(&NEEDS) {
         let small_inodes = EXT4.into_iter().find(|make| make.mkfs == "-I 128");
         on(Some(small_inodes.unwrap()), |at, ground| {
@@ -87,7 +87,7 @@ fn what_changes_in_the_second_of_the_dump() {
 /// While it is dumped, everything changes: what is restored then is of no one moment. But when the
 /// changes end, the next increment makes it right.
 #[test]
-fn changes_all_the_time() {
+fn changes_during_dumps_are_in_the_last_increment() {
     if require(&NEEDS) {
         for make in [Some(EXT4[0]), Some(BTRFS[0]), None] {
             on(make, |at, ground| {
@@ -135,7 +135,7 @@ fn without_attributes(mut tree: Snapshot) -> Snapshot {
 /// The clock was set back, then files were written: their times are older than the catalog, by
 /// years.
 #[test]
-fn a_clock_that_goes_back() {
+fn changes_after_the_clock_was_set_back_are_dumped() {
     if !require(&NEEDS) || !require(&[Need::Program("debugfs")]) {
         return;
     }
@@ -178,7 +178,7 @@ fn a_clock_that_goes_back() {
 /// The same image on another loop device, mounted again: another device number, another mount id,
 /// the same files.
 #[test]
-fn a_device_number_that_changes() {
+fn increment_after_the_device_number_changed() {
     if !require(&NEEDS) {
         return;
     }
@@ -376,7 +376,7 @@ impl Perils<'_> {
 
 /// At any moment of a dump and of what follows it.
 #[test]
-fn killed_at_any_moment() {
+fn kill_at_a_random_moment_loses_no_change() {
     if !require(&NEEDS) {
         return;
     }
@@ -421,7 +421,7 @@ fn killed_at_any_moment() {
 /// Just before each of the calls by which something comes to be: no moment between two of them is
 /// left to chance.
 #[test]
-fn killed_before_each_call_that_has_an_effect() {
+fn kill_before_each_modifying_call_loses_no_change() {
     const EFFECTS: [&str; 6] = [
         "openat",
         "write",
@@ -482,7 +482,7 @@ fn killed_before_each_call_that_has_an_effect() {
 /// A disk that is full: nothing of the archive is there, and the catalog is the old one; when there
 /// is room again, all is well.
 #[test]
-fn no_room_for_the_archive() {
+fn full_disk_for_the_archive() {
     if !require(&NEEDS) {
         return;
     }
@@ -522,7 +522,7 @@ fn no_room_for_the_archive() {
 }
 
 #[test]
-fn no_room_for_the_catalog() {
+fn full_disk_for_the_catalog() {
     if !require(&NEEDS) {
         return;
     }
@@ -594,7 +594,7 @@ impl Ballast {
 /// Small disks with less and less room for archive, map and catalog together: what has its name is
 /// whole, nothing else is there, and the catalog goes on from what is there.
 #[test]
-fn less_and_less_room() {
+fn disk_with_less_and_less_room() {
     if !require(&NEEDS) {
         return;
     }
@@ -691,7 +691,7 @@ fn less_and_less_room() {
 
 /// The map alone has no room: the archive has its name, or has not; the catalog is the old one.
 #[test]
-fn no_room_for_the_map() {
+fn full_disk_for_the_map() {
     if !require(&NEEDS) {
         return;
     }
@@ -754,7 +754,7 @@ fn dump_synthetic(far: &SyntheticTree, ground: &Path, number: usize) -> Ran {
 
 /// A server that gives a few bytes at a time, and some files not at all until it is mended.
 #[test]
-fn a_source_that_fails_and_is_slow() {
+fn source_with_failing_and_slow_reads() {
     if !require(&NEEDS) || !require(&[Need::Fuse]) {
         return;
     }
@@ -808,7 +808,7 @@ fn a_source_that_fails_and_is_slow() {
 /// A large file of which a part cannot be read: from somewhere before that on there are zeros, and
 /// the next increment has all of it.
 #[test]
-fn a_source_that_fails_within_a_file() {
+fn read_error_within_a_file() {
     if !require(&NEEDS) || !require(&[Need::Fuse]) {
         return;
     }

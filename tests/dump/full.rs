@@ -157,27 +157,27 @@ fn forgive_bsdtar(expected: &Snapshot, restored: &mut Snapshot) {
 }
 
 #[test]
-fn everything_comes_through_on_ext4() {
+fn everything_is_dumped_and_restored_on_ext4() {
     comes_through(Some(EXT4[0]), true);
 }
 
 #[test]
-fn everything_comes_through_on_xfs() {
+fn everything_is_dumped_and_restored_on_xfs() {
     comes_through(Some(XFS[0]), true);
 }
 
 #[test]
-fn everything_comes_through_on_btrfs() {
+fn everything_is_dumped_and_restored_on_btrfs() {
     comes_through(Some(BTRFS[0]), true);
 }
 
 #[test]
-fn everything_comes_through_on_tmpfs() {
+fn everything_is_dumped_and_restored_on_tmpfs() {
     comes_through(None, true);
 }
 
 #[test]
-fn trees_that_nobody_would_think_up_come_through() {
+fn random_trees_are_dumped_and_restored() {
     if require(&NEEDS) {
         for seed in 1..=3 {
             in_namespace(|ground| {
@@ -202,7 +202,7 @@ fn trees_that_nobody_would_think_up_come_through() {
 }
 
 #[test]
-fn compressed_or_to_standard_output_it_is_the_same() {
+fn archive_is_the_same_compressed_or_on_standard_output() {
     if require(&NEEDS) && require(&[Need::Program("zstd")]) {
         in_namespace(|ground| {
             let tree = dir(ground.join("tree"));
@@ -241,7 +241,7 @@ fn compressed_or_to_standard_output_it_is_the_same() {
 }
 
 #[test]
-fn names_are_those_that_were_given() {
+fn member_names_are_those_of_the_sources() {
     if require(&NEEDS) {
         in_namespace(|ground| {
             let top = dir(ground.join("a"));
@@ -283,7 +283,7 @@ fn names_are_those_that_were_given() {
 /// Deeper than any name that the kernel takes. Neither GNU tar nor bsdtar gets down there; both can
 /// tell what is in the archive.
 #[test]
-fn names_longer_than_the_kernel_takes() {
+fn paths_longer_than_path_max() {
     if require(&NEEDS) {
         in_namespace(|ground| {
             let tree = dir(ground.join("tree"));

@@ -57,7 +57,7 @@ fn harass(top: &Path, done: &Done, seed: u64) {
 }
 
 #[test]
-fn an_archive_is_sound_whatever_is_done_meanwhile() {
+fn archive_is_valid_while_files_change() {
     if require(&NEEDS) {
         in_namespace(|ground| {
             let mut wrong = 0;
@@ -116,7 +116,7 @@ fn an_archive_is_sound_whatever_is_done_meanwhile() {
 
 /// After the storm, a dump is the tree again.
 #[test]
-fn random_changes_meanwhile() {
+fn archive_is_valid_during_random_changes() {
     if require(&NEEDS) {
         in_namespace(|ground| {
             let at = ground.join("disk");
@@ -145,7 +145,7 @@ fn random_changes_meanwhile() {
 }
 
 #[test]
-fn who_may_not_read_says_so_and_goes_on() {
+fn unreadable_files_are_warnings() {
     if require(&NEEDS) {
         in_namespace(|ground| {
             let tree = dir(ground.join("tree"));
@@ -195,7 +195,7 @@ fn who_may_not_read_says_so_and_goes_on() {
 }
 
 #[test]
-fn no_room_leaves_nothing_behind() {
+fn full_disk_leaves_no_files() {
     if require(&NEEDS) {
         in_namespace(|ground| {
             let tree = dir(ground.join("tree"));
@@ -251,7 +251,7 @@ fn no_room_leaves_nothing_behind() {
 /// Where files may not be large (`ulimit -f`), that is an error like any other: the kernel's signal
 /// would end it in the middle.
 #[test]
-fn a_limit_on_files_is_no_sudden_end() {
+fn file_size_limit_is_an_error() {
     if require(&NEEDS) {
         in_namespace(|ground| {
             let (tree, out, whole) = (
@@ -289,7 +289,7 @@ fn a_limit_on_files_is_no_sudden_end() {
 
 /// Where a limit on processes lets no thread begin, what several would do is done by one.
 #[test]
-fn without_threads_it_is_the_same() {
+fn archive_is_the_same_where_no_thread_can_be_started() {
     if require(&NEEDS) {
         in_namespace(|ground| {
             let tree = dir(ground.join("tree"));
@@ -341,7 +341,7 @@ fn without_threads_it_is_the_same() {
 }
 
 #[test]
-fn interrupted_it_leaves_nothing_behind() {
+fn interrupt_leaves_no_files() {
     if require(&NEEDS) {
         in_namespace(|ground| {
             let tree = dir(ground.join("tree"));
@@ -372,7 +372,7 @@ fn interrupted_it_leaves_nothing_behind() {
 /// A directory's dumpdir comes before its files: it tells of a file that then cannot be read. GNU
 /// tar keeps the older copy of it, and the next increment tries again.
 #[test]
-fn what_was_told_of_and_could_not_be_read_stays_as_it_was() {
+fn older_copy_stays_where_a_listed_file_cannot_be_read() {
     if require(&NEEDS) {
         in_namespace(|ground| {
             let (tree, out) = (dir(ground.join("tree")), dir(ground.join("out")));

@@ -19,7 +19,7 @@ use crate::support::{fathom, require, run};
 /// A directory that is renamed costs a rename, not what is in it; also in the place of another one,
 /// and out of it.
 #[test]
-fn directories_are_renamed_and_not_dumped_again() {
+fn renamed_directories_are_not_dumped_again() {
     if !require(&NEEDS) {
         return;
     }
@@ -76,7 +76,7 @@ fn directories_are_renamed_and_not_dumped_again() {
 
 /// Whatever stays as it was is not dumped, and what is not dumped has its checksum still.
 #[test]
-fn only_what_has_changed_is_dumped() {
+fn only_changes_are_dumped() {
     if !require(&NEEDS) {
         return;
     }
@@ -145,7 +145,7 @@ fn only_what_has_changed_is_dumped() {
 
 /// Nothing has changed, and the file system says so: nothing is gone through.
 #[test]
-fn that_nothing_has_changed_costs_no_call_for_an_entry() {
+fn unchanged_tree_costs_no_call_per_entry() {
     if !require(&NEEDS) {
         return;
     }
@@ -209,7 +209,7 @@ fn that_nothing_has_changed_costs_no_call_for_an_entry() {
 /// Nothing has changed, but the file system cannot say so: the digest does, by every way of
 /// gathering.
 #[test]
-fn that_nothing_has_changed_is_told_by_the_digest() {
+fn unchanged_tree_is_recognized_by_the_digest() {
     if !require(&NEEDS) {
         return;
     }
@@ -272,7 +272,7 @@ fn that_nothing_has_changed_is_told_by_the_digest() {
 /// Names that stand for something else, in directories that have not changed themselves or have
 /// changed in the tick of the dump before.
 #[test]
-fn what_changes_places() {
+fn swapped_names_are_restored() {
     if !require(&NEEDS) {
         return;
     }
@@ -328,7 +328,7 @@ fn what_changes_places() {
 
 /// What lies below a mount is new when that goes.
 #[test]
-fn what_a_mount_has_hidden() {
+fn entries_below_a_mount_are_new_after_umount() {
     if !require(&NEEDS) {
         return;
     }
@@ -356,7 +356,7 @@ fn what_a_mount_has_hidden() {
 
 /// What nobody could read again is not written.
 #[test]
-fn a_list_of_names_that_is_too_long_is_left_out() {
+fn too_long_list_of_names_is_skipped() {
     if require(&NEEDS) {
         on(None, |at, ground| {
             let (tree, many, catalog) = (
@@ -387,7 +387,7 @@ fn a_list_of_names_that_is_too_long_is_left_out() {
 
 /// Directories and files, each a SRC; renames are within one.
 #[test]
-fn several_sources() {
+fn increments_of_several_sources() {
     if !require(&NEEDS) {
         return;
     }
@@ -435,7 +435,7 @@ fn several_sources() {
 /// Without times of birth, only those engines know that a number is another directory's now that
 /// read generations.
 #[test]
-fn a_number_that_is_given_to_another_directory_is_the_same_for_all_ways_of_gathering() {
+fn reused_inode_number_of_a_directory_gives_the_same_archive_by_all_ways() {
     if !require(&NEEDS) {
         return;
     }
@@ -485,7 +485,7 @@ fn a_number_that_is_given_to_another_directory_is_the_same_for_all_ways_of_gathe
 
 /// GNU tar leaves what a directory no longer has; `fathom restore` does not.
 #[test]
-fn an_extended_attribute_that_a_directory_has_no_longer() {
+fn removed_extended_attribute_of_a_directory() {
     if !require(&NEEDS) {
         return;
     }
@@ -513,7 +513,7 @@ fn an_extended_attribute_that_a_directory_has_no_longer() {
 
 /// What cannot be looked at now is neither taken away from what is restored, nor forgotten.
 #[test]
-fn what_cannot_be_read_stays_as_it_was() {
+fn unreadable_entries_stay_in_the_restored_tree() {
     if !require(&NEEDS) {
         return;
     }

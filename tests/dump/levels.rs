@@ -45,7 +45,7 @@ fn catalogs(state: &Path) -> Vec<usize> {
 
 /// Each dump of a series is restored by the last one of each lower level, from 0 up, and itself.
 #[test]
-fn a_tower_of_levels() {
+fn levels_are_based_on_lower_levels() {
     if !require(&NEEDS) {
         return;
     }
@@ -104,7 +104,7 @@ fn a_tower_of_levels() {
 /// Without a dump of a lower level, everything is dumped; without the directory, or a level,
 /// nothing.
 #[test]
-fn what_there_must_be() {
+fn level_without_lower_levels_is_a_full_dump() {
     if !require(&NEEDS) {
         return;
     }

@@ -209,7 +209,7 @@ fn rounds_of_random_changes_on_tmpfs() {
 
 /// Directories change places, and files have names in several of them.
 #[test]
-fn rounds_where_all_names_are_taken_again() {
+fn rounds_of_changes_that_reuse_all_names() {
     if !require(&NEEDS) {
         return;
     }

@@ -24,7 +24,7 @@ fn archive(tree: &Path, out: &Path, more: &[&str]) -> Vec<u8> {
 /// What btrfs shows in a snapshot in the place of a subvolume is made anew whenever it is looked
 /// at.
 #[test]
-fn what_is_made_anew_at_each_look_is_the_same() {
+fn subvolume_placeholders_give_the_same_archive() {
     if require(&NEEDS) && require(&[Need::Program("btrfs")]) {
         in_namespace(|ground| {
             let (at, out) = (
@@ -68,7 +68,7 @@ fn all_the_same(tree: &Path, out: &Path, what: &str) {
 }
 
 #[test]
-fn all_gatherings_and_any_number_of_threads_give_the_same() {
+fn archive_is_the_same_by_all_ways_and_numbers_of_threads() {
     if require(&NEEDS) {
         in_namespace(|ground| {
             let out = dir(ground.join("out")).join("archive.tar");
@@ -92,7 +92,7 @@ fn all_gatherings_and_any_number_of_threads_give_the_same() {
 }
 
 #[test]
-fn the_gathering_that_was_asked_for_is_at_work() {
+fn requested_way_of_gathering_is_used() {
     if require(&NEEDS) {
         in_namespace(|ground| {
             let out = ground.join("archive.tar");
@@ -147,7 +147,7 @@ fn the_gathering_that_was_asked_for_is_at_work() {
 }
 
 #[test]
-fn what_is_left_out() {
+fn excluded_files_are_not_dumped() {
     if require(&NEEDS) {
         in_namespace(|ground| {
             let tree = dir(ground.join("tree"));
@@ -183,7 +183,7 @@ fn what_is_left_out() {
 }
 
 #[test]
-fn the_archive_does_not_hold_itself() {
+fn archive_does_not_contain_itself() {
     if require(&[Need::Root, Need::Program("tar")]) {
         in_namespace(|ground| {
             let tree = dir(ground.join("tree"));
@@ -212,7 +212,7 @@ fn the_archive_does_not_hold_itself() {
 }
 
 #[test]
-fn the_map_is_what_the_archive_holds() {
+fn map_lists_the_members_of_the_archive() {
     if require(&NEEDS) {
         in_namespace(|ground| {
             let tree = dir(ground.join("tree"));

@@ -7,7 +7,7 @@ use crate::support::run::args;
 use crate::support::{fathom, run};
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_options_are_refused() {
     let place = tempfile::tempdir().unwrap();
     file(place.path().join("f"), 1);
     std::os::unix::fs::symlink("f", place.path().join("to-f")).unwrap();
@@ -57,7 +57,7 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn a_symlink_is_no_file_of_its_own() {
+fn outputs_are_compared_after_following_symlinks() {
     let place = tempfile::tempdir().unwrap();
     let of = |name: &str| place.path().join(name);
     file(of("f"), 1);
@@ -86,7 +86,7 @@ fn a_symlink_is_no_file_of_its_own() {
 }
 
 #[test]
-fn what_is_said() {
+fn status_messages_and_notes() {
     let place = tempfile::tempdir().unwrap();
     let tree = dir(place.path().join("tree"));
     file(tree.join("f"), 3000);
@@ -169,7 +169,7 @@ fn help_is_short_and_long() {
 
 /// An archive that goes nowhere is none; nor is a list.
 #[test]
-fn a_standard_output_that_is_closed_is_told_of() {
+fn closed_standard_output_is_an_error() {
     let place = tempfile::tempdir().unwrap();
     let (tree, archive) = (dir(place.path().join("tree")), place.path().join("a.tar"));
     run(&mut fathom(args!["dump", &tree, "-o", archive])).exits(0);
@@ -192,7 +192,7 @@ fn a_standard_output_that_is_closed_is_told_of() {
 
 /// Of what is compressed otherwise elsewhere it is said that it is not.
 #[test]
-fn a_name_that_says_more_than_is_done() {
+fn unsupported_compression_suffix_is_noted() {
     let place = tempfile::tempdir().unwrap();
     let tree = dir(place.path().join("tree"));
     for (name, is_told) in [

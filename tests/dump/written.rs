@@ -26,16 +26,16 @@ const ONLY: [&str; 2] = [
 /// Only what was written since is looked at: that comes to the same archive as a walk, and to a
 /// catalog with the same digest; also when something has left the tree, or come into it.
 #[test]
-fn what_was_written_since_is_all_that_there_is_to_dump() {
+fn only_written_files_are_dumped() {
     if require(&NEEDS) {
         // On XFS, what has left the tree makes a walk of it.
-        only_what_was_written(BTRFS[0], ONLY[0], 4);
-        only_what_was_written(XFS[0], ONLY[1], 3);
+        check_only_written(BTRFS[0], ONLY[0], 4);
+        check_only_written(XFS[0], ONLY[1], 3);
     }
 }
 
 /// Rounds on a file system, of which so many in six at least are done by what was written.
-fn only_what_was_written(make: Make, only: &str, in_six: usize) {
+fn check_only_written(make: Make, only: &str, in_six: usize) {
     on(Some(make), |at, ground| {
         let mut series = Series::new(at, ground);
         series.restored = dir(ground.join("restored"));
@@ -134,7 +134,7 @@ fn mounted_again(make: Make, at: &Path, flags: MountFlags, change: impl FnOnce(&
 /// has become a symlink to what it was is no directory, though what was written since says nothing
 /// of that.
 #[test]
-fn what_is_written_elsewhere_does_not_matter() {
+fn writes_elsewhere_in_the_file_system_do_not_matter() {
     if !require(&NEEDS) {
         return;
     }
@@ -176,7 +176,7 @@ fn what_is_written_elsewhere_does_not_matter() {
 /// While XFS is not mounted, names may go without a new time, when it is repaired: so they are read
 /// again.
 #[test]
-fn on_xfs_names_are_read_again_once_it_was_unmounted() {
+fn xfs_names_are_read_again_after_an_unmount() {
     if !require(&NEEDS) {
         return;
     }
@@ -208,7 +208,7 @@ fn on_xfs_names_are_read_again_once_it_was_unmounted() {
 /// A disk that is put back to what a copy of it has comes to the same generations once more, and
 /// what was written in them is not that.
 #[test]
-fn on_btrfs_what_was_put_back_goes_another_way() {
+fn btrfs_disk_restored_from_a_copy() {
     if !require(&NEEDS) {
         return;
     }
@@ -255,7 +255,7 @@ fn on_btrfs_what_was_put_back_goes_another_way() {
 /// What was read meanwhile, and nothing else, is dumped with the time of that when something in it
 /// is new.
 #[test]
-fn on_xfs_times_of_reading_are_those_of_now() {
+fn xfs_access_times_are_current() {
     if !require(&NEEDS) {
         return;
     }

@@ -1,8 +1,6 @@
-//! Reads an archive from a file, a device, a fifo or standard input; plain, or compressed with
-//! zstd, which shows by how it begins. What is in a plain file and not wanted is passed over, not
-//! read.
+//! Reads an archive from a file, a device, a fifo or standard input, plain or compressed with zstd.
+//! In a plain file, data that is not needed is skipped without reading it.
 
-use std::fmt;
 use std::io;
 
 use gate::fs::{At, FileType, Open, Want, pread64, read, statx};
@@ -18,38 +16,32 @@ use crate::error::{Action, Damage, Error, ErrorKind, NotArchive, Result};
 /// Bytes read at a time.
 const CHUNK: usize = 256 << 10;
 
-/// The largest window that what is compressed may want, as a power of two: 8 MiB, which is what
-/// levels up to 19 have.
+/// The largest zstd window that is accepted, as a power of two: 8 MiB, as of levels up to 19.
 const WINDOW_LOG: u32 = 23;
 
-/// What came of a member's checksum.
+/// Whether the data of a member has its checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
-    /// The data is what it was.
+pub(crate) enum Verdict {
     Right,
-    /// The data is not what it was.
     Wrong,
-    /// There is none.
-    Unsaid,
+    /// The archive has no checksum of it.
+    NoChecksum,
 }
 
 /// An archive being read.
-#[derive(Debug)]
 pub struct Input {
-    /// Its name, as it was given.
     path: Vec<u8>,
     source: Source,
-    /// What has been read: of it, from `from` on to be taken.
+    /// What was read last; everything before `from` is consumed.
     buffer: Vec<u8>,
     from: usize,
-    /// Offset in the archive of what is to be taken next.
+    /// The uncompressed offset of the next byte.
     place: u64,
     decoder: Decoder,
-    /// What is left of the current member's data.
+    /// Bytes left of the current member's data, and of the padding after it.
     left: u64,
-    /// What fills it up to whole blocks.
-    filling: u64,
-    /// Where the current member begins.
+    padding: u64,
+    /// The offset of the current member.
     at: u64,
     is_over: bool,
     is_followed: bool,
@@ -57,53 +49,40 @@ pub struct Input {
 }
 
 /// The checksum of a member's data, while it is read.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Check {
     hasher: blake3::Hasher,
-    /// Whether the current member is one that has a checksum, or may have.
+    /// The current member is a file.
     is_due: bool,
-    /// That of the member before, once all of it was read.
-    computed: Option<[u8; 32]>,
-    said: Option<[u8; 32]>,
+    /// The checksum that the archive has.
+    stored: Option<[u8; 32]>,
     verdict: Option<Verdict>,
 }
 
-/// Where it comes from.
 enum Source {
     File { fd: Fd, at: u64, len: u64 },
     Stream(Stream),
     Zstd(Box<Zstd>),
 }
 
-impl fmt::Debug for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Source::File { .. } => "File",
-            Source::Stream(_) => "Stream",
-            Source::Zstd(_) => "Zstd",
-        })
-    }
-}
-
-/// A descriptor that is read from beginning to end; `None` is standard input.
+/// A descriptor that is read in order; `None` is standard input.
 struct Stream(Option<Fd>);
 
 /// A zstd stream being decompressed.
 struct Zstd {
     context: DCtx<'static>,
     from: Stream,
-    /// What has been read of it: of that, from `taken` on is not decompressed yet.
+    /// Compressed data; everything before `taken` is consumed.
     piece: Vec<u8>,
     taken: usize,
-    /// Whether a frame has begun, and not ended.
     is_within_frame: bool,
 }
 
 impl Input {
-    /// Opens an archive by a name of any length; `-` is standard input.
+    /// Opens an archive; `-` is standard input.
     ///
     /// # Errors
-    /// A call that fails, and what is no archive as far as can be told from how it begins.
+    /// A call fails, or the file does not begin as an archive.
     pub fn open(path: &[u8]) -> Result<Input> {
         let error = |kind| Error::new(Action::ReadArchive, path, kind);
         let (source, head) = open_source(path).map_err(error)?;
@@ -116,7 +95,7 @@ impl Input {
             place: 0,
             decoder: Decoder::new(),
             left: 0,
-            filling: 0,
+            padding: 0,
             at: 0,
             is_over: false,
             is_followed: false,
@@ -125,75 +104,72 @@ impl Input {
     }
 
     /// From now on, reads all data and compares it with the checksums ([`Input::verdict`]).
-    pub fn check(&mut self) {
+    pub(crate) fn check(&mut self) {
         self.check = Some(Check::default());
     }
 
-    /// Where the headers of the current member begin: offset in the archive, uncompressed, in
-    /// bytes.
-    pub fn at(&self) -> u64 {
+    /// The offset of the current member's headers, uncompressed.
+    pub(crate) fn at(&self) -> u64 {
         self.at
     }
 
-    /// How far the archive has been read: offset, uncompressed, in bytes.
-    pub fn place(&self) -> u64 {
+    /// The offset up to which the archive was read, uncompressed.
+    pub(crate) fn place(&self) -> u64 {
         self.place
     }
 
-    /// Whether something other than zeros has been seen behind the end.
-    pub fn is_followed(&self) -> bool {
+    /// Something other than zeros was found after the end.
+    pub(crate) fn is_followed(&self) -> bool {
         self.is_followed
     }
 
-    /// What came of the checksum of the member **before** the one that [`Input::next`] gave last;
-    /// of the last one, once that has given `None` or failed: the checksum of a large member stands
-    /// after its data. `None` for what is no file, for what could not be read whole, and where
-    /// nothing is checked.
-    pub fn verdict(&self) -> Option<Verdict> {
+    /// The verdict on the member **before** the one that [`Input::next`] gave last, or on the last
+    /// member when that has given `None` or failed: the checksum of a large member follows its data.
+    /// `None` if that is no file, was not read completely, or is not checked.
+    pub(crate) fn verdict(&self) -> Option<Verdict> {
         self.check.as_ref().and_then(|check| check.verdict)
     }
 
-    /// The next member; `None` at the end of the archive. What is left of the data of the one
-    /// before is passed over.
+    /// Skips the rest of the current member's data, and reads the next member; `None` at the end of
+    /// the archive.
     ///
     /// # Errors
-    /// What is wrong: nothing more can be read then, save after [`Input::recover`].
+    /// Nothing more can be read, except after `Input::recover`.
     #[allow(
         clippy::should_implement_trait,
-        reason = "what is wrong stands beside the end, as for a reader"
+        reason = "an error and the end are different, as for a reader"
     )]
     pub fn next(&mut self) -> Result<Option<Member>> {
-        let passed = self.pass_over();
+        let skipped = self.skip();
+        let mut computed: Option<[u8; 32]> = None;
         if let Some(check) = &mut self.check {
-            check.computed =
-                (check.is_due && passed.is_ok()).then(|| check.hasher.finalize().into());
+            let is_read = check.is_due && skipped.is_ok();
+            computed = is_read.then(|| check.hasher.finalize().into());
             check.hasher.reset();
         }
-        let next = passed.and_then(|()| self.headers());
+        let next = skipped.and_then(|()| self.read_headers());
         if let Some(check) = &mut self.check {
-            check.verdict = check.computed.map(|computed| match check.said {
-                None => Verdict::Unsaid,
-                Some(said) if said == computed => Verdict::Right,
+            check.verdict = computed.map(|computed| match check.stored {
+                None => Verdict::NoChecksum,
+                Some(stored) if stored == computed => Verdict::Right,
                 Some(_) => Verdict::Wrong,
             });
             let member = next.as_ref().ok().and_then(Option::as_ref);
             check.is_due = member.is_some_and(|member| member.kind == Kind::File);
-            check.said = member.and_then(|member| member.blake3);
+            check.stored = member.and_then(|member| member.blake3);
         }
         next
     }
 
     /// Reads headers until there is a member.
-    fn headers(&mut self) -> Result<Option<Member>> {
+    fn read_headers(&mut self) -> Result<Option<Member>> {
         while !self.is_over {
             let is_data = self.decoder.is_data();
             let Some(block) = self.block()? else {
                 return self.ended_early();
             };
-            let event = self
-                .decoder
-                .push(&block)
-                .map_err(|fault| self.damaged(fault.at, Damage::Header(fault)))?;
+            let event = self.decoder.push(&block);
+            let event = event.map_err(|fault| self.damaged(fault.at, Damage::Header(fault)))?;
             if let Some(check) = self.check.as_mut().filter(|_| is_data) {
                 check.hasher.update(&block);
             }
@@ -201,13 +177,13 @@ impl Input {
                 Event::More => {}
                 Event::Checksum(sum) => {
                     if let Some(check) = self.check.as_mut().filter(|_| !self.decoder.is_within()) {
-                        check.said = Some(sum);
+                        check.stored = Some(sum);
                     }
                 }
                 Event::Member { member, at, data } => {
                     self.at = at;
                     self.left = data;
-                    self.filling = padded(data).unwrap_or(data) - data;
+                    self.padding = padded(data).unwrap_or(data) - data;
                     return Ok(Some(*member));
                 }
                 Event::End => {
@@ -219,21 +195,18 @@ impl Input {
         Ok(None)
     }
 
-    /// After [`ErrorKind::DamagedArchive`]: makes [`Input::next`] look for the next header that is sound.
-    /// What lies between is lost, and what looks like a header there, in the data of a member that
-    /// is an archive itself, is taken for one.
-    pub fn recover(&mut self) {
+    /// After [`ErrorKind::DamagedArchive`]: makes [`Input::next`] search for the next valid header.
+    /// Everything before it is lost. The header may be one in the data of a member that is an archive
+    /// itself.
+    pub(crate) fn recover(&mut self) {
         self.left = 0;
-        self.filling = 0;
+        self.padding = 0;
         self.decoder.recover();
     }
 
-    /// The next piece of the current member's data as it is stored, at most `most` bytes; empty at
-    /// its end.
-    ///
-    /// # Errors
-    /// A call that fails, and an archive that ends too soon.
-    pub fn data(&mut self, most: u64) -> Result<&[u8]> {
+    /// The next piece of the current member's data as stored, of at most `most` bytes; empty at its
+    /// end.
+    pub(crate) fn data(&mut self, most: u64) -> Result<&[u8]> {
         let wanted = self.left.min(most);
         if wanted > 0 && self.from == self.buffer.len() && self.fill()? == 0 {
             return Err(self.cut_short(self.left));
@@ -249,40 +222,36 @@ impl Input {
         Ok(piece)
     }
 
-    /// The contents of the current member, which is `member`: each piece of its data with its place
-    /// in the file.
-    pub fn contents<'a>(&'a mut self, member: &'a Member) -> Contents<'a> {
-        let whole = Extent {
-            offset: 0,
-            len: self.left,
+    /// The contents of `member`, which is the current one: pieces of its data with their offsets in
+    /// the file.
+    pub(crate) fn contents<'a>(&'a mut self, member: &'a Member) -> Contents<'a> {
+        let (offset, len) = (0, self.left);
+        let (extents, current) = match &member.sparse {
+            Some(map) => (map.extents(), Extent::default()),
+            None => (&[][..], Extent { offset, len }),
         };
-        let extents = member.sparse.as_ref().map(|map| map.extents());
         Contents {
             input: self,
-            current: if extents.is_none() {
-                whole
-            } else {
-                Extent::default()
-            },
-            extents: extents.unwrap_or_default(),
+            extents,
+            current,
         }
     }
 
-    /// Passes over what is left of the current member's data.
-    fn pass_over(&mut self) -> Result<()> {
+    /// Skips the rest of the current member's data.
+    fn skip(&mut self) -> Result<()> {
         if self.check.is_some() {
             while !self.data(u64::MAX)?.is_empty() {}
         }
-        let mut left = std::mem::take(&mut self.left) + std::mem::take(&mut self.filling);
+        let mut left = std::mem::take(&mut self.left) + std::mem::take(&mut self.padding);
         while left > 0 {
             let here = left.min((self.buffer.len() - self.from) as u64);
             self.take(here as usize);
             left -= here;
             if let (Source::File { at, len, .. }, true) = (&mut self.source, left > 0) {
-                let passed = left.min(len.saturating_sub(*at));
-                *at += passed;
-                self.place += passed;
-                left -= passed;
+                let skipped = left.min(len.saturating_sub(*at));
+                *at += skipped;
+                self.place += skipped;
+                left -= skipped;
             }
             if left > 0 && self.from == self.buffer.len() && self.fill()? == 0 {
                 return Err(self.cut_short(left));
@@ -291,7 +260,7 @@ impl Input {
         Ok(())
     }
 
-    /// The next block; `None` where the archive ends.
+    /// The next block; `None` at the end of the archive.
     fn block(&mut self) -> Result<Option<[u8; BLOCK]>> {
         let mut block = [0; BLOCK];
         let mut have = 0;
@@ -310,37 +279,36 @@ impl Input {
         Ok(Some(block))
     }
 
-    /// Counts bytes of the buffer as taken.
+    /// Consumes bytes of the buffer.
     fn take(&mut self, n: usize) {
         self.from += n;
         self.place += n as u64;
     }
 
-    /// Reads more, once all that was read is taken; 0 at the end.
+    /// Reads more, once the buffer is consumed; returns 0 at the end.
     fn fill(&mut self) -> Result<usize> {
         self.from = 0;
         self.buffer.resize(CHUNK, 0);
         let read = self.source.read(&mut self.buffer, self.place);
         let have = *read.as_ref().unwrap_or(&0);
         self.buffer.truncate(have);
-        // At the end, and after an error, nothing more can be read.
+        // After an error, nothing more can be read either.
         self.is_over |= have == 0;
         read.map_err(|kind| self.error(kind))
     }
 
-    /// Reads what follows the end: what fills up the last record, so that whoever writes it can end
-    /// in peace, and what the compression has at its own end. More than a mebibyte of it is none of
-    /// ours.
+    /// Reads up to a mebibyte after the end: the padding of the last record, so that a program that
+    /// writes into a pipe gets no SIGPIPE, and the end of the compressed stream.
     fn drain(&mut self) -> Result<()> {
         const MOST: usize = 1 << 20;
         let mut read = 0;
         loop {
             self.is_followed |= self.buffer[self.from..].iter().any(|&byte| byte != 0);
-            match self.fill()? {
-                0 => return Ok(()),
-                _ if read >= MOST => return Ok(()),
-                n => read += n,
+            let n = self.fill()?;
+            if n == 0 || read >= MOST {
+                return Ok(());
             }
+            read += n;
         }
     }
 
@@ -368,7 +336,7 @@ impl Input {
     }
 }
 
-/// Whether something begins as what zstd writes does.
+/// Whether data begins with a frame of zstd, or a skippable frame.
 fn is_zstd(head: &[u8]) -> bool {
     matches!(
         head,
@@ -376,39 +344,35 @@ fn is_zstd(head: &[u8]) -> bool {
     )
 }
 
-/// Opens what an archive is read from, and reads its first block, or as much as there is.
+/// Opens the source of an archive, and reads its first block, or less at the end.
 fn open_source(path: &[u8]) -> std::result::Result<(Source, Vec<u8>), ErrorKind> {
-    let fd = match path {
-        b"-" => None,
-        _ => Some(open_long(path, Open::empty()).map_err(ErrorKind::call(Gate::Openat))?),
+    let mut file_len = None;
+    let stream = if path == b"-" {
+        Stream(None)
+    } else {
+        let fd = open_long(path, Open::empty()).map_err(ErrorKind::call(Gate::Openat))?;
+        let seen = statx(&fd, c"", At::EMPTY_PATH, Want::BASIC_STATS);
+        let seen = seen.map_err(ErrorKind::call(Gate::Statx))?;
+        file_len = (seen.file_type == FileType::Regular).then_some(seen.size);
+        Stream(Some(fd))
     };
-    let seen = fd
-        .as_ref()
-        .map(|fd| statx(fd, c"", At::EMPTY_PATH, Want::BASIC_STATS))
-        .transpose()
-        .map_err(ErrorKind::call(Gate::Statx))?;
-    let stream = Stream(fd);
     let head = read_block(|buffer| stream.read(buffer))?;
     if is_zstd(&head) {
         let mut source = Source::Zstd(Box::new(Zstd::new(stream, head)?));
         let head = read_block(|buffer| source.read(buffer, 0))?;
         return Ok((source, head));
     }
-    let source = match (stream, seen) {
-        (Stream(Some(fd)), Some(seen)) if seen.file_type == FileType::Regular => Source::File {
-            fd,
-            at: head.len() as u64,
-            len: seen.size,
-        },
+    let at = head.len() as u64;
+    let source = match (stream, file_len) {
+        (Stream(Some(fd)), Some(len)) => Source::File { fd, at, len },
         (stream, _) => Source::Stream(stream),
     };
     Ok((source, head))
 }
 
-/// Reads a block, or less at the end.
-fn read_block<E>(
-    mut read: impl FnMut(&mut [u8]) -> std::result::Result<usize, E>,
-) -> std::result::Result<Vec<u8>, E> {
+fn read_block(
+    mut read: impl FnMut(&mut [u8]) -> std::result::Result<usize, ErrorKind>,
+) -> std::result::Result<Vec<u8>, ErrorKind> {
     let mut block = vec![0; BLOCK];
     let mut have = 0;
     while have < block.len() {
@@ -465,7 +429,7 @@ impl Stream {
 }
 
 impl Zstd {
-    /// Decompresses a stream, of which the beginning has been read already.
+    /// Decompresses a stream whose beginning is `head`.
     fn new(from: Stream, head: Vec<u8>) -> std::result::Result<Zstd, ErrorKind> {
         let mut context = DCtx::try_create().ok_or(ErrorKind::from(Errno::ENOMEM))?;
         context
@@ -483,7 +447,7 @@ impl Zstd {
     fn read(&mut self, buffer: &mut [u8], place: u64) -> std::result::Result<usize, ErrorKind> {
         let damaged = |damage| ErrorKind::DamagedArchive { at: place, damage };
         loop {
-            // Also without input: within a frame, output may be pending.
+            // Within a frame, output may be pending without more input.
             if self.is_within_frame || self.taken < self.piece.len() {
                 let mut output = OutBuffer::around(&mut *buffer);
                 let mut input = InBuffer::around(&self.piece[self.taken..]);
@@ -513,32 +477,22 @@ impl Zstd {
     }
 }
 
-/// Whether an error of zstd is `ZSTD_error_frameParameter_windowTooLarge`. The library returns the
-/// numbers of its errors as negated `size_t`s (`ZSTD_getErrorCode` in zstd_errors.h).
+/// zstd returns the numbers of its errors as negated `size_t`s (`ZSTD_getErrorCode` in zstd_errors.h).
 fn is_window_too_large(code: ErrorCode) -> bool {
     code == (ZSTD_ErrorCode::ZSTD_error_frameParameter_windowTooLarge as usize).wrapping_neg()
 }
 
-/// See [`Input::contents`].
-#[derive(Debug)]
-pub struct Contents<'a> {
+/// The contents of a member.
+pub(crate) struct Contents<'a> {
     input: &'a mut Input,
     extents: &'a [Extent],
-    /// What is left of the extent at hand.
+    /// The rest of the current extent.
     current: Extent,
 }
 
 impl Contents<'_> {
-    /// The next piece: where in the file it is, and what; `None` at the end. No piece is empty, and
-    /// they are in order.
-    ///
-    /// # Errors
-    /// A call that fails, and an archive that ends too soon.
-    #[allow(
-        clippy::should_implement_trait,
-        reason = "a piece lasts until the next"
-    )]
-    pub fn next(&mut self) -> Result<Option<(u64, &[u8])>> {
+    /// The next piece and its offset in the file, in order; `None` at the end. No piece is empty.
+    pub(crate) fn next(&mut self) -> Result<Option<(u64, &[u8])>> {
         if self.current.len == 0 {
             let Some((next, rest)) = self.extents.split_first() else {
                 return Ok(None);

@@ -35,10 +35,10 @@ pub(crate) fn trim_slashes(path: &[u8]) -> &[u8] {
 /// What becomes of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// A member with everything that it holds. A directory has a dumpdir if [`Plan::dumpdir`] gives
+    /// A member with everything that it holds. A directory has a dumpdir if `Plan::dumpdir` gives
     /// one.
     Whole,
-    /// Another name of the file of another row ([`Plan::target`]), which comes earlier as a member,
+    /// Another name of the file of another row (`Plan::target`), which comes earlier as a member,
     /// or is unchanged since the base and so exists when this archive is restored.
     Link,
     /// Unchanged since the base: not in the archive.

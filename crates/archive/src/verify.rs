@@ -86,7 +86,7 @@ pub fn verify(
         if let (Some((path, at)), Some(verdict)) = (&last, input.verdict()) {
             match verdict {
                 Verdict::Right => report.right += 1,
-                Verdict::Unsaid => report.unsaid += 1,
+                Verdict::NoChecksum => report.unsaid += 1,
                 Verdict::Wrong => {
                     report.damaged += 1;
                     let kind = WarningKind::WrongChecksum { at: *at };

@@ -37,7 +37,7 @@ impl Chain {
     }
 
     /// Removes the catalogs of higher levels.
-    pub(super) fn forget_higher(&self) -> Result<(), Error> {
-        self.level.as_ref().map_or(Ok(()), Level::forget_higher)
+    pub(super) fn remove_higher(&self) -> Result<(), Error> {
+        self.level.as_ref().map_or(Ok(()), Level::remove_higher)
     }
 }

@@ -199,7 +199,7 @@ impl Dump<'_> {
         let archive_bytes = archive.publish()?;
         let sealed = sealed?;
         self.publish_map()?;
-        self.chain.forget_higher()?;
+        self.chain.remove_higher()?;
         sealed.publish()?;
         Ok((counts, archive_bytes))
     }
@@ -222,7 +222,7 @@ impl Dump<'_> {
         let (counts, archive_bytes) = self.write_archive(output, &rows, &Plan::full(&rows))?;
         let entries = self.chain.base.as_ref().map_or(0, Base::entries);
         if let (Some(catalog), Some(base)) = (&self.chain.catalog, &self.chain.base) {
-            self.chain.forget_higher()?;
+            self.chain.remove_higher()?;
             base.copy_to(catalog)?;
         }
         Ok(DumpSummary {

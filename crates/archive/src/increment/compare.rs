@@ -1,7 +1,6 @@
 //! Compares the tree with the catalog of the base: which entries are unchanged, and which must be
 //! dumped.
 
-use crate::error::Error;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
@@ -9,22 +8,20 @@ use walk::digest;
 
 use super::moves::{Dir, Moves, OldName, Step, moves};
 use crate::background::spawn;
+use crate::error::Error;
 use crate::since::index::{Fate as Known, Identity, Index};
 
 /// An entry as it is now.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) struct Now<'a> {
     /// The row of its directory, which precedes its own; `None` for a top.
     pub(super) parent: Option<u32>,
-    /// Its name there.
     pub(super) name: &'a [u8],
     /// Its identity, by the parts of the catalog.
     pub(super) identity: Identity,
     /// Its fingerprint.
     pub(super) print: u64,
-    /// Whether it is a directory.
     pub(super) is_dir: bool,
-    /// Hard links.
     pub(super) nlink: u32,
 }
 
@@ -33,8 +30,7 @@ pub(super) struct Now<'a> {
 pub(super) enum Fate {
     /// It is not in the archive: the earlier dumps restore it.
     Kept,
-    /// It is in the archive. A directory keeps its entries, except those that its dumpdir does not
-    /// name.
+    /// It is in the archive. A directory keeps the entries that its dumpdir names.
     Dumped,
     /// It is a directory in the archive. Another directory is in its place, and must be removed
     /// first.
@@ -44,9 +40,7 @@ pub(super) enum Fate {
 }
 
 /// What becomes of the tree.
-#[derive(Debug)]
 pub(super) struct Outcome {
-    /// Of each entry.
     pub(super) fates: Vec<Fate>,
     /// The targets of links, by row.
     pub(super) links: HashMap<u32, u32>,
@@ -63,9 +57,6 @@ pub(super) struct Outcome {
 /// Compares the entries `0..len` that `entry` gives. `dirs` are the directories among them. `top`
 /// gives the hash of the top of a row; `names` reads the names of rows of the catalog, with the
 /// hashes of their tops.
-///
-/// # Errors
-/// Those of `names`.
 pub(super) fn compare<'a>(
     len: u32,
     entry: impl Fn(u32) -> Now<'a> + Sync,
@@ -85,9 +76,9 @@ pub(super) fn compare<'a>(
         is_taken,
         mut steps,
     } = moves(&now.dirs, &now.unmoved, old, was_dir);
-    steps
-        .iter_mut()
-        .for_each(|step| step.top = now.rows[step.top as usize]);
+    for step in &mut steps {
+        step.top = now.rows[step.top as usize];
+    }
 
     let (mut fates, mut rows) = (vec![Fate::Kept; len as usize], vec![0; len as usize]);
     // By directory: how many of its entries are still in it, and whether anything else differs.
@@ -135,11 +126,9 @@ pub(super) fn compare<'a>(
                 let old = in_its_place
                     .filter(|&old| then.row(old).is_unchanged(&entry.identity, entry.print));
                 *kept_as = old.map_or(0, |old| old + 1);
-                *fate = if old.is_some() {
-                    Fate::Kept
-                } else {
-                    Fate::Dumped
-                };
+                if old.is_none() {
+                    *fate = Fate::Dumped;
+                }
                 if entry.nlink > 1 {
                     piece.linked.push(row);
                 }
@@ -160,21 +149,17 @@ pub(super) fn compare<'a>(
         found += piece.found;
     }
     for (at, &row) in now.rows.iter().enumerate() {
+        let has_all = |was| stays[at].load(Relaxed) == then.children(was);
         fates[row as usize] = match kept[at] {
             None if is_taken[at] => Fate::Replaces,
-            Some(was)
-                if !is_touched[at].load(Relaxed)
-                    && stays[at].load(Relaxed) == then.children(was) =>
-            {
-                Fate::Kept
-            }
+            Some(was) if !is_touched[at].load(Relaxed) && has_all(was) => Fate::Kept,
             _ => Fate::Dumped,
         };
     }
-    let links = link(entry, &linked, &fates);
-    links
-        .keys()
-        .for_each(|&row| fates[row as usize] = Fate::Link);
+    let links = find_links(entry, &linked, &fates);
+    for &row in links.keys() {
+        fates[row as usize] = Fate::Link;
+    }
     let removed = then.rows().len() as u64 - found;
     Ok(Outcome {
         fates,
@@ -204,7 +189,7 @@ fn in_pieces<A: Send, B: Send, T: Send>(
     b: &mut [B],
     work: impl Fn(u32, &mut [A], &mut [B]) -> T + Sync,
 ) -> Vec<T> {
-    /// More threads are of no use, and fewer rows are not worth one.
+    /// More threads do not help, and fewer rows are not worth one.
     const MOST: usize = 4;
     const WORTH: usize = if cfg!(test) { 3 } else { 1 << 14 };
     let size = a
@@ -216,38 +201,45 @@ fn in_pieces<A: Send, B: Send, T: Send>(
     std::thread::scope(|scope| {
         let mut works = pieces.map(|(nth, (a, b))| move || work((nth * size) as u32, a, b));
         let own = works.next();
-        let begun: Vec<_> = works.map(|work| spawn(scope, work)).collect();
+        let others: Vec<_> = works.map(|work| spawn(scope, work)).collect();
         let mut done: Vec<T> = own.into_iter().map(|mut work| work()).collect();
-        let ended = begun.into_iter().map(|thread| thread.join());
-        done.extend(
-            ended.map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))),
-        );
+        for other in others {
+            done.push(
+                other
+                    .join()
+                    .unwrap_or_else(|e| std::panic::resume_unwind(e)),
+            );
+        }
         done
     })
 }
 
 /// Among files with several names, finds those that must be dumped and are the same file as one
 /// that is kept: the hard links, and their targets.
-fn link<'a>(entry: impl Fn(u32) -> Now<'a>, linked: &[u32], fates: &[Fate]) -> HashMap<u32, u32> {
+fn find_links<'a>(
+    entry: impl Fn(u32) -> Now<'a>,
+    linked: &[u32],
+    fates: &[Fate],
+) -> HashMap<u32, u32> {
     let entry = &entry;
-    let of = |wanted: Fate| {
-        let these = linked
+    let with_fate = |wanted: Fate| {
+        let rows = linked
             .iter()
-            .copied()
-            .filter(move |&row| fates[row as usize] == wanted);
-        these.map(move |row| (row, entry(row)))
+            .filter(move |row| fates[**row as usize] == wanted);
+        rows.map(move |&row| (row, entry(row)))
     };
-    let wanted: HashSet<u64> = of(Fate::Dumped)
-        .map(|(_, entry)| entry.identity.who)
-        .collect();
+    let dumped = with_fate(Fate::Dumped);
+    let wanted: HashSet<u64> = dumped.map(|(_, entry)| entry.identity.who).collect();
+    if wanted.is_empty() {
+        return HashMap::new();
+    }
     let mut names: HashMap<u64, (u32, Now<'_>)> = HashMap::new();
-    if !wanted.is_empty() {
-        for (row, entry) in of(Fate::Kept).filter(|(_, entry)| wanted.contains(&entry.identity.who))
-        {
+    for (row, entry) in with_fate(Fate::Kept) {
+        if wanted.contains(&entry.identity.who) {
             names.entry(entry.identity.who).or_insert((row, entry));
         }
     }
-    let same = of(Fate::Dumped).filter_map(|(row, entry)| {
+    let same = with_fate(Fate::Dumped).filter_map(|(row, entry)| {
         let (kept, known) = names.get(&entry.identity.who)?;
         (known.identity.is(&entry.identity) && known.print == entry.print).then_some((row, *kept))
     });
@@ -255,8 +247,8 @@ fn link<'a>(entry: impl Fn(u32) -> Now<'a>, linked: &[u32], fates: &[Fate]) -> H
 }
 
 /// The directories as they are now. They are matched with the old ones by what every engine gives,
-/// so that all engines write the same archive: if an inode number was reused for another directory,
-/// that counts as the old one, renamed and changed.
+/// so that all engines write the same archive: a directory that reuses an inode number counts as the
+/// old one, renamed and changed.
 #[derive(Default)]
 struct Directories<'a> {
     dirs: Vec<Dir<'a>>,
@@ -266,7 +258,7 @@ struct Directories<'a> {
     unmoved: Vec<bool>,
     /// The hash of the top of each.
     tops: Vec<u64>,
-    /// Those that are not, by identity.
+    /// The others, by identity.
     homeless: HashMap<u64, Vec<u32>>,
     /// The directory of the catalog that the next one most likely is.
     likely: usize,
@@ -284,9 +276,8 @@ impl<'a> Directories<'a> {
         let was = match parent {
             None => Some(top()),
             Some(parent) if self.unmoved[parent] => {
-                let path = self.dirs[parent]
-                    .was
-                    .map(|dir| digest::below(dir, entry.name));
+                let dir = self.dirs[parent].was;
+                let path = dir.map(|dir| digest::below(dir, entry.name));
                 let old = path.and_then(|path| then.find_dir_near(path, self.likely));
                 self.likely = old.map_or(self.likely, |old| old + 1);
                 path.filter(|_| old.is_some_and(|old| then.dirs()[old].1 == entry.identity.who))
@@ -303,10 +294,8 @@ impl<'a> Directories<'a> {
             was,
         });
         if was.is_none() {
-            self.homeless
-                .entry(entry.identity.who)
-                .or_default()
-                .push(at as u32);
+            let same = self.homeless.entry(entry.identity.who).or_default();
+            same.push(at as u32);
         }
     }
 

@@ -1,5 +1,5 @@
-//! Levels, as dump(8) has them: a dump of level N holds what has changed since the last one of a
-//! lower level. A directory keeps the catalog of the last dump of each level.
+//! Levels as in dump(8): a dump of level N has what changed since the last one of a lower level. A
+//! directory keeps the catalog of the last dump of each level.
 
 use gate::fs::{At, Open, Want, statx};
 use gate::long::open_long;
@@ -14,7 +14,7 @@ pub const MOST: u8 = 9;
 /// A dump of a level.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Level {
-    /// Its number.
+    /// The number.
     pub number: u8,
     /// The directory of the catalogs.
     pub state: Vec<u8>,
@@ -22,10 +22,7 @@ pub struct Level {
 
 impl Level {
     /// The base catalog: that of the highest lower level that has one; `None` for a full dump.
-    ///
-    /// # Errors
-    /// The directory of catalogs cannot be read.
-    pub fn base(&self) -> Result<Option<Vec<u8>>, Error> {
+    pub(crate) fn base(&self) -> Result<Option<Vec<u8>>, Error> {
         let dir = self.open()?;
         for number in (0..self.number).rev() {
             match statx(&dir, &name(number), At::SYMLINK_NOFOLLOW, Want::TYPE) {
@@ -38,26 +35,22 @@ impl Level {
     }
 
     /// The catalog of this level.
-    pub fn catalog(&self) -> Vec<u8> {
+    pub(crate) fn catalog(&self) -> Vec<u8> {
         self.path(self.number)
     }
 
     /// Removes the catalogs of higher levels, before the one of this level is replaced. They are
     /// based on a dump that is then no longer the last one, so no dump may be based on them.
-    ///
-    /// # Errors
-    /// They cannot be removed.
-    pub fn forget_higher(&self) -> Result<(), Error> {
+    pub(crate) fn remove_higher(&self) -> Result<(), Error> {
         let dir = self.open()?;
+        let error = |e| self.error(Action::RemoveHigherLevels, e);
         for number in self.number + 1..=MOST {
             match gate::file::unlinkat(&dir, &name(number)) {
                 Ok(()) | Err(Errno::ENOENT) => {}
-                Err(e) => {
-                    return Err(self.error(Action::RemoveHigherLevels, e));
-                }
+                Err(e) => return Err(error(e)),
             }
         }
-        gate::file::fsync(&dir).map_err(|e| self.error(Action::RemoveHigherLevels, e))
+        gate::file::fsync(&dir).map_err(error)
     }
 
     fn open(&self) -> Result<Fd, Error> {

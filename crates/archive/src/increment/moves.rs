@@ -18,12 +18,11 @@ use walk::digest;
 use walk::entry::append;
 
 /// A directory as it is now.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) struct Dir<'a> {
     /// Its parent, as a place among all directories, which precedes its own; a top is its own
     /// parent.
     pub(super) parent: u32,
-    /// Its name there.
     pub(super) name: &'a [u8],
     /// The hash of the path that it had below the same top; `None` for a new directory. A top
     /// always had one. No two are the same.
@@ -34,7 +33,6 @@ pub(super) struct Dir<'a> {
 pub(super) type OldName = (Vec<u8>, Vec<u8>);
 
 /// A rename in the old tree, below a top.
-#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Step {
     /// The top, by its place among all directories.
     pub(super) top: u32,
@@ -45,7 +43,6 @@ pub(super) struct Step {
 }
 
 /// The directories that are kept, and the steps.
-#[derive(Debug)]
 pub(super) struct Moves {
     /// For each directory that is kept, the hash of the path that it had.
     pub(super) kept: Vec<Option<u64>>,
@@ -74,10 +71,8 @@ pub(super) fn moves(
         } else {
             tops[dir.parent as usize]
         });
-        if let Some(was) = dir
-            .was
-            .filter(|was| !unmoved[at as usize] && old.contains_key(was))
-        {
+        let was = dir.was.filter(|was| old.contains_key(was));
+        if let Some(was) = was.filter(|_| !unmoved[at as usize]) {
             homeless.insert(was, at);
             if unmoved[dir.parent as usize] {
                 ready.push(at);
@@ -87,17 +82,14 @@ pub(super) fn moves(
         }
     }
     ready.reverse(); // taken from the end
-    let kept = dirs
-        .iter()
-        .zip(unmoved)
-        .map(|(dir, unmoved)| dir.was.filter(|_| *unmoved))
-        .collect();
+    let kept = dirs.iter().zip(unmoved);
+    let kept = kept.map(|(dir, unmoved)| dir.was.filter(|_| *unmoved));
     let mut tree = Tree {
         dirs,
         tops,
         old,
         was_dir,
-        kept,
+        kept: kept.collect(),
         moved: HashMap::new(),
         came: HashMap::new(),
         steps: Vec::new(),
@@ -154,7 +146,7 @@ struct Tree<'a, W> {
 }
 
 impl<'a, W: Fn(u64) -> Option<bool>> Tree<'a, W> {
-    /// Moves a directory to its place, if that is free; gives that place, and the one that it left.
+    /// Moves a directory to its place, if that is free; returns that place, and the one that it left.
     #[allow(clippy::type_complexity, reason = "two places")]
     fn bring(&mut self, at: u32) -> Option<((u64, &'a [u8]), Option<(u64, Vec<u8>)>)> {
         let Dir { parent, name, was } = self.dirs[at as usize];
@@ -176,7 +168,7 @@ impl<'a, W: Fn(u64) -> Option<bool>> Tree<'a, W> {
         Some(((dir, name), Some(left)))
     }
 
-    /// Moves the directory that is in the way of another one into that one; gives which. Only
+    /// Moves the directory that is in the way of another one into that one, and returns it. Only
     /// directories are renamed.
     fn make_way(&mut self, at: u32) -> Option<u64> {
         let Dir { parent, name, was } = self.dirs[at as usize];
@@ -188,12 +180,12 @@ impl<'a, W: Fn(u64) -> Option<bool>> Tree<'a, W> {
         let (mut from, is_within) = self.locate(at, &from_dir, &from_name, other);
         let (to, to_dir) = (self.path(at), self.old_path(parent));
         if is_within {
-            // First out of the other one, to beside it.
-            let beside = self.free_name(dir);
-            let place = joined(&[&beside, &self.path(parent)]);
+            // First it leaves the other one, and becomes its sibling.
+            let sibling = self.free_name(dir);
+            let place = joined(&[&sibling, &self.path(parent)]);
             self.step(at, from, place.clone());
             self.came.remove(&(self.hash(at, &from_dir), from_name));
-            self.put(was, (to_dir, beside), dir);
+            self.put(was, (to_dir, sibling), dir);
             from = place;
         }
         let aside = self.free_name(was);
@@ -278,13 +270,11 @@ impl<'a, W: Fn(u64) -> Option<bool>> Tree<'a, W> {
         let (mut dir, mut up, mut leads_through) = (dir, vec![name], false);
         'dir: loop {
             let mut hash = self.hash(at, b"");
-            let on_the_way: Vec<(u64, &[u8])> = names(dir)
-                .map(|name| {
-                    hash = digest::below(hash, name);
-                    (hash, name)
-                })
-                .collect();
-            for (hash, name) in on_the_way.into_iter().rev() {
+            let above = names(dir).map(|name| {
+                hash = digest::below(hash, name);
+                (hash, name)
+            });
+            for (hash, name) in above.collect::<Vec<_>>().into_iter().rev() {
                 leads_through |= hash == through;
                 if let Some((above, name)) = self.moved.get(&hash) {
                     up.push(name);
@@ -305,9 +295,8 @@ fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// Joins names to a path, the last one first.
 fn joined(up: &[&[u8]]) -> Vec<u8> {
     let mut path = Vec::new();
-    up.iter()
-        .rev()
-        .filter(|name| !name.is_empty())
-        .for_each(|name| append(&mut path, name));
+    for name in up.iter().rev().filter(|name| !name.is_empty()) {
+        append(&mut path, name);
+    }
     path
 }

@@ -1,5 +1,5 @@
-//! A model of trees, of what may happen to them, and of how GNU tar restores an increment: what is
-//! planned is right if it gives the tree as it is now, whatever has happened to it.
+//! A model of trees, of changes to them, and of how GNU tar restores an increment: a plan is right if
+//! restoring it gives the tree as it is now, whatever changes were made.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -13,7 +13,7 @@ use crate::since::index::{Identity, Index, print};
 type Path = Vec<String>;
 /// A directory, and a name in it.
 type Name = (Vec<u8>, Vec<u8>);
-/// The version and the content of what has a path, and all its names.
+/// The version and the content of an inode, and all its paths.
 type Seen = (Option<u64>, Option<u64>, BTreeSet<Path>);
 
 /// An inode, in the tree that is dumped.
@@ -21,10 +21,10 @@ type Seen = (Option<u64>, Option<u64>, BTreeSet<Path>);
 struct Inode {
     ino: u64,
     birth: u32,
-    /// Stands for times and attributes: another one after each change.
+    /// Stands for times and attributes: increases with each change.
     version: u64,
-    /// Stands for the data; for a directory, for extended attributes that it has had from the
-    /// beginning, which GNU tar leaves.
+    /// Stands for the data; for a directory, for the extended attributes that it was created with,
+    /// which GNU tar does not change.
     content: u64,
     names: Option<BTreeMap<String, usize>>,
 }
@@ -34,26 +34,26 @@ struct Inode {
 struct World {
     inodes: Vec<Inode>,
     clock: u64,
-    /// Whether inodes have a time at which they were made.
+    /// Inodes have a time of creation.
     has_births: bool,
-    /// Whether directories have other times when what is in them has changed.
-    tells: bool,
+    /// Directories get new times when their entries change.
+    touches_dirs: bool,
     free: Vec<u64>,
 }
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 const ROOT: usize = 0;
 
-/// Something that happens, as numbers that mean something in any tree.
+/// A change: its kind, and two numbers that select entries or names in any tree.
 type Event = (u8, u16, u16);
 
 impl World {
-    fn new(has_births: bool, tells: bool) -> World {
+    fn new(has_births: bool, touches_dirs: bool) -> World {
         let mut world = World {
             inodes: Vec::new(),
             clock: 0,
             has_births,
-            tells,
+            touches_dirs,
             free: Vec::new(),
         };
         world.make(true);
@@ -93,12 +93,12 @@ impl World {
             Some(inode) => names.insert(name.to_owned(), inode),
             None => names.remove(name),
         };
-        if self.tells {
+        if self.touches_dirs {
             self.touch(dir);
         }
     }
 
-    /// Every name, as the directory, the name and the inode; those above before those below.
+    /// Every name, as the directory, the name and the inode; a directory precedes its entries.
     fn all(&self) -> Vec<(usize, String, usize)> {
         let (mut all, mut dirs) = (Vec::new(), vec![ROOT]);
         while let Some(dir) = dirs.pop() {
@@ -142,7 +142,7 @@ impl World {
         self.touch(inode);
     }
 
-    fn happen(&mut self, (what, one, other): Event) {
+    fn apply(&mut self, (kind, one, other): Event) {
         let all = self.all();
         let dirs: Vec<usize> = [ROOT]
             .into_iter()
@@ -157,7 +157,7 @@ impl World {
             NAMES[usize::from(other) % NAMES.len()],
         );
         let pick = |n: u16| all.get(usize::from(n) % all.len().max(1)).cloned();
-        match what % 10 {
+        match kind % 10 {
             kind @ (0 | 1) if !self.names(dir).contains_key(name) => {
                 let inode = self.make(kind == 0);
                 self.put(dir, name, Some(inode));
@@ -203,7 +203,7 @@ impl World {
                     self.put(dir, &name, Some(inode));
                 }
             }
-            // Two change places.
+            // Swap two entries.
             7 | 8 => {
                 let (Some(one), Some(other)) = (pick(one), pick(other)) else {
                     return;
@@ -215,7 +215,7 @@ impl World {
                     self.touch(other.2);
                 }
             }
-            // One takes the place of another, which goes.
+            // Rename an entry onto another.
             _ => {
                 let (Some(new), Some(old)) = (pick(one), pick(other)) else {
                     return;
@@ -245,7 +245,7 @@ impl World {
         rows
     }
 
-    /// What tells one inode from another, and a version from the others.
+    /// Metadata that identifies the inode and its version.
     fn meta(&self, inode: usize) -> Meta {
         let &Inode {
             ino,
@@ -278,7 +278,7 @@ fn path(rows: &[(Option<u32>, String, usize)], mut row: u32) -> Path {
     path
 }
 
-/// What is restored.
+/// The restored tree.
 #[derive(Clone, Debug)]
 struct Restored {
     nodes: Vec<Node>,
@@ -286,7 +286,7 @@ struct Restored {
 
 #[derive(Clone, Debug)]
 struct Node {
-    /// `None` when it is not what the archive says that it is to be.
+    /// `None` if it differs from what the archive says.
     version: Option<u64>,
     content: u64,
     names: Option<BTreeMap<String, usize>>,
@@ -306,14 +306,14 @@ impl Restored {
 
     fn put(&mut self, path: &[String], node: Option<usize>) {
         let (name, dir) = path.split_last().unwrap();
-        let dir = self.find(dir).expect("the directory is there");
+        let dir = self.find(dir).expect("the directory exists");
         match node {
             Some(node) => self.names(dir).insert(name.clone(), node),
             None => self.names(dir).remove(name),
         };
     }
 
-    /// Makes something, in the place of what is there, which is no directory with something in it.
+    /// Creates a node, replacing anything but a directory with entries.
     fn make(&mut self, path: &[String], node: Node) {
         if let Some(there) = self.find(path) {
             assert!(
@@ -325,7 +325,7 @@ impl Restored {
         self.put(path, Some(self.nodes.len() - 1));
     }
 
-    /// Restores what is in an archive, as GNU tar does.
+    /// Restores an archive as GNU tar does.
     fn restore(&mut self, world: &World, outcome: &Outcome) {
         let rows = world.rows();
         let mut first: HashMap<usize, Path> = HashMap::new();
@@ -344,7 +344,7 @@ impl Restored {
                 Fate::Link => {
                     let to = self
                         .find(&self::path(&rows, outcome.links[&at]))
-                        .expect("what it is a name of is there");
+                        .expect("the target of the link exists");
                     self.put(&path, Some(to));
                 }
                 _ if names.is_none() => match first.get(inode) {
@@ -442,21 +442,20 @@ impl Restored {
                 continue;
             };
             let is_dir = self.nodes[there].names.is_some();
-            let goes = match codes.get(&name[..]) {
+            let is_removed = match codes.get(&name[..]) {
                 None => true,
                 Some('D') => !is_dir,
                 Some('Y') => is_dir,
                 Some(_) => false,
             };
-            if goes {
+            if is_removed {
                 self.names(dir).remove(name);
             }
         }
     }
 
-    /// Everything: by path, the version, the content, and all names of what is there. Where a
-    /// directory cannot be told from one that has its inode number now, what was left of it is
-    /// passed over.
+    /// All nodes by path. Without times of creation, a directory that reuses an inode number cannot be
+    /// told from the old one, so its content is ignored.
     fn census(&self, has_births: bool) -> BTreeMap<Path, Seen> {
         let (mut all, mut names) = (Vec::new(), HashMap::<usize, BTreeSet<Path>>::new());
         let mut dirs = vec![(Path::new(), ROOT)];
@@ -504,7 +503,7 @@ impl Restored {
     }
 }
 
-/// What a catalog of a tree would give.
+/// The index of a catalog of a tree, and the names of its rows.
 fn index(world: &World) -> (Index, Vec<Name>) {
     let rows = world.rows();
     let (mut old, mut names, mut children) = (Vec::new(), Vec::new(), HashMap::new());
@@ -557,12 +556,12 @@ fn plan(then: &World, now: &World) -> Outcome {
     .unwrap()
 }
 
-fn check(has_births: bool, tells: bool, rounds: &[Vec<Event>]) {
-    let mut world = World::new(has_births, tells);
+fn check(has_births: bool, touches_dirs: bool, rounds: &[Vec<Event>]) {
+    let mut world = World::new(has_births, touches_dirs);
     let mut restored: Option<Restored> = None;
     for events in rounds {
         let then = world.clone();
-        events.iter().for_each(|&event| world.happen(event));
+        events.iter().for_each(|&event| world.apply(event));
         restored = Some(match restored {
             None => Restored::from_world(&world),
             Some(mut restored) => {
@@ -583,13 +582,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_restored_is_what_there_is(
+    fn restored_tree_is_the_tree_as_it_is_now(
         has_births: bool,
-        tells: bool,
+        touches_dirs: bool,
         grown in proptest::collection::vec((0..2u8, any::<u16>(), any::<u16>()), 0..40),
         rounds in proptest::collection::vec(proptest::collection::vec(any::<Event>(), 0..12), 1..4),
     ) {
         let rounds: Vec<Vec<Event>> = std::iter::once(grown).chain(rounds).collect();
-        check(has_births, tells, &rounds);
+        check(has_births, touches_dirs, &rounds);
     }
 }

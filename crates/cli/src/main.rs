@@ -78,7 +78,7 @@ fn main() -> ExitCode {
         args::Command::Pathsearch(args) => cmd::pathsearch::run(args, &out),
         args::Command::Pathwalk(args) => cmd::pathwalk::run(args, &out),
         args::Command::Survey(args) => cmd::survey::run(args, &out),
-        args::Command::Tread(args) => cmd::survey::run::tread(args),
+        args::Command::Tread(args) => cmd::survey::walking::tread(args),
         args::Command::Completions(args) => cmd::completions::run(args, &out),
         args::Command::Man(args) => cmd::man::run(args),
     };

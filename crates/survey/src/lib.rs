@@ -7,14 +7,12 @@
 //! | [`missing`] | why a section was not gathered |
 //! | [`step`] | the steps of a survey, and the machine |
 //! | [`bounded`] | walks that were stopped at their limits |
-//! | [`command`] | the commands that a survey recommends |
 //! | [`saved`] | a survey as `fathom survey --json` wrote it, read back |
 //! | [`diff`] | what differs between two saved surveys |
 //! | [`error`] | why a document is not a survey |
 #![forbid(unsafe_code)]
 
 pub mod bounded;
-pub mod command;
 pub mod diff;
 pub mod error;
 pub mod missing;
@@ -22,7 +20,6 @@ pub mod saved;
 pub mod section;
 pub mod step;
 
-pub use command::Command;
 pub use error::Error;
 pub use missing::{Failure, Missing, Task, Unseen};
 pub use section::Section;

@@ -19,7 +19,7 @@ use crate::out::seconds;
 /// The result of a search.
 pub(crate) struct Report<'a>(pub(crate) &'a SearchReport);
 
-struct KindCount(Kind, Count);
+pub(crate) struct KindCount(Kind, Count);
 
 struct RequestRow<'a>(Request, &'a Prediction);
 
@@ -123,7 +123,7 @@ json_object!(Json<'_, Fix>, |fix| {
     "saves_seconds_here": fix.saves_seconds_here,
 });
 
-fn kind_counts(counts: &KindCounts) -> Vec<KindCount> {
+pub(crate) fn kind_counts(counts: &KindCounts) -> Vec<KindCount> {
     counts
         .iter()
         .map(|(kind, count)| KindCount(kind, count))

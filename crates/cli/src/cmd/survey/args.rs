@@ -94,3 +94,16 @@ impl Survey {
         Some([old, new])
     }
 }
+
+/// The walk that a survey accounts for: of one directory, one call after the other, without output.
+#[derive(Args, Debug)]
+pub(crate) struct Tread {
+    /// Where to walk
+    pub(crate) dir: OsString,
+    /// What to leave out
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) exclude: Vec<String>,
+    /// When to be ended
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
+    pub(crate) limit: Duration,
+}

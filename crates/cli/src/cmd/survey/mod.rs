@@ -3,32 +3,30 @@
 //! | module | contents |
 //! |---|---|
 //! | [`args`], [`mod@run`] | the flags, and the work |
-//! | [`steps`] | the steps in order, and the time and bytes that each may use |
+//! | [`steps`], [`context`] | the steps in order, and the time and bytes that each may use |
 //! | [`mounts`], [`walking`], [`starting`], [`systems`] | the steps |
-//! | [`found`] | what the steps have found so far, and why a section is missing |
-//! | [`survey`] | the result, from which [`show`] makes the text, the JSON and the page |
-//! | `conclude`, `finding` | findings and advice |
+//! | [`survey`] | what the steps found, from which [`show`] makes the text, the JSON and the page |
+//! | `conclude`, `finding`, `known` | findings and advice |
+//! | [`command`] | the commands that a survey names |
 //! | [`diff`] | `--diff`: what changed from one survey to another |
 
 pub(crate) mod args;
+mod command;
 mod conclude;
-pub(crate) mod diff;
-#[cfg(test)]
-mod example;
+mod context;
+mod diff;
 mod finding;
-pub(crate) mod found;
-pub(crate) mod known;
-pub(crate) mod mounts;
-pub(crate) mod run;
-pub(crate) mod show;
-pub(crate) mod starting;
-pub(crate) mod steps;
+mod known;
+mod mounts;
+mod run;
+mod show;
+mod starting;
+mod steps;
 #[expect(clippy::module_inception)]
-pub(crate) mod survey;
-pub(crate) mod systems;
+mod survey;
+mod systems;
 #[cfg(test)]
 mod tests;
-pub(crate) mod tread;
 pub(crate) mod walking;
 mod warning;
 

@@ -2,20 +2,18 @@
 
 use std::time::Duration;
 
-use crate::cmd::mounts::methods::LeftOut;
-use ::mounts::check::{self, Verdict};
-use ::mounts::compare::{Bounds, run_in_child_within};
-use ::mounts::locate::{self, Method};
-use ::mounts::{Hints, Kind, LocateReport, Point, may_hang};
+use mounts::check::{self, Verdict};
+use mounts::compare::{Bounds, run_in_child_within};
+use mounts::locate::{self, Method};
+use mounts::{Hints, Kind, Point, may_hang};
 use ondisk::{Content, split_options};
 use show::name::printable;
+use survey::{Failure, Missing, Task};
 
-use super::found::Found;
-use super::run::SurveyContext;
-use super::steps::Ration;
+use super::context::{Ration, SurveyContext};
+use super::survey::{Found, Mounted};
 use crate::cmd::mounts::compare::compare_methods;
-use crate::error::Error;
-use ::survey::{Failure, Missing, Task};
+use crate::cmd::mounts::methods::LeftOut;
 
 /// Runs of each method and of each engine.
 pub(super) const TRIALS: usize = 3;
@@ -24,22 +22,7 @@ const MOST_PROBED: usize = 4;
 /// How long a server may keep us waiting, if that is in the step's time.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The mount table, as far as it was wanted.
-pub(super) struct Mounted {
-    pub(super) points: Vec<Point>,
-    pub(super) by: Method,
-    pub(super) why: String,
-    pub(super) complete: bool,
-    /// DIR is on a file system whose server might not answer;
-    pub(super) hangs: bool,
-    /// it does not.
-    pub(super) silent: bool,
-    /// What walks leave out: to ask for the attributes of a mount point is to ask the server of
-    /// what is mounted there.
-    pub(super) excludes: Vec<String>,
-}
-
-fn question() -> locate::LocateOptions {
+fn options() -> locate::LocateOptions {
     locate::LocateOptions {
         method: None,
         bound: Some(4),
@@ -47,7 +30,7 @@ fn question() -> locate::LocateOptions {
     }
 }
 
-/// The table; and which of the mounts may be gone into.
+/// Reads the mount table, and finds out which of the mounts may be entered.
 pub(super) fn table(
     context: &SurveyContext<'_>,
     found: &mut Found,
@@ -55,55 +38,42 @@ pub(super) fn table(
     _: usize,
 ) -> Result<(), Missing> {
     let mut progress = ration.progress();
-    let answer = locate::locate(&context.root, &question(), &mut |far, path| {
-        progress.search(far, path)
-    });
-    let LocateReport {
-        method: by,
-        reason,
-        mut points,
-        root_fstype,
-        incomplete,
-        warnings,
-        ..
-    } = answer.map_err(|e| Missing::Failed(Failure::new(Task::FindMounts, e)))?;
-    found.warnings.extend(warnings);
-    let hangs = root_fstype.as_deref().is_some_and(may_hang);
-    // Perhaps twice: for DIR, and for what is below it.
+    let mut tick = |far: &_, path: &[u8]| progress.search(far, path);
+    let mut report = locate::locate(&context.root, &options(), &mut tick)
+        .map_err(|e| Missing::Failed(Failure::new(Task::FindMounts, e)))?;
+    found.warnings.append(&mut report.warnings);
+    let is_remote = report.root_fstype.as_deref().is_some_and(may_hang);
+    // The server may be waited for twice: for the directory, and for the mounts below it.
     let patience = PATIENCE.min(ration.left() / 3);
     let dirs = [context.dir().to_vec()];
     let look = || walk::explain(&dirs, false).ok().map(|_| []);
-    let silent = hangs
-        && run_in_child_within(
-            &Bounds {
-                grace: Duration::ZERO,
-                ..Bounds::time(patience)
-            },
-            look,
-        )
-        .is_ok_and(|ran| ran.is_err());
+    let is_silent = is_remote && times_out(patience, look);
+    let points = &mut report.points;
     if context.args.network {
-        let of = points.len();
-        let checked = check::check(&mut points, patience, |done| {
-            progress.at(|| format!("{done} of {of} mounts have answered"));
+        let count = points.len();
+        let checked = check::check(points, patience, |done| {
+            progress.at(|| format!("{done} of {count} mounts have answered"));
         });
-        found
-            .warnings
-            .extend(checked.map_err(|e| Missing::Failed(Failure::new(Task::CheckMounts, e)))?);
+        let failed = |e| Missing::Failed(Failure::new(Task::CheckMounts, e));
+        found.warnings.extend(checked.map_err(failed)?);
     }
-    found.to_probe = to_probe(context, &points, hangs, silent);
-    let complete = incomplete.is_empty();
-    let excludes = context.excludes(&points);
+    found.to_probe = to_probe(context, points, is_remote, is_silent);
     found.mounts = Some(Mounted {
-        points,
-        by,
-        why: reason.to_string(),
-        complete,
-        hangs,
-        silent,
-        excludes,
+        excludes: context.excludes(points),
+        report,
+        is_remote,
+        is_silent,
     });
     Ok(())
+}
+
+/// Whether a process that does this does not end in time: a server does not respond.
+pub(super) fn times_out(limit: Duration, work: impl FnOnce() -> Option<[u64; 0]>) -> bool {
+    let bounds = Bounds {
+        grace: Duration::ZERO,
+        ..Bounds::time(limit)
+    };
+    run_in_child_within(&bounds, work).is_ok_and(|ran| ran.is_err())
 }
 
 /// What each method takes. Those that search every directory do not go where a server might not
@@ -115,8 +85,9 @@ pub(super) fn methods(
     _: usize,
 ) -> Result<(), Missing> {
     const TABLE_IS_ENOUGH: [Method; 3] = [Method::Kernel, Method::Mountinfo, Method::Search];
-    let mounted = found.answering()?;
+    let mounted = found.responding()?;
     let far: Vec<&Point> = mounted
+        .report
         .points
         .iter()
         .filter(|point| context.keeps_out_of(point))
@@ -155,39 +126,19 @@ pub(super) fn methods(
     };
     let compared = compare_methods(
         &context.root,
-        &question(),
+        &options(),
         &wanted,
         TRIALS,
         &ration.bounds(),
         ration.progress(),
     );
-    let mut compared =
-        compared.map_err(|e: Error| Missing::Failed(Failure::new(Task::Other, e)))?;
+    let mut compared = compared.map_err(|e| Missing::Failed(Failure::new(Task::Other, e)))?;
     if compared.methods.is_empty() {
         return Err(Missing::NoMethod);
     }
     compared.left_out.splice(0..0, left_out);
     found.methods = Some(compared);
     Ok(())
-}
-
-impl Found {
-    /// The mounts; or that DIR is not to be touched.
-    pub(super) fn answering(&self) -> Result<&Mounted, Missing> {
-        match &self.mounts {
-            None => Err(Missing::NoMounts),
-            Some(mounted) if mounted.silent => Err(Missing::SilentServer),
-            Some(mounted) => Ok(mounted),
-        }
-    }
-
-    /// The same, for what must not wait for a server.
-    pub(super) fn nearby(&self, context: &SurveyContext<'_>) -> Result<&Mounted, Missing> {
-        match self.answering()? {
-            mounted if mounted.hangs && !context.args.network => Err(Missing::RemoteServer),
-            mounted => Ok(mounted),
-        }
-    }
 }
 
 impl SurveyContext<'_> {
@@ -198,9 +149,7 @@ impl SurveyContext<'_> {
             !point.hidden && point.target != self.root.path && point.fstype().is_some_and(may_hang);
         far && !(self.args.network && point.verdict == Some(Verdict::Ok))
     }
-}
 
-impl SurveyContext<'_> {
     /// Patterns for the mount points that a walk of DIR would come to and is to keep out of.
     fn excludes(&self, points: &[Point]) -> Vec<String> {
         let is_met = |point: &&Point| {
@@ -217,7 +166,7 @@ impl SurveyContext<'_> {
                 [
                     dir,
                     b"/",
-                    ::mounts::path::below(&self.root.path, &point.target)?,
+                    mounts::path::below(&self.root.path, &point.target)?,
                 ]
                 .concat(),
             )

@@ -13,19 +13,20 @@
 //!                 └ 3: walking (stuck)
 //! ```
 
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-use ::mounts::compare::Bounds;
-use ::survey::{Section, StepState, StepTaken};
 use gate::interrupt::asked;
 use gate::process::{Child, Shared, leave};
 use gate::usage::{IoBytes, io_bytes};
+use mounts::Warning;
+use survey::{Missing, Section, StepState, StepTaken};
 
-use super::found::Found;
-use super::run::SurveyContext;
-use super::{mounts, starting, systems, walking};
-use crate::progress::Progress;
-use ::survey::Missing;
+use super::command::Commands;
+use super::context::{Ration, SurveyContext};
+use super::survey::Found;
+use super::warning::WarningKind;
+use super::{mounts as mount_steps, starting, systems, walking};
 
 /// A step.
 pub(super) struct Step {
@@ -62,7 +63,7 @@ pub(super) const STEPS: [Step; 8] = [
         bytes: 16 * MIB,
         inherits: false,
         turns: once,
-        gather: mounts::table,
+        gather: mount_steps::table,
     },
     Step {
         section: Section::Walk,
@@ -92,7 +93,7 @@ pub(super) const STEPS: [Step; 8] = [
         bytes: 16 * MIB,
         inherits: false,
         turns: once,
-        gather: mounts::methods,
+        gather: mount_steps::methods,
     },
     Step {
         section: Section::Account,
@@ -152,44 +153,6 @@ pub(super) fn time(limit: Duration) -> Duration {
     limit.mul_f64(STEPS.iter().map(|step| step.time).sum::<f64>() * ENDING)
 }
 
-/// What one turn of a step may use up.
-pub(super) struct Ration {
-    /// Time for one run of what is run several times.
-    pub(super) each: Duration,
-    /// When it must be over.
-    pub(super) until: Instant,
-    /// Bytes read from disks and written to them.
-    pub(super) bytes: u64,
-    /// Progress is to be shown,
-    wanted: bool,
-    /// and this beside it.
-    stage: String,
-}
-
-impl Ration {
-    /// Time that is left.
-    pub(super) fn left(&self) -> Duration {
-        self.until.saturating_duration_since(Instant::now())
-    }
-
-    /// The same for runs in processes of their own, which have nothing to put away when they are
-    /// ended.
-    pub(super) fn bounds(&self) -> Bounds {
-        let bytes = Some(self.bytes.into());
-        Bounds {
-            each: self.each,
-            until: Some(self.until),
-            bytes,
-            grace: Duration::ZERO,
-        }
-    }
-
-    /// The line that says how far it is.
-    pub(super) fn progress(&self) -> Progress {
-        Progress::stage(self.wanted, self.stage.clone())
-    }
-}
-
 /// Takes all steps. Where this process is left behind by the one that comes through, it ends here,
 /// as that one does.
 pub(super) fn take_all(context: &SurveyContext<'_>, found: &mut Found) {
@@ -227,7 +190,7 @@ fn take(
         bytes_written: 0,
     };
     if asked().is_some() {
-        found.lacks(context, step, Missing::Interrupted);
+        lacks(context, found, step, Missing::Interrupted);
         return found.steps.push(taken);
     }
     let time = ration.left();
@@ -251,7 +214,7 @@ fn take(
                 Ok(()) => StepState::Done,
             };
             if let Err(missing) = done {
-                found.lacks(context, step, missing);
+                lacks(context, found, step, missing);
             }
             through.say();
             spent
@@ -260,7 +223,7 @@ fn take(
             let spent = io_bytes(None).unwrap_or_default().since(before);
             found.charged += spent.sum();
             taken.state = StepState::Stopped;
-            found.lacks(context, step, why);
+            lacks(context, found, step, why);
             // What it has drawn on the terminal stands there still.
             drop(ration.progress());
             spent
@@ -270,6 +233,18 @@ fn take(
     (taken.seconds, taken.bytes_read, taken.bytes_written) =
         (begun.elapsed().as_secs_f64(), read, written);
     found.steps.push(taken);
+}
+
+/// Enters why a step gathered nothing. The first reason of a section is kept.
+fn lacks(context: &SurveyContext<'_>, found: &mut Found, step: &Step, missing: Missing) {
+    if missing.is_wrong() {
+        found.warnings.push(Warning::general(WarningKind::Step {
+            step: step.name,
+            missing: missing.clone(),
+            command: Commands::new(&context.root.path, None).gather(step.section),
+        }));
+    }
+    found.missing.entry(step.section).or_insert(missing);
 }
 
 fn ration(
@@ -306,7 +281,7 @@ fn ration(
             until
         },
         bytes: left.min(if deep { u64::MAX } else { step.bytes }),
-        wanted: context.out.progress,
+        has_progress: context.out.progress,
         stage,
     }
 }
@@ -325,7 +300,7 @@ struct Through(Option<Shared>);
 impl Through {
     fn say(&self) {
         if let Some(word) = self.0.as_deref().and_then(|words| words.first()) {
-            word.store(1, std::sync::atomic::Ordering::SeqCst);
+            word.store(1, SeqCst);
         }
     }
 }
@@ -349,11 +324,7 @@ fn attend(mut child: Child, words: &Shared, limit: Duration) -> Missing {
     const LOOK: Duration = Duration::from_millis(50);
     const GRACE: Duration = Duration::from_secs(1);
     let (begun, mut limit, mut was_asked) = (Instant::now(), limit, false);
-    let is_through = || {
-        words
-            .first()
-            .is_some_and(|word| word.load(std::sync::atomic::Ordering::SeqCst) == 1)
-    };
+    let is_through = || words.first().is_some_and(|word| word.load(SeqCst) == 1);
     loop {
         if let Some(ended) = child.wait(LOOK) {
             return match (is_through(), ended.status, ended.signal) {

@@ -1,164 +1,155 @@
 //! What a survey gathered, and what was concluded from it.
 
-use crate::cmd::mounts::methods::{LeftOut, Method};
-use crate::cmd::mounts::show::Mounts;
-use crate::cmd::survey::show::probe::Probe;
-use crate::cmd::survey::show::startup::Startup;
-use crate::cmd::walk::show::Comparison;
-use ::mounts::Point;
-use ::survey::bounded::{Bounded, StoppedEngine};
-use ::survey::{Machine, Missing, Section, StepTaken};
+use std::collections::BTreeMap;
+
+use account::command::CommandAccount;
 use account::report::AccountReport;
 use archive::nightly::Nightly;
-use show::figure::Figure;
-use show::json::Warning;
+use mounts::{LocateReport, Warning};
+use pathsearch::startup::StartupReport;
+use probe::ProbeReport;
+use show::json;
+use survey::bounded::{Bounded, StoppedEngine};
+use survey::{Machine, Missing, Section, StepTaken, Unseen};
+use walk::Part;
 
-use super::conclude;
-use super::finding::{Advice, Finding};
+use super::command::Commands;
+use super::finding::Conclusion;
+use crate::cmd::probe::show::Report;
+use crate::cmd::walk::show::Comparison;
+use crate::cmd::{mounts::compare::Compared as Methods, walk::compare::Compared as Engines};
 
-/// A section that was gathered, or the reason why it was not.
-#[derive(Clone, Debug)]
-pub(crate) enum Part<T> {
-    Gathered(T),
-    Missing(Missing),
+/// The mount table.
+pub(crate) struct Mounted {
+    pub(crate) report: LocateReport,
+    /// The directory is on a file system whose server might not respond.
+    pub(crate) is_remote: bool,
+    /// That server did not respond in time.
+    pub(crate) is_silent: bool,
+    /// Patterns of the mounts that walks skip: reading the attributes of a mount point asks the
+    /// server of what is mounted there.
+    pub(crate) excludes: Vec<String>,
 }
 
-impl<T> Part<T> {
-    /// The section, if it was gathered.
-    pub(crate) fn gathered(&self) -> Option<&T> {
-        match self {
-            Part::Gathered(found) => Some(found),
-            Part::Missing(_) => None,
+/// What the experiments on a file system found.
+pub(crate) struct Probed {
+    /// The directory that was probed.
+    pub(crate) dir: Vec<u8>,
+    pub(crate) report: ProbeReport,
+}
+
+impl Probed {
+    pub(crate) fn shown(&self) -> Report<'_> {
+        Report {
+            dir: Some(&self.dir),
+            report: &self.report,
         }
     }
-
-    /// Why it was not gathered.
-    pub(crate) fn missing(&self) -> Option<&Missing> {
-        match self {
-            Part::Gathered(_) => None,
-            Part::Missing(why) => Some(why),
-        }
-    }
 }
 
-/// The mounts, and what each way to find them costs.
-#[derive(Clone)]
-pub(crate) struct MountsPart<'a> {
-    /// The mounts.
-    pub(crate) points: &'a [Point],
-    /// The same as they are reported.
-    pub(crate) mounts: Mounts<'a>,
-    /// What each way to find them costs.
-    pub(crate) compared: Part<Compared<'a>>,
-}
-
-impl<'a> MountsPart<'a> {
-    /// The methods that were compared.
-    pub(crate) fn methods(&self) -> &'a [Method] {
-        self.compared
-            .gathered()
-            .map_or(&[], |compared| compared.methods)
-    }
-}
-
-/// The methods of finding mounts, compared.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Compared<'a> {
-    /// What each took.
-    pub(crate) methods: &'a [Method],
-    /// Methods that were skipped, and why.
-    pub(crate) left_out: &'a [LeftOut],
-}
-
-/// A file system, and the plots of what was measured on it.
-#[derive(Clone, Debug)]
-pub(crate) struct FileSystem<'a> {
-    /// What was found.
-    pub(crate) probe: Probe<'a>,
-    /// The plots.
-    pub(crate) plots: Vec<Plot>,
-}
-
-/// A plot of an experiment.
-#[derive(Clone, Debug)]
-pub(crate) struct Plot {
-    /// The experiment: `readahead`.
-    pub(crate) experiment: &'static str,
-    /// What it shows.
-    pub(crate) figure: Figure,
-}
-
-/// The engines that walk a directory, and what each costs there.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Walking<'a> {
+/// Walks by each engine.
+pub(crate) struct Walking {
     /// The mount that the directory is on.
-    pub(crate) part: &'a walk::Part,
-    /// Which engines can work there, and why others cannot.
-    pub(crate) explain: &'a [walk::Explained],
-    /// The first of them that cannot because it needs root.
-    pub(crate) needs_root: Option<&'static str>,
-    /// What each costs; of a bounded walk, on a part of the directory.
-    pub(crate) compare: Comparison<'a>,
+    pub(crate) part: Part,
+    /// What each engine costs; where a walk was stopped, on a part of the tree.
+    pub(crate) engines: Engines,
+    /// How far a walk came that was stopped.
+    pub(crate) bounded: Option<Bounded>,
     /// Engines that were stopped in the comparison.
-    pub(crate) stopped: &'a [StoppedEngine],
-    /// How far a walk came that was stopped; `None` where all could be walked.
-    pub(crate) bounded: Option<&'a Bounded>,
+    pub(crate) stopped: Vec<StoppedEngine>,
+}
+
+impl Walking {
+    pub(crate) fn comparison(&self) -> Comparison<'_> {
+        Comparison::new(&self.engines.engines, &self.engines.left_out)
+    }
+}
+
+/// What the steps have gathered.
+#[derive(Default)]
+pub(crate) struct Found {
+    pub(crate) mounts: Option<Mounted>,
+    /// What each method of finding the mounts costs.
+    pub(crate) methods: Option<Methods>,
+    pub(crate) walking: Option<Walking>,
+    pub(crate) dump: Option<Nightly>,
+    /// The system calls of a walk.
+    pub(crate) account: Option<CommandAccount>,
+    pub(crate) startup: Option<StartupReport>,
+    /// The price of each system call.
+    pub(crate) gates: Option<Probed>,
+    /// A directory on each file system that is to be probed.
+    pub(crate) to_probe: Vec<Vec<u8>>,
+    pub(crate) file_systems: Vec<Probed>,
+    pub(crate) warnings: Vec<Warning>,
+    /// What more privilege would have shown.
+    pub(crate) unseen: Vec<Unseen>,
+    pub(crate) steps: Vec<StepTaken>,
+    /// Bytes that were read and written: as the kernel or the experiments count them, whichever is
+    /// more.
+    pub(crate) charged: u64,
+    /// Why sections were not gathered.
+    pub(crate) missing: BTreeMap<Section, Missing>,
+}
+
+impl Found {
+    /// The mounts, unless the server of the directory does not respond.
+    pub(crate) fn responding(&self) -> Result<&Mounted, Missing> {
+        match &self.mounts {
+            None => Err(Missing::NoMounts),
+            Some(mounted) if mounted.is_silent => Err(Missing::SilentServer),
+            Some(mounted) => Ok(mounted),
+        }
+    }
+
+    /// Why a section was not gathered.
+    pub(crate) fn why_missing(&self, section: Section) -> &Missing {
+        let otherwise = match section {
+            Section::Probe => &Missing::NoDisk,
+            _ => &Missing::Nothing,
+        };
+        self.missing.get(&section).unwrap_or(otherwise)
+    }
 }
 
 /// What `fathom survey` found.
-#[derive(Clone)]
 pub(crate) struct Survey<'a> {
     /// The absolute name of the directory that was surveyed.
     pub(crate) root: &'a [u8],
-    /// The machine, and what the survey took.
-    pub(crate) about: Machine,
-    /// Mounts at or under the directory.
-    pub(crate) mounts: Part<MountsPart<'a>>,
-    /// The file systems on them.
-    pub(crate) file_systems: Part<Vec<FileSystem<'a>>>,
-    /// What walking costs, by each engine.
-    pub(crate) walking: Part<Walking<'a>>,
-    /// What dumping would cost.
-    pub(crate) dumping: Part<&'a Nightly>,
-    /// The system calls of a walk.
-    pub(crate) calls: Part<&'a AccountReport<'a>>,
-    /// What starting programs costs.
-    pub(crate) starting: Part<Startup<'a>>,
-    /// The price of each system call.
-    pub(crate) gates: Part<Probe<'a>>,
-    /// What matters most of it.
-    pub(crate) findings: Vec<Finding>,
+    pub(crate) machine: &'a Machine,
+    pub(crate) found: &'a Found,
+    pub(crate) account: Option<AccountReport<'a>>,
+    /// What matters most.
+    pub(crate) findings: Vec<Conclusion<'a>>,
     /// What to do about it.
-    pub(crate) advice: Vec<Advice>,
-    /// The steps that were taken, in order.
-    pub(crate) steps: Vec<StepTaken>,
-    /// Whether the survey was interrupted.
+    pub(crate) advice: Vec<Conclusion<'a>>,
     pub(crate) is_interrupted: bool,
     /// What was skipped or found wrong; the envelope has it in the JSON.
-    pub(crate) warnings: &'a [Warning],
+    pub(crate) warnings: &'a [json::Warning],
 }
 
-impl Survey<'_> {
-    /// The sections that were not gathered, and why.
-    pub(crate) fn missing(&self) -> Vec<(Section, &Missing)> {
-        let all = [
-            (Section::Mounts, self.mounts.missing()),
-            (Section::Probe, self.file_systems.missing()),
-            (Section::Walk, self.walking.missing()),
-            (Section::Dump, self.dumping.missing()),
-            (Section::Account, self.calls.missing()),
-            (Section::Startup, self.starting.missing()),
-            (Section::Gates, self.gates.missing()),
-        ];
-        all.into_iter()
-            .filter_map(|(section, why)| Some((section, why?)))
-            .collect()
+impl<'a> Survey<'a> {
+    pub(crate) fn commands(&self) -> Commands {
+        let walking = self.found.walking.as_ref();
+        let bounded = walking.and_then(|walking| walking.bounded.as_ref());
+        Commands::new(self.root, bounded.and_then(|bounded| bounded.levels))
     }
 
-    /// Draws the findings and the advice from all else.
-    pub(crate) fn concluded(mut self) -> Self {
-        self.findings = conclude::findings(&self);
-        self.advice = conclude::advice(&self);
-        self
+    /// The sections that were not gathered, and why.
+    pub(crate) fn missing(&self) -> Vec<(Section, &'a Missing)> {
+        let found = self.found;
+        let sections = [
+            (Section::Mounts, found.mounts.is_none()),
+            (Section::Probe, found.file_systems.is_empty()),
+            (Section::Walk, found.walking.is_none()),
+            (Section::Dump, found.dump.is_none()),
+            (Section::Account, self.account.is_none()),
+            (Section::Startup, found.startup.is_none()),
+            (Section::Gates, found.gates.is_none()),
+        ];
+        let missing = sections.into_iter().filter(|(_, is_missing)| *is_missing);
+        missing
+            .map(|(section, _)| (section, found.why_missing(section)))
+            .collect()
     }
 }

@@ -8,11 +8,11 @@ use probe::dir::ProbeDir;
 use probe::{CacheOptions, Experiment, Limits, ProbeOptions};
 use show::name::printable;
 
-use super::found::{Found, Probed};
-use super::run::SurveyContext;
-use super::steps::Ration;
-use crate::cmd::probe::show::{hinted, method, source, state};
-use ::survey::{Failure, Missing, Task, Unseen};
+use survey::{Failure, Missing, Task, Unseen};
+
+use super::context::{Ration, SurveyContext};
+use super::survey::{Found, Probed};
+use crate::cmd::probe::show::hinted;
 
 /// What the experiments on one file system may read and write in any case.
 const MOST: u64 = 1 << 30;
@@ -24,7 +24,7 @@ pub(super) fn gates(
     ration: &Ration,
     _: usize,
 ) -> Result<(), Missing> {
-    found.nearby(context)?;
+    context.local(found)?;
     let probed = experiment(
         context,
         found,
@@ -58,7 +58,7 @@ pub(super) fn probe(
         experiments.push(Experiment::Extent);
     }
     let probed = experiment(context, found, ration, &dir, experiments)?;
-    found.probed.push(probed);
+    found.file_systems.push(probed);
     Ok(())
 }
 
@@ -105,15 +105,9 @@ fn experiment(
         .iter()
         .map(|(_, bytes)| bytes.read.saturating_add(bytes.written))
         .sum::<u64>();
-    let methods = report
-        .measured
-        .iter()
-        .map(|measured| method(&measured.finding))
-        .collect();
     Ok(Probed {
         dir: dir.to_vec(),
         report,
-        methods,
     })
 }
 
@@ -136,57 +130,4 @@ fn workplace(at: &[u8]) -> Option<Vec<u8>> {
             ProbeDir::open_unnamed_only(dir)
                 .is_ok_and(|other| other.device() == place.device() && is_writable(&other))
         })
-}
-
-/// What was found on a file system, as the page and the text of the survey take it.
-pub(super) fn shown(probed: &Probed) -> crate::cmd::survey::show::probe::Probe<'_> {
-    use crate::cmd::survey::show::probe::{Experiment, Price, Probe, Value};
-    use probe::Value as From;
-    let value = |value: &From| match value {
-        From::Number(v) => Value::Number(*v),
-        From::Range(low, high) => Value::Range(*low, *high),
-        From::List(values) => Value::List(values.clone()),
-        From::Clock(clock) => Value::Word(clock.name().to_owned()),
-        From::Holds(holds) => Value::Word(if *holds { "yes" } else { "no" }.to_owned()),
-    };
-    let report = &probed.report;
-    let findings = report.measured.iter().zip(&probed.methods);
-    let experiments = findings.map(|(measured, method)| {
-        let finding = &measured.finding;
-        Experiment {
-            experiment: finding.quantity.experiment().name(),
-            name: finding.quantity.name(),
-            inferred: finding.value().map(value),
-            unit: finding.quantity.unit().name(),
-            truth: finding.truth.as_ref().map(|truth| value(&truth.value)),
-            truth_source: finding.truth.as_ref().map(|truth| source(&truth.source)),
-            agrees: finding.agrees,
-            confidence: finding.confidence(),
-            method,
-            by_time: finding.by_time,
-            seconds: measured.seconds,
-            bytes_read: measured.io_bytes.read,
-            bytes_written: measured.io_bytes.written,
-            trials: finding.trials,
-        }
-    });
-    let price = |price: &probe::Price| Price {
-        gate: price.call.name(),
-        what: price.call.target(),
-        state: state(price),
-        threads: price.threads,
-        ns: price.ns,
-        low: price.low,
-        high: price.high,
-        calls: price.calls,
-    };
-    Probe {
-        dir: Some(&probed.dir),
-        fstype: report.fstype.as_deref(),
-        experiments: experiments.collect(),
-        prices: report
-            .prices
-            .as_ref()
-            .map(|prices| prices.iter().map(price).collect()),
-    }
 }

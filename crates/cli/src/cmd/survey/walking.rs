@@ -5,26 +5,25 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
-use ::mounts::compare::{Bounds, Measured, NoRun, run_in_child_within};
+use account::command::CommandAccount;
 use archive::gather::{self, Gather};
 use archive::nightly::{Expected, Nightly};
 use archive::plan::{Plan, Step as Stage};
 use gate::fs::{At, Want};
 use gate::long::statx_long;
 use meter::call::Ended;
+use mounts::compare::{Bounds, Measured, NoRun, run_in_child_within};
+use survey::bounded::{Bounded, StoppedEngine};
+use survey::{Failure, Missing, Task, Unseen};
 use walk::{EngineKind, Type};
 
-use super::found::Found;
+use super::args::Tread;
+use super::context::{Ration, SurveyContext};
 use super::mounts::TRIALS;
-use super::run::SurveyContext;
 use super::show::bounded::estimate;
-use super::steps::Ration;
-use crate::cmd::survey::tread::Tread;
+use super::survey::{Found, Walking};
 use crate::cmd::walk::compare::{self, WarningKind};
 use crate::error::{Error, Outcome};
-use ::survey::bounded::{Bounded, StoppedEngine};
-use ::survey::{Failure, Missing, Task, Unseen};
-use account::command::CommandAccount;
 
 /// Calls that are looked at one by one.
 const ACCOUNTED_CALLS: u64 = 1 << 18;
@@ -39,7 +38,7 @@ pub(super) fn engines(
     ration: &Ration,
     _: usize,
 ) -> Result<(), Missing> {
-    let excludes = &found.answering()?.excludes;
+    let excludes = &found.responding()?.excludes;
     let dirs = vec![context.dir().to_vec()];
     let filter = filter(excludes, None)?;
     let mut question = walk::WalkOptions {
@@ -67,8 +66,7 @@ pub(super) fn engines(
         None => None,
     };
     let compared = compare::engines(&question, TRIALS, &bounds, ration.progress());
-    let mut compared =
-        compared.map_err(|e: Error| Missing::Failed(Failure::new(Task::Other, e)))?;
+    let mut compared = compared.map_err(|e| Missing::Failed(Failure::new(Task::Other, e)))?;
     let inodes = inodes(context).filter(|_| bounded.is_none());
     let stopped = std::mem::take(&mut compared.stopped).into_iter();
     let stopped: Vec<_> = stopped
@@ -89,7 +87,6 @@ pub(super) fn engines(
         let stopped = stopped.iter().find(|one| one.engine == left.engine);
         left.why.extend(stopped.and_then(estimate));
     }
-    found.stopped = stopped;
     if !gate::process::is_root()
         && compared
             .warnings
@@ -98,7 +95,13 @@ pub(super) fn engines(
     {
         found.unseen.push(Unseen::UnreadableDirectories);
     }
-    (found.bounded, found.engines) = (bounded, Some(compared));
+    let part = compared.parts.first().cloned().ok_or(Missing::Nothing)?;
+    found.walking = Some(Walking {
+        part,
+        engines: compared,
+        bounded,
+        stopped,
+    });
     Ok(())
 }
 
@@ -261,12 +264,12 @@ pub(super) fn dump(
     ration: &Ration,
     _: usize,
 ) -> Result<(), Missing> {
-    let part = found.walked(ration)?;
+    let why = walked(found, ration)?.part.reason.to_string();
     let dir = context.dir();
     let question = gather::CollectOptions {
         sources: vec![[dir.strip_suffix(b"/").unwrap_or(dir), b"/"].concat()],
         one_file_system: true,
-        excludes: found.answering()?.excludes.clone(),
+        excludes: found.responding()?.excludes.clone(),
         ..gather::CollectOptions::default()
     };
     let ran = run_in_child_within(&ration.bounds(), || {
@@ -301,7 +304,7 @@ pub(super) fn dump(
     let nightly = Nightly {
         gather: Gather::from_engine(*engine),
         engine: *engine,
-        why: part,
+        why,
         entries,
         files,
         bytes,
@@ -317,20 +320,14 @@ pub(super) fn dump(
     Ok(())
 }
 
-impl Found {
-    /// Why DIR is walked as it is; or that it takes too long to do so.
-    fn walked(&self, ration: &Ration) -> Result<String, Missing> {
-        self.answering()?;
-        let Some(walked) = &self.engines else {
-            return Err(Missing::NoWalk);
-        };
-        // Where one walk takes too long, or every engine does, gathering does.
-        let part = walked
-            .parts
-            .first()
-            .filter(|_| !walked.engines.is_empty() && self.bounded.is_none());
-        part.map(|part| part.reason.to_string())
-            .ok_or_else(|| Missing::TooLong(ration.each))
+/// The walk of the directory, unless gathering would take too long: where one walk did, or every
+/// engine.
+fn walked<'a>(found: &'a Found, ration: &Ration) -> Result<&'a Walking, Missing> {
+    found.responding()?;
+    let walking = found.walking.as_ref().ok_or(Missing::NoWalk)?;
+    match walking.bounded.is_some() || walking.engines.engines.is_empty() {
+        true => Err(Missing::TooLong(ration.each)),
+        false => Ok(walking),
     }
 }
 
@@ -356,15 +353,14 @@ pub(super) fn account(
     _: usize,
 ) -> Result<(), Missing> {
     const SIGALRM: i32 = 14;
-    found.nearby(context)?;
-    found.walked(ration)?;
-    // It is the only one that nobody holds to its bytes while it runs: it is known from the walk
-    // just done that it keeps within them.
-    let plain = EngineKind::Stat.name();
-    if !found
-        .engines
-        .as_ref()
-        .is_some_and(|walked| walked.engines.iter().any(|engine| engine.engine == plain))
+    context.local(found)?;
+    let walking = walked(found, ration)?;
+    // The meter cannot hold the walk to its bytes: that it keeps within them is known from the same
+    // walk just before.
+    let engines = &walking.engines.engines;
+    if engines
+        .iter()
+        .all(|run| run.engine != EngineKind::Stat.name())
     {
         return Err(Missing::TooLong(ration.each));
     }
@@ -372,7 +368,7 @@ pub(super) fn account(
     let mut words: Vec<OsString> = ["/proc/self/exe", "tread", "--limit", &limit]
         .map(OsString::from)
         .to_vec();
-    let excludes = &found.answering()?.excludes;
+    let excludes = &found.responding()?.excludes;
     if excludes.iter().map(String::len).sum::<usize>() > MOST_OF_A_LINE {
         return Err(Missing::TooManyExcludes);
     }

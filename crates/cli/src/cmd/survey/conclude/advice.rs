@@ -2,91 +2,102 @@
 
 use std::cmp::Reverse;
 
-use crate::cmd::walk::show::possible_engines;
-use ::mounts::diagnosis::{AnomalyKind, diagnose};
+use mounts::diagnosis::{AnomalyKind, diagnose};
+use pathsearch::Kind;
 use show::stats::Stats;
+use survey::Section;
+use walk::Explained;
 
-use super::{EngineCosts, cost, stopped, targets};
-use crate::cmd::survey::finding::{Advice, Effort};
+use super::costs::{EngineCosts, cost, stopped, targets};
+use crate::cmd::survey::command::Command;
+use crate::cmd::survey::finding::{Conclusion, Effort, Statement};
 use crate::cmd::survey::known::{BLOCK, Known, READAHEAD, best_price};
-use crate::cmd::survey::survey::{MountsPart, Survey, Walking};
+use crate::cmd::survey::survey::{Found, Mounted, Survey, Walking};
+use crate::cmd::walk::show::possible_engines;
 
 /// By this factor an engine must be faster before it is recommended.
 const FASTER: f64 = 1.1;
 
 /// All the advice that a survey gives reason for.
-pub(super) fn all(survey: &Survey<'_>) -> Vec<Advice> {
-    let mut found = Vec::new();
-    if let Some(part) = survey.mounts.gathered() {
-        found.extend(mounts(part));
+pub(super) fn all<'a>(survey: &Survey<'a>) -> Vec<Conclusion<'a>> {
+    let found = survey.found;
+    let mut advice = Vec::new();
+    advice.extend(found.mounts.iter().flat_map(mounts));
+    if let Some(walking) = &found.walking {
+        advice.extend(scan(walking));
+        advice.extend(walk_as_root(walking).filter(|_| !survey.machine.root));
     }
-    if let Some(walking) = survey.walking.gathered() {
-        found.extend(scan(walking));
-        found.extend(walk_as_root(walking, survey.about.root));
-    }
-    found.extend(path(survey));
-    found.extend(dump(survey));
-    found.extend(calls(survey));
-    found.extend(small_files(survey));
-    found.extend(prices(survey));
-    found.extend(more(survey));
-    found
+    advice.extend(path(found));
+    advice.extend(dump(found));
+    advice.extend(calls(survey));
+    advice.extend(small_files(found));
+    advice.extend(prices(found));
+    advice.extend(more(survey));
+    advice
 }
 
-fn mounts(part: &MountsPart<'_>) -> impl Iterator<Item = Advice> {
-    let diagnoses = diagnose(part.points);
-    let rules: [(_, fn(_) -> _); 4] = [
-        (AnomalyKind::Unresponsive, Advice::ExcludeUnresponsive),
-        (AnomalyKind::Hidden, Advice::UnmountHidden),
-        (AnomalyKind::Duplicate, Advice::ExcludeDuplicates),
-        (AnomalyKind::ReadOnly, Advice::CheckReadOnly),
+fn mounts(mounted: &Mounted) -> impl Iterator<Item = Conclusion<'_>> {
+    let diagnoses = diagnose(&mounted.report.points);
+    let rules = [
+        (AnomalyKind::Unresponsive, 100, Command::ListExcludes),
+        (AnomalyKind::Hidden, 70, Command::Mounts),
+        (AnomalyKind::Duplicate, 52, Command::Mounts),
+        (AnomalyKind::ReadOnly, 68, Command::Mounts),
     ];
-    rules.into_iter().filter_map(move |(kind, advice)| {
-        let targets = targets(&diagnoses, kind);
-        (!targets.is_empty()).then(|| advice(targets))
-    })
+    rules
+        .into_iter()
+        .filter_map(move |(kind, weight, command)| {
+            let targets = targets(&diagnoses, kind);
+            let statement = Statement::MendMounts(kind, targets.clone());
+            (!targets.is_empty())
+                .then(|| Conclusion::new(Section::Mounts, weight, command, statement))
+        })
 }
 
 /// How to scan the tree at less cost.
-fn scan(walking: &Walking<'_>) -> Vec<Advice> {
+fn scan(walking: &Walking) -> Vec<Conclusion<'_>> {
     let engine = walking.part.engine.name();
-    let mut found = Vec::new();
+    let bounded = walking.bounded.as_ref();
+    let advise =
+        |weight, command, statement| Conclusion::new(Section::Walk, weight, command, statement);
     // One walk takes too long for a survey.
-    let keep = |effort| Advice::KeepCatalog {
-        engine: Some(engine),
-        effort,
+    let keep = |effort| {
+        let statement = Statement::KeepCatalog(Some(engine), effort);
+        advise(81, Command::WriteCatalog, statement)
     };
-    found.extend(
-        walking
-            .bounded
-            .map(|bounded| keep(Effort::Bounded(bounded.clone()))),
-    );
+    let mut found = Vec::new();
+    found.extend(bounded.map(|bounded| keep(Effort::Bounded(bounded))));
     let Some(costs) = EngineCosts::new(walking) else {
-        let stopped = stopped(walking, engine).filter(|_| walking.bounded.is_none());
+        let stopped = stopped(walking, engine).filter(|_| bounded.is_none());
         found.extend(stopped.map(|stopped| keep(Effort::Stopped(stopped))));
         return found;
     };
     let chosen = cost(costs.chosen);
-    let plain = costs
-        .plain
-        .as_ref()
-        .filter(|plain| plain.name != chosen.name && chosen.ms * FASTER < plain.ms);
-    if is_other_engine_faster(&costs) && walking.bounded.is_none() {
-        found.push(Advice::ChooseEngine {
-            fastest: cost(costs.fastest),
-            default: chosen,
-        });
-    } else if let Some(plain) = plain {
-        found.push(Advice::ReplacePlainWalk {
+    let plain = costs.plain.as_ref();
+    let slower = plain.filter(|plain| plain.name != chosen.name && chosen.ms * FASTER < plain.ms);
+    if is_other_engine_faster(&costs) && bounded.is_none() {
+        let fastest = cost(costs.fastest);
+        let command = Command::WalkBy(fastest.name);
+        let default = chosen;
+        found.push(advise(
+            82,
+            command,
+            Statement::ChooseEngine { fastest, default },
+        ));
+    } else if let Some(plain) = slower {
+        let command = match bounded {
+            Some(_) => Command::CompareEngines,
+            None => Command::Walk,
+        };
+        let statement = Statement::ReplacePlainWalk {
             cost: chosen,
             plain: plain.clone(),
-            bounded: walking.bounded.cloned(),
-        });
-    } else if walking.bounded.is_none() {
-        found.push(Advice::KeepCatalog {
-            engine: None,
-            effort: Effort::Ms(chosen.ms),
-        });
+            bounded,
+        };
+        found.push(advise(80, command, statement));
+    } else if bounded.is_none() {
+        let statement = Statement::KeepCatalog(None, Effort::Ms(chosen.ms));
+        found.push(advise(55, Command::WriteCatalog, statement));
     }
     found
 }
@@ -106,122 +117,161 @@ fn is_other_engine_faster(costs: &EngineCosts<'_>) -> bool {
     has_trials && fastest_ms * FASTER < chosen_ms && fastest_runs.max < chosen_runs.min
 }
 
-/// An engine could be tried if root walked.
-fn walk_as_root(walking: &Walking<'_>, is_root: bool) -> Option<Advice> {
-    let engine = walking.needs_root.filter(|_| !is_root)?;
-    let mut explained = possible_engines(walking.explain);
-    let why = explained
-        .find(|possible| possible.engine.name() == engine)?
-        .why();
+/// The first engine that could be tried if root walked.
+fn walk_as_root(walking: &Walking) -> Option<Conclusion<'_>> {
+    let explained = &walking.engines.explained;
+    let engine = explained.iter().flat_map(Explained::needing_root).next()?;
+    let possible = possible_engines(explained).find(|possible| possible.engine == engine)?;
     let costs = EngineCosts::new(walking)?;
-    let effort = match walking.bounded {
-        Some(bounded) => Effort::Bounded(bounded.clone()),
+    let effort = match &walking.bounded {
+        Some(bounded) => Effort::Bounded(bounded),
         None => Effort::Ms(costs.chosen.1),
     };
-    Some(Advice::WalkAsRoot {
-        engine,
-        why,
-        effort,
-    })
+    let statement = Statement::WalkAsRoot(possible, effort);
+    let command = Command::CompareEnginesAsRoot;
+    Some(Conclusion::new(Section::Walk, 83, command, statement))
 }
 
 /// The best change to PATH, and the best other change.
-fn path(survey: &Survey<'_>) -> Vec<Advice> {
-    let Some(startup) = survey.starting.gathered() else {
-        return Vec::new();
-    };
-    // Copying what is searched for helps only where it is remote.
-    let is_remote = startup.path.iter().any(|element| element.network);
+fn path(found: &Found) -> impl Iterator<Item = Conclusion<'_>> {
+    let startup = found.startup.iter();
     let mut fixes: Vec<_> = startup
-        .started
-        .iter()
-        .flat_map(|one| one.fixes.iter().map(move |fix| (one, fix)))
-        .filter(|(_, fix)| fix.saves_misses > 0 || is_remote)
+        .flat_map(|startup| {
+            // Copying what is searched for helps only where it is remote.
+            let is_remote = startup.path.iter().any(|element| element.network);
+            let started = startup.started.iter();
+            let fixes = started.flat_map(|start| start.fixes.iter().map(move |fix| (start, fix)));
+            fixes.filter(move |(_, fix)| fix.saves_misses > 0 || is_remote)
+        })
         .collect();
     fixes.sort_by_key(|(_, fix)| Reverse(fix.saves_misses));
-    let best = |of_path: bool| {
-        fixes
-            .iter()
-            .find(|(_, fix)| (fix.kind == "PATH") == of_path)
-    };
-    let best = [best(true), best(false)].into_iter().flatten();
-    best.map(|(one, fix)| Advice::FixSearch {
-        command: one.command,
-        fix: (*fix).clone(),
-        misses: one.totals.misses,
+    let is_of_path = |fix: &pathsearch::Fix| fix.change.kind() == Kind::Path;
+    let best = [true, false].map(|of_path| {
+        let mut fixes = fixes.iter();
+        fixes.find(|(_, fix)| is_of_path(fix) == of_path).copied()
+    });
+    best.into_iter().flatten().map(move |(start, fix)| {
+        // One that saves next to nothing is still the best of its kind.
+        let saves_much = 20 * fix.saves_misses >= start.totals.misses;
+        let weight = match (saves_much, is_of_path(fix)) {
+            (true, true) => 75,
+            (true, false) => 54,
+            (false, _) => 34,
+        };
+        let command = Command::StartOf(start.command);
+        Conclusion::new(
+            Section::Startup,
+            weight,
+            command,
+            Statement::FixSearch(start, fix),
+        )
     })
-    .collect()
 }
 
-fn dump(survey: &Survey<'_>) -> Option<Advice> {
-    let dump = survey.dumping.gathered()?;
-    let (first, changed) = (dump.first, dump.changed);
-    (changed.bytes < first.bytes).then_some(Advice::DumpIncrements { first, changed })
+fn dump(found: &Found) -> Option<Conclusion<'_>> {
+    /// Less is dumped in full without much loss.
+    const MUCH: u64 = 1 << 20;
+    let dump = found.dump.as_ref()?;
+    let weight = if dump.first.bytes >= MUCH { 65 } else { 32 };
+    let statement = Statement::DumpIncrements(dump);
+    let command = Command::DumpInFull;
+    (dump.changed.bytes < dump.first.bytes)
+        .then(|| Conclusion::new(Section::Dump, weight, command, statement))
 }
 
 /// The change that saves most, if it saves anything worth changing a program for.
-fn calls(survey: &Survey<'_>) -> Option<Advice> {
-    const WORTHWHILE_PERCENT: f64 = 1.0;
-    let changes = survey.calls.gathered()?.effective_changes();
-    let best = changes
+fn calls<'a>(survey: &Survey<'a>) -> Option<Conclusion<'a>> {
+    let changes = survey.account.as_ref()?.effective_changes();
+    let mut useful = changes
         .into_iter()
-        .find(|change| change.advised && change.seconds > 0.0)?;
-    (best.percent >= WORTHWHILE_PERCENT).then(|| Advice::ChangeCalls {
-        change: best.name,
-        how: best.how.clone(),
-        saves_calls: best.calls,
-        saves_percent: best.percent,
-    })
+        .filter(|one| one.advised && one.seconds > 0.0);
+    let best = useful.next().filter(|best| best.percent >= 1.0)?;
+    let weight = if best.percent >= 5.0 { 60 } else { 33 };
+    let statement = Statement::ChangeCalls(best);
+    Some(Conclusion::new(
+        Section::Account,
+        weight,
+        Command::Account,
+        statement,
+    ))
 }
 
-fn small_files(survey: &Survey<'_>) -> Option<Advice> {
-    let probe = &survey.file_systems.gathered()?.first()?.probe;
-    let measured = |names| match Known::new(probe, names) {
-        Known::Measured(reading) => Some(reading),
+fn small_files(found: &Found) -> Option<Conclusion<'_>> {
+    let probed = found.file_systems.first()?;
+    let measured = |quantities| match Known::new(&probed.report, quantities) {
+        Known::Measured(value) => Some(value),
         _ => None,
     };
-    Some(Advice::PackSmallFiles {
-        dir: probe.dir.unwrap_or(survey.root).to_vec(),
-        block: measured(BLOCK)?,
-        readahead: measured(READAHEAD),
-    })
+    let dir = &probed.dir;
+    let statement = Statement::PackSmallFiles {
+        dir,
+        block: measured(&BLOCK)?,
+        readahead: measured(&READAHEAD),
+    };
+    let command = Command::Probe(dir, "block readahead".to_owned());
+    Some(Conclusion::new(Section::Probe, 48, command, statement))
 }
 
-fn prices(survey: &Survey<'_>) -> Vec<Advice> {
+fn prices(found: &Found) -> Vec<Conclusion<'_>> {
     /// By these factors a call must be dearer than a cached statx(2).
     const COLD: f64 = 3.0;
     const SYNC: f64 = 10.0;
-    let gates = survey.gates.gathered();
-    let prices = gates.and_then(|gates| gates.prices.as_deref());
-    let price = |gate, state| best_price(prices?, gate, state).map(|price| price.ns);
-    let Some(warm) = price("statx", "warm") else {
+    let prices = found
+        .gates
+        .as_ref()
+        .and_then(|gates| gates.report.prices.as_deref());
+    let price = |gate, warm| best_price(prices?, gate, warm).map(|price| price.ns);
+    let Some(warm) = price("statx", true) else {
         return Vec::new();
     };
-    let cold = price("statx", "cold").filter(|cold| *cold > COLD * warm);
-    let sync = price("fsync", "warm").filter(|sync| *sync > SYNC * warm);
-    let cached = cold.map(|cold| Advice::KeepCached { warm, cold });
-    let synced = sync.map(|fsync| Advice::BatchSyncs { fsync, statx: warm });
-    cached.into_iter().chain(synced).collect()
+    let cold = price("statx", false).filter(|cold| *cold > COLD * warm);
+    let cold = cold.map(|cold| (46, Statement::KeepCached { warm, cold }));
+    let sync = price("fsync", true).filter(|sync| *sync > SYNC * warm);
+    let sync = sync.map(|fsync| (44, Statement::BatchSyncs { fsync, statx: warm }));
+    let advise =
+        |(weight, statement)| Conclusion::new(Section::Gates, weight, Command::Prices, statement);
+    cold.into_iter().chain(sync).map(advise).collect()
 }
 
 /// What is not known, and how to learn it.
-fn more(survey: &Survey<'_>) -> Vec<Advice> {
+fn more<'a>(survey: &Survey<'a>) -> Vec<Conclusion<'a>> {
+    let machine = survey.machine;
     let mut found = Vec::new();
-    let unseen = &survey.about.unseen;
-    if !unseen.is_empty() && !survey.about.root {
-        found.push(Advice::SurveyAsRoot(unseen.clone()));
+    if !machine.unseen.is_empty() && !machine.root {
+        let statement = Statement::SurveyAsRoot(&machine.unseen);
+        let command = Command::SurveyAsRoot;
+        found.push(Conclusion::new(Section::Steps, 58, command, statement));
     }
     for (section, missing) in survey.missing() {
-        let missing = missing.clone();
-        found.push(Advice::Gather { section, missing });
+        let statement = Statement::Gather(section, missing);
+        found.push(Conclusion::new(
+            section,
+            20,
+            Command::Gather(section),
+            statement,
+        ));
     }
-    found.push(Advice::KeepSurvey {
-        seconds: survey.about.seconds,
-    });
-    if let Some(part) = survey.mounts.gathered() {
-        let servers = part.points.iter().filter(|point| point.server.is_some());
-        let count = servers.count();
-        found.extend((count > 0).then_some(Advice::CheckServers { count }));
+    let statement = Statement::KeepSurvey(machine.seconds);
+    found.push(Conclusion::new(
+        Section::Steps,
+        10,
+        Command::SaveSurvey,
+        statement,
+    ));
+    let points = survey
+        .found
+        .mounts
+        .iter()
+        .flat_map(|mounted| &mounted.report.points);
+    let count = points.filter(|point| point.server.is_some()).count();
+    if count > 0 {
+        let statement = Statement::CheckServers(count);
+        found.push(Conclusion::new(
+            Section::Mounts,
+            42,
+            Command::CheckServers,
+            statement,
+        ));
     }
     found
 }

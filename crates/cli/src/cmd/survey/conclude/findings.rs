@@ -1,41 +1,42 @@
 //! The findings of each section.
 
-use crate::cmd::mounts::methods::Method;
-use crate::cmd::survey::show::probe::Probe;
-use ::mounts::diagnosis::{AnomalyKind, diagnose};
+use mounts::diagnosis::{AnomalyKind, diagnose};
+use probe::{Experiment, ProbeReport};
 use show::times::median_ms;
+use survey::Section;
 
-use super::{EngineCosts, cost, stopped, targets};
-use crate::cmd::survey::finding::{Cost, Finding, Properties, StartCost};
-use crate::cmd::survey::known::{BLOCK, CacheSize, Known, READAHEAD, Reading, best_price};
-use crate::cmd::survey::survey::{MountsPart, Survey, Walking};
+use super::costs::{EngineCosts, cost, stopped, targets};
+use crate::cmd::mounts::methods::Method;
+use crate::cmd::survey::command::Command;
+use crate::cmd::survey::finding::{Conclusion, Cost, Statement};
+use crate::cmd::survey::known::{BLOCK, CacheSize, Known, READAHEAD, best_price};
+use crate::cmd::survey::survey::{Found, Mounted, Survey, Walking};
 
 /// All that can be said of a survey.
-pub(super) fn all(survey: &Survey<'_>) -> Vec<Finding> {
-    let mut found = Vec::new();
-    if let Some(part) = survey.mounts.gathered() {
-        found.push(mounts(part));
-        found.extend(methods(part));
-    }
-    found.extend(file_system(survey));
-    found.extend(disagreement_with_kernel(survey));
-    if let Some(walking) = survey.walking.gathered() {
-        found.extend(walk(walking));
-        found.extend(disagreement_of_engines(walking));
-    }
-    found.extend(path(survey));
-    found.extend(survey.dumping.gathered().map(|dump| Finding::NightlyDump {
-        first: dump.first,
-        unchanged: dump.unchanged,
-    }));
-    found.extend(dearest_call(survey));
-    found.extend(prices(survey));
-    found
+pub(super) fn all<'a>(survey: &Survey<'a>) -> Vec<Conclusion<'a>> {
+    let found = survey.found;
+    let walking = found.walking.as_ref();
+    [
+        found.mounts.as_ref().map(mounts),
+        methods(found),
+        file_system(survey),
+        disagreement_with_kernel(found),
+        walking.and_then(walk),
+        walking.and_then(disagreement_of_engines),
+        path(found),
+        nightly(found),
+        dearest_call(survey),
+        prices(found),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
-fn mounts(part: &MountsPart<'_>) -> Finding {
+fn mounts(mounted: &Mounted) -> Conclusion<'_> {
     use AnomalyKind::*;
-    let diagnoses = diagnose(part.points);
+    let points = &mounted.report.points;
+    let diagnoses = diagnose(points);
     let kinds = [
         Unresponsive,
         Slow,
@@ -46,27 +47,29 @@ fn mounts(part: &MountsPart<'_>) -> Finding {
         Denied,
         OnFile,
     ];
-    let kinds = kinds.map(|kind| (kind, targets(&diagnoses, kind)));
-    Finding::Mounts {
-        count: part.points.len(),
-        unusual: diagnoses.len(),
-        kinds: kinds
-            .into_iter()
-            .filter(|(_, targets)| !targets.is_empty())
-            .collect(),
-    }
+    let kinds = kinds
+        .map(|kind| (kind, targets(&diagnoses, kind)))
+        .into_iter();
+    let kinds: Vec<_> = kinds.filter(|(_, targets)| !targets.is_empty()).collect();
+    let (weight, command) = match kinds.first() {
+        Some((Unresponsive, _)) => (100, Command::CheckMounts),
+        _ => (90, Command::Mounts),
+    };
+    let statement = Statement::Mounts(points.len(), diagnoses.len(), kinds);
+    Conclusion::new(Section::Mounts, weight, command, statement)
 }
 
-fn methods(part: &MountsPart<'_>) -> Option<Finding> {
+fn methods(found: &Found) -> Option<Conclusion<'_>> {
     let ms = |method: &Method| median_ms(&method.runs, |t| t.real);
-    let used = part
-        .methods()
-        .iter()
-        .find(|method| method.by == part.mounts.by)?;
-    let dearest = part
-        .methods()
+    let by = found.mounts.as_ref()?.report.method.name();
+    let methods = &found.methods.as_ref()?.methods;
+    let used = methods.iter().find(|method| method.by == by)?;
+    let dearest = methods
         .iter()
         .max_by(|a, b| ms(a).unwrap_or(0.0).total_cmp(&ms(b).unwrap_or(0.0)))?;
+    if used.by == dearest.by {
+        return None;
+    }
     let cost = |method: &Method| {
         Some(Cost {
             name: method.by,
@@ -75,43 +78,39 @@ fn methods(part: &MountsPart<'_>) -> Option<Finding> {
             calls: method.calls(),
         })
     };
-    (used.by != dearest.by).then_some(Finding::MountMethods {
+    let statement = Statement::MountMethods {
         used: cost(used)?,
         dearest: cost(dearest)?,
-    })
+    };
+    let command = Command::CompareMethods;
+    Some(Conclusion::new(Section::Mounts, 30, command, statement))
 }
 
-fn file_system(survey: &Survey<'_>) -> Option<Finding> {
-    let all = survey.file_systems.gathered()?;
-    let first = &all.first()?.probe;
-    let [block, readahead] = [BLOCK, READAHEAD].map(|names| Known::new(first, names));
-    let cache = CacheSize::new(first);
-    let is_cache_known = cache != CacheSize::Known(Known::NotMeasured);
-    let is_known = [&block, &readahead]
-        .into_iter()
-        .any(|known| *known != Known::NotMeasured);
-    let says_something = is_known || is_cache_known || survey.about.memory.is_some();
-    says_something.then(|| {
-        Finding::FileSystem(Properties {
-            dir: first.dir.unwrap_or(survey.root).to_vec(),
-            fstype: first.fstype.map(<[u8]>::to_vec),
-            block,
-            readahead,
-            cache,
-            memory: survey.about.memory,
-            experiments: experiments(first),
-            others: all.len() - 1,
-        })
-    })
+fn file_system<'a>(survey: &Survey<'a>) -> Option<Conclusion<'a>> {
+    let all = &survey.found.file_systems;
+    let first = all.first()?;
+    let is_block_known = Known::new(&first.report, &BLOCK) != Known::NotMeasured;
+    let is_readahead_known = Known::new(&first.report, &READAHEAD) != Known::NotMeasured;
+    let is_cache_known = CacheSize::new(&first.report) != CacheSize::Known(Known::NotMeasured);
+    let memory = survey.machine.memory;
+    let says_something = is_block_known || is_readahead_known || is_cache_known || memory.is_some();
+    let command = Command::Probe(&first.dir, experiments(&first.report).to_owned());
+    let statement = Statement::FileSystem {
+        report: first.shown(),
+        dir: &first.dir,
+        memory,
+        others: all.len() - 1,
+    };
+    says_something.then(|| Conclusion::new(Section::Probe, 80, command, statement))
 }
 
 /// The experiments that give the same results again.
-fn experiments(probe: &Probe<'_>) -> &'static str {
-    let has = |name| {
-        let mut experiments = probe.experiments.iter();
-        experiments.any(|found| found.experiment == name)
+fn experiments(report: &ProbeReport) -> &'static str {
+    let has = |experiment| {
+        let mut findings = report.measured.iter().map(|measured| &measured.finding);
+        findings.any(|finding| finding.quantity.experiment() == experiment)
     };
-    match (has("cache"), has("extent")) {
+    match (has(Experiment::Cache), has(Experiment::Extent)) {
         (false, false) => "block readahead",
         (true, false) => "block readahead cache",
         (false, true) => "block readahead extent",
@@ -120,93 +119,92 @@ fn experiments(probe: &Probe<'_>) -> &'static str {
 }
 
 /// The first result that contradicts the kernel. One that rests on times alone proves nothing.
-fn disagreement_with_kernel(survey: &Survey<'_>) -> Option<Finding> {
-    let probes = survey.file_systems.gathered()?.iter().map(|one| &one.probe);
-    let finding = |probe: &Probe<'_>| {
-        let mut results = probe.experiments.iter();
-        let wrong = results.find(|result| result.agrees == Some(false) && !result.by_time)?;
-        Some(Finding::KernelDisagrees {
-            dir: probe.dir.unwrap_or(survey.root).to_vec(),
-            name: wrong.name,
-            experiment: wrong.experiment,
-            measured: Reading::inferred(wrong)?,
-            stated: Reading::stated(wrong)?,
-        })
-    };
-    probes.filter_map(finding).next()
+fn disagreement_with_kernel(found: &Found) -> Option<Conclusion<'_>> {
+    found.file_systems.iter().find_map(|probed| {
+        let mut findings = probed
+            .report
+            .measured
+            .iter()
+            .map(|measured| &measured.finding);
+        let finding = findings.find(|one| one.agrees == Some(false) && !one.by_time)?;
+        let statement = Statement::KernelDisagrees {
+            dir: &probed.dir,
+            finding,
+            measured: finding.value()?,
+            stated: &finding.truth.as_ref()?.value,
+        };
+        let experiment = finding.quantity.experiment().name().to_owned();
+        let command = Command::Probe(&probed.dir, experiment);
+        Some(Conclusion::new(Section::Probe, 70, command, statement))
+    })
 }
 
-fn walk(walking: &Walking<'_>) -> Option<Finding> {
+fn walk(walking: &Walking) -> Option<Conclusion<'_>> {
     let costs = EngineCosts::new(walking);
-    if let Some(bounded) = walking.bounded {
-        return Some(Finding::BoundedWalk {
-            bounded: bounded.clone(),
-            cost: costs.as_ref().map(|costs| cost(costs.chosen)),
-            plain: costs.and_then(|costs| costs.plain),
-        });
-    }
     let chosen = walking.part.engine.name();
-    match costs {
-        Some(costs) => Some(Finding::Walk {
-            cost: cost(costs.chosen),
-            plain: costs.plain,
-        }),
-        None => Some(Finding::StoppedWalk {
-            stopped: stopped(walking, chosen)?,
-            plain: stopped(walking, "stat").filter(|_| chosen != "stat"),
-        }),
-    }
+    let (command, statement) = match (&walking.bounded, costs) {
+        (Some(bounded), costs) => {
+            let statement = Statement::BoundedWalk {
+                bounded,
+                cost: costs.as_ref().map(|costs| cost(costs.chosen)),
+                plain: costs.and_then(|costs| costs.plain),
+            };
+            (Command::Walk, statement)
+        }
+        (None, Some(costs)) => {
+            let statement = Statement::Walk(cost(costs.chosen), costs.plain);
+            (Command::CompareEngines, statement)
+        }
+        (None, None) => {
+            let plain = stopped(walking, "stat").filter(|_| chosen != "stat");
+            let statement = Statement::StoppedWalk(stopped(walking, chosen)?, plain);
+            (Command::CompareEngines, statement)
+        }
+    };
+    Some(Conclusion::new(Section::Walk, 85, command, statement))
 }
 
 /// In a tree at rest every engine finds the same each time, and a difference is a fault. In a tree
 /// that is in use, no engine does.
-fn disagreement_of_engines(walking: &Walking<'_>) -> Option<Finding> {
-    let compare = &walking.compare;
-    let tree_changes = !compare.engines.iter().all(|engine| engine.steady);
-    (!compare.agree).then_some(Finding::EnginesDisagree { tree_changes })
+fn disagreement_of_engines(walking: &Walking) -> Option<Conclusion<'_>> {
+    let compared = walking.comparison();
+    let tree_changes = !compared.engines.iter().all(|engine| engine.steady);
+    let weight = if tree_changes { 35 } else { 95 };
+    let statement = Statement::EnginesDisagree { tree_changes };
+    let command = Command::CompareEngines;
+    (!compared.agree).then(|| Conclusion::new(Section::Walk, weight, command, statement))
 }
 
-fn path(survey: &Survey<'_>) -> Option<Finding> {
-    let startup = survey.starting.gathered()?;
-    let count = |state| {
-        let elements = startup.path.iter();
-        elements.filter(|element| element.state == state).count()
+fn path(found: &Found) -> Option<Conclusion<'_>> {
+    let statement = Statement::PathSearch(found.startup.as_ref()?);
+    let command = Command::Start;
+    Some(Conclusion::new(Section::Startup, 75, command, statement))
+}
+
+fn nightly(found: &Found) -> Option<Conclusion<'_>> {
+    let statement = Statement::NightlyDump(found.dump.as_ref()?);
+    let command = Command::GatherDump;
+    Some(Conclusion::new(Section::Dump, 50, command, statement))
+}
+
+fn dearest_call<'a>(survey: &Survey<'a>) -> Option<Conclusion<'a>> {
+    let account = survey.account.as_ref()?;
+    let gates = account.gates.iter();
+    let (name, gate) = gates.max_by_key(|(_, gate)| gate.sum.nanos)?;
+    let percent = gate.sum.percent_of(account.nanos());
+    let statement = Statement::DearestCall(name, gate.sum, percent);
+    let command = Command::Account;
+    Some(Conclusion::new(Section::Account, 40, command, statement))
+}
+
+fn prices(found: &Found) -> Option<Conclusion<'_>> {
+    let prices = found.gates.as_ref()?.report.prices.as_deref()?;
+    let price = |gate, warm| best_price(prices, gate, warm).map(|price| price.ns);
+    let statement = Statement::StatxPrice {
+        warm: price("statx", true)?,
+        cold: price("statx", false),
+        empty: price("getppid", true),
     };
-    let started = startup.started.iter().map(|one| StartCost {
-        command: one.command,
-        lookups: one.totals.lookups,
-        misses: one.totals.misses,
-        seconds: one.totals.seconds,
-        remote_seconds: one.seconds_far,
-    });
-    Some(Finding::PathSearch {
-        directories: startup.path.len(),
-        missing: count("dead"),
-        duplicate: count("again"),
-        started: started.collect(),
-    })
-}
-
-fn dearest_call(survey: &Survey<'_>) -> Option<Finding> {
-    let account = survey.calls.gathered()?;
-    let (name, gate) = account
-        .gates
-        .iter()
-        .max_by_key(|(_, gate)| gate.sum.nanos)?;
-    Some(Finding::DearestCall {
-        gate: name,
-        percent: gate.sum.percent_of(account.nanos()),
-        calls: gate.sum.calls,
-        ms_per_call: gate.sum.ms_per_call(),
-    })
-}
-
-fn prices(survey: &Survey<'_>) -> Option<Finding> {
-    let prices = survey.gates.gathered()?.prices.as_deref()?;
-    let price = |gate, state| best_price(prices, gate, state).map(|price| price.ns);
-    Some(Finding::StatxPrice {
-        warm: price("statx", "warm")?,
-        cold: price("statx", "cold"),
-        empty: price("getppid", "warm"),
-    })
+    let command = Command::Prices;
+    Some(Conclusion::new(Section::Gates, 45, command, statement))
 }

@@ -49,7 +49,7 @@ pub(crate) fn how_far(bounded: &Bounded) -> String {
 }
 
 /// What one walk takes, as a figure.
-pub(crate) fn effort_figure(effort: &Effort) -> String {
+pub(crate) fn effort_figure(effort: &Effort<'_>) -> String {
     match effort {
         Effort::Ms(ms) => format!("{ms:.2} ms each time"),
         Effort::Bounded(bounded) => how_far(bounded),

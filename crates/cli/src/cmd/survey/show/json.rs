@@ -2,54 +2,73 @@
 
 use std::collections::BTreeMap;
 
-use crate::cmd::mounts::show::Mounts;
-use crate::cmd::walk::show::{List, possible_engines};
-use ::survey::{Machine, StepTaken};
+use serde::{Serialize, Serializer};
 use show::json_object;
+use survey::bounded::Bounded;
+use survey::{Machine, Section, StepTaken};
 
-use super::commands::Commands;
 use super::missing::{text, unseen};
 use super::points::Point;
-use crate::cmd::survey::survey::{Survey, Walking};
+use crate::cmd::mounts::methods::comparison;
+use crate::cmd::mounts::show::Mounts;
+use crate::cmd::survey::survey::{Mounted, Probed, Survey, Walking};
+use crate::cmd::walk::show::{List, possible_engines};
 use crate::json::Json;
-use ::survey::bounded::Bounded;
 
 /// A survey as JSON.
 pub(crate) struct JsonSurvey<'a>(pub(crate) &'a Survey<'a>);
 
 json_object!(JsonSurvey<'_>, |this| {
     name "root": Some(this.0.root),
-    "machine": JsonMachine(&this.0.about),
+    "machine": Json(this.0.machine),
     "findings": Point::findings(this.0),
     "advice": Point::advice(this.0),
-    "mounts": this.mounts(),
-    "probe": this.0.file_systems.gathered().into_iter().flatten().map(|one| &one.probe).collect::<Vec<_>>(),
-    "walk": this.0.walking.gathered().map(JsonWalking),
-    "dump": this.0.dumping.gathered().map(|dump| Json(*dump)),
-    "account": this.0.calls.gathered().map(|account| Json(*account)),
-    "account_skipped": this.0.calls.missing().map(text),
-    "startup": this.0.starting.gathered(),
-    "gates": this.0.gates.gathered(),
-    "skipped": this.skipped(),
-    "steps": this.0.steps.iter().map(JsonStep).collect::<Vec<_>>(),
+    "mounts": this.0.found.mounts.as_ref().map(|mounted| JsonMounts(this.0, mounted)),
+    "probe": this.0.found.file_systems.iter().map(Probed::shown).collect::<Vec<_>>(),
+    "walk": this.0.found.walking.as_ref().map(Json),
+    "dump": this.0.found.dump.as_ref().map(Json),
+    "account": this.0.account.as_ref().map(Json),
+    "account_skipped": match this.0.account {
+        Some(_) => None,
+        None => Some(text(this.0.found.why_missing(Section::Account))),
+    },
+    "startup": this.0.found.startup.as_ref().map(Json),
+    "gates": this.0.found.gates.as_ref().map(Probed::shown),
+    "skipped": skipped(this.0),
+    "steps": Json(&this.0.found.steps[..]),
     "ended": this.0.is_interrupted.then_some("interrupted"),
 });
 
-impl<'a> JsonSurvey<'a> {
-    fn mounts(&self) -> Option<&Mounts<'a>> {
-        self.0.mounts.gathered().map(|part| &part.mounts)
-    }
+/// The mounts as `fathom mounts --compare` gives them.
+struct JsonMounts<'a>(&'a Survey<'a>, &'a Mounted);
 
-    fn skipped(&self) -> BTreeMap<&'static str, Skipped> {
-        let commands = Commands::new(self.0);
-        let missing = self.0.missing().into_iter();
-        missing
-            .map(|(section, missing)| {
-                let (why, how) = (text(missing), commands.gather(section));
-                (section.name(), Skipped { why, how })
-            })
-            .collect()
+impl Serialize for JsonMounts<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let JsonMounts(survey, Mounted { report, .. }) = self;
+        let methods = survey.found.methods.as_ref();
+        let compare = methods.map(|compared| comparison(&compared.methods, &compared.left_out));
+        let mounts = Mounts {
+            root: Some(survey.root),
+            compare: compare.as_ref(),
+            by: report.method.name(),
+            why: &report.reason.to_string(),
+            complete: report.is_complete(),
+            mounts: &report.points,
+            ..Mounts::default()
+        };
+        mounts.serialize(serializer)
     }
+}
+
+fn skipped(survey: &Survey<'_>) -> BTreeMap<&'static str, Skipped> {
+    let commands = survey.commands();
+    let missing = survey.missing().into_iter();
+    missing
+        .map(|(section, missing)| {
+            let (why, how) = (text(missing), commands.gather(section));
+            (section.name(), Skipped { why, how })
+        })
+        .collect()
 }
 
 /// Why a section is missing, and the command that gathers it.
@@ -63,55 +82,47 @@ json_object!(Skipped, |skipped| {
     "how": skipped.how,
 });
 
-struct JsonMachine<'a>(&'a Machine);
-
-json_object!(JsonMachine<'_>, |this| {
-    name "host": this.0.host.as_deref(),
-    "kernel": this.0.kernel,
-    "arch": this.0.arch,
-    "cpus": this.0.cpus,
-    "memory": this.0.memory,
-    "root": this.0.root,
-    "lacking": this.0.unseen.iter().map(unseen).collect::<Vec<_>>(),
-    "version": this.0.version,
-    "when": this.0.when,
-    "seconds": this.0.seconds,
-    "bytes_read": this.0.bytes_read,
-    "bytes_written": this.0.bytes_written,
-    "limit_seconds": this.0.limit_seconds,
-    "limit_bytes": this.0.limit_bytes,
-    "deep": this.0.deep,
+json_object!(Json<'_, Machine>, |it| {
+    name "host": it.host.as_deref(),
+    "kernel": it.kernel,
+    "arch": it.arch,
+    "cpus": it.cpus,
+    "memory": it.memory,
+    "root": it.root,
+    "lacking": it.unseen.iter().map(unseen).collect::<Vec<_>>(),
+    "version": it.version,
+    "when": it.when,
+    "seconds": it.seconds,
+    "bytes_read": it.bytes_read,
+    "bytes_written": it.bytes_written,
+    "limit_seconds": it.limit_seconds,
+    "limit_bytes": it.limit_bytes,
+    "deep": it.deep,
 });
 
-struct JsonWalking<'a>(&'a Walking<'a>);
-
-json_object!(JsonWalking<'_>, |this| {
-    "engine": this.0.part.engine.name(),
-    "why": this.0.part.reason.to_string(),
-    "explain": List(possible_engines(this.0.explain)),
-    "compare": this.0.compare,
-    "bounded": this.0.bounded.map(JsonBounded),
+json_object!(Json<'_, Walking>, |it| {
+    "engine": it.part.engine.name(),
+    "why": it.part.reason.to_string(),
+    "explain": List(possible_engines(&it.engines.explained)),
+    "compare": it.comparison(),
+    "bounded": it.bounded.as_ref().map(Json),
 });
 
-struct JsonBounded<'a>(&'a Bounded);
-
-json_object!(JsonBounded<'_>, |this| {
-    "engine": this.0.engine,
-    "entries": this.0.entries,
-    "seconds": this.0.seconds,
-    "bytes": this.0.bytes,
-    "inodes": this.0.inodes,
-    "whole_seconds": this.0.whole_seconds(),
-    "levels": this.0.levels,
+json_object!(Json<'_, Bounded>, |it| {
+    "engine": it.engine,
+    "entries": it.entries,
+    "seconds": it.seconds,
+    "bytes": it.bytes,
+    "inodes": it.inodes,
+    "whole_seconds": it.whole_seconds(),
+    "levels": it.levels,
 });
 
-struct JsonStep<'a>(&'a StepTaken);
-
-json_object!(JsonStep<'_>, |this| {
-    "name": this.0.name,
-    "section": this.0.section.name(),
-    "state": this.0.state.name(),
-    "seconds": this.0.seconds,
-    "bytes_read": this.0.bytes_read,
-    "bytes_written": this.0.bytes_written,
+json_object!(Json<'_, StepTaken>, |it| {
+    "name": it.name,
+    "section": it.section.name(),
+    "state": it.state.name(),
+    "seconds": it.seconds,
+    "bytes_read": it.bytes_read,
+    "bytes_written": it.bytes_written,
 });

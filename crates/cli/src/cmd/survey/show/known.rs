@@ -1,39 +1,41 @@
 //! Properties of file systems in words.
 
+use probe::{Unit, Value};
 use show::name::printable;
 
-use crate::cmd::survey::known::{CacheSize, Known, Reading};
+use crate::cmd::probe::show::value_text;
+use crate::cmd::survey::known::{CacheSize, Known};
 
-/// A value with its unit.
-pub(crate) fn text(reading: &Reading) -> String {
-    reading.value.text(reading.unit)
+/// A number of bytes.
+pub(crate) fn bytes_text(value: &Value) -> String {
+    value_text(value, Unit::Bytes)
 }
 
 /// A property in a cell of a table.
-pub(crate) fn known_text(known: &Known) -> String {
+pub(crate) fn known_text(known: Known<'_>) -> String {
     match known {
-        Known::Measured(reading) => text(reading),
-        Known::Stated(reading) => format!("{} (kernel's word)", text(reading)),
+        Known::Measured(value) => bytes_text(value),
+        Known::Stated(value) => format!("{} (kernel's word)", bytes_text(value)),
         Known::Unknown => "cannot tell".to_owned(),
         Known::NotMeasured => "not measured".to_owned(),
     }
 }
 
 /// The size of the cache in a cell of a table.
-pub(crate) fn cache_text(cache: &CacheSize) -> String {
+pub(crate) fn cache_text(cache: CacheSize<'_>) -> String {
     match cache {
         CacheSize::Known(known) => known_text(known),
-        CacheSize::AtMost { most, .. } => format!("up to {}", text(most)),
+        CacheSize::AtMost(most, _) => format!("up to {}", bytes_text(most)),
     }
 }
 
 /// A property in a sentence: `measured` with its value in place of `%`, or that `what` is unknown.
-pub(crate) fn known_sentence(known: &Known, measured: &str, what: &str) -> Option<String> {
+pub(crate) fn known_sentence(known: Known<'_>, measured: &str, what: &str) -> Option<String> {
     match known {
-        Known::Measured(reading) => Some(measured.replace('%', &text(reading))),
-        Known::Stated(reading) => Some(format!(
+        Known::Measured(value) => Some(measured.replace('%', &bytes_text(value))),
+        Known::Stated(value) => Some(format!(
             "{what} cannot be told (the kernel says {})",
-            text(reading)
+            bytes_text(value)
         )),
         Known::Unknown => Some(format!("{what} cannot be told")),
         Known::NotMeasured => None,
@@ -41,24 +43,24 @@ pub(crate) fn known_sentence(known: &Known, measured: &str, what: &str) -> Optio
 }
 
 /// The size of the cache in a sentence.
-pub(crate) fn cache_sentence(cache: &CacheSize) -> Option<String> {
+pub(crate) fn cache_sentence(cache: CacheSize<'_>) -> Option<String> {
     match cache {
         CacheSize::Known(known) => known_sentence(
             known,
             "% of it stay in memory",
             "how much of it stays in memory",
         ),
-        CacheSize::AtMost { most, limit } => Some(format!(
+        CacheSize::AtMost(most, limit) => Some(format!(
             "what was read stays in memory as long as there is room, up to {} ({})",
-            text(most),
+            bytes_text(most),
             limited_by(limit)
         )),
     }
 }
 
 /// What limits the cache.
-pub(crate) fn limited_by(limit: &Option<String>) -> String {
-    match limit {
+pub(crate) fn limited_by(file: Option<&str>) -> String {
+    match file {
         Some(file) => format!(
             "the limit of the cgroup that this ran in, {}",
             printable(file.as_bytes())

@@ -1,27 +1,25 @@
 //! A survey in words: on a terminal here, as a page in [`page`], as JSON in [`json`].
 
-use crate::cmd::mounts::methods::methods_table;
-use crate::cmd::mounts::show as mounts;
-use ::survey::{Missing, Section};
+use mounts::Point as Mount;
 use show::name::printable;
 use show::table::TableStyle;
+use survey::Section;
 
-use self::commands::Commands;
 use self::points::Point;
-use super::survey::{Compared, MountsPart, Part, Survey};
+use super::survey::{Mounted, Survey};
 use crate::cmd::account::show::brief;
+use crate::cmd::mounts::compare::Compared;
+use crate::cmd::mounts::methods::methods_table;
+use crate::cmd::mounts::show as mount_table;
 
 pub(crate) mod anomalies;
 pub(crate) mod bounded;
-pub(crate) mod commands;
-pub(crate) mod fixes;
 pub(crate) mod json;
 pub(crate) mod known;
 pub(crate) mod missing;
-mod nightly;
+pub(crate) mod nightly;
 pub(crate) mod page;
 pub(crate) mod points;
-pub(crate) mod probe;
 pub(crate) mod startup;
 
 /// The title of a section, and what it is about.
@@ -65,85 +63,85 @@ pub(crate) fn section_title(section: Section) -> (&'static str, &'static str) {
 
 /// All sections, one after the other.
 pub(crate) fn text(survey: &Survey<'_>, style: TableStyle) -> String {
+    let found = survey.found;
     let mut text = Text {
         text: String::new(),
         style,
-        commands: Commands::new(survey),
+        survey,
     };
     text.points("What matters most", &Point::findings(survey));
     text.points("What to do about it", &Point::advice(survey));
-    text.mounts(survey);
+    text.mounts();
+    let head = "Walking: what each engine costs here";
     text.section(
-        "Walking: what each engine costs here",
+        head,
         Section::Walk,
-        &survey.walking,
-        |text, walk| {
-            let why = format!("By {}: {}.", walk.part.engine.name(), walk.part.reason);
+        found.walking.as_ref(),
+        |text, walking| {
+            let why = format!(
+                "By {}: {}.",
+                walking.part.engine.name(),
+                walking.part.reason
+            );
             text.line(&printable(why.as_bytes()));
-            let bounded = walk.bounded.into_iter();
-            bounded
-                .flat_map(bounded::sentences)
-                .for_each(|sentence| text.line(&sentence));
-            text.put("\n");
-            text.put(&walk.compare.to_text(style));
+            let bounded = walking.bounded.iter().flat_map(bounded::sentences);
+            bounded.for_each(|sentence| text.line(&sentence));
+            text.text += "\n";
+            text.text += &walking.comparison().to_text(style);
         },
     );
+    let head = "Dumping: what a nightly dump would cost here";
+    text.section(head, Section::Dump, found.dump.as_ref(), |text, dump| {
+        text.text += &nightly::text(dump, style);
+    });
+    let head = "Calls: what walking asks of the kernel, call by call";
     text.section(
-        "Dumping: what a nightly dump would cost here",
-        Section::Dump,
-        &survey.dumping,
-        |text, dump| text.put(&nightly::text(dump, style)),
-    );
-    text.section(
-        "Calls: what walking asks of the kernel, call by call",
+        head,
         Section::Account,
-        &survey.calls,
-        |text, account| text.put(&brief(account, style)),
-    );
-    text.section(
-        "What each file system is, by experiment",
-        Section::Probe,
-        &survey.file_systems,
-        |text, all| {
-            for (at, one) in all.iter().enumerate() {
-                text.put(if at == 0 { "" } else { "\n" });
-                text.put(&one.probe.to_text(style, false));
-            }
+        survey.account.as_ref(),
+        |text, account| {
+            text.text += &brief(account, style);
         },
     );
+    let head = "What each file system is, by experiment";
+    let probed = Some(&found.file_systems).filter(|probed| !probed.is_empty());
+    text.section(head, Section::Probe, probed, |text, probed| {
+        let texts: Vec<String> = probed
+            .iter()
+            .map(|one| one.shown().to_text(style, false))
+            .collect();
+        text.text += &texts.join("\n");
+    });
+    let head = "Starting programs: PATH, the dynamic linker, Python";
     text.section(
-        "Starting programs: PATH, the dynamic linker, Python",
+        head,
         Section::Startup,
-        &survey.starting,
-        |text, startup| text.put(&startup.to_text(style)),
+        found.startup.as_ref(),
+        |text, startup| {
+            text.text += &startup::text(startup, style);
+        },
     );
-    text.section(
-        "What each call costs here",
-        Section::Gates,
-        &survey.gates,
-        |text, gates| text.put(&gates.to_text(style, false)),
-    );
-    text.took(survey);
+    let head = "What each call costs here";
+    text.section(head, Section::Gates, found.gates.as_ref(), |text, gates| {
+        text.text += &gates.shown().to_text(style, false);
+    });
+    text.took();
     text.text
 }
 
-struct Text {
+struct Text<'a> {
     text: String,
     style: TableStyle,
-    commands: Commands,
+    survey: &'a Survey<'a>,
 }
 
-impl Text {
-    fn put(&mut self, text: &str) {
-        self.text.push_str(text);
-    }
-
+impl Text<'_> {
     fn line(&mut self, text: &str) {
-        self.put(&self.style.wrapped(text));
+        self.text += &self.style.wrapped(text);
     }
 
     fn head(&mut self, text: &str) {
-        self.put(&self.style.heading(text));
+        self.text += &self.style.heading(text);
     }
 
     fn points(&mut self, head: &str, points: &[Point]) {
@@ -160,7 +158,7 @@ impl Text {
         {
             self.line(&format!("- {text} ({figure}; {command})"));
         }
-        self.put("\n");
+        self.text += "\n";
     }
 
     /// A section, or why it is missing.
@@ -168,90 +166,89 @@ impl Text {
         &mut self,
         head: &str,
         section: Section,
-        part: &Part<T>,
-        show: impl FnOnce(&mut Text, &T),
+        gathered: Option<&T>,
+        show: impl FnOnce(&mut Self, &T),
     ) {
-        self.put("\n");
+        self.text += "\n";
         self.head(head);
-        match part {
-            Part::Gathered(found) => show(self, found),
-            Part::Missing(why) => self.missing(section, why),
+        match gathered {
+            Some(gathered) => show(self, gathered),
+            None => self.missing(section),
         }
     }
 
-    fn missing(&mut self, section: Section, missing: &Missing) {
+    fn missing(&mut self, section: Section) {
         // The command is typed as it stands: its names are quoted already.
-        let how = self.commands.gather(section);
-        let why = missing::text(missing);
+        let how = self.survey.commands().gather(section);
+        let why = missing::text(self.survey.found.why_missing(section));
         let why = printable(why.as_bytes());
         self.line(&format!("Not gathered: {why}. To have it: {how}"));
     }
 
-    fn mounts(&mut self, survey: &Survey<'_>) {
-        let root = printable(survey.root);
-        match &survey.mounts {
-            Part::Gathered(part) => {
-                let count = part.points.len();
+    fn mounts(&mut self) {
+        let root = printable(self.survey.root);
+        match &self.survey.found.mounts {
+            Some(mounted) => {
+                let count = mounted.report.points.len();
                 self.head(&format!("Mounts: {count} at or under {root}"));
-                self.mount_table(part);
+                self.mount_table(mounted);
             }
-            Part::Missing(why) => {
+            None => {
                 self.head(&format!("Mounts at or under {root}"));
-                self.missing(Section::Mounts, why);
+                self.missing(Section::Mounts);
             }
         }
     }
 
-    fn mount_table(&mut self, part: &MountsPart<'_>) {
-        let style = self.style;
-        match part.points.iter().filter(|point| point.hidden).count() {
+    fn mount_table(&mut self, Mounted { report, .. }: &Mounted) {
+        let is_hidden = |point: &&Mount| point.hidden;
+        match report.points.iter().filter(is_hidden).count() {
             0 => {}
-            1 => self.put("One of them no path reaches; it is marked hidden.\n"),
-            n => self.put(&format!(
-                "{n} of them no path reaches; they are marked hidden.\n"
-            )),
+            1 => self.text += "One of them no path reaches; it is marked hidden.\n",
+            n => {
+                self.text += &format!("{n} of them no path reaches; they are marked hidden.\n");
+            }
         }
-        let why = printable(part.mounts.why.as_bytes());
-        self.line(&format!("Found by {}: {why}.", part.mounts.by));
-        self.put("\n");
-        mounts::table(part.mounts.mounts, style, &mut |piece| self.put(piece));
-        self.section(
-            "What each way to find them costs here",
-            Section::Mounts,
-            &part.compared,
-            Text::methods,
-        );
+        let why = report.reason.to_string();
+        let why = printable(why.as_bytes());
+        self.line(&format!("Found by {}: {why}.", report.method.name()));
+        self.text += "\n";
+        let text = &mut self.text;
+        mount_table::table(&report.points, self.style, &mut |piece| *text += piece);
+        let head = "What each way to find them costs here";
+        let methods = self.survey.found.methods.as_ref();
+        self.section(head, Section::Mounts, methods, Text::methods);
     }
 
-    fn methods(&mut self, compared: &Compared<'_>) {
-        let style = self.style;
-        self.put(&methods_table(compared.methods).to_text(style.width, style.color));
-        for left in compared.left_out {
+    fn methods(&mut self, compared: &Compared) {
+        let TableStyle { width, color, .. } = self.style;
+        self.text += &methods_table(&compared.methods).to_text(width, color);
+        for left in &compared.left_out {
             let why = printable(left.why.as_bytes());
             self.line(&format!("{} left out: {why}", left.by));
         }
     }
 
-    fn took(&mut self, survey: &Survey<'_>) {
-        let about = &survey.about;
-        self.put("\n");
+    fn took(&mut self) {
+        let machine = self.survey.machine;
+        self.text += "\n";
         self.head("What this survey took");
         let mib = |bytes: u64| bytes as f64 / 1_048_576.0;
         self.line(&format!(
             "{:.1} s of {:.0}, {:.1} MiB read from disks and {:.1} written to files without a name, of {:.0} MiB.",
-            about.seconds,
-            about.limit_seconds,
-            mib(about.bytes_read),
-            mib(about.bytes_written),
-            mib(about.limit_bytes)
+            machine.seconds,
+            machine.limit_seconds,
+            mib(machine.bytes_read),
+            mib(machine.bytes_written),
+            mib(machine.limit_bytes)
         ));
-        if survey.is_interrupted {
+        if self.survey.is_interrupted {
             self.line("It was ended early: interrupted.");
         }
-        if !about.unseen.is_empty() {
-            self.put("Root would see more:\n");
+        if !machine.unseen.is_empty() {
+            self.text += "Root would see more:\n";
         }
-        for unseen in &about.unseen {
+        for unseen in &machine.unseen {
             let line = format!("- {}", missing::unseen(unseen));
             self.line(&printable(line.as_bytes()));
         }

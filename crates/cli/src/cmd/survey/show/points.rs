@@ -1,24 +1,27 @@
 //! Findings and advice in words.
 
-use crate::cmd::probe::show::plain;
-use crate::cmd::survey::show::fixes::Fix;
-use ::mounts::diagnosis::AnomalyKind;
-use ::survey::Section;
+use account::ledger::Sum;
+use mounts::diagnosis::AnomalyKind;
+use pathsearch::Fix;
+use pathsearch::startup::{ProgramStart, StartupReport};
 use show::json_object;
 use show::name::printable;
 use show::units::{duration, plural, size, sized};
+use survey::Section;
+use survey::bounded::{Bounded, StoppedEngine};
 
 use super::bounded::{
     duration_estimate, effort_figure, how_far, part_walked, stopped, stopped_after,
 };
-use super::commands::Commands;
-use super::known::{cache_text, known_sentence, known_text};
-use super::section_title;
-use crate::cmd::survey::finding::{Advice, Cost, Effort, Finding, Properties, StartCost};
-use crate::cmd::survey::known::{CacheSize, Known};
+use super::known::{bytes_text, cache_sentence, cache_text, known_sentence, known_text};
+use super::{anomalies, missing, section_title};
+use crate::cmd::pathsearch::show::{change_text, fix_savings};
+use crate::cmd::probe::show::{Report, plain, value_text};
+use crate::cmd::survey::command::{Command, Commands};
+use crate::cmd::survey::finding::{Conclusion, Cost, Effort, Statement};
+use crate::cmd::survey::known::{BLOCK, CacheSize, Known, READAHEAD};
 use crate::cmd::survey::survey::Survey;
-use ::survey::Command;
-use ::survey::bounded::{Bounded, StoppedEngine};
+use crate::out::seconds;
 
 /// A finding or a piece of advice in words.
 #[derive(Clone, PartialEq, Debug)]
@@ -40,42 +43,112 @@ json_object!(Point, |point| {
 });
 
 impl Point {
-    /// The findings of a survey.
     pub(crate) fn findings(survey: &Survey<'_>) -> Vec<Point> {
-        let commands = Commands::new(survey);
-        let point = |finding: &Finding| {
-            let (figure, text) = finding_text(finding, survey.root, &commands);
-            Point {
-                text,
-                figure,
-                command: commands.text(&finding.command()),
-                section: finding.section(),
-            }
-        };
-        survey.findings.iter().map(point).collect()
+        Point::all(&survey.findings, survey)
     }
 
-    /// The advice of a survey.
     pub(crate) fn advice(survey: &Survey<'_>) -> Vec<Point> {
-        let commands = Commands::new(survey);
-        let point = |advice: &Advice| {
-            let (figure, text) = advice_text(advice, survey.root);
+        Point::all(&survey.advice, survey)
+    }
+
+    fn all(conclusions: &[Conclusion<'_>], survey: &Survey<'_>) -> Vec<Point> {
+        let commands = survey.commands();
+        let root = printable(survey.root);
+        let point = |conclusion: &Conclusion<'_>| {
+            let (figure, text) = finding_text(&conclusion.statement, &root, &commands)
+                .unwrap_or_else(|| advice_text(&conclusion.statement, &root));
             Point {
                 text,
                 figure,
-                command: commands.text(&advice.command()),
-                section: advice.section(),
+                command: commands.text(&conclusion.command),
+                section: conclusion.section,
             }
         };
-        survey.advice.iter().map(point).collect()
+        conclusions.iter().map(point).collect()
     }
 }
 
+/// The figure and the text of a finding.
+fn finding_text(
+    statement: &Statement<'_>,
+    root: &str,
+    commands: &Commands,
+) -> Option<(String, String)> {
+    Some(match statement {
+        Statement::Mounts(count, unusual, kinds) => mounts(root, *count, *unusual, kinds),
+        Statement::MountMethods { used, dearest } => (
+            format!("{:.2} ms to find the mounts", used.ms),
+            format!(
+                "The mounts are found by {} in {:.2} ms and {} calls. The dearest way that was tried, {}, takes {:.2} ms and {} calls.",
+                used.name, used.ms, used.calls, dearest.name, dearest.ms, dearest.calls
+            ),
+        ),
+        Statement::FileSystem {
+            report,
+            dir,
+            memory,
+            others,
+        } => file_system(*report, dir, *memory, *others as u64, commands),
+        Statement::KernelDisagrees {
+            dir,
+            finding,
+            measured,
+            stated,
+        } => {
+            let (name, unit) = (finding.quantity.name(), finding.quantity.unit());
+            let [is, says] = [measured, stated].map(|value| value_text(value, unit));
+            let text = format!(
+                "On {}, what was seen is not what the kernel says: the {name} is {is}, where the kernel says {says}.",
+                printable(dir)
+            );
+            (format!("{is}, not {says}"), text)
+        }
+        Statement::Walk(cost, plain) => walk(root, cost, plain.as_ref()),
+        Statement::BoundedWalk {
+            bounded,
+            cost,
+            plain,
+        } => bounded_walk(root, bounded, cost.as_ref(), plain.as_ref()),
+        Statement::StoppedWalk(stopped, plain) => stopped_walk(root, stopped, *plain),
+        Statement::EnginesDisagree { tree_changes: true } => (
+            "The tree changes".to_owned(),
+            "The engines have not all found the same: something was changed while they walked, which is no fault where the tree is in use.".to_owned(),
+        ),
+        Statement::EnginesDisagree { .. } => (
+            "The engines differ".to_owned(),
+            "The engines have not all found the same, and each has found the same every time: one of them is wrong.".to_owned(),
+        ),
+        Statement::PathSearch(startup) => path_search(startup),
+        Statement::NightlyDump(dump) => {
+            let ms = format!("{:.2} ms", 1000.0 * dump.unchanged.cpu_seconds);
+            let text = format!(
+                "A nightly dump in which nothing has changed costs {} calls and {ms} of CPU time. The first one reads {} in {}.",
+                dump.unchanged.calls,
+                sized(dump.first.bytes),
+                plural(dump.first.files, "file", "files")
+            );
+            (format!("{ms} of CPU time a night"), text)
+        }
+        Statement::DearestCall(gate, sum, percent) => dearest_call(gate, sum, *percent),
+        Statement::StatxPrice { warm, cold, empty } => statx_price(*warm, *cold, *empty),
+        _ => return None,
+    })
+}
+
+fn dearest_call(gate: &str, sum: &Sum, percent: f64) -> (String, String) {
+    let text = format!(
+        "Of the time that a plain walk spends in calls, {percent:.1} % goes to {gate}: {} calls of {:.6} ms.",
+        sum.calls,
+        sum.ms_per_call()
+    );
+    (format!("{percent:.1} % in {gate}"), text)
+}
+
 /// A few names, and how many more there are.
-fn names(all: &[Vec<u8>]) -> String {
+fn names(all: &[&[u8]]) -> String {
     const NAMED: usize = 3;
     const LONG: usize = 80;
-    let short = |name: &Vec<u8>| {
+    let short = |name: &&[u8]| {
         let name = printable(name);
         match name.char_indices().nth(LONG) {
             Some((end, _)) => format!("{}…", &name[..end]),
@@ -89,173 +162,79 @@ fn names(all: &[Vec<u8>]) -> String {
     }
 }
 
-/// The figure and the text of a finding.
-fn finding_text(finding: &Finding, root: &[u8], commands: &Commands) -> (String, String) {
-    match finding {
-        Finding::Mounts {
-            count,
-            unusual,
-            kinds,
-        } => mounts(root, *count, *unusual, kinds),
-        Finding::MountMethods { used, dearest } => (
-            format!("{:.2} ms to find the mounts", used.ms),
-            format!(
-                "The mounts are found by {} in {:.2} ms and {} calls. The dearest way that was tried, {}, takes {:.2} ms and {} calls.",
-                used.name, used.ms, used.calls, dearest.name, dearest.ms, dearest.calls
-            ),
-        ),
-        Finding::FileSystem(properties) => file_system(properties, commands),
-        Finding::KernelDisagrees {
-            dir,
-            name,
-            measured,
-            stated,
-            ..
-        } => {
-            let (is, says) = (super::known::text(measured), super::known::text(stated));
-            let text = format!(
-                "On {}, what was seen is not what the kernel says: the {name} is {is}, where the kernel says {says}.",
-                printable(dir)
-            );
-            (format!("{is}, not {says}"), text)
-        }
-        Finding::Walk { cost, plain } => walk(root, cost, plain.as_ref()),
-        Finding::BoundedWalk {
-            bounded,
-            cost,
-            plain,
-        } => bounded_walk(root, bounded, cost.as_ref(), plain.as_ref()),
-        Finding::StoppedWalk { stopped, plain } => stopped_walk(root, stopped, plain.as_ref()),
-        Finding::EnginesDisagree { tree_changes } => {
-            let (figure, text) = match tree_changes {
-                true => (
-                    "The tree changes",
-                    "The engines have not all found the same: something was changed while they walked, which is no fault where the tree is in use.",
-                ),
-                false => (
-                    "The engines differ",
-                    "The engines have not all found the same, and each has found the same every time: one of them is wrong.",
-                ),
-            };
-            (figure.to_owned(), text.to_owned())
-        }
-        Finding::PathSearch {
-            directories,
-            missing,
-            duplicate,
-            started,
-        } => path_search(*directories as u64, *missing, *duplicate, started),
-        Finding::NightlyDump { first, unchanged } => {
-            let ms = format!("{:.2} ms", 1000.0 * unchanged.cpu_seconds);
-            let text = format!(
-                "A nightly dump in which nothing has changed costs {} calls and {ms} of CPU time. The first one reads {} in {}.",
-                unchanged.calls,
-                sized(first.bytes),
-                plural(first.files, "file", "files")
-            );
-            (format!("{ms} of CPU time a night"), text)
-        }
-        Finding::DearestCall {
-            gate,
-            percent,
-            calls,
-            ms_per_call,
-        } => (
-            format!("{percent:.1} % in {gate}"),
-            format!(
-                "Of the time that a plain walk spends in calls, {percent:.1} % goes to {gate}: {calls} calls of {ms_per_call:.6} ms."
-            ),
-        ),
-        Finding::StatxPrice { warm, cold, empty } => statx_price(*warm, *cold, *empty),
-    }
-}
-
 fn mounts(
-    root: &[u8],
+    root: &str,
     count: usize,
     unusual: usize,
-    kinds: &[(AnomalyKind, Vec<Vec<u8>>)],
+    kinds: &[(AnomalyKind, Vec<&[u8]>)],
 ) -> (String, String) {
-    let root = printable(root);
     let mounts = plural(count as u64, "mount", "mounts");
-    let kinds: Vec<String> = kinds
-        .iter()
-        .map(|(kind, targets)| {
-            let are = super::anomalies::kind(*kind);
-            format!("{} {are} ({})", targets.len(), names(targets))
-        })
-        .collect();
+    let kinds = kinds.iter().map(|(kind, targets)| {
+        let are = anomalies::kind(*kind);
+        format!("{} {are} ({})", targets.len(), names(targets))
+    });
+    let kinds = kinds.collect::<Vec<_>>().join("; ");
     let text = match (count, kinds.is_empty()) {
         (0, _) => format!("Nothing is mounted at or under {root}."),
         (1, true) => format!("{mounts} at or under {root}, and nothing is odd about it."),
         (_, true) => format!("{mounts} at or under {root}, and nothing is odd about them."),
-        (_, false) => format!(
-            "{mounts} at or under {root}, {unusual} of them odd: {}.",
-            kinds.join("; ")
-        ),
+        (_, false) => format!("{mounts} at or under {root}, {unusual} of them odd: {kinds}."),
     };
     (format!("{mounts}, {unusual} odd"), text)
 }
 
-fn file_system(properties: &Properties, commands: &Commands) -> (String, String) {
-    let Properties {
-        dir,
-        block,
-        readahead,
-        cache,
-        ..
-    } = properties;
-    let is_unmeasured = *cache == CacheSize::Known(Known::NotMeasured);
-    let memory = properties.memory.filter(|_| is_unmeasured);
-    let figure = |what, known: &Known| {
-        (*known != Known::NotMeasured).then(|| format!("{what} {}", known_text(known)))
+fn file_system(
+    Report { report, .. }: Report<'_>,
+    dir: &[u8],
+    memory: Option<u64>,
+    others: u64,
+    commands: &Commands,
+) -> (String, String) {
+    let block = Known::new(report, &BLOCK);
+    let readahead = Known::new(report, &READAHEAD);
+    let cache = CacheSize::new(report);
+    let is_unmeasured = cache == CacheSize::Known(Known::NotMeasured);
+    let memory = memory.filter(|_| is_unmeasured).map(size);
+    let figure = |what, known| {
+        (known != Known::NotMeasured).then(|| format!("{what} {}", known_text(known)))
     };
     let figures = [
         figure("block", block),
         figure("readahead", readahead),
         (!is_unmeasured).then(|| format!("cache {}", cache_text(cache))),
-        memory.map(|memory| format!("cache up to {}", size(memory))),
+        memory
+            .as_ref()
+            .map(|memory| format!("cache up to {memory}")),
     ];
-    let figures: Vec<String> = figures.into_iter().flatten().collect();
     let cache = match memory {
         Some(memory) => Some(format!(
-            "how much of it stays in memory was not measured, and is at most the {} of memory that there are ({})",
-            size(memory),
-            commands.text(&Command::Probe(dir.clone(), "cache".to_owned()))
+            "how much of it stays in memory was not measured, and is at most the {memory} of memory that there are ({})",
+            commands.text(&Command::Probe(dir, "cache".to_owned()))
         )),
-        None => super::known::cache_sentence(cache),
+        None => cache_sentence(cache),
     };
+    let (grows, ahead) = (
+        "a file grows by % at a time",
+        "reading on, % come at a time",
+    );
     let facts = [
-        known_sentence(
-            block,
-            "a file grows by % at a time",
-            "by how much a file grows",
-        ),
-        known_sentence(
-            readahead,
-            "reading on, % come at a time",
-            "how far is read ahead",
-        ),
+        known_sentence(block, grows, "by how much a file grows"),
+        known_sentence(readahead, ahead, "how far is read ahead"),
         cache,
     ];
-    let facts: Vec<String> = facts.into_iter().flatten().collect();
-    let fstype = properties
-        .fstype
-        .as_deref()
-        .map_or(String::new(), |fstype| format!(" ({})", printable(fstype)));
-    let others = match properties.others as u64 {
+    let fstype = report.fstype.as_deref();
+    let fstype = fstype.map_or(String::new(), |fstype| format!(" ({})", printable(fstype)));
+    let others = match others {
         0 => String::new(),
         n => format!(" {} more below.", plural(n, "file system", "file systems")),
     };
-    let text = format!(
-        "On {}{fstype}, {}.{others}",
-        printable(dir),
-        facts.join("; ")
-    );
-    (figures.join(", "), text)
+    let joined = |all: Vec<String>, by| all.join(by);
+    let facts = joined(facts.into_iter().flatten().collect(), "; ");
+    let text = format!("On {}{fstype}, {facts}.{others}", printable(dir));
+    (joined(figures.into_iter().flatten().collect(), ", "), text)
 }
 
-fn walk(root: &[u8], cost: &Cost, plain: Option<&Cost>) -> (String, String) {
+fn walk(root: &str, cost: &Cost, plain: Option<&Cost>) -> (String, String) {
     let entries = plural(cost.found, "entry", "entries");
     let plain = match plain {
         Some(plain) if plain.name == cost.name => {
@@ -270,11 +249,8 @@ fn walk(root: &[u8], cost: &Cost, plain: Option<&Cost>) -> (String, String) {
         None => String::new(),
     };
     let text = format!(
-        "A walk of {} goes through {entries} in {:.2} ms and {} calls by {}{plain}.",
-        printable(root),
-        cost.ms,
-        cost.calls,
-        cost.name
+        "A walk of {root} goes through {entries} in {:.2} ms and {} calls by {}{plain}.",
+        cost.ms, cost.calls, cost.name
     );
     (format!("{:.2} ms for {entries}", cost.ms), text)
 }
@@ -282,32 +258,31 @@ fn walk(root: &[u8], cost: &Cost, plain: Option<&Cost>) -> (String, String) {
 /// A walk that needs more than a survey may use: how far it came, what all of it would take, and
 /// how the engines compare on a part.
 fn bounded_walk(
-    root: &[u8],
+    root: &str,
     bounded: &Bounded,
     cost: Option<&Cost>,
     plain: Option<&Cost>,
 ) -> (String, String) {
     let mut text = format!(
-        "A walk of {} needs more than a survey may use: {}.",
-        printable(root),
+        "A walk of {root} needs more than a survey may use: {}.",
         stopped(bounded)
     );
     if let Some(estimate) = duration_estimate(bounded) {
-        text.push_str(&format!(" At a guess {estimate}."));
+        text += &format!(" At a guess {estimate}.");
     }
     if let (Some(part), Some(cost)) = (part_walked(bounded), cost) {
         let entries = plural(cost.found, "entry", "entries");
-        text.push_str(&format!(
+        text += &format!(
             " In memory, {} goes through {part} ({entries}) in {:.2} ms",
             cost.name, cost.ms
-        ));
+        );
         if let Some(plain) = plain.filter(|plain| plain.name != cost.name) {
-            text.push_str(&format!(
+            text += &format!(
                 "; one call after the other, as find does it, takes {:.2} ms",
                 plain.ms
-            ));
+            );
             if plain.ms > cost.ms {
-                text.push_str(&format!(" ({:.1} times as long)", plain.ms / cost.ms));
+                text += &format!(" ({:.1} times as long)", plain.ms / cost.ms);
             }
         }
         text.push('.');
@@ -320,7 +295,7 @@ fn bounded_walk(
 }
 
 fn stopped_walk(
-    root: &[u8],
+    root: &str,
     stopped: &StoppedEngine,
     plain: Option<&StoppedEngine>,
 ) -> (String, String) {
@@ -329,27 +304,25 @@ fn stopped_walk(
         format!(" One call after the other, as find does it, was {why}.")
     });
     let text = format!(
-        "A walk of {} needs more than a survey may use. By {}, the engine for it, it was {}.{plain} The command goes on to its end.",
-        printable(root),
+        "A walk of {root} needs more than a survey may use. By {}, the engine for it, it was {}.{plain} The command goes on to its end.",
         stopped.engine,
         stopped_after(stopped)
     );
     (stopped.why.to_string(), text)
 }
 
-fn path_search(
-    directories: u64,
-    missing: usize,
-    duplicate: usize,
-    started: &[StartCost],
-) -> (String, String) {
-    let figure = match started.first() {
-        Some(first) => format!("{} of {} look-ups miss", first.misses, first.lookups),
-        None => format!(
-            "{} in PATH",
-            plural(directories, "directory", "directories")
-        ),
+fn path_search(startup: &StartupReport) -> (String, String) {
+    let directories = startup.path.len() as u64;
+    let figure = match startup.started.first() {
+        Some(ProgramStart { totals, .. }) => {
+            format!("{} of {} look-ups miss", totals.misses, totals.lookups)
+        }
+        None => {
+            let directories = plural(directories, "directory", "directories");
+            format!("{directories} in PATH")
+        }
     };
+    let [missing, duplicate] = super::startup::useless_elements(startup);
     let useless: Vec<String> = [(missing, "not there"), (duplicate, "in it twice")]
         .into_iter()
         .filter(|(n, _)| *n > 0)
@@ -361,18 +334,18 @@ fn path_search(
         "directories stand in PATH",
     );
     if !useless.is_empty() {
-        text.push_str(&format!(" ({})", useless.join(", ")));
+        text += &format!(" ({})", useless.join(", "));
     }
     text.push('.');
-    for one in started {
-        text.push_str(&format!(
+    for start in &startup.started {
+        text += &format!(
             " To start {}, {} names are looked up, {} of them in vain ({}); with everything on a network file system that would take {}.",
-            one.command,
-            one.lookups,
-            one.misses,
-            duration(one.seconds),
-            duration(one.remote_seconds)
-        ));
+            start.command,
+            start.totals.lookups,
+            start.totals.misses,
+            duration(seconds(start.totals.nanos)),
+            duration(start.remote_seconds)
+        );
     }
     (figure, text)
 }
@@ -397,58 +370,68 @@ fn statx_price(warm: f64, cold: Option<f64>, empty: Option<f64>) -> (String, Str
 }
 
 /// The figure and the text of a piece of advice.
-fn advice_text(advice: &Advice, root: &[u8]) -> (String, String) {
-    match advice {
-        Advice::ExcludeUnresponsive(targets) => exclude_unresponsive(targets),
-        Advice::UnmountHidden(targets) => unmount_hidden(targets),
-        Advice::ExcludeDuplicates(targets) => exclude_duplicates(targets),
-        Advice::CheckReadOnly(targets) => check_read_only(targets),
-        Advice::CheckServers { count } => check_servers(*count),
-        Advice::KeepCatalog { engine, effort } => keep_catalog(root, *engine, effort),
-        Advice::ChooseEngine { fastest, default } => choose_engine(root, fastest, default),
-        Advice::ReplacePlainWalk {
+fn advice_text(statement: &Statement<'_>, root: &str) -> (String, String) {
+    match statement {
+        Statement::MendMounts(kind, targets) => mend_mounts(*kind, targets),
+        Statement::CheckServers(count) => check_servers(*count as u64),
+        Statement::KeepCatalog(engine, effort) => {
+            let by = engine.map_or(String::new(), |engine| format!(", by {engine}"));
+            let text = format!(
+                "Go through {root} once{by}, and then ask only for what has changed: fathom walk writes a catalog, and fathom changed holds the tree against it."
+            );
+            (effort_figure(effort), text)
+        }
+        Statement::ChooseEngine { fastest, default } => {
+            let text = format!(
+                "Walk {root} with --engine {}: it has taken {:.2} ms here, where {}, which is taken by default, took {:.2} ms.",
+                fastest.name, fastest.ms, default.name, default.ms
+            );
+            let times = default.ms / fastest.ms;
+            (format!("{times:.1} times as fast"), text)
+        }
+        Statement::ReplacePlainWalk {
             cost,
             plain,
             bounded,
-        } => replace_plain_walk(root, cost, plain, bounded.as_ref()),
-        Advice::WalkAsRoot {
-            engine,
-            why,
-            effort,
-        } => walk_as_root(engine, why, effort),
-        Advice::FixSearch {
-            command,
-            fix,
-            misses,
-        } => fix_search(command, fix, *misses),
-        Advice::DumpIncrements { first, changed } => {
-            let [first_size, changed_size] = [first, changed].map(|dump| sized(dump.bytes));
+        } => replace_plain_walk(root, cost, plain, *bounded),
+        Statement::WalkAsRoot(possible, effort) => {
+            let took = match effort {
+                Effort::Ms(ms) => format!("{ms:.2} ms"),
+                effort => effort_figure(effort),
+            };
             let text = format!(
-                "Dump increments: when one file in a hundred has changed, one reads {changed_size} with {} calls, where everything is {first_size} with {} calls. Keep a catalog with the first dump, and give it to the next with --since.",
-                changed.calls, first.calls
+                "Walk as root: then {} can be tried, which goes below the file API. It was left out: {}.",
+                possible.engine.name(),
+                printable(possible.why().as_bytes())
             );
-            (format!("{changed_size} instead of {first_size}"), text)
+            (format!("{took} without root"), text)
         }
-        Advice::ChangeCalls {
-            change,
-            how,
-            saves_calls,
-            saves_percent,
-        } => {
+        Statement::FixSearch(start, fix) => fix_search(start, fix),
+        Statement::DumpIncrements(dump) => {
+            let (first, changed) = (sized(dump.first.bytes), sized(dump.changed.bytes));
             let text = format!(
-                "Where a program of yours walks as plainly as that: {change} ({}). It would make {saves_calls} calls fewer.",
-                printable(how.as_bytes())
+                "Dump increments: when one file in a hundred has changed, one reads {changed} with {} calls, where everything is {first} with {} calls. Keep a catalog with the first dump, and give it to the next with --since.",
+                dump.changed.calls, dump.first.calls
             );
-            (format!("{saves_percent:.1} % of the CPU time"), text)
+            (format!("{changed} instead of {first}"), text)
         }
-        Advice::PackSmallFiles {
+        Statement::ChangeCalls(change) => {
+            let text = format!(
+                "Where a program of yours walks as plainly as that: {} ({}). It would make {} calls fewer.",
+                change.name,
+                printable(change.how.as_bytes()),
+                change.calls
+            );
+            (format!("{:.1} % of the CPU time", change.percent), text)
+        }
+        Statement::PackSmallFiles {
             dir,
             block,
             readahead,
         } => {
-            let block = super::known::text(block);
-            let ahead = readahead.as_ref().map_or(String::new(), |ahead| {
-                let ahead = super::known::text(ahead);
+            let block = bytes_text(block);
+            let ahead = readahead.map_or(String::new(), |ahead| {
+                let ahead = bytes_text(ahead);
                 format!(" Who reads from front to back gets {ahead} at a time, however little is asked for.")
             });
             let text = format!(
@@ -457,7 +440,7 @@ fn advice_text(advice: &Advice, root: &[u8]) -> (String, String) {
             );
             (format!("{block} for one byte"), text)
         }
-        Advice::KeepCached { warm, cold } => {
+        Statement::KeepCached { warm, cold } => {
             let text = format!(
                 "Let scans run one after the other rather than hours apart, and leave names and inodes in memory (vm.vfs_cache_pressure below 100): a statx costs {} ns when the file system has to look, and {} ns when not.",
                 plain(*cold),
@@ -465,7 +448,7 @@ fn advice_text(advice: &Advice, root: &[u8]) -> (String, String) {
             );
             (format!("{:.1} times as dear", cold / warm), text)
         }
-        Advice::BatchSyncs { fsync, statx } => {
+        Statement::BatchSyncs { fsync, statx } => {
             let text = format!(
                 "Write much before each fsync: one takes {}, as long as {:.0} statx.",
                 duration(fsync / 1e9),
@@ -473,78 +456,61 @@ fn advice_text(advice: &Advice, root: &[u8]) -> (String, String) {
             );
             (format!("{} ns an fsync", plain(*fsync)), text)
         }
-        Advice::SurveyAsRoot(unseen) => (
-            plural(unseen.len() as u64, "thing not seen", "things not seen"),
-            format!(
-                "Run the survey once as root: {}.",
-                unseen.first().map(super::missing::unseen).unwrap_or_default()
-            ),
-        ),
-        Advice::Gather { section, missing } => {
-            let why = super::missing::text(missing);
+        Statement::SurveyAsRoot(unseen) => {
+            let first = unseen.first().map(missing::unseen).unwrap_or_default();
+            let count = unseen.len() as u64;
+            let figure = plural(count, "thing not seen", "things not seen");
+            (figure, format!("Run the survey once as root: {first}."))
+        }
+        Statement::Gather(section, missing) => {
+            let why = missing::text(missing);
             let what = section_title(*section).0.to_lowercase();
             let text = format!(
                 "There is nothing on {what} here: {why}. The command has it, and takes its time."
             );
             ("not measured".to_owned(), text)
         }
-        Advice::KeepSurvey { seconds } => (
+        Statement::KeepSurvey(seconds) => (
             format!("{seconds:.1} s each"),
             "Keep a survey as JSON, and take another after the next change of kernel or storage: fathom survey --diff says what has become slower."
                 .to_owned(),
         ),
+        _ => Default::default(),
     }
 }
 
-fn exclude_unresponsive(targets: &[Vec<u8>]) -> (String, String) {
-    let count = targets.len() as u64;
-    let text = format!(
-        "Leave {} out of scans and backups until it is mended: whatever walks into it may wait for ever. The command lists what to exclude.",
-        names(targets)
-    );
-    (
-        plural(count, "mount does not answer", "mounts do not answer"),
-        text,
-    )
+fn mend_mounts(kind: AnomalyKind, targets: &[&[u8]]) -> (String, String) {
+    let (count, names) = (targets.len() as u64, names(targets));
+    match kind {
+        AnomalyKind::Hidden => (
+            plural(count, "hidden mount", "hidden mounts"),
+            format!(
+                "See whether anybody still needs what is hidden ({names}), and unmount it or what lies over it: no path reaches it, no backup sees it, and it keeps its device busy."
+            ),
+        ),
+        AnomalyKind::Duplicate => (
+            plural(count, "mount is there twice", "mounts are there twice"),
+            format!(
+                "Leave one of the names out of backups and scans (--exclude): {names} {} the same as another mount, and would be gone through once more; -x does not help where both are of one device.",
+                if count == 1 { "shows" } else { "show" }
+            ),
+        ),
+        AnomalyKind::ReadOnly => (
+            plural(count, "mount is read-only", "mounts are read-only"),
+            format!(
+                "Look into the kernel's log (dmesg) for {names}: it is read-only, and its options say that an error makes it so."
+            ),
+        ),
+        _ => (
+            plural(count, "mount does not answer", "mounts do not answer"),
+            format!(
+                "Leave {names} out of scans and backups until it is mended: whatever walks into it may wait for ever. The command lists what to exclude."
+            ),
+        ),
+    }
 }
 
-fn unmount_hidden(targets: &[Vec<u8>]) -> (String, String) {
-    let text = format!(
-        "See whether anybody still needs what is hidden ({}), and unmount it or what lies over it: no path reaches it, no backup sees it, and it keeps its device busy.",
-        names(targets)
-    );
-    (
-        plural(targets.len() as u64, "hidden mount", "hidden mounts"),
-        text,
-    )
-}
-
-fn exclude_duplicates(targets: &[Vec<u8>]) -> (String, String) {
-    let count = targets.len() as u64;
-    let shows = if count == 1 { "shows" } else { "show" };
-    let text = format!(
-        "Leave one of the names out of backups and scans (--exclude): {} {shows} the same as another mount, and would be gone through once more; -x does not help where both are of one device.",
-        names(targets)
-    );
-    (
-        plural(count, "mount is there twice", "mounts are there twice"),
-        text,
-    )
-}
-
-fn check_read_only(targets: &[Vec<u8>]) -> (String, String) {
-    let count = targets.len() as u64;
-    let text = format!(
-        "Look into the kernel's log (dmesg) for {}: it is read-only, and its options say that an error makes it so.",
-        names(targets)
-    );
-    (
-        plural(count, "mount is read-only", "mounts are read-only"),
-        text,
-    )
-}
-
-fn check_servers(count: usize) -> (String, String) {
+fn check_servers(count: u64) -> (String, String) {
     let answer = match count {
         1 => "the network mount answers",
         _ => "the network mounts answer",
@@ -552,38 +518,11 @@ fn check_servers(count: usize) -> (String, String) {
     let text = format!(
         "See that {answer} before a scan goes there: a server that is gone stops whatever waits for it."
     );
-    (
-        plural(count as u64, "network mount", "network mounts"),
-        text,
-    )
-}
-
-fn keep_catalog(root: &[u8], engine: Option<&str>, effort: &Effort) -> (String, String) {
-    let by = engine.map_or(String::new(), |engine| format!(", by {engine}"));
-    let text = format!(
-        "Go through {} once{by}, and then ask only for what has changed: fathom walk writes a catalog, and fathom changed holds the tree against it.",
-        printable(root)
-    );
-    (effort_figure(effort), text)
-}
-
-fn choose_engine(root: &[u8], fastest: &Cost, default: &Cost) -> (String, String) {
-    let text = format!(
-        "Walk {} with --engine {}: it has taken {:.2} ms here, where {}, which is taken by default, took {:.2} ms.",
-        printable(root),
-        fastest.name,
-        fastest.ms,
-        default.name,
-        default.ms
-    );
-    (
-        format!("{:.1} times as fast", default.ms / fastest.ms),
-        text,
-    )
+    (plural(count, "network mount", "network mounts"), text)
 }
 
 fn replace_plain_walk(
-    root: &[u8],
+    root: &str,
     cost: &Cost,
     plain: &Cost,
     bounded: Option<&Bounded>,
@@ -594,45 +533,28 @@ fn replace_plain_walk(
         true => String::new(),
         false => format!("{fewer} calls an entry instead of {many}, and "),
     };
-    let part = bounded
-        .and_then(part_walked)
-        .map_or(String::new(), |part| format!(" (for {part}, in memory)"));
+    let part = bounded.and_then(part_walked);
+    let part = part.map_or(String::new(), |part| format!(" (for {part}, in memory)"));
     let text = format!(
-        "Where find, du or a backup goes through {}, let fathom walk, changed or dump do it by {}: {calls}{:.2} ms instead of {:.2} ms{part}.",
-        printable(root),
-        cost.name,
-        cost.ms,
-        plain.ms
+        "Where find, du or a backup goes through {root}, let fathom walk, changed or dump do it by {}: {calls}{:.2} ms instead of {:.2} ms{part}.",
+        cost.name, cost.ms, plain.ms
     );
     (format!("{:.1} times as fast", plain.ms / cost.ms), text)
 }
 
-fn walk_as_root(engine: &str, why: &str, effort: &Effort) -> (String, String) {
-    let took = match effort {
-        Effort::Ms(ms) => format!("{ms:.2} ms"),
-        effort => effort_figure(effort),
-    };
-    let text = format!(
-        "Walk as root: then {engine} can be tried, which goes below the file API. It was left out: {}.",
-        printable(why.as_bytes())
-    );
-    (format!("{took} without root"), text)
-}
-
-fn fix_search(command: &str, fix: &Fix, misses: u64) -> (String, String) {
-    let change = printable(fix.change.as_bytes());
+fn fix_search(start: &ProgramStart, fix: &Fix) -> (String, String) {
+    let change = change_text(&fix.change);
+    let change = printable(change.as_bytes());
     let mut letters = change.chars();
     let first = letters.next().into_iter().flat_map(char::to_uppercase);
     let change: String = first.chain(letters).collect();
     let figure = match fix.saves_misses {
-        0 => format!(
-            "{} fewer",
-            plural(fix.saves_requests, "request", "requests")
-        ),
-        saved => format!("{saved} of {misses} misses fewer"),
+        0 => {
+            let requests = plural(fix.saves_requests, "request", "requests");
+            format!("{requests} fewer")
+        }
+        saved => format!("{saved} of {} misses fewer", start.totals.misses),
     };
-    (
-        figure,
-        format!("{change}. For {command} it {}.", fix.saves()),
-    )
+    let text = format!("{change}. For {} it {}.", start.command, fix_savings(fix));
+    (figure, text)
 }

@@ -1,11 +1,11 @@
 //! The blocks that a section of the page is made of.
 
-use ::survey::{Missing, Section};
+use ::survey::Section;
 use show::table::Table;
 use show::units::plural;
 
-use crate::cmd::survey::show::commands::Commands;
 use crate::cmd::survey::show::missing::text;
+use crate::cmd::survey::survey::Survey;
 
 /// So many rows of a table of names are shown, and then the command that shows all.
 pub(super) const MAX_ROWS: usize = 200;
@@ -61,8 +61,9 @@ pub(super) fn texts(sentences: impl IntoIterator<Item = String>) -> impl Iterato
 
 impl Block {
     /// A section that is missing, and the command that gathers it.
-    pub(super) fn missing(section: Section, missing: &Missing, commands: &Commands) -> Block {
-        Block::Skipped(text(missing), commands.gather(section))
+    pub(super) fn missing(section: Section, survey: &Survey<'_>) -> Block {
+        let why = text(survey.found.why_missing(section));
+        Block::Skipped(why, survey.commands().gather(section))
     }
 }
 

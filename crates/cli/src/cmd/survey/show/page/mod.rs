@@ -3,22 +3,21 @@
 //! This file holds the sections together; their contents are in `mounts`, `systems`, `walking`,
 //! `starting` and `steps`, as the steps are that gather them.
 
-use ::survey::{Missing, Section};
 use askama::Template;
 use show::html::shell;
 use show::name::printable;
 use show::time::utc;
 use show::units::{plural, size};
+use survey::Section;
 
 use self::mounts::mounts;
 use self::starting::starting;
 use self::steps::measured;
 use self::systems::{file_systems, prices};
 use self::walking::{calls, dumping, walking};
-use super::commands::Commands;
 use super::points::Point;
 use super::section_title;
-use crate::cmd::survey::survey::{Part, Survey};
+use crate::cmd::survey::survey::Survey;
 
 mod block;
 mod mounts;
@@ -67,8 +66,6 @@ struct PageSection {
 
 /// The page.
 pub(crate) fn html(survey: &Survey<'_>) -> String {
-    let commands = Commands::new(survey);
-    let plots = &mut Plots::default();
     let page = Page {
         title: title(survey),
         head: head(survey),
@@ -88,11 +85,11 @@ pub(crate) fn html(survey: &Survey<'_>) -> String {
                 Point::advice(survey),
             ),
         ],
-        sections: sections(survey, &commands, plots),
+        sections: sections(survey),
         foot: format!(
             "fathom {}, {} UTC. This page needs nothing beside itself: no network, no script.",
-            survey.about.version,
-            utc(survey.about.when)
+            survey.machine.version,
+            utc(survey.machine.when)
         ),
     };
     // Rendering into a string cannot fail.
@@ -101,47 +98,55 @@ pub(crate) fn html(survey: &Survey<'_>) -> String {
     page.replace(|c: char| c.is_control() && c != '\n', "\u{fffd}")
 }
 
-fn sections(survey: &Survey<'_>, commands: &Commands, plots: &mut Plots) -> Vec<PageSection> {
-    let memory = survey.about.memory;
+fn sections(survey: &Survey<'_>) -> Vec<PageSection> {
+    let found = survey.found;
+    let memory = survey.machine.memory;
+    let commands = &survey.commands();
+    let plots = &mut Plots::default();
     let mut sections = Vec::new();
-    let mut add = |section, blocks: Result<Vec<Block>, &Missing>| {
+    let mut add = |section, blocks: Option<Vec<Block>>| {
         let (title, lead) = section_title(section);
         sections.push(PageSection {
             id: section.name(),
             title,
             lead,
-            blocks: blocks.unwrap_or_else(|why| vec![Block::missing(section, why, commands)]),
+            blocks: blocks.unwrap_or_else(|| vec![Block::missing(section, survey)]),
         });
     };
-    let part = blocks(&survey.mounts, |part| mounts(part, commands, plots));
-    add(Section::Mounts, part);
-    let part = blocks(&survey.file_systems, |all| {
-        file_systems(all, memory, commands, plots)
-    });
-    add(Section::Probe, part);
-    let part = blocks(&survey.walking, |walk| walking(walk, commands, plots));
-    add(Section::Walk, part);
-    let part = blocks(&survey.dumping, |dump| dumping(dump, commands));
-    add(Section::Dump, part);
-    let part = blocks(&survey.calls, |account| calls(account, commands));
-    add(Section::Account, part);
-    let part = blocks(&survey.starting, |startup| starting(startup, commands));
-    add(Section::Startup, part);
-    let part = blocks(&survey.gates, |gates| prices(gates, commands, plots));
-    add(Section::Gates, part);
-    add(Section::Steps, Ok(measured(survey, commands, plots)));
+    let blocks = found
+        .mounts
+        .as_ref()
+        .map(|mounted| mounts(survey, mounted, plots));
+    add(Section::Mounts, blocks);
+    let all = Some(&found.file_systems[..]).filter(|all| !all.is_empty());
+    let blocks = all.map(|all| file_systems(all, memory, commands, plots));
+    add(Section::Probe, blocks);
+    let blocks = found
+        .walking
+        .as_ref()
+        .map(|walk| walking(walk, commands, plots));
+    add(Section::Walk, blocks);
+    add(
+        Section::Dump,
+        found.dump.as_ref().map(|dump| dumping(dump, commands)),
+    );
+    let blocks = survey
+        .account
+        .as_ref()
+        .map(|account| calls(account, commands));
+    add(Section::Account, blocks);
+    let blocks = found
+        .startup
+        .as_ref()
+        .map(|startup| starting(startup, commands));
+    add(Section::Startup, blocks);
+    let blocks = found
+        .gates
+        .as_ref()
+        .map(|gates| prices(gates, commands, plots));
+    add(Section::Gates, blocks);
+    add(Section::Steps, Some(measured(survey, commands, plots)));
     sections
-}
-
-/// What stands in a section, or why it is missing.
-fn blocks<T>(
-    part: &Part<T>,
-    blocks: impl FnOnce(&T) -> Vec<Block>,
-) -> Result<Vec<Block>, &Missing> {
-    match part {
-        Part::Gathered(found) => Ok(blocks(found)),
-        Part::Missing(why) => Err(why),
-    }
 }
 
 fn list(
@@ -177,28 +182,25 @@ fn list(
 }
 
 fn title(survey: &Survey<'_>) -> String {
-    let host = survey
-        .about
-        .host
-        .as_deref()
-        .map_or(String::new(), |host| format!(" on {}", printable(host)));
+    let host = survey.machine.host.as_deref();
+    let host = host.map_or(String::new(), |host| format!(" on {}", printable(host)));
     format!("Survey of {}{host}", printable(survey.root))
 }
 
 fn head(survey: &Survey<'_>) -> Vec<String> {
-    let about = &survey.about;
-    let cpus = plural(about.cpus as u64, "processor", "processors");
-    let memory = about.memory.map_or(String::new(), |bytes| {
+    let machine = survey.machine;
+    let cpus = plural(machine.cpus as u64, "processor", "processors");
+    let memory = machine.memory.map_or(String::new(), |bytes| {
         format!(", {} of memory", size(bytes))
     });
     let mut head = vec![format!(
         "Linux {} ({}), {cpus}{memory}; {} UTC, in {:.1} s.",
-        about.kernel,
-        about.arch,
-        utc(about.when),
-        about.seconds
+        machine.kernel,
+        machine.arch,
+        utc(machine.when),
+        machine.seconds
     )];
-    if !about.root {
+    if !machine.root {
         head.push("Not as root: what that leaves out is said where it is missing.".to_owned());
     }
     if survey.is_interrupted {

@@ -2,74 +2,72 @@
 
 use std::collections::BTreeMap;
 
+use mounts::Point;
+use mounts::check::Verdict;
+use mounts::diagnosis::{Diagnosis, diagnose};
 use ondisk::split_options;
-
-use super::block::{Block, Branch, MAX_ROWS, MAX_SENTENCES, Plots, Tree, more, plot, table, texts};
-use crate::cmd::mounts::methods::{Method, methods_table};
-use crate::cmd::mounts::show::{Columns, by_name, cell, limbs, source, state, tone};
-use crate::cmd::survey::show::anomalies;
-use crate::cmd::survey::show::commands::Commands;
-use crate::cmd::survey::survey::{Compared, MountsPart, Part};
-use ::mounts::Point;
-use ::mounts::boundaries::Boundary;
-use ::mounts::check::Verdict;
-use ::mounts::diagnosis::{Diagnosis, diagnose};
-use ::survey::Command;
-use ::survey::Section;
 use show::figure::{Dot, Dots, dots};
 use show::name::printable;
 use show::stats::Stats;
 use show::table::{Align, Table, Tone};
 use show::times::median_ms;
 use show::units::{plural, sized};
+use survey::Section;
 
-pub(crate) fn mounts(part: &MountsPart<'_>, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
-    let rows = part.mounts.mounts;
-    let diagnoses = diagnose(part.points);
-    let by = part
-        .methods()
-        .iter()
-        .find(|method| method.by == part.mounts.by);
+use super::block::{Block, Branch, MAX_ROWS, MAX_SENTENCES, Plots, Tree, more, plot, table, texts};
+use crate::cmd::mounts::compare::Compared;
+use crate::cmd::mounts::methods::{Method, methods_table};
+use crate::cmd::mounts::show::{Columns, by_name, cell, limbs, source, state, tone};
+use crate::cmd::survey::command::{Command, Commands};
+use crate::cmd::survey::show::anomalies;
+use crate::cmd::survey::survey::{Mounted, Survey};
+
+pub(crate) fn mounts(survey: &Survey<'_>, mounted: &Mounted, plots: &mut Plots) -> Vec<Block> {
+    let commands = survey.commands();
+    let report = &mounted.report;
+    let points = &report.points;
+    let diagnoses = diagnose(points);
+    let by = report.method.name();
     let mut facts = vec![
-        ("Mounts", rows.len().to_string()),
+        ("Mounts", points.len().to_string()),
         ("Of them odd", diagnoses.len().to_string()),
-        ("Found by", part.mounts.by.to_owned()),
+        ("Found by", by.to_owned()),
     ];
-    if let Some((by, ms)) = by.and_then(|by| Some((by, median_ms(&by.runs, |t| t.real)?))) {
-        facts.push(("That takes", format!("{ms:.2} ms, {} calls", by.calls())));
+    let compared = survey.found.methods.as_ref();
+    let methods = compared.map_or(&[][..], |compared| &compared.methods);
+    let used = methods.iter().find(|method| method.by == by);
+    if let Some((used, ms)) = used.and_then(|used| Some((used, median_ms(&used.runs, |t| t.real)?)))
+    {
+        facts.push(("That takes", format!("{ms:.2} ms, {} calls", used.calls())));
     }
     let mut blocks = vec![
         Block::Facts(facts),
         Block::Command(commands.text(&Command::Mounts)),
     ];
-    let complete = if part.mounts.complete {
-        ""
-    } else {
-        " Something may be missing: see the warnings."
+    let complete = match report.is_complete() {
+        true => "",
+        false => " Something may be missing: see the warnings.",
     };
-    blocks.push(Block::Text(format!(
-        "Found by {}: {}.{complete}",
-        part.mounts.by,
-        printable(part.mounts.why.as_bytes())
-    )));
-    blocks.extend(texts(types(rows)));
+    let why = report.reason.to_string();
+    let why = printable(why.as_bytes());
+    blocks.push(Block::Text(format!("Found by {by}: {why}.{complete}")));
+    blocks.extend(texts(types(points)));
     blocks.push(Block::Heading("What is odd".to_owned()));
-    blocks.extend(anomaly_table(&diagnoses, commands));
-    blocks.extend(boundary_table(part.mounts.boundaries, commands));
-    if !rows.is_empty() {
+    blocks.extend(anomaly_table(&diagnoses, &commands));
+    if !points.is_empty() {
         blocks.push(Block::Heading("The tree".to_owned()));
-        blocks.push(Block::Tree(tree(part)));
+        blocks.push(Block::Tree(tree(points)));
     }
     blocks.extend(texts(more(
-        rows.len(),
+        points.len(),
         MAX_ROWS,
         ["mount", "mounts"],
         &commands.text(&Command::Mounts),
     )));
     blocks.push(Block::Heading("What each method costs here".to_owned()));
-    match &part.compared {
-        Part::Gathered(compared) => blocks.extend(methods(compared, commands, plots)),
-        Part::Missing(why) => blocks.push(Block::missing(Section::Mounts, why, commands)),
+    match compared {
+        Some(compared) => blocks.extend(method_blocks(compared, &commands, plots)),
+        None => blocks.push(Block::missing(Section::Mounts, survey)),
     }
     blocks
 }
@@ -96,35 +94,7 @@ fn anomaly_table(diagnoses: &[Diagnosis<'_>], commands: &Commands) -> Vec<Block>
     blocks
 }
 
-fn boundary_table(boundaries: Option<&[Boundary]>, commands: &Commands) -> Vec<Block> {
-    let boundaries = boundaries.unwrap_or_default();
-    if boundaries.is_empty() {
-        return Vec::new();
-    }
-    let columns = [
-        ("PATH", Align::Left),
-        ("KIND", Align::Left),
-        ("DEV", Align::Left),
-    ];
-    let mut rows = Table::new(&columns, boundaries.len().min(MAX_SENTENCES));
-    for boundary in boundaries.iter().take(MAX_SENTENCES) {
-        let (path, dev) = (printable(&boundary.path), boundary.dev.to_string());
-        rows.row([&*path, boundary.kind.name(), &dev], Tone::Plain);
-    }
-    let mut blocks = vec![table(
-        "Where the file system changes and no mount table says so",
-        &rows,
-    )];
-    blocks.extend(texts(more(
-        boundaries.len(),
-        MAX_SENTENCES,
-        ["boundary", "boundaries"],
-        &commands.text(&Command::ListBoundaries),
-    )));
-    blocks
-}
-
-fn methods(compared: &Compared<'_>, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
+fn method_blocks(compared: &Compared, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
     let rows: Vec<Dots> = compared.methods.iter().filter_map(method_dots).collect();
     let title = "What each method of finding the mounts takes";
     let mut blocks = vec![Block::Command(commands.text(&Command::CompareMethods))];
@@ -135,7 +105,7 @@ fn methods(compared: &Compared<'_>, commands: &Commands, plots: &mut Plots) -> V
     ));
     blocks.push(table(
         "Methods of finding the mounts: medians",
-        &methods_table(compared.methods),
+        &methods_table(&compared.methods),
     ));
     blocks.extend(texts(
         compared
@@ -170,8 +140,7 @@ fn types(points: &[Point]) -> Option<String> {
     (!counts.is_empty()).then(|| format!("By type: {}{rest}.", said.join(", ")))
 }
 
-fn tree(part: &MountsPart<'_>) -> Tree {
-    let rows = part.mounts.mounts;
+fn tree(rows: &[Point]) -> Tree {
     let order = by_name(rows);
     let limbs = limbs(rows, &order);
     let has = Columns::in_use(rows);

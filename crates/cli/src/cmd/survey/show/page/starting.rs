@@ -1,9 +1,11 @@
 //! What starting programs costs.
 
 use super::block::{Block, more, table, texts};
-use crate::cmd::survey::show::commands::Commands;
-use crate::cmd::survey::show::startup::{Started, Startup};
-use ::survey::Command;
+use crate::cmd::pathsearch::show::fix_sentence;
+use crate::cmd::survey::command::{Command, Commands};
+use crate::cmd::survey::show::startup::{foot, path_table, started_table, useless_elements};
+use crate::out::seconds;
+use pathsearch::startup::{ProgramStart, StartupReport};
 use show::name::printable;
 use show::table::{Align, Table, Tone};
 use show::units::duration;
@@ -11,18 +13,12 @@ use show::units::duration;
 /// So many directories are shown in which a program misses something.
 const MAX_TRIED: usize = 20;
 
-pub(crate) fn starting(startup: &Startup<'_>, commands: &Commands) -> Vec<Block> {
-    let count = |state: &str| {
-        startup
-            .path
-            .iter()
-            .filter(|element| element.state == state)
-            .count()
-    };
+pub(crate) fn starting(startup: &StartupReport, commands: &Commands) -> Vec<Block> {
+    let [missing, duplicate] = useless_elements(startup);
     let mut facts = vec![
         ("Directories in PATH", startup.path.len().to_string()),
-        ("Of them not there", count("dead").to_string()),
-        ("In it twice", count("again").to_string()),
+        ("Of them not there", missing.to_string()),
+        ("In it twice", duplicate.to_string()),
     ];
     for one in &startup.started {
         let totals = one.totals;
@@ -32,7 +28,7 @@ pub(crate) fn starting(startup: &Startup<'_>, commands: &Commands) -> Vec<Block>
                 "{} of {} look-ups miss, {}",
                 totals.misses,
                 totals.lookups,
-                duration(totals.seconds)
+                duration(seconds(totals.nanos))
             ),
         ));
     }
@@ -46,21 +42,21 @@ pub(crate) fn starting(startup: &Startup<'_>, commands: &Commands) -> Vec<Block>
         });
         blocks.push(table(
             &format!("The directories of PATH{by}"),
-            &startup.path_table(),
+            &path_table(startup),
         ));
     }
     if !startup.started.is_empty() {
         blocks.push(table(
             "What starting programs takes",
-            &startup.started_table(),
+            &started_table(startup),
         ));
-        blocks.push(Block::Text(startup.foot()));
+        blocks.push(Block::Text(foot(startup)));
     }
     for one in &startup.started {
         blocks.extend(searched(one, commands));
         if !one.fixes.is_empty() {
             blocks.push(Block::Heading(format!("What would help {}", one.command)));
-            let fixes = one.fixes.iter().map(|fix| fix.sentence(startup.rtt));
+            let fixes = one.fixes.iter().map(|fix| fix_sentence(fix, startup.rtt));
             blocks.push(Block::List(fixes.collect()));
         }
     }
@@ -68,10 +64,13 @@ pub(crate) fn starting(startup: &Startup<'_>, commands: &Commands) -> Vec<Block>
 }
 
 /// The directories in which a program misses something, those with the most misses first.
-fn searched(one: &Started, commands: &Commands) -> Vec<Block> {
+fn searched(one: &ProgramStart, commands: &Commands) -> Vec<Block> {
     let directories = one.directories.iter();
-    let mut searched: Vec<_> = directories.filter(|tried| tried.misses > 0).collect();
-    searched.sort_by_key(|tried| std::cmp::Reverse(tried.misses));
+    let mut searched: Vec<_> = directories
+        .map(|searched| (searched, searched.lookups.counts.total()))
+        .filter(|(_, count)| count.misses > 0)
+        .collect();
+    searched.sort_by_key(|(_, count)| std::cmp::Reverse(count.misses));
     if searched.is_empty() {
         return Vec::new();
     }
@@ -83,14 +82,15 @@ fn searched(one: &Started, commands: &Commands) -> Vec<Block> {
         ("TIME", Align::Right),
     ];
     let mut rows = Table::new(&columns, searched.len().min(MAX_TRIED));
-    for tried in searched.iter().take(MAX_TRIED) {
-        let kinds: Vec<&str> = tried.kinds.iter().map(|count| count.kind).collect();
+    for (searched, count) in searched.iter().take(MAX_TRIED) {
+        let kinds = searched.lookups.counts.iter();
+        let kinds: Vec<&str> = kinds.map(|(kind, _)| kind.name()).collect();
         let cells = [
-            printable(&tried.dir).into_owned(),
+            printable(&searched.dir).into_owned(),
             kinds.join(", "),
-            tried.misses.to_string(),
-            tried.hits.to_string(),
-            duration(tried.seconds),
+            count.misses.to_string(),
+            count.hits.to_string(),
+            duration(seconds(searched.lookups.nanos)),
         ];
         rows.row(cells, Tone::Plain);
     }

@@ -1,7 +1,7 @@
 //! How all of it was measured: the machine, the steps, and what was left out.
 
 use super::block::{Block, MAX_ROWS, MAX_SENTENCES, Plots, more, plot, table, texts};
-use crate::cmd::survey::show::commands::Commands;
+use crate::cmd::survey::command::Commands;
 use crate::cmd::survey::show::missing::{text, unseen};
 use crate::cmd::survey::show::section_title;
 use crate::cmd::survey::survey::Survey;
@@ -14,21 +14,27 @@ use show::units::size;
 
 /// The machine, the steps, and what was left out.
 pub(crate) fn measured(survey: &Survey<'_>, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
-    let about = &survey.about;
+    let machine = survey.machine;
     let facts = vec![
-        ("Kernel", format!("Linux {} ({})", about.kernel, about.arch)),
-        ("Processors", about.cpus.to_string()),
-        ("Memory", about.memory.map_or("not known".to_owned(), size)),
+        (
+            "Kernel",
+            format!("Linux {} ({})", machine.kernel, machine.arch),
+        ),
+        ("Processors", machine.cpus.to_string()),
+        (
+            "Memory",
+            machine.memory.map_or("not known".to_owned(), size),
+        ),
         (
             "As root",
-            (if about.root { "yes" } else { "no" }).to_owned(),
+            (if machine.root { "yes" } else { "no" }).to_owned(),
         ),
-        ("Took", format!("{:.1} s", about.seconds)),
-        ("Read", size(about.bytes_read)),
-        ("Written, and taken away again", size(about.bytes_written)),
+        ("Took", format!("{:.1} s", machine.seconds)),
+        ("Read", size(machine.bytes_read)),
+        ("Written, and taken away again", size(machine.bytes_written)),
     ];
     let mut blocks = vec![Block::Facts(facts)];
-    let deep = if about.deep {
+    let deep = if machine.deep {
         "It was asked to go deep."
     } else {
         "fathom survey --deep goes on for longer."
@@ -36,18 +42,21 @@ pub(crate) fn measured(survey: &Survey<'_>, commands: &Commands, plots: &mut Plo
     blocks.push(Block::Text(format!(
         "Files were only read, but for those without a name that the experiments made and took away. It was given \
          {:.0} s and {}. {deep}",
-        about.limit_seconds,
-        size(about.limit_bytes)
+        machine.limit_seconds,
+        size(machine.limit_bytes)
     )));
-    if !survey.steps.is_empty() {
-        let rows: Vec<Bar> = by_section(&survey.steps);
+    if !survey.found.steps.is_empty() {
+        let rows: Vec<Bar> = by_section(&survey.found.steps);
         if rows.len() > 1 {
             let svg = bars(plots.next(), "Where the time of this survey went", &rows);
             blocks.extend(plot(svg, "Seconds that each section took."));
         }
-        blocks.push(table("The steps, in order", &steps_table(&survey.steps)));
+        blocks.push(table(
+            "The steps, in order",
+            &steps_table(&survey.found.steps),
+        ));
         blocks.extend(texts(more(
-            survey.steps.len(),
+            survey.found.steps.len(),
             MAX_ROWS,
             ["step", "steps"],
             "fathom survey --json",
@@ -63,11 +72,11 @@ pub(crate) fn measured(survey: &Survey<'_>, commands: &Commands, plots: &mut Plo
         blocks.push(Block::Heading("What was left out".to_owned()));
         blocks.push(Block::List(missing.iter().map(sentence).collect()));
     }
-    if !about.unseen.is_empty() {
+    if !machine.unseen.is_empty() {
         blocks.push(Block::Heading(
             "What more privilege would have shown".to_owned(),
         ));
-        let unseen_list = about.unseen.iter().map(|one| format!("{}.", unseen(one)));
+        let unseen_list = machine.unseen.iter().map(|one| format!("{}.", unseen(one)));
         blocks.push(Block::List(unseen_list.collect()));
     }
     if !survey.warnings.is_empty() {

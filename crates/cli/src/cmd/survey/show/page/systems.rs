@@ -2,20 +2,20 @@
 
 use super::block::{Block, Plots, plot, table, texts};
 use crate::cmd::mounts::show::cell;
-use crate::cmd::probe::show::plain;
+use crate::cmd::probe::show::figures::figure;
+use crate::cmd::probe::show::{plain, prices_table, state};
+use crate::cmd::survey::command::{Command, Commands};
 use crate::cmd::survey::known::{BLOCK, CacheSize, EXTENT, Known, READAHEAD, best_price};
-use crate::cmd::survey::show::commands::Commands;
-use crate::cmd::survey::show::known::{cache_text, known_text, limited_by, text};
-use crate::cmd::survey::show::probe::{Price, Probe, prices_table};
-use crate::cmd::survey::survey::{FileSystem, Plot};
-use ::survey::Command;
+use crate::cmd::survey::show::known::{bytes_text, cache_text, known_text, limited_by};
+use crate::cmd::survey::survey::Probed;
+use probe::{Experiment, Price, ProbeReport, Series};
 use show::figure::{Dot, Dots, dots};
 use show::name::printable;
 use show::table::{Align, Table, Tone};
 use show::units::size;
 
 pub(crate) fn file_systems(
-    all: &[FileSystem<'_>],
+    all: &[Probed],
     memory: Option<u64>,
     commands: &Commands,
     plots: &mut Plots,
@@ -28,7 +28,7 @@ pub(crate) fn file_systems(
     blocks
 }
 
-fn overview(all: &[FileSystem<'_>]) -> Block {
+fn overview(all: &[Probed]) -> Block {
     let columns = [
         ("DIRECTORY", Align::Left),
         ("FSTYPE", Align::Left),
@@ -38,15 +38,15 @@ fn overview(all: &[FileSystem<'_>]) -> Block {
         ("LARGEST EXTENT", Align::Right),
     ];
     let mut overview = Table::new(&columns, all.len());
-    for FileSystem { probe, .. } in all {
-        let known = |names| known_text(&Known::new(probe, names));
+    for Probed { dir, report } in all {
+        let known = |quantities| known_text(Known::new(report, quantities));
         let cells = [
-            probe.dir.map_or("-".into(), printable).into_owned(),
-            cell(probe.fstype).into_owned(),
-            known(BLOCK),
-            known(READAHEAD),
-            cache_text(&CacheSize::new(probe)),
-            known(EXTENT),
+            printable(dir).into_owned(),
+            cell(report.fstype.as_deref()).into_owned(),
+            known(&BLOCK),
+            known(&READAHEAD),
+            cache_text(CacheSize::new(report)),
+            known(&EXTENT),
         ];
         overview.row(cells, Tone::Plain);
     }
@@ -54,16 +54,16 @@ fn overview(all: &[FileSystem<'_>]) -> Block {
 }
 
 /// What the column CACHE says, where the cache was not measured.
-fn cache_note(all: &[FileSystem<'_>], memory: Option<u64>, commands: &Commands) -> Option<String> {
+fn cache_note(all: &[Probed], memory: Option<u64>, commands: &Commands) -> Option<String> {
     let command = commands.text(&Command::FillCache);
-    let caches: Vec<CacheSize> = all.iter().map(|one| CacheSize::new(&one.probe)).collect();
+    let caches: Vec<CacheSize> = all.iter().map(|one| CacheSize::new(&one.report)).collect();
     for cache in &caches {
-        if let CacheSize::AtMost { most, limit } = cache {
+        if let CacheSize::AtMost(most, limit) = cache {
             return Some(format!(
                 "CACHE is how much of what was read stays in memory, of all file systems together: up to {}, {}. It shrinks as \
                  programs take memory. That was looked up, and not measured; {command} fills a cache to see.",
-                text(most),
-                limited_by(limit)
+                bytes_text(most),
+                limited_by(*limit)
             ));
         }
     }
@@ -81,73 +81,78 @@ fn cache_note(all: &[FileSystem<'_>], memory: Option<u64>, commands: &Commands) 
 
 /// What the experiments on one file system found, and their plots.
 fn experiments(
-    one: &FileSystem<'_>,
+    probed: &Probed,
     is_first: bool,
     commands: &Commands,
     plots: &mut Plots,
 ) -> Vec<Block> {
-    let probe = &one.probe;
-    let dir = probe.dir.map_or("-".into(), printable);
-    let command = Command::Probe(probe.dir.unwrap_or(b"/").to_vec(), asked(probe));
+    let Probed { dir, report } = probed;
+    let name = printable(dir);
+    let command = Command::Probe(dir, made(report));
     let mut blocks = vec![
-        Block::Heading(format!("{dir} ({})", cell(probe.fstype))),
+        Block::Heading(format!("{name} ({})", cell(report.fstype.as_deref()))),
         Block::Command(commands.text(&command)),
         table(
-            &format!("What the experiments on {dir} have found"),
-            &probe.table(true),
+            &format!("What the experiments on {name} have found"),
+            &probed.shown().table(true),
         ),
     ];
-    blocks.extend(texts(probe.notes(false).into_iter().map(|note| note + ".")));
+    blocks.extend(notes(probed));
     // The plot of the readahead says most; the other plots of one file system suffice.
-    let (readahead, others): (Vec<_>, Vec<_>) = one
-        .plots
-        .iter()
-        .partition(|plotted| plotted.experiment == "readahead");
+    let is_readahead = |series: &&Series| series.kind.experiment() == Experiment::Readahead;
+    let (readahead, others): (Vec<_>, Vec<_>) = report.series.iter().partition(is_readahead);
     let others = others.into_iter().filter(|_| is_first);
     let wanted = readahead.into_iter().chain(others);
-    blocks.extend(wanted.filter_map(|plotted| experiment(plotted, plots)));
+    blocks.extend(wanted.filter_map(|series| experiment(series, plots)));
     blocks
 }
 
+/// Why experiments found nothing.
+fn notes(probed: &Probed) -> impl Iterator<Item = Block> {
+    let notes = probed.shown().notes(false).into_iter();
+    texts(notes.map(|note| note + "."))
+}
+
 /// The plot of an experiment.
-fn experiment(plotted: &Plot, plots: &mut Plots) -> Option<Block> {
-    let figure = &plotted.figure;
-    let log = if figure.is_logarithmic() {
-        ", on a scale of powers of ten"
-    } else {
-        ""
+fn experiment(series: &Series, plots: &mut Plots) -> Option<Block> {
+    let figure = figure(series);
+    let log = match figure.is_logarithmic() {
+        true => ", on a scale of powers of ten",
+        false => "",
     };
     let caption = format!(
         "{} ({}): {} upwards{log}; what stands out has a ring. {}.",
-        figure.title, plotted.experiment, figure.y, figure.note
+        figure.title,
+        series.kind.experiment().name(),
+        figure.y,
+        figure.note
     );
     plot(figure.to_page_svg(plots.next()), &caption)
 }
 
 /// The experiments that were made.
-fn asked(probe: &Probe<'_>) -> String {
-    let mut names: Vec<&str> = probe
-        .experiments
-        .iter()
-        .map(|found| found.experiment)
+fn made(report: &ProbeReport) -> String {
+    let findings = report.measured.iter().map(|measured| &measured.finding);
+    let mut names: Vec<&str> = findings
+        .map(|finding| finding.quantity.experiment().name())
         .collect();
     names.dedup();
     names.join(" ")
 }
 
-pub(crate) fn prices(gates: &Probe<'_>, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
+pub(crate) fn prices(gates: &Probed, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
     let mut blocks = vec![Block::Command(commands.text(&Command::Prices))];
-    let all = gates.prices.as_deref().unwrap_or_default();
+    let all = gates.report.prices.as_deref().unwrap_or_default();
     let facts: Vec<(&'static str, String)> = [
-        ("An empty call", "getppid", "warm"),
-        ("statx, warm", "statx", "warm"),
-        ("statx, cold", "statx", "cold"),
+        ("An empty call", "getppid", true),
+        ("statx, warm", "statx", true),
+        ("statx, cold", "statx", false),
     ]
     .into_iter()
-    .filter_map(|(name, gate, state)| {
+    .filter_map(|(name, gate, warm)| {
         Some((
             name,
-            format!("{} ns", plain(best_price(all, gate, state)?.ns)),
+            format!("{} ns", plain(best_price(all, gate, warm)?.ns)),
         ))
     })
     .collect();
@@ -167,9 +172,10 @@ pub(crate) fn prices(gates: &Probe<'_>, commands: &Commands, plots: &mut Plots) 
     if !all.is_empty() {
         blocks.push(table("What each call costs", &prices_table(all)));
     }
-    if !gates.experiments.is_empty() {
-        blocks.push(table("What every call costs at least", &gates.table(true)));
-        blocks.extend(texts(gates.notes(false).into_iter().map(|note| note + ".")));
+    if !gates.report.measured.is_empty() {
+        let findings = gates.shown().table(true);
+        blocks.push(table("What every call costs at least", &findings));
+        blocks.extend(notes(gates));
     }
     blocks
 }
@@ -178,14 +184,14 @@ pub(crate) fn prices(gates: &Probe<'_>, commands: &Commands, plots: &mut Plots) 
 fn price_dots(prices: &[Price]) -> Vec<Dots> {
     let mut rows: Vec<((&str, &str), Dots)> = Vec::new();
     for price in prices.iter().filter(|price| price.threads == 1) {
-        let key = (price.gate, price.what);
+        let key = (price.call.name(), price.call.target());
         let seconds = |ns: f64| ns / 1e9;
         let dot = Dot {
             seconds: seconds(price.ns),
             range: (seconds(price.low), seconds(price.high)),
-            filled: price.state == "warm",
+            filled: price.warm,
         };
-        let said = format!("{} {} ns", price.state, plain(price.ns));
+        let said = format!("{} {} ns", state(price), plain(price.ns));
         match rows.iter_mut().find(|(known, _)| *known == key) {
             Some((_, row)) => {
                 row.description = format!("{}, {said}", row.description);
@@ -205,7 +211,7 @@ fn price_dots(prices: &[Price]) -> Vec<Dots> {
                 rows.push((
                     key,
                     Dots {
-                        label: format!("{}: {}", price.gate, price.what),
+                        label: format!("{}: {}", key.0, key.1),
                         text,
                         description: said,
                         dots: vec![dot],

@@ -2,12 +2,11 @@
 
 use super::block::{Block, Plots, plot, table, texts};
 use crate::cmd::account::show as account_show;
+use crate::cmd::survey::command::{Command, Commands};
 use crate::cmd::survey::show::bounded::{about, sentences};
-use crate::cmd::survey::show::commands::Commands;
 use crate::cmd::survey::show::nightly;
 use crate::cmd::survey::survey::Walking;
 use crate::cmd::walk::show::{Engine, possible_engines};
-use ::survey::Command;
 use ::survey::bounded::Bounded;
 use account::report::AccountReport;
 use archive::nightly::Nightly;
@@ -17,8 +16,8 @@ use show::table::{Align, Table, Tone};
 use show::times::median_ms;
 use show::units::size;
 
-pub(crate) fn walking(walk: &Walking<'_>, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
-    let facts = match walk.bounded {
+pub(crate) fn walking(walk: &Walking, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
+    let facts = match &walk.bounded {
         Some(bounded) => bounded_facts(walk, bounded),
         None => facts(walk),
     };
@@ -32,10 +31,10 @@ pub(crate) fn walking(walk: &Walking<'_>, commands: &Commands, plots: &mut Plots
             printable(why.as_bytes())
         )),
     ];
-    blocks.extend(texts(walk.bounded.into_iter().flat_map(sentences)));
+    blocks.extend(texts(walk.bounded.iter().flat_map(sentences)));
     blocks.extend(engines(walk, plots));
-    blocks.push(Block::List(walk.compare.notes()));
-    if !walk.explain.is_empty() {
+    blocks.push(Block::List(walk.comparison().notes()));
+    if !walk.engines.explained.is_empty() {
         blocks.push(possible_table(walk));
     }
     blocks
@@ -45,9 +44,9 @@ fn median(engine: &Engine) -> Option<f64> {
     median_ms(&engine.runs, |t| t.real)
 }
 
-fn facts(walk: &Walking<'_>) -> Vec<(&'static str, String)> {
+fn facts(walk: &Walking) -> Vec<(&'static str, String)> {
     let mut facts = vec![("Engine", walk.part.engine.name().to_owned())];
-    let engines = walk.compare.engines;
+    let engines = &walk.engines.engines;
     let find = |name| engines.iter().find(|engine| engine.engine == name);
     if let Some(engine) = find(walk.part.engine.name())
         && let Some(ms) = median(engine)
@@ -62,7 +61,7 @@ fn facts(walk: &Walking<'_>) -> Vec<(&'static str, String)> {
     facts
 }
 
-fn bounded_facts(walk: &Walking<'_>, bounded: &Bounded) -> Vec<(&'static str, String)> {
+fn bounded_facts(walk: &Walking, bounded: &Bounded) -> Vec<(&'static str, String)> {
     let entries = bounded.entries.to_string();
     let mut facts = vec![
         ("Entries before it was stopped", entries),
@@ -77,7 +76,7 @@ fn bounded_facts(walk: &Walking<'_>, bounded: &Bounded) -> Vec<(&'static str, St
 }
 
 /// What each engine took, as a plot and as a table.
-fn engines(walk: &Walking<'_>, plots: &mut Plots) -> Vec<Block> {
+fn engines(walk: &Walking, plots: &mut Plots) -> Vec<Block> {
     let bar = |engine: &Engine| {
         let ms = median(engine)?;
         Some(Bar {
@@ -86,7 +85,7 @@ fn engines(walk: &Walking<'_>, plots: &mut Plots) -> Vec<Block> {
             text: format!("{ms:.2} ms, {} calls", engine.calls()),
         })
     };
-    let rows: Vec<Bar> = walk.compare.engines.iter().filter_map(bar).collect();
+    let rows: Vec<Bar> = walk.engines.engines.iter().filter_map(bar).collect();
     if rows.is_empty() {
         return Vec::new();
     }
@@ -94,19 +93,19 @@ fn engines(walk: &Walking<'_>, plots: &mut Plots) -> Vec<Block> {
     let caption = "Elapsed time, medians: a bar of twice the length has taken twice as long.";
     let table = table(
         "The engines: medians of the runs; x STAT is the share of what one call after the other takes",
-        &walk.compare.table(),
+        &walk.comparison().table(),
     );
     plot(svg, caption).into_iter().chain([table]).collect()
 }
 
-fn possible_table(walk: &Walking<'_>) -> Block {
+fn possible_table(walk: &Walking) -> Block {
     let columns = [
         ("ENGINE", Align::Left),
         ("POSSIBLE", Align::Left),
         ("WHY", Align::Left),
     ];
     let mut possible = Table::new(&columns, 0);
-    for row in possible_engines(walk.explain) {
+    for row in possible_engines(&walk.engines.explained) {
         let word = if row.is_possible() { "yes" } else { "no" };
         let why = row.why();
         let why = printable(why.as_bytes());

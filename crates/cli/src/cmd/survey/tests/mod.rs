@@ -4,21 +4,24 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cmd::survey::show::probe::{Experiment, Value};
-use ::mounts::check::Verdict;
-use ::mounts::compare::NoRun;
-use ::mounts::{Kind, Point as Mount};
 use ::show::table::TableStyle;
 use ::survey::{Failure, Missing, Section, Task};
+use mounts::check::Verdict;
+use mounts::compare::NoRun;
+use mounts::{Kind, Point as Mount};
 use ondisk::Content;
+use pathsearch::Change;
+use probe::finding::{CacheBound, Outcome, Source};
+use probe::{Error, Experiment, Measured, Quantity};
 
-use super::example::{Owned, found, point};
+use self::example::{Owned, finding, measured, point};
 use super::show;
 use super::show::json::JsonSurvey;
 use super::show::page::html;
 use super::show::points::Point;
-use super::survey::{Part, Survey};
-use ::survey::bounded::Bounded;
+use super::survey::Survey;
+
+pub(in crate::cmd::survey) mod example;
 
 /// The first finding in a section.
 fn finding_in(survey: &Survey<'_>, section: Section) -> Point {
@@ -27,9 +30,11 @@ fn finding_in(survey: &Survey<'_>, section: Section) -> Point {
     found.expect("a finding in the section")
 }
 
-fn missing<T>(why: &str) -> Part<T> {
-    let cause = std::io::Error::other(why.to_owned());
-    Part::Missing(Missing::Failed(Failure::new(Task::Other, cause)))
+fn missing(why: &str) -> Missing {
+    Missing::Failed(Failure::new(
+        Task::Other,
+        std::io::Error::other(why.to_owned()),
+    ))
 }
 
 fn json(survey: &Survey<'_>) -> serde_json::Value {
@@ -166,11 +171,10 @@ fn the_page_is_sound_and_has_the_figures() {
         "5 mounts at or under /, 2 of them odd: 1 hidden (/mnt); 1 on a file (/etc/hosts).",
         "0.31 ms, 12 calls",
         "By type: 4 ext4, 1 nfs4.",
-        "/srv/sub",
         "getmnt1 left out: no end within 5 s.",
         // The file system.
         "block 4K, readahead 128K, cache 256M",
-        "cluster: there was no room.",
+        "cluster: it had read and written as much as it may; --max-bytes gives more.",
         "Pages of the file in memory after each read (readahead)",
         // The walk.
         "500.00 ms for 12345 entries",
@@ -185,7 +189,7 @@ fn the_page_is_sound_and_has_the_figures() {
         // PATH.
         "9 of 23 look-ups miss",
         "To start env true, 23 names are looked up, 9 of them in vain (35.2 µs)",
-        "set PATH=/usr/bin:/bin: saves 2 misses (2.0 µs here), 2 requests",
+        "set PATH='/usr/bin:/bin': saves 2 misses (2.0 µs here), 2 requests",
         // The gates.
         "warm 812 ns, cold 41234 ns",
         // The machine.
@@ -227,8 +231,8 @@ fn five_findings_and_five_pieces_of_advice_each_with_its_figure_and_command() {
         (survey.findings.len(), survey.advice.len()),
         (5, 5),
         "{:#?}\n{:#?}",
-        survey.findings,
-        survey.advice
+        Point::findings(&survey),
+        Point::advice(&survey)
     );
     let (findings, advice) = (Point::findings(&survey), Point::advice(&survey));
     let sections: Vec<_> = findings.iter().map(|point| point.section.name()).collect();
@@ -267,15 +271,10 @@ fn what_could_not_be_found_out_is_said_as_far_as_it_is_known() {
     let mut owned = Owned::new();
     let seconds = Duration::from_millis(1250);
     owned.stop_engines(NoRun::Moved(67_213_722, seconds), Some(560));
-    let mut survey = owned.survey();
-    if let Part::Gathered(all) = &mut survey.file_systems {
-        all[0]
-            .probe
-            .experiments
-            .retain(|found| found.experiment != "cache");
-        all[0].probe.experiments[2].inferred = None;
-    }
-    let survey = survey.concluded();
+    let of_cache = |one: &Measured| one.finding.quantity.experiment() == Experiment::Cache;
+    owned.results().retain(|one| !of_cache(one));
+    owned.results()[2].finding.outcome = Outcome::Unknown(Error::OutOfTime);
+    let survey = owned.survey();
     let said = |section| finding_in(&survey, section);
     assert_eq!(
         said(Section::Probe).figure,
@@ -311,18 +310,7 @@ fn what_could_not_be_found_out_is_said_as_far_as_it_is_known() {
 #[test]
 fn a_walk_that_was_stopped_tells_of_the_whole_and_compares_engines_on_a_part() {
     let mut owned = Owned::new();
-    let bounded = |inodes, levels| {
-        let (seconds, bytes) = (5.0, 96 << 20);
-        Some(Bounded {
-            engine: "threads",
-            entries: 400_000,
-            seconds,
-            bytes,
-            inodes,
-            levels,
-        })
-    };
-    owned.bounded = bounded(Some(2_000_000), Some(3));
+    owned.bound_walk(Some(2_000_000), Some(3));
     let survey = owned.survey();
     let said = finding_in(&survey, Section::Walk);
     assert_eq!(
@@ -379,7 +367,7 @@ fn a_walk_that_was_stopped_tells_of_the_whole_and_compares_engines_on_a_part() {
     );
 
     // Without a part, and where nobody knows how many files there are.
-    owned.bounded = bounded(None, None);
+    owned.bound_walk(None, None);
     owned.stop_engines(NoRun::Stopped(Duration::ZERO), None);
     let survey = owned.survey();
     let said = finding_in(&survey, Section::Walk);
@@ -395,51 +383,42 @@ fn a_walk_that_was_stopped_tells_of_the_whole_and_compares_engines_on_a_part() {
 #[test]
 fn engines_that_differ_are_a_fault_where_the_tree_is_at_rest() {
     let mut owned = Owned::new();
-    owned.engines[0].digest = "11ee".repeat(8);
+    owned.walking().engines.engines[0].digest = "11ee".repeat(8);
     let first = Point::findings(&owned.survey()).remove(0);
     assert_eq!(
         (&first.figure[..], first.section.name()),
         ("The engines differ", "walk")
     );
     // A tree in use is another each time; that is no news, and nobody's fault.
-    owned.engines[1].steady = false;
+    owned.walking().engines.engines[1].steady = false;
     let survey = owned.survey();
-    assert_eq!(survey.findings[0].section(), Section::Mounts);
+    assert_eq!(survey.findings[0].section, Section::Mounts);
     assert!(
         !Point::findings(&survey)
             .iter()
             .any(|point| point.text.contains("wrong")),
         "{:?}",
-        survey.findings
+        Point::findings(&survey)
     );
 }
 
 #[test]
 fn the_cache_is_what_bounds_it_unless_it_was_measured_there() {
-    let owned = Owned::new();
-    let mut survey = owned.survey();
-    let shown = |survey: Survey<'_>| {
-        let survey = survey.concluded();
-        let figure = finding_in(&survey, Section::Probe);
-        (figure.figure, figure.text, html(&survey))
-    };
+    let mut owned = Owned::new();
     let mut limit = |truth: f64, source| {
-        let Part::Gathered(all) = &mut survey.file_systems else {
-            panic!("no file systems")
-        };
-        let experiments = &mut all[0].probe.experiments;
-        experiments.retain(|found| found.name != "cache-limit");
-        let found = Experiment {
-            truth: Some(Value::Number(truth)),
-            truth_source: Some(source),
-            ..found("cache", "cache-limit", None)
-        };
-        experiments.push(found);
-        shown(survey.clone())
+        let results = owned.results();
+        results.retain(|one| one.finding.quantity != Quantity::CacheLimit);
+        let outcome = Outcome::LookedUp(CacheBound::Cgroup);
+        let limit = finding(Quantity::CacheLimit, outcome, Some((truth, source)));
+        results.push(measured(limit));
+        let survey = owned.survey();
+        let found = finding_in(&survey, Section::Probe);
+        (found.figure, found.text, html(&survey))
     };
+    let cgroup = || Source::File("/sys/fs/cgroup/memory.max".to_owned());
     const MIB: f64 = 1_048_576.0;
     // What was found in a group that was made for it says nothing of the cache that others have.
-    let (figure, text, page) = limit(24_000.0 * MIB, "sysinfo(2)");
+    let (figure, text, page) = limit(24_000.0 * MIB, Source::Sysinfo);
     assert_eq!(figure, "block 4K, readahead 128K, cache up to 23.4G");
     assert!(
         text.contains(
@@ -452,7 +431,7 @@ fn the_cache_is_what_bounds_it_unless_it_was_measured_there() {
             && page.contains("up to 23.4G, all the memory that there is"),
         "{page}"
     );
-    let (figure, text, page) = limit(512.0 * MIB, "/sys/fs/cgroup/memory.max");
+    let (figure, text, page) = limit(512.0 * MIB, cgroup());
     assert_eq!(figure, "block 4K, readahead 128K, cache up to 512M");
     assert!(
         text.contains("the limit of the cgroup that this ran in, /sys/fs/cgroup/memory.max"),
@@ -460,7 +439,7 @@ fn the_cache_is_what_bounds_it_unless_it_was_measured_there() {
     );
     is_sound(&page);
     // In a group that was there already it was the cache.
-    let (figure, _, page) = limit(256.0 * MIB, "/sys/fs/cgroup/memory.max");
+    let (figure, _, page) = limit(256.0 * MIB, cgroup());
     assert_eq!(figure, "block 4K, readahead 128K, cache 256M");
     assert!(
         page.contains("<td>256M</td>") && !page.contains("fills a cache to see"),
@@ -471,7 +450,7 @@ fn the_cache_is_what_bounds_it_unless_it_was_measured_there() {
 #[test]
 fn where_nothing_is_mounted() {
     let mut owned = Owned::new();
-    owned.points.clear();
+    owned.points().clear();
     let survey = owned.survey();
     let findings = Point::findings(&survey);
     assert_eq!(findings[0].text, "Nothing is mounted at or under /.");
@@ -481,7 +460,7 @@ fn where_nothing_is_mounted() {
 #[test]
 fn what_does_not_answer_comes_first() {
     let mut owned = Owned::new();
-    owned.points.push(Mount {
+    owned.points().push(Mount {
         verdict: Some(Verdict::Hung),
         ..point(b"/nfs")
     });
@@ -498,32 +477,24 @@ fn what_does_not_answer_comes_first() {
     );
 }
 
-fn nothing<T>(what: &str) -> Part<T> {
-    missing(&format!("why not <{what}>"))
-}
-
-/// A survey of which nothing was gathered.
-fn empty(full: Survey<'_>) -> Survey<'_> {
-    Survey {
-        mounts: nothing("mounts"),
-        file_systems: nothing("probe"),
-        walking: nothing("walk"),
-        dumping: nothing("dump"),
-        calls: nothing("account"),
-        starting: nothing("startup"),
-        gates: nothing("gates"),
-        steps: vec![],
-        warnings: &[],
-        is_interrupted: true,
-        ..full
-    }
-    .concluded()
-}
-
 #[test]
 fn what_was_not_gathered_says_why_and_how() {
-    let owned = Owned::new();
-    let survey = empty(owned.survey());
+    let mut owned = Owned::new();
+    for section in [
+        Section::Mounts,
+        Section::Probe,
+        Section::Walk,
+        Section::Dump,
+        Section::Account,
+        Section::Startup,
+        Section::Gates,
+    ] {
+        owned.lose(section, missing(&format!("why not <{}>", section.name())));
+    }
+    owned.found.steps.clear();
+    owned.warnings.clear();
+    owned.is_interrupted = true;
+    let survey = owned.survey();
     let page = html(&survey);
     is_sound(&page);
     for (what, command) in [
@@ -549,7 +520,7 @@ fn what_was_not_gathered_says_why_and_how() {
         survey.advice.len(),
         5,
         "there is always something to do: {:?}",
-        survey.advice
+        Point::advice(&survey)
     );
     let value = json(&survey);
     assert_eq!(value["skipped"]["dump"]["why"], "why not <dump>");
@@ -572,28 +543,31 @@ fn no_name_breaks_the_page() {
         source: Some(NAME.to_vec()),
         options: NAME.to_vec(),
     };
-    owned.points.push(Mount {
+    owned.points().push(Mount {
         content: Some(Arc::new(content)),
         server: Some("<server>".to_owned()),
         hidden: true,
         verdict: Some(Verdict::Stale),
         ..point(NAME)
     });
-    let mut survey = owned.survey();
-    survey.root = NAME;
-    survey.about.host = Some(NAME.to_vec());
-    if let Part::Gathered(all) = &mut survey.file_systems {
-        all[0].probe.dir = Some(NAME);
-        all[0].probe.fstype = Some(NAME);
-        all[0].probe.experiments[1].method = "\x1b<odd>";
-        all[0].plots[0].figure.title = "<title>".to_owned();
+    owned.root = NAME.to_vec();
+    owned.machine.host = Some(NAME.to_vec());
+    let probed = &mut owned.found.file_systems[0];
+    probed.dir = NAME.to_vec();
+    probed.report.fstype = Some(NAME.to_vec());
+    let odd = Source::File("\x1b<odd>".to_owned());
+    let outcome = Outcome::Unknown(Error::OutOfTime);
+    let limit = finding(Quantity::CacheLimit, outcome, Some((1.0, odd)));
+    probed.report.measured[3] = measured(limit);
+    let startup = owned.found.startup.as_mut().unwrap();
+    startup.path[0].dir = NAME.to_vec();
+    let started = &mut startup.started[0];
+    started.directories[0].dir = NAME.to_vec();
+    if let Change::SetPath(path) = &mut started.fixes[0].change {
+        path.path = NAME.to_vec();
+        path.removed = vec![NAME.to_vec()];
     }
-    if let Part::Gathered(startup) = &mut survey.starting {
-        startup.path[0].dir = NAME;
-        startup.started[0].directories[0].dir = NAME.to_vec();
-        startup.started[0].fixes[0].change = String::from_utf8_lossy(NAME).into_owned();
-    }
-    let page = html(&survey.concluded());
+    let page = html(&owned.survey());
     is_sound(&page);
     assert!(
         !page.contains("<b>") && !page.contains("alert(1)</script>") && page.contains("\\xff"),
@@ -609,7 +583,7 @@ fn ten_thousand_mounts_are_a_page_that_opens() {
         kind: Some(Kind::File),
         ..point(format!("/mnt/{n:05}/{}", "x".repeat(200)).as_bytes())
     };
-    owned.points = (0..10_000).map(mount).collect();
+    *owned.points() = (0..10_000).map(mount).collect();
     let page = html(&owned.survey());
     is_sound(&page);
     assert!(page.len() < 400_000, "{}", page.len());
@@ -620,17 +594,13 @@ fn ten_thousand_mounts_are_a_page_that_opens() {
 
 #[test]
 fn on_a_terminal_commands_can_be_typed_and_what_is_not_there_has_no_table() {
-    let owned = Owned::new();
-    let mut survey = owned.survey();
-    survey.root = b"/a\\b\xff";
-    if let Part::Gathered(part) = &mut survey.mounts {
-        part.compared = missing("so");
-    }
-    if let Part::Gathered(startup) = &mut survey.starting {
-        startup.started.clear();
-    }
-    survey.dumping = missing("so");
-    let survey = survey.concluded();
+    let mut owned = Owned::new();
+    owned.root = b"/a\\b\xff".to_vec();
+    owned.found.methods = None;
+    owned.found.missing.insert(Section::Mounts, missing("so"));
+    owned.found.startup.as_mut().unwrap().started.clear();
+    owned.lose(Section::Dump, missing("so"));
+    let survey = owned.survey();
     let page = html(&survey);
     is_sound(&page);
     assert!(

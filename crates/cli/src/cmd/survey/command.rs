@@ -1,10 +1,40 @@
 //! The commands that a survey names, as they are typed into a shell.
 
-use ::survey::Section;
 use show::shell::quoted;
+use survey::Section;
 
-use crate::cmd::survey::survey::Survey;
-use ::survey::Command;
+/// A command on the directory of the survey, or on another one where that is given.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Command<'a> {
+    Mounts,
+    CheckMounts,
+    ListExcludes,
+    CheckServers,
+    CompareMethods,
+    /// Probe a directory with these experiments.
+    Probe(&'a [u8], String),
+    FillCache,
+    Walk,
+    WalkBy(&'static str),
+    WriteCatalog,
+    /// Compare the engines, on the part of the tree that the survey compared them on.
+    CompareEngines,
+    CompareEnginesAsRoot,
+    /// Gather what a dump would, and account for it.
+    GatherDump,
+    DumpInFull,
+    Account,
+    /// Search the paths of the usual program.
+    Start,
+    StartOf(&'static str),
+    /// The same, with every directory that it searches.
+    StartInDetail(&'static str),
+    Prices,
+    /// What gathers a section alone.
+    Gather(Section),
+    SurveyAsRoot,
+    SaveSurvey,
+}
 
 /// The program whose start the survey recommends to look into.
 const USUAL_PROGRAM: &str = "env true";
@@ -19,30 +49,28 @@ pub(crate) struct Commands {
 }
 
 impl Commands {
-    /// Commands on the directory of a survey.
-    pub(crate) fn new(survey: &Survey<'_>) -> Commands {
-        let walking = survey.walking.gathered();
-        Commands {
-            root: quoted(survey.root),
-            levels: walking.and_then(|walking| walking.bounded?.levels),
-        }
+    pub(crate) fn new(root: &[u8], levels: Option<u32>) -> Commands {
+        let root = quoted(root);
+        Commands { root, levels }
     }
 
-    /// Commands on a directory of which nothing is known yet.
-    pub(crate) fn on(root: &[u8]) -> Commands {
-        Commands {
-            root: quoted(root),
-            levels: None,
-        }
-    }
-
-    /// What gathers a section alone.
+    /// The command that gathers a section alone.
     pub(crate) fn gather(&self, section: Section) -> String {
-        self.text(&Command::Gather(section))
+        self.text(&match section {
+            Section::Mounts => Command::CompareMethods,
+            Section::Walk => Command::CompareEngines,
+            Section::Dump => Command::GatherDump,
+            Section::Account => Command::Account,
+            Section::Startup => Command::Start,
+            Section::Gates => Command::Prices,
+            Section::Probe | Section::Machine | Section::Steps => {
+                return format!("fathom probe {} block readahead cache", self.root);
+            }
+        })
     }
 
     /// A command as it is typed.
-    pub(crate) fn text(&self, command: &Command) -> String {
+    pub(crate) fn text(&self, command: &Command<'_>) -> String {
         use Command::*;
         let root = &self.root;
         match command {
@@ -50,7 +78,6 @@ impl Commands {
             CheckMounts => format!("fathom mounts {root} --check"),
             ListExcludes => format!("fathom mounts {root} --check --format exclude"),
             CheckServers => format!("fathom mounts {root} --check --servers"),
-            ListBoundaries => format!("fathom mounts {root} --boundaries"),
             CompareMethods => format!("fathom mounts {root} --compare"),
             Probe(dir, experiments) => format!("fathom probe {} {experiments}", quoted(dir)),
             FillCache => format!("fathom probe {root} cache"),
@@ -69,19 +96,9 @@ impl Commands {
             StartOf(program) => format!("fathom pathsearch --network / -- {program}"),
             StartInDetail(program) => format!("fathom pathsearch -v --network / -- {program}"),
             Prices => format!("fathom probe {root} gates"),
+            Gather(section) => self.gather(*section),
             SurveyAsRoot => format!("sudo fathom survey {root}"),
             SaveSurvey => format!("fathom survey {root} --json >before.json"),
-            Gather(section) => self.text(&match section {
-                Section::Mounts => CompareMethods,
-                Section::Walk => CompareEngines,
-                Section::Dump => GatherDump,
-                Section::Account => Account,
-                Section::Startup => Start,
-                Section::Gates => Prices,
-                Section::Probe | Section::Machine | Section::Steps => {
-                    return format!("fathom probe {root} block readahead cache");
-                }
-            }),
         }
     }
 }

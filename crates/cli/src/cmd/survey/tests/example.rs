@@ -1,0 +1,578 @@
+//! A survey made by hand, for tests.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use account::ledger::Sum;
+use account::patterns::{Found as FoundPattern, Pattern};
+use account::report::{AccountReport, Coverage, GateTotal, Groups};
+use account::whatif::{Change as CallChange, WhatIf};
+use archive::nightly::{Expected, Nightly};
+use gate::Errno;
+use meter::call::{Choice, Ended, Metered};
+use mounts::compare::NoRun;
+use mounts::locate::{LocateReason, LocateReport, Method as By};
+use mounts::{Kind, Point};
+use ondisk::{Content, Dev};
+use pathsearch::count::{Count, KindCounts};
+use pathsearch::directory::DirectoryReport;
+use pathsearch::path::{ElementState, PathProposal};
+use pathsearch::startup::{PathElement, ProgramStart, StartupReport};
+use pathsearch::trace::{DirectoryLookups, Totals};
+use pathsearch::{Change, Fix};
+use probe::Value;
+use probe::finding::{Method as FoundBy, Outcome, Source, Truth};
+use probe::{Error, Finding, Kind as SeriesKind, Measured, Price, ProbeReport, Quantity, Series};
+use show::json::{GateCounts, Warning};
+use show::times::Times;
+use survey::bounded::{Bounded, StoppedEngine};
+use survey::{Machine, Missing, Section, StepState, StepTaken, Unseen};
+use walk::{EngineKind, EngineRefusal, Explained, Part, Plan, PlanReason};
+
+use crate::cmd::mounts::compare::Compared as Methods;
+use crate::cmd::mounts::methods::{LeftOut, Method};
+use crate::cmd::survey::conclude::conclude;
+use crate::cmd::survey::survey::{Found, Mounted, Probed, Survey, Walking};
+use crate::cmd::walk::compare::Compared as Engines;
+use crate::cmd::walk::show::{Engine, LeftOut as EngineLeftOut};
+
+/// A mount without anomalies; each path has a device of its own.
+pub(crate) fn point(target: &[u8]) -> Point {
+    let minor = target.iter().fold(7, |sum: u32, b| {
+        sum.wrapping_mul(31).wrapping_add(u32::from(*b))
+    });
+    point_of(target, minor, b"ext4")
+}
+
+pub(crate) fn point_of(target: &[u8], minor: u32, fstype: &[u8]) -> Point {
+    let content = Content {
+        fsroot: b"/".to_vec(),
+        fstype: fstype.to_vec(),
+        source: Some(b"/dev/x".to_vec()),
+        options: b"rw".to_vec(),
+    };
+    Point {
+        content: Some(Arc::new(content)),
+        ..Point::bare(target.to_vec(), Dev { major: 8, minor }, Some(Kind::Dir))
+    }
+}
+
+fn times(real: f64) -> Vec<Times> {
+    [0.9, 1.0, 1.2]
+        .map(|part| Times {
+            real: real * part,
+            user: real / 4.0,
+            sys: real / 2.0,
+        })
+        .to_vec()
+}
+
+fn gates(calls: u64) -> show::json::Gates {
+    [(
+        "statx",
+        GateCounts {
+            calls,
+            errors: 0,
+            seconds: None,
+        },
+    )]
+    .into()
+}
+
+fn engine(engine: &'static str, real: f64, calls: u64) -> Engine {
+    let digest = "00ff".repeat(8);
+    Engine {
+        engine,
+        entries: 12_345,
+        digest,
+        steady: true,
+        runs: times(real),
+        gates: gates(calls),
+    }
+}
+
+/// A finding with this outcome, where the kernel reports this value.
+pub(crate) fn finding(
+    quantity: Quantity,
+    outcome: Outcome,
+    truth: Option<(f64, Source)>,
+) -> Finding {
+    Finding {
+        quantity,
+        outcome,
+        truth: truth.map(|(value, source)| Truth {
+            value: Value::Number(value),
+            source,
+        }),
+        agrees: None,
+        by_time: false,
+        trials: 5,
+        note: None,
+    }
+}
+
+pub(crate) fn measured(finding: Finding) -> Measured {
+    Measured {
+        finding,
+        seconds: 0.5,
+        io_bytes: Default::default(),
+    }
+}
+
+/// A result that agrees with the kernel; `None` where the experiment found nothing.
+fn result(quantity: Quantity, value: Option<f64>) -> Measured {
+    let outcome = match value {
+        Some(value) => Outcome::Found {
+            value: Value::Number(value),
+            confidence: 1.0,
+            method: FoundBy::AfterFirstRead,
+        },
+        None => Outcome::Unknown(Error::OutOfBytes),
+    };
+    measured(Finding {
+        agrees: value.map(|_| true),
+        ..finding(
+            quantity,
+            outcome,
+            value.map(|value| (value, Source::Statfs)),
+        )
+    })
+}
+
+/// The price of a call, by its name in `probe`.
+fn price(call: &str, warm: bool, ns: f64) -> Price {
+    let price = serde_json::json!({
+        "call": call,
+        "warm": warm,
+        "threads": 1,
+        "ns": ns,
+        "low": ns * 0.9,
+        "high": ns * 1.1,
+        "calls": 1000,
+    });
+    serde_json::from_value(price).unwrap()
+}
+
+fn path_counts(hits: u64, misses: u64) -> KindCounts {
+    let mut counts = KindCounts::default();
+    *counts.get_mut(pathsearch::Kind::Path) = Count { hits, misses };
+    counts
+}
+
+/// What a survey found, as tests change it.
+pub(crate) struct Owned {
+    pub(crate) root: Vec<u8>,
+    pub(crate) machine: Machine,
+    pub(crate) found: Found,
+    pub(crate) account: Option<AccountReport<'static>>,
+    pub(crate) warnings: Vec<Warning>,
+    pub(crate) is_interrupted: bool,
+}
+
+impl Owned {
+    pub(crate) fn new() -> Owned {
+        let step = |name, section, seconds| StepTaken {
+            name,
+            section,
+            state: StepState::Done,
+            seconds,
+            bytes_read: 1 << 20,
+            bytes_written: 0,
+        };
+        Owned {
+            root: b"/".to_vec(),
+            machine: machine(),
+            found: Found {
+                mounts: Some(mounted()),
+                methods: Some(methods()),
+                walking: Some(walking()),
+                dump: Some(nightly()),
+                startup: Some(startup()),
+                gates: Some(gate_prices()),
+                file_systems: vec![file_system()],
+                steps: vec![
+                    step("finding the mounts", Section::Mounts, 0.5),
+                    step("walking by threads", Section::Walk, 7.25),
+                ],
+                ..Found::default()
+            },
+            account: Some(account()),
+            warnings: vec![Warning {
+                path: Some(b"/x\xff".to_vec()),
+                gate: Some("statx"),
+                errno: Some("EIO".into()),
+                message: "cannot be".to_owned(),
+            }],
+            is_interrupted: false,
+        }
+    }
+
+    pub(crate) fn points(&mut self) -> &mut Vec<Point> {
+        &mut self.found.mounts.as_mut().unwrap().report.points
+    }
+
+    pub(crate) fn walking(&mut self) -> &mut Walking {
+        self.found.walking.as_mut().unwrap()
+    }
+
+    /// The results of the experiments on the file system.
+    pub(crate) fn results(&mut self) -> &mut Vec<Measured> {
+        &mut self.found.file_systems[0].report.measured
+    }
+
+    /// Has every engine stopped before it finished.
+    pub(crate) fn stop_engines(&mut self, why: NoRun, inodes: Option<u64>) {
+        let walking = self.walking();
+        for engine in std::mem::take(&mut walking.engines.engines) {
+            walking.engines.left_out.push(EngineLeftOut {
+                engine: engine.engine,
+                why: why.to_string(),
+            });
+            walking.stopped.push(StoppedEngine {
+                engine: engine.engine,
+                why: why.clone(),
+                entries: 100,
+                inodes,
+            });
+        }
+    }
+
+    /// Has a walk stopped before it finished.
+    pub(crate) fn bound_walk(&mut self, inodes: Option<u64>, levels: Option<u32>) {
+        self.walking().bounded = Some(Bounded {
+            engine: "threads",
+            entries: 400_000,
+            seconds: 5.0,
+            bytes: 96 << 20,
+            inodes,
+            levels,
+        });
+    }
+
+    /// Removes a section, for this reason.
+    pub(crate) fn lose(&mut self, section: Section, why: Missing) {
+        let found = &mut self.found;
+        match section {
+            Section::Mounts => found.mounts = None,
+            Section::Walk => found.walking = None,
+            Section::Dump => found.dump = None,
+            Section::Account => self.account = None,
+            Section::Startup => found.startup = None,
+            Section::Gates => found.gates = None,
+            _ => found.file_systems.clear(),
+        }
+        found.missing.insert(section, why);
+    }
+
+    /// The survey, with its findings and advice.
+    pub(crate) fn survey(&self) -> Survey<'_> {
+        conclude(Survey {
+            root: &self.root,
+            machine: &self.machine,
+            found: &self.found,
+            account: self.account.clone(),
+            findings: Vec::new(),
+            advice: Vec::new(),
+            is_interrupted: self.is_interrupted,
+            warnings: &self.warnings,
+        })
+    }
+}
+
+fn machine() -> Machine {
+    Machine {
+        host: Some(b"anvil".to_vec()),
+        kernel: "6.12.8-amd64".to_owned(),
+        arch: "x86_64".to_owned(),
+        cpus: 2,
+        memory: Some(8 << 30),
+        root: false,
+        unseen: vec![Unseen::BpfMeter],
+        version: "0.1.0",
+        when: 1_700_000_000,
+        seconds: 34.1,
+        bytes_read: 120 << 20,
+        bytes_written: 64 << 20,
+        limit_seconds: 60.0,
+        limit_bytes: 256 << 20,
+        deep: false,
+    }
+}
+
+fn mounted() -> Mounted {
+    let points = vec![
+        point(b"/"),
+        Point {
+            kind: Some(Kind::File),
+            ..point(b"/etc/hosts")
+        },
+        Point {
+            hidden: true,
+            ..point(b"/mnt")
+        },
+        point(b"/mnt"),
+        Point {
+            server: Some("filer".to_owned()),
+            ..point_of(b"/mnt/far", 77, b"nfs4")
+        },
+    ];
+    Mounted {
+        report: LocateReport {
+            method: By::Kernel,
+            reason: LocateReason::Requested,
+            root_fstype: None,
+            points,
+            incomplete: Vec::new(),
+            warnings: Vec::new(),
+            search: None,
+        },
+        is_remote: false,
+        is_silent: false,
+        excludes: Vec::new(),
+    }
+}
+
+fn methods() -> Methods {
+    let method = |by, real, calls| Method {
+        by,
+        complete: true,
+        found: 5,
+        runs: times(real),
+        gates: gates(calls),
+        stat_calls: calls,
+        profile: vec![],
+    };
+    Methods {
+        methods: vec![
+            method("kernel", 0.000_31, 12),
+            method("mountinfo", 0.000_42, 9),
+            method("naive", 0.312, 54_321),
+        ],
+        left_out: vec![LeftOut {
+            by: "getmnt1",
+            why: "no end within 5 s".to_owned(),
+        }],
+    }
+}
+
+fn walking() -> Walking {
+    let refusal = EngineRefusal::NotRoot(EngineKind::Ext4);
+    let explained = Explained {
+        path: b"/".to_vec(),
+        fstype: Some(b"ext4".to_vec()),
+        plan: Plan {
+            engine: EngineKind::Threads,
+            reason: PlanReason::Requested,
+            engines: vec![(EngineKind::Ext4, Err(refusal))],
+        },
+    };
+    Walking {
+        part: Part {
+            path: b"/".to_vec(),
+            fstype: Some(b"ext4".to_vec()),
+            engine: EngineKind::Threads,
+            reason: PlanReason::Requested,
+        },
+        engines: Engines {
+            parts: vec![],
+            explained: vec![explained],
+            engines: vec![engine("threads", 0.5, 6_000), engine("stat", 2.0, 24_690)],
+            left_out: vec![EngineLeftOut {
+                engine: "ext4",
+                why: "only root may read the device".to_owned(),
+            }],
+            stopped: vec![],
+            found: None,
+            warnings: vec![],
+        },
+        bounded: None,
+        stopped: vec![],
+    }
+}
+
+fn nightly() -> Nightly {
+    let none = Expected::default();
+    Nightly {
+        gather: archive::gather::Gather::Combined,
+        engine: EngineKind::Threads,
+        why: "so".to_owned(),
+        entries: 12_345,
+        files: 10_000,
+        bytes: 2_000_000_000,
+        seconds: 0.6,
+        cpu_seconds: 0.5,
+        calls: 26_000,
+        call_seconds: 1e-6,
+        first: none,
+        unchanged: none,
+        changed: none,
+    }
+    .expect()
+}
+
+fn account() -> AccountReport<'static> {
+    let total = |calls, nanos, errors: Vec<(Errno, u64)>| GateTotal {
+        sum: Sum {
+            calls,
+            errors: errors.len() as u64,
+            nanos,
+        },
+        errors,
+    };
+    AccountReport {
+        gates: BTreeMap::from([
+            ("close", total(100, 7_575_856, Vec::new())),
+            ("statx", total(12_345, 12_000_000, vec![(Errno::EACCES, 1)])),
+        ]),
+        programs: vec![],
+        groups: Groups::Program,
+        per_file: vec![],
+        per_directory: vec![],
+        coverage: Coverage {
+            calls: 12_345,
+            complete: true,
+            files: 12_345,
+            directories: 100,
+            ..Coverage::default()
+        },
+        patterns: vec![(
+            Pattern::TinyDirectory,
+            Box::leak(Box::new(FoundPattern {
+                count: 70,
+                calls: 70,
+                nanos: 100_000,
+                example: Some(b"/tmp".to_vec()),
+            })),
+        )],
+        what_if: Box::leak(Box::new(WhatIf {
+            fixed: 312.0,
+            cpu: 0.03,
+            priced: 0.01,
+            changes: vec![CallChange {
+                name: "raw-tables",
+                calls: 12_000,
+                seconds: 0.01,
+                percent: 43.2,
+                overhead: 0.008,
+                elapsed: None,
+                advised: true,
+                how: "fathom walk --engine ext4".to_owned(),
+            }],
+        })),
+        price_source: "measured here",
+        metered: Box::leak(Box::new(Metered {
+            meter: "bpf",
+            sees_names: true,
+            choice: Choice::Cheapest(Vec::new()),
+            warnings: Vec::new(),
+            totals: Vec::new(),
+            reported: 12_345,
+            unfinished: 0,
+            lost: 0,
+            overhead: Duration::from_millis(2),
+            ended: Ended::Exited(0),
+            real: Duration::from_millis(2100),
+            user: Duration::from_millis(500),
+            sys: Duration::from_millis(1100),
+        })),
+    }
+}
+
+fn startup() -> StartupReport {
+    let element = |dir: &[u8], state| PathElement {
+        dir: dir.to_vec(),
+        state,
+        fstype: Some(b"ext4".to_vec()),
+        network: false,
+    };
+    let searched = |dir: &[u8], hits, misses| DirectoryReport {
+        dir: dir.to_vec(),
+        lookups: DirectoryLookups {
+            counts: path_counts(hits, misses),
+            nanos: 1000 * misses,
+        },
+        fstype: None,
+        network: false,
+    };
+    let fix = Fix {
+        change: Change::SetPath(PathProposal {
+            path: b"/usr/bin:/bin".to_vec(),
+            removed: Vec::new(),
+            is_reordered: false,
+            saves: 2,
+            names: Vec::new(),
+            searches: 1,
+        }),
+        saves_misses: 2,
+        saves_requests: 2,
+        saves_seconds: 0.001,
+        saves_seconds_here: 2e-6,
+    };
+    StartupReport {
+        path: vec![
+            element(b"/gone", ElementState::Missing),
+            element(b"/usr/local/bin", ElementState::Ok),
+            element(b"/usr/bin/", ElementState::Ok),
+        ],
+        started: vec![ProgramStart {
+            command: "env true",
+            about: "PATH and ld.so",
+            totals: Totals {
+                lookups: 23,
+                misses: 9,
+                nanos: 35_200,
+            },
+            kinds: path_counts(1, 2),
+            requests: 25,
+            remote_seconds: 0.0125,
+            fixes: vec![fix],
+            directories: vec![
+                searched(b"/gone", 0, 1),
+                searched(b"/usr/local/bin", 0, 1),
+                searched(b"/usr/bin", 1, 0),
+            ],
+        }],
+        rtt: 0.0005,
+    }
+}
+
+fn file_system() -> Probed {
+    let pages = |run: u64| ((run / 32 + 1) * 32) as f64;
+    Probed {
+        dir: b"/".to_vec(),
+        report: ProbeReport {
+            fstype: Some(b"ext4".to_vec()),
+            measured: vec![
+                result(Quantity::AllocationBlock, Some(4096.0)),
+                result(Quantity::Cluster, None),
+                result(Quantity::ReadaheadSteady, Some(131_072.0)),
+                result(Quantity::CacheCapacity, Some(256.0 * 1_048_576.0)),
+            ],
+            series: vec![Series {
+                kind: SeriesKind::Cached,
+                step: 4096,
+                runs: (1..=512).collect(),
+                trials: vec![(1..=512).map(pages).collect()],
+            }],
+            ..ProbeReport::default()
+        },
+    }
+}
+
+fn gate_prices() -> Probed {
+    Probed {
+        dir: b"/".to_vec(),
+        report: ProbeReport {
+            fstype: Some(b"ext4".to_vec()),
+            measured: vec![result(Quantity::EmptyCall, Some(55.0))],
+            prices: Some(vec![
+                price("Empty", true, 55.0),
+                price("StatxFile", true, 812.0),
+                price("Fsync", true, 4_123_456.0),
+                price("StatxFile", false, 41_234.0),
+            ]),
+            ..ProbeReport::default()
+        },
+    }
+}

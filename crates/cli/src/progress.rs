@@ -113,7 +113,7 @@ pub(crate) fn watch_dump<T>(
 }
 
 fn walk_message(desk: &walk::Diagnostics, seconds: f64) -> String {
-    let (entries, path) = desk.far();
+    let (entries, path) = desk.progress();
     let rate = entries as f64 / seconds;
     let place = if path.is_empty() {
         String::new()

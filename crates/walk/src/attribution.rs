@@ -1,4 +1,4 @@
-//! The subjects that calls are charged to: what kind of entry a call is made for.
+//! The subjects that calls are charged to: the kind of entry that a call is made for.
 
 use gate::attribution;
 
@@ -6,17 +6,16 @@ use crate::entry::Type;
 
 /// The kind of entry that a call is made for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Subject {
-    /// All entries alike.
     All,
-    /// A directory.
     Directory,
-    /// Any other entry.
+    /// Any entry but a directory.
     File,
 }
 
 impl Subject {
-    /// The subject of calls about an entry of this type.
+    /// The subject of calls for an entry of this type.
     pub fn from_type(kind: Type) -> Subject {
         if kind == Type::Directory {
             Subject::Directory
@@ -32,7 +31,7 @@ impl From<Subject> for attribution::Subject {
     }
 }
 
-/// Does some work whose calls are made for a subject.
+/// Charges the calls of some work to a subject.
 #[inline]
 pub fn with_subject<T>(subject: Subject, work: impl FnOnce() -> T) -> T {
     attribution::with_subject(subject.into(), work)

@@ -1,11 +1,11 @@
-//! A hash over every entry's path and metadata that depends neither on order nor on engine.
+//! A hash over every entry's path and metadata, the same for every order and engine.
 //!
-//! Each entry is hashed by itself (XXH3, 128 bits), and the hashes are added up. In it: the path
-//! below DIR, inode number, mode, links, owner, group, size, blocks, mtime, ctime, btime, the
-//! device that a special file stands for, and the attributes. Not in it: atime, which the walk
-//! itself may move; device and mount numbers, which change at reboot; and what only some engines
-//! see; nor the times of a [stub](Meta::is_stub). It finds changes, not attackers: whoever may
-//! choose names freely can make two trees agree.
+//! Each entry is hashed by itself (XXH3, 128 bits), and the hashes are added up. Included are the path
+//! below DIR, inode number, mode, links, owner, group, size, blocks, mtime, ctime, btime, the device
+//! number of a device file, and the attributes. Excluded are atime, which the walk itself may change;
+//! device and mount numbers, which change at reboot; fields that only some engines see; and the times
+//! of a [stub](Meta::is_stub). The digest finds changes, but does not resist attackers: who may choose
+//! names can construct two trees with the same digest.
 
 use std::fmt;
 
@@ -13,12 +13,12 @@ use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
 
 use crate::entry::{Dir, Entry, Meta, Time};
 
-/// What stands for the name of the `nth` DIR of a walk.
+/// The hash of the path of the `nth` DIR of a walk.
 pub fn top(nth: usize) -> u64 {
     nth as u64
 }
 
-/// What stands for `name` in a directory that `hash` stands for.
+/// The hash of the path of `name` in a directory, from that of the directory.
 #[inline]
 pub fn below(hash: u64, name: &[u8]) -> u64 {
     xxh3_64_with_seed(name, hash)
@@ -42,14 +42,14 @@ impl Digest {
             .wrapping_add(xxh3_128_with_seed(&bytes(&entry.meta), name));
     }
 
-    /// Takes an entry away that was added.
+    /// Subtracts an entry that was added.
     pub fn take_away(&mut self, dir: &Dir<'_>, entry: &Entry<'_>) {
         let mut one = Digest::default();
         one.add(dir, entry);
         self.0 = self.0.wrapping_sub(one.0);
     }
 
-    /// The lower and the upper half, to be handed to another process.
+    /// The lower and the upper half.
     pub(crate) fn halves(self) -> [u64; 2] {
         [self.0 as u64, (self.0 >> 64) as u64]
     }
@@ -71,19 +71,18 @@ impl fmt::Display for Digest {
     }
 }
 
-/// What is hashed of an entry besides its name.
+/// The bytes of an entry that are hashed, besides its path.
 #[inline]
 fn bytes(meta: &Meta) -> [u8; 96] {
     const NO_TIME: Time = Time {
         sec: i64::MIN,
         nsec: u32::MAX,
     };
-    let btime = meta.btime.unwrap_or(NO_TIME);
-    let (mtime, ctime, btime) = if meta.is_stub() {
-        (NO_TIME, NO_TIME, NO_TIME)
-    } else {
-        (meta.mtime, meta.ctime, btime)
-    };
+    let mut times = [meta.mtime, meta.ctime, meta.btime.unwrap_or(NO_TIME)];
+    if meta.is_stub() {
+        times = [NO_TIME; 3];
+    }
+    let [mtime, ctime, btime] = times;
     let pair = |a: u32, b: u32| u64::from(a) | u64::from(b) << 32;
     let words: [u64; 12] = [
         meta.ino,
@@ -112,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn order_does_not_matter_and_everything_else_does() {
+    fn order_does_not_matter_but_every_included_field_does() {
         let dir = Dir {
             path: b"",
             hash: top(0),

@@ -1,11 +1,11 @@
-//! What is known of a file.
+//! An entry of a walk and its metadata.
 
 use gate::fs::{Attributes, Statx, Want};
 use ondisk::Dev;
 
 pub use gate::fs::Time;
 
-/// A time of the disk's as the kernel's calls have it.
+/// A time from the disk in the form of the system calls.
 #[inline]
 pub fn time(time: ondisk::Time) -> Time {
     Time {
@@ -14,24 +14,18 @@ pub fn time(time: ondisk::Time) -> Time {
     }
 }
 
-/// What kind of file, by `st_mode`.
+/// The type of a file, by `st_mode`.
+#[allow(missing_docs, reason = "the names say it")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Type {
-    /// A plain file.
     File,
-    /// A directory.
     Directory,
-    /// A symbolic link.
     Symlink,
-    /// A fifo.
     Fifo,
-    /// A socket.
     Socket,
-    /// A block device.
     Block,
-    /// A character device.
     Char,
-    /// None of these: the file system said nothing, or nonsense.
+    /// The file system reports none of these.
     Unknown,
 }
 
@@ -50,7 +44,7 @@ impl Type {
         }
     }
 
-    /// Its name in what is printed.
+    /// Its name in the output.
     pub fn name(self) -> &'static str {
         match self {
             Type::File => "file",
@@ -65,49 +59,41 @@ impl Type {
     }
 }
 
-/// All that statx(2) says of a file, and what an engine gets for nothing besides.
+/// The metadata of a file: the fields of statx(2), and what some engines get without another call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[allow(missing_docs, reason = "the names are those of struct stat")]
 pub struct Meta {
-    /// Inode number.
     pub ino: u64,
     /// Type and permission bits, as `st_mode`.
     pub mode: u32,
-    /// Hard links.
     pub nlink: u32,
-    /// Owner.
     pub uid: u32,
-    /// Group.
     pub gid: u32,
     /// Size in bytes.
     pub size: u64,
-    /// What is allocated, in units of 512 bytes.
+    /// Allocated space, in units of 512 bytes.
     pub blocks: u64,
-    /// Last read. The walk itself may move it, so no digest and no comparison has it.
+    /// The walk itself may change it, so digests and comparisons ignore it.
     pub atime: Time,
-    /// Last change of the contents.
     pub mtime: Time,
-    /// Last change of contents or attributes.
     pub ctime: Time,
-    /// When it was made; `None` where the file system does not say.
+    /// `None` where the file system does not report it.
     pub btime: Option<Time>,
-    /// What a device file stands for; 0:0 for any other file.
+    /// The device of a device file; 0:0 for any other file.
     pub rdev: Dev,
-    /// `st_dev`.
     pub dev: Dev,
-    /// Id of the mount, as in /proc/self/mountinfo; 0 where the kernel does not say.
+    /// Id of the mount, as in /proc/self/mountinfo; 0 where the kernel does not report it.
     pub mount: u64,
     /// Those of [`Meta::ATTRIBUTES`] that are set, as the bits of statx(2).
     pub attributes: u64,
-    /// The inode's generation, where the engine sees it: it differs when an inode number is used
-    /// again.
+    /// The generation, where the engine sees it: it differs when an inode number is reused.
     pub generation: Option<u32>,
-    /// `Some(false)` proves that there are no extended attributes, `Some(true)` means that there
-    /// may be.
+    /// `Some(false)` proves that there are no extended attributes; `Some(true)`: there may be.
     pub xattrs: Option<bool>,
 }
 
 impl Meta {
-    /// The attributes that belong to the file, not to how it is mounted.
+    /// The attributes of the file itself, not of its mount.
     pub const ATTRIBUTES: Attributes = Attributes::COMPRESSED
         .union(Attributes::IMMUTABLE)
         .union(Attributes::APPEND)
@@ -115,12 +101,12 @@ impl Meta {
         .union(Attributes::ENCRYPTED)
         .union(Attributes::VERITY);
 
-    /// What statx(2) is asked for to fill this in.
+    /// The fields that statx(2) is asked for.
     pub const WANT: Want = Want::BASIC_STATS.union(Want::BTIME).union(Want::MNT_ID);
 
-    /// From an answer to [`Meta::WANT`].
+    /// From the result of statx(2) for [`Meta::WANT`].
     pub fn from_statx(s: &Statx) -> Meta {
-        let kind = Type::from_mode(s.mode);
+        let is_device = matches!(Type::from_mode(s.mode), Type::Block | Type::Char);
         Meta {
             ino: s.ino,
             mode: s.mode,
@@ -133,11 +119,7 @@ impl Meta {
             mtime: s.mtime,
             ctime: s.ctime,
             btime: s.btime,
-            rdev: if matches!(kind, Type::Block | Type::Char) {
-                s.rdev.into()
-            } else {
-                Dev::default()
-            },
+            rdev: Dev::from(if is_device { s.rdev } else { (0, 0) }),
             dev: s.dev.into(),
             mount: s.mnt_id.unwrap_or(0),
             attributes: (s.attributes & Meta::ATTRIBUTES).bits(),
@@ -146,7 +128,7 @@ impl Meta {
         }
     }
 
-    /// What kind of file it is.
+    /// The type of the file.
     pub fn kind(&self) -> Type {
         Type::from_mode(self.mode)
     }
@@ -162,21 +144,14 @@ impl Meta {
             && (self.mode, self.nlink, self.size, self.blocks) == (0o040_755, 1, 0, 0)
     }
 
-    /// It, as it can be compared later: what is [made anew](Meta::is_stub) whenever it is looked at
-    /// has no times.
+    /// The metadata that can be compared later: without the times of a [stub](Meta::is_stub).
     #[inline]
     pub fn lasting(&self) -> Meta {
-        let none = Time::default();
-        if self.is_stub() {
-            Meta {
-                atime: none,
-                mtime: none,
-                ctime: none,
-                ..*self
-            }
-        } else {
-            *self
+        let mut meta = *self;
+        if meta.is_stub() {
+            (meta.atime, meta.mtime, meta.ctime) = Default::default();
         }
+        meta
     }
 
     /// Whether it is a directory.
@@ -185,34 +160,34 @@ impl Meta {
     }
 }
 
-/// A directory, as what is found in it is handed over.
+/// A directory whose entries are passed to a sink.
 #[derive(Clone, Copy, Debug)]
 pub struct Dir<'a> {
-    /// Its name, beginning with DIR as it was given; empty where the sink wants no paths
+    /// Its path, beginning with DIR as it was given; empty where the sink needs no paths
     /// ([`crate::Sink::wants_paths`]).
     pub path: &'a [u8],
-    /// What stands for its name in digests ([`crate::digest::below`]).
+    /// The hash of its path ([`crate::digest::below`]).
     pub hash: u64,
-    /// How deep it is: 0 for DIR itself.
+    /// Its depth: 0 for DIR itself.
     pub depth: u32,
 }
 
-/// Something in a directory.
+/// An entry of a directory.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
     /// Its name in the directory; empty for DIR itself, which comes as an entry of itself.
     pub name: &'a [u8],
-    /// What is known of it.
+    /// Its metadata.
     pub meta: Meta,
 }
 
 impl Entry<'_> {
-    /// How deep it is, as find's `%d`.
+    /// Its depth, as find's `%d`.
     pub fn depth(&self, dir: &Dir<'_>) -> u32 {
         dir.depth + u32::from(!self.name.is_empty())
     }
 
-    /// Puts its whole name into `path`, in the place of what is there.
+    /// Replaces `path` by the path of the entry.
     pub fn path(&self, dir: &Dir<'_>, path: &mut Vec<u8>) {
         path.clear();
         path.extend_from_slice(dir.path);
@@ -222,7 +197,7 @@ impl Entry<'_> {
     }
 }
 
-/// The name of something in a directory; without a name of its own, the directory's.
+/// The path of an entry; with an empty name, that of the directory.
 pub fn joined(dir: &[u8], name: &[u8]) -> Vec<u8> {
     let mut path = dir.to_vec();
     if !name.is_empty() {
@@ -231,7 +206,7 @@ pub fn joined(dir: &[u8], name: &[u8]) -> Vec<u8> {
     path
 }
 
-/// Adds a component to a path, with a slash between unless there is one.
+/// Appends components to a path, with a slash between unless there is one.
 pub fn append(path: &mut Vec<u8>, name: &[u8]) {
     if !path.is_empty() && path.last() != Some(&b'/') {
         path.push(b'/');
@@ -244,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn placeholder_of_a_subvolume_needs_no_equal_times() {
+    fn stub_is_recognised_whatever_its_times() {
         let at = |nsec| Time { sec: 1, nsec };
         let inode = Meta {
             ino: 2,

@@ -1,12 +1,12 @@
-//! Which engine a walk would take, and why, without walking.
+//! The engine that a walk would use, and why, without walking.
 
-use crate::engine::MountContext;
 use crate::error::{EngineRefusal, Error};
 use crate::kind::EngineKind;
 use crate::plan::{Plan, plan};
-use crate::traversal::{Part, mounts_around, open_top};
+use crate::top::MountContext;
+use crate::traversal::{Part, mounts_around, open_tops};
 
-/// What would be done in a directory.
+/// The plan for the mount of a directory.
 #[derive(Clone, Debug)]
 pub struct Explained {
     /// The directory, as it was given.
@@ -30,12 +30,10 @@ impl Explained {
 
     /// The engines that cannot work there because they need root.
     pub fn needing_root(&self) -> impl Iterator<Item = EngineKind> {
-        let refused = self
-            .plan
-            .engines
-            .iter()
-            .filter(|(_, possible)| matches!(possible, Err(EngineRefusal::NotRoot(_))));
-        refused.map(|(engine, _)| *engine)
+        let needs_root = |engine: &EngineKind| {
+            matches!(self.plan.refusal(*engine), Some(EngineRefusal::NotRoot(_)))
+        };
+        EngineKind::ALL.into_iter().filter(needs_root)
     }
 }
 
@@ -45,15 +43,11 @@ impl Explained {
 /// # Errors
 /// A directory that cannot be walked.
 pub fn explain(dirs: &[Vec<u8>], is_written: bool) -> Result<Vec<Explained>, Error> {
-    let tops: Vec<_> = dirs
-        .iter()
-        .enumerate()
-        .map(|(nth, path)| open_top(path, nth))
-        .collect::<Result<_, _>>()?;
+    let tops = open_tops(dirs)?;
     let mounts = mounts_around(tops.first());
     let explained = tops.into_iter().map(|top| {
         let mount = top.mount(&mounts);
-        // Who only asks leaves no trace: what is read to guess by keeps its access time.
+        // Without a walk, directories that are read for an estimate keep their access times.
         let plan = plan(&MountContext {
             noatime: true,
             is_written,

@@ -1,14 +1,15 @@
-//! What is left out of a walk.
+//! What is excluded from a walk.
 
-use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
+
 use crate::entry::append;
 use crate::error::Error;
 
-/// What is left out: by name, and by depth.
+/// Excludes entries by globs and by depth.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     names: GlobSet,
@@ -17,12 +18,12 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Leaves out what matches any of `globs`, and everything in it; and what lies deeper than
-    /// `max_depth` (DIR is at 0). A pattern without a slash is held against names, one with a slash
-    /// against paths that begin with DIR as it was given. `*` and `?` match no slash, `**` does.
+    /// Excludes entries that match any of `globs`, with everything below them; and entries deeper than
+    /// `max_depth` (DIR is at 0). A pattern without a slash is matched with names, one with a slash
+    /// with paths that begin with DIR as it was given. `*` and `?` match no slash, `**` does.
     ///
     /// # Errors
-    /// The first pattern that is none, and why.
+    /// The first malformed pattern.
     pub fn new(globs: &[String], max_depth: Option<u32>) -> Result<Filter, Error> {
         let (mut names, mut paths) = (GlobSetBuilder::new(), GlobSetBuilder::new());
         for pattern in globs {
@@ -45,12 +46,12 @@ impl Filter {
         })
     }
 
-    /// Whether [`Filter::keeps`] looks at the directory's path.
+    /// Whether [`Filter::keeps`] needs the directory's path.
     pub fn wants_paths(&self) -> bool {
         !self.paths.is_empty()
     }
 
-    /// Whether an entry stays in the walk.
+    /// Whether an entry is not excluded.
     #[inline]
     pub fn keeps(&self, dir_path: &[u8], name: &[u8]) -> bool {
         self.names.is_empty() && self.paths.is_empty() || self.keeps_by_glob(dir_path, name)
@@ -71,7 +72,7 @@ impl Filter {
         !self.paths.is_match_candidate(&candidate(&path))
     }
 
-    /// Whether what is in a directory at this depth is in the walk.
+    /// Whether entries of a directory at this depth are in the walk.
     #[inline]
     pub fn enters(&self, depth: u32) -> bool {
         self.max_depth.is_none_or(|max| depth < max)
@@ -83,7 +84,7 @@ mod tests {
     use super::Filter;
 
     #[test]
-    fn names_and_paths() {
+    fn globs_match_names_or_paths() {
         let filter = Filter::new(&["*.o".to_owned(), "src/**/tmp".to_owned()], Some(2)).unwrap();
         assert!(!filter.keeps(b"anywhere", b"a.o"));
         assert!(!filter.keeps(b"anywhere", b"\xff.o"));

@@ -1,4 +1,4 @@
-//! What an engine is given: one mount, from a directory down; and where it says what it meets.
+//! The work of an engine, one mount from a directory down, and what it reports besides entries.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
@@ -14,65 +14,42 @@ use ondisk::{Dev, Mount};
 
 use crate::digest::below;
 use crate::entry::{Dir, Entry, Meta, append, joined};
-use crate::error::WarningKind;
+use crate::error::{EngineRefusal, WarningKind};
 use crate::filter::Filter;
 use crate::sink::{Sink, Worker};
+use crate::top::{MountContext, Top};
 
-/// The directory at which a job begins.
-#[derive(Debug)]
-pub struct Top {
-    /// It, open for reading.
-    pub fd: Fd,
-    /// Its name, beginning with DIR as it was given.
-    pub path: Vec<u8>,
-    /// What is known of it.
-    pub meta: Meta,
-    /// Whether it is the root of its mount.
-    pub is_mount_root: bool,
-    /// What stands for its name in digests.
-    pub hash: u64,
-    /// How deep it is: 0 for DIR itself.
-    pub depth: u32,
-}
-
-impl Top {
-    /// An open directory.
+/// A way to find all entries of one mount.
+pub trait Engine: Sync {
+    /// Whether it can work there, checked by few and cheap calls.
     ///
     /// # Errors
-    /// Those of statx(2).
-    pub fn new(fd: Fd, path: Vec<u8>, hash: u64, depth: u32) -> Result<Top, Errno> {
-        let seen = statx(&fd, c"", At::EMPTY_PATH, Meta::WANT)?;
-        let is_mount_root = seen.attributes.contains(Attributes::MOUNT_ROOT);
-        Ok(Top {
-            fd,
-            path,
-            meta: Meta::from_statx(&seen),
-            is_mount_root,
-            hash,
-            depth,
-        })
+    /// Why it cannot, and what would help.
+    fn possible(&self, _context: &MountContext<'_>) -> Result<(), EngineRefusal> {
+        Ok(())
     }
 
-    /// The row of a mount table for the mount that it is on.
-    pub fn mount<'a>(&self, mounts: &'a [Mount]) -> Option<&'a Mount> {
-        mounts.iter().find(|mount| mount.id == self.meta.mount)
-    }
+    /// Emits every entry below the job's top (but not the top itself) in the top's mount, each once.
+    ///
+    /// # Errors
+    /// Only as long as nothing has been emitted. Later failures are warnings.
+    fn walk(&self, job: &Job<'_>) -> Result<(), EngineRefusal>;
 }
 
-/// A directory below a job's top, by name.
+/// A directory below a job's top.
 #[derive(Clone, Debug, Default)]
-pub struct Place {
-    /// Its name below the top; empty for the top itself.
-    pub rel: Vec<u8>,
-    /// What stands for its name in digests.
-    pub hash: u64,
-    /// How deep it is below DIR.
-    pub depth: u32,
+pub(crate) struct Place {
+    /// Its path relative to the top; empty for the top itself.
+    pub(crate) rel: Vec<u8>,
+    /// The hash of its path ([`crate::digest`]).
+    pub(crate) hash: u64,
+    /// Its depth below DIR.
+    pub(crate) depth: u32,
 }
 
 impl Place {
     /// A directory in this one.
-    pub fn below(&self, name: &[u8]) -> Place {
+    pub(crate) fn below(&self, name: &[u8]) -> Place {
         let mut rel = self.rel.clone();
         append(&mut rel, name);
         Place {
@@ -81,28 +58,35 @@ impl Place {
             depth: self.depth + 1,
         }
     }
+
+    /// The directory as sinks get it, with its path from [`Job::dir_path`].
+    pub(crate) fn dir<'a>(&self, path: &'a [u8]) -> Dir<'a> {
+        Dir {
+            path,
+            hash: self.hash,
+            depth: self.depth,
+        }
+    }
 }
 
-/// A name at which another mount lies.
+/// A name where another mount begins.
 #[derive(Clone, Debug)]
-pub struct Crossing {
-    /// The directory that the name is in.
-    pub dir: Place,
-    /// The name.
-    pub name: Vec<u8>,
+pub(crate) struct Crossing {
+    pub(crate) dir: Place,
+    pub(crate) name: Vec<u8>,
 }
 
-/// The names below a job's top at which other mounts lie, as the mount table has them: a hint for
-/// engines that do not see mounts for themselves.
+/// The paths below a job's top where other mounts begin, by the mount table: a hint for engines that
+/// cannot see mounts.
 #[derive(Clone, Debug, Default)]
-pub struct Below {
+pub(crate) struct Below {
     names: HashMap<Vec<u8>, Below>,
     is_mount: bool,
 }
 
 impl Below {
-    /// From names below the top.
-    pub fn from_names<'a>(names: impl IntoIterator<Item = &'a [u8]>) -> Below {
+    /// From paths relative to the top.
+    pub(crate) fn from_names<'a>(names: impl IntoIterator<Item = &'a [u8]>) -> Below {
         let mut root = Below::default();
         for name in names {
             let parts = name.split(|&b| b == b'/').filter(|part| !part.is_empty());
@@ -114,8 +98,8 @@ impl Below {
         root
     }
 
-    /// What is known of a name in this directory; `None` when no mount is at or under it.
-    pub fn step(&self, name: &[u8]) -> Option<&Below> {
+    /// The mounts at or under a name in this directory; `None` when there are none.
+    pub(crate) fn step(&self, name: &[u8]) -> Option<&Below> {
         if self.names.is_empty() {
             None
         } else {
@@ -123,25 +107,26 @@ impl Below {
         }
     }
 
-    /// Whether a mount lies here.
-    pub fn is_mount(&self) -> bool {
-        self.is_mount
+    /// Whether another mount begins at a name in this directory.
+    pub(crate) fn is_mount(this: Option<&Below>, name: &[u8]) -> bool {
+        this.and_then(|below| below.step(name))
+            .is_some_and(|below| below.is_mount)
     }
 }
 
-/// Where the engines of a walk say what they meet.
+/// The warnings and the progress of a walk.
 #[derive(Debug, Default)]
 pub struct Diagnostics {
     warnings: Mutex<(Vec<Warning>, u64)>,
     entries: AtomicU64,
-    at: Mutex<Vec<u8>>,
+    dir: Mutex<Vec<u8>>,
 }
 
 impl Diagnostics {
-    /// Warnings beyond so many are only counted.
+    /// Warnings beyond this many are only counted.
     const MOST: usize = 10_000;
 
-    /// Something was skipped or found wrong.
+    /// Adds a warning.
     pub fn warn(&self, warning: Warning) {
         let mut warnings = self.warnings.lock();
         if warnings.0.len() < Diagnostics::MOST {
@@ -151,12 +136,12 @@ impl Diagnostics {
         }
     }
 
-    /// Whether there are any that have not been taken.
+    /// Whether there are warnings that have not been taken.
     pub fn has_warnings(&self) -> bool {
         !self.warnings.lock().0.is_empty()
     }
 
-    /// The warnings so far, in the order in which they came; they are then forgotten here.
+    /// Takes the warnings so far, in the order in which they came.
     pub fn take_warnings(&self) -> Vec<Warning> {
         let (mut all, more) = std::mem::take(&mut *self.warnings.lock());
         if more > 0 {
@@ -165,42 +150,38 @@ impl Diagnostics {
         all
     }
 
-    /// Entries found so far, about; and a directory that was gone through not long ago.
-    pub fn far(&self) -> (u64, Vec<u8>) {
-        let at = self.at.lock().clone();
-        (self.entries.load(Ordering::Relaxed), at)
+    /// The approximate number of entries so far, and a directory that was read recently.
+    pub fn progress(&self) -> (u64, Vec<u8>) {
+        let dir = self.dir.lock().clone();
+        (self.entries.load(Ordering::Relaxed), dir)
     }
 }
 
 /// One mount, from a directory down.
 pub struct Job<'a> {
-    /// Where it begins. The top itself has been handed over already: the engine gives what is in
-    /// it.
-    pub top: &'a Top,
-    /// The row of the mount table for this mount, where there is a table.
-    pub mount: Option<&'a Mount>,
-    /// Where other mounts lie below, by the table.
-    pub below: &'a Below,
-    /// Where entries go.
-    pub sink: &'a dyn Sink,
-    /// What is left out.
-    pub filter: &'a Filter,
-    /// How many threads were asked for, up to [`Job::MOST_THREADS`].
-    pub threads: Option<usize>,
-    /// With `-x`, the device of DIR: directories on another one are given, and not entered.
-    pub one_device: Option<Dev>,
-    /// Whether access times are to stay as they are.
-    pub noatime: bool,
+    /// Where it begins. The top itself has been emitted already.
+    pub(crate) top: &'a Top,
+    /// The row of the mount table for this mount, if there is a table.
+    pub(crate) mount: Option<&'a Mount>,
+    /// Where other mounts begin below, by the table.
+    pub(crate) below: &'a Below,
+    pub(crate) sink: &'a dyn Sink,
+    pub(crate) filter: &'a Filter,
+    /// The requested number of threads, up to [`Job::MOST_THREADS`].
+    pub(crate) threads: Option<usize>,
+    /// With `-x`, the device of DIR: directories on another one are emitted, but not entered.
+    pub(crate) one_device: Option<Dev>,
+    pub(crate) noatime: bool,
     pub(crate) diagnostics: &'a Diagnostics,
     pub(crate) crossings: &'a Mutex<Vec<Crossing>>,
 }
 
 impl Job<'_> {
-    /// As many threads as are started, whatever is asked for.
-    pub const MOST_THREADS: usize = 1024;
+    /// The most threads that are started, whatever is requested.
+    pub(crate) const MOST_THREADS: usize = 1024;
 
     /// The top, as a place.
-    pub fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> Place {
         Place {
             rel: Vec::new(),
             hash: self.top.hash,
@@ -208,26 +189,35 @@ impl Job<'_> {
         }
     }
 
-    /// Whether somebody looks at paths.
-    pub fn wants_paths(&self) -> bool {
+    /// Whether the sink or the filter needs paths.
+    pub(crate) fn wants_paths(&self) -> bool {
         self.sink.wants_paths() || self.filter.wants_paths()
     }
 
-    /// The whole name of a place, beginning with DIR as it was given.
-    pub fn path(&self, place: &Place) -> Vec<u8> {
+    /// The path of a place, beginning with DIR as it was given.
+    pub(crate) fn path(&self, place: &Place) -> Vec<u8> {
         joined(&self.top.path, &place.rel)
     }
 
-    /// Hands over entries of a directory.
-    pub fn give(&self, worker: &mut dyn Worker, dir: &Dir<'_>, entries: &[Entry<'_>]) {
+    /// The path of a place for [`Dir::path`]: empty if it is not needed.
+    pub(crate) fn dir_path(&self, place: &Place) -> Vec<u8> {
+        if self.wants_paths() {
+            self.path(place)
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Passes entries of a directory to the sink.
+    pub(crate) fn emit(&self, worker: &mut dyn Worker, dir: &Dir<'_>, entries: &[Entry<'_>]) {
         worker.take(dir, entries);
         let before = self
             .diagnostics
             .entries
             .fetch_add(entries.len() as u64, Ordering::Relaxed);
-        // Now and then, the place is noted for whoever watches.
+        // Every 4096 entries, publish the directory for the progress line.
         if before >> 12 != (before + entries.len() as u64) >> 12
-            && let Some(mut at) = self.diagnostics.at.try_lock()
+            && let Some(mut at) = self.diagnostics.dir.try_lock()
         {
             at.clear();
             at.extend_from_slice(if dir.path.is_empty() {
@@ -238,16 +228,15 @@ impl Job<'_> {
         }
     }
 
-    /// Something was skipped or found wrong.
-    pub fn warn(&self, warning: Warning) {
+    /// Adds a warning.
+    pub(crate) fn warn(&self, warning: Warning) {
         self.diagnostics.warn(warning);
     }
 
-    /// A call that failed at `name` in a place (or at the place itself, without a name). That
-    /// something is gone is no failure: it was not there throughout.
-    pub fn failed(&self, place: &Place, name: &[u8], gate: Gate, errno: Errno) {
-        // ESRCH: a process, in /proc. ENOTDIR, ELOOP: what was found to be a directory has made
-        // room for something else.
+    /// Reports a call that failed at `name` in a place, or without a name at the place itself. If the
+    /// file has vanished, it is no failure.
+    pub(crate) fn failed(&self, place: &Place, name: &[u8], gate: Gate, errno: Errno) {
+        // ESRCH: a process, in /proc. ENOTDIR, ELOOP: a directory was replaced by another file.
         let is_gone = matches!(
             errno,
             Errno::ENOENT | Errno::ESRCH | Errno::ENOTDIR | Errno::ELOOP
@@ -264,19 +253,49 @@ impl Job<'_> {
         self.warn(Warning::failed(&path, gate, errno, kind));
     }
 
-    /// Another mount lies at a name. It is given, and walked, by whoever is right for it.
-    pub fn cross(&self, crossing: Crossing) {
-        self.crossings.lock().push(crossing);
+    /// Reports a directory of this mount, already emitted, that cannot be opened: another mount may
+    /// have come to cover it.
+    pub(crate) fn unopened(&self, place: &Place, errno: Errno) {
+        match errno {
+            Errno::EXDEV => self.warn(Warning::about(
+                &self.path(place),
+                WarningKind::MountedMeanwhile,
+            )),
+            errno => self.failed(place, b"", Gate::Openat2, errno),
+        }
     }
 
-    /// Whether there is no use in going on.
-    pub fn is_over(&self) -> bool {
+    /// Reports a name where another mount begins. The traversal emits and walks it.
+    pub(crate) fn cross(&self, dir: Place, name: &[u8]) {
+        let name = name.to_vec();
+        self.crossings.lock().push(Crossing { dir, name });
+    }
+
+    /// The metadata of a name in this mount, from the result of statx(2). A name where another mount
+    /// begins and a failure are reported.
+    #[inline]
+    pub(crate) fn sort_out(
+        &self,
+        seen: Result<Statx, Errno>,
+        place: impl FnOnce() -> Place,
+        name: &[u8],
+    ) -> Option<Meta> {
+        match seen {
+            Ok(seen) if self.is_crossing(&seen) => self.cross(place(), name),
+            Ok(seen) => return Some(Meta::from_statx(&seen)),
+            Err(errno) => self.failed(&place(), name, Gate::Statx, errno),
+        }
+        None
+    }
+
+    /// Whether the sink takes no more entries.
+    pub(crate) fn is_over(&self) -> bool {
         self.sink.is_closed()
     }
 
-    /// Whether what statx(2) said of a name in this mount shows that another mount lies there, or
-    /// would, if it were entered.
-    pub fn is_crossing(&self, s: &Statx) -> bool {
+    /// Whether, by the result of statx(2) of a name in this mount, another mount begins there, or an
+    /// automount would be triggered.
+    pub(crate) fn is_crossing(&self, s: &Statx) -> bool {
         let flags = Attributes::MOUNT_ROOT | Attributes::AUTOMOUNT;
         if s.attributes_known.contains(Attributes::MOUNT_ROOT) {
             return s.attributes.intersects(flags);
@@ -287,16 +306,21 @@ impl Job<'_> {
         }
     }
 
-    /// Whether a directory with this `st_dev` is to be entered.
-    pub fn enters(&self, dev: Dev) -> bool {
+    /// Whether directories with this `st_dev` are entered.
+    pub(crate) fn enters(&self, dev: Dev) -> bool {
         self.one_device.is_none_or(|only| only == dev)
+    }
+
+    /// Whether an entry is a directory that is entered, given its depth.
+    pub(crate) fn enters_entry(&self, meta: &Meta, depth: u32) -> bool {
+        meta.is_dir() && self.filter.enters(depth) && self.enters(meta.dev)
     }
 
     /// Opens a directory below the top, never through a symlink, and never into another mount.
     ///
     /// # Errors
-    /// `EXDEV` when another mount has come to lie there; those of openat2(2).
-    pub fn open(&self, place: &Place) -> Result<Fd, Errno> {
+    /// `EXDEV` when another mount covers it by now; those of openat2(2).
+    pub(crate) fn open(&self, place: &Place) -> Result<Fd, Errno> {
         if place.rel.is_empty() {
             return self.open_in(&self.top.fd, c".");
         }
@@ -313,12 +337,11 @@ impl Job<'_> {
         scan(self.noatime, |how| openat2(&dir, name, how, HERE))
     }
 
-    /// What statx(2) says of a name in a place, by way of the top: for what is looked at singly.
+    /// Calls statx(2) for a name in a place, by its path from the top.
     ///
     /// # Errors
-    /// Those of statx(2), and of openat(2) where the name is longer than the kernel takes at a
-    /// time.
-    pub fn look(&self, place: &Place, name: &[u8]) -> Result<Statx, Errno> {
+    /// Those of statx(2), and of openat(2) where the path is longer than `PATH_MAX`.
+    pub(crate) fn look(&self, place: &Place, name: &[u8]) -> Result<Statx, Errno> {
         let mut rel = place.rel.clone();
         append(&mut rel, name);
         let reach = reach(self.top.fd.as_fd(), &rel)?;
@@ -329,30 +352,25 @@ impl Job<'_> {
 /// Never into another mount, and never through a symlink.
 pub(crate) const HERE: Resolve = Resolve::NO_XDEV.union(Resolve::NO_SYMLINKS);
 
-/// Opens a directory to be read; with `noatime` so that its access time stays as it is, if that is
+/// Opens a directory for reading; with `noatime` so that its access time does not change, if that is
 /// permitted.
 pub(crate) fn scan(noatime: bool, open: impl Fn(Open) -> Result<Fd, Errno>) -> Result<Fd, Errno> {
-    match open(if noatime {
-        Open::SCAN | Open::NOATIME
-    } else {
-        Open::SCAN
-    }) {
-        Err(Errno::EPERM) if noatime => open(Open::SCAN),
-        other => other,
+    if noatime {
+        match open(Open::SCAN | Open::NOATIME) {
+            Err(Errno::EPERM) => {}
+            other => return other,
+        }
     }
+    open(Open::SCAN)
 }
 
-/// [`Meta::WANT`] of a name.
+/// Calls statx(2) for [`Meta::WANT`] of a name.
 pub(crate) fn look_at(dir: impl AsFd, name: &CStr) -> Result<Statx, Errno> {
-    statx(
-        dir,
-        name,
-        At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT,
-        Meta::WANT,
-    )
+    let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
+    statx(dir, name, at, Meta::WANT)
 }
 
-/// A name as the kernel wants it; `None` for one that it could not have given.
+/// A name with its NUL; `None` for one that the kernel could not have given.
 pub(crate) fn c_name(name: &[u8]) -> Option<CString> {
     CString::new(name).ok()
 }

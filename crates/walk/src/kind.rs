@@ -1,6 +1,6 @@
 //! The engines by name.
 
-/// An engine: how everything in one mount is found.
+/// An engine.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum EngineKind {
     /// statx(2) of every name, by threads that share the directories.
@@ -11,9 +11,9 @@ pub enum EngineKind {
     Btrfs,
     /// ext4's tables, read from the device.
     Ext4,
-    /// statx(2) of every name, by one thread: the plain reference.
+    /// statx(2) of every name, by one thread: the reference.
     Stat,
-    /// A system call for each attribute, by one thread: the baseline of `dump`'s ways to gather.
+    /// A system call for each attribute, by one thread: for `dump --gather percall`.
     PerCall,
 }
 
@@ -27,7 +27,7 @@ impl EngineKind {
         EngineKind::Stat,
     ];
 
-    /// The name: on the command line, in the JSON, of its file.
+    /// The name on the command line, in the JSON, and of its file.
     pub fn name(self) -> &'static str {
         match self {
             EngineKind::Threads => "threads",

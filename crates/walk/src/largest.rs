@@ -8,7 +8,7 @@ use ondisk::Dev;
 use crate::entry::{Dir, Entry, Type};
 use crate::sink::{Sink, Worker};
 
-/// The order of files: blocks, size; then what identifies the file.
+/// The order of files: by blocks and size, then by device and inode number.
 type Rank = (u64, u64, Dev, u64);
 
 /// One of the largest files.
@@ -29,7 +29,7 @@ pub struct Largest {
 }
 
 impl Largest {
-    /// A sink that keeps so many.
+    /// A sink that keeps `most` files.
     pub fn new(most: usize) -> Largest {
         Largest {
             most,
@@ -48,8 +48,8 @@ impl Largest {
         files.into_iter().rev().map(large).collect()
     }
 
-    /// Puts in a file, and takes out the smallest if there are too many. Of several names, the
-    /// first by its bytes stays.
+    /// Adds a file, and removes the smallest if there are too many. Of several names of a file, the
+    /// first by its bytes is kept.
     fn put(&self, files: &mut BTreeMap<Rank, Vec<u8>>, rank: Rank, path: Vec<u8>) {
         let name = files.entry(rank).or_insert_with(|| path.clone());
         if path < *name {
@@ -84,12 +84,8 @@ impl Worker for Picker<'_> {
             let meta = &entry.meta;
             let rank = (meta.blocks, meta.size, meta.dev, meta.ino);
             let is_full = self.files.len() >= self.to.most;
-            if is_full
-                && self
-                    .files
-                    .first_key_value()
-                    .is_some_and(|(least, _)| rank < *least)
-            {
+            let least = self.files.first_key_value();
+            if is_full && least.is_some_and(|(least, _)| rank < *least) {
                 continue;
             }
             let mut path = Vec::new();

@@ -5,17 +5,18 @@
 //! |---|---|
 //! | [`entry`] | an entry and its metadata |
 //! | [`attribution`] | charges calls to directories and files, for `dump --account` |
-//! | [`digest`] | a hash over a tree that does not depend on order or engine |
-//! | [`sink`] | the receiver of the entries |
-//! | [`filter`] | excluded names and the depth limit |
-//! | [`job`] | the work of an engine: one mount, from a directory down |
+//! | [`digest`] | a hash over a tree, the same for every order and engine |
+//! | `sink` | the receiver of the entries |
+//! | `filter` | excluded names and the depth limit |
+//! | `top` | the directory where a job begins, and what is known of its mount |
+//! | `job` | the work of an engine: one mount, from a directory down |
 //! | [`engine`] | one file per engine: `stat`, `threads`, `bulkstat`, `btrfs`, `ext4`, `percall` |
-//! | [`moment`] | the time from which on a change may have been missed |
-//! | [`plan`] | chooses the engine of a mount, where none was requested, and says why |
-//! | [`traversal`] | [`walk()`]: the options, and a job for each mount that the tree crosses |
+//! | [`moment`] | a time to compare change times with |
+//! | `plan` | chooses the engine of a mount, where none was requested, and says why |
+//! | `traversal` | [`walk()`]: the options, and a job for each mount in the tree |
 //! | [`explain`](mod@explain) | the engines that a walk would use, and why, without walking |
 //! | [`compare`](mod@compare) | every engine on one tree, each in a process of its own |
-//! | [`summary`] | totals and digest of a walk |
+//! | `summary` | totals and digest of a walk |
 //! | `usage` | the disk usage of each directory |
 //! | `largest` | the largest files |
 #![forbid(unsafe_code)]
@@ -27,29 +28,30 @@ pub mod engine;
 pub mod entry;
 mod error;
 pub mod explain;
-pub mod filter;
-pub mod job;
+mod filter;
+mod job;
 mod kind;
 mod largest;
 pub mod moment;
-pub mod plan;
-pub mod sink;
-pub mod summary;
-pub mod traversal;
+mod plan;
+mod sink;
+mod summary;
+mod top;
+mod traversal;
 mod usage;
 
 pub use digest::Digest;
-pub use engine::{Engine, MountContext};
 pub use entry::{Dir, Entry, Meta, Type};
 pub use error::{EngineAction, EngineRefusal, Error, WarningKind};
 pub use explain::{Explained, explain};
 pub use filter::Filter;
-pub use job::{Diagnostics, Job, Top};
+pub use job::{Diagnostics, Engine, Job};
 pub use kind::EngineKind;
 pub use largest::{LargeFile, Largest};
 pub use moment::Moment;
 pub use plan::{Plan, PlanReason, Scope};
 pub use sink::{Both, Sink, Worker};
 pub use summary::{Summary, Totals};
+pub use top::{MountContext, Top};
 pub use traversal::{Part, WalkOptions, WalkReport, mounts_around, open_top, walk};
 pub use usage::{DirectoryUsage, Sums, Usage, UsageSink};

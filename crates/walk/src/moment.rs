@@ -1,12 +1,11 @@
-//! From when on nothing that was read is believed: what may have changed since shows by its change
-//! time.
+//! A time to compare change times with: a file with a later one may have changed since.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use gate::fs::Time;
 
-/// A moment, by two clocks: the one that the kernel takes times of files from, and one that nobody
-/// sets.
+/// A time by two clocks: the real-time clock, which file times come from, and the monotonic clock,
+/// which is never set.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     real: Duration,
@@ -24,34 +23,33 @@ impl Moment {
         }
     }
 
-    /// When it was: by the clock as it was then, or, if somebody has set that back meanwhile, as it
-    /// goes now.
+    /// The time by the real-time clock; if that has been set back since, by the clock as it is now.
     pub fn time(&self) -> Time {
-        time(self.so_far())
+        time(self.real())
     }
 
-    /// How long ago it was.
+    /// The time since then.
     pub fn elapsed(&self) -> Duration {
         self.steady.elapsed()
     }
 
-    /// The earliest time that anything can bear that was changed since. The kernel's clock for
-    /// files goes in steps of up to 10 ms.
+    /// The earliest change time that a file can have that was changed since. The kernel's clock for
+    /// files has steps of up to 10 ms.
     pub(crate) fn changed_since(&self) -> Time {
         const STEP: Duration = Duration::from_millis(20);
-        time(self.so_far().saturating_sub(STEP))
+        time(self.real().saturating_sub(STEP))
     }
 
-    fn so_far(&self) -> Duration {
-        // In this order: whatever goes by between the two must not look like a clock that was set
-        // back.
+    fn real(&self) -> Duration {
+        // Read this clock first, so that the time between the two does not look like a clock that was
+        // set back.
         let elapsed = self.steady.elapsed();
         earliest(self.real, Moment::now().real, elapsed)
     }
 }
 
-/// Whether a time of a file may be of a moment or after it. Where it has no fraction of a second,
-/// the file system may count whole seconds (ext4 with small inodes), or every second one (FAT).
+/// Whether a file with this time may have changed at a moment or later. Without a fraction, the time
+/// may be in whole seconds (ext4 with small inodes) or in steps of two (FAT).
 pub fn may_be_since(time: Time, moment: Time) -> bool {
     const COARSEST: i64 = 2;
     let seconds = if time.nsec == 0 { COARSEST } else { 0 };
@@ -61,9 +59,9 @@ pub fn may_be_since(time: Time, moment: Time) -> bool {
     } >= moment
 }
 
-/// When a moment was, of which the clock said `then`, if it says `now` after so much time.
+/// The time of a moment that was at `then` by the clock, if the clock is at `now` after `elapsed`.
 fn earliest(then: Duration, now: Duration, elapsed: Duration) -> Duration {
-    /// Less than this is rounding: both clocks are kept by the same counter, and adjusted alike.
+    /// Smaller differences are rounding: both clocks use one counter, and are adjusted alike.
     const ROUNDING: Duration = Duration::from_millis(1);
     let by_now = now.saturating_sub(elapsed);
     if by_now + ROUNDING < then {
@@ -85,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_that_is_set_back_moves_the_moment_back() {
+    fn clock_that_is_set_back_moves_the_moment_back() {
         let at = |hours: u64, minutes: u64| Duration::from_secs(hours * 3600 + minutes * 60);
         let half_an_hour = at(0, 30);
         assert_eq!(earliest(at(5, 0), at(5, 30), half_an_hour), at(5, 0));
@@ -113,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn times_without_fractions_are_of_two_seconds() {
+    fn times_without_fractions_may_be_two_seconds_later() {
         let moment = Time {
             sec: 100,
             nsec: 500_000_000,

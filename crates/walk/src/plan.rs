@@ -1,11 +1,10 @@
-//! Which engine, and why.
+//! Chooses the engine of a mount, and says why.
 //!
 //! `threads` costs some time for each entry below the directory. An engine below the file API costs
-//! less for each, but a syncfs(2) before it begins; and `btrfs` goes through all inodes of the file
-//! system, whatever share of it the directory holds. The file system may know how many there are;
-//! how many are below the directory a catalog may know, or else it is guessed from a few random
-//! ways down the tree (Knuth 1975, "Estimating the efficiency of backtrack programs"). A wrong
-//! guess costs time, nothing else.
+//! less for each, but a syncfs(2) before it begins; and `btrfs` reads all inodes of the file system,
+//! whatever share of them is below the directory. The number of entries comes from statfs(2) or a
+//! catalog, or else it is estimated from random paths down the tree (Knuth 1975, "Estimating the
+//! efficiency of backtrack programs"). A wrong estimate costs time, nothing else.
 
 use std::fmt;
 
@@ -16,11 +15,12 @@ use gate::long::c_string;
 use gate::machine::processors;
 use ondisk::dirent::{EntryType, entries};
 
+use crate::engine::engine;
 use crate::engine::stat::BUFFER;
-use crate::engine::{MountContext, engine};
 use crate::error::EngineRefusal;
 use crate::job::{HERE, scan};
 use crate::kind::EngineKind;
+use crate::top::MountContext;
 
 /// The engine chosen for a mount.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ pub struct Plan {
     pub engine: EngineKind,
     /// Why it and not another.
     pub reason: PlanReason,
-    /// For each engine, why it cannot work there, or that it can.
+    /// For each engine, whether it can work there, or why not.
     pub engines: Vec<(EngineKind, Result<(), EngineRefusal>)>,
 }
 
@@ -42,32 +42,36 @@ impl Plan {
 }
 
 /// Why an engine was chosen for a mount.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum PlanReason {
-    /// It was requested.
+    #[error("it was asked for")]
     Requested,
-    /// `threads`: no engine is faster on file systems of this type.
+    #[error(
+        "its calls to the file API are shared out among threads; this file system has no other door"
+    )]
     NoFasterEngine,
-    /// The first engine, which is for file systems of this type, cannot work here.
+    /// The engine for file systems of this type, or the preferred one.
+    #[error("{} cannot work here: {}", .0.name(), .1)]
     Refused(EngineKind, EngineRefusal),
-    /// The requested engine cannot work here; the plan chose another.
+    #[error("{} cannot work here ({refusal}); {instead}", requested.name())]
     RequestRefused {
-        /// The requested engine.
         requested: EngineKind,
-        /// Why it cannot work here.
         refusal: EngineRefusal,
-        /// Why the other one was chosen.
+        /// Why another engine was chosen.
         instead: Box<PlanReason>,
     },
     /// The chosen engine gave up before it had emitted anything; `threads` took its place.
+    #[error("{} could not do it: {}", .0.name(), .1)]
     GaveUp(EngineKind, EngineRefusal),
-    /// It costs less than the alternative: `threads`, or one below the file API.
+    /// It costs less than the alternative: `threads`, or the engine below the file API (`raw`).
+    #[error("{scope}: {}", match is_raw {
+        true => format!("for so many {} costs less, its start included", raw.name()),
+        false => format!("for so few the start of {} would cost more than it saves", raw.name()),
+    })]
     Cheaper {
-        /// The engine below the file API, whether it was chosen or not.
         raw: EngineKind,
-        /// Whether it was chosen.
         is_raw: bool,
-        /// How much is walked.
         scope: Scope,
     },
 }
@@ -75,42 +79,12 @@ pub enum PlanReason {
 /// How much of a file system a walk covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scope {
-    /// About how many entries are walked.
+    /// The approximate number of entries in the walk.
     pub entries: u64,
-    /// About how many the file system has, where it says so and not all of them are walked.
+    /// The approximate number of entries in the file system, if it is known and not all are walked.
     pub total: Option<u64>,
     /// Whether the whole file system is walked.
     pub is_whole: bool,
-}
-
-impl fmt::Display for PlanReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PlanReason::Requested => f.write_str("it was asked for"),
-            PlanReason::NoFasterEngine => f.write_str(
-                "its calls to the file API are shared out among threads; this file system has no other door",
-            ),
-            PlanReason::Refused(engine, refusal) => {
-                write!(f, "{} cannot work here: {refusal}", engine.name())
-            }
-            PlanReason::RequestRefused { requested, refusal, instead } => {
-                write!(f, "{} cannot work here ({refusal}); {instead}", requested.name())
-            }
-            PlanReason::GaveUp(engine, refusal) => {
-                write!(f, "{} could not do it: {refusal}", engine.name())
-            }
-            PlanReason::Cheaper { raw, is_raw: true, scope } => write!(
-                f,
-                "{scope}: for so many {} costs less, its start included",
-                raw.name()
-            ),
-            PlanReason::Cheaper { raw, is_raw: false, scope } => write!(
-                f,
-                "{scope}: for so few the start of {} would cost more than it saves",
-                raw.name()
-            ),
-        }
-    }
 }
 
 impl fmt::Display for Scope {
@@ -131,9 +105,9 @@ impl fmt::Display for Scope {
     }
 }
 
-/// What an engine costs by this plan, in microseconds for each entry below the directory (`btrfs`:
-/// for each inode of the file system), on one processor with everything in the cache: measured on a
-/// small machine, and good enough to choose by on others, where all is faster or slower alike.
+/// The cost of an engine in microseconds per entry below the directory (`btrfs`: per inode of the
+/// file system), on one processor with a warm cache. Measured on a small machine; on others all
+/// engines are faster or slower alike.
 fn price(engine: EngineKind) -> f64 {
     match engine {
         EngineKind::Ext4 => 0.15,
@@ -143,14 +117,14 @@ fn price(engine: EngineKind) -> f64 {
     }
 }
 
-/// What it costs to begin below the file API, in milliseconds: above all a syncfs(2), which takes
-/// some 0.2 where nothing is dirty, and long where much is.
-fn start(context: &MountContext<'_>) -> f64 {
+/// The cost of starting an engine below the file API, in milliseconds: mainly a syncfs(2), which takes
+/// about 0.2 where nothing is dirty, and long where much is.
+fn start_cost(context: &MountContext<'_>) -> f64 {
     if context.is_written { 0.5 } else { 4.0 }
 }
 
 /// Chooses an engine.
-pub fn plan(context: &MountContext<'_>) -> Plan {
+pub(crate) fn plan(context: &MountContext<'_>) -> Plan {
     let engines: Vec<_> = EngineKind::ALL
         .into_iter()
         .map(|kind| (kind, engine(kind).possible(context)))
@@ -159,7 +133,7 @@ pub fn plan(context: &MountContext<'_>) -> Plan {
         !matches!(kind, EngineKind::Threads | EngineKind::Stat) && possible.is_ok()
     });
     let (engine, reason) = match below_the_api {
-        Some(&(raw, _)) => weigh(context, raw),
+        Some(&(raw, _)) => cheaper(context, raw),
         None => (EngineKind::Threads, why_threads(context, &engines)),
     };
     Plan {
@@ -180,33 +154,29 @@ fn why_threads(
     else {
         return PlanReason::NoFasterEngine;
     };
-    engines
-        .iter()
-        .filter(|(kind, _)| *kind == own)
-        .find_map(|(_, possible)| possible.clone().err())
-        .map_or(PlanReason::NoFasterEngine, |refusal| {
-            PlanReason::Refused(own, refusal)
-        })
+    let mut engines = engines.iter().filter(|(kind, _)| *kind == own);
+    match engines.find_map(|(_, possible)| possible.clone().err()) {
+        Some(refusal) => PlanReason::Refused(own, refusal),
+        None => PlanReason::NoFasterEngine,
+    }
 }
 
-/// Weighs an engine below the file API against `threads`.
-fn weigh(context: &MountContext<'_>, raw: EngineKind) -> (EngineKind, PlanReason) {
-    let used = context
-        .statfs
-        .files
-        .saturating_sub(context.statfs.files_free);
+/// Compares the costs of an engine below the file API and of `threads`.
+fn cheaper(context: &MountContext<'_>, raw: EngineKind) -> (EngineKind, PlanReason) {
+    let statfs = &context.statfs;
+    let used = statfs.files.saturating_sub(statfs.files_free);
     let is_whole = is_whole(context);
     let below = if is_whole && used > 0 {
         used
     } else {
-        context.expected.unwrap_or_else(|| guess(context))
+        context.expected.unwrap_or_else(|| estimate(context))
     };
-    // btrfs does not report how many inodes it has: at least those below the directory.
+    // btrfs does not report the number of its inodes: there are at least those below the directory.
     let all = used.max(below);
     let inodes = if raw == EngineKind::Btrfs { all } else { below };
     let cost =
         |kind: EngineKind, each: u64| each as f64 * price(kind) / 1000.0 / processors() as f64;
-    let by_raw = start(context) + cost(raw, inodes);
+    let by_raw = start_cost(context) + cost(raw, inodes);
     let is_raw = by_raw < cost(EngineKind::Threads, below);
     let scope = Scope {
         entries: below,
@@ -229,50 +199,44 @@ fn is_whole(context: &MountContext<'_>) -> bool {
     }
 }
 
-/// About how many entries are below a directory, from some random ways down.
-fn guess(context: &MountContext<'_>) -> u64 {
-    /// At most so many ways.
-    const WAYS: u32 = 64;
-    // Always the same ways, so that the same tree gives the same plan.
+/// The estimated number of entries below a directory.
+fn estimate(context: &MountContext<'_>) -> u64 {
+    const MOST_PATHS: u32 = 64;
+    // A fixed seed, so that the same tree gives the same plan.
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     let mut buffer = vec![0; BUFFER];
-    let (mut total, mut ways, mut left) = (0.0, 0, Effort::ALL);
-    while ways < WAYS && !left.is_spent() {
-        total += one_way(context, &mut random, &mut buffer, &mut left);
-        ways += 1;
+    let (mut total, mut paths, mut left) = (0.0, 0, Effort::ALL);
+    while paths < MOST_PATHS && left.directories > 0 && left.entries > 0 {
+        total += estimate_by_path(context, &mut random, &mut buffer, &mut left);
+        paths += 1;
     }
-    (total / f64::from(ways)) as u64
+    (total / f64::from(paths)) as u64
 }
 
-/// What may yet be spent on a guess.
+/// The directories and entries that may still be read for an estimate.
 struct Effort {
     directories: u32,
     entries: u32,
 }
 
 impl Effort {
-    /// So many of each are read within some tens of milliseconds, however large the directories
-    /// are.
+    /// Read within some tens of milliseconds, however large the directories are.
     const ALL: Effort = Effort {
         directories: 256,
         entries: 1 << 16,
     };
-
-    fn is_spent(&self) -> bool {
-        self.directories == 0 || self.entries == 0
-    }
 }
 
-/// Goes down by a directory chosen at random each time. What is seen at a step counts for all the
-/// directories that might have been chosen in its place.
-fn one_way(
+/// Follows one path down, through a random directory at each step. The entries of a step count for
+/// all the directories that could have been chosen instead.
+fn estimate_by_path(
     context: &MountContext<'_>,
     random: &mut u64,
     buffer: &mut [u8],
     left: &mut Effort,
 ) -> f64 {
     const DEEPEST: usize = 64;
-    let (mut seen, mut weight) = (0.0, 1.0);
+    let (mut estimate, mut weight) = (0.0, 1.0);
     let mut name = c".".to_owned();
     let mut dir = None;
     for _ in 0..DEEPEST {
@@ -280,14 +244,14 @@ fn one_way(
         let Ok(fd) = scan(context.noatime, |how| openat2(from, &name, how, HERE)) else {
             break;
         };
-        let mut here = Beginning::default();
+        let mut here = Sample::default();
         while let Ok(n @ 1..) = getdents64(&fd, buffer) {
             for entry in entries(&buffer[..n]) {
                 here.entries += 1;
                 here.names += entry.name.to_bytes().len() as u64;
                 if entry.entry_type == EntryType::Directory {
                     here.directories += 1;
-                    // Each of them is chosen with the same likelihood.
+                    // Reservoir sampling: each directory is chosen with the same probability.
                     *random ^= *random << 13;
                     *random ^= *random >> 7;
                     *random ^= *random << 17;
@@ -298,34 +262,33 @@ fn one_way(
                     }
                 }
             }
-            if here.entries >= Beginning::ENOUGH {
-                // What it holds beside this counts as well: it is as what was seen.
+            if here.entries >= Sample::ENOUGH {
                 weight *= here.share_of(&fd, context.statfs.magic);
                 break;
             }
         }
         left.directories = left.directories.saturating_sub(1);
         left.entries = left.entries.saturating_sub(here.entries as u32);
-        seen += weight * here.entries as f64;
+        estimate += weight * here.entries as f64;
         if here.directories == 0 {
             break;
         }
         weight *= here.directories as f64;
         dir = Some(fd);
     }
-    seen
+    estimate
 }
 
-/// What was read of a directory: all, or of a large one the beginning.
+/// The entries that were read of a directory: all, or of a large one the first.
 #[derive(Default)]
-struct Beginning {
+struct Sample {
     entries: u64,
     directories: u64,
     /// Bytes of names.
     names: u64,
 }
 
-impl Beginning {
+impl Sample {
     /// Entries that suffice to estimate the mean length of the names in a directory.
     const ENOUGH: u64 = 4096;
 
@@ -333,10 +296,9 @@ impl Beginning {
     fn share_of(&self, fd: &Fd, magic: u64) -> f64 {
         let size = statx(fd, c"", At::EMPTY_PATH, Want::SIZE).map_or(0, |seen| seen.size);
         let read = match magic {
-            // There a directory has each name twice, by its hash and by its number, and nothing
-            // else in its size.
+            // The size of a directory counts each name twice: by its hash and by its number.
             BTRFS_SUPER_MAGIC => 2 * self.names,
-            // A name with its inode number, its lengths and what aligns it.
+            // The name with its inode number, lengths and padding.
             _ => self.names + 14 * self.entries,
         };
         (size as f64 / read as f64).max(1.0)
@@ -348,32 +310,29 @@ mod tests {
     use super::*;
     use crate::traversal::open_top;
 
-    /// One directory, and two plans: it is not read for either.
     #[test]
-    fn what_is_known_need_not_be_guessed() {
+    fn known_number_of_entries_is_not_estimated() {
         let top = open_top(b"/", 0).unwrap();
         let known = |entries| {
-            weigh(
-                &MountContext {
-                    expected: Some(entries),
-                    ..MountContext::new(&top, None)
-                },
-                EngineKind::Ext4,
-            )
+            let context = MountContext {
+                expected: Some(entries),
+                ..MountContext::new(&top, None)
+            };
+            cheaper(&context, EngineKind::Ext4)
         };
         assert_eq!(
             (known(10).0, known(1_000_000).0),
             (EngineKind::Threads, EngineKind::Ext4)
         );
         assert!(known(1_000_000).1.to_string().contains("about 1.0 million"));
-        // Where it costs little to begin, fewer are worth it.
+        // With a cheap start, fewer entries suffice.
         let few = |is_written| {
             let context = MountContext {
                 expected: Some(2000 * processors() as u64),
                 is_written,
                 ..MountContext::new(&top, None)
             };
-            weigh(&context, EngineKind::Ext4).0
+            cheaper(&context, EngineKind::Ext4).0
         };
         assert_eq!(
             (few(false), few(true)),

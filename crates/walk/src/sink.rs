@@ -1,37 +1,37 @@
-//! Where entries go.
+//! The receiver of the entries of a walk.
 
-use crate::engine::MountContext;
 use crate::entry::{Dir, Entry};
 use crate::kind::EngineKind;
+use crate::top::MountContext;
 
-/// Takes what a walk finds. Each thread of an engine gets a [`Worker`] of its own, so that nobody
-/// waits for anybody.
+/// Receives the entries of a walk. Each thread of an engine gets its own [`Worker`], so that no thread
+/// waits for another.
 pub trait Sink: Sync {
-    /// A place for one thread to put what it finds; what it has is handed in when it is dropped.
+    /// A worker for one thread. It may pass its entries on only when it is dropped.
     fn worker(&self) -> Box<dyn Worker + '_>;
 
-    /// A mount is about to be walked. Nothing of it that is handed over later has been read yet.
-    fn begin(&self, _ground: &MountContext<'_>, _by: EngineKind) {}
+    /// Called before a mount is walked, and before any metadata of its entries is read.
+    fn begin(&self, _context: &MountContext<'_>, _by: EngineKind) {}
 
-    /// Whether [`Dir::path`] is looked at.
+    /// Whether [`Dir::path`] is needed.
     fn wants_paths(&self) -> bool {
         true
     }
 
-    /// Whether there is no use in going on: nobody reads what is written, or the disk is full.
+    /// Whether the walk can stop: the reader of the output has gone, or the disk is full.
     fn is_closed(&self) -> bool {
         false
     }
 }
 
-/// One thread's place to put entries.
+/// Receives the entries that one thread finds.
 pub trait Worker {
-    /// Takes some of what is in a directory. What is in one directory may come in several pieces,
+    /// Takes some of the entries of a directory. Those of one directory may come in several pieces,
     /// from several threads.
     fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]);
 }
 
-/// Hands everything to two sinks.
+/// Passes every entry to two sinks.
 pub struct Both<'a>(pub &'a dyn Sink, pub &'a dyn Sink);
 
 impl Sink for Both<'_> {

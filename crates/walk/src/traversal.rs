@@ -1,62 +1,61 @@
-//! Walks everything below some directories: one job, by the engine that suits it, for each mount
-//! that the tree crosses.
+//! Walks everything below some directories: one job for each mount, by the engine that suits it.
 
 use std::collections::VecDeque;
+use std::os::fd::AsFd;
 
-use gate::fs::{At, Attributes, Open, statx};
-use gate::long::open_long;
+use gate::fs::{At, Attributes, Open, openat, statx};
+use gate::long::{open_long, open_long_no_symlinks};
 use gate::sync::Mutex;
-use gate::{Errno, Gate};
+use gate::{Errno, Fd, Gate};
 use mounts::table::read_either;
 use mounts::{ErrorKind, Warning};
 use ondisk::{Dev, Mount};
 
 use crate::digest;
-use crate::engine::{MountContext, engine};
-use crate::entry::{Dir, Entry, Meta, append};
+use crate::engine::engine;
+use crate::entry::{Dir, Entry, Meta, joined};
 use crate::error::{Error, WarningKind};
 use crate::filter::Filter;
-use crate::job::{Below, Crossing, Diagnostics, Job, Place, Top, c_name, look_at};
+use crate::job::{Below, Crossing, Diagnostics, Job, Place, c_name, look_at};
 use crate::kind::EngineKind;
 use crate::plan::{Plan, PlanReason, plan};
 use crate::sink::Sink;
+use crate::top::{MountContext, Top};
 
 /// What to walk, and how.
 #[derive(Clone, Debug, Default)]
 pub struct WalkOptions {
     /// The directories, as they were given.
     pub dirs: Vec<Vec<u8>>,
-    /// The engine; `None` for the one that is best for each mount.
+    /// The engine; `None` for the best for each mount.
     pub engine: Option<EngineKind>,
-    /// Engines in order of preference: each mount is walked by the first that can work there. It
-    /// takes precedence over [`WalkOptions::engine`], unless it is empty.
+    /// Engines in order of preference: each mount is walked by the first that can work there. Unless
+    /// it is empty, it takes precedence over [`WalkOptions::engine`].
     pub preferred: &'static [EngineKind],
-    /// Threads; `None` for as many as are good.
+    /// The number of threads; `None` for as many as are useful.
     pub threads: Option<usize>,
     /// Stay on the device of each DIR.
     pub one_file_system: bool,
-    /// What is left out.
+    /// What is excluded.
     pub filter: Filter,
-    /// Whether access times are to stay as they are, where that is permitted.
+    /// Keep access times, where that is permitted.
     pub noatime: bool,
-    /// About how many entries there are below the one DIR, if that is known, as from a catalog: it
-    /// need not be guessed then.
+    /// The approximate number of entries below the one DIR, if it is known, as from a catalog.
     pub expected: Option<u64>,
-    /// Whether the sink has what is dirty written before anything is read: to have it written once
-    /// more costs little.
+    /// The sink calls syncfs(2) before reading, so a second syncfs is cheap.
     pub is_written: bool,
 }
 
 /// A mount that was walked.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// Where it was entered, beginning with DIR as it was given.
+    /// The path where it was entered, beginning with DIR as it was given.
     pub path: Vec<u8>,
-    /// Type of the file system, where the mount table says.
+    /// Type of the file system, if the mount table says.
     pub fstype: Option<Vec<u8>>,
     /// The engine that walked it.
     pub engine: EngineKind,
-    /// Why that one.
+    /// Why that engine.
     pub reason: PlanReason,
 }
 
@@ -67,17 +66,16 @@ pub struct WalkReport {
     pub parts: Vec<Part>,
 }
 
-/// The mount table, in which the mount of a directory must be; empty if there is none that can be
-/// read.
+/// The mount table, if it can be read and has the mount of a directory; else an empty one.
 pub fn mounts_around(top: Option<&Top>) -> Vec<Mount> {
     let anchor = top.map(|top| top.meta.mount).filter(|&id| id != 0);
     read_either(false, anchor).map_or(Vec::new(), |(table, _)| table.mounts)
 }
 
-/// Opens a directory to be walked. A symlink to one is followed.
+/// Opens a directory to be walked, through a symlink if it is one.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Those of openat(2) and statx(2).
 pub fn open_top(path: &[u8], nth: usize) -> Result<Top, mounts::Error> {
     let failed = |kind, gate| move |errno| mounts::Error::at(kind, path, gate, errno);
     let how = Open::DIRECTORY | Open::NONBLOCK;
@@ -86,34 +84,33 @@ pub fn open_top(path: &[u8], nth: usize) -> Result<Top, mounts::Error> {
         .map_err(failed(ErrorKind::ReadAttributes, Gate::Statx))
 }
 
+/// [`open_top`] for each directory.
+pub(crate) fn open_tops(dirs: &[Vec<u8>]) -> Result<Vec<Top>, mounts::Error> {
+    let dirs = dirs.iter().enumerate();
+    dirs.map(|(nth, path)| open_top(path, nth)).collect()
+}
+
 /// Walks each directory. Its first entry is the directory itself.
 ///
 /// # Errors
-/// Before anything was handed over: a DIR that cannot be walked, or an engine that cannot work
-/// there.
+/// Before anything was emitted: a DIR that cannot be walked, or an engine that cannot work there.
 pub fn walk(
     options: &WalkOptions,
     sink: &dyn Sink,
     diagnostics: &Diagnostics,
 ) -> Result<WalkReport, Error> {
-    let tops: Vec<Top> = options
-        .dirs
-        .iter()
-        .enumerate()
-        .map(|(nth, path)| open_top(path, nth))
-        .collect::<Result<_, _>>()?;
+    let tops = open_tops(&options.dirs)?;
     let mounts = mounts_around(tops.first());
     let mut report = WalkReport::default();
     for top in tops {
-        let one_device = options.one_file_system.then_some(top.meta.dev);
         let traversal = Traversal {
             options,
             sink,
             diagnostics,
             mounts: &mounts,
-            one_device,
+            one_device: options.one_file_system.then_some(top.meta.dev),
         };
-        traversal.go(top, &mut report)?;
+        traversal.walk_dir(top, &mut report)?;
     }
     Ok(report)
 }
@@ -127,21 +124,29 @@ struct Traversal<'a> {
     one_device: Option<Dev>,
 }
 
+/// The entry of a top: its name and its parent. DIR itself is an entry of itself, without a name.
+struct TopEntry {
+    dir_path: Vec<u8>,
+    hash: u64,
+    depth: u32,
+    name: Vec<u8>,
+}
+
 impl Traversal<'_> {
-    fn go(&self, top: Top, report: &mut WalkReport) -> Result<(), Error> {
-        let from = Spot {
-            path: top.path.clone(),
+    fn walk_dir(&self, top: Top, report: &mut WalkReport) -> Result<(), Error> {
+        let entry = TopEntry {
+            dir_path: top.path.clone(),
             hash: top.hash,
             depth: top.depth,
             name: Vec::new(),
         };
-        let mut tops = VecDeque::from([(top, from)]);
+        let mut tops = VecDeque::from([(top, entry)]);
         let mut is_first = true;
-        while let Some((mut top, from)) = tops.pop_front() {
+        while let Some((mut top, entry)) = tops.pop_front() {
             if self.sink.is_closed() {
                 break;
             }
-            let crossings = self.one(&mut top, &from, is_first, report)?;
+            let crossings = self.walk_mount(&mut top, &entry, is_first, report)?;
             is_first = false;
             for crossing in crossings {
                 tops.extend(self.cross(&top, &crossing));
@@ -150,68 +155,49 @@ impl Traversal<'_> {
         Ok(())
     }
 
-    /// Walks one mount, and gives the names at which others lie.
-    fn one(
+    /// Walks one mount, and returns the names where others begin.
+    fn walk_mount(
         &self,
         top: &mut Top,
-        from: &Spot,
+        entry: &TopEntry,
         is_first: bool,
         report: &mut WalkReport,
     ) -> Result<Vec<Crossing>, Error> {
+        let options = self.options;
         let mount = top.mount(self.mounts);
-        let expected = self
-            .options
-            .expected
-            .filter(|_| self.options.dirs.len() == 1 && top.depth == 0);
-        let &WalkOptions {
-            noatime,
-            is_written,
-            ..
-        } = self.options;
+        let is_only_dir = options.dirs.len() == 1 && top.depth == 0;
         let context = MountContext {
-            noatime,
-            expected,
-            is_written,
+            noatime: options.noatime,
+            expected: options.expected.filter(|_| is_only_dir),
+            is_written: options.is_written,
             ..MountContext::new(top, mount)
         };
         let (kind, reason) = self.choose(&context, is_first)?;
         self.sink.begin(&context, kind);
-        // Looked at again, so that nothing that is handed over was read before the sink knew of the
-        // mount.
+        // Read the metadata again: the sink must know of the mount before that of any entry is read.
         top.meta = statx(&top.fd, c"", At::EMPTY_PATH, Meta::WANT)
             .map_or(top.meta, |seen| Meta::from_statx(&seen));
         let top = &*top;
-        let path = if self.sink.wants_paths() {
-            &from.path[..]
-        } else {
-            b""
-        };
+        let wants_paths = self.sink.wants_paths();
         let dir = Dir {
-            path,
-            hash: from.hash,
-            depth: from.depth,
+            path: if wants_paths { &entry.dir_path } else { b"" },
+            hash: entry.hash,
+            depth: entry.depth,
         };
-        self.sink.worker().take(
-            &dir,
-            &[Entry {
-                name: &from.name,
-                meta: top.meta,
-            }],
-        );
+        let (name, meta) = (&entry.name[..], top.meta);
+        self.sink.worker().take(&dir, &[Entry { name, meta }]);
         let crossings = Mutex::new(Vec::new());
-        let below = self.below(top, mount);
         let job = Job {
             top,
             mount,
-            below: &below,
+            below: &self.below(top, mount),
             sink: self.sink,
-            filter: &self.options.filter,
-            threads: self
-                .options
+            filter: &options.filter,
+            threads: options
                 .threads
                 .map(|threads| threads.clamp(1, Job::MOST_THREADS)),
             one_device: self.one_device,
-            noatime: self.options.noatime,
+            noatime: options.noatime,
             diagnostics: self.diagnostics,
             crossings: &crossings,
         };
@@ -221,10 +207,10 @@ impl Traversal<'_> {
             engine: kind,
             reason,
         };
-        if self.options.filter.enters(top.depth)
+        if options.filter.enters(top.depth)
             && let Err(refusal) = engine(kind).walk(&job)
         {
-            if self.options.preferred.is_empty() && self.options.engine.is_some() && is_first {
+            if options.preferred.is_empty() && options.engine.is_some() && is_first {
                 return Err(Error::Refused {
                     path: top.path.clone(),
                     engine: kind,
@@ -267,18 +253,17 @@ impl Traversal<'_> {
             }),
             Err(refusal) => {
                 let (chosen, instead) = best();
-                let instead = Box::new(instead);
                 let reason = PlanReason::RequestRefused {
                     requested,
                     refusal,
-                    instead,
+                    instead: Box::new(instead),
                 };
                 Ok((chosen, reason))
             }
         }
     }
 
-    /// Where other mounts lie below a top, by the table.
+    /// Where other mounts begin below a top, by the table.
     fn below(&self, top: &Top, mount: Option<&Mount>) -> Below {
         let Some(mount) = mount else {
             return Below::default();
@@ -286,93 +271,68 @@ impl Traversal<'_> {
         let Ok(absolute) = mounts::root::name_of(&top.fd) else {
             return Below::default();
         };
-        // What is mounted on another mount lies behind that one.
-        let others = self
-            .mounts
-            .iter()
-            .filter(|other| other.parent == mount.id && other.id != mount.id);
+        // Mounts on other mounts are found in the walks of those.
+        let is_on_it = |other: &&Mount| other.parent == mount.id && other.id != mount.id;
+        let others = self.mounts.iter().filter(is_on_it);
         let targets =
             others.filter_map(|other| mounts::path::below(&absolute, other.target.as_deref()?));
         Below::from_names(targets.filter(|name| !name.is_empty()))
     }
 
-    /// Gives the directory that lies at a crossing, to be walked; or hands over what lies there, if
-    /// that is all.
-    fn cross(&self, from: &Top, crossing: &Crossing) -> Option<(Top, Spot)> {
+    /// Opens the directory at a crossing, to be walked; or emits the entry, if it is not to be walked.
+    fn cross(&self, from: &Top, crossing: &Crossing) -> Option<(Top, TopEntry)> {
         let Crossing { dir: place, name } = crossing;
-        let mut dir_path = from.path.clone();
-        if !place.rel.is_empty() {
-            append(&mut dir_path, &place.rel);
-        }
-        let mut path = dir_path.clone();
-        append(&mut path, name);
+        let dir_path = joined(&from.path, &place.rel);
+        let path = joined(&dir_path, name);
         let failed = |gate, errno, kind: WarningKind| {
             if errno != Errno::ENOENT {
-                self.diagnostics
-                    .warn(Warning::failed(&path, gate, errno, kind));
+                let warning = Warning::failed(&path, gate, errno, kind);
+                self.diagnostics.warn(warning);
             }
         };
-        let dir = Dir {
-            path: &dir_path,
-            hash: place.hash,
-            depth: place.depth,
-        };
-        let fd_of_dir = match open_place(from, place) {
-            Ok(fd) => fd,
-            Err(e) => {
-                failed(Gate::Openat2, e, WarningKind::OpenMountParent);
-                return None;
-            }
-        };
+        let parent = open_place(from, place)
+            .map_err(|errno| failed(Gate::Openat2, errno, WarningKind::OpenMountParent))
+            .ok()?;
         let c_name = c_name(name)?;
-        let seen = match look_at(&fd_of_dir, &c_name) {
-            Ok(seen) => seen,
-            Err(e) => {
-                failed(Gate::Statx, e, WarningKind::ReadMountAttributes);
-                return None;
-            }
-        };
+        let statx_failed = |errno| failed(Gate::Statx, errno, WarningKind::ReadMountAttributes);
+        let seen = look_at(&parent, &c_name).map_err(statx_failed).ok()?;
         let meta = Meta::from_statx(&seen);
-        let hand_over = || self.sink.worker().take(&dir, &[Entry { name, meta }]);
-        let hash = digest::below(place.hash, name);
+        let emit = || {
+            let dir = place.dir(&dir_path);
+            self.sink.worker().take(&dir, &[Entry { name, meta }]);
+        };
         let depth = place.depth + 1;
-        let is_same = self.one_device.is_none_or(|only| only == meta.dev);
-        let waits = seen.attributes.contains(Attributes::AUTOMOUNT) && self.one_device.is_some();
-        if !meta.is_dir() || !is_same || waits || !self.options.filter.enters(depth) {
-            hand_over();
+        let is_entered = meta.is_dir()
+            && self.one_device.is_none_or(|only| only == meta.dev)
+            && self.options.filter.enters(depth);
+        let is_trigger = seen.attributes.contains(Attributes::AUTOMOUNT);
+        if !is_entered || is_trigger && self.one_device.is_some() {
+            emit();
             return None;
         }
-        let opened = gate::fs::openat(&fd_of_dir, &c_name, Open::SCAN);
-        let fd = match opened {
-            Ok(fd) => fd,
-            Err(e) => {
-                failed(Gate::Openat, e, WarningKind::OpenDirectory);
-                hand_over();
-                return None;
-            }
+        // This may trigger an automount; the metadata must be that of the new mount.
+        let opened = openat(&parent, &c_name, Open::SCAN)
+            .map_err(|errno| failed(Gate::Openat, errno, WarningKind::OpenDirectory))
+            .and_then(|fd| {
+                let hash = digest::below(place.hash, name);
+                Top::new(fd, path.clone(), hash, depth).map_err(statx_failed)
+            });
+        let Ok(top) = opened else {
+            emit();
+            return None;
         };
-        // To open it may have set off an automount: what counts is what is there now.
-        match Top::new(fd, path.clone(), hash, depth) {
-            Ok(top) => {
-                let from = Spot {
-                    path: dir_path,
-                    hash: place.hash,
-                    depth: place.depth,
-                    name: name.clone(),
-                };
-                Some((top, from))
-            }
-            Err(e) => {
-                failed(Gate::Statx, e, WarningKind::ReadMountAttributes);
-                hand_over();
-                None
-            }
-        }
+        let entry = TopEntry {
+            dir_path,
+            hash: place.hash,
+            depth: place.depth,
+            name: name.clone(),
+        };
+        Some((top, entry))
     }
 }
 
-/// The first engine that can work in a place. The reason is what keeps the file system's own
-/// engine from it, or else the first one. `threads` always can.
+/// The first engine that can work on a mount; `threads` always can. The reason is why the engine for
+/// that type of file system cannot work there, or else the first one.
 fn first_possible(engines: &[EngineKind], context: &MountContext<'_>) -> (EngineKind, PlanReason) {
     let own = context
         .mount
@@ -390,21 +350,11 @@ fn first_possible(engines: &[EngineKind], context: &MountContext<'_>) -> (Engine
     (EngineKind::Threads, reason)
 }
 
-/// The directory in which the top of a mount is found, and its name there; DIR itself is found in
-/// itself, without a name.
-struct Spot {
-    path: Vec<u8>,
-    hash: u64,
-    depth: u32,
-    name: Vec<u8>,
-}
-
-/// Opens the directory that a crossing is in, through whatever mounts lie on the way by now.
-fn open_place(from: &Top, place: &Place) -> Result<gate::Fd, Errno> {
-    use std::os::fd::AsFd;
+/// Opens the parent of a crossing, through whatever mounts cover the path by now.
+fn open_place(from: &Top, place: &Place) -> Result<Fd, Errno> {
     let how = Open::PATH | Open::DIRECTORY;
     if place.rel.is_empty() {
-        return gate::fs::openat(&from.fd, c".", how);
+        return openat(&from.fd, c".", how);
     }
-    gate::long::open_long_no_symlinks(from.fd.as_fd(), &place.rel, how)
+    open_long_no_symlinks(from.fd.as_fd(), &place.rel, how)
 }

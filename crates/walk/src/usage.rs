@@ -1,28 +1,26 @@
 //! The disk usage of each directory, as du(1) reports it, from entries in any order.
 //!
-//! A directory is identified by a [`Key`], which everything in it carries. So no paths are kept,
-//! and of other files only those with several links, because each counts once: in the first DIR
-//! that has it, and there in the directory nearest to DIR. Which one that is depends neither on
-//! the order of the entries nor on the thread that found them.
+//! A directory is identified by a [`Key`], which all its entries carry. So no paths are kept, and
+//! only files with several links: each counts once, in the first DIR that has it, and there in the
+//! directory nearest to DIR. Which one that is depends neither on the order of the entries nor on
+//! the thread that found them.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
-
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gate::sync::Mutex;
 use ondisk::Dev;
 
 use crate::digest;
-use crate::entry::{Dir, Entry, Type};
+use crate::entry::{Dir, Entry, Type, append};
 use crate::sink::{Sink, Worker};
 
-/// Identifies a directory: its depth below DIR, and the hash of its path.
+/// Identifies a directory: its depth below DIR (0 for DIR itself), and the hash of its path.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 struct Key {
-    /// 0 for DIR itself.
     depth: u32,
-    /// Different for each directory of that depth, in all DIRs.
     hash: u64,
 }
 
@@ -42,34 +40,25 @@ impl Sums {
     }
 }
 
-/// A directory, as an entry of the one above it.
-#[derive(Clone, Debug)]
-struct Directory<'a> {
-    /// The directory above; `None` for DIR itself.
-    above: Option<Key>,
-    /// Its name there; the path as it was given for DIR itself.
-    name: &'a [u8],
-    /// Device and inode number.
-    file: (Dev, u64),
-    /// What it takes itself.
-    sums: Sums,
-}
-
+/// A directory.
 #[derive(Clone, Debug, Default)]
 struct Node {
+    /// The parent; `None` for DIR itself.
     above: Option<Key>,
+    /// Its name; for DIR itself, the path as it was given.
     name: Box<[u8]>,
+    /// Device and inode number.
     file: (Dev, u64),
-    /// What it takes itself, and what is directly in it.
+    /// The usage of it and of the files directly in it.
     sums: Sums,
-    /// Whether it has been met as an entry; until then, only what is in it is known.
-    is_met: bool,
+    /// Whether its own entry has been seen; until then, only files in it are known.
+    is_seen: bool,
 }
 
 /// A file with several names.
 #[derive(Clone, Copy, Debug)]
 struct Link {
-    /// The DIR in which it counts, and the directory.
+    /// The number of the DIR and the directory in which it counts.
     place: (u64, Key),
     sums: Sums,
 }
@@ -84,20 +73,9 @@ struct Collector {
 }
 
 impl Collector {
-    /// Something in a directory has one name only.
+    /// Adds the usage of files in a directory that have one name only.
     fn add(&mut self, place: Key, sums: Sums) {
         self.nodes.entry(place).or_default().sums.add(sums);
-    }
-
-    /// Something in a directory of the `nth` DIR has several names.
-    fn link(&mut self, nth: u64, place: Key, file: (Dev, u64), sums: Sums) {
-        self.put_link(
-            file,
-            Link {
-                place: (nth, place),
-                sums,
-            },
-        );
     }
 
     fn put_link(&mut self, file: (Dev, u64), link: Link) {
@@ -107,26 +85,6 @@ impl Collector {
             .or_insert(link);
     }
 
-    /// A directory.
-    fn directory(&mut self, key: Key, directory: &Directory<'_>) {
-        let &Directory {
-            above,
-            name,
-            file,
-            sums,
-        } = directory;
-        self.put_node(
-            key,
-            Node {
-                above,
-                name: name.into(),
-                file,
-                sums,
-                is_met: true,
-            },
-        );
-    }
-
     fn put_node(&mut self, key: Key, node: Node) {
         match self.nodes.entry(key) {
             Slot::Vacant(slot) => drop(slot.insert(node)),
@@ -134,9 +92,10 @@ impl Collector {
                 let old = slot.get_mut();
                 let mut sums = old.sums;
                 sums.add(node.sums);
-                if old.is_met && node.is_met && (old.above, &old.name) != (node.above, &node.name) {
+                if old.is_seen && node.is_seen && (old.above, &old.name) != (node.above, &node.name)
+                {
                     self.collisions += 1;
-                } else if node.is_met {
+                } else if node.is_seen {
                     *old = node;
                 }
                 old.sums = sums;
@@ -144,35 +103,29 @@ impl Collector {
         }
     }
 
-    /// Puts in what another one holds.
+    /// Adds what another one has collected.
     fn merge(&mut self, other: Collector) {
         if self.nodes.is_empty() && self.links.is_empty() {
             *self = other;
             return;
         }
         self.collisions += other.collisions;
-        other
-            .nodes
-            .into_iter()
-            .for_each(|(key, node)| self.put_node(key, node));
-        other
-            .links
-            .into_iter()
-            .for_each(|(file, link)| self.put_link(file, link));
+        for (key, node) in other.nodes {
+            self.put_node(key, node);
+        }
+        for (file, link) in other.links {
+            self.put_link(file, link);
+        }
     }
 
-    /// The directories of all DIRs, with everything below them.
+    /// Computes the usage of every directory, with everything below it.
     fn finish(mut self) -> Usage {
         for link in std::mem::take(&mut self.links).into_values() {
             self.add(link.place.1, link.sums);
         }
-        let collisions = self.collisions;
-        // What nobody has met vanished while the tree was walked.
-        let mut nodes: Vec<(Key, Node)> = self
-            .nodes
-            .into_iter()
-            .filter(|(_, node)| node.is_met)
-            .collect();
+        // Directories without an entry of their own vanished during the walk.
+        let nodes = self.nodes.into_iter().filter(|(_, node)| node.is_seen);
+        let mut nodes: Vec<(Key, Node)> = nodes.collect();
         nodes.sort_unstable_by_key(|(key, _)| *key);
         let mut rows: Vec<Place> = Vec::with_capacity(nodes.len());
         let mut dirs = HashMap::new();
@@ -180,8 +133,7 @@ impl Collector {
             let above = node
                 .above
                 .and_then(|above| nodes.binary_search_by_key(&above, |(key, _)| *key).ok());
-            // Those above come first, being less deep; DIRs stand in the order in which they were
-            // given.
+            // Parents come first, being less deep; DIRs are in the order in which they were given.
             let nth = above.map_or(key.hash, |above| rows[above].nth);
             let first: &mut u64 = dirs.entry(node.file).or_insert(nth);
             *first = nth.min(*first);
@@ -192,16 +144,11 @@ impl Collector {
                 sums: node.sums,
             });
         }
-        let names: Vec<(Box<[u8]>, bool)> = nodes
-            .into_iter()
-            .zip(&rows)
-            .map(|((_, node), row)| {
-                (
-                    node.name,
-                    dirs[&node.file] == row.nth && (row.above.is_some() || row.depth == 0),
-                )
-            })
-            .collect();
+        let names = nodes.into_iter().zip(&rows).map(|((_, node), row)| {
+            let is_connected = row.above.is_some() || row.depth == 0;
+            (node.name, is_connected && dirs[&node.file] == row.nth)
+        });
+        let names: Vec<(Box<[u8]>, bool)> = names.collect();
         for at in (0..rows.len()).rev() {
             let row = rows[at];
             if let (Some(above), true) = (row.above, names[at].1) {
@@ -213,12 +160,12 @@ impl Collector {
             rows,
             names,
             order,
-            collisions,
+            collisions: self.collisions,
         }
     }
 }
 
-/// A directory among the others.
+/// A directory in a [`Usage`].
 #[derive(Clone, Copy, Debug)]
 struct Place {
     above: Option<usize>,
@@ -227,24 +174,16 @@ struct Place {
     sums: Sums,
 }
 
-/// The order in which du prints, and among siblings that of the names. What counted in an earlier
-/// DIR is left out.
+/// The directories in the order of du's output, siblings by name, without those that counted in an
+/// earlier DIR.
 fn children_first(rows: &[Place], names: &[(Box<[u8]>, bool)]) -> Vec<usize> {
-    // Siblings side by side, the last name first; no directory above comes before all others.
+    // Sorted by parent (DIRs first), siblings with the last name first.
     let mut siblings: Vec<usize> = (0..rows.len()).filter(|&at| names[at].1).collect();
     siblings.sort_unstable_by(|&a, &b| {
-        let name = |at: usize| {
-            if rows[at].above.is_none() {
-                &[]
-            } else {
-                &names[at].0[..]
-            }
-        };
-        rows[a]
-            .above
-            .cmp(&rows[b].above)
-            .then_with(|| name(b).cmp(name(a)))
-            .then(b.cmp(&a))
+        // DIRs keep the order in which they were given.
+        let name = |at: usize| rows[at].above.map(|_| &names[at].0);
+        let above = rows[a].above.cmp(&rows[b].above);
+        above.then_with(|| name(b).cmp(&name(a))).then(b.cmp(&a))
     });
     let first_of = |above| siblings.partition_point(|&at| rows[at].above < above);
     let below = |above| {
@@ -253,7 +192,7 @@ fn children_first(rows: &[Place], names: &[(Box<[u8]>, bool)]) -> Vec<usize> {
             .copied()
             .take_while(move |&at| rows[at].above == above)
     };
-    // From the end: a directory, then its children from the last to the first.
+    // Collect from the end: a directory, then its children from the last to the first.
     let mut pending: Vec<usize> = below(None).collect();
     pending.reverse();
     let mut order = Vec::with_capacity(siblings.len());
@@ -272,7 +211,7 @@ fn children_first(rows: &[Place], names: &[(Box<[u8]>, bool)]) -> Vec<usize> {
 pub struct DirectoryUsage {
     /// The directory, beginning with DIR as it was given.
     pub path: Vec<u8>,
-    /// What it and everything below it take.
+    /// The usage of it and everything below it.
     pub sums: Sums,
 }
 
@@ -280,11 +219,11 @@ pub struct DirectoryUsage {
 #[derive(Clone, Debug)]
 pub struct Usage {
     rows: Vec<Place>,
-    /// The names, and whether the directory counts: not when it did so in an earlier DIR.
+    /// The names, and whether the directory counts: not if it counted in an earlier DIR.
     names: Vec<(Box<[u8]>, bool)>,
     order: Vec<usize>,
-    /// How many directories are missing because their hashes collide with those of others, to which
-    /// their figures are added.
+    /// How many directories are missing because their hashes collide with those of others, which
+    /// include their usage.
     pub collisions: u64,
 }
 
@@ -296,17 +235,13 @@ impl Usage {
         max_depth: Option<u32>,
         top: Option<usize>,
     ) -> impl Iterator<Item = DirectoryUsage> {
-        let mut order: Vec<usize> = self
-            .order
-            .iter()
-            .copied()
-            .filter(|&at| max_depth.is_none_or(|max| self.rows[at].depth <= max))
-            .collect();
+        let mut order = self.order.clone();
+        order.retain(|&at| max_depth.is_none_or(|max| self.rows[at].depth <= max));
         if let Some(n) = top {
-            let size = |&at: &usize| {
-                std::cmp::Reverse((self.rows[at].sums.blocks, self.rows[at].sums.bytes))
-            };
-            order.sort_by_key(size);
+            order.sort_by_key(|&at| {
+                let Sums { blocks, bytes } = self.rows[at].sums;
+                Reverse((blocks, bytes))
+            });
             order.truncate(n);
         }
         order.into_iter().map(|at| DirectoryUsage {
@@ -319,13 +254,8 @@ impl Usage {
         let above = std::iter::successors(Some(at), |&at| self.rows[at].above);
         let mut chain: Vec<&[u8]> = above.map(|at| &self.names[at].0[..]).collect();
         chain.reverse();
-        let mut path = Vec::with_capacity(chain.iter().map(|name| name.len() + 1).sum());
-        for name in chain {
-            if !path.is_empty() && !path.ends_with(b"/") {
-                path.push(b'/');
-            }
-            path.extend_from_slice(name);
-        }
+        let mut path = Vec::new();
+        chain.iter().for_each(|name| append(&mut path, name));
         path
     }
 }
@@ -376,7 +306,7 @@ impl Worker for UsageWorker<'_> {
     fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
         let (depth, hash) = (dir.depth, dir.hash);
         let place = Key { depth, hash };
-        let mut here = Sums::default();
+        let mut files = Sums::default();
         for entry in entries {
             let meta = &entry.meta;
             let file = (meta.dev, meta.ino);
@@ -386,34 +316,34 @@ impl Worker for UsageWorker<'_> {
                 blocks: meta.blocks,
                 bytes: if has_size { meta.size } else { 0 },
             };
-            let directory = |above, name| Directory {
+            let node = |above, name: &[u8]| Node {
                 above,
-                name,
+                name: name.into(),
                 file,
                 sums,
+                is_seen: true,
             };
             if entry.name.is_empty() {
-                // DIRs are walked one after the other, and each comes before what is in it.
+                // DIRs are walked one after the other, and each comes before its entries.
                 self.sink.nth.store(hash, Ordering::Relaxed);
-                let name = self.sink.dirs.get(hash as usize);
-                let name = name.map_or(&b""[..], |dir| dir);
-                self.collector.directory(place, &directory(None, name));
+                let path = self.sink.dirs.get(hash as usize);
+                let node = node(None, path.map_or(&b""[..], |path| path));
+                self.collector.put_node(place, node);
             } else if kind == Type::Directory {
                 let key = Key {
                     depth: depth + 1,
                     hash: digest::below(hash, entry.name),
                 };
-                self.collector
-                    .directory(key, &directory(Some(place), entry.name));
+                self.collector.put_node(key, node(Some(place), entry.name));
             } else if meta.nlink > 1 {
-                let nth = self.sink.nth.load(Ordering::Relaxed);
-                self.collector.link(nth, place, file, sums);
+                let place = (self.sink.nth.load(Ordering::Relaxed), place);
+                self.collector.put_link(file, Link { place, sums });
             } else {
-                here.add(sums);
+                files.add(sums);
             }
         }
-        if here != Sums::default() {
-            self.collector.add(place, here);
+        if files != Sums::default() {
+            self.collector.add(place, files);
         }
     }
 }
@@ -435,16 +365,23 @@ mod tests {
         Key { depth, hash }
     }
 
-    fn dir<'a>(above: Option<Key>, name: &'a [u8], ino: u64) -> Directory<'a> {
-        Directory {
+    fn dir(above: Option<Key>, name: &[u8], ino: u64) -> Node {
+        Node {
             above,
-            name,
+            name: name.into(),
             file: (DEV, ino),
-            sums: Sums {
-                blocks: 8,
-                bytes: 0,
-            },
+            sums: sums(8, 0),
+            is_seen: true,
         }
+    }
+
+    fn sums(blocks: u64, bytes: u64) -> Sums {
+        Sums { blocks, bytes }
+    }
+
+    fn link(nth: u64, place: Key, sums: Sums) -> Link {
+        let place = (nth, place);
+        Link { place, sums }
     }
 
     fn text(usage: &Usage, max_depth: Option<u32>, top: Option<usize>) -> Vec<String> {
@@ -464,46 +401,26 @@ mod tests {
     /// another in `t/b`.
     fn tree() -> [Step; 6] {
         let (top, a, b, c) = (key(0, 0), key(1, 70), key(1, 60), key(2, 50));
-        let file = Sums {
-            blocks: 1,
-            bytes: 1,
-        };
         let linked = (DEV, 99);
         [
-            Box::new(move |du| du.directory(top, &dir(None, b"t/", 2))),
-            Box::new(move |du| du.directory(b, &dir(Some(top), b"b", 3))),
-            Box::new(move |du| du.directory(a, &dir(Some(top), b"a", 4))),
-            Box::new(move |du| du.directory(c, &dir(Some(a), b"c\n", 5))),
+            Box::new(move |du| du.put_node(top, dir(None, b"t/", 2))),
+            Box::new(move |du| du.put_node(b, dir(Some(top), b"b", 3))),
+            Box::new(move |du| du.put_node(a, dir(Some(top), b"a", 4))),
+            Box::new(move |du| du.put_node(c, dir(Some(a), b"c\n", 5))),
             Box::new(move |du| {
                 [top, a, b, c]
                     .into_iter()
-                    .for_each(|place| du.add(place, file))
+                    .for_each(|place| du.add(place, sums(1, 1)))
             }),
             Box::new(move |du| {
-                du.link(
-                    0,
-                    c,
-                    linked,
-                    Sums {
-                        blocks: 16,
-                        bytes: 5000,
-                    },
-                );
-                du.link(
-                    0,
-                    b,
-                    linked,
-                    Sums {
-                        blocks: 16,
-                        bytes: 5000,
-                    },
-                );
+                du.put_link(linked, link(0, c, sums(16, 5000)));
+                du.put_link(linked, link(0, b, sums(16, 5000)));
             }),
         ]
     }
 
     #[test]
-    fn children_before_parents_and_links_once_in_any_order_and_split() {
+    fn children_come_before_parents_and_links_count_once_in_any_order() {
         let expected = ["5 1 t/a/c\\n", "9 1 t/a", "13 5 t/b", "26 5 t/"];
         for split in 0..64_u32 {
             let (mut one, mut other) = (Collector::default(), Collector::default());
@@ -529,37 +446,13 @@ mod tests {
     fn each_directory_and_link_counts_once_over_all_dirs() {
         let mut du = Collector::default();
         // DIR 0 is below DIR 1; DIR 2 is elsewhere, with a second name of a file in DIR 0.
-        du.directory(key(0, 0), &dir(None, b"t/a", 4));
-        du.link(
-            0,
-            key(0, 0),
-            (DEV, 99),
-            Sums {
-                blocks: 2,
-                bytes: 0,
-            },
-        );
-        du.directory(key(0, 1), &dir(None, b"t", 2));
-        du.directory(key(1, 77), &dir(Some(key(0, 1)), b"a", 4));
-        du.link(
-            1,
-            key(1, 77),
-            (DEV, 99),
-            Sums {
-                blocks: 2,
-                bytes: 0,
-            },
-        );
-        du.directory(key(0, 2), &dir(None, b"u", 9));
-        du.link(
-            2,
-            key(0, 2),
-            (DEV, 99),
-            Sums {
-                blocks: 2,
-                bytes: 0,
-            },
-        );
+        du.put_node(key(0, 0), dir(None, b"t/a", 4));
+        du.put_link((DEV, 99), link(0, key(0, 0), sums(2, 0)));
+        du.put_node(key(0, 1), dir(None, b"t", 2));
+        du.put_node(key(1, 77), dir(Some(key(0, 1)), b"a", 4));
+        du.put_link((DEV, 99), link(1, key(1, 77), sums(2, 0)));
+        du.put_node(key(0, 2), dir(None, b"u", 9));
+        du.put_link((DEV, 99), link(2, key(0, 2), sums(2, 0)));
         let usage = du.finish();
         assert_eq!(text(&usage, None, None), ["5 0 t/a", "4 0 t", "4 0 u"]);
     }
@@ -567,9 +460,9 @@ mod tests {
     #[test]
     fn colliding_directories_are_counted() {
         let mut du = Collector::default();
-        du.directory(key(0, 0), &dir(None, b"t", 2));
-        du.directory(key(1, 1), &dir(Some(key(0, 0)), b"a", 3));
-        du.directory(key(1, 1), &dir(Some(key(0, 0)), b"b", 4));
+        du.put_node(key(0, 0), dir(None, b"t", 2));
+        du.put_node(key(1, 1), dir(Some(key(0, 0)), b"a", 3));
+        du.put_node(key(1, 1), dir(Some(key(0, 0)), b"b", 4));
         let usage = du.finish();
         assert_eq!((usage.collisions, usage.order.len()), (1, 2));
         assert_eq!(text(&usage, None, None), ["8 0 t/a", "12 0 t"]);

@@ -1,18 +1,17 @@
-//! Threads: one for each processor, and where these turn out to wait for a disk or a server, more.
+//! Threads: one for each processor, and more where the processors wait for a disk or a server.
 
 use std::time::{Duration, Instant};
 
 use gate::cpu_time::process_cpu_time;
 use gate::machine::processors;
-use gate::sync::{Condvar, Mutex, MutexGuard};
+use gate::sync::{Condvar, Mutex};
 
-/// As many as are of use while a disk is read.
+/// The most threads that help while a disk is read.
 pub(super) const MOST: usize = 16;
-/// How long the processors are watched before it is said that they wait.
+/// How long the processors are watched before they count as waiting.
 const WATCH: Duration = Duration::from_millis(2);
 
-/// When it was last considered whether more threads would help, and the CPU time that had been used
-/// then.
+/// The time of the last check whether more threads would help, and the CPU time used until then.
 pub(super) struct Pace {
     at: Instant,
     cpu: Duration,
@@ -26,13 +25,13 @@ impl Pace {
         }
     }
 
-    /// How long ago that was.
+    /// The time since the last check.
     pub(super) fn elapsed(&self) -> Duration {
         self.at.elapsed()
     }
 
-    /// Whether so many threads leave the processors waiting, for a disk or a server; `None` when
-    /// they have not been watched for long enough to tell.
+    /// Whether the processors wait, for a disk or a server, with this number of threads; `None` when
+    /// they have not been watched for long enough.
     pub(super) fn is_waiting(&mut self, threads: usize) -> Option<bool> {
         let wall = self.elapsed();
         if wall < WATCH {
@@ -45,16 +44,17 @@ impl Pace {
     }
 }
 
-/// Does some work in as many threads as are asked for, or as are good; in no more than there is
-/// work for. Each of them does `work`, which ends when there is nothing left to do.
-pub(super) fn crew(asked: Option<usize>, work_for: usize, work: impl Fn() + Sync) {
-    let most = asked.unwrap_or(MOST.max(processors())).min(work_for).max(1);
-    let first = asked.unwrap_or_else(processors).min(most);
+/// Runs `work` in as many threads as are requested, or else as are useful, up to `work_for`. It
+/// returns when there is nothing left to do.
+pub(super) fn crew(requested: Option<usize>, work_for: usize, work: impl Fn() + Sync) {
+    let useful = MOST.max(processors());
+    let most = requested.unwrap_or(useful).min(work_for).max(1);
+    let first = requested.unwrap_or_else(processors).min(most);
     let ended = Ended::default();
     std::thread::scope(|scope| {
         let start = || {
             let begun = std::thread::Builder::new().spawn_scoped(scope, || {
-                let _end = End(&ended);
+                let _end = CountAtEnd(&ended);
                 work();
                 gate::meter::flush();
             });
@@ -65,7 +65,7 @@ pub(super) fn crew(asked: Option<usize>, work_for: usize, work: impl Fn() + Sync
             return work();
         }
         let mut pace = Pace::new();
-        let mut count = ended.lock();
+        let mut count = ended.count.lock();
         while *count < threads {
             let waited = ended.news.wait_timeout(count, WATCH);
             count = waited.0;
@@ -73,9 +73,8 @@ pub(super) fn crew(asked: Option<usize>, work_for: usize, work: impl Fn() + Sync
                 continue;
             }
             if pace.is_waiting(threads) == Some(true) {
-                threads += (threads..most.min(2 * threads))
-                    .take_while(|_| start())
-                    .count();
+                let more = most.min(2 * threads) - threads;
+                threads += (0..more).take_while(|_| start()).count();
             }
         }
     });
@@ -88,18 +87,12 @@ struct Ended {
     news: Condvar,
 }
 
-impl Ended {
-    fn lock(&self) -> MutexGuard<'_, usize> {
-        self.count.lock()
-    }
-}
+/// Counts a thread when it ends, also by a panic.
+struct CountAtEnd<'a>(&'a Ended);
 
-/// Says so when a thread ends, in whatever way.
-struct End<'a>(&'a Ended);
-
-impl Drop for End<'_> {
+impl Drop for CountAtEnd<'_> {
     fn drop(&mut self) {
-        *self.0.lock() += 1;
+        *self.0.count.lock() += 1;
         self.0.news.notify_one();
     }
 }
@@ -111,7 +104,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn threads_that_wait_get_company() {
+    fn more_threads_start_while_threads_wait() {
         let (left, threads) = (AtomicUsize::new(300), AtomicUsize::new(0));
         crew(None, 9, || {
             threads.fetch_add(1, Relaxed);
@@ -127,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_as_are_asked_for() {
+    fn requested_number_of_threads_is_started() {
         let threads = AtomicUsize::new(0);
         crew(Some(3), usize::MAX, || {
             threads.fetch_add(1, Relaxed);

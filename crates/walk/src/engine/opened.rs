@@ -1,5 +1,4 @@
-//! Directories that are kept open for what is in them, so that it is opened by a single name; but
-//! not too many.
+//! Directories that stay open, up to a limit, so that those in them are opened by a single name.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -9,19 +8,14 @@ use gate::{Errno, Fd};
 
 use crate::job::{Job, Place, c_name};
 
-/// An open directory, counted among those that are.
+/// An open directory, counted in its [`OpenDirs`].
 pub(crate) struct Opened {
-    fd: Fd,
+    pub(crate) fd: Fd,
     count: Arc<AtomicUsize>,
 }
 
 impl Opened {
-    /// Its descriptor.
-    pub(crate) fn fd(&self) -> &Fd {
-        &self.fd
-    }
-
-    /// Reads entries of it; 0 when there are no more, also when it was removed meanwhile.
+    /// Reads entries; 0 at the end, also if the directory was removed meanwhile.
     pub(crate) fn read(&self, buffer: &mut [u8]) -> Result<usize, Errno> {
         match getdents64(&self.fd, buffer) {
             Err(Errno::ENOENT) => Ok(0),
@@ -36,14 +30,13 @@ impl Drop for Opened {
     }
 }
 
-/// The count of them, and a bound.
+/// The number of open directories, and how many may stay open for those in them.
 pub(crate) struct OpenDirs {
     count: Arc<AtomicUsize>,
     most: usize,
 }
 
 impl OpenDirs {
-    /// None are open. No more than `most` are kept.
     pub(crate) fn within(most: usize) -> OpenDirs {
         OpenDirs {
             count: Arc::default(),
@@ -51,11 +44,10 @@ impl OpenDirs {
         }
     }
 
-    /// Opens a directory by its name in the one that it is in, if that was kept, else by its whole
-    /// name.
+    /// Opens a directory by its name in its parent `from`, or without one by its path from the top.
     ///
     /// # Errors
-    /// `EXDEV` when another mount has come to lie there; those of openat2(2).
+    /// `EXDEV` when another mount covers it by now; those of openat2(2).
     pub(crate) fn directory(
         &self,
         job: &Job<'_>,
@@ -64,10 +56,7 @@ impl OpenDirs {
         from: Option<&Opened>,
     ) -> Result<Arc<Opened>, Errno> {
         let fd = match from {
-            Some(from) => {
-                let name = c_name(name).ok_or(Errno::EINVAL)?;
-                job.open_in(&from.fd, &name)?
-            }
+            Some(from) => job.open_in(&from.fd, &c_name(name).ok_or(Errno::EINVAL)?)?,
             None => job.open(&place())?,
         };
         self.count.fetch_add(1, Relaxed);
@@ -77,8 +66,7 @@ impl OpenDirs {
         }))
     }
 
-    /// The directory once more, for something in it that is still to be opened; `None` when enough
-    /// are open.
+    /// Another reference to a directory, to open one in it later; `None` when enough are open.
     pub(crate) fn keep(&self, opened: &Arc<Opened>) -> Option<Arc<Opened>> {
         (self.count.load(Relaxed) < self.most).then(|| Arc::clone(opened))
     }

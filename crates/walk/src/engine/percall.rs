@@ -1,9 +1,9 @@
-//! `percall`: a gate call for each attribute, one after the other, as programs did when there was a
-//! call for each: what `dump --gather percall` is for. Nobody chooses it to be fast.
+//! `percall`: a system call for each attribute, as programs did when there was a call for each: the
+//! baseline that `dump --gather percall` measures.
 //!
-//! statx(2) gives everything whatever it is asked for; so each call asks for one field, and only
-//! that field of its answer is taken. The names of extended attributes, the ACLs and the file
-//! capabilities follow, each by a call of its own.
+//! statx(2) returns all fields whatever is requested; so each call requests one field, and only that
+//! field of its result is used. The names of extended attributes, the ACLs and the file capabilities
+//! follow, each by its own call.
 
 use std::ffi::CStr;
 
@@ -11,32 +11,26 @@ use gate::fs::{At, Statx, Want, statx};
 use gate::xattr::{getxattrat, listxattrat};
 use gate::{Errno, Fd};
 
-use super::stat::subtree_by;
-use super::{Engine, MountContext};
+use super::stat::walk_below_by;
 use crate::attribution::{Subject, with_subject};
 use crate::entry::Type;
 use crate::error::EngineRefusal;
-use crate::job::Job;
+use crate::job::{Engine, Job};
 
 /// A call for each attribute.
-#[derive(Clone, Copy, Debug)]
-pub struct PerCall;
+pub(super) struct PerCall;
 
 impl Engine for PerCall {
-    fn possible(&self, _: &MountContext<'_>) -> Result<(), EngineRefusal> {
-        Ok(())
-    }
-
     fn walk(&self, job: &Job<'_>) -> Result<(), EngineRefusal> {
-        subtree_by(look, job, &mut *job.sink.worker(), job.place());
+        walk_below_by(look, job, &mut *job.sink.worker(), job.place());
         Ok(())
     }
 }
 
-/// What is asked for in a call, and which part of the answer is taken.
+/// The field that is requested in a call, and the part of the result that is used.
 type Field = (Want, fn(&mut Statx, Statx));
 
-/// What is asked for, call by call.
+/// The fields, call by call.
 const FIELDS: [Field; 12] = [
     (Want::MODE, |to, s| {
         to.mode = to.mode & !0o7777 | s.mode & 0o7777
@@ -80,7 +74,7 @@ fn look_further(dir: &Fd, name: &CStr, mut seen: Statx) -> Result<(Statx, Option
         _ => &[c"system.posix_acl_access", c"security.capability"],
     };
     for attribute in attributes {
-        // That there is none is an answer too; who wants the value asks for it where it is needed.
+        // Only the call counts here. The dump reads the values that it needs.
         let _ = getxattrat(dir, name, attribute, &mut buffer);
     }
     Ok((seen, xattrs))

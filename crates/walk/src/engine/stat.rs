@@ -1,8 +1,7 @@
-//! `stat`: one thread, directory by directory, statx(2) of every name. The plain reference, and
-//! what the other engines fall back on where their own way does not lead.
+//! `stat`: one thread, directory by directory, statx(2) of every name. The reference, and the fallback
+//! of the other engines.
 
 use std::ffi::CStr;
-
 use std::sync::Arc;
 
 use gate::fs::Statx;
@@ -10,46 +9,40 @@ use gate::process::raise_open_files;
 use gate::{Errno, Fd, Gate};
 
 use super::opened::{OpenDirs, Opened};
-use super::{Engine, MountContext};
 use crate::entry::{Dir, Entry, Meta};
-use crate::error::{EngineRefusal, WarningKind};
-use crate::job::{Crossing, Job, Place, look_at};
+use crate::error::EngineRefusal;
+use crate::job::{Engine, Job, Place, look_at};
 use crate::sink::Worker;
 
 /// One thread, statx(2) of every name.
-#[derive(Clone, Copy, Debug)]
-pub struct Stat;
+pub(super) struct Stat;
 
 impl Engine for Stat {
-    fn possible(&self, _: &MountContext<'_>) -> Result<(), EngineRefusal> {
-        Ok(())
-    }
-
     fn walk(&self, job: &Job<'_>) -> Result<(), EngineRefusal> {
-        subtree(job, &mut *job.sink.worker(), job.place());
+        walk_below(job, &mut *job.sink.worker(), job.place());
         Ok(())
     }
 }
 
-/// A way to learn of a name in an open directory what statx(2) says, and whether it has extended
-/// attributes.
+/// A way to get the result of statx(2) for a name in an open directory, and whether the file has
+/// extended attributes.
 pub(super) type Look = fn(&Fd, &CStr) -> Result<(Statx, Option<bool>), Errno>;
 
 /// With one call.
-fn at_once(dir: &Fd, name: &CStr) -> Result<(Statx, Option<bool>), Errno> {
+fn look_once(dir: &Fd, name: &CStr) -> Result<(Statx, Option<bool>), Errno> {
     Ok((look_at(dir, name)?, None))
 }
 
 /// Bytes of directory entries that are read at a time.
 pub(crate) const BUFFER: usize = 64 << 10;
 
-/// Hands over everything below a place.
-pub(crate) fn subtree(job: &Job<'_>, worker: &mut dyn Worker, place: Place) {
-    subtree_by(at_once, job, worker, place);
+/// Emits everything below a place.
+pub(crate) fn walk_below(job: &Job<'_>, worker: &mut dyn Worker, place: Place) {
+    walk_below_by(look_once, job, worker, place);
 }
 
-/// [`subtree`], by a way to look of one's own.
-pub(super) fn subtree_by(look: Look, job: &Job<'_>, worker: &mut dyn Worker, place: Place) {
+/// [`walk_below`] by another way to look at names.
+pub(super) fn walk_below_by(look: Look, job: &Job<'_>, worker: &mut dyn Worker, place: Place) {
     let open = OpenDirs::within(raise_open_files() / 4);
     let mut buffer = vec![0; BUFFER];
     let mut pending = vec![(place, None::<Arc<Opened>>)];
@@ -60,35 +53,20 @@ pub(super) fn subtree_by(look: Look, job: &Job<'_>, worker: &mut dyn Worker, pla
         let name = place.rel.rsplit(|&b| b == b'/').next().unwrap_or_default();
         let opened = match open.directory(job, || place.clone(), name, from.as_deref()) {
             Ok(opened) => opened,
-            Err(Errno::EXDEV) => {
-                cross_at(job, &place);
-                continue;
-            }
-            Err(e) => {
-                job.failed(&place, b"", Gate::Openat2, e);
+            Err(errno) => {
+                job.unopened(&place, errno);
                 continue;
             }
         };
-        let path = if job.wants_paths() {
-            job.path(&place)
-        } else {
-            Vec::new()
-        };
-        let dir = Dir {
-            path: &path,
-            hash: place.hash,
-            depth: place.depth,
-        };
+        let path = job.dir_path(&place);
+        let dir = place.dir(&path);
         read(look, job, &place, &dir, &opened, &mut buffer, |entries| {
-            for entry in entries {
-                if entry.meta.is_dir()
-                    && job.filter.enters(dir.depth + 1)
-                    && job.enters(entry.meta.dev)
-                {
-                    pending.push((place.below(entry.name), open.keep(&opened)));
+            for Entry { name, meta } in entries {
+                if job.enters_entry(meta, dir.depth + 1) {
+                    pending.push((place.below(name), open.keep(&opened)));
                 }
             }
-            job.give(worker, &dir, entries);
+            job.emit(worker, &dir, entries);
         });
         if job.is_over() {
             return;
@@ -96,7 +74,7 @@ pub(super) fn subtree_by(look: Look, job: &Job<'_>, worker: &mut dyn Worker, pla
     }
 }
 
-/// Opens a directory, and reads it.
+/// Opens and reads a directory.
 pub(crate) fn list(
     job: &Job<'_>,
     place: &Place,
@@ -105,14 +83,13 @@ pub(crate) fn list(
     each: impl FnMut(&[Entry<'_>]),
 ) {
     match OpenDirs::within(0).directory(job, || place.clone(), b"", None) {
-        Ok(opened) => read(at_once, job, place, dir, &opened, buffer, each),
-        Err(Errno::EXDEV) => cross_at(job, place),
-        Err(e) => job.failed(place, b"", Gate::Openat2, e),
+        Ok(opened) => read(look_once, job, place, dir, &opened, buffer, each),
+        Err(errno) => job.unopened(place, errno),
     }
 }
 
-/// Reads a directory, looks at every name, and gives what is in this mount, a buffer at a time.
-/// Names at which other mounts lie, and failures, go to the job.
+/// Reads a directory, looks at every name, and passes the entries in this mount to `each`, a buffer at
+/// a time.
 fn read(
     look: Look,
     job: &Job<'_>,
@@ -134,16 +111,13 @@ fn read(
             if !job.filter.keeps(dir.path, name) {
                 continue;
             }
-            let known = found.len();
-            match look(opened.fd(), entry.name) {
-                Ok((s, xattrs)) => {
-                    sort_out(job, || place.clone(), entry.name, &s, &mut found);
-                    found
-                        .get_mut(known)
-                        .into_iter()
-                        .for_each(|new: &mut Entry<'_>| new.meta.xattrs = xattrs);
-                }
-                Err(e) => job.failed(place, name, Gate::Statx, e),
+            let (seen, xattrs) = match look(&opened.fd, entry.name) {
+                Ok((seen, xattrs)) => (Ok(seen), xattrs),
+                Err(errno) => (Err(errno), None),
+            };
+            if let Some(meta) = job.sort_out(seen, || place.clone(), name) {
+                let meta = Meta { xattrs, ..meta };
+                found.push(Entry { name, meta });
             }
         }
         each(&found);
@@ -151,34 +125,4 @@ fn read(
             return;
         }
     }
-}
-
-/// What was seen at a name is an entry of this mount, or the way into another.
-pub(crate) fn sort_out<'a>(
-    job: &Job<'_>,
-    place: impl FnOnce() -> Place,
-    name: &'a CStr,
-    s: &Statx,
-    found: &mut Vec<Entry<'a>>,
-) {
-    if job.is_crossing(s) {
-        job.cross(Crossing {
-            dir: place(),
-            name: name.to_bytes().to_vec(),
-        });
-    } else {
-        found.push(Entry {
-            name: name.to_bytes(),
-            meta: Meta::from_statx(s),
-        });
-    }
-}
-
-/// A mount has come to lie on a directory that was found to be one of this mount, and has been
-/// handed over.
-pub(crate) fn cross_at(job: &Job<'_>, place: &Place) {
-    job.warn(mounts::Warning::about(
-        &job.path(place),
-        WarningKind::MountedMeanwhile,
-    ));
 }

@@ -1,12 +1,12 @@
 //! `threads`: statx(2) of every name, by threads that share the directories.
 //!
-//! Each thread goes down the directories that it has found itself, deepest first, so that few wait
-//! and their descriptors stay few; whoever has nothing left takes half of what another has waiting,
-//! and where a single large directory is all there is, its names are shared out as well:
+//! Each thread walks the directories that it has found itself, deepest first, so that threads seldom
+//! wait and few directories stay open. A thread without tasks takes some of the queue, and the others
+//! put half of theirs there. The names of a single large directory are shared as well:
 //!
 //! ```text
 //!   thread 1:  open a, read a ──► statx a/1 a/2 a/3 ... ──► open a/d, read ──► ...
-//!                 │ somebody is idle: the rest of the names, or the older directories
+//!                 │ a thread is idle: the rest of the names, or the older directories
 //!                 ▼
 //!   queue:     [names of a: 33..64] [a/x] [a/y]
 //!                 │
@@ -14,81 +14,69 @@
 //!   thread 2:  statx a/33 ... a/64 ──► open a/x, read ──► ...
 //! ```
 //!
-//! A walk begins with one thread; a small tree is done before another would have started. Soon
-//! there is one for each processor, which is best where everything is in the cache; and where the
-//! processors turn out to be waiting for disk or server meanwhile, there are more and more, up to a
-//! bound: they keep so many requests in flight.
+//! A walk begins with one thread: a small tree is done before another would have started. Soon there
+//! is one for each processor, which is best with a warm cache. While the processors wait for a disk
+//! or server, more are started up to a limit, to keep many requests in flight.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread::Scope;
 use std::time::Duration;
 
+use gate::Gate;
 use gate::machine::processors;
 use gate::process::raise_open_files;
-use gate::sync::{Condvar, Mutex, MutexGuard};
-use gate::{Errno, Gate};
+use gate::sync::{Condvar, Mutex};
 use ondisk::dirent::entries;
 
 use super::crew::{self, Pace};
 use super::opened::{OpenDirs, Opened};
-use super::stat::{BUFFER, cross_at, sort_out};
-use super::{Engine, MountContext};
+use super::stat::BUFFER;
 use crate::digest::below;
-use crate::entry::{Dir, append};
+use crate::entry::{Dir, Entry, append};
 use crate::error::EngineRefusal;
-use crate::job::{Job, Place, look_at};
+use crate::job::{Engine, Job, Place, look_at};
 use crate::sink::Worker;
 
 /// Threads, statx(2) of every name.
-#[derive(Clone, Copy, Debug)]
-pub struct Threads;
+pub(super) struct Threads;
 
-/// As many requests as are kept in flight where the processors wait for a server.
+/// The most threads while the processors wait for a server.
 const MOST_ON_SERVER: usize = 48;
 
 impl Engine for Threads {
-    fn possible(&self, _: &MountContext<'_>) -> Result<(), EngineRefusal> {
-        Ok(())
-    }
-
     fn walk(&self, job: &Job<'_>) -> Result<(), EngineRefusal> {
         let is_remote = job
             .mount
             .is_some_and(|mount| mounts::may_hang(&mount.content.fstype));
         let limit = raise_open_files();
-        // Each thread has a directory open, whatever is kept.
-        let most = job
-            .threads
-            .unwrap_or(if is_remote {
-                MOST_ON_SERVER
-            } else {
-                crew::MOST
-            })
-            .clamp(1, limit / 8 + 1);
+        let useful = if is_remote {
+            MOST_ON_SERVER
+        } else {
+            crew::MOST
+        };
+        // Each thread has a directory open, in addition to those that are kept.
+        let most = job.threads.unwrap_or(useful).clamp(1, limit / 8 + 1);
         let crew = Crew {
             job,
             first: job.threads.unwrap_or_else(processors).min(most),
             most,
             open: OpenDirs::within(limit / 2),
-            queue: Mutex::new(Queue {
-                tasks: Vec::new(),
-                over: false,
-            }),
+            queue: Mutex::default(),
             threads: AtomicUsize::new(1),
             news: Condvar::new(),
             idle: AtomicUsize::new(0),
             queued: AtomicUsize::new(0),
             pace: Mutex::new(Pace::new()),
         };
-        let (hash, depth) = (job.top.hash, job.top.depth);
         let top = Node {
             parent: None,
             name: Box::default(),
-            hash,
-            depth,
+            hash: job.top.hash,
+            depth: job.top.depth,
         };
-        std::thread::scope(|scope| crew.work(scope, vec![Task::Directory(Arc::new(top), None)]));
+        let tasks = vec![Task::Directory(Arc::new(top), None)];
+        std::thread::scope(|scope| Thread::new(&crew, scope, tasks).run());
         Ok(())
     }
 }
@@ -104,18 +92,13 @@ struct Node {
 impl Node {
     fn place(&self) -> Place {
         let mut names = Vec::new();
-        let mut at = Some(self);
-        while let Some(node) = at {
-            if node.parent.is_some() {
-                names.push(&node.name);
-            }
-            at = node.parent.as_deref();
+        let mut at = self;
+        while let Some(parent) = &at.parent {
+            names.push(&at.name);
+            at = parent;
         }
         let mut rel = Vec::new();
-        names
-            .into_iter()
-            .rev()
-            .for_each(|name| append(&mut rel, name));
+        names.iter().rev().for_each(|name| append(&mut rel, name));
         Place {
             rel,
             hash: self.hash,
@@ -124,8 +107,7 @@ impl Node {
     }
 }
 
-/// A long chain of nodes is taken apart link by link: dropped as it comes, it would need a stack as
-/// deep as the tree.
+/// Drops a chain of nodes in a loop: recursion would need a stack as deep as the tree.
 impl Drop for Node {
     fn drop(&mut self) {
         let mut parent = self.parent.take();
@@ -135,148 +117,138 @@ impl Drop for Node {
     }
 }
 
-/// Something to do.
 enum Task {
-    /// Read a directory, and look at what is in it. The directory that it is in comes along, unless
-    /// too many are open.
+    /// Read a directory, and look at its entries. Its parent comes along, unless too many are open.
     Directory(Arc<Node>, Option<Arc<Opened>>),
-    /// Look at these names in it: records of getdents64.
+    /// Look at these names in a directory: records of getdents64.
     Names(Arc<Node>, Arc<Opened>, Box<[u8]>),
 }
 
-/// What threads share.
+/// What the threads share.
 struct Crew<'a> {
     job: &'a Job<'a>,
     /// Threads for a warm cache.
     first: usize,
-    /// Threads at most.
+    /// The most threads.
     most: usize,
     open: OpenDirs,
     queue: Mutex<Queue>,
-    /// Threads that there are; changed with the queue locked.
+    /// The number of threads; changed with the queue locked.
     threads: AtomicUsize,
-    /// Something was queued, or all is over.
+    /// Signalled when a task is queued, and at the end.
     news: Condvar,
-    /// Threads that wait for something to do.
+    /// Threads that wait for a task.
     idle: AtomicUsize,
     /// Tasks in the queue.
     queued: AtomicUsize,
     pace: Mutex<Pace>,
 }
 
+#[derive(Default)]
 struct Queue {
     tasks: Vec<Task>,
-    over: bool,
+    is_over: bool,
 }
 
-impl<'a> Crew<'a> {
-    /// The work of one thread.
-    fn work<'scope, 'env>(&'env self, scope: &'scope Scope<'scope, 'env>, mut mine: Vec<Task>) {
-        let mut worker = self.job.sink.worker();
-        let mut buffer = vec![0; BUFFER];
-        while let Some(task) = self.next(&mut mine) {
-            match task {
-                Task::Directory(node, from) => {
-                    self.directory(scope, &node, from, &mut *worker, &mut buffer, &mut mine);
-                }
-                Task::Names(node, opened, records) => {
-                    let path = self.path(&node);
-                    self.names(
-                        scope,
-                        &node,
-                        &path,
-                        &opened,
-                        &records,
-                        &mut *worker,
-                        &mut mine,
-                    );
-                }
-            }
-            self.share(&mut mine);
-        }
-        gate::meter::flush();
-    }
-
-    /// What to do next: something of one's own, or from the queue. `None` when nobody has anything
-    /// left.
-    fn next(&self, mine: &mut Vec<Task>) -> Option<Task> {
-        if self.job.is_over() {
-            self.lock().over = true;
-            self.news.notify_all();
-            return None;
-        }
-        if let Some(task) = mine.pop() {
-            return Some(task);
-        }
-        let mut queue = self.lock();
-        loop {
-            if queue.over {
-                return None;
-            }
-            if !queue.tasks.is_empty() {
-                let some = (queue.tasks.len() / self.threads.load(Relaxed)).clamp(1, 64);
-                let from = queue.tasks.len() - some;
-                mine.extend(queue.tasks.drain(from..));
-                self.queued.store(queue.tasks.len(), Relaxed);
-                return mine.pop();
-            }
-            if self.idle.fetch_add(1, Relaxed) + 1 == self.threads.load(Relaxed) {
-                queue.over = true;
-                self.news.notify_all();
-                return None;
-            }
-            queue = self.news.wait(queue);
-            self.idle.fetch_sub(1, Relaxed);
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock()
-    }
-
+impl Crew<'_> {
     fn is_hungry(&self) -> bool {
         self.idle.load(Relaxed) > self.queued.load(Relaxed)
     }
 
     fn put(&self, tasks: impl IntoIterator<Item = Task>) {
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         queue.tasks.extend(tasks);
         self.queued.store(queue.tasks.len(), Relaxed);
         self.news.notify_all();
     }
+}
 
-    /// Gives the older half of what one has to those who have nothing: it has more below it.
-    fn share(&self, mine: &mut Vec<Task>) {
-        if mine.len() > 1 && self.is_hungry() {
-            self.put(mine.drain(..mine.len() / 2));
+struct Thread<'scope, 'env> {
+    crew: &'env Crew<'env>,
+    scope: &'scope Scope<'scope, 'env>,
+    worker: Box<dyn Worker + 'env>,
+    /// Its own tasks.
+    tasks: Vec<Task>,
+}
+
+impl<'scope, 'env> Thread<'scope, 'env> {
+    fn new(
+        crew: &'env Crew<'env>,
+        scope: &'scope Scope<'scope, 'env>,
+        tasks: Vec<Task>,
+    ) -> Thread<'scope, 'env> {
+        Thread {
+            crew,
+            scope,
+            worker: crew.job.sink.worker(),
+            tasks,
+        }
+    }
+
+    fn run(mut self) {
+        let mut buffer = vec![0; BUFFER];
+        while let Some(task) = self.next() {
+            match task {
+                Task::Directory(node, from) => self.directory(&node, from, &mut buffer),
+                Task::Names(node, opened, records) => {
+                    let path = self.path(&node);
+                    self.names(&node, &path, &opened, &records);
+                }
+            }
+            // Leave the older half of the tasks to idle threads: it has more below it.
+            if self.tasks.len() > 1 && self.crew.is_hungry() {
+                self.crew.put(self.tasks.drain(..self.tasks.len() / 2));
+            }
+        }
+        gate::meter::flush();
+    }
+
+    /// The next task, its own or from the queue; `None` when no thread has any left.
+    fn next(&mut self) -> Option<Task> {
+        let crew = self.crew;
+        if crew.job.is_over() {
+            crew.queue.lock().is_over = true;
+            crew.news.notify_all();
+            return None;
+        }
+        if let Some(task) = self.tasks.pop() {
+            return Some(task);
+        }
+        let mut queue = crew.queue.lock();
+        loop {
+            if queue.is_over {
+                return None;
+            }
+            if !queue.tasks.is_empty() {
+                let some = (queue.tasks.len() / crew.threads.load(Relaxed)).clamp(1, 64);
+                let from = queue.tasks.len() - some;
+                self.tasks.extend(queue.tasks.drain(from..));
+                crew.queued.store(queue.tasks.len(), Relaxed);
+                return self.tasks.pop();
+            }
+            if crew.idle.fetch_add(1, Relaxed) + 1 == crew.threads.load(Relaxed) {
+                queue.is_over = true;
+                crew.news.notify_all();
+                return None;
+            }
+            queue = crew.news.wait(queue);
+            crew.idle.fetch_sub(1, Relaxed);
         }
     }
 
     fn path(&self, node: &Node) -> Vec<u8> {
-        if self.job.wants_paths() {
-            self.job.path(&node.place())
+        if self.crew.job.wants_paths() {
+            self.crew.job.path(&node.place())
         } else {
             Vec::new()
         }
     }
 
-    fn directory<'scope, 'env>(
-        &'env self,
-        scope: &'scope Scope<'scope, 'env>,
-        node: &Arc<Node>,
-        from: Option<Arc<Opened>>,
-        worker: &mut dyn Worker,
-        buffer: &mut [u8],
-        mine: &mut Vec<Task>,
-    ) {
-        let job = self.job;
-        let opened = match self
-            .open
-            .directory(job, || node.place(), &node.name, from.as_deref())
-        {
+    fn directory(&mut self, node: &Arc<Node>, from: Option<Arc<Opened>>, buffer: &mut [u8]) {
+        let Crew { job, open, .. } = self.crew;
+        let opened = match open.directory(job, || node.place(), &node.name, from.as_deref()) {
             Ok(opened) => opened,
-            Err(Errno::EXDEV) => return cross_at(job, &node.place()),
-            Err(e) => return job.failed(&node.place(), b"", Gate::Openat2, e),
+            Err(errno) => return job.unopened(&node.place(), errno),
         };
         let path = self.path(node);
         loop {
@@ -285,126 +257,106 @@ impl<'a> Crew<'a> {
                 Ok(n) => &buffer[..n],
                 Err(e) => return job.failed(&node.place(), b"", Gate::Getdents64, e),
             };
-            self.names(scope, node, &path, &opened, records, worker, mine);
+            self.names(node, &path, &opened, records);
             if job.is_over() {
                 return;
             }
         }
     }
 
-    /// Looks at every name of some records. When others have nothing to do meanwhile, they get what
-    /// is left.
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "they are what a thread has at hand"
-    )]
-    fn names<'scope, 'env>(
-        &'env self,
-        scope: &'scope Scope<'scope, 'env>,
-        node: &Arc<Node>,
-        path: &[u8],
-        opened: &Arc<Opened>,
-        records: &[u8],
-        worker: &mut dyn Worker,
-        mine: &mut Vec<Task>,
-    ) {
-        /// Names that are looked at before it is asked again whether somebody is idle.
+    /// Looks at every name of some records. When other threads are idle, they get the rest.
+    fn names(&mut self, node: &Arc<Node>, path: &[u8], opened: &Arc<Opened>, records: &[u8]) {
+        /// Names between two checks for idle threads.
         const ROUND: usize = 16;
-        let job = self.job;
-        let dir = Dir {
-            path,
-            hash: node.hash,
-            depth: node.depth,
-        };
+        let crew = self.crew;
+        let job = crew.job;
         let mut found = Vec::with_capacity(records.len() / 32);
         let mut names = entries(records);
-        let mut asked = 0;
+        let mut looked = 0;
         while let Some(entry) = names.next() {
             let name = entry.name.to_bytes();
             if !job.filter.keeps(path, name) {
                 continue;
             }
-            let known = found.len();
-            match look_at(opened.fd(), entry.name) {
-                Ok(seen) => sort_out(job, || node.place(), entry.name, &seen, &mut found),
-                Err(e) => job.failed(&node.place(), name, Gate::Statx, e),
-            }
-            if let Some(new) = found.get(known)
-                && new.meta.is_dir()
-                && job.filter.enters(dir.depth + 1)
-                && job.enters(new.meta.dev)
-            {
-                let parent = Some(Arc::clone(node));
-                let (hash, depth) = (below(node.hash, name), node.depth + 1);
-                let from = self.open.keep(opened);
-                mine.push(Task::Directory(
-                    Arc::new(Node {
-                        parent,
+            let seen = look_at(&opened.fd, entry.name);
+            if let Some(meta) = job.sort_out(seen, || node.place(), name) {
+                found.push(Entry { name, meta });
+                if job.enters_entry(&meta, node.depth + 1) {
+                    let child = Node {
+                        parent: Some(Arc::clone(node)),
                         name: name.into(),
-                        hash,
-                        depth,
-                    }),
-                    from,
-                ));
+                        hash: below(node.hash, name),
+                        depth: node.depth + 1,
+                    };
+                    let from = crew.open.keep(opened);
+                    self.tasks.push(Task::Directory(Arc::new(child), from));
+                }
             }
-            asked += 1;
-            if asked % ROUND == 0 {
-                self.grow(scope);
-                if self.is_hungry() {
-                    let left = names.rest();
-                    self.put(chunks(left).map(|some| {
+            looked += 1;
+            if looked % ROUND == 0 {
+                self.grow();
+                if crew.is_hungry() {
+                    crew.put(chunks(names.rest()).map(|some| {
                         Task::Names(Arc::clone(node), Arc::clone(opened), some.into())
                     }));
                     break;
                 }
             }
         }
-        job.give(worker, &dir, &found);
-        self.grow(scope);
+        let dir = Dir {
+            path,
+            hash: node.hash,
+            depth: node.depth,
+        };
+        job.emit(&mut *self.worker, &dir, &found);
+        self.grow();
     }
 
     /// Starts more threads when they would help.
-    fn grow<'scope, 'env>(&'env self, scope: &'scope Scope<'scope, 'env>) {
-        /// A walk that is done in less time than this is not worth a thread.
+    fn grow(&self) {
+        /// A shorter walk is not worth another thread.
         const SHORT: Duration = Duration::from_micros(200);
-        let threads = self.threads.load(Relaxed);
-        if threads >= self.most {
+        let (crew, scope) = (self.crew, self.scope);
+        let threads = crew.threads.load(Relaxed);
+        if threads >= crew.most {
             return;
         }
-        let Some(mut pace) = self.pace.try_lock() else {
+        let Some(mut pace) = crew.pace.try_lock() else {
             return;
         };
-        let wanted = if threads < self.first {
+        let wanted = if threads < crew.first {
             if pace.elapsed() < SHORT {
                 return;
             }
-            self.first
+            crew.first
         } else {
-            if pace.is_waiting(threads) != Some(true) || self.idle.load(Relaxed) > 0 {
+            if pace.is_waiting(threads) != Some(true) || crew.idle.load(Relaxed) > 0 {
                 return;
             }
-            (threads * 2).min(self.most)
+            (threads * 2).min(crew.most)
         };
         for _ in threads..wanted {
-            let queue = self.lock();
-            if queue.over {
+            let queue = crew.queue.lock();
+            if queue.is_over {
                 return;
             }
-            // Counted before it runs, so that nobody takes himself for the last one.
-            self.threads.fetch_add(1, Relaxed);
+            // Count it before it runs, so that no thread believes itself to be the last one.
+            crew.threads.fetch_add(1, Relaxed);
             drop(queue);
-            let started = std::thread::Builder::new()
-                .spawn_scoped(scope, move || self.work(scope, Vec::new()));
-            if started.is_err() {
-                let _queue = self.lock();
-                self.threads.fetch_sub(1, Relaxed);
+            let run = move || Thread::new(crew, scope, Vec::new()).run();
+            if std::thread::Builder::new()
+                .spawn_scoped(scope, run)
+                .is_err()
+            {
+                let _queue = crew.queue.lock();
+                crew.threads.fetch_sub(1, Relaxed);
                 return;
             }
         }
     }
 }
 
-/// Records in pieces that are worth a thread's while.
+/// Records in pieces that are worth a task.
 fn chunks(records: &[u8]) -> impl Iterator<Item = &[u8]> {
     const SOME: usize = 16;
     let mut rest = records;

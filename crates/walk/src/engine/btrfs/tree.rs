@@ -1,4 +1,4 @@
-//! The directories of a subvolume: where each of them lies.
+//! The directories of a subvolume, and their paths.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
@@ -9,30 +9,28 @@ use mounts::Warning;
 use ondisk::Dev;
 use ondisk::btrfs::{FIRST_INODE, is_name};
 
-use super::scan::parent_of;
+use super::search::parent_of;
 use crate::digest;
-use crate::entry::append;
+use crate::entry::{Dir, append};
 use crate::error::WarningKind;
 use crate::job::{Below, Job, Place};
 
 /// A subvolume, from one of its directories down.
 #[derive(Debug)]
 pub(super) struct Tree<'a> {
-    /// Number of its tree.
     pub(super) id: u64,
-    /// Its `st_dev`.
     pub(super) dev: Dev,
-    /// Whether names in it may lead to subvolumes that are not there: those of what it is a
-    /// snapshot of.
+    /// Whether it may have stubs in place of nested subvolumes, as snapshots have.
     pub(super) has_stubs: bool,
-    base: Place,
+    /// The directory where it begins.
+    pub(super) base: Place,
     dirs: RwLock<Dirs<'a>>,
 }
 
 #[derive(Debug)]
 struct Dirs<'a> {
-    /// By inode number, where a directory is among the nodes; [`CLOSED`] when what is in it is not
-    /// in the walk.
+    /// The numbers of the nodes by inode number; [`CLOSED`] for a directory whose entries are not in
+    /// the walk.
     index: HashMap<u64, u32>,
     nodes: Vec<Node<'a>>,
     names: Vec<u8>,
@@ -42,7 +40,7 @@ struct Dirs<'a> {
 struct Node<'a> {
     hash: u64,
     below: Option<&'a Below>,
-    /// Where its name begins among the names; it ends where the next node's begins.
+    /// The offset of its name in `names`; it ends where the next node's begins.
     name: usize,
     parent: u32,
     depth: u32,
@@ -50,31 +48,36 @@ struct Node<'a> {
 
 const CLOSED: u32 = u32::MAX;
 
-/// A directory, as what is in it is being handed over.
+/// The directory whose entries are being emitted.
 #[derive(Debug, Default)]
 pub(super) struct View<'a> {
-    /// Its inode number; 0 when it is none.
+    /// Its inode number; 0 if there is none.
     pub(super) ino: u64,
     node: u32,
-    /// What stands for its name in digests.
     pub(super) hash: u64,
-    /// How deep it is.
-    pub(super) depth: u32,
-    /// What is known of mounts in it.
+    depth: u32,
     pub(super) below: Option<&'a Below>,
-    /// Its name, where somebody wants it.
+    /// Its path, if that is needed.
     pub(super) path: Vec<u8>,
 }
 
 impl View<'_> {
-    /// Whether what is in it is in the walk.
+    /// Whether its entries are in the walk.
     pub(super) fn is_open(&self) -> bool {
         self.node != CLOSED
+    }
+
+    pub(super) fn dir(&self) -> Dir<'_> {
+        Dir {
+            path: &self.path,
+            hash: self.hash,
+            depth: self.depth,
+        }
     }
 }
 
 impl<'a> Tree<'a> {
-    /// A tree whose directory with the number `ino` lies at `base`.
+    /// A tree whose directory with the inode number `ino` is at `base`.
     pub(super) fn new(
         id: u64,
         dev: Dev,
@@ -104,12 +107,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Where it begins.
-    pub(super) fn base(&self) -> &Place {
-        &self.base
-    }
-
-    /// Turns to a directory, reading where it lies if that is not known yet.
+    /// Sets the view to a directory, and searches for its parents if they are not known yet.
     pub(super) fn turn_to(
         &self,
         job: &Job<'a>,
@@ -136,13 +134,13 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Notes a directory that is in another. It need not have been known before.
-    pub(super) fn note(&self, job: &Job<'a>, parent: &View<'a>, name: &[u8], ino: u64) {
+    /// Adds a directory, unless it is known.
+    pub(super) fn add(&self, job: &Job<'a>, parent: &View<'a>, name: &[u8], ino: u64) {
         let mut dirs = self.dirs.write();
         dirs.add(job, parent.node, &parent.path, name, ino);
     }
 
-    /// A directory that the view has been turned to, as a place.
+    /// The place of the directory in a view.
     pub(super) fn place(&self, view: &View<'_>) -> Place {
         let mut rel = self.base.rel.clone();
         let dirs = self.dirs.read();
@@ -163,11 +161,10 @@ impl<'a> Tree<'a> {
         dirs.append_names(node, path);
     }
 
-    /// Reads upwards from a directory until one is known, and notes all of them.
+    /// Searches for the parents of a directory up to a known one, and adds all of them.
     #[cold]
     fn find(&self, job: &Job<'a>, fd: impl AsFd, ino: u64, buffer: &mut [u8]) -> u32 {
-        // Directories that are moved while this reads can seem to lie in one another. They do not
-        // for long.
+        // Directories that are moved meanwhile can seem to form a cycle. Then try again.
         const TRIES: usize = 5;
         for _ in 0..TRIES {
             let mut chain: Vec<(u64, Vec<u8>)> = Vec::new();
@@ -191,13 +188,9 @@ impl<'a> Tree<'a> {
                     }
                     Ok(_) | Err(Errno::ENOENT) => break Some(CLOSED),
                     Err(e) => {
-                        let at = job.path(&self.base);
-                        job.warn(Warning::failed(
-                            &at,
-                            Gate::BtrfsTreeSearchV2,
-                            e,
-                            WarningKind::ReadParent { ino },
-                        ));
+                        let (path, kind) = (job.path(&self.base), WarningKind::ReadParent { ino });
+                        let gate = Gate::BtrfsTreeSearchV2;
+                        job.warn(Warning::failed(&path, gate, e, kind));
                         break Some(CLOSED);
                     }
                 }
@@ -219,15 +212,15 @@ impl<'a> Tree<'a> {
                 None => {}
             }
         }
-        let what = WarningKind::Circle { ino };
-        job.warn(Warning::about(&job.path(&self.base), what));
+        let kind = WarningKind::Circle { ino };
+        job.warn(Warning::about(&job.path(&self.base), kind));
         self.dirs.write().index.insert(ino, CLOSED);
         CLOSED
     }
 }
 
 impl<'a> Dirs<'a> {
-    /// Notes a directory, unless it is known, and gives its node.
+    /// Adds a directory, unless it is known, and returns the number of its node.
     fn add(
         &mut self,
         job: &Job<'a>,
@@ -244,12 +237,12 @@ impl<'a> Dirs<'a> {
         node
     }
 
-    /// Makes a node for a directory; `None` when what is in it is not in the walk.
+    /// Makes a node for a directory; `None` when its entries are not in the walk.
     fn open(&mut self, job: &Job<'a>, parent: u32, parent_path: &[u8], name: &[u8]) -> Option<u32> {
         let above = self.nodes.get(parent as usize)?;
         let depth = above.depth.saturating_add(1);
         let below = above.below.and_then(|below| below.step(name));
-        let is_covered = below.is_some_and(Below::is_mount);
+        let is_covered = Below::is_mount(above.below, name);
         if is_covered || !job.filter.enters(depth) || !job.filter.keeps(parent_path, name) {
             return None;
         }
@@ -268,15 +261,13 @@ impl<'a> Dirs<'a> {
         Some(number)
     }
 
-    /// Adds to a path the names from the base, whose own it does not know, down to a node.
+    /// Appends the names below the base down to a node to a path.
     fn append_names(&self, node: u32, path: &mut Vec<u8>) {
         let mut chain = Vec::new();
         let mut at = node as usize;
         while let Some(node) = self.nodes.get(at).filter(|_| at != 0) {
-            let end = self
-                .nodes
-                .get(at + 1)
-                .map_or(self.names.len(), |next| next.name);
+            let next = self.nodes.get(at + 1);
+            let end = next.map_or(self.names.len(), |next| next.name);
             chain.push(&self.names[node.name..end]);
             at = node.parent as usize; // always a smaller number
         }

@@ -1,18 +1,18 @@
-//! Who reads what: pieces of the trees, claimed in the order of inode numbers, so that a directory
-//! is mostly known before what is in it.
+//! The distribution of work: pieces of the trees, claimed in the order of inode numbers, so that a
+//! directory is mostly known before its entries.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use gate::sync::{Condvar, Mutex, MutexGuard};
+use gate::sync::{Condvar, Mutex};
 use ondisk::btrfs::{FIRST_INODE, LAST_INODE};
 
 use super::tree::Tree;
 
-/// Inode numbers in a piece, where most of them are in use.
+/// Inode numbers in a piece, while most of them are in use.
 const STEP: u64 = 4096;
 
-/// Some of the inode numbers of a tree.
+/// A range of inode numbers of a tree.
 #[derive(Clone, Debug)]
 pub(super) struct Piece<'a> {
     pub(super) tree: Arc<Tree<'a>>,
@@ -23,17 +23,17 @@ pub(super) struct Piece<'a> {
 /// How reading a piece has ended.
 #[derive(Debug)]
 pub(super) enum End {
-    /// It was read, and so many inodes found.
+    /// It was read, and had this many inodes.
     Rows(u64),
-    /// It holds very much; from this inode on, it is left to whoever has time.
+    /// It has very many items; from this inode on, it is left to other threads.
     Rest(u64),
-    /// There was nothing in it, and the next inode is this.
+    /// It was empty, and this is the next inode.
     Gap(u64),
-    /// There was nothing in it, nor is there beyond it.
+    /// It was empty, and there are no more inodes.
     Nothing,
 }
 
-/// A tree that is not gone through yet.
+/// A tree that is not wholly claimed yet.
 #[derive(Debug)]
 struct Ahead<'a> {
     tree: Arc<Tree<'a>>,
@@ -48,7 +48,7 @@ struct State<'a> {
     busy: usize,
 }
 
-/// What is to be read.
+/// The pieces that are still to be read.
 #[derive(Debug, Default)]
 pub(super) struct Work<'a> {
     state: Mutex<State<'a>>,
@@ -56,32 +56,24 @@ pub(super) struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    /// All of some trees.
     pub(super) fn new(trees: Vec<Arc<Tree<'a>>>) -> Work<'a> {
-        let ahead = trees
-            .into_iter()
-            .map(|tree| Ahead {
-                tree,
-                next: FIRST_INODE,
-                step: STEP,
-            })
-            .collect();
+        let ahead = trees.into_iter().map(|tree| Ahead {
+            tree,
+            next: FIRST_INODE,
+            step: STEP,
+        });
         Work {
             state: Mutex::new(State {
-                ahead,
+                ahead: ahead.collect(),
                 ..State::default()
             }),
             changed: Condvar::new(),
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State<'a>> {
-        self.state.lock()
-    }
-
-    /// The next piece; waits while somebody may yet leave some. `None` when all is done.
+    /// The next piece; waits while other threads may still leave some. `None` when all is done.
     pub(super) fn claim(&self) -> Option<Piece<'a>> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         loop {
             if let Some(piece) = state.next() {
                 state.busy += 1;
@@ -95,9 +87,9 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// A piece has been read.
+    /// Records how reading a piece has ended.
     pub(super) fn done(&self, piece: Piece<'a>, end: &End) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.busy -= 1;
         let at = state
             .ahead
@@ -126,9 +118,9 @@ impl<'a> Work<'a> {
         self.changed.notify_all();
     }
 
-    /// There is no use in going on.
+    /// Drops the pieces that are left.
     pub(super) fn stop(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.ahead.clear();
         state.left.clear();
         self.changed.notify_all();

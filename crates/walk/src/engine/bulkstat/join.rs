@@ -1,25 +1,23 @@
-//! Names, joined with what bulkstat says of their inodes.
+//! Joins names with the inodes from bulkstat.
 //!
-//! The lists of names are cut into spans of inode numbers. A thread takes a span, puts its names in
-//! one order, and asks bulkstat for the inodes from the first one on: these come in the same order.
+//! The lists of names are cut into spans of inode numbers. A thread takes a span, sorts its names by
+//! inode number, and reads the inodes from the first one on, which come in the same order.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use gate::Gate;
 use gate::fs::Time;
 use gate::xfs::BulkBuffer;
 use ondisk::xfs::{Geometry, Inode};
 
+use super::inodes::{ROWS, bulkstat, is_settled, meta_of};
 use super::names::{Name, Names};
-use super::{ROWS, bulkstat, is_settled, meta_of};
 use crate::engine::crew::crew;
-use crate::engine::stat::subtree;
+use crate::engine::stat::walk_below;
 use crate::entry::{Dir, Entry, Meta};
-use crate::job::{Crossing, Job, Place};
+use crate::job::{Job, Place};
 use crate::sink::Worker;
 
-/// Hands over the entries that some names stand for. Whatever has changed at `since` or later is
-/// looked at by its name.
+/// Emits the entries with some names. Files that have changed at `since` or later are looked at by name.
 pub(super) fn join(job: &Job<'_>, names: &Names, shape: &Geometry, since: Time) {
     let spans = spans(names, shape);
     let next = AtomicUsize::new(0);
@@ -40,55 +38,46 @@ pub(super) fn join(job: &Job<'_>, names: &Names, shape: &Geometry, since: Time) 
         while let Some(&span) = spans.get(next.fetch_add(1, Relaxed))
             && !job.is_over()
         {
-            joiner.span(&gather(names, span), &mut buffer);
+            joiner.span(&names_of(names, span), &mut buffer);
         }
     });
 }
 
-/// Entries that are handed over at a time, at most.
+/// The most entries that are emitted at a time.
 const BATCH: usize = 128;
-/// Inode numbers that lie further apart are asked for separately.
+/// Inode numbers that are further apart are read by separate calls.
 const APART: u64 = 64;
 
 /// Inode numbers, first and last.
 type Span = (u64, u64);
 
-/// Cuts the inode numbers into spans of about as many names each, ordered so that threads work in
+/// Cuts the inode numbers into spans with about equally many names, ordered so that threads work in
 /// different groups.
 fn spans(names: &Names, shape: &Geometry) -> Vec<Span> {
     const STEP: usize = 512;
     const STEPS: usize = 16;
-    let mut samples: Vec<u64> = names
+    let samples = names
         .lists
         .iter()
-        .flat_map(|list| list.iter().step_by(STEP))
-        .map(|name| name.ino)
-        .collect();
+        .flat_map(|list| list.iter().step_by(STEP));
+    let mut samples: Vec<u64> = samples.map(|name| name.ino).collect();
     samples.sort_unstable();
     let mut starts: Vec<u64> = samples.chunks(STEPS).map(|some| some[0]).collect();
     starts.dedup();
-    let ends = starts
-        .iter()
-        .skip(1)
-        .map(|start| start - 1)
-        .chain([u64::MAX]);
-    let mut before = (u32::MAX, 0);
-    let mut spans: Vec<((usize, u32), Span)> = Vec::new();
-    for (&start, end) in starts.iter().zip(ends) {
-        let group = shape.group_of(start);
-        before = if before.0 == group {
-            (group, before.1 + 1)
-        } else {
-            (group, 0)
-        };
-        spans.push(((before.1, group), (start, end)));
-    }
-    spans.sort_unstable();
-    spans.into_iter().map(|(_, span)| span).collect()
+    let next_starts = starts.iter().skip(1);
+    let ends = next_starts.map(|start| start - 1).chain([u64::MAX]);
+    let spans: Vec<Span> = starts.iter().copied().zip(ends).collect();
+    // The first span of each group, then the second ones, and so on.
+    let by_group = spans.chunk_by(|a, b| shape.group_of(a.0) == shape.group_of(b.0));
+    let mut numbered: Vec<(usize, Span)> = by_group
+        .flat_map(|spans| spans.iter().copied().enumerate())
+        .collect();
+    numbered.sort_unstable();
+    numbered.into_iter().map(|(_, span)| span).collect()
 }
 
-/// The names of a span, by inode number.
-fn gather(names: &Names, (first, last): Span) -> Vec<Name> {
+/// The names of a span, sorted by inode number.
+fn names_of(names: &Names, (first, last): Span) -> Vec<Name> {
     let mut all = Vec::new();
     let mut parts = 0;
     for list in &names.lists {
@@ -98,7 +87,7 @@ fn gather(names: &Names, (first, last): Span) -> Vec<Name> {
         parts += usize::from(len > 0);
     }
     if parts > 1 {
-        // A sort that finds what is sorted already.
+        // The stable sort merges parts that are sorted already.
         all.sort_by_key(|name| name.ino);
     }
     all
@@ -111,15 +100,14 @@ struct Joiner<'a> {
     shape: &'a Geometry,
     since: Time,
     worker: Box<dyn Worker + 'a>,
-    /// The directory that the batch is of: its number, what stands for its name in digests, its
-    /// depth.
+    /// The directory of the batch: its number, the hash of its path, its depth.
     dir: Option<(u32, u64, u32)>,
-    /// Its name, if anybody wants it.
+    /// Its path, if that is needed.
     path: Vec<u8>,
-    /// It as a place, once something in it has been looked at by name.
+    /// Its place, once an entry has been looked at by name.
     place: Option<Place>,
     batch: Vec<Entry<'a>>,
-    /// Directories whose names have not been read: what they are was not known then.
+    /// Directories that were not known as such when the names were read.
     unread: Vec<Place>,
 }
 
@@ -131,75 +119,65 @@ impl Joiner<'_> {
             && !self.job.is_over()
         {
             let before = at;
-            let inodes = inodes_near(names[at..].iter().map(|name| name.ino))
-                .max(stride.inodes.min(names.len() - at));
-            match bulkstat(
-                &self.job.top.fd,
-                self.shape.group_of(from),
-                from,
-                inodes,
-                buffer,
-            ) {
+            let near = inodes_near(names[at..].iter().map(|name| name.ino));
+            let most = near.max(stride.inodes.min(names.len() - at));
+            let group = self.shape.group_of(from);
+            match bulkstat(&self.job.top.fd, group, from, most, buffer) {
                 Ok(_) => {
                     let mut known = 0;
                     for row in buffer.rows() {
                         let ino = Inode::parse_ino(row);
                         at += self.settle_while(&names[at..], |name| name.ino < ino);
-                        if names.get(at).is_some_and(|name| name.ino == ino) {
+                        let same = names[at..].iter().take_while(|name| name.ino == ino);
+                        let same = same.count();
+                        if same > 0 {
                             known += 1;
-                            let inode = Inode::parse(row);
-                            while let Some(name) = names.get(at).filter(|name| name.ino == ino) {
-                                self.found(*name, &inode);
-                                at += 1;
-                            }
+                            self.found(&names[at..at + same], &Inode::parse(row));
+                            at += same;
                         }
                     }
-                    stride.came(buffer.rows().len(), known);
+                    stride.update(buffer.rows().len(), known);
                 }
                 Err(_) => {
                     at += self.settle_while(&names[at..], |name| name.ino / APART == from / APART)
                 }
             }
             if at == before {
-                // The inode is not in use, or bulkstat leaves it out.
+                // The inode is not in use, or bulkstat skips it.
                 at += self.settle_while(&names[at..], |name| name.ino == from);
             }
         }
         self.flush();
         for place in std::mem::take(&mut self.unread) {
-            subtree(self.job, &mut *self.worker, place);
+            walk_below(self.job, &mut *self.worker, place);
         }
     }
 
-    /// Looks at the first of some names, as long as they are `such`, and says how many they were.
-    fn settle_while(&mut self, names: &[Name], such: impl Fn(&Name) -> bool) -> usize {
-        let some = names.iter().take_while(|name| such(name));
+    /// Looks at the first of some names as long as a condition holds, and returns how many they were.
+    fn settle_while(&mut self, names: &[Name], condition: impl Fn(&Name) -> bool) -> usize {
+        let some = names.iter().take_while(|name| condition(name));
         some.map(|name| self.settle(*name)).count()
     }
 
-    /// A name has an inode.
-    fn found(&mut self, name: Name, inode: &Inode) {
-        if !is_settled(inode, self.since) {
-            self.settle(name);
-        } else {
-            self.push(name, meta_of(inode, &self.job.top.meta, self.shape));
+    /// Emits the names of an inode.
+    fn found(&mut self, names: &[Name], inode: &Inode) {
+        for &name in names {
+            if is_settled(inode, self.since) {
+                self.push(name, meta_of(inode, &self.job.top.meta, self.shape));
+            } else {
+                self.settle(name);
+            }
         }
     }
 
-    /// Looks at what a name stands for.
+    /// Looks at a name with statx(2).
     fn settle(&mut self, name: Name) {
         self.enter(name.dir);
         let bytes = self.names.name(name);
         let place = self.place.get_or_insert_with(|| self.names.place(name.dir));
-        match self.job.look(place, bytes) {
-            Ok(seen) if self.job.is_crossing(&seen) => {
-                self.job.cross(Crossing {
-                    dir: place.clone(),
-                    name: bytes.to_vec(),
-                });
-            }
-            Ok(seen) => self.push(name, Meta::from_statx(&seen)),
-            Err(e) => self.job.failed(place, bytes, Gate::Statx, e),
+        let seen = self.job.look(place, bytes);
+        if let Some(meta) = self.job.sort_out(seen, || place.clone(), bytes) {
+            self.push(name, meta);
         }
     }
 
@@ -209,7 +187,7 @@ impl Joiner<'_> {
         self.batch.push(Entry { name: bytes, meta });
         if meta.is_dir() && !name.is_dir() {
             let place = self.names.place(name.dir).below(bytes);
-            if self.job.filter.enters(place.depth) && self.job.enters(meta.dev) {
+            if self.job.enters_entry(&meta, place.depth) {
                 self.unread.push(place);
             }
         }
@@ -218,7 +196,7 @@ impl Joiner<'_> {
         }
     }
 
-    /// What comes next is in this directory.
+    /// Begins the batch of another directory.
     fn enter(&mut self, dir: u32) {
         if self.dir.is_some_and(|(number, ..)| number == dir) {
             return;
@@ -245,15 +223,15 @@ impl Joiner<'_> {
                 hash,
                 depth,
             };
-            self.job.give(&mut *self.worker, &dir, &self.batch);
+            self.job.emit(&mut *self.worker, &dir, &self.batch);
             self.batch.clear();
         }
     }
 }
 
-/// How many inodes are asked for however far apart they lie: XFS passes over numbers that are not
-/// in use, but others may be of files that nobody has asked about. So it is tried, with more each
-/// time, until too many of these come.
+/// How many inodes are read in one call however far apart they are. XFS skips numbers that are not in
+/// use, but other inodes may be outside of the walk. So the number doubles each time, until too many
+/// of those come.
 #[derive(Debug, Default)]
 pub(super) struct Stride {
     pub(super) inodes: usize,
@@ -261,8 +239,8 @@ pub(super) struct Stride {
 }
 
 impl Stride {
-    /// So many inodes came, and of so many there were names.
-    pub(super) fn came(&mut self, inodes: usize, known: usize) {
+    /// Adapts to a call that returned `inodes`, of which `known` have names.
+    pub(super) fn update(&mut self, inodes: usize, known: usize) {
         self.is_over |= known < inodes - inodes / 8;
         self.inodes = if self.is_over {
             0
@@ -272,7 +250,7 @@ impl Stride {
     }
 }
 
-/// How many inodes there are among the first of some numbers, up to where these lie apart; at most
+/// How many inodes there are among the first of some ascending numbers, up to the first gap; at most
 /// [`ROWS`].
 pub(super) fn inodes_near(mut numbers: impl Iterator<Item = u64>) -> usize {
     let (mut inodes, mut last) = (1, numbers.next().unwrap_or(0));
@@ -291,8 +269,7 @@ pub(super) fn inodes_near(mut numbers: impl Iterator<Item = u64>) -> usize {
 mod tests {
     use super::*;
 
-    /// Lists of names that stand for these inodes, and a file system with 65,536 inode numbers to a
-    /// group.
+    /// Lists of names of these inodes, and a file system with 65,536 inode numbers in a group.
     fn some_names(lists: &[Vec<u64>]) -> (Names, Geometry) {
         let mut bytes = [0; 256];
         for (at, value) in [(0, 4096_u32), (8, 6400), (12, 4), (24, 512)] {
@@ -323,7 +300,7 @@ mod tests {
         assert_eq!(groups, [0, 1, 2, 3]);
         let mut found: Vec<u64> = Vec::new();
         for &span in &all_spans {
-            let some: Vec<u64> = gather(&names, span).iter().map(|name| name.ino).collect();
+            let some: Vec<u64> = names_of(&names, span).iter().map(|name| name.ino).collect();
             assert!(some.is_sorted() && some.len() < 60_000);
             found.extend(some);
         }
@@ -336,10 +313,10 @@ mod tests {
     }
 
     #[test]
-    fn more_are_asked_for_as_long_as_they_have_names() {
+    fn stride_doubles_while_most_inodes_have_names() {
         let mut stride = Stride::default();
         let mut asked = |inodes, known| {
-            stride.came(inodes, known);
+            stride.update(inodes, known);
             stride.inodes
         };
         assert_eq!(
@@ -353,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_inodes_are_asked_for_than_there_are_names_near() {
+    fn only_inodes_near_the_first_name_are_counted() {
         let near = |inos: &[u64]| inodes_near(inos.iter().copied());
         assert_eq!(near(&[7]), 1);
         assert_eq!(near(&[7, 7, 8, 8 + APART]), 3);

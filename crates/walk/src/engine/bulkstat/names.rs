@@ -1,50 +1,46 @@
 //! Names and inode numbers, read by getdents64 alone.
 //!
-//! Each thread keeps what it finds in a list of its own: names in pages, one after the other, and
-//! for each name a [`Name`] of 16 bytes. A directory is known by a number; what is in it lies
-//! together, so that a name needs only its distance from where the directory's names begin.
+//! Each thread keeps its results in a list: names in pages, one after another, and for each name a
+//! [`Name`] of 16 bytes. Directories are numbered. The names of a directory are contiguous, so that a
+//! [`Name`] only needs the distance from the first of them.
 
 use std::ffi::CStr;
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
-use gate::fs::FileType;
 use gate::machine::processors;
 use gate::process::raise_open_files;
-use gate::sync::{Condvar, Mutex, MutexGuard};
+use gate::sync::{Condvar, Mutex};
 use gate::usage::blocks_read;
 use gate::{Errno, Gate};
 use ondisk::dirent::{Entry, EntryType, entries};
 use ondisk::xfs::Geometry;
 
-use super::Traversal;
+use super::inodes::Readahead;
 use crate::engine::crew::crew;
 use crate::engine::opened::{OpenDirs, Opened};
 use crate::engine::stat::BUFFER;
 use crate::entry::append;
-use crate::job::{Below, Crossing, Job, Place, look_at};
+use crate::job::{Below, Job, Place, look_at};
 
-/// A name: what bulkstat is to be joined with.
+/// A name, to be joined with its inode.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Name {
-    /// The inode that it stands for.
     pub(super) ino: u64,
-    /// The directory that it is in.
+    /// The number of its directory.
     pub(super) dir: u32,
-    /// How far its bytes are from where the directory's begin; in the highest bit, whether it was a
-    /// directory.
+    /// The distance of its bytes from the directory's first name, and [`IS_DIR`].
     place: u32,
 }
 
 /// In [`Name::place`]: it was a directory.
 const IS_DIR: u32 = 1 << 31;
-/// In the place of a name's place: this is no directory of its own, but a further part of its
-/// parent, whose names would else be too far away.
+/// In [`Directory::place`]: this is another part of its parent, whose names would otherwise be too far
+/// from the first one.
 const PART: u32 = u32::MAX;
 
 impl Name {
-    /// Some name of an inode.
     #[cfg(test)]
     pub(super) fn new(ino: u64) -> Name {
         Name {
@@ -54,8 +50,7 @@ impl Name {
         }
     }
 
-    /// Whether it was a directory when its name was read; it has been read as well, if it was to
-    /// be.
+    /// Whether it was a directory when its name was read. Then it has been read, unless excluded.
     pub(super) fn is_dir(self) -> bool {
         self.place & IS_DIR != 0
     }
@@ -64,27 +59,27 @@ impl Name {
 /// A directory whose names have been read.
 #[derive(Clone, Copy, Debug, Default)]
 struct Directory {
-    /// Where its names begin, see [`Pages`]; the thread's list in the highest 16 bits.
+    /// The offset of its first name in [`Pages`]; in the highest 16 bits the number of the thread.
     names: u64,
     hash: u64,
     parent: u32,
-    /// Where its own name is among those of its parent.
+    /// [`Name::place`] of its own name.
     place: u32,
     depth: u32,
 }
 
-/// Directories are numbered by whole blocks of numbers that a thread takes at a time.
+/// Threads take the numbers for directories in blocks.
 const BLOCK: usize = 256;
 
-/// Bytes of names, in pages: they need not move when there are more of them. Each name ends with a
-/// NUL, and none goes over the end of a page.
+/// Bytes of names, in pages, so that they need not be moved when there are more. Each name ends with a
+/// NUL, and is wholly in one page.
 #[derive(Debug, Default)]
 struct Pages(Vec<Vec<u8>>);
 
 impl Pages {
     const BITS: u32 = 20;
 
-    /// Where the next name would be, if it is short enough.
+    /// The offset of the next name, if it fits into the page.
     fn end(&self) -> u64 {
         match self.0.last() {
             Some(page) => ((self.0.len() as u64 - 1) << Pages::BITS) + page.len() as u64,
@@ -92,13 +87,10 @@ impl Pages {
         }
     }
 
-    /// Adds a name, and says where it is.
+    /// Adds a name, and returns its offset.
     fn add(&mut self, name: &[u8]) -> u64 {
-        let room = self
-            .0
-            .last()
-            .map_or(0, |page| (1 << Pages::BITS) - page.len());
-        if room <= name.len() {
+        let is_full = |page: &Vec<u8>| page.len() + name.len() >= 1 << Pages::BITS;
+        if self.0.last().is_none_or(is_full) {
             self.0.push(Vec::with_capacity(1 << Pages::BITS));
         }
         let at = self.end();
@@ -110,21 +102,17 @@ impl Pages {
     }
 
     fn get(&self, at: u64) -> &[u8] {
-        let page = self
-            .0
-            .get((at >> Pages::BITS) as usize)
-            .map_or(&[][..], Vec::as_slice);
-        let rest = page
-            .get((at & ((1 << Pages::BITS) - 1)) as usize..)
-            .unwrap_or_default();
+        let offset = (at & ((1 << Pages::BITS) - 1)) as usize;
+        let page = self.0.get((at >> Pages::BITS) as usize);
+        let rest = page.and_then(|page| page.get(offset..)).unwrap_or_default();
         CStr::from_bytes_until_nul(rest).map_or(&[], CStr::to_bytes)
     }
 }
 
-/// Everything that was read.
+/// All names that were read.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    /// The names, by inode number; a list for each thread.
+    /// For each thread its names, sorted by inode number.
     pub(super) lists: Vec<Vec<Name>>,
     pages: Vec<Pages>,
     directories: Vec<Vec<Directory>>,
@@ -147,18 +135,17 @@ impl Names {
         })
     }
 
-    /// Its bytes.
     pub(super) fn name(&self, name: Name) -> &[u8] {
         self.bytes(name.dir, name.place)
     }
 
-    /// What stands for a directory's name in digests, and its depth.
+    /// The hash of a directory's path, and its depth.
     pub(super) fn hash_and_depth(&self, dir: u32) -> (u64, u32) {
         let directory = self.directory(dir);
         (directory.hash, directory.depth)
     }
 
-    /// A directory's name below the top.
+    /// The path of a directory relative to the top.
     pub(super) fn rel(&self, dir: u32) -> Vec<u8> {
         let mut names = Vec::new();
         let mut at = dir;
@@ -170,14 +157,10 @@ impl Names {
             at = directory.parent;
         }
         let mut rel = Vec::new();
-        names
-            .into_iter()
-            .rev()
-            .for_each(|name| append(&mut rel, name));
+        names.iter().rev().for_each(|name| append(&mut rel, name));
         rel
     }
 
-    /// A directory, as a place.
     pub(super) fn place(&self, dir: u32) -> Place {
         let (hash, depth) = self.hash_and_depth(dir);
         Place {
@@ -188,13 +171,12 @@ impl Names {
     }
 }
 
-/// Reads the names below a job's top. What cannot be read, and where other mounts lie, goes to the
-/// job.
+/// Reads the names below a job's top. Failures and other mounts are reported to the job.
 pub(super) fn names(job: &Job<'_>, shape: &Geometry) -> Names {
     let limit = raise_open_files();
     let shared = Shared {
         job,
-        inodes: Traversal::new(&job.top.fd, shape),
+        inodes: Readahead::new(&job.top.fd, shape),
         are_read: AtomicBool::new(false),
         blocks_before: blocks_read(),
         queue: Mutex::default(),
@@ -218,63 +200,60 @@ pub(super) fn names(job: &Job<'_>, shape: &Geometry) -> Names {
         }
         Err(e) => job.failed(&job.place(), b"", Gate::Openat2, e),
     }
-    let broods = reader.hand_in();
-    if !broods.is_empty() {
-        shared.lock().broods = broods;
-        // Each thread has a directory open, whatever is kept.
+    let pending = reader.hand_in();
+    if !pending.is_empty() {
+        shared.queue.lock().pending = pending;
+        // Each thread has a directory open, in addition to those that are kept.
         crew(job.threads, limit / 8 + 1, || Reader::new(&shared).work());
     }
     shared.found.into_inner()
 }
 
-/// Directories that are in one directory, and are to be read. Threads take one after the other.
-struct Brood<'a> {
-    /// The directory that they are in.
-    place: Place,
-    /// It itself, unless too many are open.
-    from: Option<Arc<Opened>>,
+/// The directories in one directory, which are to be read. Threads take one after another.
+struct Siblings<'a> {
+    parent: Place,
+    /// The open parent, unless too many are open.
+    opened: Option<Arc<Opened>>,
     below: Option<&'a Below>,
     children: Vec<Child>,
     /// Their names, each with its NUL.
     names: Vec<u8>,
-    /// The next one that is to be read.
+    /// The next child.
     next: AtomicUsize,
 }
 
+#[derive(Clone, Copy)]
 struct Child {
-    ino: u64,
-    /// The parent's number, and where it has the name.
-    dir: u32,
-    place: u32,
-    /// Where its name is in the brood's.
-    name: usize,
+    /// Its name, with [`IS_DIR`].
+    name: Name,
+    /// The offset of its name in [`Siblings::names`].
+    offset: usize,
 }
 
-impl Brood<'_> {
+impl Siblings<'_> {
     fn is_taken(&self) -> bool {
         self.next.load(Relaxed) >= self.children.len()
     }
 }
 
-/// What threads share.
+/// What the threads share.
 struct Shared<'a> {
     job: &'a Job<'a>,
-    /// All inodes, to be brought near.
-    inodes: Traversal<'a>,
-    /// All directories have been read.
+    inodes: Readahead<'a>,
+    /// Whether all directories have been read.
     are_read: AtomicBool,
-    /// Blocks that had been read from disks before.
+    /// Blocks that this process had read from disks before.
     blocks_before: u64,
     queue: Mutex<Queue<'a>>,
-    /// Something was queued, or all is over.
+    /// Signalled when something is queued, and at the end.
     news: Condvar,
-    /// Threads that wait for something to do.
+    /// Threads that wait for work.
     idle: AtomicUsize,
-    /// Broods in the queue.
+    /// The length of the queue.
     queued: AtomicUsize,
     /// How many readers there have been.
     readers: AtomicUsize,
-    /// How many blocks of numbers of directories are taken.
+    /// How many blocks of directory numbers are taken.
     blocks: AtomicU32,
     open: OpenDirs,
     found: Mutex<Names>,
@@ -282,30 +261,23 @@ struct Shared<'a> {
 
 #[derive(Default)]
 struct Queue<'a> {
-    broods: Vec<Arc<Brood<'a>>>,
-    /// Threads that have something to do.
+    pending: Vec<Arc<Siblings<'a>>>,
+    /// Threads that have work.
     working: usize,
 }
 
-impl<'a> Shared<'a> {
-    fn lock(&self) -> MutexGuard<'_, Queue<'a>> {
-        self.queue.lock()
-    }
-}
-
-/// One thread, and what it has found.
+/// One thread, and the names that it has read.
 struct Reader<'s, 'a> {
     shared: &'s Shared<'a>,
     job: &'a Job<'a>,
-    /// Which one it is.
     number: usize,
-    /// Whether it is among the queue's working ones.
+    /// Whether it counts in [`Queue::working`].
     is_working: bool,
-    /// Broods that it has found or got, the deepest one last.
-    broods: Vec<Arc<Brood<'a>>>,
+    /// Directories that it has found or taken, the deepest ones last.
+    pending: Vec<Arc<Siblings<'a>>>,
     list: Vec<Name>,
     pages: Pages,
-    /// Directories by blocks of numbers; the last one is being filled.
+    /// Blocks of directories with their numbers; the last one is being filled.
     blocks: Vec<(u32, Vec<Directory>)>,
     buffer: Vec<u8>,
 }
@@ -317,7 +289,7 @@ impl<'s, 'a> Reader<'s, 'a> {
             job: shared.job,
             number: shared.readers.fetch_add(1, Relaxed),
             is_working: false,
-            broods: Vec::new(),
+            pending: Vec::new(),
             list: Vec::new(),
             pages: Pages::default(),
             blocks: Vec::new(),
@@ -325,43 +297,38 @@ impl<'s, 'a> Reader<'s, 'a> {
         }
     }
 
-    /// Goes on until no directory is left.
+    /// Reads until no directory is left.
     fn work(mut self) {
-        self.bring_inodes_near();
-        while let Some((brood, child)) = self.next() {
-            self.child(&brood, child);
+        self.read_inodes_ahead();
+        while let Some((siblings, child)) = self.next() {
+            self.child(&siblings, child);
             self.share();
         }
         self.hand_in();
     }
 
-    /// What some of those do first that were started because the others wait, if it is for a disk:
-    /// that is then read in its order.
-    fn bring_inodes_near(&self) {
-        /// So many keep a disk busy; to the others the directories are left.
+    /// The first work of some of the threads that were started because others wait for a disk: reads all
+    /// inodes in their order on the disk.
+    fn read_inodes_ahead(&self) {
+        /// This many keep a disk busy; the other threads read directories.
         const SOME: usize = 4;
-        /// Less than this is read for one directory or another. Where nothing is, others have the
-        /// processors.
+        /// Fewer blocks are normal with a warm cache: then the processors are busy otherwise.
         const COLD: u64 = 256;
         let shared = self.shared;
         if blocks_read().saturating_sub(shared.blocks_before) < COLD {
             return;
         }
         // The first reader has read the top, and ended.
-        let company = self
-            .number
-            .checked_sub(processors() + 1)
-            .filter(|&nth| nth < SOME);
-        if let (Some(nth), None) = (company, self.job.threads) {
-            // What cannot be read so is found out again by whoever needs it.
-            let _ = shared.inodes.go(nth, || {
-                !shared.are_read.load(Relaxed) && !self.job.is_over()
-            });
+        let nth = self.number.checked_sub(processors() + 1);
+        if let (Some(nth), None) = (nth.filter(|&nth| nth < SOME), self.job.threads) {
+            let is_wanted = || !shared.are_read.load(Relaxed) && !self.job.is_over();
+            // A failure here will be seen again when the inode is needed.
+            let _ = shared.inodes.run(nth, is_wanted);
         }
     }
 
-    /// Hands in what it has found, and gives back the broods that it still has.
-    fn hand_in(mut self) -> Vec<Arc<Brood<'a>>> {
+    /// Hands in the names, and returns the directories that are left.
+    fn hand_in(mut self) -> Vec<Arc<Siblings<'a>>> {
         self.list.sort_unstable_by_key(|name| name.ino);
         let mut found = self.shared.found.lock();
         let readers = found.lists.len().max(self.number + 1);
@@ -374,46 +341,44 @@ impl<'s, 'a> Reader<'s, 'a> {
             found.directories.resize_with(blocks, Vec::new);
             found.directories[number as usize] = block;
         }
-        self.broods
+        self.pending
     }
 
-    /// The next directory to be read: one of its own, or of those that others have left. `None`
-    /// when nobody has any.
-    fn next(&mut self) -> Option<(Arc<Brood<'a>>, usize)> {
+    /// The next directory to be read, its own or from the queue; `None` when no thread has any.
+    fn next(&mut self) -> Option<(Arc<Siblings<'a>>, usize)> {
         loop {
-            while let Some(brood) = self.broods.last() {
-                let child = brood.next.fetch_add(1, Relaxed);
-                let is_last = child + 1 >= brood.children.len();
-                let brood = if is_last {
-                    self.broods.pop()?
+            while let Some(siblings) = self.pending.last() {
+                let child = siblings.next.fetch_add(1, Relaxed);
+                let is_last = child + 1 >= siblings.children.len();
+                let siblings = if is_last {
+                    self.pending.pop()?
                 } else {
-                    Arc::clone(brood)
+                    Arc::clone(siblings)
                 };
-                if child < brood.children.len() && !self.job.is_over() {
-                    return Some((brood, child));
+                if child < siblings.children.len() && !self.job.is_over() {
+                    return Some((siblings, child));
                 }
             }
-            let brood = self.wait()?;
-            self.broods.push(brood);
+            let siblings = self.wait()?;
+            self.pending.push(siblings);
         }
     }
 
-    /// Waits for a brood in the queue.
-    fn wait(&mut self) -> Option<Arc<Brood<'a>>> {
+    /// Waits for directories in the queue.
+    fn wait(&mut self) -> Option<Arc<Siblings<'a>>> {
         let shared = self.shared;
-        let mut queue = shared.lock();
+        let mut queue = shared.queue.lock();
         if mem::take(&mut self.is_working) {
             queue.working -= 1;
         }
         loop {
-            if let Some(brood) = queue.broods.pop() {
-                shared.queued.store(queue.broods.len(), Relaxed);
+            if let Some(siblings) = queue.pending.pop() {
+                shared.queued.store(queue.pending.len(), Relaxed);
                 queue.working += 1;
                 self.is_working = true;
-                return Some(brood);
+                return Some(siblings);
             }
             if queue.working == 0 {
-                // Whoever waits will find the same.
                 shared.are_read.store(true, Relaxed);
                 shared.news.notify_all();
                 return None;
@@ -424,20 +389,20 @@ impl<'s, 'a> Reader<'s, 'a> {
         }
     }
 
-    /// Lets others take from the brood that has most below it, if they have nothing to do.
+    /// If other threads are idle, shares the directories nearest to the top, which have most below them.
     fn share(&mut self) {
         let shared = self.shared;
         if shared.idle.load(Relaxed) > shared.queued.load(Relaxed)
-            && let Some(brood) = self.broods.iter().find(|brood| !brood.is_taken())
+            && let Some(siblings) = self.pending.iter().find(|siblings| !siblings.is_taken())
         {
-            let mut queue = shared.lock();
-            queue.broods.push(Arc::clone(brood));
-            shared.queued.store(queue.broods.len(), Relaxed);
+            let mut queue = shared.queue.lock();
+            queue.pending.push(Arc::clone(siblings));
+            shared.queued.store(queue.pending.len(), Relaxed);
             shared.news.notify_one();
         }
     }
 
-    /// Gives a directory a number.
+    /// Assigns a number to a directory.
     fn number(&mut self, directory: Directory) -> u32 {
         if self
             .blocks
@@ -455,57 +420,47 @@ impl<'s, 'a> Reader<'s, 'a> {
         })
     }
 
-    /// Opens one of a brood, and reads it.
-    fn child(&mut self, brood: &Brood<'a>, child: usize) {
-        let child = &brood.children[child];
-        let Ok(name) = CStr::from_bytes_until_nul(&brood.names[child.name..]) else {
+    /// Opens and reads one of some siblings.
+    fn child(&mut self, siblings: &Siblings<'a>, child: usize) {
+        let job = self.job;
+        let Child { name: own, offset } = siblings.children[child];
+        let Ok(name) = CStr::from_bytes_until_nul(&siblings.names[offset..]) else {
             return;
         };
-        let place = brood.place.below(name.to_bytes());
-        let from = brood.from.as_deref();
-        let own = Name {
-            ino: child.ino,
-            dir: child.dir,
-            place: child.place | IS_DIR,
-        };
+        let name = name.to_bytes();
+        let place = siblings.parent.below(name);
+        let from = siblings.opened.as_deref();
         match self
             .shared
             .open
-            .directory(self.job, || place.clone(), name.to_bytes(), from)
+            .directory(job, || place.clone(), name, from)
         {
             Ok(opened) => {
                 self.list.push(own);
-                let below = brood.below.and_then(|below| below.step(name.to_bytes()));
-                let (hash, depth) = (place.hash, place.depth);
+                let below = siblings.below.and_then(|below| below.step(name));
                 let directory = Directory {
                     names: 0,
-                    hash,
-                    parent: child.dir,
-                    place: child.place,
-                    depth,
+                    hash: place.hash,
+                    parent: own.dir,
+                    place: own.place & !IS_DIR,
+                    depth: place.depth,
                 };
                 self.read(directory, place, &opened, below);
             }
-            Err(Errno::EXDEV) => {
-                self.job.cross(Crossing {
-                    dir: brood.place.clone(),
-                    name: name.to_bytes().to_vec(),
-                });
-            }
-            // It, or what it is in, has been moved meanwhile. If it turns out to be there after
-            // all, it is read then.
+            Err(Errno::EXDEV) => job.cross(siblings.parent.clone(), name),
+            // It, or its parent, has been moved. If it exists after all, `join` reads it.
             Err(Errno::ENOENT) => self.list.push(Name {
-                place: child.place,
+                place: own.place & !IS_DIR,
                 ..own
             }),
             Err(e) => {
                 self.list.push(own);
-                self.job.failed(&place, b"", Gate::Openat2, e);
+                job.failed(&place, b"", Gate::Openat2, e);
             }
         }
     }
 
-    /// Reads an open directory. Those that are in it, and are to be read, make a brood.
+    /// Reads an open directory. The directories in it that are to be read become [`Siblings`].
     fn read(
         &mut self,
         mut directory: Directory,
@@ -537,14 +492,8 @@ impl<'s, 'a> Reader<'s, 'a> {
                 if !job.filter.keeps(&path, name) {
                     continue;
                 }
-                if below
-                    .and_then(|below| below.step(name))
-                    .is_some_and(Below::is_mount)
-                {
-                    job.cross(Crossing {
-                        dir: place.clone(),
-                        name: name.to_vec(),
-                    });
+                if Below::is_mount(below, name) {
+                    job.cross(place.clone(), name);
                     continue;
                 }
                 let Some(is_dir) = is_dir(job, &place, opened, &entry) else {
@@ -552,39 +501,31 @@ impl<'s, 'a> Reader<'s, 'a> {
                 };
                 let at = self.pages.add(name);
                 let (dir, place) = match number.map(|number| (number, at - directory.names)) {
-                    Some((number, far)) if far < u64::from(IS_DIR) - 1 => (number, far as u32),
-                    whole_or_part => {
-                        // The first name, or one that is too far away from the first.
-                        if let Some((parent, _)) = whole_or_part {
-                            directory = Directory {
-                                parent,
-                                place: PART,
-                                ..directory
-                            };
+                    Some((number, distance)) if distance < u64::from(IS_DIR) - 1 => {
+                        (number, distance as u32)
+                    }
+                    first_or_part => {
+                        // The first name, or one that is too far from the first.
+                        if let Some((parent, _)) = first_or_part {
+                            (directory.parent, directory.place) = (parent, PART);
                         }
                         directory.names = at;
                         let names = (self.number as u64) << 48 | at;
-                        (
-                            *number.insert(self.number(Directory { names, ..directory })),
-                            0,
-                        )
+                        let new = self.number(Directory { names, ..directory });
+                        (*number.insert(new), 0)
                     }
                 };
+                let name = Name {
+                    ino: entry.ino,
+                    dir,
+                    place: if is_dir { place | IS_DIR } else { place },
+                };
                 if is_dir && enters {
-                    children.push(Child {
-                        ino: entry.ino,
-                        dir,
-                        place,
-                        name: names.len(),
-                    });
+                    let offset = names.len();
+                    children.push(Child { name, offset });
                     names.extend_from_slice(entry.name.to_bytes_with_nul());
                 } else {
-                    let place = if is_dir { place | IS_DIR } else { place };
-                    self.list.push(Name {
-                        ino: entry.ino,
-                        dir,
-                        place,
-                    });
+                    self.list.push(name);
                 }
             }
             if job.is_over() {
@@ -593,10 +534,9 @@ impl<'s, 'a> Reader<'s, 'a> {
         }
         self.buffer = buffer;
         if !children.is_empty() {
-            let from = self.shared.open.keep(opened);
-            self.broods.push(Arc::new(Brood {
-                place,
-                from,
+            self.pending.push(Arc::new(Siblings {
+                parent: place,
+                opened: self.shared.open.keep(opened),
                 below,
                 children,
                 names,
@@ -606,26 +546,17 @@ impl<'s, 'a> Reader<'s, 'a> {
     }
 }
 
-/// Whether an entry is a directory. `None` when it need not be considered further.
+/// Whether an entry is a directory; `None` if it is not in this mount, or cannot be looked at.
 fn is_dir(job: &Job<'_>, place: &Place, opened: &Opened, entry: &Entry<'_>) -> Option<bool> {
     match entry.entry_type {
         EntryType::Directory => Some(true),
         EntryType::Other => Some(false),
-        // File systems made with ftype=0 do not say.
-        EntryType::Unknown => match look_at(opened.fd(), entry.name) {
-            Ok(seen) if job.is_crossing(&seen) => {
-                job.cross(Crossing {
-                    dir: place.clone(),
-                    name: entry.name.to_bytes().to_vec(),
-                });
-                None
-            }
-            Ok(seen) => Some(seen.file_type == FileType::Directory),
-            Err(e) => {
-                job.failed(place, entry.name.to_bytes(), Gate::Statx, e);
-                None
-            }
-        },
+        // File systems made with ftype=0 do not store the type.
+        EntryType::Unknown => {
+            let seen = look_at(&opened.fd, entry.name);
+            let meta = job.sort_out(seen, || place.clone(), entry.name.to_bytes());
+            meta.map(|meta| meta.is_dir())
+        }
     }
 }
 
@@ -634,7 +565,7 @@ mod tests {
     use super::{BLOCK, Directory, IS_DIR, Names, PART, Pages};
 
     #[test]
-    fn pages_give_back_names_of_any_length() {
+    fn pages_return_names_of_any_length() {
         let mut pages = Pages::default();
         let names: Vec<Vec<u8>> = (0..20_000_usize)
             .map(|n| vec![b'a' + (n % 26) as u8; n % 256])
@@ -651,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_in_parts_has_one_name() {
+    fn directory_in_parts_has_one_path() {
         let mut pages = Pages::default();
         let (a, b, c) = (pages.add(b"a"), pages.add(b"b"), pages.add(b"c"));
         let number = BLOCK as u32;
@@ -660,8 +591,7 @@ mod tests {
             hash: 1,
             ..Directory::default()
         };
-        // The second part of the top, a directory that is named in it, and that directory's second
-        // part.
+        // The second part of the top, a directory in it, and the second part of that.
         let part = Directory {
             names: b,
             parent: 0,

@@ -1,10 +1,9 @@
-//! What has changed of inodes that were known, by bulkstat alone: no name is read, and no directory
-//! opened.
+//! The changes of known inodes, by bulkstat alone: no name is read, and no directory opened.
 //!
-//! Whatever is done to a file or a directory on XFS changes its inode, at least the change time:
-//! what is in a directory whose inode is as it was has the names that it had. (Not so if a file
-//! system was repaired meanwhile, which XFS has to be unmounted for, or `xfs_scrub` has mended a
-//! directory: whoever goes by this sees that the mount is the one that it was.)
+//! Every change of a file or a directory on XFS changes its inode, at least the change time: a
+//! directory with an unchanged inode has the same names. (Except after a repair: xfs_repair needs the
+//! file system to be unmounted, and `xfs_scrub` can repair a directory. The caller checks that the
+//! mount is still the same.)
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -13,31 +12,31 @@ use gate::sync::Mutex;
 use gate::xfs::BulkBuffer;
 use ondisk::xfs::{Geometry, Inode};
 
+use super::inodes::{ROWS, bulkstat, geometry, is_settled, meta_of};
 use super::join::{Stride, inodes_near};
-use super::{ROWS, bulkstat, geometry, is_settled, meta_of};
 use crate::engine::crew::crew;
 use crate::entry::{Meta, Time};
 use crate::error::{EngineAction, EngineRefusal};
-use crate::job::Top;
 use crate::moment::Moment;
+use crate::top::Top;
 
-/// What has become of an inode that was known.
+/// The present state of a known inode.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Now {
-    /// It is not in use, or only of somebody who has it open.
+    /// It has no name any more.
     Gone,
-    /// It is like this.
+    /// It has this metadata.
     Is(Meta),
-    /// It must be looked at by its name: it changes right now, or bulkstat does not say all of it.
+    /// It must be looked at by its name: it is changing, or bulkstat does not return all metadata.
     Unsettled,
 }
 
-/// Holds inodes that were known, by their numbers, which rise, against what is there, and gives
-/// those that are not as they were, in that order. `is_same` holds what was known of one against
-/// what there is, where 0 blocks may be more ([`Inode::blocks`]). What was dirty has been written
-/// since the file system was asked to at a moment: what has changed after that is not believed.
+/// Compares known inodes, in ascending order of their numbers, with those of the file system, and
+/// returns those that differ, in that order. `is_same` compares one with its metadata now, where 0
+/// blocks may be more ([`Inode::blocks`]). `written` is the time of the last syncfs(2): inodes that
+/// have changed later count as different.
 ///
-/// `None` if it is not worth going on, with so many that differ of so many that were looked at.
+/// `None` if `is_worth` stops it, given how many differ of how many.
 ///
 /// # Errors
 /// Those of `XFS_IOC_BULKSTAT` and `XFS_IOC_FSGEOMETRY`.
@@ -48,7 +47,7 @@ pub fn changed<K: Sync>(
     written: Moment,
     is_worth: impl Fn(usize, usize) -> bool + Sync,
 ) -> Result<Option<Vec<(u64, Now)>>, EngineRefusal> {
-    /// So many a thread takes at a time.
+    /// Inodes that a thread takes at a time.
     const SPAN: usize = 8192;
     let shape = geometry(&top.fd)?;
     let spans: Vec<&[(u64, K)]> = known.chunks(SPAN).collect();
@@ -56,14 +55,8 @@ pub fn changed<K: Sync>(
     crew(None, spans.len(), || {
         let mut buffer = BulkBuffer::new(ROWS);
         while let Some(span) = spans.get(next.fetch_add(1, Relaxed)) {
-            let differ = look(
-                top,
-                span,
-                &shape,
-                written.changed_since(),
-                &is_same,
-                &mut buffer,
-            );
+            let since = written.changed_since();
+            let differ = compare(top, span, &shape, since, &is_same, &mut buffer);
             let (seen, found) = &mut *found.lock();
             *seen += span.len();
             match (&mut *found, differ) {
@@ -82,14 +75,14 @@ pub fn changed<K: Sync>(
     });
     let (_, found) = found.into_inner();
     let mut found = found.map_err(|errno| EngineAction::Bulkstat.failed(errno))?;
-    found
-        .iter_mut()
-        .for_each(|all| all.sort_unstable_by_key(|(ino, _)| *ino));
+    if let Some(all) = &mut found {
+        all.sort_unstable_by_key(|(ino, _)| *ino);
+    }
     Ok(found)
 }
 
-/// Looks at a span of them.
-fn look<K>(
+/// Compares a span of them.
+fn compare<K>(
     top: &Top,
     known: &[(u64, K)],
     shape: &Geometry,
@@ -103,15 +96,10 @@ fn look<K>(
         let most = inodes_near(left.iter().map(|(ino, _)| *ino)).max(stride.inodes.min(left.len()));
         let group = shape.group_of(from);
         bulkstat(&top.fd, group, from, most, buffer)?;
-        // Where none came, there are none up to the end of the group.
-        let last = buffer
-            .rows()
-            .last()
-            .map_or(
-                shape.first_of(group.saturating_add(1)).saturating_sub(1),
-                Inode::parse_ino,
-            )
-            .max(from);
+        // Without rows, there are none up to the end of the group.
+        let end_of_group = shape.first_of(group.saturating_add(1)).saturating_sub(1);
+        let last = buffer.rows().last().map_or(end_of_group, Inode::parse_ino);
+        let last = last.max(from);
         let (here, later) = left.split_at(left.partition_point(|(ino, _)| *ino <= last));
         let (mut rows, mut were_known) = (buffer.rows().iter().peekable(), 0);
         for &(ino, ref before) in here {
@@ -124,9 +112,10 @@ fn look<K>(
             };
             let meta = meta_of(&inode, &top.meta, shape);
             if meta.ctime >= since || !is_same(before, &meta) {
+                let is_settled = is_settled(&inode, since);
                 differ.push((
                     ino,
-                    if is_settled(&inode, since) {
+                    if is_settled {
                         Now::Is(meta)
                     } else {
                         Now::Unsettled
@@ -134,7 +123,7 @@ fn look<K>(
                 ));
             }
         }
-        stride.came(buffer.rows().len(), were_known);
+        stride.update(buffer.rows().len(), were_known);
         left = later;
     }
     Ok(differ)

@@ -1,4 +1,4 @@
-//! The device below an ext4 file system: found, opened, read.
+//! The device of an ext4 file system, and the commits of its journal.
 
 use std::ops::Range;
 use std::os::fd::AsFd;
@@ -20,18 +20,17 @@ use crate::error::{EngineAction, EngineRefusal};
 pub(super) struct Device {
     fd: Fd,
     pub(super) superblock: Superblock,
-    /// `None` for a group whose descriptor cannot be right: the kernel is asked about its inodes.
+    /// `None` for an invalid descriptor: the kernel is asked about the inodes of that group.
     groups: Vec<Option<Group>>,
-    /// How many of the next reads are taken to be from a disk and not from memory.
+    /// How many of the next reads count as from a disk, not from memory.
     cold: AtomicU32,
 }
 
-/// How far the kernel reads ahead of the rows, where it does not do so by itself.
+/// How far rows are read ahead with a cold cache.
 const AHEAD: u64 = 4 << 20;
 
 impl Device {
-    /// Opens the device with number `dev`, on which the mount's files are, and reads the
-    /// superblock.
+    /// Opens the device `dev` of a mount, and reads the superblock.
     ///
     /// # Errors
     /// Why its tables cannot be read.
@@ -40,7 +39,7 @@ impl Device {
         if options.any(|option| option == b"nouid32") {
             return Err(EngineRefusal::Nouid32);
         }
-        // Another driver keeps directories where the device's cache does not show them.
+        // The driver for ext2 caches directories elsewhere than in the cache of the device.
         let is_ext4 = mount.content.fstype != b"ext2"
             || kernel_name(dev).is_some_and(|name| is_driven_by_ext4(&name));
         if !is_ext4 {
@@ -95,8 +94,7 @@ impl Device {
         Ok(())
     }
 
-    /// Where an inode lies, in bytes from the device's start. `None` where its group says that it
-    /// was never used, or says nothing that can be right.
+    /// The offset of an inode on the device. `None` if it was never used, or its group is invalid.
     pub(super) fn place_of(&self, inode: u32) -> Option<u64> {
         let per_group = self.superblock.inodes_per_group;
         let index = inode.checked_sub(1)?;
@@ -106,25 +104,23 @@ impl Device {
             .then(|| group.table + u64::from(nth) * u64::from(self.superblock.inode_size))
     }
 
-    /// Reads rows of the inode tables, by number less one. What cannot be read, or was never used,
-    /// comes as zeroes, which are no inode.
+    /// Reads rows of the inode tables, by inode number less one. Rows that cannot be read or were never
+    /// used are zeros, which are no inode.
     pub(super) fn read_rows(&self, rows: Range<u32>, buffer: &mut Vec<u8>) {
-        let (per_group, size) = (
-            self.superblock.inodes_per_group,
-            self.superblock.inode_size as usize,
-        );
+        let per_group = self.superblock.inodes_per_group;
+        let size = self.superblock.inode_size as usize;
         buffer.resize(rows.len() * size, 0);
         let mut at = rows.start;
         while at < rows.end {
             let end = (at / per_group + 1).saturating_mul(per_group).min(rows.end);
-            let piece =
-                &mut buffer[(at - rows.start) as usize * size..(end - rows.start) as usize * size];
-            let used = self
+            let [from, to] = [at, end].map(|row| (row - rows.start) as usize * size);
+            let piece = &mut buffer[from..to];
+            let group = self
                 .groups
                 .get((at / per_group) as usize)
                 .copied()
-                .flatten()
-                .map_or(0, |group| group.used);
+                .flatten();
+            let used = group.map_or(0, |group| group.used);
             let used = used.saturating_sub(at % per_group).min(end - at) as usize * size;
             let (used, unused) = piece.split_at_mut(used);
             unused.fill(0);
@@ -145,66 +141,57 @@ impl Device {
     /// # Errors
     /// Those of pread(2); `EIO` where the device ends.
     pub(super) fn read(&self, at: u64, buffer: &mut [u8]) -> Result<(), Errno> {
-        /// How long a read from memory takes at most.
+        /// The longest time of a read from memory.
         const START: Duration = Duration::from_micros(60);
         const BYTES_PER_MICROSECOND: usize = 1000;
-        /// Reads before it is believed that all is in memory after all.
+        /// Fast reads until the cache counts as warm again.
         const PATIENCE: u32 = 64;
+        let copying = Duration::from_micros((buffer.len() / BYTES_PER_MICROSECOND) as u64);
         let begun = Instant::now();
         let done = read_whole(&self.fd, at, buffer);
-        if begun.elapsed()
-            > START + Duration::from_micros((buffer.len() / BYTES_PER_MICROSECOND) as u64)
-        {
+        if begun.elapsed() > START + copying {
             self.cold.store(PATIENCE, Relaxed);
         } else if self.is_cold() {
-            let _ = self
-                .cold
-                .fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+            let less = |left: u32| left.checked_sub(1);
+            let _ = self.cold.fetch_update(Relaxed, Relaxed, less);
         }
         done
     }
 
-    /// Whether reads have come from a disk lately, so that it is worth its while to say beforehand
-    /// what will be read.
+    /// Whether reads came from a disk recently, so that readahead helps.
     pub(super) fn is_cold(&self) -> bool {
         self.cold.load(Relaxed) > 0
     }
 
-    /// Has the kernel begin to read; what comes of it is seen when it is read.
+    /// Starts readahead.
     pub(super) fn will_need(&self, at: u64, length: u64) {
         let _ = fadvise64(&self.fd, at, length, Advice::WillNeed);
     }
 }
 
-/// Whether the ids of this process are those that are stored: it is in no user namespace that shows
-/// others.
-///
-/// # Errors
-/// That it is, or that nothing says so.
+/// Fails if this process is in a user namespace that maps ids, or if that is unknown.
 pub(super) fn sees_ids_as_stored() -> Result<(), EngineRefusal> {
     for (map, name) in [
         (c"/proc/self/uid_map", "/proc/self/uid_map"),
         (c"/proc/self/gid_map", "/proc/self/gid_map"),
     ] {
         let text = slurp(map).ok_or(EngineRefusal::UnreadableIdMap(name))?;
-        if !text
-            .split(|b| b.is_ascii_whitespace())
-            .filter(|word| !word.is_empty())
-            .eq([&b"0"[..], b"0", b"4294967295"])
-        {
+        let words = text
+            .split(u8::is_ascii_whitespace)
+            .filter(|word| !word.is_empty());
+        if !words.eq([&b"0"[..], b"0", b"4294967295"]) {
             return Err(EngineRefusal::UserNamespace);
         }
     }
     Ok(())
 }
 
-/// Transactions that the journal of the ext4 file system on a device has committed: as long as it
-/// does not change, and syncfs(2) does not change it, nothing in the file system has changed.
-/// `None` without a journal in the file system itself, and where one is being committed for long.
+/// The number of transactions that the journal of the ext4 file system on a device has committed: as
+/// long as it stays the same, also after a syncfs(2), nothing in the file system has changed. `None`
+/// without an internal journal, and while a commit takes long.
 ///
-/// A commit wakes those who wait for it in syncfs(2), and then counts itself. It has when its
-/// thread sleeps again, waiting for work (S); within a commit the thread runs, or waits for the
-/// disk (D).
+/// A commit wakes the callers of syncfs(2) before it is counted. It has been counted when the thread
+/// of the journal sleeps again (S); during a commit the thread runs, or waits for the disk (D).
 pub fn journal_transactions(dev: Dev) -> Option<u64> {
     const TRIES: u32 = 50;
     const PAUSE: Duration = Duration::from_micros(200);
@@ -226,29 +213,21 @@ pub fn journal_transactions(dev: Dev) -> Option<u64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// The id of the thread that commits, from /sys/fs/ext4/*/journal_task; without a journal that says
-/// `<none>`.
+/// The id of the journal's thread, from /sys/fs/ext4/*/journal_task; `<none>` without a journal.
 fn thread(task: &[u8]) -> Option<&[u8]> {
     Some(task.trim_ascii()).filter(|id| !id.is_empty() && id.iter().all(u8::is_ascii_digit))
 }
 
-/// The state of a process, from its /proc/PID/stat: it follows the last parenthesis.
+/// The state of a process, from /proc/PID/stat: it follows the last parenthesis.
 fn state(stat: &[u8]) -> Option<u8> {
-    stat.rsplit(|&b| b == b')')
-        .next()
-        .filter(|rest| rest.len() < stat.len())?
-        .trim_ascii_start()
-        .first()
-        .copied()
+    let end = stat.iter().rposition(|&b| b == b')')?;
+    stat[end + 1..].trim_ascii_start().first().copied()
 }
 
-/// What the kernel calls a device, with `!` for slashes: `sda1`, `dm-0`.
+/// The kernel's name of a device, with `!` for slashes: `sda1`, `dm-0`.
 fn kernel_name(dev: Dev) -> Option<Vec<u8>> {
-    let link = readlinkat(
-        CWD,
-        &c_string(format!("/sys/dev/block/{dev}").as_bytes()).ok()?,
-    )
-    .ok()?;
+    let link = c_string(format!("/sys/dev/block/{dev}").as_bytes()).ok()?;
+    let link = readlinkat(CWD, &link).ok()?;
     link.rsplit(|&b| b == b'/').next().map(<[u8]>::to_vec)
 }
 
@@ -259,24 +238,18 @@ fn is_driven_by_ext4(kernel_name: &[u8]) -> bool {
 
 /// Opens a device by any of its names.
 fn find(dev: Dev, mount: &Mount) -> Result<(Fd, String), EngineRefusal> {
-    let mut names = Vec::new();
-    names.extend(
-        mount
-            .content
-            .source
-            .clone()
-            .filter(|source| source.starts_with(b"/")),
-    );
-    names.extend(kernel_name(dev).map(|name| {
-        let name: Vec<u8> = name
-            .iter()
-            .map(|&b| if b == b'!' { b'/' } else { b })
-            .collect();
-        [b"/dev/", &name[..]].concat()
-    }));
-    names.push(format!("/dev/block/{dev}").into_bytes());
+    let source = mount.content.source.clone();
+    let by_kernel = kernel_name(dev).map(|name| {
+        let parts: Vec<&[u8]> = name.split(|&b| b == b'!').collect();
+        [b"/dev/", &parts.join(&b'/')[..]].concat()
+    });
+    let names = [
+        source.filter(|source| source.starts_with(b"/")),
+        by_kernel,
+        Some(format!("/dev/block/{dev}").into_bytes()),
+    ];
     let mut refusal = EngineRefusal::NoDevice(dev);
-    for name in names {
+    for name in names.into_iter().flatten() {
         let Ok(path) = c_string(&name) else { continue };
         let is_it = |s: gate::fs::Statx| s.file_type == FileType::Block && Dev::from(s.rdev) == dev;
         if !statx(CWD, &path, At::NO_AUTOMOUNT, Want::TYPE).is_ok_and(is_it) {
@@ -284,7 +257,7 @@ fn find(dev: Dev, mount: &Mount) -> Result<(Fd, String), EngineRefusal> {
         }
         let shown = String::from_utf8_lossy(&name).into_owned();
         match openat(CWD, &path, Open::NONBLOCK) {
-            // Whatever has come to have that name meanwhile is not it.
+            // The name may have been given to another device meanwhile.
             Ok(fd) if statx(&fd, c"", At::EMPTY_PATH, Want::TYPE).is_ok_and(is_it) => {
                 return Ok((fd, shown));
             }
@@ -320,13 +293,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_thread_of_a_journal() {
+    fn thread_id_of_a_journal() {
         assert_eq!(thread(b"841\n"), Some(&b"841"[..]));
         assert_eq!((thread(b"<none>\n"), thread(b"\n")), (None, None));
     }
 
     #[test]
-    fn the_state_of_a_thread() {
+    fn state_of_a_thread() {
         assert_eq!(state(b"841 (jbd2/a) S-8) S 2 0"), Some(b'S'));
         assert_eq!(state(b"841 (jbd2/vda-8) D 2 0"), Some(b'D'));
         assert_eq!(state(b"841"), None);

@@ -1,46 +1,41 @@
-//! What has changed meanwhile, and what the device does not show: directories that are listed by
-//! the kernel.
+//! Directories that have changed meanwhile, or that cannot be read from the device: the kernel lists
+//! them.
 
 use std::collections::HashMap;
 
 use gate::fs::Time;
 use mounts::Warning;
 
-use super::Crew;
+use super::crew::Crew;
 use super::tree::{State, Tree, each_inode};
-use crate::engine::stat::{BUFFER, list, subtree};
-use crate::entry::{Dir, append, time};
+use crate::engine::stat::{BUFFER, list, walk_below};
+use crate::entry::{joined, time};
 use crate::error::WarningKind;
 use crate::moment::may_be_since;
 
 /// Finds the directories that have changed since a time, and lists those and all others that cannot
-/// be read from the device. If all is `quiet`, nothing has changed in the file system.
-pub(super) fn settle(crew: &Crew<'_>, tree: &mut Tree, since: Time, quiet: bool) {
+/// be read from the device. If it `is_quiet`, nothing has changed in the file system.
+pub(super) fn settle(crew: &Crew<'_>, tree: &mut Tree, since: Time, is_quiet: bool) {
     let job = crew.job;
-    let mut doubtful: Vec<u32> = if quiet {
+    let mut doubtful: Vec<u32> = if is_quiet {
         tree.faults.keys().copied().collect()
     } else {
-        let is_there = |&index: &u32| tree.nodes[index as usize].state != State::Gone;
-        (0..tree.nodes.len() as u32).filter(is_there).collect()
+        let exists = |&index: &u32| tree.nodes[index as usize].state != State::Gone;
+        (0..tree.nodes.len() as u32).filter(exists).collect()
     };
     doubtful.sort_unstable_by_key(|&index| tree.nodes[index as usize].inode);
     let mut changed: Vec<Vec<u32>> = vec![Vec::new(); crew.threads];
     crew.share(doubtful.len(), 256, &mut changed, |changed, claims| {
         let mut buffer = Vec::new();
         for range in claims {
-            each_inode(
-                crew.device,
-                tree,
-                &doubtful[range],
-                &mut buffer,
-                |index, inode| {
-                    if inode.is_none_or(|inode| {
-                        !inode.is_directory() || may_be_since(time(inode.ctime()), since)
-                    }) {
-                        changed.push(index);
-                    }
-                },
-            );
+            let nodes = &doubtful[range];
+            each_inode(crew.device, tree, nodes, &mut buffer, |index, inode| {
+                if inode.is_none_or(|inode| {
+                    !inode.is_directory() || may_be_since(time(inode.ctime()), since)
+                }) {
+                    changed.push(index);
+                }
+            });
         }
     });
     for index in changed.concat() {
@@ -51,15 +46,12 @@ pub(super) fn settle(crew: &Crew<'_>, tree: &mut Tree, since: Time, quiet: bool)
         let kind = WarningKind::Damaged(fault);
         job.warn(Warning::about(&job.path(&tree.place(index)), kind));
     }
-    // What was moved while the tree was being read has changed both directories. Else it is damage.
-    for (dir, name) in tree
-        .twice
-        .iter()
-        .filter(|(dir, _)| tree.nodes[*dir as usize].state == State::Raw)
-    {
-        let mut path = job.path(&tree.place(*dir));
-        append(&mut path, name);
-        job.warn(Warning::about(&path, WarningKind::SecondName));
+    // A directory that was moved meanwhile has changed both parents. Otherwise it is damage.
+    for (dir, name) in &tree.twice {
+        if tree.nodes[*dir as usize].state == State::Raw {
+            let path = joined(&job.path(&tree.place(*dir)), name);
+            job.warn(Warning::about(&path, WarningKind::SecondName));
+        }
     }
 
     let mut live: Vec<u32> = (0..tree.nodes.len() as u32).collect();
@@ -69,7 +61,7 @@ pub(super) fn settle(crew: &Crew<'_>, tree: &mut Tree, since: Time, quiet: bool)
     }
 }
 
-/// Lists directories, those above first, since what is below is only there if it is found again.
+/// Lists directories, parents first: those below one that is listed only count if they are found again.
 fn list_all(crew: &Crew<'_>, tree: &mut Tree, live: &[u32]) {
     let job = crew.job;
     let is_live = |tree: &Tree, index: u32| tree.nodes[index as usize].state == State::Live;
@@ -80,7 +72,7 @@ fn list_all(crew: &Crew<'_>, tree: &mut Tree, live: &[u32]) {
     let mut found_again = vec![false; tree.nodes.len()];
     let depth = |index: u32| tree.nodes[index as usize].depth;
     for level in live.chunk_by(|&a, &b| depth(a) == depth(b)) {
-        let is_there = |&index: &u32| {
+        let is_found = |&index: &u32| {
             let mut at = index;
             while at != 0
                 && (!is_live(tree, tree.nodes[at as usize].parent) || found_again[at as usize])
@@ -89,23 +81,15 @@ fn list_all(crew: &Crew<'_>, tree: &mut Tree, live: &[u32]) {
             }
             at == 0
         };
-        let level: Vec<u32> = level.iter().copied().filter(is_there).collect();
+        let level: Vec<u32> = level.iter().copied().filter(is_found).collect();
         let mut again: Vec<Vec<u32>> = vec![Vec::new(); crew.threads];
         crew.share(level.len(), 4, &mut again, |again, claims| {
             let mut worker = job.sink.worker();
             let mut buffer = vec![0; BUFFER];
             for index in claims.flat_map(|range| &level[range]) {
                 let place = tree.place(*index);
-                let path = if job.wants_paths() {
-                    job.path(&place)
-                } else {
-                    Vec::new()
-                };
-                let dir = Dir {
-                    path: &path,
-                    hash: place.hash,
-                    depth: place.depth,
-                };
+                let path = job.dir_path(&place);
+                let dir = place.dir(&path);
                 let mut new = Vec::new();
                 list(job, &place, &dir, &mut buffer, |entries| {
                     for entry in entries.iter().filter(|entry| entry.meta.is_dir()) {
@@ -121,16 +105,16 @@ fn list_all(crew: &Crew<'_>, tree: &mut Tree, live: &[u32]) {
                             None => {}
                         }
                     }
-                    job.give(&mut *worker, &dir, entries);
+                    job.emit(&mut *worker, &dir, entries);
                 });
-                new.into_iter()
-                    .for_each(|place| subtree(job, &mut *worker, place));
+                for place in new {
+                    walk_below(job, &mut *worker, place);
+                }
             }
         });
-        again
-            .concat()
-            .into_iter()
-            .for_each(|index| found_again[index as usize] = true);
+        for index in again.concat() {
+            found_again[index as usize] = true;
+        }
     }
     for (index, is_found_again) in found_again.into_iter().enumerate().skip(1) {
         let parent = tree.nodes[index].parent;

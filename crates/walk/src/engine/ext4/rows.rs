@@ -1,26 +1,26 @@
-//! The entries: the names, sorted by the place of their inodes, and the inode tables.
+//! Joins the names, sorted by the place of their inodes, with the inode tables.
 
 use std::sync::OnceLock;
 
 use gate::fs::Time;
-use gate::{Errno, Fd, Gate};
+use gate::{Errno, Fd};
 use ondisk::Dev;
 use ondisk::ext4::Inode;
 
-use super::Crew;
+use super::crew::Crew;
 use super::tree::{Item, Names, State, Tree, WINDOW};
-use crate::engine::stat::{cross_at, subtree};
-use crate::entry::{Dir, Entry, Meta, append, time};
-use crate::job::{Crossing, Place, c_name, look_at};
+use crate::engine::stat::walk_below;
+use crate::entry::{Dir, Entry, Meta, time};
+use crate::job::{Place, c_name, look_at};
 use crate::moment::may_be_since;
 use crate::sink::Worker;
 
-/// Gives every name that was found on the device, with the row of its inode. What has changed since
-/// a time is settled with statx.
-pub(super) fn give(crew: &Crew<'_>, tree: &Tree, since: Time) {
+/// Emits every name that was found on the device, with the metadata of its inode. Files that have
+/// changed since a time are looked at with statx(2).
+pub(super) fn emit(crew: &Crew<'_>, tree: &Tree, since: Time) {
     let superblock = &crew.device.superblock;
-    // The inode tables in shares of a power of two of rows, so that it takes no division to tell
-    // where one belongs.
+    // Shares of the inode tables have a power of two of rows, so that finding the share of an inode
+    // takes no division.
     let shift = (WINDOW as u32 / superblock.inode_size).max(1).ilog2();
     let shares = (superblock.inodes as usize >> shift) + 1;
     let sorted: Vec<OnceLock<Sorted>> = tree.names.iter().map(|_| OnceLock::new()).collect();
@@ -31,25 +31,20 @@ pub(super) fn give(crew: &Crew<'_>, tree: &Tree, since: Time) {
         }
     });
     crew.share(shares, 1, &mut threads, |(), claims| {
-        let mut clerk = Clerk::new(crew, tree, since, shift);
+        let mut joiner = Joiner::new(crew, tree, since, shift);
         for share in claims.flatten() {
-            let portions = tree
-                .names
-                .iter()
-                .zip(sorted.iter().filter_map(OnceLock::get));
-            clerk.share(
-                share,
-                portions.map(|(names, sorted)| (names, sorted.share(share))),
-            );
+            let sorted = sorted.iter().filter_map(OnceLock::get);
+            let orders = sorted.map(|sorted| sorted.share(share));
+            joiner.share(share, tree.names.iter().zip(orders));
         }
     });
 }
 
-/// The names of a portion, by shares of the inode tables. Within a share they are as they were
-/// read: by directory.
+/// The names of a thread, by shares of the inode tables. Within a share they are in the order in which
+/// they were read: by directory.
 struct Sorted {
     order: Vec<u32>,
-    /// Where each share ends in `order`; it begins where the one before ends.
+    /// The end of each share in `order`, where the next one begins.
     ends: Vec<u32>,
 }
 
@@ -60,7 +55,7 @@ impl Sorted {
         list.iter().for_each(|item| ends[share(item)] += 1);
         let mut sum = 0;
         for end in &mut ends {
-            // For now, where it begins.
+            // For now, its begin.
             sum += std::mem::replace(end, sum);
         }
         let mut order = vec![0; list.len()];
@@ -78,8 +73,8 @@ impl Sorted {
     }
 }
 
-/// One thread that gives entries.
-struct Clerk<'a> {
+/// One thread.
+struct Joiner<'a> {
     crew: &'a Crew<'a>,
     tree: &'a Tree,
     since: Time,
@@ -87,21 +82,20 @@ struct Clerk<'a> {
     worker: Box<dyn Worker + 'a>,
     /// Rows of the inode tables.
     rows: Vec<u8>,
-    /// The same, read once more where no checksum shows that one was being written.
+    /// The same, read again: without checksums, a difference shows that a row was being written.
     again: Vec<u8>,
-    /// The directory of the entries at hand, and its name, if anybody looks at names.
+    /// The directory of `entries`.
     dir: u32,
-    path: Vec<u8>,
     entries: Vec<Entry<'a>>,
-    /// A directory that was opened to ask about what is in it.
+    /// A directory that was opened for statx(2) of its entries.
     opened: Option<(u32, Result<Fd, Errno>)>,
-    /// Directories that nobody had heard of.
+    /// Directories that are newer than the tree.
     unknown: Vec<Place>,
 }
 
-impl<'a> Clerk<'a> {
-    fn new(crew: &'a Crew<'a>, tree: &'a Tree, since: Time, shift: u32) -> Clerk<'a> {
-        Clerk {
+impl<'a> Joiner<'a> {
+    fn new(crew: &'a Crew<'a>, tree: &'a Tree, since: Time, shift: u32) -> Joiner<'a> {
+        Joiner {
             crew,
             tree,
             since,
@@ -110,31 +104,25 @@ impl<'a> Clerk<'a> {
             rows: Vec::new(),
             again: Vec::new(),
             dir: u32::MAX,
-            path: Vec::new(),
             entries: Vec::new(),
             opened: None,
             unknown: Vec::new(),
         }
     }
 
-    /// Gives the names whose inodes are in a share of the tables.
-    fn share(
-        &mut self,
-        share: usize,
-        portions: impl Iterator<Item = (&'a Names, &'a [u32])> + Clone,
-    ) {
+    /// Emits the names whose inodes are in a share of the tables.
+    fn share(&mut self, share: usize, names: impl Iterator<Item = (&'a Names, &'a [u32])> + Clone) {
         let device = self.crew.device;
         let superblock = &device.superblock;
         let size = superblock.inode_size as usize;
-        let items = portions.flat_map(|(names, order)| {
+        let items = names.flat_map(|(names, order)| {
             order.iter().map(move |&nth| {
                 let item = &names.list[nth as usize];
                 (names, item, item.inode.wrapping_sub(1))
             })
         });
-        // Few names do not need all the rows.
-        let Some((first, last)) = self.bounds(share, items.clone().map(|(_, _, index)| index))
-        else {
+        let indices = items.clone().map(|(_, _, index)| index);
+        let Some((first, last)) = self.bounds(share, indices) else {
             return;
         };
         device.read_rows(first..last + 1, &mut self.rows);
@@ -152,11 +140,7 @@ impl<'a> Clerk<'a> {
             let from = (index - first) as usize * size;
             let raw = &self.rows[from..from + size];
             let is_torn = !superblock.has_checksums() && raw != &self.again[from..from + size];
-            let inode = if is_torn {
-                None
-            } else {
-                Inode::parse(superblock, item.inode, raw)
-            };
+            let inode = Inode::parse(superblock, item.inode, raw).filter(|_| !is_torn);
             let meta = inode.and_then(|inode| self.meta(&inode));
             let name = names.name(item);
             let Some(meta) = meta.or_else(|| self.settle(name)) else {
@@ -169,11 +153,12 @@ impl<'a> Clerk<'a> {
         }
         self.flush();
         for place in std::mem::take(&mut self.unknown) {
-            subtree(self.crew.job, &mut *self.worker, place);
+            walk_below(self.crew.job, &mut *self.worker, place);
         }
     }
 
-    /// The first and the last row that are needed of a share; `None` if there are none.
+    /// The first and the last row of a share that are needed: all rows unless there are few names; `None`
+    /// if there are none.
     fn bounds(
         &self,
         share: usize,
@@ -192,7 +177,7 @@ impl<'a> Clerk<'a> {
         }))
     }
 
-    /// What an inode says, unless the kernel has to be asked.
+    /// The metadata of an inode, unless the kernel must be asked.
     #[inline]
     fn meta(&self, inode: &Inode<'_>) -> Option<Meta> {
         let ctime = time(inode.ctime());
@@ -222,46 +207,28 @@ impl<'a> Clerk<'a> {
         })
     }
 
-    /// What the kernel says of a name in the directory at hand. `None` if it is gone, is another
-    /// mount's, or cannot be told.
+    /// The metadata of a name in the current directory by statx(2); `None` if it is gone, in another
+    /// mount, or cannot be read.
     #[cold]
     fn settle(&mut self, name: &[u8]) -> Option<Meta> {
         let job = self.crew.job;
         let dir = self.dir;
-        if self
-            .opened
-            .as_ref()
-            .is_none_or(|(opened, _)| *opened != dir)
-        {
+        if !matches!(self.opened, Some((opened, _)) if opened == dir) {
             let place = self.tree.place(dir);
             let opened = job.open(&place);
-            match opened {
-                Ok(_) => {}
-                Err(Errno::EXDEV) => cross_at(job, &place),
-                Err(e) => job.failed(&place, b"", Gate::Openat2, e),
+            if let Err(errno) = opened {
+                job.unopened(&place, errno);
             }
             self.opened = Some((dir, opened));
         }
         let Some((_, Ok(fd))) = &self.opened else {
             return None;
         };
-        match look_at(fd, &c_name(name)?) {
-            Ok(seen) if job.is_crossing(&seen) => {
-                job.cross(Crossing {
-                    dir: self.tree.place(dir),
-                    name: name.to_vec(),
-                });
-                None
-            }
-            Ok(seen) => Some(Meta::from_statx(&seen)),
-            Err(e) => {
-                job.failed(&self.tree.place(dir), name, Gate::Statx, e);
-                None
-            }
-        }
+        let seen = look_at(fd, &c_name(name)?);
+        job.sort_out(seen, || self.tree.place(dir), name)
     }
 
-    /// There is a directory that was not there before.
+    /// Notes a directory that is newer than the tree.
     #[cold]
     fn enter(&mut self, name: &[u8]) {
         let place = self.tree.place(self.dir).below(name);
@@ -270,28 +237,24 @@ impl<'a> Clerk<'a> {
         }
     }
 
-    /// Gives the entries at hand.
+    /// Emits the entries of the current directory.
     fn flush(&mut self) {
         if self.entries.is_empty() {
             return;
         }
         let job = self.crew.job;
         let node = &self.tree.nodes[self.dir as usize];
-        if job.wants_paths() {
-            let mut rel = Vec::new();
-            self.tree.rel(self.dir, &mut rel);
-            self.path.clear();
-            self.path.extend_from_slice(&job.top.path);
-            if !rel.is_empty() {
-                append(&mut self.path, &rel);
-            }
-        }
+        let path = if job.wants_paths() {
+            job.path(&self.tree.place(self.dir))
+        } else {
+            Vec::new()
+        };
         let dir = Dir {
-            path: &self.path,
+            path: &path,
             hash: node.hash,
             depth: node.depth,
         };
-        job.give(&mut *self.worker, &dir, &self.entries);
+        job.emit(&mut *self.worker, &dir, &self.entries);
         self.entries.clear();
     }
 }

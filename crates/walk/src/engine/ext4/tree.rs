@@ -1,8 +1,7 @@
 //! The names: from the top down, level by level, the inodes of directories, and then their blocks.
 //!
-//! A level is read in the order in which it lies on the device, neighbours at once. Whatever is odd
-//! about a directory (it is encrypted, it is damaged, it was being written) makes it one that is
-//! listed live.
+//! A level is read in the order of its places on the device, neighbours at once. A directory that is
+//! encrypted, damaged or being written is listed by the kernel later (`live.rs`).
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,41 +11,40 @@ use ondisk::dirent::EntryType;
 use ondisk::ext4::directory::{Name, checksum_holds};
 use ondisk::ext4::{Branch, Error, Found, Inode, Map, Names as OnDisk};
 
+use super::crew::{Claims, Crew};
 use super::device::Device;
-use super::{Claims, Crew};
 use crate::digest::below;
 use crate::entry::append;
-use crate::job::{Below, Crossing, Job, Place};
+use crate::job::{Below, Job, Place};
 
-/// Bytes that are read at a time, at most, unless a single block has more.
+/// The most bytes that are read at a time, unless a single block has more.
 pub(super) const WINDOW: u64 = 256 << 10;
 
 /// The directories that were found, and the names in them.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
-    /// The directories. The first is the top; each comes after the one that it is in.
+    /// The directories. The first is the top; each comes after its parent.
     pub(super) nodes: Vec<Node>,
     /// Their names.
     text: Vec<u8>,
-    /// All names, in the portions of the threads that found them.
+    /// All names, by the threads that found them.
     pub(super) names: Vec<Names>,
-    /// What is wrong with directories on the device.
+    /// The damage of directories.
     pub(super) faults: HashMap<u32, Error>,
-    /// Names, and the directories that they are in, that led to a directory which had been found
-    /// before.
+    /// Second names of directories, with their parents.
     pub(super) twice: Vec<(u32, Vec<u8>)>,
     /// The inodes of `nodes`.
     entered: Marks,
 }
 
-/// How what is in a directory is learnt.
+/// How the entries of a directory are found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum State {
     /// From the device.
     Raw,
     /// By listing it.
     Live,
-    /// Not at all: it is no directory, or is no longer there.
+    /// Not at all: it is no directory, or does not exist any more.
     Gone,
 }
 
@@ -55,10 +53,9 @@ pub(super) enum State {
 pub(super) struct Node {
     pub(super) parent: u32,
     pub(super) inode: u32,
-    /// What stands for its name in digests.
     pub(super) hash: u64,
     pub(super) depth: u32,
-    /// What the checksums of its blocks begin with.
+    /// The seed of the checksums of its blocks.
     seed: u32,
     text: usize,
     length: u8,
@@ -72,13 +69,11 @@ pub(super) struct Names {
     text: Vec<u8>,
 }
 
-/// A name.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Item {
-    /// The directory that it is in.
     pub(super) dir: u32,
     pub(super) inode: u32,
-    /// Where it begins in the text, times 256, and its length.
+    /// Its offset in [`Names::text`], times 256, and its length.
     text: u64,
 }
 
@@ -101,54 +96,44 @@ impl Names {
 }
 
 impl Tree {
-    /// Adds a directory that was found under a name. `None` if it was found before, which can only
-    /// be damage.
+    /// Adds a directory. `None` if it was found under another name before.
     fn add(&mut self, parent: u32, inode: u32, name: &[u8]) -> Option<u32> {
         let above = self.nodes.get(parent as usize)?;
         if !self.entered.mark(u64::from(inode), 1) {
             return None;
         }
-        let (hash, depth) = (below(above.hash, name), above.depth + 1);
-        let text = self.text.len();
-        self.text.extend_from_slice(name);
-        let length = name.len() as u8; // as it is on the device
-        self.nodes.push(Node {
+        let node = Node {
             parent,
             inode,
-            hash,
-            depth,
+            hash: below(above.hash, name),
+            depth: above.depth + 1,
             seed: 0,
-            text,
-            length,
+            text: self.text.len(),
+            length: name.len() as u8, // as it is on the device
             state: State::Raw,
-        });
+        };
+        self.text.extend_from_slice(name);
+        self.nodes.push(node);
         Some(self.nodes.len() as u32 - 1)
     }
 
-    /// The name of a directory in the one that it is in.
     pub(super) fn name(&self, node: &Node) -> &[u8] {
         self.text
             .get(node.text..node.text + usize::from(node.length))
             .unwrap_or_default()
     }
 
-    /// Puts the name of a directory, below the top, into `rel`, in the place of what is there.
-    pub(super) fn rel(&self, mut index: u32, rel: &mut Vec<u8>) {
-        let mut way = Vec::new();
-        while index != 0 {
-            let node = &self.nodes[index as usize];
-            way.push(self.name(node));
-            index = node.parent;
-        }
-        rel.clear();
-        way.iter().rev().for_each(|name| append(rel, name));
-    }
-
-    /// A directory, as the rest of the walk has it.
     pub(super) fn place(&self, index: u32) -> Place {
-        let node = &self.nodes[index as usize];
+        let mut names = Vec::new();
+        let mut at = index;
+        while at != 0 {
+            let node = &self.nodes[at as usize];
+            names.push(self.name(node));
+            at = node.parent;
+        }
         let mut rel = Vec::new();
-        self.rel(index, &mut rel);
+        names.iter().rev().for_each(|name| append(&mut rel, name));
+        let node = &self.nodes[index as usize];
         Place {
             rel,
             hash: node.hash,
@@ -161,9 +146,9 @@ impl Tree {
         self.entered.has(inode)
     }
 
-    fn note(&mut self, finding: Finding) {
+    fn record(&mut self, finding: Finding) {
         let node = &mut self.nodes[finding.node as usize];
-        match finding.what {
+        match finding.result {
             Ok((state, seed)) => (node.state, node.seed) = (state, seed),
             Err(fault) => {
                 node.state = State::Live;
@@ -173,12 +158,12 @@ impl Tree {
     }
 }
 
-/// A set of numbers that lie close together.
+/// A set of numbers that are close together.
 #[derive(Debug, Default)]
 pub(super) struct Marks(HashMap<u64, Box<[u64; 64]>>);
 
 impl Marks {
-    /// Adds some. False if any of them was there.
+    /// Adds some numbers. False if it had any of them.
     fn mark(&mut self, from: u64, count: u64) -> bool {
         let mut is_new = true;
         let mut at = from;
@@ -207,14 +192,12 @@ pub(super) fn descend(crew: &Crew<'_>) -> Tree {
     let job = crew.job;
     let top = job.top;
     let mut tree = Tree::default();
-    let inode = u32::try_from(top.meta.ino).unwrap_or(0);
     tree.entered.mark(top.meta.ino, 1);
-    let (hash, depth) = (top.hash, top.depth);
     tree.nodes.push(Node {
         parent: 0,
-        inode,
-        hash,
-        depth,
+        inode: u32::try_from(top.meta.ino).unwrap_or(0),
+        hash: top.hash,
+        depth: top.depth,
         seed: 0,
         text: 0,
         length: 0,
@@ -235,12 +218,10 @@ pub(super) fn descend(crew: &Crew<'_>) -> Tree {
         let mut spans = Vec::new();
         for scout in &mut scouts {
             spans.append(&mut scout.spans);
-            scout
-                .findings
-                .drain(..)
-                .for_each(|finding| tree.note(finding));
+            let findings = scout.findings.drain(..);
+            findings.for_each(|finding| tree.record(finding));
         }
-        let spans = sort_out(
+        let spans = sort_spans(
             spans,
             &mut tree,
             &claimed,
@@ -252,38 +233,28 @@ pub(super) fn descend(crew: &Crew<'_>) -> Tree {
 
         fresh.clear();
         for scout in &mut scouts {
-            scout
-                .findings
-                .drain(..)
-                .for_each(|finding| tree.note(finding));
+            let findings = scout.findings.drain(..);
+            findings.for_each(|finding| tree.record(finding));
             for child in scout.children.drain(..) {
                 let name = scout.names.name(&scout.names.list[child.item as usize]);
                 if let Some(index) = tree.add(child.dir, child.inode, name) {
                     fresh.push(index);
-                    hints.extend(
-                        hints
-                            .get(&child.dir)
-                            .and_then(|hint| hint.step(name))
-                            .map(|hint| (index, hint)),
-                    );
+                    let hint = hints.get(&child.dir).and_then(|hint| hint.step(name));
+                    hints.extend(hint.map(|hint| (index, hint)));
                 } else if child.is_sure {
                     tree.twice.push((child.dir, name.to_vec()));
                 }
             }
         }
     }
-    tree.names = scouts
-        .into_iter()
-        .map(|scout| scout.names)
-        .filter(|names| !names.list.is_empty())
-        .collect();
+    let names = scouts.into_iter().map(|scout| scout.names);
+    tree.names = names.filter(|names| !names.list.is_empty()).collect();
     tree
 }
 
-/// Sorts what is to be read by place, in pieces for several threads. Blocks belong to one directory
-/// each; who claims the blocks of another is damaged, and is not to make us read the same bytes for
-/// ever.
-fn sort_out(
+/// Sorts the spans by place, and cuts them into pieces for several threads. A directory that claims
+/// blocks of another one is damaged, and is dropped, lest the same bytes be read again and again.
+fn sort_spans(
     mut spans: Vec<Span>,
     tree: &mut Tree,
     claimed: &Mutex<Marks>,
@@ -295,47 +266,45 @@ fn sort_out(
     let mut pieces = Vec::with_capacity(spans.len());
     for mut span in spans {
         if !claimed.mark(span.place, u64::from(span.blocks)) {
-            tree.note(Finding {
-                node: span.node,
-                what: Err(Error::BlocksShared),
-            });
+            tree.record(Finding::fault(span.node, Error::BlocksShared));
             continue;
         }
         while span.blocks > most {
-            pieces.push(Span {
-                blocks: most,
-                ..span
-            });
-            span = Span {
-                place: span.place + u64::from(most),
-                blocks: span.blocks - most,
-                is_root: false,
-                ..span
-            };
+            let blocks = most;
+            pieces.push(Span { blocks, ..span });
+            span.place += u64::from(most);
+            span.blocks -= most;
+            span.is_root = false;
         }
         pieces.push(span);
     }
     pieces
 }
 
-/// Blocks of a directory that lie one after the other.
+/// Contiguous blocks of a directory.
 #[derive(Clone, Copy)]
 struct Span {
     place: u64,
     blocks: u32,
     node: u32,
-    /// Whether the first one is the root of an index.
+    /// Whether the first one is the root of a hash tree.
     is_root: bool,
 }
 
-/// What was learnt of a directory: how it is read and what its checksums begin with, or what is
-/// wrong with it.
+/// How a directory is read and the seed of its checksums, or its damage.
 struct Finding {
     node: u32,
-    what: Result<(State, u32), Error>,
+    result: Result<(State, u32), Error>,
 }
 
-/// A name that is a directory's, or may be.
+impl Finding {
+    fn fault(node: u32, fault: Error) -> Finding {
+        let result = Err(fault);
+        Finding { node, result }
+    }
+}
+
+/// A name that is or may be a directory's.
 struct Child {
     dir: u32,
     inode: u32,
@@ -352,7 +321,7 @@ struct Here<'a> {
     enters: bool,
 }
 
-/// What one thread finds.
+/// One thread, and what it finds.
 struct Scout<'a> {
     job: &'a Job<'a>,
     device: &'a Device,
@@ -380,35 +349,30 @@ impl<'a> Scout<'a> {
         }
     }
 
-    /// Reads the inodes of some directories, and learns where their blocks lie.
+    /// Reads the inodes of some directories, and finds their blocks.
     fn inodes(&mut self, claims: Claims<'_>, fresh: &[u32], tree: &Tree, hints: &Hints<'_>) {
         let mut buffer = std::mem::take(&mut self.buffer);
         for range in claims {
-            each_inode(
-                self.device,
-                tree,
-                &fresh[range],
-                &mut buffer,
-                |node, inode| {
-                    let spans = self.spans.len();
-                    let what = match inode {
-                        None => Ok((State::Live, 0)),
-                        Some(inode) if !inode.is_directory() => Ok((State::Gone, 0)),
-                        Some(inode) if inode.is_encrypted() => Ok((State::Live, 0)),
-                        Some(inode) if inode.is_inline() => self.inline(node, &inode, tree, hints),
-                        Some(inode) => self.map(node, &inode),
-                    };
-                    if what.is_err() {
-                        self.spans.truncate(spans);
-                    }
-                    self.findings.push(Finding { node, what });
-                },
-            );
+            let (device, nodes) = (self.device, &fresh[range]);
+            each_inode(device, tree, nodes, &mut buffer, |node, inode| {
+                let spans = self.spans.len();
+                let result = match inode {
+                    None => Ok((State::Live, 0)),
+                    Some(inode) if !inode.is_directory() => Ok((State::Gone, 0)),
+                    Some(inode) if inode.is_encrypted() => Ok((State::Live, 0)),
+                    Some(inode) if inode.is_inline() => self.inline(node, &inode, tree, hints),
+                    Some(inode) => self.map(node, &inode),
+                };
+                if result.is_err() {
+                    self.spans.truncate(spans);
+                }
+                self.findings.push(Finding { node, result });
+            });
         }
         self.buffer = buffer;
     }
 
-    /// Where the blocks of a directory lie.
+    /// Finds the blocks of a directory.
     fn map(&mut self, node: u32, inode: &Inode<'_>) -> Result<(State, u32), Error> {
         let superblock = &self.device.superblock;
         let map = Map::new(inode, superblock);
@@ -416,15 +380,12 @@ impl<'a> Scout<'a> {
         let is_indexed = inode.is_indexed();
         let mut sort = |found: Found, branches: &mut Vec<Branch>| match found {
             Found::Branch(branch) => branches.push(branch),
-            Found::Run(run) => {
-                let is_root = is_indexed && run.logical == 0;
-                self.spans.push(Span {
-                    place: run.place,
-                    blocks: run.blocks,
-                    node,
-                    is_root,
-                });
-            }
+            Found::Run(run) => self.spans.push(Span {
+                place: run.place,
+                blocks: run.blocks,
+                node,
+                is_root: is_indexed && run.logical == 0,
+            }),
         };
         map.root(inode.body(), &mut |found| sort(found, &mut branches))?;
         let mut block = Vec::new();
@@ -433,16 +394,15 @@ impl<'a> Scout<'a> {
                 return Err(Error::BlocksShared);
             }
             block.resize(superblock.block_size as usize, 0);
-            let read = self
-                .device
-                .read(branch.place * u64::from(superblock.block_size), &mut block);
+            let place = branch.place * u64::from(superblock.block_size);
+            let read = self.device.read(place, &mut block);
             read.map_err(|_| Error::BlocksUnreadable)?;
             map.branch(branch, &block, &mut |found| sort(found, &mut branches))?;
         }
         Ok((State::Raw, inode.seed()))
     }
 
-    /// The names of a directory that lies in its inode.
+    /// Reads the names of a directory that is stored in its inode.
     fn inline(
         &mut self,
         node: u32,
@@ -454,15 +414,15 @@ impl<'a> Scout<'a> {
         let content = [&inode.body()[..], rest].concat();
         let here = self.here(node, tree, hints);
         let mut names = OnDisk::inline(&content, &self.device.superblock);
-        names
-            .by_ref()
-            .for_each(|name| self.name(&here, &name, tree));
+        for name in names.by_ref() {
+            self.name(&here, &name, tree);
+        }
         names.end().map(|()| (State::Raw, inode.seed()))
     }
 
     /// Reads the names in some blocks.
     fn blocks(&mut self, claims: Claims<'_>, spans: &[Span], tree: &Tree, hints: &Hints<'_>) {
-        /// Blocks that are not asked for, and are read because that costs less than another call.
+        /// Unneeded blocks that are read because that costs less than another call.
         const GAP: u64 = 1;
         let superblock = &self.device.superblock;
         let block_size = superblock.block_size as usize;
@@ -470,21 +430,17 @@ impl<'a> Scout<'a> {
         let mut buffer = std::mem::take(&mut self.buffer);
         for range in claims {
             let mut rest = &spans[range];
-            prepare(self.device, rest, lies, block_size as u64);
+            read_ahead(self.device, rest, lies, block_size as u64);
             while !rest.is_empty() {
                 let (count, window) = stretch(rest, lies, GAP, WINDOW / block_size as u64);
                 let (some, others) = rest.split_at(count);
                 rest = others;
                 buffer.resize((window.end - window.start) as usize * block_size, 0);
-                if self
+                let read = self
                     .device
-                    .read(window.start * block_size as u64, &mut buffer)
-                    .is_err()
-                {
-                    let unread = |span: &Span| Finding {
-                        node: span.node,
-                        what: Err(Error::BlocksUnreadable),
-                    };
+                    .read(window.start * block_size as u64, &mut buffer);
+                if read.is_err() {
+                    let unread = |span: &Span| Finding::fault(span.node, Error::BlocksUnreadable);
                     self.findings.extend(some.iter().map(unread));
                     continue;
                 }
@@ -496,12 +452,9 @@ impl<'a> Scout<'a> {
                     let from = (span.place - window.start) as usize * block_size;
                     let blocks = &buffer[from..from + span.blocks as usize * block_size];
                     for (nth, block) in blocks.chunks_exact(block_size).enumerate() {
-                        if let Err(fault) = self.block(&here, block, span.is_root && nth == 0, tree)
-                        {
-                            self.findings.push(Finding {
-                                node: span.node,
-                                what: Err(fault),
-                            });
+                        let is_root = span.is_root && nth == 0;
+                        if let Err(fault) = self.block(&here, block, is_root, tree) {
+                            self.findings.push(Finding::fault(span.node, fault));
                         }
                     }
                 }
@@ -531,18 +484,16 @@ impl<'a> Scout<'a> {
     }
 
     fn here<'h>(&self, node: u32, tree: &Tree, hints: &Hints<'h>) -> Here<'h> {
-        let wants_path = self.job.filter.wants_paths();
-        let path = if wants_path {
-            self.job.path(&tree.place(node))
-        } else {
-            Vec::new()
-        };
-        let enters = self.job.filter.enters(tree.nodes[node as usize].depth + 1);
+        let filter = self.job.filter;
         Here {
             node,
-            path,
+            path: if filter.wants_paths() {
+                self.job.path(&tree.place(node))
+            } else {
+                Vec::new()
+            },
             hint: hints.get(&node).copied(),
-            enters,
+            enters: filter.enters(tree.nodes[node as usize].depth + 1),
         }
     }
 
@@ -565,33 +516,24 @@ impl<'a> Scout<'a> {
         self.names.push(here.node, name);
     }
 
-    /// Whether another mount lies at a name, which is then passed on. The mount table gives the
-    /// hint, and statx the word.
+    /// Whether another mount begins at a name, which is then reported. The mount table is a hint that
+    /// statx(2) confirms.
     #[cold]
     fn is_crossing(&self, here: &Here<'_>, name: &Name<'_>, tree: &Tree) -> bool {
-        if !here
-            .hint
-            .and_then(|hint| hint.step(name.name))
-            .is_some_and(Below::is_mount)
-        {
+        if !Below::is_mount(here.hint, name.name) {
             return false;
         }
-        let dir = tree.place(here.node);
-        let is_crossing = self
-            .job
-            .look(&dir, name.name)
-            .is_ok_and(|seen| self.job.is_crossing(&seen));
+        let (job, dir) = (self.job, tree.place(here.node));
+        let seen = job.look(&dir, name.name);
+        let is_crossing = seen.is_ok_and(|seen| job.is_crossing(&seen));
         if is_crossing {
-            self.job.cross(Crossing {
-                dir,
-                name: name.name.to_vec(),
-            });
+            job.cross(dir, name.name);
         }
         is_crossing
     }
 }
 
-/// Looks at the inodes of some directories: `None` where the kernel has to be asked.
+/// Reads the inodes of some directories: `None` where the kernel must be asked.
 pub(super) fn each_inode(
     device: &Device,
     tree: &Tree,
@@ -599,7 +541,7 @@ pub(super) fn each_inode(
     buffer: &mut Vec<u8>,
     mut each: impl FnMut(u32, Option<Inode<'_>>),
 ) {
-    /// Bytes that are not asked for, and are read because that costs less than another call.
+    /// Unneeded bytes that are read because that costs less than another call.
     const GAP: u64 = 1024;
     let size = u64::from(device.superblock.inode_size);
     let mut places = Vec::with_capacity(nodes.len());
@@ -610,7 +552,7 @@ pub(super) fn each_inode(
         }
     }
     let lies = |&(place, _): &(u64, u32)| place..place + size;
-    prepare(device, &places, lies, 1);
+    read_ahead(device, &places, lies, 1);
     let mut rest = &places[..];
     while !rest.is_empty() {
         let (count, window) = stretch(rest, lies, GAP, WINDOW);
@@ -620,18 +562,16 @@ pub(super) fn each_inode(
         let is_read = device.read(window.start, buffer).is_ok();
         for &(place, node) in some {
             let raw = &buffer[(place - window.start) as usize..];
-            let inode = if is_read {
-                Inode::parse(&device.superblock, tree.nodes[node as usize].inode, raw)
-            } else {
-                None
-            };
-            each(node, inode);
+            let number = tree.nodes[node as usize].inode;
+            each(
+                node,
+                Inode::parse(&device.superblock, number, raw).filter(|_| is_read),
+            );
         }
     }
 }
 
-/// How many items from the first on lie so close together that they are read at once, and where
-/// they lie.
+/// How many items from the first on are so close together that they are read at once, and their range.
 fn stretch<T>(
     items: &[T],
     lies: impl Fn(&T) -> Range<u64>,
@@ -654,9 +594,8 @@ fn stretch<T>(
     (count, window)
 }
 
-/// Has the kernel begin to read items, if they are not in memory, and what lies between them with
-/// them.
-fn prepare<T>(device: &Device, items: &[T], lies: impl Fn(&T) -> Range<u64> + Copy, unit: u64) {
+/// Starts readahead of items, and of small gaps between them, if the cache is cold.
+fn read_ahead<T>(device: &Device, items: &[T], lies: impl Fn(&T) -> Range<u64> + Copy, unit: u64) {
     const GAP: u64 = 64 << 10;
     const MOST: u64 = 4 << 20;
     let mut rest = items;

@@ -1,0 +1,173 @@
+//! Searches of btrfs's trees, and the metadata of the inodes in them.
+
+use std::ops::RangeInclusive;
+use std::os::fd::AsFd;
+
+use gate::Errno;
+use gate::btrfs::{SEARCH_HEAD, SearchKey, get_subvol_info, tree_search_v2};
+use gate::fs::{Attributes, Statfs, Time};
+use ondisk::Dev;
+use ondisk::btrfs::{Inode, Items, Key, LAST_INODE, Subvolume, items, kind, links};
+
+use crate::entry::{Meta, Type, time};
+
+/// Bytes of a search for many items. From 16 KiB to 1 MiB it makes no difference.
+pub(super) const BUFFER: usize = 128 << 10;
+/// Bytes of a search for a single inode.
+pub(super) const SMALL: usize = 4096;
+
+/// Searches a tree (0: that of the subvolume of `fd`) for up to `most` items in a range of keys.
+pub(super) fn search<'b>(
+    fd: impl AsFd,
+    tree: u64,
+    keys: RangeInclusive<Key>,
+    most: u32,
+    buffer: &'b mut [u8],
+) -> Result<Items<'b>, Errno> {
+    let key = SearchKey {
+        tree,
+        first: *keys.start(),
+        last: *keys.end(),
+        min_transid: 0,
+        items: most,
+    };
+    let count = tree_search_v2(fd, &key, buffer)?;
+    Ok(items(buffer.get(SEARCH_HEAD..).unwrap_or_default(), count))
+}
+
+/// The first inode number at or after `ino` that has items in the tree.
+pub(super) fn next_inode(
+    fd: impl AsFd,
+    tree: u64,
+    ino: u64,
+    buffer: &mut [u8],
+) -> Result<Option<u64>, Errno> {
+    let keys = (ino, 0, 0)..=(LAST_INODE, u8::MAX, u64::MAX);
+    let mut items = search(fd, tree, keys, 1, buffer)?;
+    Ok(items.next().map(|item| item.key.0))
+}
+
+/// The first readable inode number after an unreadable one. Unreadable leaves hold neighbouring
+/// inodes, so steps that double soon get past them.
+pub(super) fn readable_after(
+    fd: impl AsFd,
+    tree: u64,
+    unreadable: u64,
+    buffer: &mut [u8],
+) -> Option<u64> {
+    let mut is_readable = |ino| next_inode(&fd, tree, ino, buffer).is_ok();
+    let (mut bad, mut step) = (unreadable, 1_u64);
+    let mut good = loop {
+        let next = bad.checked_add(step).filter(|&next| next <= LAST_INODE)?;
+        if is_readable(next) {
+            break next;
+        }
+        (bad, step) = (next, step.saturating_mul(2));
+    };
+    while good - bad > 1 {
+        let middle = bad + (good - bad) / 2;
+        if is_readable(middle) {
+            good = middle
+        } else {
+            bad = middle
+        }
+    }
+    Some(good)
+}
+
+/// The parent of a directory and its name there; `None` when it has none, or is no directory.
+pub(super) fn parent_of(
+    fd: impl AsFd,
+    tree: u64,
+    ino: u64,
+    buffer: &mut [u8],
+) -> Result<Option<(u64, Vec<u8>)>, Errno> {
+    let keys = (ino, kind::INODE_ITEM, 0)..=(ino, kind::INODE_REF, u64::MAX);
+    let (mut is_dir, mut parent) = (false, None);
+    for item in search(fd, tree, keys, 2, buffer)? {
+        if item.key.1 == kind::INODE_ITEM {
+            let inode = Inode::parse(item.data);
+            is_dir = inode.is_some_and(|inode| Type::from_mode(inode.mode) == Type::Directory);
+        }
+        let mut links = links(item).map(|link| (link.dir, link.name.to_vec()));
+        parent = parent.or(links.next());
+    }
+    Ok(parent.filter(|_| is_dir))
+}
+
+/// The subvolume that a directory is in.
+pub(super) fn subvolume(fd: impl AsFd) -> Result<Subvolume, Errno> {
+    Subvolume::parse(&get_subvol_info(fd)?).ok_or(Errno::EIO)
+}
+
+/// Whether so few bytes are available that writes may have failed. The kernel's memory then has other
+/// times of the files than the trees, and statx(2) shows those.
+pub(super) fn is_full(statfs: &Statfs) -> bool {
+    const FULL: u64 = 16 << 20;
+    statfs.available < FULL
+}
+
+/// What statx(2) returns besides the inode item: the device, the mount and the size of a sector.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MetaSource {
+    pub(super) dev: Dev,
+    pub(super) mount: u64,
+    pub(super) sector: u64,
+}
+
+/// The result of statx(2) for an inode.
+#[inline]
+pub(super) fn meta_of(ino: u64, inode: &Inode, xattrs: bool, source: MetaSource) -> Meta {
+    let mode = inode.mode & 0xffff;
+    let rdev = match Type::from_mode(mode) {
+        Type::Block | Type::Char => {
+            let rdev = inode.rdev as u32; // the kernel keeps 32 bits of it
+            Dev {
+                major: rdev >> 20,
+                minor: rdev & 0xf_ffff,
+            }
+        }
+        _ => Dev::default(),
+    };
+    let mut attributes = Attributes::empty();
+    for (flag, attribute) in [
+        (Inode::APPEND, Attributes::APPEND),
+        (Inode::COMPRESS, Attributes::COMPRESSED),
+        (Inode::IMMUTABLE, Attributes::IMMUTABLE),
+        (Inode::NODUMP, Attributes::NODUMP),
+        (Inode::VERITY, Attributes::VERITY),
+    ] {
+        attributes.set(attribute, inode.flags & flag != 0);
+    }
+    let allocated = inode.nbytes.checked_next_multiple_of(source.sector);
+    Meta {
+        ino,
+        mode,
+        nlink: inode.nlink,
+        uid: inode.uid,
+        gid: inode.gid,
+        size: inode.size,
+        blocks: allocated.unwrap_or(inode.nbytes) >> 9,
+        atime: time(inode.atime),
+        mtime: time(inode.mtime),
+        ctime: time(inode.ctime),
+        btime: Some(time(inode.otime)),
+        rdev,
+        dev: source.dev,
+        mount: source.mount,
+        attributes: attributes.bits(),
+        generation: Some(inode.generation as u32),
+        xattrs: Some(xattrs),
+    }
+}
+
+/// Whether an inode may have changed at `since` or later.
+pub(super) fn may_have_changed(meta: &Meta, since: Time) -> bool {
+    meta.ctime >= since || meta.mtime >= since
+}
+
+/// An empty vector with the allocation of another one, whose items borrowed from something else.
+pub(super) fn recycle<T, U>(mut old: Vec<T>) -> Vec<U> {
+    old.clear();
+    old.into_iter().filter_map(|_| None).collect()
+}

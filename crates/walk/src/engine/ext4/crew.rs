@@ -1,0 +1,66 @@
+//! Threads that share the items of a stage of the walk.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use super::device::Device;
+use crate::job::Job;
+
+/// What the stages of a walk share.
+pub(super) struct Crew<'a> {
+    pub(super) job: &'a Job<'a>,
+    pub(super) device: &'a Device,
+    pub(super) threads: usize,
+}
+
+impl Crew<'_> {
+    /// Shares items among threads, `most` at a time. Each thread has its own state. A few items are
+    /// not worth another thread.
+    pub(super) fn share<S: Send>(
+        &self,
+        items: usize,
+        most: usize,
+        states: &mut [S],
+        work: impl Fn(&mut S, Claims<'_>) + Sync,
+    ) {
+        let claims = Claims {
+            next: &AtomicUsize::new(0),
+            items,
+            most,
+            job: self.job,
+        };
+        let threads = items.div_ceil(most).min(states.len());
+        let Some((own, others)) = states[..threads].split_first_mut() else {
+            return;
+        };
+        std::thread::scope(|scope| {
+            for state in others {
+                let work = &work;
+                // If a thread cannot be started, fewer threads do the work.
+                let _ = std::thread::Builder::new().spawn_scoped(scope, move || {
+                    work(state, claims);
+                    gate::meter::flush();
+                });
+            }
+            work(own, claims);
+        });
+    }
+}
+
+/// The items that are left, as ranges that threads claim.
+#[derive(Clone, Copy)]
+pub(super) struct Claims<'a> {
+    next: &'a AtomicUsize,
+    items: usize,
+    most: usize,
+    job: &'a Job<'a>,
+}
+
+impl Iterator for Claims<'_> {
+    type Item = Range<usize>;
+
+    fn next(&mut self) -> Option<Range<usize>> {
+        let from = self.next.fetch_add(self.most, Relaxed);
+        (from < self.items && !self.job.is_over()).then(|| from..self.items.min(from + self.most))
+    }
+}

@@ -1,0 +1,97 @@
+//! The directory at which a job begins, and what is known of its mount.
+
+use gate::fs::{At, Attributes, Statfs, fstatfs, statx};
+use gate::{Errno, Fd};
+use ondisk::{Mount, split_options};
+
+use crate::entry::Meta;
+use crate::error::EngineRefusal;
+use crate::kind::EngineKind;
+
+/// The directory at which a job begins.
+#[derive(Debug)]
+pub struct Top {
+    /// It, open for reading.
+    pub fd: Fd,
+    /// Its path, beginning with DIR as it was given.
+    pub path: Vec<u8>,
+    /// Its metadata.
+    pub meta: Meta,
+    /// Whether it is the root of its mount.
+    pub is_mount_root: bool,
+    /// The hash of its path ([`crate::digest`]).
+    pub hash: u64,
+    /// Its depth: 0 for DIR itself.
+    pub depth: u32,
+}
+
+impl Top {
+    /// An open directory.
+    ///
+    /// # Errors
+    /// Those of statx(2).
+    pub fn new(fd: Fd, path: Vec<u8>, hash: u64, depth: u32) -> Result<Top, Errno> {
+        let seen = statx(&fd, c"", At::EMPTY_PATH, Meta::WANT)?;
+        Ok(Top {
+            fd,
+            path,
+            meta: Meta::from_statx(&seen),
+            is_mount_root: seen.attributes.contains(Attributes::MOUNT_ROOT),
+            hash,
+            depth,
+        })
+    }
+
+    /// The row of a mount table for the mount that it is on.
+    pub fn mount<'a>(&self, mounts: &'a [Mount]) -> Option<&'a Mount> {
+        mounts.iter().find(|mount| mount.id == self.meta.mount)
+    }
+}
+
+/// What is known of a mount before it is walked.
+#[derive(Debug)]
+pub struct MountContext<'a> {
+    /// The directory where the walk begins.
+    pub top: &'a Top,
+    /// The row of the mount table, if there is a table.
+    pub mount: Option<&'a Mount>,
+    /// The result of statfs(2).
+    pub statfs: Statfs,
+    /// Whether this process is the superuser.
+    pub is_root: bool,
+    /// Whether access times must not change.
+    pub noatime: bool,
+    /// The approximate number of entries below the directory, if it is known.
+    pub expected: Option<u64>,
+    /// Whether syncfs(2) is called before anything is read, whichever engine is chosen.
+    pub is_written: bool,
+}
+
+impl<'a> MountContext<'a> {
+    /// Calls statfs(2) for the file system of a directory.
+    pub fn new(top: &'a Top, mount: Option<&'a Mount>) -> MountContext<'a> {
+        MountContext {
+            top,
+            mount,
+            statfs: fstatfs(&top.fd).unwrap_or_default(),
+            is_root: gate::process::is_root(),
+            noatime: false,
+            expected: None,
+            is_written: false,
+        }
+    }
+
+    /// Whether an engine below the file API can work on the type of the file system and on the way
+    /// it is mounted. Returns the row of the mount table.
+    pub(crate) fn check(&self, engine: EngineKind, magic: u64) -> Result<&'a Mount, EngineRefusal> {
+        if self.statfs.magic != magic {
+            return Err(EngineRefusal::WrongFileSystem(engine));
+        }
+        let mount = self.mount.ok_or(EngineRefusal::UnknownMount(engine))?;
+        let mut options = split_options(&mount.content.options);
+        if options.any(|option| option == b"idmapped") {
+            return Err(EngineRefusal::Idmapped(engine));
+        }
+        Ok(mount)
+    }
+}

@@ -20,9 +20,9 @@ use crate::support::{Need, in_namespace, require};
 const DISK: [Need; 2] = [Need::Root, Need::Loop];
 
 pub(crate) fn ask(options: &CollectOptions) -> (Rows, Vec<Gathered>) {
-    let desk = Diagnostics::default();
-    let (rows, parts) = gather(options, &desk).unwrap();
-    let warnings = desk.take_warnings();
+    let diagnostics = Diagnostics::default();
+    let (rows, parts) = gather(options, &diagnostics).unwrap();
+    let warnings = diagnostics.take_warnings();
     assert!(warnings.is_empty(), "{warnings:?}");
     (rows, parts)
 }
@@ -187,10 +187,10 @@ fn wood(top: &Path, seed: u64) {
 }
 
 #[test]
-fn on_ext4() {
+fn all_methods_gather_the_same_on_ext4() {
     if require(&DISK) {
-        in_namespace(|ground| {
-            let top = ground.join("disk");
+        in_namespace(|base| {
+            let top = base.join("disk");
             assert!(mounted(EXT4[0], &top));
             wood(&top, 1);
             use Gather::{Combined, PerCall, Raw};
@@ -205,10 +205,10 @@ fn on_ext4() {
 }
 
 #[test]
-fn on_xfs() {
+fn all_methods_gather_the_same_on_xfs() {
     if require(&DISK) {
-        in_namespace(|ground| {
-            let top = ground.join("disk");
+        in_namespace(|base| {
+            let top = base.join("disk");
             assert!(mounted(XFS[0], &top));
             wood(&top, 2);
             use Gather::{Batched, Combined, PerCall};
@@ -218,10 +218,10 @@ fn on_xfs() {
 }
 
 #[test]
-fn on_btrfs() {
+fn all_methods_gather_the_same_on_btrfs() {
     if require(&[Need::Root, Need::Loop, Need::Program("btrfs")]) {
-        in_namespace(|ground| {
-            let top = ground.join("disk");
+        in_namespace(|base| {
+            let top = base.join("disk");
             assert!(mounted(BTRFS[0], &top));
             wood(&top, 3);
             let outer = subvolume(&top.join("outer"), None);
@@ -239,16 +239,16 @@ fn on_btrfs() {
 }
 
 #[test]
-fn on_tmpfs_and_overlay() {
+fn all_methods_gather_the_same_on_tmpfs_and_overlay() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
+        in_namespace(|base| {
             use Gather::{Combined, PerCall};
-            let top = tmpfs(ground.join("tmpfs"));
+            let top = tmpfs(base.join("tmpfs"));
             wood(&top, 6);
             every_way_is_the_same(&top, [PerCall, Combined, Combined, Combined], "tmpfs");
-            let parts = tmpfs(ground.join("parts"));
+            let parts = tmpfs(base.join("parts"));
             grow(&dir(parts.join("lower")), 7, 300);
-            let over = overlay(&parts, &ground.join("overlay"));
+            let over = overlay(&parts, &base.join("overlay"));
             grow(&dir(over.join("more")), 8, 300);
             every_way_is_the_same(&over, [PerCall, Combined, Combined, Combined], "overlay");
         });
@@ -257,11 +257,11 @@ fn on_tmpfs_and_overlay() {
 
 /// Access times that the kernel would move, since what was read has changed after it was last read.
 #[test]
-fn access_times_stay() {
+fn access_times_do_not_change() {
     if require(&DISK) {
-        in_namespace(|ground| {
+        in_namespace(|base| {
             for kind in ["ext4", "xfs", "btrfs"] {
-                let top = disk(kind, &ground.join(kind));
+                let top = disk(kind, &base.join(kind));
                 let mut all: Vec<PathBuf> =
                     (0..30).map(|n| dir(top.join(format!("{n}/{n}")))).collect();
                 all.extend((0..30).map(|n| top.join(n.to_string())));
@@ -297,7 +297,7 @@ fn access_times_stay() {
 }
 
 #[test]
-fn an_engine_has_one_way() {
+fn each_engine_has_a_gather_method() {
     let all = EngineKind::ALL.into_iter().chain([EngineKind::PerCall]);
     assert!(all.into_iter().all(|by| by == EngineKind::Stat
         || Gather::from_engine(by).engines()[0] == by

@@ -16,7 +16,7 @@ use crate::support::build::{dir, file, tmpfs};
 use crate::support::{Need, in_namespace, require};
 
 #[test]
-fn several_of_every_kind() {
+fn several_sources_of_every_type() {
     let place = tempfile::tempdir().unwrap();
     let at = |name: &str| place.path().join(name);
     let given = |name: &str| at(name).as_os_str().as_bytes().to_vec();
@@ -75,16 +75,16 @@ fn several_of_every_kind() {
 }
 
 #[test]
-fn what_is_left_out() {
+fn excluded_entries_are_not_gathered() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
+        in_namespace(|base| {
             for name in ["keep/a", "keep/b.o", "leave/a"] {
-                file(ground.join(name), 1);
+                file(base.join(name), 1);
             }
-            file(tmpfs(ground.join("mount")).join("inside"), 1);
+            file(tmpfs(base.join("mount")).join("inside"), 1);
             let options = CollectOptions {
-                sources: vec![ground.as_os_str().as_bytes().to_vec()],
-                excludes: vec!["*.o".to_owned(), format!("{}/leave", ground.display())],
+                sources: vec![base.as_os_str().as_bytes().to_vec()],
+                excludes: vec!["*.o".to_owned(), format!("{}/leave", base.display())],
                 one_file_system: true,
                 ..CollectOptions::default()
             };
@@ -105,10 +105,10 @@ fn what_is_left_out() {
 /// Whoever is not root may not keep the access times of other people's directories; he reads them
 /// all the same.
 #[test]
-fn directories_of_others() {
+fn directories_without_permission() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let top = dir(ground.join("top"));
+        in_namespace(|base| {
+            let top = dir(base.join("top"));
             for name in ["a/x", "b/y"] {
                 file(top.join(name), 1);
             }
@@ -120,16 +120,16 @@ fn directories_of_others() {
                 // Only this thread, and those that it starts, become somebody else.
                 set_thread_uid(Uid::from_raw(1000)).unwrap();
                 [None, Some(Gather::PerCall), Some(Gather::Raw)].map(|way| {
-                    let desk = Diagnostics::default();
+                    let diagnostics = Diagnostics::default();
                     let options = CollectOptions {
                         sources: sources.clone(),
                         gather: way,
                         ..CollectOptions::default()
                     };
-                    let (rows, _) = gather(&options, &desk).unwrap();
+                    let (rows, _) = gather(&options, &diagnostics).unwrap();
                     let names: Vec<_> =
                         (0..rows.len()).map(|row| rows.name(row).to_vec()).collect();
-                    (names, desk.take_warnings())
+                    (names, diagnostics.take_warnings())
                 })
             };
             let all = std::thread::scope(|scope| scope.spawn(gathered).join().unwrap());
@@ -145,7 +145,7 @@ fn directories_of_others() {
 }
 
 #[test]
-fn what_changes_meanwhile_does_no_harm() {
+fn concurrent_changes_leave_the_rows_sound() {
     let place = tempfile::tempdir().unwrap();
     let top = dir(place.path().join("top"));
     std::thread::scope(|scope| {

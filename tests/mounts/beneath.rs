@@ -17,10 +17,10 @@ use crate::support::run::{args, mount_at, path, program};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 #[test]
-fn files_under_a_mount_are_counted_to_the_byte() {
+fn files_and_bytes_under_a_mount_are_exact() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let full = dir(ground.join("full"));
+        in_namespace(|base| {
+            let full = dir(base.join("full"));
             let linked = file(full.join("a"), 1000);
             fs::hard_link(linked, full.join("the same")).unwrap();
             file(full.join("deep/er/b"), 2003);
@@ -28,11 +28,11 @@ fn files_under_a_mount_are_counted_to_the_byte() {
             symlink("nowhere", full.join("symlink")).unwrap();
             tmpfs(&full);
             tmpfs(full.join("inside"));
-            let bare = tmpfs(ground.join("bare"));
-            let over_file = bind("/dev/null", file(ground.join("file"), 77));
+            let bare = tmpfs(base.join("bare"));
+            let over_file = bind("/dev/null", file(base.join("file"), 77));
 
             let before = fs::read("/proc/thread-self/mountinfo").unwrap();
-            let value = run(&mut fathom(args!["mounts", ground, "--beneath", "--json"]))
+            let value = run(&mut fathom(args!["mounts", base, "--beneath", "--json"]))
                 .exits(0)
                 .json();
             assert_eq!(fs::read("/proc/thread-self/mountinfo").unwrap(), before);
@@ -58,10 +58,10 @@ fn files_under_a_mount_are_counted_to_the_byte() {
 }
 
 #[test]
-fn a_mount_over_a_mount_lies_on_what_that_one_holds() {
+fn mount_on_a_mount_covers_the_files_of_that_mount() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let place = dir(ground.join("place"));
+        in_namespace(|base| {
+            let place = dir(base.join("place"));
             file(place.join("first"), 1);
             file(tmpfs(&place).join("second"), 20);
             file(tmpfs(&place).join("third"), 300);
@@ -86,16 +86,16 @@ fn a_mount_over_a_mount_lies_on_what_that_one_holds() {
 }
 
 #[test]
-fn without_privilege_it_says_what_it_would_need() {
+fn unprivileged_user_gets_a_hint() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let here = fathom_in(&ground.join("bin"));
-            let place = dir(ground.join("tree/place"));
+        in_namespace(|base| {
+            let here = fathom_in(&base.join("bin"));
+            let place = dir(base.join("tree/place"));
             file(place.join("below"), 1);
             tmpfs(&place);
             let mut command = program(
                 &here,
-                args!["mounts", ground.join("tree"), "--beneath", "--json"],
+                args!["mounts", base.join("tree"), "--beneath", "--json"],
             );
             as_nobody(&mut command);
             let ran = run(&mut command).exits(1);
@@ -114,11 +114,11 @@ fn without_privilege_it_says_what_it_would_need() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said_under_a_cover_too() {
+fn unreadable_directories_under_a_covered_mount_are_reported() {
     if require(&[Need::Root, Need::Program("setpriv")]) {
-        in_namespace(|ground| {
+        in_namespace(|base| {
             let place = |name: &str| {
-                let at = dir(ground.join(name).join("place"));
+                let at = dir(base.join(name).join("place"));
                 let closed = dir(at.join("closed"));
                 file(closed.join("unseen"), 1);
                 file(at.join("seen"), 20);
@@ -127,9 +127,9 @@ fn what_cannot_be_read_is_said_under_a_cover_too() {
                 tmpfs(at)
             };
             let open = place("open");
-            tmpfs(ground.join("covered"));
+            tmpfs(base.join("covered"));
             let covered = place("covered");
-            tmpfs(ground.join("covered"));
+            tmpfs(base.join("covered"));
 
             // Root as far as mounting goes, and an ordinary user as far as reading does.
             let mut command = Command::new("setpriv");
@@ -140,7 +140,7 @@ fn what_cannot_be_read_is_said_under_a_cover_too() {
             ]);
             command.args(args![
                 "mounts",
-                ground,
+                base,
                 "--by",
                 "kernel",
                 "--beneath",
@@ -167,10 +167,10 @@ fn what_cannot_be_read_is_said_under_a_cover_too() {
 }
 
 #[test]
-fn in_a_chroot_that_is_no_mount_it_says_what_it_cannot_see() {
+fn chroot_that_is_no_mount_reports_what_is_missing() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let jail = dir(ground.join("jail"));
+        in_namespace(|base| {
+            let jail = dir(base.join("jail"));
             populate_chroot(&jail);
             mount(
                 "proc",
@@ -202,10 +202,10 @@ fn in_a_chroot_that_is_no_mount_it_says_what_it_cannot_see() {
 }
 
 #[test]
-fn a_mount_on_one_that_hangs_holds_nothing_up() {
+fn mount_on_a_hung_mount_does_not_block() {
     if require(&[Need::Root, Need::Fuse]) {
-        in_namespace(|ground| {
-            let [hung, silent, fine] = ["hung", "silent", "fine"].map(|name| ground.join(name));
+        in_namespace(|base| {
+            let [hung, silent, fine] = ["hung", "silent", "fine"].map(|name| base.join(name));
             let _servers = [
                 serve(Hung, &hung),
                 serve(Silent, &silent),
@@ -215,7 +215,7 @@ fn a_mount_on_one_that_hangs_holds_nothing_up() {
                 // Over the root of what the server serves: no name leads there any more.
                 mount("tmpfs", at, "tmpfs", MountFlags::empty(), c"").unwrap();
             }
-            let ran = run(&mut fathom(args!["mounts", ground, "--beneath", "--json"])).exits(1);
+            let ran = run(&mut fathom(args!["mounts", base, "--beneath", "--json"])).exits(1);
             assert!(ran.elapsed < Duration::from_secs(10), "{:?}", ran.elapsed);
             let value = ran.json();
             let visible: Vec<&Value> = value["result"]["mounts"]

@@ -36,8 +36,8 @@ fn btrfs_subvolumes_and_snapshots() {
         Need::Program("mkfs.btrfs"),
         Need::Program("btrfs"),
     ]) {
-        in_namespace(|ground| {
-            let top = disk("btrfs", &ground.join("pool"));
+        in_namespace(|base| {
+            let top = disk("btrfs", &base.join("pool"));
             let at = |name: &str| top.join(name);
             btrfs(&["subvolume", "create"], &[&at("home")]);
             btrfs(
@@ -49,14 +49,9 @@ fn btrfs_subvolumes_and_snapshots() {
             btrfs(&["subvolume", "snapshot"], &[&at("home"), &at("yesterday")]);
             tmpfs(at("mounted"));
 
-            let value = run(&mut fathom(args![
-                "mounts",
-                ground,
-                "--boundaries",
-                "--json"
-            ]))
-            .exits(0)
-            .json();
+            let value = run(&mut fathom(args!["mounts", base, "--boundaries", "--json"]))
+                .exits(0)
+                .json();
             let expected = [
                 (at("home"), "subvolume"),
                 (at("home/inner"), "subvolume"),
@@ -72,8 +67,8 @@ fn btrfs_subvolumes_and_snapshots() {
 
             // To the methods of the papers, which know devices only, a subvolume looks like a
             // mount.
-            tables_and_search_are_right(ground);
-            by_device_are_right(ground);
+            tables_and_search_are_right(base);
+            by_device_are_right(base);
         });
     }
 }
@@ -97,8 +92,8 @@ fn every_change_of_device_on_btrfs_is_found() {
         Need::Program("mkfs.btrfs"),
         Need::Program("btrfs"),
     ]) {
-        in_namespace(|ground| {
-            let top = disk("btrfs", &ground.join("pool"));
+        in_namespace(|base| {
+            let top = disk("btrfs", &base.join("pool"));
             let at = |name: &str| top.join(name);
             for name in ["home", "home/inner", "work"] {
                 btrfs(&["subvolume", "create"], &[&at(name)]);
@@ -129,10 +124,10 @@ fn every_change_of_device_on_btrfs_is_found() {
             right(&[&top, &home]);
 
             // The same below file systems of other kinds, and with those below it.
-            let ext4 = disk("ext4", &ground.join("ext4"));
+            let ext4 = disk("ext4", &base.join("ext4"));
             bind(&top, ext4.join("pool"));
             bind(&home, ext4.join("a/b/c/home"));
-            right(&[&ext4, &ext4.join("a"), ground]);
+            right(&[&ext4, &ext4.join("a"), base]);
             tmpfs(at("again/a/b/tmpfs"));
             tmpfs(at("z/tmpfs"));
             tmpfs(ext4.join("z"));
@@ -143,24 +138,18 @@ fn every_change_of_device_on_btrfs_is_found() {
                 &at("home/a"),
                 &ext4,
                 &ext4.join("a"),
-                ground,
+                base,
             ]);
         });
     }
 }
 
 #[test]
-fn a_mount_whose_server_hangs_holds_nothing_up() {
+fn hung_mount_does_not_block() {
     if require(&[Need::Root, Need::Fuse]) {
-        in_namespace(|ground| {
-            let _server = serve(Hung, ground.join("hung"));
-            let ran = run(&mut fathom(args![
-                "mounts",
-                ground,
-                "--boundaries",
-                "--json"
-            ]))
-            .exits(1);
+        in_namespace(|base| {
+            let _server = serve(Hung, base.join("hung"));
+            let ran = run(&mut fathom(args!["mounts", base, "--boundaries", "--json"])).exits(1);
             assert!(
                 ran.elapsed < Duration::from_secs(4),
                 "{:?}: {ran}",
@@ -171,34 +160,29 @@ fn a_mount_whose_server_hangs_holds_nothing_up() {
             assert!(
                 warnings
                     .iter()
-                    .any(|w| path(w, "path") == ground.join("hung")),
+                    .any(|w| path(w, "path") == base.join("hung")),
                 "{ran}"
             );
-            mount_at(&value, &ground.join("hung"));
+            mount_at(&value, &base.join("hung"));
         });
     }
 }
 
 #[test]
-fn a_mounted_subvolume_is_no_boundary() {
+fn mounted_subvolume_is_no_boundary() {
     if require(&[
         Need::Root,
         Need::Loop,
         Need::Program("mkfs.btrfs"),
         Need::Program("btrfs"),
     ]) {
-        in_namespace(|ground| {
-            let top = disk("btrfs", &ground.join("pool"));
+        in_namespace(|base| {
+            let top = disk("btrfs", &base.join("pool"));
             btrfs(&["subvolume", "create"], &[&top.join("home")]);
             rustix::mount::mount_bind(top.join("home"), top.join("home")).unwrap();
-            let value = run(&mut fathom(args![
-                "mounts",
-                ground,
-                "--boundaries",
-                "--json"
-            ]))
-            .exits(0)
-            .json();
+            let value = run(&mut fathom(args!["mounts", base, "--boundaries", "--json"]))
+                .exits(0)
+                .json();
             assert_eq!(boundaries(&value), BTreeSet::new());
             mount_at(&value, &top.join("home"));
         });
@@ -206,27 +190,22 @@ fn a_mounted_subvolume_is_no_boundary() {
 }
 
 #[test]
-fn ext4_and_xfs_have_none() {
+fn ext4_and_xfs_have_no_boundaries() {
     if require(&[
         Need::Root,
         Need::Loop,
         Need::Program("mkfs.ext4"),
         Need::Program("mkfs.xfs"),
     ]) {
-        in_namespace(|ground| {
+        in_namespace(|base| {
             for kind in ["ext4", "xfs"] {
-                tmpfs(disk(kind, &ground.join(kind)).join("d/m"));
+                tmpfs(disk(kind, &base.join(kind)).join("d/m"));
             }
-            let value = run(&mut fathom(args![
-                "mounts",
-                ground,
-                "--boundaries",
-                "--json"
-            ]))
-            .exits(0)
-            .json();
+            let value = run(&mut fathom(args!["mounts", base, "--boundaries", "--json"]))
+                .exits(0)
+                .json();
             assert_eq!(boundaries(&value), BTreeSet::new());
-            every_method_is_right(ground);
+            every_method_is_right(base);
         });
     }
 }
@@ -234,13 +213,13 @@ fn ext4_and_xfs_have_none() {
 /// A direct automount without a daemon behind it: who sets it off waits for ever, and a request
 /// comes through the pipe.
 #[test]
-fn automounts_are_not_set_off() {
+fn automounts_are_not_triggered() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
+        in_namespace(|base| {
             let (mut requests, daemon) = std::io::pipe().unwrap();
             let options = format!("fd={},minproto=5,maxproto=5,direct", daemon.as_raw_fd());
             let options = std::ffi::CString::new(options).unwrap();
-            let export = dir(ground.join("export"));
+            let export = dir(base.join("export"));
             if let Err(error) = mount(
                 "automounter",
                 &export,
@@ -263,7 +242,7 @@ fn automounts_are_not_set_off() {
                 &["--boundaries"],
             ] {
                 // The automounter's own process group sets nothing off: leave it.
-                let mut command = fathom(args!["mounts", ground, "--json"]);
+                let mut command = fathom(args!["mounts", base, "--json"]);
                 let ran = run(command.args(more).process_group(0));
                 assert!(targets(&ran.json()).contains(&export), "{ran}");
             }

@@ -51,8 +51,8 @@ fn left(root: &Path) -> Vec<String> {
 #[test]
 fn every_verdict() {
     if require(&[Need::Root, Need::Fuse]) {
-        in_namespace(|ground| {
-            let at = |name: &str| ground.join(name);
+        in_namespace(|base| {
+            let at = |name: &str| base.join(name);
             let _servers = [
                 serve(Works, at("works")),
                 serve(Slow(300), at("slow")),
@@ -64,7 +64,7 @@ fn every_verdict() {
             bind(file(at("data"), 1), at("file"));
             tmpfs(at("covered/deeper"));
             tmpfs(at("covered"));
-            let value = check(ground).exits(1).json();
+            let value = check(base).exits(1).json();
             let expected = [
                 ("works", "ok"),
                 ("slow", "slow"),
@@ -87,18 +87,18 @@ fn every_verdict() {
                 .collect();
             named.sort();
             assert_eq!(named, ["denied", "hung", "slow", "stale"].map(at));
-            assert_eq!(left(ground), [""; 0]);
+            assert_eq!(left(base), [""; 0]);
         });
     }
 }
 
 #[test]
-fn nothing_wrong_is_status_0() {
+fn healthy_mounts_give_status_0() {
     if require(&[Need::Root, Need::Fuse]) {
-        in_namespace(|ground| {
-            let _server = serve(Works, ground.join("works"));
-            tmpfs(ground.join("tmpfs"));
-            let value = check(ground).exits(0).json();
+        in_namespace(|base| {
+            let _server = serve(Works, base.join("works"));
+            tmpfs(base.join("tmpfs"));
+            let value = check(base).exits(0).json();
             assert!(
                 value["result"]["mounts"]
                     .as_array()
@@ -111,22 +111,22 @@ fn nothing_wrong_is_status_0() {
 }
 
 #[test]
-fn a_server_that_reads_and_never_answers() {
+fn server_that_never_answers_is_hung() {
     if require(&[Need::Root, Need::Fuse]) {
-        in_namespace(|ground| {
-            let silent = ground.join("silent");
+        in_namespace(|base| {
+            let silent = base.join("silent");
             let server = serve(Silent, &silent);
-            let value = check(ground).exits(1).json();
+            let value = check(base).exits(1).json();
             assert_eq!(mount_at(&value, &silent)["verdict"], "hung");
             // Linux lets nobody kill who waits for a request that the server has taken. It goes
             // when the server does.
             drop(server);
             let since = Instant::now();
-            while !left(ground).is_empty() {
+            while !left(base).is_empty() {
                 assert!(
                     since.elapsed() < Duration::from_secs(10),
                     "{:?}",
-                    left(ground)
+                    left(base)
                 );
                 std::thread::sleep(Duration::from_millis(10));
             }
@@ -135,14 +135,14 @@ fn a_server_that_reads_and_never_answers() {
 }
 
 #[test]
-fn two_hundred_hung_mounts_at_once() {
+fn two_hundred_hung_mounts_take_one_deadline() {
     if require(&[Need::Root, Need::Fuse]) {
-        in_namespace(|ground| {
+        in_namespace(|base| {
             let servers: Vec<Server> = (0..200)
-                .map(|n| serve(Hung, ground.join(format!("hung{n}"))))
+                .map(|n| serve(Hung, base.join(format!("hung{n}"))))
                 .collect();
-            let works = tmpfs(ground.join("works"));
-            let value = check(ground).exits(1).json();
+            let works = tmpfs(base.join("works"));
+            let value = check(base).exits(1).json();
             let mounts = value["result"]["mounts"].as_array().unwrap();
             assert_eq!(
                 mounts
@@ -152,23 +152,20 @@ fn two_hundred_hung_mounts_at_once() {
                 servers.len()
             );
             assert_eq!(mount_at(&value, &works)["verdict"], "ok");
-            assert_eq!(left(ground), [""; 0]);
+            assert_eq!(left(base), [""; 0]);
         });
     }
 }
 
 #[test]
-fn dead_mounts_hang_no_table_and_no_search() {
+fn dead_mounts_block_neither_table_nor_search() {
     if require(&[Need::Root, Need::Fuse]) {
-        in_namespace(|ground| {
+        in_namespace(|base| {
             let _servers = [Hung, Silent, Stale, Denies]
-                .map(|manner| serve(manner, ground.join(format!("{manner:?}"))));
-            let expected: Vec<_> = table(ground)
-                .into_iter()
-                .map(|mount| mount.target)
-                .collect();
+                .map(|manner| serve(manner, base.join(format!("{manner:?}"))));
+            let expected: Vec<_> = table(base).into_iter().map(|mount| mount.target).collect();
             for by in ["kernel", "mountinfo", "search", "auto"] {
-                let value = run(&mut fathom(args!["mounts", ground, "--json", "--by", by]))
+                let value = run(&mut fathom(args!["mounts", base, "--json", "--by", by]))
                     .exits(0)
                     .json();
                 for target in &expected {
@@ -180,13 +177,13 @@ fn dead_mounts_hang_no_table_and_no_search() {
 }
 
 #[test]
-fn a_search_without_hints_says_which_mounts_it_could_not_read() {
+fn search_without_hints_names_unreadable_mounts() {
     if require(&[Need::Root, Need::Fuse]) {
-        in_namespace(|ground| {
+        in_namespace(|base| {
             let _servers =
-                [Stale, Denies].map(|manner| serve(manner, ground.join(format!("{manner:?}"))));
+                [Stale, Denies].map(|manner| serve(manner, base.join(format!("{manner:?}"))));
             let command = args![
-                "mounts", ground, "--json", "--by", "search", "--hints", "none"
+                "mounts", base, "--json", "--by", "search", "--hints", "none"
             ];
             let value = run(&mut fathom(command)).exits(1).json();
             let errors: Vec<_> = value["warnings"]
@@ -205,17 +202,17 @@ fn a_search_without_hints_says_which_mounts_it_could_not_read() {
 }
 
 #[test]
-fn an_ordinary_user_may_check() {
+fn unprivileged_user_can_check() {
     if require(&[Need::Root, Need::Fuse]) {
-        in_namespace(|ground| {
-            let here = fathom_in(&ground.join("bin"));
-            let _server = serve(Hung, ground.join("tree/hung"));
-            tmpfs(ground.join("tree/fine"));
+        in_namespace(|base| {
+            let here = fathom_in(&base.join("bin"));
+            let _server = serve(Hung, base.join("tree/hung"));
+            tmpfs(base.join("tree/fine"));
             let mut command = program(
                 &here,
                 args![
                     "mounts",
-                    ground.join("tree"),
+                    base.join("tree"),
                     "--check",
                     "--deadline",
                     "500ms",
@@ -224,19 +221,16 @@ fn an_ordinary_user_may_check() {
             );
             as_nobody(&mut command);
             let value = run(&mut command).exits(1).json();
-            assert_eq!(
-                mount_at(&value, &ground.join("tree/hung"))["verdict"],
-                "hung"
-            );
-            assert_eq!(mount_at(&value, &ground.join("tree/fine"))["verdict"], "ok");
+            assert_eq!(mount_at(&value, &base.join("tree/hung"))["verdict"], "hung");
+            assert_eq!(mount_at(&value, &base.join("tree/fine"))["verdict"], "ok");
         });
     }
 }
 
 #[test]
-fn whatever_error_it_answers_with_it_is_stale() {
+fn any_other_errno_is_stale() {
     if require(&[Need::Root, Need::Fuse]) {
-        in_namespace(|ground| {
+        in_namespace(|base| {
             let bad = [
                 libc::ENOENT,
                 libc::EINVAL,
@@ -244,10 +238,10 @@ fn whatever_error_it_answers_with_it_is_stale() {
                 libc::ENOTDIR,
                 libc::ELOOP,
             ];
-            let at = |errno: i32| ground.join(format!("errno{errno}"));
+            let at = |errno: i32| base.join(format!("errno{errno}"));
             let _servers = bad.map(|errno| serve(Fails(errno), at(errno)));
-            let _slow = serve(Slow(150), ground.join("slow"));
-            let value = check(ground).exits(1).json();
+            let _slow = serve(Slow(150), base.join("slow"));
+            let value = check(base).exits(1).json();
             for errno in bad {
                 assert_eq!(
                     mount_at(&value, &at(errno))["verdict"],
@@ -255,11 +249,11 @@ fn whatever_error_it_answers_with_it_is_stale() {
                     "{errno}: {value}"
                 );
             }
-            assert_eq!(mount_at(&value, &ground.join("slow"))["verdict"], "slow");
+            assert_eq!(mount_at(&value, &base.join("slow"))["verdict"], "slow");
 
             // A slow one can be backed up; the others cannot.
             let more = ["--deadline", "1s", "--format", "exclude"];
-            let ran = run(fathom(args!["mounts", ground]).args(more)).exits(1);
+            let ran = run(fathom(args!["mounts", base]).args(more)).exits(1);
             let given: BTreeSet<PathBuf> = ran.lines().into_iter().map(PathBuf::from).collect();
             assert_eq!(given, bad.map(at).into());
         });
@@ -267,10 +261,10 @@ fn whatever_error_it_answers_with_it_is_stale() {
 }
 
 #[test]
-fn a_root_that_hangs_is_answered_for_at_once() {
+fn hung_root_is_reported_at_once() {
     if require(&[Need::Root, Need::Fuse]) {
-        in_namespace(|ground| {
-            let hung = ground.join("hung");
+        in_namespace(|base| {
+            let hung = base.join("hung");
             let _server = serve(Hung, &hung);
             for by in ["auto", "kernel", "mountinfo", "search"] {
                 let ran = run(&mut fathom(args!["mounts", &hung, "--json", "--by", by])).exits(0);
@@ -286,36 +280,33 @@ fn a_root_that_hangs_is_answered_for_at_once() {
 }
 
 #[test]
-fn a_plain_file_for_the_root_of_a_file_system() {
+fn regular_file_as_root_of_a_file_system() {
     if require(&[Need::Root, Need::Fuse]) {
-        in_namespace(|ground| {
-            let at = ground.join("file");
+        in_namespace(|base| {
+            let at = base.join("file");
             let _server = serve(File, &at);
             for by in ["kernel", "mountinfo", "search"] {
-                let value = run(&mut fathom(args!["mounts", ground, "--json", "--by", by]))
+                let value = run(&mut fathom(args!["mounts", base, "--json", "--by", by]))
                     .exits(0)
                     .json();
                 assert_eq!(mount_at(&value, &at)["kind"], "file", "{by}");
             }
-            assert_eq!(
-                mount_at(&check(ground).exits(0).json(), &at)["verdict"],
-                "ok"
-            );
+            assert_eq!(mount_at(&check(base).exits(0).json(), &at)["verdict"], "ok");
         });
     }
 }
 
 #[test]
-fn a_name_of_600_bytes_hides_nothing_beside_it() {
+fn name_of_600_bytes_does_not_hide_other_entries() {
     if require(&[Need::Root, Need::Fuse]) {
-        in_namespace(|ground| {
-            let top = ground.join("top");
+        in_namespace(|base| {
+            let top = base.join("top");
             let _server = serve(LongName, &top);
             let beside = tmpfs(top.join("short"));
             let longest = tmpfs(top.join("n".repeat(600)));
-            let expected = BTreeSet::from([ground.to_owned(), top, beside, longest]);
+            let expected = BTreeSet::from([base.to_owned(), top, beside, longest]);
             for by in BY_DEVICE.into_iter().chain(["search"]) {
-                let value = run(fathom(whole(ground, by)).args(if by == "search" {
+                let value = run(fathom(whole(base, by)).args(if by == "search" {
                     &["--hints", "none"][..]
                 } else {
                     &[]
@@ -329,12 +320,12 @@ fn a_name_of_600_bytes_hides_nothing_beside_it() {
 }
 
 #[test]
-fn few_processes_are_enough_for_many_verdicts() {
+fn low_limit_of_processes_suffices() {
     if require(&[Need::Root, Need::Fuse, Need::Program("prlimit")]) {
-        in_namespace(|ground| {
+        in_namespace(|base| {
             const NOBODY_ELSE: u32 = 54_321; // the limit is on all the processes of a user
-            let here = fathom_in(&ground.join("bin"));
-            let tree = ground.join("tree");
+            let here = fathom_in(&base.join("bin"));
+            let tree = base.join("tree");
             let servers: Vec<Server> = (0..25)
                 .map(|n| serve(Hung, tree.join(format!("hung{n}"))))
                 .collect();
@@ -366,11 +357,11 @@ fn few_processes_are_enough_for_many_verdicts() {
 }
 
 #[test]
-fn a_mount_answers_also_where_statx_is_refused() {
+fn mount_is_ok_where_seccomp_refuses_statx() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
+        in_namespace(|base| {
             for errno in [libc::ENOSYS, libc::EPERM] {
-                let mut command = fathom(args!["mounts", ground, "--check", "--json"]);
+                let mut command = fathom(args!["mounts", base, "--check", "--json"]);
                 fail_calls(
                     &mut command,
                     &[u32::try_from(libc::SYS_statx).unwrap()],
@@ -378,23 +369,19 @@ fn a_mount_answers_also_where_statx_is_refused() {
                 );
                 let value: serde_json::Value =
                     serde_json::from_slice(&run(&mut command).stdout).unwrap();
-                assert_eq!(
-                    mount_at(&value, ground)["verdict"],
-                    "ok",
-                    "{errno}: {value}"
-                );
+                assert_eq!(mount_at(&value, base)["verdict"], "ok", "{errno}: {value}");
             }
         });
     }
 }
 
 #[test]
-fn what_has_been_removed_has_no_server_to_look_at() {
+fn removed_mount_root_is_stale_without_a_server() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let at = bind(dir(ground.join("source")), ground.join("at"));
-            fs::remove_dir(ground.join("source")).unwrap();
-            let value = check(ground).exits(1).json();
+        in_namespace(|base| {
+            let at = bind(dir(base.join("source")), base.join("at"));
+            fs::remove_dir(base.join("source")).unwrap();
+            let value = check(base).exits(1).json();
             assert_eq!(mount_at(&value, &at)["verdict"], "stale");
             let warning = &value["warnings"][0];
             assert_eq!(

@@ -14,12 +14,12 @@ fn compare(root: &Path, more: &[&str]) -> Ran {
 }
 
 #[test]
-fn all_methods_side_by_side() {
+fn all_methods_are_compared() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            bush(ground, 10, 10);
-            tmpfs(ground.join("m"));
-            let value = compare(ground, &["--trials", "3", "--json"]).json();
+        in_namespace(|base| {
+            bush(base, 10, 10);
+            tmpfs(base.join("m"));
+            let value = compare(base, &["--trials", "3", "--json"]).json();
             let comparison = &value["result"]["compare"];
             assert_eq!(comparison["trials"], 3);
             let methods = comparison["methods"].as_array().unwrap();
@@ -67,10 +67,10 @@ fn ordered(summary: &Value) {
 }
 
 #[test]
-fn the_table_has_the_papers_columns() {
+fn table_has_the_columns_of_the_papers() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let ran = compare(ground, &[]);
+        in_namespace(|base| {
+            let ran = compare(base, &[]);
             let text = String::from_utf8(ran.stdout.clone()).unwrap();
             for word in [
                 "getmnt1", "getmnt2", "getmnt3", "naive", "mean", "median", "max", "min",
@@ -85,8 +85,8 @@ fn the_table_has_the_papers_columns() {
 #[test]
 fn devices_by_name_from_dev_and_from_sysfs() {
     if require(&[Need::Root, Need::Loop, Need::Program("mkfs.ext4")]) {
-        in_namespace(|ground| {
-            let at = disk("ext4", &ground.join("disk"));
+        in_namespace(|base| {
+            let at = disk("ext4", &base.join("disk"));
             let device = |names: &str| {
                 let ran = run(&mut fathom(args![
                     "mounts", &at, "--json", "--by", "naive", "--names", names
@@ -106,8 +106,8 @@ fn devices_by_name_from_dev_and_from_sysfs() {
 #[test]
 fn servers_of_network_mounts() {
     if require(&[Need::Root, Need::Fuse]) {
-        in_namespace(|ground| {
-            let at = |name: &str| ground.join(name);
+        in_namespace(|base| {
+            let at = |name: &str| base.join(name);
             let _server = serve_as(
                 Works,
                 &at("remote"),
@@ -115,12 +115,12 @@ fn servers_of_network_mounts() {
                 "fuse.sshfs",
             );
             tmpfs(at("tmpfs"));
-            let value = run(&mut fathom(args!["mounts", ground, "--servers", "--json"]))
+            let value = run(&mut fathom(args!["mounts", base, "--servers", "--json"]))
                 .exits(0)
                 .json();
             assert_eq!(mount_at(&value, &at("remote"))["server"], "filer.example");
             assert!(mount_at(&value, &at("tmpfs"))["server"].is_null());
-            let plain = run(&mut fathom(args!["mounts", ground, "--json"]))
+            let plain = run(&mut fathom(args!["mounts", base, "--json"]))
                 .exits(0)
                 .json();
             assert!(
@@ -132,16 +132,13 @@ fn servers_of_network_mounts() {
 }
 
 #[test]
-fn asserted_mount_points() {
+fn assert_checks_mount_points() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let (yes, no) = (tmpfs(ground.join("yes")), dir(ground.join("no")));
-            run(&mut fathom(args![
-                "mounts", ground, "--assert", &yes, ground
-            ]))
-            .exits(0);
+        in_namespace(|base| {
+            let (yes, no) = (tmpfs(base.join("yes")), dir(base.join("no")));
+            run(&mut fathom(args!["mounts", base, "--assert", &yes, base])).exits(0);
             let value = run(&mut fathom(args![
-                "mounts", ground, "--json", "--assert", &yes, &no
+                "mounts", base, "--json", "--assert", &yes, &no
             ]))
             .exits(1)
             .json();
@@ -151,13 +148,13 @@ fn asserted_mount_points() {
                 .map(|a| (path(a, "path"), a["mountpoint"] == true))
                 .collect();
             assert_eq!(given, [(yes, true), (no.clone(), false)]);
-            let ran = run(&mut fathom(args!["mounts", ground, "--assert", &no])).exits(1);
+            let ran = run(&mut fathom(args!["mounts", base, "--assert", &no])).exits(1);
             assert!(ran.stderr.contains(no.to_str().unwrap()), "{ran}");
             run(&mut fathom(args![
                 "mounts",
-                ground,
+                base,
                 "--assert",
-                ground.join("missing")
+                base.join("missing")
             ]))
             .exits(1);
         });

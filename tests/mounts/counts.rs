@@ -50,24 +50,24 @@ fn figure(root: &Path) {
 }
 
 #[test]
-fn each_method_makes_fewer_stat_calls_than_the_one_before() {
+fn each_method_makes_fewer_stat_calls_than_its_predecessor() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            figure(ground);
-            fall(ground);
+        in_namespace(|base| {
+            figure(base);
+            fall(base);
         });
     }
 }
 
 #[test]
-fn a_deep_dive_is_what_breadth_first_saves() {
+fn breadth_first_skips_deep_directories() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
+        in_namespace(|base| {
             for n in 0..10 {
-                bush(&ground.join(format!("a/{n}/b/c")), 10, 10);
+                bush(&base.join(format!("a/{n}/b/c")), 10, 10);
             }
-            tmpfs(ground.join("z"));
-            let [_, _, second, third, _] = fall(ground);
+            tmpfs(base.join("z"));
+            let [_, _, second, third, _] = fall(base);
             assert!(stats(&second) > 10 * stats(&third), "{second:?} {third:?}");
         });
     }
@@ -76,22 +76,22 @@ fn a_deep_dive_is_what_breadth_first_saves() {
 /// Like the papers' S16: 38 mounts, five of them nested two deep, tens of thousands of files, and a
 /// bushy directory that is come upon before the last mount.
 #[test]
-fn a_tree_like_s16() {
+fn call_counts_on_a_tree_like_s16() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            bush(&ground.join("bin"), 1, 100);
-            bush(&ground.join("usr/font"), 40, 5);
+        in_namespace(|base| {
+            bush(&base.join("bin"), 1, 100);
+            bush(&base.join("usr/font"), 40, 5);
             for n in 0..5 {
-                let outer = dir(tmpfs(ground.join(format!("i{n}"))).join("home"));
+                let outer = dir(tmpfs(base.join(format!("i{n}"))).join("home"));
                 bush(&tmpfs(outer.join("jms")), 5, 100);
             }
             for n in 0..24 {
-                bush(&tmpfs(ground.join(format!("u{n}"))), 40, 40);
+                bush(&tmpfs(base.join(format!("u{n}"))), 40, 40);
             }
             for at in ["usr/spool/news", "usr/spool/uucp", "usr/src"] {
-                bush(&tmpfs(ground.join(at)), 20, 40);
+                bush(&tmpfs(base.join(at)), 20, 40);
             }
-            let [naive, _, _, third, search] = fall(ground);
+            let [naive, _, _, third, search] = fall(base);
             assert!(
                 stats(&naive) >= 40 * stats(&third),
                 "{} against {}",
@@ -109,13 +109,13 @@ fn a_tree_like_s16() {
 }
 
 #[test]
-fn strace_counts_the_same() {
+fn call_counts_equal_strace() {
     if require(&[Need::Root, Need::Program("strace")]) {
-        in_namespace(|ground| {
-            let (log, ground) = (ground.join("log"), &dir(ground.join("tree")));
-            figure(ground);
+        in_namespace(|base| {
+            let (log, base) = (base.join("log"), &dir(base.join("tree")));
+            figure(base);
             for by in ORDER.into_iter().chain(["kernel", "mountinfo", "auto"]) {
-                let traced = less_start(&log, whole(ground, by));
+                let traced = less_start(&log, whole(base, by));
                 agree(&traced.ran.json()["gates"], &traced.counts, by);
             }
             for more in [
@@ -126,7 +126,7 @@ fn strace_counts_the_same() {
             ] {
                 let traced = less_start(
                     &log,
-                    args!["mounts", ground, "--json"]
+                    args!["mounts", base, "--json"]
                         .into_iter()
                         .chain(more.iter().map(Into::into)),
                 );
@@ -141,13 +141,13 @@ fn strace_counts_the_same() {
 }
 
 #[test]
-fn the_profile_counts_the_same() {
+fn call_counts_equal_the_profile() {
     if require(&[Need::Root, Need::Program("strace")]) {
-        in_namespace(|ground| {
-            let (log, ground) = (ground.join("log"), &dir(ground.join("tree")));
-            figure(ground);
+        in_namespace(|base| {
+            let (log, base) = (base.join("log"), &dir(base.join("tree")));
+            figure(base);
             for by in ["search", "getmnt1"] {
-                let arguments = whole(ground, by).into_iter().chain(args!["--profile"]);
+                let arguments = whole(base, by).into_iter().chain(args!["--profile"]);
                 let traced = less_start(&log, arguments);
                 let value = traced.ran.json();
                 agree(&value["gates"], &traced.counts, by);

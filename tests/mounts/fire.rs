@@ -51,14 +51,14 @@ fn trouble(place: &Path, done: &Done) {
 }
 
 #[test]
-fn a_tree_that_changes_all_the_time() {
+fn tree_that_changes_during_the_search() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
+        in_namespace(|base| {
             let quiet: BTreeSet<PathBuf> = ["1", "2/3", "9"]
-                .map(|at| tmpfs(ground.join("quiet").join(at)))
+                .map(|at| tmpfs(base.join("quiet").join(at)))
                 .into();
-            bush(&ground.join("quiet"), 20, 5);
-            let wild = dir(ground.join("wild"));
+            bush(&base.join("quiet"), 20, 5);
+            let wild = dir(base.join("wild"));
             let since = Instant::now();
             with_threads(
                 2,
@@ -66,7 +66,7 @@ fn a_tree_that_changes_all_the_time() {
                 || {
                     while since.elapsed() < Duration::from_secs(4) {
                         for by in METHODS {
-                            let ran = run(&mut fathom(whole(ground, by)));
+                            let ran = run(&mut fathom(whole(base, by)));
                             assert!([0, 1].contains(&ran.code()), "{ran}");
                             let found: BTreeSet<PathBuf> =
                                 targets(&ran.json()).into_iter().collect();
@@ -81,7 +81,7 @@ fn a_tree_that_changes_all_the_time() {
                             &["--boundaries"],
                             &["--format", "mnttab"],
                         ] {
-                            let ran = run(fathom(args!["mounts", ground]).args(more));
+                            let ran = run(fathom(args!["mounts", base]).args(more));
                             assert!([0, 1].contains(&ran.code()), "{ran}");
                         }
                     }
@@ -92,11 +92,11 @@ fn a_tree_that_changes_all_the_time() {
 }
 
 #[test]
-fn directories_that_may_not_be_read() {
+fn directories_without_read_permission() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let here = fathom_in(&ground.join("bin"));
-            let tree = dir(ground.join("tree"));
+        in_namespace(|base| {
+            let here = fathom_in(&base.join("bin"));
+            let tree = dir(base.join("tree"));
             let open = tmpfs(tree.join("open"));
             let [unreadable, unsearchable] =
                 ["unreadable", "unsearchable"].map(|name| dir(tree.join(name)));
@@ -141,14 +141,14 @@ fn directories_that_may_not_be_read() {
 #[test]
 fn names_of_255_bytes() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
+        in_namespace(|base| {
             let long = "n".repeat(255);
-            let mut place = ground.to_owned();
+            let mut place = base.to_owned();
             for _ in 0..7 {
                 file(place.join("m".repeat(255)), 0);
                 place = tmpfs(place.join(&long));
             }
-            every_method_is_right(ground);
+            every_method_is_right(base);
         });
     }
 }
@@ -156,10 +156,10 @@ fn names_of_255_bytes() {
 #[test]
 fn nesting_4000_deep_with_a_mount_at_the_bottom() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
+        in_namespace(|base| {
             const DEPTH: usize = 4000;
             let name = "nested-dir";
-            let tree = dir(ground.join("tree"));
+            let tree = dir(base.join("tree"));
             tmpfs_on(&deep(&tree, name, DEPTH));
             let bottom = tree.join(vec![name; DEPTH].join("/"));
             assert!(bottom.as_os_str().len() > 40_000);
@@ -194,10 +194,10 @@ fn nesting_4000_deep_with_a_mount_at_the_bottom() {
 }
 
 #[test]
-fn a_whole_depth_of_4000_without_any_mount() {
+fn nesting_4000_deep_without_a_mount() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let tree = dir(ground.join("tree"));
+        in_namespace(|base| {
+            let tree = dir(base.join("tree"));
             deep(&tree, "d", 4000);
             let hints = ["--hints", "none"];
             let value = run(fathom(whole(&tree, "search")).args(hints))
@@ -217,11 +217,11 @@ fn a_whole_depth_of_4000_without_any_mount() {
 }
 
 #[test]
-fn few_file_descriptors_and_little_memory() {
+fn low_limits_of_descriptors_and_memory() {
     if require(&[Need::Root, Need::Program("prlimit")]) {
-        in_namespace(|ground| {
-            bush(ground, 300, 3);
-            tmpfs_on(&deep(&dir(ground.join("tree")), "d", 300));
+        in_namespace(|base| {
+            bush(base, 300, 3);
+            tmpfs_on(&deep(&dir(base.join("tree")), "d", 300));
             for by in METHODS {
                 let mut command = std::process::Command::new("prlimit");
                 command
@@ -231,7 +231,7 @@ fn few_file_descriptors_and_little_memory() {
                         "--",
                         env!("CARGO_BIN_EXE_fathom"),
                     ])
-                    .args(whole(ground, by));
+                    .args(whole(base, by));
                 assert_eq!(targets(&run(&mut command).exits(0).json()).len(), 2, "{by}");
             }
         });

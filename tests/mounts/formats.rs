@@ -20,9 +20,9 @@ fn format(root: &Path, format: &str) -> Ran {
     run(&mut fathom(args!["mounts", root, "--format", format]))
 }
 
-fn odd_mounts(ground: &Path) {
+fn odd_mounts(base: &Path) {
     for odd in odd_names() {
-        let at = dir(ground.join(name(&odd)));
+        let at = dir(base.join(name(&odd)));
         // The source is as odd as the target, as far as the kernel's own table can carry it.
         rustix::mount::mount(
             name(&odd),
@@ -33,21 +33,21 @@ fn odd_mounts(ground: &Path) {
         )
         .unwrap();
     }
-    bind(file(ground.join("a file"), 1), ground.join("on a file"));
+    bind(file(base.join("a file"), 1), base.join("on a file"));
 }
 
 #[test]
 fn findmnt_reads_mnttab_and_fstab() {
     if require(&[Need::Root, Need::Program("findmnt")]) {
-        in_namespace(|ground| {
-            let tree = dir(ground.join("tree"));
+        in_namespace(|base| {
+            let tree = dir(base.join("tree"));
             odd_mounts(&tree);
             let expected: BTreeSet<_> = table(&tree)
                 .into_iter()
                 .map(|m| (m.target, m.source, m.fstype))
                 .collect();
             for kind in ["mnttab", "fstab"] {
-                let tab = ground.join("tab");
+                let tab = base.join("tab");
                 fs::write(&tab, format(&tree, kind).exits(0).stdout).unwrap();
                 let columns = ["--raw", "--noheadings", "--output", "TARGET,SOURCE,FSTYPE"];
                 let printed = tool(
@@ -107,13 +107,13 @@ fn row(line: &[u8]) -> ListedMount {
 }
 
 #[test]
-fn mnttab_is_what_the_kernel_would_write() {
+fn mnttab_equals_proc_mounts() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            odd_mounts(ground);
-            let written = format(ground, "mnttab").exits(0).stdout;
+        in_namespace(|base| {
+            odd_mounts(base);
+            let written = format(base, "mnttab").exits(0).stdout;
             let kernel = fs::read("/proc/thread-self/mounts").unwrap();
-            let ours = |fields: &Vec<Vec<u8>>| fields[1].starts_with(ground.as_os_str().as_bytes());
+            let ours = |fields: &Vec<Vec<u8>>| fields[1].starts_with(base.as_os_str().as_bytes());
             let expected: BTreeSet<_> = rows(&kernel).filter(ours).collect();
             assert_eq!(rows(&written).collect::<BTreeSet<_>>(), expected);
         });
@@ -127,39 +127,39 @@ fn rows(text: &[u8]) -> impl Iterator<Item = Vec<Vec<u8>>> {
 }
 
 #[test]
-fn paths0_has_every_byte() {
+fn paths0_is_exact_for_every_byte() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            odd_mounts(ground);
-            let stdout = format(ground, "paths0").exits(0).stdout;
+        in_namespace(|base| {
+            odd_mounts(base);
+            let stdout = format(base, "paths0").exits(0).stdout;
             assert_eq!(stdout.last(), Some(&0));
             let given: BTreeSet<PathBuf> = stdout[..stdout.len() - 1]
                 .split(|&b| b == 0)
                 .map(|p| PathBuf::from(name(p)))
                 .collect();
-            assert_eq!(given, visible(ground));
+            assert_eq!(given, visible(base));
         });
     }
 }
 
 #[test]
-fn paths_are_lines() {
+fn paths_prints_one_path_per_line() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            tmpfs(ground.join("a"));
-            tmpfs(ground.join("b"));
-            let ran = format(ground, "paths").exits(0);
+        in_namespace(|base| {
+            tmpfs(base.join("a"));
+            tmpfs(base.join("b"));
+            let ran = format(base, "paths").exits(0);
             let given: BTreeSet<PathBuf> = ran.lines().into_iter().map(PathBuf::from).collect();
-            assert_eq!(given, visible(ground));
+            assert_eq!(given, visible(base));
         });
     }
 }
 
 #[test]
-fn a_table_for_people_has_nothing_raw_in_it() {
+fn table_escapes_control_characters() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            odd_mounts(ground);
+        in_namespace(|base| {
+            odd_mounts(base);
             let rows = |ran: &Ran| {
                 let text = String::from_utf8(ran.stdout.clone()).expect("not UTF-8");
                 assert!(
@@ -168,19 +168,16 @@ fn a_table_for_people_has_nothing_raw_in_it() {
                 );
                 text.lines().count()
             };
-            let table = format(ground, "table").exits(0);
+            let table = format(base, "table").exits(0);
             assert!(rows(&table) > odd_names().len());
             assert_eq!(
-                run(&mut fathom(args!["mounts", ground])).stdout,
+                run(&mut fathom(args!["mounts", base])).stdout,
                 table.stdout,
                 "table is the default"
             );
-            rows(&run(&mut fathom(args!["mounts", ground, "--by", "naive"])).exits(0));
-            let failing = run(&mut fathom(args![
-                "mounts",
-                ground.join("\x1b[31mno\nsuch")
-            ]))
-            .refused();
+            rows(&run(&mut fathom(args!["mounts", base, "--by", "naive"])).exits(0));
+            let failing =
+                run(&mut fathom(args!["mounts", base.join("\x1b[31mno\nsuch")])).refused();
             assert!(
                 !failing.stderr.trim_end().contains(char::is_control),
                 "{failing}"
@@ -190,10 +187,10 @@ fn a_table_for_people_has_nothing_raw_in_it() {
 }
 
 #[test]
-fn tar_leaves_out_the_dead_mounts_and_nothing_else() {
+fn tar_excludes_dead_mounts_only() {
     if require(&[Need::Root, Need::Fuse, Need::Program("tar")]) {
-        in_namespace(|ground| {
-            let tree = dir(ground.join("tree"));
+        in_namespace(|base| {
+            let tree = dir(base.join("tree"));
             let dead = [
                 "st*le [x]",
                 "-dead",
@@ -222,14 +219,14 @@ fn tar_leaves_out_the_dead_mounts_and_nothing_else() {
             tmpfs(tree.join("fine"));
             file(tree.join("fine/file"), 1);
 
-            let excludes = ground.join("excludes");
+            let excludes = base.join("excludes");
             let ran = run(&mut fathom(args![
                 "mounts", &tree, "--check", "--format", "exclude"
             ]))
             .exits(1);
             assert_eq!(ran.lines().len(), dead.len(), "{ran}");
             fs::write(&excludes, &ran.stdout).unwrap();
-            let archive = ground.join("archive.tar");
+            let archive = base.join("archive.tar");
             tool(
                 Command::new("tar")
                     .arg("-cPf")
@@ -254,11 +251,11 @@ fn tar_leaves_out_the_dead_mounts_and_nothing_else() {
 }
 
 #[test]
-fn nothing_dead_is_an_empty_list_of_excludes() {
+fn without_dead_mounts_the_excludes_are_empty() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
+        in_namespace(|base| {
             let ran = run(&mut fathom(args![
-                "mounts", ground, "--check", "--format", "exclude"
+                "mounts", base, "--check", "--format", "exclude"
             ]))
             .exits(0);
             assert_eq!(ran.stdout, b"");
@@ -269,16 +266,16 @@ fn nothing_dead_is_an_empty_list_of_excludes() {
 #[test]
 fn fstab_keeps_the_options_of_a_bind_mount() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let from = dir(ground.join("from"));
-            let strict = bind(&from, ground.join("strict"));
+        in_namespace(|base| {
+            let from = dir(base.join("from"));
+            let strict = bind(&from, base.join("strict"));
             let flags =
                 MountFlags::BIND | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
             mount_remount(&strict, flags | MountFlags::RDONLY, c"").unwrap();
-            let orphan = bind(dir(ground.join("gone")), ground.join("orphan"));
-            fs::remove_dir(ground.join("gone")).unwrap();
+            let orphan = bind(dir(base.join("gone")), base.join("orphan"));
+            fs::remove_dir(base.join("gone")).unwrap();
 
-            let ran = format(ground, "fstab").exits(0);
+            let ran = format(base, "fstab").exits(0);
             let line = |at: &Path| {
                 let holds = |line: &&str| line.contains(&format!(" {} ", at.display()));
                 ran.lines()
@@ -306,8 +303,8 @@ fn fstab_keeps_the_options_of_a_bind_mount() {
 #[test]
 fn fstab_names_the_original_of_a_bind_mount_outside_of_the_root() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let (shown, tree) = (dir(ground.join("shown")), dir(ground.join("tree")));
+        in_namespace(|base| {
+            let (shown, tree) = (dir(base.join("shown")), dir(base.join("tree")));
             let (at, own) = (bind(&shown, tree.join("at")), tmpfs(tree.join("own")));
             let bound = format!("{} {} none bind 0 0", shown.display(), at.display());
             for by in ["auto", "kernel"] {
@@ -327,15 +324,15 @@ fn fstab_names_the_original_of_a_bind_mount_outside_of_the_root() {
 }
 
 #[test]
-fn three_thousand_binds_are_written_at_once() {
+fn fstab_of_three_thousand_bind_mounts_is_fast() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
+        in_namespace(|base| {
             const MANY: usize = 3000;
-            let tree = dir(ground.join("tree"));
+            let tree = dir(base.join("tree"));
             // No name below the root shows what another does.
             for n in 0..MANY {
                 bind(
-                    dir(ground.join(format!("from{n}"))),
+                    dir(base.join(format!("from{n}"))),
                     tree.join(format!("to{n}")),
                 );
             }

@@ -104,27 +104,27 @@ fn without_proc() {
 }
 
 #[test]
-fn without_proc_only_mountinfo_gives_up() {
+fn without_proc_only_mountinfo_fails() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let expected = Expected::new(&plant(ground));
+        in_namespace(|base| {
+            let expected = Expected::new(&plant(base));
             without_proc();
             for by in SEARCHES.into_iter().chain(["kernel", "auto"]) {
-                expected.met(by, &run(&mut fathom(whole(ground, by))));
+                expected.met(by, &run(&mut fathom(whole(base, by))));
             }
-            run(&mut fathom(whole(ground, "mountinfo"))).refused();
+            run(&mut fathom(whole(base, "mountinfo"))).refused();
         });
     }
 }
 
 #[test]
-fn without_listmount_only_kernel_gives_up() {
+fn without_listmount_only_kernel_fails() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let expected = Expected::new(&plant(ground));
+        in_namespace(|base| {
+            let expected = Expected::new(&plant(base));
             for errno in [libc::ENOSYS, libc::EPERM] {
                 let refused = |by| {
-                    let mut command = fathom(whole(ground, by));
+                    let mut command = fathom(whole(base, by));
                     restrict::fail_calls(&mut command, &[LISTMOUNT, STATMOUNT], errno);
                     run(&mut command)
                 };
@@ -138,13 +138,13 @@ fn without_listmount_only_kernel_gives_up() {
 }
 
 #[test]
-fn without_any_table_the_searches_still_find_all() {
+fn searches_find_all_without_a_mount_table() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let expected = Expected::new(&plant(ground));
+        in_namespace(|base| {
+            let expected = Expected::new(&plant(base));
             without_proc();
             for by in SEARCHES.into_iter().chain(["auto"]) {
-                let mut command = fathom(whole(ground, by));
+                let mut command = fathom(whole(base, by));
                 restrict::fail_calls(&mut command, &[LISTMOUNT, STATMOUNT], libc::ENOSYS);
                 expected.met(by, &run(&mut command));
             }
@@ -153,12 +153,12 @@ fn without_any_table_the_searches_still_find_all() {
 }
 
 #[test]
-fn told_to_use_no_hints_the_searches_find_all() {
+fn searches_find_all_with_hints_none() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let expected = Expected::new(&plant(ground));
+        in_namespace(|base| {
+            let expected = Expected::new(&plant(base));
             for by in HINTED {
-                let ran = run(fathom(whole(ground, by)).args(["--hints", "none"]));
+                let ran = run(fathom(whole(base, by)).args(["--hints", "none"]));
                 expected.met(by, &ran);
                 let why = ran.json()["result"]["why"].as_str().unwrap().to_owned();
                 assert!(
@@ -168,19 +168,19 @@ fn told_to_use_no_hints_the_searches_find_all() {
             }
             expected.met(
                 "search",
-                &run(fathom(whole(ground, "search")).args(["--hints", "ids"])),
+                &run(fathom(whole(base, "search")).args(["--hints", "ids"])),
             );
         });
     }
 }
 
 #[test]
-fn without_statx_nothing_is_made_up() {
+fn without_statx_no_false_mounts_are_reported() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let expected = Expected::new(&plant(ground));
+        in_namespace(|base| {
+            let expected = Expected::new(&plant(base));
             for by in SEARCHES.into_iter().chain(["kernel", "mountinfo", "auto"]) {
-                let mut command = fathom(whole(ground, by));
+                let mut command = fathom(whole(base, by));
                 restrict::fail_calls(
                     &mut command,
                     &[u32::try_from(libc::SYS_statx).unwrap()],
@@ -195,9 +195,9 @@ fn without_statx_nothing_is_made_up() {
 #[test]
 fn inside_a_chroot() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let jail = dir(ground.join("jail"));
-            tmpfs(ground.join("outside"));
+        in_namespace(|base| {
+            let jail = dir(base.join("jail"));
+            tmpfs(base.join("outside"));
             let tree = plant(&dir(jail.join("tree")));
             populate_chroot(&jail);
             mount(
@@ -242,9 +242,9 @@ fn inside_a_chroot() {
 #[test]
 fn inside_an_unprivileged_user_namespace() {
     if require(&[Need::Root, Need::UserNamespaces]) {
-        in_namespace(|ground| {
-            let here = fathom_in(&ground.join("bin"));
-            let tree = plant(&dir(ground.join("tree")));
+        in_namespace(|base| {
+            let here = fathom_in(&base.join("bin"));
+            let tree = plant(&dir(base.join("tree")));
             let expected = Expected::new(&tree);
             for own_mounts in [&[][..], &["--mount", "--propagation", "unchanged"]] {
                 for by in SEARCHES.into_iter().chain(["kernel", "mountinfo", "auto"]) {
@@ -260,11 +260,11 @@ fn inside_an_unprivileged_user_namespace() {
 }
 
 #[test]
-fn an_ordinary_user_finds_the_same() {
+fn unprivileged_user_finds_the_same() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let here = fathom_in(&ground.join("bin"));
-            let tree = plant(&dir(ground.join("tree")));
+        in_namespace(|base| {
+            let here = fathom_in(&base.join("bin"));
+            let tree = plant(&dir(base.join("tree")));
             let expected = Expected::new(&tree);
             for by in SEARCHES.into_iter().chain(["kernel", "mountinfo", "auto"]) {
                 let mut command = program(&here, whole(&tree, by));
@@ -335,13 +335,13 @@ fn false_hints(root: &Path) -> Vec<(&'static str, Vec<u8>)> {
 }
 
 #[test]
-fn a_file_of_false_hints_changes_nothing() {
+fn false_hints_do_not_change_the_result() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let tree = plant(&dir(ground.join("tree")));
+        in_namespace(|base| {
+            let tree = plant(&dir(base.join("tree")));
             let expected = Expected::new(&tree);
             for (what, text) in false_hints(&tree) {
-                let hints = ground.join("hints");
+                let hints = base.join("hints");
                 fs::write(&hints, text).unwrap();
                 for by in HINTED {
                     eprintln!("{by} with hints: {what}");
@@ -356,10 +356,10 @@ fn a_file_of_false_hints_changes_nothing() {
 }
 
 #[test]
-fn a_lying_kernel_is_found_out() {
+fn inconsistent_table_of_the_kernel_is_detected() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let expected = Expected::new(&plant(ground));
+        in_namespace(|base| {
+            let expected = Expected::new(&plant(base));
             let lies: [(&[u32], i32); 4] = [
                 (&[LISTMOUNT], 0),
                 (&[STATMOUNT], 0),
@@ -368,7 +368,7 @@ fn a_lying_kernel_is_found_out() {
             ];
             for (calls, errno) in lies {
                 let lied_to = |by| {
-                    let mut command = fathom(whole(ground, by));
+                    let mut command = fathom(whole(base, by));
                     restrict::fail_calls(&mut command, calls, errno);
                     run(&mut command)
                 };
@@ -382,10 +382,10 @@ fn a_lying_kernel_is_found_out() {
 }
 
 #[test]
-fn a_false_mountinfo_fools_no_search() {
+fn false_mountinfo_does_not_change_a_search() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let tree = plant(&dir(ground.join("tree")));
+        in_namespace(|base| {
+            let tree = plant(&dir(base.join("tree")));
             let expected = Expected::new(&tree);
             let hints = false_hints(&tree);
             let own = dir(tmpfs("/proc").join("self"));
@@ -415,7 +415,7 @@ fn a_false_mountinfo_fools_no_search() {
 }
 
 #[test]
-fn hints_without_end_are_refused() {
+fn endless_hints_are_refused() {
     if require(&[Need::Program("prlimit")]) {
         let mut command = Command::new("prlimit");
         command.args(["--as=536870912", "--", env!("CARGO_BIN_EXE_fathom")]);
@@ -430,19 +430,18 @@ fn hints_without_end_are_refused() {
 }
 
 #[test]
-fn hints_bring_nothing_raw_to_the_terminal() {
+fn names_in_hints_are_escaped_on_a_terminal() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let odd = tmpfs(ground.join("\x1b[31mred\u{9b}"));
-            let hints = ground.join("\x1b]0;title\x07");
+        in_namespace(|base| {
+            let odd = tmpfs(base.join("\x1b[31mred\u{9b}"));
+            let hints = base.join("\x1b]0;title\x07");
             fs::write(
                 &hints,
                 [odd.as_os_str().as_bytes(), b"\n/no\x1b[2J/such\n"].concat(),
             )
             .unwrap();
             let ask = |hints: &Path, by: &str| {
-                let mut command =
-                    fathom(args!["mounts", ground, "-v", "--by", by, "--hints", hints]);
+                let mut command = fathom(args!["mounts", base, "-v", "--by", by, "--hints", hints]);
                 let ran = run(&mut command);
                 let said = String::from_utf8_lossy(&ran.stdout).into_owned() + &ran.stderr;
                 assert!(
@@ -452,19 +451,19 @@ fn hints_bring_nothing_raw_to_the_terminal() {
                 ran
             };
             ask(&hints, "search").exits(0);
-            ask(&ground.join("\x1b[2Jmissing"), "search").refused();
+            ask(&base.join("\x1b[2Jmissing"), "search").refused();
             ask(&hints, "kernel").refused();
         });
     }
 }
 
 #[test]
-fn mounts_that_come_and_go_elsewhere_leave_a_search_complete() {
+fn changes_of_other_mounts_leave_a_search_complete() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let tree = plant(&dir(ground.join("tree")));
+        in_namespace(|base| {
+            let tree = plant(&dir(base.join("tree")));
             let expected = Expected::new(&tree);
-            let elsewhere = dir(ground.join("elsewhere"));
+            let elsewhere = dir(base.join("elsewhere"));
             let come_and_go = |_, done: &Done| {
                 while !done.is_set() {
                     unmount(tmpfs(&elsewhere));
@@ -481,13 +480,13 @@ fn mounts_that_come_and_go_elsewhere_leave_a_search_complete() {
 }
 
 #[test]
-fn a_search_without_hints_knows_the_device_of_its_root() {
+fn search_without_hints_reports_the_device_of_its_root() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let ran = run(fathom(whole(ground, "search")).args(["--hints", "none"])).exits(0);
-            let dev = fs::metadata(ground).unwrap().dev();
+        in_namespace(|base| {
+            let ran = run(fathom(whole(base, "search")).args(["--hints", "none"])).exits(0);
+            let dev = fs::metadata(base).unwrap().dev();
             let expected = format!("{}:{}", rustix::fs::major(dev), rustix::fs::minor(dev));
-            assert_eq!(mount_at(&ran.json(), ground)["dev"], expected);
+            assert_eq!(mount_at(&ran.json(), base)["dev"], expected);
         });
     }
 }

@@ -134,20 +134,20 @@ fn unique(paths: Vec<PathBuf>) -> BTreeSet<PathBuf> {
 }
 
 #[test]
-fn one_mount() {
+fn single_mount() {
     if require(&[Need::Root]) {
         in_namespace(every_method_is_right);
     }
 }
 
 #[test]
-fn a_root_that_is_no_mount() {
+fn root_that_is_no_mount_point() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            tmpfs(ground.join("here/a"));
-            tmpfs(ground.join("elsewhere"));
-            dir(ground.join("here-is-no-prefix"));
-            every_method_is_right(&ground.join("here"));
+        in_namespace(|base| {
+            tmpfs(base.join("here/a"));
+            tmpfs(base.join("elsewhere"));
+            dir(base.join("here-is-no-prefix"));
+            every_method_is_right(&base.join("here"));
         });
     }
 }
@@ -155,29 +155,29 @@ fn a_root_that_is_no_mount() {
 #[test]
 fn nested_mounts_binds_and_mounts_on_files() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            tmpfs(tmpfs(ground.join("a")).join("b/c"));
-            let data = file(ground.join("a/data/file"), 3);
-            bind(ground.join("a/data"), ground.join("same-device"));
-            bind(&data, ground.join("file"));
-            bind("/dev/null", ground.join("null"));
-            every_method_is_right(ground);
+        in_namespace(|base| {
+            tmpfs(tmpfs(base.join("a")).join("b/c"));
+            let data = file(base.join("a/data/file"), 3);
+            bind(base.join("a/data"), base.join("same-device"));
+            bind(&data, base.join("file"));
+            bind("/dev/null", base.join("null"));
+            every_method_is_right(base);
         });
     }
 }
 
 #[test]
-fn mounts_over_mounts_and_over_what_was_there() {
+fn stacked_mounts_and_mounts_over_files() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let place = dir(ground.join("place"));
+        in_namespace(|base| {
+            let place = dir(base.join("place"));
             tmpfs(place.join("covered/deeper"));
             file(place.join("covered/file"), 3);
             tmpfs(&place);
             tmpfs(place.join("inner"));
             tmpfs(&place);
             tmpfs(&place);
-            every_method_is_right(ground);
+            every_method_is_right(base);
         });
     }
 }
@@ -185,45 +185,42 @@ fn mounts_over_mounts_and_over_what_was_there() {
 #[test]
 fn odd_names_everywhere() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
+        in_namespace(|base| {
             for odd in odd_names() {
-                let outer = tmpfs(ground.join(name(&odd)));
+                let outer = tmpfs(base.join(name(&odd)));
                 tmpfs(outer.join("inner").join(name(&odd)));
             }
-            every_method_is_right(ground);
+            every_method_is_right(base);
         });
     }
 }
 
 #[test]
-fn symlinks_lead_nowhere() {
+fn symlinks_are_not_followed() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            symlink("loop", ground.join("loop")).unwrap();
-            symlink("there", ground.join("back")).unwrap();
-            symlink("back", ground.join("there")).unwrap();
-            symlink("/", ground.join("root")).unwrap();
-            symlink("..", dir(ground.join("d")).join("up")).unwrap();
-            symlink("mount", ground.join("alias")).unwrap();
-            tmpfs(ground.join("mount"));
-            every_method_is_right(ground);
+        in_namespace(|base| {
+            symlink("loop", base.join("loop")).unwrap();
+            symlink("there", base.join("back")).unwrap();
+            symlink("back", base.join("there")).unwrap();
+            symlink("/", base.join("root")).unwrap();
+            symlink("..", dir(base.join("d")).join("up")).unwrap();
+            symlink("mount", base.join("alias")).unwrap();
+            tmpfs(base.join("mount"));
+            every_method_is_right(base);
         });
     }
 }
 
 #[test]
-fn a_root_given_through_a_symlink_is_made_canonical() {
+fn root_given_by_a_symlink_is_canonicalized() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let real = tmpfs(ground.join("real"));
-            symlink("real", ground.join("alias")).unwrap();
+        in_namespace(|base| {
+            let real = tmpfs(base.join("real"));
+            symlink("real", base.join("alias")).unwrap();
             for by in ["kernel", "search", "naive"] {
-                let value = run(&mut fathom(whole(
-                    &ground.join("d/../alias/.").join(""),
-                    by,
-                )));
+                let value = run(&mut fathom(whole(&base.join("d/../alias/.").join(""), by)));
                 assert_eq!(value.code(), 2, "there is no d: {value}");
-                let value = run(&mut fathom(whole(&ground.join("alias/."), by)))
+                let value = run(&mut fathom(whole(&base.join("alias/."), by)))
                     .exits(0)
                     .json();
                 assert_eq!(path(&value["result"], "root"), real);
@@ -234,40 +231,39 @@ fn a_root_given_through_a_symlink_is_made_canonical() {
 }
 
 #[test]
-fn binds_that_loop() {
+fn bind_mounts_of_parent_directories() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let a = dir(ground.join("a/b/c"));
-            tmpfs(ground.join("a/m"));
-            bind(ground, &a);
-            bind(ground.join("a"), ground.join("a/b"));
-            rustix::mount::mount_bind_recursive(ground.join("a"), dir(ground.join("again")))
-                .unwrap();
-            every_method_is_right(ground);
+        in_namespace(|base| {
+            let a = dir(base.join("a/b/c"));
+            tmpfs(base.join("a/m"));
+            bind(base, &a);
+            bind(base.join("a"), base.join("a/b"));
+            rustix::mount::mount_bind_recursive(base.join("a"), dir(base.join("again"))).unwrap();
+            every_method_is_right(base);
         });
     }
 }
 
 #[test]
-fn depth_bounds_getmnt_and_it_says_so() {
+fn depth_bound_of_getmnt_is_reported() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let reached = tmpfs(ground.join("1/2/3/4"));
-            tmpfs(ground.join("1/2/3/4/5"));
+        in_namespace(|base| {
+            let reached = tmpfs(base.join("1/2/3/4"));
+            tmpfs(base.join("1/2/3/4/5"));
             for by in ["getmnt1", "getmnt2", "getmnt3"] {
-                let plain = run(&mut fathom(args!["mounts", ground, "--json", "--by", by]))
+                let plain = run(&mut fathom(args!["mounts", base, "--json", "--by", by]))
                     .exits(1)
                     .json();
                 assert_eq!(plain["result"]["complete"], false, "{by}");
                 assert_eq!(
                     unique(targets(&plain)),
-                    [ground.to_owned(), reached.clone()].into(),
+                    [base.to_owned(), reached.clone()].into(),
                     "{by}"
                 );
-                let less = args!["mounts", ground, "--json", "--by", by, "--depth", "3"];
+                let less = args!["mounts", base, "--json", "--by", by, "--depth", "3"];
                 assert_eq!(
                     targets(&run(&mut fathom(less)).exits(1).json()),
-                    [ground],
+                    [base],
                     "{by}"
                 );
             }
@@ -276,7 +272,7 @@ fn depth_bounds_getmnt_and_it_says_so() {
 }
 
 #[test]
-fn what_is_mounted_on_the_machine() {
+fn mounts_of_this_machine() {
     let own = run(&mut fathom(args!["mounts", "--json"])).json();
     assert_eq!(path(&own["result"], "root"), Path::new("/"), "the default");
     tables_are_right(Path::new("/"));
@@ -314,12 +310,12 @@ fn a_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Does the steps under `ground`. A step whose place has been covered, or is taken, does nothing.
-fn grow(ground: &Path, steps: &[Step]) {
+/// Does the steps under `base`. A step whose place has been covered, or is taken, does nothing.
+fn grow(base: &Path, steps: &[Step]) {
     use rustix::mount::{MountFlags, mount, mount_bind};
     /// A bind shows one path at the end of another: two of these are less than PATH_MAX.
     const LONGEST: usize = 1900;
-    let mut dirs = vec![ground.to_owned()];
+    let mut dirs = vec![base.to_owned()];
     let mut files = Vec::new();
     let made = |path: PathBuf, list: &mut Vec<PathBuf>, make: &dyn Fn(&Path) -> bool| {
         if path.as_os_str().len() < LONGEST && make(&path) {
@@ -370,26 +366,26 @@ proptest! {
     #[test]
     fn random_trees(steps in prop::collection::vec(a_step(), 1..80)) {
         if require(&[Need::Root]) {
-            in_namespace(|ground| {
-                grow(ground, &steps);
-                every_method_is_right(ground);
+            in_namespace(|base| {
+                grow(base, &steps);
+                every_method_is_right(base);
             });
         }
     }
 }
 
 #[test]
-fn a_random_tree_of_500_mounts() {
+fn random_tree_of_500_mounts() {
     if require(&[Need::Root]) {
         let many = prop::collection::vec(a_step(), 1000).new_tree(&mut TestRunner::deterministic());
         let many = many.unwrap().current();
-        in_namespace(|ground| {
-            grow(ground, &many);
-            let missing = 500_usize.saturating_sub(table(ground).len());
+        in_namespace(|base| {
+            grow(base, &many);
+            let missing = 500_usize.saturating_sub(table(base).len());
             for n in 0..missing {
-                tmpfs(ground.join(format!("more{n}")));
+                tmpfs(base.join(format!("more{n}")));
             }
-            every_method_is_right(ground);
+            every_method_is_right(base);
         });
     }
 }

@@ -24,7 +24,7 @@ const METHODS: [&str; 8] = [
 ];
 
 #[test]
-fn a_root_that_is_missing_or_no_directory() {
+fn root_that_is_missing_or_no_directory() {
     let place = tempfile::tempdir().unwrap();
     let plain = file(place.path().join("plain"), 1);
     for by in ["auto", "kernel", "search", "naive"] {
@@ -52,11 +52,11 @@ fn a_root_that_is_missing_or_no_directory() {
 }
 
 #[test]
-fn a_root_that_may_not_be_read() {
+fn root_without_read_permission() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let here = fathom_in(&ground.join("bin"));
-            let closed = dir(ground.join("closed"));
+        in_namespace(|base| {
+            let here = fathom_in(&base.join("bin"));
+            let closed = dir(base.join("closed"));
             fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
             for by in ["naive", "getmnt1", "getmnt2", "getmnt3"] {
                 let mut command = program(&here, args!["mounts", &closed, "--by", by]);
@@ -72,7 +72,7 @@ fn a_root_that_may_not_be_read() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_combinations_of_options_are_refused() {
     let senseless = [
         "mounts --by nonsense",
         "mounts --format nonsense",
@@ -114,7 +114,7 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn of_a_flag_that_is_given_twice_the_last_counts() {
+fn last_of_repeated_options_counts() {
     // As an alias of a shell's has it: alias fathom='fathom --color=always -q'.
     let ran = run(&mut fathom(
         "--color always -q mounts -q --color never --format table --format paths".split(' '),
@@ -135,7 +135,7 @@ fn of_a_flag_that_is_given_twice_the_last_counts() {
 }
 
 #[test]
-fn an_unknown_method_is_answered_with_the_known_ones() {
+fn unknown_method_lists_the_known_ones() {
     let ran = run(&mut fathom(["mounts", "--by", "nonsense"])).refused();
     for by in [
         "nonsense",
@@ -152,7 +152,7 @@ fn an_unknown_method_is_answered_with_the_known_ones() {
 }
 
 #[test]
-fn without_a_command_there_is_help_and_status_2() {
+fn without_a_command_prints_help_with_status_2() {
     let ran = run(&mut fathom([""; 0])).exits(2);
     assert!(
         ran.stdout.is_empty() && ran.stderr.contains("mounts"),
@@ -208,7 +208,7 @@ fn completions_and_man_pages() {
 }
 
 #[test]
-fn who_reads_no_more_ends_it_as_it_ends_other_tools() {
+fn closed_pipe_ends_it_by_sigpipe() {
     for more in [
         "--format=paths",
         "--format=mnttab",
@@ -230,7 +230,7 @@ fn who_reads_no_more_ends_it_as_it_ends_other_tools() {
 }
 
 #[test]
-fn a_full_disk_is_no_success() {
+fn full_disk_is_an_error() {
     for more in ["--format=paths", "--json"] {
         let full = fs::OpenOptions::new()
             .write(true)
@@ -251,7 +251,7 @@ fn a_full_disk_is_no_success() {
 }
 
 #[test]
-fn nowhere_to_write_is_no_panic() {
+fn closed_stdout_does_not_panic() {
     let full = || {
         fs::OpenOptions::new()
             .write(true)
@@ -299,8 +299,8 @@ fn nowhere(place: &Path, lose: impl FnOnce(), look: impl FnOnce()) {
 }
 
 /// Looks from places that have been removed, unmounted and covered.
-fn from_lost_places(ground: &Path, look: impl Fn()) {
-    let at = |name: &str| ground.join(name);
+fn from_lost_places(base: &Path, look: impl Fn()) {
+    let at = |name: &str| base.join(name);
     nowhere(
         &dir(at("removed")),
         || fs::remove_dir(at("removed")).unwrap(),
@@ -318,30 +318,30 @@ fn from_lost_places(ground: &Path, look: impl Fn()) {
 }
 
 #[test]
-fn a_root_that_no_path_leads_to_is_refused() {
+fn unreachable_root_is_refused() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
+        in_namespace(|base| {
             let every_method_refuses = || {
                 for by in METHODS {
                     run(&mut fathom(["mounts", ".", "--by", by])).refused();
                 }
                 run(&mut fathom(["mounts", ".", "--check"])).refused();
             };
-            from_lost_places(ground, every_method_refuses);
+            from_lost_places(base, every_method_refuses);
             // The same directory has its old name, but on another mount.
-            let twice = dir(ground.join("twice"));
+            let twice = dir(base.join("twice"));
             nowhere(&twice, || drop(bind(&twice, &twice)), every_method_refuses);
             tmpfs("/proc"); // getcwd is asked instead
-            from_lost_places(ground, every_method_refuses);
+            from_lost_places(base, every_method_refuses);
         });
     }
 }
 
 #[test]
-fn a_root_that_no_path_leads_to_is_refused_without_statx_too() {
+fn unreachable_root_is_refused_without_statx() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            from_lost_places(ground, || {
+        in_namespace(|base| {
+            from_lost_places(base, || {
                 for by in METHODS {
                     let mut command = fathom(["mounts", ".", "--by", by]);
                     fail_calls(
@@ -357,15 +357,15 @@ fn a_root_that_no_path_leads_to_is_refused_without_statx_too() {
 }
 
 #[test]
-fn a_root_in_another_mount_namespace_is_not_taken_for_one_here() {
+fn root_in_another_mount_namespace_is_refused() {
     if require(&[Need::Root, Need::Program("unshare")]) {
-        in_namespace(|ground| {
-            tmpfs(ground.join("m"));
+        in_namespace(|base| {
+            tmpfs(base.join("m"));
             let mut there = Command::new("unshare");
             there.args(["--mount", "--", "sh", "-c"]);
             there
                 .arg("mount -t tmpfs there \"$0\" && mkdir -p \"$0/m/n\" && echo ready && read end")
-                .arg(ground);
+                .arg(base);
             let mut there = there
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
@@ -379,7 +379,7 @@ fn a_root_in_another_mount_namespace_is_not_taken_for_one_here() {
                 .read_exact(&mut ready)
                 .unwrap();
             let top = PathBuf::from(format!("/proc/{}/root", there.id()));
-            let below = top.join(ground.strip_prefix("/").unwrap());
+            let below = top.join(base.strip_prefix("/").unwrap());
             for root in [&top, &below, &below.join("m")] {
                 for by in METHODS {
                     run(&mut fathom(args!["mounts", root, "--by", by])).refused();
@@ -392,13 +392,13 @@ fn a_root_in_another_mount_namespace_is_not_taken_for_one_here() {
 }
 
 #[test]
-fn without_statx_no_directory_is_called_a_mount_point() {
+fn without_statx_no_plain_directory_is_a_mount_point() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let (yes, no) = (tmpfs(ground.join("yes")), dir(ground.join("no")));
-            let alias = ground.join("alias");
+        in_namespace(|base| {
+            let (yes, no) = (tmpfs(base.join("yes")), dir(base.join("no")));
+            let alias = base.join("alias");
             symlink(&no, &alias).unwrap();
-            let nothing = ground.join("nothing");
+            let nothing = base.join("nothing");
             for errno in [libc::ENOSYS, libc::EPERM] {
                 let assert = |path: &Path| {
                     let mut command = fathom(args!["mounts", "--assert", path]);
@@ -409,7 +409,7 @@ fn without_statx_no_directory_is_called_a_mount_point() {
                     );
                     run(&mut command)
                 };
-                for path in [&yes, &yes.join("."), ground, Path::new("/")] {
+                for path in [&yes, &yes.join("."), base, Path::new("/")] {
                     assert(path).exits(0);
                 }
                 for path in [&no, &alias, &file(no.join("file"), 1)] {
@@ -427,12 +427,12 @@ fn without_statx_no_directory_is_called_a_mount_point() {
 }
 
 #[test]
-fn quiet_says_nothing_and_loses_nothing() {
+fn quiet_suppresses_status_messages_only() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            tmpfs(ground.join("1/2/3/4/5/6"));
+        in_namespace(|base| {
+            tmpfs(base.join("1/2/3/4/5/6"));
             let run = |more: &[&str]| {
-                run(fathom(args!["mounts", ground, "--by", "getmnt1"]).args(more)).exits(1)
+                run(fathom(args!["mounts", base, "--by", "getmnt1"]).args(more)).exits(1)
             };
             let (plain, quiet) = (run(&[]), run(&["-q"]));
             assert_eq!(plain.stdout, quiet.stdout);

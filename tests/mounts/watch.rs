@@ -81,12 +81,12 @@ fn comes_and_goes(watch: &Watch, at: &Path) {
 }
 
 #[test]
-fn a_mount_comes_and_goes() {
+fn attach_and_detach_are_reported() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let tree = dir(ground.join("tree"));
+        in_namespace(|base| {
+            let tree = dir(base.join("tree"));
             let watch = Watch::start(&mut fathom(args!["mounts", &tree, "--watch"]));
-            tmpfs(ground.join("not under the root"));
+            tmpfs(base.join("not under the root"));
             comes_and_goes(&watch, &tree.join("here"));
             let (status, rest) = watch.end(Signal::INT);
             assert_eq!((status.code(), rest), (Some(0), vec![]));
@@ -95,11 +95,11 @@ fn a_mount_comes_and_goes() {
 }
 
 #[test]
-fn the_mounts_that_were_there_are_no_events_but_their_going_is() {
+fn existing_mounts_are_reported_only_when_detached() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let old = tmpfs(ground.join("old"));
-            let watch = Watch::start(&mut fathom(args!["mounts", ground, "--watch"]));
+        in_namespace(|base| {
+            let old = tmpfs(base.join("old"));
+            let watch = Watch::start(&mut fathom(args!["mounts", base, "--watch"]));
             unmount(&old);
             assert_eq!(watch.next(), format!("detach {}", old.display()));
             assert_eq!(watch.end(Signal::TERM).0.code(), Some(0));
@@ -108,34 +108,34 @@ fn the_mounts_that_were_there_are_no_events_but_their_going_is() {
 }
 
 #[test]
-fn an_ordinary_user_watches_by_polling_mountinfo() {
+fn unprivileged_user_polls_mountinfo() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let here = fathom_in(&ground.join("bin"));
-            let mut command = program(&here, args!["mounts", ground, "--watch"]);
+        in_namespace(|base| {
+            let here = fathom_in(&base.join("bin"));
+            let mut command = program(&here, args!["mounts", base, "--watch"]);
             as_nobody(&mut command);
             let watch = Watch::start(&mut command);
             assert!(watch.source.contains("mountinfo"), "{}", watch.source);
-            comes_and_goes(&watch, &ground.join("here"));
+            comes_and_goes(&watch, &base.join("here"));
             assert_eq!(watch.end(Signal::INT).0.code(), Some(0));
         });
     }
 }
 
 #[test]
-fn json_lines_carry_any_name() {
+fn json_lines_are_exact_for_any_name() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
+        in_namespace(|base| {
             for json in [&["--json"][..], &["--format", "json"]] {
-                any_name(ground, json);
+                any_name(base, json);
             }
         });
     }
 }
 
-fn any_name(ground: &Path, json: &[&str]) {
-    let odd = ground.join(name(b"new\nline \xff \\"));
-    let watch = Watch::start(fathom(args!["mounts", ground, "--watch"]).args(json));
+fn any_name(base: &Path, json: &[&str]) {
+    let odd = base.join(name(b"new\nline \xff \\"));
+    let watch = Watch::start(fathom(args!["mounts", base, "--watch"]).args(json));
     let event = || {
         let event: Value = serde_json::from_str(&watch.next()).unwrap();
         schema::check(&event);
@@ -158,18 +158,18 @@ fn any_name(ground: &Path, json: &[&str]) {
 }
 
 #[test]
-fn a_hundred_quick_pairs_are_all_there() {
+fn hundred_quick_mounts_and_unmounts_are_all_reported() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let watch = Watch::start(&mut fathom(args!["mounts", ground, "--watch", "--json"]));
+        in_namespace(|base| {
+            let watch = Watch::start(&mut fathom(args!["mounts", base, "--watch", "--json"]));
             let by_polling = watch.source.contains("mountinfo");
             for n in 0..100 {
-                let at = ground.join(format!("m{n}"));
+                let at = base.join(format!("m{n}"));
                 tmpfs(&at);
                 unmount(&at);
             }
             // The last comes last: when it is there, all are.
-            let last = tmpfs(ground.join("last"));
+            let last = tmpfs(base.join("last"));
             let (mut attached, mut detached, mut overflowed) = (0, 0, false);
             loop {
                 let event: Value = serde_json::from_str(&watch.next()).unwrap();
@@ -193,15 +193,15 @@ fn a_hundred_quick_pairs_are_all_there() {
 }
 
 #[test]
-fn a_signal_ends_it_although_nobody_reads() {
+fn signal_ends_it_while_stdout_is_blocked() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
+        in_namespace(|base| {
             // A line may be longer than all that the pipe has room for.
             for name in ["m".to_owned(), "\u{1b}".repeat(250)] {
                 let (reader, writer) = std::io::pipe().unwrap();
                 // SAFETY: the call takes plain numbers.
                 assert!(unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, 4096) } > 0);
-                let mut child = fathom(args!["mounts", ground, "--watch"])
+                let mut child = fathom(args!["mounts", base, "--watch"])
                     .stdout(writer)
                     .stderr(Stdio::piped())
                     .spawn()
@@ -209,7 +209,7 @@ fn a_signal_ends_it_although_nobody_reads() {
                 BufReader::new(child.stderr.take().unwrap())
                     .read_line(&mut String::new())
                     .unwrap();
-                let at = dir(ground.join([name.as_str(); 8].join("/")));
+                let at = dir(base.join([name.as_str(); 8].join("/")));
                 for _ in 0..50 {
                     tmpfs(&at); // and leaves it there, to be described
                 }

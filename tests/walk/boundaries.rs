@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::engines::still;
 use super::right::{
-    engines, entry, every_engine_is_right, objects, same, summary, told, totals, walk,
+    census_of, engines, entry, every_engine_is_right, objects, same, summary, totals, walk,
 };
 use crate::support::build::{bind, dir, file, name, odd_names};
 use crate::support::disks::{BTRFS, EXT4, XFS, mounted, subvolume};
@@ -21,10 +21,10 @@ use crate::support::{Need, fathom, in_namespace, require, run};
 const DISK: [Need; 2] = [Need::Root, Need::Loop];
 
 /// Three file systems on disks, one in the other, and binds between them.
-fn mountains(ground: &Path) -> PathBuf {
-    let top = still(&ground.join("top")).to_owned();
+fn mountains(base: &Path) -> PathBuf {
+    let top = still(&base.join("top")).to_owned();
     grow(&dir(top.join("tmpfs")), 1, 50);
-    let (ext4, xfs, btrfs) = (top.join("ext4"), top.join("xfs"), ground.join("btrfs"));
+    let (ext4, xfs, btrfs) = (top.join("ext4"), top.join("xfs"), base.join("btrfs"));
     assert!(mounted(EXT4[0], &ext4) && mounted(XFS[0], &xfs) && mounted(BTRFS[0], &btrfs));
     for (at, seed) in [(&ext4, 2), (&xfs, 3), (&btrfs, 4)] {
         grow(&dir(at.join("tree")), seed, 100);
@@ -57,15 +57,15 @@ fn filtered(census: &Census, keep: impl Fn(&[u8]) -> bool) -> Census {
 }
 
 #[test]
-fn mounts_are_crossed_each_by_its_own_engine() {
+fn each_mount_is_walked_by_its_own_engine() {
     if require(&DISK) {
-        in_namespace(|ground| {
-            let top = mountains(ground);
+        in_namespace(|base| {
+            let top = mountains(base);
             every_engine_is_right(&top, &["stat", "threads"], "several mounts");
             settle(&top);
             let expected = census(&top);
             let lines = objects(&walk(&top, "auto", &["--format", "ndjson"]).exits(0));
-            same(&told(&lines), &expected, "auto");
+            same(&census_of(&lines), &expected, "auto");
             let value = summary(&top, "auto", &[]);
             totals(&value["result"], &top, &expected, "auto");
             assert_eq!(
@@ -90,10 +90,10 @@ fn mounts_are_crossed_each_by_its_own_engine() {
 }
 
 #[test]
-fn an_engine_below_the_file_api_holds_to_what_a_walk_would_see() {
+fn engines_below_the_file_api_skip_covered_files() {
     if require(&DISK) {
-        in_namespace(|ground| {
-            let top = mountains(ground);
+        in_namespace(|base| {
+            let top = mountains(base);
             for (at, engine) in [
                 ("ext4", "ext4"),
                 ("ext4/tree", "ext4"),
@@ -109,9 +109,9 @@ fn an_engine_below_the_file_api_holds_to_what_a_walk_would_see() {
 #[test]
 fn one_file_system_stays_on_the_device() {
     if require(&DISK) {
-        in_namespace(|ground| {
-            let top = mountains(ground);
-            let btrfs = ground.join("btrfs");
+        in_namespace(|base| {
+            let top = mountains(base);
+            let btrfs = base.join("btrfs");
             grow(&subvolume(&btrfs.join("tree/volume"), None), 9, 20);
             for (at, engine) in [
                 (top.clone(), "threads"),
@@ -128,7 +128,7 @@ fn one_file_system_stays_on_the_device() {
                 for engine in ["stat", engine, "auto"] {
                     let what = format!("{engine} -x {}", at.display());
                     let lines = objects(&walk(&at, engine, &["-x", "--format", "ndjson"]).exits(0));
-                    same(&told(&lines), &expected, &what);
+                    same(&census_of(&lines), &expected, &what);
                     let value = summary(&at, engine, &["--one-file-system"]);
                     totals(&value["result"], &at, &expected, &what);
                     digests.insert(value["result"]["digest"].to_string());
@@ -140,12 +140,8 @@ fn one_file_system_stays_on_the_device() {
 }
 
 /// The trees that filters are tried on, and the engines for each.
-fn each_kind(ground: &Path, look: impl Fn(&Path, &[&str])) {
-    let (ext4, xfs, btrfs) = (
-        ground.join("ext4"),
-        ground.join("xfs"),
-        ground.join("btrfs"),
-    );
+fn each_kind(base: &Path, look: impl Fn(&Path, &[&str])) {
+    let (ext4, xfs, btrfs) = (base.join("ext4"), base.join("xfs"), base.join("btrfs"));
     assert!(mounted(EXT4[0], &ext4) && mounted(XFS[0], &xfs) && mounted(BTRFS[0], &btrfs));
     for (at, kind) in [(ext4, "ext4"), (xfs, "xfs"), (btrfs, "btrfs")] {
         let top = dir(at.join("tree"));
@@ -156,10 +152,10 @@ fn each_kind(ground: &Path, look: impl Fn(&Path, &[&str])) {
 }
 
 #[test]
-fn no_deeper_than_asked() {
+fn max_depth_limits_the_walk() {
     if require(&DISK) {
-        in_namespace(|ground| {
-            each_kind(ground, |top, engines| {
+        in_namespace(|base| {
+            each_kind(base, |top, engines| {
                 let (all, root) = (census(top), top.as_os_str().as_bytes());
                 for most in [0, 1, 2, 5] {
                     let expected = filtered(&all, |path| depth(root, path) <= most);
@@ -170,7 +166,7 @@ fn no_deeper_than_asked() {
                                 .exits(0),
                         );
                         same(
-                            &told(&lines),
+                            &census_of(&lines),
                             &expected,
                             &format!("{engine} --max-depth {most}"),
                         );
@@ -184,10 +180,10 @@ fn no_deeper_than_asked() {
 }
 
 #[test]
-fn what_is_excluded_and_all_in_it_is_left_out() {
+fn excluded_directories_are_skipped_with_their_content() {
     if require(&DISK) {
-        in_namespace(|ground| {
-            each_kind(ground, |top, engines| {
+        in_namespace(|base| {
+            each_kind(base, |top, engines| {
                 let root = top.as_os_str().as_bytes();
                 let pieces = |path: &[u8]| {
                     path[root.len()..]
@@ -217,7 +213,7 @@ fn what_is_excluded_and_all_in_it_is_left_out() {
                         "ndjson",
                     ];
                     same(
-                        &told(&objects(&walk(top, engine, &more).exits(0))),
+                        &census_of(&objects(&walk(top, engine, &more).exits(0))),
                         &expected,
                         engine,
                     );
@@ -228,10 +224,10 @@ fn what_is_excluded_and_all_in_it_is_left_out() {
 }
 
 #[test]
-fn several_directories_one_after_the_other() {
+fn several_directories_in_order() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let top = still(ground);
+        in_namespace(|base| {
+            let top = still(base);
             let (a, b) = (dir(top.join("a")), dir(top.join("b")));
             grow(&a, 1, 50);
             grow(&b, 2, 50);
@@ -270,10 +266,10 @@ fn several_directories_one_after_the_other() {
 }
 
 #[test]
-fn names_begin_with_the_directory_as_it_was_given() {
+fn paths_begin_with_dir_as_given() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let top = still(ground);
+        in_namespace(|base| {
+            let top = still(base);
             for odd in odd_names() {
                 grow(&dir(top.join(name(&odd)).join("sub")), 3, 5);
             }
@@ -291,7 +287,11 @@ fn names_begin_with_the_directory_as_it_was_given() {
             for given in odd.chain(spelled.map(PathBuf::from)) {
                 for engine in ["stat", "threads"] {
                     let lines = objects(&walk(&given, engine, &["--format", "ndjson"]).exits(0));
-                    same(&told(&lines), &census(&given), &given.display().to_string());
+                    same(
+                        &census_of(&lines),
+                        &census(&given),
+                        &given.display().to_string(),
+                    );
                     assert_eq!(path(&lines[0], "path"), given);
                 }
             }
@@ -300,10 +300,14 @@ fn names_begin_with_the_directory_as_it_was_given() {
                 "walk", "--format", "ndjson", "--", "-rf"
             ]))
             .exits(0);
-            same(&told(&objects(&dashed)), &census(Path::new("-rf")), "-rf");
+            same(
+                &census_of(&objects(&dashed)),
+                &census(Path::new("-rf")),
+                "-rf",
+            );
             let nobody: &Path = OsStr::from_bytes(b"\xff\xfe not UTF-8 \x80").as_ref();
             same(
-                &told(&objects(
+                &census_of(&objects(
                     &walk(nobody, "auto", &["--format", "ndjson"]).exits(0),
                 )),
                 &census(nobody),
@@ -315,12 +319,12 @@ fn names_begin_with_the_directory_as_it_was_given() {
 }
 
 #[test]
-fn the_digest_is_of_the_tree_not_of_its_name() {
+fn digest_does_not_depend_on_the_path_of_dir() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let top = still(&ground.join("top")).to_owned();
+        in_namespace(|base| {
+            let top = still(&base.join("top")).to_owned();
             grow(&top, 1, 100);
-            let other = bind(&top, ground.join("elsewhere"));
+            let other = bind(&top, base.join("elsewhere"));
             let digest = |at: &Path| summary(at, "stat", &[])["result"]["digest"].clone();
             assert_eq!(digest(&top), digest(&other));
             let before: Value = digest(&top);

@@ -19,14 +19,14 @@ const ALL: [&str; 5] = ["threads", "bulkstat", "btrfs", "ext4", "stat"];
 
 /// The tree on each kind of file system, and the engines there.
 fn on_each_kind(look: impl Fn(&Path, &[&str]) + Sync) {
-    in_namespace(|ground| {
+    in_namespace(|base| {
         for make in [EXT4[0], XFS[0], BTRFS[0]] {
-            let at = ground.join(make.fstype);
+            let at = base.join(make.fstype);
             assert!(mounted(make, &at));
             grow(&dir(at.join("tree")), 1, 100);
             look(&at, engines(make.fstype));
         }
-        let tmpfs = still(&ground.join("tmpfs")).to_owned();
+        let tmpfs = still(&base.join("tmpfs")).to_owned();
         grow(&tmpfs, 1, 100);
         look(&tmpfs, engines("tmpfs"));
     });
@@ -61,10 +61,10 @@ fn every_engine_is_explained() {
 }
 
 #[test]
-fn asking_moves_no_access_times() {
+fn explain_keeps_access_times() {
     if require(&[Need::Root, Need::Loop]) {
-        in_namespace(|ground| {
-            let (disk, at) = (ground.join("image"), dir(ground.join("disk")));
+        in_namespace(|base| {
+            let (disk, at) = (base.join("image"), dir(base.join("disk")));
             image(EXT4[0], 64, &disk);
             assert!(mount_image(EXT4[0], &disk, &at, MountFlags::empty()));
             let tree: Vec<PathBuf> = ["", "a", "a/b", "c"]
@@ -105,7 +105,7 @@ fn asking_moves_no_access_times() {
 }
 
 #[test]
-fn every_possible_engine_is_compared_and_they_agree() {
+fn all_possible_engines_are_compared_and_agree() {
     if require(&[Need::Root, Need::Loop]) {
         on_each_kind(|at, possible| {
             let ran = run(&mut fathom(args![

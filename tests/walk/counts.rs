@@ -11,12 +11,12 @@ use crate::support::strace::{agree, less_start};
 use crate::support::trees::grow;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
-fn all_agree(ground: &Path, top: &Path, engines: &[&str], more: &[&str]) {
+fn all_agree(base: &Path, top: &Path, engines: &[&str], more: &[&str]) {
     for engine in engines.iter().copied().chain(["auto"]) {
         for jobs in ["1", "3"] {
             let arguments = args!["walk", top, "--engine", engine, "-j", jobs, "--json"];
             let traced = less_start(
-                &ground.join("log"),
+                &base.join("log"),
                 arguments.into_iter().chain(more.iter().map(Into::into)),
             );
             agree(
@@ -29,19 +29,19 @@ fn all_agree(ground: &Path, top: &Path, engines: &[&str], more: &[&str]) {
 }
 
 #[test]
-fn strace_counts_the_same_for_every_engine() {
+fn call_counts_of_every_engine_equal_strace() {
     if require(&[Need::Root, Need::Loop, Need::Program("strace")]) {
-        in_namespace(|ground| {
+        in_namespace(|base| {
             for make in [EXT4[0], XFS[0], BTRFS[0]] {
-                let at = ground.join(make.fstype);
+                let at = base.join(make.fstype);
                 assert!(mounted(make, &at));
                 grow(&dir(at.join("tree")), 1, 300);
-                all_agree(ground, &at, engines(make.fstype), &[]);
+                all_agree(base, &at, engines(make.fstype), &[]);
             }
-            let top = still(&ground.join("tmpfs")).to_owned();
+            let top = still(&base.join("tmpfs")).to_owned();
             grow(&top, 2, 300);
-            all_agree(ground, &top, engines("tmpfs"), &["--top", "5"]);
-            all_agree(ground, &top, &["stat"], &["--explain"]);
+            all_agree(base, &top, engines("tmpfs"), &["--top", "5"]);
+            all_agree(base, &top, &["stat"], &["--explain"]);
         });
     }
 }
@@ -49,11 +49,11 @@ fn strace_counts_the_same_for_every_engine() {
 /// A walk by the file API needs one statx for each entry, and few calls for each directory; one
 /// below it far fewer.
 #[test]
-fn no_more_calls_than_needed() {
+fn calls_per_entry_are_bounded() {
     if require(&[Need::Root, Need::Loop]) {
-        in_namespace(|ground| {
+        in_namespace(|base| {
             for make in [EXT4[0], XFS[0], BTRFS[0]] {
-                let at = ground.join(make.fstype);
+                let at = base.join(make.fstype);
                 assert!(mounted(make, &at));
                 crate::support::build::bush(&at, 50, 100);
                 for engine in engines(make.fstype) {

@@ -1,4 +1,4 @@
-//! What is damaged, or was made to do harm: what can be read is told, the rest is warned of, and
+//! What is damaged, or was made to do harm: what can be read is census_of, the rest is warned of, and
 //! nothing panics, hangs, or takes gigabytes. Above all ext4, whose device is read; and btrfs,
 //! whose trees are searched.
 
@@ -10,7 +10,7 @@ use std::process::Command;
 use rustix::mount::MountFlags;
 use serde_json::Value;
 
-use super::right::{objects, same, told, walk};
+use super::right::{census_of, objects, same, walk};
 use crate::support::build::{bush, dir, tool, unmount, unmount_whole};
 use crate::support::disks::{BTRFS, EXT4, Loop, Make, attach, image, mount_image};
 use crate::support::restrict::limit_memory;
@@ -25,8 +25,8 @@ fn ext4(name: &str) -> Make {
 }
 
 /// An image of 24 MiB with a tree in it, not mounted.
-fn whole(make: Make, ground: &Path) -> PathBuf {
-    let (file, at) = (ground.join("whole"), dir(ground.join("whole at")));
+fn whole(make: Make, base: &Path) -> PathBuf {
+    let (file, at) = (base.join("whole"), dir(base.join("whole at")));
     image(make, 24, &file);
     assert!(mount_image(make, &file, &at, MountFlags::NOATIME));
     grow(&dir(at.join("tree")), 1, 200);
@@ -60,7 +60,7 @@ fn no_worse_than_stat(at: &Path, what: &str) {
             .all(|value| value["warnings"].as_array().unwrap().is_empty())
         && special["result"]["digest"] != plain["result"]["digest"]
     {
-        let entries = |engine| told(&objects(&walk(at, engine, &["--format", "ndjson"])));
+        let entries = |engine| census_of(&objects(&walk(at, engine, &["--format", "ndjson"])));
         let (mut given, expected) = (entries("ext4"), entries("stat"));
         // A name whose letters have changed is listed, and the kernel finds nothing by it: its hash
         // leads elsewhere.
@@ -127,8 +127,8 @@ fn random_bytes(image: &Path, dice: &mut Dice, places: usize) {
 }
 
 fn rounds_of_random_bytes(make: Make, seed: u64, rounds: u64) {
-    in_namespace(|ground| {
-        let whole = whole(make, ground);
+    in_namespace(|base| {
+        let whole = whole(make, base);
         let mut mounted = 0;
         for seed in seed..seed + rounds {
             let mut dice = Dice::new(seed);
@@ -149,7 +149,7 @@ fn rounds_of_random_bytes(make: Make, seed: u64, rounds: u64) {
 }
 
 #[test]
-fn random_bytes_where_checksums_tell() {
+fn random_damage_with_checksums() {
     if require(&DISK) {
         rounds_of_random_bytes(EXT4[0], 1000, 24);
         rounds_of_random_bytes(ext4("much at once"), 2000, 12);
@@ -157,7 +157,7 @@ fn random_bytes_where_checksums_tell() {
 }
 
 #[test]
-fn random_bytes_where_nothing_tells() {
+fn random_damage_without_checksums() {
     if require(&DISK) {
         for (make, seed) in [
             ("ext3 with 1K blocks", 3000),
@@ -181,7 +181,7 @@ fn debugfs(image: &Path, request: &str) -> String {
 
 /// Holds that the lies told with debugfs, which keeps checksums right, do no harm.
 #[test]
-fn made_to_do_harm() {
+fn crafted_file_systems() {
     if require(&DISK) {
         let lies: [(&str, &[&str]); 24] = [
             ("a loop of directories", &["link /a /a/b/c/loop"]),
@@ -258,8 +258,8 @@ fn made_to_do_harm() {
             ext4("ext3 with 1K blocks"),
             ext4("inline_data"),
         ] {
-            in_namespace(|ground| {
-                let whole = whole(make, ground);
+            in_namespace(|base| {
+                let whole = whole(make, base);
                 for (lie, requests) in lies {
                     let what = format!("{} with {lie}", make.name);
                     let mounted = after(make, &whole, &what, |copy| {
@@ -288,7 +288,7 @@ fn block_of(image: &Path, directory: &str, size: u64) -> u64 {
 
 /// Names that no kernel would write, in a directory without a checksum.
 #[test]
-fn crooked_names() {
+fn invalid_names_on_disk() {
     if require(&DISK) {
         // Where in the directory's block, and what: `struct ext4_dir_entry_2` is inode, rec_len,
         // name_len, file_type, name.
@@ -308,8 +308,8 @@ fn crooked_names() {
         ];
         for name in ["^metadata_csum", "ext3 with 1K blocks", "ext2"] {
             let make = ext4(name);
-            in_namespace(|ground| {
-                let whole = whole(make, ground);
+            in_namespace(|base| {
+                let whole = whole(make, base);
                 let size = if name.contains("1K") {
                     1024
                 } else {
@@ -345,7 +345,7 @@ fn block_size(image: &Path) -> u64 {
 /// The superblock and the group descriptors are changed on the device of a file system that is
 /// mounted: the kernel has its own copy, an engine that reads the device has not.
 #[test]
-fn a_superblock_that_lies_after_it_was_mounted() {
+fn superblock_changed_after_the_mount() {
     if require(&DISK) {
         // Offsets and sizes of fields of `struct ext4_super_block`.
         let fields = [
@@ -369,8 +369,8 @@ fn a_superblock_that_lies_after_it_was_mounted() {
             ("s_log_groups_per_flex", 372, 1),
         ];
         for make in [EXT4[0], ext4("ext3 with 1K blocks")] {
-            in_namespace(|ground| {
-                let (whole, at) = (whole(make, ground), dir(ground.join("at")));
+            in_namespace(|base| {
+                let (whole, at) = (whole(make, base), dir(base.join("at")));
                 let device: Loop = attach(&whole);
                 rustix::mount::mount(&device.0, &at, make.fstype, MountFlags::RDONLY, None)
                     .unwrap();
@@ -457,18 +457,18 @@ fn leaves(image: &Path) -> Vec<usize> {
 
 /// Leaves that fail their checksums: what is in others is given.
 #[test]
-fn leaves_of_btrfs_that_cannot_be_read() {
+fn unreadable_leaves_of_btrfs() {
     if require(&[Need::Root, Need::Loop, Need::Program("btrfs")]) {
-        in_namespace(|ground| {
+        in_namespace(|base| {
             let make = Make {
                 mkfs: "-m single",
                 ..BTRFS[0]
             };
-            let (whole, at) = (ground.join("whole"), dir(ground.join("at")));
+            let (whole, at) = (base.join("whole"), dir(base.join("at")));
             image(make, 200, &whole);
             assert!(mount_image(make, &whole, &at, MountFlags::NOATIME));
             bush(&dir(at.join("bush")), 60, 60);
-            let all = told(&objects(
+            let all = census_of(&objects(
                 &walk(&at, "stat", &["--format", "ndjson"]).exits(0),
             ));
             unmount_whole(&at);
@@ -481,7 +481,7 @@ fn leaves_of_btrfs_that_cannot_be_read() {
                 end / 4..end / 4 + 3,
                 end / 8..end / 8 + 9,
             ] {
-                let (copy, what) = (ground.join("copy"), format!("leaves {broken:?} of {end}"));
+                let (copy, what) = (base.join("copy"), format!("leaves {broken:?} of {end}"));
                 tool(
                     Command::new("cp")
                         .arg("--sparse=always")
@@ -497,7 +497,7 @@ fn leaves_of_btrfs_that_cannot_be_read() {
                     "{what}"
                 );
                 let lines = |engine| {
-                    told(&objects(
+                    census_of(&objects(
                         &walk(&at, engine, &["--format", "ndjson"]).exits(1),
                     ))
                 };

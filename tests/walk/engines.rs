@@ -23,8 +23,8 @@ pub(crate) fn still(at: &Path) -> &Path {
 /// within.
 fn on_each(makes: &[Make], seed: u64) {
     for (make, seed) in makes.iter().zip(seed..) {
-        in_namespace(|ground| {
-            let at = ground.join("disk");
+        in_namespace(|base| {
+            let at = base.join("disk");
             if mounted(*make, &at) {
                 let what = format!("{} with {}, seed {seed}", make.fstype, make.name);
                 grow(&dir(at.join("tree")), seed, 300);
@@ -38,10 +38,10 @@ fn on_each(makes: &[Make], seed: u64) {
 const DISK: [Need; 2] = [Need::Root, Need::Loop];
 
 #[test]
-fn the_reference_sees_what_find_sees() {
+fn stat_engine_equals_find() {
     if require(&DISK) {
-        in_namespace(|ground| {
-            let top = still(ground);
+        in_namespace(|base| {
+            let top = still(base);
             grow(top, 1, 1000);
             let format = r"%p\0%y %i %m %n %U %G %s %b %T@\0";
             let printed = tool(Command::new("find").arg(top).args(["-printf", format]));
@@ -84,28 +84,28 @@ fn the_reference_sees_what_find_sees() {
 // Each in a test of its own, so that they run beside one another.
 
 #[test]
-fn ext4_of_many_makes_first_part() {
+fn ext4_with_many_mkfs_options_first_part() {
     if require(&DISK) {
         on_each(&EXT4[..16], 100);
     }
 }
 
 #[test]
-fn ext4_of_many_makes_second_part() {
+fn ext4_with_many_mkfs_options_second_part() {
     if require(&DISK) {
         on_each(&EXT4[16..], 200);
     }
 }
 
 #[test]
-fn xfs_of_many_makes() {
+fn xfs_with_many_mkfs_options() {
     if require(&DISK) {
         on_each(&XFS, 300);
     }
 }
 
 #[test]
-fn btrfs_of_many_makes() {
+fn btrfs_with_many_mkfs_options() {
     if require(&DISK) {
         on_each(&BTRFS, 400);
     }
@@ -114,8 +114,8 @@ fn btrfs_of_many_makes() {
 #[test]
 fn btrfs_with_subvolumes_and_snapshots() {
     if require(&[Need::Root, Need::Loop, Need::Program("btrfs")]) {
-        in_namespace(|ground| {
-            let at = ground.join("disk");
+        in_namespace(|base| {
+            let at = base.join("disk");
             assert!(mounted(BTRFS[0], &at));
             grow(&dir(at.join("tree")), 1, 300);
             let outer = subvolume(&at.join("tree/outer"), None);
@@ -148,13 +148,13 @@ fn btrfs_with_subvolumes_and_snapshots() {
 #[test]
 fn tmpfs_and_overlay() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let top = still(&ground.join("tmpfs")).to_owned();
+        in_namespace(|base| {
+            let top = still(&base.join("tmpfs")).to_owned();
             grow(&top, 500, 1000);
             every_engine_is_right(&top, engines("tmpfs"), "tmpfs");
-            let parts = still(&ground.join("parts")).to_owned();
+            let parts = still(&base.join("parts")).to_owned();
             grow(&dir(parts.join("lower")), 501, 300);
-            let over = overlay(&parts, &ground.join("overlay"));
+            let over = overlay(&parts, &base.join("overlay"));
             grow(&dir(over.join("more")), 502, 300);
             every_engine_is_right(&over, engines("overlay"), "overlay");
             every_engine_is_right(&parts, engines("tmpfs"), "the layers of an overlay");
@@ -171,8 +171,8 @@ fn ext4_with_encrypted_directories() {
             mkfs: "-O encrypt",
             ..EXT4[0]
         };
-        in_namespace(|ground| {
-            let at = ground.join("disk");
+        in_namespace(|base| {
+            let at = base.join("disk");
             assert!(mounted(make, &at));
             grow(&dir(at.join("open")), 1, 50);
             let secret = dir(at.join("secret"));

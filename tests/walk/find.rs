@@ -86,8 +86,8 @@ fn every_engine_prints_what_find_prints() {
         return;
     }
     for make in [Some(EXT4[0]), Some(XFS[0]), Some(BTRFS[0]), None] {
-        in_namespace(|ground| {
-            let at = ground.join("disk");
+        in_namespace(|base| {
+            let at = base.join("disk");
             match make {
                 Some(make) => assert!(mounted(make, &at)),
                 None => drop(still(&at)),
@@ -164,14 +164,14 @@ fn every_engine_prints_what_find_prints() {
 /// Names as long as they may be, one in the other, five thousand of them: more than a megabyte of a
 /// path.
 #[test]
-fn five_thousand_long_names_deep() {
+fn five_thousand_levels_of_long_names() {
     if !require(&[Need::Root, Need::Loop]) {
         return;
     }
     const DEPTH: usize = 5000;
     for make in [Some(EXT4[0]), Some(XFS[0]), Some(BTRFS[0]), None] {
-        in_namespace(|ground| {
-            let at = ground.join("disk");
+        in_namespace(|base| {
+            let at = base.join("disk");
             match make {
                 Some(make) => assert!(mounted(make, &at)),
                 None => drop(still(&at)),

@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::engines::still;
-use super::right::{entry, objects, same, summary, told, walk};
+use super::right::{census_of, entry, objects, same, summary, walk};
 use crate::support::build::{dir, file, name, odd_names, tool};
 use crate::support::reference::census;
 use crate::support::run::{args, path};
@@ -16,8 +16,8 @@ use crate::support::trees::grow;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 /// A tree with every odd name, and more.
-fn odd(ground: &Path) -> PathBuf {
-    let top = still(&ground.join("odd")).to_owned();
+fn odd(base: &Path) -> PathBuf {
+    let top = still(&base.join("odd")).to_owned();
     grow(&top, 1, 200);
     for odd in odd_names() {
         file(top.join("all").join(name(&odd)), 1);
@@ -39,10 +39,10 @@ fn split(bytes: &[u8], end: u8) -> BTreeSet<Vec<u8>> {
 }
 
 #[test]
-fn paths_are_those_of_find() {
+fn paths_equal_those_of_find() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let top = odd(ground);
+        in_namespace(|base| {
+            let top = odd(base);
             for engine in ["stat", "threads"] {
                 let ran = walk(&top, engine, &["--format", "paths0"]).exits(0);
                 assert!(
@@ -92,12 +92,12 @@ fn records(text: &[u8]) -> Vec<Vec<Vec<u8>>> {
 }
 
 #[test]
-fn csv_says_what_ndjson_says() {
+fn csv_equals_ndjson() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let top = odd(ground);
+        in_namespace(|base| {
+            let top = odd(base);
             let lines = objects(&walk(&top, "stat", &["--format", "ndjson"]).exits(0));
-            same(&told(&lines), &census(&top), "ndjson");
+            same(&census_of(&lines), &census(&top), "ndjson");
             let ran = walk(&top, "stat", &["--format", "csv"]).exits(0);
             let mut rows = records(&ran.stdout).into_iter();
             let head: Vec<String> = rows
@@ -168,21 +168,17 @@ fn du(top: &Path) -> BTreeMap<PathBuf, u64> {
 }
 
 #[test]
-fn du_says_what_du_says() {
+fn du_format_equals_du() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let plain = still(&ground.join("plain")).to_owned();
+        in_namespace(|base| {
+            let plain = still(&base.join("plain")).to_owned();
             for n in 0..40 {
                 file(
                     plain.join(format!("d{}/d{}/file {n}", n % 3, n % 7)),
                     n * 3000,
                 );
             }
-            for (engine, top) in [
-                ("stat", &plain),
-                ("threads", &plain),
-                ("stat", &odd(ground)),
-            ] {
+            for (engine, top) in [("stat", &plain), ("threads", &plain), ("stat", &odd(base))] {
                 let value = walk(top, engine, &["--format", "du", "--json"])
                     .exits(0)
                     .json();
@@ -227,10 +223,10 @@ fn du_says_what_du_says() {
 }
 
 #[test]
-fn nothing_raw_reaches_a_terminal_and_nothing_is_mangled_elsewhere() {
+fn names_are_escaped_on_a_terminal_and_exact_elsewhere() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let top = still(&ground.join("top")).to_owned();
+        in_namespace(|base| {
+            let top = still(&base.join("top")).to_owned();
             let red = top.join(name(b"\x1b[31mred\xff"));
             file(red.join("big"), 100_000);
             for more in [
@@ -251,10 +247,10 @@ fn nothing_raw_reaches_a_terminal_and_nothing_is_mangled_elsewhere() {
 }
 
 #[test]
-fn the_largest_come_on_top() {
+fn top_lists_the_largest() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let top = still(&ground.join("top")).to_owned();
+        in_namespace(|base| {
+            let top = still(&base.join("top")).to_owned();
             for n in 1..=30 {
                 file(top.join(format!("d{}/file {n}", n % 3)), n * 10_000);
             }
@@ -279,10 +275,10 @@ fn the_largest_come_on_top() {
 }
 
 #[test]
-fn the_summary_tells_the_figures() {
+fn summary_has_all_totals() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let top = still(&ground.join("top")).to_owned();
+        in_namespace(|base| {
+            let top = still(&base.join("top")).to_owned();
             grow(&top, 1, 100);
             let result = &summary(&top, "stat", &[])["result"];
             let text = String::from_utf8(walk(&top, "stat", &[]).exits(0).stdout).unwrap();
@@ -298,10 +294,10 @@ fn the_summary_tells_the_figures() {
 }
 
 #[test]
-fn profile_goes_with_every_format() {
+fn profile_works_with_every_format() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let top = still(&ground.join("top")).to_owned();
+        in_namespace(|base| {
+            let top = still(&base.join("top")).to_owned();
             grow(&dir(top.join("tree")), 1, 20);
             for format in ["summary", "du", "paths", "paths0", "ndjson", "csv"] {
                 let plain = walk(&top, "stat", &["--format", format]).exits(0);

@@ -1,4 +1,4 @@
-//! File systems that are far away, that fail, and that go.
+//! File systems on servers that are slow, fail, or disappear.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::right::{every_engine_is_right, objects, same, told, walk};
+use super::right::{census_of, every_engine_is_right, objects, same, walk};
 use crate::support::build::{dir, file, unmount, unmount_whole};
 use crate::support::disks::{EXT4, attach, image};
 use crate::support::reference::{Census, census};
@@ -20,10 +20,10 @@ use crate::support::{Need, fathom, in_namespace, require, run};
 const FAR: [Need; 2] = [Need::Root, Need::Fuse];
 
 #[test]
-fn the_tree_of_a_server() {
+fn tree_on_a_fuse_server() {
     if require(&FAR) {
-        in_namespace(|ground| {
-            let at = ground.join("far");
+        in_namespace(|base| {
+            let at = base.join("remote");
             let _server = serve_synthetic(
                 SyntheticTree {
                     directories: 30,
@@ -41,11 +41,11 @@ fn the_tree_of_a_server() {
 /// What a millisecond for each request costs depends on how many are under way. The server counts
 /// them: of that nothing depends on how busy this machine is.
 #[test]
-fn threads_keep_many_requests_under_way() {
+fn threads_keep_many_requests_in_flight() {
     if require(&FAR) {
-        in_namespace(|ground| {
+        in_namespace(|base| {
             let loads = ["stat", "threads"].map(|engine| {
-                let at = ground.join(engine);
+                let at = base.join(engine);
                 let latency = Duration::from_millis(1);
                 let server = serve_synthetic(
                     SyntheticTree {
@@ -88,8 +88,8 @@ fn threads_keep_many_requests_under_way() {
 #[test]
 fn threads_share_a_wide_directory() {
     if require(&FAR) {
-        in_namespace(|ground| {
-            let at = ground.join("far");
+        in_namespace(|base| {
+            let at = base.join("remote");
             let latency = Duration::from_millis(1);
             let server = serve_synthetic(
                 SyntheticTree {
@@ -119,11 +119,11 @@ fn below(census: &Census, top: &Path, at: &str) -> Census {
 }
 
 #[test]
-fn what_fails_is_named_and_the_rest_goes_on() {
+fn failures_are_warnings_and_the_walk_continues() {
     if require(&FAR) {
-        in_namespace(|ground| {
-            let at = ground.join("far");
-            let far = SyntheticTree {
+        in_namespace(|base| {
+            let at = base.join("remote");
+            let remote = SyntheticTree {
                 directories: 12,
                 files: 20,
                 lost: vec![
@@ -134,7 +134,7 @@ fn what_fails_is_named_and_the_rest_goes_on() {
                 unreadable: vec![("d7", libc::EIO), ("d9", libc::ESTALE)],
                 ..SyntheticTree::default()
             };
-            let _server = serve_synthetic(far, &at);
+            let _server = serve_synthetic(remote, &at);
             let expected = [
                 ("d1/f2", "EIO"),
                 ("d3", "ESTALE"),
@@ -144,7 +144,7 @@ fn what_fails_is_named_and_the_rest_goes_on() {
             for engine in ["stat", "threads", "auto"] {
                 let lines = objects(&walk(&at, engine, &["--format", "ndjson"]).exits(1));
                 // Nothing of d3, d7 itself and d9 itself, and two files less elsewhere.
-                assert_eq!(told(&lines).len(), 1 + 11 + 9 * 20 - 2, "{engine}");
+                assert_eq!(census_of(&lines).len(), 1 + 11 + 9 * 20 - 2, "{engine}");
                 let value = walk(&at, engine, &["--json"]).exits(1).json();
                 let mut named: Vec<(String, String)> = warnings(&value, &at);
                 named.sort();
@@ -173,15 +173,15 @@ fn warnings(value: &Value, top: &Path) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_server_that_dies_meanwhile_ends_only_its_own_part() {
+fn server_that_dies_meanwhile_ends_only_its_part() {
     if require(&FAR) {
-        in_namespace(|ground| {
-            let top = dir(ground.join("top"));
+        in_namespace(|base| {
+            let top = dir(base.join("top"));
             grow(&dir(top.join("before")), 1, 50);
             grow(&dir(top.join("zebra")), 2, 50);
             for engine in ["stat", "threads", "auto"] {
                 for dies_after in [3, 40, 400] {
-                    let at = top.join("far");
+                    let at = top.join("remote");
                     let latency = Duration::from_micros(200);
                     let server = serve_synthetic(
                         SyntheticTree {
@@ -194,7 +194,7 @@ fn a_server_that_dies_meanwhile_ends_only_its_own_part() {
                         &at,
                     );
                     let lines = objects(&walk(&top, engine, &["--format", "ndjson"]).exits(1));
-                    let given = below(&told(&lines), &top, "far");
+                    let given = below(&census_of(&lines), &top, "remote");
                     let mut expected = census(&top);
                     // Of a mount whose server has gone, not even its root answers.
                     expected.remove(at.as_os_str().as_bytes());
@@ -218,10 +218,10 @@ fn a_server_that_dies_meanwhile_ends_only_its_own_part() {
 
 /// The image under a mounted ext4 is cut off: what was not read before fails, and is said.
 #[test]
-fn a_disk_that_goes_away() {
+fn disk_that_disappears_meanwhile() {
     if require(&[Need::Root, Need::Loop]) {
-        in_namespace(|ground| {
-            let (disk, at) = (ground.join("image"), dir(ground.join("disk")));
+        in_namespace(|base| {
+            let (disk, at) = (base.join("image"), dir(base.join("disk")));
             image(EXT4[0], 64, &disk);
             let mount = |flags| {
                 let device = attach(&disk);

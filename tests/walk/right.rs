@@ -123,7 +123,7 @@ pub(crate) fn objects(ran: &Ran) -> Vec<Value> {
 }
 
 /// What an engine says of every entry, each of which it must give once.
-pub(crate) fn told(lines: &[Value]) -> Census {
+pub(crate) fn census_of(lines: &[Value]) -> Census {
     let mut found = Census::new();
     for line in lines {
         let (path, entry) = entry(line);
@@ -133,7 +133,7 @@ pub(crate) fn told(lines: &[Value]) -> Census {
     found
 }
 
-/// Fails with what is missing, too much, or told wrongly.
+/// Fails with what is missing, too much, or reported wrongly.
 #[track_caller]
 pub(crate) fn same(given: &Census, expected: &Census, what: &str) {
     if given == expected {
@@ -150,9 +150,10 @@ pub(crate) fn same(given: &Census, expected: &Census, what: &str) {
     for (path, entry) in expected {
         match given.get(path) {
             None => faults.push(format!("missing: {} {entry:?}", show(path))),
-            Some(told) if told != entry => {
-                faults.push(format!("{}:\n   is {entry:?}\n told {told:?}", show(path)))
-            }
+            Some(reported) if reported != entry => faults.push(format!(
+                "{}:\n   is {entry:?}\n reported {reported:?}",
+                show(path)
+            )),
             Some(_) => {}
         }
     }
@@ -268,7 +269,7 @@ pub(crate) fn every_engine_is_right(top: &Path, engines: &[&str], what: &str) {
             top.as_os_str().as_bytes(),
             "{what}: DIR comes first"
         );
-        same(&steady(told(&lines)), &expected, &what);
+        same(&steady(census_of(&lines)), &expected, &what);
         extras(&lines);
     }
     all_agree(top, &expected, engines, what);
@@ -283,7 +284,7 @@ pub(crate) fn every_engine_agrees(top: &Path, engines: &[&str], what: &str) {
     let last = engines.last().unwrap();
     let lines = objects(&walk(top, last, &["--format", "ndjson"]).exits(0));
     same(
-        &steady(told(&lines)),
+        &steady(census_of(&lines)),
         &expected,
         &format!("{last} on {what}"),
     );

@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, unlinkat};
 
 use super::engines::still;
 use super::right::{
-    engines, every_engine_agrees, every_engine_is_right, objects, same, told, walk,
+    census_of, engines, every_engine_agrees, every_engine_is_right, objects, same, walk,
 };
 use crate::support::build::{bush, deep, dir, file, unmount_whole};
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, image, mount_image, mounted};
@@ -25,8 +25,8 @@ const DISK: [Need; 2] = [Need::Root, Need::Loop];
 /// One make of each kind, all with directories for their own.
 fn each(makes: &[Make], look: impl Fn(&Path, &[&str], &str) + Sync) {
     for make in makes {
-        in_namespace(|ground| {
-            let at = ground.join("disk");
+        in_namespace(|base| {
+            let at = base.join("disk");
             assert!(mounted(*make, &at));
             look(
                 &at,
@@ -55,8 +55,8 @@ fn four_thousand_directories_deep() {
             .unwrap();
             every_engine_agrees(at, engines, what);
         });
-        in_namespace(|ground| {
-            let top = still(ground);
+        in_namespace(|base| {
+            let top = still(base);
             deep(top, "d", 4000);
             let mut few = fathom(args!["walk", top, "--engine", "threads", "--json"]);
             let limited = limit_open_files(&mut few, 64);
@@ -114,7 +114,7 @@ fn fifty_thousand_entries_in_one_directory() {
 }
 
 #[test]
-fn nothing_in_it() {
+fn empty_directory() {
     if require(&DISK) {
         each(&EXT4[..4], |at, engines, what| {
             every_engine_is_right(at, engines, what);
@@ -134,9 +134,7 @@ fn nothing_in_it() {
                 &format!("{what}, an empty directory"),
             );
         });
-        in_namespace(|ground| {
-            every_engine_is_right(still(ground), engines("tmpfs"), "an empty tmpfs")
-        });
+        in_namespace(|base| every_engine_is_right(still(base), engines("tmpfs"), "an empty tmpfs"));
     }
 }
 
@@ -167,7 +165,7 @@ fn full_disks() {
 
 /// Files that are open and have no name any more: they are in the inode tables, and in no walk.
 #[test]
-fn orphans_are_in_no_walk() {
+fn orphaned_inodes_are_not_emitted() {
     if require(&DISK) {
         each(
             &[EXT4[0], ext4("orphan_file"), ext4("ext2"), XFS[0], BTRFS[0]],
@@ -194,7 +192,7 @@ fn orphans_are_in_no_walk() {
 
 /// What an unclean end leaves in the journal is in place once the file system is mounted again.
 #[test]
-fn mounted_read_only() {
+fn read_only_mounts() {
     if require(&DISK) {
         for make in [
             EXT4[0],
@@ -203,8 +201,8 @@ fn mounted_read_only() {
             XFS[0],
             BTRFS[0],
         ] {
-            in_namespace(|ground| {
-                let (at, disk) = (ground.join("disk"), ground.join("image"));
+            in_namespace(|base| {
+                let (at, disk) = (base.join("disk"), base.join("image"));
                 image(
                     make,
                     if make.fstype.starts_with("ext") {
@@ -236,11 +234,11 @@ fn mounted_read_only() {
 }
 
 #[test]
-fn directories_that_may_not_be_read() {
+fn directories_without_read_permission() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let top = still(&ground.join("top")).to_owned();
-            let here = fathom_in(&ground.join("bin"));
+        in_namespace(|base| {
+            let top = still(&base.join("top")).to_owned();
+            let here = fathom_in(&base.join("bin"));
             for closed in ["closed", "within/closed", "listable"] {
                 grow(&dir(top.join(closed)), 1, 20);
             }
@@ -267,7 +265,7 @@ fn directories_that_may_not_be_read() {
                 );
                 as_nobody(&mut command);
                 let ran = run(&mut command).exits(1);
-                assert_eq!(told(&objects(&ran)), expected, "{engine}");
+                assert_eq!(census_of(&objects(&ran)), expected, "{engine}");
                 let mut command = program(&here, args!["walk", &top, "--engine", engine, "--json"]);
                 as_nobody(&mut command);
                 let value = run(&mut command).exits(1).json();
@@ -291,7 +289,7 @@ fn directories_that_may_not_be_read() {
 
 /// For whoever is not root, a disk is walked by what is open to everybody.
 #[test]
-fn an_ordinary_user_on_a_disk() {
+fn unprivileged_user_on_a_disk() {
     if require(&DISK) {
         each(&[EXT4[0], XFS[0], BTRFS[0]], |at, engines, what| {
             let tree = dir(at.join("tree"));
@@ -307,7 +305,7 @@ fn an_ordinary_user_on_a_disk() {
                     );
                     as_nobody(&mut command);
                     same(
-                        &told(&objects(&run(&mut command).exits(0))),
+                        &census_of(&objects(&run(&mut command).exits(0))),
                         &census(&tree),
                         what,
                     );
@@ -329,7 +327,7 @@ fn an_ordinary_user_on_a_disk() {
 
 /// 60,000 entries in 48 MiB: nothing of the size of the tree is kept where it need not be.
 #[test]
-fn memory_stays_small() {
+fn memory_use_is_bounded() {
     if require(&DISK) {
         each(
             &[
@@ -358,7 +356,7 @@ fn memory_stays_small() {
 
 /// More threads than there can be files open, each of which would have a directory open.
 #[test]
-fn many_threads_and_few_files() {
+fn many_threads_with_a_low_limit_of_descriptors() {
     if require(&DISK) {
         each(&[EXT4[0], XFS[0], BTRFS[0]], |at, engines, what| {
             bush(at, 400, 10);
@@ -376,10 +374,10 @@ fn many_threads_and_few_files() {
 }
 
 #[test]
-fn a_directory_that_has_gone_meanwhile_is_no_failure() {
+fn directory_removed_meanwhile_is_no_failure() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let top = still(ground);
+        in_namespace(|base| {
+            let top = still(base);
             let gone = dir(top.join("gone"));
             rustix::process::chdir(&gone).unwrap();
             unlinkat(CWD, &gone, AtFlags::REMOVEDIR).unwrap();

@@ -19,7 +19,7 @@ use crate::support::synthetic::{SyntheticTree, serve_synthetic};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 #[test]
-fn a_directory_that_is_missing_or_none() {
+fn directory_that_is_missing_or_no_directory() {
     let place = tempfile::tempdir().unwrap();
     let plain = file(place.path().join("plain"), 1);
     symlink("nowhere", place.path().join("dangling")).unwrap();
@@ -52,13 +52,13 @@ fn a_directory_that_is_missing_or_none() {
 }
 
 #[test]
-fn a_directory_that_may_not_be_read() {
+fn directory_without_read_permission() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let closed = dir(ground.join("closed"));
+        in_namespace(|base| {
+            let closed = dir(base.join("closed"));
             fs::set_permissions(&closed, std::os::unix::fs::PermissionsExt::from_mode(0o700))
                 .unwrap();
-            let here = crate::support::restrict::fathom_in(&ground.join("bin"));
+            let here = crate::support::restrict::fathom_in(&base.join("bin"));
             for engine in ["auto", "stat", "threads"] {
                 let mut command =
                     crate::support::run::program(&here, args!["walk", &closed, "--engine", engine]);
@@ -74,7 +74,7 @@ fn a_directory_that_may_not_be_read() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_combinations_of_options_are_refused() {
     let senseless = [
         "walk",
         "walk . --engine nonsense",
@@ -104,16 +104,12 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn an_engine_where_it_cannot_work() {
+fn engine_that_cannot_work_is_refused() {
     if require(&[Need::Root, Need::Loop]) {
-        in_namespace(|ground| {
-            let (ext4, xfs, btrfs) = (
-                ground.join("ext4"),
-                ground.join("xfs"),
-                ground.join("btrfs"),
-            );
+        in_namespace(|base| {
+            let (ext4, xfs, btrfs) = (base.join("ext4"), base.join("xfs"), base.join("btrfs"));
             assert!(mounted(EXT4[0], &ext4) && mounted(XFS[0], &xfs) && mounted(BTRFS[0], &btrfs));
-            let tmpfs = still(&ground.join("tmpfs")).to_owned();
+            let tmpfs = still(&base.join("tmpfs")).to_owned();
             for (at, kind, wrong) in [
                 (&ext4, "ext4", ["bulkstat", "btrfs"]),
                 (&xfs, "xfs", ["ext4", "btrfs"]),
@@ -134,17 +130,17 @@ fn an_engine_where_it_cannot_work() {
 }
 
 /// A tree that takes a pipe's buffer many times to tell of.
-fn much(ground: &Path) -> PathBuf {
-    let top = still(&ground.join("much")).to_owned();
+fn much(base: &Path) -> PathBuf {
+    let top = still(&base.join("much")).to_owned();
     bush(&top, 50, 200);
     top
 }
 
 #[test]
-fn who_reads_no_more_ends_it_as_it_ends_other_tools() {
+fn closed_pipe_ends_it_by_sigpipe() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let top = much(ground);
+        in_namespace(|base| {
+            let top = much(base);
             for format in ["paths", "paths0", "ndjson", "csv", "du"] {
                 for engine in ["stat", "threads"] {
                     let (mut reader, writer) = std::io::pipe().unwrap();
@@ -173,10 +169,10 @@ fn who_reads_no_more_ends_it_as_it_ends_other_tools() {
 }
 
 #[test]
-fn nowhere_to_write_is_no_success() {
+fn closed_or_full_stdout_is_an_error() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let top = much(ground);
+        in_namespace(|base| {
+            let top = much(base);
             for more in [
                 "--format=paths",
                 "--format=paths0",
@@ -218,11 +214,11 @@ fn within(at: &Path) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_catalog_that_cannot_be_written_leaves_the_old_one() {
+fn failed_catalog_leaves_the_old_one() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let top = much(ground);
-            let small = dir(ground.join("small"));
+        in_namespace(|base| {
+            let top = much(base);
+            let small = dir(base.join("small"));
             rustix::mount::mount(
                 "small",
                 &small,
@@ -248,7 +244,7 @@ fn a_catalog_that_cannot_be_written_leaves_the_old_one() {
                 let ran = walk(
                     &top,
                     "auto",
-                    &["--catalog", ground.join(nowhere).to_str().unwrap()],
+                    &["--catalog", base.join(nowhere).to_str().unwrap()],
                 )
                 .refused();
                 assert!(ran.stderr.contains(nowhere), "{ran}");
@@ -258,10 +254,10 @@ fn a_catalog_that_cannot_be_written_leaves_the_old_one() {
 }
 
 #[test]
-fn interrupted_it_leaves_nothing_behind() {
+fn interrupt_leaves_no_temporary_files() {
     if require(&[Need::Root, Need::Fuse]) {
-        in_namespace(|ground| {
-            let at = ground.join("far");
+        in_namespace(|base| {
+            let at = base.join("remote");
             let latency = Duration::from_millis(20);
             let server = serve_synthetic(
                 SyntheticTree {
@@ -272,7 +268,7 @@ fn interrupted_it_leaves_nothing_behind() {
                 },
                 &at,
             );
-            let out = dir(ground.join("out"));
+            let out = dir(base.join("out"));
             file(out.join("catalog"), 10);
             for signal in [libc::SIGINT, libc::SIGTERM] {
                 let before = server

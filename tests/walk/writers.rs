@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use super::engines::still;
-use super::right::{engines, entry, objects, same, summary, told, totals, walk};
+use super::right::{census_of, engines, entry, objects, same, summary, totals, walk};
 use crate::support::build::{dir, file};
 use crate::support::concurrent::{Done, with_threads};
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, mounted};
@@ -29,8 +29,8 @@ fn rounds() -> usize {
 }
 
 fn rounds_on(make: Make, seed: u64) {
-    in_namespace(|ground| {
-        let at = ground.join("disk");
+    in_namespace(|base| {
+        let at = base.join("disk");
         assert!(mounted(make, &at));
         let top = dir(at.join("tree"));
         let mut dice = Dice::new(seed);
@@ -42,7 +42,7 @@ fn rounds_on(make: Make, seed: u64) {
                 "{special} on {} with {}, seed {seed}, round {round}",
                 make.fstype, make.name
             );
-            let given = told(&objects(
+            let given = census_of(&objects(
                 &walk(&top, special, &["--format", "ndjson"]).exits(0),
             ));
             settle(&top);
@@ -64,14 +64,14 @@ fn rounds_on(make: Make, seed: u64) {
 const DISK: [Need; 2] = [Need::Root, Need::Loop];
 
 #[test]
-fn what_has_just_changed_on_ext4() {
+fn recent_changes_on_ext4() {
     if require(&DISK) {
         rounds_on(EXT4[0], 1);
     }
 }
 
 #[test]
-fn what_has_just_changed_on_ext4_without_checksums_and_on_ext2() {
+fn recent_changes_on_ext4_without_checksums_and_on_ext2() {
     if require(&DISK) {
         rounds_on(
             *EXT4
@@ -85,7 +85,7 @@ fn what_has_just_changed_on_ext4_without_checksums_and_on_ext2() {
 }
 
 #[test]
-fn what_has_just_changed_on_ext4_with_much_at_once_and_fast_commits() {
+fn recent_changes_on_ext4_with_fast_commits() {
     if require(&DISK) {
         rounds_on(
             *EXT4
@@ -102,14 +102,14 @@ fn what_has_just_changed_on_ext4_with_much_at_once_and_fast_commits() {
 }
 
 #[test]
-fn what_has_just_changed_on_xfs() {
+fn recent_changes_on_xfs() {
     if require(&DISK) {
         rounds_on(XFS[0], 6);
     }
 }
 
 #[test]
-fn what_has_just_changed_on_btrfs() {
+fn recent_changes_on_btrfs() {
     if require(&DISK) {
         rounds_on(BTRFS[0], 7);
         rounds_on(BTRFS[1], 8);
@@ -180,14 +180,21 @@ fn beside_writers(top: &Path, engines: &[&str]) {
                     );
                     // The times and sizes of the directories in which the writers are change; what
                     // they are does not.
-                    let told = &given[path];
+                    let reported = &given[path];
                     let same = if entry.kind == "directory" && !starts(path, &calm) {
-                        (told.ino, &told.kind, &told.mode, &told.btime)
-                            == (entry.ino, &entry.kind, &entry.mode, &entry.btime)
+                        (
+                            reported.ino,
+                            &reported.kind,
+                            &reported.mode,
+                            &reported.btime,
+                        ) == (entry.ino, &entry.kind, &entry.mode, &entry.btime)
                     } else {
-                        told == entry
+                        reported == entry
                     };
-                    assert!(same, "{what}: {path_shown}\n  is {entry:?}\ntold {told:?}");
+                    assert!(
+                        same,
+                        "{what}: {path_shown}\n  is {entry:?}\nreported {reported:?}"
+                    );
                 }
                 for path in given.keys() {
                     let known = before.contains_key(path)
@@ -207,22 +214,22 @@ fn starts(path: &[u8], directory: &Path) -> bool {
 }
 
 fn beside_writers_on(make: Make) {
-    in_namespace(|ground| {
-        let at = ground.join("disk");
+    in_namespace(|base| {
+        let at = base.join("disk");
         assert!(mounted(make, &at));
         beside_writers(&at, engines(make.fstype));
     });
 }
 
 #[test]
-fn beside_hostile_writers_on_ext4() {
+fn with_concurrent_writers_on_ext4() {
     if require(&DISK) {
         beside_writers_on(EXT4[0]);
     }
 }
 
 #[test]
-fn beside_hostile_writers_on_ext4_without_checksums() {
+fn with_concurrent_writers_on_ext4_without_checksums() {
     if require(&DISK) {
         beside_writers_on(
             *EXT4
@@ -234,22 +241,22 @@ fn beside_hostile_writers_on_ext4_without_checksums() {
 }
 
 #[test]
-fn beside_hostile_writers_on_xfs() {
+fn with_concurrent_writers_on_xfs() {
     if require(&DISK) {
         beside_writers_on(XFS[0]);
     }
 }
 
 #[test]
-fn beside_hostile_writers_on_btrfs() {
+fn with_concurrent_writers_on_btrfs() {
     if require(&DISK) {
         beside_writers_on(BTRFS[0]);
     }
 }
 
 #[test]
-fn beside_hostile_writers_on_tmpfs() {
+fn with_concurrent_writers_on_tmpfs() {
     if require(&[Need::Root]) {
-        in_namespace(|ground| beside_writers(still(&ground.join("still")), engines("tmpfs")));
+        in_namespace(|base| beside_writers(still(&base.join("still")), engines("tmpfs")));
     }
 }

@@ -109,8 +109,9 @@ impl<'a> Readahead<'a> {
                     }
                     let most = ROWS.min((end - from) as usize);
                     let next = bulkstat(self.fd, group as u32, from, most, &mut buffer)?;
-                    let inos = buffer.rows().iter().map(Inode::parse_ino);
-                    from = match (inos.clone().next(), inos.last()) {
+                    let rows = buffer.rows();
+                    let ends = [rows.first(), rows.last()].map(|row| row.map(Inode::parse_ino));
+                    from = match ends.into() {
                         (Some(_), Some(last)) if last < end => next.max(from + 1),
                         // There are none before this one: skip those spans.
                         (Some(first), _) => {

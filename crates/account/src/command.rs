@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use gate::fs::{At, FileType, Want as StatxMask};
 use gate::long::statx_long;
-use meter::call::{Command, Metered, Want};
+use meter::call::{Command, Metered};
 use meter::names::Inherited;
 use mounts::may_hang;
 use mounts::table::read_either;
@@ -41,7 +41,7 @@ impl CommandAccount {
     ) -> Result<CommandAccount, meter::Error> {
         let command = Command::find(words)?;
         let mut ledger = Ledger::new(Inherited::from_this_process());
-        let metered = meter::run(meter, &command, Want::Detail { calls }, &mut ledger)?;
+        let metered = meter::run(meter, &command, calls, &mut ledger)?;
         let detail = ledger.close();
         let systems = FileSystems::read();
         let prices = find_prices(&detail, &systems, given);

@@ -7,7 +7,7 @@ use archive::{Action, ErrorKind};
 use gate::Errno;
 use show::name::printable;
 
-use crate::hint::archive_hint;
+use crate::hint::{archive_hint, meter_hint};
 
 /// How a command ended: with how many warnings, or why it was not done.
 pub(crate) type Outcome = Result<usize, Error>;
@@ -54,8 +54,11 @@ impl From<meter::Error> for Error {
         use meter::Error::{Command, Late, Unavailable};
         Error(match &error {
             Command(_) => error.to_string(),
-            Unavailable(_) => format!("cannot meter the command: {error}"),
-            Late { .. } => format!("there is no account, though the command was run: {error}"),
+            Unavailable(why) => match meter_hint(why) {
+                Some(hint) => format!("cannot meter the command: {error}; {hint}"),
+                None => format!("cannot meter the command: {error}"),
+            },
+            Late(..) => format!("there is no account, though the command was run: {error}"),
         })
     }
 }

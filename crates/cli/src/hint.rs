@@ -95,6 +95,20 @@ fn hint_for_mounts(kind: &mounts::WarningKind, errno: Option<Errno>) -> Option<&
     }
 }
 
+/// What to do if ptrace(2) is refused, as containers and Yama do.
+pub(crate) fn meter_hint(why: &meter::Unavailable) -> Option<&'static str> {
+    use meter::Unavailable::{NoMeter, Ptrace};
+    match why {
+        NoMeter(refused) => refused.iter().find_map(|(_, why)| meter_hint(why)),
+        Ptrace(Errno::EPERM) => Some(
+            "in a container, allow ptrace (--cap-add=SYS_PTRACE, or another seccomp profile); else set \
+             kernel.yama.ptrace_scope to 1 or less, and let nobody else trace fathom",
+        ),
+        Ptrace(_) => Some("use bpf or perf, as root"),
+        _ => None,
+    }
+}
+
 /// What to do about an error of an archive or a catalog.
 pub(crate) fn archive_hint(error: &archive::Error) -> &'static str {
     use Action::*;

@@ -1,30 +1,21 @@
-//! The cheapest meter that works here. It says which, and why; when one fails to start, the next is
-//! tried.
+//! The cheapest meter that works here.
 
-use crate::call::{Choice, Command, Listener, Meter, Metered, Want};
+use crate::call::{Choice, Command, Listener, Meter, Metered};
 use crate::error::{Error, Unavailable};
 
 /// The name that stands for it.
 pub const NAME: &str = "auto";
 
-/// Runs the command by the first of `meters` that is possible here and starts.
-///
-/// # Errors
-/// That the command cannot be run; what stands in the way of each meter, in one line; or what went
-/// wrong when the command had begun.
-pub fn run(
+/// Runs the command by the first of `meters` that works here and starts.
+pub(crate) fn run(
     meters: &[Box<dyn Meter>],
     command: &Command,
-    want: Want,
+    calls: u64,
     to: &mut dyn Listener,
 ) -> Result<Metered, Error> {
     let mut refused = Vec::new();
     for meter in meters {
-        let done = meter
-            .check()
-            .map_err(Error::from)
-            .and_then(|()| meter.run(command, want, to));
-        match done {
+        match run_checked(&**meter, command, calls, to) {
             Err(Error::Unavailable(why)) => refused.push((meter.name(), why)),
             Err(error) => return Err(error),
             Ok(mut metered) => {
@@ -36,6 +27,17 @@ pub fn run(
     Err(Unavailable::NoMeter(refused).into())
 }
 
+/// Runs the command by this meter, if it works here.
+pub(crate) fn run_checked(
+    meter: &dyn Meter,
+    command: &Command,
+    calls: u64,
+    to: &mut dyn Listener,
+) -> Result<Metered, Error> {
+    meter.check()?;
+    meter.run(command, calls, to)
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -45,7 +47,7 @@ mod tests {
     use crate::error::{CommandError, Step};
     use gate::Errno;
 
-    /// A meter that does what it is told.
+    /// A meter with a given name, and given results of `check` and `run`.
     struct Fake(&'static str, Result<(), Unavailable>, Result<(), Error>);
 
     impl Meter for Fake {
@@ -55,7 +57,7 @@ mod tests {
         fn check(&self) -> Result<(), Unavailable> {
             self.1.clone()
         }
-        fn run(&self, _: &Command, _: Want, _: &mut dyn Listener) -> Result<Metered, Error> {
+        fn run(&self, _: &Command, _: u64, _: &mut dyn Listener) -> Result<Metered, Error> {
             self.2.clone().map(|()| Metered {
                 meter: self.0,
                 sees_names: true,
@@ -83,11 +85,11 @@ mod tests {
             program: c"/bin/true".to_owned(),
             args: Vec::new(),
         };
-        run(&meters, &command, Want::Totals, &mut ()).map(|metered| (metered.meter, metered.why()))
+        run(&meters, &command, 0, &mut ()).map(|metered| (metered.meter, metered.why()))
     }
 
     #[test]
-    fn the_first_that_starts_is_taken_and_says_why() {
+    fn the_first_meter_that_starts_is_used_and_the_reason_is_reported() {
         let broken = || Err(Unavailable::BpfAssembly.into());
         let old = || Err(Unavailable::NeedsLinux("5.8"));
         let (meter, why) = auto(vec![
@@ -116,12 +118,9 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_cannot_be_run_or_has_begun_is_not_tried_again() {
+    fn no_other_meter_is_tried_for_a_command_that_cannot_be_run_or_has_begun() {
         let missing = || Error::Command(CommandError::Empty);
-        let late = || Error::Late {
-            step: Step::Wait,
-            errno: Errno::EIO,
-        };
+        let late = || Error::Late(Step::Wait, Errno::EIO);
         for failure in [missing(), late()] {
             let meters = vec![
                 Fake("a", Ok(()), Err(failure.clone())),

@@ -1,4 +1,4 @@
-//! What a meter tells: one call, what becomes of processes, and the sum of it all.
+//! What a meter reports: calls, processes, and their totals.
 
 use std::ffi::CString;
 use std::fmt;
@@ -8,41 +8,38 @@ use gate::Errno;
 
 use crate::error::{CommandError, Error, Refusal, Refusals, Unavailable, WarningKind};
 
-/// Bytes of a name that are told; what is longer is cut (the kernel takes no more than this, and a
-/// NUL).
+/// The longest name that is reported, in bytes; longer ones are cut. The kernel accepts no longer
+/// ones: `PATH_MAX` without the NUL.
 pub const LONGEST_NAME: usize = 4095;
 
-/// One call through the gate that a metered process made, told when it has returned, or when its
-/// caller has ended in it.
+/// A call of a metered process, reported when it has returned, or when its thread has ended in it.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
-    /// The process, as the PID namespace of the metering process knows it.
+    /// The process, in the PID namespace of the meter.
     pub pid: u32,
-    /// The thread, likewise; that of the main thread is `pid`.
+    /// The thread, likewise; `pid` for the main thread.
     pub tid: u32,
-    /// The number of the system call: [`crate::syscalls::by_number`] knows it.
+    /// The number of the system call, see [`crate::syscalls::by_number`].
     pub number: u32,
-    /// Its arguments, as they were at the entry; 0 for those that the meter has not. It has those
-    /// that are descriptors or flags.
+    /// Its arguments at the entry; 0 for those that the meter does not see. Every meter sees
+    /// descriptors and flags.
     pub args: [u64; 6],
-    /// What its first path argument pointed to at the entry: the bytes up to the NUL, at most
-    /// [`LONGEST_NAME`] of them. `None` when it has no path argument, or when that cannot be read
-    /// (a bad or a null pointer).
+    /// The name that its first path argument pointed to at the entry, cut to [`LONGEST_NAME`].
+    /// `None` without a path argument, or if it cannot be read (a bad or a null pointer).
     pub name: Option<&'a [u8]>,
-    /// The same of its second path argument.
+    /// The name that its second path argument pointed to.
     pub other: Option<&'a [u8]>,
-    /// What it answered: 0 or more, or minus the error number (minus 512 and the like for a call
-    /// that a signal has cut short and that begins again, as strace shows it). `None` when it never
-    /// returned: its thread ended in it.
+    /// Its result: 0 or more, or minus the error number (minus 512 and the like for a call that is
+    /// restarted after a signal, as strace shows it). `None` if its thread ended in it.
     pub result: Option<i64>,
     /// When it was entered, in nanoseconds of `CLOCK_MONOTONIC`.
     pub start: u64,
-    /// Nanoseconds from the entry to the return; 0 when it never returned.
+    /// Nanoseconds from the entry to the return; 0 if it never returned.
     pub nanos: u64,
 }
 
 impl Call<'_> {
-    /// The error number, when it failed.
+    /// The error number, if it failed.
     pub fn errno(&self) -> Option<i32> {
         self.result
             .filter(|result| (-4095..0).contains(result))
@@ -50,76 +47,50 @@ impl Call<'_> {
     }
 }
 
-/// A process or a thread that was made.
+/// A new process or thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fork {
-    /// The process that made it.
+    /// The process that created it.
     pub parent: u32,
-    /// The process that it belongs to: `parent` for a thread, else its own.
+    /// The process that it belongs to: `parent` for a thread.
     pub pid: u32,
-    /// Its thread id; `pid`, unless it is a thread.
+    /// Its thread id; `pid` for a process.
     pub tid: u32,
-    /// It has one table of descriptors with its maker (`CLONE_FILES`), and not a copy.
+    /// It shares the table of descriptors with its parent (`CLONE_FILES`), and has no copy.
     pub shares_files: bool,
-    /// It has one working directory and root with its maker (`CLONE_FS`), and not a copy.
+    /// It shares working directory and root with its parent (`CLONE_FS`), and has no copy.
     pub shares_fs: bool,
 }
 
-/// What a meter tells as it happens; for each process in the order in which it happened, as far as
-/// the meter knows it.
+/// Receives what a meter reports, for each process in the order in which it happened, as far as the
+/// meter knows it.
 pub trait Listener {
     /// A call has returned, or its thread has ended in it.
     fn call(&mut self, _call: &Call<'_>) {}
     /// A process or thread begins.
     fn fork(&mut self, _fork: &Fork) {}
-    /// A process runs another program from now on, which has closed what was to be closed; its
-    /// other threads are no more.
+    /// A process has executed a program: its other threads and its close-on-exec descriptors are
+    /// gone.
     fn exec(&mut self, _pid: u32, _program: &[u8]) {}
-    /// A thread has ended; of a process the last word is that of `tid == pid`, as a rule.
+    /// A thread has ended. The main thread of a process is reported last, as a rule.
     fn exit(&mut self, _pid: u32, _tid: u32) {}
 }
 
-/// Nobody.
 impl Listener for () {}
 
-/// How much is wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Want {
-    /// The totals only.
-    Totals,
-    /// Besides, so many calls one by one, with their names; afterwards the totals only. `u64::MAX`
-    /// is all of them.
-    Detail {
-        /// The number of calls.
-        calls: u64,
-    },
-}
-
-impl Want {
-    /// How many calls are to be told.
-    pub fn calls(self) -> u64 {
-        match self {
-            Want::Totals => 0,
-            Want::Detail { calls } => calls,
-        }
-    }
-}
-
 /// The command that is metered. It has the environment, descriptors, terminal and process group of
-/// the metering process.
+/// this process.
 #[derive(Clone, Debug)]
 pub struct Command {
-    /// The program's file, found already: what execve(2) is given.
+    /// The file of the program, as execve(2) takes it.
     pub program: CString,
-    /// Its arguments, beginning with its name as it was asked for.
+    /// Its arguments, beginning with the program's name as it was given.
     pub args: Vec<CString>,
 }
 
 impl Command {
-    /// execve(2) has refused to run it.
     pub(crate) fn not_executed(&self, errno: Errno) -> Error {
-        let program = self.program.clone();
-        CommandError::NotExecuted { program, errno }.into()
+        CommandError::NotExecuted(self.program.clone(), errno).into()
     }
 }
 
@@ -134,15 +105,13 @@ pub enum Ended {
 
 impl From<&gate::process::Ended> for Ended {
     fn from(ended: &gate::process::Ended) -> Ended {
-        match ended.signal {
-            Some(signal) => Ended::Killed(signal),
-            None => Ended::Exited(ended.status.unwrap_or_default()),
-        }
+        let status = ended.status.unwrap_or_default();
+        ended.signal.map_or(Ended::Exited(status), Ended::Killed)
     }
 }
 
 impl Ended {
-    /// The exit status that passes it on, as a shell does: 128 and the signal.
+    /// The exit status that passes it on, as a shell does: 128 plus the signal.
     pub fn status(self) -> i32 {
         match self {
             Ended::Exited(status) => status,
@@ -151,23 +120,22 @@ impl Ended {
     }
 }
 
-/// Calls of one kind that a process made while it ran one program.
+/// Calls of one number that a process made while it executed one program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Total {
-    /// The file of the program: an absolute name, as far as it is known. Before the first execve
-    /// has succeeded: the name that it was given.
+    /// The file of the program: an absolute name, if it is known. Before the first successful
+    /// execve(2): the name that it was given.
     pub program: Vec<u8>,
-    /// The process; 0 when it is several that ran this program, for which there was no room one by
-    /// one.
+    /// The process; 0 for the sum of several processes, of which there were too many.
     pub pid: u32,
     /// The number of the system call.
     pub number: u32,
-    /// How often it returned: what `strace -c` counts. An execve that succeeds returns in the
-    /// program that it begins.
+    /// How many times it returned, as `strace -c` counts. A successful execve(2) returns in the new
+    /// program.
     pub calls: u64,
-    /// Time between entry and return, all together, in nanoseconds.
+    /// Nanoseconds between entry and return, summed.
     pub nanos: u64,
-    /// How often it failed, by error number.
+    /// How many times it failed, by error number.
     pub errors: Vec<(i32, u64)>,
 }
 
@@ -200,48 +168,46 @@ impl fmt::Display for Choice {
 /// A run that has been metered.
 #[derive(Clone, Debug)]
 pub struct Metered {
-    /// The name of the meter that did it.
+    /// The name of the meter.
     pub meter: &'static str,
     /// Whether it sees what the path arguments of calls point to.
     pub sees_names: bool,
-    /// Why this meter.
+    /// Why this meter was used.
     pub choice: Choice,
-    /// What was not seen, and what could not be held.
+    /// What was not seen, and what there was no room for.
     pub warnings: Vec<WarningKind>,
     /// All calls, in no order; each (program, pid, number) once.
     pub totals: Vec<Total>,
-    /// Calls that were told one by one.
+    /// Calls that were reported one by one.
     pub reported: u64,
-    /// Calls in which their thread ended: they never returned, and are not in the totals (nor does
-    /// `strace -c` count them).
+    /// Calls in which their thread ended. They are not in the totals, nor does `strace -c` count
+    /// them.
     pub unfinished: u64,
-    /// Calls that were made and are neither told nor in the totals, as far as is known.
+    /// Calls that are neither reported nor in the totals, as far as is known.
     pub lost: u64,
-    /// Time that metering took from the metered processes, all together, as far as the meter knows.
+    /// The time that metering took from the metered processes, summed, as far as is known.
     pub overhead: Duration,
     /// How the command itself ended.
     pub ended: Ended,
-    /// From the command's start to the end of the last metered process.
+    /// From the start of the command to the end of the last metered process.
     pub real: Duration,
-    /// CPU time of the metered processes, in the programs. What a meter makes the kernel do for
-    /// them may be in `sys`; ptrace, which stops them at each call, takes it off.
+    /// User CPU time of the metered processes.
     pub user: Duration,
-    /// CPU time of the metered processes in the kernel.
+    /// System CPU time of the metered processes. It may include kernel work of bpf and perf; the
+    /// stops of ptrace are subtracted.
     pub sys: Duration,
 }
 
 impl Metered {
     /// Why this meter was used, and what it lacks.
     pub fn why(&self) -> String {
-        let lack = if self.sees_names {
-            ""
-        } else {
-            "; it sees no names"
-        };
-        format!("{}{lack}", self.choice)
+        match self.sees_names {
+            true => self.choice.to_string(),
+            false => format!("{}; it sees no names", self.choice),
+        }
     }
 
-    /// What the meter warns about. Calls that were lost are always among it.
+    /// What the meter warns about. If calls were lost, there is a warning.
     pub fn warnings(&self) -> Vec<WarningKind> {
         let mut warnings = self.warnings.clone();
         if self.lost > 0 && warnings.is_empty() {
@@ -256,24 +222,23 @@ pub trait Meter {
     /// Its name: `bpf`, `perf`, `ptrace`.
     fn name(&self) -> &'static str;
 
-    /// Whether it tells what the path arguments of calls point to.
+    /// Whether it reports what the path arguments of calls point to.
     fn sees_names(&self) -> bool {
         true
     }
 
-    /// Looks whether it can work here, with few and cheap questions.
+    /// Checks cheaply whether it can work here.
     ///
     /// # Errors
     /// Why it cannot.
     fn check(&self) -> Result<(), Unavailable>;
 
-    /// Runs the command to its end, and to the end of all that it has started, and tells what they
-    /// did.
+    /// Runs a command until it and all its descendants have ended. Reports the first `calls` calls
+    /// one by one, and adds up all of them.
     ///
     /// # Errors
-    /// Of the meter: the command has not begun, and another meter may be tried. Of the command: it
-    /// cannot be run.
-    fn run(&self, command: &Command, want: Want, to: &mut dyn Listener) -> Result<Metered, Error>;
+    /// Why there are no figures.
+    fn run(&self, command: &Command, calls: u64, to: &mut dyn Listener) -> Result<Metered, Error>;
 }
 
 #[cfg(test)]

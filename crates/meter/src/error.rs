@@ -15,33 +15,23 @@ pub enum Error {
     /// The meter cannot work here. The command has not begun, so another meter may be tried.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
-    /// The meter failed after the command had begun. To try another meter would run it twice.
-    #[error("cannot {step}: {errno}")]
-    Late {
-        /// What failed.
-        step: Step,
-        /// How.
-        errno: Errno,
-    },
+    /// The meter failed after the command had begun. Another meter would run it twice.
+    #[error("cannot {0}: {1}")]
+    Late(Step, Errno),
 }
 
 /// Why a command cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
-    /// There is no word, or the first one is empty, or one contains a NUL.
+    /// There are no words, the first one is empty, or one contains a NUL.
     #[error("there is no command to run")]
     Empty,
     /// No directory of `PATH` has a file of this name.
     #[error("cannot find the command '{}' in any directory of PATH; give its path", escape(.0))]
     NotFound(Vec<u8>),
-    /// execve(2) failed.
-    #[error("cannot run '{}': {errno}; {}", escape(.program.as_bytes()), advice(*.errno))]
-    NotExecuted {
-        /// The program's file.
-        program: CString,
-        /// Why.
-        errno: Errno,
-    },
+    /// execve(2) of this program failed.
+    #[error("cannot run '{}': {}; {}", escape(.0.as_bytes()), .1, advice(*.1))]
+    NotExecuted(CString, Errno),
 }
 
 impl CommandError {
@@ -49,12 +39,11 @@ impl CommandError {
     /// found, 126 for one that cannot be executed.
     pub fn exit_status(&self) -> i32 {
         match self {
-            CommandError::NotExecuted { errno, .. }
-                if !matches!(*errno, Errno::ENOENT | Errno::ENOTDIR) =>
-            {
-                126
-            }
-            _ => 127,
+            CommandError::Empty | CommandError::NotFound(_) => 127,
+            CommandError::NotExecuted(_, errno) => match *errno {
+                Errno::ENOENT | Errno::ENOTDIR => 127,
+                _ => 126,
+            },
         }
     }
 }
@@ -70,7 +59,6 @@ fn advice(errno: Errno) -> &'static str {
     }
 }
 
-/// A name for a message.
 fn escape(name: &[u8]) -> String {
     String::from_utf8_lossy(name).escape_debug().to_string()
 }
@@ -90,26 +78,16 @@ pub enum Unavailable {
     /// A BPF map or ring cannot be created.
     #[error("{}", map_refused(*.0))]
     BpfMap(Errno),
-    /// The kernel refuses a BPF program, with the verifier's log.
-    #[error("{}", program_refused(*errno, log))]
-    BpfProgram {
-        /// The error number.
-        errno: Errno,
-        /// What the verifier says; empty when it was not asked.
-        log: String,
-    },
-    /// A BPF program is too large, or jumps too far: a bug in this program.
+    /// The kernel refuses a BPF program. The log of the verifier is empty if the kernel wrote none.
+    #[error("{}", program_refused(*.0, .1))]
+    BpfProgram(Errno, String),
+    /// A BPF program is too large, or jumps too far: a bug of fathom.
     #[error("a BPF program could not be assembled")]
     BpfAssembly,
-    /// A BPF program cannot be attached.
-    #[error("cannot attach to the tracepoint {}: {errno}", .tracepoint.to_string_lossy())]
-    Attach {
-        /// The raw tracepoint.
-        tracepoint: &'static CStr,
-        /// Why.
-        errno: Errno,
-    },
-    /// There is no BTF, and the fields of `task_struct` are not found by looking either.
+    /// A BPF program cannot be attached to this raw tracepoint.
+    #[error("cannot attach to the tracepoint {}: {}", .0.to_string_lossy(), .1)]
+    Attach(&'static CStr, Errno),
+    /// There is no BTF, and the fields of `task_struct` cannot be found by their values either.
     #[error(
         "this kernel does not describe itself (no /sys/kernel/btf/vmlinux), and its task_struct is not as others'"
     )]
@@ -129,7 +107,7 @@ pub enum Unavailable {
     #[error("{}", perf_refused(*.0))]
     PerfEvent(Errno),
     /// ptrace(2) failed.
-    #[error("tracing is refused: {}; {}", .0, ptrace_advice(*.0))]
+    #[error("tracing is refused: {0}")]
     Ptrace(Errno),
     /// Names are wanted, and this meter does not see what path arguments point to.
     #[error("the meter {0} sees no names; use bpf, as root, or ptrace")]
@@ -144,12 +122,12 @@ pub enum Unavailable {
 
 impl From<LoadError> for Unavailable {
     fn from(LoadError { errno, log }: LoadError) -> Unavailable {
-        Unavailable::BpfProgram { errno, log }
+        Unavailable::BpfProgram(errno, log)
     }
 }
 
-/// A meter, and why it was not used.
-pub type Refusal = (&'static str, Unavailable);
+/// The name of a meter, and why it was not used.
+pub(crate) type Refusal = (&'static str, Unavailable);
 
 /// Meters that were not used, in one line.
 pub(crate) struct Refusals<'a>(pub(crate) &'a [Refusal]);
@@ -198,118 +176,93 @@ fn perf_refused(errno: Errno) -> String {
     }
 }
 
-fn ptrace_advice(errno: Errno) -> &'static str {
-    match errno {
-        Errno::EPERM => {
-            "in a container, allow ptrace (--cap-add=SYS_PTRACE, or another seccomp profile); else set \
-             kernel.yama.ptrace_scope to 1 or less, and let nobody else trace fathom"
-        }
-        _ => "use bpf or perf, as root",
-    }
-}
-
 /// A step of metering that can fail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Step {
-    /// fork(2).
+    #[error("fork")]
     Fork,
-    /// mmap(2) of memory that the command's process shares.
+    #[error("share memory")]
     ShareMemory,
-    /// Let the command's process go on.
+    #[error("start the command")]
     Start,
-    /// What the command's process does before execve(2).
+    #[error("prepare the command")]
     Prepare,
-    /// seccomp(2).
+    #[error("install a seccomp filter")]
     InstallFilter,
-    /// The command's process did not reach our program at sys_enter: a filter (seccomp) of its
-    /// own answered in the kernel's place.
+    /// The BPF program at sys_enter did not see the command: a seccomp filter that this process
+    /// inherited answered the call.
+    #[error("see the command at the tracepoint sys_enter")]
     BeSeen,
-    /// wait4(2).
+    #[error("wait for the command")]
     Wait,
-    /// Read the counters of the perf events.
+    #[error("read the kernel's count of records")]
     CountRecords,
-    /// Read the BPF maps.
+    #[error("read the maps of the BPF programs")]
     ReadMaps,
 }
 
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Step::Fork => "fork",
-            Step::ShareMemory => "share memory",
-            Step::Start => "start the command",
-            Step::Prepare => "prepare the command",
-            Step::InstallFilter => "install a seccomp filter",
-            Step::BeSeen => "see the command at the tracepoint sys_enter",
-            Step::Wait => "wait for the command",
-            Step::CountRecords => "read the kernel's count of records",
-            Step::ReadMaps => "read the maps of the BPF programs",
-        })
-    }
-}
-
 impl Step {
-    /// This step failed before the command began.
+    /// The error if this step failed before the command began.
     pub(crate) fn early(self) -> impl FnOnce(Errno) -> Error {
         move |errno| Unavailable::Step(self, errno).into()
     }
 
-    /// This step failed when the command had begun.
+    /// The error if this step failed after the command had begun.
     pub(crate) fn late(self) -> impl FnOnce(Errno) -> Error {
-        move |errno| Error::Late { step: self, errno }
+        move |errno| Error::Late(self, errno)
     }
 }
 
-/// What a meter warns about: calls that it did not see, or could not tell apart.
+/// Why the figures of a meter are incomplete.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WarningKind {
-    /// There is no room for more processes: later ones are added up by program.
+    /// The table of processes is full.
     #[error("there were too many processes to hold each: later ones are added up by program")]
     ManyProcesses,
-    /// There is no room for more programs than this.
+    /// The table of programs is full.
     #[error("there were more than {0} programs: further ones are added up without a name")]
     ManyPrograms(usize),
-    /// Threads that outlived the metering.
+    /// Threads were still running when the user asked fathom to stop.
     #[error(
         "{} {} still running when fathom was told to stop: their calls until then were counted",
         .0,
         if *.0 == 1 { "thread was" } else { "threads were" }
     )]
     StillRunning(u64),
-    /// Processes that were killed at the end.
+    /// Processes were killed when the user asked fathom to stop.
     #[error(
         "{} {} still running when fathom was told to stop, and had to be ended",
         .0,
         if *.0 == 1 { "process was" } else { "processes were" }
     )]
     Killed(usize),
-    /// Calls whose process and error there was no room for.
+    /// The table of calls by process and error was full.
     #[error(
         "{0} calls were counted, but there was no room for whose they were, and how they failed if they did"
     )]
     Unattributed(u64),
-    /// Calls that are in the totals but were not reported one by one.
+    /// Calls are in the totals but were not reported one by one.
     #[error(
         "{0} calls are in the totals, but are not told one by one: they came faster than they could be read"
     )]
     Unreported(u64),
-    /// Events of processes that were lost.
+    /// Events of processes were lost.
     #[error(
         "{0} forks, new programs and ends of threads came faster than they could be read: names may be wrong since"
     )]
     LostEvents(u64),
-    /// Threads that there was no room for.
+    /// The table of threads was full.
     #[error(
         "{0} threads could not be followed, and their calls are not counted: too many ran at once"
     )]
     UnfollowedThreads(u64),
-    /// Calls of 32-bit programs.
+    /// 32-bit programs made calls.
     #[error("{0} calls of 32-bit programs were not counted")]
     Calls32Bit(u64),
-    /// Records of calls that were overwritten before they were read.
+    /// Records of calls were overwritten before they were read.
     #[error("{0} calls came faster than they could be read: the figures are too low; use bpf")]
     LostRecords(u64),
-    /// Set-user-ID programs, which the kernel hides from perf.
+    /// Set-user-ID programs were executed, which the kernel hides from perf.
     #[error(
         "{} {} not followed, and the figures are too low: the kernel does not let perf see who gets \
          another user's rights (set-user-ID); use bpf",
@@ -317,17 +270,17 @@ pub enum WarningKind {
         if *.0 == 1 { "program was" } else { "programs were" }
     )]
     HiddenPrograms(u64),
-    /// A program for another architecture.
+    /// A program for another architecture was executed.
     #[error("'{}' is for another architecture: its calls were not counted", escape(.0))]
     OtherArchitecture(Vec<u8>),
-    /// A set-user-ID program, which gained nothing.
+    /// A set-user-ID program was executed, and gained no privilege.
     #[error(
         "'{}' ran without the privilege that its file gives: a program that is traced gains no \
          privilege; run fathom as root",
         escape(.0)
     )]
     Unprivileged(Vec<u8>),
-    /// Calls that were lost for another reason.
+    /// Calls were lost for another reason.
     #[error("{0} calls were lost: the machine was too busy to tell of all")]
     Lost(u64),
 }
@@ -339,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_names_the_privilege_that_is_missing() {
+    fn a_refused_meter_names_the_missing_privilege() {
         assert!(
             Unavailable::BpfMap(Errno::EPERM)
                 .to_string()
@@ -356,10 +309,7 @@ mod tests {
     #[test]
     fn the_exit_status_of_a_command_follows_from_the_errno() {
         let status = |errno| {
-            let error = CommandError::NotExecuted {
-                program: c"/x\n".to_owned(),
-                errno,
-            };
+            let error = CommandError::NotExecuted(c"/x\n".to_owned(), errno);
             assert!(error.to_string().starts_with("cannot run '/x\\n': "));
             error.exit_status()
         };

@@ -1,54 +1,50 @@
-//! When a process is at its end. Its main thread may end before the others do, or before one of
-//! them runs another program and takes its place; who listens wants to hear of its end last, and
-//! only once.
+//! Which exit of a thread is that of its process. A main thread may exit before other threads, or
+//! before one of them executes a program and takes its place; listeners want to hear of the exit of
+//! a process last, and once.
 
 use foldhash::HashMap;
 
 use crate::call::Fork;
 
-/// Threads of the processes that have had more than one.
+/// The processes that have had several threads.
 #[derive(Debug, Default)]
-pub(super) struct Families(HashMap<u32, Family>);
+pub(crate) struct Families(HashMap<u32, Family>);
 
 #[derive(Debug, Default)]
 struct Family {
-    /// Threads that live, but for the main one.
+    /// Live threads, without the main thread.
     others: u32,
-    /// The main one has ended.
-    orphaned: bool,
+    main_has_exited: bool,
 }
 
 impl Families {
-    /// A thread or process was made.
-    pub(super) fn fork(&mut self, fork: &Fork) {
+    pub(crate) fn fork(&mut self, fork: &Fork) {
         if fork.pid == fork.tid {
-            // Ids come again.
-            self.0.remove(&fork.pid);
+            self.0.remove(&fork.pid); // the kernel reuses ids
         } else {
             self.0.entry(fork.pid).or_default().others += 1;
         }
     }
 
-    /// A process runs another program: only one of its threads is left, and is the main one.
-    pub(super) fn exec(&mut self, pid: u32) {
+    /// A process executes a program: the thread that does becomes its main thread, alone.
+    pub(crate) fn exec(&mut self, pid: u32) {
         self.0.remove(&pid);
     }
 
-    /// A thread has ended. Says which ends are to be told now: none for a main thread that is not
-    /// the last one.
-    pub(super) fn exit(&mut self, pid: u32, tid: u32, mut tell: impl FnMut(u32, u32)) {
+    /// Passes on the exits that are due now: none for a main thread that is not the last one.
+    pub(crate) fn exit(&mut self, pid: u32, tid: u32, mut report: impl FnMut(u32, u32)) {
         let Some(family) = self.0.get_mut(&pid) else {
-            return tell(pid, tid);
+            return report(pid, tid);
         };
         if pid == tid {
-            family.orphaned = true;
+            family.main_has_exited = true;
         } else {
             family.others = family.others.saturating_sub(1);
-            tell(pid, tid);
+            report(pid, tid);
         }
-        if family.orphaned && family.others == 0 {
+        if family.main_has_exited && family.others == 0 {
             self.0.remove(&pid);
-            tell(pid, pid);
+            report(pid, pid);
         }
     }
 }
@@ -57,12 +53,12 @@ impl Families {
 mod tests {
     use super::*;
 
-    fn told(exits: &[(u32, u32)], families: &mut Families) -> Vec<(u32, u32)> {
-        let mut told = Vec::new();
+    fn reported(exits: &[(u32, u32)], families: &mut Families) -> Vec<(u32, u32)> {
+        let mut reported = Vec::new();
         for (pid, tid) in exits {
-            families.exit(*pid, *tid, |pid, tid| told.push((pid, tid)));
+            families.exit(*pid, *tid, |pid, tid| reported.push((pid, tid)));
         }
-        told
+        reported
     }
 
     fn three() -> Families {
@@ -80,23 +76,23 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_process_is_the_last() {
+    fn the_end_of_a_process_is_reported_last() {
         assert_eq!(
-            told(&[(7, 7), (7, 8), (7, 9)], &mut three()),
+            reported(&[(7, 7), (7, 8), (7, 9)], &mut three()),
             [(7, 8), (7, 9), (7, 7)]
         );
         assert_eq!(
-            told(&[(7, 8), (7, 9), (7, 7)], &mut three()),
+            reported(&[(7, 8), (7, 9), (7, 7)], &mut three()),
             [(7, 8), (7, 9), (7, 7)]
         );
-        assert_eq!(told(&[(5, 5)], &mut three()), [(5, 5)]);
+        assert_eq!(reported(&[(5, 5)], &mut three()), [(5, 5)]);
     }
 
     #[test]
-    fn a_main_thread_whose_place_is_taken_has_not_ended() {
+    fn a_process_whose_main_thread_is_replaced_by_exec_has_not_ended() {
         let mut families = three();
-        assert_eq!(told(&[(7, 9), (7, 7)], &mut families), [(7, 9)]);
+        assert_eq!(reported(&[(7, 9), (7, 7)], &mut families), [(7, 9)]);
         families.exec(7);
-        assert_eq!(told(&[(7, 7)], &mut families), [(7, 7)]);
+        assert_eq!(reported(&[(7, 7)], &mut families), [(7, 7)]);
     }
 }

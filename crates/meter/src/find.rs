@@ -1,5 +1,5 @@
-//! The program that a command names, as execvp(3) and strace find it: before anything is started,
-//! so that the search is not counted as the command's.
+//! The program that a command names, as execvp(3) and strace find it. It is searched for before the
+//! command starts, so that the search is not counted as the command's.
 
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -10,33 +10,29 @@ use gate::fs::{At, CWD, FileType, Want, statx};
 use crate::call::Command;
 use crate::error::{CommandError, Error};
 
-/// Where execvp(3) looks when nobody says where.
+/// Where execvp(3) searches without PATH.
 const DEFAULT_PATH: &[u8] = b"/bin:/usr/bin";
 
 impl Command {
-    /// The command of these words. A name without a slash is looked for in the directories of
-    /// `PATH`.
+    /// The command of these words. A name without a slash is searched for along `PATH`.
     ///
     /// # Errors
-    /// That there is none.
+    /// If there is no such program.
     pub fn find(words: &[OsString]) -> Result<Command, Error> {
-        let args: Result<Vec<CString>, _> = words
-            .iter()
-            .map(|word| CString::new(word.as_bytes()))
-            .collect();
+        let args = words.iter().map(|word| CString::new(word.as_bytes()));
+        let args: Result<Vec<CString>, _> = args.collect();
         let args = args.map_err(|_| CommandError::Empty)?;
-        let name = args
-            .first()
-            .filter(|name| !name.is_empty())
-            .ok_or(CommandError::Empty)?;
+        let Some(name) = args.first().filter(|name| !name.is_empty()).cloned() else {
+            return Err(CommandError::Empty.into());
+        };
         if name.as_bytes().contains(&b'/') {
             return Ok(Command {
-                program: name.clone(),
+                program: name,
                 args,
             });
         }
-        let path = std::env::var_os("PATH")
-            .map_or_else(|| DEFAULT_PATH.to_vec(), |path| path.as_bytes().to_vec());
+        let path = std::env::var_os("PATH");
+        let path = path.as_ref().map_or(DEFAULT_PATH, |path| path.as_bytes());
         let mut refused = None;
         for dir in path.split(|byte| *byte == b':') {
             let dir = if dir.is_empty() { b"." } else { dir };
@@ -44,20 +40,17 @@ impl Command {
                 continue;
             };
             match statx(CWD, &program, At::empty(), Want::TYPE | Want::MODE) {
-                Ok(file) if file.file_type == FileType::Regular && file.mode & 0o111 != 0 => {
-                    return Ok(Command { program, args });
-                }
-                Ok(file) if file.file_type == FileType::Regular => refused = Some(program),
-                _ => {}
+                Ok(file) if file.file_type != FileType::Regular => {}
+                Ok(file) if file.mode & 0o111 == 0 => refused = Some(program),
+                Ok(_) => return Ok(Command { program, args }),
+                Err(_) => {}
             }
         }
-        Err(Error::Command(match refused {
-            Some(program) => CommandError::NotExecuted {
-                program,
-                errno: Errno::EACCES,
-            },
-            None => CommandError::NotFound(name.as_bytes().to_vec()),
-        }))
+        let error = match refused {
+            Some(program) => CommandError::NotExecuted(program, Errno::EACCES),
+            None => CommandError::NotFound(name.into_bytes()),
+        };
+        Err(error.into())
     }
 }
 
@@ -70,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_looked_for_and_a_path_is_not() {
+    fn a_name_is_searched_for_along_path_and_a_path_is_not() {
         let found = find("sh").unwrap();
         assert!(
             found.program.as_bytes().ends_with(b"/sh")

@@ -1,41 +1,41 @@
-//! Meters of the system calls of other programs: one trait ([`Meter`]), one file for each.
+//! Meters of the system calls of other programs: one trait ([`call::Meter`]), one file for each.
 //!
 //! | module | what is in it |
 //! |---|---|
 //! | [`call`] | what a meter reports: calls, processes, totals; and what a meter is |
 //! | `error` | why a command cannot be metered; what a meter warns about |
-//! | [`syscalls`] | the file-system system calls: numbers, names, purposes, where their names and descriptors are |
+//! | [`syscalls`] | the file-system system calls: numbers, names, purposes, path and descriptor arguments |
 //! | [`names`] | absolute names of the files that calls are about |
 //! | [`auto`] | the cheapest meter that works here |
-//! | [`bpf`] | for root: programs at the kernel's tracepoints |
-//! | [`perf`] | for root, where BPF is unavailable: the tracepoints' own records |
-//! | [`ptrace`] | for everybody: ptrace(2), with a seccomp filter |
-//! | [`totals`] | calls added up, in bounded space |
+//! | `bpf` | for root: BPF programs at the kernel's tracepoints |
+//! | `perf` | for root, where BPF is unavailable: the records of perf events |
+//! | `ptrace` | for everybody: ptrace(2), with a seccomp filter |
+//! | `collector` | what all meters do: run the command, report calls, add them up |
+//! | `totals` | sums of calls, in bounded space |
 //! | `find` | the program that a command names |
 //! | `executable` | the file that a process executes |
 //! | `families` | which exit of a thread is that of its process |
 //! | `tracefs` | numbers and formats of tracepoints, wherever tracefs is mounted |
-//! | `trial` | what metering takes from each call |
 #![forbid(unsafe_code)]
 
 pub mod auto;
-pub mod bpf;
+mod bpf;
 pub mod call;
+mod collector;
 mod error;
 mod executable;
 mod families;
 mod find;
 pub mod names;
-pub mod perf;
-pub mod ptrace;
+mod perf;
+mod ptrace;
 pub mod syscalls;
-pub mod totals;
+mod totals;
 mod tracefs;
-mod trial;
 
-pub use error::{CommandError, Error, Refusal, Step, Unavailable, WarningKind};
+pub use error::{CommandError, Error, Unavailable, WarningKind};
 
-use crate::call::{Choice, Command, Listener, Meter, Metered, Want};
+use crate::call::{Choice, Command, Listener, Meter, Metered};
 
 /// Every meter, the cheapest first.
 pub fn all() -> Vec<Box<dyn Meter>> {
@@ -52,13 +52,12 @@ pub fn all() -> Vec<Box<dyn Meter>> {
 /// # Errors
 /// Why there are no figures.
 pub fn run_exact(name: &str, command: &Command, to: &mut dyn Listener) -> Result<Metered, Error> {
-    let want = Want::Detail { calls: u64::MAX };
     let exact = ptrace::Ptrace.name();
     let mut meters = all();
     meters.retain(|meter| meter.sees_names());
     if name == auto::NAME {
         meters.sort_by_key(|meter| meter.name() != exact);
-        let mut metered = auto::run(&meters, command, want, to)?;
+        let mut metered = auto::run(&meters, command, u64::MAX, to)?;
         if metered.meter == exact {
             metered.choice = Choice::Exact;
         }
@@ -67,28 +66,27 @@ pub fn run_exact(name: &str, command: &Command, to: &mut dyn Listener) -> Result
     let Some(meter) = meters.iter().find(|meter| meter.name() == name) else {
         return Err(Unavailable::SeesNoNames(name.to_owned()).into());
     };
-    meter.check()?;
-    meter.run(command, want, to)
+    auto::run_checked(&**meter, command, u64::MAX, to)
 }
 
-/// Runs the command under the meter of this name; `auto` is the cheapest that works here.
+/// Runs the command under the meter of this name (`auto`: the cheapest that works here), and
+/// reports the first `calls` calls one by one.
 ///
 /// # Errors
 /// Why there are no figures.
 pub fn run(
     name: &str,
     command: &Command,
-    want: Want,
+    calls: u64,
     to: &mut dyn Listener,
 ) -> Result<Metered, Error> {
     let meters = all();
     if name == auto::NAME {
-        return auto::run(&meters, command, want, to);
+        return auto::run(&meters, command, calls, to);
     }
     let Some(meter) = meters.iter().find(|meter| meter.name() == name) else {
         let names = meters.iter().map(|meter| meter.name()).collect();
         return Err(Unavailable::UnknownMeter(names).into());
     };
-    meter.check()?;
-    meter.run(command, want, to)
+    auto::run_checked(&**meter, command, calls, to)
 }

@@ -1,47 +1,45 @@
-//! The meter for root where BPF is not to be had: the kernel records each call, on its way in and
-//! on its way out, in a ring for each processor, and this side adds them up.
+//! The meter for root where BPF is unavailable: perf events at the tracepoints of each call's entry
+//! and exit write a record into a ring buffer per processor, and this process adds them up.
 //!
-//! Records have numbers and arguments but not what these point to: there are no names. Processors
-//! write their rings independently; to see things in their order, records are merged by time, up to
-//! a time before which everything is known to have been written. That no record was lost is checked
+//! Records have numbers and arguments of calls but no names. The rings are merged by time, up to a
+//! time before which all records are known to be written. That no record was lost is checked
 //! against the kernel's own count of them.
 //!
-//! What it cannot see: a set-user-ID program that another user begins (the kernel lets go of it),
-//! and whether a call that was cut short in the main thread of a process that ended had a signal or
-//! another thread to blame: such a call is counted.
+//! It does not see set-user-ID programs of other users (the kernel detaches the events). A call
+//! that a signal cut short in the main thread of an ending process is counted even if the signal
+//! ended the process, since records do not show that.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use gate::command::{Held, Running, Unstarted};
+use gate::command::{Held, Running};
 use gate::file::read_kernel;
-use gate::fs::{At, CWD, Want as Ask, statx};
-use gate::perf::{Event, Ring, Watch as Watched, perf_event_open, permitted, wait};
+use gate::fs::{At, CWD, Want, statx};
+use gate::perf::{Event, Ring, Watch, perf_event_open, permitted, wait};
 use gate::process::{self, Ahead, Shared};
-use gate::{Errno, clock, machine, usage};
-use ondisk::perf::{self, Abi, Record, Syscall, Task as Ids};
+use gate::{Errno, clock, machine};
+use ondisk::perf::{self, Abi, Record, Task as Ids};
 
-use crate::call::{Call, Choice, Command, Ended, Fork, Listener, Meter, Metered, Want};
+use crate::call::{Call, Command, Ended, Fork, Listener, Meter, Metered};
+use crate::collector::{Collector, run_held, time_empty_call, warn_of};
 use crate::error::{Error, Step, Unavailable, WarningKind};
 use crate::executable::file_of;
-use crate::families::Families;
-use crate::syscalls;
-use crate::totals::{Program, Totals};
+use crate::syscalls::{self, CLONE, CLONE_FILES, CLONE_FS, Kind};
+use crate::totals::Program;
 use crate::tracefs::Tracepoints;
-use crate::trial::trial;
 
-/// Bytes of all rings together, and of each: the fewer processors, the larger.
-const ROOM: usize = 32 << 20;
-const MOST: usize = 8 << 20;
-const LEAST: usize = 64 << 10;
-/// How long to wait at most: a ring that fills wakes earlier, and so does the end of the last
-/// thread. What is read soon after it was written is in the other processor's cache, and to fetch
-/// it from there holds up both.
-const LULL: Duration = Duration::from_millis(20);
+/// Bytes of all rings together, and the bounds of each ring.
+const ALL_RINGS: usize = 32 << 20;
+const LARGEST_RING: usize = 8 << 20;
+const SMALLEST_RING: usize = 64 << 10;
+/// The longest wait for records; a ring that fills, and the end of the last thread, end it earlier.
+/// Records that are read soon after they were written are still in the other processor's cache, and
+/// fetching them from there delays both processors.
+const LONGEST_WAIT: Duration = Duration::from_millis(20);
 
 /// The meter.
-pub struct Perf;
+pub(crate) struct Perf;
 
 impl Meter for Perf {
     fn name(&self) -> &'static str {
@@ -57,96 +55,79 @@ impl Meter for Perf {
         permitted(processors().first().copied().unwrap_or_default()).map_err(Unavailable::PerfEvent)
     }
 
-    fn run(&self, command: &Command, want: Want, to: &mut dyn Listener) -> Result<Metered, Error> {
+    fn run(&self, command: &Command, calls: u64, to: &mut dyn Listener) -> Result<Metered, Error> {
         let tracepoints = Tracepoints::find()?;
-        let tried = Shared::new(1).map_err(Step::ShareMemory.early())?;
-        let bare = trial();
+        let metered_call = Shared::new(1).map_err(Step::ShareMemory.early())?;
+        let unmetered_call = time_empty_call();
         let prepare = || {
-            tried[0].store(trial(), Ordering::Relaxed);
+            metered_call[0].store(time_empty_call(), Ordering::Relaxed);
             Ok(())
         };
         let held =
             Held::fork(&command.program, &command.args, prepare).map_err(Step::Fork.early())?;
-        // The command has its own limit already.
-        process::raise_open_files();
-        let ids = !in_first_namespace();
+        process::raise_open_files(); // of this process only: the command is forked already
+        let has_ids = !in_first_pid_namespace();
         let mut events =
-            Events::open(&tracepoints, ids, held.id()).map_err(Unavailable::PerfEvent)?;
-        // What is not read in time is lost.
-        let ahead = Ahead::get();
-        let before = usage::children_time();
-        let start = clock::monotonic();
-        let mut running = held.go().map_err(Step::Start.early())?;
-        let mut watch = Watch::new(tracepoints, ids, running.id() as u32, want.calls(), to);
-        let ended = watch
-            .until_the_end(&mut running, &mut events)
-            .map_err(Step::Wait.late())?;
-        let real = Duration::from_nanos(clock::monotonic().saturating_sub(start));
-        drop(ahead);
-        // Who still runs goes on unseen: what is counted from here on would be missing.
-        let missing = events.stop().and_then(|()| {
-            watch.listen(&mut events.rings);
+            Events::open(&tracepoints, has_ids, held.id()).map_err(Unavailable::PerfEvent)?;
+        let mut reader = Reader {
+            collector: Collector::new(calls, to),
+            tracepoints,
+            has_ids,
+            root: held.id() as u32,
+            has_begun: false,
+            entries: 0,
+            returns: 0,
+            compat_calls: 0,
+            hidden_programs: 0,
+            threads: HashMap::from([(held.id() as u32, Thread::new(held.id() as u32))]),
+        };
+        let timing = {
+            let _ahead = Ahead::get(); // records that are not read in time are lost
+            run_held(held, command, Step::Prepare, |running| {
+                let ended = reader.follow(running, &mut events);
+                ended.map_err(Step::Wait.late())
+            })?
+        };
+        // Threads that still run are not metered any more: records of their calls would be missing.
+        let written = events.stop().and_then(|()| {
+            reader.read(&mut events.rings);
             events.count()
         });
-        let missing = missing.map_err(Step::CountRecords.late())?;
-        match running.unstarted() {
-            Some(Unstarted::NotRun(errno)) => return Err(command.not_executed(errno)),
-            Some(Unstarted::Unprepared(errno)) => return Err(Step::Prepare.early()(errno)),
-            None => {}
-        }
-        let after = usage::children_time();
-        let lost = missing[0]
-            .saturating_sub(watch.entries)
-            .max(missing[1].saturating_sub(watch.returns));
-        let each = tried[0].load(Ordering::Relaxed).saturating_sub(bare);
-        let (totals, crowded) = watch.totals.finish();
-        let mut warnings = watch.warnings;
-        warnings.extend(crowded);
-        let mut warn = |number: u64, kind: fn(u64) -> WarningKind| {
-            warnings.extend((number > 0).then(|| kind(number)));
-        };
-        warn(lost, WarningKind::LostRecords);
-        warn(watch.narrow, WarningKind::Calls32Bit);
-        warn(watch.let_go, WarningKind::HiddenPrograms);
-        let calls: u64 = totals.iter().map(|total| total.calls).sum();
-        Ok(Metered {
-            meter: self.name(),
-            sees_names: self.sees_names(),
-            choice: Choice::Requested,
-            warnings,
-            totals,
-            reported: watch.reported,
-            unfinished: watch.unfinished,
-            lost,
-            overhead: Duration::from_nanos(each.saturating_mul(calls)),
-            ended: Ended::from(&ended),
-            real,
-            user: after.0.saturating_sub(before.0),
-            sys: after.1.saturating_sub(before.1),
-        })
+        let [entries, returns] = written.map_err(Step::CountRecords.late())?;
+        let overhead = metered_call[0]
+            .load(Ordering::Relaxed)
+            .saturating_sub(unmetered_call);
+        let lost = entries
+            .saturating_sub(reader.entries)
+            .max(returns.saturating_sub(reader.returns));
+        let mut metered = reader.collector.finish(self, overhead, timing);
+        metered.lost = lost;
+        warn_of(&mut metered, lost, WarningKind::LostRecords);
+        let compat_calls = reader.compat_calls;
+        warn_of(&mut metered, compat_calls, WarningKind::Calls32Bit);
+        let hidden = reader.hidden_programs;
+        warn_of(&mut metered, hidden, WarningKind::HiddenPrograms);
+        Ok(metered)
     }
 }
 
-/// Whether this is the PID namespace whose ids every tracepoint's record has. To have the kernel
-/// write those of another one takes some 0.17 µs a call more.
-fn in_first_namespace() -> bool {
-    const FIRST: u64 = 0xEFFF_FFFC; // PROC_PID_INIT_INO
-    statx(CWD, c"/proc/self/ns/pid", At::empty(), Ask::INO)
-        .is_ok_and(|namespace| namespace.ino == FIRST)
+/// Whether this process is in the first PID namespace, whose ids the records of tracepoints have.
+/// Having the kernel write the ids of another namespace costs 0.17 µs per call.
+fn in_first_pid_namespace() -> bool {
+    const PROC_PID_INIT_INO: u64 = 0xEFFF_FFFC;
+    statx(CWD, c"/proc/self/ns/pid", At::empty(), Want::INO)
+        .is_ok_and(|namespace| namespace.ino == PROC_PID_INIT_INO)
 }
 
-/// Numbers of the processors that are running.
+/// The numbers of the online processors.
 fn processors() -> Vec<u32> {
     let online = read_kernel(c"/sys/devices/system/cpu/online").unwrap_or_default();
-    let listed = str::from_utf8(&online)
-        .ok()
-        .and_then(ranges)
-        .filter(|list| !list.is_empty());
+    let listed = str::from_utf8(&online).ok().and_then(parse_ranges);
     listed.unwrap_or_else(|| (0..machine::processors() as u32).collect())
 }
 
 /// Numbers as in `0-3,8`.
-fn ranges(text: &str) -> Option<Vec<u32>> {
+fn parse_ranges(text: &str) -> Option<Vec<u32>> {
     let mut all = Vec::new();
     for range in text.trim().split(',') {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -157,89 +138,74 @@ fn ranges(text: &str) -> Option<Vec<u32>> {
 }
 
 /// The events of every processor, and their rings.
+#[derive(Default)]
 struct Events {
     enter: Vec<Event>,
-    others: Vec<Event>,
+    exec: Vec<Event>,
     exit: Vec<Event>,
     rings: Vec<Ring>,
 }
 
 impl Events {
-    fn open(tracepoints: &Tracepoints, ids: bool, tid: i32) -> gate::Result<Events> {
+    fn open(tracepoints: &Tracepoints, has_ids: bool, tid: i32) -> gate::Result<Events> {
         let processors = processors();
-        let size = (ROOM / processors.len().max(1)).clamp(LEAST, MOST);
-        let mut pages = (size / page()).max(1).next_power_of_two();
-        let watermark = (pages * page() / 4) as u32;
-        let watch = |tracepoint, sample, tasks| Watched {
-            tracepoint,
+        let page = gate::cache::page_size();
+        let size = (ALL_RINGS / processors.len().max(1)).clamp(SMALLEST_RING, LARGEST_RING);
+        let mut pages = (size / page).max(1).next_power_of_two();
+        let sample = perf::SAMPLE | if has_ids { perf::IDS } else { 0 };
+        let enter = Watch {
+            tracepoint: tracepoints.enter,
             sample,
+            registers: 0,
+            tasks: true,
+            watermark: (pages * page / 4) as u32,
+        };
+        let exit = Watch {
+            tracepoint: tracepoints.exit,
+            tasks: false,
+            ..enter
+        };
+        let exec = Watch {
+            tracepoint: tracepoints.exec,
+            sample: sample | perf::ABI,
             registers: 1,
-            tasks,
-            watermark,
+            ..exit
         };
-        let sample = perf::SAMPLE | if ids { perf::IDS } else { 0 };
-        let enter = Watched {
-            registers: 0,
-            ..watch(tracepoints.enter, sample, true)
-        };
-        let exit = Watched {
-            registers: 0,
-            ..watch(tracepoints.exit, sample, false)
-        };
-        let exec = watch(tracepoints.exec, sample | perf::ABI, false);
-        let mut events = Events {
-            enter: Vec::new(),
-            others: Vec::new(),
-            exit: Vec::new(),
-            rings: Vec::new(),
-        };
-        for &processor in &processors {
+        let mut events = Events::default();
+        for processor in processors {
             let first = perf_event_open(&enter, tid, processor)?;
             let ring = loop {
                 match first.ring(pages) {
-                    Err(Errno::EPERM | Errno::ENOMEM) if pages * page() > LEAST => pages /= 2,
+                    Err(Errno::EPERM | Errno::ENOMEM) if pages * page > SMALLEST_RING => pages /= 2,
                     other => break other?,
                 }
             };
-            let exit = perf_event_open(&exit, tid, processor)?;
-            exit.set_output(&first)?;
-            let exec = perf_event_open(&exec, tid, processor)?;
-            exec.set_output(&first)?;
+            for (watch, opened) in [(&exit, &mut events.exit), (&exec, &mut events.exec)] {
+                let event = perf_event_open(watch, tid, processor)?;
+                event.set_output(&first)?;
+                opened.push(event);
+            }
             events.enter.push(first);
-            events.exit.push(exit);
-            events.others.push(exec);
             events.rings.push(ring);
         }
-        // What happened before there was a ring would be counted, and missing.
-        for event in events
-            .enter
-            .iter()
-            .chain(&events.exit)
-            .chain(&events.others)
-        {
-            event.enable()?;
-        }
+        // Not before all rings exist: what happened before would be counted but not recorded.
+        let mut all = events.enter.iter().chain(&events.exit).chain(&events.exec);
+        all.try_for_each(Event::enable)?;
         Ok(events)
     }
 
+    /// Stops the exits first: an exit without its entry would look like a call that a seccomp
+    /// filter has answered.
     fn stop(&self) -> gate::Result<()> {
-        // A call of which only the end is seen would count as one that a filter has answered.
-        self.exit
-            .iter()
-            .chain(&self.enter)
-            .chain(&self.others)
-            .try_for_each(Event::disable)
+        let mut all = self.exit.iter().chain(&self.enter).chain(&self.exec);
+        all.try_for_each(Event::disable)
     }
 
-    /// How often a call was entered, and how often one returned, whether that was recorded or not.
+    /// How many entries and exits there were, recorded or not.
     fn count(&self) -> gate::Result<[u64; 2]> {
         let sum = |events: &[Event]| events.iter().map(Event::count).sum::<gate::Result<u64>>();
         Ok([sum(&self.enter)?, sum(&self.exit)?])
     }
-}
-
-fn page() -> usize {
-    gate::cache::page_size()
 }
 
 /// The call that a thread is in.
@@ -250,147 +216,113 @@ struct Entered {
     start: u64,
 }
 
-/// A call that has returned.
-#[derive(Clone, Copy)]
-struct Returned {
-    entered: Entered,
-    result: i64,
-    nanos: u64,
+impl Entered {
+    fn call(&self, by: Ids, result: Option<i64>, nanos: u64) -> Call<'static> {
+        Call {
+            pid: by.pid,
+            tid: by.tid,
+            number: self.number,
+            args: self.args,
+            name: None,
+            other: None,
+            result,
+            start: self.start,
+            nanos,
+        }
+    }
+
+    fn is_exec(&self) -> bool {
+        syscalls::by_number(self.number).is_some_and(|call| call.kind == Kind::Exec)
+    }
 }
 
 struct Thread {
     pid: u32,
     call: Option<Entered>,
-    /// A signal cut it short. If the thread makes another call, it has returned; if the thread
-    /// ends, it has not.
-    cut_short: Option<Returned>,
-    /// The flags of the clone(2) that it is in, if it is in one.
+    /// A call that a signal has cut short, its result, and its nanoseconds. If the thread makes
+    /// another call, it has returned; if the thread ends, it has not.
+    cut_short: Option<(Entered, i64, u64)>,
+    /// The flags of the clone(2) that it is in.
     clone: Option<u64>,
     program: Program,
-    /// It runs a program of 32 bits, whose calls have other numbers.
-    narrow: bool,
-    /// It did until this very execve, which therefore does not count.
-    was_narrow: bool,
+    /// It executes a 32-bit program, whose calls have other numbers.
+    is_compat: bool,
+    /// It did so until the execve(2) that it is in, which therefore does not count.
+    was_compat: bool,
 }
 
 impl Thread {
-    fn new(pid: u32, program: Program, narrow: bool) -> Thread {
+    fn new(pid: u32) -> Thread {
         Thread {
             pid,
             call: None,
             cut_short: None,
             clone: None,
-            program,
-            narrow,
-            was_narrow: false,
+            program: Program::default(),
+            is_compat: false,
+            was_compat: false,
         }
     }
 }
 
-/// The watch over a command and all that comes of it.
-struct Watch<'a> {
-    to: &'a mut dyn Listener,
+/// Reads the records of a command and its descendants.
+struct Reader<'a> {
+    collector: Collector<'a>,
     tracepoints: Tracepoints,
-    /// Records of tracepoints have ids besides their own.
-    ids: bool,
-    /// The command, and whether it has begun: before that, its process was still ours.
+    /// Records have the ids of this PID namespace, besides those of the tracepoint.
+    has_ids: bool,
+    /// The command, and whether it has begun: before, its process executed this program.
     root: u32,
-    began: bool,
-    tell: u64,
-    reported: u64,
-    unfinished: u64,
-    narrow: u64,
-    /// Programs that the kernel has let go of.
-    let_go: u64,
-    /// Records of calls that begin, and of calls that return.
+    has_begun: bool,
+    /// Records of entries and exits.
     entries: u64,
     returns: u64,
+    compat_calls: u64,
+    /// Programs that the kernel has detached from the events.
+    hidden_programs: u64,
     threads: HashMap<u32, Thread>,
-    families: Families,
-    totals: Totals,
-    warnings: Vec<WarningKind>,
 }
 
-#[cfg(target_arch = "x86_64")]
-const CLONE: i64 = 56;
-#[cfg(not(target_arch = "x86_64"))]
-const CLONE: i64 = 220;
-// CLONE_FS and CLONE_FILES of clone(2).
-const FS: u64 = 0x200;
-const FILES: u64 = 0x400;
-
-/// A signal cut the call short: EINTR, ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND,
+/// Whether a signal cut the call short: EINTR, ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND,
 /// ERESTART_RESTARTBLOCK.
 fn is_cut_short(result: i64) -> bool {
     matches!(result, -4 | -512 | -513 | -514 | -516)
 }
 
-impl<'a> Watch<'a> {
-    fn new(
-        tracepoints: Tracepoints,
-        ids: bool,
-        root: u32,
-        tell: u64,
-        to: &'a mut dyn Listener,
-    ) -> Watch<'a> {
-        Watch {
-            to,
-            tracepoints,
-            ids,
-            root,
-            began: false,
-            tell,
-            reported: 0,
-            unfinished: 0,
-            narrow: 0,
-            let_go: 0,
-            entries: 0,
-            returns: 0,
-            threads: HashMap::from([(root, Thread::new(root, Program::default(), false))]),
-            families: Families::default(),
-            totals: Totals::default(),
-            warnings: Vec::new(),
-        }
-    }
-
-    /// Until no watched thread is left, or the command has ended and somebody says that it is
-    /// enough.
-    fn until_the_end(
-        &mut self,
-        running: &mut Running,
-        events: &mut Events,
-    ) -> gate::Result<process::Ended> {
+impl Reader<'_> {
+    /// Reads until no metered thread is left, or the command has ended and the user asks this
+    /// process to stop.
+    fn follow(&mut self, running: &mut Running, events: &mut Events) -> gate::Result<Ended> {
         let mut ended = None;
-        let mut somebody = true;
+        let mut threads_left = true;
         loop {
-            self.listen(&mut events.rings);
+            self.read(&mut events.rings);
             if ended.is_none() {
                 ended = running.try_wait()?;
             }
-            if !somebody {
+            if !threads_left {
                 break;
             }
             if running.asked_to_stop() {
                 let left = self.threads.len() as u64;
-                self.warnings.push(WarningKind::StillRunning(left));
+                let warnings = &mut self.collector.warnings;
+                warnings.push(WarningKind::StillRunning(left));
                 break;
             }
-            somebody = wait(events.enter.iter(), LULL)?;
+            threads_left = wait(events.enter.iter(), LONGEST_WAIT)?;
         }
-        match ended {
-            Some(ended) => Ok(ended),
-            None => running.wait(),
-        }
+        let ended = ended.map_or_else(|| running.wait(), Ok)?;
+        Ok(Ended::from(&ended))
     }
 
-    /// Takes in what the rings have, in the order of time. What happened before the rings are
-    /// looked at is in them, and so is all that led to it: a thread that goes on elsewhere has
-    /// written its records before.
-    fn listen(&mut self, rings: &mut [Ring]) {
+    /// Reads the records of all rings in the order of time, up to now. A thread that moves to
+    /// another processor has written its records before.
+    fn read(&mut self, rings: &mut [Ring]) {
         let until = clock::monotonic();
         rings.iter_mut().for_each(Ring::look);
-        let ids = self.ids;
-        let mut times: Vec<u64> = rings.iter_mut().map(|ring| next_time(ring, ids)).collect();
+        let has_ids = self.has_ids;
+        let next_times = rings.iter_mut().map(|ring| next_time(ring, has_ids));
+        let mut times: Vec<u64> = next_times.collect();
         loop {
             let (mut first, mut second) = (0, u64::MAX);
             for (n, &time) in times.iter().enumerate().skip(1) {
@@ -401,19 +333,19 @@ impl<'a> Watch<'a> {
                     second = second.min(time);
                 }
             }
-            let Some(ring) = rings.get_mut(first) else {
+            let Some(ring) = rings.get_mut(first).filter(|_| times[first] <= until) else {
                 return;
             };
-            if times[first] > until {
-                return;
-            }
-            // All that the first has before the second's next.
+            // All records of the first ring that are before those of the second.
             while times[first] <= second.min(until) {
-                if let Some(record) = ring.record().and_then(|record| Record::parse(record, ids)) {
+                if let Some(record) = ring
+                    .record()
+                    .and_then(|record| Record::parse(record, has_ids))
+                {
                     self.record(&record);
                 }
                 ring.advance();
-                times[first] = next_time(ring, ids);
+                times[first] = next_time(ring, has_ids);
             }
         }
     }
@@ -421,57 +353,53 @@ impl<'a> Watch<'a> {
     fn record(&mut self, record: &Record<'_>) {
         match *record {
             Record::Sample { by, time, raw, abi } => {
-                let by = by.unwrap_or_else(|| self.who(raw));
+                let by = by.unwrap_or_else(|| self.ids(raw));
                 let number = perf::tracepoint(raw).map(u64::from);
                 if number == Some(self.tracepoints.enter) {
                     self.entries += 1;
-                    if let Some(Syscall::Enter { number, args }) = Syscall::enter(raw) {
-                        self.enters(by, number, args, time);
+                    if let Some(perf::Syscall::Enter { number, args }) = perf::Syscall::enter(raw) {
+                        self.enter(by, number, args, time);
                     }
                 } else if number == Some(self.tracepoints.exit) {
                     self.returns += 1;
-                    if let Some(Syscall::Exit { number, result }) = Syscall::exit(raw) {
-                        self.returns(by, number, result, time);
+                    if let Some(perf::Syscall::Exit { number, result }) = perf::Syscall::exit(raw) {
+                        self.leave(by, number, result, time);
                     }
                 } else if number == Some(self.tracepoints.exec) {
-                    let called =
-                        perf::text(raw, self.tracepoints.filename as usize).unwrap_or_default();
-                    self.execs(by, called, abi == Some(Abi::Bits32));
+                    let name = perf::text(raw, self.tracepoints.filename as usize);
+                    self.exec(by, name.unwrap_or_default(), abi == Some(Abi::Bits32));
                 }
             }
-            Record::Fork { made, by, .. } => self.forks(made, by),
-            Record::Exit { ended, .. } => self.exits(ended),
+            Record::Fork { made, by, .. } => self.fork(made, by),
+            Record::Exit { ended, .. } => self.exit(ended),
             Record::Lost(_) | Record::Other => {}
         }
     }
 
-    /// Whose record of a tracepoint it is, when it has no other ids than its own.
-    fn who(&self, raw: &[u8]) -> Ids {
+    /// The ids of a tracepoint's record that has only a thread id.
+    fn ids(&self, raw: &[u8]) -> Ids {
         let tid = perf::thread(raw).unwrap_or_default();
-        Ids {
-            pid: self.threads.get(&tid).map_or(tid, |thread| thread.pid),
-            tid,
-        }
+        let pid = self.threads.get(&tid).map_or(tid, |thread| thread.pid);
+        Ids { pid, tid }
     }
 
-    fn enters(&mut self, by: Ids, number: i64, args: [u64; 6], time: u64) {
+    /// A thread enters a call.
+    fn enter(&mut self, by: Ids, number: i64, args: [u64; 6], time: u64) {
         let call = u32::try_from(number).ok().and_then(syscalls::by_number);
-        if !self.began {
-            self.began =
-                by.tid == self.root && call.is_some_and(|call| call.kind == syscalls::Kind::Exec);
-            if !self.began {
-                return;
-            }
+        let is_exec = call.is_some_and(|call| call.kind == Kind::Exec);
+        self.has_begun |= by.tid == self.root && is_exec;
+        if !self.has_begun {
+            return;
         }
-        // One whose making was lost is one of them all the same.
+        // The record of its fork may be lost.
         let thread = self
             .threads
             .entry(by.tid)
-            .or_insert_with(|| Thread::new(by.pid, Program::default(), false));
+            .or_insert_with(|| Thread::new(by.pid));
         let cut_short = thread.cut_short.take();
-        thread.clone = (number == CLONE).then_some(args[0]);
-        if thread.narrow {
-            self.narrow += 1;
+        thread.clone = (number == CLONE as i64).then_some(args[0]);
+        if thread.is_compat {
+            self.compat_calls += 1;
         } else {
             thread.call = call.map(|call| Entered {
                 number: call.number,
@@ -479,22 +407,23 @@ impl<'a> Watch<'a> {
                 start: time,
             });
         }
-        if let Some(returned) = cut_short {
-            self.settle(by, returned);
+        if let Some((entered, result, nanos)) = cut_short {
+            let program = thread.program;
+            self.collector
+                .add(program, &entered.call(by, Some(result), nanos));
         }
     }
 
-    fn returns(&mut self, by: Ids, number: i64, result: i64, time: u64) {
-        let Some(thread) = self.threads.get_mut(&by.tid).filter(|_| self.began) else {
+    /// A call returns.
+    fn leave(&mut self, by: Ids, number: i64, result: i64, time: u64) {
+        let Some(thread) = self.threads.get_mut(&by.tid).filter(|_| self.has_begun) else {
             return;
         };
-        // An execve returns in the program that it begins: if that is one of 32 bits, by another
-        // number.
+        // An execve(2) returns in the new program: by another number, if that has 32 bits.
         let entered = match thread.call.take() {
             Some(entered) => entered,
-            None if thread.narrow || std::mem::take(&mut thread.was_narrow) => return,
-            // One that was not seen to begin: a filter (seccomp) has answered in the place of the
-            // kernel.
+            None if thread.is_compat || std::mem::take(&mut thread.was_compat) => return,
+            // It has no entry: a seccomp filter has answered it.
             None => match u32::try_from(number).ok().and_then(syscalls::by_number) {
                 Some(call) => Entered {
                     number: call.number,
@@ -504,171 +433,91 @@ impl<'a> Watch<'a> {
                 None => return,
             },
         };
-        let returned = Returned {
-            entered,
-            result,
-            nanos: time.saturating_sub(entered.start),
-        };
+        let nanos = time.saturating_sub(entered.start);
         if is_cut_short(result) {
-            thread.cut_short = Some(returned);
+            thread.cut_short = Some((entered, result, nanos));
         } else {
-            self.settle(by, returned);
+            let program = thread.program;
+            self.collector
+                .add(program, &entered.call(by, Some(result), nanos));
         }
     }
 
-    fn settle(
-        &mut self,
-        by: Ids,
-        Returned {
-            entered,
-            result,
-            nanos,
-        }: Returned,
-    ) {
-        let program = self
-            .threads
-            .get(&by.tid)
-            .map(|thread| thread.program)
-            .unwrap_or_default();
-        let call = shown(by, &entered, Some(result), nanos);
-        self.totals
-            .add(program, by.pid, entered.number, 1, nanos, call.errno());
-        self.tell(&call);
-    }
-
-    fn tell(&mut self, call: &Call<'_>) {
-        if self.reported < self.tell {
-            self.reported += 1;
-            self.to.call(call);
-        }
-    }
-
-    fn forks(&mut self, made: Ids, by: Ids) {
-        let maker = self.threads.get(&by.tid);
+    fn fork(&mut self, made: Ids, by: Ids) {
+        let parent = self.threads.get(&by.tid);
         let is_thread = made.pid == by.pid;
-        // clone3(2) has its flags where they cannot be seen; it is threads that are made by it, or
-        // plain processes.
-        let shares = |flag| {
-            maker
-                .and_then(|maker| maker.clone)
-                .map_or(is_thread, |flags| flags & flag != 0)
-        };
-        let (shares_files, shares_fs) = (shares(FILES), shares(FS));
-        let (program, narrow) = maker.map_or((Program::default(), false), |maker| {
-            (maker.program, maker.narrow)
-        });
-        self.threads
-            .insert(made.tid, Thread::new(made.pid, program, narrow));
-        let fork = Fork {
+        // The flags of clone3(2) are in memory: only threads and plain processes are told apart.
+        let flags = parent.and_then(|parent| parent.clone);
+        let shares = |flag| flags.map_or(is_thread, |flags| flags & flag != 0);
+        let mut thread = Thread::new(made.pid);
+        if let Some(parent) = parent {
+            (thread.program, thread.is_compat) = (parent.program, parent.is_compat);
+        }
+        self.threads.insert(made.tid, thread);
+        self.collector.fork(&Fork {
             parent: by.pid,
             pid: made.pid,
             tid: made.tid,
-            shares_files,
-            shares_fs,
-        };
-        self.families.fork(&fork);
-        self.to.fork(&fork);
-    }
-
-    fn execs(&mut self, by: Ids, called: &[u8], narrow: bool) {
-        let file = file_of(by.pid, called, 0);
-        let program = self.totals.program(&file);
-        // The one thread that is left goes by the process's id now, whatever it was before.
-        let former = self.threads.iter().find(|(_, thread)| {
-            thread.pid == by.pid
-                && thread
-                    .call
-                    .is_some_and(|call| syscalls::by_number(call.number).is_some_and(is_exec))
+            shares_files: shares(CLONE_FILES),
+            shares_fs: shares(CLONE_FS),
         });
-        let call = former.and_then(|(_, thread)| thread.call);
-        let was_narrow = self
-            .threads
-            .values()
-            .any(|thread| thread.pid == by.pid && thread.narrow);
-        if let Some(former) = former.map(|(tid, _)| *tid) {
-            self.threads.remove(&former);
-        }
-        self.threads.insert(
-            by.tid,
-            Thread {
-                call,
-                was_narrow,
-                ..Thread::new(by.pid, program, narrow)
-            },
-        );
-        self.families.exec(by.pid);
-        self.to.exec(by.pid, &file);
     }
 
-    fn exits(&mut self, ended: Ids) {
+    fn exec(&mut self, by: Ids, called: &[u8], is_compat: bool) {
+        let file = file_of(by.pid, called, 0);
+        let program = self.collector.totals.program(&file);
+        // The thread that goes on gets the id of the process, whatever id it had.
+        let is_in_exec = |thread: &Thread| thread.call.is_some_and(|call: Entered| call.is_exec());
+        let mut threads = self.threads.iter();
+        let former = threads.find(|(_, thread)| thread.pid == by.pid && is_in_exec(thread));
+        let former = former.map(|(tid, _)| *tid);
+        let mut threads = self.threads.values();
+        let was_compat = threads.any(|thread| thread.pid == by.pid && thread.is_compat);
+        let former = former.and_then(|tid| self.threads.remove(&tid));
+        let thread = Thread {
+            pid: by.pid,
+            call: former.and_then(|thread| thread.call),
+            cut_short: None,
+            clone: None,
+            program,
+            is_compat,
+            was_compat,
+        };
+        self.threads.insert(by.tid, thread);
+        self.collector.exec(by.pid, &file);
+    }
+
+    fn exit(&mut self, ended: Ids) {
         let Some(thread) = self.threads.remove(&ended.tid) else {
             return;
         };
-        if let Some(returned) = thread.cut_short {
+        if let Some((entered, result, nanos)) = thread.cut_short {
             if ended.pid == ended.tid {
-                self.threads.insert(
-                    ended.tid,
-                    Thread {
-                        cut_short: None,
-                        ..thread
-                    },
-                );
-                self.settle(ended, returned);
-                self.threads.remove(&ended.tid);
+                let call = entered.call(ended, Some(result), nanos);
+                self.collector.add(thread.program, &call);
             } else {
-                self.ends_in(ended, &returned.entered);
+                self.collector.end_in(&entered.call(ended, None, 0));
             }
-        } else if let Some(entered) = thread.call.filter(|_| self.began) {
-            // Whatever becomes of an execve, it returns: this is no end, but the last that is seen
-            // of it.
-            self.let_go += u64::from(syscalls::by_number(entered.number).is_some_and(is_exec));
-            self.ends_in(ended, &entered);
+        } else if let Some(entered) = thread.call.filter(|_| self.has_begun) {
+            // An execve(2) always returns: here the kernel has detached the events in it.
+            self.hidden_programs += u64::from(entered.is_exec());
+            self.collector.end_in(&entered.call(ended, None, 0));
         }
-        let to = &mut *self.to;
-        self.families
-            .exit(ended.pid, ended.tid, |pid, tid| to.exit(pid, tid));
-    }
-
-    fn ends_in(&mut self, by: Ids, entered: &Entered) {
-        self.unfinished += 1;
-        self.tell(&shown(by, entered, None, 0));
+        self.collector.exit(ended.pid, ended.tid);
     }
 }
 
-/// When the next record of a ring was made; that is never, when there is none. Those without a time
-/// are passed over.
-fn next_time(ring: &mut Ring, ids: bool) -> u64 {
+/// The time of the next record of a ring; `u64::MAX` without one. Records without a time are
+/// skipped.
+fn next_time(ring: &mut Ring, has_ids: bool) -> u64 {
     loop {
         let Some(record) = ring.record() else {
             return u64::MAX;
         };
-        match Record::parse(record, ids).and_then(|record| record.time()) {
+        match Record::parse(record, has_ids).and_then(|record| record.time()) {
             Some(time) => return time,
             None => ring.advance(),
         }
-    }
-}
-
-fn is_exec(call: &syscalls::Syscall) -> bool {
-    call.kind == syscalls::Kind::Exec
-}
-
-fn shown(by: Ids, entered: &Entered, result: Option<i64>, nanos: u64) -> Call<'static> {
-    let Entered {
-        number,
-        args,
-        start,
-    } = *entered;
-    Call {
-        pid: by.pid,
-        tid: by.tid,
-        number,
-        args,
-        name: None,
-        other: None,
-        result,
-        start,
-        nanos,
     }
 }
 
@@ -678,9 +527,9 @@ mod tests {
 
     #[test]
     fn processors_are_listed_as_ranges() {
-        assert_eq!(ranges("0-3,8\n"), Some(vec![0, 1, 2, 3, 8]));
-        assert_eq!(ranges("0"), Some(vec![0]));
-        assert_eq!(ranges(""), None);
+        assert_eq!(parse_ranges("0-3,8\n"), Some(vec![0, 1, 2, 3, 8]));
+        assert_eq!(parse_ranges("0"), Some(vec![0]));
+        assert_eq!(parse_ranges(""), None);
         assert!(!processors().is_empty());
     }
 }

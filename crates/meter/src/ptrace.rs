@@ -1,17 +1,14 @@
 //! The meter for everybody: ptrace(2), with a seccomp filter so that only file-system calls stop.
 //!
-//! A call costs two stops. At each the thread waits until this process has run: that is dear (some
-//! 10 µs a call), but takes no privilege. What two stops take is tried out in the command's own
-//! process before it becomes the command, and taken off the time of each call.
+//! A call costs two stops, at each of which the thread waits for this process: about 10 µs a call.
+//! What two stops cost is measured in the command's own process before it executes the command, and
+//! subtracted from the time of each call. A process that installs a seccomp filter of its own stops
+//! at all its calls from then on: this meter's filter does not see those that the new one answers.
 //!
-//! A process that puts itself under a filter of its own stops at all its calls from then on: those
-//! that its filter answers would never come to ours.
-//!
-//! What this way cannot see, or changes: calls of 32-bit programs pass uncounted (it is said); from
-//! an unprivileged process, set-user-ID programs run without their privilege (it is said); a
-//! process cannot be traced by two, so a debugger in the command finds its children taken. When
-//! this process ends early the command is killed: without a tracer its file-system calls would all
-//! fail.
+//! Calls of 32-bit programs are not counted, and set-user-ID programs run without their privilege
+//! if this process has none: there are warnings for both. A process has at most one tracer, so a
+//! debugger in the command cannot trace its children. When this process ends early, the command is
+//! killed: without a tracer all its file-system calls would fail.
 
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -19,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use gate::clock::{self, EMPTY_FILE_CALL};
-use gate::command::{Held, Running, Unstarted};
+use gate::command::{Held, Running};
 use gate::cpu_time::process_cpu_time;
 use gate::file;
 use gate::fs::{self, CWD};
@@ -28,15 +25,14 @@ use gate::ptrace::{self, At, Came, Doing, How, Stop};
 use gate::seccomp::{ARCH, Filter};
 use gate::{Errno, machine, usage};
 
-use crate::call::{
-    Call, Choice, Command, Ended, Fork, LONGEST_NAME, Listener, Meter, Metered, Want,
-};
+use crate::call::{Call, Command, Ended, Fork, LONGEST_NAME, Listener, Meter, Metered};
+use crate::collector::{Collector, run_held};
 use crate::error::{Error, Step, Unavailable, WarningKind};
-use crate::syscalls::{self, Kind, Name};
-use crate::totals::{Program, Totals};
+use crate::syscalls::{self, CLONE, CLONE_FILES, CLONE_FS, CLONE_THREAD, Kind, PRCTL, SECCOMP};
+use crate::totals::Program;
 
 /// The meter.
-pub struct Ptrace;
+pub(crate) struct Ptrace;
 
 impl Meter for Ptrace {
     fn name(&self) -> &'static str {
@@ -52,102 +48,59 @@ impl Meter for Ptrace {
         ptrace::seize(held.id()).map_err(Unavailable::Ptrace)
     }
 
-    fn run(&self, command: &Command, want: Want, to: &mut dyn Listener) -> Result<Metered, Error> {
-        let filter = Filter::trace(
-            syscalls::all()
-                .iter()
-                .map(|call| call.number)
-                .chain([PRCTL, SECCOMP]),
-        );
-        let told = Shared::new(WORDS).map_err(Step::ShareMemory.early())?;
-        let prepare = || prepare(&filter, &told);
-        let held =
-            Held::fork(&command.program, &command.args, prepare).map_err(Step::Fork.early())?;
+    fn run(&self, command: &Command, calls: u64, to: &mut dyn Listener) -> Result<Metered, Error> {
+        let numbers = syscalls::all().map(|call| call.number);
+        let filter = Filter::trace(numbers.chain([PRCTL, SECCOMP]));
+        let words = Shared::new(WORDS).map_err(Step::ShareMemory.early())?;
+        let held = Held::fork(&command.program, &command.args, || prepare(&filter, &words))
+            .map_err(Step::Fork.early())?;
         ptrace::seize(held.id()).map_err(Unavailable::Ptrace)?;
-        let before = usage::children_time();
-        let start = clock::monotonic();
-        let mut running = held.go().map_err(Step::Start.early())?;
-
-        let mut watch = Watch::new(running.id() as u32, want.calls(), &told, to);
-        let ended = watch.follow(&mut running);
-        let real = Duration::from_nanos(clock::monotonic().saturating_sub(start));
-        match running.unstarted() {
-            Some(Unstarted::NotRun(errno)) => return Err(command.not_executed(errno)),
-            Some(Unstarted::Unprepared(errno)) => {
-                return Err(Step::InstallFilter.early()(errno));
-            }
-            None if watch.too_old => {
-                return Err(Unavailable::NeedsLinux("5.3").into());
-            }
-            None => {}
+        let mut tracer = Tracer::new(held.id() as u32, &words, Collector::new(calls, to));
+        let timing = run_held(held, command, Step::InstallFilter, |running| {
+            Ok(tracer.follow(running))
+        })?;
+        if tracer.is_kernel_too_old {
+            return Err(Unavailable::NeedsLinux("5.3").into());
         }
-        let after = usage::children_time();
-        let all_calls = |word: usize| {
-            let per_call = told[word].load(Ordering::SeqCst) / u64::from(ROUNDS);
-            Duration::from_nanos(per_call.saturating_mul(watch.calls))
-        };
-        let (overhead, busy) = (all_calls(ELAPSED), all_calls(BUSY));
-        let (totals, crowded) = watch.totals.finish();
-        let mut warnings = watch.warnings;
-        warnings.extend(crowded);
-        Ok(Metered {
-            meter: self.name(),
-            sees_names: self.sees_names(),
-            choice: Choice::Requested,
-            warnings,
-            totals,
-            reported: watch.reported,
-            unfinished: watch.unfinished,
-            lost: 0,
-            overhead,
-            ended,
-            real,
-            user: after.0.saturating_sub(before.0) + watch.user,
-            sys: (after.1.saturating_sub(before.1) + watch.sys).saturating_sub(busy),
-        })
+        let per_call = |word: usize| words[word].load(Ordering::SeqCst) / u64::from(ROUNDS);
+        let (user, sys) = (tracer.user, tracer.sys);
+        let mut metered = tracer.collector.finish(self, per_call(ELAPSED), timing);
+        let calls: u64 = metered.totals.iter().map(|total| total.calls).sum();
+        let busy = Duration::from_nanos(per_call(BUSY).saturating_mul(calls));
+        metered.user += user;
+        metered.sys = (metered.sys + sys).saturating_sub(busy);
+        Ok(metered)
     }
 }
 
-// Calls that install a seccomp filter, and what they say then: PR_SET_SECCOMP of prctl(2),
-// SECCOMP_SET_MODE_FILTER of seccomp(2).
-const PRCTL: u32 = if cfg!(target_arch = "x86_64") {
-    157
-} else {
-    167
-};
-const SECCOMP: u32 = if cfg!(target_arch = "x86_64") {
-    317
-} else {
-    277
-};
+/// Calls that install a seccomp filter, with their first arguments: PR_SET_SECCOMP of prctl(2),
+/// SECCOMP_SET_MODE_FILTER of seccomp(2).
 const INSTALLS: [(u64, u64); 2] = [(PRCTL as u64, 22), (SECCOMP as u64, 1)];
 
-/// What the command's process tells before it is the command.
-const WORDS: usize = 3;
-const GIVEN_UP: usize = 0;
+// Words that the command's process writes before it executes the command: whether the filter took
+// its right to gain privileges, and nanoseconds of time and CPU time of the empty calls.
+const UNPRIVILEGED: usize = 0;
 const ELAPSED: usize = 1;
 const BUSY: usize = 2;
-/// Calls that nobody counts, to see what metering costs; and so many before them, until all is
-/// warm.
+const WORDS: usize = 3;
+/// Empty calls that measure what metering costs, and those before them, until all caches are warm.
 const ROUNDS: u32 = 64;
 const WARMING: u32 = 16;
-/// How long to look for the next stop before going to sleep; and what is not long to have waited
-/// for one, in nanoseconds, with all that waking up takes.
-const AWAKE: Duration = Duration::from_micros(200);
-const SWIFT: u64 = 500_000;
+/// How long to poll for the next stop before sleeping.
+const POLLING: Duration = Duration::from_micros(200);
+/// Nanoseconds. A stop that came within this time, wake-up included, came soon.
+const SOON: u64 = 500_000;
 
-/// Run in the command's process, just before it becomes the command.
-fn prepare(filter: &Filter, told: &[AtomicU64]) -> gate::Result<()> {
-    let given_up = filter.install()?;
-    told[GIVEN_UP].store(u64::from(given_up), Ordering::SeqCst);
+/// Runs in the command's process, just before it executes the command.
+fn prepare(filter: &Filter, words: &[AtomicU64]) -> gate::Result<()> {
+    let store = |word: usize, value: u64| words[word].store(value, Ordering::SeqCst);
+    store(UNPRIVILEGED, u64::from(filter.install()?));
     (0..WARMING).for_each(|_| clock::empty_file_call());
     let (before, busy) = (clock::monotonic(), process_cpu_time());
     (0..ROUNDS).for_each(|_| clock::empty_file_call());
-    told[ELAPSED].store(clock::monotonic().saturating_sub(before), Ordering::SeqCst);
-    told[BUSY].store(
-        process_cpu_time().saturating_sub(busy).as_nanos() as u64,
-        Ordering::SeqCst,
-    );
+    store(ELAPSED, clock::monotonic().saturating_sub(before));
+    let busy = process_cpu_time().saturating_sub(busy);
+    store(BUSY, busy.as_nanos() as u64);
     Ok(())
 }
 
@@ -157,16 +110,16 @@ struct Entered {
     number: u32,
     args: [u64; 6],
     /// Which of the thread's names are this call's.
-    named: [bool; 2],
+    has_names: [bool; 2],
     start: u64,
 }
 
 struct Thread {
     pid: u32,
     call: Option<Entered>,
-    /// It is in a call that installs a filter.
-    installs: bool,
-    /// What the path arguments of the call point to; kept, so that no call allocates.
+    /// It is in a call that installs a seccomp filter.
+    installs_filter: bool,
+    /// What the path arguments of the call point to; kept, so that calls do not allocate.
     names: [Vec<u8>; 2],
 }
 
@@ -175,26 +128,26 @@ impl Thread {
         Thread {
             pid,
             call: None,
-            installs: false,
+            installs_filter: false,
             names: [Vec::new(), Vec::new()],
         }
     }
 
-    fn shown<'a>(
+    fn call<'a>(
         &'a self,
+        tid: u32,
         entered: &Entered,
         result: Option<i64>,
         nanos: u64,
-        tid: u32,
     ) -> Call<'a> {
-        let [name, other] = &self.names;
+        let name = |at: usize| entered.has_names[at].then_some(&self.names[at][..]);
         Call {
             pid: self.pid,
             tid,
             number: entered.number,
             args: entered.args,
-            name: entered.named[0].then_some(&name[..]),
-            other: entered.named[1].then_some(&other[..]),
+            name: name(0),
+            other: name(1),
             result,
             start: entered.start,
             nanos,
@@ -202,194 +155,163 @@ impl Thread {
     }
 }
 
+#[derive(Default)]
 struct Process {
     program: Program,
-    /// The process that made it; and its serial, since ids come again.
+    /// Its parent's id and serial number: the kernel reuses ids.
     parent: (u32, u64),
     serial: u64,
-    /// Processes that it has made and that live.
+    /// Live processes that it has created.
     children: u32,
-    /// It is under a filter of its own, which may answer calls before ours sees them: it stops at
-    /// all.
-    filtered: bool,
+    /// It has a seccomp filter of its own, which may answer calls before ours sees them: it stops
+    /// at all calls.
+    is_filtered: bool,
 }
 
-/// Whether there is a processor to spare. While there is, and stops come one upon the other, this
-/// side stays awake: a processor that sleeps has to be woken for each, and on a virtual machine
-/// that takes a hundred times as long as the stop.
-struct Spare {
+/// Decides whether to poll for the next stop instead of sleeping. While a processor is idle and
+/// stops follow each other soon, polling is faster: a sleeping processor has to be woken for each
+/// stop, which takes a hundred times as long as the stop on a virtual machine.
+#[derive(Default)]
+struct Poller {
     processors: usize,
-    /// It did not take long until the last stop.
-    swift: bool,
-    /// Waits since it was last looked whether somebody else had this thread's processor, and how
-    /// often that was so by then.
+    /// The last stop came soon.
+    is_busy: bool,
+    /// Waits since the preemptions of this thread were last read, and their number then.
     waits: u32,
     preemptions: i64,
-    /// Looks until which it is taken for granted that somebody wants it again.
-    rest: u32,
+    /// How many more times to read the preemptions before polling again.
+    pause: u32,
 }
 
-impl Spare {
-    fn is_there(&mut self, threads: usize) -> bool {
-        const LOOK: u32 = 64;
-        const REST: u32 = 64;
+impl Poller {
+    fn should_poll(&mut self, threads: usize) -> bool {
+        const WAITS: u32 = 64;
+        const PAUSE: u32 = 64;
         self.waits += 1;
-        if self.waits >= LOOK {
+        if self.waits >= WAITS {
             self.waits = 0;
-            let preemptions = usage::preemptions();
-            let wanted = preemptions != self.preemptions;
-            self.rest = if wanted {
-                REST
-            } else {
-                self.rest.saturating_sub(1)
+            let before = std::mem::replace(&mut self.preemptions, usage::preemptions());
+            self.pause = match self.preemptions == before {
+                true => self.pause.saturating_sub(1),
+                false => PAUSE,
             };
-            self.preemptions = preemptions;
         }
-        self.swift && self.rest == 0 && threads < self.processors
+        self.is_busy && self.pause == 0 && threads < self.processors
     }
 }
 
-/// The watch over the command and all that comes of it.
-struct Watch<'a> {
-    to: &'a mut dyn Listener,
-    told_by_child: &'a [AtomicU64],
-    /// So many calls are to be told, and have been.
-    tell: u64,
-    reported: u64,
-    calls: u64,
-    unfinished: u64,
-    totals: Totals,
+/// Traces a command and its descendants.
+struct Tracer<'a> {
+    collector: Collector<'a>,
+    /// The words of the command's process.
+    words: &'a [AtomicU64],
     threads: HashMap<u32, Thread>,
     processes: HashMap<u32, Process>,
-    serial: u64,
-    /// Threads that have stopped or ended before their maker was seen to make them.
+    last_serial: u64,
+    /// Threads that have stopped or ended before the stop of the fork that created them.
     early: Vec<u32>,
     gone: Vec<u32>,
     root: u32,
-    spare: Spare,
-    /// The command's own program is in place.
-    began: bool,
-    /// What the empty calls took, until then; afterwards what a call takes that does nothing.
-    trips: Vec<u64>,
-    trip: u64,
-    /// Some process has outlived its maker, so that nobody adds up what it uses.
-    orphans: bool,
+    poller: Poller,
+    /// The command's own program has been executed.
+    has_begun: bool,
+    /// Nanoseconds of the empty calls, until then; and their median.
+    empty_calls: Vec<u64>,
+    empty_call: u64,
+    /// Some process has outlived its parent, so that its CPU time is not in that of our children.
+    has_orphans: bool,
     user: Duration,
     sys: Duration,
-    too_old: bool,
-    ending: bool,
-    warnings: Vec<WarningKind>,
-    warned_of_arch: bool,
-    warned_of_setuid: bool,
+    is_kernel_too_old: bool,
+    is_ending: bool,
+    has_warned_of_arch: bool,
+    has_warned_of_setuid: bool,
 }
 
-impl<'a> Watch<'a> {
-    fn new(
-        root: u32,
-        tell: u64,
-        told_by_child: &'a [AtomicU64],
-        to: &'a mut dyn Listener,
-    ) -> Watch<'a> {
-        let process = Process {
-            program: Program::default(),
-            parent: (0, 0),
-            serial: 0,
-            children: 0,
-            filtered: false,
-        };
-        Watch {
-            to,
-            told_by_child,
-            tell,
-            reported: 0,
-            calls: 0,
-            unfinished: 0,
-            totals: Totals::default(),
+impl<'a> Tracer<'a> {
+    fn new(root: u32, words: &'a [AtomicU64], collector: Collector<'a>) -> Tracer<'a> {
+        Tracer {
+            collector,
+            words,
             threads: HashMap::from([(root, Thread::new(root))]),
-            processes: HashMap::from([(root, process)]),
-            serial: 0,
+            processes: HashMap::from([(root, Process::default())]),
+            last_serial: 0,
             early: Vec::new(),
             gone: Vec::new(),
             root,
-            spare: Spare {
+            poller: Poller {
                 processors: machine::processors(),
-                swift: false,
-                waits: 0,
-                preemptions: 0,
-                rest: 0,
+                ..Poller::default()
             },
-            began: false,
-            trips: Vec::with_capacity((WARMING + ROUNDS) as usize),
-            trip: 0,
-            orphans: false,
+            has_begun: false,
+            empty_calls: Vec::with_capacity((WARMING + ROUNDS) as usize),
+            empty_call: 0,
+            has_orphans: false,
             user: Duration::ZERO,
             sys: Duration::ZERO,
-            too_old: false,
-            ending: false,
-            warnings: Vec::new(),
-            warned_of_arch: false,
-            warned_of_setuid: false,
+            is_kernel_too_old: false,
+            is_ending: false,
+            has_warned_of_arch: false,
+            has_warned_of_setuid: false,
         }
     }
 
-    /// Until nobody is left. Says how the command itself ended.
+    /// Traces until no process is left, and returns how the command itself ended.
     fn follow(&mut self, running: &mut Running) -> Ended {
-        let mut how = None;
+        let mut command_ended = None;
         loop {
             match self.wait() {
                 Ok((tid, Came::Stopped(stop))) => self.stopped(tid, stop),
                 Ok((tid, Came::Ended(ended))) => {
-                    if tid == self.root && how.is_none() {
+                    if tid == self.root && command_ended.is_none() {
                         running.ended();
-                        let status = ended.status.unwrap_or_default();
-                        how = Some(ended.signal.map_or(Ended::Exited(status), Ended::Killed));
+                        command_ended = Some(Ended::from(&ended));
                     }
                     self.ended(tid, &ended);
                 }
                 Err(Errno::EINTR | Errno::EAGAIN) => {}
-                Err(_) => return how.unwrap_or(Ended::Exited(0)),
+                Err(_) => return command_ended.unwrap_or(Ended::Exited(0)),
             }
             if running.asked_to_stop() && !self.processes.is_empty() {
-                self.end_all();
+                self.kill_all();
             }
         }
     }
 
     fn wait(&mut self) -> gate::Result<(u32, Came)> {
-        let awake = if self.spare.is_there(self.threads.len()) {
-            AWAKE
-        } else {
-            Duration::ZERO
+        let polling = match self.poller.should_poll(self.threads.len()) {
+            true => POLLING,
+            false => Duration::ZERO,
         };
         let before = clock::monotonic();
-        let came = ptrace::wait(self.orphans, awake);
-        self.spare.swift = came.is_ok() && clock::monotonic().saturating_sub(before) < SWIFT;
+        let came = ptrace::wait(self.has_orphans, polling);
+        self.poller.is_busy = came.is_ok() && clock::monotonic().saturating_sub(before) < SOON;
         came
     }
 
     fn stopped(&mut self, tid: u32, stop: Stop) {
         match stop {
-            Stop::Enters => self.enters(tid),
-            Stop::Returns => self.returns(tid, clock::monotonic()),
-            Stop::Makes => self.makes(tid),
-            Stop::Execs => self.execs(tid),
-            Stop::Begins if self.threads.contains_key(&tid) => self.go_on(tid, 0),
+            Stop::Enters => self.enter(tid),
+            Stop::Returns => self.leave(tid, clock::monotonic()),
+            Stop::Makes => self.fork(tid),
+            Stop::Execs => self.exec(tid),
+            Stop::Begins if self.threads.contains_key(&tid) => self.resume(tid, 0),
             Stop::Begins => self.early.push(tid),
             Stop::Group => drop(ptrace::resume(tid, How::Listen, 0)),
-            Stop::Signal(signal) => self.go_on(tid, signal),
+            Stop::Signal(signal) => self.resume(tid, signal),
         }
     }
 
-    /// Who has been killed meanwhile cannot go on; that comes up in the next wait. A call that a
-    /// thread is in must be seen to return.
-    fn go_on(&self, tid: u32, signal: i32) {
-        let is_filtered = |thread: &Thread| {
-            self.processes
-                .get(&thread.pid)
-                .is_some_and(|process| process.filtered)
-        };
-        let all = |thread: &Thread| thread.call.is_some() || thread.installs || is_filtered(thread);
-        let how = if self.threads.get(&tid).is_some_and(all) {
+    /// Resumes a thread, until the call that it is in returns. A thread that has been killed
+    /// meanwhile cannot be resumed; the next wait says that it has ended.
+    fn resume(&self, tid: u32, signal: i32) {
+        let stops_at_calls = self.threads.get(&tid).is_some_and(|thread| {
+            let process = self.processes.get(&thread.pid);
+            thread.call.is_some()
+                || thread.installs_filter
+                || process.is_some_and(|process| process.is_filtered)
+        });
+        let how = if stops_at_calls {
             How::Syscall
         } else {
             How::Cont
@@ -397,242 +319,205 @@ impl<'a> Watch<'a> {
         let _ = ptrace::resume(tid, how, signal);
     }
 
-    /// At the filter; or before that, who stops at all calls. The latter may be followed by the
-    /// former.
-    fn enters(&mut self, tid: u32) {
-        let doing = ptrace::syscall_info(tid);
-        if let Err(Errno::EIO | Errno::EINVAL) = doing {
-            self.too_old = true;
-            return ptrace::kill(self.root);
-        }
-        if let (
+    /// A thread enters a call. One that stops at all calls may stop here twice: at the call, and at
+    /// this meter's filter.
+    fn enter(&mut self, tid: u32) {
+        let (number, args) = match ptrace::syscall_info(tid) {
+            Err(Errno::EIO | Errno::EINVAL) => {
+                self.is_kernel_too_old = true;
+                return ptrace::kill(self.root);
+            }
             Ok(Doing {
                 call: Some(At::Entry { number, args }),
                 arch: ARCH,
-            }),
-            Some(thread),
-        ) = (doing, self.threads.get_mut(&tid))
-        {
-            thread.installs = INSTALLS.contains(&(number, args[0]));
-            let Some(call) = u32::try_from(number).ok().and_then(syscalls::by_number) else {
-                return self.go_on(tid, 0);
-            };
-            let mut entered = Entered {
-                number: call.number,
-                args,
-                named: [false; 2],
-                start: 0,
-            };
-            if self.reported < self.tell || call.kind == Kind::Exec {
-                let places = entered
-                    .named
-                    .iter_mut()
-                    .zip(&mut thread.names)
-                    .zip(call.names);
-                for ((named, bytes), Name { arg, .. }) in places {
-                    let address = args.get(*arg).copied().unwrap_or_default();
-                    *named = read_name(tid, address, bytes);
-                }
-            }
-            entered.start = clock::monotonic();
-            thread.call = Some(entered);
-        }
-        self.go_on(tid, 0);
-    }
-
-    fn returns(&mut self, tid: u32, now: u64) {
-        let result = match ptrace::syscall_info(tid) {
-            Ok(Doing {
-                call: Some(At::Exit { result }),
-                ..
-            }) => result,
-            Ok(Doing {
-                call: Some(At::Entry { .. }),
-                ..
-            }) => return self.enters(tid),
-            _ => return self.go_on(tid, 0),
+            }) => (number, args),
+            _ => return self.resume(tid, 0),
         };
         let Some(thread) = self.threads.get_mut(&tid) else {
-            return self.go_on(tid, 0);
+            return self.resume(tid, 0);
+        };
+        thread.installs_filter = INSTALLS.contains(&(number, args[0]));
+        let Some(call) = u32::try_from(number).ok().and_then(syscalls::by_number) else {
+            return self.resume(tid, 0);
+        };
+        let mut has_names = [false; 2];
+        if self.collector.wants_calls() || call.kind == Kind::Exec {
+            let names = has_names.iter_mut().zip(&mut thread.names);
+            for ((has_name, bytes), name) in names.zip(call.names) {
+                *has_name = read_name(tid, args[name.arg], bytes);
+            }
+        }
+        thread.call = Some(Entered {
+            number: call.number,
+            args,
+            has_names,
+            start: clock::monotonic(),
+        });
+        self.resume(tid, 0);
+    }
+
+    /// A call returns, at the time `now`.
+    fn leave(&mut self, tid: u32, now: u64) {
+        let call = ptrace::syscall_info(tid).ok().and_then(|doing| doing.call);
+        let result = match call {
+            Some(At::Exit { result }) => result,
+            Some(At::Entry { .. }) => return self.enter(tid),
+            _ => return self.resume(tid, 0),
+        };
+        let Some(thread) = self.threads.get_mut(&tid) else {
+            return self.resume(tid, 0);
         };
         let pid = thread.pid;
-        if std::mem::take(&mut thread.installs)
+        if std::mem::take(&mut thread.installs_filter)
             && result >= 0
             && let Some(process) = self.processes.get_mut(&pid)
         {
-            process.filtered = true;
+            process.is_filtered = true;
         }
         let entered = thread.call.take();
-        // It may run on while it is put down what it did.
-        self.go_on(tid, 0);
+        self.resume(tid, 0); // now, so that it runs while its call is recorded
         let (Some(entered), Some(thread)) = (entered, self.threads.get(&tid)) else {
             return;
         };
         let took = now.saturating_sub(entered.start);
-        if !self.began {
+        if !self.has_begun {
             if entered.number == EMPTY_FILE_CALL {
-                self.trips.push(took);
+                self.empty_calls.push(took);
             }
             return;
         }
-        let nanos = took.saturating_sub(self.trip);
-        let call = thread.shown(&entered, Some(result), nanos, tid);
-        let program = self
-            .processes
-            .get(&call.pid)
-            .map(|process| process.program)
-            .unwrap_or_default();
-        self.calls += 1;
-        self.totals
-            .add(program, call.pid, call.number, 1, nanos, call.errno());
-        if self.reported < self.tell {
-            self.reported += 1;
-            self.to.call(&call);
-        }
+        let nanos = took.saturating_sub(self.empty_call);
+        let program = self.processes.get(&pid).map(|process| process.program);
+        let call = thread.call(tid, &entered, Some(result), nanos);
+        self.collector.add(program.unwrap_or_default(), &call);
     }
 
-    fn makes(&mut self, maker: u32) {
-        let made = ptrace::event_message(maker);
-        if let (Ok(tid), Some(parent)) = (made, self.threads.get(&maker).map(|thread| thread.pid)) {
-            let flags = clone_flags(maker);
-            let pid = if flags & THREAD != 0 { parent } else { tid };
+    /// A thread has created a process or a thread.
+    fn fork(&mut self, by: u32) {
+        let parent = self.threads.get(&by).map(|thread| thread.pid);
+        if let (Ok(tid), Some(parent)) = (ptrace::event_message(by), parent) {
+            let flags = clone_flags(by);
             if !self.threads.contains_key(&tid) {
-                let (shares_files, shares_fs) = (flags & FILES != 0, flags & FS != 0);
-                self.begins(&Fork {
+                let is_thread = flags & CLONE_THREAD != 0;
+                self.begin(&Fork {
                     parent,
-                    pid,
+                    pid: if is_thread { parent } else { tid },
                     tid,
-                    shares_files,
-                    shares_fs,
+                    shares_files: flags & CLONE_FILES != 0,
+                    shares_fs: flags & CLONE_FS != 0,
                 });
             }
             if let Some(at) = self.early.iter().position(|early| *early == tid) {
                 self.early.swap_remove(at);
-                self.go_on(tid, 0);
+                self.resume(tid, 0);
             } else if let Some(at) = self.gone.iter().position(|gone| *gone == tid) {
                 self.gone.swap_remove(at);
-                self.forget(tid);
+                self.exit(tid);
             }
         }
-        self.go_on(maker, 0);
+        self.resume(by, 0);
     }
 
-    fn begins(&mut self, fork: &Fork) {
+    fn begin(&mut self, fork: &Fork) {
         self.threads.insert(fork.tid, Thread::new(fork.pid));
         if fork.pid == fork.tid {
-            self.serial += 1;
+            self.last_serial += 1;
             let mut made = Process {
-                program: Program::default(),
                 parent: (fork.parent, 0),
-                serial: self.serial,
-                children: 0,
-                filtered: false,
+                serial: self.last_serial,
+                ..Process::default()
             };
-            if let Some(maker) = self.processes.get_mut(&fork.parent) {
-                maker.children += 1;
-                (made.program, made.parent.1, made.filtered) =
-                    (maker.program, maker.serial, maker.filtered);
+            if let Some(parent) = self.processes.get_mut(&fork.parent) {
+                parent.children += 1;
+                made.parent.1 = parent.serial;
+                (made.program, made.is_filtered) = (parent.program, parent.is_filtered);
             }
             self.processes.insert(fork.pid, made);
         }
-        self.to.fork(fork);
+        self.collector.to.fork(fork);
     }
 
-    /// Those whose maker may have been killed before it could say that it has made them: they say
-    /// themselves what they are.
-    fn adopt(&mut self) {
+    /// Begins threads whose parents were perhaps killed before the stop of their fork; /proc says
+    /// whose they are.
+    fn begin_early(&mut self) {
         for tid in std::mem::take(&mut self.early) {
             let status = CString::new(format!("/proc/{tid}/status")).unwrap_or_default();
             let status = file::read_kernel(&status).unwrap_or_default();
             let field = |name: &[u8]| {
-                let value = status
-                    .split(|byte| *byte == b'\n')
-                    .find_map(|line| line.strip_prefix(name));
-                value.and_then(|value| str::from_utf8(value.trim_ascii()).ok()?.parse::<u32>().ok())
+                let mut lines = status.split(|byte| *byte == b'\n');
+                let value = lines.find_map(|line| line.strip_prefix(name))?;
+                str::from_utf8(value.trim_ascii()).ok()?.parse().ok()
             };
             let pid = field(b"Tgid:").unwrap_or(tid);
             let is_thread = pid != tid;
             let parent = if is_thread {
-                pid
+                Some(pid)
             } else {
-                field(b"PPid:").unwrap_or(self.root)
+                field(b"PPid:")
             };
-            self.begins(&Fork {
-                parent,
+            self.begin(&Fork {
+                parent: parent.unwrap_or(self.root),
                 pid,
                 tid,
                 shares_files: is_thread,
                 shares_fs: is_thread,
             });
-            self.go_on(tid, 0);
+            self.resume(tid, 0);
         }
     }
 
-    fn execs(&mut self, pid: u32) {
+    /// A process executes a program. Its other threads have ended, and the one that goes on has got
+    /// the id of the process.
+    fn exec(&mut self, pid: u32) {
         let former = ptrace::event_message(pid).unwrap_or(pid);
-        // All other threads have ended; and the one that goes on is called by the process's id now.
-        let ended: Vec<u32> = self
-            .threads
-            .iter()
-            .filter(|(tid, thread)| thread.pid == pid && **tid != former)
-            .map(|(tid, _)| *tid)
-            .collect();
+        let threads = self.threads.iter();
+        let ended = threads.filter(|(tid, thread)| thread.pid == pid && **tid != former);
+        let ended: Vec<u32> = ended.map(|(tid, _)| *tid).collect();
         for tid in ended {
-            self.leave(tid);
+            self.remove(tid);
             if tid != pid {
-                self.to.exit(pid, tid);
+                self.collector.to.exit(pid, tid);
             }
         }
-        if let Some(thread) = self.threads.remove(&former) {
-            self.threads.insert(pid, thread);
-        }
-        if pid == self.root && !self.began {
-            self.began = true;
-            self.trips.sort_unstable();
-            self.trip = self
-                .trips
-                .get(self.trips.len() / 2)
-                .copied()
-                .unwrap_or_default();
+        let thread = self.threads.remove(&former);
+        let given = thread.as_ref().map(|thread| thread.names[0].clone());
+        self.threads.extend(thread.map(|thread| (pid, thread)));
+        if pid == self.root && !self.has_begun {
+            self.has_begun = true;
+            self.empty_calls.sort_unstable();
+            let median = self.empty_calls.get(self.empty_calls.len() / 2);
+            self.empty_call = median.copied().unwrap_or_default();
         }
         let exe = CString::new(format!("/proc/{pid}/exe")).unwrap_or_default();
-        let given = self
-            .threads
-            .get(&pid)
-            .map(|thread| thread.names[0].clone())
-            .unwrap_or_default();
-        let program = fs::readlinkat(CWD, &exe).unwrap_or(given);
+        let program = fs::readlinkat(CWD, &exe).unwrap_or_else(|_| given.unwrap_or_default());
         if let Some(process) = self.processes.get_mut(&pid) {
-            process.program = self.totals.program(&program);
+            process.program = self.collector.totals.program(&program);
         }
-        self.look_at(pid, &exe, &program);
-        self.to.exec(pid, &program);
-        self.go_on(pid, 0);
+        self.warn_of_differences(pid, &exe, &program);
+        self.collector.to.exec(pid, &program);
+        self.resume(pid, 0);
     }
 
-    /// Says once what is not as it would be without a meter.
-    fn look_at(&mut self, pid: u32, exe: &CString, program: &[u8]) {
-        if !self.warned_of_arch && ptrace::syscall_info(pid).is_ok_and(|doing| doing.arch != ARCH) {
-            self.warned_of_arch = true;
-            self.warnings
-                .push(WarningKind::OtherArchitecture(program.to_vec()));
+    /// Warns, once each, of what would be different without a meter.
+    fn warn_of_differences(&mut self, pid: u32, exe: &CString, program: &[u8]) {
+        let has_other_arch =
+            || ptrace::syscall_info(pid).is_ok_and(|doing: Doing| doing.arch != ARCH);
+        if !self.has_warned_of_arch && has_other_arch() {
+            self.has_warned_of_arch = true;
+            let warning = WarningKind::OtherArchitecture(program.to_vec());
+            self.collector.warnings.push(warning);
         }
-        if !self.warned_of_setuid && self.told_by_child[GIVEN_UP].load(Ordering::SeqCst) != 0 {
-            let file = fs::statx(
-                CWD,
-                exe,
-                fs::At::empty(),
-                fs::Want::MODE | fs::Want::UID | fs::Want::GID,
-            );
-            let gains = |file: fs::Statx| {
+        if !self.has_warned_of_setuid && self.words[UNPRIVILEGED].load(Ordering::SeqCst) != 0 {
+            let wanted = fs::Want::MODE | fs::Want::UID | fs::Want::GID;
+            let gains_privilege = |file: fs::Statx| {
                 let (uid, gid) = process::ids();
                 file.mode & 0o4000 != 0 && file.uid != uid
                     || file.mode & 0o2010 == 0o2010 && file.gid != gid
             };
-            if file.is_ok_and(gains) {
-                self.warned_of_setuid = true;
-                self.warnings
-                    .push(WarningKind::Unprivileged(program.to_vec()));
+            if fs::statx(CWD, exe, fs::At::empty(), wanted).is_ok_and(gains_privilege) {
+                self.has_warned_of_setuid = true;
+                let warning = WarningKind::Unprivileged(program.to_vec());
+                self.collector.warnings.push(warning);
             }
         }
     }
@@ -645,64 +530,53 @@ impl<'a> Watch<'a> {
             && let Some(process) = self.processes.get(&tid)
         {
             let (parent, serial) = process.parent;
-            let is_orphan = self
-                .processes
-                .get(&parent)
-                .is_none_or(|parent| parent.serial != serial);
+            let parent = self.processes.get(&parent);
+            let is_orphan = parent.is_none_or(|parent| parent.serial != serial);
             if is_orphan && tid != self.root {
                 self.user += ended.user;
                 self.sys += ended.sys;
             }
-            self.orphans |= process.children > 0;
+            self.has_orphans |= process.children > 0;
         }
-        self.forget(tid);
-        self.adopt();
+        self.exit(tid);
+        self.begin_early();
     }
 
     /// A thread has ended, and with the main thread its process.
-    fn forget(&mut self, tid: u32) {
-        let Some(pid) = self.leave(tid) else { return };
+    fn exit(&mut self, tid: u32) {
+        let Some(pid) = self.remove(tid) else { return };
         if pid == tid
-            && let Some(Process {
-                parent: (parent, serial),
-                ..
-            }) = self.processes.remove(&pid)
-            && let Some(parent) = self.processes.get_mut(&parent)
-            && parent.serial == serial
+            && let Some(process) = self.processes.remove(&pid)
+            && let Some(parent) = self.processes.get_mut(&process.parent.0)
+            && parent.serial == process.parent.1
         {
             parent.children = parent.children.saturating_sub(1);
         }
-        self.to.exit(pid, tid);
+        self.collector.to.exit(pid, tid);
     }
 
-    /// A thread is no more; the call that it is in, if it is in one, never returned. Says whose it
-    /// was.
-    fn leave(&mut self, tid: u32) -> Option<u32> {
+    /// Removes a thread, and returns its process. The call that it is in has not returned.
+    fn remove(&mut self, tid: u32) -> Option<u32> {
         let thread = self.threads.remove(&tid)?;
-        if let Some(entered) = thread.call.filter(|_| self.began) {
-            self.unfinished += 1;
-            if self.reported < self.tell {
-                self.reported += 1;
-                self.to.call(&thread.shown(&entered, None, 0, tid));
-            }
+        if let Some(entered) = thread.call.filter(|_| self.has_begun) {
+            self.collector.end_in(&thread.call(tid, &entered, None, 0));
         }
         Some(thread.pid)
     }
 
-    /// Nobody waits for what the command left behind.
-    fn end_all(&mut self) {
-        if !self.ending {
-            self.ending = true;
-            self.warnings
-                .push(WarningKind::Killed(self.processes.len()));
+    /// Kills what the command has left behind: the user does not wait for it.
+    fn kill_all(&mut self) {
+        if !std::mem::replace(&mut self.is_ending, true) {
+            let warning = WarningKind::Killed(self.processes.len());
+            self.collector.warnings.push(warning);
         }
         self.processes.keys().copied().for_each(ptrace::kill);
     }
 }
 
-/// Reads a name up to its NUL, or as much of it as is told. `false` when it cannot be read.
+/// Reads a name up to its NUL, or its first [`LONGEST_NAME`] bytes. `false` if it cannot be read.
 fn read_name(tid: u32, address: u64, into: &mut Vec<u8>) -> bool {
-    /// Most names are shorter, and lie in one page.
+    /// Most names are shorter, and within one page.
     const FIRST: usize = 256;
     if address == 0 {
         return false;
@@ -728,22 +602,12 @@ fn read_name(tid: u32, address: u64, into: &mut Vec<u8>) -> bool {
     true
 }
 
-// CLONE_FS, CLONE_FILES and CLONE_THREAD of clone(2).
-const FS: u64 = 0x200;
-const FILES: u64 = 0x400;
-const THREAD: u64 = 0x1_0000;
-
-/// The flags of the clone(2) or clone3(2) that a thread is in; those of fork(2) and vfork(2), which
-/// are none. Where they cannot be read (a 32-bit program): those of a process.
+/// The flags of the clone(2) or clone3(2) that a thread is in; none for fork(2) and vfork(2), or if
+/// they cannot be read (a 32-bit program).
 fn clone_flags(tid: u32) -> u64 {
     const CLONE3: u64 = 435;
-    const CLONE: u64 = if cfg!(target_arch = "x86_64") {
-        56
-    } else {
-        220
-    };
     match ptrace::call_in_progress(tid) {
-        Some((CLONE, flags)) => flags,
+        Some((call, flags)) if call == u64::from(CLONE) => flags,
         Some((CLONE3, address)) => {
             let mut flags = [0; 8];
             let read = ptrace::read_memory(tid, address, &mut flags);

@@ -1,96 +1,92 @@
 //! The file-system system calls, by the kernel's numbers and names.
 //!
-//! In the table is what strace calls `%file` and `%desc`, and what writes to disk or moves in the
-//! tree of mounts (`sync`, `msync`, `statmount`, `unshare`, ...). Not in it is what only waits
-//! (`poll`, `select`, `epoll_wait`), what is memory (`mmap`), and descriptors that no file is
-//! behind (sockets, `eventfd2`, `timerfd_create`, `memfd_create`, `pidfd_open`, message queues).
-//! What io_uring does inside of itself is not a call: `io_uring_enter` is.
+//! The table has what strace calls `%file` and `%desc`, and the calls that write to disk or change
+//! the mount tree (`sync`, `msync`, `statmount`, `unshare`, ...). It has no calls that only wait
+//! (`poll`, `select`, `epoll_wait`), none on memory (`mmap`), and none on descriptors without a
+//! file (sockets, `eventfd2`, `timerfd_create`, `memfd_create`, `pidfd_open`, message queues).
+//! io_uring submits its requests by `io_uring_enter`, which is in the table; they are not.
 
 /// What a call is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Asks for a file's metadata.
+    /// Reads a file's metadata.
     Stat,
-    /// Asks whether a file may be used.
+    /// Checks permissions.
     Access,
-    /// Asks where a symbolic link leads, or where the process is.
+    /// Reads a symbolic link, or the name of the working directory.
     Link,
-    /// Asks what is in a directory.
+    /// Lists a directory.
     List,
-    /// Asks for extended attributes.
+    /// Reads extended attributes.
     Xattr,
-    /// Asks about a file system or a mount, about pages in memory or a handle.
+    /// Reads the state of a file system, a mount, cached pages or a handle.
     Ask,
-    /// Opens or makes a file.
+    /// Opens or creates a file.
     Open,
     /// Closes descriptors.
     Close,
-    /// Reads.
+    /// Reads data.
     Read,
-    /// Writes.
+    /// Writes data.
     Write,
-    /// Moves data without passing it through the program.
+    /// Copies data inside the kernel.
     Copy,
-    /// Moves in a file, or says what will be read.
+    /// Moves the file offset, or advises on future reads.
     Seek,
-    /// Makes, copies or sets up descriptors.
+    /// Creates, duplicates or configures descriptors.
     Descriptor,
-    /// Depends on its request.
+    /// Depends on the request.
     Ioctl,
-    /// Has data written to disk.
+    /// Writes cached data to disk.
     Sync,
     /// Changes a file, a directory or their metadata.
     Change,
-    /// Changes where the names of a process begin, or how it makes files.
+    /// Changes the working directory, root, mount namespace or umask of a process.
     Place,
     /// Changes mounts, swap areas, quotas.
     Mount,
-    /// Asks to be told of changes.
+    /// Watches for changes.
     Watch,
-    /// Runs a program.
+    /// Executes a program.
     Exec,
-    /// Hands over several requests at once.
+    /// Submits several requests at once.
     Batch,
 }
 
 impl Kind {
-    /// It is called for what it says of the file system and changes nothing, nor does it carry
-    /// data: what the memo of 1974 calls a gate for information. The others are called for their
-    /// effect.
+    /// Whether the call only returns information on the file system: it changes nothing and carries
+    /// no data. The memo of 1974 calls that a gate for information, the others gates for effect.
     pub fn asks(self) -> bool {
-        matches!(
-            self,
-            Kind::Stat | Kind::Access | Kind::Link | Kind::List | Kind::Xattr | Kind::Ask
-        )
+        use Kind::{Access, Ask, Link, List, Stat, Xattr};
+        matches!(self, Stat | Access | Link | List | Xattr | Ask)
     }
 }
 
-/// Where a name begins.
+/// The directory that a relative name is looked up in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum At {
-    /// In the working directory.
+    /// The working directory.
     Here,
-    /// In the directory whose descriptor is this argument; in the working directory when that is
+    /// The directory whose descriptor is this argument; the working directory if that is
     /// `AT_FDCWD` (-100, of 32 bits).
     Fd(usize),
-    /// Nowhere: it is not looked up, or not as a path (what a symbolic link is to say, what is to
-    /// be mounted).
+    /// None: the argument is no path (the text of a symbolic link, a device to mount).
     Nowhere,
 }
 
 /// An argument that points to a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Name {
-    /// Which argument, from 0.
+    /// Its index, from 0.
     pub arg: usize,
-    /// Where the name begins, unless it begins with a slash.
+    /// Where the name begins, unless it is absolute.
     pub at: At,
 }
 
 /// A system call.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Syscall {
-    /// Its number here.
+    /// Its number on this architecture.
     pub number: u32,
     /// The kernel's name for it, which is strace's too.
     pub name: &'static str,
@@ -98,104 +94,80 @@ pub struct Syscall {
     pub kind: Kind,
     /// Its path arguments, at most two, in their order.
     pub names: &'static [Name],
-    /// Which arguments are descriptors of files that it works on (not the directories that names
-    /// begin in).
+    /// The arguments that are descriptors of the files it works on; not the directories that names
+    /// begin in.
     pub fds: &'static [usize],
 }
 
 /// The call of this number, if it is in the table.
 pub fn by_number(number: u32) -> Option<&'static Syscall> {
-    let slot = INDEX
-        .get(number as usize)
-        .copied()
-        .filter(|slot| *slot != NONE)?;
-    TABLE.get(usize::from(slot))
+    let index = INDEX.get(number as usize)?;
+    TABLE.get(usize::from(*index))
 }
 
 /// The call of this name, if it is in the table.
 pub fn by_name(name: &str) -> Option<&'static Syscall> {
-    TABLE.iter().find(|call| call.name == name)
+    all().find(|call| call.name == name)
 }
 
-/// The whole table, by rising numbers.
-pub fn all() -> &'static [Syscall] {
-    &TABLE
+/// The calls of this architecture.
+pub fn all() -> impl Iterator<Item = &'static Syscall> {
+    TABLE.iter().filter(|call| call.number != ABSENT)
 }
 
 /// All numbers in the table are below this one.
 pub const NUMBERS: usize = 512;
 
-const NONE: u8 = u8::MAX;
+// Calls that are not in the table.
+pub(crate) const CLONE: u32 = if IS_X86_64 { 56 } else { 220 };
+pub(crate) const PRCTL: u32 = if IS_X86_64 { 157 } else { 167 };
+pub(crate) const SECCOMP: u32 = if IS_X86_64 { 317 } else { 277 };
+const IS_X86_64: bool = cfg!(target_arch = "x86_64");
+
+// Flags of clone(2).
+pub(crate) const CLONE_FS: u64 = 0x200;
+pub(crate) const CLONE_FILES: u64 = 0x400;
+pub(crate) const CLONE_THREAD: u64 = 0x1_0000;
+pub(crate) const CLONE_NEWNS: u64 = 0x2_0000;
+pub(crate) const CLONE_NEWUSER: u64 = 0x1000_0000;
+
+const fn here(arg: usize) -> Name {
+    Name { arg, at: At::Here }
+}
+
+const fn below(fd: usize, arg: usize) -> Name {
+    let at = At::Fd(fd);
+    Name { arg, at }
+}
+
+const TEXT: Name = Name {
+    arg: 0,
+    at: At::Nowhere,
+};
 
 const NO_NAME: &[Name] = &[];
-const PATH: &[Name] = &[Name {
-    arg: 0,
-    at: At::Here,
-}];
-const PATH_1: &[Name] = &[Name {
-    arg: 1,
-    at: At::Here,
-}];
-const PATH_AT: &[Name] = &[Name {
-    arg: 1,
-    at: At::Fd(0),
-}];
-const PATH_AT_3: &[Name] = &[Name {
-    arg: 4,
-    at: At::Fd(3),
-}];
-const TWO: &[Name] = &[
-    Name {
-        arg: 0,
-        at: At::Here,
-    },
-    Name {
-        arg: 1,
-        at: At::Here,
-    },
-];
-const TWO_AT: &[Name] = &[
-    Name {
-        arg: 1,
-        at: At::Fd(0),
-    },
-    Name {
-        arg: 3,
-        at: At::Fd(2),
-    },
-];
-const TEXT_AND_PATH: &[Name] = &[
-    Name {
-        arg: 0,
-        at: At::Nowhere,
-    },
-    Name {
-        arg: 1,
-        at: At::Here,
-    },
-];
-const TEXT_AND_PATH_AT: &[Name] = &[
-    Name {
-        arg: 0,
-        at: At::Nowhere,
-    },
-    Name {
-        arg: 2,
-        at: At::Fd(1),
-    },
-];
+const PATH: &[Name] = &[here(0)];
+const PATH_1: &[Name] = &[here(1)];
+const PATH_AT: &[Name] = &[below(0, 1)];
+const PATH_AT_3: &[Name] = &[below(3, 4)];
+const TWO: &[Name] = &[here(0), here(1)];
+const TWO_AT: &[Name] = &[below(0, 1), below(2, 3)];
+const TEXT_AND_PATH: &[Name] = &[TEXT, here(1)];
+const TEXT_AND_PATH_AT: &[Name] = &[TEXT, below(1, 2)];
 
 const NO_FD: &[usize] = &[];
 const FD: &[usize] = &[0];
 const FDS: &[usize] = &[0, 1];
 const FD_0_AND_2: &[usize] = &[0, 2];
 
-/// The table of the architecture at hand: each line has the numbers of x86-64 and of aarch64, or of
-/// one of them.
+/// The number of a call that this architecture does not have.
+const ABSENT: u32 = u32::MAX;
+
+/// Each line has the numbers of x86-64 and of aarch64, or `_`.
 macro_rules! table {
     ($($x86:tt $arm:tt $name:ident $kind:ident $names:ident $fds:ident;)*) => {
-        const UNSORTED: &[Syscall] = &[$(Syscall {
-            number: here!($x86 $arm),
+        static TABLE: &[Syscall] = &[$(Syscall {
+            number: number!($x86 $arm),
             name: stringify!($name),
             kind: Kind::$kind,
             names: $names,
@@ -204,11 +176,8 @@ macro_rules! table {
     };
 }
 
-/// No such call on this architecture.
-const ABSENT: u32 = u32::MAX;
-
 #[cfg(target_arch = "x86_64")]
-macro_rules! here {
+macro_rules! number {
     (_ $arm:tt) => {
         ABSENT
     };
@@ -219,7 +188,7 @@ macro_rules! here {
 
 // Every later architecture has the numbers of aarch64.
 #[cfg(not(target_arch = "x86_64"))]
-macro_rules! here {
+macro_rules! number {
     ($x86:tt _) => {
         ABSENT
     };
@@ -374,59 +343,16 @@ table! {
     469 469 file_setattr Change PATH_AT NO_FD;
 }
 
-/// How many of the lines are of this architecture.
-const LEN: usize = {
-    let (mut n, mut i) = (0, 0);
-    while i < UNSORTED.len() {
-        if UNSORTED[i].number != ABSENT {
-            n += 1;
-        }
-        i += 1;
-    }
-    n
-};
-
-/// Those lines, by rising numbers.
-static TABLE: [Syscall; LEN] = SORTED;
-
-const SORTED: [Syscall; LEN] = {
-    const NOTHING: Syscall = Syscall {
-        number: 0,
-        name: "",
-        kind: Kind::Ask,
-        names: NO_NAME,
-        fds: NO_FD,
-    };
-    let mut table = [NOTHING; LEN];
-    let (mut number, mut n) = (0, 0);
-    while number < NUMBERS as u32 {
-        let mut i = 0;
-        while i < UNSORTED.len() {
-            let it = &UNSORTED[i];
-            if it.number == number {
-                table[n] = Syscall {
-                    number,
-                    name: it.name,
-                    kind: it.kind,
-                    names: it.names,
-                    fds: it.fds,
-                };
-                n += 1;
-            }
-            i += 1;
-        }
-        number += 1;
-    }
-    table
-};
-
-/// The line of each number.
+/// The line of the table for each number; `u8::MAX`, which is beyond the table, for no line.
 static INDEX: [u8; NUMBERS] = {
-    let mut index = [NONE; NUMBERS];
-    let mut i = 0;
-    while i < LEN {
-        index[SORTED[i].number as usize] = i as u8;
-        i += 1;
+    assert!(TABLE.len() < u8::MAX as usize);
+    let mut index = [u8::MAX; NUMBERS];
+    let mut line = 0;
+    while line < TABLE.len() {
+        if TABLE[line].number != ABSENT {
+            index[TABLE[line].number as usize] = line as u8;
+        }
+        line += 1;
     }
     index
 };
@@ -447,8 +373,8 @@ mod tests {
                 call.name
             );
         }
-        assert!(all().is_sorted_by_key(|call| call.number) && all().len() < usize::from(NONE));
         assert_eq!((by_number(u32::MAX), by_name("socket")), (None, None));
+        assert_eq!(by_number(NUMBERS as u32 - 1), None);
     }
 
     #[test]

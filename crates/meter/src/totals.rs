@@ -1,19 +1,19 @@
-//! Adding up calls, in bounded space: by program, process and system call.
+//! Sums of calls by program, process and system call, in bounded space.
 
 use std::collections::HashMap;
 
 use crate::call::Total;
 use crate::error::WarningKind;
 
-/// Rows that are held one by one; further processes are added up by program. A row with one kind of
-/// error takes some 100 bytes.
+/// The most rows; further processes are added up by program. A row with one kind of error takes
+/// about 100 bytes.
 const MOST_ROWS: usize = 1 << 16;
-/// Programs that are told apart.
 const MOST_PROGRAMS: usize = 1 << 10;
 
-/// A program, by the number that [`Totals::program`] has given it.
+/// An index into the names of programs. 0 has no name: it stands for all programs beyond
+/// [`MOST_PROGRAMS`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Program(u32);
+pub(crate) struct Program(u32);
 
 #[derive(Debug, Default)]
 struct Sum {
@@ -22,48 +22,30 @@ struct Sum {
     errors: Vec<(i32, u64)>,
 }
 
-/// Calls added up.
-#[derive(Debug)]
-pub struct Totals {
-    numbers: HashMap<Vec<u8>, Program>,
-    /// By their numbers.
-    programs: Vec<Vec<u8>>,
-    rows: HashMap<(Program, u32, u32), Sum>,
-    crowded: bool,
-    many_programs: bool,
-}
-
-impl Default for Totals {
-    fn default() -> Totals {
-        Totals {
-            numbers: HashMap::new(),
-            programs: vec![Vec::new()],
-            rows: HashMap::new(),
-            crowded: false,
-            many_programs: false,
-        }
-    }
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    programs: HashMap<Vec<u8>, Program>,
+    sums: HashMap<(Program, u32, u32), Sum>,
+    has_many_processes: bool,
+    has_many_programs: bool,
 }
 
 impl Totals {
-    /// The number of a program. Number 0 has no name: it is all that there was no room for.
-    pub fn program(&mut self, name: &[u8]) -> Program {
-        if let Some(program) = self.numbers.get(name) {
+    pub(crate) fn program(&mut self, name: &[u8]) -> Program {
+        if let Some(program) = self.programs.get(name) {
             return *program;
         }
-        if self.programs.len() > MOST_PROGRAMS {
-            self.many_programs = true;
+        if self.programs.len() >= MOST_PROGRAMS {
+            self.has_many_programs = true;
             return Program(0);
         }
-        let program = Program(self.programs.len() as u32);
-        self.programs.push(name.to_vec());
-        self.numbers.insert(name.to_vec(), program);
+        let program = Program(self.programs.len() as u32 + 1);
+        self.programs.insert(name.to_vec(), program);
         program
     }
 
-    /// Adds calls of a process: how many, how long they took together, and how they failed if they
-    /// did.
-    pub fn add(
+    /// Adds calls of a process, which took `nanos` together and all ended alike.
+    pub(crate) fn add(
         &mut self,
         program: Program,
         pid: u32,
@@ -73,11 +55,11 @@ impl Totals {
         errno: Option<i32>,
     ) {
         let mut key = (program, pid, number);
-        if self.rows.len() >= MOST_ROWS && !self.rows.contains_key(&key) {
-            self.crowded = true;
+        if self.sums.len() >= MOST_ROWS && !self.sums.contains_key(&key) {
+            self.has_many_processes = true;
             key.1 = 0;
         }
-        let sum = self.rows.entry(key).or_default();
+        let sum = self.sums.entry(key).or_default();
         sum.calls += calls;
         sum.nanos += nanos;
         if let Some(errno) = errno {
@@ -88,16 +70,14 @@ impl Totals {
         }
     }
 
-    /// The sums, and what there was no room for.
-    pub fn finish(self) -> (Vec<Total>, Vec<WarningKind>) {
-        let name = |Program(number): Program| {
-            self.programs
-                .get(number as usize)
-                .cloned()
-                .unwrap_or_default()
-        };
-        let total = |((program, pid, number), sum): ((Program, u32, u32), Sum)| Total {
-            program: name(program),
+    /// The sums, and warnings of full tables.
+    pub(crate) fn finish(self) -> (Vec<Total>, Vec<WarningKind>) {
+        let mut names = vec![Vec::new(); self.programs.len() + 1];
+        for (name, Program(index)) in self.programs {
+            names[index as usize] = name;
+        }
+        let total = |((Program(index), pid, number), sum): ((Program, u32, u32), Sum)| Total {
+            program: names[index as usize].clone(),
             pid,
             number,
             calls: sum.calls,
@@ -105,13 +85,13 @@ impl Totals {
             errors: sum.errors,
         };
         let mut warnings = Vec::new();
-        if self.crowded {
+        if self.has_many_processes {
             warnings.push(WarningKind::ManyProcesses);
         }
-        if self.many_programs {
+        if self.has_many_programs {
             warnings.push(WarningKind::ManyPrograms(MOST_PROGRAMS));
         }
-        (self.rows.into_iter().map(total).collect(), warnings)
+        (self.sums.into_iter().map(total).collect(), warnings)
     }
 }
 
@@ -120,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_are_added_up_and_errors_told_apart() {
+    fn calls_are_added_up_and_errors_counted_by_number() {
         let mut totals = Totals::default();
         let (a, b) = (totals.program(b"/bin/a"), totals.program(b"/bin/b"));
         assert_eq!(totals.program(b"/bin/a"), a);
@@ -154,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_bound_and_nothing_is_lost_beyond_it() {
+    fn full_tables_lose_no_calls() {
         let mut totals = Totals::default();
         let programs: Vec<_> = (0..MOST_PROGRAMS + 2)
             .map(|n| totals.program(n.to_string().as_bytes()))

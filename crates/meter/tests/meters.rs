@@ -1,5 +1,4 @@
-//! What every meter must tell. A new one gives its name in `meter::all`, and inherits all
-//! of this.
+//! What every meter must report. These tests run with each meter of `meter::all`.
 
 #![allow(
     clippy::disallowed_methods,
@@ -16,22 +15,20 @@ use std::process::Command as Tool;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use meter::call::{
-    Call, Choice, Command, Ended, Fork, LONGEST_NAME, Listener, Meter, Metered, Want,
-};
+use meter::call::{Call, Choice, Command, Ended, Fork, LONGEST_NAME, Listener, Meter, Metered};
 use meter::{CommandError, Error, Unavailable, WarningKind, syscalls};
 
-/// All that a meter said.
+/// All that a meter has reported.
 #[derive(Default)]
 struct Heard {
-    calls: Vec<Heeded>,
+    calls: Vec<HeardCall>,
     forks: Vec<Fork>,
     execs: Vec<(u32, Vec<u8>)>,
     exits: Vec<(u32, u32)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Heeded {
+struct HeardCall {
     pid: u32,
     gate: &'static str,
     args: [u64; 6],
@@ -42,7 +39,7 @@ struct Heeded {
 
 impl Listener for Heard {
     fn call(&mut self, call: &Call<'_>) {
-        self.calls.push(Heeded {
+        self.calls.push(HeardCall {
             pid: call.pid,
             gate: syscalls::by_number(call.number)
                 .expect("a call of the table")
@@ -64,7 +61,8 @@ impl Listener for Heard {
     }
 }
 
-const ALL: Want = Want::Detail { calls: u64::MAX };
+/// Report all calls one by one.
+const ALL: u64 = u64::MAX;
 
 /// The program of `busy.c`, built once.
 fn busy() -> OsString {
@@ -91,15 +89,15 @@ fn find<A: Into<OsString>>(words: impl IntoIterator<Item = A>) -> Command {
 
 /// One at a time: a meter watches the signals of the whole process, and CPU times are those of all
 /// children.
-fn run(meter: &dyn Meter, command: &Command, want: Want) -> (Result<Metered, Error>, Heard) {
+fn run(meter: &dyn Meter, command: &Command, calls: u64) -> (Result<Metered, Error>, Heard) {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut heard = Heard::default();
-    let metered = meter.run(command, want, &mut heard);
+    let metered = meter.run(command, calls, &mut heard);
     (metered, heard)
 }
 
-/// Runs the test with every meter that works here; there must be one.
+/// Runs the test with every meter that works here, which must be at least one.
 fn each(test: impl Fn(&dyn Meter)) {
     let meters = meter::all();
     let mut available = 0;
@@ -129,7 +127,7 @@ fn busy_with(what: &str) -> [OsString; 2] {
     [busy(), what.into()]
 }
 
-/// The same for what only those can tell that see names.
+/// The same, for meters that see names; of the others checks that they report none.
 fn each_naming<A: Into<OsString> + Clone>(words: &[A], test: impl Fn(&str, Metered, Heard)) {
     let naming: Vec<_> = meter::all()
         .into_iter()
@@ -153,9 +151,9 @@ fn each_naming<A: Into<OsString> + Clone>(words: &[A], test: impl Fn(&str, Meter
 
 type Counts = BTreeMap<&'static str, (u64, u64)>;
 
-/// Calls and errors by gate: of the totals, and of the calls that were told.
+/// Calls and errors by gate: of the totals, and of the reported calls.
 fn counts(metered: &Metered, heard: &Heard) -> (Counts, Counts) {
-    let (mut summed, mut told) = (Counts::new(), Counts::new());
+    let (mut summed, mut reported) = (Counts::new(), Counts::new());
     for total in &metered.totals {
         let sum = summed
             .entry(syscalls::by_number(total.number).unwrap().name)
@@ -167,11 +165,11 @@ fn counts(metered: &Metered, heard: &Heard) -> (Counts, Counts) {
     }
     for call in &heard.calls {
         if let Some(result) = call.result {
-            let sum = told.entry(call.gate).or_default();
+            let sum = reported.entry(call.gate).or_default();
             *sum = (sum.0 + 1, sum.1 + u64::from(result < 0));
         }
     }
-    (summed, told)
+    (summed, reported)
 }
 
 #[test]
@@ -197,8 +195,8 @@ fn the_first_call_is_the_commands_own_execve() {
             "{meter}: {:?}",
             metered.warnings
         );
-        let (summed, told) = counts(&metered, &heard);
-        assert_eq!(summed, told, "{meter}");
+        let (summed, reported) = counts(&metered, &heard);
+        assert_eq!(summed, reported, "{meter}");
         assert_eq!(heard.exits, [(first.pid, first.pid)], "{meter}");
     });
 }
@@ -206,8 +204,8 @@ fn the_first_call_is_the_commands_own_execve() {
 #[test]
 fn threads_forks_and_vforks_are_followed() {
     each_running(&busy_with("crowd"), |meter, metered, heard| {
-        let (summed, told) = counts(&metered, &heard);
-        assert_eq!(summed, told, "{meter}");
+        let (summed, reported) = counts(&metered, &heard);
+        assert_eq!(summed, reported, "{meter}");
         let made = heard
             .forks
             .iter()
@@ -220,7 +218,7 @@ fn threads_forks_and_vforks_are_followed() {
             .count();
         assert_eq!((made, threads, heard.execs.len()), (70, 8, 11), "{meter}");
         assert_eq!(heard.exits.len(), 79, "{meter}");
-        // 8 times 100, 50, and 10 that run it anew.
+        // 8 threads 100 times, 50 forks, and 10 execs of it.
         let missing = heard.calls.iter().filter(|call| is_missing(call));
         assert_eq!(missing.count(), 2 * 860, "{meter}");
     });
@@ -234,13 +232,13 @@ fn threads_forks_and_vforks_are_followed() {
     });
 }
 
-/// A look-up of `touch_files` that finds nothing: in `busy.c` nothing else does.
-fn is_missing(call: &Heeded) -> bool {
+/// A failed lookup of `touch_files` in `busy.c`, which has no others.
+fn is_missing(call: &HeardCall) -> bool {
     call.result == Some(-2) && ["open", "openat", "stat", "newfstatat"].contains(&call.gate)
 }
 
 #[test]
-fn names_are_told_as_they_were_given_or_not_at_all() {
+fn names_are_reported_as_they_were_given_or_not_at_all() {
     each_naming(&busy_with("names"), |meter, _, heard| {
         let brief = |name: &Option<Vec<u8>>| {
             name.as_ref().map(|name| {
@@ -250,7 +248,7 @@ fn names_are_told_as_they_were_given_or_not_at_all() {
                 )
             })
         };
-        // Before them the loader may look for libraries.
+        // The dynamic linker may look up libraries before.
         let wrong = heard
             .calls
             .iter()
@@ -308,7 +306,7 @@ fn two_names_come_in_the_order_of_the_arguments() {
 }
 
 #[test]
-fn what_is_shared_is_told() {
+fn forks_report_what_parent_and_child_share() {
     each_running(&busy_with("family"), |meter, _, heard| {
         let shown: Vec<_> = heard
             .forks
@@ -335,10 +333,10 @@ fn what_is_shared_is_told() {
 }
 
 #[test]
-fn a_thread_that_runs_a_program_becomes_the_process() {
+fn a_thread_that_executes_a_program_gets_the_id_of_its_process() {
     each_running(&busy_with("thread-exec"), |meter, metered, heard| {
-        let (summed, told) = counts(&metered, &heard);
-        assert_eq!((&summed, summed["execve"]), (&told, (2, 0)), "{meter}");
+        let (summed, reported) = counts(&metered, &heard);
+        assert_eq!((&summed, summed["execve"]), (&reported, (2, 0)), "{meter}");
         let pid = heard.calls[0].pid;
         assert_eq!(
             heard.execs.iter().map(|(pid, _)| *pid).collect::<Vec<_>>(),
@@ -363,10 +361,10 @@ fn a_thread_that_runs_a_program_becomes_the_process() {
 }
 
 #[test]
-fn a_call_that_never_returns_is_told_but_not_in_the_totals() {
+fn a_call_that_never_returns_is_reported_but_not_in_the_totals() {
     each_running(&busy_with("end-in-call"), |meter, metered, heard| {
-        let (summed, told) = counts(&metered, &heard);
-        assert_eq!(summed, told, "{meter}");
+        let (summed, reported) = counts(&metered, &heard);
+        assert_eq!(summed, reported, "{meter}");
         assert_eq!(
             (metered.ended, metered.unfinished),
             (Ended::Exited(5), 1),
@@ -377,7 +375,7 @@ fn a_call_that_never_returns_is_told_but_not_in_the_totals() {
 }
 
 #[test]
-fn each_entry_of_a_call_that_begins_again_counts() {
+fn each_entry_of_a_restarted_call_counts() {
     each_running(&busy_with("restart"), |meter, metered, heard| {
         let reads: Vec<_> = heard
             .calls
@@ -395,7 +393,7 @@ fn each_entry_of_a_call_that_begins_again_counts() {
 }
 
 #[test]
-fn who_outlives_the_command_is_waited_for() {
+fn processes_that_outlive_the_command_are_waited_for() {
     each_running(&busy_with("daemon"), |meter, metered, heard| {
         assert!(
             metered.real.as_millis() >= 200,
@@ -416,7 +414,7 @@ fn who_outlives_the_command_is_waited_for() {
 }
 
 #[test]
-fn the_end_of_the_command_is_passed_on() {
+fn the_exit_status_or_signal_of_the_command_is_reported() {
     for (signal, ended) in [
         ("9", Ended::Killed(9)),
         ("15", Ended::Killed(15)),
@@ -435,7 +433,7 @@ fn the_end_of_the_command_is_passed_on() {
 }
 
 #[test]
-fn stopping_is_not_ending() {
+fn a_stopped_command_has_not_ended() {
     each_running(
         &[
             "sh",
@@ -450,7 +448,7 @@ fn stopping_is_not_ending() {
 }
 
 #[test]
-fn what_cannot_be_run_is_said_with_its_status() {
+fn a_command_that_cannot_be_run_has_the_exit_status_of_a_shell() {
     let dir = tempfile::tempdir().unwrap();
     let script = dir.path().join("script");
     fs::write(&script, "true\n").unwrap();
@@ -476,13 +474,13 @@ fn what_cannot_be_run_is_said_with_its_status() {
 }
 
 #[test]
-fn beyond_what_is_wanted_there_are_totals() {
+fn calls_beyond_the_wanted_number_are_in_the_totals() {
     let words = [busy(), "many".into(), "1000".into()];
     let command = find(words);
     each(|meter| {
         let mut all = Vec::new();
-        for want in [Want::Totals, Want::Detail { calls: 100 }, ALL] {
-            let (metered, heard) = run(meter, &command, want);
+        for wanted in [0, 100, ALL] {
+            let (metered, heard) = run(meter, &command, wanted);
             let metered = metered.unwrap();
             assert_eq!(
                 metered.reported,
@@ -490,8 +488,8 @@ fn beyond_what_is_wanted_there_are_totals() {
                 "{}",
                 meter.name()
             );
-            if want != ALL {
-                assert_eq!(metered.reported, want.calls(), "{}", meter.name());
+            if wanted != ALL {
+                assert_eq!(metered.reported, wanted, "{}", meter.name());
             }
             all.push(counts(&metered, &heard).0);
         }
@@ -503,24 +501,24 @@ fn beyond_what_is_wanted_there_are_totals() {
     });
 }
 
-/// Only counts: a listener that does more would be the test of itself.
+/// Only counts, so that the meter and not the listener is tested.
 #[derive(Default)]
 struct Counting {
-    told: u64,
+    reported: u64,
     missing: u64,
 }
 
 impl Listener for Counting {
     fn call(&mut self, call: &Call<'_>) {
-        self.told += 1;
+        self.reported += 1;
         self.missing += u64::from(call.name == Some(b"/no/such/file"));
     }
 }
 
 #[test]
-fn of_half_a_million_failing_calls_none_is_lost() {
+fn no_call_of_half_a_million_failing_calls_is_lost() {
     const MANY: u64 = 500_000;
-    /// On a machine that does something else meanwhile, a meter may come too late; it says so then.
+    /// On a busy machine a meter may read too late; then it reports lost calls.
     const ROUNDS: usize = 3;
     let command = find([busy(), "many".into(), MANY.to_string().into()]);
     each(|meter| {
@@ -547,7 +545,7 @@ fn of_half_a_million_failing_calls_none_is_lost() {
                     .sum()
             });
             let calls: u64 = metered.totals.iter().map(|total| total.calls).sum();
-            assert_eq!(counting.told, metered.reported, "{}", meter.name());
+            assert_eq!(counting.reported, metered.reported, "{}", meter.name());
             if meter.name() == "bpf" {
                 assert!(
                     failed >= MANY && metered.reported + metered.lost >= calls,
@@ -563,7 +561,7 @@ fn of_half_a_million_failing_calls_none_is_lost() {
     });
 }
 
-/// Takes its time over each call.
+/// Sleeps at each call.
 #[derive(Default)]
 struct Slow(u64);
 
@@ -575,14 +573,12 @@ impl Listener for Slow {
 }
 
 #[test]
-fn who_listens_slowly_hears_what_was_asked_for_and_no_more_is_told() {
+fn a_slow_listener_gets_the_wanted_calls_and_no_more() {
     const WANTED: u64 = 300;
     let command = find([busy(), "many".into(), "10000".into()]);
     each(|meter| {
         let mut slow = Slow::default();
-        let metered = meter
-            .run(&command, Want::Detail { calls: WANTED }, &mut slow)
-            .unwrap();
+        let metered = meter.run(&command, WANTED, &mut slow).unwrap();
         assert_eq!(
             (metered.reported, slow.0, metered.lost),
             (WANTED, WANTED, 0),
@@ -594,7 +590,7 @@ fn who_listens_slowly_hears_what_was_asked_for_and_no_more_is_told() {
     });
 }
 
-/// Sleeps over the first call.
+/// Sleeps at the first call.
 #[derive(Default)]
 struct Dozing(u64);
 
@@ -608,12 +604,12 @@ impl Listener for Dozing {
 }
 
 #[test]
-fn what_comes_faster_than_it_is_read_is_said_to_be_lost() {
+fn calls_that_come_faster_than_they_are_read_are_reported_as_lost() {
     const MANY: u64 = 400_000;
     let command = find([busy(), "many".into(), MANY.to_string().into()]);
     each(|meter| {
         if meter.name() == "ptrace" {
-            return; // it waits for who listens
+            return; // it waits for the listener
         }
         let mut dozing = Dozing::default();
         let metered = meter.run(&command, ALL, &mut dozing).unwrap();
@@ -628,13 +624,13 @@ fn what_comes_faster_than_it_is_read_is_said_to_be_lost() {
             "{}: {metered:?}",
             meter.name()
         );
-        // One of them adds up in the kernel, and so lacks nothing.
+        // bpf adds up in the kernel, so its totals are complete.
         assert!(meter.name() != "bpf" || calls >= MANY, "{calls}");
     });
 }
 
 #[test]
-fn several_meters_at_once_hear_their_own() {
+fn several_meters_at_once_report_their_own_commands() {
     let command = find([busy(), "once".into()]);
     each(|meter| {
         let (name, alone) = (meter.name(), sums(meter, &command));
@@ -650,13 +646,13 @@ fn several_meters_at_once_hear_their_own() {
     });
 }
 
-/// Calls that were told, those in the totals, and those lost.
+/// Calls that were reported, those in the totals, and those lost.
 fn sums(meter: &dyn Meter, command: &Command) -> (u64, u64, u64) {
     let mut counting = Counting::default();
     let metered = meter.run(command, ALL, &mut counting).unwrap();
     let calls = metered.totals.iter().map(|total| total.calls).sum();
     assert_eq!(
-        (counting.told, metered.unfinished),
+        (counting.reported, metered.unfinished),
         (metered.reported, 0),
         "{}",
         meter.name()
@@ -665,19 +661,19 @@ fn sums(meter: &dyn Meter, command: &Command) -> (u64, u64, u64) {
     (metered.reported, calls, metered.lost)
 }
 
-/// `open("/no/such")` and `exit(0)`, as a program of 32 bits makes them; with an argument, it runs
-/// that first.
+/// `open("/no/such")` and `exit(0)`, as a 32-bit program calls them. With an argument, it executes
+/// that instead of exiting.
 #[cfg(target_arch = "x86_64")]
-const NARROW: &str = ".globl _start\n_start: mov $5, %eax\nmov $p, %ebx\nxor %ecx, %ecx\nint $0x80\n\
+const PROGRAM_32_BIT: &str = ".globl _start\n_start: mov $5, %eax\nmov $p, %ebx\nxor %ecx, %ecx\nint $0x80\n\
     mov 8(%esp), %ebx\ntest %ebx, %ebx\njz e\nmov $11, %eax\nlea 8(%esp), %ecx\nxor %edx, %edx\nint $0x80\n\
     e: mov $1, %eax\nxor %ebx, %ebx\nint $0x80\np: .asciz \"/no/such\"\n";
 
 #[test]
 #[cfg(target_arch = "x86_64")]
-fn programs_of_32_bits_are_not_counted_and_it_is_said() {
+fn calls_of_32_bit_programs_are_not_counted_and_a_warning_is_given() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
-    fs::write(at("narrow.s"), NARROW).unwrap();
+    fs::write(at("narrow.s"), PROGRAM_32_BIT).unwrap();
     let built = Tool::new("as")
         .arg("--32")
         .arg(at("narrow.s"))
@@ -690,13 +686,13 @@ fn programs_of_32_bits_are_not_counted_and_it_is_said() {
         .arg(at("narrow.o"))
         .status();
     if !built.is_ok_and(|status| status.success()) || !linked.is_ok_and(|status| status.success()) {
-        return eprintln!("*** SKIPPED: it takes an assembler for 32 bits");
+        return eprintln!("*** SKIPPED: needs an assembler for 32-bit programs");
     }
     if !Tool::new(at("narrow"))
         .status()
         .is_ok_and(|status| status.success())
     {
-        return eprintln!("*** SKIPPED: this kernel does not run programs of 32 bits");
+        return eprintln!("*** SKIPPED: this kernel does not run 32-bit programs");
     }
     // From 64 bits to 32, and back.
     let words = [busy(), "once".into()];
@@ -707,7 +703,7 @@ fn programs_of_32_bits_are_not_counted_and_it_is_said() {
         let alone = counts(&metered.unwrap(), &heard).0;
         let (metered, heard) = run(meter, &after, ALL);
         let metered = metered.unwrap();
-        // The first execve is that of the narrow program; the second one is a call of 32 bits.
+        // The first execve is that of the 32-bit program, the second is made by it.
         assert_eq!(counts(&metered, &heard).0, alone, "{}", meter.name());
         let said = metered.warnings.iter().any(|warning| {
             use WarningKind::{Calls32Bit, OtherArchitecture};
@@ -718,9 +714,9 @@ fn programs_of_32_bits_are_not_counted_and_it_is_said() {
 }
 
 #[test]
-fn one_meter_can_be_asked_for_and_auto_is_the_first_that_works() {
+fn a_meter_is_chosen_by_name_and_auto_is_the_first_that_works() {
     let command = find(["true"]);
-    match meter::run("sundial", &command, Want::Totals, &mut ()) {
+    match meter::run("sundial", &command, 0, &mut ()) {
         Err(Error::Unavailable(Unavailable::UnknownMeter(names))) => {
             assert!(names.contains(&"ptrace"), "{names:?}")
         }
@@ -730,7 +726,7 @@ fn one_meter_can_be_asked_for_and_auto_is_the_first_that_works() {
         .into_iter()
         .find(|meter| meter.check().is_ok())
         .unwrap();
-    let metered = meter::run("auto", &command, Want::Totals, &mut ()).unwrap();
+    let metered = meter::run("auto", &command, 0, &mut ()).unwrap();
     assert_eq!(metered.meter, first.name());
     assert!(
         matches!(metered.choice, Choice::Cheapest(_)),

@@ -1,9 +1,12 @@
 //! A program while it is written: what several of the meter's programs do, on top of the
 //! [assembler](super::asm).
 
+use std::ops::{Deref, DerefMut};
+
 use super::asm::{Asm, Helper, If, Label, Op, Reg, Size};
 use super::frame;
-use super::layout::{REGISTERS, SIGN, TAKEN, board, class, kind, names, seat, slot, sum, task};
+use super::layout::{ANNOUNCEMENT, COPIED, REGISTERS};
+use super::layout::{bucket, class, kind, names, shared, slot, sum, task};
 use super::offsets::Offsets;
 use crate::syscalls::NUMBERS;
 
@@ -11,274 +14,272 @@ use Reg::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
 use Size::{Double, Word};
 
 /// What the programs work with.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Things {
-    /// Descriptors of the maps and of the ring.
-    pub(super) board: i32,
+#[derive(Clone, Copy, Default)]
+pub(super) struct Resources {
+    /// The descriptors of the maps and of the ring.
+    pub(super) shared: i32,
     pub(super) tasks: i32,
     pub(super) taken: i32,
     pub(super) slots: i32,
     pub(super) cells: i32,
     pub(super) scratch: i32,
     pub(super) ring: i32,
-    /// How many seats `tasks` has: a power of two.
-    pub(super) seats: u32,
-    /// Bytes in the ring at which user space is woken.
+    /// The number of buckets of `tasks`: a power of two.
+    pub(super) buckets: u32,
+    /// Bytes in the ring from which on user space is woken.
     pub(super) watermark: i32,
-    /// Where the fields of the kernel's structs are.
     pub(super) offsets: Offsets,
-    /// What the command says to be known by.
+    /// The secret by which the command announces itself.
     pub(super) cookie: [u64; 2],
 }
 
-impl Things {
-    /// Nothing at all.
-    pub(super) const NONE: Things = Things {
-        board: -1,
-        tasks: -1,
-        taken: -1,
-        slots: -1,
-        cells: -1,
-        scratch: -1,
-        ring: -1,
-        seats: 1,
-        watermark: 0,
-        offsets: Offsets {
-            pid: 0,
-            tgid: 0,
-            stack: 0,
-            files: None,
-            fs: None,
-            ids: None,
-            program: None,
-            ends: None,
-        },
-        cookie: [0; 2],
-    };
-}
-
+// BPF_RB_NO_WAKEUP, BPF_RB_FORCE_WAKEUP, BPF_NOEXIST
 pub(super) const NO_WAKEUP: i32 = 1;
 pub(super) const FORCE_WAKEUP: i32 = 2;
-/// Update an entry only if it is not there.
-pub(super) const NOEXIST: i32 = 1;
+const NOEXIST: i32 = 1;
 
-/// A program that is being written, and what it works with.
+/// A program that is being written.
 pub(super) struct Draft<'a> {
-    pub(super) asm: Asm,
-    pub(super) things: &'a Things,
-    /// The end, with 0 in `R0`.
+    asm: Asm,
+    pub(super) resources: &'a Resources,
+    /// The end of the program.
     pub(super) out: Label,
 }
 
+impl Deref for Draft<'_> {
+    type Target = Asm;
+    fn deref(&self) -> &Asm {
+        &self.asm
+    }
+}
+
+impl DerefMut for Draft<'_> {
+    fn deref_mut(&mut self) -> &mut Asm {
+        &mut self.asm
+    }
+}
+
 impl Draft<'_> {
-    pub(super) fn new(things: &Things) -> Draft<'_> {
-        let mut asm = Asm::new();
+    pub(super) fn new(resources: &Resources) -> Draft<'_> {
+        let mut asm = Asm::default();
         let out = asm.label();
-        Draft { asm, things, out }
+        Draft {
+            asm,
+            resources,
+            out,
+        }
     }
 
     pub(super) fn finish(mut self) -> Option<Vec<u64>> {
-        self.asm.place(self.out);
-        self.asm.set(R0, 0);
-        self.asm.exit();
+        let out = self.out;
+        self.place(out);
+        self.set(R0, 0);
+        self.exit();
         self.asm.finish()
     }
 
-    /// `R0` = the entry of `map` for the key on the stack; none: 0.
+    /// `R0` = the value of `map` for the key on the stack, or 0.
     pub(super) fn look_up(&mut self, map: i32, key: i16) {
-        self.asm.map(R1, map);
-        self.asm.address(R2, R10, key);
-        self.asm.call(Helper::MapLookupElem);
+        self.map(R1, map);
+        self.address(R2, R10, key);
+        self.call(Helper::MapLookupElem);
     }
 
-    /// Writes the entry of `map` for the key on the stack, whose value is at `value`.
+    /// Writes a value to `map` for the key on the stack. `R0` = 0 if it was written.
     pub(super) fn update(&mut self, map: i32, key: i16, value: (Reg, i16), flags: i32) {
-        self.asm.map(R1, map);
-        self.asm.address(R2, R10, key);
-        self.asm.address(R3, value.0, value.1);
-        self.asm.set(R4, flags);
-        self.asm.call(Helper::MapUpdateElem);
+        self.map(R1, map);
+        self.address(R2, R10, key);
+        self.address(R3, value.0, value.1);
+        self.set(R4, flags);
+        self.call(Helper::MapUpdateElem);
     }
 
-    /// Adds to a word of the board. Destroys `R1` and `R2`.
-    pub(super) fn board_add(&mut self, word: usize, number: i32) {
-        self.board(R1, word);
-        self.asm.set(R2, number);
-        self.asm.add_atomically(R1, 0, R2);
+    /// Adds to a word of the shared map. Destroys `R1` and `R2`.
+    pub(super) fn shared_add(&mut self, word: usize, number: i32) {
+        self.shared(R1, word);
+        self.set(R2, number);
+        self.add_atomically(R1, 0, R2);
     }
 
-    pub(super) fn board(&mut self, to: Reg, word: usize) {
-        self.asm.map_value(to, self.things.board, (8 * word) as u32);
+    /// `to` = the address of a word of the shared map.
+    pub(super) fn shared(&mut self, to: Reg, word: usize) {
+        let map = self.resources.shared;
+        self.map_value(to, map, (8 * word) as u32);
     }
 
-    /// Reads `len` bytes of the kernel's at `from + offset` onto the stack; zeros where it cannot.
+    /// Reads `len` bytes of kernel memory at `from + offset` onto the stack; zeros if that fails.
     pub(super) fn read_kernel(&mut self, stack: i16, len: i32, from: Reg, offset: i32) {
-        self.asm.copy(R3, from);
-        self.asm.by(Op::Add, R3, offset);
-        self.asm.address(R1, R10, stack);
-        self.asm.set(R2, len);
-        self.asm.call(Helper::ProbeReadKernel);
+        self.copy(R3, from);
+        self.by(Op::Add, R3, offset);
+        self.address(R1, R10, stack);
+        self.set(R2, len);
+        self.call(Helper::ProbeReadKernel);
     }
 
-    /// `to` = the kernel's pointer at `from + offset`. Uses the stack at `stack`.
+    /// `to` = the pointer in kernel memory at `from + offset`. Uses the stack at `stack`.
     pub(super) fn follow(&mut self, to: Reg, stack: i16, from: Reg, offset: u32) {
         self.read_kernel(stack, 8, from, offset.cast_signed());
-        self.asm.load(Double, to, R10, stack);
+        self.load(Double, to, R10, stack);
     }
 
-    /// `R9` = where the registers of the thread `R8` are while it makes a call. Uses
+    /// `R9` = the address of the registers of the thread `R8` while it makes a call. Uses
     /// [`frame::STACK_POINTER`].
-    pub(super) fn place_of_registers(&mut self) {
-        self.follow(R9, frame::STACK_POINTER, R8, self.things.offsets.stack);
-        self.board(R1, board::ABOVE);
-        self.asm.load(Double, R1, R1, 0);
-        self.asm.with(Op::Add, R9, R1);
+    pub(super) fn find_registers(&mut self) {
+        self.follow(R9, frame::STACK_POINTER, R8, self.resources.offsets.stack);
+        self.shared(R1, shared::REGISTERS_OFFSET);
+        self.load(Double, R1, R1, 0);
+        self.with(Op::Add, R9, R1);
     }
 
-    /// Writes one of the seats for the thread whose registers are at `R9` to [`frame::SEAT`].
-    fn seat(&mut self, number: i32) {
-        self.asm.copy(R1, R9);
-        self.asm.by(Op::Right, R1, seat::PAGE);
-        self.asm.by(Op::Mul, R1, seat::TIMES);
-        self.asm.by(Op::Right, R1, seat::BIT + number * seat::STEP);
-        self.asm
-            .by(Op::And, R1, self.things.seats.cast_signed() - 1);
-        self.asm.store(Word, R10, frame::SEAT, R1);
+    /// Writes a bucket for the thread whose registers are at `R9` to [`frame::BUCKET`].
+    fn bucket(&mut self, attempt: i32) {
+        let mask = self.resources.buckets.cast_signed() - 1;
+        self.copy(R1, R9);
+        self.by(Op::Right, R1, bucket::PAGE);
+        self.by(Op::Mul, R1, bucket::FACTOR);
+        self.by(Op::Right, R1, bucket::BIT + attempt * bucket::STEP);
+        self.by(Op::And, R1, mask);
+        self.store(Word, R10, frame::BUCKET, R1);
     }
 
-    /// `R7` = the entry of the thread whose registers are at `R9`, if it is metered. Goes to
-    /// `otherwise` if not. Nothing here is a call in the end: the kernel puts the looks into an
-    /// array into the program itself.
+    /// `R7` = the task whose registers are at `R9`. Goes to `otherwise` if it is not metered. The
+    /// kernel inlines lookups in an array map, so this makes no helper call.
     pub(super) fn find_task(&mut self, otherwise: Label) {
-        let found = self.asm.label();
-        for number in 0..seat::TRIES {
-            self.seat(number);
-            self.look_up(self.things.tasks, frame::SEAT);
-            self.asm.jump_if(R0, If::Equal, 0, otherwise);
-            self.asm.load(Double, R1, R0, task::WHERE);
-            self.asm.jump_if_reg(R1, If::Equal, R9, found);
-            self.asm.jump_if(R1, If::Equal, 0, otherwise);
+        let found = self.label();
+        for attempt in 0..bucket::TRIES {
+            self.bucket(attempt);
+            self.look_up(self.resources.tasks, frame::BUCKET);
+            self.jump_if(R0, If::Equal, 0, otherwise);
+            self.load(Double, R1, R0, task::REGISTERS_AT);
+            self.jump_if_reg(R1, If::Equal, R9, found);
+            self.jump_if(R1, If::Equal, 0, otherwise);
         }
-        self.asm.jump(otherwise);
-        self.asm.place(found);
-        self.asm.copy(R7, R0);
+        self.jump(otherwise);
+        self.place(found);
+        self.copy(R7, R0);
     }
 
-    /// `R8` = a new entry for the thread whose registers are at `R9`, which has yet to be told its
-    /// ids and its slot, and to be given to that thread by [`Draft::give_task`]. Goes to `full` if
-    /// there is none.
+    /// `R8` = a new task for the thread whose registers are at `R9`, without ids and slot; it is
+    /// found after [`Draft::publish_task`]. Goes to `full` if there is no free bucket.
     pub(super) fn new_task(&mut self, full: Label) {
-        let taken = self.asm.label();
-        for number in 0..seat::TRIES {
-            self.seat(number);
-            self.update(self.things.taken, frame::SEAT, (R10, frame::SEAT), NOEXIST);
-            self.asm.jump_if(R0, If::Equal, 0, taken);
+        let taken = self.label();
+        for attempt in 0..bucket::TRIES {
+            self.bucket(attempt);
+            self.update(
+                self.resources.taken,
+                frame::BUCKET,
+                (R10, frame::BUCKET),
+                NOEXIST,
+            );
+            self.jump_if(R0, If::Equal, 0, taken);
         }
-        self.asm.jump(full);
-        self.asm.place(taken);
-        self.look_up(self.things.tasks, frame::SEAT);
-        self.asm.jump_if(R0, If::Equal, 0, full);
-        self.asm.copy(R8, R0);
-        self.asm.load(Word, R1, R10, frame::SEAT);
-        self.asm.store(Word, R8, task::SEAT, R1);
-        self.asm.store_number(Word, R8, task::KIND, kind::CALL);
-        self.asm.store_number(Word, R8, task::NUMBER, task::IGNORED);
-        self.asm.store_number(Double, R8, task::FLAGS, 0); // and FRESH
+        self.jump(full);
+        self.place(taken);
+        self.look_up(self.resources.tasks, frame::BUCKET);
+        self.jump_if(R0, If::Equal, 0, full);
+        self.copy(R8, R0);
+        self.load(Word, R1, R10, frame::BUCKET);
+        self.store(Word, R8, task::BUCKET, R1);
+        self.store_number(Word, R8, task::KIND, kind::CALL);
+        self.store_number(Word, R8, task::NUMBER, task::IGNORED);
+        self.store_number(Double, R8, task::FLAGS, 0); // and FRESH
         for sum in 0..sum::WAYS {
-            self.asm
-                .store_number(Word, R8, task::SUMS + sum * sum::LEN + sum::CALLS, 0);
+            self.store_number(Word, R8, task::SUMS + sum * sum::LEN + sum::CALLS, 0);
         }
     }
 
-    /// From now on the entry `R8` is that of the thread whose registers are at `R9`.
-    pub(super) fn give_task(&mut self) {
-        self.asm.store(Double, R8, task::WHERE, R9);
-        self.board_add(board::LIVE, 1);
+    /// From now on the task `R8` is that of the thread whose registers are at `R9`.
+    pub(super) fn publish_task(&mut self) {
+        self.store(Double, R8, task::REGISTERS_AT, R9);
+        self.shared_add(shared::LIVE, 1);
     }
 
-    /// The thread of the entry at `R7` is no more.
-    pub(super) fn take_task_back(&mut self) {
-        self.asm.store_number(Double, R7, task::WHERE, task::LEFT);
-        self.asm.load(Word, R1, R7, task::SEAT);
-        self.asm.store(Word, R10, frame::SEAT, R1);
-        self.asm.map(R1, self.things.taken);
-        self.asm.address(R2, R10, frame::SEAT);
-        self.asm.call(Helper::MapDeleteElem);
-        self.board_add(board::LIVE, -1);
+    /// Frees the bucket of the task `R7`.
+    pub(super) fn release_task(&mut self) {
+        self.store_number(Double, R7, task::REGISTERS_AT, task::FREE);
+        self.load(Word, R1, R7, task::BUCKET);
+        self.store(Word, R10, frame::BUCKET, R1);
+        let taken = self.resources.taken;
+        self.map(R1, taken);
+        self.address(R2, R10, frame::BUCKET);
+        self.call(Helper::MapDeleteElem);
+        self.shared_add(shared::LIVE, -1);
     }
 
-    /// Outputs `len` bytes at `from` to the ring; goes to `dropped` if there is no room.
+    /// Outputs `len` bytes at `from` to the ring. Goes to `dropped` if there is no room.
     pub(super) fn output(&mut self, from: (Reg, i16), len: i32, flags: i32, dropped: Label) {
-        self.asm.map(R1, self.things.ring);
-        self.asm.address(R2, from.0, from.1);
-        self.asm.set(R3, len);
-        self.asm.set(R4, flags);
-        self.asm.call(Helper::RingbufOutput);
-        self.asm.jump_if(R0, If::Differ, 0, dropped);
+        let ring = self.resources.ring;
+        self.map(R1, ring);
+        self.address(R2, from.0, from.1);
+        self.set(R3, len);
+        self.set(R4, flags);
+        self.call(Helper::RingbufOutput);
+        self.jump_if(R0, If::Differ, 0, dropped);
     }
 
-    /// Ends the program, unless the call `R8`, whose registers the context at `R6` leads to, is the
-    /// sign.
-    pub(super) fn heed_sign(&mut self) {
+    /// Ends the program, unless the call `R8`, whose registers the context `R6` points to, is the
+    /// announcement of the command. Uses [`frame::ANNOUNCEMENT`].
+    pub(super) fn require_announcement(&mut self) {
         let out = self.out;
-        self.asm.jump_if(R8, If::Differ, REGISTERS.prctl, out);
-        self.asm.load(Double, R3, R6, 0);
-        self.read_kernel(frame::SIGN, TAKEN, R3, REGISTERS.row);
-        let said = [SIGN as u64, self.things.cookie[0], self.things.cookie[1]];
-        for (argument, said) in REGISTERS.arguments.into_iter().zip(said) {
-            self.asm.load(Double, R1, R10, frame::SIGN + argument);
-            self.asm.set_wide(R2, said);
-            self.asm.jump_if_reg(R1, If::Differ, R2, out);
+        self.jump_if(R8, If::Differ, REGISTERS.prctl, out);
+        self.load(Double, R3, R6, 0);
+        self.read_kernel(frame::ANNOUNCEMENT, COPIED, R3, REGISTERS.copied);
+        let [first, second] = self.resources.cookie;
+        let expected = [ANNOUNCEMENT as u64, first, second];
+        for (argument, expected) in REGISTERS.arguments.into_iter().zip(expected) {
+            self.load(Double, R1, R10, frame::ANNOUNCEMENT + argument);
+            self.set_wide(R2, expected);
+            self.jump_if_reg(R1, If::Differ, R2, out);
         }
     }
 
     /// `R9` = the class of the call `R8`, which is below [`NUMBERS`].
     pub(super) fn class(&mut self) {
-        self.board(R2, board::CLASSES);
-        self.asm.copy(R1, R8);
-        self.asm.by(Op::And, R1, NUMBERS as i32 - 1);
-        self.asm.by(Op::Left, R1, 3);
-        self.asm.with(Op::Add, R2, R1);
-        self.asm.load(Double, R9, R2, 0);
+        self.shared(R2, shared::CLASSES);
+        self.copy(R1, R8);
+        self.by(Op::And, R1, NUMBERS as i32 - 1);
+        self.by(Op::Left, R1, 3);
+        self.with(Op::Add, R2, R1);
+        self.load(Double, R9, R2, 0);
     }
 
-    /// Goes to `enough` when no more calls are to be told; else this is one of them. Several
-    /// processors at once may take some more than there are; never fewer.
-    pub(super) fn one_less_to_tell(&mut self, enough: Label) {
-        self.board(R1, board::LEFT);
-        self.asm.load(Double, R2, R1, 0);
-        self.asm.jump_if(R2, If::AtMost, 0, enough);
-        self.asm.set(R2, -1);
-        self.asm.add_atomically(R1, 0, R2);
+    /// Goes to `enough` if no more calls are to be reported; otherwise this call is. Several
+    /// processors at once may claim more than are left, never fewer.
+    pub(super) fn claim_report(&mut self, enough: Label) {
+        self.shared(R1, shared::LEFT);
+        self.load(Double, R2, R1, 0);
+        self.jump_if(R2, If::AtMost, 0, enough);
+        self.set(R2, -1);
+        self.add_atomically(R1, 0, R2);
     }
 
-    /// Goes to `silent` when no more calls are to be told: then nobody wants to know of forks and
-    /// ends either. Destroys `R1`.
-    pub(super) fn unless_told(&mut self, silent: Label) {
-        self.board(R1, board::LEFT);
-        self.asm.load(Double, R1, R1, 0);
-        self.asm.jump_if(R1, If::AtMost, 0, silent);
+    /// Goes to `silent` if no more calls are to be reported: then forks, execs and exits are not
+    /// either. Destroys `R1`.
+    pub(super) fn unless_reporting(&mut self, silent: Label) {
+        self.shared(R1, shared::LEFT);
+        self.load(Double, R1, R1, 0);
+        self.jump_if(R1, If::AtMost, 0, silent);
     }
 
-    /// Takes the registers, to which the context at `R6` leads, into the entry at `R7`.
-    pub(super) fn take_registers(&mut self) {
-        self.asm.load(Double, R3, R6, 0);
-        self.asm.by(Op::Add, R3, REGISTERS.row);
-        self.asm.address(R1, R7, task::REGISTERS);
-        self.asm.set(R2, TAKEN);
-        self.asm.call(Helper::ProbeReadKernel);
+    /// Copies the registers, which the context `R6` points to, to the task `R7`.
+    pub(super) fn copy_registers(&mut self) {
+        self.load(Double, R3, R6, 0);
+        self.by(Op::Add, R3, REGISTERS.copied);
+        self.address(R1, R7, task::REGISTERS);
+        self.set(R2, COPIED);
+        self.call(Helper::ProbeReadKernel);
     }
 
-    /// Takes the names of the call in the entry at `R7`, of class `R9`, into the entry, or, if one
-    /// of them is too long for it, to the ring. When one cannot be read, marks the entry, to try
-    /// again when the call ends; if this is the `last` time, takes those that can. Takes the call
-    /// out of what is to be told when the ring has no room for its names. Destroys `R6` and `R8`.
-    pub(super) fn take_names(&mut self, last: bool) {
-        let [missing, long, done] = self.asm.labels();
-        self.asm.store_number(Double, R7, task::FIRST, 0); // and SECOND
-        self.asm.copy(R1, R9);
-        self.asm.by(Op::And, R1, class::NAME as i32);
-        self.asm.jump_if(R1, If::Equal, 0, done);
+    /// Reads the names of the call of class `R9` to the task `R7`; if one of them is too long, both
+    /// to a record in the ring. If one cannot be read, flags the task to try again when the call
+    /// returns; the `last` time, keeps those that can be. The call is not reported if the ring has
+    /// no room for its names. Uses [`frame::SCRATCH_KEY`], destroys `R6` and `R8`.
+    pub(super) fn store_names(&mut self, last: bool) {
+        let [missing, long, done] = self.labels();
+        self.store_number(Double, R7, task::FIRST, 0); // and SECOND
+        self.copy(R1, R9);
+        self.by(Op::And, R1, class::NAME as i32);
+        self.jump_if(R1, If::Equal, 0, done);
         let unread = |label| if last { label } else { missing };
         self.read_names(
             (R7, task::NAMES),
@@ -287,20 +288,20 @@ impl Draft<'_> {
             unread,
             Some(long),
         );
-        self.asm.jump(done);
+        self.jump(done);
 
-        self.asm.place(long);
-        self.asm.store_number(Double, R7, task::FIRST, 0);
-        self.asm.store_number(Word, R10, frame::SCRATCH_KEY, 0);
-        self.look_up(self.things.scratch, frame::SCRATCH_KEY);
-        self.asm.jump_if(R0, If::Equal, 0, done);
-        self.asm.copy(R8, R0);
-        self.asm.store_number(Word, R8, 0, kind::NAMES);
-        self.asm.load(Word, R1, R7, task::TID);
-        self.asm.store(Word, R8, names::TID, R1);
-        self.asm.load(Word, R1, R7, task::NUMBER);
-        self.asm.store(Double, R8, names::NUMBER, R1);
-        self.asm.store_number(Double, R8, names::FIRST, 0); // and SECOND
+        self.place(long);
+        self.store_number(Double, R7, task::FIRST, 0);
+        self.store_number(Word, R10, frame::SCRATCH_KEY, 0);
+        self.look_up(self.resources.scratch, frame::SCRATCH_KEY);
+        self.jump_if(R0, If::Equal, 0, done);
+        self.copy(R8, R0);
+        self.store_number(Word, R8, 0, kind::NAMES);
+        self.load(Word, R1, R7, task::TID);
+        self.store(Word, R8, names::TID, R1);
+        self.load(Word, R1, R7, task::NUMBER);
+        self.store(Double, R8, names::NUMBER, R1);
+        self.store_number(Double, R8, names::FIRST, 0); // and SECOND
         self.read_names(
             (R8, names::BYTES),
             [names::FIRST, names::SECOND],
@@ -308,27 +309,27 @@ impl Draft<'_> {
             unread,
             None,
         );
-        self.asm.map(R1, self.things.ring);
-        self.asm.copy(R2, R8);
-        self.asm.copy(R3, R6);
-        self.asm.by(Op::Add, R3, names::BYTES.into());
-        self.asm.set(R4, NO_WAKEUP);
-        self.asm.call(Helper::RingbufOutput);
-        self.asm.jump_if(R0, If::Equal, 0, done);
-        self.asm.store_number(Word, R7, task::FLAGS, 0);
+        let ring = self.resources.ring;
+        self.map(R1, ring);
+        self.copy(R2, R8);
+        self.copy(R3, R6);
+        self.by(Op::Add, R3, names::BYTES.into());
+        self.set(R4, NO_WAKEUP);
+        self.call(Helper::RingbufOutput);
+        self.jump_if(R0, If::Equal, 0, done);
+        self.store_number(Word, R7, task::FLAGS, 0);
         if !last {
-            self.asm.jump(done);
-            self.asm.place(missing);
-            self.asm.store_number(Double, R7, task::FIRST, 0);
-            self.asm
-                .store_number(Word, R7, task::FLAGS, task::TOLD | task::NAMELESS);
+            self.jump(done);
+            self.place(missing);
+            self.store_number(Double, R7, task::FIRST, 0);
+            self.store_number(Word, R7, task::FLAGS, task::REPORTED | task::NAMELESS);
         }
-        self.asm.place(done);
+        self.place(done);
     }
 
-    /// Reads the names one after the other to `to`, and their lengths beside them; `R6` is what
-    /// they take together. Goes to `unread` of what follows when one cannot be read, and to `long`
-    /// when one fills its room of `most` bytes.
+    /// Reads the names to `to`, one after the other, and their lengths to `lengths`. `R6` = the sum
+    /// of the lengths. Goes to `unread(next)` if one cannot be read, where `next` skips it, and to
+    /// `long` if one fills its `most` bytes.
     fn read_names(
         &mut self,
         (to, at): (Reg, i16),
@@ -337,160 +338,156 @@ impl Draft<'_> {
         unread: impl Fn(Label) -> Label,
         long: Option<Label>,
     ) {
-        self.asm.set(R6, 0);
+        self.set(R6, 0);
         for (flag, bit, len) in [(class::NAME, 8, lengths[0]), (class::OTHER, 16, lengths[1])] {
-            let none = self.asm.label();
-            self.asm.copy(R1, R9);
-            self.asm.by(Op::And, R1, flag as i32);
-            self.asm.jump_if(R1, If::Equal, 0, none);
+            let none = self.label();
+            self.copy(R1, R9);
+            self.by(Op::And, R1, flag as i32);
+            self.jump_if(R1, If::Equal, 0, none);
             self.argument(bit);
-            self.asm.jump_if(R3, If::Equal, 0, none);
-            self.asm.address(R1, to, at);
-            self.asm.with(Op::Add, R1, R6);
-            self.asm.set(R2, most);
-            self.asm.call(Helper::ProbeReadUserStr);
-            self.asm.jump_if(R0, If::AtMost, 0, unread(none));
+            self.jump_if(R3, If::Equal, 0, none);
+            self.address(R1, to, at);
+            self.with(Op::Add, R1, R6);
+            self.set(R2, most);
+            self.call(Helper::ProbeReadUserStr);
+            self.jump_if(R0, If::AtMost, 0, unread(none));
             match long {
-                Some(long) => self.asm.jump_if(R0, If::Above, most - 1, long),
-                None => self.asm.jump_if(R0, If::Above, most, unread(none)),
+                Some(long) => self.jump_if(R0, If::Above, most - 1, long),
+                None => self.jump_if(R0, If::Above, most, unread(none)),
             }
-            self.asm.store(Word, to, len, R0);
-            self.asm.with(Op::Add, R6, R0);
-            self.asm.place(none);
+            self.store(Word, to, len, R0);
+            self.with(Op::Add, R6, R0);
+            self.place(none);
         }
     }
 
-    /// Outputs the call in the entry at `R7`, with its names; goes to `dropped` if there is no
-    /// room. `R4` has the flags.
+    /// Outputs the call of the task `R7`, with its names and the flags `R4`. Goes to `dropped` if
+    /// there is no room.
     pub(super) fn output_call(&mut self, dropped: Label) {
-        self.asm.load(Word, R3, R7, task::FIRST);
-        self.asm.load(Word, R1, R7, task::SECOND);
-        self.asm.with(Op::Add, R3, R1);
-        self.asm
-            .jump_if(R3, If::Above, 2 * i32::from(task::SHORT), dropped);
-        self.asm
-            .by(Op::Add, R3, (task::NAMES - task::RECORD).into());
-        self.asm.map(R1, self.things.ring);
-        self.asm.address(R2, R7, task::RECORD);
-        self.asm.call(Helper::RingbufOutput);
-        self.asm.jump_if(R0, If::Differ, 0, dropped);
+        self.load(Word, R3, R7, task::FIRST);
+        self.load(Word, R1, R7, task::SECOND);
+        self.with(Op::Add, R3, R1);
+        self.jump_if(R3, If::Above, 2 * i32::from(task::SHORT), dropped);
+        self.by(Op::Add, R3, (task::NAMES - task::RECORD).into());
+        let ring = self.resources.ring;
+        self.map(R1, ring);
+        self.address(R2, R7, task::RECORD);
+        self.call(Helper::RingbufOutput);
+        self.jump_if(R0, If::Differ, 0, dropped);
     }
 
-    /// `R2` = the sum in the entry at `R7` where calls of the kind `R8` are.
+    /// `R2` = the task `R7` plus the offset of the sum for calls of the kind `R8`.
     pub(super) fn sum(&mut self) {
-        self.asm.copy(R1, R8);
-        self.asm.by(Op::Mul, R1, sum::TIMES);
-        self.asm.by(Op::Right, R1, sum::BITS.cast_signed());
-        self.asm.by(Op::And, R1, i32::from(sum::WAYS) - 1);
-        self.asm.by(Op::Mul, R1, sum::LEN.into());
-        self.asm.copy(R2, R7);
-        self.asm.with(Op::Add, R2, R1);
+        self.copy(R1, R8);
+        self.by(Op::Mul, R1, sum::FACTOR);
+        self.by(Op::Right, R1, sum::BITS.cast_signed());
+        self.by(Op::And, R1, i32::from(sum::WAYS) - 1);
+        self.by(Op::Mul, R1, sum::LEN.into());
+        self.copy(R2, R7);
+        self.with(Op::Add, R2, R1);
     }
 
-    /// Adds the calls of all sums in the entry at `R7` to their cells. Destroys `R9`, and the stack
-    /// as [`Draft::flush`] does.
+    /// Flushes all sums of the task `R7`. Destroys `R9`, and what [`Draft::flush`] does.
     pub(super) fn flush_all(&mut self) {
-        let [next, done] = self.asm.labels();
-        self.asm.set(R9, 0);
-        self.asm.place(next);
-        self.asm.jump_if(
+        let [next, done] = self.labels();
+        self.set(R9, 0);
+        self.place(next);
+        self.jump_if(
             R9,
             If::Above,
             i32::from(sum::LEN) * (i32::from(sum::WAYS) - 1),
             done,
         );
-        self.asm.copy(R2, R7);
-        self.asm.with(Op::Add, R2, R9);
+        self.copy(R2, R7);
+        self.with(Op::Add, R2, R9);
         self.flush();
-        self.asm.by(Op::Add, R9, sum::LEN.into());
-        self.asm.jump(next);
-        self.asm.place(done);
+        self.by(Op::Add, R9, sum::LEN.into());
+        self.jump(next);
+        self.place(done);
     }
 
-    /// Adds the calls of the sum at `R2`, in the entry at `R7`, to their cell. Uses
-    /// [`frame::CELL`] and [`frame::CELL_VALUE`].
+    /// Moves the calls of the sum at `R2`, of the task `R7`, to their cell. Uses [`frame::CELL`]
+    /// and [`frame::CELL_VALUE`].
     pub(super) fn flush(&mut self) {
-        let [found, make, done] = self.asm.labels();
-        let cells = self.things.cells;
-        self.asm.load(Word, R1, R2, task::SUMS + sum::CALLS);
-        self.asm.jump_if(R1, If::Equal, 0, done);
-        self.asm.store(Double, R10, frame::CELL_VALUE, R1);
-        self.asm.store_number(Word, R2, task::SUMS + sum::CALLS, 0);
-        self.asm.load(Double, R1, R2, task::SUMS + sum::NANOS);
-        self.asm.store(Double, R10, frame::CELL_VALUE + 8, R1);
-        self.asm.load(Double, R1, R7, task::SLOT);
-        self.asm.store(Double, R10, frame::CELL, R1);
-        self.asm.load(Word, R1, R2, task::SUMS + sum::KIND);
-        self.asm.copy(R3, R1);
-        self.asm.by(Op::And, R3, NUMBERS as i32 - 1);
-        self.asm.store(Word, R10, frame::CELL + 8, R3);
-        self.asm.by(Op::Right, R1, sum::ERROR.cast_signed());
-        self.asm.store(Word, R10, frame::CELL + 12, R1);
+        let [found, make, done] = self.labels();
+        let cells = self.resources.cells;
+        self.load(Word, R1, R2, task::SUMS + sum::CALLS);
+        self.jump_if(R1, If::Equal, 0, done);
+        self.store(Double, R10, frame::CELL_VALUE, R1);
+        self.store_number(Word, R2, task::SUMS + sum::CALLS, 0);
+        self.load(Double, R1, R2, task::SUMS + sum::NANOS);
+        self.store(Double, R10, frame::CELL_VALUE + 8, R1);
+        self.load(Double, R1, R7, task::SLOT);
+        self.store(Double, R10, frame::CELL, R1);
+        self.load(Word, R1, R2, task::SUMS + sum::KIND);
+        self.copy(R3, R1);
+        self.by(Op::And, R3, NUMBERS as i32 - 1);
+        self.store(Word, R10, frame::CELL + 8, R3);
+        self.by(Op::Right, R1, sum::ERROR.cast_signed());
+        self.store(Word, R10, frame::CELL + 12, R1);
         self.look_up(cells, frame::CELL);
-        self.asm.jump_if(R0, If::Equal, 0, make);
-        self.asm.place(found);
+        self.jump_if(R0, If::Equal, 0, make);
+        self.place(found);
         for at in [0, 8] {
-            self.asm.load(Double, R1, R10, frame::CELL_VALUE + at);
-            self.asm.add_atomically(R0, at, R1);
+            self.load(Double, R1, R10, frame::CELL_VALUE + at);
+            self.add_atomically(R0, at, R1);
         }
-        self.asm.jump(done);
+        self.jump(done);
 
-        self.asm.place(make);
+        self.place(make);
         self.update(cells, frame::CELL, (R10, frame::CELL_VALUE), NOEXIST);
-        let there = self.asm.label();
-        self.asm.jump_if(R0, If::Differ, 0, there);
-        self.board_add(board::CELLS, 1);
-        self.asm.jump(done);
-        // Another thread was faster, or there is no room.
-        self.asm.place(there);
+        let there = self.label();
+        self.jump_if(R0, If::Differ, 0, there);
+        self.shared_add(shared::CELLS, 1);
+        self.jump(done);
+        // Another thread has made the cell, or there is no room for it.
+        self.place(there);
         self.look_up(cells, frame::CELL);
-        self.asm.jump_if(R0, If::Differ, 0, found);
-        self.asm.load(Word, R1, R10, frame::CELL + 8);
-        self.asm.by(Op::And, R1, NUMBERS as i32 - 1);
-        self.asm.by(Op::Mul, R1, 24);
-        self.board(R2, board::SPILL);
-        self.asm.with(Op::Add, R2, R1);
-        self.asm.load(Double, R1, R10, frame::CELL_VALUE);
-        self.asm.add_atomically(R2, 0, R1);
-        self.asm.load(Double, R3, R10, frame::CELL_VALUE + 8);
-        self.asm.add_atomically(R2, 8, R3);
-        self.asm.load(Word, R3, R10, frame::CELL + 12);
-        self.asm.jump_if(R3, If::Equal, 0, done);
-        self.asm.add_atomically(R2, 16, R1);
-        self.asm.place(done);
+        self.jump_if(R0, If::Differ, 0, found);
+        self.load(Word, R1, R10, frame::CELL + 8);
+        self.by(Op::And, R1, NUMBERS as i32 - 1);
+        self.by(Op::Mul, R1, 24);
+        self.shared(R2, shared::SPILL);
+        self.with(Op::Add, R2, R1);
+        self.load(Double, R1, R10, frame::CELL_VALUE);
+        self.add_atomically(R2, 0, R1);
+        self.load(Double, R3, R10, frame::CELL_VALUE + 8);
+        self.add_atomically(R2, 8, R3);
+        self.load(Word, R3, R10, frame::CELL + 12);
+        self.jump_if(R3, If::Equal, 0, done);
+        self.add_atomically(R2, 16, R1);
+        self.place(done);
     }
 
-    /// `R3` = the argument whose place in the row of registers is in the byte of `R9` that begins
-    /// at `bit`.
+    /// `R3` = the argument of the task `R7` whose offset is in the class `R9`, from `bit` on.
     fn argument(&mut self, bit: i32) {
-        self.asm.copy(R1, R9);
-        self.asm.by(Op::Right, R1, bit);
-        self.asm.by(Op::And, R1, TAKEN - 8);
-        self.asm.copy(R2, R7);
-        self.asm.with(Op::Add, R2, R1);
-        self.asm.load(Double, R3, R2, task::REGISTERS);
+        self.copy(R1, R9);
+        self.by(Op::Right, R1, bit);
+        self.by(Op::And, R1, COPIED - 8);
+        self.copy(R2, R7);
+        self.with(Op::Add, R2, R1);
+        self.load(Double, R3, R2, task::REGISTERS);
     }
 
-    /// A number that no other slot has had, onto the stack at `to`: the process, from the lower
-    /// half of the word at `pid`, which has 22 bits at most (`PID_MAX_LIMIT`), and the time in
-    /// microseconds, which comes again after 52 days.
+    /// Writes a unique number for a slot to the stack at `to`: the pid, which is on the stack and
+    /// has at most 22 bits (`PID_MAX_LIMIT`), and the time in microseconds, which wraps after 52
+    /// days.
     pub(super) fn new_slot(&mut self, to: i16, pid: i16) {
-        self.asm.call(Helper::KtimeGetNs);
-        self.asm.by(Op::Right, R0, 10);
-        self.asm.by(Op::Left, R0, 22);
-        self.asm.load(Word, R1, R10, pid);
-        self.asm.with(Op::Or, R0, R1);
-        self.asm.store(Double, R10, to, R0);
+        self.call(Helper::KtimeGetNs);
+        self.by(Op::Right, R0, 10);
+        self.by(Op::Left, R0, 22);
+        self.load(Word, R1, R10, pid);
+        self.with(Op::Or, R0, R1);
+        self.store(Double, R10, to, R0);
     }
 
-    /// Adds `number` to the threads of the slot whose number is on the stack at `at`, if it has an
-    /// entry.
+    /// Adds to the live threads of the slot whose number is on the stack, if it is in the map.
     pub(super) fn slot_add(&mut self, at: i16, number: i32) {
-        let unlisted = self.asm.label();
-        self.look_up(self.things.slots, at);
-        self.asm.jump_if(R0, If::Equal, 0, unlisted);
-        self.asm.set(R1, number);
-        self.asm.add_atomically(R0, slot::LIVE, R1);
-        self.asm.place(unlisted);
+        let unlisted = self.label();
+        self.look_up(self.resources.slots, at);
+        self.jump_if(R0, If::Equal, 0, unlisted);
+        self.set(R1, number);
+        self.add_atomically(R0, slot::LIVE, R1);
+        self.place(unlisted);
     }
 }

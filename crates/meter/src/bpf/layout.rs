@@ -1,299 +1,287 @@
-//! What the programs and this side have in common: the board, the values of the maps, the records
-//! in the ring, and where the registers of a call are.
+//! What the programs and user space share: the words of an array map, the values of the other maps,
+//! the records in the ring buffer, and the layout of a thread's registers.
 
-use crate::syscalls::{self, NUMBERS};
+use crate::syscalls::{self, NUMBERS, PRCTL};
 
-/// Where the registers of a program are when it makes a call: `struct pt_regs`.
-#[derive(Clone, Copy, Debug)]
+/// Where the registers of a thread are while it makes a call: `struct pt_regs`.
 pub(super) struct Registers {
-    /// Where the row of [`TAKEN`] bytes begins that has all the arguments.
-    pub(super) row: i32,
-    /// Where in that row each argument is.
+    /// The offset of the [`COPIED`] bytes that have all the arguments.
+    pub(super) copied: i32,
+    /// The offset of each argument in those bytes.
     pub(super) arguments: [i16; 6],
-    /// Where the first argument is when the call has ended, if its place in the row has the result
-    /// by then.
+    /// The offset of the first argument when the call has returned, if the result has taken its
+    /// place by then.
     pub(super) first: Option<i32>,
     /// The number of the call.
     pub(super) number: i32,
-    /// Which registers say that a program is of 32 bits: where, the bits that count, and what they
-    /// are then.
+    /// The register that tells a 32-bit program, the bits that count, and their value then.
     pub(super) mode: i32,
-    pub(super) narrow: [i32; 2],
-    /// The number of prctl(2).
+    pub(super) compat: [i32; 2],
     pub(super) prctl: i32,
 }
 
-/// Bytes of the registers that are taken.
-pub(super) const TAKEN: i32 = 64;
+/// Bytes of the registers that are copied.
+pub(super) const COPIED: i32 = 64;
 
-/// r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs: what asm/ptrace.h of x86-64 has from byte 56 on.
-/// The code segment of programs of 32 bits is 0x23.
+/// r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs: asm/ptrace.h of x86-64 from byte 56 on. The code
+/// segment of 32-bit programs is 0x23.
 #[cfg(target_arch = "x86_64")]
 pub(super) const REGISTERS: Registers = Registers {
-    row: 56,
+    copied: 56,
     arguments: [56, 48, 40, 0, 16, 8],
     first: None,
     number: 120,
     mode: 136,
-    narrow: [0xffff, 0x23],
-    prctl: 157,
+    compat: [0xffff, 0x23],
+    prctl: PRCTL.cast_signed(),
 };
 
-/// x0 to x7 first; after x30, sp and pc comes pstate, which has a bit for programs of 32 bits; then
-/// the original x0 and the number.
+/// x0 to x30, sp, pc, then pstate, which has a bit for 32-bit programs; then the original x0 and
+/// the number.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) const REGISTERS: Registers = Registers {
-    row: 0,
+    copied: 0,
     arguments: [0, 8, 16, 24, 32, 40],
     first: Some(272),
     number: 280,
     mode: 264,
-    narrow: [0x10, 0x10],
-    prctl: 167,
+    compat: [0x10, 0x10],
+    prctl: PRCTL.cast_signed(),
 };
 
-/// The arguments of a call, from the row of registers that was taken.
-pub(super) fn arguments(row: &[u8]) -> [u64; 6] {
-    REGISTERS.arguments.map(|at| {
-        let at = at as usize;
-        row.get(at..at + 8)
-            .and_then(|bytes| bytes.try_into().ok())
-            .map_or(0, u64::from_ne_bytes)
-    })
+/// The arguments of a call, from a copy of its registers.
+pub(super) fn arguments(registers: &[u8]) -> [u64; 6] {
+    REGISTERS.arguments.map(|at| double(registers, at))
 }
 
-/// What of a call's path arguments and so on the programs are told: one word of the [`board`] for
-/// each number.
+/// The 4 bytes at an offset of a record or a value; 0 beyond its end.
+pub(super) fn word(bytes: &[u8], at: i16) -> u32 {
+    let bytes = bytes.get(at as usize..).and_then(<[u8]>::first_chunk);
+    bytes.copied().map_or(0, u32::from_ne_bytes)
+}
+
+/// The 8 bytes at an offset of a record or a value; 0 beyond its end.
+pub(super) fn double(bytes: &[u8], at: i16) -> u64 {
+    let bytes = bytes.get(at as usize..).and_then(<[u8]>::first_chunk);
+    bytes.copied().map_or(0, u64::from_ne_bytes)
+}
+
+/// What the programs need to know of a system call; 0 for one that is not counted.
 pub(super) mod class {
-    /// Counted.
-    pub(in super::super) const COUNTED: u64 = 1;
-    /// It has a path argument; where in the row of registers is in the second byte.
-    pub(in super::super) const NAME: u64 = 4;
-    /// It has another one; where is in the third byte.
-    pub(in super::super) const OTHER: u64 = 8;
+    pub(crate) const COUNTED: u64 = 1;
+    /// It has a path argument, at the offset in the second byte.
+    pub(crate) const NAME: u64 = 4;
+    /// It has another one, at the offset in the third byte.
+    pub(crate) const OTHER: u64 = 8;
 }
 
-/// The words for every number: [`NUMBERS`] of them.
+/// The class of every number.
 pub(super) fn classes() -> impl Iterator<Item = u64> {
     (0..NUMBERS as u32).map(|number| {
         let Some(call) = syscalls::by_number(number) else {
             return 0;
         };
-        let place = |n: usize| {
-            call.names
-                .get(n)
-                .and_then(|name| REGISTERS.arguments.get(name.arg))
-                .copied()
-        };
-        let mut class = class::COUNTED;
-        if let Some(at) = place(0) {
-            class |= class::NAME | (at as u64) << 8;
-        }
-        if let Some(at) = place(1) {
-            class |= class::OTHER | (at as u64) << 16;
-        }
-        class
+        let offset = |name: &syscalls::Name| REGISTERS.arguments[name.arg] as u64;
+        let name = call.names.first().map(offset);
+        let other = call.names.get(1).map(offset);
+        class::COUNTED
+            | name.map_or(0, |at| class::NAME | at << 8)
+            | other.map_or(0, |at| class::OTHER | at << 16)
     })
 }
 
-/// The words that programs and user space share, in a map of one value that user space has mapped.
-pub(super) mod board {
+/// The words of the array map, which user space has mapped.
+pub(super) mod shared {
     use crate::syscalls::NUMBERS;
 
-    /// Threads that are metered.
-    pub(in super::super) const LIVE: usize = 0;
-    /// The command has said that it is the one.
-    pub(in super::super) const SEEN: usize = 1;
+    /// Metered threads.
+    pub(crate) const LIVE: usize = 0;
+    /// The command has announced itself.
+    pub(crate) const SEEN: usize = 1;
     /// Threads that there was no room for.
-    pub(in super::super) const UNFOLLOWED: usize = 2;
-    /// Forks, programs that begin and threads that end, which were to be told and which the ring
-    /// had no room for.
-    pub(in super::super) const UNHEARD: usize = 3;
-    /// Calls of programs of 32 bits.
-    pub(in super::super) const NARROW: usize = 4;
+    pub(crate) const UNFOLLOWED: usize = 2;
+    /// Forks, execs and exits that the ring had no room for.
+    pub(crate) const LOST_EVENTS: usize = 3;
+    /// Calls of 32-bit programs.
+    pub(crate) const COMPAT_CALLS: usize = 4;
     /// Calls in which their thread ended.
-    pub(in super::super) const UNFINISHED: usize = 5;
-    /// Slots that were made, ever.
-    pub(in super::super) const SLOTS: usize = 6;
-    /// Cells that were made, ever.
-    pub(in super::super) const CELLS: usize = 7;
-    /// Calls that are still to be told, one by one; with a sign. Each that begins takes one away,
-    /// whether or not the ring has room for it when it ends: so many are asked for, not so many
-    /// that arrive.
-    pub(in super::super) const LEFT: usize = 8;
-    /// How deep our PID namespace is below the first one.
-    pub(in super::super) const LEVEL: usize = 9;
-    /// What a call that does nothing takes while it is metered, in nanoseconds; the command's
-    /// process tries it.
-    pub(in super::super) const TRIED: usize = 10;
-    /// Not 0 while user space waits and wants to be woken.
-    pub(in super::super) const ASLEEP: usize = 11;
-    /// How far the registers of a program, while it makes a call, are from where the kernel's stack
-    /// for its thread begins.
-    pub(in super::super) const ABOVE: usize = 13;
-    /// Not 0 when the command's process has found itself to be seen: written by itself, when `LIVE`
-    /// has it already.
-    pub(in super::super) const BEGUN: usize = 12;
-    /// A word for each system call, see `classes`.
-    pub(in super::super) const CLASSES: usize = 16;
-    /// Calls, nanoseconds and errors for each system call, of what there was no cell for.
-    pub(in super::super) const SPILL: usize = CLASSES + NUMBERS;
-    /// How many words there are.
-    pub(in super::super) const WORDS: usize = SPILL + 3 * NUMBERS;
+    pub(crate) const UNFINISHED: usize = 5;
+    /// Slots and cells that were ever created.
+    pub(crate) const SLOTS: usize = 6;
+    pub(crate) const CELLS: usize = 7;
+    /// Calls that are still to be reported; signed. Each entry takes one away, whether or not the
+    /// ring has room for the call when it returns.
+    pub(crate) const LEFT: usize = 8;
+    /// The depth of our PID namespace.
+    pub(crate) const LEVEL: usize = 9;
+    /// Nanoseconds of an empty call while it is metered, which the command's process measures.
+    pub(crate) const EMPTY_CALL: usize = 10;
+    /// Not 0 while user space sleeps, and is to be woken.
+    pub(crate) const ASLEEP: usize = 11;
+    /// Not 0 when the command's process has found `SEEN` set; then `LIVE` counts it already.
+    pub(crate) const BEGUN: usize = 12;
+    /// The distance from the beginning of a thread's kernel stack to its registers.
+    pub(crate) const REGISTERS_OFFSET: usize = 13;
+    /// The class of each system call.
+    pub(crate) const CLASSES: usize = 16;
+    /// Calls, nanoseconds and errors of each system call that there was no cell for.
+    pub(crate) const SPILL: usize = CLASSES + NUMBERS;
+    pub(crate) const WORDS: usize = SPILL + 3 * NUMBERS;
 }
 
-/// A metered thread, in its [seat](super::seat) of the map `tasks`. What each call needs comes
-/// first and together, so that it takes few lines of the processor's cache.
+/// A metered thread: the value of a [bucket](super::bucket) of the map `tasks`. What each call
+/// needs comes first, to touch few cache lines.
 pub(super) mod task {
-    /// Where the registers of its program are while it makes a call: of all that live, no other
-    /// thread has them there. 0 where no thread ever was, and `LEFT` where one has been.
-    pub(in super::super) const WHERE: i16 = 0;
-    pub(in super::super) const FLAGS: i16 = 8;
-    /// Not 0 when it has just begun another program.
-    pub(in super::super) const FRESH: i16 = 12;
-    pub(in super::super) const SLOT: i16 = 16;
-    /// The number of the seat.
-    pub(in super::super) const SEAT: i16 = 24;
-    /// From here to the end of the names it is what is output to the ring.
-    pub(in super::super) const RECORD: i16 = 32;
-    pub(in super::super) const KIND: i16 = RECORD;
-    pub(in super::super) const NUMBER: i16 = RECORD + 4;
-    pub(in super::super) const PID: i16 = RECORD + 8;
-    pub(in super::super) const TID: i16 = RECORD + 12;
-    pub(in super::super) const START: i16 = RECORD + 16;
-    pub(in super::super) const NANOS: i16 = RECORD + 24;
-    pub(in super::super) const RESULT: i16 = RECORD + 32;
-    pub(in super::super) const REGISTERS: i16 = RECORD + 40;
-    /// Lengths of the names that stand here, with their NULs; 0 for none. Longer ones go to the
-    /// ring by themselves.
-    pub(in super::super) const FIRST: i16 = RECORD + 104;
-    pub(in super::super) const SECOND: i16 = RECORD + 108;
-    pub(in super::super) const NAMES: i16 = RECORD + 112;
-    /// The longest of these, with its NUL.
-    pub(in super::super) const SHORT: i16 = 96;
-    /// Calls that are not in a cell yet: so many [sums](super::sum). Who makes the same few calls
-    /// again and again finds them here, and none but the thread itself ever writes them.
-    pub(in super::super) const SUMS: i16 = NAMES + 2 * SHORT;
-    pub(in super::super) const LEN: i16 = SUMS + super::sum::WAYS * super::sum::LEN;
+    /// The address of its registers while it makes a call, which no other live thread has; 0 if the
+    /// bucket was never used, and `FREE` if it is free again.
+    pub(crate) const REGISTERS_AT: i16 = 0;
+    pub(crate) const FLAGS: i16 = 8;
+    /// Not 0 if it has just executed a program.
+    pub(crate) const FRESH: i16 = 12;
+    pub(crate) const SLOT: i16 = 16;
+    pub(crate) const BUCKET: i16 = 24;
+    /// The record for the ring begins here, and ends with the names.
+    pub(crate) const RECORD: i16 = 32;
+    pub(crate) const KIND: i16 = RECORD;
+    pub(crate) const NUMBER: i16 = RECORD + 4;
+    pub(crate) const PID: i16 = RECORD + 8;
+    pub(crate) const TID: i16 = RECORD + 12;
+    pub(crate) const START: i16 = RECORD + 16;
+    pub(crate) const NANOS: i16 = RECORD + 24;
+    pub(crate) const RESULT: i16 = RECORD + 32;
+    pub(crate) const REGISTERS: i16 = RECORD + 40;
+    /// The lengths of the names, with their NULs; 0 for none. Names that are longer than `SHORT`
+    /// have a record of their own.
+    pub(crate) const FIRST: i16 = RECORD + 104;
+    pub(crate) const SECOND: i16 = RECORD + 108;
+    pub(crate) const NAMES: i16 = RECORD + 112;
+    pub(crate) const SHORT: i16 = 96;
+    /// [Sums](super::sum) of calls that are not in a cell yet. Only the thread itself writes them,
+    /// so a thread that repeats a few calls needs no atomic additions.
+    pub(crate) const SUMS: i16 = NAMES + 2 * SHORT;
+    pub(crate) const LEN: i16 = SUMS + super::sum::WAYS * super::sum::LEN;
 
-    /// In the place of an address.
-    pub(in super::super) const LEFT: i32 = 1;
+    /// Instead of an address.
+    pub(crate) const FREE: i32 = 1;
 
-    /// In the place of a number: in no call that has been seen to begin.
-    pub(in super::super) const NONE: i32 = -1;
-    /// In the place of a number: in a call that is not counted.
-    pub(in super::super) const IGNORED: i32 = -2;
+    /// Instead of a number: the thread is in no call whose entry was seen.
+    pub(crate) const NONE: i32 = -1;
+    /// Instead of a number: the call is not counted.
+    pub(crate) const IGNORED: i32 = -2;
 
-    /// The call is to be told.
-    pub(in super::super) const TOLD: i32 = 1;
-    /// Its names could not be read when it began: the page was not in memory. When it ends it is.
-    pub(in super::super) const NAMELESS: i32 = 2;
-    /// It is a program of 32 bits, whose calls have other numbers.
-    pub(in super::super) const NARROW: i32 = 4;
+    // Flags.
+    /// The call is to be reported.
+    pub(crate) const REPORTED: i32 = 1;
+    /// Its names could not be read at its entry, because a page was not in memory. It is at the
+    /// return.
+    pub(crate) const NAMELESS: i32 = 2;
+    /// It executes a 32-bit program, whose calls have other numbers.
+    pub(crate) const COMPAT: i32 = 4;
 }
 
-/// Which entry of `tasks` is a thread's: that of one of a few numbers which are made from the
-/// address of its registers. So a program that begins with that address knows without calling any
-/// helper whether the thread is one of ours. Who has which seat is in the map `taken`, which two
-/// that want the same one at once ask first.
-pub(super) mod seat {
-    /// So many seats for each thread that there is to be room for.
-    pub(in super::super) const EACH: u32 = 2;
-    /// How many numbers are tried. When all threads that there is room for are there, of 256 one
-    /// more finds no seat, and of half as many one of 65,536.
-    pub(in super::super) const TRIES: i32 = 8;
-    /// Addresses are of different pages. A number of the others is made of this product, from one
-    /// bit on, then from two bits higher, and so on.
-    pub(in super::super) const PAGE: i32 = 12;
-    pub(in super::super) const TIMES: i32 = 0x61c8_8647;
-    pub(in super::super) const BIT: i32 = 14;
-    pub(in super::super) const STEP: i32 = 2;
+/// The map `tasks` is a hash table whose buckets are found by the address of the thread's
+/// registers, without a helper call: a thread that is not metered is recognised at least cost. The
+/// map `taken` has the buckets in use, so that two threads cannot take the same one.
+pub(super) mod bucket {
+    /// Buckets for each thread that there is to be room for.
+    pub(crate) const PER_TASK: u32 = 2;
+    /// Buckets that are tried. If the table is as full as it can be, one thread in 256 finds none;
+    /// if it is half as full, one in 65,536.
+    pub(crate) const TRIES: i32 = 8;
+    /// Addresses are of different pages. Each try takes bits of the product of the page number and
+    /// `FACTOR`: the first from `BIT` on, each next one `STEP` bits higher.
+    pub(crate) const PAGE: i32 = 12;
+    pub(crate) const FACTOR: i32 = 0x61c8_8647;
+    pub(crate) const BIT: i32 = 14;
+    pub(crate) const STEP: i32 = 2;
 }
 
-/// Calls of one kind that a thread has made, in its entry of `tasks`. Each kind has one place where
-/// it can be, and whatever else was there is put into its cell first.
+/// Calls of one kind (number and error) of a thread. A kind has one place among the sums of a
+/// thread; the kind that was there before is flushed to its cell.
 pub(super) mod sum {
     use crate::syscalls::NUMBERS;
 
     /// The number of the call, and above it the error.
-    pub(in super::super) const KIND: i16 = 0;
-    pub(in super::super) const CALLS: i16 = 4;
-    pub(in super::super) const NANOS: i16 = 8;
-    pub(in super::super) const LEN: i16 = 16;
-    /// By which one counts no further, since there is no room for many more.
-    pub(in super::super) const MOST: i32 = 1 << 30;
-    /// Where in the kind the error begins.
-    pub(in super::super) const ERROR: u32 = NUMBERS.trailing_zeros();
-    /// Places. The one of a kind is in three bits of it times this; so common calls and errors have
-    /// places of their own.
-    pub(in super::super) const WAYS: i16 = 8;
-    pub(in super::super) const TIMES: i32 = 12_467;
-    pub(in super::super) const BITS: u32 = 12;
+    pub(crate) const KIND: i16 = 0;
+    pub(crate) const CALLS: i16 = 4;
+    pub(crate) const NANOS: i16 = 8;
+    pub(crate) const LEN: i16 = 16;
+    /// A sum of more calls is flushed, before it overflows.
+    pub(crate) const MOST: i32 = 1 << 30;
+    /// The lowest bit of the error.
+    pub(crate) const ERROR: u32 = NUMBERS.trailing_zeros();
+    /// The place of a kind is in three bits, from `BITS` on, of its product with `FACTOR`, which
+    /// gives common calls and errors different places.
+    pub(crate) const WAYS: i16 = 8;
+    pub(crate) const FACTOR: i32 = 12_467;
+    pub(crate) const BITS: u32 = 12;
 }
 
-/// A process while it runs one program: the value of the map `slots` by a number that is used once;
-/// and, with a kind at its beginning, what is output to the ring when a program begins.
+/// A process while it executes one program: the value of the map `slots`, whose keys are never
+/// reused; and, with a kind instead of `LIVE`, the record of an exec.
 pub(super) mod slot {
-    pub(in super::super) const LIVE: i16 = 0;
-    /// In the ring: the tid that the thread had until now.
-    pub(in super::super) const FORMER: i16 = 4;
-    /// The slot in which its program began: a fork runs its parent's.
-    pub(in super::super) const PROGRAM: i16 = 8;
+    /// Metered threads.
+    pub(crate) const LIVE: i16 = 0;
+    /// In the record: the tid that the thread had before.
+    pub(crate) const FORMER: i16 = 4;
+    /// The slot in which its program was executed: a child executes its parent's.
+    pub(crate) const PROGRAM: i16 = 8;
     /// The inode of the program's file.
-    pub(in super::super) const INODE: i16 = 16;
-    pub(in super::super) const PID: i16 = 24;
-    pub(in super::super) const NAMED: i16 = 28;
-    pub(in super::super) const NAME: i16 = 32;
-    pub(in super::super) const LEN: i16 = 512;
+    pub(crate) const INODE: i16 = 16;
+    pub(crate) const PID: i16 = 24;
+    pub(crate) const NAME_LEN: i16 = 28;
+    pub(crate) const NAME: i16 = 32;
+    pub(crate) const LEN: i16 = 512;
 
-    /// The slot of the command before its program has begun. It has no entry, and what is counted
-    /// in it is thrown away.
-    pub(in super::super) const FIRST: u64 = 1;
+    /// The slot of the command before its program is executed. It is not in the map, and its cells
+    /// are dropped.
+    pub(crate) const FIRST: u64 = 1;
 }
 
-/// What begins each record in the ring.
+/// The first word of each record in the ring.
 pub(super) mod kind {
-    pub(in super::super) const CALL: i32 = 1;
-    pub(in super::super) const UNFINISHED: i32 = 2;
-    pub(in super::super) const NAMES: i32 = 3;
-    pub(in super::super) const FORK: i32 = 4;
-    pub(in super::super) const EXEC: i32 = 5;
-    pub(in super::super) const EXIT: i32 = 6;
-    /// No metered thread is left; to wake who waits.
-    pub(in super::super) const LAST: i32 = 7;
-    /// A piece of a `task_struct`, see `look`.
-    pub(in super::super) const LOOK: i32 = 8;
+    pub(crate) const CALL: i32 = 1;
+    pub(crate) const UNFINISHED: i32 = 2;
+    pub(crate) const NAMES: i32 = 3;
+    pub(crate) const FORK: i32 = 4;
+    pub(crate) const EXEC: i32 = 5;
+    pub(crate) const EXIT: i32 = 6;
+    /// No metered thread is left. It only wakes user space.
+    pub(crate) const LAST: i32 = 7;
+    /// A piece of a `task_struct`, see `program::look`.
+    pub(crate) const LOOK: i32 = 8;
 }
 
-/// A fork in the ring: kind, parent, pid, tid, and what it shares with its parent.
+/// The record of a fork.
 pub(super) mod fork {
-    pub(in super::super) const PARENT: i16 = 4;
-    pub(in super::super) const PID: i16 = 8;
-    pub(in super::super) const TID: i16 = 12;
-    pub(in super::super) const SHARES: i16 = 16;
-    pub(in super::super) const LEN: i16 = 24;
-    pub(in super::super) const FILES: i32 = 1;
-    pub(in super::super) const FS: i32 = 2;
+    pub(crate) const PARENT: i16 = 4;
+    pub(crate) const PID: i16 = 8;
+    pub(crate) const TID: i16 = 12;
+    /// What the child shares with its parent: `FILES`, `FS`.
+    pub(crate) const SHARES: i16 = 16;
+    pub(crate) const LEN: i16 = 24;
+    pub(crate) const FILES: i32 = 1;
+    pub(crate) const FS: i32 = 2;
 }
 
-/// Names in the ring: kind, tid, lengths with their NULs, the number of the call that is to follow,
-/// and the names.
+/// The record of long names, which comes before that of their call: lengths with NULs, the number
+/// of the call, and the names.
 pub(super) mod names {
-    pub(in super::super) const TID: i16 = 4;
-    pub(in super::super) const FIRST: i16 = 8;
-    pub(in super::super) const SECOND: i16 = 12;
-    pub(in super::super) const NUMBER: i16 = 16;
-    pub(in super::super) const BYTES: i16 = 24;
-    /// A path and its NUL.
-    pub(in super::super) const LONGEST: i32 = 4096;
+    pub(crate) const TID: i16 = 4;
+    pub(crate) const FIRST: i16 = 8;
+    pub(crate) const SECOND: i16 = 12;
+    pub(crate) const NUMBER: i16 = 16;
+    pub(crate) const BYTES: i16 = 24;
+    /// `PATH_MAX`, which includes the NUL.
+    pub(crate) const LONGEST: i32 = 4096;
 }
 
-/// Bytes of the map `scratch`: the largest record, that with two names.
+/// Bytes of the map `scratch`: the largest record, that of two names.
 pub(super) const SCRATCH: usize = names::BYTES as usize + 2 * names::LONGEST as usize;
-/// Bytes of a `task_struct` that [`look`] shows, after the kind, the ids of the thread and where
-/// its registers are (8 bytes each).
+/// Bytes of a `task_struct` in a record of `program::look`. Before them are the kind, the ids of
+/// the thread, and the address of its registers, of 8 bytes each.
 pub(super) const LOOKED: usize = 4096;
 
-/// The option of the prctl(2) by which the command makes itself known; the cookie are its other two
-/// arguments.
-pub(super) const SIGN: i32 = 0x6661_7468;
+/// The option of the prctl(2) by which the command announces itself to the programs; its other two
+/// arguments are the cookie.
+pub(super) const ANNOUNCEMENT: i32 = 0x6661_7468;

@@ -1,0 +1,189 @@
+//! What lives in the kernel while a command is metered: maps, ring, programs and their attachments.
+
+use std::ffi::CStr;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::Ordering;
+use std::thread::{Scope, ScopedJoinHandle};
+
+use gate::bpf::{Kind, Map, Program, Ring, raw_tracepoint_open};
+use gate::process::Shared;
+use gate::{Errno, Fd};
+
+use super::draft::Resources;
+use super::layout::{self, SCRATCH, bucket, shared, slot, task};
+use super::offsets::Offsets;
+use super::program;
+use crate::error::Unavailable;
+
+/// Some helpers are available to programs of GPL-compatible licences only.
+const LICENSE: &CStr = c"Dual MIT/GPL";
+
+/// The capacity of the maps.
+#[derive(Clone, Copy)]
+pub(super) struct Room {
+    /// Threads that are metered at a time. Further ones are not metered.
+    pub(super) tasks: u32,
+    /// Processes that exec or fork before user space collects them, and calls by process, number
+    /// and error. Beyond these, calls are added up by number.
+    pub(super) slots: u32,
+    pub(super) cells: u32,
+}
+
+pub(super) const ROOM: Room = Room {
+    tasks: 1 << 14,
+    slots: 1 << 12,
+    cells: 1 << 16,
+};
+/// Bounds of the ring's size, and the size of a typical record of a call, in bytes.
+const SMALLEST_RING: u64 = 1 << 18;
+const LARGEST_RING: u64 = 1 << 24;
+const RECORD: u64 = 256;
+
+pub(super) struct Maps {
+    pub(super) shared: Map,
+    pub(super) tasks: Map,
+    pub(super) taken: Map,
+    pub(super) slots: Map,
+    pub(super) cells: Map,
+    scratch: Map,
+}
+
+impl Maps {
+    fn new(room: Room) -> Result<Maps, Errno> {
+        let buckets = room.tasks.next_power_of_two() * bucket::PER_TASK;
+        let (task, slot) = (task::LEN as usize, slot::LEN as usize);
+        Ok(Maps {
+            shared: Map::new(Kind::Array, "fathom_board", 4, 8 * shared::WORDS, 1)?,
+            tasks: Map::new(Kind::Entries, "fathom_tasks", 4, task, buckets)?,
+            taken: Map::new(Kind::Hash, "fathom_taken", 4, 4, room.tasks)?,
+            slots: Map::new(Kind::Hash, "fathom_slots", 8, slot, room.slots)?,
+            cells: Map::new(Kind::Hash, "fathom_cells", 16, 16, room.cells)?,
+            scratch: Map::new(Kind::PercpuArray, "fathom_scratch", 4, SCRATCH, 1)?,
+        })
+    }
+}
+
+/// All of it. The kernel frees it when the descriptors are closed.
+pub(super) struct Kit {
+    pub(super) maps: Maps,
+    pub(super) words: Shared,
+    pub(super) ring: Ring,
+    pub(super) programs: Vec<Program>,
+    pub(super) attached: Vec<Fd>,
+    pub(super) cookie: [u64; 2],
+}
+
+impl Kit {
+    /// Creates the maps, and loads and attaches the programs. `find` finds the offsets. The kernel
+    /// zeroes tens of megabytes and verifies five programs, and BTF is parsed: threads do what they
+    /// can at the same time.
+    pub(super) fn new(
+        find: impl FnOnce() -> Result<Offsets, Unavailable> + Send,
+        room: Room,
+        calls: u64,
+    ) -> Result<Kit, Unavailable> {
+        let size = (calls.min(LARGEST_RING) * RECORD).next_power_of_two();
+        let size = size.clamp(SMALLEST_RING, LARGEST_RING) as u32;
+        let (maps, offsets, ring) = std::thread::scope(|scope| {
+            let others = Task::spawn(scope, || (find(), Ring::new("fathom_ring", size)))?;
+            let maps = Maps::new(room).map_err(Unavailable::BpfMap)?;
+            let (offsets, ring) = others.join()?;
+            Ok::<_, Unavailable>((maps, offsets?, ring.map_err(Unavailable::BpfMap)?))
+        })?;
+        let words = maps.shared.words().map_err(Unavailable::BpfMap)?;
+        for (word, class) in words.iter().skip(shared::CLASSES).zip(layout::classes()) {
+            word.store(class, Ordering::Relaxed);
+        }
+        let resources = Resources {
+            shared: maps.shared.as_raw_fd(),
+            tasks: maps.tasks.as_raw_fd(),
+            taken: maps.taken.as_raw_fd(),
+            slots: maps.slots.as_raw_fd(),
+            cells: maps.cells.as_raw_fd(),
+            scratch: maps.scratch.as_raw_fd(),
+            ring: ring.as_raw_fd(),
+            buckets: maps.tasks.entries(),
+            watermark: (size / 8).cast_signed(),
+            offsets,
+            cookie: new_cookie(),
+        };
+        let programs = load_all(&resources)?;
+        let attached = PROGRAMS.iter().zip(&programs);
+        let attached: Result<_, _> = attached
+            .map(|((_, tracepoint, _), program)| attach(tracepoint, program))
+            .collect();
+        Ok(Kit {
+            maps,
+            words,
+            ring,
+            attached: attached?,
+            programs,
+            cookie: resources.cookie,
+        })
+    }
+}
+
+/// Writes a program.
+type Writer = fn(&Resources) -> Option<Vec<u64>>;
+
+/// The names of the programs, their tracepoints, and what writes them. The one that sees the
+/// announcement of the command is attached last: from then on all are needed.
+pub(super) const PROGRAMS: [(&str, &CStr, Writer); 5] = [
+    ("fathom_exit", c"sched_process_exit", program::exit),
+    ("fathom_exec", c"sched_process_exec", program::exec),
+    ("fathom_fork", c"sched_process_fork", program::fork),
+    ("fathom_return", c"sys_exit", program::exit_call),
+    ("fathom_enter", c"sys_enter", program::enter),
+];
+
+fn load_all(resources: &Resources) -> Result<Vec<Program>, Unavailable> {
+    std::thread::scope(|scope| {
+        let all = PROGRAMS
+            .map(|(name, _, write)| Task::spawn(scope, move || load(name, write(resources))));
+        all.into_iter().map(|loading| loading?.join()?).collect()
+    })
+}
+
+/// Loads a program, if it could be assembled.
+pub(super) fn load(name: &str, code: Option<Vec<u64>>) -> Result<Program, Unavailable> {
+    let code = code.ok_or(Unavailable::BpfAssembly)?;
+    Ok(Program::load_raw_tracepoint(name, &code, LICENSE)?)
+}
+
+/// Attaches a program to a raw tracepoint, until the descriptor is closed.
+pub(super) fn attach(tracepoint: &'static CStr, program: &Program) -> Result<Fd, Unavailable> {
+    raw_tracepoint_open(tracepoint, program).map_err(|errno| Unavailable::Attach(tracepoint, errno))
+}
+
+/// Work in a thread of its own.
+struct Task<'scope, T>(ScopedJoinHandle<'scope, T>);
+
+impl<'scope, T: Send + 'scope> Task<'scope, T> {
+    fn spawn(
+        scope: &'scope Scope<'scope, '_>,
+        work: impl FnOnce() -> T + Send + 'scope,
+    ) -> Result<Self, Unavailable> {
+        let work = || {
+            let done = work();
+            gate::meter::flush();
+            done
+        };
+        let spawned = std::thread::Builder::new().spawn_scoped(scope, work);
+        let errno = |e: std::io::Error| e.raw_os_error().unwrap_or_default();
+        spawned.map(Task).map_err(|e| Unavailable::Thread(errno(e)))
+    }
+
+    fn join(self) -> Result<T, Unavailable> {
+        self.0.join().map_err(|_| Unavailable::ThreadPanicked)
+    }
+}
+
+/// Two numbers that nobody can guess: the standard library keys its hash tables with such numbers.
+pub(super) fn new_cookie() -> [u64; 2] {
+    [0; 2].map(|number: u64| {
+        let mut hasher = RandomState::new().build_hasher();
+        hasher.write_u64(number);
+        hasher.finish()
+    })
+}

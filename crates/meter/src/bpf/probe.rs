@@ -1,0 +1,100 @@
+//! Finds the offsets that the programs need in a kernel without BTF: in the `task_struct` of a thread
+//! whose ids are known, pid and tgid are next to each other, and the kernel's stack is just below
+//! the registers.
+
+use gate::bpf::{Kind, Map, Ring, prctl_unknown};
+use std::os::fd::AsRawFd;
+
+use super::draft::Resources;
+use super::kit::{attach, load, new_cookie};
+use super::layout::{ANNOUNCEMENT, LOOKED, SCRATCH, double};
+use super::offsets::Offsets;
+use super::program;
+use crate::error::Unavailable;
+
+/// The offsets in this kernel, from BTF if it has it.
+pub(super) fn find() -> Result<Offsets, Unavailable> {
+    Offsets::read().map_or_else(probe, Ok)
+}
+
+/// Looks at the `task_struct` of a thread of this process that is not the main thread, so that its
+/// two ids differ.
+pub(super) fn probe() -> Result<Offsets, Unavailable> {
+    /// Pieces overlap, so that no pair of ids is cut in two.
+    const OVERLAP: usize = 8;
+    const PIECES: usize = 6;
+    const ROOM: u32 = 64 << 10;
+    let mut ring = Ring::new("fathom_look", ROOM).map_err(Unavailable::BpfMap)?;
+    let scratch =
+        Map::new(Kind::PercpuArray, "fathom_look", 4, SCRATCH, 1).map_err(Unavailable::BpfMap)?;
+    let mut stack = None;
+    for piece in 0..PIECES {
+        let from = piece * (LOOKED - OVERLAP);
+        let resources = Resources {
+            ring: ring.as_raw_fd(),
+            scratch: scratch.as_raw_fd(),
+            cookie: new_cookie(),
+            ..Resources::default()
+        };
+        let program = load("fathom_look", program::look(&resources, from as i32))?;
+        let attached = attach(c"sys_enter", &program)?;
+        let [first, second] = resources.cookie;
+        std::thread::scope(|scope| {
+            scope.spawn(|| prctl_unknown(ANNOUNCEMENT as u32, first, second));
+        });
+        drop(attached);
+        let mut pid = None;
+        ring.drain(|record| {
+            let found = find_fields(record);
+            pid = found.0.map(|at| (from + at) as u32);
+            stack = stack.or(found.1.map(|at| (from + at) as u32));
+        });
+        if let (Some(pid), Some(stack)) = (pid, stack) {
+            return Ok(Offsets {
+                pid,
+                tgid: pid + 4,
+                stack,
+                ..Offsets::default()
+            });
+        }
+    }
+    Err(Unavailable::NoBtf)
+}
+
+/// The offsets of the two ids and of the stack in a record of `program::look`.
+fn find_fields(record: &[u8]) -> (Option<usize>, Option<usize>) {
+    /// The smallest page, and the largest stack.
+    const PAGE: u64 = 4 << 10;
+    const DEEPEST: u64 = 64 << 10;
+    let (ids, registers) = (double(record, 8), double(record, 16));
+    let task = record.get(24..).unwrap_or_default();
+    // The lower half is the tid, which the kernel calls pid.
+    let mut pairs = task.windows(8).step_by(4);
+    let ids_at = pairs.position(|pair| pair == ids.to_ne_bytes());
+    let stack_at = task.chunks_exact(8).position(|word| {
+        let word = double(word, 0);
+        word.is_multiple_of(PAGE) && (1..=DEEPEST).contains(&registers.wrapping_sub(word))
+    });
+    (ids_at.map(|n| 4 * n), stack_at.map(|n| 8 * n))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn btf_and_the_values_of_the_fields_give_the_same_offsets() {
+        let (Some(btf), Ok(probed)) = (Offsets::read(), probe()) else {
+            return eprintln!("SKIPPED: needs a kernel with BTF, and permission for BPF");
+        };
+        assert_eq!(
+            (btf.pid, btf.tgid, btf.stack),
+            (probed.pid, probed.tgid, probed.stack)
+        );
+        assert!(btf.files.is_some() && btf.fs.is_some(), "{btf:?}");
+        assert!(
+            btf.ids.is_some() && btf.program.is_some() && btf.ends.is_some(),
+            "{btf:?}"
+        );
+    }
+}

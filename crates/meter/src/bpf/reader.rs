@@ -1,0 +1,400 @@
+//! What user space does while a command is metered: it reads the ring, and moves processes that have
+//! ended out of the maps, so that these need not grow.
+
+use std::collections::HashSet;
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use foldhash::{HashMap, HashMapExt};
+use gate::bpf::Ring;
+use gate::command::Running;
+use gate::notify::{Event, poll};
+use gate::process::Shared;
+
+use super::kit::Maps;
+use super::layout::{arguments, double, fork, kind, names, shared, slot, sum, task, word};
+use crate::call::{Call, Ended, Fork, Meter, Metered};
+use crate::collector::{Collector, Timing, warn_of};
+use crate::error::WarningKind;
+use crate::executable::file_of;
+use crate::syscalls::NUMBERS;
+use crate::totals::{Program, Totals};
+
+/// How long to sleep if there were records: more will come, and reading few at a time costs more.
+const BUSY: Duration = Duration::from_millis(1);
+/// How long to sleep if there were none: a ring that fills, and the end of the last thread, end it
+/// earlier.
+const IDLE: Duration = Duration::from_millis(100);
+/// The most calls that can be reported: the programs count down with a sign.
+pub(super) const MOST_REPORTED: u64 = i64::MAX as u64;
+
+/// Reads the ring and the maps of a command and its descendants.
+pub(super) struct Reader<'a> {
+    words: &'a Shared,
+    maps: &'a Maps,
+    collector: Collector<'a>,
+    /// The most calls to report, and the calls that were read.
+    wanted: u64,
+    read: u64,
+    /// Records of long names, of the call that each thread is in.
+    names: HashMap<u32, Vec<u8>>,
+    /// The program that was executed in each slot.
+    programs: HashMap<u64, Program>,
+    /// Slots and cells that existed or had existed at the last harvest.
+    slots_before: u64,
+    cells_before: u64,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(
+        words: &'a Shared,
+        maps: &'a Maps,
+        wanted: u64,
+        collector: Collector<'a>,
+    ) -> Reader<'a> {
+        Reader {
+            words,
+            maps,
+            collector,
+            wanted,
+            read: 0,
+            names: HashMap::new(),
+            programs: HashMap::new(),
+            slots_before: 0,
+            cells_before: 0,
+        }
+    }
+
+    fn shared(&self, word: usize) -> u64 {
+        self.words[word].load(Ordering::Acquire)
+    }
+
+    /// Reads until no metered thread is left, or the command has ended and the user asks this
+    /// process to stop.
+    pub(super) fn follow(&mut self, running: &mut Running, ring: &mut Ring) -> gate::Result<Ended> {
+        let mut ended = None;
+        loop {
+            if ended.is_none() {
+                ended = running.try_wait()?;
+            }
+            // Before the announcement `LIVE` is 0 as well, so `BEGUN` is read first. The ring is
+            // read last: when no thread is left, all its records are there.
+            let has_begun = ended.is_some() || self.shared(shared::BEGUN) != 0;
+            let all_have_ended = has_begun && self.shared(shared::LIVE) == 0;
+            let records = self.read_ring(ring);
+            if all_have_ended {
+                break;
+            }
+            if running.asked_to_stop() {
+                let left = self.shared(shared::LIVE);
+                let warnings = &mut self.collector.warnings;
+                warnings.push(WarningKind::StillRunning(left));
+                break;
+            }
+            if self.is_filling() {
+                self.harvest(false)?;
+            }
+            if records > 0 {
+                std::thread::sleep(BUSY);
+            } else {
+                let asleep = &self.words[shared::ASLEEP];
+                asleep.store(1, Ordering::Release);
+                poll([(ring.as_fd(), Event::Readable)], Some(IDLE))?;
+                asleep.store(0, Ordering::Release);
+            }
+        }
+        let ended = ended.map_or_else(|| running.wait(), Ok)?;
+        Ok(Ended::from(&ended))
+    }
+
+    fn read_ring(&mut self, ring: &mut Ring) -> usize {
+        ring.drain(|record| self.record(record))
+    }
+
+    fn record(&mut self, record: &[u8]) {
+        match word(record, 0).cast_signed() {
+            kind::CALL => self.call(record, true),
+            kind::UNFINISHED => self.call(record, false),
+            kind::NAMES => drop(self.names.insert(word(record, names::TID), record.to_vec())),
+            kind::FORK => {
+                let shares = word(record, fork::SHARES).cast_signed();
+                self.collector.fork(&Fork {
+                    parent: word(record, fork::PARENT),
+                    pid: word(record, fork::PID),
+                    tid: word(record, fork::TID),
+                    shares_files: shares & fork::FILES != 0,
+                    shares_fs: shares & fork::FS != 0,
+                });
+            }
+            kind::EXEC => self.exec(record),
+            kind::EXIT => {
+                // The ids of a task.
+                let (pid, tid) = (word(record, 8), word(record, 12));
+                self.names.remove(&tid);
+                self.collector.exit(pid, tid);
+            }
+            _ => {}
+        }
+    }
+
+    fn call(&mut self, record: &[u8], has_returned: bool) {
+        self.read += 1;
+        if !self.collector.wants_calls() {
+            return;
+        }
+        let at = |field: i16| field - task::RECORD;
+        let tid = word(record, at(task::TID));
+        let number = word(record, at(task::NUMBER));
+        let lengths = [task::FIRST, task::SECOND].map(at);
+        let long = if self.names.is_empty() {
+            None
+        } else {
+            self.names.remove(&tid)
+        };
+        // The names may be those of an earlier call, for which the ring had no room.
+        let long = long.filter(|names| {
+            word(names, names::NUMBER) == number && double(record, lengths[0]) == 0
+        });
+        let [name, other] = match &long {
+            Some(record) => names_in(record, names::BYTES, [names::FIRST, names::SECOND]),
+            None => names_in(record, at(task::NAMES), lengths),
+        };
+        let registers = record.get(at(task::REGISTERS) as usize..);
+        let (result, nanos) = match has_returned {
+            true => (
+                Some(double(record, at(task::RESULT)).cast_signed()),
+                double(record, at(task::NANOS)),
+            ),
+            false => (None, 0),
+        };
+        self.collector.report(&Call {
+            pid: word(record, at(task::PID)),
+            tid,
+            number,
+            args: arguments(registers.unwrap_or_default()),
+            name,
+            other,
+            result,
+            start: double(record, at(task::START)),
+            nanos,
+        });
+        if !self.collector.wants_calls() {
+            self.names = HashMap::new();
+        }
+    }
+
+    /// The record of an exec is a slot.
+    fn exec(&mut self, record: &[u8]) {
+        let (pid, inode) = (word(record, slot::PID), double(record, slot::INODE));
+        let file = file_of(pid, program_name(record), inode);
+        let program = self.collector.totals.program(&file);
+        self.programs.insert(double(record, slot::PROGRAM), program);
+        // The names of this very execve(2).
+        if let Some(names) = self.names.remove(&word(record, slot::FORMER)) {
+            self.names.insert(pid, names);
+        }
+        self.collector.exec(pid, &file);
+    }
+
+    /// Whether a quarter of a map was used since the last harvest.
+    fn is_filling(&self) -> bool {
+        let made = |word: usize, before: u64| self.shared(word).saturating_sub(before);
+        made(shared::SLOTS, self.slots_before) > u64::from(self.maps.slots.entries() / 4)
+            || made(shared::CELLS, self.cells_before) > u64::from(self.maps.cells.entries() / 4)
+    }
+
+    /// Adds up the cells of the slots that have ended, or of all, and deletes both from the maps.
+    fn harvest(&mut self, all: bool) -> gate::Result<()> {
+        self.slots_before = self.shared(shared::SLOTS);
+        self.cells_before = self.shared(shared::CELLS);
+        let Reader {
+            programs,
+            collector: Collector { totals, .. },
+            ..
+        } = self;
+        // Slots first: one that has ended gets no further calls, so that all of its cells are seen.
+        let mut slots = Slots {
+            ended: HashMap::new(),
+            all,
+        };
+        let mut used = HashSet::new();
+        self.maps.slots.each(|key, value| {
+            let began = double(value, slot::PROGRAM);
+            used.insert(began);
+            if all || double(value, slot::LIVE) == 0 {
+                // If the ring had no room for the exec, the program has the name that it was
+                // called by.
+                let program = programs.get(&began).copied();
+                let program = program.unwrap_or_else(|| totals.program(program_name(value)));
+                let pid = word(value, slot::PID);
+                slots.ended.insert(double(key, 0), (program, pid));
+            }
+        })?;
+        let mut gone = Vec::new();
+        self.maps.cells.each(|key, value| {
+            let Some((program, pid)) = slots.find(double(key, 0)) else {
+                return;
+            };
+            let (number, errno) = (word(key, 8), errno(word(key, 12)));
+            let (calls, nanos) = (double(value, 0), double(value, 8));
+            totals.add(program, pid, number, calls, nanos, errno);
+            gone.extend_from_slice(key);
+        })?;
+        if all {
+            add_tasks(self.maps, &slots, totals, &mut self.read)?;
+        }
+        self.maps.cells.delete(&gone)?;
+        let ended = slots.ended.keys().flat_map(|key| key.to_ne_bytes());
+        self.maps.slots.delete(&ended.collect::<Vec<u8>>())?;
+        programs.retain(|began, _| used.contains(began));
+        Ok(())
+    }
+
+    /// Reads what is left in the ring and in the maps. The programs are detached.
+    pub(super) fn finish(
+        mut self,
+        ring: &mut Ring,
+        meter: &dyn Meter,
+        overhead: u64,
+        timing: Timing,
+    ) -> gate::Result<Metered> {
+        self.read_ring(ring);
+        self.harvest(true)?;
+        let mut spilt = 0;
+        for number in 0..NUMBERS {
+            let at = shared::SPILL + 3 * number;
+            let [calls, nanos, errors] = [at, at + 1, at + 2].map(|word| self.shared(word));
+            let succeeded = calls.saturating_sub(errors);
+            for (calls, nanos, errno) in [(succeeded, nanos, None), (errors, 0, Some(0))] {
+                if calls > 0 {
+                    let totals = &mut self.collector.totals;
+                    totals.add(Program::default(), 0, number as u32, calls, nanos, errno);
+                }
+            }
+            spilt += calls;
+        }
+        // Each call that was to be reported was read, has not returned yet, or is lost.
+        let left = self.shared(shared::LEFT).cast_signed();
+        let claimed = (self.wanted.min(MOST_REPORTED) as i64).saturating_sub(left);
+        let wanted = |calls: u64| calls.min(self.wanted);
+        let dropped = wanted(claimed.max(0) as u64).saturating_sub(wanted(self.read));
+        let [lost_events, unfollowed, compat_calls, unfinished] = [
+            shared::LOST_EVENTS,
+            shared::UNFOLLOWED,
+            shared::COMPAT_CALLS,
+            shared::UNFINISHED,
+        ]
+        .map(|word| self.shared(word));
+        let mut metered = self.collector.finish(meter, overhead, timing);
+        metered.unfinished = unfinished;
+        metered.lost = dropped + lost_events + unfollowed;
+        warn_of(&mut metered, spilt, WarningKind::Unattributed);
+        warn_of(&mut metered, dropped, WarningKind::Unreported);
+        warn_of(&mut metered, lost_events, WarningKind::LostEvents);
+        warn_of(&mut metered, unfollowed, WarningKind::UnfollowedThreads);
+        warn_of(&mut metered, compat_calls, WarningKind::Calls32Bit);
+        Ok(metered)
+    }
+}
+
+/// The slots whose cells are added up.
+struct Slots {
+    ended: HashMap<u64, (Program, u32)>,
+    /// All slots are, and calls without a slot.
+    all: bool,
+}
+
+impl Slots {
+    /// The program and the process of a slot; `None` if its cells are not added up.
+    fn find(&self, slot: u64) -> Option<(Program, u32)> {
+        let no_slot = (self.all && slot == 0).then(Default::default);
+        let found = self.ended.get(&slot).copied().or(no_slot);
+        found.filter(|_| slot != slot::FIRST)
+    }
+}
+
+/// Adds up the sums of the threads that go on, and counts the calls that they are in as read.
+fn add_tasks(maps: &Maps, slots: &Slots, totals: &mut Totals, read: &mut u64) -> gate::Result<()> {
+    let mut buckets = Vec::new();
+    maps.taken.each(|bucket, _| buckets.push(word(bucket, 0)))?;
+    let mut value = [0; task::LEN as usize];
+    for bucket in buckets {
+        maps.tasks.lookup(&bucket.to_ne_bytes(), &mut value)?;
+        let flags = word(&value, task::FLAGS).cast_signed();
+        *read += u64::from(flags & task::REPORTED != 0);
+        let Some((program, pid)) = slots.find(double(&value, task::SLOT)) else {
+            continue;
+        };
+        for at in (task::SUMS..task::LEN).step_by(sum::LEN as usize) {
+            let calls = word(&value, at + sum::CALLS);
+            if calls > 0 {
+                let kind = word(&value, at + sum::KIND);
+                let (number, errno) = (kind % NUMBERS as u32, errno(kind >> sum::ERROR));
+                let nanos = double(&value, at + sum::NANOS);
+                totals.add(program, pid, number, calls.into(), nanos, errno);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn errno(errno: u32) -> Option<i32> {
+    (errno != 0).then_some(errno.cast_signed())
+}
+
+/// The two names in a record, which are one after the other from `at` on, each with a NUL. Their
+/// lengths are at `lengths`, 0 for none.
+fn names_in(record: &[u8], at: i16, lengths: [i16; 2]) -> [Option<&[u8]>; 2] {
+    let bytes = record.get(at as usize..).unwrap_or_default();
+    let [first, second] = lengths.map(|at| word(record, at) as usize);
+    let name = |from: usize, len: usize| bytes.get(from..from.checked_add(len.checked_sub(1)?)?);
+    [name(0, first), name(first, second)]
+}
+
+/// The name in a slot, without its NUL.
+fn program_name(slot: &[u8]) -> &[u8] {
+    let name = slot.get(slot::NAME as usize..).unwrap_or_default();
+    let len = word(slot, slot::NAME_LEN) as usize;
+    let name = &name[..len.min(name.len())];
+    name.split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_a_record_are_without_their_nul() {
+        let mut record = vec![0; names::BYTES as usize];
+        record[names::FIRST as usize] = 4;
+        record[names::SECOND as usize] = 1;
+        record.extend(b"a/b\0\0");
+        let both = |record: &[u8]| {
+            names_in(record, names::BYTES, [names::FIRST, names::SECOND])
+                .map(|name| name.map(<[u8]>::to_vec))
+        };
+        assert_eq!(both(&record), [Some(b"a/b".to_vec()), Some(Vec::new())]);
+        // Wrong lengths.
+        record[names::FIRST as usize] = 9;
+        assert_eq!(both(&record), [None, None]);
+        assert_eq!(both(&record[..9]), [None, None]);
+    }
+
+    #[test]
+    fn the_name_of_a_slot_has_the_length_of_the_slot() {
+        let mut value = vec![0; slot::LEN as usize];
+        value[slot::NAME as usize..][..9].copy_from_slice(b"/bin/true");
+        value[slot::NAME_LEN as usize] = 10;
+        assert_eq!(program_name(&value), b"/bin/true");
+        value[slot::NAME_LEN as usize] = 5;
+        assert_eq!(
+            (
+                program_name(&value),
+                program_name(&value[..40]),
+                program_name(b"")
+            ),
+            (&b"/bin/"[..], &b"/bin/"[..], &b""[..])
+        );
+    }
+}

@@ -1,0 +1,156 @@
+//! What all meters do: they run the command, report its calls, and add them up.
+
+use std::time::Duration;
+
+use gate::command::{Held, Running, Unstarted};
+use gate::{clock, usage};
+
+use crate::call::{Call, Choice, Command, Ended, Fork, Listener, Meter, Metered};
+use crate::error::{Error, Step, WarningKind};
+use crate::families::Families;
+use crate::totals::{Program, Totals};
+
+/// How a command ended, and the time that it and its descendants took.
+pub(crate) struct Timing {
+    pub(crate) ended: Ended,
+    pub(crate) real: Duration,
+    pub(crate) user: Duration,
+    pub(crate) sys: Duration,
+}
+
+/// Starts a command, and lets `follow` meter it until it and all its descendants have ended.
+/// `prepare` is the step that failed if the command's process could not be prepared.
+pub(crate) fn run_held(
+    held: Held,
+    command: &Command,
+    prepare: Step,
+    follow: impl FnOnce(&mut Running) -> Result<Ended, Error>,
+) -> Result<Timing, Error> {
+    let before = usage::children_time();
+    let start = clock::monotonic();
+    let mut running = held.go().map_err(Step::Start.early())?;
+    let ended = follow(&mut running)?;
+    let real = Duration::from_nanos(clock::monotonic().saturating_sub(start));
+    match running.unstarted() {
+        Some(Unstarted::NotRun(errno)) => return Err(command.not_executed(errno)),
+        Some(Unstarted::Unprepared(errno)) => return Err(prepare.early()(errno)),
+        None => {}
+    }
+    let after = usage::children_time();
+    Ok(Timing {
+        ended,
+        real,
+        user: after.0.saturating_sub(before.0),
+        sys: after.1.saturating_sub(before.1),
+    })
+}
+
+/// Nanoseconds of a file-system call that does nothing: the least mean of several rounds. Metering
+/// costs each call the difference between the time of a metered and an unmetered process.
+pub(crate) fn time_empty_call() -> u64 {
+    const ROUNDS: u64 = 16;
+    const CALLS: u64 = 32;
+    let round = |_| {
+        let start = clock::monotonic();
+        (0..CALLS).for_each(|_| clock::empty_file_call());
+        clock::monotonic().saturating_sub(start) / CALLS
+    };
+    (0..ROUNDS).map(round).min().unwrap_or_default()
+}
+
+/// Passes events on to the listener, and adds calls up.
+pub(crate) struct Collector<'a> {
+    pub(crate) to: &'a mut dyn Listener,
+    /// The most calls to report one by one.
+    wanted: u64,
+    reported: u64,
+    /// Calls in which their thread ended.
+    pub(crate) unfinished: u64,
+    families: Families,
+    pub(crate) totals: Totals,
+    pub(crate) warnings: Vec<WarningKind>,
+}
+
+impl<'a> Collector<'a> {
+    pub(crate) fn new(wanted: u64, to: &'a mut dyn Listener) -> Collector<'a> {
+        Collector {
+            to,
+            wanted,
+            reported: 0,
+            unfinished: 0,
+            families: Families::default(),
+            totals: Totals::default(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Whether a call would be reported.
+    pub(crate) fn wants_calls(&self) -> bool {
+        self.reported < self.wanted
+    }
+
+    /// Reports a call, unless enough have been.
+    pub(crate) fn report(&mut self, call: &Call<'_>) {
+        if self.wants_calls() {
+            self.reported += 1;
+            self.to.call(call);
+        }
+    }
+
+    /// Reports a call in which its thread has ended.
+    pub(crate) fn end_in(&mut self, call: &Call<'_>) {
+        self.unfinished += 1;
+        self.report(call);
+    }
+
+    /// Adds up a call that has returned, and reports it.
+    pub(crate) fn add(&mut self, program: Program, call: &Call<'_>) {
+        let (nanos, errno) = (call.nanos, call.errno());
+        self.totals
+            .add(program, call.pid, call.number, 1, nanos, errno);
+        self.report(call);
+    }
+
+    pub(crate) fn fork(&mut self, fork: &Fork) {
+        self.families.fork(fork);
+        self.to.fork(fork);
+    }
+
+    pub(crate) fn exec(&mut self, pid: u32, program: &[u8]) {
+        self.families.exec(pid);
+        self.to.exec(pid, program);
+    }
+
+    pub(crate) fn exit(&mut self, pid: u32, tid: u32) {
+        self.families
+            .exit(pid, tid, |pid, tid| self.to.exit(pid, tid));
+    }
+
+    /// The result of a run whose calls each took `overhead` nanoseconds longer for the metering.
+    pub(crate) fn finish(self, meter: &dyn Meter, overhead: u64, timing: Timing) -> Metered {
+        let (totals, full_tables) = self.totals.finish();
+        let calls: u64 = totals.iter().map(|total| total.calls).sum();
+        let mut warnings = self.warnings;
+        warnings.extend(full_tables);
+        Metered {
+            meter: meter.name(),
+            sees_names: meter.sees_names(),
+            choice: Choice::Requested,
+            warnings,
+            totals,
+            reported: self.reported,
+            unfinished: self.unfinished,
+            lost: 0,
+            overhead: Duration::from_nanos(overhead.saturating_mul(calls)),
+            ended: timing.ended,
+            real: timing.real,
+            user: timing.user,
+            sys: timing.sys,
+        }
+    }
+}
+
+/// Adds a warning if the number is not 0.
+pub(crate) fn warn_of(metered: &mut Metered, number: u64, kind: fn(u64) -> WarningKind) {
+    metered.warnings.extend((number > 0).then(|| kind(number)));
+}

@@ -124,6 +124,9 @@ pub(crate) const PRCTL: u32 = if IS_X86_64 { 157 } else { 167 };
 pub(crate) const SECCOMP: u32 = if IS_X86_64 { 317 } else { 277 };
 const IS_X86_64: bool = cfg!(target_arch = "x86_64");
 
+/// A flag of open(2), with the same number on every known architecture.
+pub(crate) const O_CLOEXEC: u64 = 0o2_000_000;
+
 // Flags of clone(2).
 pub(crate) const CLONE_FS: u64 = 0x200;
 pub(crate) const CLONE_FILES: u64 = 0x400;

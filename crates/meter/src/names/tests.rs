@@ -1,4 +1,4 @@
-//! Names, held against a reference that copies everything.
+//! Names, compared with those of a reference implementation that copies everything.
 
 use std::collections::BTreeMap;
 
@@ -64,7 +64,7 @@ fn known(name: &str) -> Option<String> {
 }
 
 #[test]
-fn names_begin_where_the_process_is() {
+fn relative_names_begin_in_the_working_directory_or_the_given_directory() {
     let mut names = Names::new(start());
     let mut asks = |dir, path: &[u8]| {
         subject(
@@ -93,7 +93,7 @@ fn names_begin_where_the_process_is() {
 }
 
 #[test]
-fn a_name_may_hold_any_byte() {
+fn a_name_may_contain_any_byte() {
     let mut names = Names::new(start());
     let about = names.call(&make(
         7,
@@ -107,7 +107,7 @@ fn a_name_may_hold_any_byte() {
 }
 
 #[test]
-fn descriptors_come_and_go() {
+fn descriptors_are_opened_duplicated_and_closed() {
     let mut names = Names::new(start());
     assert_eq!(opens(&mut names, 7, 5, b"x", O_CLOEXEC, 3), known("/srv/x"));
     assert_eq!(opens(&mut names, 7, 5, b"gone", 0, -2), known("/srv/gone"));
@@ -140,7 +140,7 @@ fn descriptors_come_and_go() {
         [4, 5, 8].map(|fd| file_of(&mut names, 7, fd)),
         [known("/srv/x"), known("/srv"), None]
     );
-    // What closes or opens without being seen leaves nothing behind that could be wrong.
+    // A descriptor that was closed or opened by an unseen call has no wrong name.
     assert_eq!(
         opens(&mut names, 7, 5, b"unnamed", O_TMPFILE, 4),
         known("/srv/unnamed")
@@ -164,12 +164,12 @@ fn after_chroot_only_relative_names_are_known() {
     names.call(&make(7, "chroot", [0; 6], Some(b"."), 0));
     assert_eq!(opens(&mut names, 7, CWD_FD, b"/x", 0, -2), None);
     assert_eq!(opens(&mut names, 7, CWD_FD, b"x", 0, -2), known("/srv/x"));
-    // Who comes from nowhere may have that root.
+    // An unknown process may have that root.
     assert_eq!(opens(&mut names, 8, CWD_FD, b"/x", 0, -2), None);
 }
 
 #[test]
-fn two_names_and_a_text() {
+fn calls_with_two_names_and_with_a_text_that_is_no_name() {
     let mut names = Names::new(start());
     let rename = Call {
         other: Some(b"b"),
@@ -192,7 +192,7 @@ fn two_names_and_a_text() {
 }
 
 #[test]
-fn there_is_an_end_to_what_is_remembered() {
+fn memory_is_bounded() {
     let mut names = Names::new(start());
     let long = [b'x'; 4000];
     for fd in 0..10_000 {
@@ -243,7 +243,7 @@ fn real(name: &str) -> Path {
         .collect()
 }
 
-/// Everything in full, by number.
+/// The reference: every thread has its own entry.
 #[derive(Default)]
 struct Reference {
     tables: Vec<BTreeMap<u32, File>>,
@@ -303,8 +303,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The same as `join`, in another way. The last component is known to be no link, if it was not to
-/// be followed.
+/// The same as `join`, in another way. The last component is known to be no link if links were not
+/// followed.
 fn joined(base: Option<&Path>, name: &str, nofollow: bool) -> Option<Path> {
     let mut path = if name.starts_with('/') {
         Path::new()
@@ -349,7 +349,7 @@ impl Reference {
         self.tasks.get_mut(&tid).unwrap().2 = self.places.len() - 1;
     }
 
-    /// Does it here and there.
+    /// Takes a step here and in `names`.
     fn take(&mut self, names: &mut Names, tid: u32, step: &Step) {
         let Some(&(pid, table, place)) = self.tasks.get(&tid) else {
             return;
@@ -463,7 +463,7 @@ impl Reference {
                 files,
                 fs,
             } => {
-                // The maker is told of by its process.
+                // A fork reports the process of its parent.
                 if tid != pid || self.tasks.contains_key(&child) {
                     return;
                 }
@@ -495,7 +495,7 @@ impl Reference {
                 self.tables[table].retain(|_, file| !file.1);
             }
             Step::Exit => {
-                // A main thread that ends before the others is another story.
+                // A main thread does not end before the others here.
                 if self.tasks.len() > 1
                     && !self
                         .tasks
@@ -512,7 +512,7 @@ impl Reference {
 
 proptest! {
     #[test]
-    fn what_is_followed_is_what_the_kernel_does(steps in prop::collection::vec((1..6_u32, step()), 0..60)) {
+    fn names_agree_with_the_reference(steps in prop::collection::vec((1..6_u32, step()), 0..60)) {
         let begin = start();
         let mut names = Names::new(begin.clone());
         let mut reference = Reference {
@@ -539,7 +539,7 @@ proptest! {
     }
 
     #[test]
-    fn no_call_makes_it_panic(
+    fn no_call_causes_a_panic(
         calls in prop::collection::vec((0..480_u32, any::<[u64; 6]>(), prop::option::of(prop::collection::vec(any::<u8>(), 0..8)),
             -50..50_i64, 1..4_u32), 0..40),
     ) {
@@ -554,7 +554,7 @@ proptest! {
 }
 
 #[test]
-fn components_are_what_stands_between_slashes() {
+fn components_are_separated_by_slashes() {
     assert_eq!(
         [&b"/"[..], b"a", b"/a//b/", b""].map(components),
         [0, 1, 2, 0]

@@ -194,7 +194,7 @@ fn to_fd(arg: u64) -> Option<u32> {
 }
 
 /// The names of all processes.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Names {
     tasks: HashMap<u32, Task>,
     /// Tasks that are not the main threads of their processes.
@@ -211,13 +211,8 @@ impl Names {
     /// Follows processes, of which the first one begins with `inherited`.
     pub fn new(inherited: Inherited) -> Names {
         Names {
-            tasks: HashMap::new(),
-            threads: 0,
             inherited: Some(inherited),
-            has_other_root: false,
-            held: Rc::default(),
-            opened: 0,
-            forgotten: 0,
+            ..Names::default()
         }
     }
 

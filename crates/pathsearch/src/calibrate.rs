@@ -17,12 +17,11 @@ use crate::model::Samples;
 use crate::request::{ClientBehavior, Prices, Request};
 
 /// The measurements.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Calibration {
+pub(crate) struct Calibration {
     /// The median of each kind of request.
-    pub prices: Prices,
+    pub(crate) prices: Prices,
     /// What the client caches. What could not be measured is as by default.
-    pub behavior: ClientBehavior,
+    pub(crate) behavior: ClientBehavior,
 }
 
 /// Names that are looked up.
@@ -37,12 +36,9 @@ const PAGE: u64 = 4096;
 /// Seconds. A call that took less made no request; one that takes more even at its best did.
 const LOCAL: f64 = 6e-6;
 
-/// Measures the file system that `dir` is on.
-///
-/// # Errors
-/// The error of opening the directory or looking up in it; `EEXIST` if names exist that nothing has
+/// Measures the file system that `dir` is on. Fails with `EEXIST` if names exist that nothing has
 /// created, which happens only on a file system that generates them.
-pub fn calibrate(dir: &[u8], samples: &Samples) -> Result<Calibration> {
+pub(crate) fn calibrate(dir: &[u8], samples: &Samples) -> Result<Calibration> {
     let fd = open_long(dir, Open::PATH | Open::DIRECTORY)?;
     let names: Vec<CString> = (0..NAMES)
         .map(|n| c_string(format!(".fathom-{:x}-{n}", monotonic_raw()).as_bytes()))

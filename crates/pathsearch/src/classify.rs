@@ -4,93 +4,67 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::kind::Kind;
-use crate::lookup::{Op, components, normalize};
+use crate::lookup::{Op, absolute_dirs, components};
 
 /// The language or purpose of a program, by the name of its file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Family {
-    /// A shell.
+pub(crate) enum Family {
     Shell,
-    /// Python, PyPy.
     Python,
-    /// Perl.
     Perl,
-    /// Ruby.
     Ruby,
-    /// Node.
     Node,
     /// A compiler, an assembler, a linker.
     Gcc,
-    /// Any other.
     #[default]
     Plain,
 }
 
+const SHELLS: &str = "sh dash bash ash zsh ksh mksh yash fish busybox tcsh csh rbash";
+/// Compilers, assemblers and linkers, without target triplet and version.
+const COMPILERS: &str = "gcc g++ cc c++ cpp collect as ld ld.bfd ld.gold clang clang++ gfortran lld \
+                         ld.lld ld.mold mold f951 gnat";
+const COMPILER_PASSES: &str = "cc1 cc1plus cc1obj f951 lto1 lto-wrapper collect2";
+
 impl Family {
     /// The family of a program's file. A version at the end of the name and a target triplet before
     /// it are ignored.
-    pub fn from_program(program: &[u8]) -> Family {
+    pub(crate) fn from_program(program: &[u8]) -> Family {
         let file = program.rsplit(|&b| b == b'/').next().unwrap_or(program);
-        let end = file
-            .iter()
-            .rposition(|b| !(b.is_ascii_digit() || matches!(b, b'.' | b'-')))
-            .map_or(0, |at| at + 1);
-        let name = &file[..end];
+        let is_version = |b: &u8| b.is_ascii_digit() || matches!(b, b'.' | b'-');
+        let end = file.iter().rposition(|b| !is_version(b));
+        let name = &file[..end.map_or(0, |at| at + 1)];
         let last = name.rsplit(|&b| b == b'-').next().unwrap_or(name);
         match name {
-            b"sh" | b"dash" | b"bash" | b"ash" | b"zsh" | b"ksh" | b"mksh" | b"yash" | b"fish"
-            | b"busybox" | b"tcsh" | b"csh" | b"rbash" => Family::Shell,
             b"python" | b"pypy" => Family::Python,
             b"perl" => Family::Perl,
             b"ruby" => Family::Ruby,
             b"node" | b"nodejs" => Family::Node,
-            _ if matches!(
-                last,
-                b"gcc"
-                    | b"g++"
-                    | b"cc"
-                    | b"c++"
-                    | b"cpp"
-                    | b"collect"
-                    | b"as"
-                    | b"ld"
-                    | b"ld.bfd"
-                    | b"ld.gold"
-                    | b"clang"
-                    | b"clang++"
-                    | b"gfortran"
-                    | b"lld"
-                    | b"ld.lld"
-                    | b"ld.mold"
-                    | b"mold"
-                    | b"f951"
-                    | b"gnat"
-            ) || matches!(
-                file,
-                b"cc1" | b"cc1plus" | b"cc1obj" | b"f951" | b"lto1" | b"lto-wrapper" | b"collect2"
-            ) =>
-            {
-                Family::Gcc
-            }
+            _ if lists(SHELLS, name) => Family::Shell,
+            _ if lists(COMPILERS, last) || lists(COMPILER_PASSES, file) => Family::Gcc,
             _ => Family::Plain,
         }
     }
 }
 
+/// Whether one of the words is `word`.
+fn lists(words: &str, word: &[u8]) -> bool {
+    words.split(' ').any(|listed| listed.as_bytes() == word)
+}
+
 /// A process that looks names up.
 #[derive(Clone, Debug, Default)]
-pub struct Searcher {
-    /// What it executes.
-    pub family: Family,
+pub(crate) struct Searcher {
+    pub(crate) family: Family,
     /// It has done nothing yet but load its shared libraries.
-    pub starting: bool,
+    starting: bool,
     /// The directory of its last look-up, if that missed a shared library.
     missed: Vec<u8>,
 }
 
 impl Searcher {
-    /// A child of another process, which executes the same program.
-    pub fn forked(parent: &Searcher) -> Searcher {
+    /// A child, which executes the same program.
+    pub(crate) fn forked(parent: &Searcher) -> Searcher {
         Searcher {
             family: parent.family,
             ..Searcher::default()
@@ -98,7 +72,7 @@ impl Searcher {
     }
 
     /// A process that begins to execute a program.
-    pub fn starting(program: &[u8]) -> Searcher {
+    pub(crate) fn starting(program: &[u8]) -> Searcher {
         Searcher {
             family: Family::from_program(program),
             starting: true,
@@ -108,23 +82,21 @@ impl Searcher {
 }
 
 /// A look-up of an absolute name.
-#[derive(Clone, Copy, Debug)]
-pub struct Lookup<'a> {
-    /// Why it is looked up.
-    pub op: Op,
-    /// The directory.
-    pub dir: &'a [u8],
+#[derive(Clone, Copy)]
+pub(crate) struct Lookup<'a> {
+    pub(crate) op: Op,
+    pub(crate) dir: &'a [u8],
     /// The last component.
-    pub name: &'a [u8],
+    pub(crate) name: &'a [u8],
     /// Whether it did not end in ENOENT or ENOTDIR.
-    pub is_hit: bool,
+    pub(crate) is_hit: bool,
     /// How many times a search along PATH tries this directory.
-    pub times: u64,
+    pub(crate) times: u64,
 }
 
 /// The search paths of the environment.
 #[derive(Clone, Debug, Default)]
-pub struct SearchPaths {
+pub(crate) struct SearchPaths {
     /// The directories of PATH, and how many times each is in it.
     path: HashMap<Vec<u8>, u64>,
     /// How many times the working directory is in it.
@@ -137,25 +109,17 @@ const DEFAULT_PATH: &[u8] = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:
 
 impl SearchPaths {
     /// From the values of PATH and PYTHONPATH.
-    pub fn new(path: Option<&[u8]>, pythonpath: Option<&[u8]>) -> SearchPaths {
-        let dirs = |list: &[u8]| -> Vec<Vec<u8>> {
-            list.split(|&b| b == b':')
-                .filter(|dir| dir.starts_with(b"/"))
-                .map(normalize)
-                .collect()
-        };
+    pub(crate) fn new(path: Option<&[u8]>, pythonpath: Option<&[u8]>) -> SearchPaths {
         let list = path.unwrap_or(DEFAULT_PATH);
+        let relative = list.split(|&b| b == b':');
         let mut paths = SearchPaths {
             path: HashMap::new(),
-            working_directory: list
-                .split(|&b| b == b':')
-                .filter(|dir| matches!(*dir, b"" | b"."))
-                .count() as u64,
-            python: dirs(pythonpath.unwrap_or_default()).into_iter().collect(),
+            working_directory: relative.filter(|dir| matches!(*dir, b"" | b".")).count() as u64,
+            python: absolute_dirs(pythonpath.unwrap_or_default()).collect(),
         };
-        dirs(list)
-            .into_iter()
-            .for_each(|dir| *paths.path.entry(dir).or_default() += 1);
+        for dir in absolute_dirs(list) {
+            *paths.path.entry(dir).or_default() += 1;
+        }
         paths
     }
 
@@ -167,22 +131,19 @@ impl SearchPaths {
         }
     }
 
-    /// Whether PATH contains a directory.
-    pub fn in_path(&self, dir: &[u8]) -> bool {
+    fn in_path(&self, dir: &[u8]) -> bool {
         self.path.contains_key(dir)
     }
 
     /// How many times a search along PATH tries a directory. A directory that is not in PATH is
     /// taken for the working directory.
-    pub fn times(&self, dir: &[u8]) -> u64 {
-        self.path
-            .get(dir)
-            .copied()
-            .unwrap_or(self.working_directory.max(1))
+    pub(crate) fn times(&self, dir: &[u8]) -> u64 {
+        let times = self.path.get(dir).copied();
+        times.unwrap_or(self.working_directory.max(1))
     }
 
     /// The kind of a look-up. Updates what is known of the searcher and of PATH.
-    pub fn classify(&mut self, searcher: &mut Searcher, lookup: &Lookup<'_>) -> Kind {
+    pub(crate) fn classify(&mut self, searcher: &mut Searcher, lookup: &Lookup<'_>) -> Kind {
         let kind = self.kind_of(searcher, lookup);
         if kind == Kind::Linker {
             if !lookup.is_hit {
@@ -248,16 +209,16 @@ impl SearchPaths {
     }
 }
 
-fn has_component(dir: &[u8], any: &[&[u8]]) -> bool {
-    components(dir).any(|part| any.contains(&part))
+fn has_component(dir: &[u8], any: &str) -> bool {
+    components(dir).any(|part| lists(any, part))
 }
 
 fn contains(text: &[u8], word: &[u8]) -> bool {
     text.windows(word.len()).any(|window| window == word)
 }
 
-fn ends_with_any(name: &[u8], any: &[&[u8]]) -> bool {
-    any.iter().any(|end| name.ends_with(end))
+fn ends_with_any(name: &[u8], any: &str) -> bool {
+    any.split(' ').any(|end| name.ends_with(end.as_bytes()))
 }
 
 /// `libc.so`, `libc.so.6`.
@@ -278,14 +239,11 @@ fn is_extension(name: &[u8]) -> bool {
 }
 
 fn is_linker_lookup(searcher: &Searcher, lookup: &Lookup<'_>) -> bool {
-    if matches!(
-        lookup.name,
-        b"ld.so.cache" | b"ld.so.preload" | b"ld.so.nohwcap"
-    ) || lookup.name.starts_with(b"ld-musl-")
-    {
+    let is_cache = lists("ld.so.cache ld.so.preload ld.so.nohwcap", lookup.name);
+    if is_cache || lookup.name.starts_with(b"ld-musl-") {
         return lookup.dir == b"/etc";
     }
-    if lookup.name == b"glibc-hwcaps" || has_component(lookup.dir, &[b"glibc-hwcaps"]) {
+    if lookup.name == b"glibc-hwcaps" || has_component(lookup.dir, "glibc-hwcaps") {
         return true;
     }
     // After its first miss in a directory, ld.so checks whether the directory exists.
@@ -301,42 +259,28 @@ fn is_linker_lookup(searcher: &Searcher, lookup: &Lookup<'_>) -> bool {
             || match searcher.family {
                 Family::Gcc => false,
                 Family::Python => {
-                    !is_extension(lookup.name) && !has_component(lookup.dir, &[b"lib-dynload"])
+                    !is_extension(lookup.name) && !has_component(lookup.dir, "lib-dynload")
                 }
-                Family::Perl => !has_component(lookup.dir, &[b"auto"]),
+                Family::Perl => !has_component(lookup.dir, "auto"),
                 Family::Ruby => lookup.name.starts_with(b"lib") || !contains(lookup.dir, b"ruby"),
                 Family::Shell | Family::Node | Family::Plain => true,
             })
 }
 
 fn is_terminfo_lookup(lookup: &Lookup<'_>) -> bool {
-    const WORDS: [&[u8]; 4] = [b"terminfo", b".terminfo", b"termcap", b".termcap"];
-    has_component(lookup.dir, &WORDS)
-        || WORDS.contains(&lookup.name)
+    const WORDS: &str = "terminfo .terminfo termcap .termcap";
+    has_component(lookup.dir, WORDS)
+        || lists(WORDS, lookup.name)
         || lookup.name.starts_with(b"terminfo.")
 }
 
 fn is_locale_lookup(lookup: &Lookup<'_>) -> bool {
-    const NAMES: [&[u8]; 7] = [
-        b"locale-archive",
-        b"locale.alias",
-        b"gconv-modules",
-        b"gconv-modules.cache",
-        b"gconv-modules.d",
-        b"charset.alias",
-        b"LC_MESSAGES",
-    ];
-    has_component(
-        lookup.dir,
-        &[
-            b"locale",
-            b"locale-langpack",
-            b"gconv",
-            b"i18n",
-            b"LC_MESSAGES",
-        ],
-    ) || NAMES.contains(&lookup.name)
-        || lookup.name == b"locale" && ends_with_any(lookup.dir, &[b"/share", b"/lib"])
+    const NAMES: &str = "locale-archive locale.alias gconv-modules gconv-modules.cache \
+                         gconv-modules.d charset.alias LC_MESSAGES";
+    const DIRS: &str = "locale locale-langpack gconv i18n LC_MESSAGES";
+    has_component(lookup.dir, DIRS)
+        || lists(NAMES, lookup.name)
+        || lookup.name == b"locale" && ends_with_any(lookup.dir, "/share /lib")
 }
 
 /// `python3`, `python3.11`, `pypy3.9`: a component of sys.path.
@@ -348,96 +292,50 @@ fn is_python_dir(part: &[u8]) -> bool {
 }
 
 fn is_python_lookup(lookup: &Lookup<'_>, in_path: bool) -> bool {
-    const ENDS: [&[u8]; 9] = [
-        b".py",
-        b".pyc",
-        b".pyo",
-        b".pyi",
-        b".pth",
-        b"._pth",
-        b".egg-link",
-        b".dist-info",
-        b".egg-info",
-    ];
-    const NAMES: [&[u8]; 7] = [
-        b"__pycache__",
-        b"pyvenv.cfg",
-        b"pybuilddir.txt",
-        b"site-packages",
-        b"dist-packages",
-        b"lib-dynload",
-        b"Setup.local",
-    ];
-    const DIRS: [&[u8]; 4] = [
-        b"site-packages",
-        b"dist-packages",
-        b"lib-dynload",
-        b"__pycache__",
-    ];
-    ends_with_any(lookup.name, &ENDS)
-        || NAMES.contains(&lookup.name)
+    const ENDS: &str = ".py .pyc .pyo .pyi .pth ._pth .egg-link .dist-info .egg-info";
+    const NAMES: &str = "__pycache__ pyvenv.cfg pybuilddir.txt site-packages dist-packages \
+                         lib-dynload Setup.local";
+    const DIRS: &str = "site-packages dist-packages lib-dynload __pycache__";
+    ends_with_any(lookup.name, ENDS)
+        || lists(NAMES, lookup.name)
         || is_extension(lookup.name)
-        || has_component(lookup.dir, &DIRS)
+        || has_component(lookup.dir, DIRS)
         || components(lookup.dir).any(is_python_dir)
         || !in_path && is_python_dir(lookup.name)
 }
 
 fn is_perl_lookup(lookup: &Lookup<'_>) -> bool {
-    const ENDS: [&[u8]; 7] = [b".pm", b".pmc", b".pl", b".ph", b".al", b".ix", b".bs"];
-    ends_with_any(lookup.name, &ENDS)
+    ends_with_any(lookup.name, ".pm .pmc .pl .ph .al .ix .bs")
         || components(lookup.dir).any(|part| contains(part, b"perl"))
         || lookup.name.starts_with(b"perl5")
 }
 
 fn is_ruby_lookup(lookup: &Lookup<'_>) -> bool {
     let part = |part: &[u8]| contains(part, b"ruby") || part == b"gems";
-    ends_with_any(lookup.name, &[b".rb", b".so", b".gemspec", b".gem"])
-        || components(lookup.dir).any(part)
+    ends_with_any(lookup.name, ".rb .so .gemspec .gem") || components(lookup.dir).any(part)
 }
 
 fn is_node_lookup(lookup: &Lookup<'_>) -> bool {
-    const ENDS: [&[u8]; 6] = [b".js", b".cjs", b".mjs", b".json", b".node", b".wasm"];
-    let system = [&b"/proc"[..], b"/sys", b"/dev", b"/etc"]
-        .iter()
-        .any(|top| mounts::path::below(top, lookup.dir).is_some());
-    ends_with_any(lookup.name, &ENDS)
+    let top = components(lookup.dir).next().unwrap_or_default();
+    ends_with_any(lookup.name, ".js .cjs .mjs .json .node .wasm")
         || lookup.name == b"node_modules"
-        || has_component(lookup.dir, &[b"node_modules"])
-        || lookup.op == Op::Stat && !lookup.is_hit && !system
+        || has_component(lookup.dir, "node_modules")
+        || lookup.op == Op::Stat && !lookup.is_hit && !lists("proc sys dev etc", top)
 }
 
 fn is_gcc_lookup(lookup: &Lookup<'_>) -> bool {
-    const ENDS: [&[u8]; 13] = [
-        b".h", b".hh", b".hpp", b".hxx", b".inc", b".gch", b".mod", b".a", b".o", b".la",
-        b".specs", b".ld", b".tcc",
-    ];
-    const DIRS: [&[u8]; 8] = [
-        b"gcc",
-        b"gcc-cross",
-        b"include",
-        b"lib",
-        b"lib32",
-        b"lib64",
-        b"libx32",
-        b"libexec",
-    ];
-    const NAMES: [&[u8]; 6] = [
-        b"specs",
-        b"cc1",
-        b"cc1plus",
-        b"collect2",
-        b"lto-wrapper",
-        b"include",
-    ];
-    ends_with_any(lookup.name, &ENDS)
+    const ENDS: &str = ".h .hh .hpp .hxx .inc .gch .mod .a .o .la .specs .ld .tcc";
+    const DIRS: &str = "gcc gcc-cross include lib lib32 lib64 libx32 libexec";
+    const NAMES: &str = "specs cc1 cc1plus collect2 lto-wrapper include";
+    ends_with_any(lookup.name, ENDS)
         || is_library(lookup.name)
-        || NAMES.contains(&lookup.name)
-        || has_component(lookup.dir, &DIRS)
-        || DIRS.contains(&lookup.name)
+        || lists(NAMES, lookup.name)
+        || has_component(lookup.dir, DIRS)
+        || lists(DIRS, lookup.name)
 }
 
 /// What is searched for: the name without the suffixes that are tried in turn.
-pub fn search_name(kind: Kind, dir: &[u8], name: &[u8]) -> Vec<u8> {
+pub(crate) fn search_name(kind: Kind, dir: &[u8], name: &[u8]) -> Vec<u8> {
     match kind {
         Kind::Python => python_module(dir, name).to_vec(),
         Kind::Perl => name
@@ -445,31 +343,32 @@ pub fn search_name(kind: Kind, dir: &[u8], name: &[u8]) -> Vec<u8> {
             .filter(|stem| stem.ends_with(b".pm"))
             .unwrap_or(name)
             .to_vec(),
-        Kind::Ruby => stem(name, &[b".rb", b".so"]).to_vec(),
+        Kind::Ruby => stem(name, ".rb .so").to_vec(),
         Kind::Node => node_module(dir, name),
-        Kind::Gcc => stem(name, &[b".so", b".a", b".gch"]).to_vec(),
+        Kind::Gcc => stem(name, ".so .a .gch").to_vec(),
         _ => name.to_vec(),
     }
 }
 
-fn stem<'a>(name: &'a [u8], ends: &[&[u8]]) -> &'a [u8] {
-    ends.iter()
-        .find_map(|end| name.strip_suffix(*end))
-        .filter(|stem| !stem.is_empty())
-        .unwrap_or(name)
+/// A name without the first of the suffixes that it has.
+fn stem<'a>(name: &'a [u8], ends: &str) -> &'a [u8] {
+    let mut ends = ends.split(' ');
+    let stem = ends.find_map(|end| name.strip_suffix(end.as_bytes()));
+    stem.filter(|stem| !stem.is_empty()).unwrap_or(name)
 }
 
 /// `json` for `json`, `json.py`, `json/__init__.abi3.so` and
 /// `json/__pycache__/__init__.cpython-311.pyc`.
 fn python_module<'a>(dir: &'a [u8], name: &'a [u8]) -> &'a [u8] {
-    let module = [&b".cpython-"[..], b".abi3.so", b".pypy"]
-        .iter()
-        .filter_map(|tag| name.windows(tag.len()).position(|window| window == *tag))
-        .min()
-        .map_or_else(
-            || stem(name, &[b".py", b".pyc", b".pyo", b".so", b".pyi"]),
-            |at| &name[..at],
-        );
+    let tags = [&b".cpython-"[..], b".abi3.so", b".pypy"];
+    let tags = tags.iter().filter_map(|tag| {
+        let mut windows = name.windows(tag.len());
+        windows.position(|window| window == *tag)
+    });
+    let module = match tags.min() {
+        Some(at) => &name[..at],
+        None => stem(name, ".py .pyc .pyo .so .pyi"),
+    };
     if module != b"__init__" {
         return module;
     }
@@ -482,23 +381,13 @@ fn python_module<'a>(dir: &'a [u8], name: &'a [u8]) -> &'a [u8] {
 /// What follows the last `node_modules`; without one, the name without its suffix.
 fn node_module(dir: &[u8], name: &[u8]) -> Vec<u8> {
     let parts: Vec<&[u8]> = components(dir).chain([name]).collect();
-    let Some(at) = parts
-        .iter()
-        .rposition(|part| *part == b"node_modules")
-        .filter(|at| at + 1 < parts.len())
-    else {
-        return match name {
-            b"package.json" | b"node_modules" => name.to_vec(),
-            _ => stem(name, &[b".js", b".json", b".node", b".cjs", b".mjs"]).to_vec(),
-        };
-    };
-    let scoped = parts[at + 1].starts_with(b"@");
-    parts[at + 1..]
-        .iter()
-        .take(if scoped { 2 } else { 1 })
-        .copied()
-        .collect::<Vec<_>>()
-        .join(&b'/')
+    let at = parts.iter().rposition(|part| *part == b"node_modules");
+    match at.map(|at| &parts[at + 1..]) {
+        Some(module @ [scope, _, ..]) if scope.starts_with(b"@") => module[..2].join(&b'/'),
+        Some([module, ..]) => module.to_vec(),
+        _ if matches!(name, b"package.json" | b"node_modules") => name.to_vec(),
+        _ => stem(name, ".js .json .node .cjs .mjs").to_vec(),
+    }
 }
 
 #[cfg(test)]
@@ -515,16 +404,17 @@ mod tests {
             ..Searcher::starting(program.as_bytes())
         };
         let (dir, name) = crate::lookup::split(path.as_bytes());
-        paths.classify(
-            &mut searcher,
-            &Lookup {
-                op,
-                dir,
-                name,
-                is_hit: found,
-                times: 1,
-            },
-        )
+        paths.classify(&mut searcher, &lookup(op, dir, name, found))
+    }
+
+    fn lookup<'a>(op: Op, dir: &'a [u8], name: &'a [u8], is_hit: bool) -> Lookup<'a> {
+        Lookup {
+            op,
+            dir,
+            name,
+            is_hit,
+            times: 1,
+        }
     }
 
     #[test]
@@ -830,16 +720,7 @@ mod tests {
         let mut searcher = Searcher::starting(b"/opt/tool");
         let mut kind = |op, path: &str, found| {
             let (dir, name) = crate::lookup::split(path.as_bytes());
-            paths.classify(
-                &mut searcher,
-                &Lookup {
-                    op,
-                    dir,
-                    name,
-                    is_hit: found,
-                    times: 1,
-                },
-            )
+            paths.classify(&mut searcher, &lookup(op, dir, name, found))
         };
         assert_eq!(kind(Op::Open, "/opt/lib/libx.so.1", false), Kind::Linker);
         assert_eq!(kind(Op::Stat, "/opt/lib", true), Kind::Linker);

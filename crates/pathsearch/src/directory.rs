@@ -1,6 +1,6 @@
 //! The directories in which a command looked names up.
 
-use crate::count::{Count, KindCounts};
+use crate::kind::Count;
 use crate::trace::{DirectoryLookups, Trace};
 use crate::tree::MountPoints;
 
@@ -35,13 +35,4 @@ pub(crate) fn report_directories(trace: &Trace, mounts: &MountPoints) -> Vec<Dir
         std::cmp::Reverse((misses, hits))
     });
     directories
-}
-
-/// The look-ups of each kind in all directories.
-pub(crate) fn count_kinds(directories: &[DirectoryReport]) -> KindCounts {
-    let mut sum = KindCounts::default();
-    for directory in directories {
-        sum += directory.lookups.counts;
-    }
-    sum
 }

@@ -3,7 +3,7 @@
 use mounts::path::below;
 
 use crate::kind::Kind;
-use crate::lookup::{components, normalize, split};
+use crate::lookup::{absolute_dirs, components, normalize, split};
 use crate::model::{StartRequests, count_lookups};
 use crate::path::PathProposal;
 use crate::request::{ClientBehavior, Prices, Request};
@@ -92,13 +92,10 @@ pub struct Environment {
 }
 
 /// The modelled network file system.
-pub struct Remote<'a> {
-    /// The file tree, part of which is remote.
-    pub tree: &'a mut dyn FileTree,
-    /// What the client caches.
-    pub behavior: &'a ClientBehavior,
-    /// What requests cost.
-    pub prices: &'a Prices,
+pub(crate) struct Remote<'a> {
+    pub(crate) tree: &'a mut dyn FileTree,
+    pub(crate) behavior: &'a ClientBehavior,
+    pub(crate) prices: &'a Prices,
 }
 
 impl Remote<'_> {
@@ -116,15 +113,15 @@ impl Remote<'_> {
 
 /// All changes that would help, those that save the most requests first. `start` are the requests
 /// of the whole start.
-pub fn propose_fixes(
+pub(crate) fn propose_fixes(
     trace: &Trace,
     environment: &Environment,
     path: Option<&PathProposal>,
     start: &StartRequests,
     remote: &mut Remote<'_>,
 ) -> Vec<Fix> {
-    let path = path.and_then(|path| fix_path(trace, path, remote));
-    let mut fixes: Vec<Fix> = path.into_iter().collect();
+    let mut fixes = Vec::new();
+    fixes.extend(path.and_then(|path| fix_path(trace, path, remote)));
     for (change, names) in missed_names(trace, environment) {
         fixes.extend(fix_misses(trace, change, &names, remote));
     }
@@ -149,8 +146,11 @@ fn missed_names<'a>(
     trace: &'a Trace,
     environment: &Environment,
 ) -> Vec<(Change, Vec<&'a NameUse>)> {
-    let libraries = absolute_dirs(environment.library_path.as_deref());
-    let modules = absolute_dirs(environment.python_path.as_deref());
+    let dirs = |list: &Option<Vec<u8>>| -> Vec<Vec<u8>> {
+        absolute_dirs(list.as_deref().unwrap_or_default()).collect()
+    };
+    let libraries = dirs(&environment.library_path);
+    let modules = dirs(&environment.python_path);
     let is_by_variable = |used: &NameUse| is_below(&libraries, used);
     let is_linker = |used: &NameUse| used.kind == Kind::Linker && split(&used.path).0 != b"/etc";
     let is_python = |used: &NameUse| used.kind == Kind::Python;
@@ -165,25 +165,16 @@ fn missed_names<'a>(
         let missed = trace.names.iter().filter(|used| used.count.misses > 0);
         missed.filter(|used| applies(used)).collect()
     };
+    let programs = programs_with_misses(trace, Kind::Linker);
+    let by_variable = missed(&|used| is_linker(used) && is_by_variable(used));
+    let by_runpath = missed(&|used| is_linker(used) && !is_by_variable(used));
+    let extra = missed(&|used| is_python(used) && is_extra(used));
+    let installed = missed(&|used| is_python(used) && !is_extra(used));
     let mut all = vec![
-        (
-            Change::UnsetLibraryPath,
-            missed(&|used| is_linker(used) && is_by_variable(used)),
-        ),
-        (
-            Change::ShortenRunpath {
-                programs: programs_with_misses(trace, Kind::Linker),
-            },
-            missed(&|used| is_linker(used) && !is_by_variable(used)),
-        ),
-        (
-            Change::IsolatePython,
-            missed(&|used| is_python(used) && is_extra(used)),
-        ),
-        (
-            Change::PackPythonModules,
-            missed(&|used| is_python(used) && !is_extra(used)),
-        ),
+        (Change::UnsetLibraryPath, by_variable),
+        (Change::ShortenRunpath { programs }, by_runpath),
+        (Change::IsolatePython, extra),
+        (Change::PackPythonModules, installed),
     ];
     for change in [
         Change::ShortenPerlPath,
@@ -204,8 +195,8 @@ fn fix_path(trace: &Trace, path: &PathProposal, remote: &mut Remote<'_>) -> Opti
         return None;
     }
     // Each name of a program misses as many times as the others.
-    let remote_names = path.names.iter();
-    let remote_names = remote_names.filter(|name| remote.tree.is_remote(split(name).0));
+    let names = path.names.iter();
+    let remote_names = names.filter(|name| remote.tree.is_remote(split(name).0));
     let remote_names = remote_names.count() as u64;
     let mut requests = count_lookups(&path.names, remote.tree, remote.behavior);
     // One look-up finds that a directory is missing, whatever is searched for in it.
@@ -260,14 +251,6 @@ fn seconds_per_miss(trace: &Trace, kind: Kind) -> f64 {
         0 => 0.0,
         misses => nanos as f64 / 1e9 / misses as f64,
     }
-}
-
-/// The absolute directories of a search path.
-fn absolute_dirs(list: Option<&[u8]>) -> Vec<Vec<u8>> {
-    let dirs = list.unwrap_or_default().split(|&b| b == b':');
-    dirs.filter(|dir| dir.starts_with(b"/"))
-        .map(normalize)
-        .collect()
 }
 
 fn is_below(dirs: &[Vec<u8>], used: &NameUse) -> bool {

@@ -1,10 +1,10 @@
 //! Searches: look-ups of the same name, in one directory after another, by one process.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use crate::classify::Lookup;
-use crate::count::Count;
-use crate::kind::Kind;
+use crate::kind::{Count, Kind};
 use crate::lookup::{Op, Outcome, split};
 
 /// A name that a search tried.
@@ -46,28 +46,18 @@ impl Search {
     /// The memory that its names take, with their overhead.
     pub(crate) fn bytes(&self) -> usize {
         const OVERHEAD: usize = 48;
-        let tried = self.tried.iter();
-        tried
-            .map(|tried| tried.path.len() + OVERHEAD)
-            .sum::<usize>()
-            + self.name.len()
-            + OVERHEAD
+        let tried = self.tried.iter().map(|tried| tried.path.len());
+        let names = tried.chain([self.name.len()]);
+        names.map(|len| len + OVERHEAD).sum()
     }
 
     /// The number of directories that were tried.
-    pub fn directories(&self) -> usize {
-        let mut dirs: Vec<&[u8]> = self
-            .tried
-            .iter()
-            .map(|tried| split(&tried.path).0)
-            .collect();
-        dirs.sort_unstable();
-        dirs.dedup();
-        dirs.len()
+    pub(crate) fn directories(&self) -> usize {
+        let dirs = self.tried.iter().map(|tried| split(&tried.path).0);
+        dirs.collect::<HashSet<_>>().len()
     }
 
-    /// Adds a try.
-    pub fn add(&mut self, path: &[u8], outcome: Outcome, nanos: u64) {
+    pub(crate) fn add(&mut self, path: &[u8], outcome: Outcome, nanos: u64) {
         /// The most tries that are listed. Further ones are counted with the last, which is the one
         /// that was found, if any was.
         const MOST: usize = 1024;
@@ -87,9 +77,7 @@ impl Search {
                 self.tried.len() - 1
             }
         };
-        if let Some(tried) = self.tried.get_mut(at) {
-            tried.count.add(outcome != Outcome::Missed);
-        }
+        self.tried[at].count.add(outcome != Outcome::Missed);
         match outcome {
             Outcome::Found => self.found = Some(path.to_vec()),
             Outcome::Refused => {}
@@ -121,29 +109,26 @@ impl Search {
 }
 
 /// The process that searches.
-#[derive(Clone, Copy, Debug)]
-pub struct Process<'a> {
-    /// Its number.
-    pub pid: u32,
+#[derive(Clone, Copy)]
+pub(crate) struct Process<'a> {
+    pub(crate) pid: u32,
     /// The file of the program that it executes.
-    pub program: &'a Rc<[u8]>,
-    /// Whether that is a shell.
-    pub is_shell: bool,
+    pub(crate) program: &'a Rc<[u8]>,
+    pub(crate) is_shell: bool,
 }
 
 /// The search that a look-up belongs to.
-#[derive(Debug)]
-pub struct Assigned {
+pub(crate) struct Assigned {
     /// Its index in the open searches.
-    pub at: usize,
+    pub(crate) at: usize,
     /// Its kind, which is that of the look-up as well.
-    pub kind: Kind,
+    pub(crate) kind: Kind,
     /// The search as it was before its kind changed from `Other` to `Path`, if it did.
-    pub promoted: Option<Search>,
+    pub(crate) promoted: Option<Search>,
 }
 
 /// Finds the open search that a look-up continues, or begins a new one at the end of `open`.
-pub fn assign(
+pub(crate) fn assign(
     open: &mut Vec<Search>,
     lookup: &Lookup<'_>,
     path: &[u8],

@@ -1,7 +1,9 @@
-//! What a search is for.
+//! What a search is for, and counts of look-ups by kind.
+
+use std::ops::AddAssign;
 
 /// What a process searches for, and with which kind of program.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A program along PATH, by a shell or execvp(3).
     Path,
@@ -22,23 +24,18 @@ pub enum Kind {
     /// A description of a terminal.
     Terminfo,
     /// Anything else.
+    #[default]
     Other,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 10] = [
-        Kind::Path,
-        Kind::Linker,
-        Kind::Python,
-        Kind::Perl,
-        Kind::Ruby,
-        Kind::Node,
-        Kind::Gcc,
-        Kind::Locale,
-        Kind::Terminfo,
-        Kind::Other,
-    ];
+    pub const ALL: [Kind; 10] = {
+        use Kind::*;
+        [
+            Path, Linker, Python, Perl, Ruby, Node, Gcc, Locale, Terminfo, Other,
+        ]
+    };
 
     /// Its name in the text, in the JSON and in the docs.
     pub fn name(self) -> &'static str {
@@ -53,6 +50,71 @@ impl Kind {
             Kind::Locale => "locale",
             Kind::Terminfo => "terminfo",
             Kind::Other => "other",
+        }
+    }
+}
+
+/// Look-ups of one kind.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// Look-ups that did not end in ENOENT or ENOTDIR.
+    pub hits: u64,
+    /// Look-ups that did.
+    pub misses: u64,
+}
+
+impl Count {
+    pub(crate) fn add(&mut self, is_hit: bool) {
+        if is_hit {
+            self.hits += 1;
+        } else {
+            self.misses += 1;
+        }
+    }
+}
+
+impl AddAssign for Count {
+    fn add_assign(&mut self, other: Count) {
+        self.hits += other.hits;
+        self.misses += other.misses;
+    }
+}
+
+/// The look-ups of each kind.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct KindCounts([Count; Kind::ALL.len()]);
+
+impl KindCounts {
+    /// The look-ups of one kind.
+    pub fn get(&self, kind: Kind) -> Count {
+        self.0[kind as usize]
+    }
+
+    /// The look-ups of one kind, to change them.
+    pub fn get_mut(&mut self, kind: Kind) -> &mut Count {
+        &mut self.0[kind as usize]
+    }
+
+    /// The kinds that have any look-ups.
+    pub fn iter(&self) -> impl Iterator<Item = (Kind, Count)> {
+        Kind::ALL
+            .into_iter()
+            .zip(self.0)
+            .filter(|(_, count)| *count != Count::default())
+    }
+
+    /// All kinds together.
+    pub fn total(&self) -> Count {
+        let mut total = Count::default();
+        self.0.iter().for_each(|count| total += *count);
+        total
+    }
+}
+
+impl AddAssign for KindCounts {
+    fn add_assign(&mut self, other: KindCounts) {
+        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
+            *mine += theirs;
         }
     }
 }

@@ -3,47 +3,46 @@
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | [`report`] | the result: everything below, put together |
-//! | [`kind`], [`count`] | what a search is for, and counts by kind |
-//! | [`lookup`] | which calls are look-ups, and the directory that a name is looked up in |
-//! | [`classify`] | the kind of a look-up |
-//! | [`group`] | the search that a look-up belongs to |
-//! | [`recorder`] | records the calls that a meter reports |
-//! | [`trace`] | what is recorded |
-//! | [`directory`] | the directories of a trace, with their file systems |
-//! | [`tree`] | the file tree and its file systems, as the model needs them |
-//! | [`request`] | the requests of a network file system, their prices, and what a client caches |
-//! | [`model`] | the requests of a start |
-//! | [`calibrate`](mod@calibrate) | prices and client behavior, measured on a mount |
-//! | [`load`] | many nodes that start at once |
-//! | [`predict`] | what a start would take on a network file system |
-//! | [`order`] | the best order of directories |
-//! | [`path`] | a better PATH |
-//! | [`fixes`] | changes that would help, and what each saves |
-//! | [`startup`] | what starting programs costs on this machine |
-//! | [`warning`] | why a report is incomplete |
+//! | `report` | the result: everything below, put together |
+//! | `kind` | what a search is for, and counts by kind |
+//! | `lookup` | which calls are look-ups, and the directory that a name is looked up in |
+//! | `classify` | the kind of a look-up |
+//! | `group` | the search that a look-up belongs to |
+//! | `recorder` | records the calls that a meter reports |
+//! | `trace` | what is recorded |
+//! | `directory` | the directories of a trace, with their file systems |
+//! | `tree` | the file tree and its file systems, as the model needs them |
+//! | `request` | the requests of a network file system, their prices, and what a client caches |
+//! | `model` | the requests of a start |
+//! | `calibrate` | prices and client behavior, measured on a mount |
+//! | `load` | many nodes that start at once |
+//! | `predict` | what a start would take on a network file system |
+//! | `order` | the best order of directories |
+//! | `path` | a better PATH |
+//! | `fixes` | changes that would help, and what each saves |
+//! | `startup` | what starting programs costs on this machine |
+//! | `warning` | why a report is incomplete |
 #![forbid(unsafe_code)]
 
-pub mod calibrate;
-pub mod classify;
-pub mod count;
-pub mod directory;
-pub mod fixes;
-pub mod group;
-pub mod kind;
-pub mod load;
-pub mod lookup;
-pub mod model;
-pub mod order;
-pub mod path;
-pub mod predict;
-pub mod recorder;
-pub mod report;
-pub mod request;
-pub mod startup;
-pub mod trace;
-pub mod tree;
-pub mod warning;
+mod calibrate;
+mod classify;
+mod directory;
+mod fixes;
+mod group;
+mod kind;
+mod load;
+mod lookup;
+mod model;
+mod order;
+mod path;
+mod predict;
+mod recorder;
+mod report;
+mod request;
+mod startup;
+mod trace;
+mod tree;
+mod warning;
 
 use meter::call::Command;
 use meter::names::Inherited;
@@ -51,11 +50,19 @@ use meter::names::Inherited;
 use classify::SearchPaths;
 use recorder::Recorder;
 
+pub use directory::DirectoryReport;
 pub use fixes::{Change, Environment, Fix};
-pub use kind::Kind;
-pub use predict::{Prediction, RoundTrip, SearchOptions};
+pub use group::{Search, Try};
+pub use kind::{Count, Kind, KindCounts};
+pub use load::StartTime;
+pub use model::StartRequests;
+pub use path::{ElementState, PathProposal, quoted};
+pub use predict::{Prediction, RoundTrip, RttSource, SearchOptions};
 pub use report::SearchReport;
-pub use request::ASSUMED_RTT;
+pub use request::{ASSUMED_RTT, ClientBehavior, Prices, Request, Requests};
+pub use startup::{PathElement, ProgramStart, StartupReport, path_elements};
+pub use trace::{DirectoryLookups, Totals, Trace};
+pub use tree::RemoteScope;
 pub use warning::WarningKind;
 
 /// Runs a command under the meter of this name, and reports on its searches.

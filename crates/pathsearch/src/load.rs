@@ -6,16 +6,16 @@
 //! the next. The assumptions, and where they fail, are in docs/pathsearch.md.
 
 /// What one node does when it starts the command.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct NodeStart {
+#[derive(Clone, Copy)]
+pub(crate) struct NodeStart {
     /// Seconds of computing.
-    pub compute: f64,
+    pub(crate) compute: f64,
     /// Requests that it waits for, one at a time.
-    pub waited: f64,
+    pub(crate) waited: f64,
     /// All requests, including those that it does not wait for.
-    pub requests: f64,
+    pub(crate) requests: f64,
     /// Seconds of a request while the server is idle.
-    pub rtt: f64,
+    pub(crate) rtt: f64,
 }
 
 /// How long a start takes.
@@ -34,22 +34,16 @@ const MOST_NODES: u64 = 1_000_000;
 
 /// The time of `nodes` nodes that start at once, with a server that serves `rate` requests a second,
 /// or any number.
-pub fn start_time(start: &NodeStart, nodes: u64, rate: Option<f64>) -> StartTime {
+pub(crate) fn start_time(start: &NodeStart, nodes: u64, rate: Option<f64>) -> StartTime {
     let alone = start.compute + start.waited * start.rtt;
-    let Some(rate) = rate.filter(|rate| *rate > 0.0) else {
+    let rate = rate.filter(|rate| *rate > 0.0);
+    let Some(rate) = rate.filter(|_| start.waited > 0.0) else {
         return StartTime {
             seconds: alone,
             at_least: alone,
-            utilization: None,
+            utilization: rate.map(|_| 0.0),
         };
     };
-    if start.waited <= 0.0 {
-        return StartTime {
-            seconds: alone,
-            at_least: alone,
-            utilization: Some(0.0),
-        };
-    }
     // The service time of a request that is waited for includes its share of those that are not.
     let service = start.requests.max(start.waited) / start.waited / rate;
     let travel = (start.rtt - service).max(0.0);

@@ -6,18 +6,13 @@ use meter::syscalls;
 
 /// Why a name is looked up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Op {
-    /// To execute it.
+pub(crate) enum Op {
     Exec,
-    /// To open it.
     Open,
     /// To open it, and to create it if it does not exist.
     Create,
-    /// To read its attributes.
     Stat,
-    /// To check permissions.
     Access,
-    /// To read a symbolic link.
     Readlink,
 }
 
@@ -32,16 +27,12 @@ const OPEN_CREATE: u64 = 0o100;
 
 /// Why a call looks a name up, and whether a symbolic link at its end is followed; `None` for a
 /// call that is not of the families execve, open, stat, access and readlink.
-pub fn parse(call: &Call<'_>) -> Option<(Op, bool)> {
+pub(crate) fn parse(call: &Call<'_>) -> Option<(Op, bool)> {
     let known = syscalls::by_number(call.number)?;
-    let flags = |arg: usize| call.args.get(arg).copied().unwrap_or_default();
-    let open = |flags: u64| {
-        let op = if flags & OPEN_CREATE == 0 {
-            Op::Open
-        } else {
-            Op::Create
-        };
-        (op, flags & OPEN_NOFOLLOW == 0)
+    let flags = |arg: usize| call.args[arg];
+    let open = |flags: u64| match flags & OPEN_CREATE {
+        0 => (Op::Open, flags & OPEN_NOFOLLOW == 0),
+        _ => (Op::Create, flags & OPEN_NOFOLLOW == 0),
     };
     Some(match known.name {
         "execve" => (Op::Exec, true),
@@ -63,19 +54,16 @@ pub fn parse(call: &Call<'_>) -> Option<(Op, bool)> {
 
 /// How a look-up ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
-    /// The name exists.
+pub(crate) enum Outcome {
     Found,
     /// Permission was denied. It counts as a hit, but execvp(3), shells and ld.so continue the
     /// search.
     Refused,
-    /// The name does not exist.
     Missed,
 }
 
 impl Outcome {
-    /// The outcome of a look-up that failed with this errno, or succeeded.
-    pub fn from_errno(errno: Option<i32>) -> Outcome {
+    pub(crate) fn from_errno(errno: Option<i32>) -> Outcome {
         match errno.map(Errno) {
             Some(Errno::ENOENT | Errno::ENOTDIR) => Outcome::Missed,
             Some(Errno::EACCES) => Outcome::Refused,
@@ -85,7 +73,7 @@ impl Outcome {
 }
 
 /// The directory part of an absolute name, and its last component, both without trailing slashes.
-pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
+pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     let path = trim(path);
     match path.iter().rposition(|&b| b == b'/') {
         None => (b"", path),
@@ -103,21 +91,26 @@ fn trim(path: &[u8]) -> &[u8] {
 
 /// An absolute name without doubled slashes, trailing slashes and `.` components, as the names of
 /// look-ups are recorded.
-pub fn normalize(path: &[u8]) -> Vec<u8> {
+pub(crate) fn normalize(path: &[u8]) -> Vec<u8> {
     let parts: Vec<&[u8]> = components(path).filter(|part| *part != b".").collect();
     [b"/", &parts.join(&b'/')[..]].concat()
 }
 
+/// The absolute directories of a search path such as the value of PATH.
+pub(crate) fn absolute_dirs(list: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    let dirs = list.split(|&b| b == b':');
+    dirs.filter(|dir| dir.starts_with(b"/")).map(normalize)
+}
+
 /// The absolute name of `name`, which is relative to `base` unless it is absolute.
-pub fn join(base: &[u8], name: &[u8]) -> Vec<u8> {
+pub(crate) fn join(base: &[u8], name: &[u8]) -> Vec<u8> {
     if name.starts_with(b"/") {
         return name.to_vec();
     }
     mounts::path::join(base, name)
 }
 
-/// The components of a name.
-pub fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&b| b == b'/').filter(|part| !part.is_empty())
 }
 

@@ -25,20 +25,19 @@ pub struct StartRequests {
 }
 
 /// Remote files that a command has used, to measure their file system with.
-#[derive(Clone, Default, Debug, PartialEq, Eq)]
-pub struct Samples {
-    /// Files, the largest first.
-    pub files: Vec<Vec<u8>>,
+pub(crate) struct Samples {
+    /// The largest first.
+    pub(crate) files: Vec<Vec<u8>>,
     /// A symbolic link.
-    pub link: Option<Vec<u8>>,
+    pub(crate) link: Option<Vec<u8>>,
     /// Directories that the command has listed.
-    pub listed: Vec<Vec<u8>>,
+    pub(crate) listed: Vec<Vec<u8>>,
 }
 
 const PAGE: u64 = 4096;
 
 /// The requests of a start that uses these names.
-pub fn predict_requests(
+pub(crate) fn predict_requests(
     names: &[NameUse],
     tree: &mut dyn FileTree,
     behavior: &ClientBehavior,
@@ -56,36 +55,35 @@ pub fn predict_requests(
 }
 
 /// The largest remote files of a start, a link, and directories that it lists.
-pub fn samples(names: &[NameUse], tree: &mut dyn FileTree) -> Samples {
+pub(crate) fn samples(names: &[NameUse], tree: &mut dyn FileTree) -> Samples {
     const FILES: usize = 8;
     const LISTED: usize = 16;
     let mut client = Client::new(tree, ClientBehavior::default());
     names.iter().for_each(|used| client.use_name(used));
-    let (files, links) = (client.files, client.links);
+    let (files, links) = (client.files.into_keys(), client.links);
     let mut by_size: Vec<(u64, Vec<u8>)> = files
-        .into_keys()
         .map(|file| match tree.node(&file) {
             Node::File(size) => (size, file),
             _ => (0, file),
         })
         .collect();
     by_size.sort_unstable_by(|a, b| b.cmp(a));
-    let listed = names
-        .iter()
-        .filter(|used| used.listings > 0 && tree.is_remote(&used.path));
+    let files = by_size.into_iter().take(FILES);
+    let listed = names.iter();
+    let listed = listed.filter(|used| used.listings > 0 && tree.is_remote(&used.path));
     Samples {
         listed: listed.take(LISTED).map(|used| used.path.to_vec()).collect(),
-        files: by_size
-            .into_iter()
-            .take(FILES)
-            .map(|(_, file)| file)
-            .collect(),
+        files: files.map(|(_, file)| file).collect(),
         link: links.into_iter().min(),
     }
 }
 
 /// The LOOKUP requests for these names, without those for their directories.
-pub fn count_lookups(names: &[Vec<u8>], tree: &mut dyn FileTree, behavior: &ClientBehavior) -> u64 {
+pub(crate) fn count_lookups(
+    names: &[Vec<u8>],
+    tree: &mut dyn FileTree,
+    behavior: &ClientBehavior,
+) -> u64 {
     let mut client = Client::new(tree, *behavior);
     for name in names {
         client.resolve(split(name).0, true, 1);
@@ -422,7 +420,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::count::Count;
+    use crate::kind::Count;
 
     /// A file tree that is remote, except for `/proc`.
     struct Remote(BTreeMap<&'static [u8], Node>);
@@ -462,7 +460,8 @@ mod tests {
         NameUse {
             count: Count { hits, misses },
             follow: true,
-            ..NameUse::new(path.as_bytes().into())
+            path: path.as_bytes().into(),
+            ..NameUse::default()
         }
     }
 

@@ -10,7 +10,7 @@ const MOST_EXACT: usize = 16;
 /// `weights[i]` is the number of hits in directory `i`; `after[i]` are the directories that must
 /// stay before it. Directories without hits come last, in their present order. With more than 16
 /// directories that matter, the order is good, but not always the best.
-pub fn order_directories(weights: &[u64], after: &[Vec<usize>]) -> Vec<usize> {
+pub(crate) fn order_directories(weights: &[u64], after: &[Vec<usize>]) -> Vec<usize> {
     let n = weights.len();
     let matters = matters(weights, after);
     let order: Vec<usize> = (0..n).filter(|i| matters[*i]).collect();
@@ -29,15 +29,8 @@ fn matters(weights: &[u64], after: &[Vec<usize>]) -> Vec<bool> {
     // A directory that must stay before another one always has a smaller index.
     for i in (0..weights.len()).rev() {
         if matters[i] {
-            for before in after
-                .get(i)
-                .into_iter()
-                .flatten()
-                .copied()
-                .filter(|before| *before < i)
-            {
-                matters[before] = true;
-            }
+            let before = after.get(i).into_iter().flatten();
+            before.for_each(|before| matters[*before] = true);
         }
     }
     matters
@@ -46,17 +39,15 @@ fn matters(weights: &[u64], after: &[Vec<usize>]) -> Vec<bool> {
 /// Dynamic programming over subsets: the cheapest order of each set of directories.
 fn exact(order: &[usize], weights: &[u64], after: &[Vec<usize>]) -> Vec<usize> {
     let n = order.len();
-    let before: Vec<usize> = order
-        .iter()
-        .map(|i| {
-            let stays = |j: &usize| after.get(*i).is_some_and(|list| list.contains(j));
-            order
-                .iter()
-                .enumerate()
-                .filter(|(_, j)| stays(j))
-                .fold(0, |set, (bit, _)| set | 1 << bit)
-        })
-        .collect();
+    let before = |i: &usize| {
+        let stays = |bit: &usize| {
+            after
+                .get(*i)
+                .is_some_and(|list| list.contains(&order[*bit]))
+        };
+        (0..n).filter(stays).fold(0, |set, bit| set | 1 << bit)
+    };
+    let before: Vec<usize> = order.iter().map(before).collect();
     // The cost of each set, and the directory that comes last in it. Among equals, the one with the
     // greatest index, so that the present order is kept where it does not matter.
     let mut costs = vec![(u64::MAX, 0_usize); 1 << n];
@@ -68,9 +59,8 @@ fn exact(order: &[usize], weights: &[u64], after: &[Vec<usize>]) -> Vec<usize> {
             if before[last] & !rest != 0 || costs[rest].0 == u64::MAX {
                 continue;
             }
-            let cost = costs[rest]
-                .0
-                .saturating_add(weights[order[last]].saturating_mul(place));
+            let hits = weights[order[last]].saturating_mul(place);
+            let cost = costs[rest].0.saturating_add(hits);
             if cost <= costs[set].0 {
                 costs[set] = (cost, last);
             }

@@ -27,10 +27,10 @@ pub enum ElementState {
 }
 
 /// A device and an inode.
-type Identity = (u64, u64);
+type Identity = ((u32, u32), u64);
 
 /// Access to the directories of PATH.
-pub trait ProgramDirectories {
+pub(crate) trait ProgramDirectories {
     /// The identity of an absolute directory; `None` if it does not exist or is not a directory.
     fn directory(&mut self, dir: &[u8]) -> Result<Option<Identity>>;
     /// The names in a directory.
@@ -113,7 +113,7 @@ impl<'a> Elements<'a> {
 }
 
 /// A better value than `path` for these searches; `None` if there is none.
-pub fn propose_path(
+pub(crate) fn propose_path(
     path: &[u8],
     searches: &[(Program, ProgramUse)],
     directories: &mut dyn ProgramDirectories,
@@ -194,7 +194,7 @@ fn names<'a>(dirs: &'a [&'a [u8]], name: &'a [u8]) -> impl Iterator<Item = Vec<u
 }
 
 /// The elements of a value of PATH, with their states.
-pub fn elements(
+pub(crate) fn elements(
     path: &[u8],
     directories: &mut dyn ProgramDirectories,
 ) -> Vec<(Vec<u8>, ElementState)> {
@@ -282,27 +282,17 @@ fn constraints(
 
 /// A value quoted for a shell.
 pub fn quoted(value: &[u8]) -> Vec<u8> {
-    let mut out = vec![b'\''];
-    for &byte in value {
-        match byte {
-            b'\'' => out.extend_from_slice(b"'\\''"),
-            byte => out.push(byte),
-        }
-    }
-    out.push(b'\'');
-    out
+    let parts: Vec<&[u8]> = value.split(|&b| b == b'\'').collect();
+    [b"'", &parts.join(&b"'\\''"[..])[..], b"'"].concat()
 }
 
 /// The directories of this machine.
-#[derive(Clone, Copy, Debug)]
-pub struct LocalDirectories;
+pub(crate) struct LocalDirectories;
 
 impl ProgramDirectories for LocalDirectories {
     fn directory(&mut self, dir: &[u8]) -> Result<Option<Identity>> {
         match statx_long(dir, At::empty(), Want::TYPE | Want::INO) {
-            Ok(seen) if seen.file_type == FileType::Directory => {
-                Ok(Some(identity(seen.dev, seen.ino)))
-            }
+            Ok(seen) if seen.file_type == FileType::Directory => Ok(Some((seen.dev, seen.ino))),
             Ok(_) | Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => Ok(None),
             Err(e) => Err(e),
         }
@@ -313,12 +303,12 @@ impl ProgramDirectories for LocalDirectories {
         let mut buffer = vec![0; 64 << 10];
         let mut names = Vec::new();
         loop {
-            let n = getdents64(&fd, &mut buffer)?;
-            if n == 0 {
-                return Ok(names);
+            match getdents64(&fd, &mut buffer)? {
+                0 => return Ok(names),
+                n => {
+                    names.extend(entries(&buffer[..n]).map(|entry| entry.name.to_bytes().to_vec()))
+                }
             }
-            let filled = buffer.get(..n).unwrap_or_default();
-            names.extend(entries(filled).map(|entry| entry.name.to_bytes().to_vec()));
         }
     }
 
@@ -326,12 +316,8 @@ impl ProgramDirectories for LocalDirectories {
         const EXECUTABLE: u32 = 0o111;
         let seen = statx_long(path, At::empty(), Want::TYPE | Want::MODE | Want::INO).ok()?;
         let runs = seen.file_type == FileType::Regular && seen.mode & EXECUTABLE != 0;
-        runs.then(|| identity(seen.dev, seen.ino))
+        runs.then_some((seen.dev, seen.ino))
     }
-}
-
-fn identity((major, minor): (u32, u32), ino: u64) -> Identity {
-    (u64::from(major) << 32 | u64::from(minor), ino)
 }
 
 #[cfg(test)]
@@ -352,7 +338,7 @@ mod tests {
                 .0
                 .iter()
                 .find(|(name, ..)| name.as_bytes() == dir)
-                .map(|(_, ino, _)| (1, *ino)))
+                .map(|(_, ino, _)| ((0, 1), *ino)))
         }
         fn names(&mut self, dir: &[u8]) -> Result<Vec<Vec<u8>>> {
             let here = self
@@ -372,7 +358,7 @@ mod tests {
             here.2
                 .iter()
                 .find(|(n, _)| n.as_bytes() == name)
-                .map(|(_, ino)| (1, *ino))
+                .map(|(_, ino)| ((0, 1), *ino))
         }
     }
 

@@ -152,7 +152,7 @@ pub(crate) fn predict(
     }
 }
 
-/// The directories on which the client can be measured; `None` if it is not to be.
+/// The directories on which the client can be measured; `None` if it is not to be measured.
 fn remote_dirs<'a>(
     rtt: RoundTrip,
     scope: &'a RemoteScope,

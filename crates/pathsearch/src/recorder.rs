@@ -12,19 +12,16 @@ use meter::names::{Inherited, Names};
 use meter::syscalls;
 
 use crate::classify::{Family, Lookup, SearchPaths, Searcher, search_name};
-use crate::count::Count;
 use crate::group::{Process as SearchProcess, Search, assign};
+use crate::kind::Count;
 use crate::kind::Kind;
 use crate::lookup::{self, Op, Outcome, join, split};
 use crate::trace::{DirectoryLookups, NameUse, Omitted, Program, ProgramUse, Totals, Trace};
 
-/// Entries of the table of directories.
+// The most entries of each table, and the most bytes of names in each of them.
 const MOST_DIRECTORIES: usize = 40_000;
-/// Entries of the table of names.
 const MOST_NAMES: usize = 40_000;
-/// Entries of the table of searches.
 const MOST_SEARCHES: usize = 10_000;
-/// Bytes of the names in each of these tables.
 const MOST_BYTES: usize = 6 << 20;
 /// Searches of a process that may still continue.
 const MOST_OPEN: usize = 16;
@@ -32,14 +29,14 @@ const MOST_OPEN: usize = 16;
 const MOST_READERS: usize = 8192;
 
 /// What a process executes.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Image {
     program: Rc<[u8]>,
     searcher: Searcher,
     open: Vec<Search>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Process {
     parent: Option<u32>,
     image: Image,
@@ -48,18 +45,9 @@ struct Process {
     before: Option<Image>,
 }
 
-impl Process {
-    fn into_searches(self) -> impl Iterator<Item = Vec<Search>> {
-        self.before
-            .into_iter()
-            .chain([self.image])
-            .map(|image| image.open)
-    }
-}
-
 /// A listener that records look-ups.
-#[derive(Debug)]
-pub struct Recorder {
+#[derive(Default)]
+pub(crate) struct Recorder {
     names: Names,
     paths: SearchPaths,
     processes: HashMap<u32, Process>,
@@ -82,34 +70,18 @@ pub struct Recorder {
 impl Recorder {
     /// Records a command that begins with this state, and with these directories in its
     /// environment.
-    pub fn new(inherited: Inherited, paths: SearchPaths) -> Recorder {
+    pub(crate) fn new(inherited: Inherited, paths: SearchPaths) -> Recorder {
         Recorder {
             names: Names::new(inherited),
             paths,
-            processes: HashMap::new(),
-            directories: HashMap::new(),
-            uses: Vec::new(),
-            by_name: HashMap::new(),
-            readers: HashMap::new(),
-            searches: Vec::new(),
-            search_bytes: 0,
-            directory_bytes: 0,
-            name_bytes: 0,
-            begun: 0,
-            programs: HashMap::new(),
-            totals: Totals::default(),
-            recorded: 0,
-            omitted: Omitted::default(),
+            ..Recorder::default()
         }
     }
 
     /// Ends the recording.
-    pub fn finish(mut self) -> Trace {
+    pub(crate) fn finish(mut self) -> Trace {
         let processes = std::mem::take(&mut self.processes);
-        processes
-            .into_values()
-            .flat_map(Process::into_searches)
-            .for_each(|open| self.close(open));
+        self.close_all(processes.into_values());
         self.searches.sort_by_key(|search| search.number);
         let mut directories: Vec<_> = self.directories.into_iter().collect();
         directories.sort_by(|a, b| a.0.cmp(&b.0));
@@ -126,6 +98,14 @@ impl Recorder {
                 untracked: self.names.forgotten(),
                 ..self.omitted
             },
+        }
+    }
+
+    /// Closes the searches of processes that have ended.
+    fn close_all(&mut self, processes: impl IntoIterator<Item = Process>) {
+        for process in processes {
+            let images = process.before.into_iter().chain([process.image]);
+            images.for_each(|image| self.close(image.open));
         }
     }
 
@@ -209,7 +189,10 @@ impl Recorder {
                 self.name_bytes += path.len();
                 let path: Rc<[u8]> = path.into();
                 self.by_name.insert(Rc::clone(&path), self.uses.len());
-                self.uses.push(NameUse::new(path));
+                self.uses.push(NameUse {
+                    path,
+                    ..NameUse::default()
+                });
                 self.uses.len() - 1
             }
         };
@@ -466,10 +449,7 @@ impl Listener for Recorder {
             before: None,
         };
         let replaced = self.processes.insert(fork.pid, process);
-        replaced
-            .into_iter()
-            .flat_map(Process::into_searches)
-            .for_each(|open| self.close(open));
+        self.close_all(replaced);
     }
 
     fn exec(&mut self, pid: u32, program: &[u8]) {
@@ -488,10 +468,7 @@ impl Listener for Recorder {
         self.names.exit(tid);
         if pid == tid {
             let process = self.processes.remove(&pid);
-            process
-                .into_iter()
-                .flat_map(Process::into_searches)
-                .for_each(|open| self.close(open));
+            self.close_all(process);
         }
     }
 }
@@ -502,16 +479,18 @@ mod tests {
 
     /// A recorder of a process that starts as a shell does.
     fn recorder() -> Recorder {
-        let paths = SearchPaths::new(Some(b"/usr/local/bin:/usr/bin"), None);
-        let mut recorder = Recorder::new(
-            Inherited {
-                cwd: Some(b"/work".to_vec()),
-                files: Vec::new(),
-            },
-            paths,
-        );
-        recorder.exec(1, b"/bin/dash");
+        let mut recorder = recorder_with_path(b"/usr/local/bin:/usr/bin");
         call(&mut recorder, 1, "execve", b"/bin/dash", 0);
+        recorder
+    }
+
+    fn recorder_with_path(path: &[u8]) -> Recorder {
+        let inherited = Inherited {
+            cwd: Some(b"/work".to_vec()),
+            files: Vec::new(),
+        };
+        let mut recorder = Recorder::new(inherited, SearchPaths::new(Some(path), None));
+        recorder.exec(1, b"/bin/dash");
         recorder
     }
 
@@ -676,15 +655,7 @@ mod tests {
 
     #[test]
     fn a_duplicate_directory_in_path_does_not_begin_another_search() {
-        let paths = SearchPaths::new(Some(b"/a:.:/b/:/a//:"), None);
-        let mut recorder = Recorder::new(
-            Inherited {
-                cwd: Some(b"/work".to_vec()),
-                files: Vec::new(),
-            },
-            paths,
-        );
-        recorder.exec(1, b"/bin/dash");
+        let mut recorder = recorder_with_path(b"/a:.:/b/:/a//:");
         for _ in 0..2 {
             for dir in ["/a", ".", "/b", "/a", "."] {
                 call(

@@ -3,9 +3,9 @@
 use meter::call::Metered;
 use mounts::Warning;
 
-use crate::count::KindCounts;
-use crate::directory::{DirectoryReport, count_kinds, report_directories};
+use crate::directory::{DirectoryReport, report_directories};
 use crate::fixes::{Environment, Fix, Remote, propose_fixes};
+use crate::kind::KindCounts;
 use crate::path::{LocalDirectories, PathProposal, propose_path};
 use crate::predict::{Prediction, SearchOptions, predict, remote_scope};
 use crate::trace::Trace;
@@ -33,7 +33,7 @@ pub struct SearchReport {
 
 impl SearchReport {
     /// Evaluates the trace of a command.
-    pub fn new(
+    pub(crate) fn new(
         trace: Trace,
         metered: Metered,
         environment: &Environment,
@@ -77,7 +77,11 @@ impl SearchReport {
 
     /// The look-ups of each kind in all directories.
     pub fn kinds(&self) -> KindCounts {
-        count_kinds(&self.directories)
+        let mut sum = KindCounts::default();
+        for directory in &self.directories {
+            sum += directory.lookups.counts;
+        }
+        sum
     }
 }
 

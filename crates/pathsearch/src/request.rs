@@ -4,7 +4,7 @@
 pub const ASSUMED_RTT: f64 = 0.0005;
 
 /// A request to the server, by its FUSE name.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Request {
     /// Looking up a component of a name that is not in the dentry cache.
     Lookup,
@@ -30,18 +30,12 @@ pub enum Request {
 
 impl Request {
     /// All requests.
-    pub const ALL: [Request; 10] = [
-        Request::Lookup,
-        Request::Readlink,
-        Request::Open,
-        Request::Create,
-        Request::Read,
-        Request::Getattr,
-        Request::Flush,
-        Request::Opendir,
-        Request::Readdir,
-        Request::Release,
-    ];
+    pub const ALL: [Request; 10] = {
+        use Request::*;
+        [
+            Lookup, Readlink, Open, Create, Read, Getattr, Flush, Opendir, Readdir, Release,
+        ]
+    };
 
     /// Its name in FUSE.
     pub fn name(self) -> &'static str {
@@ -79,8 +73,7 @@ impl Requests {
         self.counts[request as usize]
     }
 
-    /// Adds `n` requests of one kind.
-    pub fn add(&mut self, request: Request, n: u64) {
+    pub(crate) fn add(&mut self, request: Request, n: u64) {
         self.counts[request as usize] += n;
     }
 
@@ -125,8 +118,7 @@ impl Prices {
         self.each[request as usize]
     }
 
-    /// Sets the price of a request.
-    pub fn set(&mut self, request: Request, seconds: f64) {
+    pub(crate) fn set(&mut self, request: Request, seconds: f64) {
         self.each[request as usize] = seconds;
     }
 

@@ -3,10 +3,10 @@
 
 use std::collections::HashMap;
 
-use crate::count::{Count, KindCounts};
 use crate::directory::DirectoryReport;
 use crate::fixes::Fix;
 use crate::kind::Kind;
+use crate::kind::{Count, KindCounts};
 use crate::path::{ElementState, LocalDirectories, elements};
 use crate::report::SearchReport;
 use crate::trace::Totals;

@@ -2,9 +2,8 @@
 
 use std::rc::Rc;
 
-use crate::count::{Count, KindCounts};
 use crate::group::Search;
-use crate::kind::Kind;
+use crate::kind::{Count, Kind, KindCounts};
 
 /// The look-ups in a directory.
 #[derive(Clone, Default, Debug)]
@@ -19,70 +18,39 @@ impl DirectoryLookups {
     /// The kind with the most misses, then hits.
     pub fn kind(&self) -> Kind {
         let counts = Kind::ALL.map(|kind| (kind, self.counts.get(kind)));
-        let most = counts
-            .iter()
-            .rev()
-            .max_by_key(|(_, count)| (count.misses, count.hits));
-        most.map_or(Kind::Other, |(kind, _)| *kind)
+        let counts = counts.into_iter().rev();
+        let most = counts.max_by_key(|(_, count)| (count.misses, count.hits));
+        most.map_or(Kind::Other, |(kind, _)| kind)
     }
 }
 
 /// What was done with a name.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct NameUse {
-    /// The name, absolute.
+    /// Absolute.
     pub path: Rc<[u8]>,
     /// The kind of its first look-up.
     pub kind: Kind,
-    /// Its look-ups.
     pub count: Count,
     /// Nanoseconds in all calls with this name.
     pub nanos: u64,
-    /// It was looked up with a symbolic link followed.
+    /// It was looked up with a symbolic link followed, and with one not followed.
     pub follow: bool,
-    /// It was looked up with a symbolic link not followed.
     pub nofollow: bool,
-    /// readlink(2).
     pub readlinks: u64,
-    /// open(2).
     pub opens: u64,
-    /// execve(2).
     pub execs: u64,
     /// It was opened with O_CREAT.
     pub created: bool,
-    /// Calls that read it.
     pub reads: u64,
-    /// Bytes that the first of them read.
+    /// Bytes of the first read.
     pub first: u64,
     /// The offset at which the furthest read ended.
     pub extent: u64,
-    /// getdents64(2).
+    /// getdents64(2)
     pub listings: u64,
     /// fstat(2) after it had been read.
     pub stats_after_read: u64,
-}
-
-impl NameUse {
-    /// A name that nothing has been done with yet.
-    pub fn new(path: Rc<[u8]>) -> NameUse {
-        NameUse {
-            path,
-            kind: Kind::Other,
-            count: Count::default(),
-            nanos: 0,
-            follow: false,
-            nofollow: false,
-            readlinks: 0,
-            opens: 0,
-            execs: 0,
-            created: false,
-            reads: 0,
-            first: 0,
-            extent: 0,
-            listings: 0,
-            stats_after_read: 0,
-        }
-    }
 }
 
 /// Sums over all look-ups.
@@ -97,9 +65,8 @@ pub struct Totals {
 }
 
 /// What is not in the tables, because they are bounded.
-#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, Debug)]
 pub struct Omitted {
-    /// Searches.
     pub searches: u64,
     /// Look-ups in directories that are not in the table.
     pub directories: u64,
@@ -114,18 +81,15 @@ pub struct Omitted {
 /// A program that was searched for along PATH.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Program {
-    /// Its name.
     pub name: Vec<u8>,
     /// Where it was found.
     pub found: Option<Vec<u8>>,
 }
 
-/// How many times a program was searched for.
+/// Searches for a program, and their misses.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct ProgramUse {
-    /// Searches.
     pub times: u64,
-    /// Misses in them.
     pub misses: u64,
 }
 

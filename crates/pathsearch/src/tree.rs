@@ -14,10 +14,8 @@ use ondisk::elf::{Program, program};
 
 /// What a name refers to. A symbolic link is not followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Node {
-    /// The name does not exist.
+pub(crate) enum Node {
     Missing,
-    /// A directory.
     Directory,
     /// A regular file of this size in bytes.
     File(u64),
@@ -28,7 +26,7 @@ pub enum Node {
 }
 
 /// A file tree.
-pub trait FileTree {
+pub(crate) trait FileTree {
     /// What an absolute name refers to.
     fn node(&mut self, path: &[u8]) -> Node;
     /// The interpreter that a program needs to be executed.
@@ -37,25 +35,31 @@ pub trait FileTree {
     fn is_remote(&mut self, dir: &[u8]) -> bool;
 }
 
-/// A mounted file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MountedFs {
-    /// Its type.
-    pub fstype: Vec<u8>,
+pub(crate) struct MountedFs {
+    pub(crate) fstype: Vec<u8>,
     /// Whether it is a network file system.
-    pub network: bool,
+    pub(crate) network: bool,
+    is_kernel: bool,
 }
 
-/// The mounted file systems.
-#[derive(Clone, Debug, Default)]
-pub struct MountPoints {
-    /// By mount point.
-    mounts: HashMap<Vec<u8>, MountedFs>,
+impl MountedFs {
+    fn new(fstype: &[u8]) -> MountedFs {
+        MountedFs {
+            fstype: fstype.to_vec(),
+            network: may_hang(fstype) && fstype != b"autofs",
+            is_kernel: KERNEL.split(' ').any(|kernel| kernel.as_bytes() == fstype),
+        }
+    }
 }
+
+/// The mounted file systems, by mount point.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MountPoints(HashMap<Vec<u8>, MountedFs>);
 
 impl MountPoints {
     /// Reads the mount table. Empty if it cannot be read.
-    pub fn read() -> MountPoints {
+    pub(crate) fn read() -> MountPoints {
         let anchor = Root::open(b"/").ok().and_then(|root| root.anchor);
         let Ok((table, _)) = read_either(false, anchor) else {
             return MountPoints::default();
@@ -65,31 +69,20 @@ impl MountPoints {
         let visible = anchor
             .map(|anchor| tree.visible(b"/", anchor))
             .unwrap_or_default();
-        let mounts = table
-            .mounts
-            .iter()
-            .zip(visible)
+        let mounts = table.mounts.iter().zip(visible);
+        let mounts = mounts
             .filter(|(_, visible)| *visible)
             .filter_map(|(row, _)| {
-                let fstype = row.content.fstype.clone();
-                Some((
-                    row.target.clone()?,
-                    MountedFs {
-                        network: may_hang(&fstype) && fstype != b"autofs",
-                        fstype,
-                    },
-                ))
+                Some((row.target.clone()?, MountedFs::new(&row.content.fstype)))
             });
-        MountPoints {
-            mounts: mounts.collect(),
-        }
+        MountPoints(mounts.collect())
     }
 
     /// The file system that an absolute name is on, by the deepest mount point above it.
-    pub fn find(&self, path: &[u8]) -> Option<&MountedFs> {
+    pub(crate) fn find(&self, path: &[u8]) -> Option<&MountedFs> {
         let mut at = path.starts_with(b"/").then_some(path)?;
         loop {
-            match self.mounts.get(at) {
+            match self.0.get(at) {
                 None if at != b"/" => at = parent(at),
                 found => return found,
             }
@@ -109,33 +102,15 @@ pub enum RemoteScope {
 }
 
 /// File systems whose files the kernel generates.
-const KERNEL: [&[u8]; 16] = [
-    b"proc",
-    b"sysfs",
-    b"devtmpfs",
-    b"devpts",
-    b"cgroup",
-    b"cgroup2",
-    b"securityfs",
-    b"debugfs",
-    b"tracefs",
-    b"bpf",
-    b"mqueue",
-    b"pstore",
-    b"configfs",
-    b"fusectl",
-    b"hugetlbfs",
-    b"binfmt_misc",
-];
+const KERNEL: &str = "proc sysfs devtmpfs devpts cgroup cgroup2 securityfs debugfs tracefs bpf \
+                      mqueue pstore configfs fusectl hugetlbfs binfmt_misc";
 
 impl RemoteScope {
     /// Whether it contains a directory.
-    pub fn contains(&self, mounts: &MountPoints, dir: &[u8]) -> bool {
+    pub(crate) fn contains(&self, mounts: &MountPoints, dir: &[u8]) -> bool {
         let mount = mounts.find(dir);
-        let is_kernel = || {
-            mount.is_some_and(|mount| KERNEL.contains(&&mount.fstype[..]))
-                || below(b"/proc", dir).is_some()
-        };
+        let is_kernel =
+            || mount.is_some_and(|mount| mount.is_kernel) || below(b"/proc", dir).is_some();
         match self {
             RemoteScope::Directories(dirs) => {
                 dirs.iter().any(|top| below(top, dir).is_some()) && !is_kernel()
@@ -148,7 +123,7 @@ impl RemoteScope {
 
 /// The file tree of this machine. It remembers what it has looked at.
 #[derive(Debug)]
-pub struct LocalTree<'a> {
+pub(crate) struct LocalTree<'a> {
     mounts: &'a MountPoints,
     scope: &'a RemoteScope,
     nodes: HashMap<Vec<u8>, Node>,
@@ -156,7 +131,7 @@ pub struct LocalTree<'a> {
 
 impl<'a> LocalTree<'a> {
     /// A tree of which `scope` is remote.
-    pub fn new(mounts: &'a MountPoints, scope: &'a RemoteScope) -> LocalTree<'a> {
+    pub(crate) fn new(mounts: &'a MountPoints, scope: &'a RemoteScope) -> LocalTree<'a> {
         LocalTree {
             mounts,
             scope,
@@ -165,13 +140,9 @@ impl<'a> LocalTree<'a> {
     }
 }
 
-/// What a name refers to now.
 fn read_node(path: &[u8]) -> Node {
-    let Ok(seen) = statx_long(
-        path,
-        At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT,
-        Want::TYPE | Want::SIZE,
-    ) else {
+    let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
+    let Ok(seen) = statx_long(path, at, Want::TYPE | Want::SIZE) else {
         return Node::Missing;
     };
     match seen.file_type {
@@ -220,13 +191,8 @@ mod tests {
     #[test]
     fn a_name_is_on_the_deepest_mount_above_it() {
         let mount = |target: &str, fstype: &str| {
-            (
-                target.as_bytes().to_vec(),
-                MountedFs {
-                    fstype: fstype.into(),
-                    network: fstype == "nfs",
-                },
-            )
+            let mounted = MountedFs::new(fstype.as_bytes());
+            (target.as_bytes().to_vec(), mounted)
         };
         let mounts = [
             mount("/", "ext4"),
@@ -235,7 +201,7 @@ mod tests {
         ]
         .into_iter()
         .collect();
-        let mounts = MountPoints { mounts };
+        let mounts = MountPoints(mounts);
         let fstype = |name: &str| {
             mounts
                 .find(name.as_bytes())

@@ -8,8 +8,7 @@ use std::os::unix::ffi::OsStringExt;
 use ::show::table::TableStyle;
 use meter::call::Command;
 use mounts::Warning;
-use pathsearch::path::quoted;
-use pathsearch::{Environment, RoundTrip, SearchOptions, search};
+use pathsearch::{Environment, RoundTrip, SearchOptions, quoted, search};
 
 use super::args::{Pathsearch as Args, Rtt};
 use super::show;

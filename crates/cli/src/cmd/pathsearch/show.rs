@@ -4,14 +4,7 @@ use ::show::json_object;
 use ::show::name::printable;
 use ::show::table::{Align, Table, TableStyle, Tone};
 use ::show::units::{duration, plural};
-use pathsearch::count::{Count, KindCounts};
-use pathsearch::directory::DirectoryReport;
-use pathsearch::group::Search;
-use pathsearch::path::{PathProposal, quoted};
-use pathsearch::request::{ClientBehavior, Request};
-use pathsearch::trace::Totals;
-use pathsearch::tree::RemoteScope;
-use pathsearch::{Change, Fix, Kind, Prediction, SearchReport, WarningKind};
+use pathsearch::{Change, ClientBehavior, Count, DirectoryReport, Fix, Kind, KindCounts, PathProposal, Prediction, RemoteScope, Request, Search, SearchReport, Totals, WarningKind, quoted};
 
 use crate::json::Json;
 use crate::out::seconds;
@@ -500,12 +493,7 @@ mod tests {
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD;
     use meter::call::{Choice, Ended, Metered};
-    use pathsearch::group::Try;
-    use pathsearch::load::StartTime;
-    use pathsearch::model::StartRequests;
-    use pathsearch::predict::RttSource;
-    use pathsearch::request::Prices;
-    use pathsearch::trace::{DirectoryLookups, Trace};
+    use pathsearch::{DirectoryLookups, Prices, RttSource, StartRequests, StartTime, Trace, Try};
 
     use super::*;
 

@@ -4,8 +4,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use meter::call::Command;
-use pathsearch::startup::{ProgramStart, StartupReport, path_elements};
-use pathsearch::{ASSUMED_RTT, RoundTrip, SearchOptions, search};
+use pathsearch::{ASSUMED_RTT, ProgramStart, RoundTrip, SearchOptions, StartupReport, path_elements, search};
 use survey::{Failure, Missing, Task};
 
 use super::context::{Ration, SurveyContext};

@@ -6,7 +6,7 @@ use account::command::CommandAccount;
 use account::report::AccountReport;
 use archive::nightly::Nightly;
 use mounts::{LocateReport, Warning};
-use pathsearch::startup::StartupReport;
+use pathsearch::StartupReport;
 use probe::ProbeReport;
 use show::json;
 use survey::bounded::{Bounded, StoppedEngine};

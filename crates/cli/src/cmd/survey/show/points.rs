@@ -2,8 +2,7 @@
 
 use account::ledger::Sum;
 use mounts::diagnosis::AnomalyKind;
-use pathsearch::Fix;
-use pathsearch::startup::{ProgramStart, StartupReport};
+use pathsearch::{Fix, ProgramStart, StartupReport};
 use show::json_object;
 use show::name::printable;
 use show::units::{duration, plural, size, sized};

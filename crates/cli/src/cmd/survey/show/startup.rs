@@ -1,8 +1,6 @@
 //! What starting programs costs, in words and JSON.
 
-use pathsearch::directory::DirectoryReport;
-use pathsearch::path::ElementState;
-use pathsearch::startup::{PathElement, ProgramStart, StartupReport};
+use pathsearch::{DirectoryReport, ElementState, PathElement, ProgramStart, StartupReport};
 use show::json_object;
 use show::name::printable;
 use show::table::{Align, Table, TableStyle, Tone};

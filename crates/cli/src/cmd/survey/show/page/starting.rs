@@ -5,7 +5,7 @@ use crate::cmd::pathsearch::show::fix_sentence;
 use crate::cmd::survey::command::{Command, Commands};
 use crate::cmd::survey::show::startup::{foot, path_table, started_table, useless_elements};
 use crate::out::seconds;
-use pathsearch::startup::{ProgramStart, StartupReport};
+use pathsearch::{ProgramStart, StartupReport};
 use show::name::printable;
 use show::table::{Align, Table, Tone};
 use show::units::duration;

@@ -1,12 +1,13 @@
 //! Features that LLNL's program does not have.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::Value;
 
 use super::{pathwalk, untimed};
+use crate::support::need::new_memory_cgroup;
 use crate::support::restrict::{as_nobody, fathom_in};
 use crate::support::run::{args, program};
 use crate::support::{Need, in_namespace, require, run};
@@ -223,23 +224,6 @@ fn without_privilege_a_warning_says_that_no_caches_are_dropped() {
 /// A memory cgroup, which is removed when it is dropped.
 struct Group(PathBuf);
 
-impl Group {
-    fn new() -> Option<Group> {
-        let v1 = Path::new("/sys/fs/cgroup/memory");
-        let top = if v1.join("memory.force_empty").exists() {
-            v1
-        } else {
-            Path::new("/sys/fs/cgroup")
-        };
-        let group = Group(top.join(format!("fathom-test-pathwalk-{}", std::process::id())));
-        fs::create_dir(&group.0).ok()?;
-        ["memory.force_empty", "memory.reclaim"]
-            .iter()
-            .any(|file| group.0.join(file).exists())
-            .then_some(group)
-    }
-}
-
 impl Drop for Group {
     fn drop(&mut self) {
         for _ in 0..100 {
@@ -253,11 +237,8 @@ impl Drop for Group {
 
 #[test]
 fn the_caches_of_its_own_cgroup_are_dropped() {
-    if require(&[Need::Root]) {
-        let Some(group) = Group::new() else {
-            eprintln!("*** SKIPPED: no memory cgroup can be made");
-            return;
-        };
+    if require(&[Need::Root, Need::MemoryCgroup]) {
+        let group = Group(new_memory_cgroup().unwrap());
         let scratch = tempfile::tempdir().unwrap();
         let mut shell = Command::new("sh");
         let script = "echo $$ > \"$1/cgroup.procs\" && exec \"$0\" pathwalk -ctr -l 3 -f 500 --repeat 2 --cold --json \"$2\"";

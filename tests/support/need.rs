@@ -15,6 +15,8 @@ pub(crate) enum Need {
     Fuse,
     /// Unprivileged user namespaces.
     UserNamespaces,
+    /// A memory cgroup whose memory can be reclaimed.
+    MemoryCgroup,
     /// A program on the search path.
     Program(&'static str),
     /// A file that `tools/setup test` puts into the target directory.
@@ -44,6 +46,9 @@ impl Need {
             Need::Fuse => Path::new("/dev/fuse").exists(),
             Need::UserNamespaces => {
                 succeeds(Command::new("unshare").args(["--user", "--map-root-user", "true"]))
+            }
+            Need::MemoryCgroup => {
+                new_memory_cgroup().is_some_and(|group| std::fs::remove_dir(group).is_ok())
             }
             Need::Program(name) => std::env::var_os("PATH").is_some_and(|path| {
                 std::env::split_paths(&path).any(|dir| dir.join(name).is_file())
@@ -80,6 +85,26 @@ pub(crate) fn require(needs: &[Need]) -> bool {
         "\n*** SKIPPED {test}: it needs {missing:?}"
     );
     false
+}
+
+/// Creates a memory cgroup whose memory can be reclaimed. The caller removes it.
+pub(crate) fn new_memory_cgroup() -> Option<PathBuf> {
+    let v1 = Path::new("/sys/fs/cgroup/memory");
+    let top = if v1.join("memory.force_empty").exists() {
+        v1
+    } else {
+        Path::new("/sys/fs/cgroup")
+    };
+    let group = top.join(format!("fathom-test-{}", std::process::id()));
+    std::fs::create_dir(&group).ok()?;
+    if ["memory.force_empty", "memory.reclaim"]
+        .iter()
+        .any(|file| group.join(file).exists())
+    {
+        return Some(group);
+    }
+    let _ = std::fs::remove_dir(group);
+    None
 }
 
 fn succeeds(command: &mut Command) -> bool {

@@ -73,7 +73,8 @@ impl Requests {
         self.counts[request as usize]
     }
 
-    pub(crate) fn add(&mut self, request: Request, n: u64) {
+    /// Adds `n` requests of one kind.
+    pub fn add(&mut self, request: Request, n: u64) {
         self.counts[request as usize] += n;
     }
 

@@ -54,30 +54,24 @@ pub(crate) fn drop_caches(
     if let Ok(root) = open_long(root, Open::DIRECTORY) {
         let _ = syncfs(&root); // what stays dirty stays cached, no more
     }
-    let (file, written, dropped, refused) = match what {
+    let (file, value, dropped, refused) = match what {
         DropCaches::NoCgroup => {
             warnings.push(Warning::general(WarningKind::NoCgroup));
             return DroppedCaches::Nothing;
         }
-        DropCaches::Cgroup { file, value } => (
-            &file[..],
-            // These errors mean that some of the memory is in use.
-            match write_file(file, value) {
-                Err((_, Errno::EAGAIN | Errno::EBUSY)) => Ok(()),
-                written => written,
-            },
-            DroppedCaches::Cgroup,
-            WarningKind::CgroupNotDropped,
-        ),
-        DropCaches::Host => (
-            DROP_CACHES,
-            write_file(DROP_CACHES, b"3"),
-            DroppedCaches::Host,
-            WarningKind::HostNotDropped,
-        ),
+        DropCaches::Cgroup { file, value } => {
+            let refused = WarningKind::CgroupNotDropped;
+            (&file[..], *value, DroppedCaches::Cgroup, refused)
+        }
+        DropCaches::Host => {
+            let refused = WarningKind::HostNotDropped;
+            (DROP_CACHES, &b"3"[..], DroppedCaches::Host, refused)
+        }
     };
-    match written {
+    match write_file(file, value) {
         Ok(()) => dropped,
+        // Some of the memory of the cgroup is in use.
+        Err((_, Errno::EAGAIN | Errno::EBUSY)) if dropped == DroppedCaches::Cgroup => dropped,
         Err((gate, errno)) => {
             warnings.push(Warning::failed(file, gate, errno, refused));
             DroppedCaches::Nothing

@@ -2,7 +2,6 @@
 //!
 //! Each directory belongs to one rank of a team, which creates it with its files.
 
-use std::ffi::CString;
 use std::time::{Duration, Instant};
 
 use gate::Errno;
@@ -28,12 +27,8 @@ pub(crate) fn create(
     let is_first = team.rank() == 0;
     team.barrier();
     let start = Instant::now();
-    let created_root = if is_first {
-        create_root(root, shape)
-    } else {
-        Ok(())
-    };
-    agree(team, created_root)?;
+    let created_root = is_first.then(|| create_root(root, shape));
+    agree(team, created_root.unwrap_or(Ok(())))?;
     let mut part = Part {
         root,
         shape,
@@ -50,9 +45,8 @@ pub(crate) fn create(
     if is_first && remove_root(root).is_err() {
         left += 1;
     }
-    let left = share(team, left).first().copied().unwrap_or(left);
-    let aftermath = match left {
-        0 => Aftermath::NothingLeft,
+    let aftermath = match share(team, left).first() {
+        Some(0) => Aftermath::NothingLeft,
         _ => Aftermath::PartlyLeft,
     };
     Err(Error {
@@ -127,20 +121,20 @@ impl Part<'_> {
         let top = open_long(root, DIRECTORY).map_err(|e| Error::new(Operation::Open, root, e))?;
         for directory in self.directories() {
             let name = c_name(directory);
-            let error = |e: Errno, file: Option<&CString>| {
-                let path = join(root, name.to_bytes());
-                let path = file.map_or(path.clone(), |file| join(&path, file.to_bytes()));
-                Error::new(Operation::Create, &path, e)
-            };
-            mkdirat(&top, &name, 0o777).map_err(|e| error(e, None))?;
+            let path = join(root, name.to_bytes());
+            let error = |e: Errno| Error::new(Operation::Create, &path, e);
+            mkdirat(&top, &name, 0o777).map_err(error)?;
             self.last = Some((directory, 0));
-            let dir = openat(&top, &name, DIRECTORY).map_err(|e| error(e, None))?;
+            let dir = openat(&top, &name, DIRECTORY).map_err(error)?;
             for file in 0..self.shape.files {
                 if asked().is_some() {
                     return Err(Error::new(Operation::Create, root, Reason::Interrupted));
                 }
                 let name = c_name(format_args!("{directory}.{file}"));
-                openat_new(&dir, &name, 0o644).map_err(|e| error(e, Some(&name)))?;
+                openat_new(&dir, &name, 0o644).map_err(|e| {
+                    let file = join(&path, name.to_bytes());
+                    Error::new(Operation::Create, &file, e)
+                })?;
                 self.last = Some((directory, file + 1));
                 progress.add_one();
             }
@@ -159,15 +153,11 @@ impl Part<'_> {
         let mut left = 0;
         for directory in self.directories().take_while(|at| *at <= last) {
             let name = c_name(directory);
-            let files = if directory == last {
-                files
-            } else {
-                self.shape.files
-            };
+            let all = self.shape.files;
+            let files = if directory == last { files } else { all };
             if let Ok(dir) = openat(&top, &name, DIRECTORY) {
-                let is_left = |file: &u64| {
-                    unlinkat(&dir, &c_name(format_args!("{directory}.{file}"))).is_err()
-                };
+                let name = |file: u64| c_name(format_args!("{directory}.{file}"));
+                let is_left = |file: &u64| unlinkat(&dir, &name(*file)).is_err();
                 left += (0..files).filter(is_left).count() as u64;
             }
             left += u64::from(unlinkat_directory(&top, &name).is_err());

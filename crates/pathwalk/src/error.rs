@@ -54,7 +54,7 @@ pub enum Operation {
 pub enum Reason {
     /// A system call failed.
     #[error("{0}")]
-    Errno(#[serde(with = "errno")] Errno),
+    Errno(#[serde(with = "Number")] Errno),
     /// The user asked the process to stop.
     #[error("interrupted")]
     Interrupted,
@@ -68,12 +68,9 @@ pub enum Reason {
         /// The file system does not count inodes; `free` is an upper bound derived from its size.
         is_estimate: bool,
     },
-    /// The paths would take too much memory.
-    #[error("the names of {length} directories do not fit into 1 GiB of memory")]
-    PathsTooLarge {
-        /// Directories of the tree.
-        length: u64,
-    },
+    /// The paths of a tree of this many directories would take too much memory.
+    #[error("the names of {0} directories do not fit into 1 GiB of memory")]
+    PathsTooLarge(u64),
     /// The process could not allocate the paths.
     #[error("memory allocation failed")]
     OutOfMemory,
@@ -113,16 +110,7 @@ impl From<Errno> for Reason {
     }
 }
 
-/// `Errno` as its number.
-mod errno {
-    use gate::Errno;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(errno: &Errno, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_i32(errno.0)
-    }
-
-    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Errno, D::Error> {
-        i32::deserialize(from).map(Errno)
-    }
-}
+/// Tells serde how to write an [`Errno`].
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Errno")]
+struct Number(i32);

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 /// Latencies in nanoseconds. The buckets are at most 1/128 as wide as the values in them, so a
 /// percentile is right to 1 %; count, sum, minimum and maximum are exact.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Counts", into = "Counts")]
 pub struct Histogram {
     buckets: hdrhistogram::Histogram<u64>,
     sum: u64,
@@ -25,8 +26,8 @@ pub struct Bucket {
 
 /// A histogram as one rank sends it to the others: exact figures, and each bucket's greatest value
 /// and count.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Counts {
+#[derive(Serialize, Deserialize)]
+struct Counts {
     sum: u64,
     min: u64,
     max: u64,
@@ -59,7 +60,7 @@ impl Histogram {
     }
 
     /// Adds the values of another histogram.
-    pub fn merge(&mut self, other: &Histogram) {
+    pub(crate) fn merge(&mut self, other: &Histogram) {
         self.buckets += &other.buckets;
         self.sum = self.sum.saturating_add(other.sum);
         self.min = self.min.min(other.min);
@@ -102,26 +103,30 @@ impl Histogram {
             calls: recorded.count_at_value(),
         })
     }
+}
 
-    pub(crate) fn to_counts(&self) -> Counts {
-        let buckets = self.buckets().map(|bucket| (bucket.to, bucket.calls));
+impl From<Histogram> for Counts {
+    fn from(histogram: Histogram) -> Counts {
+        let buckets = histogram.buckets();
         Counts {
-            sum: self.sum,
-            min: self.min,
-            max: self.max,
-            buckets: buckets.collect(),
+            sum: histogram.sum,
+            min: histogram.min,
+            max: histogram.max,
+            buckets: buckets.map(|bucket| (bucket.to, bucket.calls)).collect(),
         }
     }
+}
 
-    pub(crate) fn from_counts(counts: &Counts) -> Histogram {
+impl From<Counts> for Histogram {
+    fn from(counts: Counts) -> Histogram {
         let mut histogram = Histogram {
             sum: counts.sum,
             min: counts.min,
             max: counts.max,
             ..Histogram::default()
         };
-        for (value, calls) in &counts.buckets {
-            histogram.buckets.saturating_record_n(*value, *calls);
+        for (value, calls) in counts.buckets {
+            histogram.buckets.saturating_record_n(value, calls);
         }
         histogram
     }
@@ -185,9 +190,9 @@ mod tests {
             thirds[usize::from(n % 3 == 0)].record(n * n);
         }
         let [mut one, two] = thirds;
-        one.merge(&Histogram::from_counts(&two.to_counts()));
+        one.merge(&Histogram::from(Counts::from(two)));
         assert_eq!(one, whole);
         let empty = Histogram::default();
-        assert_eq!(Histogram::from_counts(&empty.to_counts()), empty);
+        assert_eq!(Histogram::from(Counts::from(empty.clone())), empty);
     }
 }

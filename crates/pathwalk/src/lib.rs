@@ -6,36 +6,36 @@
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | [`shape`](mod@shape) | the size of a tree, and the names in it |
+//! | `shape` | the size of a tree, and the names in it |
 //! | `create` | creating the tree |
-//! | [`search`] | the timed part |
+//! | `search` | the timed part |
 //! | `remove` | removing the tree |
 //! | `paths` | the paths to look up, counted up in place |
-//! | [`report`] | what was measured |
-//! | [`histogram`] | latencies |
-//! | [`cache`] | dropping the kernel's caches |
-//! | [`team`] | the processes that work together: a single one, or the ranks of an MPI job |
+//! | `report` | what was measured |
+//! | `histogram` | latencies |
+//! | `cache` | dropping the kernel's caches |
+//! | `team` | the processes that work together: a single one, or the ranks of an MPI job |
 //! | `mpi` | the ranks of an MPI job; with the feature of that name |
-//! | [`error`], [`warning`] | why something was not done, or only in part |
+//! | `error`, `warning` | why something was not done, or only in part |
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
 
 use mounts::Warning;
 
-pub mod cache;
+mod cache;
 mod create;
-pub mod error;
-pub mod histogram;
+mod error;
+mod histogram;
 #[cfg(feature = "mpi")]
 pub mod mpi;
 mod paths;
 mod remove;
-pub mod report;
-pub mod search;
-pub mod shape;
-pub mod team;
-pub mod warning;
+mod report;
+mod search;
+mod shape;
+mod team;
+mod warning;
 
 pub use cache::{DropCaches, DroppedCaches};
 pub use error::{Aftermath, Error, Operation, Reason};
@@ -95,11 +95,10 @@ pub fn run(
         on_event(Event::Created(elapsed));
         report.created = Some(elapsed);
     }
-    let searched = options
-        .search
-        .as_ref()
-        .map(|search| search::search(root, *shape, search, team, on_event, &mut report.warnings));
-    let searched = searched.transpose();
+    let search = options.search.as_ref();
+    let searched = search
+        .map(|search| search::search(root, *shape, search, team, on_event, &mut report.warnings))
+        .transpose();
     if options.remove && (searched.is_ok() || options.create) {
         // A tree that was created for this call alone is removed even if the user asks the process
         // to stop.

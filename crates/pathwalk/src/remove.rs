@@ -43,10 +43,8 @@ pub(crate) fn remove(
         left: 0,
         warnings: Vec::new(),
     };
-    agree(
-        team,
-        remover.remove_directories(team.rank() as u64, team.size()),
-    )?;
+    let removed = remover.remove_directories(team.rank() as u64, team.size());
+    agree(team, removed)?;
     let counts = share(team, (remover.files, remover.left));
     let mut objects = counts.iter().map(|(files, _)| files).sum();
     let mut left = counts.iter().map(|(_, left)| left).sum();
@@ -143,14 +141,11 @@ impl Remover<'_> {
         let stem = format!("{directory}.").into_bytes();
         let mut numbers = Vec::new();
         let mut foreign = Foreign::default();
-        each_entry(
-            dir,
-            &mut |name| match name.strip_prefix(&stem[..]).and_then(parse_number) {
-                Some(file) if file < self.shape.files => numbers.push(file),
-                _ => foreign.add(name),
-            },
-        )
-        .map_err(|e| self.error(path, e))?;
+        let mut visit = |name: &[u8]| match name.strip_prefix(&stem[..]).and_then(parse_number) {
+            Some(file) if file < self.shape.files => numbers.push(file),
+            _ => foreign.add(name),
+        };
+        each_entry(dir, &mut visit).map_err(|e| self.error(path, e))?;
         numbers.sort_unstable(); // in the order of their creation, as LLNL's program does
         for file in numbers {
             if self.stop_on_signal && asked().is_some() {
@@ -184,16 +179,14 @@ impl Remover<'_> {
     /// Warns that a directory is kept.
     fn keep(&mut self, path: &[u8], foreign: Foreign) {
         self.left += foreign.count;
-        let Shape { length, files } = self.shape;
-        self.warnings.push(PathWarning {
-            path: path.to_vec(),
-            kind: WarningKind::ForeignEntries {
-                entries: foreign.count,
-                example: foreign.example,
-                length,
-                files,
-            },
-        });
+        let (path, Shape { length, files }) = (path.to_vec(), self.shape);
+        let kind = WarningKind::ForeignEntries {
+            entries: foreign.count,
+            example: foreign.example,
+            length,
+            files,
+        };
+        self.warnings.push(PathWarning { path, kind });
     }
 
     /// Removes ROOT if it is empty, and returns whether it was.
@@ -234,16 +227,14 @@ impl Remover<'_> {
     fn warn_if_missing(&mut self, removed: u64, left: u64) {
         let objects = self.shape.objects().unwrap_or(u64::MAX);
         if removed < objects && left == 0 {
-            let Shape { length, files } = self.shape;
-            self.warnings.push(PathWarning {
-                path: self.root.to_vec(),
-                kind: WarningKind::ObjectsMissing {
-                    missing: objects - removed,
-                    objects,
-                    length,
-                    files,
-                },
-            });
+            let (path, Shape { length, files }) = (self.root.to_vec(), self.shape);
+            let kind = WarningKind::ObjectsMissing {
+                missing: objects - removed,
+                objects,
+                length,
+                files,
+            };
+            self.warnings.push(PathWarning { path, kind });
         }
     }
 }
@@ -253,11 +244,8 @@ fn parse_number(digits: &[u8]) -> Option<u64> {
     let is_plain = !digits.is_empty()
         && digits.iter().all(u8::is_ascii_digit)
         && (digits == b"0" || digits[0] != b'0');
-    std::str::from_utf8(digits)
-        .ok()
-        .filter(|_| is_plain)?
-        .parse()
-        .ok()
+    let digits = std::str::from_utf8(digits).ok()?;
+    digits.parse().ok().filter(|_| is_plain)
 }
 
 /// Calls `visit` with the name of each entry of a directory, from its beginning.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::cache::DroppedCaches;
 use crate::histogram::Histogram;
 
@@ -20,12 +22,11 @@ impl SearchReport {
     /// How much longer the first pass took than the second, which finds all names in the dentry
     /// cache, including those that do not exist.
     pub fn first_to_second(&self) -> Option<f64> {
-        match &self.passes[..] {
-            [first, second, ..] if !second.elapsed.is_zero() => {
-                Some(first.elapsed.as_secs_f64() / second.elapsed.as_secs_f64())
-            }
-            _ => None,
-        }
+        let [first, second, ..] = &self.passes[..] else {
+            return None;
+        };
+        let second = second.elapsed.as_secs_f64();
+        (second > 0.0).then(|| first.elapsed.as_secs_f64() / second)
     }
 }
 
@@ -51,9 +52,7 @@ pub struct Pass {
 impl Pass {
     /// Look-ups that failed with ENOENT or ENOTDIR.
     pub fn misses(&self) -> u64 {
-        self.lookups
-            .saturating_sub(self.found)
-            .saturating_sub(self.failed)
+        self.lookups.saturating_sub(self.found + self.failed)
     }
 
     /// Misses by look-ups; 0 without look-ups.
@@ -94,7 +93,7 @@ fn rate(lookups: u64, elapsed: Duration) -> f64 {
 }
 
 /// How long look-ups took.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Latency {
     /// Look-ups that found a file.
     pub hits: Histogram,
@@ -110,9 +109,10 @@ impl Latency {
         all
     }
 
-    pub(crate) fn merge(&mut self, other: &Latency) {
+    pub(crate) fn merged(mut self, other: Latency) -> Latency {
         self.hits.merge(&other.hits);
         self.misses.merge(&other.misses);
+        self
     }
 }
 

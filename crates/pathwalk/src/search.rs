@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use gate::clock::monotonic_raw;
 use gate::fs::{CWD, Open, openat};
 use gate::interrupt::asked;
-use gate::long::{c_string, open_long};
+use gate::long::open_long;
 use gate::sync::RwLock;
 use gate::{Errno, Fd, lookup};
 use mounts::Warning;
@@ -29,10 +29,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::cache::{DropCaches, drop_caches};
 use crate::error::{Error, Operation, Reason};
-use crate::histogram;
 use crate::paths::Paths;
 use crate::report::{Event, Latency, Pass, RankPass, SearchReport};
-use crate::shape::{Shape, directory_name};
+use crate::shape::{Shape, c_name};
 use crate::team::{Team, agree, share};
 use crate::warning::WarningKind;
 
@@ -167,14 +166,14 @@ struct Part {
 }
 
 /// What one rank did in a pass, as it sends it to the others.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct RankCounts {
     found: u64,
     lookups: u64,
     failed: u64,
     errno: Option<i32>,
     elapsed: Duration,
-    latency: Option<[histogram::Counts; 2]>,
+    latency: Option<Latency>,
 }
 
 /// The timed loop. `look_up` looks up one path, in the directory of that number.
@@ -241,20 +240,15 @@ impl<'a> Prepared<'a> {
             .length
             .saturating_mul(root.len() as u64 + OVERHEAD)
             .saturating_mul(options.threads as u64);
-        let length = usize::try_from(shape.length).ok();
-        let length = length.filter(|_| memory <= MOST).ok_or_else(|| {
-            let length = shape.length;
-            Error::new(Operation::Search, root, Reason::PathsTooLarge { length })
-        })?;
-        let target = if options.absent {
-            None
-        } else {
-            length.checked_sub(1)
-        };
-        let dirs = if options.method == Method::Dirfd {
-            open_all(root, shape)?
-        } else {
-            Vec::new()
+        if memory > MOST {
+            let reason = Reason::PathsTooLarge(shape.length);
+            return Err(Error::new(Operation::Search, root, reason));
+        }
+        let last = (shape.length as usize).checked_sub(1); // it fits into memory
+        let target = last.filter(|_| !options.absent);
+        let dirs = match options.method {
+            Method::Dirfd => open_all(root, shape)?,
+            _ => Vec::new(),
         };
         Ok(Prepared {
             root,
@@ -274,12 +268,11 @@ impl<'a> Prepared<'a> {
     }
 
     fn paths(&self, files: u64) -> Result<Paths, Error> {
-        let by_name = self.options.method != Method::Dirfd;
-        let prefix = |directory: usize| match by_name {
-            true => [self.root, b"/", directory.to_string().as_bytes(), b"/"].concat(),
-            false => Vec::new(),
+        let prefix = |directory: usize| match self.options.method {
+            Method::Dirfd => Vec::new(),
+            _ => [self.root, b"/", directory.to_string().as_bytes(), b"/"].concat(),
         };
-        let length = self.shape.length as usize; // it fits: see `new`
+        let length = self.shape.length as usize; // it fits into memory
         Paths::new((0..length).map(prefix), &self.stem(), files)
             .map_err(|_| Error::new(Operation::Search, self.root, Reason::OutOfMemory))
     }
@@ -359,10 +352,7 @@ impl<'a> Prepared<'a> {
                 self.run_timed(shared, paths, |_, path| lookup::openat(CWD, path).map(drop))
             }
             Method::Dirfd => self.run_timed(shared, paths, |directory, name| {
-                match self.dirs.get(directory) {
-                    Some(dir) => lookup::newfstatat(dir.as_fd(), name),
-                    None => Err(Errno::EBADF),
-                }
+                lookup::newfstatat(self.dirs[directory].as_fd(), name)
             }),
         }
     }
@@ -399,11 +389,8 @@ impl<'a> Prepared<'a> {
     /// Returns the parts if every file was found where it should be.
     fn check(&self, parts: Vec<Part>) -> Result<Vec<Part>, Error> {
         if asked().is_some() {
-            return Err(Error::new(
-                Operation::Search,
-                self.root,
-                Reason::Interrupted,
-            ));
+            let reason = Reason::Interrupted;
+            return Err(Error::new(Operation::Search, self.root, reason));
         }
         match parts.iter().find_map(|part| part.misplaced) {
             Some((file, found_in)) => Err(self.explain(file, found_in)),
@@ -438,11 +425,7 @@ impl<'a> Prepared<'a> {
         let flags = Open::PATH | Open::DIRECTORY;
         let root =
             open_long(self.root, flags).map_err(|e| Error::new(Operation::Search, self.root, e))?;
-        let is_missing = |directory: &u64| {
-            c_string(&directory_name(*directory))
-                .and_then(|name| openat(&root, &name, flags))
-                .is_err()
-        };
+        let is_missing = |directory: &u64| openat(&root, &c_name(*directory), flags).is_err();
         let length = self.shape.length;
         let missing = (0..length).filter(is_missing).count() as u64;
         let kind = WarningKind::DirectoriesMissing { missing, length };
@@ -455,10 +438,9 @@ fn open_all(root: &[u8], shape: Shape) -> Result<Vec<Fd>, Error> {
     let flags = Open::PATH | Open::DIRECTORY;
     let top = open_long(root, flags).map_err(|e| Error::new(Operation::Search, root, e))?;
     let open = |directory: u64| {
-        let name = directory_name(directory);
-        c_string(&name)
-            .and_then(|name| openat(&top, &name, flags))
-            .map_err(|e| Error::new(Operation::OpenAll, &join(root, &name), e))
+        let name = c_name(directory);
+        let error = |e| Error::new(Operation::OpenAll, &join(root, name.to_bytes()), e);
+        openat(&top, &name, flags).map_err(error)
     };
     (0..shape.length).map(open).collect()
 }
@@ -468,23 +450,15 @@ fn add_up(team: &dyn Team, parts: &[Part], files: u64, errno: &mut Option<Errno>
     let sum = |count: fn(&Part) -> u64| parts.iter().map(count).sum::<u64>();
     let start = parts.iter().map(|part| part.start).min();
     let end = parts.iter().map(|part| part.end).max();
+    let elapsed = end.zip(start).map(|(end, start)| end - start);
     let latency = parts.iter().filter_map(|part| part.latency.clone());
-    let latency = latency.reduce(merged).map(|latency| {
-        let Latency { hits, misses } = latency;
-        [hits.to_counts(), misses.to_counts()]
-    });
     let mine = RankCounts {
         found: sum(|part| part.found),
         lookups: sum(|part| part.lookups),
         failed: sum(|part| part.failed),
-        errno: parts
-            .iter()
-            .find_map(|part| part.errno)
-            .map(|errno| errno.0),
-        elapsed: end.zip(start).map_or(Duration::ZERO, |(end, start)| {
-            end.saturating_duration_since(start)
-        }),
-        latency,
+        errno: parts.iter().find_map(|part| Some(part.errno?.0)),
+        elapsed: elapsed.unwrap_or_default(),
+        latency: latency.reduce(Latency::merged),
     };
 
     let mut pass = Pass::default();
@@ -500,16 +474,8 @@ fn add_up(team: &dyn Team, parts: &[Part], files: u64, errno: &mut Option<Errno>
             elapsed: rank.elapsed,
         });
         *errno = errno.or(rank.errno.map(Errno));
-        let latency = rank.latency.map(|counts| {
-            let [hits, misses] = counts.map(|counts| histogram::Histogram::from_counts(&counts));
-            Latency { hits, misses }
-        });
-        pass.latency = pass.latency.into_iter().chain(latency).reduce(merged);
+        let latency = pass.latency.into_iter().chain(rank.latency);
+        pass.latency = latency.reduce(Latency::merged);
     }
     pass
-}
-
-fn merged(mut ours: Latency, theirs: Latency) -> Latency {
-    ours.merge(&theirs);
-    ours
 }

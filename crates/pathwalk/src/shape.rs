@@ -52,11 +52,6 @@ impl Progress {
 /// How a directory of the tree is opened. A symlink in its place is refused.
 pub(crate) const DIRECTORY: Open = Open::PATH.union(Open::DIRECTORY).union(Open::NOFOLLOW);
 
-/// The name of a directory of the tree.
-pub(crate) fn directory_name(directory: u64) -> Vec<u8> {
-    directory.to_string().into_bytes()
-}
-
 /// The name of a file or directory of the tree, for a system call. It consists of digits and dots,
 /// so it contains no NUL.
 pub(crate) fn c_name(name: impl std::fmt::Display) -> CString {
@@ -64,13 +59,9 @@ pub(crate) fn c_name(name: impl std::fmt::Display) -> CString {
 }
 
 /// ROOT without trailing slashes: with one, the kernel would follow a symlink.
-pub(crate) fn without_slashes(mut root: &[u8]) -> &[u8] {
-    while let [rest @ .., b'/'] = root
-        && !rest.is_empty()
-    {
-        root = rest;
-    }
-    root
+pub(crate) fn without_slashes(root: &[u8]) -> &[u8] {
+    let last = root.iter().rposition(|&byte| byte != b'/');
+    &root[..last.map_or(1, |last| last + 1).min(root.len())]
 }
 
 #[cfg(test)]

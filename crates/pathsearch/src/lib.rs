@@ -10,7 +10,6 @@
 //! | `group` | the search that a look-up belongs to |
 //! | `recorder` | records the calls that a meter reports |
 //! | `trace` | what is recorded |
-//! | `directory` | the directories of a trace, with their file systems |
 //! | `tree` | the file tree and its file systems, as the model needs them |
 //! | `request` | the requests of a network file system, their prices, and what a client caches |
 //! | `model` | the requests of a start |
@@ -26,7 +25,6 @@
 
 mod calibrate;
 mod classify;
-mod directory;
 mod fixes;
 mod group;
 mod kind;
@@ -50,7 +48,6 @@ use meter::names::Inherited;
 use classify::SearchPaths;
 use recorder::Recorder;
 
-pub use directory::DirectoryReport;
 pub use fixes::{Change, Environment, Fix};
 pub use group::{Search, Try};
 pub use kind::{Count, Kind, KindCounts};
@@ -58,7 +55,7 @@ pub use load::StartTime;
 pub use model::StartRequests;
 pub use path::{ElementState, PathProposal, quoted};
 pub use predict::{Prediction, RoundTrip, RttSource, SearchOptions};
-pub use report::SearchReport;
+pub use report::{DirectoryReport, SearchReport};
 pub use request::{ASSUMED_RTT, ClientBehavior, Prices, Request, Requests};
 pub use startup::{PathElement, ProgramStart, StartupReport, path_elements};
 pub use trace::{DirectoryLookups, Totals, Trace};

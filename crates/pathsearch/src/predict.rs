@@ -4,14 +4,13 @@ use gate::Gate;
 use meter::call::Metered;
 use mounts::Warning;
 
-use crate::calibrate::{Calibration, calibrate};
-use crate::directory::DirectoryReport;
+use crate::calibrate::calibrate;
 use crate::load::{NodeStart, StartTime, start_time};
 use crate::lookup::split;
-use crate::model::{Samples, StartRequests, predict_requests, samples};
+use crate::model::{StartRequests, predict_requests, samples};
 use crate::request::{ASSUMED_RTT, ClientBehavior, Prices, Request, Requests};
 use crate::trace::Trace;
-use crate::tree::{LocalTree, MountPoints, RemoteScope};
+use crate::tree::{FileTree, LocalTree, RemoteScope};
 use crate::warning::WarningKind;
 
 /// How long a request takes.
@@ -93,42 +92,19 @@ impl Prediction {
     }
 }
 
-/// The part of the file tree that is taken to be remote.
-pub(crate) fn remote_scope(
-    options: &SearchOptions,
-    directories: &[DirectoryReport],
-) -> RemoteScope {
-    if !options.remote.is_empty() {
-        RemoteScope::Directories(options.remote.clone())
-    } else if directories.iter().any(|directory| directory.network) {
-        RemoteScope::Network
-    } else {
-        RemoteScope::Everything
-    }
-}
-
-/// Predicts the start of a command.
+/// Predicts the start of a command. `network` are the directories of its look-ups that are on a
+/// network file system.
 pub(crate) fn predict(
     trace: &Trace,
     metered: &Metered,
-    directories: &[DirectoryReport],
+    network: &[&[u8]],
     options: &SearchOptions,
-    mounts: &MountPoints,
     tree: &mut LocalTree<'_>,
     warnings: &mut Vec<Warning>,
 ) -> Prediction {
-    let scope = remote_scope(options, directories);
-    let client = match remote_dirs(options.rtt, &scope, directories, mounts) {
-        Some(dirs) => {
-            let samples = samples(&trace.names, tree);
-            measured_client(options.rtt, &dirs, &samples, warnings)
-        }
-        None => default_client(options.rtt, warnings),
-    };
-    let (prices, rtt_source, behavior) = client;
+    let (prices, rtt_source, behavior) = find_client(trace, network, options, tree, warnings);
     let requests = predict_requests(&trace.names, tree, &behavior);
-    let compute = compute_time(trace, metered, mounts, &scope);
-    let time = |requests: &Requests| {
+    let time = |requests: &Requests, compute: f64| {
         let waited = requests.waited() as f64;
         let start = NodeStart {
             compute,
@@ -138,80 +114,56 @@ pub(crate) fn predict(
         };
         start_time(&start, options.nodes, options.server_rate)
     };
+    let compute = compute_time(trace, metered, tree);
     Prediction {
         prices,
         rtt_source,
+        scope: tree.scope.clone(),
         behavior,
         requests,
         compute,
         nodes: options.nodes,
         server_rate: options.server_rate,
-        cold: time(&requests.cold),
-        warm: time(&requests.warm),
-        scope,
+        cold: time(&requests.cold, compute),
+        warm: time(&requests.warm, compute),
     }
 }
 
-/// The directories on which the client can be measured; `None` if it is not to be measured.
-fn remote_dirs<'a>(
-    rtt: RoundTrip,
-    scope: &'a RemoteScope,
-    directories: &'a [DirectoryReport],
-    mounts: &MountPoints,
-) -> Option<Vec<&'a [u8]>> {
-    match scope {
-        RemoteScope::Everything => None,
-        RemoteScope::Directories(dirs) => {
-            let dirs = dirs.iter().map(Vec::as_slice).collect();
-            (rtt == RoundTrip::Measure).then_some(dirs)
-        }
-        RemoteScope::Network => {
-            let dirs = directories.iter().map(|directory| &directory.dir[..]);
-            Some(dirs.filter(|dir| scope.contains(mounts, dir)).collect())
-        }
-    }
-}
-
-/// The round trip that is used unless it is measured.
-fn default_rtt(rtt: RoundTrip) -> (Prices, RttSource) {
-    match rtt {
-        RoundTrip::Given(seconds) => (Prices::uniform(seconds), RttSource::Given),
-        RoundTrip::Measure | RoundTrip::Assume => {
-            (Prices::uniform(ASSUMED_RTT), RttSource::Assumed)
-        }
-    }
-}
-
-fn default_client(
-    rtt: RoundTrip,
+/// The prices and the behavior of the client, measured if that is possible: on the first directory
+/// on which it succeeds.
+fn find_client(
+    trace: &Trace,
+    network: &[&[u8]],
+    options: &SearchOptions,
+    tree: &mut LocalTree<'_>,
     warnings: &mut Vec<Warning>,
 ) -> (Prices, RttSource, ClientBehavior) {
-    if rtt == RoundTrip::Measure {
-        warnings.push(Warning::general(WarningKind::NothingRemote));
+    let is_wanted = options.rtt == RoundTrip::Measure;
+    let (rtt, source) = match options.rtt {
+        RoundTrip::Given(seconds) => (seconds, RttSource::Given),
+        RoundTrip::Measure | RoundTrip::Assume => (ASSUMED_RTT, RttSource::Assumed),
+    };
+    let prices = Prices::uniform(rtt);
+    let remote: Vec<&[u8]> = match tree.scope {
+        RemoteScope::Directories(dirs) if is_wanted => dirs.iter().map(Vec::as_slice).collect(),
+        RemoteScope::Network => network.to_vec(),
+        RemoteScope::Directories(_) | RemoteScope::Everything => Vec::new(),
+    };
+    if remote.is_empty() {
+        let warning = is_wanted.then(|| Warning::general(WarningKind::NothingRemote));
+        warnings.extend(warning);
+        return (prices, source, ClientBehavior::default());
     }
-    let (prices, source) = default_rtt(rtt);
-    (prices, source, ClientBehavior::default())
-}
-
-/// Measures the client on the first of `dirs` on which that is possible.
-fn measured_client(
-    rtt: RoundTrip,
-    dirs: &[&[u8]],
-    samples: &Samples,
-    warnings: &mut Vec<Warning>,
-) -> (Prices, RttSource, ClientBehavior) {
-    let (prices, source) = default_rtt(rtt);
+    let samples = samples(&trace.names, tree);
     let mut failed = None;
-    for dir in dirs {
-        match calibrate(dir, samples) {
-            Ok(Calibration { prices, behavior }) if rtt == RoundTrip::Measure => {
-                return (prices, RttSource::Measured, behavior);
-            }
-            Ok(Calibration { behavior, .. }) => return (prices, source, behavior),
+    for dir in remote {
+        match calibrate(dir, &samples) {
+            Ok(found) if is_wanted => return (found.prices, RttSource::Measured, found.behavior),
+            Ok(found) => return (prices, source, found.behavior),
             Err(e) => failed = failed.or(Some((dir, e))),
         }
     }
-    if let Some((dir, e)) = failed.filter(|_| rtt == RoundTrip::Measure) {
+    if let Some((dir, e)) = failed.filter(|_| is_wanted) {
         let kind = WarningKind::RttNotMeasured;
         warnings.push(Warning::failed(dir, Gate::Statx, e, kind));
     }
@@ -220,20 +172,13 @@ fn measured_client(
 
 /// Seconds of the command's own computing: its time without that of the meter, and without the time
 /// that it waited for the file system that is modelled.
-fn compute_time(
-    trace: &Trace,
-    metered: &Metered,
-    mounts: &MountPoints,
-    scope: &RemoteScope,
-) -> f64 {
+fn compute_time(trace: &Trace, metered: &Metered, tree: &mut LocalTree<'_>) -> f64 {
     let real = metered.real.saturating_sub(metered.overhead).as_secs_f64();
-    if *scope == RemoteScope::Everything {
+    if *tree.scope == RemoteScope::Everything {
         return real;
     }
-    let remote = trace
-        .names
-        .iter()
-        .filter(|used| scope.contains(mounts, split(&used.path).0));
+    let names = trace.names.iter();
+    let remote = names.filter(|used| tree.is_remote(split(&used.path).0));
     let waited = remote.map(|used| used.nanos).sum::<u64>() as f64 / 1e9;
     // Waiting for a page fault is in no call; but then the process uses no CPU time.
     let busy = (metered.user + metered.sys).as_secs_f64();

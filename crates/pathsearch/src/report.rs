@@ -3,13 +3,12 @@
 use meter::call::Metered;
 use mounts::Warning;
 
-use crate::directory::{DirectoryReport, report_directories};
 use crate::fixes::{Environment, Fix, Remote, propose_fixes};
-use crate::kind::KindCounts;
+use crate::kind::{Count, KindCounts};
 use crate::path::{LocalDirectories, PathProposal, propose_path};
-use crate::predict::{Prediction, SearchOptions, predict, remote_scope};
-use crate::trace::Trace;
-use crate::tree::{LocalTree, MountPoints};
+use crate::predict::{Prediction, SearchOptions, predict};
+use crate::trace::{DirectoryLookups, Trace};
+use crate::tree::{LocalTree, MountPoints, RemoteScope};
 use crate::warning::WarningKind;
 
 /// What the searches of a command cost.
@@ -42,17 +41,16 @@ impl SearchReport {
         let mounts = MountPoints::read();
         let mut warnings = Vec::new();
         let directories = report_directories(&trace, &mounts);
-        let scope = remote_scope(options, &directories);
+        let network = directories.iter().filter(|directory| directory.network);
+        let network: Vec<&[u8]> = network.map(|directory| &directory.dir[..]).collect();
+        let scope = match &options.remote[..] {
+            [] if network.is_empty() => RemoteScope::Everything,
+            [] => RemoteScope::Network,
+            remote => RemoteScope::Directories(remote.to_vec()),
+        };
         let mut tree = LocalTree::new(&mounts, &scope);
-        let prediction = predict(
-            &trace,
-            &metered,
-            &directories,
-            options,
-            &mounts,
-            &mut tree,
-            &mut warnings,
-        );
+        let warned = &mut warnings;
+        let prediction = predict(&trace, &metered, &network, options, &mut tree, warned);
         let path = environment.path.as_deref();
         let better_path =
             path.and_then(|path| propose_path(path, &trace.programs, &mut LocalDirectories));
@@ -83,6 +81,39 @@ impl SearchReport {
         }
         sum
     }
+}
+
+/// A directory, and the look-ups in it.
+#[derive(Clone, Debug)]
+pub struct DirectoryReport {
+    /// Its name, absolute.
+    pub dir: Vec<u8>,
+    /// The look-ups.
+    pub lookups: DirectoryLookups,
+    /// The type of its file system, where the mount table has it.
+    pub fstype: Option<Vec<u8>>,
+    /// Whether that is a network file system.
+    pub network: bool,
+}
+
+/// The directories, those with the most misses first.
+pub(crate) fn report_directories(trace: &Trace, mounts: &MountPoints) -> Vec<DirectoryReport> {
+    let report = |(dir, lookups): &(Vec<u8>, DirectoryLookups)| {
+        let mount = mounts.find(dir);
+        DirectoryReport {
+            dir: dir.clone(),
+            lookups: lookups.clone(),
+            fstype: mount.map(|mount| mount.fstype.clone()),
+            network: mount.is_some_and(|mount| mount.network),
+        }
+    };
+    let mut directories: Vec<DirectoryReport> = trace.directories.iter().map(report).collect();
+    // They are sorted by name, and the sort is stable.
+    directories.sort_by_key(|directory| {
+        let Count { hits, misses } = directory.lookups.counts.total();
+        std::cmp::Reverse((misses, hits))
+    });
+    directories
 }
 
 /// What is missing from a trace.

@@ -3,12 +3,10 @@
 
 use std::collections::HashMap;
 
-use crate::directory::DirectoryReport;
 use crate::fixes::Fix;
-use crate::kind::Kind;
-use crate::kind::{Count, KindCounts};
+use crate::kind::{Count, Kind, KindCounts};
 use crate::path::{ElementState, LocalDirectories, elements};
-use crate::report::SearchReport;
+use crate::report::{DirectoryReport, SearchReport};
 use crate::trace::Totals;
 use crate::tree::MountPoints;
 

@@ -125,7 +125,7 @@ impl RemoteScope {
 #[derive(Debug)]
 pub(crate) struct LocalTree<'a> {
     mounts: &'a MountPoints,
-    scope: &'a RemoteScope,
+    pub(crate) scope: &'a RemoteScope,
     nodes: HashMap<Vec<u8>, Node>,
 }
 

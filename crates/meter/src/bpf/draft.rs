@@ -85,6 +85,18 @@ impl Draft<'_> {
         self.call(Helper::MapLookupElem);
     }
 
+    /// `R0` = the value of `map` for the key on the stack. Goes to `otherwise` if there is none.
+    pub(super) fn find(&mut self, map: i32, key: i16, otherwise: Label) {
+        self.look_up(map, key);
+        self.jump_if(R0, If::Equal, 0, otherwise);
+    }
+
+    /// `[to] = [from]`, by way of `R1`.
+    pub(super) fn copy_memory(&mut self, size: Size, to: (Reg, i16), from: (Reg, i16)) {
+        self.load(size, R1, from.0, from.1);
+        self.store(size, to.0, to.1, R1);
+    }
+
     /// Writes a value to `map` for the key on the stack. `R0` = 0 if it was written.
     pub(super) fn update(&mut self, map: i32, key: i16, value: (Reg, i16), flags: i32) {
         self.map(R1, map);
@@ -148,8 +160,7 @@ impl Draft<'_> {
         let found = self.label();
         for attempt in 0..bucket::TRIES {
             self.bucket(attempt);
-            self.look_up(self.resources.tasks, frame::BUCKET);
-            self.jump_if(R0, If::Equal, 0, otherwise);
+            self.find(self.resources.tasks, frame::BUCKET, otherwise);
             self.load(Double, R1, R0, task::REGISTERS_AT);
             self.jump_if_reg(R1, If::Equal, R9, found);
             self.jump_if(R1, If::Equal, 0, otherwise);
@@ -175,11 +186,9 @@ impl Draft<'_> {
         }
         self.jump(full);
         self.place(taken);
-        self.look_up(self.resources.tasks, frame::BUCKET);
-        self.jump_if(R0, If::Equal, 0, full);
+        self.find(self.resources.tasks, frame::BUCKET, full);
         self.copy(R8, R0);
-        self.load(Word, R1, R10, frame::BUCKET);
-        self.store(Word, R8, task::BUCKET, R1);
+        self.copy_memory(Word, (R8, task::BUCKET), (R10, frame::BUCKET));
         self.store_number(Word, R8, task::KIND, kind::CALL);
         self.store_number(Word, R8, task::NUMBER, task::IGNORED);
         self.store_number(Double, R8, task::FLAGS, 0); // and FRESH
@@ -197,8 +206,7 @@ impl Draft<'_> {
     /// Frees the bucket of the task `R7`.
     pub(super) fn release_task(&mut self) {
         self.store_number(Double, R7, task::REGISTERS_AT, task::FREE);
-        self.load(Word, R1, R7, task::BUCKET);
-        self.store(Word, R10, frame::BUCKET, R1);
+        self.copy_memory(Word, (R10, frame::BUCKET), (R7, task::BUCKET));
         let taken = self.resources.taken;
         self.map(R1, taken);
         self.address(R2, R10, frame::BUCKET);
@@ -293,12 +301,10 @@ impl Draft<'_> {
         self.place(long);
         self.store_number(Double, R7, task::FIRST, 0);
         self.store_number(Word, R10, frame::SCRATCH_KEY, 0);
-        self.look_up(self.resources.scratch, frame::SCRATCH_KEY);
-        self.jump_if(R0, If::Equal, 0, done);
+        self.find(self.resources.scratch, frame::SCRATCH_KEY, done);
         self.copy(R8, R0);
         self.store_number(Word, R8, 0, kind::NAMES);
-        self.load(Word, R1, R7, task::TID);
-        self.store(Word, R8, names::TID, R1);
+        self.copy_memory(Word, (R8, names::TID), (R7, task::TID));
         self.load(Word, R1, R7, task::NUMBER);
         self.store(Double, R8, names::NUMBER, R1);
         self.store_number(Double, R8, names::FIRST, 0); // and SECOND
@@ -415,18 +421,19 @@ impl Draft<'_> {
         self.jump_if(R1, If::Equal, 0, done);
         self.store(Double, R10, frame::CELL_VALUE, R1);
         self.store_number(Word, R2, task::SUMS + sum::CALLS, 0);
-        self.load(Double, R1, R2, task::SUMS + sum::NANOS);
-        self.store(Double, R10, frame::CELL_VALUE + 8, R1);
-        self.load(Double, R1, R7, task::SLOT);
-        self.store(Double, R10, frame::CELL, R1);
+        self.copy_memory(
+            Double,
+            (R10, frame::CELL_VALUE + 8),
+            (R2, task::SUMS + sum::NANOS),
+        );
+        self.copy_memory(Double, (R10, frame::CELL), (R7, task::SLOT));
         self.load(Word, R1, R2, task::SUMS + sum::KIND);
         self.copy(R3, R1);
         self.by(Op::And, R3, NUMBERS as i32 - 1);
         self.store(Word, R10, frame::CELL + 8, R3);
         self.by(Op::Right, R1, sum::ERROR.cast_signed());
         self.store(Word, R10, frame::CELL + 12, R1);
-        self.look_up(cells, frame::CELL);
-        self.jump_if(R0, If::Equal, 0, make);
+        self.find(cells, frame::CELL, make);
         self.place(found);
         for at in [0, 8] {
             self.load(Double, R1, R10, frame::CELL_VALUE + at);
@@ -484,8 +491,7 @@ impl Draft<'_> {
     /// Adds to the live threads of the slot whose number is on the stack, if it is in the map.
     pub(super) fn slot_add(&mut self, at: i16, number: i32) {
         let unlisted = self.label();
-        self.look_up(self.resources.slots, at);
-        self.jump_if(R0, If::Equal, 0, unlisted);
+        self.find(self.resources.slots, at, unlisted);
         self.set(R1, number);
         self.add_atomically(R0, slot::LIVE, R1);
         self.place(unlisted);

@@ -89,8 +89,7 @@ fn admit_command(p: &mut Draft<'_>) {
         p.store(Word, R10, enter::ID, R0);
     }
     p.new_task(out);
-    p.load(Word, R1, R10, enter::ID);
-    p.store(Word, R8, task::PID, R1);
+    p.copy_memory(Word, (R8, task::PID), (R10, enter::ID));
     p.store(Word, R8, task::TID, R1);
     p.store_number(Double, R8, task::SLOT, slot::FIRST as i32);
     p.publish_task();
@@ -315,8 +314,11 @@ fn enter_unseen_call(p: &mut Draft<'_>, at: &Steps) {
     if let Some(first) = REGISTERS.first {
         p.load(Double, R3, R6, 0);
         p.read_kernel(exit_call::REGISTER, 8, R3, first);
-        p.load(Double, R1, R10, exit_call::REGISTER);
-        p.store(Double, R7, task::REGISTERS + REGISTERS.arguments[0], R1);
+        p.copy_memory(
+            Double,
+            (R7, task::REGISTERS + REGISTERS.arguments[0]),
+            (R10, exit_call::REGISTER),
+        );
     }
     p.store_number(Word, R7, task::FLAGS, task::REPORTED | task::NAMELESS);
     p.jump(at.settle);
@@ -341,8 +343,7 @@ pub(super) fn fork(resources: &Resources) -> Option<Vec<u64>> {
     p.read_kernel(fork::KERNEL_PID, 4, R8, offsets.tgid.cast_signed());
     find_child_ids(&mut p);
     compare_shares(&mut p);
-    p.load(Double, R1, R7, task::SLOT);
-    p.store(Double, R10, fork::PARENT, R1);
+    p.copy_memory(Double, (R10, fork::PARENT), (R7, task::SLOT));
     p.load(Word, R1, R10, fork::KERNEL_TID);
     p.load(Word, R2, R10, fork::KERNEL_PID);
     p.jump_if_reg(R1, If::Differ, R2, thread);
@@ -351,10 +352,8 @@ pub(super) fn fork(resources: &Resources) -> Option<Vec<u64>> {
     p.jump(entered);
 
     p.place(thread);
-    p.load(Word, R1, R7, task::PID);
-    p.store(Word, R10, fork::PID, R1);
-    p.load(Double, R1, R10, fork::PARENT);
-    p.store(Double, R10, fork::SLOT, R1);
+    p.copy_memory(Word, (R10, fork::PID), (R7, task::PID));
+    p.copy_memory(Double, (R10, fork::SLOT), (R10, fork::PARENT));
     p.slot_add(fork::PARENT, 1);
     if offsets.files.is_none() {
         p.store_number(Double, R10, fork::SHARES, record::FILES | record::FS);
@@ -408,19 +407,16 @@ fn compare_shares(p: &mut Draft<'_>) {
 fn make_slot(p: &mut Draft<'_>, unlisted: Label) {
     p.store(Word, R10, fork::PID, R9);
     p.store_number(Double, R10, fork::SLOT, 0);
-    p.look_up(p.resources.slots, fork::PARENT);
-    p.jump_if(R0, If::Equal, 0, unlisted);
+    p.find(p.resources.slots, fork::PARENT, unlisted);
     p.copy(R8, R0);
     p.new_slot(fork::WORD, fork::KERNEL_TID);
     p.update(p.resources.slots, fork::WORD, (R8, 0), 0);
     p.jump_if(R0, If::Differ, 0, unlisted);
-    p.look_up(p.resources.slots, fork::WORD);
-    p.jump_if(R0, If::Equal, 0, unlisted);
+    p.find(p.resources.slots, fork::WORD, unlisted);
     p.store(Word, R0, slot::PID, R9);
     p.store_number(Double, R0, slot::LIVE, 1);
     p.shared_add(shared::SLOTS, 1);
-    p.load(Double, R1, R10, fork::WORD);
-    p.store(Double, R10, fork::SLOT, R1);
+    p.copy_memory(Double, (R10, fork::SLOT), (R10, fork::WORD));
 }
 
 /// Meters the child from now on, and reports it. Goes to `full` if there is no room.
@@ -429,26 +425,23 @@ fn enter_child(p: &mut Draft<'_>, full: Label) {
     p.load(Double, R8, R6, 8);
     p.find_registers();
     p.new_task(full);
-    p.load(Word, R1, R10, fork::PID);
-    p.store(Word, R8, task::PID, R1);
-    p.load(Word, R1, R10, fork::TID);
-    p.store(Word, R8, task::TID, R1);
-    p.load(Double, R1, R10, fork::SLOT);
-    p.store(Double, R8, task::SLOT, R1);
+    p.copy_memory(Word, (R8, task::PID), (R10, fork::PID));
+    p.copy_memory(Word, (R8, task::TID), (R10, fork::TID));
+    p.copy_memory(Double, (R8, task::SLOT), (R10, fork::SLOT));
     p.load(Word, R1, R7, task::FLAGS);
     p.by(Op::And, R1, task::COMPAT);
     p.store(Word, R8, task::FLAGS, R1);
     p.publish_task();
     p.unless_reporting(out);
     p.store_number(Word, R10, fork::EVENT, kind::FORK);
-    p.load(Word, R1, R7, task::PID);
-    p.store(Word, R10, fork::EVENT + record::PARENT, R1);
-    p.load(Word, R1, R10, fork::PID);
-    p.store(Word, R10, fork::EVENT + record::PID, R1);
-    p.load(Word, R1, R10, fork::TID);
-    p.store(Word, R10, fork::EVENT + record::TID, R1);
-    p.load(Double, R1, R10, fork::SHARES);
-    p.store(Double, R10, fork::EVENT + record::SHARES, R1);
+    p.copy_memory(Word, (R10, fork::EVENT + record::PARENT), (R7, task::PID));
+    p.copy_memory(Word, (R10, fork::EVENT + record::PID), (R10, fork::PID));
+    p.copy_memory(Word, (R10, fork::EVENT + record::TID), (R10, fork::TID));
+    p.copy_memory(
+        Double,
+        (R10, fork::EVENT + record::SHARES),
+        (R10, fork::SHARES),
+    );
     let dropped = p.label();
     p.output((R10, fork::EVENT), record::LEN.into(), NO_WAKEUP, dropped);
     p.jump(out);
@@ -468,43 +461,36 @@ pub(super) fn exec(resources: &Resources) -> Option<Vec<u64>> {
     p.find_task(out);
     p.flush_all();
     // A thread that was not the main thread is it now, and has its id.
-    p.load(Word, R1, R7, task::TID);
-    p.store(Word, R10, exec::FORMER, R1);
-    p.load(Word, R1, R7, task::PID);
-    p.store(Word, R7, task::TID, R1);
+    p.copy_memory(Word, (R10, exec::FORMER), (R7, task::TID));
+    p.copy_memory(Word, (R7, task::TID), (R7, task::PID));
     p.call(Helper::GetCurrentPidTgid);
     p.store(Double, R10, exec::KERNEL_IDS, R0);
     p.store_number(Word, R7, task::FRESH, 1);
-    p.load(Double, R1, R7, task::SLOT);
-    p.store(Double, R10, exec::SLOT, R1);
+    p.copy_memory(Double, (R10, exec::SLOT), (R7, task::SLOT));
     p.slot_add(exec::SLOT, -1);
 
     p.store_number(Word, R10, exec::LEN, 0);
-    p.look_up(resources.scratch, exec::LEN);
-    p.jump_if(R0, If::Equal, 0, out);
+    p.find(resources.scratch, exec::LEN, out);
     p.copy(R8, R0);
     p.new_slot(exec::SLOT, exec::KERNEL_PID); // the pid is the upper half of the ids
     p.load(Double, R9, R10, exec::SLOT);
     p.store_number(Double, R8, slot::LIVE, 1);
     p.store(Double, R8, slot::PROGRAM, R9);
     p.store_number(Double, R8, slot::INODE, 0);
-    p.load(Word, R1, R7, task::PID);
-    p.store(Word, R8, slot::PID, R1);
+    p.copy_memory(Word, (R8, slot::PID), (R7, task::PID));
     read_program_name(&mut p);
     p.store(Word, R8, slot::NAME_LEN, R1);
     p.copy(R9, R1);
     p.update(resources.slots, exec::SLOT, (R8, 0), 0);
     p.jump_if(R0, If::Differ, 0, unlisted);
     p.shared_add(shared::SLOTS, 1);
-    p.load(Double, R1, R10, exec::SLOT);
-    p.store(Double, R7, task::SLOT, R1);
+    p.copy_memory(Double, (R7, task::SLOT), (R10, exec::SLOT));
     p.jump(listed);
     p.place(unlisted);
     p.store_number(Double, R7, task::SLOT, 0);
     p.place(listed);
     p.store_number(Word, R8, 0, kind::EXEC);
-    p.load(Word, R1, R10, exec::FORMER);
-    p.store(Word, R8, slot::FORMER, R1);
+    p.copy_memory(Word, (R8, slot::FORMER), (R10, exec::FORMER));
     p.map(R1, resources.ring);
     p.copy(R2, R8);
     p.copy(R3, R9);
@@ -571,8 +557,7 @@ pub(super) fn exit(resources: &Resources) -> Option<Vec<u64>> {
     p.set(R4, NO_WAKEUP);
     p.output_call(silent);
     p.place(silent);
-    p.load(Double, R1, R7, task::SLOT);
-    p.store(Double, R10, exit::IDS, R1);
+    p.copy_memory(Double, (R10, exit::IDS), (R7, task::SLOT));
     p.slot_add(exit::IDS, -1);
     p.unless_reporting(gone);
     p.store_number(Double, R10, exit::EVENT, kind::EXIT);
@@ -612,14 +597,12 @@ pub(super) fn look(resources: &Resources, from: i32) -> Option<Vec<u64>> {
     p.load(Double, R8, R6, 8);
     p.require_announcement();
     p.store_number(Word, R10, frame::BUCKET, 0);
-    p.look_up(resources.scratch, frame::BUCKET);
-    p.jump_if(R0, If::Equal, 0, out);
+    p.find(resources.scratch, frame::BUCKET, out);
     p.copy(R8, R0);
     p.store_number(Double, R8, 0, kind::LOOK);
     p.call(Helper::GetCurrentPidTgid);
     p.store(Double, R8, 8, R0);
-    p.load(Double, R1, R6, 0);
-    p.store(Double, R8, 16, R1);
+    p.copy_memory(Double, (R8, 16), (R6, 0));
     p.call(Helper::GetCurrentTask);
     p.copy(R3, R0);
     p.by(Op::Add, R3, from);

@@ -4,7 +4,10 @@ use ::show::json_object;
 use ::show::name::printable;
 use ::show::table::{Align, Table, TableStyle, Tone};
 use ::show::units::{duration, plural};
-use pathsearch::{Change, ClientBehavior, Count, DirectoryReport, Fix, Kind, KindCounts, PathProposal, Prediction, RemoteScope, Request, Search, SearchReport, Totals, WarningKind, quoted};
+use pathsearch::{
+    Change, ClientBehavior, Count, DirectoryReport, Fix, Kind, KindCounts, PathProposal,
+    Prediction, RemoteScope, Request, Search, SearchReport, Totals, WarningKind, quoted,
+};
 
 use crate::json::Json;
 use crate::out::seconds;

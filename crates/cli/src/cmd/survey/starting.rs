@@ -4,7 +4,9 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use meter::call::Command;
-use pathsearch::{ASSUMED_RTT, ProgramStart, RoundTrip, SearchOptions, StartupReport, path_elements, search};
+use pathsearch::{
+    ASSUMED_RTT, ProgramStart, RoundTrip, SearchOptions, StartupReport, path_elements, search,
+};
 use survey::{Failure, Missing, Task};
 
 use super::context::{Ration, SurveyContext};

@@ -15,7 +15,10 @@ use mounts::compare::NoRun;
 use mounts::locate::{LocateReason, LocateReport, Method as By};
 use mounts::{Kind, Point};
 use ondisk::{Content, Dev};
-use pathsearch::{Change, Count, DirectoryLookups, DirectoryReport, ElementState, Fix, KindCounts, PathElement, PathProposal, ProgramStart, StartupReport, Totals};
+use pathsearch::{
+    Change, Count, DirectoryLookups, DirectoryReport, ElementState, Fix, KindCounts, PathElement,
+    PathProposal, ProgramStart, StartupReport, Totals,
+};
 use probe::Value;
 use probe::finding::{Method as FoundBy, Outcome, Source, Truth};
 use probe::{Error, Finding, Kind as SeriesKind, Measured, Price, ProbeReport, Quantity, Series};

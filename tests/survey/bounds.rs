@@ -11,7 +11,7 @@ use super::{names, survey};
 use crate::support::build::{bush, tmpfs};
 use crate::support::disks::{EXT4, mounted};
 use crate::support::fuse::Manner::{Hung, Silent};
-use crate::support::fuse::serve;
+use crate::support::fuse::{serve, serve_as};
 use crate::support::run::{args, targets};
 use crate::support::synthetic::{SyntheticTree, serve_synthetic};
 use crate::support::{Need, fathom, in_namespace, require, run};
@@ -152,6 +152,20 @@ fn it_goes_into_no_network_mount_and_waits_for_no_server() {
                 "{}",
                 result["skipped"]
             );
+        });
+    }
+}
+
+#[test]
+fn the_machine_behind_a_network_mount_is_named() {
+    if require(&[Need::Root, Need::Fuse]) {
+        in_namespace(|ground| {
+            let root = tmpfs(ground.join("root"));
+            let _server = serve_as(Silent, &root.join("far"), "nas1:/media", "fuse.test");
+            let value = run(&mut survey(args![&root, "--json"])).exits(0).json();
+            let mounts = value["result"]["mounts"]["mounts"].as_array().unwrap();
+            let servers: Vec<_> = mounts.iter().map(|mount| &mount["server"]).collect();
+            assert_eq!(servers, [&serde_json::Value::Null, &"nas1".into()]);
         });
     }
 }

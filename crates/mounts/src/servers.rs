@@ -2,9 +2,20 @@
 
 use ondisk::split_options;
 
+use crate::point::Point;
+
+/// Enters the machine behind each network mount.
+pub fn name_servers(points: &mut [Point]) {
+    for point in points {
+        if let (Some(fstype), Some(source)) = (point.fstype(), point.source()) {
+            point.server = server(fstype, source, point.options().unwrap_or_default());
+        }
+    }
+}
+
 /// The machine that a mount's files are on, from its source and options; `None` for a local file
 /// system. Several machines (of ceph, gluster, lustre) are separated by commas.
-pub fn server(fstype: &[u8], source: &[u8], options: &[u8]) -> Option<String> {
+fn server(fstype: &[u8], source: &[u8], options: &[u8]) -> Option<String> {
     let source = String::from_utf8_lossy(source);
     let option = |name: &str| {
         split_options(options).find_map(|option| {

@@ -108,7 +108,7 @@ fn examine(
         names::resolve(points, from);
     }
     if args.servers {
-        name_servers(points);
+        servers::name_servers(points);
     }
     let mut tick = |far: &mounts::method::Progress, path: &[u8]| progress.search(far, path);
     let loss = match args.beneath {
@@ -278,12 +278,4 @@ fn read_mount_points(file: &OsStr) -> Result<Vec<Vec<u8>>, Error> {
     let end = if bytes.contains(&0) { 0 } else { b'\n' };
     let lines = bytes.split(|&b| b == end);
     Ok(lines.filter_map(ondisk::mnttab::mount_point).collect())
-}
-
-fn name_servers(points: &mut [Point]) {
-    for point in points {
-        if let (Some(fstype), Some(source)) = (point.fstype(), point.source()) {
-            point.server = servers::server(fstype, source, point.options().unwrap_or_default());
-        }
-    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mounts::check::{self, Verdict};
 use mounts::compare::{Bounds, run_in_child_within};
 use mounts::locate::{self, Method};
-use mounts::{Hints, Kind, Point, may_hang};
+use mounts::{Hints, Kind, Point, may_hang, servers};
 use ondisk::{Content, split_options};
 use show::name::printable;
 use survey::{Failure, Missing, Task};
@@ -49,6 +49,7 @@ pub(super) fn table(
     let look = || walk::explain(&dirs, false).ok().map(|_| []);
     let is_silent = is_remote && times_out(patience, look);
     let points = &mut report.points;
+    servers::name_servers(points);
     if context.args.network {
         let count = points.len();
         let checked = check::check(points, patience, |done| {

@@ -533,6 +533,25 @@ fn what_was_not_gathered_says_why_and_how() {
 }
 
 #[test]
+fn network_mounts_are_to_be_checked() {
+    let mut owned = Owned::new();
+    for section in [Section::Walk, Section::Dump, Section::Startup] {
+        owned.lose(section, missing("so"));
+    }
+    owned.account = None;
+    let commands = |owned: &Owned| {
+        let advice = Point::advice(&owned.survey()).into_iter();
+        advice.map(|point| point.command).collect::<Vec<_>>()
+    };
+    let check = "fathom mounts / --check --servers".to_owned();
+    assert!(!commands(&owned).contains(&check));
+    owned.lose(Section::Gates, missing("so"));
+    assert!(commands(&owned).contains(&check));
+    owned.points().retain(|point| point.server.is_none());
+    assert!(!commands(&owned).contains(&check));
+}
+
+#[test]
 fn no_name_breaks_the_page() {
     const NAME: &[u8] =
         b"/<b>&\"'\x1b[31m\xff\n</table></section><script>alert(1)</script>{{ 7 }}\xe2\x80\xae\\";

@@ -16,83 +16,72 @@ pub(crate) fn hint(warning: &Warning) -> Option<Cow<'static, str>> {
     if let Some(kind) = warning.reason() {
         return pathwalk::show::warning_hint(kind);
     }
-    if let Some(kind) = warning.reason() {
-        return pathsearch::show::warning_hint(*kind).map(Cow::Borrowed);
-    }
-    if let Some(archive::WarningKind::Unreadable) = warning.reason() {
-        return hint_for_unreadable(warning.errno?).map(Cow::Borrowed);
-    }
-    let hint = match warning.reason() {
-        Some(kind) => hint_for_walk(kind, warning.errno),
-        None => hint_for_mounts(warning.reason()?, warning.errno),
+    let hint = if let Some(kind) = warning.reason() {
+        pathsearch::show::warning_hint(*kind)
+    } else if let Some(archive::WarningKind::Unreadable) = warning.reason() {
+        hint_for_unreadable(warning.errno?)
+    } else if let Some(kind) = warning.reason() {
+        hint_for_walk(kind, warning.errno)
+    } else {
+        hint_for_mounts(warning.reason()?, warning.errno)
     };
     hint.map(Cow::Borrowed)
 }
 
 /// For a file that a dump cannot read.
 fn hint_for_unreadable(errno: Errno) -> Option<&'static str> {
-    match errno {
-        Errno::EACCES | Errno::EPERM => Some("run as root, or leave it out with --exclude"),
-        Errno::EIO | Errno::EUCLEAN => Some(SEE_THE_LOG),
-        Errno::ENOKEY => Some("it is encrypted, and its key is not there"),
-        _ => None,
-    }
+    Some(match errno {
+        Errno::EACCES | Errno::EPERM => "run as root, or leave it out with --exclude",
+        Errno::EIO | Errno::EUCLEAN => SEE_THE_LOG,
+        Errno::ENOKEY => "it is encrypted, and its key is not there",
+        _ => return None,
+    })
 }
 
 fn hint_for_walk(kind: &walk::WarningKind, errno: Option<Errno>) -> Option<&'static str> {
-    use walk::WarningKind;
-    match kind {
-        WarningKind::OpenDirectory | WarningKind::ReadDirectory | WarningKind::ReadAttributes => {
-            match errno? {
-                Errno::EACCES | Errno::EPERM => Some("run as root, or leave it out with --exclude"),
-                Errno::ESTALE | Errno::ENOTCONN => {
-                    Some("its server is gone, see fathom mounts --check")
-                }
-                Errno::EIO | Errno::EUCLEAN => Some(SEE_THE_LOG),
-                _ => None,
-            }
-        }
-        WarningKind::UnreadableTree { .. } => Some(SEE_THE_LOG),
-        _ => None,
-    }
+    use walk::WarningKind::{OpenDirectory, ReadAttributes, ReadDirectory, UnreadableTree};
+    Some(match (kind, errno) {
+        (UnreadableTree { .. }, _) => SEE_THE_LOG,
+        (OpenDirectory | ReadDirectory | ReadAttributes, Some(errno)) => match errno {
+            Errno::EACCES | Errno::EPERM => "run as root, or leave it out with --exclude",
+            Errno::ESTALE | Errno::ENOTCONN => "its server is gone, see fathom mounts --check",
+            Errno::EIO | Errno::EUCLEAN => SEE_THE_LOG,
+            _ => return None,
+        },
+        _ => return None,
+    })
 }
 
 fn hint_for_mounts(kind: &mounts::WarningKind, errno: Option<Errno>) -> Option<&'static str> {
-    use mounts::WarningKind;
+    use mounts::WarningKind::*;
     let is_root = gate::process::is_root();
-    match kind {
-        WarningKind::ReadAttributes(_) | WarningKind::ReadDirectory(_) => match errno? {
-            Errno::EACCES | Errno::EPERM if !is_root => {
-                Some("run as root, or give a ROOT beside it")
-            }
+    Some(match kind {
+        ReadAttributes(_) | ReadDirectory(_) => match errno? {
+            Errno::EACCES | Errno::EPERM if !is_root => "run as root, or give a ROOT beside it",
             Errno::ENOTCONN | Errno::ESTALE | Errno::EIO | Errno::ETIMEDOUT | Errno::EHOSTDOWN => {
-                Some("see fathom mounts --check")
+                "see fathom mounts --check"
             }
-            _ => None,
+            _ => return None,
         },
-        WarningKind::LookBeneath => match errno? {
-            Errno::EPERM => Some("it takes CAP_SYS_ADMIN: run as root"),
+        LookBeneath => match errno? {
+            Errno::EPERM => "it takes CAP_SYS_ADMIN: run as root",
             Errno::EINVAL => {
-                Some("mounts here are locked to what they are on: run it outside this container")
+                "mounts here are locked to what they are on: run it outside this container"
             }
-            Errno::ETIMEDOUT => Some("what it is on does not answer: see fathom mounts --check"),
-            _ => None,
+            Errno::ETIMEDOUT => "what it is on does not answer: see fathom mounts --check",
+            _ => return None,
         },
-        WarningKind::UnreadBeneath(_) => (!is_root).then_some("run as root"),
-        WarningKind::UnreadableMountPoint => Some("run as root"),
-        WarningKind::Incomplete(Incompleteness::MissingRoot) => Some("try --by search"),
-        WarningKind::Incomplete(Incompleteness::DepthBound { .. }) => {
-            Some("--depth 0 has no bound")
-        }
-        WarningKind::Hung(_) => {
-            Some("keep programs out of it (--format exclude), or detach it with umount -l")
-        }
-        WarningKind::Gone => Some("detach it with umount -l"),
-        WarningKind::Removed => Some("unmount it"),
-        WarningKind::Stale => Some("look at its server"),
-        WarningKind::Denied => Some("run as another"),
-        _ => None,
-    }
+        UnreadBeneath(_) if !is_root => "run as root",
+        UnreadableMountPoint => "run as root",
+        Incomplete(Incompleteness::MissingRoot) => "try --by search",
+        Incomplete(Incompleteness::DepthBound { .. }) => "--depth 0 has no bound",
+        Hung(_) => "keep programs out of it (--format exclude), or detach it with umount -l",
+        Gone => "detach it with umount -l",
+        Removed => "unmount it",
+        Stale => "look at its server",
+        Denied => "run as another",
+        _ => return None,
+    })
 }
 
 /// What to do if ptrace(2) is refused, as containers and Yama do.

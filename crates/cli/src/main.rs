@@ -1,30 +1,30 @@
 //! fathom measures what file-system work costs, and does it the cheapest correct way.
 //!
-//! A command has a folder, `cmd/<command>/`:
+//! A command has a folder, `cmd/<command>/`: `args.rs` has its flags, `run.rs` the work (flags become
+//! the options of a library crate, which is called), `show.rs` or `show/` the words and the JSON (from
+//! the library's types, without a system call). For example:
 //!
-//! | file | contents |
-//! |---|---|
-//! | `args.rs` | its flags: the parser, `-h`, `--help`, the man page and the completions come from it |
-//! | `run.rs` | the work: flags become the options of a library crate, which is called |
-//! | `show.rs` | the words and the JSON: it takes the library's types, and makes no system call. |
+//! | | flags | work | words |
+//! |---|---|---|---|
+//! | `walk --engine` | `cmd/walk/args.rs` | `cmd/walk/run.rs`, `walk/src/traversal.rs`, `walk/src/engine/` | `cmd/walk/show.rs`; entries: `cmd/walk/lines.rs` |
+//! | `dump --since` | `cmd/dump/args.rs` | `cmd/dump/run.rs`, `archive/src/dump/`, `increment/`, `since/` | `cmd/dump/show/` |
+//! | `account -- COMMAND` | `cmd/account/args.rs` | `cmd/account/command.rs`, `meter`, `account/src/ledger.rs` | `cmd/account/show/` |
 //!
 //! [`main`] parses the command line ([`args`]), calls `cmd::<command>::run`, and exits through
 //! [`out::Out::end`]. The work is in the library crates:
 //!
-//! | command | library | for example |
-//! |---|---|---|
-//! | [`cmd::mounts`] | `mounts` | `--by`: `mounts/src/locate.rs`, a method per file in `mounts/src/method/` |
-//! | [`cmd::walk`] | `walk` | `--engine`: `walk/src/traversal.rs`; by default `walk/src/plan.rs` chooses; an engine per file in `walk/src/engine/` |
-//! | [`cmd::changed`] | `archive` | `--since`: `archive/src/since/` |
-//! | [`cmd::dump`] | `archive` | `--since`: `archive/src/dump/` calls `increment/`, which calls `since/` |
-//! | [`cmd::restore`], [`cmd::list`], [`cmd::verify`] | `archive` | modules of the same names |
-//! | [`cmd::account`] | `meter`, `account` | `-- COMMAND`: `cmd/account/command.rs`; `meter` counts its calls, `account` judges them |
-//! | [`cmd::compare`] | `account` | ratios of runs: `account/src/compare/` |
-//! | [`cmd::pathsearch`] | `meter`, `pathsearch` | |
-//! | [`cmd::pathwalk`] | `pathwalk` | |
-//! | [`cmd::probe`] | `probe` | an experiment per file |
-//! | [`cmd::survey`] | `survey`, and all of the above | |
-//! | [`cmd::completions`], [`cmd::man`] | | made from the flags in [`args`] |
+//! | command | library |
+//! |---|---|
+//! | [`cmd::mounts`] | `mounts`: a method of finding mounts per file in `method/` |
+//! | [`cmd::walk`] | `walk`: `plan.rs` chooses one of the engines in `engine/` |
+//! | [`cmd::changed`], [`cmd::dump`], [`cmd::restore`], [`cmd::list`], [`cmd::verify`] | `archive`: modules of the same names |
+//! | [`cmd::account`] | `meter` counts the calls of a command, `account` judges them |
+//! | [`cmd::compare`] | `account`: ratios of runs in `compare/` |
+//! | [`cmd::pathsearch`] | `meter`, `pathsearch` |
+//! | [`cmd::pathwalk`] | `pathwalk` |
+//! | [`cmd::probe`] | `probe`: an experiment per file |
+//! | [`cmd::survey`] | `survey`, and all of the above |
+//! | [`cmd::completions`], [`cmd::man`] | made from the flags in [`args`] |
 //!
 //! What the commands share:
 //!

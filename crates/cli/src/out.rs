@@ -49,7 +49,6 @@ impl When {
     }
 }
 
-/// Where and how a command prints.
 pub(crate) struct Out {
     pub(crate) json: bool,
     pub(crate) quiet: bool,
@@ -76,7 +75,6 @@ impl Out {
         }
     }
 
-    /// Whether stdout is a terminal.
     pub(crate) fn on_terminal(&self) -> bool {
         self.style.width.is_some()
     }
@@ -86,17 +84,14 @@ impl Out {
         let _ = self.status.set(u8::try_from(status).unwrap_or(u8::MAX)); // the first call wins
     }
 
-    /// The style of tables on stdout.
     pub(crate) fn table_style(&self) -> TableStyle {
         self.style
     }
 
-    /// The style of tables on stderr.
     pub(crate) fn table_style_err(&self) -> TableStyle {
         self.style_err
     }
 
-    /// Writes data on stdout.
     pub(crate) fn data(&self, bytes: impl AsRef<[u8]>) -> Result<(), Error> {
         if gate::command::was_closed(1) {
             return Err(Error::new(
@@ -110,7 +105,6 @@ impl Out {
         written.map_err(|e| Error::new(format!("cannot write the output: {e}; is the disk full?")))
     }
 
-    /// Prints the result in its envelope.
     pub(crate) fn envelope(
         &self,
         schema: &'static str,
@@ -141,7 +135,6 @@ impl Out {
         self.note_table(|style| style.wrapped(&text.to_string()));
     }
 
-    /// Prints a table on stderr, unless `--quiet`.
     pub(crate) fn note_table(&self, table: impl FnOnce(TableStyle) -> String) {
         if !self.quiet {
             write_stderr(&table(self.style_err));
@@ -163,7 +156,6 @@ impl Out {
         }
     }
 
-    /// Prints why a command was not done.
     pub(crate) fn failed(&self, message: &Error) {
         write_stderr(&format!("fathom: {message}\n"));
     }
@@ -323,7 +315,6 @@ pub(crate) fn gates(tally: &gate::Tally) -> Gates {
         .collect()
 }
 
-/// A tally as the lines of a profile.
 pub(crate) fn profile_lines(tally: &gate::Tally) -> Vec<profile::Line> {
     let used = tally.used();
     profile::lines(used.map(|(gate, counts)| (gate.name(), counts.calls, seconds(counts.nanos))))
@@ -334,7 +325,6 @@ pub(crate) fn seconds(nanos: u64) -> f64 {
     nanos as f64 / 1e9
 }
 
-/// Warnings as the JSON has them.
 pub(crate) fn json_warnings(warnings: &[Warning]) -> Vec<json::Warning> {
     let warning = |warning: &Warning| json::Warning {
         path: warning.path.clone(),

@@ -26,7 +26,7 @@ impl Progress {
         }
     }
 
-    /// Progress of one of several steps, shown at once: `3 of 8, walking by each engine`.
+    /// The progress of a step, shown at once: `3 of 8, walking by each engine`.
     pub(crate) fn stage(wanted: bool, stage: String) -> Progress {
         let mut progress = Progress::new(wanted);
         progress.stage = Some(stage);
@@ -34,17 +34,14 @@ impl Progress {
         progress
     }
 
-    /// Shows a message.
     pub(crate) fn at(&mut self, what: impl FnOnce() -> String) {
         if !self.wanted || self.stage.is_none() && self.start.elapsed() < Duration::from_secs(1) {
             return;
         }
         let bar = self.bar.get_or_insert_with(|| {
-            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
-            bar.with_style(
-                ProgressStyle::with_template("{spinner} {wide_msg}")
-                    .unwrap_or(ProgressStyle::default_spinner()),
-            )
+            let style = ProgressStyle::with_template("{spinner} {wide_msg}");
+            ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10))
+                .with_style(style.unwrap_or(ProgressStyle::default_spinner()))
         });
         bar.set_message(match (&self.stage, what()) {
             (None, what) => what,
@@ -54,17 +51,12 @@ impl Progress {
         bar.tick();
     }
 
-    /// Shows the progress of a search of the file tree.
     pub(crate) fn search(&mut self, far: &mounts::method::Progress, path: &[u8]) {
-        let seconds = self.start.elapsed().as_secs_f64();
+        let (directories, entries) = (far.directories, far.entries);
+        let rate = entries as f64 / self.start.elapsed().as_secs_f64();
         self.at(|| {
-            format!(
-                "{} directories, {} entries, {:.0} entries/s, at {}",
-                far.directories,
-                far.entries,
-                far.entries as f64 / seconds,
-                printable(path)
-            )
+            let path = printable(path);
+            format!("{directories} directories, {entries} entries, {rate:.0} entries/s, at {path}")
         });
     }
 }
@@ -78,14 +70,18 @@ impl Drop for Progress {
 }
 
 /// Does some work, and shows the progress of a walk meanwhile.
-pub(crate) fn watch_walk<T>(wanted: bool, desk: &walk::Diagnostics, work: impl FnOnce() -> T) -> T {
-    watch(wanted, |seconds| walk_message(desk, seconds), work)
+pub(crate) fn watch_walk<T>(
+    wanted: bool,
+    diagnostics: &walk::Diagnostics,
+    work: impl FnOnce() -> T,
+) -> T {
+    watch(wanted, |seconds| walk_message(diagnostics, seconds), work)
 }
 
 /// Does some work, and shows the progress of a dump meanwhile.
 pub(crate) fn watch_dump<T>(
     wanted: bool,
-    desk: &walk::Diagnostics,
+    diagnostics: &walk::Diagnostics,
     progress: &archive::dump::Progress,
     work: impl FnOnce() -> T,
 ) -> T {
@@ -93,7 +89,7 @@ pub(crate) fn watch_dump<T>(
     let began = std::cell::Cell::new(None);
     let message = move |seconds: f64| {
         let Some(((entries, all_entries), (bytes, all_bytes))) = progress.done() else {
-            return format!("gathering: {}", walk_message(desk, seconds));
+            return format!("gathering: {}", walk_message(diagnostics, seconds));
         };
         let from = began.get().unwrap_or(seconds);
         began.set(Some(from));
@@ -102,23 +98,18 @@ pub(crate) fn watch_dump<T>(
             left if left.is_finite() => format!(", about {} left", remaining(left)),
             _ => String::new(),
         };
-        format!(
-            "{entries} of {all_entries} entries, {} of about {}, {}/s{left}",
-            size(bytes),
-            size(all_bytes.max(bytes)),
-            size(rate as u64)
-        )
+        let [bytes, all_bytes, rate] = [bytes, all_bytes.max(bytes), rate as u64].map(size);
+        format!("{entries} of {all_entries} entries, {bytes} of about {all_bytes}, {rate}/s{left}")
     };
     watch(wanted, message, work)
 }
 
-fn walk_message(desk: &walk::Diagnostics, seconds: f64) -> String {
-    let (entries, path) = desk.progress();
+fn walk_message(diagnostics: &walk::Diagnostics, seconds: f64) -> String {
+    let (entries, path) = diagnostics.progress();
     let rate = entries as f64 / seconds;
-    let place = if path.is_empty() {
-        String::new()
-    } else {
-        format!(", at {}", printable(&path))
+    let place = match &path[..] {
+        b"" => String::new(),
+        path => format!(", at {}", printable(path)),
     };
     format!("{entries} entries, {rate:.0} entries/s{place}")
 }

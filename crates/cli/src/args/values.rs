@@ -7,44 +7,48 @@ use std::os::unix::ffi::OsStrExt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 
-/// Why a value is refused, in words that say what to give instead.
+/// A number is outside of the bounds, or is no whole number.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub(crate) enum ValueError {
-    #[error("give a whole number from {low} to {high}")]
-    NotWithin { low: String, high: String },
-    #[error("give a time as 2s, 500ms or 1m")]
-    NotTime,
-    #[error("give a time over 0 and under 11 days")]
-    TimeOutOfRange,
-    #[error("give two shares as 40:60")]
-    NotShares,
-    #[error("give a number from 0 to 100")]
-    NotPercent,
-    #[error("give a size as 64K, 1M or 2G")]
-    NotSize,
-    #[error("that is too large a size")]
-    SizeTooLarge,
+#[error("give a whole number from {low} to {high}")]
+pub(crate) struct NotWithin {
+    low: String,
+    high: String,
 }
 
-/// Names as bytes.
 pub(crate) fn bytes(names: &[OsString]) -> Vec<Vec<u8>> {
     let bytes = |name: &OsString| name.as_bytes().to_vec();
     names.iter().map(bytes).collect()
 }
 
-/// A whole number within bounds.
 pub(crate) fn number<T: FromStr + PartialOrd + Display + Clone>(
     within: RangeInclusive<T>,
-) -> impl Fn(&str) -> Result<T, ValueError> + Clone {
+) -> impl Fn(&str) -> Result<T, NotWithin> + Clone {
     move |text| {
         let number = text.parse().ok().filter(|number| within.contains(number));
         number.ok_or_else(|| {
             let (low, high) = (within.start().to_string(), within.end().to_string());
-            ValueError::NotWithin { low, high }
+            NotWithin { low, high }
         })
     }
+}
+
+/// Values that are chosen by name. Each line of `table` has a name and a description.
+pub(crate) fn choices(table: &'static str) -> PossibleValuesParser {
+    let values = table.lines().filter_map(|line| line.split_once(' '));
+    let values = values.map(|(name, help)| PossibleValue::new(name).help(help.trim_start()));
+    PossibleValuesParser::new(values)
+}
+
+/// One of a library's values, chosen by its name; `None` for `auto`. clap's derive takes a field of
+/// type `Option` for an optional argument, so the field needs an alias of that type.
+pub(crate) fn choice<T: Copy + Send + Sync + 'static, const N: usize>(
+    table: &'static str,
+    all: [T; N],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = Option<T>> {
+    choices(table).map(move |chosen| all.into_iter().find(|value| name(*value) == chosen))
 }
 
 /// A file that must be seekable, so that `-` (standard output) is refused.
@@ -64,24 +68,25 @@ fn split_unit(text: &str) -> (&str, &str) {
 }
 
 /// A time: a number of seconds, or with a unit: `us`, `ms`, `s`, `m`.
-pub(crate) fn duration(text: &str) -> Result<Duration, ValueError> {
+pub(crate) fn duration(text: &str) -> Result<Duration, &'static str> {
+    const NOT_TIME: &str = "give a time as 2s, 500ms or 1m";
     let (number, unit) = split_unit(text);
     let factor = match unit {
         "us" => 1e-6,
         "ms" => 1e-3,
         "" | "s" => 1.0,
         "m" | "min" => 60.0,
-        _ => return Err(ValueError::NotTime),
+        _ => return Err(NOT_TIME),
     };
-    let seconds: f64 = number.trim().parse().map_err(|_| ValueError::NotTime)?;
+    let seconds: f64 = number.trim().parse().map_err(|_| NOT_TIME)?;
     Duration::try_from_secs_f64(seconds * factor)
         .ok()
         .filter(|time| !time.is_zero() && time.as_secs() < 1_000_000)
-        .ok_or(ValueError::TimeOutOfRange)
+        .ok_or("give a time over 0 and under 11 days")
 }
 
 /// Two shares, as 40:60.
-pub(crate) fn mix(text: &str) -> Result<(f64, f64), ValueError> {
+pub(crate) fn mix(text: &str) -> Result<(f64, f64), &'static str> {
     let share = |text: &str| {
         let share = text.trim().parse().ok();
         share.filter(|share: &f64| (0.0..=1e9).contains(share))
@@ -90,17 +95,18 @@ pub(crate) fn mix(text: &str) -> Result<(f64, f64), ValueError> {
     let shares = shares.and_then(|(dirs, files)| Some((share(dirs)?, share(files)?)));
     shares
         .filter(|(dirs, files)| dirs + files > 0.0)
-        .ok_or(ValueError::NotShares)
+        .ok_or("give two shares as 40:60")
 }
 
-pub(crate) fn percent(text: &str) -> Result<f64, ValueError> {
+pub(crate) fn percent(text: &str) -> Result<f64, &'static str> {
     let number = text.trim_end_matches('%').trim().parse().ok();
     let percent = number.filter(|share| (0.0..=100.0).contains(share));
-    percent.ok_or(ValueError::NotPercent)
+    percent.ok_or("give a number from 0 to 100")
 }
 
 /// A size in bytes: a number, with `K`, `M`, `G` or `T` behind it for powers of 1024.
-pub(crate) fn size(text: &str) -> Result<u64, ValueError> {
+pub(crate) fn size(text: &str) -> Result<u64, &'static str> {
+    const NOT_SIZE: &str = "give a size as 64K, 1M or 2G";
     let (number, unit) = split_unit(text.trim());
     let unit = unit.to_ascii_uppercase();
     let shift = match unit.trim_end_matches('B').trim_end_matches('I') {
@@ -109,13 +115,13 @@ pub(crate) fn size(text: &str) -> Result<u64, ValueError> {
         "M" => 20,
         "G" => 30,
         "T" => 40,
-        _ => return Err(ValueError::NotSize),
+        _ => return Err(NOT_SIZE),
     };
-    let number: u64 = number.trim().parse().map_err(|_| ValueError::NotSize)?;
+    let number: u64 = number.trim().parse().map_err(|_| NOT_SIZE)?;
     number
         .checked_mul(1 << shift)
         .filter(|size| *size < 1 << 60)
-        .ok_or(ValueError::SizeTooLarge)
+        .ok_or("that is too large a size")
 }
 
 #[cfg(test)]
@@ -131,7 +137,7 @@ mod tests {
         for bad in ["", "0", "10", "300", "-1", "1.5", "x"] {
             assert_eq!(
                 number(1..=9_u8)(bad),
-                Err(ValueError::NotWithin {
+                Err(NotWithin {
                     low: "1".to_owned(),
                     high: "9".to_owned()
                 }),

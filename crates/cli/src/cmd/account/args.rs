@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 
 use account::report::Grouping;
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use crate::args::help::{EXIT_OF_COMMAND, REPORT, ending};
-use crate::args::values::{mix, number, percent};
+use crate::args::values::{choices, mix, number, percent};
 
 const EXAMPLES: &str = "\
 fathom account -- make -j4  # where the file-system time of a build goes
@@ -21,6 +21,12 @@ fathom account --model gates.csv  # another table";
 const TABLE: &str = "\
 A table of gates has the columns gate, ms_per_call, calls_per_dir, calls_per_file (or calls_per_seg) and for_effect (yes or no).";
 
+pub(crate) const METERS: &str = "\
+auto    The cheapest that works here
+bpf     A program of our own in the kernel, for root: a call costs least
+perf    The kernel's tracepoints, through a ring of memory, for root
+ptrace  ptrace(2) with a seccomp filter, for everybody: a call costs some 10 us more";
+
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_OF_COMMAND, after_long_help = ending(EXAMPLES, &[REPORT, TABLE].join("\n\n"), EXIT_OF_COMMAND),
           override_usage = "fathom account [OPTIONS] -- COMMAND [ARGUMENT]...\n       fathom account --model [FILE] [OPTIONS]")]
@@ -32,8 +38,8 @@ pub(crate) struct Account {
 
     /// Meter by this meter
     #[arg(long, value_name = "METER", default_value = "auto")]
-    #[arg(help_heading = "Metering")]
-    pub(crate) meter: MeterName,
+    #[arg(help_heading = "Metering", value_parser = choices(METERS))]
+    pub(crate) meter: String,
     /// Look at so many calls one by one, for files, directories, patterns and changes; all are
     /// counted in any case
     #[arg(long, value_name = "N", default_value_t = 65_536, help_heading = "Metering", value_parser = number(0..=u64::MAX))]
@@ -70,29 +76,6 @@ pub(crate) struct Account {
     #[arg(long, value_name = "PERCENT", default_value_t = account::memo::SYSTEM, value_parser = percent,
           help_heading = "The memo's model")]
     pub(crate) system: f64,
-}
-
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum MeterName {
-    /// The cheapest that works here
-    Auto,
-    /// A program of our own in the kernel, for root: a call costs least
-    Bpf,
-    /// The kernel's tracepoints, through a ring of memory, for root
-    Perf,
-    /// ptrace(2) with a seccomp filter, for everybody: a call costs some 10 us more
-    Ptrace,
-}
-
-impl MeterName {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            MeterName::Auto => "auto",
-            MeterName::Bpf => "bpf",
-            MeterName::Perf => "perf",
-            MeterName::Ptrace => "ptrace",
-        }
-    }
 }
 
 fn by(text: &str) -> Result<Grouping, &'static str> {

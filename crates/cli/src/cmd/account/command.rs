@@ -27,7 +27,7 @@ pub(super) fn run(args: &Args, out: &Out) -> Outcome {
     // What can be refused is refused before anything runs.
     let given = args.prices.as_deref().map(read_prices).transpose()?;
     let report = Report::begin(args.output.as_deref(), out)?;
-    let taken = CommandAccount::take(&args.command, args.meter.name(), args.calls, given)
+    let taken = CommandAccount::take(&args.command, &args.meter, args.calls, given)
         .map_err(|why| not_metered(why, out))?;
     let rows = args.top.unwrap_or(if out.json { TOP_JSON } else { TOP });
     let status = taken.metered.ended.status();

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 use crate::args::help::{EXIT, ending};
 use crate::args::values::number;
-use crate::cmd::walk::args::Engine;
+use crate::cmd::walk::args::{Engine, engine};
 
 const EXAMPLES: &str = "\
 fathom walk /srv --catalog c.parquet  # the catalog to begin with
@@ -32,7 +32,7 @@ pub(crate) struct Changed {
 
     /// Walk by this engine, where there must be a walk
     #[arg(long, value_name = "ENGINE", default_value = "auto")]
-    #[arg(help_heading = "Walking")]
+    #[arg(help_heading = "Walking", value_parser = engine())]
     pub(crate) engine: Engine,
     /// Work with N threads [default: as many as are good for the engine]
     #[arg(short, long, value_name = "N", help_heading = "Walking", value_parser = number(1..=65_535_usize))]

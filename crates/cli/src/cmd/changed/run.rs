@@ -30,7 +30,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let options = ChangedOptions {
         dir: args.dir.as_bytes().to_vec(),
         since: since.to_vec(),
-        by: args.engine.kind(),
+        by: args.engine,
         threads: args.jobs,
         update: args.update,
     };

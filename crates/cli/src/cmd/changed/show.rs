@@ -9,7 +9,6 @@ use show::name::printable;
 use super::args::ChangedFormat;
 use crate::json::Json;
 
-/// The result of a comparison.
 pub(crate) struct Output<'a> {
     pub(crate) report: &'a ChangedReport,
     pub(crate) seconds: f64,
@@ -38,7 +37,6 @@ impl Output<'_> {
         count(&self.report.entries, change)
     }
 
-    /// The summary, on one line.
     pub(crate) fn summary(&self) -> String {
         let what = match self.report.entries.is_empty() {
             true => "nothing has changed".to_owned(),

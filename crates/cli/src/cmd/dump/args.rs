@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 
 use archive::gather::Gather;
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use crate::args::help::{EXIT, ending};
-use crate::args::values::{number, seekable};
+use crate::args::values::{choice, number, seekable};
 
 const EXAMPLES: &str = "\
 fathom dump /srv -o srv.tar  # everything, for fathom restore or any tar
@@ -18,6 +18,16 @@ fathom dump /srv -o 1.tar --level 1 --state /var/lib/fathom  # levels, as dump(8
 fathom dump /srv -o srv.tar --map srv.txt  # and a list of what was dumped
 fathom dump /srv --no-output --account  # where the time goes
 fathom dump /srv --explain  # how it would be gathered, and why";
+
+const WAYS: &str = "\
+auto      The cheapest for each mount
+percall   One call for each attribute of each file
+combined  One statx(2) for each file
+batched   Many files a call, where the file system offers that (XFS, btrfs); else combined
+raw       The file system's own tables, read from the device (ext2, ext3, ext4); else batched";
+
+/// The way of gathering that was asked for; `None` to choose one for each mount.
+type Way = Option<Gather>;
 
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
@@ -52,8 +62,8 @@ pub(crate) struct Dump {
 
     /// Gather what is known of the files in this way; all ways give the same archive
     #[arg(long, value_name = "HOW", default_value = "auto")]
-    #[arg(help_heading = "Gathering")]
-    pub(crate) gather: Gathering,
+    #[arg(help_heading = "Gathering", value_parser = choice(WAYS, Gather::ALL, Gather::name))]
+    pub(crate) gather: Way,
     /// Work with N threads; with 1, gathering, reading and writing take turns [default: as many as
     /// are good]
     #[arg(short, long, value_name = "N", help_heading = "Gathering", value_parser = number(1..=65_535_usize))]
@@ -85,31 +95,4 @@ pub(crate) struct Dump {
     /// Dump nothing: print how it would be gathered, why, and whether the other ways are possible
     #[arg(long, help_heading = "Asking", conflicts_with_all = ["catalog", "since", "level", "map"])]
     pub(crate) explain: bool,
-}
-
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Gathering {
-    /// The cheapest for each mount
-    Auto,
-    /// One call for each attribute of each file
-    Percall,
-    /// One statx(2) for each file
-    Combined,
-    /// Many files a call, where the file system offers that (XFS, btrfs); else combined
-    Batched,
-    /// The file system's own tables, read from the device (ext2, ext3, ext4); else batched
-    Raw,
-}
-
-impl Gathering {
-    /// The way that was asked for; `None` to choose one for each mount.
-    pub(crate) fn gather(self) -> Option<Gather> {
-        match self {
-            Gathering::Auto => None,
-            Gathering::Percall => Some(Gather::PerCall),
-            Gathering::Combined => Some(Gather::Combined),
-            Gathering::Batched => Some(Gather::Batched),
-            Gathering::Raw => Some(Gather::Raw),
-        }
-    }
 }

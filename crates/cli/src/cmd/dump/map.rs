@@ -8,7 +8,6 @@ use gate::file::Writer;
 
 use super::show;
 
-/// A map being written.
 pub(super) struct MapFile {
     path: Vec<u8>,
     /// `None` for standard error.

@@ -8,7 +8,7 @@ use account::dump::DumpAccount;
 use archive::account::{Took, Unavailable, measure};
 use archive::catalog::Options;
 use archive::dump::{DumpOptions, Map, Progress, dump};
-use archive::gather::Gather;
+use archive::gather::{Gather, Gathered};
 use archive::increment::levels::Level;
 use gate::fs::{At, FileType, Want};
 use gate::long::statx_long;
@@ -16,7 +16,7 @@ use walk::{Diagnostics, Explained};
 
 use super::map::MapFile;
 use super::show::costs::account_text;
-use super::show::{self, Method, Possible, Report};
+use super::show::{self, Possible, Report};
 use crate::args::values::bytes;
 use crate::cmd::dump::args::Dump as Args;
 use crate::error::{Error, Outcome};
@@ -53,11 +53,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let report = Report {
         archive: options.archive.as_deref(),
         level: options.level.as_ref().map(|level| level.number),
-        method: summary.parts.first().map(|part| Method {
-            gather: part.gather,
-            engine: part.engine,
-            why: part.why.clone(),
-        }),
+        method: summary.parts.first(),
         summary: Some(&summary),
         seconds: Some(seconds),
         account: account.as_ref(),
@@ -83,7 +79,7 @@ fn dump_options(args: &Args) -> (DumpOptions, Option<Vec<u8>>) {
         since: name(&args.since),
         catalog: name(&args.catalog),
         level: level.map(|(number, state)| Level { number, state }),
-        gather: args.gather.gather(),
+        gather: args.gather,
         threads: if args.account { Some(1) } else { args.jobs },
         selection: Options {
             excludes: args.exclude.clone(),
@@ -139,18 +135,20 @@ fn measure_ways(options: &DumpOptions, out: &Out) -> Vec<(Gather, Result<Took, U
     ways.map(|gather| (gather, measured(gather))).collect()
 }
 
-/// `--explain`
 fn explain(args: &Args, out: &Out) -> Outcome {
     let explained = walk::explain(&dirs(&bytes(&args.sources)), false)?;
-    let wanted = args.gather.gather();
+    let wanted = args.gather;
     let possible = explained.iter().flat_map(|one| show::possible(one, wanted));
     let possible: Vec<Possible<'_>> = possible.collect();
+    let method = explained.first().map(|first| Gathered {
+        path: first.path.clone(),
+        fstype: first.fstype.clone(),
+        gather: wanted.unwrap_or(Gather::from_engine(first.plan.engine)),
+        engine: first.plan.engine,
+        why: first.plan.reason.to_string(),
+    });
     let report = Report {
-        method: explained.first().map(|first| Method {
-            gather: wanted.unwrap_or(Gather::from_engine(first.plan.engine)),
-            engine: first.plan.engine,
-            why: first.plan.reason.to_string(),
-        }),
+        method: method.as_ref(),
         explain: Some(&possible),
         ..Report::default()
     };

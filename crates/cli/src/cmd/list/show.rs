@@ -6,7 +6,6 @@ use show::json_object;
 use show::name::printable;
 use show::time::utc;
 
-/// A member of an archive, as the JSON has it.
 pub(crate) struct Entry<'a> {
     pub(crate) archive: &'a [u8],
     /// The offset of its headers in the archive, in bytes.
@@ -18,7 +17,7 @@ json_object!(Entry<'_>, |entry| {
     name "archive": Some(entry.archive),
     "at": entry.at,
     name "path": Some(&entry.member.path),
-    "type": kind_name(entry.member.kind),
+    "type": name_and_letter(entry.member.kind).0,
     name "link": non_empty(&entry.member.link),
     "mode": format!("{:04o}", entry.member.mode),
     "uid": entry.member.uid,
@@ -38,16 +37,18 @@ json_object!(Entry<'_>, |entry| {
     "blake3": entry.member.blake3.map(hex),
 });
 
-fn kind_name(kind: Kind) -> &'static str {
+/// The name of a type in the JSON, and its letter in ls(1); `h` is another name of an earlier member.
+fn name_and_letter(kind: Kind) -> (&'static str, u8) {
     match kind {
-        Kind::File => "file",
-        Kind::Link => "link",
-        Kind::Symlink => "symlink",
-        Kind::Char => "char",
-        Kind::Block => "block",
-        Kind::Directory => "directory",
-        Kind::Fifo => "fifo",
-        Kind::Unknown(_) => "unknown",
+        Kind::File => ("file", b'-'),
+        Kind::Link => ("link", b'h'),
+        Kind::Symlink => ("symlink", b'l'),
+        Kind::Char => ("char", b'c'),
+        Kind::Block => ("block", b'b'),
+        Kind::Directory => ("directory", b'd'),
+        Kind::Fifo => ("fifo", b'p'),
+        Kind::Unknown(letter) if letter.is_ascii_graphic() => ("unknown", letter),
+        Kind::Unknown(_) => ("unknown", b'?'),
     }
 }
 
@@ -67,21 +68,10 @@ fn hex(bytes: [u8; 32]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Type and permissions as ls(1) shows them; `h` is another name of an earlier member.
+/// Type and permissions as ls(1) shows them.
 fn mode_text(kind: Kind, mode: u32) -> [u8; 10] {
-    let kind = match kind {
-        Kind::File => b'-',
-        Kind::Link => b'h',
-        Kind::Symlink => b'l',
-        Kind::Char => b'c',
-        Kind::Block => b'b',
-        Kind::Directory => b'd',
-        Kind::Fifo => b'p',
-        Kind::Unknown(letter) if letter.is_ascii_graphic() => letter,
-        Kind::Unknown(_) => b'?',
-    };
     let mut text = *b"?rwxrwxrwx";
-    text[0] = kind;
+    text[0] = name_and_letter(kind).1;
     for (bit, letter) in (0..9).rev().zip(&mut text[1..]) {
         if mode >> bit & 1 == 0 {
             *letter = b'-';

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use mounts::Method;
 
 use crate::args::help::{EXIT, ending};
-use crate::args::values::{duration, number};
+use crate::args::values::{choice, duration, number};
 
 const EXAMPLES: &str = "\
 fathom mounts  # every mount point, as a tree
@@ -21,6 +21,19 @@ fathom mounts --compare /usr  # what each method costs on this tree";
 const MORE: &str =
     "--assert succeeds only if each PATH is a mount point; else the exit status is 1.";
 
+const METHODS: &str = "\
+auto       kernel or mountinfo, whichever is cheaper here, or search if there is neither
+kernel     listmount(2) and statmount(2)
+mountinfo  /proc/self/mountinfo
+search     The file tree: the names in the table first, then directory by directory; sees bind mounts and mounts on files
+getmnt3    The paper's third program: breadth first, the tree of mounted devices
+getmnt2    The paper's second: depth first, leaves of the table of devices left out
+getmnt1    The paper's first: depth first, relative names, a bound on the depth
+naive      Full names, everything, as `find / -depth`";
+
+/// The method that was asked for; `None` to choose one.
+type By = Option<Method>;
+
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT))]
 pub(crate) struct Mounts {
@@ -30,7 +43,7 @@ pub(crate) struct Mounts {
 
     /// Find them by this method
     #[arg(long, value_name = "METHOD", default_value = "auto")]
-    #[arg(help_heading = "Finding")]
+    #[arg(help_heading = "Finding", value_parser = choice(METHODS, Method::ALL, Method::name))]
     pub(crate) by: By,
     /// With --by getmnt1 to getmnt3: look at entries this deep at most; 0 is no bound [default: 4]
     #[arg(long, value_name = "N", help_heading = "Finding", value_parser = number(0..=usize::MAX))]
@@ -78,43 +91,6 @@ pub(crate) struct Mounts {
     /// Print them in this form
     #[arg(long, value_name = "FORMAT", conflicts_with = "json")]
     pub(crate) format: Option<Format>,
-}
-
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum By {
-    /// kernel or mountinfo, whichever is cheaper here, or search if there is neither
-    Auto,
-    /// listmount(2) and statmount(2)
-    Kernel,
-    /// /proc/self/mountinfo
-    Mountinfo,
-    /// The file tree: the names in the table first, then directory by directory; sees bind mounts
-    /// and mounts on files
-    Search,
-    /// The paper's third program: breadth first, the tree of mounted devices
-    Getmnt3,
-    /// The paper's second: depth first, leaves of the table of devices left out
-    Getmnt2,
-    /// The paper's first: depth first, relative names, a bound on the depth
-    Getmnt1,
-    /// Full names, everything, as `find / -depth`
-    Naive,
-}
-
-impl By {
-    /// The method that was asked for; `None` to choose one.
-    pub(crate) fn method(self) -> Option<Method> {
-        match self {
-            By::Auto => None,
-            By::Kernel => Some(Method::Kernel),
-            By::Mountinfo => Some(Method::Mountinfo),
-            By::Search => Some(Method::Search),
-            By::Getmnt3 => Some(Method::Getmnt3),
-            By::Getmnt2 => Some(Method::Getmnt2),
-            By::Getmnt1 => Some(Method::Getmnt1),
-            By::Naive => Some(Method::Naive),
-        }
-    }
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]

@@ -22,7 +22,6 @@ pub(crate) struct Compared {
     pub(crate) left_out: Vec<LeftOut>,
 }
 
-/// Runs methods on a tree.
 pub(crate) fn compare_methods(
     root: &Root,
     options: &LocateOptions,
@@ -109,7 +108,6 @@ pub(super) fn run(
     Ok(warnings.len())
 }
 
-/// A method that was left out, and why.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}: {1}")]
 struct WarningKind(&'static str, String);

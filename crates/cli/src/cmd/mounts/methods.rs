@@ -77,7 +77,6 @@ struct Ratio {
     stat_calls: f64,
 }
 
-/// A comparison, ready to be shown.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Comparison<'a> {
     trials: usize,
@@ -93,7 +92,6 @@ pub(crate) struct LeftOut {
     pub(crate) why: String,
 }
 
-/// Computes the ratios.
 pub(crate) fn comparison<'a>(methods: &'a [Method], left_out: &'a [LeftOut]) -> Comparison<'a> {
     let trials = methods.iter().map(|method| method.runs.len()).max();
     Comparison {

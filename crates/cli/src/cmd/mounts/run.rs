@@ -17,7 +17,7 @@ use mounts::{
 
 use super::show::{self, Mounts};
 use super::{assert, compare, watch};
-use crate::cmd::mounts::args::{By, Format, Mounts as Args, Names};
+use crate::cmd::mounts::args::{Format, Mounts as Args, Names};
 use crate::error::{Error, Outcome};
 use crate::input::whole;
 use crate::out::Out;
@@ -39,8 +39,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if !args.assert.is_empty() {
         return assert::run(args, format, out);
     }
-    let knows_ids = !matches!(args.by, By::Naive | By::Getmnt1 | By::Getmnt2 | By::Getmnt3);
-    if args.beneath && !knows_ids {
+    let knows_ids = |method| matches!(method, Method::Kernel | Method::Mountinfo | Method::Search);
+    if args.beneath && !args.by.is_none_or(knows_ids) {
         return Err(Error::new(format!(
             "--beneath needs to know what each mount is on, and {} does not",
             args.by_name()
@@ -228,7 +228,7 @@ fn every_mount(method: Method) -> Option<Vec<Point>> {
 
 impl Args {
     fn by_name(&self) -> &'static str {
-        self.by.method().map_or("auto", Method::name)
+        self.by.map_or("auto", Method::name)
     }
 }
 
@@ -236,7 +236,7 @@ fn locate_options(args: &Args, format: Format) -> Result<LocateOptions, Error> {
     if args.deadline.is_some() && !args.check && format != Format::Exclude {
         return Err(Error::new("--deadline says nothing without --check"));
     }
-    let method = args.by.method();
+    let method = args.by;
     let hints = match args.hints.as_bytes() {
         b"auto" => Hints::Auto,
         b"none" => Hints::None,
@@ -255,8 +255,8 @@ fn locate_options(args: &Args, format: Format) -> Result<LocateOptions, Error> {
             "--hints {hints} says nothing to --by {by}; give --by search"
         )));
     }
-    let has_bound = matches!(args.by, By::Getmnt1 | By::Getmnt2 | By::Getmnt3) || args.compare;
-    if args.depth.is_some() && !has_bound {
+    let has_bound = |by| matches!(by, Method::Getmnt1 | Method::Getmnt2 | Method::Getmnt3);
+    if args.depth.is_some() && !args.by.is_some_and(has_bound) && !args.compare {
         return Err(Error::new(format!(
             "--depth says nothing to --by {}; only getmnt1 to getmnt3 have a bound",
             args.by_name()

@@ -6,7 +6,7 @@ use mounts::beneath::Beneath;
 use mounts::boundaries::Boundary;
 use mounts::check::Verdict;
 use mounts::method::Progress;
-use mounts::{Class, Kind, Point, is_kernel_file_system};
+use mounts::{Class, Kind, Point, is_kernel_file_system, path};
 use ondisk::mnttab::escape;
 use ondisk::split_options;
 use show::json_object;
@@ -75,11 +75,8 @@ json_object!(Asserted, |asserted| {
 pub(crate) struct Mounts<'a> {
     /// The directory at which the search began; `None` for `--assert`.
     pub(crate) root: Option<&'a [u8]>,
-    /// The method.
     pub(crate) by: &'static str,
-    /// Why this method.
     pub(crate) why: &'a str,
-    /// Whether no mount point is missing.
     pub(crate) complete: bool,
     pub(crate) mounts: &'a [Point],
     pub(crate) boundaries: Option<&'a [Boundary]>,
@@ -115,34 +112,52 @@ pub(crate) fn table(points: &[Point], style: TableStyle, put: &mut dyn FnMut(&st
         true => limbs(points, &order),
         false => Vec::new(),
     };
-    let has = Columns::in_use(points);
+    let any = |has: fn(&Point) -> bool| points.iter().any(has);
+    let has_fstype = any(|point| point.fstype().is_some());
+    let has_beneath = any(|point| point.beneath.is_some());
     type Cell = fn(&Point) -> Cow<'_, str>;
     let columns: [(bool, &str, Align, Cell); 10] = [
         (true, "TARGET", Align::Left, |point| {
             printable(&point.target)
         }),
-        (has.verdict, "ANSWERS", Align::Left, |point| {
-            point.verdict.map_or("-", Verdict::name).into()
-        }),
-        (has.beneath, "FILES", Align::Right, |point| {
+        (
+            any(|point| point.verdict.is_some()),
+            "ANSWERS",
+            Align::Left,
+            |point| point.verdict.map_or("-", Verdict::name).into(),
+        ),
+        (has_beneath, "FILES", Align::Right, |point| {
             let files = point.beneath.map(|beneath| beneath.files.to_string());
             files.map_or("-".into(), Cow::from)
         }),
-        (has.beneath, "BENEATH", Align::Right, |point| {
+        (has_beneath, "BENEATH", Align::Right, |point| {
             point.beneath.map_or("-".into(), |b| size(b.bytes).into())
         }),
-        (has.server, "SERVER", Align::Left, |point| {
-            cell(point.server.as_deref().map(str::as_bytes))
-        }),
-        (has.source, "SOURCE", Align::Left, source),
-        (has.fstype, "FSTYPE", Align::Left, |point| {
+        (
+            any(|point| point.server.is_some()),
+            "SERVER",
+            Align::Left,
+            |point| cell(point.server.as_deref().map(str::as_bytes)),
+        ),
+        (
+            any(|point| point.source().is_some()),
+            "SOURCE",
+            Align::Left,
+            source,
+        ),
+        (has_fstype, "FSTYPE", Align::Left, |point| {
             cell(point.fstype())
         }),
-        (!has.fstype, "DEV", Align::Left, |point| {
+        (!has_fstype, "DEV", Align::Left, |point| {
             point.dev.to_string().into()
         }),
-        (has.state, "STATE", Align::Left, state),
-        (has.fstype, "OPTIONS", Align::Left, |point| {
+        (
+            any(|point| !state(point).is_empty()),
+            "STATE",
+            Align::Left,
+            state,
+        ),
+        (has_fstype, "OPTIONS", Align::Left, |point| {
             cell(point.options())
         }),
     ];
@@ -162,32 +177,6 @@ pub(crate) fn table(points: &[Point], style: TableStyle, put: &mut dyn FnMut(&st
     table.write(style.width, style.color, put);
 }
 
-/// The columns that have a value for any mount point; the others are left out.
-#[derive(Default)]
-pub(crate) struct Columns {
-    pub(crate) verdict: bool,
-    pub(crate) beneath: bool,
-    pub(crate) server: bool,
-    pub(crate) source: bool,
-    pub(crate) fstype: bool,
-    pub(crate) state: bool,
-}
-
-impl Columns {
-    pub(crate) fn in_use(points: &[Point]) -> Columns {
-        let mut has = Columns::default();
-        for point in points {
-            has.verdict |= point.verdict.is_some();
-            has.beneath |= point.beneath.is_some();
-            has.server |= point.server.is_some();
-            has.source |= point.source().is_some();
-            has.fstype |= point.fstype().is_some();
-            has.state |= point.hidden || point.kind == Some(Kind::File);
-        }
-        has
-    }
-}
-
 pub(crate) fn tone(point: &Point) -> Tone {
     match point.verdict {
         Some(Verdict::Slow | Verdict::Hung | Verdict::Stale | Verdict::Denied) => Tone::Bad,
@@ -199,13 +188,11 @@ pub(crate) fn tone(point: &Point) -> Tone {
 /// The points in the order of their names: those in a directory right after it, and of several with
 /// one name first the visible one.
 pub(crate) fn by_name(points: &[Point]) -> Vec<usize> {
-    let key = |b: &u8| if *b == b'/' { 0 } else { *b };
-    let compare = |a: &Point, b: &Point| {
-        let names = a.target.iter().map(key).cmp(b.target.iter().map(key));
-        names.then(a.hidden.cmp(&b.hidden))
-    };
     let mut order: Vec<usize> = (0..points.len()).collect();
-    order.sort_by(|&a, &b| compare(&points[a], &points[b]));
+    order.sort_by(|&a, &b| {
+        let (a, b) = (&points[a], &points[b]);
+        path::compare(&a.target, &b.target).then(a.hidden.cmp(&b.hidden))
+    });
     order
 }
 
@@ -240,7 +227,7 @@ pub(crate) fn limbs(points: &[Point], order: &[usize]) -> Vec<String> {
     for &at in order {
         let target = &points[at].target;
         while above
-            .pop_if(|top| !contains(&points[*top].target, target))
+            .pop_if(|top| path::below(&points[*top].target, target).is_none())
             .is_some()
         {}
         depths[at] = above.len();
@@ -261,14 +248,6 @@ pub(crate) fn limbs(points: &[Point], order: &[usize]) -> Vec<String> {
         more.truncate(depth);
     }
     limbs
-}
-
-/// Whether a name is, or is below, a directory.
-fn contains(dir: &[u8], name: &[u8]) -> bool {
-    dir == b"/"
-        || name
-            .strip_prefix(dir)
-            .is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
 }
 
 /// The names of visible mount points, each ended by `end`.
@@ -371,17 +350,15 @@ pub(crate) fn fstab(points: &[Point], every: &[Point]) -> Vec<u8> {
 /// The name of the mounted part on the first visible mount of `every` that is of the same file system
 /// and contains it.
 fn original(point: &Point, part: &[u8], every: &[Point]) -> Option<Vec<u8>> {
-    let without_slash = |name: &'_ [u8]| name.strip_suffix(b"/").unwrap_or(name).to_vec();
     let visible = every.iter().filter(|other| !other.hidden);
     let before = visible.take_while(|other| (other.id, &other.target) != (point.id, &point.target));
     let mut before = before.filter(|other| other.dev == point.dev);
-    before.find_map(|other| {
-        let shown = other.fsroot().unwrap_or(b"/");
-        let rest = part.strip_prefix(&without_slash(shown)[..])?;
-        let name = [without_slash(&other.target), without_slash(rest)].concat();
-        let name = if name.is_empty() { b"/".to_vec() } else { name };
-        contains(shown, part).then_some(name)
-    })
+    before.find_map(
+        |other| match path::below(other.fsroot().unwrap_or(b"/"), part)? {
+            b"" => Some(other.target.clone()),
+            rest => Some(path::join(&other.target, rest)),
+        },
+    )
 }
 
 /// Whether the options of a btrfs mount name the mounted part. Then it is a subvolume, and no bind

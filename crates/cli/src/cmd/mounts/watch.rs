@@ -13,7 +13,6 @@ use crate::out::Out;
 /// A pipe for which poll(2) reports room takes this many bytes without blocking.
 const PIPE_BUF: usize = 4096;
 
-/// One line of the output.
 struct Line<'a> {
     event: &'static str,
     unique: Option<u64>,

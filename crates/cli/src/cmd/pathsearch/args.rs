@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::args::help::{EXIT_OF_COMMAND, REPORT, ending};
-use crate::args::values::{duration, number};
-use crate::cmd::account::args::MeterName;
+use crate::args::values::{choices, duration, number};
+use crate::cmd::account::args::METERS;
 
 const EXAMPLES: &str = "\
 fathom pathsearch -- python3 -c 'import json'  # what it looks up, and where in vain
@@ -46,13 +46,8 @@ pub(crate) struct Pathsearch {
 
     /// Meter by this meter; auto is ptrace, which misses no call; bpf, for root, is cheaper where
     /// there are very many
-    #[arg(
-        long,
-        value_name = "METER",
-        default_value = "auto",
-        help_heading = "Metering"
-    )]
-    pub(crate) meter: MeterName,
+    #[arg(long, value_name = "METER", default_value = "auto", help_heading = "Metering", value_parser = choices(METERS))]
+    pub(crate) meter: String,
 
     /// Print no report but a better PATH, as a shell takes it: PATH='...'; export PATH
     #[arg(long, help_heading = "Output", conflicts_with = "json")]

@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     };
     let environment = environment();
     let report = Command::find(&args.command)
-        .and_then(|command| search(&command, args.meter.name(), &environment, &options))
+        .and_then(|command| search(&command, &args.meter, &environment, &options))
         .map_err(|why| not_metered(why, out))?;
     let status = report.metered.ended.status();
     let of_meter = report.metered.warnings.iter().cloned();

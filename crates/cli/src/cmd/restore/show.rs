@@ -7,7 +7,6 @@ use show::units::plural;
 
 use crate::json::Json;
 
-/// The result of a restore.
 pub(crate) struct Report<'a> {
     pub(crate) summary: &'a RestoreSummary,
     /// The steps that a dry run would take; `None` where it was no dry run.
@@ -50,7 +49,6 @@ pub(crate) fn step_line(step: &Step) -> String {
     format!("{} {}{other}\n", step.what, printable(path(step)))
 }
 
-/// The summary, on one line.
 pub(crate) fn summary(report: &Report<'_>) -> String {
     let counts = &report.summary.counts;
     let kinds = [

@@ -4,7 +4,6 @@ use archive::verify::VerifyReport;
 use show::json_object;
 use show::units::plural;
 
-/// The result of a verification.
 pub(crate) struct Report<'a> {
     pub(crate) archive: &'a [u8],
     /// The directory that it was compared with.

@@ -2,11 +2,12 @@
 
 use std::ffi::OsString;
 
+use clap::builder::TypedValueParser;
 use clap::{Args, ValueEnum};
 use walk::EngineKind;
 
 use crate::args::help::{EXIT, ending};
-use crate::args::values::{number, seekable};
+use crate::args::values::{choice, number, seekable};
 
 const EXAMPLES: &str = "\
 fathom walk /srv  # how much there is, and what it cost to find out
@@ -19,6 +20,21 @@ fathom walk /srv --catalog srv.parquet  # and a table of it all, for fathom chan
 fathom walk /srv --explain  # which engine, why, and why not another
 fathom walk /srv --compare  # what each engine costs on this tree";
 
+const ENGINES: &str = "\
+auto      The cheapest for each mount
+threads   statx(2) of every name, by threads that share the directories
+bulkstat  XFS: many inodes a call, joined with the names
+btrfs     btrfs: its trees, searched
+ext4      ext2, ext3, ext4: its tables, read from the device
+stat      statx(2) of every name, one after the other";
+
+/// The engine that was asked for; `None` to choose one for each mount.
+pub(crate) type Engine = Option<EngineKind>;
+
+pub(crate) fn engine() -> impl TypedValueParser<Value = Engine> {
+    choice(ENGINES, EngineKind::ALL, EngineKind::name)
+}
+
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
 pub(crate) struct Walk {
@@ -28,7 +44,7 @@ pub(crate) struct Walk {
 
     /// Walk by this engine
     #[arg(long, value_name = "ENGINE", default_value = "auto")]
-    #[arg(help_heading = "Walking")]
+    #[arg(help_heading = "Walking", value_parser = engine())]
     pub(crate) engine: Engine,
     /// Work with N threads [default: as many as are good for the engine]
     #[arg(short, long, value_name = "N", help_heading = "Walking", value_parser = number(1..=65_535_usize))]
@@ -68,36 +84,6 @@ pub(crate) struct Walk {
     #[arg(long, value_name = "N", default_value_t = 5, requires = "compare", help_heading = "Asking",
           value_parser = number(1..=65_535_usize))]
     pub(crate) trials: usize,
-}
-
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Engine {
-    /// The cheapest for each mount
-    Auto,
-    /// statx(2) of every name, by threads that share the directories
-    Threads,
-    /// XFS: many inodes a call, joined with the names
-    Bulkstat,
-    /// btrfs: its trees, searched
-    Btrfs,
-    /// ext2, ext3, ext4: its tables, read from the device
-    Ext4,
-    /// statx(2) of every name, one after the other
-    Stat,
-}
-
-impl Engine {
-    /// The engine that was asked for; `None` to choose one for each mount.
-    pub(crate) fn kind(self) -> Option<EngineKind> {
-        match self {
-            Engine::Auto => None,
-            Engine::Threads => Some(EngineKind::Threads),
-            Engine::Bulkstat => Some(EngineKind::Bulkstat),
-            Engine::Btrfs => Some(EngineKind::Btrfs),
-            Engine::Ext4 => Some(EngineKind::Ext4),
-            Engine::Stat => Some(EngineKind::Stat),
-        }
-    }
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]

@@ -30,16 +30,12 @@ pub(crate) struct Compared {
     pub(crate) warnings: Vec<Warning>,
 }
 
-/// What went wrong in a comparison.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WarningKind {
-    /// An engine looked possible, and was stopped, or gave up.
     #[error("{engine}: {why}")]
     LeftOut { engine: &'static str, why: String },
-    /// A walk by an engine gave warnings.
     #[error("{engine} skipped something")]
     Skipped { engine: &'static str },
-    /// The engines report different trees.
     #[error(
         "the engines do not agree on what is there; unless the tree changed meanwhile, one of them is wrong"
     )]
@@ -55,7 +51,6 @@ impl WarningReason for WarningKind {
     }
 }
 
-/// Walks by every engine.
 pub(crate) fn engines(
     options: &WalkOptions,
     trials: usize,
@@ -70,68 +65,64 @@ pub(crate) fn engines(
     });
     drop(progress);
     let compared = compared?;
-    let mut warnings = Vec::new();
-    let left_out = compared.left_out.iter().map(|(by, why)| {
+    let (mut left_out, mut stopped, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
+    for (by, why) in &compared.left_out {
+        let engine = by.name();
         let (why, is_wrong) = match why {
             walk::compare::LeftOut::Impossible(refusal) => (refusal.to_string(), false),
             walk::compare::LeftOut::Not(NoRun::Refused, _) => {
-                (format!("it gave up; --engine {} says why", by.name()), true)
+                (format!("it gave up; --engine {engine} says why"), true)
             }
-            walk::compare::LeftOut::Not(why, seen) => (format!("{why}, at {seen} entries"), true),
+            walk::compare::LeftOut::Not(why, entries) => {
+                stopped.push((engine, why.clone(), *entries));
+                (format!("{why}, at {entries} entries"), true)
+            }
         };
         if is_wrong {
-            let (engine, why) = (by.name(), why.clone());
+            let why = why.clone();
             warnings.push(Warning::general(WarningKind::LeftOut { engine, why }));
         }
-        LeftOut {
-            engine: by.name(),
-            why,
-        }
-    });
-    let left_out: Vec<LeftOut> = left_out.collect();
-    let stopped = compared.left_out.iter().filter_map(|(by, why)| match why {
-        walk::compare::LeftOut::Not(why @ (NoRun::Stopped(_) | NoRun::Moved(..)), seen) => {
-            Some((by.name(), why.clone(), *seen))
-        }
-        _ => None,
-    });
-    let stopped = stopped.collect();
+        left_out.push(LeftOut { engine, why });
+    }
     let runs = |engine| {
-        compared
-            .trials
-            .iter()
-            .flatten()
-            .filter(move |run: &&Measured<Walked>| run.result.engine.name() == engine)
+        let runs = compared.trials.iter().flatten();
+        runs.filter(move |run: &&Measured<Walked>| run.result.engine == engine)
     };
     let mut engines = Vec::new();
     for last in compared.trials.last().into_iter().flatten() {
-        let engine = last.result.engine.name();
-        if last.result.warnings > 0 {
+        let Walked {
+            engine,
+            totals,
+            warnings: skipped,
+        } = &last.result;
+        let runs: Vec<_> = runs(*engine).collect();
+        let is_same = |run: &&Measured<Walked>| run.result.totals.digest == totals.digest;
+        let times = |run: &&Measured<Walked>| Times::new([run.real, run.user, run.sys]);
+        let engine = engine.name();
+        if *skipped > 0 {
             warnings.push(Warning::general(WarningKind::Skipped { engine }));
         }
         engines.push(Engine {
             engine,
-            entries: last.result.totals.entries,
-            digest: last.result.totals.digest.to_string(),
-            steady: runs(engine).count() > 1
-                && runs(engine).all(|run| run.result.totals.digest == last.result.totals.digest),
-            runs: runs(engine).map(times).collect(),
+            entries: totals.entries,
+            digest: totals.digest.to_string(),
+            steady: runs.len() > 1 && runs.iter().all(is_same),
+            runs: runs.iter().map(times).collect(),
             gates: gates(&last.tally),
         });
     }
     if !Comparison::new(&engines, &left_out).agree {
         warnings.push(Warning::general(WarningKind::Disagree));
     }
-    let explained = compared.explained;
-    let parts: Vec<Part> = explained.iter().map(Explained::part).collect();
-    let planned = parts.first().map(|part| part.engine.name());
-    let found = planned.and_then(|planned| {
-        let seconds = Stats::from_values(runs(planned).map(|run| run.real.as_secs_f64()))?.median;
-        Some((runs(planned).next_back()?.result.totals, seconds))
+    let parts: Vec<Part> = compared.explained.iter().map(Explained::part).collect();
+    let found = parts.first().and_then(|part| {
+        let seconds = runs(part.engine).map(|run| run.real.as_secs_f64());
+        let median = Stats::from_values(seconds)?.median;
+        Some((runs(part.engine).next_back()?.result.totals, median))
     });
     Ok(Compared {
         parts,
-        explained,
+        explained: compared.explained,
         engines,
         left_out,
         stopped,
@@ -140,31 +131,17 @@ pub(crate) fn engines(
     })
 }
 
-fn times(run: &Measured<Walked>) -> Times {
-    Times::new([run.real, run.user, run.sys])
-}
-
 pub(super) fn run(options: &WalkOptions, trials: usize, out: &Out) -> Outcome {
-    const LIMIT: Duration = Duration::from_secs(3600);
-    let compared = engines(
-        options,
-        trials,
-        &Bounds::time(LIMIT),
-        Progress::new(out.progress),
-    )?;
+    let bounds = Bounds::time(Duration::from_secs(3600));
+    let compared = engines(options, trials, &bounds, Progress::new(out.progress))?;
     let comparison = Comparison::new(&compared.engines, &compared.left_out);
-    if out.json {
-        let found = compared.found.as_ref();
-        let result = Walk {
-            totals: found.map(|(totals, seconds)| (totals, *seconds)),
-            parts: &compared.parts,
-            compare: Some(comparison),
-            ..Walk::default()
-        };
-        out.envelope(SCHEMA, result, &compared.warnings)?;
-    } else {
-        out.data(comparison.to_text(out.table_style()).as_bytes())?;
-    }
-    out.warn(&compared.warnings);
-    Ok(compared.warnings.len())
+    let found = compared.found.as_ref();
+    let result = Walk {
+        totals: found.map(|(totals, seconds)| (totals, *seconds)),
+        parts: &compared.parts,
+        compare: Some(comparison),
+        ..Walk::default()
+    };
+    let print_text = || out.data(comparison.to_text(out.table_style()));
+    out.report(SCHEMA, result, &compared.warnings, print_text)
 }

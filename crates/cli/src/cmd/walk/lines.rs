@@ -12,18 +12,15 @@ use walk::{Meta, Type};
 /// The form of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Form {
-    /// The path.
     Paths,
-    /// The path, ended by NUL.
+    /// Paths ended by NUL.
     Paths0,
-    /// A JSON object.
     Ndjson,
-    /// A meta of comma-separated values, quoted as RFC 4180 has it.
+    /// Quoted as in RFC 4180.
     Csv,
 }
 
 impl Form {
-    /// The header, before all entries.
     pub(super) fn head(self) -> &'static [u8] {
         match self {
             Form::Csv => {
@@ -35,7 +32,6 @@ impl Form {
     }
 }
 
-/// Names of [`Meta::ATTRIBUTES`].
 const ATTRIBUTES: [(Attributes, &str); 6] = [
     (Attributes::COMPRESSED, "compressed"),
     (Attributes::IMMUTABLE, "immutable"),
@@ -45,13 +41,12 @@ const ATTRIBUTES: [(Attributes, &str); 6] = [
     (Attributes::VERITY, "verity"),
 ];
 
-/// Names of the attributes that are set.
+/// The names of the attributes that are set.
 fn attributes(meta: &Meta) -> impl Iterator<Item = &'static str> {
     let set = meta.attributes;
-    ATTRIBUTES
-        .iter()
-        .filter(move |(attribute, _)| set & attribute.bits() != 0)
-        .map(|(_, name)| *name)
+    let attributes = ATTRIBUTES.iter();
+    let set = attributes.filter(move |(attribute, _)| set & attribute.bits() != 0);
+    set.map(|(_, name)| *name)
 }
 
 /// The device that a device file stands for.
@@ -68,32 +63,31 @@ fn mount(meta: &Meta) -> Option<u64> {
 #[derive(Clone, Debug)]
 pub(super) struct Lines {
     form: Form,
-    /// Whole lines, to be taken away by whoever writes them out.
+    /// Whole lines. The caller takes them out.
     pub(super) buffer: Vec<u8>,
     /// The path of the directory, with a slash at its end.
     dir: Vec<u8>,
-    /// The same as it stands in a line; for JSON only.
-    shown: Vec<u8>,
-    /// Whether [`Lines::dir`] is UTF-8.
+    /// `dir` escaped for JSON.
+    dir_json: Vec<u8>,
+    /// Whether `dir` is UTF-8.
     is_utf8: bool,
-    /// Whether it stands for itself in CSV.
+    /// Whether `dir` needs no quotes in CSV.
     is_plain: bool,
 }
 
 impl Lines {
-    /// An empty buffer.
     pub(super) fn new(form: Form) -> Lines {
         Lines {
             form,
             buffer: Vec::new(),
             dir: Vec::new(),
-            shown: Vec::new(),
+            dir_json: Vec::new(),
             is_utf8: true,
             is_plain: true,
         }
     }
 
-    /// The entries to come are in the directory with this path.
+    /// Sets the directory of the next entries.
     pub(super) fn enter(&mut self, path: &[u8]) {
         self.dir.clear();
         self.dir.extend_from_slice(path);
@@ -102,8 +96,8 @@ impl Lines {
         }
         match self.form {
             Form::Ndjson => {
-                self.shown.clear();
-                self.is_utf8 = json_text(&mut self.shown, &self.dir);
+                self.dir_json.clear();
+                self.is_utf8 = json_text(&mut self.dir_json, &self.dir);
             }
             Form::Csv => self.is_plain = is_plain(&self.dir),
             Form::Paths | Form::Paths0 => {}
@@ -113,20 +107,20 @@ impl Lines {
     /// Adds a directory itself, by its path.
     pub(super) fn top(&mut self, path: &[u8], meta: &Meta) {
         self.dir.clear();
-        self.shown.clear();
+        self.dir_json.clear();
         (self.is_utf8, self.is_plain) = (true, true);
         self.entry(path, meta);
     }
 
-    /// Adds an entry of the directory that was entered last.
+    /// Adds an entry of the directory that was set last.
     #[inline]
     pub(super) fn entry(&mut self, name: &[u8], meta: &Meta) {
         match self.form {
             Form::Paths | Form::Paths0 => {
                 self.buffer.extend_from_slice(&self.dir);
                 self.buffer.extend_from_slice(name);
-                self.buffer
-                    .push(if self.form == Form::Paths { b'\n' } else { 0 });
+                let end = if self.form == Form::Paths { b'\n' } else { 0 };
+                self.buffer.push(end);
             }
             Form::Ndjson => self.ndjson(name, meta),
             Form::Csv => self.csv(name, meta),
@@ -136,7 +130,7 @@ impl Lines {
     fn ndjson(&mut self, name: &[u8], meta: &Meta) {
         let out = &mut self.buffer;
         out.extend_from_slice(b"{\"path\":\"");
-        out.extend_from_slice(&self.shown);
+        out.extend_from_slice(&self.dir_json);
         let is_utf8 = json_text(out, name) && self.is_utf8;
         if !is_utf8 {
             out.extend_from_slice(b"\",\"path_b64\":\"");
@@ -155,11 +149,10 @@ impl Lines {
             Some(rdev) => {
                 out.extend_from_slice(b",\"rdev\":\"");
                 device(out, rdev);
-                out.push(b'"');
+                out.extend_from_slice(b"\",\"dev\":\"");
             }
-            None => out.extend_from_slice(b",\"rdev\":null"),
+            None => out.extend_from_slice(b",\"rdev\":null,\"dev\":\""),
         }
-        out.extend_from_slice(b",\"dev\":\"");
         device(out, meta.dev);
         match mount(meta) {
             Some(id) => number(out, b"\",\"mount\":", id),
@@ -207,15 +200,11 @@ impl Lines {
         number(out, b",", meta.ino);
         out.push(b',');
         octal(out, meta.mode & 0o7777);
-        for value in [
-            meta.nlink.into(),
-            meta.uid.into(),
-            meta.gid.into(),
-            meta.size,
-            meta.blocks,
-        ] {
-            number(out, b",", value);
+        for id in [meta.nlink, meta.uid, meta.gid] {
+            number(out, b",", id.into());
         }
+        number(out, b",", meta.size);
+        number(out, b",", meta.blocks);
         out.push(b',');
         if let Some(rdev) = rdev(meta) {
             device(out, rdev);
@@ -226,16 +215,13 @@ impl Lines {
         if let Some(id) = mount(meta) {
             number(out, b"", id);
         }
-        for at in [
-            Some(meta.atime),
-            Some(meta.mtime),
-            Some(meta.ctime),
-            meta.btime,
-        ] {
+        for at in [meta.atime, meta.mtime, meta.ctime] {
             out.push(b',');
-            if let Some(at) = at {
-                time(out, at);
-            }
+            time(out, at);
+        }
+        out.push(b',');
+        if let Some(btime) = meta.btime {
+            time(out, btime);
         }
         out.push(b',');
         for (at, name) in attributes(meta).enumerate() {
@@ -245,13 +231,11 @@ impl Lines {
         if let Some(generation) = meta.generation {
             number(out, b"", generation.into());
         }
-        text(
-            out,
-            b",",
-            meta.xattrs
-                .map_or("", |there| if there { "true" } else { "false" }),
-        );
-        out.push(b'\n');
+        out.extend_from_slice(match meta.xattrs {
+            Some(true) => b",true\n",
+            Some(false) => b",false\n",
+            None => b",\n",
+        });
     }
 }
 
@@ -264,10 +248,8 @@ fn text(out: &mut Vec<u8>, before: &[u8], text: &str) {
 /// The fields `path` and `path_b64`.
 #[cold]
 fn odd_csv_path(out: &mut Vec<u8>, dir: &[u8], name: &[u8]) {
-    let quoted = [dir, name]
-        .into_iter()
-        .flatten()
-        .any(|b| matches!(b, b'"' | b',' | b'\n' | b'\r'));
+    let mut bytes = dir.iter().chain(name);
+    let quoted = bytes.any(|b| matches!(b, b'"' | b',' | b'\n' | b'\r'));
     if quoted {
         out.push(b'"');
     }
@@ -293,7 +275,7 @@ fn odd_csv_path(out: &mut Vec<u8>, dir: &[u8], name: &[u8]) {
     }
 }
 
-/// Whether a name stands for itself in JSON and in CSV.
+/// Whether a name needs no escapes in JSON and no quotes in CSV.
 #[inline]
 fn is_plain(name: &[u8]) -> bool {
     name.iter()
@@ -304,7 +286,7 @@ fn base64(out: &mut Vec<u8>, dir: &[u8], name: &[u8]) {
     out.extend_from_slice(STANDARD.encode([dir, name].concat()).as_bytes());
 }
 
-/// A name inside a JSON string, lossily where it is no UTF-8; whether it is.
+/// Adds a name to a JSON string, lossily where it is not UTF-8. Returns whether it is UTF-8.
 #[inline]
 fn json_text(out: &mut Vec<u8>, name: &[u8]) -> bool {
     if is_plain(name) {
@@ -322,12 +304,7 @@ fn odd_json_text(out: &mut Vec<u8>, name: &[u8]) -> bool {
             match b {
                 b'"' | b'\\' => out.extend_from_slice(&[b'\\', b]),
                 0..b' ' | 0x7f => {
-                    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-                    out.extend_from_slice(b"\\u00");
-                    out.extend_from_slice(&[
-                        DIGITS[usize::from(b >> 4)],
-                        DIGITS[usize::from(b & 15)],
-                    ]);
+                    out.extend_from_slice(format!("\\u{b:04x}").as_bytes());
                 }
                 _ => out.push(b),
             }
@@ -351,7 +328,7 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// Writes a number into the end of `digits`; where it begins there.
+/// Writes a number to the end of `digits`. Returns where it begins.
 #[inline]
 fn decimal(digits: &mut [u8; 20], mut n: u64) -> usize {
     let mut at = digits.len();
@@ -391,19 +368,15 @@ fn device(out: &mut Vec<u8>, dev: Dev) {
 
 #[inline]
 fn time(out: &mut Vec<u8>, time: Time) {
-    let (seconds, nanos) = (time.sec, time.nsec);
     let mut tail = *b".000000000";
-    let mut rest = nanos % 1_000_000_000;
+    let mut rest = time.nsec % 1_000_000_000;
     for at in [8, 6, 4, 2] {
         tail[at..at + 2].copy_from_slice(&PAIRS[(rest % 100) as usize]);
         rest /= 100;
     }
     tail[1] = b'0' + rest as u8;
-    number(
-        out,
-        if seconds < 0 { b"-" } else { b"" },
-        seconds.unsigned_abs(),
-    );
+    let sign: &[u8] = if time.sec < 0 { b"-" } else { b"" };
+    number(out, sign, time.sec.unsigned_abs());
     out.extend_from_slice(&tail);
 }
 

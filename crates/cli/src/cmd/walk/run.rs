@@ -1,4 +1,4 @@
-//! `fathom walk`: everything under some directories, found by the engine that costs least there.
+//! `fathom walk`: lists directories, or counts what is in them.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -16,6 +16,7 @@ use super::compare;
 use super::lines::Form;
 use super::show::{self, Walk};
 use super::sinks::{Output, Watched};
+use crate::args::values::bytes;
 use crate::cmd::walk::args::{Walk as Args, WalkFormat as Format};
 use crate::error::{Error, Outcome};
 use crate::out::Out;
@@ -33,7 +34,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     };
     if form.is_some() && (out.json || args.top.is_some()) {
         return Err(Error::new(
-            "--json and --top say nothing to --format paths, paths0, ndjson and csv".to_owned(),
+            "--json and --top say nothing to --format paths, paths0, ndjson and csv",
         ));
     }
     let options = walk_options(args)?;
@@ -50,26 +51,29 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     }
 }
 
+/// What to leave out. `--format du` counts all, and only prints what is less deep than `--max-depth`,
+/// as du(1) does.
+fn selection(args: &Args) -> Options {
+    Options {
+        excludes: args.exclude.clone(),
+        max_depth: args.max_depth.filter(|_| args.format != Format::Du),
+        one_file_system: args.one_file_system,
+    }
+}
+
 fn walk_options(args: &Args) -> Result<WalkOptions, Error> {
-    // As du has it: all is counted, and only what is less deep is printed.
-    let max_depth = args.max_depth.filter(|_| args.format != Format::Du);
-    let filter = Filter::new(&args.exclude, max_depth)?;
     Ok(WalkOptions {
-        dirs: args
-            .dirs
-            .iter()
-            .map(|dir| dir.as_bytes().to_vec())
-            .collect(),
-        engine: args.engine.kind(),
+        dirs: bytes(&args.dirs),
+        engine: args.engine,
         threads: args.jobs,
         one_file_system: args.one_file_system,
-        filter,
+        filter: Filter::new(&args.exclude, selection(args).max_depth)?,
         is_written: args.catalog.is_some(),
         ..WalkOptions::default()
     })
 }
 
-/// What a walk found, beside what went to the sink.
+/// The result of a walk, apart from the entries.
 struct Walked {
     /// The mounts, by their engines.
     parts: Vec<Part>,
@@ -77,60 +81,52 @@ struct Walked {
     seconds: f64,
 }
 
-fn go(
+/// Walks into a sink, and into a catalog if there is to be one.
+fn walk_into(
     args: &Args,
     options: &WalkOptions,
     sink: &dyn Sink,
     progress: bool,
 ) -> Result<Walked, Error> {
     let diagnostics = Diagnostics::default();
-    let catalog = args
-        .catalog
-        .as_ref()
-        .map(|file| catalog(file, args, options))
-        .transpose()?;
+    let catalog = args.catalog.as_ref();
+    let catalog = catalog.map(|file| create_catalog(file, args, options));
+    let catalog = catalog.transpose()?;
     let both = catalog.as_ref().map(|catalog| Both(sink, catalog));
-    let whole: &dyn Sink = both.as_ref().map_or(sink, |both| both);
-    let in_sight = Watched(whole);
-    let whole = if progress { &in_sight } else { whole };
+    let all: &dyn Sink = both.as_ref().map_or(sink, |both| both);
+    let with_paths = Watched(all);
+    let all = if progress { &with_paths } else { all };
     let start = Instant::now();
     let report = watch_walk(progress, &diagnostics, || {
-        walk::walk(options, whole, &diagnostics)
+        walk::walk(options, all, &diagnostics)
     })?;
     let warnings = diagnostics.take_warnings();
-    // Where nobody takes the output any more, the walk was not finished, and what is in the catalog
-    // is not the tree.
+    // If the output is closed the walk has stopped early, and the catalog is not of the whole tree.
     if let Some(catalog) = catalog.filter(|_| !sink.is_closed()) {
         catalog.finish(&report, warnings.is_empty())?;
     }
-    let seconds = start.elapsed().as_secs_f64();
     Ok(Walked {
         parts: report.parts,
         warnings,
-        seconds,
+        seconds: start.elapsed().as_secs_f64(),
     })
 }
 
-/// `--catalog`
-fn catalog(file: &OsStr, args: &Args, options: &WalkOptions) -> Result<Catalog, Error> {
+fn create_catalog(file: &OsStr, args: &Args, options: &WalkOptions) -> Result<Catalog, Error> {
     let [dir] = &options.dirs[..] else {
         return Err(Error::new(
-            "--catalog is of one DIR; give each a catalog of its own".to_owned(),
+            "--catalog is of one DIR; give each a catalog of its own",
         ));
     };
-    let catalog_options = Options {
-        excludes: args.exclude.clone(),
-        max_depth: args.max_depth.filter(|_| args.format != Format::Du),
-        one_file_system: args.one_file_system,
-    };
-    Ok(Catalog::create(file.as_bytes(), dir, catalog_options)?)
+    Ok(Catalog::create(file.as_bytes(), dir, selection(args))?)
 }
 
 /// `--format paths`, `paths0`, `ndjson`, `csv`
 fn lines(args: &Args, options: &WalkOptions, form: Form, out: &Out) -> Outcome {
     let output = Output::new(form, out);
-    // On one terminal, the line that says how far we are and the names would overwrite each other.
-    let walked = go(args, options, &output, out.progress && !out.on_terminal())?;
+    // On one terminal, progress line and names would overwrite each other.
+    let progress = out.progress && !out.on_terminal();
+    let walked = walk_into(args, options, &output, progress)?;
     output.end()?;
     out.warn(&walked.warnings);
     Ok(walked.warnings.len())
@@ -141,30 +137,27 @@ fn summary(args: &Args, options: &WalkOptions, out: &Out) -> Outcome {
     let totals = Summary::default();
     let largest = args.top.map(Largest::new);
     let walked = match &largest {
-        Some(largest) => go(args, options, &Both(&totals, largest), out.progress),
-        None => go(args, options, &totals, out.progress),
+        Some(largest) => walk_into(args, options, &Both(&totals, largest), out.progress),
+        None => walk_into(args, options, &totals, out.progress),
     }?;
     let (totals, seconds) = (totals.totals(), walked.seconds);
     let top = largest.map(Largest::into_files);
-    if out.json {
-        let result = Walk {
-            totals: Some((&totals, seconds)),
-            parts: &walked.parts,
-            top: top.as_deref(),
-            ..Walk::default()
-        };
-        out.envelope(SCHEMA, result, &walked.warnings)?;
-    } else {
+    let result = Walk {
+        totals: Some((&totals, seconds)),
+        parts: &walked.parts,
+        top: top.as_deref(),
+        ..Walk::default()
+    };
+    out.report(SCHEMA, result, &walked.warnings, || {
         let mut text = show::totals_text(&totals, seconds, &walked.parts);
         if let Some(top) = &top {
             text.push('\n');
             text.push_str(&show::top_text(top, out.table_style()));
         }
-        out.data(text.as_bytes())?;
+        out.data(text)?;
         print_note(&totals, &walked, out);
-    }
-    out.warn(&walked.warnings);
-    Ok(walked.warnings.len())
+        Ok(())
+    })
 }
 
 /// `--format du`
@@ -172,8 +165,8 @@ fn usage(args: &Args, options: &WalkOptions, out: &Out) -> Outcome {
     let totals = Summary::default();
     let usage = UsageSink::new(&options.dirs);
     let mut walked = match out.json {
-        true => go(args, options, &Both(&totals, &usage), out.progress),
-        false => go(args, options, &usage, out.progress),
+        true => walk_into(args, options, &Both(&totals, &usage), out.progress),
+        false => walk_into(args, options, &usage, out.progress),
     }?;
     let usage = usage.finish();
     if usage.collisions > 0 {
@@ -197,17 +190,16 @@ fn usage(args: &Args, options: &WalkOptions, out: &Out) -> Outcome {
         for directory in directories {
             text.push_str(&show::usage_line(&directory));
             if text.len() >= PIECE {
-                out.data(text.as_bytes())?;
+                out.data(&text)?;
                 text.clear();
             }
         }
-        out.data(text.as_bytes())?;
+        out.data(&text)?;
     }
     out.warn(&walked.warnings);
     Ok(walked.warnings.len())
 }
 
-/// What `--format du` warns of.
 #[derive(Debug, thiserror::Error)]
 enum WarningKind {
     #[error("{0} directories are added to others, whose names have one hash")]
@@ -216,24 +208,19 @@ enum WarningKind {
 
 impl WarningReason for WarningKind {}
 
-/// `--explain`
 fn explain(options: &WalkOptions, out: &Out) -> Outcome {
     let explained = walk::explain(&options.dirs, options.is_written)?;
-    if out.json {
-        let parts: Vec<Part> = explained.iter().map(walk::Explained::part).collect();
-        let result = Walk {
-            parts: &parts,
-            explain: Some(&explained),
-            ..Walk::default()
-        };
-        out.envelope(SCHEMA, result, &[])?;
-    } else {
-        out.data(show::explain_text(&explained, out.table_style()).as_bytes())?;
-    }
-    Ok(0)
+    let parts: Vec<Part> = explained.iter().map(walk::Explained::part).collect();
+    let result = Walk {
+        parts: &parts,
+        explain: Some(&explained),
+        ..Walk::default()
+    };
+    let print_text = || out.data(show::explain_text(&explained, out.table_style()));
+    out.report(SCHEMA, result, &[], print_text)
 }
 
-/// Notes what was done: by which engines, how fast, and why by them.
+/// Prints which engines walked, how fast, and why these.
 fn print_note(totals: &Totals, walked: &Walked, out: &Out) {
     let seconds = walked.seconds;
     let rate = totals.entries as f64 / seconds;
@@ -241,11 +228,11 @@ fn print_note(totals: &Totals, walked: &Walked, out: &Out) {
     let entries = plural(totals.entries, "entry", "entries");
     let took = format!("in {seconds:.3} s and {calls} calls ({rate:.0}/s)");
     match &walked.parts[..] {
-        [one] => out.note(format_args!(
-            "{entries} by {} {took}: {}",
-            one.engine.name(),
-            printable(one.reason.to_string().as_bytes())
-        )),
+        [one] => {
+            let (engine, reason) = (one.engine.name(), one.reason.to_string());
+            let reason = printable(reason.as_bytes());
+            out.note(format_args!("{entries} by {engine} {took}: {reason}"));
+        }
         parts => {
             out.note(format_args!("{entries} in {} mounts {took}:", parts.len()));
             out.note_table(|style| show::parts_text(parts, style));

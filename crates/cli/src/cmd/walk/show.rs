@@ -7,35 +7,31 @@ use ::show::stats::Stats;
 use ::show::table::{Align, Table, TableStyle, Tone};
 use ::show::times::{Times, median_ms};
 use ::show::units::{plural, size};
-use serde::{Serialize, Serializer};
-use walk::Totals;
-use walk::{DirectoryUsage, EngineKind, EngineRefusal, Explained, LargeFile, Part, PlanReason};
+use serde::Serialize;
+use walk::{
+    DirectoryUsage, EngineKind, EngineRefusal, Explained, LargeFile, Part, PlanReason, Totals,
+};
 
-/// A mount that was walked, as JSON.
-struct JsonPart<'a>(&'a Part);
+use crate::json::Json;
 
-json_object!(JsonPart<'_>, |part| {
-    name "path": Some(&part.0.path),
-    name "fstype": part.0.fstype.as_deref(),
-    "engine": part.0.engine.name(),
-    "why": part.0.reason.to_string(),
+json_object!(Json<'_, Part>, |part| {
+    name "path": Some(&part.path),
+    name "fstype": part.fstype.as_deref(),
+    "engine": part.engine.name(),
+    "why": part.reason.to_string(),
 });
 
-struct JsonFile<'a>(&'a LargeFile);
-
-json_object!(JsonFile<'_>, |file| {
-    name "path": Some(&file.0.path),
-    "bytes": file.0.bytes,
-    "blocks": file.0.blocks,
+json_object!(Json<'_, LargeFile>, |file| {
+    name "path": Some(&file.path),
+    "bytes": file.bytes,
+    "blocks": file.blocks,
     "kind": walk::Type::File.name(),
 });
 
-struct JsonUsage<'a>(&'a DirectoryUsage);
-
-json_object!(JsonUsage<'_>, |usage| {
-    name "path": Some(&usage.0.path),
-    "allocated": usage.0.sums.blocks.saturating_mul(512),
-    "apparent": usage.0.sums.bytes,
+json_object!(Json<'_, DirectoryUsage>, |usage| {
+    name "path": Some(&usage.path),
+    "allocated": usage.sums.blocks.saturating_mul(512),
+    "apparent": usage.sums.bytes,
 });
 
 /// An engine, and whether it can work in a directory.
@@ -70,31 +66,15 @@ json_object!(Possible<'_>, |possible| {
     "why": possible.why(),
 });
 
-/// Every engine in every directory.
-pub(crate) fn possible_engines(
-    explained: &[Explained],
-) -> impl Iterator<Item = Possible<'_>> + Clone {
-    explained.iter().flat_map(|one| {
-        let chosen = (one.plan.engine, &one.plan.reason);
-        one.plan
-            .engines
-            .iter()
-            .map(move |(engine, possible)| Possible {
-                path: &one.path,
-                engine: *engine,
-                refusal: possible.as_ref().err(),
-                chosen: Some(chosen.1).filter(|_| *engine == chosen.0),
-            })
+pub(crate) fn possible_engines(explained: &[Explained]) -> impl Iterator<Item = Possible<'_>> {
+    explained.iter().flat_map(|Explained { path, plan, .. }| {
+        plan.engines.iter().map(move |(engine, possible)| Possible {
+            path,
+            engine: *engine,
+            refusal: possible.as_ref().err(),
+            chosen: (*engine == plan.engine).then_some(&plan.reason),
+        })
     })
-}
-
-/// A JSON list of what an iterator gives.
-pub(crate) struct List<I>(pub(crate) I);
-
-impl<I: Iterator<Item: Serialize> + Clone> Serialize for List<I> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.clone())
-    }
 }
 
 /// The result of `fathom walk`; what was not requested is `None`.
@@ -129,23 +109,20 @@ json_object!(Walk<'_>, |result| {
     "max_depth": result.total(|t| t.max_depth),
     "digest": result.total(|t| t.digest.to_string()),
     "seconds": result.totals.map(|(_, seconds)| seconds),
-    "parts": List(result.parts.iter().map(JsonPart)),
-    "top": result.top.map(|files| List(files.iter().map(JsonFile))),
-    "du": result.usage.map(|all| List(all.iter().map(JsonUsage))),
-    "explain": result.explain.map(|explained| List(possible_engines(explained))),
+    "parts": Json(result.parts),
+    "top": result.top.map(Json),
+    "du": result.usage.map(Json),
+    "explain": result.explain.map(|explained| possible_engines(explained).collect::<Vec<_>>()),
     "compare": result.compare,
 });
 
-/// A directory as du(1) prints it, with its apparent size as a second column: kibibytes, rounded up.
+/// A directory as du(1) prints it, in KiB rounded up, with its apparent size in a second column.
 pub(crate) fn usage_line(usage: &DirectoryUsage) -> String {
-    let (allocated, apparent) = (
-        usage.sums.blocks.div_ceil(2),
-        usage.sums.bytes.div_ceil(1024),
-    );
+    let (blocks, bytes) = (usage.sums.blocks, usage.sums.bytes);
+    let (allocated, apparent) = (blocks.div_ceil(2), bytes.div_ceil(1024));
     format!("{allocated}\t{apparent}\t{}\n", printable(&usage.path))
 }
 
-/// The totals, for people; and by which engines.
 pub(crate) fn totals_text(totals: &Totals, seconds: f64, parts: &[Part]) -> String {
     let sized = |bytes: u64| match size(bytes) {
         human if human == bytes.to_string() => plural(bytes, "byte", "bytes"),
@@ -154,6 +131,10 @@ pub(crate) fn totals_text(totals: &Totals, seconds: f64, parts: &[Part]) -> Stri
     let mut engines: Vec<&str> = parts.iter().map(|part| part.engine.name()).collect();
     engines.sort_unstable();
     engines.dedup();
+    let engine_head = match &engines[..] {
+        [_] => "engine",
+        _ => "engines",
+    };
     let rows = [
         ("entries", totals.entries.to_string()),
         ("  files", totals.files.to_string()),
@@ -164,66 +145,44 @@ pub(crate) fn totals_text(totals: &Totals, seconds: f64, parts: &[Part]) -> Stri
         ("allocated", sized(totals.blocks.saturating_mul(512))),
         ("deepest", totals.max_depth.to_string()),
         ("digest", totals.digest.to_string()),
-        (
-            if engines.len() == 1 {
-                "engine"
-            } else {
-                "engines"
-            },
-            engines.join(", "),
-        ),
+        (engine_head, engines.join(", ")),
         ("seconds", format!("{seconds:.3}")),
     ];
-    rows.iter()
-        .map(|(name, value)| format!("{name:<14} {value}\n"))
-        .collect()
+    let lines = rows
+        .iter()
+        .map(|(name, value)| format!("{name:<14} {value}\n"));
+    lines.collect()
 }
 
-/// The mounts that were walked, and by which engine.
 pub(crate) fn parts_text(parts: &[Part], style: TableStyle) -> String {
     use Align::Left;
-    let mut table = Table::new(
-        &[
-            ("MOUNT", Left),
-            ("FSTYPE", Left),
-            ("ENGINE", Left),
-            ("WHY", Left),
-        ],
-        parts.len(),
-    );
+    let columns = ["MOUNT", "FSTYPE", "ENGINE", "WHY"].map(|head| (head, Left));
+    let mut table = Table::new(&columns, parts.len());
     for part in parts {
-        let fstype = part.fstype.as_deref().map_or("-".into(), printable);
-        table.row(
-            [
-                printable(&part.path),
-                fstype,
-                part.engine.name().into(),
-                printable(part.reason.to_string().as_bytes())
-                    .into_owned()
-                    .into(),
-            ],
-            Tone::Plain,
-        );
+        let reason = part.reason.to_string();
+        let cells = [
+            printable(&part.path),
+            part.fstype.as_deref().map_or("-".into(), printable),
+            part.engine.name().into(),
+            printable(reason.as_bytes()),
+        ];
+        table.row(cells, Tone::Plain);
     }
     table.to_text(style.width, style.color)
 }
 
-/// The largest files, for people.
 pub(crate) fn top_text(top: &[LargeFile], style: TableStyle) -> String {
     use Align::{Left, Right};
-    let mut table = Table::new(
-        &[
-            ("ALLOCATED", Right),
-            ("SIZE", Right),
-            ("BYTES", Right),
-            ("FILE", Left),
-        ],
-        top.len(),
-    );
+    let columns = [
+        ("ALLOCATED", Right),
+        ("SIZE", Right),
+        ("BYTES", Right),
+        ("FILE", Left),
+    ];
+    let mut table = Table::new(&columns, top.len());
     for file in top {
-        let allocated = size(file.blocks.saturating_mul(512));
         let cells = [
-            allocated.into(),
+            size(file.blocks.saturating_mul(512)).into(),
             size(file.bytes).into(),
             file.bytes.to_string().into(),
             printable(&file.path),
@@ -238,28 +197,18 @@ pub(crate) fn explain_text(explained: &[Explained], style: TableStyle) -> String
     use Align::Left;
     let mut out = String::new();
     for one in explained {
-        let fstype = one
-            .fstype
-            .as_deref()
-            .map_or(String::new(), |fstype| format!(" ({})", printable(fstype)));
-        out.push_str(&format!(
-            "{}{fstype}: by {}\n",
-            printable(&one.path),
-            one.plan.engine.name()
-        ));
-        let mut table = Table::new(
-            &[("  ENGINE", Left), ("POSSIBLE", Left), ("WHY", Left)],
-            one.plan.engines.len(),
-        );
+        let fstype = one.fstype.as_deref().map(printable);
+        let fstype = fstype.map_or(String::new(), |fstype| format!(" ({fstype})"));
+        let (path, engine) = (printable(&one.path), one.plan.engine.name());
+        out.push_str(&format!("{path}{fstype}: by {engine}\n"));
+        let columns = ["  ENGINE", "POSSIBLE", "WHY"].map(|head| (head, Left));
+        let mut table = Table::new(&columns, one.plan.engines.len());
         let why_from = "  bulkstat POSSIBLE ".len();
         for row in possible_engines(std::slice::from_ref(one)) {
             let possible = if row.is_possible() { "yes" } else { "no" };
-            table.row_with_reason(
-                [&format!("  {}", row.engine.name()), possible],
-                &printable(row.why().as_bytes()),
-                why_from,
-                style,
-            );
+            let (engine, why) = (format!("  {}", row.engine.name()), row.why());
+            let why = printable(why.as_bytes());
+            table.row_with_reason([&engine, possible], &why, why_from, style);
         }
         out.push_str(&table.to_text(None, style.color));
     }
@@ -269,11 +218,8 @@ pub(crate) fn explain_text(explained: &[Explained], style: TableStyle) -> String
 /// An engine, and what its runs took.
 #[derive(Clone, Debug)]
 pub(crate) struct Engine {
-    /// Its name.
     pub(crate) engine: &'static str,
-    /// Entries that it found.
     pub(crate) entries: u64,
-    /// The hash over them.
     pub(crate) digest: String,
     /// Whether it was run several times, and found the same each time.
     pub(crate) steady: bool,
@@ -313,29 +259,21 @@ json_object!(Engine, |engine| {
 /// An engine that was not compared.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct LeftOut {
-    /// Its name.
     pub(crate) engine: &'static str,
-    /// Why.
     pub(crate) why: String,
 }
 
-/// What each engine costs on one tree.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Comparison<'a> {
-    /// Those that could work.
     pub(crate) engines: &'a [Engine],
-    /// Whether all found the same.
     pub(crate) agree: bool,
-    /// Those that could not, or were stopped.
     pub(crate) left_out: &'a [LeftOut],
 }
 
 impl<'a> Comparison<'a> {
-    /// Compares what they found.
     pub(crate) fn new(engines: &'a [Engine], left_out: &'a [LeftOut]) -> Comparison<'a> {
-        let agree = engines
-            .windows(2)
-            .all(|two| two[0].digest == two[1].digest && two[0].entries == two[1].entries);
+        let is_same = |a: &Engine, b: &Engine| a.digest == b.digest && a.entries == b.entries;
+        let agree = engines.windows(2).all(|two| is_same(&two[0], &two[1]));
         Comparison {
             engines,
             agree,
@@ -343,7 +281,6 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// The table of engines.
     pub(crate) fn table(&self) -> Table {
         use Align::{Left, Right};
         let columns = [
@@ -357,17 +294,14 @@ impl<'a> Comparison<'a> {
             ("x STAT", Right),
         ];
         let real = |engine: &Engine| median_ms(&engine.runs, |t| t.real);
-        let plain = self
-            .engines
-            .iter()
-            .find(|engine| engine.engine == "stat")
-            .and_then(real);
+        let stat = self.engines.iter().find(|engine| engine.engine == "stat");
+        let stat = stat.and_then(real);
         let mut table = Table::new(&columns, self.engines.len());
         for engine in self.engines {
             let ms = |field| {
                 median_ms(&engine.runs, field).map_or("-".to_owned(), |ms| format!("{ms:.2}"))
             };
-            let ratio = plain.zip(real(engine)).map(|(plain, ms)| ms / plain);
+            let ratio = stat.zip(real(engine)).map(|(stat, ms)| ms / stat);
             let cells = [
                 engine.engine.to_owned(),
                 engine.entries.to_string(),
@@ -386,20 +320,15 @@ impl<'a> Comparison<'a> {
     /// The calls of each, what was left out, and whether they agree.
     pub(crate) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        for engine in self.engines {
-            let gates: Vec<String> = engine
-                .gates
+        for Engine { engine, gates, .. } in self.engines {
+            let gates = gates
                 .iter()
-                .map(|(name, row)| format!("{name} {}", row.calls))
-                .collect();
-            notes.push(format!("{}: {}", engine.engine, gates.join(", ")));
+                .map(|(name, row)| format!("{name} {}", row.calls));
+            let gates: Vec<String> = gates.collect();
+            notes.push(format!("{engine}: {}", gates.join(", ")));
         }
-        for left in self.left_out {
-            notes.push(format!(
-                "{} left out: {}",
-                left.engine,
-                printable(left.why.as_bytes())
-            ));
+        for LeftOut { engine, why } in self.left_out {
+            notes.push(format!("{engine} left out: {}", printable(why.as_bytes())));
         }
         match self.engines {
             [] => {}
@@ -407,22 +336,18 @@ impl<'a> Comparison<'a> {
             [first, ..] if self.agree => notes.push(format!("All agree: digest {}", first.digest)),
             all => {
                 notes.push("They do not agree:".to_owned());
-                notes.extend(
-                    all.iter()
-                        .map(|engine| format!("{} {}", engine.engine, engine.digest)),
-                );
+                let digests = all
+                    .iter()
+                    .map(|one| format!("{} {}", one.engine, one.digest));
+                notes.extend(digests);
             }
         }
         notes
     }
 
-    /// The table and the notes, as text.
     pub(crate) fn to_text(self, style: TableStyle) -> String {
-        let notes: String = self
-            .notes()
-            .iter()
-            .map(|note| style.wrapped(note))
-            .collect();
+        let notes = self.notes();
+        let notes: String = notes.iter().map(|note| style.wrapped(note)).collect();
         self.table().to_text(style.width, style.color) + &notes
     }
 }
@@ -548,6 +473,6 @@ mod tests {
             },
         };
         let expected = serde_json::json!({"path": "\u{fffd}", "path_b64": "/w==", "allocated": 1536, "apparent": 7});
-        assert_eq!(serde_json::to_value(JsonUsage(&usage)).unwrap(), expected);
+        assert_eq!(serde_json::to_value(Json(&usage)).unwrap(), expected);
     }
 }

@@ -9,7 +9,7 @@ use super::lines::{Form, Lines};
 use crate::error::Error;
 use crate::out::Out;
 
-/// A sink that asks for paths, because the progress display shows them.
+/// A sink that asks for paths, because the progress line shows them.
 pub(super) struct Watched<'a>(pub(super) &'a dyn Sink);
 
 impl Sink for Watched<'_> {
@@ -26,20 +26,19 @@ impl Sink for Watched<'_> {
     }
 }
 
-/// Entries as lines on stdout. Each thread fills a buffer of its own, so that they wait for each
-/// other only to write.
+/// Prints entries as lines on stdout. Each thread fills a buffer of its own, so that threads wait for
+/// each other only to write.
 pub(super) struct Output<'a> {
     form: Form,
     out: &'a Out,
-    /// A buffer is written out when it has so many bytes.
+    /// A buffer of this length is written.
     enough: usize,
     state: Mutex<State>,
     is_closed: AtomicBool,
 }
 
-#[derive(Default)]
 struct State {
-    /// Whole lines: first the head, later what threads that have ended left behind.
+    /// Whole lines: first the head, later the rest of threads that have ended.
     kept: Vec<u8>,
     failed: Option<Error>,
 }
@@ -49,53 +48,47 @@ impl<'a> Output<'a> {
     const PIECE: usize = 128 << 10;
 
     pub(super) fn new(form: Form, out: &'a Out) -> Output<'a> {
-        // Who looks on wants to see them as they come.
-        let enough = if out.on_terminal() { 1 } else { Output::PIECE };
-        let state = Mutex::new(State {
-            kept: form.head().to_vec(),
-            failed: None,
-        });
+        let kept = form.head().to_vec();
         Output {
             form,
             out,
-            enough,
-            state,
+            // A terminal shows each entry at once.
+            enough: if out.on_terminal() { 1 } else { Output::PIECE },
+            state: Mutex::new(State { kept, failed: None }),
             is_closed: AtomicBool::new(false),
         }
     }
 
-    fn write(&self, state: &mut State, lines: &mut Vec<u8>) {
+    fn write(&self, state: &mut State, lines: &[u8]) {
         if state.failed.is_none()
-            && let Err(failed) = self.out.data(&lines)
+            && let Err(failed) = self.out.data(lines)
         {
             state.failed = Some(failed);
             self.is_closed.store(true, Ordering::Relaxed);
         }
-        lines.clear();
     }
 
     fn put(&self, lines: &mut Vec<u8>) {
         let mut state = self.state.lock();
-        let mut kept = std::mem::take(&mut state.kept);
-        if !kept.is_empty() {
-            self.write(&mut state, &mut kept);
-        }
+        self.write_kept(&mut state, 1);
         self.write(&mut state, lines);
+        lines.clear();
+    }
+
+    fn write_kept(&self, state: &mut State, enough: usize) {
+        if state.kept.len() >= enough {
+            let kept = std::mem::take(&mut state.kept);
+            self.write(state, &kept);
+        }
     }
 
     fn keep(&self, lines: &[u8]) {
         let mut state = self.state.lock();
         state.kept.extend_from_slice(lines);
-        if state.kept.len() >= self.enough {
-            let mut kept = std::mem::take(&mut state.kept);
-            self.write(&mut state, &mut kept);
-        }
+        self.write_kept(&mut state, self.enough);
     }
 
-    /// Writes what is left.
-    ///
-    /// # Errors
-    /// Also when something before could not be written.
+    /// Writes the rest. The error may be that of an earlier write.
     pub(super) fn end(self) -> Result<(), Error> {
         let State { kept, failed } = self.state.into_inner();
         match failed {

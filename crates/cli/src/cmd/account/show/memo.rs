@@ -10,7 +10,6 @@ use show::table::{Align, Table, TableStyle, Tone};
 
 use crate::json::Json;
 
-/// The result of `fathom account --model`.
 pub(crate) struct Model<'a> {
     /// What any call costs, in milliseconds.
     pub(crate) fixed_ms: f64,
@@ -79,7 +78,6 @@ impl<'a, T> Grid<'a, T> {
         Grid { options, table }
     }
 
-    /// Adds a row without figures.
     pub(crate) fn heading(&mut self, what: &str) {
         self.row(what, |_| Some(String::new()));
     }

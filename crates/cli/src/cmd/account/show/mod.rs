@@ -163,7 +163,6 @@ pub(crate) fn brief(account: &AccountReport<'_>, style: TableStyle) -> String {
     format!("{}\n{gates}{what_if}", head(account, style))
 }
 
-/// [`sentences`], wrapped.
 pub(crate) fn head(account: &AccountReport<'_>, style: TableStyle) -> String {
     sentences(account)
         .map(|sentence| line(style, &sentence))
@@ -235,7 +234,6 @@ pub(crate) fn gates_table(account: &AccountReport<'_>) -> Table {
     table
 }
 
-/// The redundant patterns; `None` when there is none.
 pub(crate) fn patterns_table(account: &AccountReport<'_>) -> Option<Table> {
     use Align::{Left, Right};
     let columns = [
@@ -316,7 +314,6 @@ pub(crate) fn explain_change(change: &Change) -> String {
     format!("{}: {}", change.name, change.how)
 }
 
-/// A line of text, wrapped.
 pub(crate) fn line(style: TableStyle, text: &str) -> String {
     wrap(text, style.width.unwrap_or(80)) + "\n"
 }

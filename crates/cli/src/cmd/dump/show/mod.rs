@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use account::dump::DumpAccount;
 use archive::dump::{Counts, DumpSummary, Line, Note};
-use archive::gather::Gather;
+use archive::gather::{Gather, Gathered};
 use show::json_object;
 use show::name::printable;
 use show::table::{Align, Table, TableStyle};
@@ -22,7 +22,7 @@ pub(crate) struct Report<'a> {
     pub(crate) archive: Option<&'a [u8]>,
     pub(crate) level: Option<u8>,
     /// How the mount of the first source is gathered, and why; `None` if no source is a directory.
-    pub(crate) method: Option<Method>,
+    pub(crate) method: Option<&'a Gathered>,
     /// `None` with `--explain`.
     pub(crate) summary: Option<&'a DumpSummary>,
     pub(crate) seconds: Option<f64>,
@@ -31,22 +31,15 @@ pub(crate) struct Report<'a> {
     pub(crate) explain: Option<&'a [Possible<'a>]>,
 }
 
-/// How a mount is gathered.
-pub(crate) struct Method {
-    pub(crate) gather: Gather,
-    pub(crate) engine: EngineKind,
-    pub(crate) why: String,
-}
-
 impl Report<'_> {
     fn gather(&self) -> &'static str {
-        let gather = self.method.as_ref().map(|method| method.gather);
-        gather.unwrap_or(Gather::Combined).name()
+        let gather = self.method.map_or(Gather::Combined, |method| method.gather);
+        gather.name()
     }
 
     fn why(&self) -> &str {
-        let method = self.method.as_ref();
-        method.map_or("no SRC is a directory", |method| &method.why)
+        self.method
+            .map_or("no SRC is a directory", |method| &method.why)
     }
 
     fn count(&self, of: impl Fn(&DumpSummary) -> u64) -> Option<u64> {
@@ -57,7 +50,7 @@ impl Report<'_> {
 json_object!(Report<'_>, |report| {
     name "archive": report.archive,
     "gather": report.gather(),
-    "engine": report.method.as_ref().map(|method| method.engine.name()),
+    "engine": report.method.map(|method| method.engine.name()),
     "why": report.why(),
     "level": report.level,
     name "since": report.summary.and_then(|summary| summary.since.as_deref()),
@@ -78,7 +71,6 @@ json_object!(Report<'_>, |report| {
     "explain": report.explain,
 });
 
-/// The summary of a dump, on one line.
 pub(crate) fn summary(report: &Report<'_>, summary: &DumpSummary) -> String {
     let Counts { dumped, bytes, .. } = summary.counts;
     let to = match report.archive {
@@ -103,30 +95,24 @@ pub(crate) fn summary(report: &Report<'_>, summary: &DumpSummary) -> String {
             summary.unchanged, summary.removed, summary.renamed
         );
     }
-    let engine = report.method.as_ref().map(|method| method.engine.name());
+    let engine = report.method.map(|method| method.engine.name());
     let engine = engine.map_or(String::new(), |engine| format!(" ({engine})"));
     let why = printable(report.why().as_bytes());
     text + &format!("; gathered by {}{engine}: {why}", report.gather())
 }
 
 pub(crate) fn note(note: &Note) -> String {
+    let quoted = |name: &[u8]| format!("'{}'", printable(name));
     match note {
-        Note::PrefixLeftOut(prefix) => {
-            format!(
-                "'{}' is left out of names in the archive",
-                printable(prefix)
-            )
+        Note::PrefixLeftOut(prefix) => quoted(prefix) + " is left out of names in the archive",
+        Note::Uncompressed(archive) => {
+            quoted(archive)
+                + " is not compressed: give it a name that ends in .tar.zst to have it so"
         }
-        Note::Uncompressed(archive) => format!(
-            "'{}' is not compressed: give it a name that ends in .tar.zst to have it so",
-            printable(archive)
-        ),
         Note::NoLowerLevel(level) => {
             format!("there is no dump of a level below {level}: everything is dumped")
         }
-        Note::OwnFileLeftOut(path) => {
-            format!("'{}' is being written, and is left out", printable(path))
-        }
+        Note::OwnFileLeftOut(path) => quoted(path) + " is being written, and is left out",
         Note::ChecksumsMissing => {
             "the catalog has no checksums of some files, as it goes on from one that has none"
                 .to_owned()
@@ -136,7 +122,6 @@ pub(crate) fn note(note: &Note) -> String {
 
 /// A way of gathering, and whether it can work for a source.
 pub(crate) struct Possible<'a> {
-    /// The source.
     path: &'a [u8],
     gather: Gather,
     /// The engine that would gather.
@@ -177,18 +162,12 @@ pub(crate) fn possible(explained: &Explained, wanted: Option<Gather>) -> Vec<Pos
     Gather::ALL.into_iter().map(possible).collect()
 }
 
-/// The table of `--explain`.
 pub(crate) fn explain(possible: &[Possible], style: TableStyle) -> String {
     use Align::Left;
     let mut out = String::new();
     for rows in possible.chunk_by(|a, b| a.path == b.path) {
         out.extend(rows.first().map(|row| format!("{}\n", printable(row.path))));
-        let columns = [
-            ("  GATHER", Left),
-            ("POSSIBLE", Left),
-            ("ENGINE", Left),
-            ("WHY", Left),
-        ];
+        let columns = ["  GATHER", "POSSIBLE", "ENGINE", "WHY"].map(|head| (head, Left));
         let mut table = Table::new(&columns, rows.len());
         let why_from = "  combined POSSIBLE bulkstat ".len();
         for row in rows {

@@ -12,7 +12,7 @@ use super::points::Point;
 use crate::cmd::mounts::methods::comparison;
 use crate::cmd::mounts::show::Mounts;
 use crate::cmd::survey::survey::{Mounted, Probed, Survey, Walking};
-use crate::cmd::walk::show::{List, possible_engines};
+use crate::cmd::walk::show::possible_engines;
 use crate::json::Json;
 
 /// A survey as JSON.
@@ -103,7 +103,7 @@ json_object!(Json<'_, Machine>, |it| {
 json_object!(Json<'_, Walking>, |it| {
     "engine": it.part.engine.name(),
     "why": it.part.reason.to_string(),
-    "explain": List(possible_engines(&it.engines.explained)),
+    "explain": possible_engines(&it.engines.explained).collect::<Vec<_>>(),
     "compare": it.comparison(),
     "bounded": it.bounded.as_ref().map(Json),
 });

@@ -17,7 +17,7 @@ use survey::Section;
 use super::block::{Block, Branch, MAX_ROWS, MAX_SENTENCES, Plots, Tree, more, plot, table, texts};
 use crate::cmd::mounts::compare::Compared;
 use crate::cmd::mounts::methods::{Method, methods_table};
-use crate::cmd::mounts::show::{Columns, by_name, cell, limbs, source, state, tone};
+use crate::cmd::mounts::show::{by_name, cell, limbs, source, state, tone};
 use crate::cmd::survey::command::{Command, Commands};
 use crate::cmd::survey::show::anomalies;
 use crate::cmd::survey::survey::{Mounted, Survey};
@@ -143,20 +143,22 @@ fn types(points: &[Point]) -> Option<String> {
 fn tree(rows: &[Point]) -> Tree {
     let order = by_name(rows);
     let limbs = limbs(rows, &order);
-    let has = Columns::in_use(rows);
+    let any = |has: fn(&Point) -> bool| rows.iter().any(has);
     type Cell = fn(&Point) -> String;
     let columns: [(bool, &'static str, Cell); 7] = [
         (true, "SOURCE", |row| source(row).into_owned()),
         (true, "FSTYPE", |row| cell(row.fstype()).into_owned()),
         (true, "ACCESS", access),
-        (has.state, "STATE", |row| state(row).into_owned()),
-        (has.verdict, "ANSWERS", |row| {
+        (any(|row| !state(row).is_empty()), "STATE", |row| {
+            state(row).into_owned()
+        }),
+        (any(|row| row.verdict.is_some()), "ANSWERS", |row| {
             row.verdict.map_or("-", Verdict::name).to_owned()
         }),
-        (has.server, "SERVER", |row| {
+        (any(|row| row.server.is_some()), "SERVER", |row| {
             cell(row.server.as_deref().map(str::as_bytes)).into_owned()
         }),
-        (has.beneath, "BENEATH", |row| {
+        (any(|row| row.beneath.is_some()), "BENEATH", |row| {
             row.beneath.map_or("-".to_owned(), |b| {
                 format!("{}, {}", plural(b.files, "file", "files"), sized(b.bytes))
             })

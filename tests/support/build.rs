@@ -1,4 +1,4 @@
-//! Things to mount, and trees to mount them in.
+//! Functions that mount file systems and create trees.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,7 +13,7 @@ use rustix::mount::{self, MountFlags, UnmountFlags};
 
 use super::disks::attach;
 
-/// Mounts an empty tmpfs on `at`, which is made where it is missing.
+/// Mounts an empty tmpfs on `at`, creating the directory if it is missing.
 pub(crate) fn tmpfs(at: impl AsRef<Path>) -> PathBuf {
     let at = at.as_ref();
     fs::create_dir_all(at).unwrap();
@@ -21,8 +21,8 @@ pub(crate) fn tmpfs(at: impl AsRef<Path>) -> PathBuf {
     at.to_owned()
 }
 
-/// Binds `from` to `to`, which is made where it is missing: a directory for a directory, a file for
-/// anything else.
+/// Bind-mounts `from` on `to`, creating `to` if it is missing: a directory for a directory, a file
+/// for anything else.
 pub(crate) fn bind(from: impl AsRef<Path>, to: impl AsRef<Path>) -> PathBuf {
     let (from, to) = (from.as_ref(), to.as_ref());
     if from.is_dir() {
@@ -34,13 +34,13 @@ pub(crate) fn bind(from: impl AsRef<Path>, to: impl AsRef<Path>) -> PathBuf {
     to.to_owned()
 }
 
-/// Takes away the topmost mount of `at`.
+/// Unmounts the topmost mount of `at`.
 pub(crate) fn unmount(at: impl AsRef<Path>) {
     mount::unmount(at.as_ref(), UnmountFlags::DETACH).unwrap();
 }
 
-/// Takes away the mount of `at` and lets go of what is below it. A command that another test is
-/// just starting may for a moment hold open what this one has open.
+/// Detaches the mount of `at` (MNT_DETACH): a command that another test is starting may briefly
+/// hold a descriptor on it.
 pub(crate) fn unmount_whole(at: &Path) {
     let started = Instant::now();
     while let Err(error) = mount::unmount(at, UnmountFlags::empty()) {
@@ -53,13 +53,13 @@ pub(crate) fn unmount_whole(at: &Path) {
     }
 }
 
-/// Makes a directory and everything above it.
+/// Creates a directory and its parents.
 pub(crate) fn dir(path: impl AsRef<Path>) -> PathBuf {
     fs::create_dir_all(path.as_ref()).unwrap();
     path.as_ref().to_owned()
 }
 
-/// Makes a file of `size` bytes, and every directory above it.
+/// Creates a file of `size` bytes, and its parent directories.
 pub(crate) fn file(path: impl AsRef<Path>, size: usize) -> PathBuf {
     let path = path.as_ref();
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -82,7 +82,7 @@ pub(crate) fn name(bytes: &[u8]) -> &OsStr {
     OsStr::from_bytes(bytes)
 }
 
-/// Names that have broken programs: each is a directory's name somewhere.
+/// Directory names that have broken programs.
 pub(crate) fn odd_names() -> Vec<Vec<u8>> {
     let mut names: Vec<Vec<u8>> = [
         &b"plain"[..],
@@ -109,8 +109,8 @@ pub(crate) fn odd_names() -> Vec<Vec<u8>> {
     names
 }
 
-/// Goes down from `top` through `depth` nested directories called `name`, making them. Returns the
-/// last, open; its path may be far longer than any system call takes.
+/// Creates `depth` nested directories called `name` below `top`. Returns the last one, open: its
+/// path may be longer than PATH_MAX.
 pub(crate) fn deep(top: &Path, name: &str, depth: usize) -> OwnedFd {
     let how = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut here = rustix::fs::open(top, how, Mode::empty()).unwrap();
@@ -121,8 +121,8 @@ pub(crate) fn deep(top: &Path, name: &str, depth: usize) -> OwnedFd {
     here
 }
 
-/// Mounts a tmpfs on an open directory, however long its path is. Only in a namespace's own thread:
-/// it moves there.
+/// Mounts a tmpfs on an open directory, however long its path is. Changes the working directory of
+/// the thread, so it must run in the thread of a namespace.
 pub(crate) fn tmpfs_on(directory: &OwnedFd) {
     rustix::process::fchdir(directory).unwrap();
     mount::mount("deep tmpfs", ".", "tmpfs", MountFlags::empty(), c"mode=755").unwrap();
@@ -136,7 +136,7 @@ pub(crate) fn mount_id(path: &Path) -> Option<u64> {
     Some(found.stx_mnt_id)
 }
 
-/// Runs a tool that the test needs to succeed, and gives what it printed.
+/// Runs a tool that must succeed, and returns its output.
 pub(crate) fn tool(command: &mut Command) -> Vec<u8> {
     let out = command
         .env("LC_ALL", "C")
@@ -151,7 +151,7 @@ pub(crate) fn tool(command: &mut Command) -> Vec<u8> {
     out.stdout
 }
 
-/// Makes a file system of `kind` (ext4, xfs, btrfs) in a sparse file beside `at`, and mounts it
+/// Creates a file system of `kind` (ext4, xfs, btrfs) in a sparse file next to `at`, and mounts it
 /// there.
 pub(crate) fn disk(kind: &str, at: &Path) -> PathBuf {
     let image = at.with_extension("image");

@@ -1,10 +1,10 @@
-//! Work of a test while other threads disturb it.
+//! Runs the work of a test while other threads interfere.
 
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Set when the work is done, and the other threads have to stop.
+/// Set when the work is done, so that the other threads stop.
 pub(crate) struct Done(AtomicBool);
 
 impl Done {
@@ -13,8 +13,8 @@ impl Done {
     }
 }
 
-/// Does `work` while `threads` threads run `other`, each with its number, until [`Done`] is set. It
-/// is also set when the work panics: otherwise the other threads would never end.
+/// Runs `work` while `threads` threads run `other`, each with its number, until [`Done`] is set. It
+/// is also set if the work panics, because otherwise the other threads would never end.
 pub(crate) fn with_threads<T>(
     threads: u64,
     other: impl Fn(u64, &Done) + Sync,
@@ -37,8 +37,8 @@ pub(crate) fn with_threads<T>(
     })
 }
 
-/// Does `work` while a file is rewritten without a pause. The file is written once more, with the
-/// same length, when the work is done.
+/// Runs `work` while a file is rewritten continuously. The file is written once more, with the same
+/// length, after the work.
 pub(crate) fn while_rewriting<T>(hot: &Path, work: impl FnOnce() -> T) -> T {
     let write = |_, done: &Done| {
         let mut n = 0_u8;

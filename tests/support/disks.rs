@@ -1,4 +1,4 @@
-//! File systems of many makes, on loop devices, in a test's own mount namespace.
+//! File systems with many mkfs options, on loop devices, in the mount namespace of a test.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,7 +11,7 @@ use rustix::mount::{self, MountFlags};
 
 use super::build::tool;
 
-/// A loop device that detaches itself: at once, or when what is mounted from it goes.
+/// A loop device that detaches itself when it is closed, or when its file system is unmounted.
 #[derive(Debug)]
 pub(crate) struct Loop(pub(crate) PathBuf);
 
@@ -34,8 +34,8 @@ pub(crate) fn attach(image: &Path) -> Loop {
     Loop(PathBuf::from(OsStr::from_bytes(printed.trim_ascii_end())))
 }
 
-/// A way to make a file system: what it is called in messages, its type, what mkfs is told, and
-/// what mount is.
+/// A configuration of a file system: its name in messages, its type, and the options of mkfs and
+/// mount.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Make {
     pub(crate) name: &'static str,
@@ -53,7 +53,7 @@ const fn make(name: &'static str, fstype: &'static str, mkfs: &'static str) -> M
     }
 }
 
-/// What mke2fs can turn on and off.
+/// The features of mke2fs.
 pub(crate) const EXT4: [Make; 32] = [
     make("default", "ext4", ""),
     make("1K blocks", "ext4", "-b 1024"),
@@ -105,7 +105,7 @@ pub(crate) const EXT4: [Make; 32] = [
     ),
 ];
 
-/// What mkfs.xfs can turn on and off.
+/// The features of mkfs.xfs.
 pub(crate) const XFS: [Make; 6] = [
     make("default", "xfs", ""),
     make("1K blocks", "xfs", "-b size=1024"),
@@ -123,7 +123,7 @@ pub(crate) const XFS: [Make; 6] = [
     ),
 ];
 
-/// What mkfs.btrfs can turn on and off.
+/// The features of mkfs.btrfs.
 pub(crate) const BTRFS: [Make; 4] = [
     make("default", "btrfs", ""),
     Make {
@@ -138,16 +138,16 @@ pub(crate) const BTRFS: [Make; 4] = [
     ),
 ];
 
-/// Makes an image of `size` MiB with a file system in it.
+/// Creates an image of `size` MiB with a file system.
 pub(crate) fn image(make: Make, size: u64, at: &Path) {
     fs::File::create(at).unwrap().set_len(size << 20).unwrap();
     let mut mkfs = Command::new(format!("mkfs.{}", make.fstype));
     tool(mkfs.arg("-q").args(make.mkfs.split_whitespace()).arg(at));
 }
 
-/// Makes a file system in a sparse file beside `at`, and mounts it there. Access times stand still,
-/// so that looking changes nothing. False, and said past the test harness's capture, if the kernel
-/// does not know a feature of it.
+/// Creates a file system in a sparse file next to `at`, and mounts it there with `noatime`, so that
+/// reading changes nothing. Returns false, with a message on stderr that the test harness does not
+/// capture, if the kernel does not support a feature.
 pub(crate) fn mounted(make: Make, at: &Path) -> bool {
     fs::create_dir_all(at).unwrap();
     let file = at.with_extension("image");
@@ -163,7 +163,7 @@ pub(crate) fn mounted(make: Make, at: &Path) -> bool {
     mount_image(make, &file, at, MountFlags::NOATIME)
 }
 
-/// Mounts an image again, on another loop device than before: the same files under another device
+/// Mounts an image on another loop device than before, so that the files have another device
 /// number.
 pub(crate) fn mount_elsewhere(make: Make, file: &Path, at: &Path) {
     let spare = tempfile::NamedTempFile::new().unwrap();
@@ -172,8 +172,8 @@ pub(crate) fn mount_elsewhere(make: Make, file: &Path, at: &Path) {
     assert!(mount_image(make, file, at, MountFlags::NOATIME));
 }
 
-/// Sets the times of a file back by years: what happens to it when the clock is. `image` is one of
-/// ext4, and not mounted.
+/// Sets the times of a file back by years, as if the clock had been set back. `image` is an
+/// unmounted ext4 image.
 pub(crate) fn set_back(image: &Path, name: &str) {
     for field in ["ctime", "mtime"] {
         let request = format!("set_inode_field {name} {field} 20010203040506");
@@ -185,14 +185,14 @@ pub(crate) fn set_back(image: &Path, name: &str) {
     }
 }
 
-/// Mounts an image that [`image`] has made.
+/// Mounts an image created by [`image`].
 pub(crate) fn mount_image(make: Make, file: &Path, at: &Path, flags: MountFlags) -> bool {
     let device = attach(file);
     let options = std::ffi::CString::new(make.options).unwrap();
     match mount::mount(&device.0, at, make.fstype, flags, options.as_c_str()) {
         Ok(()) => true,
         Err(refused) => {
-            // What kernels may be built without. Anything else must mount.
+            // Features that kernels may be built without. Anything else must mount.
             assert!(
                 ["casefold", "quota and project"].contains(&make.name),
                 "{make:?}: {refused}"
@@ -208,8 +208,7 @@ pub(crate) fn mount_image(make: Make, file: &Path, at: &Path, flags: MountFlags)
     }
 }
 
-/// Mounts an overlay on `at`, its layers in the directory `parts`, which must not itself be on an
-/// overlay.
+/// Mounts an overlay on `at` with its layers in `parts`, which must not be on an overlay.
 pub(crate) fn overlay(parts: &Path, at: &Path) -> PathBuf {
     for layer in ["lower", "upper", "work"] {
         fs::create_dir_all(parts.join(layer)).unwrap();
@@ -229,7 +228,7 @@ pub(crate) fn overlay(parts: &Path, at: &Path) -> PathBuf {
     at.to_owned()
 }
 
-/// Makes a btrfs subvolume, or with `of` a snapshot of that one.
+/// Creates a btrfs subvolume, or a snapshot of `of`.
 pub(crate) fn subvolume(at: &Path, of: Option<&Path>) -> PathBuf {
     let mut btrfs = Command::new("btrfs");
     match of {
@@ -239,9 +238,8 @@ pub(crate) fn subvolume(at: &Path, of: Option<&Path>) -> PathBuf {
     at.to_owned()
 }
 
-/// Adds an encryption key to the file system that `top` is on, and makes the empty directory `at`
-/// one whose names and contents are encrypted with it (<linux/fscrypt.h>). Gives what [`lock`]
-/// takes.
+/// Adds an encryption key to the file system of `top`, and encrypts the empty directory `at` with
+/// it (<linux/fscrypt.h>). Returns the argument for [`lock`].
 pub(crate) fn encrypt(top: &Path, at: &Path) -> [u8; 80] {
     const FS_IOC_ADD_ENCRYPTION_KEY: libc::c_ulong = 0xc050_6617;
     const FS_IOC_SET_ENCRYPTION_POLICY: libc::c_ulong = 0x800c_6613;
@@ -258,7 +256,7 @@ pub(crate) fn encrypt(top: &Path, at: &Path) -> [u8; 80] {
     key[..80].try_into().unwrap()
 }
 
-/// Takes the key away again: names below are then seen only as they are encrypted.
+/// Removes the key: afterwards only encrypted names are visible.
 pub(crate) fn lock(top: &Path, key: &[u8; 80]) {
     const FS_IOC_REMOVE_ENCRYPTION_KEY: libc::c_ulong = 0xc040_6618;
     let mut spec = [0_u8; 64]; // `struct fscrypt_remove_key_arg`
@@ -268,7 +266,7 @@ pub(crate) fn lock(top: &Path, key: &[u8; 80]) {
 
 fn on(path: &Path, request: libc::c_ulong, argument: &mut [u8]) {
     let file = fs::File::open(path).unwrap();
-    // SAFETY: the argument is as long as the request's structure, and what follows it.
+    // SAFETY: the argument has the size of the request's structure, including its trailing array.
     let done = unsafe {
         libc::ioctl(
             std::os::fd::AsRawFd::as_raw_fd(&file),

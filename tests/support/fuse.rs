@@ -1,5 +1,5 @@
-//! Small FUSE servers that behave badly, over the bare protocol. A server ends, and lets go whoever
-//! waits for it, when it is dropped.
+//! Small FUSE servers that misbehave, implemented on the raw protocol. A server ends when it is
+//! dropped, which also ends the requests that wait for it.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -21,7 +21,7 @@ use super::build;
 pub(crate) enum Manner {
     /// Serves an empty directory.
     Works,
-    /// The same, after this many milliseconds for each request.
+    /// Serves an empty directory, with this latency in milliseconds for each request.
     Slow(u64),
     /// Refuses everything with EACCES.
     Denies,
@@ -32,15 +32,14 @@ pub(crate) enum Manner {
     /// Serves a directory with two empty ones in it: one is called `short`, the other has a name of
     /// 600 bytes.
     LongName,
-    /// Serves an empty directory in which files can be made and written to; fsync(2) of them is
-    /// answered so often, and then never again.
+    /// Serves an empty directory in which files can be created and written; answers this many
+    /// fsync(2) requests, then no more.
     Syncs(u32),
-    /// Never reads a request. Who waits for it can be killed.
+    /// Never reads a request. Waiting processes can be killed.
     Hung,
-    /// Reads requests and never answers. Who waits for it cannot be killed until the server has
-    /// gone.
+    /// Reads requests and never answers. Waiting processes cannot be killed until the server ends.
     Silent,
-    /// Has gone.
+    /// Has ended.
     Stale,
 }
 
@@ -52,12 +51,12 @@ pub(crate) struct Server {
     _device: Option<File>,
 }
 
-/// Mounts a server of this manner on `at`, which is made where it is missing.
+/// Mounts a server with this behaviour on `at`, creating the directory if it is missing.
 pub(crate) fn serve(manner: Manner, at: impl AsRef<Path>) -> Server {
     serve_as(manner, at.as_ref(), "a server", "fuse.test")
 }
 
-/// The same, under a source and a type that it gives itself.
+/// The same, with a source and a type for the mount table.
 pub(crate) fn serve_as(manner: Manner, at: &Path, source: &str, fstype: &str) -> Server {
     let mode = if manner == Manner::File {
         build::file(at, 0);
@@ -93,7 +92,7 @@ pub(crate) fn serve_as(manner: Manner, at: &Path, source: &str, fstype: &str) ->
     }
 }
 
-/// Mounts on `at` what is then served by who reads from, and writes to, what this gives.
+/// Mounts a FUSE file system on `at`, and returns the descriptor on which to serve it.
 pub(super) fn connect(
     at: &Path,
     (source, fstype): (&str, &str),
@@ -199,7 +198,7 @@ fn answer(manner: Manner, request: &[u8], syncs: &mut u32) -> Option<Vec<u8>> {
     Some(reply(request, result))
 }
 
-/// `struct fuse_out_header`, which names the request, and what belongs to the answer.
+/// `struct fuse_out_header` with the id of the request, and the body of the reply.
 pub(super) fn reply(request: &[u8], result: Result<Vec<u8>, i32>) -> Vec<u8> {
     let (error, body) = match result {
         Ok(body) => (0, body),
@@ -249,14 +248,15 @@ fn writable(operation: u32, request: &[u8]) -> Result<Vec<u8>, i32> {
             let head = [FILE, 0, 3600, 3600, 0].map(u64::to_ne_bytes).concat();
             Ok([&head, &attributes(PLAIN_FILE)[16..], &[0; 16]].concat())
         }
-        // The body: a handle, the place, how much.
+        // The body: handle, offset, size.
         WRITE => Ok([&request[56..60], &[0; 4]].concat()),
         GETATTR if node == FILE => Ok(attributes(PLAIN_FILE)),
         _ => empty_directory(operation),
     }
 }
 
-/// Looks up a name in, or reads, the directory with two in it; those are empty.
+/// Looks up a name in the directory with two entries, or reads it; the entries are empty
+/// directories.
 fn long_name(operation: u32, request: &[u8]) -> Result<Vec<u8>, i32> {
     const ROOT: u64 = 1;
     let number = |at: usize| u64::from_ne_bytes(request[at..at + 8].try_into().unwrap());
@@ -273,7 +273,7 @@ fn long_name(operation: u32, request: &[u8]) -> Result<Vec<u8>, i32> {
                 .iter()
                 .position(|name| name == wanted)
                 .ok_or(libc::ENOENT)? as u64;
-        // `struct fuse_entry_out`: the inode and a generation, how long both hold, the attributes.
+        // `struct fuse_entry_out`: inode, generation, their validity, the attributes.
         let head = [inode, 0, 3600, 0, 0].map(u64::to_ne_bytes).concat();
         return Ok([&head, &attributes(DIRECTORY)[16..]].concat());
     }
@@ -286,7 +286,7 @@ fn long_name(operation: u32, request: &[u8]) -> Result<Vec<u8>, i32> {
     Ok(entries)
 }
 
-/// `struct fuse_attr_out`: inode 1, for everybody.
+/// `struct fuse_attr_out`: inode 1, readable by all users.
 pub(super) fn attributes(mode: u32) -> Vec<u8> {
     let mut out = vec![0; 104];
     out[16..24].copy_from_slice(&1_u64.to_ne_bytes());

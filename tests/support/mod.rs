@@ -1,5 +1,5 @@
 //! Shared by the end-to-end tests: a private mount namespace, file systems to mount in it, the
-//! program under test, and a reference implementation of what it must find.
+//! program under test, and a reference implementation to compare it with.
 
 #![allow(
     dead_code,

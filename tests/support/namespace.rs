@@ -9,14 +9,14 @@ use rustix::mount::{
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 /// Runs `test` in a thread with its own mount namespace, and passes it the path of an empty tmpfs.
-/// Commands and threads that the test starts share the namespace; its mounts disappear when the last
-/// of them has ended.
+/// Commands and threads that the test starts share the namespace; its mounts disappear when the
+/// last of them has ended.
 pub(crate) fn in_namespace<T: Send>(test: impl FnOnce(&Path) -> T + Send) -> T {
     let place = tempfile::Builder::new().prefix("fathom").tempdir().unwrap();
     let ground = place.path().canonicalize().unwrap();
     let enter = || {
-        // SAFETY: only the thread's own view of the file system changes; the standard library
-        // relies on no part of it.
+        // SAFETY: it changes only this thread's view of the file system, on which the standard
+        // library does not rely.
         unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.expect("unshare(CLONE_NEWNS)");
         mount_change(
             "/",
@@ -25,7 +25,8 @@ pub(crate) fn in_namespace<T: Send>(test: impl FnOnce(&Path) -> T + Send) -> T {
         .unwrap();
         mount("ground", &ground, "tmpfs", MountFlags::empty(), c"mode=755").unwrap();
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| test(&ground)));
-        // The end of the namespace would unmount it too, but sometimes leaves loop devices behind.
+        // The end of the namespace would unmount it too, but sometimes leaves loop devices
+        // attached.
         let _ = unmount(&ground, UnmountFlags::DETACH);
         outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     };

@@ -67,8 +67,8 @@ impl Need {
     }
 }
 
-/// True if the machine has all of `needs`. Otherwise the test is to return at once: it says so past
-/// the test harness's capture, and under `CI=true` it fails.
+/// Whether the machine has all of `needs`. If not, the test must return at once: this prints a
+/// message that the test harness does not capture, and fails the test under `CI=true`.
 pub(crate) fn require(needs: &[Need]) -> bool {
     let missing: Vec<_> = needs.iter().filter(|need| !need.met()).collect();
     if missing.is_empty() {

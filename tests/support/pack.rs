@@ -1,11 +1,11 @@
-//! Archives from members, written by the program's own layer, and trees to make them of.
+//! Archives written with the program's own encoder, and trees to archive.
 
 use ondisk::pax::{BLOCK, Member, header, padded};
 
-/// A member, and what is in it.
+/// A member and its data.
 pub(crate) type Packed<'a> = (Member, &'a [u8]);
 
-/// A plain file with a name and nothing else.
+/// An empty plain file.
 pub(crate) fn plain(path: impl AsRef<[u8]>, data: &[u8]) -> Member {
     let len = data.len() as u64;
     Member {
@@ -32,7 +32,7 @@ pub(crate) fn end(archive: &mut Vec<u8>) {
     archive.resize((archive.len() + 2 * BLOCK).next_multiple_of(20 * BLOCK), 0);
 }
 
-/// An archive of some members.
+/// An archive of these members.
 pub(crate) fn pack(members: &[Packed<'_>]) -> Vec<u8> {
     let mut archive = Vec::new();
     members
@@ -42,7 +42,7 @@ pub(crate) fn pack(members: &[Packed<'_>]) -> Vec<u8> {
     archive
 }
 
-/// The checksum of some data.
+/// The checksum of the data.
 pub(crate) fn sum(data: &[u8]) -> [u8; 32] {
     blake3::hash(data).into()
 }

@@ -1,5 +1,5 @@
-//! What is to be found, worked out without the program under test: from our own reading of
-//! mountinfo, and from our own walk.
+//! Expected results computed without the program under test: an independent parser of mountinfo,
+//! and an independent walk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, OsStr, OsString};
@@ -48,7 +48,7 @@ pub(crate) fn table(root: &Path) -> Vec<Mount> {
     mounts
 }
 
-/// The targets of the mounts at or under `root` that a path reaches.
+/// The targets of the visible mounts at or under `root`.
 pub(crate) fn visible(root: &Path) -> BTreeSet<PathBuf> {
     table(root)
         .into_iter()
@@ -133,7 +133,7 @@ pub(crate) fn plain(field: &[u8]) -> Vec<u8> {
     out
 }
 
-/// `path` as it is called inside `jail`.
+/// `path` relative to the chroot `jail`.
 pub(crate) fn inside(jail: &Path, path: &Path) -> PathBuf {
     let bare = path.strip_prefix(jail).unwrap();
     if bare.as_os_str().as_bytes().is_empty() {
@@ -143,7 +143,7 @@ pub(crate) fn inside(jail: &Path, path: &Path) -> PathBuf {
     }
 }
 
-/// One entry of a tree, as `walk --format ndjson` has it.
+/// One entry of a tree, with the fields of `walk --format ndjson`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) kind: String,
@@ -164,11 +164,11 @@ pub(crate) struct Entry {
     pub(crate) attributes: BTreeSet<String>,
 }
 
-/// The entries of a tree by their paths, which begin with its root as it was given.
+/// The entries of a tree by path; paths begin with the root as given.
 pub(crate) type Census = BTreeMap<Vec<u8>, Entry>;
 
-/// Everything at and under `top`, whatever is mounted there. Directories that may not be read, or
-/// have gone, are passed over.
+/// Everything at and under `top`, across mounts. Directories that cannot be read, or were removed,
+/// are skipped.
 pub(crate) fn census(top: &Path) -> Census {
     let root = rustix::fs::open(top, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
     let top = top.as_os_str().as_bytes();
@@ -206,7 +206,7 @@ pub(crate) fn join(at: &[u8], name: &[u8]) -> Vec<u8> {
     [at, slash, name].concat()
 }
 
-/// Opens a directory below `root` whose path may be longer than any system call takes.
+/// Opens a directory below `root` whose path may be longer than PATH_MAX.
 fn open_long(root: impl AsFd, mut path: &[u8]) -> Option<OwnedFd> {
     let how = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut here = openat(root, c".", how, Mode::empty()).ok()?;
@@ -230,7 +230,7 @@ fn entry(directory: impl AsFd, name: &CStr) -> Option<Entry> {
         .map(|status| told(&status))
 }
 
-/// An entry from what statx(2) says.
+/// An entry from the result of statx(2).
 fn told(status: &Statx) -> Entry {
     let kind = match u32::from(status.stx_mode) & libc::S_IFMT {
         libc::S_IFREG => "file",
@@ -277,8 +277,8 @@ fn told(status: &Statx) -> Entry {
     }
 }
 
-/// What is left of a census with `-x`: nothing from within directories on another device than its
-/// root's.
+/// The part of a census that `-x` leaves: without the contents of directories on other devices than
+/// the root.
 pub(crate) fn one_device(census: &Census) -> Census {
     let (root, first) = census
         .first_key_value()
@@ -301,7 +301,7 @@ pub(crate) fn one_device(census: &Census) -> Census {
         .collect()
 }
 
-/// How many directories below `root` a path lies, as find's `%d`.
+/// The depth of a path below `root`, as find's `%d`.
 pub(crate) fn depth(root: &[u8], path: &[u8]) -> u64 {
     let below = path
         .strip_prefix(root)
@@ -312,8 +312,7 @@ pub(crate) fn depth(root: &[u8], path: &[u8]) -> u64 {
         .count() as u64
 }
 
-/// Writes out what waits to be written in every file system mounted at or under `top`, so that
-/// blocks are allocated.
+/// Calls syncfs(2) on every file system mounted at or under `top`, so that blocks are allocated.
 pub(crate) fn settle(top: &Path) {
     let within: BTreeSet<PathBuf> = visible(&top.canonicalize().unwrap())
         .into_iter()

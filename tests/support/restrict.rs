@@ -62,7 +62,8 @@ pub(crate) fn as_nobody(command: &mut Command) {
     command.uid(1000).gid(1000);
 }
 
-/// Binds the program into the directory `at`, where every user may run it, and returns its path.
+/// Bind-mounts the program into the directory `at`, where every user may execute it, and returns
+/// its path.
 pub(crate) fn fathom_in(at: &Path) -> PathBuf {
     bind(env!("CARGO_BIN_EXE_fathom"), dir(at).join("fathom"))
 }
@@ -80,7 +81,7 @@ pub(crate) fn populate_chroot(root: &Path) {
     fathom_in(root);
 }
 
-/// The program in a chroot that [`populate_chroot`] has made.
+/// The program in a chroot created by [`populate_chroot`].
 pub(crate) fn in_chroot(root: &Path) -> Command {
     let mut command = Command::new("/fathom");
     let root = root.to_owned();

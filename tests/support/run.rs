@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::schema;
 
-/// No run may take longer: a test fails rather than hangs.
+/// The time limit of a run: a test fails rather than hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Turns a mixed list of strings and paths into arguments.
@@ -24,12 +24,12 @@ macro_rules! args {
 }
 pub(crate) use args;
 
-/// The program, with its standard input empty and its surroundings plain.
+/// The program with empty standard input and a minimal environment.
 pub(crate) fn fathom<A: Into<OsString>>(args: impl IntoIterator<Item = A>) -> Command {
     program(Path::new(env!("CARGO_BIN_EXE_fathom")), args)
 }
 
-/// The same of a program at another place.
+/// The same for a program at another path.
 pub(crate) fn program<A: Into<OsString>>(
     path: &Path,
     args: impl IntoIterator<Item = A>,
@@ -44,10 +44,10 @@ pub(crate) fn program<A: Into<OsString>>(
     command
 }
 
-/// Gives a command the signals as one has them who is started at a terminal. A shell without job
-/// control starts what it puts into the background (`cargo test & wait`, many a CI) with SIGINT and
-/// SIGQUIT ignored, nohup(1) with SIGHUP, and all that is started from there inherits that: a test
-/// that interrupts the program would wait for its end in vain.
+/// Resets the signal dispositions of a command to those of a command at a terminal. A shell without
+/// job control starts background commands (`cargo test & wait`, common in CI) with SIGINT and
+/// SIGQUIT ignored, and nohup(1) ignores SIGHUP. Descendants inherit that, and a test that
+/// interrupts the program would hang.
 fn heeding_signals(command: &mut Command) {
     let heed = || {
         for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP] {
@@ -62,7 +62,7 @@ fn heeding_signals(command: &mut Command) {
     unsafe { command.pre_exec(heed) };
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) status: ExitStatus,
@@ -72,7 +72,7 @@ pub(crate) struct Ran {
     command: String,
 }
 
-/// Runs `command` to its end, and to the end of what it writes.
+/// Runs `command` to its end, and to the end of its output.
 pub(crate) fn run(command: &mut Command) -> Ran {
     let shown = format!("{command:?}");
     let started = Instant::now();
@@ -134,20 +134,20 @@ impl std::fmt::Display for Ran {
 }
 
 impl Ran {
-    /// The exit status; a signal is no exit.
+    /// The exit status; fails the test if a signal ended the run.
     pub(crate) fn code(&self) -> i32 {
         self.status
             .code()
             .unwrap_or_else(|| panic!("ended by signal {:?}: {self}", self.status.signal()))
     }
 
-    /// The same run, which must have exited so.
+    /// Checks the exit status, and returns the run.
     pub(crate) fn exits(self, code: i32) -> Ran {
         assert_eq!(self.code(), code, "{self}");
         self
     }
 
-    /// Refused: status 2, nothing on stdout, and one clear line.
+    /// Checks that the command was refused: status 2, nothing on stdout, one line on stderr.
     pub(crate) fn refused(self) -> Ran {
         let ran = self.exits(2);
         assert!(ran.stdout.is_empty(), "{ran}");
@@ -158,7 +158,8 @@ impl Ran {
         ran
     }
 
-    /// The object on stdout, which keeps to its schema, and whose exit status is honest.
+    /// The object on stdout, after checking its schema, and that the exit status matches its
+    /// warnings.
     pub(crate) fn json(&self) -> Value {
         let value: Value =
             serde_json::from_slice(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self}"));
@@ -208,7 +209,7 @@ pub(crate) fn path(object: &Value, field: &str) -> PathBuf {
     PathBuf::from(OsString::from_vec(exact(object, field)))
 }
 
-/// The targets of `result.mounts`, in their order.
+/// The targets of `result.mounts`, in order.
 pub(crate) fn targets(value: &Value) -> Vec<PathBuf> {
     value["result"]["mounts"]
         .as_array()
@@ -218,7 +219,7 @@ pub(crate) fn targets(value: &Value) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The mount at `target`; there must be just one.
+/// The only mount at `target`.
 pub(crate) fn mount_at<'a>(value: &'a Value, target: &Path) -> &'a Value {
     let mounts = value["result"]["mounts"].as_array().unwrap();
     let mut here = mounts
@@ -230,7 +231,7 @@ pub(crate) fn mount_at<'a>(value: &'a Value, target: &Path) -> &'a Value {
     }
 }
 
-/// Calls through each gate.
+/// The number of calls of each gate.
 pub(crate) fn calls(gates: &Value) -> BTreeMap<String, u64> {
     let gates = gates.as_object().unwrap();
     gates

@@ -1,4 +1,4 @@
-//! The JSON schemas, which every object that a test reads must keep to.
+//! Validation against the JSON schemas.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -91,7 +91,7 @@ static VALIDATORS: LazyLock<BTreeMap<&str, Validator>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Panics unless `value` names a schema and keeps to it.
+/// Panics unless `value` names a schema and is valid.
 pub(crate) fn check(value: &Value) {
     let name = value["schema"]
         .as_str()

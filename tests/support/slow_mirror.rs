@@ -1,6 +1,6 @@
 //! A FUSE server that mirrors a local tree, read-only, with a latency for each request, and counts
-//! the requests. The kernel caches names, failed lookups, links, attributes and pages, as it does for
-//! a network file system; each open is a request.
+//! the requests. The kernel caches names, failed lookups, links, attributes and pages, as it does
+//! for a network file system; each open is a request.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
@@ -139,19 +139,19 @@ impl Mirror {
 
 impl Drop for Mirror {
     fn drop(&mut self) {
-        // As a rule it is unmounted by now. If not, this ends the connection: for those who wait
-        // for it, and for the threads.
+        // Usually it is unmounted by now. If not, this ends the connection, for waiting processes
+        // and for the threads.
         let _ = unmount(&self.at, UnmountFlags::FORCE | UnmountFlags::DETACH);
     }
 }
 
 fn attend(shared: &Shared) {
-    // A sleep is to end when it is told to, and not up to 50 µs later.
+    // Without timer slack, which makes a sleep up to 50 µs longer.
     // SAFETY: no pointers.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) };
     let mut request = vec![0; 1 << 18];
     loop {
-        // Of those that wait here the kernel wakes one.
+        // The kernel wakes one of the waiting threads.
         let length = match (&shared.device).read(&mut request) {
             Ok(length) => length,
             Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return, // unmounted
@@ -167,11 +167,10 @@ fn attend(shared: &Shared) {
             continue;
         }
         let reply = reply(&request, answer(shared, operation, &request[..length]));
-        // No network file system passes an ioctl on.
+        // No network file system forwards an ioctl.
         if ![INIT, IOCTL].contains(&operation) && (operation == LOOKUP || !shared.how.only_lookups)
         {
-            // It sleeps all the time, as one does whose answer comes over a wire, and takes no
-            // processor from those who wait.
+            // Sleeping, not polling: a real server takes no processor time from the client.
             thread::sleep(shared.how.latency.saturating_sub(arrived.elapsed()));
         }
         let _ = (&shared.device).write(&reply); // a requester that has gone meanwhile is no fault
@@ -218,7 +217,7 @@ fn answer(shared: &Shared, operation: u32, request: &[u8]) -> Result<Vec<u8>, i3
                     let head = [node, 0, VALID, VALID, 0].map(u64::to_ne_bytes).concat();
                     Ok([head, attributes(&metadata)].concat())
                 }
-                // No node: the kernel may remember that there is nothing.
+                // Inode 0: the kernel may cache the failed lookup.
                 Err(error) if error.kind() == ErrorKind::NotFound && !shared.how.forgets_misses => {
                     let head = [0, 0, VALID, 0, 0].map(u64::to_ne_bytes).concat();
                     Ok([head, vec![0; 88]].concat())

@@ -1,5 +1,5 @@
-//! Everything that an archive ought to keep of a tree, seen without the program under test: for
-//! comparing a tree with its copy. Names may be of any length.
+//! Everything that an archive stores of a tree, read without the program under test, to compare a
+//! tree with its copy. Names may have any length.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
@@ -14,32 +14,32 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, pread};
 
-/// What is seen of an entry.
+/// The metadata and data of an entry.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Seen {
-    /// The letter that ls(1) has for its type.
+    /// The type, as the letter of ls(1).
     pub(crate) kind: char,
     pub(crate) mode: u32,
     pub(crate) owner: (u32, u32),
-    /// Of plain files.
+    /// Only for plain files.
     pub(crate) size: u64,
     pub(crate) mtime: (i64, u32),
     pub(crate) atime: (i64, u32),
     pub(crate) rdev: (u32, u32),
     pub(crate) target: Vec<u8>,
-    /// A hash of the blocks that are not all zeros, and of where they are.
+    /// A hash of the blocks that are not all zeros, and of their offsets.
     pub(crate) content: u64,
-    /// Where in a sparse file there is data.
+    /// The data extents of a sparse file.
     pub(crate) data: Vec<(u64, u64)>,
     pub(crate) attributes: BTreeMap<Vec<u8>, Vec<u8>>,
     /// The first of its names, if it has several in the tree.
     pub(crate) twin: Option<Vec<u8>>,
 }
 
-/// By name below the top; the top's is empty.
+/// The entries by path below the top, whose path is empty.
 pub(crate) type Snapshot = BTreeMap<Vec<u8>, Seen>;
 
-/// What of a tree is to be found in an archive: all but sockets.
+/// The part of a tree that an archive contains: everything except sockets.
 pub(crate) fn kept(top: &Path) -> Snapshot {
     snapshot(top)
         .into_iter()
@@ -47,7 +47,7 @@ pub(crate) fn kept(top: &Path) -> Snapshot {
         .collect()
 }
 
-/// Looks at a tree. Access times stay where they are, save those of symlinks.
+/// Reads a tree. Access times do not change, except those of symlinks.
 pub(crate) fn snapshot(top: &Path) -> Snapshot {
     let mut all = Snapshot::new();
     let mut names: BTreeMap<(u32, u32, u64), Vec<Vec<u8>>> = BTreeMap::new();
@@ -170,7 +170,7 @@ fn attributes(path: &CString) -> BTreeMap<Vec<u8>, Vec<u8>> {
         .collect()
 }
 
-/// Where there is data.
+/// The data extents.
 fn data(file: impl AsFd, size: u64) -> Vec<(u64, u64)> {
     let (mut all, mut at) = (Vec::new(), 0);
     while let Ok(from) = seek(&file, SeekFrom::Data(at)) {
@@ -207,7 +207,7 @@ fn content(file: impl AsFd, data: &[(u64, u64)]) -> u64 {
     hasher.finish()
 }
 
-/// Holds that two trees are alike, once `less` has made alike what may differ.
+/// Checks that two trees are equal after `less` has removed the allowed differences.
 pub(crate) fn alike(a: &Snapshot, b: &Snapshot, what: &str, less: impl Fn(&[u8], &mut Seen)) {
     let of = |all: &Snapshot, name: &Vec<u8>| {
         let mut seen = all.get(name).cloned();
@@ -230,7 +230,7 @@ pub(crate) fn alike(a: &Snapshot, b: &Snapshot, what: &str, less: impl Fn(&[u8],
     );
 }
 
-/// The same, whenever they were read.
+/// The same, ignoring access times.
 pub(crate) fn same(a: &Snapshot, b: &Snapshot, what: &str) {
     alike(a, b, what, |_, seen| seen.atime = (0, 0));
 }

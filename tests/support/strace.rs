@@ -1,4 +1,4 @@
-//! strace, the witness for the counts.
+//! Counts of system calls by strace, to compare with fathom's.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -69,7 +69,7 @@ pub(crate) fn trace<A: Into<OsString>>(log: &Path, args: impl IntoIterator<Item 
             counts.insert((*name).to_owned(), (calls, errors));
         }
     }
-    // Whether a stream is a terminal is no question to a file system.
+    // isatty(3) is not file-system work.
     let asked = lines.lines().filter(|line| {
         line.contains("ioctl(") && (line.contains("TCGETS") || line.contains("TIOCGWINSZ"))
     });
@@ -79,7 +79,7 @@ pub(crate) fn trace<A: Into<OsString>>(log: &Path, args: impl IntoIterator<Item 
     if let Some((calls, errors)) = counts.get_mut("ioctl") {
         (*calls, *errors) = (*calls - asked, *errors - failed);
     }
-    // What goes to standard output and standard error, the standard library writes.
+    // The standard library writes to standard output and standard error.
     let told = lines
         .lines()
         .filter(|line| line.contains(" write(1, ") || line.contains(" write(2, "))
@@ -90,7 +90,7 @@ pub(crate) fn trace<A: Into<OsString>>(log: &Path, args: impl IntoIterator<Item 
     Traced { ran, counts }
 }
 
-/// The calls of a run less those that the same program needs to say its version.
+/// The calls of a run minus those of `--version`.
 pub(crate) fn less_start<A: Into<OsString>>(
     log: &Path,
     args: impl IntoIterator<Item = A>,
@@ -105,7 +105,7 @@ pub(crate) fn less_start<A: Into<OsString>>(
     traced
 }
 
-/// System calls for file-system work: a gate for one of these may not be passed by.
+/// System calls for file-system work: each must go through the gate.
 const WATCHED: [&str; 60] = [
     "statx",
     "newfstatat",
@@ -169,7 +169,7 @@ const WATCHED: [&str; 60] = [
     "mincore",
 ];
 
-/// What strace saw is what the gates counted. Its `ioctl` has them all in one.
+/// Checks that strace and the gates counted the same calls. strace counts all ioctls as `ioctl`.
 pub(crate) fn agree(gates: &Value, traced: &BTreeMap<String, (u64, u64)>, what: &str) {
     let mut counted: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for (name, gate) in gates.as_object().unwrap() {

@@ -19,7 +19,8 @@ use super::fuse::{
     READDIR, RELEASEDIR, STATFS, attributes, connect, dirent, reply, words,
 };
 
-/// The tree and the server's behaviour: directories `d0`, `d1`, ... with files `f0`, `f1`, ... in each.
+/// The tree and the server's behaviour: directories `d0`, `d1`, ... with files `f0`, `f1`, ... in
+/// each.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SyntheticTree {
     pub(crate) directories: u64,
@@ -100,8 +101,7 @@ impl Drop for Server {
     }
 }
 
-/// Takes each request as it comes, and answers it when its time is up: one thread is as good as
-/// many.
+/// Receives requests, and answers each when its latency is over: one thread suffices.
 fn attend(tree: &SyntheticTree, mut device: &File, load: &Load, ended: &AtomicBool) {
     let mut request = vec![0; 1 << 17];
     let mut under_way: VecDeque<(Instant, Vec<u8>)> = VecDeque::new();
@@ -144,7 +144,7 @@ fn attend(tree: &SyntheticTree, mut device: &File, load: &Load, ended: &AtomicBo
 
 const ROOT: u64 = 1;
 
-/// What an inode number stands for.
+/// The meaning of an inode number.
 enum Node {
     Root,
     Directory(u64),
@@ -169,7 +169,7 @@ impl SyntheticTree {
         }
     }
 
-    /// The child with this number, if there are so many.
+    /// The child with this number, if it exists.
     fn child(&self, of: &Node, number: u64) -> Option<Node> {
         match *of {
             Node::Root => (number < self.directories).then_some(Node::Directory(number)),
@@ -205,7 +205,7 @@ impl SyntheticTree {
         file * self.unit.max(1)
     }
 
-    /// Reads a file: all of its bytes are its number.
+    /// Reads a file: each of its bytes is the file's number.
     fn read(&self, node: &Node, from: u64, room: usize) -> Result<Vec<u8>, i32> {
         let Node::File(_, f) = node else {
             return Err(libc::EISDIR);
@@ -311,7 +311,7 @@ fn answer(tree: &SyntheticTree, request: &[u8]) -> Option<Vec<u8>> {
         STATFS => Ok(words(&[0; 20])),
         OPENDIR => Ok(words(&[0; 4])),
         RELEASEDIR => Ok(Vec::new()),
-        // Without the page cache, so that a reader gets what the server gives.
+        // Direct I/O, so that the reader gets exactly what the server returns.
         OPEN => Ok(words(&[0, 0, DIRECT_IO, 0])),
         READ => tree.read(
             &node(),
@@ -328,8 +328,7 @@ fn answer(tree: &SyntheticTree, request: &[u8]) -> Option<Vec<u8>> {
             let wanted = request[body..].split(|&b| b == 0).next().unwrap();
             tree.look_up(&node(), &String::from_utf8_lossy(wanted))
                 .map(|node| {
-                    // `struct fuse_entry_out`: the inode and a generation, how long both hold, the
-                    // attributes.
+                    // `struct fuse_entry_out`: inode, generation, their validity, the attributes.
                     let head = [tree.inode(&node), 0, 3600, 3600, 0]
                         .map(u64::to_ne_bytes)
                         .concat();

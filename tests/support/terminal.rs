@@ -1,4 +1,4 @@
-//! A command whose output and errors go to one place: a terminal, or a pipe.
+//! Runs a command with stdout and stderr on one terminal or pipe.
 
 use std::fs::{File, OpenOptions};
 use std::io::Read;
@@ -8,15 +8,15 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// No command may take longer.
+/// The time limit of a command.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a command prints at a terminal of so many columns, and how it ends. There is nothing to
-/// read for it.
+/// The output of a command on a terminal with this many columns, and its exit status. Its standard
+/// input is empty.
 pub(crate) fn at_terminal(command: &mut Command, columns: u16) -> (String, ExitStatus) {
     let (from, to) = terminal(columns);
     let (text, status) = printed(command, from, to);
-    // What is shown while something takes long is wiped out again.
+    // Progress messages are erased again.
     let text = text.replace("\r\n", "\n");
     let last = |line: &str| {
         line.rsplit('\r')
@@ -30,8 +30,8 @@ pub(crate) fn at_terminal(command: &mut Command, columns: u16) -> (String, ExitS
     )
 }
 
-/// What a command prints into a pipe, on standard output and standard error together, and how it
-/// ends.
+/// The output of a command into a pipe, standard output and standard error together, and its exit
+/// status.
 pub(crate) fn into_pipe(command: &mut Command) -> (String, ExitStatus) {
     let (from, to) = std::io::pipe().unwrap();
     printed(command, OwnedFd::from(from).into(), to.into())
@@ -48,7 +48,7 @@ fn printed(command: &mut Command, mut from: File, to: OwnedFd) -> (String, ExitS
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
         let mut all = Vec::new();
-        // A terminal ends in an error (EIO) when nobody writes to it any more.
+        // Reading a terminal fails with EIO when no process has it open for writing.
         let _ = from.read_to_end(&mut all);
         let _ = sender.send(all);
     });
@@ -62,8 +62,8 @@ fn printed(command: &mut Command, mut from: File, to: OwnedFd) -> (String, ExitS
     )
 }
 
-/// A new terminal: our end, and the one for a command. Neither is handed on to what another test
-/// starts meanwhile.
+/// A new terminal: our end, and the one for a command. Both are close-on-exec, because other tests
+/// start processes at the same time.
 fn terminal(columns: u16) -> (File, OwnedFd) {
     const TIOCGPTPEER: libc::Ioctl = 0x5441;
     let ours = OpenOptions::new()
@@ -80,7 +80,7 @@ fn terminal(columns: u16) -> (File, OwnedFd) {
     };
     let locked: libc::c_int = 0;
     let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;
-    // SAFETY: both requests read what is pointed to, which is of their type.
+    // SAFETY: both requests read a structure of their type.
     let (sized, unlocked) = unsafe {
         (
             libc::ioctl(ours.as_raw_fd(), libc::TIOCSWINSZ, &raw const size),
@@ -96,6 +96,6 @@ fn terminal(columns: u16) -> (File, OwnedFd) {
     // SAFETY: the request takes flags, no pointer.
     let theirs = unsafe { libc::ioctl(ours.as_raw_fd(), TIOCGPTPEER, flags) };
     assert!(theirs >= 0, "{}", std::io::Error::last_os_error());
-    // SAFETY: it was just opened, and nobody else has it.
+    // SAFETY: it was just opened, and has no other owner.
     (ours, unsafe { OwnedFd::from_raw_fd(theirs) })
 }

@@ -1,4 +1,4 @@
-//! Trees that nobody would think up, from a seed; and random changes to them.
+//! Random trees from a seed, and random changes to them.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::Write;
@@ -14,7 +14,7 @@ use rustix::fs::{
 
 use super::build::{deep, name, odd_names};
 
-/// Numbers that look random and are the same for the same seed (splitmix64).
+/// Pseudo-random numbers, equal for equal seeds (splitmix64).
 #[derive(Debug)]
 pub(crate) struct Dice(u64);
 
@@ -49,13 +49,12 @@ impl Dice {
     }
 }
 
-/// Paths longer than this get nothing below them: each stays short enough for one system call.
+/// Directories with longer paths stay empty, so that each path fits into one system call.
 const LONGEST: usize = 3500;
 
-/// Makes about `entries` entries of every kind under the directory `top`, with odd names, owners,
-/// modes, times, extended attributes and flags; further a wide directory, one whose blocks lie
-/// scattered, a chain of 60 directories, and hard links from one directory into another. What the
-/// file system has no place for is left out.
+/// Creates about `entries` entries of every type under `top`, with odd names, owners, modes, times,
+/// extended attributes and flags; also a wide directory, one with scattered blocks, a chain of 60
+/// directories, and hard links between directories. Skips what the file system does not support.
 pub(crate) fn grow(top: &Path, seed: u64, entries: usize) {
     let mut dice = Dice::new(seed);
     let mut directories = vec![top.to_owned()];
@@ -103,7 +102,7 @@ pub(crate) fn grow(top: &Path, seed: u64, entries: usize) {
     }
 }
 
-/// A name that may be anything; `n` makes most of them unique.
+/// A random name; `n` makes most of them unique.
 fn any_name(dice: &mut Dice, n: usize) -> Vec<u8> {
     match dice.below(8) {
         0 => dice.pick(&odd_names()).clone(),
@@ -126,7 +125,7 @@ fn any_name(dice: &mut Dice, n: usize) -> Vec<u8> {
     }
 }
 
-/// Makes something that is no directory.
+/// Creates an entry other than a directory.
 fn sprout(dice: &mut Dice, at: &Path) {
     let special = |kind, device| {
         if mknodat(CWD, at, kind, Mode::from(0o640), device).is_err() {
@@ -154,7 +153,7 @@ fn sprout(dice: &mut Dice, at: &Path) {
     }
 }
 
-/// Gives an entry metadata that is rarely seen. What the file system refuses stays as it is.
+/// Gives an entry unusual metadata. What the file system refuses stays unchanged.
 fn dress(dice: &mut Dice, path: &Path) {
     let Ok(status) = path.symlink_metadata() else {
         return;
@@ -216,8 +215,8 @@ pub(crate) fn flag(path: &Path, flag: IFlags) {
     }
 }
 
-/// An access control list, as setxattr(2) takes it: for the owner, the user 1000, the group, the
-/// mask and others.
+/// An access control list in the format of setxattr(2): for the owner, the user 1000, the group,
+/// the mask and others.
 fn acl() -> Vec<u8> {
     const NOBODY: u32 = u32::MAX;
     let entries = [
@@ -259,16 +258,16 @@ pub(crate) fn any_times(dice: &mut Dice) -> Timestamps {
     }
 }
 
-/// What [`mutate`] may touch, as it was a moment ago.
+/// The entries that [`mutate`] may change, as of the last listing.
 struct Wood {
-    /// Every directory, to make entries in.
+    /// Every directory, to create entries in.
     places: Vec<PathBuf>,
     /// Everything that may be renamed, changed and removed.
     free: Vec<PathBuf>,
 }
 
 impl Wood {
-    /// Names that begin with `keep` are left alone.
+    /// Names that begin with `keep` are not changed.
     fn survey(top: &Path) -> Wood {
         let mut wood = Wood {
             places: vec![top.to_owned()],
@@ -294,9 +293,9 @@ impl Wood {
 }
 
 /// Makes `changes` random changes under `top`: creates, links, renames, exchanges, removes,
-/// truncates, writes, changes of mode, owner, times and attributes. Keeps some files open that it
-/// has removed, for as long as what it returns lives. Never touches an entry whose name begins with
-/// `keep`, other than by what it puts into such a directory.
+/// truncates, writes, changes of mode, owner, times and attributes. Keeps some removed files open
+/// as long as the result lives. Changes no entry whose name begins with `keep`, but may create
+/// entries in such a directory.
 pub(crate) fn mutate(top: &Path, dice: &mut Dice, changes: usize) -> Vec<File> {
     let mut orphans = Vec::new();
     let mut wood = Wood::survey(top);
@@ -304,7 +303,7 @@ pub(crate) fn mutate(top: &Path, dice: &mut Dice, changes: usize) -> Vec<File> {
         if n % 500 == 499 {
             wood = Wood::survey(top);
         }
-        // A path that has changed since the survey is no fault: the change is then none.
+        // A path may have changed since the listing: then this change is skipped.
         let fresh = dice
             .pick(&wood.places)
             .join(format!("{}-{n}", dice.below(1_000_000)));
@@ -376,14 +375,13 @@ pub(crate) fn mutate(top: &Path, dice: &mut Dice, changes: usize) -> Vec<File> {
     orphans
 }
 
-/// The directories of a tree of few names, so that what comes to a path most often finds that
-/// something was there.
+/// The directories of a tree with few names, so that renames often hit an existing path.
 const DIRS: [&str; 9] = ["a", "b", "c", "a/a", "a/b", "b/a", "b/b", "c/a", "c/b"];
 
-/// Fills a tree of few names up, with files of which some have names in several of the directories.
+/// Fills a tree of few names with files, some of which have hard links in several directories.
 pub(crate) fn plant(top: &Path, dice: &mut Dice) {
     for at in DIRS {
-        // What is there already stays.
+        // Existing entries stay.
         let _ = fs::create_dir(top.join(at));
         for name in ["x", "y", "z"] {
             let file = top.join(at).join(name);
@@ -396,8 +394,8 @@ pub(crate) fn plant(top: &Path, dice: &mut Dice) {
     }
 }
 
-/// Makes changes in such a tree: renames and exchanges directories, removes some with all that is
-/// in them, and changes names of files.
+/// Changes such a tree: renames and exchanges directories, removes some with their contents, and
+/// renames files.
 pub(crate) fn shuffle(top: &Path, dice: &mut Dice, changes: usize) {
     for _ in 0..changes {
         let (one, other) = (top.join(dice.pick(&DIRS)), top.join(dice.pick(&DIRS)));
@@ -405,7 +403,7 @@ pub(crate) fn shuffle(top: &Path, dice: &mut Dice, changes: usize) {
             one.join(dice.pick(&["x", "y", "z"])),
             other.join(dice.pick(&["x", "y", "z"])),
         );
-        // What cannot be done is no change.
+        // Operations that fail are skipped.
         match dice.below(14) {
             0 if !one.starts_with(&other) => {
                 drop(fs::remove_dir_all(&other).and_then(|()| fs::rename(&one, &other)));

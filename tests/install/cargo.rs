@@ -1,5 +1,5 @@
-//! `cargo install`, and a program that is one file: both at once, since what cargo builds for the
-//! tests has other features, and is no program for other machines.
+//! `cargo install` of a static build: one test for both, because the binary that cargo builds for the
+//! tests has other features, and does not run on other machines.
 
 use std::process::Command;
 
@@ -19,7 +19,7 @@ fn cargo() -> Command {
     cargo
 }
 
-/// Installs the program beneath `root`, as one static file.
+/// Installs the program below `root`, as a static binary.
 fn installed(root: &Path) -> PathBuf {
     let words = args![
         "install",

@@ -12,7 +12,7 @@ use super::*;
 
 const CARGO_DEB: &str = "tools/bin/cargo-deb";
 
-/// A package of the program that the tests run, made as `make deb` makes that of the release build.
+/// Builds a package of the tested program, in the way `make deb` packages the release build.
 fn package(place: &Path) -> PathBuf {
     let release = place.join("target/release");
     fs::create_dir_all(&release).unwrap();
@@ -118,7 +118,7 @@ fn a_package_has_all_that_belongs_to_it() {
     }
 }
 
-/// Installs the package where there is no other, runs what is there, and takes it away.
+/// Installs the package in an empty root, runs the program, and removes the package.
 fn installed_and_removed(place: &Path, deb: &Path) {
     let root = place.join("root");
     fs::create_dir_all(root.join("var/lib/dpkg/info")).unwrap();

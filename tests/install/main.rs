@@ -1,5 +1,5 @@
-//! End-to-end tests of what a user installs: by cargo, as one static file, as a Debian package;
-//! with man pages, and completions in shells.
+//! End-to-end tests of the installation: by cargo, as a static binary, as a Debian package, with man
+//! pages and completions.
 
 #![allow(
     clippy::disallowed_methods,
@@ -25,7 +25,7 @@ fn top() -> PathBuf {
         .unwrap()
 }
 
-/// The commands that are shown to people.
+/// The commands that are not hidden.
 const COMMANDS: [&str; 15] = [
     "mounts",
     "walk",

@@ -8,8 +8,8 @@ use super::support::run::args;
 use super::support::{Need, fathom, require, run};
 use super::*;
 
-/// What a formatter prints of a page, and what it complains of. The page comes by standard input:
-/// man(1) gives its rights away and might not find the file.
+/// The output and warnings of a formatter for a page. The page is passed on standard input, because
+/// man(1) drops its privileges and may not be able to read the file.
 fn formatted(page: &Path, words: &[&str]) -> (String, String) {
     let out = Command::new(words[0])
         .args(&words[1..])
@@ -35,7 +35,7 @@ fn formatted(page: &Path, words: &[&str]) -> (String, String) {
     )
 }
 
-/// Text without what a terminal would overstrike.
+/// Text without overstrikes (a character, a backspace, a character).
 fn plain(text: &str) -> String {
     let mut plain = String::new();
     for c in text.chars() {

@@ -1,5 +1,4 @@
-//! The completions, in the shells that they are for: what each offers for the words of a line, the
-//! last of which is begun.
+//! The completions that each shell offers for a command line whose last word is incomplete.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +8,7 @@ use super::support::build::tool;
 use super::support::{Need, fathom, require, run};
 use super::*;
 
-/// What a shell's completions are written into, and a home for the shell.
+/// The file of a shell's completions, and a home directory for the shell.
 fn written(shell: &str, name: &str) -> (tempfile::TempDir, PathBuf) {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join(name);
@@ -21,7 +20,7 @@ fn written(shell: &str, name: &str) -> (tempfile::TempDir, PathBuf) {
     (home, path)
 }
 
-/// What has been offered, a word a line; a directory with a slash or without one.
+/// The words offered, one per line; a directory with or without a trailing slash.
 fn offered(shell: &mut Command, home: &Path) -> BTreeSet<String> {
     let shown = tool(
         shell
@@ -43,7 +42,7 @@ fn set<const N: usize>(words: [&str; N]) -> BTreeSet<String> {
 
 const ENGINES: [&str; 6] = ["auto", "threads", "bulkstat", "btrfs", "ext4", "stat"];
 
-/// The same is asked of every shell. `offer` gives what is offered for a line.
+/// Checks that apply to every shell. `offer` returns the completions of a line.
 fn offers_what_is_right(offer: impl Fn(&str) -> BTreeSet<String>) {
     assert_eq!(offer("fathom wa"), set(["walk"]));
     assert_eq!(offer("fathom walk --eng"), set(["--engine"]));
@@ -109,8 +108,8 @@ fn bash() {
     }
 }
 
-/// A shell that is typed into: completions of zsh run in its line editor only. Whatever they offer
-/// goes through `compadd`.
+/// An interactive shell, because completions of zsh run in its line editor only. They pass their
+/// words to `compadd`.
 const ASK_ZSH: &str = r#"
     zmodload zsh/zpty
     export OFFERED=$PWD/offered

@@ -1,4 +1,4 @@
-//! Whether the checks find the faults of a page.
+//! Tests of the checks themselves: they find the faults of a page.
 
 use super::*;
 

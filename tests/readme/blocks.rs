@@ -18,7 +18,7 @@ pub(crate) struct Block {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     None,
-    Run { ground: String, piped: bool },
+    Run { fixture: String, piped: bool },
     NotRun(String),
 }
 
@@ -137,16 +137,16 @@ fn mark(comment: &str) -> Mark {
     if let Some(reason) = said.strip_prefix("not run: ") {
         return Mark::NotRun(reason.to_owned());
     }
-    let Some(ground) = said.strip_prefix("run: ") else {
+    let Some(fixture) = said.strip_prefix("run: ") else {
         return Mark::None;
     };
-    match ground.strip_suffix(", piped") {
-        Some(ground) => Mark::Run {
-            ground: ground.to_owned(),
+    match fixture.strip_suffix(", piped") {
+        Some(fixture) => Mark::Run {
+            fixture: fixture.to_owned(),
             piped: true,
         },
         None => Mark::Run {
-            ground: ground.to_owned(),
+            fixture: fixture.to_owned(),
             piped: false,
         },
     }
@@ -162,7 +162,7 @@ fn blocks_are_taken_apart() {
     assert_eq!(
         first.mark,
         Mark::Run {
-            ground: "srv".to_owned(),
+            fixture: "srv".to_owned(),
             piped: false
         }
     );
@@ -180,7 +180,7 @@ fn blocks_are_taken_apart() {
     assert_eq!(
         mark("<!-- run: srv, piped -->"),
         Mark::Run {
-            ground: "srv".to_owned(),
+            fixture: "srv".to_owned(),
             piped: true
         }
     );

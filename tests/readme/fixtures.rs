@@ -1,4 +1,4 @@
-//! What the commands in the pages are run on, each in a mount namespace of its own, and how they
+//! The fixtures on which the commands in the pages run, each in its own mount namespace, and how they
 //! are run.
 
 use std::fs;
@@ -61,31 +61,31 @@ impl Fixture {
     }
 }
 
-/// Runs every block on this ground, in the order of the pages, and holds what it prints against
+/// Runs every block on this fixture, in the order of the pages, and compares what it prints with
 /// what it shows.
-pub(crate) fn hold(ground: Fixture) {
+pub(crate) fn check_examples(fixture: Fixture) {
     let blocks = all().into_iter().filter_map(|block| match &block.mark {
         Mark::Run {
-            ground: name,
+            fixture: name,
             piped,
-        } if Fixture::parse(name) == Some(ground) => Some((*piped, block)),
+        } if Fixture::parse(name) == Some(fixture) => Some((*piped, block)),
         _ => None,
     });
     let blocks: Vec<(bool, Block)> = blocks.collect();
-    assert!(!blocks.is_empty(), "no page shows anything on {ground:?}");
-    if !require(ground.needs()) {
+    assert!(!blocks.is_empty(), "no page shows anything on {fixture:?}");
+    if !require(fixture.needs()) {
         return;
     }
     assert!(
         Path::new("/srv").is_dir(),
         "the examples are about /srv, a directory that is everywhere, and not here"
     );
-    let wrong = match ground {
+    let wrong = match fixture {
         Fixture::Repository => differing(&blocks, |_| top().to_owned()),
         _ => in_namespace(|at| {
-            let servers = match ground {
+            let servers = match fixture {
                 Fixture::Tree => tree(at),
-                _ => srv(at, ground == Fixture::Mounts),
+                _ => srv(at, fixture == Fixture::Mounts),
             };
             let wrong = differing(&blocks, |block| home(at, block));
             drop(servers);
@@ -104,7 +104,7 @@ fn home(at: &Path, block: &Block) -> PathBuf {
 fn differing(blocks: &[(bool, Block)], home: impl Fn(&Block) -> PathBuf) -> Vec<String> {
     let differs = |(piped, block): &(bool, Block)| {
         let printed = printed(&block.script(), &home(block), *piped);
-        if of_whom().is_some() {
+        if other_build().is_some() {
             eprintln!("{}:\n$ {}\n{printed}", block.place(), block.script());
         }
         let why = difference(&block.shown(), &printed)?;
@@ -117,9 +117,9 @@ fn differing(blocks: &[(bool, Block)], home: impl Fn(&Block) -> PathBuf) -> Vec<
     blocks.iter().filter_map(differs).collect()
 }
 
-/// The directory of another build than the one that is tested, whose figures a page is to show:
-/// then all that it prints is printed here as well.
-fn of_whom() -> Option<PathBuf> {
+/// The directory of another build (such as a release build) whose figures a page should show:
+/// then everything that it prints is printed here too.
+fn other_build() -> Option<PathBuf> {
     std::env::var_os("FATHOM_EXAMPLES_OF").map(PathBuf::from)
 }
 
@@ -132,7 +132,7 @@ fn printed(script: &str, home: &Path, piped: bool) -> String {
             .unwrap()
             .to_owned()
     };
-    let programs = of_whom().unwrap_or_else(tested);
+    let programs = other_build().unwrap_or_else(tested);
     let path = std::env::var("PATH").unwrap();
     let mut command = Command::new("sh");
     command.args(["-c", script]).current_dir(home);
@@ -150,7 +150,7 @@ fn printed(script: &str, home: &Path, piped: bool) -> String {
     }
 }
 
-/// What is cheapest depends on how many there are.
+/// Restricts the command to one processor: the engine chosen depends on their number.
 fn on_one_processor(command: &mut Command) {
     let allowed = sched_getaffinity(None).unwrap();
     let first = (0..CpuSet::MAX_CPU).find(|at| allowed.is_set(*at)).unwrap();
@@ -160,7 +160,7 @@ fn on_one_processor(command: &mut Command) {
     unsafe { command.pre_exec(move || Ok(sched_setaffinity(None, &one)?)) };
 }
 
-/// The ground of README.md's first example; with `more`, that of docs/mounts.md.
+/// The fixture of README.md, or with `more` that of docs/mounts.md.
 fn srv(at: &Path, more: bool) -> Vec<Server> {
     let srv = Path::new("/srv");
     disk(EXT4[0], at, srv);
@@ -191,7 +191,7 @@ fn srv(at: &Path, more: bool) -> Vec<Server> {
     ]
 }
 
-/// The ground of the walks and dumps.
+/// The fixture for walks and dumps.
 fn tree(at: &Path) -> Vec<Server> {
     let srv = Path::new("/srv");
     // As on a large disk, and with as many inodes as on a small one.

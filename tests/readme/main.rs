@@ -1,11 +1,10 @@
-//! README.md and docs/ hold: their links lead somewhere, the options that they name are there, and
-//! what they show is what the program prints.
+//! Checks README.md and docs/: links and anchors exist, options exist, and examples print what is shown.
 //!
-//! A block with a line that begins with `$ ` is run, and stands behind a comment that says where:
-//! `<!-- run: srv -->` (see `fixtures`), at a terminal of 80 columns; with `, piped`, into a pipe.
-//! Its output is compared with what is shown, word by word, save for what differs from run to run:
-//! numbers, sizes, times, what is cut off (`shape`). `...` stands for any words. A block that is
-//! not run says why: `<!-- not run: REASON -->`.
+//! A block with a line that begins with `$ ` is run. A comment before it names the fixture:
+//! `<!-- run: srv -->` (see `fixtures`). It runs on a terminal of 80 columns, or with `, piped`, into
+//! a pipe. Its output is compared with the block word by word, except for numbers, sizes, times and
+//! truncated words (`shape`). `...` matches any words. A block that is not run says why:
+//! `<!-- not run: REASON -->`.
 
 #![allow(
     clippy::disallowed_methods,
@@ -42,10 +41,10 @@ fn every_block_with_a_prompt_is_run_or_says_why_not() {
         "neither run nor said why not: {unmarked:?}"
     );
     for block in &blocks {
-        if let Mark::Run { ground, .. } = &block.mark {
+        if let Mark::Run { fixture, .. } = &block.mark {
             assert!(
-                Fixture::parse(ground).is_some(),
-                "{}: there is no ground '{ground}'",
+                Fixture::parse(fixture).is_some(),
+                "{}: there is no fixture '{fixture}'",
                 block.place()
             );
         }
@@ -62,21 +61,21 @@ fn every_block_with_a_prompt_is_run_or_says_why_not() {
 }
 
 #[test]
-fn what_is_shown_on_mounts_is_printed() {
-    fixtures::hold(Fixture::Srv);
+fn examples_on_mounts_print_what_is_shown() {
+    fixtures::check_examples(Fixture::Srv);
 }
 
 #[test]
-fn what_is_shown_on_more_mounts_is_printed() {
-    fixtures::hold(Fixture::Mounts);
+fn examples_on_more_mounts_print_what_is_shown() {
+    fixtures::check_examples(Fixture::Mounts);
 }
 
 #[test]
-fn what_is_shown_on_a_tree_is_printed() {
-    fixtures::hold(Fixture::Tree);
+fn examples_on_a_tree_print_what_is_shown() {
+    fixtures::check_examples(Fixture::Tree);
 }
 
 #[test]
-fn what_is_shown_on_this_repository_is_printed() {
-    fixtures::hold(Fixture::Repository);
+fn examples_on_this_repository_print_what_is_shown() {
+    fixtures::check_examples(Fixture::Repository);
 }

@@ -37,14 +37,14 @@ fn commands() -> Vec<String> {
     names
 }
 
-/// Those that do file-system work.
+/// The commands that do file-system work.
 fn working_commands() -> Vec<String> {
     let mut names = commands();
     names.retain(|name| !["help", "completions", "man"].contains(&name.as_str()));
     names
 }
 
-/// A small tree, and what can be made of it.
+/// A small tree with archives and catalogs of it.
 struct Place {
     dir: TempDir,
 }
@@ -83,8 +83,7 @@ impl Place {
     }
 }
 
-/// A short run of each command that is done, and does not write to standard error of its own
-/// accord.
+/// A short successful run of each command, without messages on standard error.
 fn short_run(command: &str) -> &'static str {
     match command {
         "mounts" => "mounts /proc",
@@ -104,7 +103,7 @@ fn short_run(command: &str) -> &'static str {
     }
 }
 
-/// A run that is about `NAME`, for what it must be and is not.
+/// A run that fails because of `NAME`.
 fn run_about(command: &str) -> &'static [&'static str] {
     match command {
         "mounts" => &["mounts NAME", "mounts --by search --hints NAME"],
@@ -142,7 +141,7 @@ fn run_about(command: &str) -> &'static [&'static str] {
     }
 }
 
-/// Refused in one line, which names the path and says more than what has failed.
+/// Checks that the command was refused with one line that names the path and gives a hint.
 fn is_refused_well(ran: Ran, path: &str) {
     let ran = ran.refused();
     let line = ran.stderr.trim_end();
@@ -262,7 +261,7 @@ fn json_is_one_object_on_one_line_that_keeps_to_its_schema() {
     }
 }
 
-/// Whether there is a change of colour in a text.
+/// Whether a text contains an escape sequence for colour.
 fn is_colored(text: &str) -> bool {
     text.split("\x1b[").skip(1).any(|rest| {
         rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';')

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-/// An error number of the kernel, kept as it came.
+/// An error number of the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Errno(pub i32);
 
@@ -12,12 +12,12 @@ macro_rules! names {
         impl Errno {
             $(#[doc = concat!("`", stringify!($name), "` of errno(3).")] pub const $name: Errno = Errno(libc::$name);)*
 
-            /// The name in errno(3): `"EACCES"`; the number itself, where it has none.
+            /// The name in errno(3): `"EACCES"`; the number if it has none.
             pub fn name(self) -> Cow<'static, str> {
                 match self.0 {
                     $(libc::$name => stringify!($name).into(),)*
-                    524 => "ENOTSUPP".into(), // the kernel's own, which leaks from some file systems
-                    512 => "ERESTARTSYS".into(), // likewise: these four are seen by tracers
+                    524 => "ENOTSUPP".into(), // internal to the kernel, but some file systems return it
+                    512 => "ERESTARTSYS".into(), // internal, but visible to tracers, as the next three
                     513 => "ERESTARTNOINTR".into(),
                     514 => "ERESTARTNOHAND".into(),
                     516 => "ERESTART_RESTARTBLOCK".into(),
@@ -45,14 +45,13 @@ names! {
 }
 
 impl Errno {
-    /// The number that the C library left behind for this thread.
+    /// This thread's `errno`.
     pub(crate) fn last() -> Errno {
         Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(0))
     }
 }
 
-/// The result of a system call from its return value. A negative one means that the C library has
-/// stored the error number.
+/// The result of a system call; its error number is in `errno`.
 pub(crate) fn check(value: libc::c_long) -> Result<usize, Errno> {
     usize::try_from(value).map_err(|_| Errno::last())
 }

@@ -21,13 +21,14 @@ pub use crate::watch::{profiling, set_profiling};
 /// The counts of all threads that have ended, and of child processes.
 static TOTAL: Mutex<Tally> = Mutex::new(Tally::NONE);
 
-/// The counts of a thread.
-struct ThreadCounts {
-    calls: [Cell<u64>; GATES],
-    errors: [Cell<u64>; GATES],
-    nanos: [Cell<u64>; GATES],
-    histogram: [[Cell<u64>; BUCKETS]; GATES],
-}
+/// The counts of a thread: for each gate, the words of [`GateCounts`].
+struct ThreadCounts([[Cell<u64>; GateCounts::WORDS]; GATES]);
+
+/// The words of a [`ThreadCounts`].
+const CALLS: usize = 0;
+const ERRORS: usize = 1;
+const NANOS: usize = 2;
+const HISTOGRAM: usize = 3;
 
 thread_local! {
     static COUNTS: ThreadCounts = const { ThreadCounts::new() };
@@ -35,31 +36,25 @@ thread_local! {
 
 impl ThreadCounts {
     const fn new() -> ThreadCounts {
-        ThreadCounts {
-            calls: [const { Cell::new(0) }; GATES],
-            errors: [const { Cell::new(0) }; GATES],
-            nanos: [const { Cell::new(0) }; GATES],
-            histogram: [const { [const { Cell::new(0) }; BUCKETS] }; GATES],
-        }
+        ThreadCounts([const { [const { Cell::new(0) }; GateCounts::WORDS] }; GATES])
+    }
+
+    #[inline]
+    fn count(&self, gate: Gate, word: usize, n: u64) {
+        let cell = &self.0[gate as usize][word];
+        cell.set(cell.get() + n);
     }
 
     fn tally(&self) -> Tally {
+        let counts = |gate: usize| GateCounts::from_words(self.0[gate].each_ref().map(Cell::get));
         Tally {
-            gates: std::array::from_fn(|g| GateCounts {
-                calls: self.calls[g].get(),
-                errors: self.errors[g].get(),
-                nanos: self.nanos[g].get(),
-                histogram: std::array::from_fn(|b| self.histogram[g][b].get()),
-            }),
+            gates: std::array::from_fn(counts),
         }
     }
 
     fn add(&self, tally: &Tally) {
-        for (g, counts) in tally.gates.iter().enumerate() {
-            self.calls[g].set(self.calls[g].get() + counts.calls);
-            self.errors[g].set(self.errors[g].get() + counts.errors);
-            self.nanos[g].set(self.nanos[g].get() + counts.nanos);
-            for (cell, n) in self.histogram[g].iter().zip(counts.histogram) {
+        for (cells, counts) in self.0.iter().zip(&tally.gates) {
+            for (cell, n) in cells.iter().zip(counts.words()) {
                 cell.set(cell.get() + n);
             }
         }
@@ -68,10 +63,7 @@ impl ThreadCounts {
     /// Moves the counts to the total.
     fn flush(&self) {
         TOTAL.lock().add(&self.tally());
-        let cells = self.calls.iter().chain(&self.errors).chain(&self.nanos);
-        cells
-            .chain(self.histogram.iter().flatten())
-            .for_each(|cell| cell.set(0));
+        self.0.iter().flatten().for_each(|cell| cell.set(0));
     }
 }
 
@@ -133,10 +125,8 @@ fn pass_timed<T>(gate: Gate, call: impl FnOnce() -> Result<T>) -> Result<T> {
     let nanos = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
     let bucket = (nanos.max(1).ilog2() as usize).min(BUCKETS - 1);
     let _ = COUNTS.try_with(|counts| {
-        let sum = &counts.nanos[gate as usize];
-        sum.set(sum.get() + nanos);
-        let cell = &counts.histogram[gate as usize][bucket];
-        cell.set(cell.get() + 1);
+        counts.count(gate, NANOS, nanos);
+        counts.count(gate, HISTOGRAM + bucket, 1);
     });
     result
 }
@@ -146,10 +136,8 @@ fn count(gate: Gate, failed: bool) {
     // This fails when a descriptor is dropped after the cells of its thread: then its close is not
     // counted.
     let _ = COUNTS.try_with(|counts| {
-        let calls = &counts.calls[gate as usize];
-        calls.set(calls.get() + 1);
-        let errors = &counts.errors[gate as usize];
-        errors.set(errors.get() + u64::from(failed));
+        counts.count(gate, CALLS, 1);
+        counts.count(gate, ERRORS, u64::from(failed));
     });
 }
 

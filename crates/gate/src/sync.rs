@@ -1,8 +1,9 @@
-//! Locks without poison. A thread that panics while it holds a lock ends the program or its step,
-//! and what it leaves behind is not read, so nothing is gained by refusing the lock to others.
+//! Locks without poison. A thread that panics while it holds a lock ends the program or its step, and
+//! the value is not used afterwards, so poison would protect nothing.
 //!
-//! They wrap the standard library's locks, since those keep no state outside themselves: a process
-//! that forks while other threads wait for a lock that it holds can release it in the child.
+//! They wrap the standard library's locks, which keep no state outside themselves: a process that forks
+//! while other threads wait for a lock that it holds can release it in the child.
+#![allow(missing_docs, reason = "as in std::sync")]
 
 use std::sync::{self, PoisonError, WaitTimeoutResult};
 use std::time::Duration;
@@ -14,22 +15,18 @@ pub use std::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 pub struct Mutex<T>(sync::Mutex<T>);
 
 impl<T> Mutex<T> {
-    /// An unlocked mutex.
     pub const fn new(value: T) -> Mutex<T> {
         Mutex(sync::Mutex::new(value))
     }
 
-    /// The value.
     pub fn into_inner(self) -> T {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the lock.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The lock, if it is free.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         match self.0.try_lock() {
             Ok(guard) => Some(guard),
@@ -44,17 +41,14 @@ impl<T> Mutex<T> {
 pub struct RwLock<T>(sync::RwLock<T>);
 
 impl<T> RwLock<T> {
-    /// An unlocked lock.
     pub const fn new(value: T) -> RwLock<T> {
         RwLock(sync::RwLock::new(value))
     }
 
-    /// Waits for the lock, to read.
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the lock, to write.
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
@@ -65,17 +59,14 @@ impl<T> RwLock<T> {
 pub struct Condvar(sync::Condvar);
 
 impl Condvar {
-    /// A condition that nobody waits for.
     pub const fn new() -> Condvar {
         Condvar(sync::Condvar::new())
     }
 
-    /// Releases the lock, waits for a notification and takes the lock again.
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// [`Condvar::wait`], for a limited time.
     pub fn wait_timeout<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,
@@ -86,12 +77,10 @@ impl Condvar {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes one thread that waits.
     pub fn notify_one(&self) {
         self.0.notify_one();
     }
 
-    /// Wakes every thread that waits.
     pub fn notify_all(&self) {
         self.0.notify_all();
     }

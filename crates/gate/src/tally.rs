@@ -22,12 +22,26 @@ pub struct GateCounts {
 }
 
 impl GateCounts {
-    pub(crate) const NONE: GateCounts = GateCounts {
-        calls: 0,
-        errors: 0,
-        nanos: 0,
-        histogram: [0; BUCKETS],
-    };
+    /// The number of 64-bit words of [`GateCounts::words`].
+    pub(crate) const WORDS: usize = 3 + BUCKETS;
+
+    pub(crate) const NONE: GateCounts = GateCounts::from_words([0; GateCounts::WORDS]);
+
+    pub(crate) const fn from_words(words: [u64; GateCounts::WORDS]) -> GateCounts {
+        let [calls, errors, nanos, histogram @ ..] = words;
+        GateCounts {
+            calls,
+            errors,
+            nanos,
+            histogram,
+        }
+    }
+
+    pub(crate) fn words(&self) -> [u64; GateCounts::WORDS] {
+        let counts = [self.calls, self.errors, self.nanos];
+        let mut words = counts.into_iter().chain(self.histogram);
+        std::array::from_fn(|_| words.next().unwrap_or(0))
+    }
 
     /// The duration that `share` (0 to 1) of the calls do not exceed, in nanoseconds, rounded up to
     /// the end of a bucket. `None` when no call was timed.
@@ -60,7 +74,7 @@ impl Tally {
         gates: [GateCounts::NONE; GATES],
     };
     /// The number of 64-bit words that [`Tally::publish`] writes.
-    pub const WORDS: usize = GATES * (3 + BUCKETS);
+    pub const WORDS: usize = GATES * GateCounts::WORDS;
 
     /// The counts of one gate.
     pub fn counts(&self, gate: Gate) -> &GateCounts {
@@ -85,26 +99,22 @@ impl Tally {
         self.counts(Gate::Statx).calls + self.counts(Gate::Newfstatat).calls
     }
 
-    fn combine(&mut self, other: &Tally, with: impl Fn(&mut u64, u64)) {
+    fn combine(&mut self, other: &Tally, with: impl Fn(u64, u64) -> u64) {
         for (mine, theirs) in self.gates.iter_mut().zip(&other.gates) {
-            with(&mut mine.calls, theirs.calls);
-            with(&mut mine.errors, theirs.errors);
-            with(&mut mine.nanos, theirs.nanos);
-            for (a, b) in mine.histogram.iter_mut().zip(theirs.histogram) {
-                with(a, b);
-            }
+            let (a, b) = (mine.words(), theirs.words());
+            *mine = GateCounts::from_words(std::array::from_fn(|word| with(a[word], b[word])));
         }
     }
 
     /// Adds another tally to this one.
     pub fn add(&mut self, other: &Tally) {
-        self.combine(other, |a, b| *a += b);
+        self.combine(other, |a, b| a + b);
     }
 
     /// The counts added since `earlier` was taken.
     pub fn since(&self, earlier: &Tally) -> Tally {
         let mut difference = self.clone();
-        difference.combine(earlier, |a, b| *a = a.saturating_sub(b));
+        difference.combine(earlier, u64::saturating_sub);
         difference
     }
 
@@ -113,12 +123,8 @@ impl Tally {
     /// # Panics
     /// When `words` is shorter than that.
     pub fn publish(&self, words: &[AtomicU64]) {
-        let values = self.gates.iter().flat_map(|counts| {
-            [counts.calls, counts.errors, counts.nanos]
-                .into_iter()
-                .chain(counts.histogram)
-        });
         assert!(words.len() >= Tally::WORDS, "too few words for a tally");
+        let values = self.gates.iter().flat_map(GateCounts::words);
         for (word, value) in words.iter().zip(values) {
             word.store(value, Ordering::Relaxed);
         }
@@ -129,21 +135,13 @@ impl Tally {
     /// # Panics
     /// When `words` is shorter than [`Tally::WORDS`].
     pub fn collect(words: &[AtomicU64]) -> Tally {
-        let mut tally = Tally::NONE;
-        for (counts, words) in tally
-            .gates
-            .iter_mut()
-            .zip(words[..Tally::WORDS].chunks_exact(3 + BUCKETS))
-        {
-            let word = |i: usize| words[i].load(Ordering::Relaxed);
-            *counts = GateCounts {
-                calls: word(0),
-                errors: word(1),
-                nanos: word(2),
-                histogram: std::array::from_fn(|b| word(3 + b)),
-            };
+        let (words, _) = words[..Tally::WORDS].as_chunks::<{ GateCounts::WORDS }>();
+        Tally {
+            gates: std::array::from_fn(|gate| {
+                let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
+                GateCounts::from_words(words[gate].each_ref().map(load))
+            }),
         }
-        tally
     }
 }
 

@@ -6,7 +6,7 @@ use crate::fs::{At, CWD, FileType, Open, Want, openat, pread64, read, statx};
 use crate::long::open_long;
 use crate::{Errno, Fd, Result};
 
-/// A file that is open for reading, with the length that it had when it was opened.
+/// A file that is open for reading, with its length at that time.
 #[derive(Debug)]
 pub struct Reader {
     fd: Fd,
@@ -37,7 +37,7 @@ impl Reader {
         self.len == 0
     }
 
-    /// Reads from an offset on until the buffer is full or the file ends.
+    /// Reads at an offset until the buffer is full or the file ends.
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         read_full_at(&self.fd, offset, buffer)
     }

@@ -1,4 +1,4 @@
-//! Files that appear under their name whole, or not at all.
+//! Files that are replaced atomically.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -18,7 +18,7 @@ const FOR_ALL: u32 = 0o666;
 fn unnamed(dir: impl AsFd, mode: u32) -> Result<Option<Fd>> {
     match create(dir, c".", libc::O_TMPFILE | libc::O_WRONLY, mode) {
         Ok(fd) => Ok(Some(fd)),
-        // Every file system and kernel without it has its own error for that.
+        // File systems and kernels without it return various errors.
         Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL | Errno::ENOENT | Errno::ENOSYS) => {
             Ok(None)
         }
@@ -37,9 +37,8 @@ fn named(dir: Fd, mode: u32) -> Result<(Fd, Temporary)> {
     Ok((made.ok_or(Errno::EIO)?, temporary))
 }
 
-/// A new file that gets its name when it is complete. Until then no name leads to it, and it
-/// disappears when the process ends. Unlike a [`Writer`] it is created in an open directory, and
-/// does not wait for the disk.
+/// A new file that gets its name when it is complete, and disappears if the process ends before. Unlike a
+/// [`Writer`] it is created in an open directory, and does not wait for the disk.
 #[derive(Debug)]
 pub struct Fresh {
     fd: Fd,
@@ -87,9 +86,9 @@ impl Fresh {
     }
 }
 
-/// A file being written. It appears under its name, and replaces a file of that name, when it is
-/// [published](Writer::publish); if it never is, no trace of it is left. A device, a fifo or the
-/// name of a descriptor (`/dev/stdout`) is written directly.
+/// A file being written. It gets its name, and replaces a file of that name, when it is
+/// [published](Writer::publish); otherwise it disappears. A device, a fifo or the name of a descriptor
+/// (`/dev/stdout`) is written directly.
 #[derive(Debug)]
 pub struct Writer {
     fd: Fd,

@@ -51,31 +51,51 @@ impl Superblock {
         refuse_unreadable(features)?;
         let has = |feature: Feature| features[feature.set as usize] & feature.bit != 0;
         check_integrity(bytes, has(METADATA_CSUM))?;
-        let sizes = Sizes::parse(bytes, has(BITS64))?;
-        let layout = Layout::parse(bytes, &sizes, has(BITS64))?;
+        let [block_size, inode_size, descriptor_size] = parse_sizes(bytes, has(BITS64))?;
         let uuid = *bytes[0x68..].first_chunk().unwrap_or(&[0; 16]);
-        Ok(Superblock {
-            block_size: sizes.block,
-            blocks: layout.blocks,
-            first_block: layout.first_block,
-            groups: layout.groups,
-            inodes: layout.inodes,
+        let seed = if has(CSUM_SEED) {
+            le32(bytes, 0x270)
+        } else {
+            crc32c(!0, &uuid)
+        };
+        let mut superblock = Superblock {
+            block_size,
+            blocks: wide64(bytes, 0x4, has(BITS64).then_some(0x150)),
+            first_block: u64::from(le32(bytes, 0x14)),
+            groups: 0,
+            inodes: le32(bytes, 0),
             first_inode: le32(bytes, 0x54),
-            inodes_per_group: layout.inodes_per_group,
-            inode_size: sizes.inode,
-            descriptor_size: sizes.descriptor,
+            inodes_per_group: le32(bytes, 0x28),
+            inode_size,
+            descriptor_size,
             uuid,
-            blocks_per_group: layout.blocks_per_group,
+            blocks_per_group: le32(bytes, 0x20),
             first_meta_bg: le32(bytes, 0x104),
             backup_groups: [le32(bytes, 0x24c), le32(bytes, 0x250)],
             features,
-            checksum_contributions: Contributions::new(sizes.inode),
-            seed: if has(CSUM_SEED) {
-                le32(bytes, 0x270)
-            } else {
-                crc32c(!0, &uuid)
-            },
-        })
+            seed,
+            checksum_contributions: Contributions::new(inode_size),
+        };
+        superblock.groups = superblock.count_groups()?;
+        Ok(superblock)
+    }
+
+    /// Checks blocks and inodes, and returns the number of groups.
+    fn count_groups(&self) -> Result<u32, Error> {
+        let (blocks, per_group) = (self.blocks, u64::from(self.blocks_per_group));
+        let length = blocks.checked_mul(u64::from(self.block_size));
+        let is_valid = length.is_some_and(|length| length <= i64::MAX as u64);
+        check(is_valid, "its length")?;
+        check(self.first_block < blocks && per_group > 0, "its blocks")?;
+        let allowed = self.block_size / self.inode_size..=self.block_size * 8;
+        check(
+            allowed.contains(&self.inodes_per_group),
+            "the inodes of a group",
+        )?;
+        u32::try_from((blocks - self.first_block).div_ceil(per_group))
+            .ok()
+            .filter(|groups| groups.checked_mul(self.inodes_per_group) == Some(self.inodes))
+            .ok_or(Error::SuperblockField("the number of inodes"))
     }
 
     #[inline(always)]
@@ -133,75 +153,25 @@ impl Superblock {
     }
 }
 
-/// Sizes of the file system's structures, in bytes.
-struct Sizes {
-    block: u32,
-    inode: u32,
-    descriptor: u32,
+/// Bytes in a block, in an inode, and in a group descriptor.
+fn parse_sizes(bytes: &[u8; LENGTH], is_64bit: bool) -> Result<[u32; 3], Error> {
+    let log_block_size = le32(bytes, 0x18);
+    check(log_block_size <= 6, "the block size")?;
+    let block = 1024u32 << log_block_size;
+    let inode = u32::from(le16(bytes, 0x58));
+    let is_valid = inode.is_power_of_two() && (128..=block).contains(&inode);
+    check(is_valid, "the inode size")?;
+    let (descriptor, allowed) = if is_64bit {
+        (u32::from(le16(bytes, 0xfe)), 64..=1024)
+    } else {
+        (32, 32..=32)
+    };
+    let is_valid = descriptor.is_power_of_two() && allowed.contains(&descriptor);
+    check(is_valid, "the size of group descriptors")?;
+    Ok([block, inode, descriptor])
 }
 
-impl Sizes {
-    fn parse(bytes: &[u8; LENGTH], is_64bit: bool) -> Result<Sizes, Error> {
-        let log_block_size = le32(bytes, 0x18);
-        check(log_block_size <= 6, "the block size")?;
-        let block = 1024u32 << log_block_size;
-        let inode = u32::from(le16(bytes, 0x58));
-        let is_valid = inode.is_power_of_two() && (128..=block).contains(&inode);
-        check(is_valid, "the inode size")?;
-        let (descriptor, allowed) = if is_64bit {
-            (u32::from(le16(bytes, 0xfe)), 64..=1024)
-        } else {
-            (32, 32..=32)
-        };
-        let is_valid = descriptor.is_power_of_two() && allowed.contains(&descriptor);
-        check(is_valid, "the size of group descriptors")?;
-        Ok(Sizes {
-            block,
-            inode,
-            descriptor,
-        })
-    }
-}
-
-/// Blocks, inodes and groups.
-struct Layout {
-    blocks: u64,
-    first_block: u64,
-    blocks_per_group: u32,
-    inodes_per_group: u32,
-    inodes: u32,
-    groups: u32,
-}
-
-impl Layout {
-    fn parse(bytes: &[u8; LENGTH], sizes: &Sizes, is_64bit: bool) -> Result<Layout, Error> {
-        let blocks = wide64(bytes, 0x4, is_64bit.then_some(0x150));
-        let first_block = u64::from(le32(bytes, 0x14));
-        let blocks_per_group = le32(bytes, 0x20);
-        let inodes_per_group = le32(bytes, 0x28);
-        let length = blocks.checked_mul(u64::from(sizes.block));
-        let is_valid = length.is_some_and(|length| length <= i64::MAX as u64);
-        check(is_valid, "its length")?;
-        check(first_block < blocks && blocks_per_group > 0, "its blocks")?;
-        let allowed = sizes.block / sizes.inode..=sizes.block * 8;
-        check(allowed.contains(&inodes_per_group), "the inodes of a group")?;
-        let inodes = le32(bytes, 0);
-        let groups = u32::try_from((blocks - first_block).div_ceil(u64::from(blocks_per_group)))
-            .ok()
-            .filter(|groups| groups.checked_mul(inodes_per_group) == Some(inodes))
-            .ok_or(Error::SuperblockField("the number of inodes"))?;
-        Ok(Layout {
-            blocks,
-            first_block,
-            blocks_per_group,
-            inodes_per_group,
-            inodes,
-            groups,
-        })
-    }
-}
-
-/// Checks the checksum, where there is one, the revision and the creator.
+/// Checks the checksum, if there is one, the revision and the creator.
 fn check_integrity(bytes: &[u8; LENGTH], has_checksum: bool) -> Result<(), Error> {
     if has_checksum {
         check(bytes[0x175] == 1, "an unknown kind of checksum")?;

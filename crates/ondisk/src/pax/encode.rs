@@ -57,41 +57,26 @@ fn finish(start: usize, name: &[u8], out: &mut Vec<u8>) {
 
 /// Writes the records that are needed, and the name into the ustar header.
 fn records(member: &Member, ustar: &mut Block, out: &mut Vec<u8>) {
-    // With a map, the ustar header has another name, for programs that do not support sparse files.
-    let name = match &member.sparse {
-        Some(_) => name_in(&member.path, b"GNUSparseFile.0"),
-        None => member.path.clone(),
-    };
-    let fits = put_name(ustar, &name);
-    let long_path = (member.sparse.is_none() && !fits).then_some(&member.path[..]);
-    let long_link = (member.link.len() > LINK.len()).then_some(&member.link[..]);
-    // A full field needs no NUL at its end, but not all programs accept that for these two.
-    let long_uname = (member.uname.len() >= UNAME.len()).then_some(&member.uname[..]);
-    let long_gname = (member.gname.len() >= GNAME.len()).then_some(&member.gname[..]);
-    let sparse_name = member.sparse.as_ref().map(|_| &member.path[..]);
-    let names = [long_path, long_link, long_uname, long_gname, sparse_name];
-    let is_binary = |name: &&[u8]| std::str::from_utf8(name).is_err();
-    if names.iter().flatten().any(is_binary) {
-        // Names in records are UTF-8 by default, and bsdtar mangles others.
-        push(out, b"hdrcharset", b"BINARY");
-    }
-    let text = |out: &mut Vec<u8>, key: &str, value: Option<&[u8]>| {
-        if let Some(value) = value {
-            push(out, key.as_bytes(), value);
-        }
-    };
     let large = |out: &mut Vec<u8>, key: &str, field: Range<usize>, value: u64| {
         if value > field::most(&field) {
             push_number(out, key, value);
         }
     };
-    text(out, "path", long_path);
-    text(out, "linkpath", long_link);
+    let [path, link, uname, gname] = long_names(member, ustar);
+    let sparse_name = member.sparse.as_ref().map(|_| &member.path[..]);
+    let is_binary = |name: &[u8]| std::str::from_utf8(name).is_err();
+    let names = [path, link, uname, gname, sparse_name];
+    if names.into_iter().flatten().any(is_binary) {
+        // Names in records are UTF-8 by default, and bsdtar mangles others.
+        push(out, b"hdrcharset", b"BINARY");
+    }
+    push_some(out, "path", path);
+    push_some(out, "linkpath", link);
     large(out, "size", SIZE, member.stored);
     large(out, "uid", UID, member.uid.into());
     large(out, "gid", GID, member.gid.into());
-    text(out, "uname", long_uname);
-    text(out, "gname", long_gname);
+    push_some(out, "uname", uname);
+    push_some(out, "gname", gname);
     push_number(out, "mtime", member.mtime);
     for (key, time) in [("atime", member.atime), ("ctime", member.ctime)] {
         if let Some(time) = time {
@@ -106,17 +91,43 @@ fn records(member: &Member, ustar: &mut Block, out: &mut Vec<u8>) {
         push(out, b"GNU.sparse.name", &member.path);
         push_number(out, "GNU.sparse.realsize", member.size);
     }
-    text(out, "SCHILY.acl.access", member.acl_access.as_deref());
-    text(out, "SCHILY.acl.default", member.acl_default.as_deref());
+    push_some(out, "SCHILY.acl.access", member.acl_access.as_deref());
+    push_some(out, "SCHILY.acl.default", member.acl_default.as_deref());
     for (name, value) in &member.xattrs {
         let mut key = b"SCHILY.xattr.".to_vec();
         escape(name, &mut key);
         push(out, &key, value);
     }
-    text(out, "GNU.dumpdir", member.dumpdir.as_deref());
+    push_some(out, "GNU.dumpdir", member.dumpdir.as_deref());
     if let Some(blake3) = &member.blake3 {
         push(out, b"comment", &comment(blake3));
     }
+}
+
+fn push_some(out: &mut Vec<u8>, key: &str, value: Option<&[u8]>) {
+    if let Some(value) = value {
+        push(out, key.as_bytes(), value);
+    }
+}
+
+/// Writes the name into the ustar header, and returns path, link, user and group if they do not fit.
+fn long_names<'a>(member: &'a Member, ustar: &mut Block) -> [Option<&'a [u8]>; 4] {
+    // With a map, the ustar header has another name, for programs that do not support sparse files.
+    let fits = match &member.sparse {
+        Some(_) => {
+            put_name(ustar, &name_in(&member.path, b"GNUSparseFile.0"));
+            true
+        }
+        None => put_name(ustar, &member.path),
+    };
+    // A full field needs no NUL at its end, but not all programs accept that for user and group.
+    [
+        (&member.path, fits),
+        (&member.link, member.link.len() <= LINK.len()),
+        (&member.uname, member.uname.len() < UNAME.len()),
+        (&member.gname, member.gname.len() < GNAME.len()),
+    ]
+    .map(|(name, fits)| (!fits).then_some(&name[..]))
 }
 
 /// Fills in a ustar header except the name, as far as the values fit into its fields.

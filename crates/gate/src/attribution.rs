@@ -19,39 +19,31 @@ use crate::gates::{GATES, Gate};
 use crate::sync::Mutex;
 use crate::watch::{attributing, set_attributing};
 
-/// What the program does; the default is anything else.
+/// A number below `COUNT`, of which the default is 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Activity(u8);
+pub struct Tag<const COUNT: usize>(u8);
 
-impl Activity {
-    /// The number of activities, the default included.
-    pub const COUNT: usize = 8;
-
-    /// The activity with this number; 0 is the default.
-    ///
-    /// # Panics
-    /// When the number is not below [`Activity::COUNT`].
-    pub const fn new(number: u8) -> Activity {
-        assert!((number as usize) < Activity::COUNT);
-        Activity(number)
-    }
-}
+/// What the program does; the default is anything else.
+pub type Activity = Tag<8>;
 
 /// What a call is made for; the default is anything else.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Subject(u8);
+pub type Subject = Tag<4>;
 
-impl Subject {
-    /// The number of subjects, the default included.
-    pub const COUNT: usize = 4;
+impl<const COUNT: usize> Tag<COUNT> {
+    /// The number of tags, the default included.
+    pub const COUNT: usize = COUNT;
 
-    /// The subject with this number; 0 is the default.
+    /// The tag with this number.
     ///
     /// # Panics
-    /// When the number is not below [`Subject::COUNT`].
-    pub const fn new(number: u8) -> Subject {
-        assert!((number as usize) < Subject::COUNT);
-        Subject(number)
+    /// When the number is not below `COUNT`.
+    pub const fn new(number: u8) -> Tag<COUNT> {
+        assert!((number as usize) < COUNT);
+        Tag(number)
+    }
+
+    fn index(self) -> usize {
+        self.0.into()
     }
 }
 
@@ -78,14 +70,14 @@ pub struct Attribution {
 impl Attribution {
     /// CPU time of an activity, its calls included, without the overhead.
     pub fn cpu(&self, activity: Activity) -> Duration {
-        self.cpu[usize::from(activity.0)]
+        self.cpu[activity.index()]
     }
 
     /// The calls through a gate during an activity and for a subject.
     pub fn charge(&self, gate: Gate, activity: Activity, subject: Subject) -> Charge {
         self.charges
             .get(gate as usize)
-            .map(|charges| charges[usize::from(activity.0)][usize::from(subject.0)])
+            .map(|charges| charges[activity.index()][subject.index()])
             .unwrap_or_default()
     }
 }
@@ -132,7 +124,7 @@ static PHASE: AtomicU8 = AtomicU8::new(0);
 thread_local! {
     /// The activity of this thread, and the thread's CPU time when it began.
     static ACTIVITY: Cell<Option<(Activity, Duration)>> = const { Cell::new(None) };
-    static SUBJECT: Cell<Subject> = const { Cell::new(Subject(0)) };
+    static SUBJECT: Cell<Subject> = const { Cell::new(Subject::new(0)) };
 }
 
 fn with_running<T>(work: impl FnOnce(&mut Running) -> T) -> Option<T> {
@@ -197,9 +189,9 @@ fn switch_activity(to: Option<Activity>) -> Option<Activity> {
     let (from, since) = ACTIVITY.replace(to.map(|to| (to, now)))?;
     with_running(|running| {
         let cpu = now.saturating_sub(since);
-        running.charged.cpu[usize::from(from.0)] += cpu;
+        running.charged.cpu[from.index()] += cpu;
         running.switched += cpu;
-        running.switches[usize::from(from.0)] += 1;
+        running.switches[from.index()] += 1;
     });
     Some(from)
 }
@@ -233,11 +225,11 @@ pub(crate) fn charge(gate: Gate, cpu: Duration) {
     // A thread that is ending may have dropped its cells already.
     let activity = ACTIVITY.try_with(Cell::get).ok().flatten().map_or_else(
         || PHASE.load(Relaxed).into(),
-        |(activity, _)| usize::from(activity.0),
+        |(activity, _)| activity.index(),
     );
     let subject = SUBJECT.try_with(Cell::get).unwrap_or_default();
     with_running(|running| {
-        let charge = &mut running.charged.charges[gate as usize][activity][usize::from(subject.0)];
+        let charge = &mut running.charged.charges[gate as usize][activity][subject.index()];
         charge.calls += 1;
         charge.cpu += cpu.saturating_sub(running.costs.reading);
     });

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use libc::{c_long, syscall};
 
 use crate::errno::check;
-use crate::memory::{Mapped, RingMemory, Shared, page_size};
+use crate::memory::{Mapped, READ_WRITE, RingMemory, Shared, page_size};
 use crate::{Errno, Fd, Result};
 
 /// The types of maps that are used here: `BPF_MAP_TYPE_*`.
@@ -349,7 +349,14 @@ impl Types {
     /// # Errors
     /// `ENODEV` before Linux 6.16, which only supports read(2).
     pub fn map(file: impl AsFd, len: usize) -> Result<Types> {
-        Mapped::new(file, 0, len, libc::PROT_READ, libc::MAP_PRIVATE).map(Types)
+        Mapped::new(
+            file.as_fd().as_raw_fd(),
+            0,
+            len,
+            libc::PROT_READ,
+            libc::MAP_PRIVATE,
+        )
+        .map(Types)
     }
 }
 
@@ -385,9 +392,9 @@ impl Ring {
     pub fn new(name: &str, size: u32) -> Result<Ring> {
         const RINGBUF: u32 = 27;
         let fd = create(RINGBUF, 0, name, [0, 0, size])?;
-        let (page, access) = (page_size(), libc::PROT_READ | libc::PROT_WRITE);
+        let page = page_size();
         Ok(Ring {
-            consumer: Mapped::new(&fd, 0, page, access, libc::MAP_SHARED)?,
+            consumer: Mapped::new(fd.as_raw_fd(), 0, page, READ_WRITE, libc::MAP_SHARED)?,
             // The kernel could map the data twice in a row, so that no record wraps around. But
             // then it would count twice as this process's memory.
             data: RingMemory::new(&fd, page, size as usize, libc::PROT_READ)?,

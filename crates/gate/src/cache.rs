@@ -1,6 +1,6 @@
 //! The page cache: which pages of a file are in memory.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 use crate::gates::Gate;
 use crate::memory::Mapped;
@@ -48,6 +48,7 @@ impl Mapping {
     /// # Errors
     /// `EINVAL` for a length of 0; `ENODEV` where files cannot be mapped.
     pub fn new(fd: impl AsFd, len: usize) -> Result<Mapping> {
+        let fd = fd.as_fd().as_raw_fd();
         Mapped::new(fd, 0, len, libc::PROT_NONE, libc::MAP_SHARED).map(Mapping)
     }
 

@@ -1,4 +1,4 @@
-//! Creates files, directories and links, and sets their attributes. Files that are replaced
+//! Creates, renames and removes files, directories and links, and sets their attributes. Files that are replaced
 //! atomically are in [`crate::file`].
 //!
 //! Calls that take a directory and a name never follow a symlink of that name.
@@ -72,6 +72,27 @@ pub fn symlinkat(target: &CStr, dir: impl AsFd, name: &CStr) -> Result<()> {
 pub fn unlinkat_directory(dir: impl AsFd, name: &CStr) -> Result<()> {
     // SAFETY: `name` is NUL-terminated.
     unsafe { syscall!(Gate::Unlinkat, dir.as_fd(), name, libc::AT_REMOVEDIR) }.map(drop)
+}
+
+/// Adds a name to a file. [linkat(2)](https://man7.org/linux/man-pages/man2/link.2.html)
+pub fn linkat(from: impl AsFd, name: &CStr, to: impl AsFd, new: &CStr, at: At) -> Result<()> {
+    let (from, to) = (from.as_fd(), to.as_fd());
+    // SAFETY: both names are NUL-terminated.
+    unsafe { syscall!(Gate::Linkat, from, name, to, new, at.bits()) }.map(drop)
+}
+
+/// Renames a file, and replaces a file of the new name.
+/// [renameat2(2)](https://man7.org/linux/man-pages/man2/rename.2.html) without flags, since newer
+/// architectures lack renameat
+pub fn renameat2(from: impl AsFd, name: &CStr, to: impl AsFd, new: &CStr) -> Result<()> {
+    // SAFETY: both names are NUL-terminated.
+    unsafe { syscall!(Gate::Renameat2, from.as_fd(), name, to.as_fd(), new, 0) }.map(drop)
+}
+
+/// Removes a name. [unlinkat(2)](https://man7.org/linux/man-pages/man2/unlink.2.html)
+pub fn unlinkat(dir: impl AsFd, name: &CStr) -> Result<()> {
+    // SAFETY: `name` is NUL-terminated.
+    unsafe { syscall!(Gate::Unlinkat, dir.as_fd(), name, 0) }.map(drop)
 }
 
 /// Changes owner and group; an empty name means the descriptor itself.

@@ -2,12 +2,14 @@
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::c_int;
 
+use crate::errno::check;
 use crate::gates::Gate;
+use crate::meter::pass;
 use crate::syscall::syscall;
 use crate::{Errno, Fd, Result};
 
@@ -99,12 +101,7 @@ pub struct Statx {
 /// With an empty `want` the kernel still returns the device, the mount id and the mount-root
 /// attribute, and asks no server.
 pub fn statx(dir: impl AsFd, name: &CStr, at: At, want: Want) -> Result<Statx> {
-    let mut s = MaybeUninit::<libc::statx>::zeroed();
-    let (flags, mask) = (at.bits(), want.bits());
-    // SAFETY: `name` is NUL-terminated and `s` has room for one struct statx.
-    unsafe { syscall!(Gate::Statx, dir.as_fd(), name, flags, mask, s.as_mut_ptr()) }?;
-    // SAFETY: zeroed above, and every bit pattern of the plain integers in it is valid.
-    let s = unsafe { s.assume_init() };
+    let s = raw_statx(dir, name, at.bits(), want.bits())?;
     let have = Want::from_bits_retain(s.stx_mask);
     Ok(Statx {
         have,
@@ -128,6 +125,15 @@ pub fn statx(dir: impl AsFd, name: &CStr, at: At, want: Want) -> Result<Statx> {
             .intersects(Want::MNT_ID | Want::MNT_ID_UNIQUE)
             .then_some(s.stx_mnt_id),
     })
+}
+
+/// The C structure that statx(2) fills in.
+pub(crate) fn raw_statx(dir: impl AsFd, name: &CStr, at: c_int, want: u32) -> Result<libc::statx> {
+    let mut s = MaybeUninit::<libc::statx>::zeroed();
+    // SAFETY: `name` is NUL-terminated and `s` has room for one struct statx.
+    unsafe { syscall!(Gate::Statx, dir.as_fd(), name, at, want, s.as_mut_ptr()) }?;
+    // SAFETY: zeroed above, and every bit pattern of the plain integers in it is valid.
+    Ok(unsafe { s.assume_init() })
 }
 
 /// The fields of [`newfstatat`] that are used here.
@@ -287,6 +293,33 @@ pub fn syncfs(fd: impl AsFd) -> Result<()> {
     unsafe { syscall!(Gate::Syncfs, fd.as_fd()) }.map(drop)
 }
 
+/// Writes to a descriptor. [write(2)](https://man7.org/linux/man-pages/man2/write.2.html)
+pub fn write(fd: impl AsFd, bytes: &[u8]) -> Result<usize> {
+    // SAFETY: the kernel reads at most `bytes.len()` bytes of `bytes`.
+    unsafe { syscall!(Gate::Write, fd.as_fd(), bytes.as_ptr(), bytes.len()) }
+}
+
+/// Waits until a file's content, or a directory's entries, are on the disk.
+/// [fsync(2)](https://man7.org/linux/man-pages/man2/fsync.2.html)
+pub fn fsync(fd: impl AsFd) -> Result<()> {
+    // SAFETY: no pointers.
+    unsafe { syscall!(Gate::Fsync, fd.as_fd()) }.map(drop)
+}
+
+/// Starts writing a part of a file to the disk, and does not wait. Unlike fsync(2) it makes nothing
+/// durable.
+/// [sync_file_range(2)](https://man7.org/linux/man-pages/man2/sync_file_range.2.html)
+pub fn sync_file_range(fd: impl AsFd, offset: u64, len: u64) -> Result<()> {
+    let fd = fd.as_fd().as_raw_fd();
+    let (offset, len) = (offset.cast_signed(), len.cast_signed());
+    pass(Gate::SyncFileRange, || {
+        // SAFETY: no pointers. The C library knows the order of the arguments, which depends on the
+        // architecture.
+        check(unsafe { libc::sync_file_range(fd, offset, len, libc::SYNC_FILE_RANGE_WRITE) }.into())
+    })
+    .map(drop)
+}
+
 /// The UUID of the file system that an open file is on; `None` where it has none.
 /// [FS_IOC_GETFSUUID](https://docs.kernel.org/userspace-api/ioctl/ioctl-number.html), since Linux
 /// 6.9
@@ -301,10 +334,8 @@ pub fn fs_uuid(fd: impl AsFd) -> Result<Option<[u8; 16]>> {
 
 /// The `f_type` of ext2, ext3 and ext4.
 pub const EXT4_SUPER_MAGIC: u64 = 0xef53;
-
 /// The `f_type` of tmpfs.
 pub const TMPFS_MAGIC: u64 = 0x0102_1994;
-
 /// The `f_type` of procfs.
 pub const PROC_SUPER_MAGIC: u64 = 0x9fa0;
 

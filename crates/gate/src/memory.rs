@@ -1,12 +1,14 @@
 //! Mapped memory. Mappings are no file-system work, so they are not counted.
 
 use std::ops::Deref;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::AtomicU64;
 
 use libc::{c_int, c_void};
 
 use crate::{Errno, Fd, Result};
+
+pub(crate) const READ_WRITE: c_int = libc::PROT_READ | libc::PROT_WRITE;
 
 /// Bytes in a page of memory.
 pub fn page_size() -> usize {
@@ -26,20 +28,10 @@ pub(crate) struct Mapped {
 unsafe impl Send for Mapped {}
 
 impl Mapped {
-    /// Maps `len` bytes of an open file from `offset` on; `protection` and `flags` are those of
-    /// mmap(2).
+    /// Maps `len` bytes of an open file (-1: of none) from `offset` on; `protection` and `flags` are
+    /// those of mmap(2).
     pub(crate) fn new(
-        fd: impl AsFd,
-        offset: usize,
-        len: usize,
-        protection: c_int,
-        flags: c_int,
-    ) -> Result<Mapped> {
-        Mapped::map(fd.as_fd().as_raw_fd(), offset, len, protection, flags)
-    }
-
-    fn map(
-        fd: c_int,
+        fd: RawFd,
         offset: usize,
         len: usize,
         protection: c_int,
@@ -86,7 +78,7 @@ impl Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: mapped in `map` with this length; no borrow outlives `self`.
+        // SAFETY: mapped in `new` with this length; no borrow outlives `self`.
         unsafe { libc::munmap(self.at, self.len) };
     }
 }
@@ -109,21 +101,16 @@ impl Shared {
     /// Maps `len` words (at least one), all 0, that stay shared with children.
     pub fn new(len: usize) -> Result<Shared> {
         let bytes = len.max(1).checked_mul(size_of::<AtomicU64>());
-        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
-        Mapped::map(
-            -1,
-            0,
+        let (bytes, flags) = (
             bytes.ok_or(Errno::ENOMEM)?,
-            libc::PROT_READ | libc::PROT_WRITE,
-            flags,
-        )
-        .map(Shared)
+            libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+        );
+        Mapped::new(-1, 0, bytes, READ_WRITE, flags).map(Shared)
     }
 
     /// Maps the first `bytes` bytes of a BPF array.
     pub(crate) fn of_array(map: &Fd, bytes: usize) -> Result<Shared> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        Mapped::new(map, 0, bytes, protection, libc::MAP_SHARED).map(Shared)
+        Mapped::new(map.as_raw_fd(), 0, bytes, READ_WRITE, libc::MAP_SHARED).map(Shared)
     }
 }
 
@@ -157,7 +144,13 @@ impl RingMemory {
     ) -> Result<RingMemory> {
         let page = page_size();
         Ok(RingMemory {
-            mapped: Mapped::new(fd, offset, page + size, protection, libc::MAP_SHARED)?,
+            mapped: Mapped::new(
+                fd.as_raw_fd(),
+                offset,
+                page + size,
+                protection,
+                libc::MAP_SHARED,
+            )?,
             page,
             size,
             whole: Vec::new(),

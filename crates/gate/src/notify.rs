@@ -24,13 +24,12 @@ pub const FAN_Q_OVERFLOW: u64 = 0x4000;
 /// `EINVAL` before Linux 6.15; `EPERM` for `unlimited` without `CAP_SYS_ADMIN`.
 pub fn fanotify_init_mounts(unlimited: bool) -> Result<Fd> {
     const FAN_REPORT_MNT: u32 = 0x4000;
-    const FAN_UNLIMITED_QUEUE: u32 = 0x10;
-    const FAN_CLOEXEC: u32 = 0x1;
-    const FAN_NONBLOCK: u32 = 0x2;
-    let flags = FAN_REPORT_MNT
-        | FAN_CLOEXEC
-        | FAN_NONBLOCK
-        | if unlimited { FAN_UNLIMITED_QUEUE } else { 0 };
+    let queue = if unlimited {
+        libc::FAN_UNLIMITED_QUEUE
+    } else {
+        0
+    };
+    let flags = FAN_REPORT_MNT | libc::FAN_CLOEXEC | libc::FAN_NONBLOCK | queue;
     let events = libc::O_RDONLY | libc::O_CLOEXEC;
     // SAFETY: no pointers.
     unsafe { syscall!(Gate::FanotifyInit, flags, events) }.map(Fd::take)
@@ -43,9 +42,8 @@ pub fn fanotify_init_mounts(unlimited: bool) -> Result<Fd> {
 /// # Errors
 /// `EPERM` without `CAP_SYS_ADMIN` in the namespace's user namespace.
 pub fn fanotify_mark_mntns(group: impl AsFd, namespace: impl AsFd) -> Result<()> {
-    const FAN_MARK_ADD: u32 = 0x1;
     const FAN_MARK_MNTNS: u32 = 0x110;
-    let (group, flags) = (group.as_fd(), FAN_MARK_ADD | FAN_MARK_MNTNS);
+    let (group, flags) = (group.as_fd(), libc::FAN_MARK_ADD | FAN_MARK_MNTNS);
     let events = FAN_MNT_ATTACH | FAN_MNT_DETACH;
     let namespace = namespace.as_fd();
     // SAFETY: the path is null, which means the descriptor itself.

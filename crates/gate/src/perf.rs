@@ -11,7 +11,7 @@ use std::time::Duration;
 use libc::{c_long, syscall};
 
 use crate::errno::check;
-use crate::memory::{RingMemory, page_size};
+use crate::memory::{READ_WRITE, RingMemory, page_size};
 use crate::notify::poll_all;
 use crate::{Errno, Fd, Result};
 
@@ -133,9 +133,8 @@ impl Event {
             .checked_mul(page_size())
             .filter(|_| pages.is_power_of_two())
             .ok_or(Errno::EINVAL)?;
-        let access = libc::PROT_READ | libc::PROT_WRITE;
         Ok(Ring {
-            memory: RingMemory::new(&self.0, 0, size, access)?,
+            memory: RingMemory::new(&self.0, 0, size, READ_WRITE)?,
             at: 0,
             end: 0,
             released: 0,

@@ -23,11 +23,6 @@ const SEIZE: c_long = 0x4206;
 const LISTEN: c_long = 0x4208;
 const GET_SYSCALL_INFO: c_long = 0x420e;
 
-const EVENT_FORK: c_int = 1;
-const EVENT_VFORK: c_int = 2;
-const EVENT_CLONE: c_int = 3;
-const EVENT_EXEC: c_int = 4;
-const EVENT_SECCOMP: c_int = 7;
 const EVENT_STOP: c_int = 128;
 
 fn ptrace(request: c_long, tid: u32, address: usize, data: usize) -> Result<usize> {
@@ -121,9 +116,11 @@ pub fn wait(times: bool, spin: Duration) -> Result<(u32, Came)> {
     }
     let signal = libc::WSTOPSIG(status);
     let stop = match status >> 16 {
-        EVENT_SECCOMP => Stop::Enters,
-        EVENT_FORK | EVENT_VFORK | EVENT_CLONE => Stop::Makes,
-        EVENT_EXEC => Stop::Execs,
+        libc::PTRACE_EVENT_SECCOMP => Stop::Enters,
+        libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => {
+            Stop::Makes
+        }
+        libc::PTRACE_EVENT_EXEC => Stop::Execs,
         EVENT_STOP if signal == libc::SIGTRAP => Stop::Begins,
         EVENT_STOP => Stop::Group,
         _ if signal == libc::SIGTRAP | 0x80 => Stop::Returns,

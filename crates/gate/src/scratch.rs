@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::os::fd::AsFd;
 
-use crate::fs::create;
+use crate::fs::{create, raw_statx};
 use crate::gates::Gate;
 use crate::syscall::syscall;
 use crate::{Fd, Result};
@@ -51,16 +51,9 @@ pub fn flock(fd: impl AsFd) -> Result<()> {
 /// does not say (before 6.1, or for this file system); 0 where direct I/O is not supported.
 /// [statx(2)](https://man7.org/linux/man-pages/man2/statx.2.html), `STATX_DIOALIGN`
 pub fn direct_alignment(fd: impl AsFd) -> Result<Option<(u32, u32)>> {
-    const STATX_DIOALIGN: u32 = 0x2000;
-    /// Of `stx_mask`, `stx_dio_mem_align` and `stx_dio_offset_align`, in 32-bit words.
-    const MASK: usize = 0;
-    const MEMORY: usize = 152 / 4;
-    const OFFSET: usize = 156 / 4;
-    let mut buffer = [0_u32; 64]; // struct statx is 256 bytes long
-    let (at, want, s) = (libc::AT_EMPTY_PATH, STATX_DIOALIGN, buffer.as_mut_ptr());
-    // SAFETY: the empty name is NUL-terminated, and `buffer` has room for one struct statx.
-    unsafe { syscall!(Gate::Statx, fd.as_fd(), c"", at, want, s) }?;
-    Ok((buffer[MASK] & STATX_DIOALIGN != 0).then_some((buffer[MEMORY], buffer[OFFSET])))
+    let s = raw_statx(fd, c"", libc::AT_EMPTY_PATH, libc::STATX_DIOALIGN)?;
+    let is_known = s.stx_mask & libc::STATX_DIOALIGN != 0;
+    Ok(is_known.then_some((s.stx_dio_mem_align, s.stx_dio_offset_align)))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use libc::c_int;
 
 use crate::gates::Gate;
-use crate::memory::Mapped;
+use crate::memory::{Mapped, READ_WRITE};
 use crate::meter::pass;
 use crate::syscall::syscall;
 use crate::{Errno, Fd, Result};
@@ -35,7 +35,7 @@ const ENTER_GETEVENTS: c_int = 1;
 
 /// `struct io_uring_sqe`, with the fields of statx.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Request {
     opcode: u8,
     flags: u8,
@@ -83,16 +83,8 @@ impl Ring {
         let submissions = params[SQ_ARRAY] as usize + entries * size_of::<u32>();
         let completions =
             params[CQ_CQES] as usize + params[CQ_ENTRIES] as usize * size_of::<Completion>();
-        let map = |offset, len| {
-            let access = libc::PROT_READ | libc::PROT_WRITE;
-            Mapped::new(
-                &fd,
-                offset,
-                len,
-                access,
-                libc::MAP_SHARED | libc::MAP_POPULATE,
-            )
-        };
+        let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
+        let map = |offset, len| Mapped::new(fd.as_raw_fd(), offset, len, READ_WRITE, flags);
         let rings = map(0, submissions.max(completions))?;
         let requests = map(OFFSET_SQES, entries * size_of::<Request>())?;
         Ok(Ring {
@@ -156,7 +148,10 @@ impl Ring {
         let (mut waiting, mut unsent) = (batch, batch);
         let mut done = Ok(());
         while waiting > 0 {
-            match self.enter(unsent, waiting) {
+            let (fd, flags) = (self.fd.as_fd(), ENTER_GETEVENTS);
+            // SAFETY: the name and the buffers that the requests point to live until all requests
+            // have completed.
+            match unsafe { syscall!(Gate::IoUringEnter, fd, unsent, waiting, flags, 0, 0) } {
                 Ok(taken) => unsent = unsent.saturating_sub(taken as u32),
                 Err(Errno::EINTR) => {}
                 Err(e) if unsent == batch => return Err(e),
@@ -174,13 +169,6 @@ impl Ring {
             done = done.and(results);
         }
         Ok(done)
-    }
-
-    fn enter(&self, unsent: u32, waiting: u32) -> Result<usize> {
-        let (fd, flags) = (self.fd.as_fd(), ENTER_GETEVENTS);
-        // SAFETY: the name and the buffers that the requests point to live until all requests have
-        // completed.
-        unsafe { syscall!(Gate::IoUringEnter, fd, unsent, waiting, flags, 0, 0) }
     }
 }
 
@@ -206,14 +194,11 @@ impl Queues<'_> {
             let slot = tail & self.submission_mask;
             let request = Request {
                 opcode: OP_STATX,
-                flags: 0,
-                ioprio: 0,
                 fd: dir.as_fd().as_raw_fd(),
                 buffer: buffer.as_mut_ptr() as u64,
                 name: name.as_ptr() as u64,
                 want: libc::STATX_BASIC_STATS,
-                at: 0,
-                rest: [0; 4],
+                ..Request::default()
             };
             // SAFETY: `slot` is below the number of entries of both; the kernel does not read them
             // before the tail has passed them.

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use libc::c_int;
 
-use super::calls::{fsync, renameat2, unlinkat};
-use crate::fs::{At, Want, statx};
+use crate::create::{renameat2, unlinkat};
+use crate::fs::{At, Want, fsync, statx};
 use crate::long::c_string;
 use crate::signals::disposition;
 use crate::{Errno, Fd, Result};
@@ -117,14 +117,10 @@ impl Drop for Temporary {
 /// Puts a name into the signal handler's table. Returns its slot; `None` when the table is full.
 fn occupy_slot(entry: Box<OnSignal>) -> Option<&'static AtomicPtr<OnSignal>> {
     let entry = Box::into_raw(entry);
+    let (free, order) = (std::ptr::null_mut(), Ordering::SeqCst);
     let occupied = |slot: &&AtomicPtr<OnSignal>| {
-        slot.compare_exchange(
-            std::ptr::null_mut(),
-            entry,
-            Ordering::SeqCst,
-            Ordering::SeqCst,
-        )
-        .is_ok()
+        let taken = slot.compare_exchange(free, entry, order, order);
+        taken.is_ok()
     };
     SLOTS.iter().find(occupied)
 }

@@ -4,10 +4,12 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::AsFd;
 
-use super::calls::{fsync, linkat, renameat2, sync_file_range, unlinkat, write};
 use super::temporary::Temporary;
-use crate::create::{fchmod, fchownat, in_proc};
-use crate::fs::{At, CWD, FileType, Open, Statx, Want, create, openat, readlinkat, statx};
+use crate::create::{fchmod, fchownat, in_proc, linkat, renameat2, unlinkat};
+use crate::fs::{
+    At, CWD, FileType, Open, Statx, Want, create, fsync, openat, readlinkat, statx,
+    sync_file_range, write,
+};
 use crate::long::{c_string, open_long, reach, statx_long};
 use crate::{Errno, Fd, Result};
 
@@ -126,9 +128,8 @@ impl Destination {
         const MOST_LINKS: usize = 40;
         let is_descriptor = |path: &[u8]| {
             matches!(path, b"/dev/stdout" | b"/dev/stderr")
-                || [&b"/dev/fd/"[..], b"/proc/self/fd/"]
-                    .iter()
-                    .any(|dir| path.starts_with(dir))
+                || path.starts_with(b"/dev/fd/")
+                || path.starts_with(b"/proc/self/fd/")
         };
         let mut path = path.to_vec();
         for _ in 0..MOST_LINKS {

@@ -20,17 +20,11 @@ enum Tag {
 }
 
 impl Tag {
-    const ALL: [Tag; 6] = [
-        Tag::Owner,
-        Tag::User,
-        Tag::OwningGroup,
-        Tag::Group,
-        Tag::Mask,
-        Tag::Other,
-    ];
-
     fn from_number(number: u16) -> Option<Tag> {
-        Tag::ALL.into_iter().find(|tag| *tag as u16 == number)
+        use Tag::{Group, Mask, Other, Owner, OwningGroup, User};
+        [Owner, User, OwningGroup, Group, Mask, Other]
+            .into_iter()
+            .find(|tag| *tag as u16 == number)
     }
 }
 

@@ -76,20 +76,12 @@ pub struct Decoder {
 enum State {
     #[default]
     Header,
-    /// The content of a header of another kind.
-    Collect {
-        what: What,
-        left: u64,
-        text: Vec<u8>,
-    },
+    /// The content of a header of another kind: bytes that are left, and those so far.
+    Collect(What, u64, Vec<u8>),
     /// More extents of an old sparse file.
-    Extents { member: Box<Member>, map: Map },
-    /// The map of a sparse file, at the beginning of its data.
-    Map {
-        member: Box<Member>,
-        text: sparse::Text,
-        left: u64,
-    },
+    Extents(Box<Member>, Map),
+    /// The map of a sparse file, at the beginning of its data: bytes that are left.
+    Map(Box<Member>, sparse::Text, u64),
 }
 
 /// The kind of content that is collected.
@@ -127,11 +119,7 @@ impl Decoder {
     pub fn is_data(&self) -> bool {
         matches!(
             self.state,
-            State::Map { .. }
-                | State::Collect {
-                    what: What::Dumpdir(_),
-                    ..
-                }
+            State::Map(..) | State::Collect(What::Dumpdir(_), ..)
         )
     }
 
@@ -172,29 +160,21 @@ impl Decoder {
         self.at = next.ok_or("the archive is longer than any can be")?;
         match std::mem::take(&mut self.state) {
             State::Header => self.header(block, at),
-            State::Collect {
-                what,
-                left,
-                mut text,
-            } => {
+            State::Collect(what, left, mut text) => {
                 let taken = left.min(BLOCK as u64);
                 text.extend_from_slice(&block[..taken as usize]);
                 self.collect(what, left - taken, text)
             }
-            State::Extents { member, mut map } => {
+            State::Extents(member, mut map) => {
                 extents(&block[gnu::MORE_EXTENTS], &mut map)?;
                 self.old_sparse(member, map, block[gnu::IS_EXTENDED_FURTHER] != 0)
             }
-            State::Map {
-                member,
-                mut text,
-                left,
-            } => {
+            State::Map(member, mut text, left) => {
                 let left = left
                     .checked_sub(BLOCK as u64)
                     .ok_or("a sparse file's map does not end")?;
                 if !text.take(block)? {
-                    self.state = State::Map { member, text, left };
+                    self.state = State::Map(member, text, left);
                     return Ok(Event::More);
                 }
                 self.sparse(member, text.into_map(), left)
@@ -257,7 +237,7 @@ impl Decoder {
 
     fn collect(&mut self, what: What, left: u64, text: Vec<u8>) -> Result<Event, Problem> {
         if left > 0 {
-            self.state = State::Collect { what, left, text };
+            self.state = State::Collect(what, left, text);
             return Ok(Event::More);
         }
         let start = self.at - padded(text.len() as u64).unwrap_or(0);
@@ -389,8 +369,7 @@ impl Decoder {
         if (sparse.major, sparse.minor.unwrap_or(0)) != (Some(1), 0) {
             return Err("a sparse file in a form that is not known".into());
         }
-        let text = sparse::Text::default();
-        self.state = State::Map { member, text, left };
+        self.state = State::Map(member, sparse::Text::default(), left);
         Ok(Event::More)
     }
 
@@ -402,7 +381,7 @@ impl Decoder {
         is_extended: bool,
     ) -> Result<Event, Problem> {
         if is_extended {
-            self.state = State::Extents { member, map };
+            self.state = State::Extents(member, map);
             return Ok(Event::More);
         }
         let stored = member.stored;

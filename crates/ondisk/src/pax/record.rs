@@ -92,8 +92,8 @@ pub(super) struct Common {
 }
 
 impl Common {
-    /// Takes a record; false if it is none of these.
-    fn take(&mut self, key: &[u8], value: &[u8]) -> Result<bool, &'static str> {
+    /// Takes a record if it is one of these.
+    fn take(&mut self, key: &[u8], value: &[u8]) -> Result<(), &'static str> {
         match key {
             b"uid" => self.uid = id(value)?,
             b"gid" => self.gid = id(value)?,
@@ -102,9 +102,9 @@ impl Common {
             b"mtime" => self.mtime = time(value)?,
             b"atime" => self.atime = time(value)?,
             b"ctime" => self.ctime = time(value)?,
-            _ => return Ok(false),
+            _ => {}
         }
-        Ok(true)
+        Ok(())
     }
 
     /// These values, and those of `others` where these are missing.
@@ -268,9 +268,7 @@ impl Global {
                 b"path" | b"linkpath" | b"size" => {
                     return Err("a global header gives all members one name or size");
                 }
-                _ => {
-                    global.common.take(key, value)?;
-                }
+                _ => global.common.take(key, value)?,
             }
             Ok(())
         })?;

@@ -11,7 +11,7 @@ use ondisk::pax::{BLOCK, Decoder, Event, Kind, Member, padded};
 use zstd::zstd_safe::zstd_sys::ZSTD_ErrorCode;
 use zstd::zstd_safe::{self, DCtx, DParameter, ErrorCode, InBuffer, OutBuffer};
 
-use crate::error::{Action, Damage, Error, ErrorKind, NotArchive, Result};
+use crate::error::{Action, Damage, Error, ErrorKind, NotArchive};
 
 /// Bytes read at a time.
 const CHUNK: usize = 256 << 10;
@@ -83,7 +83,7 @@ impl Input {
     ///
     /// # Errors
     /// A call fails, or the file does not begin as an archive.
-    pub fn open(path: &[u8]) -> Result<Input> {
+    pub fn open(path: &[u8]) -> Result<Input, Error> {
         let error = |kind| Error::new(Action::ReadArchive, path, kind);
         let (source, head) = open_source(path).map_err(error)?;
         check_format(&head).map_err(|what| error(ErrorKind::NotArchive(what)))?;
@@ -139,7 +139,7 @@ impl Input {
         clippy::should_implement_trait,
         reason = "an error and the end are different, as for a reader"
     )]
-    pub fn next(&mut self) -> Result<Option<Member>> {
+    pub fn next(&mut self) -> Result<Option<Member>, Error> {
         let skipped = self.skip();
         let mut computed: Option<[u8; 32]> = None;
         if let Some(check) = &mut self.check {
@@ -162,7 +162,7 @@ impl Input {
     }
 
     /// Reads headers until there is a member.
-    fn read_headers(&mut self) -> Result<Option<Member>> {
+    fn read_headers(&mut self) -> Result<Option<Member>, Error> {
         while !self.is_over {
             let is_data = self.decoder.is_data();
             let Some(block) = self.block()? else {
@@ -206,7 +206,7 @@ impl Input {
 
     /// The next piece of the current member's data as stored, of at most `most` bytes; empty at its
     /// end.
-    pub(crate) fn data(&mut self, most: u64) -> Result<&[u8]> {
+    pub(crate) fn data(&mut self, most: u64) -> Result<&[u8], Error> {
         let wanted = self.left.min(most);
         if wanted > 0 && self.from == self.buffer.len() && self.fill()? == 0 {
             return Err(self.cut_short(self.left));
@@ -238,7 +238,7 @@ impl Input {
     }
 
     /// Skips the rest of the current member's data.
-    fn skip(&mut self) -> Result<()> {
+    fn skip(&mut self) -> Result<(), Error> {
         if self.check.is_some() {
             while !self.data(u64::MAX)?.is_empty() {}
         }
@@ -261,7 +261,7 @@ impl Input {
     }
 
     /// The next block; `None` at the end of the archive.
-    fn block(&mut self) -> Result<Option<[u8; BLOCK]>> {
+    fn block(&mut self) -> Result<Option<[u8; BLOCK]>, Error> {
         let mut block = [0; BLOCK];
         let mut have = 0;
         while have < BLOCK {
@@ -286,7 +286,7 @@ impl Input {
     }
 
     /// Reads more, once the buffer is consumed; returns 0 at the end.
-    fn fill(&mut self) -> Result<usize> {
+    fn fill(&mut self) -> Result<usize, Error> {
         self.from = 0;
         self.buffer.resize(CHUNK, 0);
         let read = self.source.read(&mut self.buffer, self.place);
@@ -299,7 +299,7 @@ impl Input {
 
     /// Reads up to a mebibyte after the end: the padding of the last record, so that a program that
     /// writes into a pipe gets no SIGPIPE, and the end of the compressed stream.
-    fn drain(&mut self) -> Result<()> {
+    fn drain(&mut self) -> Result<(), Error> {
         const MOST: usize = 1 << 20;
         let mut read = 0;
         loop {
@@ -312,7 +312,7 @@ impl Input {
         }
     }
 
-    fn ended_early(&self) -> Result<Option<Member>> {
+    fn ended_early(&self) -> Result<Option<Member>, Error> {
         if self.decoder.is_lost() {
             return Ok(None);
         }
@@ -345,7 +345,7 @@ fn is_zstd(head: &[u8]) -> bool {
 }
 
 /// Opens the source of an archive, and reads its first block, or less at the end.
-fn open_source(path: &[u8]) -> std::result::Result<(Source, Vec<u8>), ErrorKind> {
+fn open_source(path: &[u8]) -> Result<(Source, Vec<u8>), ErrorKind> {
     let mut file_len = None;
     let stream = if path == b"-" {
         Stream(None)
@@ -371,8 +371,8 @@ fn open_source(path: &[u8]) -> std::result::Result<(Source, Vec<u8>), ErrorKind>
 }
 
 fn read_block(
-    mut read: impl FnMut(&mut [u8]) -> std::result::Result<usize, ErrorKind>,
-) -> std::result::Result<Vec<u8>, ErrorKind> {
+    mut read: impl FnMut(&mut [u8]) -> Result<usize, ErrorKind>,
+) -> Result<Vec<u8>, ErrorKind> {
     let mut block = vec![0; BLOCK];
     let mut have = 0;
     while have < block.len() {
@@ -386,7 +386,7 @@ fn read_block(
 }
 
 /// Checks that the first block of a file begins an archive.
-fn check_format(head: &[u8]) -> std::result::Result<(), NotArchive> {
+fn check_format(head: &[u8]) -> Result<(), NotArchive> {
     let block = head.first_chunk::<BLOCK>();
     if block.is_some_and(|block| Decoder::new().push(block).is_ok()) {
         return Ok(());
@@ -401,7 +401,7 @@ fn check_format(head: &[u8]) -> std::result::Result<(), NotArchive> {
 }
 
 impl Source {
-    fn read(&mut self, buffer: &mut [u8], place: u64) -> std::result::Result<usize, ErrorKind> {
+    fn read(&mut self, buffer: &mut [u8], place: u64) -> Result<usize, ErrorKind> {
         match self {
             Source::File { fd, at, .. } => {
                 let n = pread64(fd, buffer, *at).map_err(ErrorKind::call(Gate::Pread64))?;
@@ -415,7 +415,7 @@ impl Source {
 }
 
 impl Stream {
-    fn read(&self, buffer: &mut [u8]) -> std::result::Result<usize, ErrorKind> {
+    fn read(&self, buffer: &mut [u8]) -> Result<usize, ErrorKind> {
         loop {
             let read = match &self.0 {
                 Some(fd) => read(fd, buffer),
@@ -430,7 +430,7 @@ impl Stream {
 
 impl Zstd {
     /// Decompresses a stream whose beginning is `head`.
-    fn new(from: Stream, head: Vec<u8>) -> std::result::Result<Zstd, ErrorKind> {
+    fn new(from: Stream, head: Vec<u8>) -> Result<Zstd, ErrorKind> {
         let mut context = DCtx::try_create().ok_or(ErrorKind::from(Errno::ENOMEM))?;
         context
             .set_parameter(DParameter::WindowLogMax(WINDOW_LOG))
@@ -444,7 +444,7 @@ impl Zstd {
         })
     }
 
-    fn read(&mut self, buffer: &mut [u8], place: u64) -> std::result::Result<usize, ErrorKind> {
+    fn read(&mut self, buffer: &mut [u8], place: u64) -> Result<usize, ErrorKind> {
         let damaged = |damage| ErrorKind::DamagedArchive { at: place, damage };
         loop {
             // Within a frame, output may be pending without more input.
@@ -492,7 +492,7 @@ pub(crate) struct Contents<'a> {
 
 impl Contents<'_> {
     /// The next piece and its offset in the file, in order; `None` at the end. No piece is empty.
-    pub(crate) fn next(&mut self) -> Result<Option<(u64, &[u8])>> {
+    pub(crate) fn next(&mut self) -> Result<Option<(u64, &[u8])>, Error> {
         if self.current.len == 0 {
             let Some((next, rest)) = self.extents.split_first() else {
                 return Ok(None);

@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, Write};
 
 use gate::file::Writer;
-use parquet::errors::{ParquetError, Result};
+use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterPropertiesPtr;
 use parquet::file::writer::SerializedFileWriter;
@@ -37,7 +37,7 @@ pub struct Sealed {
 
 impl Sealed {
     /// Waits until it is on the disk, and gives it its name, atomically.
-    pub fn publish(self) -> std::result::Result<About, Error> {
+    pub fn publish(self) -> Result<About, Error> {
         let error = |e| Error::new(Action::WriteCatalog, &self.file, e);
         self.writer.publish().map_err(error)?;
         Ok(self.about)
@@ -85,7 +85,7 @@ impl Buffered {
 
 impl Output {
     /// Creates a file, which has no name yet.
-    pub(super) fn create(file: &[u8]) -> std::result::Result<(Encoder, Output), Error> {
+    pub(super) fn create(file: &[u8]) -> Result<(Encoder, Output), Error> {
         let error = |e: ParquetError| Error::new(Action::WriteCatalog, file, e);
         let writer = Writer::create(file).map_err(|e| Error::new(Action::WriteCatalog, file, e))?;
         let schema = descriptor().map_err(error)?;
@@ -109,7 +109,7 @@ impl Output {
     }
 
     /// Appends a row group, unless it has no columns.
-    pub(super) fn append(&mut self, columns: Vec<Encoded>) -> Result<()> {
+    pub(super) fn append(&mut self, columns: Vec<Encoded>) -> ParquetResult<()> {
         if columns.is_empty() {
             return Ok(());
         }
@@ -123,7 +123,7 @@ impl Output {
     }
 
     /// Writes the description and the footer.
-    pub(super) fn seal(self, about: About) -> std::result::Result<Sealed, Error> {
+    pub(super) fn seal(self, about: About) -> Result<Sealed, Error> {
         let Output {
             file,
             mut out,
@@ -131,7 +131,7 @@ impl Output {
         } = self;
         let about = About { checksums, ..about };
         out.append_key_value_metadata(KeyValue::new(KEY.to_owned(), about.to_json()));
-        let write = || -> std::result::Result<Writer, ErrorKind> {
+        let write = || -> Result<Writer, ErrorKind> {
             out.flush()?;
             // Everything before the footer is written by now.
             out.inner_mut().footer = Some(Vec::new());
@@ -161,14 +161,14 @@ impl Encoder {
         &self,
         rows: usize,
         row: impl Fn(usize) -> Record<'a> + Sync,
-    ) -> Result<Vec<Encoded>> {
+    ) -> ParquetResult<Vec<Encoded>> {
         let threads = self.processors.min(COLUMNS.len());
         let share = |thread: usize| {
             let columns: Vec<usize> = (thread..COLUMNS.len()).step_by(threads).collect();
             let encoded = self.encode_columns(&columns, rows, &row)?;
             Ok(columns.into_iter().zip(encoded))
         };
-        let shares: Result<Vec<_>> = std::thread::scope(|scope| {
+        let shares: ParquetResult<Vec<_>> = std::thread::scope(|scope| {
             let others: Vec<_> = (1..threads)
                 .map(|thread| spawn(scope, move || share(thread)))
                 .collect();
@@ -188,7 +188,7 @@ impl Encoder {
         &self,
         rows: usize,
         row: impl FnMut(usize) -> Record<'a>,
-    ) -> Result<Vec<Encoded>> {
+    ) -> ParquetResult<Vec<Encoded>> {
         let columns: Vec<usize> = (0..COLUMNS.len()).collect();
         self.encode_columns(&columns, rows, row)
     }
@@ -200,7 +200,7 @@ impl Encoder {
         columns: &[usize],
         rows: usize,
         mut row: impl FnMut(usize) -> Record<'a>,
-    ) -> Result<Vec<Encoded>> {
+    ) -> ParquetResult<Vec<Encoded>> {
         /// Rows that fit into the L2 cache.
         const CACHED: usize = 1 << 10;
         let mut zstd = compressor()?;

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use gate::Errno;
 use gate::sync::Mutex;
 use ondisk::Dev;
-use parquet::errors::{ParquetError, Result};
+use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
@@ -54,7 +54,7 @@ struct ChunkBytes {
 }
 
 impl ChunkBytes {
-    fn at(&self, start: u64) -> Result<usize> {
+    fn at(&self, start: u64) -> ParquetResult<usize> {
         let at = start
             .checked_sub(self.offset)
             .and_then(|at| usize::try_from(at).ok());
@@ -71,11 +71,11 @@ impl Length for ChunkBytes {
 impl ChunkReader for ChunkBytes {
     type T = io::Cursor<Bytes>;
 
-    fn get_read(&self, start: u64) -> Result<Self::T> {
+    fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
         Ok(io::Cursor::new(self.bytes.slice(self.at(start)?..)))
     }
 
-    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
+    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
         let at = self.at(start)?;
         if length > self.bytes.len() - at {
             return Err(damaged());
@@ -84,7 +84,7 @@ impl ChunkReader for ChunkBytes {
     }
 }
 
-fn read_bytes(file: &gate::file::Reader, start: u64, len: usize) -> Result<Bytes> {
+fn read_bytes(file: &gate::file::Reader, start: u64, len: usize) -> ParquetResult<Bytes> {
     let short = || ParquetError::EOF("it is cut short".to_owned());
     // Checked before memory is allocated: a damaged file may claim any length.
     let end = start.checked_add(len as u64).ok_or_else(short)?;
@@ -100,7 +100,7 @@ fn read_bytes(file: &gate::file::Reader, start: u64, len: usize) -> Result<Bytes
 }
 
 /// Reads everything after the row groups.
-fn read_footer(file: &gate::file::Reader) -> Result<Bytes> {
+fn read_footer(file: &gate::file::Reader) -> ParquetResult<Bytes> {
     let end = file.len().checked_sub(END).ok_or_else(damaged)?;
     let len = read_bytes(file, end, 4)?.first_chunk().copied();
     let from = len
@@ -117,7 +117,7 @@ thread_local! {
 
 /// Runs code of the library, which panics on some damaged bytes: that is an error here, and prints no
 /// message.
-fn catch_panics<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
+fn catch_panics<T>(read: impl FnOnce() -> ParquetResult<T>) -> ParquetResult<T> {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {
         let before = std::panic::take_hook();
@@ -135,7 +135,7 @@ fn catch_panics<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
 
 impl Reader {
     /// Opens a catalog, and checks that it is one, is complete and has a known version.
-    pub fn open(path: &[u8]) -> std::result::Result<Reader, Error> {
+    pub fn open(path: &[u8]) -> Result<Reader, Error> {
         let error = |kind| Error::new(Action::ReadCatalog, path, kind);
         let unread = |errno: Errno| error(errno.into());
         let file = gate::file::Reader::open(path).map_err(unread)?;
@@ -238,11 +238,7 @@ impl Reader {
     }
 
     /// Reads a column of a row group, or two that make a time: a value for each row.
-    pub fn read<C: Columns>(
-        &self,
-        columns: C,
-        group: usize,
-    ) -> std::result::Result<C::Values, Error> {
+    pub fn read<C: Columns>(&self, columns: C, group: usize) -> Result<C::Values, Error> {
         columns.read_from(self, group)
     }
 
@@ -250,7 +246,7 @@ impl Reader {
         &self,
         Column { name, .. }: Column<V>,
         group: usize,
-    ) -> std::result::Result<V::Values, Error> {
+    ) -> Result<V::Values, Error> {
         let absent =
             || ParquetError::General(format!("it has no column {name} in row group {group}"));
         let read = || {
@@ -286,10 +282,7 @@ impl Reader {
 
     /// The metadata of the rows of a row group, by place in it, without mount and device: a catalog
     /// has no mount ids, and its device numbers may be of other devices today.
-    pub(crate) fn metas(
-        &self,
-        group: usize,
-    ) -> std::result::Result<impl Fn(usize) -> Meta + use<>, Error> {
+    pub(crate) fn metas(&self, group: usize) -> Result<impl Fn(usize) -> Meta + use<>, Error> {
         let (inos, sizes) = (self.read(INO, group)?, self.read(SIZE, group)?);
         let (blocks, attributes) = (self.read(BLOCKS, group)?, self.read(ATTRIBUTES, group)?);
         let (modes, nlinks) = (self.read(MODE, group)?, self.read(NLINK, group)?);
@@ -325,7 +318,7 @@ impl Reader {
 
     /// The checksums of the files of a row group. The last few row groups are cached: the rows of
     /// one are mostly in two successive row groups of the next catalog.
-    pub fn hashes(&self, group: usize) -> std::result::Result<Hashes, Error> {
+    pub fn hashes(&self, group: usize) -> Result<Hashes, Error> {
         const KEPT: usize = 3;
         let mut recent = self.recent.lock();
         if let Some((_, hashes)) = recent.iter().find(|(known, _)| *known == group) {
@@ -346,13 +339,13 @@ pub trait Columns {
     type Values;
 
     #[doc(hidden)]
-    fn read_from(self, reader: &Reader, group: usize) -> std::result::Result<Self::Values, Error>;
+    fn read_from(self, reader: &Reader, group: usize) -> Result<Self::Values, Error>;
 }
 
 impl<V: Value> Columns for Column<V> {
     type Values = V::Values;
 
-    fn read_from(self, reader: &Reader, group: usize) -> std::result::Result<V::Values, Error> {
+    fn read_from(self, reader: &Reader, group: usize) -> Result<V::Values, Error> {
         reader.decode(self, group)
     }
 }
@@ -364,7 +357,7 @@ where
 {
     type Values = Times<S, N>;
 
-    fn read_from(self, reader: &Reader, group: usize) -> std::result::Result<Times<S, N>, Error> {
+    fn read_from(self, reader: &Reader, group: usize) -> Result<Times<S, N>, Error> {
         Ok(Times {
             secs: reader.decode(self.0, group)?,
             nsecs: reader.decode(self.1, group)?,
@@ -434,7 +427,7 @@ mod tests {
     }
 
     /// Reads everything in a catalog.
-    fn read(path: &[u8]) -> std::result::Result<String, Error> {
+    fn read(path: &[u8]) -> Result<String, Error> {
         let reader = Reader::open(path)?;
         let (mut columns, mut all) = (0, format!("{:?}", reader.about()));
         macro_rules! read {

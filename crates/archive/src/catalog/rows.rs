@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use gate::sync::{Condvar, Mutex};
-use parquet::errors::Result as Written;
+use parquet::errors::Result as ParquetResult;
 use walk::digest::{self, Digest};
 use walk::entry::append;
 use walk::moment::may_be_since;
@@ -82,16 +82,7 @@ impl Draft {
             }),
             turn: Condvar::new(),
         };
-        let threads = encoder.processors.min(MOST_AT_ONCE).min(groups.len());
-        // The phase of the dump is that of other threads.
-        let run = || with_function(Function::Other, || groups.write_some(&queue));
-        let sums: Vec<Sum> = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| spawn(scope, run)).collect();
-            let own = run();
-            // A thread that panicked has failed the queue.
-            let others = others.into_iter().filter_map(|other| other.join().ok());
-            std::iter::once(own).chain(others).collect()
-        });
+        let sums = groups.write_all(&queue);
         let State { out, failed, .. } = queue.state.into_inner();
         if let Some(error) = failed {
             return Err(error);
@@ -140,12 +131,26 @@ struct Groups<'a, K, N, L> {
 
 impl<P, K, N, L> Groups<'_, K, N, L>
 where
-    K: Fn(usize) -> bool,
-    N: FnMut() -> Result<P, Error>,
-    L: Fn(Range<usize>, P) -> Result<Later, Error>,
+    K: Fn(usize) -> bool + Sync,
+    N: FnMut() -> Result<P, Error> + Send,
+    L: Fn(Range<usize>, P) -> Result<Later, Error> + Sync,
 {
     fn len(&self) -> usize {
         self.rows.len().div_ceil(self.size)
+    }
+
+    /// Writes all row groups, with several threads, and returns the sum of each thread.
+    fn write_all(&self, queue: &Queue) -> Vec<Sum> {
+        let threads = self.encoder.processors.min(MOST_AT_ONCE).min(self.len());
+        // The phase of the dump is that of other threads.
+        let run = || with_function(Function::Other, || self.write_some(queue));
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| spawn(scope, run)).collect();
+            let own = run();
+            // A thread that panicked has failed the queue.
+            let others = others.into_iter().filter_map(|other| other.join().ok());
+            std::iter::once(own).chain(others).collect()
+        })
     }
 
     /// Writes row groups until there are no more, or writing fails.
@@ -179,34 +184,51 @@ where
         all: Range<usize>,
         Later { hashes, amended }: &Later,
         sum: &mut Sum,
-    ) -> Written<Vec<Encoded>> {
+    ) -> ParquetResult<Vec<Encoded>> {
         let rows = self.rows;
         let is_known = rows.totals().is_some();
         let at_rest_before = before_a_tick(rows.started());
-        let (mut above, mut group) = (Above::before(rows, all.start), Group::default());
+        let mut above = Above::before(rows, all.start);
+        let (mut kept, mut dirs) = (Vec::with_capacity(all.len()), Vec::<Place>::new());
         for row in all.clone() {
-            let (at, name) = (above.enter(rows, row), rows.name(row));
+            let dir = above.enter(rows, row);
             if (self.is_kept)(row) {
-                group.add(row, name, at);
+                let is_same = |last: &Place| (last.hash, last.depth) == (dir.hash, dir.depth);
+                if !dirs.last().is_some_and(is_same) {
+                    dirs.push(dir.clone());
+                }
+                kept.push((row, dirs.len() - 1));
             } else {
                 sum.is_partial = true;
                 if is_known {
-                    sum.subtract(at, name, rows.meta(row));
+                    sum.subtract(dir, rows.name(row), rows.meta(row));
                 }
             }
         }
-        group.encode(self.encoder, rows, |row, at, name| {
+        if kept.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.encoder.encode(kept.len(), |nth| {
+            let (row, dir) = kept[nth];
+            let (dir, name) = (&dirs[dir], rows.name(row));
             let collected = rows.meta(row);
             let amended = amended.get(&row);
             let meta = amended.copied().unwrap_or(collected);
             if !is_known {
-                sum.add(at, name, meta);
+                sum.add(dir, name, meta);
             } else if amended.is_some() {
-                sum.subtract(at, name, collected);
-                sum.add(at, name, meta);
+                sum.subtract(dir, name, collected);
+                sum.add(dir, name, meta);
             }
             sum.racy += u64::from(may_be_since(meta.ctime, at_rest_before));
-            (meta, hashes.get(row - all.start).copied().flatten())
+            Record {
+                meta,
+                part: rows.part(row) as u32,
+                top: rows.top(row) as u32,
+                blake3: hashes.get(row - all.start).copied().flatten(),
+                dir: &dir.path,
+                name,
+            }
         })
     }
 }
@@ -267,7 +289,7 @@ impl Queue {
 
     /// Writes a row group after those before it. They are certain to come: threads take them in
     /// order, one at a time.
-    fn append(&self, nth: usize, columns: Written<Vec<Encoded>>) {
+    fn append(&self, nth: usize, columns: ParquetResult<Vec<Encoded>>) {
         let mut state = self.state.lock();
         while state.written < nth && state.failed.is_none() {
             state = self.turn.wait(state);
@@ -340,64 +362,5 @@ impl Above {
         };
         self.0.extend(own.map(|own| (end, own)));
         &self.0[at].1
-    }
-}
-
-/// The selected rows of a row group, their directories, and their names joined.
-#[derive(Default)]
-struct Group {
-    items: Vec<Item>,
-    dirs: Vec<Place>,
-    names: Vec<u8>,
-}
-
-struct Item {
-    row: usize,
-    /// The place of its directory in [`Group::dirs`].
-    dir: usize,
-    /// The end of its name.
-    end: usize,
-}
-
-impl Group {
-    fn add(&mut self, row: usize, name: &[u8], dir: &Place) {
-        let is_same = |last: &Place| (last.hash, last.depth) == (dir.hash, dir.depth);
-        if !self.dirs.last().is_some_and(is_same) {
-            self.dirs.push(dir.clone());
-        }
-        self.names.extend_from_slice(name);
-        self.items.push(Item {
-            row,
-            dir: self.dirs.len() - 1,
-            end: self.names.len(),
-        });
-    }
-
-    /// Encodes the rows with what `known` says of each: its metadata and its checksum. Without rows
-    /// there are no columns.
-    fn encode(
-        self,
-        encoder: &Encoder,
-        rows: &Rows,
-        mut known: impl FnMut(usize, &Place, &[u8]) -> (Meta, Option<[u8; 32]>),
-    ) -> Written<Vec<Encoded>> {
-        let Group { items, dirs, names } = self;
-        if items.is_empty() {
-            return Ok(Vec::new());
-        }
-        encoder.encode(items.len(), |nth| {
-            let Item { row, dir, end } = items[nth];
-            let from = if nth == 0 { 0 } else { items[nth - 1].end };
-            let (dir, name) = (&dirs[dir], &names[from..end]);
-            let (meta, blake3) = known(row, dir, name);
-            Record {
-                meta,
-                part: rows.part(row) as u32,
-                top: rows.top(row) as u32,
-                blake3,
-                dir: &dir.path,
-                name,
-            }
-        })
     }
 }

@@ -12,7 +12,7 @@
 
 use bytes::Bytes;
 use gate::sync::{Condvar, Mutex, MutexGuard};
-use parquet::errors::Result;
+use parquet::errors::Result as ParquetResult;
 use walk::entry::Time;
 use walk::moment::may_be_since;
 use walk::{Dir, EngineKind, Entry, Meta, Moment, MountContext, Sink, Totals, WalkReport, Worker};
@@ -72,11 +72,7 @@ struct Row {
 impl Catalog {
     /// Creates the file of a catalog of `dir` (as it is given to the walk). It gets its name in
     /// [`Catalog::finish`].
-    pub fn create(
-        file: &[u8],
-        dir: &[u8],
-        options: Options,
-    ) -> std::result::Result<Catalog, Error> {
+    pub fn create(file: &[u8], dir: &[u8], options: Options) -> Result<Catalog, Error> {
         let (encoder, out) = Output::create(file)?;
         let begun = Moment::now();
         Ok(Catalog {
@@ -97,12 +93,12 @@ impl Catalog {
 
     /// Writes the rest, and gives the file its name, atomically. `complete` says that nothing was
     /// skipped.
-    pub fn finish(self, report: &WalkReport, complete: bool) -> std::result::Result<About, Error> {
+    pub fn finish(self, report: &WalkReport, complete: bool) -> Result<About, Error> {
         self.seal(report, complete)?.publish()
     }
 
     /// Writes the rest. `complete` says that nothing was skipped.
-    pub fn seal(self, report: &WalkReport, complete: bool) -> std::result::Result<Sealed, Error> {
+    pub fn seal(self, report: &WalkReport, complete: bool) -> Result<Sealed, Error> {
         let chunks = std::mem::take(&mut self.pool().chunks);
         if !chunks.is_empty() {
             let sorted = Sorted::new(chunks);
@@ -171,7 +167,7 @@ impl Catalog {
         }
     }
 
-    fn append(&self, columns: Result<Vec<Encoded>>) {
+    fn append(&self, columns: ParquetResult<Vec<Encoded>>) {
         let written = columns.and_then(|columns| self.out.lock().append(columns));
         if let Err(e) = written {
             self.pool().failed.get_or_insert(e.into());

@@ -81,35 +81,93 @@ pub(super) fn compare<'a>(
     }
 
     let (mut fates, mut rows) = (vec![Fate::Kept; len as usize], vec![0; len as usize]);
-    // By directory: how many of its entries are still in it, and whether anything else differs.
-    let stays: Vec<AtomicU32> = kept.iter().map(|_| AtomicU32::default()).collect();
-    let is_touched: Vec<AtomicBool> = kept.iter().map(|_| AtomicBool::default()).collect();
-    let touch = |dir: usize, is_so: bool| {
-        if is_so {
-            is_touched[dir].store(true, Relaxed);
-        }
+    let entries = Entries {
+        entry,
+        top,
+        then,
+        now,
+        stays: kept.iter().map(|_| AtomicU32::default()).collect(),
+        is_touched: kept.iter().map(|_| AtomicBool::default()).collect(),
+        kept,
     };
-    let find = |old: u32| u64::from(then.row(old).settle(Known::Found));
-    let some = |first: u32, fates: &mut [Fate], rows: &mut [u32]| {
+    let compare = |first, fates: &mut [_], rows: &mut [_]| entries.compare(first, fates, rows);
+    let (mut linked, mut renamed, mut found) = (Vec::new(), 0, 0);
+    for piece in in_pieces(&mut fates, &mut rows, compare) {
+        linked.extend(piece.linked);
+        renamed += piece.renamed;
+        found += piece.found;
+    }
+    for (at, &row) in entries.now.rows.iter().enumerate() {
+        fates[row as usize] = match entries.kept[at] {
+            None if is_taken[at] => Fate::Replaces,
+            Some(was) if entries.is_unchanged(at, was) => Fate::Kept,
+            _ => Fate::Dumped,
+        };
+    }
+    let links = find_links(entries.entry, &linked, &fates);
+    for &row in links.keys() {
+        fates[row as usize] = Fate::Link;
+    }
+    Ok(Outcome {
+        fates,
+        links,
+        rows,
+        steps,
+        renamed,
+        removed: then.rows().len() as u64 - found,
+    })
+}
+
+/// The entries as they are now and as they were, for all threads.
+struct Entries<'t, 'n, E, T> {
+    entry: E,
+    top: T,
+    then: &'t Index,
+    now: Directories<'n>,
+    /// For each directory that is kept, the hash of the path that it had.
+    kept: Vec<Option<u64>>,
+    /// For each directory, how many of its entries are still in it.
+    stays: Vec<AtomicU32>,
+    /// For each directory, whether anything else differs.
+    is_touched: Vec<AtomicBool>,
+}
+
+impl<'n, E: Fn(u32) -> Now<'n>, T: Fn(u32) -> u64> Entries<'_, 'n, E, T> {
+    fn touch_if(&self, dir: usize, differs: bool) {
+        if differs {
+            self.is_touched[dir].store(true, Relaxed);
+        }
+    }
+
+    /// A directory that had a path has all its entries, and nothing else differs.
+    fn is_unchanged(&self, dir: usize, was: u64) -> bool {
+        let has_all = self.stays[dir].load(Relaxed) == self.then.children(was);
+        has_all && !self.is_touched[dir].load(Relaxed)
+    }
+
+    /// Compares the entries from `first` on.
+    fn compare(&self, first: u32, fates: &mut [Fate], rows: &mut [u32]) -> Piece {
+        let (then, kept) = (self.then, &self.kept);
+        let find = |old: u32| u64::from(then.row(old).settle(Known::Found));
         let mut piece = Piece::default();
         // Most entries have the directory of the previous one, and follow it in the catalog as
         // well.
         let mut within: Option<(u32, usize)> = None;
         let mut likely = 0;
         for ((row, fate), kept_as) in (first..).zip(fates).zip(rows) {
-            let entry = entry(row);
+            let entry = (self.entry)(row);
             let parent = entry.parent.and_then(|parent| match within {
                 Some((dir, place)) if dir == parent => Some(place),
-                _ => now.place(parent),
+                _ => self.now.place(parent),
             });
             within = entry.parent.zip(parent);
             let at_its_path = match parent {
                 Some(parent) => kept[parent].map(|dir| digest::below(dir, entry.name)),
-                None => Some(top(row)),
+                None => Some((self.top)(row)),
             };
             let in_its_place = at_its_path.and_then(|path| then.find_near(path, likely));
             likely = in_its_place.map_or(likely, |row| row + 1);
-            let is_there = if let Some(at) = entry.is_dir.then(|| now.place(row)).flatten() {
+            let is_there = if let Some(at) = entry.is_dir.then(|| self.now.place(row)).flatten() {
                 let is_there = kept[at].is_some() && kept[at] == at_its_path;
                 let old = if is_there {
                     in_its_place
@@ -117,7 +175,7 @@ pub(super) fn compare<'a>(
                     kept[at].and_then(|was| then.find(was))
                 };
                 let is_same = old.is_some_and(|old| then.row(old).may_be_unchanged(entry.print));
-                touch(at, parent.is_none() || !is_there || !is_same);
+                self.touch_if(at, parent.is_none() || !is_there || !is_same);
                 piece.renamed += u64::from(kept[at].is_some() && !is_there);
                 *kept_as = old.map_or(0, |old| old + 1);
                 piece.found += old.map_or(0, find);
@@ -136,39 +194,12 @@ pub(super) fn compare<'a>(
             };
             piece.found += in_its_place.map_or(0, find);
             if let Some(parent) = parent {
-                stays[parent].fetch_add(u32::from(is_there), Relaxed);
-                touch(parent, !is_there);
+                self.stays[parent].fetch_add(u32::from(is_there), Relaxed);
+                self.touch_if(parent, !is_there);
             }
         }
         piece
-    };
-    let (mut linked, mut renamed, mut found) = (Vec::new(), 0, 0);
-    for piece in in_pieces(&mut fates, &mut rows, some) {
-        linked.extend(piece.linked);
-        renamed += piece.renamed;
-        found += piece.found;
     }
-    for (at, &row) in now.rows.iter().enumerate() {
-        let has_all = |was| stays[at].load(Relaxed) == then.children(was);
-        fates[row as usize] = match kept[at] {
-            None if is_taken[at] => Fate::Replaces,
-            Some(was) if !is_touched[at].load(Relaxed) && has_all(was) => Fate::Kept,
-            _ => Fate::Dumped,
-        };
-    }
-    let links = find_links(entry, &linked, &fates);
-    for &row in links.keys() {
-        fates[row as usize] = Fate::Link;
-    }
-    let removed = then.rows().len() as u64 - found;
-    Ok(Outcome {
-        fates,
-        links,
-        rows,
-        steps,
-        renamed,
-        removed,
-    })
 }
 
 /// The result for some entries.

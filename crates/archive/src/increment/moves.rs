@@ -61,16 +61,10 @@ pub(super) fn moves(
     old: HashMap<u64, OldName>,
     was_dir: impl Fn(u64) -> Option<bool>,
 ) -> Moves {
-    let mut tops: Vec<u32> = Vec::with_capacity(dirs.len());
     let mut below: HashMap<u32, Vec<u32>> = HashMap::new();
     let mut ready = Vec::new();
     let mut homeless = HashMap::new();
     for (at, dir) in (0..).zip(dirs) {
-        tops.push(if dir.parent == at {
-            at
-        } else {
-            tops[dir.parent as usize]
-        });
         let was = dir.was.filter(|was| old.contains_key(was));
         if let Some(was) = was.filter(|_| !unmoved[at as usize]) {
             homeless.insert(was, at);
@@ -82,19 +76,7 @@ pub(super) fn moves(
         }
     }
     ready.reverse(); // taken from the end
-    let kept = dirs.iter().zip(unmoved);
-    let kept = kept.map(|(dir, unmoved)| dir.was.filter(|_| *unmoved));
-    let mut tree = Tree {
-        dirs,
-        tops,
-        old,
-        was_dir,
-        kept: kept.collect(),
-        moved: HashMap::new(),
-        came: HashMap::new(),
-        steps: Vec::new(),
-    };
-
+    let mut tree = Tree::new(dirs, unmoved, old, was_dir);
     // Directories that wait for their place to become free, in order, and by that place.
     let mut waiting: BTreeSet<u32> = BTreeSet::new();
     let mut wanted: HashMap<(u64, Vec<u8>), u32> = HashMap::new();
@@ -146,6 +128,34 @@ struct Tree<'a, W> {
 }
 
 impl<'a, W: Fn(u64) -> Option<bool>> Tree<'a, W> {
+    fn new(
+        dirs: &'a [Dir<'a>],
+        unmoved: &[bool],
+        old: HashMap<u64, OldName>,
+        was_dir: W,
+    ) -> Tree<'a, W> {
+        let mut tops: Vec<u32> = Vec::with_capacity(dirs.len());
+        for (at, dir) in (0..).zip(dirs) {
+            tops.push(if dir.parent == at {
+                at
+            } else {
+                tops[dir.parent as usize]
+            });
+        }
+        let kept = dirs.iter().zip(unmoved);
+        let kept = kept.map(|(dir, unmoved)| dir.was.filter(|_| *unmoved));
+        Tree {
+            dirs,
+            tops,
+            old,
+            was_dir,
+            kept: kept.collect(),
+            moved: HashMap::new(),
+            came: HashMap::new(),
+            steps: Vec::new(),
+        }
+    }
+
     /// Moves a directory to its place, if that is free; returns that place, and the one that it left.
     #[allow(clippy::type_complexity, reason = "two places")]
     fn bring(&mut self, at: u32) -> Option<((u64, &'a [u8]), Option<(u64, Vec<u8>)>)> {

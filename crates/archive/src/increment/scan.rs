@@ -81,9 +81,10 @@ impl<'a> Scan for DumpScan<'a> {
         if !self.has_same_options || self.diagnostics.has_warnings() {
             return None;
         }
-        let seen = collector.seen(engines(parts))?;
-        self.base.check_sources(&seen.sources, &seen.parts).ok()?;
-        Some(seen.totals.digest.to_string())
+        let totals = collector.totals()?;
+        let parts = collector.parts(engines(parts));
+        self.base.check_sources(collector.sources(), &parts).ok()?;
+        Some(totals.digest.to_string())
     }
 }
 

@@ -39,13 +39,6 @@ pub(crate) struct Collector<'a> {
     is_full: AtomicBool,
 }
 
-/// The tree as a whole.
-pub(crate) struct Seen {
-    pub(crate) sources: Vec<Source>,
-    pub(crate) parts: Vec<Part>,
-    pub(crate) totals: Totals,
-}
-
 impl<'a> Collector<'a> {
     /// `dirs` are the numbers of the sources that are walked. `for_catalog` is as in
     /// [`CollectOptions`](crate::gather::CollectOptions).
@@ -102,16 +95,17 @@ impl<'a> Collector<'a> {
         (hash, self.seed.hash_one(path))
     }
 
-    /// The tree as a whole; `None` if the totals are not those that a catalog would have.
-    pub(crate) fn seen(&self, engines: impl Iterator<Item = EngineKind>) -> Option<Seen> {
-        Some(Seen {
-            sources: self.sources.clone(),
-            parts: self.parts.all(engines),
-            totals: self.totals()?,
-        })
+    pub(crate) fn sources(&self) -> &[Source] {
+        &self.sources
     }
 
-    fn totals(&self) -> Option<Totals> {
+    /// The file systems of the tree.
+    pub(crate) fn parts(&self, engines: impl Iterator<Item = EngineKind>) -> Vec<Part> {
+        self.parts.all(engines)
+    }
+
+    /// The totals over all entries, if they are requested and are those that a catalog would have.
+    pub(crate) fn totals(&self) -> Option<Totals> {
         // The walk numbers only directories: with other sources the digest is not a catalog's.
         let is_each_walked = self.dirs.len() == self.sources.len();
         Some(*self.sum.as_ref().filter(|_| is_each_walked)?.lock())

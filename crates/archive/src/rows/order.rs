@@ -3,8 +3,6 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use walk::Type;
-
 use super::heap::{Heap, Key, Piece};
 use super::packed::{Common, NONE, Names, Packed};
 use crate::head;
@@ -65,6 +63,18 @@ impl Inside {
     }
 }
 
+/// Numbers directories, in the field `parent` of their rows and by key.
+fn number_directories(rows: &mut [Packed], dirs: &[(Key, u32)]) -> HashMap<Key, u32> {
+    let mut numbers = HashMap::with_capacity(dirs.len());
+    for ((key, row), number) in dirs.iter().zip(0..) {
+        numbers.entry(*key).or_insert_with(|| {
+            rows[*row as usize].parent = number;
+            number
+        });
+    }
+    numbers
+}
+
 /// Puts rows into archive order. They stay where they came: those of a directory are mostly side by
 /// side, and moving them takes longer than finding them.
 pub(super) fn order(heap: Heap, common: &Common) -> Ordered {
@@ -76,18 +86,9 @@ pub(super) fn order(heap: Heap, common: &Common) -> Ordered {
         mut sources,
     } = heap;
     // Until the parent of a directory is known, its field has the number of the directory.
-    let mut numbers: HashMap<Key, u32> = HashMap::with_capacity(dirs.len());
-    for ((key, row), number) in dirs.iter().zip(0..) {
-        numbers.entry(*key).or_insert_with(|| {
-            rows[*row as usize].parent = number;
-            number
-        });
-    }
+    let numbers = number_directories(&mut rows, &dirs);
     let inside = Inside::new(pieces, &numbers, dirs.len());
     drop(numbers);
-
-    let is_dir =
-        |row: &Packed| Type::from_mode(common.classes[row.class as usize].mode) == Type::Directory;
     let mut order: Vec<u32> = Vec::with_capacity(rows.len());
     let (mut ends, mut firsts, mut twice) = (Vec::with_capacity(dirs.len()), Vec::new(), 0);
     // The open directories, with the places in `left` of their entries that are still to come.
@@ -102,20 +103,13 @@ pub(super) fn order(heap: Heap, common: &Common) -> Ordered {
             let number = order.len() as u32;
             let dir = std::mem::replace(&mut rows[row as usize].parent, parent);
             order.push(row);
-            if is_dir(&rows[row as usize]) {
+            if common.is_dir(&rows[row as usize]) {
                 let from = left.len();
                 for piece in inside.of_directory(dir) {
                     left.extend(piece.clone());
                 }
-                let name = |row: u32| names.get(rows[row as usize].name);
-                // A name may come twice, if another file was renamed to it during the walk. The
-                // entries of a directory have come to one of the two.
-                let worth = |row: u32| {
-                    let row = &rows[row as usize];
-                    let has_entries = is_dir(row) && !inside.of_directory(row.parent).is_empty();
-                    (is_dir(row), has_entries, common.time(row.times[2]))
-                };
-                let kept = by_name(&mut left[from..], &mut scratch, name, worth);
+                let entries = &mut left[from..];
+                let kept = sort_entries(entries, &mut scratch, &rows, &names, common, &inside);
                 twice += left.len() - from - kept;
                 open.push((number, from..from + kept));
             }
@@ -143,22 +137,32 @@ pub(super) fn order(heap: Heap, common: &Common) -> Ordered {
     }
 }
 
-/// Sorts the entries of a directory by name, keeps the one with the highest worth of each name, and
-/// returns how many are left.
-pub(super) fn by_name<'a, W: Ord>(
-    inside: &mut [u32],
+/// Sorts the entries of a directory by name, drops duplicates, and returns how many are left. A name
+/// may come twice, if another file was renamed to it during the walk.
+fn sort_entries(
+    entries: &mut [u32],
     scratch: &mut Vec<(u64, u32)>,
-    name: impl Fn(u32) -> &'a [u8],
-    worth: impl Fn(u32) -> W,
+    rows: &[Packed],
+    names: &Names,
+    common: &Common,
+    inside: &Inside,
 ) -> usize {
-    let first = inside.first().map_or(&b""[..], |&row| name(row));
+    let name = |row: u32| names.get(rows[row as usize].name);
+    let worth = |row: u32| {
+        let row = &rows[row as usize];
+        let is_dir = common.is_dir(row);
+        // The entries of a directory have come to one of the two.
+        let has_entries = is_dir && !inside.of_directory(row.parent).is_empty();
+        (is_dir, has_entries, common.time(row.times[2]))
+    };
+    let first = entries.first().map_or(&b""[..], |&row| name(row));
     // The common prefix of all names does not help to sort them.
-    let common = inside.iter().fold(first.len(), |common, &row| {
-        let pairs = first[..common].iter().zip(name(row));
+    let prefix = entries.iter().fold(first.len(), |prefix, &row| {
+        let pairs = first[..prefix].iter().zip(name(row));
         pairs.take_while(|(a, b)| a == b).count()
     });
     scratch.clear();
-    scratch.extend(inside.iter().map(|&row| (head(&name(row)[common..]), row)));
+    scratch.extend(entries.iter().map(|&row| (head(&name(row)[prefix..]), row)));
     scratch.sort_unstable_by(|a, b| {
         a.0.cmp(&b.0)
             .then_with(|| name(a.1).cmp(name(b.1)))
@@ -171,7 +175,7 @@ pub(super) fn by_name<'a, W: Ord>(
         }
         is_same
     });
-    for (to, &(_, row)) in inside.iter_mut().zip(scratch.iter()) {
+    for (to, &(_, row)) in entries.iter_mut().zip(scratch.iter()) {
         *to = row;
     }
     scratch.len()

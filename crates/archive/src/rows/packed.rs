@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use ondisk::Dev;
-use walk::Meta;
 use walk::entry::Time;
+use walk::{Meta, Type};
 
 /// No row.
 pub(super) const NONE: u32 = u32::MAX;
@@ -134,6 +134,10 @@ impl Common {
                 self.blocks.len() as u64 - 1
             }
         }
+    }
+
+    pub(super) fn is_dir(&self, row: &Packed) -> bool {
+        Type::from_mode(self.classes[row.class as usize].mode) == Type::Directory
     }
 
     pub(super) fn time(&self, packed: u64) -> Time {

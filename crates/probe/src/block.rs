@@ -28,7 +28,7 @@ use crate::names::{Kind, Quantity};
 use crate::residency::{Residency, drop_cache};
 use crate::samples::Series;
 
-/// The length of the sparse file.
+/// Bytes of the sparse file.
 const SPARSE: u64 = 64 << 20;
 /// How much is written and read by small calls.
 const SMALL: u64 = 1 << 20;
@@ -173,7 +173,6 @@ fn small_writes(context: &mut Context<'_>) -> Result<Finding> {
     context.judge_one(Series::from_trials(Kind::Writes, STEP as u64, trials))
 }
 
-/// What a file occupies, in bytes.
 fn allocated(file: &Fd) -> Result<u64> {
     let stat = statx(file, c"", At::EMPTY_PATH, Want::BASIC_STATS);
     stat.map(|stat| stat.blocks * 512)
@@ -311,7 +310,6 @@ fn small_reads(context: &mut Context<'_>, kind: Kind) -> Result<Finding> {
     Ok(by_256.with_note(Note::ConfirmedBy512))
 }
 
-/// The alignment that statx(2) reports for O_DIRECT.
 fn direct_truth(dir: &ProbeDir) -> Option<Truth> {
     let scratch = dir.scratch().ok()?;
     let (_, offset) = direct_alignment(&scratch.file).ok()??;

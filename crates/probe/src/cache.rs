@@ -33,9 +33,8 @@ use crate::samples::Series;
 
 /// How near the capacity should be to the limit, which is for more than the page cache.
 const TOLERANCE: f64 = 0.05;
-/// The largest limit that is filled.
+/// The largest and the smallest limit that are filled.
 const MOST: u64 = 4 << 30;
-/// The smallest.
 const LEAST: u64 = 16 << 20;
 /// A limit up to which readahead is turned off.
 const SMALL: u64 = 128 << 20;
@@ -44,7 +43,6 @@ const STEPS: usize = 128;
 /// Words for what the process writes: its samples, or why there are none.
 const ROOM: usize = 16 * STEPS;
 
-/// Runs, and the value at each.
 type Samples = Vec<(u64, f64)>;
 
 pub(crate) fn cache(context: &mut Context<'_>, options: CacheOptions) -> Result<Vec<Finding>> {
@@ -117,12 +115,9 @@ fn choose_cgroup(
         let least = LEAST;
         return Err(Error::CgroupLimit { limit, least });
     }
-    let made = cgroup.create_child(limit).map_err(Error::CgroupRefused)?;
-    Ok(Setting {
-        limit,
-        file: made.limit_file(),
-        own: Some(made),
-    })
+    let own = cgroup.create_child(limit).map_err(Error::CgroupRefused)?;
+    let (file, own) = (own.limit_file(), Some(own));
+    Ok(Setting { limit, file, own })
 }
 
 fn measure(context: &mut Context<'_>, options: CacheOptions) -> Result<Finding> {
@@ -185,7 +180,6 @@ fn measure(context: &mut Context<'_>, options: CacheOptions) -> Result<Finding> 
     Ok(judged.with_note(note).compared_with(Some(truth), tolerance))
 }
 
-/// How much further each step goes.
 fn step(limit: u64, paper: bool) -> u64 {
     let parts = if paper { 16 } else { 96 };
     (limit / parts).next_multiple_of(page_size() as u64)

@@ -10,7 +10,7 @@ use ondisk::{Mount, split_options};
 
 use crate::dir::list;
 
-/// The prefix of the names of temporary cgroups.
+/// Begins the names of temporary cgroups.
 const PREFIX: &[u8] = b"fathom-probe-";
 
 /// The version of the interface: the first has a hierarchy for memory alone.
@@ -59,12 +59,10 @@ impl Cgroup {
         [Version::V1, Version::V2].into_iter().find_map(|version| {
             let cgroup = locate(version, table, &text)?;
             // A hierarchy may exist without the memory controller.
-            let counts = cgroup.read(&cgroup.dir, version.limit_file()).is_some()
-                || version == Version::V2
-                    && cgroup
-                        .read(&cgroup.dir, b"cgroup.controllers")
-                        .is_some_and(|c| has_word(&c, b"memory"));
-            counts.then_some(cgroup)
+            let controllers = || cgroup.read(&cgroup.dir, b"cgroup.controllers");
+            let counts_memory = cgroup.read(&cgroup.dir, version.limit_file()).is_some()
+                || controllers().is_some_and(|all| has_word(&all, b"memory"));
+            counts_memory.then_some(cgroup)
         })
     }
 
@@ -76,9 +74,8 @@ impl Cgroup {
     /// `None` for none.
     pub(crate) fn limit(&self) -> Option<(u64, String)> {
         let names = self.version.limit_files();
-        let files = self
-            .upwards()
-            .flat_map(|dir| names.iter().map(move |name| (dir, *name)));
+        let files_in = |dir| names.iter().map(move |name| (dir, *name));
+        let files = self.upwards().flat_map(files_in);
         let limits = files.filter_map(|(dir, name)| {
             let bytes = parse_limit(&self.read(dir, name)?)?;
             let file = [dir, b"/", name].concat();
@@ -101,11 +98,8 @@ impl Cgroup {
     /// The directory of this cgroup, and of its ancestors as far as they are visible.
     fn upwards(&self) -> impl Iterator<Item = &[u8]> {
         std::iter::successors(Some(&self.dir[..]), |dir| {
-            let above = dir
-                .iter()
-                .rposition(|b| *b == b'/')
-                .filter(|_| dir.len() > self.top.len())?;
-            dir.get(..above)
+            let above = dir.iter().rposition(|b| *b == b'/')?;
+            dir.get(..above).filter(|_| dir.len() > self.top.len())
         })
     }
 
@@ -149,9 +143,8 @@ impl Cgroup {
 /// Whether a cgroup was left by a killed run: the process that its name gives does not exist. One
 /// that exists may not have entered its cgroup yet.
 fn is_left(name: &[u8]) -> bool {
-    let creator = name
-        .strip_prefix(PREFIX)
-        .and_then(|pid| u32::from_str_radix(str::from_utf8(pid).ok()?, 16).ok());
+    let creator = name.strip_prefix(PREFIX);
+    let creator = creator.and_then(|pid| u32::from_str_radix(str::from_utf8(pid).ok()?, 16).ok());
     let exists = |pid: u32| {
         let path = c_string(format!("/proc/{pid}").as_bytes());
         path.is_ok_and(|path| statx(CWD, &path, At::empty(), Want::TYPE).is_ok())
@@ -172,7 +165,7 @@ impl TemporaryCgroup {
         write(&openat(CWD, &path, Open::WRONLY)?, value).map(drop)
     }
 
-    /// Moves the calling process into it.
+    /// Moves the calling process into this cgroup.
     pub(crate) fn enter(&self) -> Result<()> {
         self.set(b"cgroup.procs", b"0")
     }
@@ -186,10 +179,9 @@ impl TemporaryCgroup {
         }
     }
 
-    /// The file that has its limit.
     pub(crate) fn limit_file(&self) -> String {
-        String::from_utf8_lossy(&[&self.dir, &b"/"[..], self.version.limit_file()].concat())
-            .into_owned()
+        let path = [&self.dir, &b"/"[..], self.version.limit_file()].concat();
+        String::from_utf8_lossy(&path).into_owned()
     }
 }
 
@@ -220,8 +212,8 @@ fn parse_limit(text: &[u8]) -> Option<u64> {
 }
 
 fn has_word(text: &[u8], word: &[u8]) -> bool {
-    text.split(|b| matches!(b, b' ' | b'\n' | b','))
-        .any(|w| w == word)
+    let mut words = text.split(|b| matches!(b, b' ' | b'\n' | b','));
+    words.any(|w| w == word)
 }
 
 /// The directory of the cgroup that /proc/self/cgroup names, below the mount of its hierarchy.
@@ -247,10 +239,9 @@ fn locate(version: Version, table: &[Mount], proc_cgroup: &[u8]) -> Option<Cgrou
         let root = &mount.content.fsroot;
         let root = root.strip_suffix(b"/").unwrap_or(root);
         // A cgroup outside the mounted part is not visible. The kernel writes it with `..`.
-        let below = path
-            .strip_prefix(root)
-            .filter(|below| below.is_empty() || below.starts_with(b"/"))?;
-        if below.split(|b| *b == b'/').any(|part| part == b"..") {
+        let below = path.strip_prefix(root)?;
+        let is_outside = below.split(|b| *b == b'/').any(|part| part == b"..");
+        if is_outside || !(below.is_empty() || below.starts_with(b"/")) {
             return None;
         }
         let dir = [&top, below.strip_suffix(b"/").unwrap_or(below)].concat();

@@ -16,9 +16,8 @@ pub(crate) struct Context<'a> {
     pub(crate) dir: &'a ProbeDir,
     /// The best clock that was found.
     pub(crate) clock: Clock,
-    /// The samples of the current experiment.
+    /// The samples and prices of the current experiment.
     pub(crate) series: Vec<Series>,
-    /// The prices of the current experiment.
     pub(crate) prices: Vec<Price>,
     pub(crate) io_bytes: IoBytes,
     limits: Limits,
@@ -82,8 +81,7 @@ impl<'a> Context<'a> {
         let IoBytes { read, written } = self.io_bytes;
         self.limits
             .bytes
-            .saturating_sub(read)
-            .saturating_sub(written)
+            .saturating_sub(read.saturating_add(written))
     }
 
     pub(crate) fn time_left(&self) -> Duration {
@@ -99,9 +97,7 @@ impl<'a> Context<'a> {
 
     /// The same for samples that give one finding.
     pub(crate) fn judge_one(&mut self, samples: Series) -> Result<Finding> {
-        self.judge(samples)
-            .into_iter()
-            .next()
-            .ok_or(Error::NoSamples)
+        let found = self.judge(samples).into_iter().next();
+        found.ok_or(Error::NoSamples)
     }
 }

@@ -23,12 +23,11 @@ const PREFIX: &[u8] = b".fathom-probe-";
 const TRIES: usize = 3;
 
 /// A directory to be probed.
+#[allow(missing_docs, reason = "the names say it")]
 pub struct ProbeDir {
-    /// The directory.
     pub dir: Fd,
     /// The mount that it is on, where the kernel's table is available.
     pub mount: Option<Mount>,
-    /// What statfs(2) reports of it.
     pub statfs: Statfs,
     /// The kernel's table of mounts.
     pub(crate) table: Vec<Mount>,
@@ -52,13 +51,13 @@ impl ProbeDir {
     /// Opens a directory in which only files without a name are created, and nothing is removed.
     pub fn open_unnamed_only(path: &[u8]) -> Result<ProbeDir> {
         let dir = open_long(path, Open::DIRECTORY).map_err(Action::OpenDirectory.failed())?;
-        let stat = statx(&dir, c"", At::EMPTY_PATH, Want::BASIC_STATS | Want::MNT_ID)
-            .map_err(Action::StatDirectory.failed())?;
+        let wanted = Want::BASIC_STATS | Want::MNT_ID;
+        let stat = statx(&dir, c"", At::EMPTY_PATH, wanted);
+        let stat = stat.map_err(Action::StatDirectory.failed())?;
         let statfs = fstatfs(&dir).map_err(Action::StatFileSystem.failed())?;
-        let table = Table::read(TableSource::Mountinfo)
-            .or_else(|_| Table::read(TableSource::Kernel))
-            .map(|table| table.mounts)
-            .unwrap_or_default();
+        let table = Table::read(TableSource::Mountinfo);
+        let table = table.or_else(|_| Table::read(TableSource::Kernel));
+        let table = table.map(|table| table.mounts).unwrap_or_default();
         let mount = table.iter().find(|mount| Some(mount.id) == stat.mnt_id);
         Ok(ProbeDir {
             dir,
@@ -137,7 +136,6 @@ impl ProbeDir {
         fstatfs(&self.dir).map_or(self.statfs.available, |now| now.available) / 4
     }
 
-    /// Creates an empty temporary file.
     pub(crate) fn scratch(&self) -> Result<Scratch<'_>> {
         if self.is_read_only() {
             return Err(Action::CreateFile.failed()(Errno::EROFS));
@@ -197,8 +195,7 @@ impl ProbeDir {
         }
     }
 
-    /// Creates an empty temporary directory.
-    pub(crate) fn scratch_dir(&self) -> Result<ScratchDir<'_>> {
+    pub(crate) fn scratch_dir(&self) -> Result<Scratch<'_>> {
         self.check_names_allowed()?;
         let mut last = Errno::ENOENT;
         for _ in 0..TRIES {
@@ -206,10 +203,10 @@ impl ProbeDir {
             mkdirat(&self.dir, &name, 0o700)
                 .map_err(|e| self.refused(Action::CreateDirectory, e))?;
             match openat(&self.dir, &name, Open::SCAN) {
-                Ok(fd) => {
-                    let is_held = self.hold(&fd, &name);
-                    let dir = self;
-                    let scratch = ScratchDir { fd, name, dir };
+                Ok(file) => {
+                    let is_held = self.hold(&file, &name);
+                    let (name, dir) = (Some(name), self);
+                    let scratch = Scratch { file, name, dir };
                     if is_held {
                         return Ok(scratch);
                     }
@@ -225,7 +222,6 @@ impl ProbeDir {
         Err(Action::OpenScratchDirectory.failed()(last))
     }
 
-    /// A name that nothing has.
     fn free_name(&self) -> Result<CString> {
         let now = gate::clock::monotonic_raw();
         let unique = format!("{:x}-{now:x}", std::process::id());
@@ -245,14 +241,23 @@ impl ProbeDir {
                 continue;
             };
             if flock(&left).is_ok() {
-                for inner in list(&left).iter().filter(|inner| is_ours(inner.to_bytes())) {
-                    let _ = unlinkat(&left, inner);
-                }
-                if unlinkat_directory(&self.dir, &name) == Err(Errno::ENOTDIR) {
-                    let _ = unlinkat(&self.dir, &name);
-                }
+                self.remove(&name);
             }
         }
+    }
+
+    /// Removes a temporary file, or a temporary directory with the files that experiments create.
+    fn remove(&self, name: &CStr) {
+        if retry_interrupted(|| unlinkat(&self.dir, name)) != Err(Errno::EISDIR) {
+            return;
+        }
+        // Opened again: a directory that was read to its end returns nothing more.
+        if let Ok(dir) = retry_interrupted(|| openat(&self.dir, name, Open::SCAN)) {
+            for inner in list(&dir).iter().filter(|inner| is_ours(inner.to_bytes())) {
+                let _ = retry_interrupted(|| unlinkat(&dir, inner));
+            }
+        }
+        let _ = retry_interrupted(|| unlinkat_directory(&self.dir, name));
     }
 }
 
@@ -263,8 +268,8 @@ fn is_ours(name: &[u8]) -> bool {
     let prefixes = [&b"new-"[..], b"renamed-"];
     let bare = prefixes
         .iter()
-        .find_map(|prefix| name.strip_prefix(*prefix))
-        .unwrap_or(name);
+        .find_map(|prefix| name.strip_prefix(*prefix));
+    let bare = bare.unwrap_or(name);
     let is_number = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
     let mut parts = bare.splitn(2, |byte| *byte == b'-');
     parts.next().is_some_and(is_number) && parts.next().is_some_and(is_number)
@@ -290,9 +295,10 @@ fn retry_interrupted<T>(mut call: impl FnMut() -> gate::Result<T>) -> gate::Resu
     }
 }
 
-/// A temporary file, without a name where the file system supports that. Removed when dropped.
+/// A temporary file, without a name where the file system supports that, or a temporary directory.
+/// Removed when dropped.
 pub(crate) struct Scratch<'a> {
-    /// Open for reading and writing.
+    /// A file is open for reading and writing.
     pub(crate) file: Fd,
     name: Option<CString>,
     dir: &'a ProbeDir,
@@ -326,27 +332,8 @@ impl Scratch<'_> {
 impl Drop for Scratch<'_> {
     fn drop(&mut self) {
         if let Some(name) = &self.name {
-            let _ = retry_interrupted(|| unlinkat(&self.dir.dir, name));
+            self.dir.remove(name);
         }
-    }
-}
-
-/// A temporary directory. Removed with what is in it when dropped.
-pub(crate) struct ScratchDir<'a> {
-    pub(crate) fd: Fd,
-    name: CString,
-    dir: &'a ProbeDir,
-}
-
-impl Drop for ScratchDir<'_> {
-    fn drop(&mut self) {
-        // Opened again: a directory that was read to its end returns nothing more.
-        if let Ok(dir) = retry_interrupted(|| openat(&self.dir.dir, &self.name, Open::SCAN)) {
-            for inner in list(&dir) {
-                let _ = retry_interrupted(|| unlinkat(&dir, &inner));
-            }
-        }
-        let _ = retry_interrupted(|| unlinkat_directory(&self.dir.dir, &self.name));
     }
 }
 

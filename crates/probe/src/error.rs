@@ -6,7 +6,7 @@ use gate::{Errno, Gate};
 use serde::{Deserialize, Serialize};
 
 use crate::activity::{Activity, Check};
-use crate::names::{Call, Kind};
+use crate::names::{Call, SampleCount};
 
 /// `Errno` as it is passed between processes.
 #[derive(Serialize, Deserialize)]
@@ -65,12 +65,10 @@ impl Action {
     /// Turns an errno into the error of this action. EINTR after a signal that asks the program to
     /// end is [`Error::Interrupted`].
     pub(crate) fn failed(self) -> impl Fn(Errno) -> Error {
+        let action = self;
         move |errno| match errno {
             Errno::EINTR if gate::interrupt::asked().is_some() => Error::Interrupted,
-            errno => Error::Call {
-                action: self,
-                errno,
-            },
+            errno => Error::Call { action, errno },
         }
     }
 }
@@ -243,34 +241,20 @@ pub enum Error {
     // What samples do not say.
     #[error("there were no samples")]
     NoSamples,
-    #[error(
-        "{samples} {} of {step} bytes each: no power of two of them begins with one that takes longer",
-        .kind.calls()
-    )]
-    NoBlock {
-        kind: Kind,
-        samples: usize,
-        step: u64,
-    },
-    #[error("{reads} reads of {step} bytes each: those that take longer come at no one distance")]
-    NoPeriod { reads: usize, step: u64 },
+    #[error("{0}: no power of two of them begins with one that takes longer")]
+    NoBlock(SampleCount),
+    #[error("{0}: those that take longer come at no one distance")]
+    NoPeriod(SampleCount),
     #[error("each read had just its own page fetched: there is no readahead")]
     NoReadahead,
     #[error("in {reads} reads the windows did not come to one length: {windows} of them")]
     NoSteadyWindow { reads: usize, windows: usize },
     #[error("the second time through costs the same a step for each of {lengths} lengths")]
     NoKnee { lengths: usize },
-    #[error("all of {steps} steps of {step} bytes stayed in memory")]
-    NotFilled { steps: usize, step: u64 },
-    #[error(
-        "no signal here: {samples} times {step} bytes were written and waited for; {waits} waits were long, and at no one \
-         distance"
-    )]
-    NoSyncPeriod {
-        samples: usize,
-        step: u64,
-        waits: usize,
-    },
+    #[error("all of {0} stayed in memory")]
+    NotFilled(SampleCount),
+    #[error("no signal here: {samples}; {waits} waits were long, and at no one distance")]
+    NoSyncPeriod { samples: SampleCount, waits: usize },
 
     // A file of samples.
     #[error("{}{fault}", if *.line == 0 { String::new() } else { format!("line {line}: ") })]
@@ -311,7 +295,6 @@ fn stays(stuck: &Option<i32>) -> String {
 }
 
 fn ended(signal: &Option<i32>) -> String {
-    signal.map_or("has failed".to_owned(), |signal| {
-        format!("was ended by signal {signal}")
-    })
+    let ended = |signal| format!("was ended by signal {signal}");
+    signal.map_or("has failed".to_owned(), ended)
 }

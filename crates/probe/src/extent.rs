@@ -29,7 +29,6 @@ const RUNS: u64 = 350;
 /// Fewer show no period.
 const FEWEST: u64 = 16;
 
-/// What FIEMAP reports.
 const BY_FIEMAP: [Quantity; 3] = [
     Quantity::Extents,
     Quantity::ExtentLargest,
@@ -61,8 +60,8 @@ fn measure(context: &mut Context<'_>) -> Result<Vec<Finding>> {
         Err(Errno::EINTR) => return Err(Error::Interrupted),
         Err(errno) => vec![device_reads(context, &scratch, len, errno)?],
     };
-    let truth = find_value(&found, Quantity::ExtentLargest)
-        .map(|largest| Truth::new(largest.clone(), Source::Fiemap));
+    let largest = find_value(&found, Quantity::ExtentLargest).cloned();
+    let truth = largest.map(|largest| Truth::new(largest, Source::Fiemap));
     let compared = |finding: Finding| finding.compared_with(truth.clone(), 0.05);
     found.extend(by_time.into_iter().map(compared));
     Ok(found)
@@ -95,7 +94,6 @@ fn write_and_sync(context: &mut Context<'_>, file: &Fd, runs: u64) -> Result<Vec
     Ok(waits)
 }
 
-/// All extents of a file.
 fn extents(file: &Fd) -> gate::Result<Vec<Extent>> {
     /// More than a file of so many mebibytes has.
     const MOST: usize = 1 << 20;
@@ -131,17 +129,14 @@ fn before(extents: Vec<Extent>, end: u64) -> Vec<Extent> {
 
 /// What the extents show. The kernel's own report has nothing to be compared with.
 fn by_fiemap(extents: &[Extent], len: u64) -> Vec<Finding> {
-    let placed: Vec<&Extent> = extents
-        .iter()
-        .filter(|extent| extent.flags.is_placed())
-        .collect();
-    let Some(largest) = placed.iter().map(|extent| extent.length).max() else {
-        return BY_FIEMAP
-            .map(|quantity| Finding::unknown(quantity, Error::NoExtents))
-            .into();
+    let placed = extents.iter().filter(|extent| extent.flags.is_placed());
+    let lengths: Vec<u64> = placed.map(|extent| extent.length).collect();
+    let Some(&largest) = lengths.iter().max() else {
+        let unknown = |quantity| Finding::unknown(quantity, Error::NoExtents);
+        return BY_FIEMAP.map(unknown).into();
     };
-    let median = median(placed.iter().map(|extent| extent.length as f64));
-    let count = placed.len() as u64;
+    let median = median(lengths.iter().map(|length| *length as f64));
+    let count = lengths.len() as u64;
     let outside = 1.0 - largest as f64 / len.max(largest) as f64;
     let outside = (outside * 1000.0).round() / 1000.0;
     let mebibytes = len >> 20;
@@ -150,11 +145,8 @@ fn by_fiemap(extents: &[Extent], len: u64) -> Vec<Finding> {
         (largest.into(), Method::LargestExtent { count, median }),
         (outside.into(), Method::OutsideLargest { mebibytes }),
     ];
-    BY_FIEMAP
-        .into_iter()
-        .zip(values)
-        .map(|(quantity, (value, method))| Finding::known(quantity, value, 1.0, method))
-        .collect()
+    let known = |(quantity, (value, how))| Finding::known(quantity, value, 1.0, how);
+    BY_FIEMAP.into_iter().zip(values).map(known).collect()
 }
 
 /// How many reads the device does for a mebibyte with O_DIRECT, for where FIEMAP failed. A mebibyte

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
 use crate::error::{ErrnoCode, Error, Result};
-use crate::names::{Kind, Quantity, SeenBy};
+use crate::names::{Quantity, SampleCount, SeenBy};
 
 /// A value that was found, or that the kernel reports.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -153,23 +153,17 @@ pub enum Method {
     )]
     DirectReads { align: u64 },
     #[error(
-        "{samples} {} of {step} bytes each: the first of each {runs} takes longer, and {runs} x {step} = {}",
-        .kind.calls(), .runs * .step
+        "{samples}: the first of each {runs} takes longer, and {runs} x {} = {}",
+        .samples.step, .runs * .samples.step
     )]
-    FirstOfGroup {
-        kind: Kind,
-        samples: usize,
-        step: u64,
-        runs: u64,
-    },
+    FirstOfGroup { samples: SampleCount, runs: u64 },
     /// `first` is the first distance, where it alone is another one.
     #[error(
-        "{reads} reads of {step} bytes each, {by}: each {n}th takes longer; {n} x {step} = {} bytes come at one time{}",
-        .n * .step, first_distance_text(*.first)
+        "{reads}, {by}: each {n}th takes longer; {n} x {} = {} bytes come at one time{}",
+        .reads.step, .n * .reads.step, first_distance_text(*.first)
     )]
     EachNth {
-        reads: usize,
-        step: u64,
+        reads: SampleCount,
         by: PeriodBy,
         n: u64,
         first: Option<usize>,
@@ -193,13 +187,9 @@ pub enum Method {
     )]
     SecondPass { bytes: u64, step: u64, run: u64 },
     #[error(
-        "{steps} steps of {step} bytes of a file's holes were read; what stayed in memory no longer grew after step {after}"
+        "{steps} of a file's holes were read; what stayed in memory no longer grew after step {after}"
     )]
-    HolesFilled {
-        steps: usize,
-        step: u64,
-        after: usize,
-    },
+    HolesFilled { steps: SampleCount, after: usize },
     #[error(
         "what lies side by side on the device taken for one, {mebibytes} MiB lie in {count} pieces (FS_IOC_FIEMAP)"
     )]
@@ -210,12 +200,9 @@ pub enum Method {
         "what share of {mebibytes} MiB found no room beside its largest piece; 0 where free space is whole (FS_IOC_FIEMAP)"
     )]
     OutsideLargest { mebibytes: u64 },
-    #[error(
-        "{samples} times {step} bytes were written and waited for; {waits} waits were long, {low} to {high} apart"
-    )]
+    #[error("{samples}; {waits} waits were long, {low} to {high} apart")]
     LongSyncs {
-        samples: usize,
-        step: u64,
+        samples: SampleCount,
         waits: usize,
         low: f64,
         high: f64,
@@ -365,12 +352,10 @@ impl Finding {
         }
     }
 
-    /// A finding that could not be made.
     pub(crate) fn unknown(quantity: Quantity, why: Error) -> Finding {
         Finding::new(quantity, Outcome::Unknown(why))
     }
 
-    /// A value that was found.
     pub(crate) fn known(
         quantity: Quantity,
         value: impl Into<Value>,

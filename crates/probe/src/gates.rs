@@ -97,7 +97,7 @@ impl Pricing<'_, '_> {
             Err(why) => return self.price_without_files().and(Err(why)),
             Ok(scratch) => scratch,
         };
-        let fd = &scratch.fd;
+        let fd = &scratch.file;
         for thread in 0..self.counts.iter().copied().max().unwrap_or(1) {
             for file in 0..FILES {
                 let created = open_new(fd, &name("", thread, file));
@@ -166,7 +166,7 @@ impl Pricing<'_, '_> {
         self.context.check()?;
         let done = run_batches(self.context.clock, threads, &make);
         self.context.check()?;
-        let done = match done.into_iter().collect::<gate::Result<Vec<_>>>() {
+        let done = match done {
             Ok(done) => done,
             Err(errno) => {
                 for call in calls {
@@ -394,16 +394,16 @@ fn names(prefix: &str, thread: usize) -> Vec<CString> {
 }
 
 /// What the calls of each batch of a thread cost, and how many were made.
-type Costs<const N: usize> = gate::Result<(Vec<[f64; N]>, u64)>;
+type Costs<const N: usize> = (Vec<[f64; N]>, u64);
 
 /// Makes batches on so many threads at once.
 fn run_batches<'a, const N: usize>(
     clock: Clock,
     threads: usize,
     make: &(impl Fn(usize) -> Box<Batch<'a, N>> + Sync),
-) -> Vec<Costs<N>> {
+) -> gate::Result<Vec<Costs<N>>> {
     let start = Barrier::new(threads);
-    let work = |thread: usize| -> Costs<N> {
+    let work = |thread: usize| -> gate::Result<Costs<N>> {
         let mut batch = make(thread);
         let (mut costs, mut made) = (Vec::new(), 0);
         let first = batch(clock); // fills the caches for those that follow
@@ -421,23 +421,22 @@ fn run_batches<'a, const N: usize>(
         Ok((costs, made))
     };
     if threads == 1 {
-        return vec![work(0)];
+        return Ok(vec![work(0)?]);
     }
     std::thread::scope(|scope| {
-        let started: Vec<_> = (0..threads)
-            .map(|thread| {
-                let work = &work;
-                scope.spawn(move || {
-                    let done = work(thread);
-                    gate::meter::flush();
-                    done
-                })
+        let start = |thread| {
+            let work = &work;
+            scope.spawn(move || {
+                let done = work(thread);
+                gate::meter::flush();
+                done
             })
-            .collect();
-        started
+        };
+        let started: Vec<_> = (0..threads).map(start).collect();
+        let done = started
             .into_iter()
-            .map(|thread| thread.join().unwrap_or(Err(Errno::EIO)))
-            .collect()
+            .map(|thread| thread.join().unwrap_or(Err(Errno::EIO)));
+        done.collect()
     })
 }
 
@@ -542,7 +541,7 @@ type ColdCosts = [u64; COLD_CALLS.len() * ROUNDS];
 fn cold_costs(dir: &ProbeDir, cgroup: &TemporaryCgroup, clock: Clock) -> Option<ColdCosts> {
     cgroup.enter().ok()?;
     let scratch = dir.scratch_dir().ok()?;
-    let fd = &scratch.fd;
+    let fd = &scratch.file;
     let names = |thread| (0..COLD_FILES).map(|file| name("", thread, file)).collect();
     let [existing, missing]: [Vec<CString>; 2] = [0, 1].map(names);
     for name in &existing {

@@ -50,12 +50,10 @@ pub(crate) fn fill(context: &mut Context<'_>, fd: &Fd, len: u64) -> Result<()> {
     sync(fd)
 }
 
-/// Syncs a file to the disk.
 pub(crate) fn sync(fd: &Fd) -> Result<()> {
     fsync(fd).map_err(Action::Sync.failed())
 }
 
-/// Extends a file by a hole.
 pub(crate) fn extend(fd: &Fd, len: u64) -> Result<()> {
     ftruncate(fd, len).map_err(Action::Extend.failed())
 }

@@ -20,7 +20,6 @@ impl Log {
         Shared::new(1 + words).map(Log)
     }
 
-    /// Adds an entry.
     pub(crate) fn write(&self, entry: &impl Serialize) {
         let Ok(bytes) = postcard::to_allocvec(entry) else {
             return;
@@ -39,9 +38,9 @@ impl Log {
             u64::from_le_bytes(word)
         });
         let words = [bytes.len() as u64].into_iter().chain(words);
-        room.iter()
-            .zip(words)
-            .for_each(|(place, word)| place.store(word, Relaxed));
+        for (place, word) in room.iter().zip(words) {
+            place.store(word, Relaxed);
+        }
         used.store(end as u64, Release);
     }
 
@@ -53,11 +52,10 @@ impl Log {
         let len = len.load(Relaxed) as usize;
         let words = words.get(..len.div_ceil(8))?;
         *at += 1 + words.len();
-        let bytes: Vec<u8> = words
+        let bytes = words
             .iter()
-            .flat_map(|word| word.load(Relaxed).to_le_bytes())
-            .take(len)
-            .collect();
+            .flat_map(|word| word.load(Relaxed).to_le_bytes());
+        let bytes: Vec<u8> = bytes.take(len).collect();
         postcard::from_bytes(&bytes).ok()
     }
 }

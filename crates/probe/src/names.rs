@@ -1,6 +1,8 @@
 //! Names as they stand in the JSON and in files: of experiments, of what they find, of series of
 //! samples, and of priced calls.
 
+use std::fmt;
+
 use gate::Gate;
 use serde::{Deserialize, Serialize};
 
@@ -174,16 +176,6 @@ named! {
 }
 
 impl Kind {
-    /// What its small calls are called.
-    pub(crate) fn calls(self) -> &'static str {
-        match self {
-            Kind::Reads => "reads without readahead",
-            Kind::ReadsAhead => "reads with readahead, as in the paper",
-            Kind::Writes => "writes into a hole",
-            _ => self.name(),
-        }
-    }
-
     /// The experiment that measures it.
     pub fn experiment(self) -> Experiment {
         match self {
@@ -197,6 +189,31 @@ impl Kind {
     /// The most runs that are accepted. More would take minutes to judge.
     pub(crate) fn most_runs(self) -> usize {
         if self == Kind::Passes { 4096 } else { 1 << 16 }
+    }
+}
+
+/// How many samples there are, and of what: `100 steps of 4096 bytes`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SampleCount {
+    pub(crate) kind: Kind,
+    pub(crate) runs: usize,
+    pub(crate) step: u64,
+}
+
+impl fmt::Display for SampleCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SampleCount { kind, runs, step } = self;
+        let calls = match kind {
+            Kind::Syncs => {
+                return write!(f, "{runs} times {step} bytes were written and waited for");
+            }
+            Kind::Passes | Kind::Filled => return write!(f, "{runs} steps of {step} bytes"),
+            Kind::Reads => "reads without readahead",
+            Kind::ReadsAhead => "reads with readahead, as in the paper",
+            Kind::Writes => "writes into a hole",
+            Kind::Blocks | Kind::Cached => "reads",
+        };
+        write!(f, "{runs} {calls} of {step} bytes each")
     }
 }
 
@@ -242,7 +259,6 @@ calls! {
 }
 
 impl Call {
-    /// The name of the first system call.
     fn first_name(self) -> &'static str {
         self.name().trim_end_matches("+close")
     }

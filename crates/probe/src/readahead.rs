@@ -116,20 +116,16 @@ fn by_residency(
             break;
         }
     }
-    let judged: Vec<Vec<Finding>> = trials
-        .iter()
-        .map(|trial| judge(&Series::from_trial(Kind::Cached, page, trial.clone())))
-        .collect();
+    let series = |trial: &Vec<f64>| Series::from_trial(Kind::Cached, page, trial.clone());
+    let judged: Vec<Vec<Finding>> = trials.iter().map(|trial| judge(&series(trial))).collect();
     let steady = |found: &Vec<Finding>| match find_value(found, Quantity::ReadaheadSteady) {
         Some(Value::Number(bytes)) => Some(*bytes as u64),
         _ => None,
     };
     let (most, agreeing) =
         mode(&judged.iter().filter_map(steady).collect::<Vec<_>>()).unwrap_or_default();
-    let shown = judged
-        .iter()
-        .position(|found| steady(found) == Some(most))
-        .unwrap_or(0);
+    let shown = judged.iter().position(|found| steady(found) == Some(most));
+    let shown = shown.unwrap_or(0);
     let count = trials.len();
     context.series.push(Series::from_trial(
         Kind::Cached,

@@ -15,7 +15,6 @@ use crate::names::SeenBy;
 /// A view of which pages of a file are in the page cache.
 #[derive(Debug)]
 pub(crate) enum Residency {
-    /// By cachestat(2).
     Cachestat(Fd),
     /// By mincore(2), on a mapping of the file: where cachestat(2) does not exist, or counts
     /// nothing (on an overlay, where another file system holds the pages).
@@ -39,15 +38,14 @@ impl Residency {
             return Ok(None);
         };
         let mut residency = Residency::Mincore(map, Vec::new());
-        Ok((1..len.div_ceil(page).max(2))
-            .contains(&residency.pages(0, len).unwrap_or(0))
-            .then_some(residency))
+        let (some, all) = (
+            residency.pages(0, len).unwrap_or(0),
+            len.div_ceil(page).max(2),
+        );
+        Ok((1..all).contains(&some).then_some(residency))
     }
 
     /// How many pages of a part of the file are in memory.
-    ///
-    /// # Errors
-    /// [`Action::ReadResidency`].
     pub(crate) fn pages(&mut self, offset: u64, len: u64) -> Result<u64> {
         self.count(offset, len)
             .map_err(Action::ReadResidency.failed())
@@ -80,10 +78,8 @@ impl Residency {
         // pages arrive. At the beginning of a file windows are small, and no long read tells that
         // one is being fetched.
         let begun = Instant::now();
-        let (mut last, mut wait) = (
-            known,
-            Duration::from_micros(if known < EARLY { 300 } else { 50 }),
-        );
+        let mut wait = Duration::from_micros(if known < EARLY { 300 } else { 50 });
+        let mut last = known;
         loop {
             std::thread::sleep(wait);
             let now = self.prefix_now(last, end)?;
@@ -92,11 +88,12 @@ impl Residency {
                 return Ok(now);
             }
             // The more have arrived, the more may be under way.
-            wait = if is_awaited {
-                Duration::from_millis(1)
+            let millis = if is_awaited {
+                1
             } else {
-                Duration::from_millis(2 + (now - known) / 100)
+                2 + (now - known) / 100
             };
+            wait = Duration::from_millis(millis);
             last = now;
         }
     }
@@ -117,7 +114,6 @@ impl Residency {
         Ok(known)
     }
 
-    /// The call.
     pub(crate) fn seen_by(&self) -> SeenBy {
         match self {
             Residency::Cachestat(_) => SeenBy::Cachestat,

@@ -25,7 +25,6 @@ pub(crate) enum Message {
     Doing(Activity),
     /// Has found this since the message before.
     Found(Box<ProbeReport>),
-    /// Has failed as a whole.
     Failed(Error),
 }
 

@@ -16,7 +16,7 @@ use std::fmt::Write;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result, SampleFault};
-use crate::names::Kind;
+use crate::names::{Kind, SampleCount};
 
 /// Samples of one kind, of one or several trials.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -32,7 +32,14 @@ pub struct Series {
 }
 
 impl Series {
-    /// Samples of one trial.
+    pub(crate) fn count(&self) -> SampleCount {
+        SampleCount {
+            kind: self.kind,
+            runs: self.runs.len(),
+            step: self.step,
+        }
+    }
+
     pub(crate) fn from_trial(kind: Kind, step: u64, samples: Vec<f64>) -> Series {
         Series::from_trials(kind, step, vec![samples])
     }
@@ -110,7 +117,6 @@ impl Series {
         Ok(series)
     }
 
-    /// Adds a line of samples.
     fn push_line(&mut self, line: &str) -> std::result::Result<(), SampleFault> {
         // The paper's programs count from 0.
         let counted_from_0 = line.strip_prefix("RunNum");
@@ -139,7 +145,6 @@ impl Series {
     }
 }
 
-/// What the lines before the samples say.
 #[derive(Default)]
 struct Header {
     kind: Option<Kind>,

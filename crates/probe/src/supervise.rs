@@ -22,7 +22,7 @@ use crate::run::{Message, run_experiments};
 /// No server that works takes longer for one request; and how late the last experiment may be to
 /// see that its time is over.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often the log is read.
+/// The interval at which the log is read.
 const POLL: Duration = Duration::from_millis(100);
 /// How long the child may take to end when the program is to end: it may have files to remove, and
 /// so may a process that it waits for.
@@ -41,16 +41,14 @@ const ROOM: usize = 1 << 20;
 pub fn probe(options: &ProbeOptions, progress: &mut dyn FnMut(Activity)) -> Result<ProbeReport> {
     let mut report = supervised(options, progress)?;
     if let Some(why) = report.stopped.clone() {
-        let is_left = |experiment: &Experiment| {
-            options.experiments.contains(experiment)
-                && report
-                    .measured
-                    .iter()
-                    .all(|measured| measured.finding.quantity.experiment() != *experiment)
+        let measured = report.measured.iter();
+        let done: Vec<Experiment> = measured
+            .map(|measured| measured.finding.quantity.experiment())
+            .collect();
+        let is_left = |experiment: &&Experiment| {
+            options.experiments.contains(experiment) && !done.contains(experiment)
         };
-        let left = Experiment::ALL
-            .iter()
-            .filter(|experiment| is_left(experiment));
+        let left = Experiment::ALL.iter().filter(is_left);
         let left: Vec<Quantity> = left.map(|left| Quantity::All(*left)).collect();
         let left = or_unknown(Err(why), &left)?;
         report.measured.extend(left.into_iter().map(Measured::from));

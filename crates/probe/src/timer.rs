@@ -18,9 +18,8 @@ use crate::error::Result;
 use crate::finding::{Distrust, Finding, Method, Value, WindowFigure};
 use crate::names::Quantity;
 
-/// How long each window is in which the clocks are compared.
+/// The windows of time in which the clocks are compared.
 const WINDOW: Duration = Duration::from_millis(100);
-/// How many there are.
 const WINDOWS: usize = 3;
 /// A reading that costs more, in nanoseconds, enters the kernel each time.
 pub const NO_VDSO: f64 = 100.0;
@@ -40,13 +39,16 @@ pub(crate) fn timer(context: &mut Context<'_>) -> Result<Vec<Finding>> {
 
     let windows = [(); WINDOWS].map(|()| Window::measure(tsc.is_some()));
     context.check()?;
-    let worst = windows
+    let drifts = windows
         .iter()
-        .map(|window| (window.wall / window.raw - 1.0) * 1e6)
-        .max_by(|a, b| f64::total_cmp(&a.abs(), &b.abs()))
-        .unwrap_or_default();
+        .map(|window| (window.wall / window.raw - 1.0) * 1e6);
+    let worst = drifts.max_by(|a, b| f64::total_cmp(&a.abs(), &b.abs()));
     let figure = WindowFigure::WorstOfSteered;
-    found.push(compared(Quantity::TimeOfDayDrift, worst, figure));
+    found.push(compared(
+        Quantity::TimeOfDayDrift,
+        worst.unwrap_or_default(),
+        figure,
+    ));
 
     let (clock, distrust) = match tsc {
         None => (Clock::Raw, vec![Distrust::NoCounter]),
@@ -98,10 +100,8 @@ fn judge_tsc(
     raw_cost: f64,
     found: &mut Vec<Finding>,
 ) -> (Clock, Vec<Distrust>) {
-    let speeds: Vec<f64> = windows
-        .iter()
-        .map(|window| window.ticks / window.raw)
-        .collect();
+    let speeds = windows.iter().map(|window| window.ticks / window.raw);
+    let speeds: Vec<f64> = speeds.collect();
     let slow = speeds.iter().copied().fold(f64::MAX, f64::min);
     let fast = speeds.iter().copied().fold(0.0, f64::max);
     let ppm = (fast / slow - 1.0) * 1e6;
@@ -145,7 +145,6 @@ impl Window {
     }
 }
 
-/// What speaks against trusting the counter.
 fn distrust(invariant: bool, ppm: f64) -> Vec<Distrust> {
     const TOLERATED: f64 = 50.0;
     let mut reasons = Vec::new();
@@ -159,10 +158,8 @@ fn distrust(invariant: bool, ppm: f64) -> Vec<Distrust> {
         reasons.push(Distrust::ClockSource(name));
     }
     if ppm > TOLERATED {
-        reasons.push(Distrust::Drift {
-            windows: WINDOWS,
-            ppm,
-        });
+        let windows = WINDOWS;
+        reasons.push(Distrust::Drift { windows, ppm });
     }
     if runs_backwards() {
         reasons.push(Distrust::Backwards);
@@ -193,7 +190,6 @@ fn runs_backwards() -> bool {
 const BATCHES: usize = 9;
 const READINGS: u32 = 1000;
 
-/// What a reading of a clock costs, in nanoseconds.
 fn cost(read: impl Fn() -> u64) -> f64 {
     let batch = |_| {
         let begun = monotonic_raw();
@@ -211,10 +207,8 @@ fn resolution(read: impl Fn() -> u64) -> f64 {
     let mut least = u64::MAX;
     let mut last = read();
     for _ in 0..STEPS {
-        let now = std::iter::repeat_with(&read)
-            .take(100_000)
-            .find(|now| *now != last)
-            .unwrap_or(last);
+        let mut readings = std::iter::repeat_with(&read).take(100_000);
+        let now = readings.find(|now| *now != last).unwrap_or(last);
         least = least.min(now.wrapping_sub(last)).max(1);
         last = now;
     }

@@ -5,22 +5,18 @@
 //! `templates/style.css`; a figure in a file of its own ([`Figure::to_svg`]) has a style, black on
 //! white. No meaning depends on colour alone.
 
-use std::fmt::Write;
-
 use crate::html::escape;
 
 /// A series of samples: a line, with its peaks marked.
 #[derive(Clone, PartialEq, Debug, Default)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Figure {
-    /// What it shows.
     pub title: String,
     /// What was inferred from it.
     pub note: String,
-    /// The name of the horizontal axis.
+    /// The names of the axes.
     pub x: String,
-    /// The name of the vertical axis.
     pub y: String,
-    /// The samples.
     pub points: Vec<(f64, f64)>,
     /// Indices of the points that are marked.
     pub marks: Vec<usize>,
@@ -63,7 +59,6 @@ pub struct Strip {
     pub median: f64,
 }
 
-/// The elements of an SVG image.
 #[derive(Default)]
 struct Canvas(String);
 
@@ -85,7 +80,6 @@ impl Canvas {
             &format!("<circle class=\"{class}\" cx=\"{x:.2}%\" cy=\"{y:.1}\" r=\"{radius}\"/>\n");
     }
 
-    /// A bar 10 pixels high.
     fn bar(&mut self, class: &str, y: f64, percent: f64) {
         self.0 += &format!(
             "<rect class=\"{class}\" x=\"0\" y=\"{y:.0}\" width=\"{percent:.2}%\" height=\"10\"/>\n"
@@ -132,7 +126,6 @@ pub fn bars(id: usize, title: &str, rows: &[Bar]) -> String {
     canvas.into_svg(id, title, &sentence(values), ROW * rows.len() as f64)
 }
 
-/// The parts of a description.
 fn sentence(parts: impl Iterator<Item = String>) -> String {
     format!("{}.", parts.collect::<Vec<_>>().join("; "))
 }
@@ -179,7 +172,6 @@ pub fn dots(id: usize, title: &str, rows: &[Dots]) -> String {
     canvas.into_svg(id, title, &sentence(values), bottom + 20.0)
 }
 
-/// The least and the greatest value; `None` for none.
 fn ends(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     values.fold(None, |ends, v| match ends {
         None => Some((v, v)),
@@ -335,7 +327,6 @@ impl Scale {
     }
 }
 
-/// A number at an axis.
 fn number(v: f64) -> String {
     match v.abs() {
         a if a >= 1e9 => format!("{:.4}G", v / 1e9).replace(".0000G", "G"),
@@ -390,17 +381,12 @@ impl Plot {
         self.top + self.height * (1.0 - self.scale.position(y))
     }
 
-    /// Draws the grid, and its values at the left.
     fn draw_grid(&self, canvas: &mut Canvas) {
         for tick in self.scale.ticks(4) {
             let y = self.y(tick);
             canvas.line("line", (0.0, y), (100.0, y));
-            let _ = writeln!(
-                canvas.0,
-                "<text class=\"soft end\" x=\"-6\" y=\"{:.1}\">{}</text>",
-                y + 4.0,
-                number(tick)
-            );
+            let (y, tick) = (y + 4.0, number(tick));
+            canvas.0 += &format!("<text class=\"soft end\" x=\"-6\" y=\"{y:.1}\">{tick}</text>\n");
         }
     }
 
@@ -411,14 +397,11 @@ impl Plot {
             let up = self.scale.position(*y);
             format!("{:.1},{:.1}", 10.0 * self.x(*x), 1000.0 * (1.0 - up))
         };
-        let scaled: Vec<String> = self.points.iter().map(point).collect();
-        let _ = writeln!(
-            canvas.0,
-            "<svg x=\"0\" y=\"{}\" width=\"100%\" height=\"{}\" viewBox=\"0 0 1000 1000\" \
-             preserveAspectRatio=\"none\"><polyline class=\"curve\" points=\"{}\"/></svg>",
-            self.top,
-            self.height,
-            scaled.join(" ")
+        let points = self.points.iter().map(point).collect::<Vec<_>>().join(" ");
+        let (top, height) = (self.top, self.height);
+        canvas.0 += &format!(
+            "<svg x=\"0\" y=\"{top}\" width=\"100%\" height=\"{height}\" viewBox=\"0 0 1000 1000\" \
+             preserveAspectRatio=\"none\"><polyline class=\"curve\" points=\"{points}\"/></svg>\n"
         );
     }
 
@@ -492,7 +475,6 @@ impl Figure {
         const NUMBERED: usize = 16;
         const WIDTH: f64 = 960.0;
         const HEIGHT: f64 = 540.0;
-        /// The area of the samples.
         const AREA: (f64, f64, f64, f64) = (86.0, 76.0, 850.0, 400.0);
         const STYLE: &str = "text{font:14px sans-serif}.title{font-size:22px}.mid{text-anchor:middle}\
             .end{text-anchor:end}.line{stroke:#d9d9d9}.axis{stroke:#000}.curve,.ring{fill:none;stroke:#000}\

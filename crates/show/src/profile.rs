@@ -46,7 +46,7 @@ pub fn lines(gates: impl IntoIterator<Item = (&'static str, u64, f64)>) -> Vec<L
     gates.into_iter().map(line).collect()
 }
 
-/// The profile as text.
+/// The profile as a table.
 pub fn to_text(lines: &[Line], color: bool) -> String {
     use Align::{Left, Right};
     let columns = [

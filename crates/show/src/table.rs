@@ -23,9 +23,9 @@ pub enum Align {
 
 /// How a row looks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Tone {
     #[default]
-    /// As other text.
     Plain,
     /// Dimmed: it exists, but does not count.
     Dim,
@@ -138,9 +138,8 @@ impl Table {
         before: usize,
         style: TableStyle,
     ) {
-        let room = style
-            .width
-            .map_or(usize::MAX, |width| width.saturating_sub(before).max(20));
+        let room = |width: usize| width.saturating_sub(before).max(20);
+        let room = style.width.map_or(usize::MAX, room);
         for (at, line) in wrap(reason, room).lines().enumerate() {
             let cells = if at == 0 { cells } else { [""; N] };
             self.row(cells.into_iter().chain([line]), Tone::Plain);
@@ -190,7 +189,6 @@ impl Table {
         put(&out);
     }
 
-    /// The cells of each row, and how it looks.
     fn rows(&self) -> impl Iterator<Item = (impl Iterator<Item = &str>, Tone)> {
         let end = |at: usize| self.ends.get(at).copied().unwrap_or(self.text.len());
         let cell = move |at: usize| {
@@ -199,9 +197,8 @@ impl Table {
         };
         let columns = self.columns.len();
         let cells = move |row: usize| (row * columns..(row + 1) * columns).map(cell);
-        (0..)
-            .zip(&self.tones)
-            .map(move |(row, tone)| (cells(row), *tone))
+        let rows = (0..).zip(&self.tones);
+        rows.map(move |(row, tone)| (cells(row), *tone))
     }
 
     /// The table as HTML, under a caption; the heading of a row is its first cell with words.

@@ -72,24 +72,12 @@ pub fn judge(series: &Series) -> Vec<Finding> {
 }
 
 fn small_calls(series: &Series, samples: &[f64], quantity: Quantity) -> Finding {
-    let Series { kind, step, .. } = *series;
-    let count = samples.len();
     let Some(period) = fold(samples) else {
-        let why = Error::NoBlock {
-            kind,
-            samples: count,
-            step,
-        };
-        return Finding::unknown(quantity, why);
+        return Finding::unknown(quantity, Error::NoBlock(series.count()));
     };
-    let runs = period.low as u64;
-    let method = Method::FirstOfGroup {
-        kind,
-        samples: count,
-        step,
-        runs,
-    };
-    Finding::known(quantity, runs * step, period.confidence, method)
+    let (samples, runs) = (series.count(), period.low as u64);
+    let method = Method::FirstOfGroup { samples, runs };
+    Finding::known(quantity, runs * series.step, period.confidence, method)
 }
 
 /// The period of a long series by the comb, of a short one by its peaks.
@@ -114,10 +102,9 @@ fn agreed(series: &Series, samples: &[f64]) -> Option<Period> {
 }
 
 fn blocks(series: &Series, samples: &[f64]) -> Vec<Finding> {
-    let (step, reads) = (series.step, samples.len());
     let both = [Quantity::FetchedAtOnce, Quantity::Prefetched];
     let Some((period, by)) = period(series, samples) else {
-        let unknown = |quantity| Finding::unknown(quantity, Error::NoPeriod { reads, step });
+        let unknown = |quantity| Finding::unknown(quantity, Error::NoPeriod(series.count()));
         return both.map(unknown).into();
     };
     let n = period.low as u64;
@@ -130,8 +117,7 @@ fn blocks(series: &Series, samples: &[f64]) -> Vec<Finding> {
         _ => None,
     };
     let each_nth = Method::EachNth {
-        reads,
-        step,
+        reads: series.count(),
         by,
         n,
         first,
@@ -201,39 +187,33 @@ fn full(filled: &[f64], step: u64) -> Option<(f64, usize)> {
 }
 
 fn filled(series: &Series, samples: &[f64]) -> Finding {
-    let (steps, step) = (samples.len(), series.step);
-    let Some((most, at)) = full(samples, step) else {
-        return Finding::unknown(Quantity::CacheCapacity, Error::NotFilled { steps, step });
+    let steps = series.count();
+    let Some((most, at)) = full(samples, series.step) else {
+        return Finding::unknown(Quantity::CacheCapacity, Error::NotFilled(steps));
     };
     let later = &samples[at..];
     let level = median(later);
     let sure = 1.0 - (spread(later) / level.max(1.0)).min(1.0);
     let after = at + 1;
-    let method = Method::HolesFilled { steps, step, after };
+    let method = Method::HolesFilled { steps, after };
     Finding::known(Quantity::CacheCapacity, most, sure, method)
 }
 
 fn syncs(series: &Series, samples: &[f64]) -> Finding {
-    let step = series.step;
     let peaks = peaks(samples);
-    let (samples, waits) = (samples.len(), peaks.len());
+    let (samples, waits) = (series.count(), peaks.len());
     let Some(period) = spacing(&peaks) else {
-        let why = Error::NoSyncPeriod {
-            samples,
-            step,
-            waits,
-        };
+        let why = Error::NoSyncPeriod { samples, waits };
         return Finding::unknown(Quantity::ExtentByTime, why);
     };
     let Period { low, high, .. } = period;
     let method = Method::LongSyncs {
         samples,
-        step,
         waits,
         low,
         high,
     };
-    let bytes = |runs: f64| runs * step as f64;
+    let bytes = |runs: f64| runs * series.step as f64;
     let value = if low == high {
         Value::Number(bytes(low))
     } else {

@@ -8,7 +8,6 @@ use show::stats::Stats;
 
 use super::show::{origin, summary_table, systems_table, times, title};
 
-/// A page with all comparisons.
 pub(super) fn html(comparisons: &[Comparison<'_>]) -> String {
     const INTRODUCTION: &str = "<p>A ratio says how many times as much the program above the line takes as the one below it, on \
         one system. Mean, median, max, min and standard deviation (of the sample) are over the systems. Where a time is missing \

@@ -10,12 +10,12 @@ use show::json_object;
 use show::name::printable;
 use show::serde::{Serialize, Serializer};
 use show::stats::{self, Stats, StatsRow};
-use show::table::{Align, Table, TableStyle, Tone};
+use show::table::Align::{Left, Right};
+use show::table::{Table, TableStyle, Tone};
 use show::units::plural;
 
 use crate::json::Json;
 
-/// The result.
 pub(super) struct Report<'a>(pub(super) &'a [Comparison<'a>]);
 
 json_object!(Report<'_>, |report| {
@@ -92,9 +92,8 @@ pub(super) fn text(comparison: &Comparison<'_>, style: TableStyle, only_summary:
 
 /// As the papers have it: getmnt1/getmnt2.
 pub(super) fn title(pair: PairView<'_>) -> String {
-    pair.both()
-        .map(|at| printable(pair.name(at).as_bytes()))
-        .join("/")
+    let names = pair.both().map(|at| printable(pair.name(at).as_bytes()));
+    names.join("/")
 }
 
 /// How many systems, and the command whose output the runs are.
@@ -107,16 +106,12 @@ pub(super) fn origin(pair: PairView<'_>) -> String {
 
 /// The report's Figures 7 and 10.
 pub(super) fn systems_table(pair: PairView<'_>) -> Table {
-    use Align::{Left, Right};
     let measures: Vec<Measure> = pair.measures().collect();
     let places = places(pair);
     let mut known = HashSet::new();
-    let columns: Vec<&str> = pair
-        .rows()
-        .flat_map(|(system, _)| &system.labels)
-        .map(|(column, _)| &column[..])
-        .filter(|column| known.insert(*column))
-        .collect();
+    let labels = pair.rows().flat_map(|(system, _)| &system.labels);
+    let columns = labels.map(|(column, _)| &column[..]);
+    let columns: Vec<&str> = columns.filter(|column| known.insert(*column)).collect();
     let head = |column: &&str| (printable(column.as_bytes()).into_owned(), Left);
     let mut heads = vec![("SYSTEM".to_owned(), Left)];
     heads.extend(columns.iter().map(head));
@@ -134,11 +129,10 @@ pub(super) fn systems_table(pair: PairView<'_>) -> Table {
     let mut table = Table::new(&heads, pair.rows().count());
     for (system, ratios) in pair.rows() {
         let mut cells = vec![printable(&system.name).into_owned()];
-        let labels = system
-            .labels
-            .iter()
-            .map(|(column, cell)| (&column[..], &cell[..]));
-        let labels: HashMap<&str, &str> = labels.collect();
+        let labels = system.labels.iter();
+        let labels: HashMap<&str, &str> = labels
+            .map(|(column, cell)| (&column[..], &cell[..]))
+            .collect();
         let label =
             |column: &&str| printable(labels.get(column).unwrap_or(&"").as_bytes()).into_owned();
         cells.extend(columns.iter().map(label));
@@ -188,7 +182,6 @@ fn places(pair: PairView<'_>) -> usize {
     }
 }
 
-/// A time, or a number of calls.
 fn value(value: Option<f64>, measure: Measure, places: usize) -> String {
     match value {
         None => "-".to_owned(),
@@ -206,7 +199,6 @@ pub(super) fn times(ratio: f64) -> String {
     }
 }
 
-/// What is missing in the ratios.
 #[derive(Debug, thiserror::Error)]
 enum WarningKind {
     /// The first empty cell of a file, and how many there are.
@@ -244,7 +236,6 @@ fn more(all: usize, one: &str, many: &str) -> String {
     }
 }
 
-/// A warning of the cells with nothing in them.
 pub(super) fn warn_of_empty_cells(runs: &Runs) -> Option<Warning> {
     let (line, column) = runs.empty.first()?;
     let file = runs.systems.first().map_or(&b"-"[..], |first| &first.file);

@@ -77,17 +77,16 @@ fn rtt(text: &str) -> Result<Rtt, &'static str> {
         {
             Ok(Rtt::Given(Duration::ZERO))
         }
-        text => duration(text)
-            .map(Rtt::Given)
-            .map_err(|_| "give a time as 500us, 2ms or 1s, or auto"),
+        text => {
+            let rtt = duration(text).map(Rtt::Given);
+            rtt.map_err(|_| "give a time as 500us, 2ms or 1s, or auto")
+        }
     }
 }
 
 fn rate(text: &str) -> Result<f64, &'static str> {
-    let rate = text
-        .parse()
-        .ok()
-        .filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
+    let rate = text.parse().ok();
+    let rate = rate.filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
     rate.ok_or("give a number of requests a second, over 0")
 }
 

@@ -67,12 +67,9 @@ fn options(args: &Args) -> Result<SearchOptions, Error> {
         let root = mounts::root::Root::open(dir.as_bytes())?;
         Ok(root.into_path())
     };
+    let remote = args.network.iter().map(resolve);
     Ok(SearchOptions {
-        remote: args
-            .network
-            .iter()
-            .map(resolve)
-            .collect::<Result<_, Error>>()?,
+        remote: remote.collect::<Result<_, Error>>()?,
         rtt: match args.rtt {
             None => RoundTrip::Assume,
             Some(Rtt::Auto) => RoundTrip::Measure,
@@ -83,7 +80,6 @@ fn options(args: &Args) -> Result<SearchOptions, Error> {
     })
 }
 
-/// The search paths that the command inherits.
 pub(crate) fn environment() -> Environment {
     let variable = |name: &str| std::env::var_os(name).map(OsString::into_vec);
     Environment {

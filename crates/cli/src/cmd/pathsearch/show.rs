@@ -2,7 +2,8 @@
 
 use ::show::json_object;
 use ::show::name::printable;
-use ::show::table::{Align, Table, TableStyle, Tone};
+use ::show::table::Align::{Left, Right};
+use ::show::table::{Table, TableStyle, Tone};
 use ::show::units::{duration, plural};
 use pathsearch::{
     Change, ClientBehavior, Count, DirectoryReport, Fix, Kind, KindCounts, PathProposal,
@@ -12,7 +13,6 @@ use pathsearch::{
 use crate::json::Json;
 use crate::out::seconds;
 
-/// The result of a search.
 pub(crate) struct Report<'a>(pub(crate) &'a SearchReport);
 
 pub(crate) struct KindCount(Kind, Count);
@@ -120,10 +120,8 @@ json_object!(Json<'_, Fix>, |fix| {
 });
 
 pub(crate) fn kind_counts(counts: &KindCounts) -> Vec<KindCount> {
-    counts
-        .iter()
-        .map(|(kind, count)| KindCount(kind, count))
-        .collect()
+    let counts = counts.iter();
+    counts.map(|(kind, count)| KindCount(kind, count)).collect()
 }
 
 fn remote_directories(prediction: &Prediction) -> Vec<&[u8]> {
@@ -151,17 +149,13 @@ pub(crate) fn report(report: &SearchReport, style: TableStyle, all: bool) -> Str
 }
 
 fn summary(report: &SearchReport, style: TableStyle) -> String {
-    let Totals {
-        lookups,
-        misses,
-        nanos,
-    } = report.trace.totals;
-    let metered = &report.metered;
+    let (totals, metered) = (&report.trace.totals, &report.metered);
+    let (lookups, misses) = (totals.lookups, totals.misses);
     let share = 100.0 * misses as f64 / lookups.max(1) as f64;
     let mut text = format!(
         "{} by name, {misses} of them misses ({share:.0} %), {} in those. Metered by {}: {}.",
         plural(lookups, "look-up", "look-ups"),
-        duration(seconds(nanos)),
+        duration(seconds(totals.nanos)),
         metered.meter,
         printable(metered.why().as_bytes())
     );
@@ -173,7 +167,6 @@ fn summary(report: &SearchReport, style: TableStyle) -> String {
 }
 
 fn directories(directories: &[DirectoryReport], style: TableStyle, most: usize) -> String {
-    use Align::{Left, Right};
     let columns = [
         ("MISSES", Right),
         ("HITS", Right),
@@ -211,7 +204,6 @@ pub(crate) fn file_system(fstype: Option<&[u8]>, network: bool) -> String {
 }
 
 fn kinds(report: &SearchReport, style: TableStyle) -> String {
-    use Align::{Left, Right};
     let columns = [
         ("KIND", Left),
         ("SEARCHES", Right),
@@ -234,11 +226,8 @@ fn kinds(report: &SearchReport, style: TableStyle) -> String {
 
 /// The searches with misses, those with the most first.
 fn searches(searches: &[Search], style: TableStyle, most: usize) -> String {
-    use Align::{Left, Right};
-    let mut missed: Vec<_> = searches
-        .iter()
-        .filter(|search| search.misses() > 0)
-        .collect();
+    let missed = searches.iter().filter(|search| search.misses() > 0);
+    let mut missed: Vec<_> = missed.collect();
     missed.sort_by_key(|search| std::cmp::Reverse(search.misses()));
     if missed.is_empty() {
         return String::new();
@@ -275,10 +264,9 @@ fn prediction(prediction: &Prediction, style: TableStyle) -> String {
             dirs.join(", ")
         }
     };
+    let busy = |busy: f64| format!(" (busy {:.0} % of the time)", busy * 100.0);
+    let busy = prediction.cold.utilization.map_or(String::new(), busy);
     let rate = prediction.server_rate.map_or(String::new(), |rate| {
-        let busy = prediction.cold.utilization.map_or(String::new(), |busy| {
-            format!(" (busy {:.0} % of the time)", busy * 100.0)
-        });
         format!(", a server that answers {rate:.0} requests a second{busy}")
     });
     let nodes = match prediction.nodes {
@@ -299,7 +287,6 @@ fn prediction(prediction: &Prediction, style: TableStyle) -> String {
 }
 
 fn requests(prediction: &Prediction, style: TableStyle) -> String {
-    use Align::{Left, Right};
     let columns = [
         ("REQUEST", Left),
         ("COLD", Right),
@@ -333,7 +320,6 @@ fn cold_seconds(prediction: &Prediction, request: Request) -> f64 {
     prediction.prices.seconds_for(request, cold)
 }
 
-/// The fixes, one paragraph each.
 pub(crate) fn fixes(fixes: &[Fix], rtt: f64, style: TableStyle) -> String {
     let mut text = style.heading("What would help");
     if fixes.is_empty() {
@@ -360,7 +346,6 @@ pub(crate) fn fix_sentence(fix: &Fix, rtt: f64) -> String {
     )
 }
 
-/// What a fix saves.
 pub(crate) fn fix_savings(fix: &Fix) -> String {
     let requests = plural(fix.saves_requests, "request", "requests");
     match fix.saves_misses {
@@ -373,7 +358,6 @@ pub(crate) fn fix_savings(fix: &Fix) -> String {
     }
 }
 
-/// What to change.
 pub(crate) fn change_text(change: &Change) -> String {
     match change {
         Change::SetPath(path) => return set_path_text(path),
@@ -474,7 +458,6 @@ fn more(n: usize, one: &str, many: &str) -> String {
     }
 }
 
-/// What to do about a warning.
 pub(crate) fn warning_hint(kind: WarningKind) -> Option<&'static str> {
     match kind {
         WarningKind::Nameless(_) => Some("--meter ptrace can"),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ::show::json_object;
 use ::show::stats::Stats;
+use ::show::table::Align::{Left, Right};
 use ::show::table::{Align, Table, TableStyle};
 use gate::Errno;
 use pathwalk::{
@@ -16,13 +17,11 @@ use show::figure::Figure;
 use crate::error::Error;
 use crate::json::Json;
 
-/// The result of the benchmark.
 pub(crate) struct Report<'a> {
     pub(crate) options: &'a PathwalkOptions,
     pub(crate) report: &'a PathwalkReport,
 }
 
-/// The searches, if there were any.
 pub(crate) struct Searches<'a> {
     options: &'a SearchOptions,
     report: &'a SearchReport,
@@ -46,9 +45,8 @@ impl Searches<'_> {
     fn passes(&self) -> impl Iterator<Item = (String, &Pass)> {
         let primed = self.report.primed.iter();
         let numbered = (1..).zip(&self.report.passes);
-        primed
-            .map(|pass| ("prime".to_owned(), pass))
-            .chain(numbered.map(|(n, pass): (u32, _)| (n.to_string(), pass)))
+        let primed = primed.map(|pass| ("prime".to_owned(), pass));
+        primed.chain(numbered.map(|(n, pass): (u32, _)| (n.to_string(), pass)))
     }
 }
 
@@ -181,17 +179,10 @@ pub(crate) fn event_line(event: Event<'_>, shape: Shape) -> String {
             let objects = shape.objects().unwrap_or(u64::MAX);
             (format!("Created {objects} objects"), elapsed)
         }
-        Event::Searched(Pass {
-            found,
-            files,
-            elapsed,
-            ..
-        }) => {
-            let directories = shape.length;
-            (
-                format!("Found {found}/{files} files in {directories} directories"),
-                *elapsed,
-            )
+        Event::Searched(pass) => {
+            let (found, files, directories) = (pass.found, pass.files, shape.length);
+            let what = format!("Found {found}/{files} files in {directories} directories");
+            (what, pass.elapsed)
         }
         Event::Removed(Removed {
             objects, elapsed, ..
@@ -205,7 +196,6 @@ fn seconds(elapsed: Duration) -> String {
     format!("{}.{:03}s", elapsed.as_secs(), elapsed.subsec_millis())
 }
 
-/// The tables that follow the lines.
 pub(crate) fn tables(searches: &Searches<'_>, style: TableStyle) -> String {
     let mut text = passes_table(searches, style);
     text += &latency_table(searches, style);
@@ -220,7 +210,6 @@ pub(crate) fn tables(searches: &Searches<'_>, style: TableStyle) -> String {
 }
 
 fn passes_table(searches: &Searches<'_>, style: TableStyle) -> String {
-    use Align::{Left, Right};
     let columns = [
         ("SEARCH", Right),
         ("METHOD", Left),
@@ -245,7 +234,6 @@ fn passes_table(searches: &Searches<'_>, style: TableStyle) -> String {
 }
 
 fn latency_table(searches: &Searches<'_>, style: TableStyle) -> String {
-    use Align::{Left, Right};
     let columns = [
         ("SEARCH", Right),
         ("OF", Left),
@@ -288,7 +276,6 @@ fn latency_table(searches: &Searches<'_>, style: TableStyle) -> String {
 }
 
 fn ranks_table(searches: &Searches<'_>, style: TableStyle) -> String {
-    use Align::Right;
     let columns = [
         ("SEARCH", Right),
         ("RANKS", Right),
@@ -452,7 +439,6 @@ fn hint_by_errno(operation: Operation, errno: Errno) -> Option<&'static str> {
     })
 }
 
-/// What to do about a warning.
 pub(crate) fn warning_hint(kind: &WarningKind) -> Option<Cow<'static, str>> {
     let hint = match kind {
         WarningKind::NoCgroup => {

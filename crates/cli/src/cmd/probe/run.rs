@@ -20,10 +20,9 @@ use crate::progress::Progress;
 const SCHEMA: &str = "fathom.probe/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
-    args.plot
-        .iter()
-        .chain(&args.csv)
-        .try_for_each(|dir| check_output_dir(dir))?;
+    for dir in args.plot.iter().chain(&args.csv) {
+        check_output_dir(dir)?;
+    }
     let dir = args.dir.as_deref().map(OsStr::as_bytes);
     let report = match (&args.replay, dir) {
         (Some(file), _) => replay(file.as_bytes())?,
@@ -41,10 +40,9 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         }
     }
     if let Some(into) = &args.plot {
-        report
-            .series
-            .iter()
-            .try_for_each(|series| draw(into, "", series))?;
+        for series in &report.series {
+            draw(into, "", series)?;
+        }
     }
     let shown = Report {
         dir,
@@ -110,16 +108,13 @@ fn experiments(chosen: &[Experiment]) -> Vec<probe::Experiment> {
     if chosen.is_empty() || chosen.contains(&Experiment::All) {
         return all.collect();
     }
-    let names: Vec<_> = chosen
-        .iter()
-        .filter_map(Experiment::to_possible_value)
-        .collect();
+    let names = chosen.iter().filter_map(Experiment::to_possible_value);
+    let names: Vec<_> = names.collect();
     let is_chosen =
         |one: &probe::Experiment| names.iter().any(|name| name.get_name() == one.name());
     all.filter(is_chosen).collect()
 }
 
-/// Judges the samples of a file.
 fn replay(path: &[u8]) -> Result<ProbeReport, Error> {
     /// More than any series takes.
     const MOST: usize = 64 << 20;
@@ -140,7 +135,6 @@ pub(crate) fn draw(dir: &OsStr, prefix: &str, series: &Series) -> Result<(), Err
     write_figure(dir, &name, &figures::figure(series))
 }
 
-/// Writes a figure into a directory.
 pub(crate) fn write_figure(dir: &OsStr, name: &str, figure: &Figure) -> Result<(), Error> {
     write_output(dir, &format!("{name}.svg"), figure.to_svg().as_bytes())
 }

@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use ::show::json_object;
 use ::show::name::printable;
-use ::show::table::{Align, Table, TableStyle, Tone};
+use ::show::table::Align::{Left, Right};
+use ::show::table::{Table, TableStyle, Tone};
 use mounts::{Warning, WarningReason};
 use probe::{Error, Finding, Measured, Price, ProbeReport, Unit, Value};
-use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 
 use crate::json::Json;
@@ -17,7 +17,6 @@ mod methods;
 
 pub(crate) use methods::{hinted, method, source};
 
-/// The result of the experiments on a directory.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Report<'a> {
     /// The directory; `None` where samples were replayed.
@@ -67,11 +66,8 @@ impl Serialize for Json<'_, Value> {
             Value::Number(v) if is_whole(*v) => serializer.serialize_i64(*v as i64),
             Value::Number(v) => serializer.serialize_f64(*v),
             Value::Range(low, high) => {
-                let mut both = serializer.serialize_seq(Some(2))?;
-                for v in [low, high] {
-                    both.serialize_element(&Json(&Value::Number(*v)))?;
-                }
-                both.end()
+                let ends = [low, high].map(|end| Value::Number(*end));
+                Json(&ends[..]).serialize(serializer)
             }
             Value::List(values) => values.serialize(serializer),
             Value::Clock(clock) => serializer.serialize_str(clock.name()),
@@ -154,15 +150,12 @@ impl Report<'_> {
     }
 
     fn findings(&self) -> impl Iterator<Item = &Finding> {
-        self.report
-            .measured
-            .iter()
-            .map(|measured| &measured.finding)
+        let measured = self.report.measured.iter();
+        measured.map(|measured| &measured.finding)
     }
 
     /// The findings. With `repeat`, the name of the experiment is in each row.
     pub(crate) fn table(&self, repeat: bool) -> Table {
-        use Align::{Left, Right};
         let columns = [
             ("EXPERIMENT", Left),
             ("WHAT", Left),
@@ -210,30 +203,24 @@ impl Report<'_> {
 
     /// Why nothing was found, where it was not; with `methods`, how everything was found.
     pub(crate) fn notes(&self, methods: bool) -> Vec<String> {
-        let noted: Vec<(&Finding, String)> = self
-            .findings()
-            .filter(|finding| methods || finding.value().is_none())
-            .map(|finding| (finding, method(finding)))
-            .collect();
+        let is_noted = |finding: &&Finding| methods || finding.value().is_none();
+        let noted = self.findings().filter(is_noted);
+        let noted: Vec<_> = noted.map(|finding| (finding, method(finding))).collect();
+        let note = |group: &[(&Finding, String)]| {
+            let (first, method) = group.first()?;
+            let names: Vec<&str> = group.iter().map(|(f, _)| f.quantity.name()).collect();
+            let truth = first.truth.as_ref().filter(|_| methods);
+            let truth = truth.map_or(String::new(), |truth| {
+                format!(" (the kernel: {})", source(&truth.source))
+            });
+            Some(format!("{}: {method}{truth}", names.join(", ")))
+        };
         // One reason often stands for several findings.
-        noted
-            .chunk_by(|a, b| a.1 == b.1)
-            .filter_map(|group| {
-                let (first, method) = group.first()?;
-                let names: Vec<&str> = group.iter().map(|(f, _)| f.quantity.name()).collect();
-                let truth = first.truth.as_ref().filter(|_| methods);
-                let truth = truth.map_or(String::new(), |truth| {
-                    format!(" (the kernel: {})", source(&truth.source))
-                });
-                Some(format!("{}: {method}{truth}", names.join(", ")))
-            })
-            .collect()
+        noted.chunk_by(|a, b| a.1 == b.1).filter_map(note).collect()
     }
 }
 
-/// What each call costs, for people.
 pub(crate) fn prices_table(prices: &[Price]) -> Table {
-    use Align::{Left, Right};
     let columns = [
         ("GATE", Left),
         ("OF", Left),
@@ -257,7 +244,6 @@ pub(crate) fn prices_table(prices: &[Price]) -> Table {
     Table::from_rows(&columns, prices.iter().map(row))
 }
 
-/// What each call costs, as comma-separated values.
 pub(crate) fn prices_csv(prices: &[Price]) -> String {
     let mut text = "gate,what,state,threads,ns,low,high,calls\n".to_owned();
     for price in prices {
@@ -272,7 +258,6 @@ pub(crate) fn prices_csv(prices: &[Price]) -> String {
     text
 }
 
-/// Why a probe warns.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WarningKind {
     /// The experiments ended early.

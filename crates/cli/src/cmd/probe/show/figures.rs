@@ -5,7 +5,6 @@ use show::figure::Figure;
 
 use super::value_text;
 
-/// A series as a figure.
 pub(crate) fn figure(series: &Series) -> Figure {
     // Of small calls the paper draws the first hundred: more points would not be told apart.
     let most = match series.kind {
@@ -13,22 +12,14 @@ pub(crate) fn figure(series: &Series) -> Figure {
         Kind::Cached => 2048,
         _ => usize::MAX,
     };
-    let points = series
-        .runs
-        .iter()
-        .map(|run| *run as f64)
-        .zip(combined(series))
-        .take(most)
-        .collect();
+    let runs = series.runs.iter().map(|run| *run as f64);
+    let found = judge(series).into_iter().next();
     Figure {
         title: title(series),
-        note: judge(series)
-            .first()
-            .map(|finding| note(finding, series))
-            .unwrap_or_default(),
+        note: found.map_or(String::new(), |finding| note(&finding, series)),
         x: "run".to_owned(),
         y: y_axis(series.kind).to_owned(),
-        points,
+        points: runs.zip(combined(series)).take(most).collect(),
         marks: marks(series).into_iter().filter(|at| *at < most).collect(),
     }
 }

@@ -19,7 +19,6 @@ pub(crate) fn hinted(why: &Error) -> String {
     format!("{why}{}", hint(why))
 }
 
-/// What to do about an error.
 fn hint(why: &Error) -> &'static str {
     match why {
         Error::Call { errno, .. } => match *errno {
@@ -78,7 +77,6 @@ fn note_text(note: Note) -> String {
     }
 }
 
-/// Where the kernel reports a value.
 pub(crate) fn source(source: &Source) -> &str {
     match source {
         Source::Statfs => "statfs(2), f_frsize",

@@ -391,12 +391,24 @@ impl Names {
                 F_SETFD => self.set_cloexec(tid, a0, a2 & FD_CLOEXEC != 0),
                 _ => {}
             },
-            "ioctl" => match a1 as u32 {
-                FIOCLEX => self.set_cloexec(tid, a0, true),
-                FIONCLEX => self.set_cloexec(tid, a0, false),
-                _ => {}
-            },
+            "ioctl" if a1 as u32 == FIOCLEX => self.set_cloexec(tid, a0, true),
+            "ioctl" if a1 as u32 == FIONCLEX => self.set_cloexec(tid, a0, false),
+            // They return the descriptor of something that has no name.
+            "inotify_init" | "inotify_init1" | "fanotify_init" | "io_uring_setup" | "fsopen"
+            | "fsmount" | "fspick" => {
+                if let Some(new) = new {
+                    self.set(tid, new, None);
+                }
+            }
             "getdents64" | "getdents" => about.directory = true,
+            _ => self.follow_place(tid, syscall, call, about),
+        }
+    }
+
+    /// Does what a successful call has done to the place of a thread, and to what it shares.
+    fn follow_place(&mut self, tid: u32, syscall: &Syscall, call: &Call<'_>, about: &mut Subject) {
+        let [a0, a1, ..] = call.args;
+        match syscall.name {
             "chdir" | "fchdir" => {
                 about.directory = true;
                 let real = if about.may_be_link { 0 } else { about.real };
@@ -419,21 +431,14 @@ impl Names {
                 tasks.for_each(|task| *task.place.borrow_mut() = Place::default());
             }
             "unshare" => {
-                let task = self.tasks.get_mut(&call.tid);
-                if let Some(task) = task {
-                    if a0 & CLONE_FILES != 0 {
-                        task.unshare_files();
-                    }
-                    if a0 & (CLONE_FS | CLONE_NEWNS | CLONE_NEWUSER) != 0 {
-                        task.unshare_place();
-                    }
+                let Some(task) = self.tasks.get_mut(&call.tid) else {
+                    return;
+                };
+                if a0 & CLONE_FILES != 0 {
+                    task.unshare_files();
                 }
-            }
-            // They return the descriptor of something that has no name.
-            "inotify_init" | "inotify_init1" | "fanotify_init" | "io_uring_setup" | "fsopen"
-            | "fsmount" | "fspick" => {
-                if let Some(new) = new {
-                    self.set(tid, new, None);
+                if a0 & (CLONE_FS | CLONE_NEWNS | CLONE_NEWUSER) != 0 {
+                    task.unshare_place();
                 }
             }
             _ => {}

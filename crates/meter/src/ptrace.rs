@@ -224,8 +224,6 @@ struct Tracer<'a> {
     sys: Duration,
     is_kernel_too_old: bool,
     is_ending: bool,
-    has_warned_of_arch: bool,
-    has_warned_of_setuid: bool,
 }
 
 impl<'a> Tracer<'a> {
@@ -251,8 +249,6 @@ impl<'a> Tracer<'a> {
             sys: Duration::ZERO,
             is_kernel_too_old: false,
             is_ending: false,
-            has_warned_of_arch: false,
-            has_warned_of_setuid: false,
         }
     }
 
@@ -500,14 +496,16 @@ impl<'a> Tracer<'a> {
 
     /// Warns, once each, of what would be different without a meter.
     fn warn_of_differences(&mut self, pid: u32, exe: &CString, program: &[u8]) {
+        let warnings = &mut self.collector.warnings;
         let has_other_arch =
             || ptrace::syscall_info(pid).is_ok_and(|doing: Doing| doing.arch != ARCH);
-        if !self.has_warned_of_arch && has_other_arch() {
-            self.has_warned_of_arch = true;
-            let warning = WarningKind::OtherArchitecture(program.to_vec());
-            self.collector.warnings.push(warning);
+        let is_given = |warning: &WarningKind| matches!(warning, WarningKind::OtherArchitecture(_));
+        if !warnings.iter().any(is_given) && has_other_arch() {
+            warnings.push(WarningKind::OtherArchitecture(program.to_vec()));
         }
-        if !self.has_warned_of_setuid && self.words[UNPRIVILEGED].load(Ordering::SeqCst) != 0 {
+        let is_unprivileged = self.words[UNPRIVILEGED].load(Ordering::SeqCst) != 0;
+        let is_given = |warning: &WarningKind| matches!(warning, WarningKind::Unprivileged(_));
+        if is_unprivileged && !warnings.iter().any(is_given) {
             let wanted = fs::Want::MODE | fs::Want::UID | fs::Want::GID;
             let gains_privilege = |file: fs::Statx| {
                 let (uid, gid) = process::ids();
@@ -515,9 +513,7 @@ impl<'a> Tracer<'a> {
                     || file.mode & 0o2010 == 0o2010 && file.gid != gid
             };
             if fs::statx(CWD, exe, fs::At::empty(), wanted).is_ok_and(gains_privilege) {
-                self.has_warned_of_setuid = true;
-                let warning = WarningKind::Unprivileged(program.to_vec());
-                self.collector.warnings.push(warning);
+                warnings.push(WarningKind::Unprivileged(program.to_vec()));
             }
         }
     }

@@ -109,6 +109,17 @@ impl Remote<'_> {
         let remote = (0..names.len()).filter(|at| self.tree.is_remote(split(&names[*at]).0));
         once.max(remote.map(misses).sum())
     }
+
+    /// A change that saves misses here, and LOOKUP requests there.
+    fn fix(&self, trace: &Trace, change: Change, misses: u64, requests: u64) -> Fix {
+        Fix {
+            saves_misses: misses,
+            saves_seconds_here: seconds_per_miss(trace, change.kind()) * misses as f64,
+            saves_requests: requests,
+            saves_seconds: requests as f64 * self.prices.get(Request::Lookup),
+            change,
+        }
+    }
 }
 
 /// All changes that would help, those that save the most requests first. `start` are the requests
@@ -208,13 +219,8 @@ fn fix_path(trace: &Trace, path: &PathProposal, remote: &mut Remote<'_>) -> Opti
         // Without negative caching each miss is a request.
         requests = requests.max(path.saves * remote_names / path.names.len().max(1) as u64);
     }
-    Some(Fix {
-        change: Change::SetPath(path.clone()),
-        saves_misses: path.saves,
-        saves_seconds_here: seconds_per_miss(trace, Kind::Path) * path.saves as f64,
-        saves_requests: requests,
-        saves_seconds: requests as f64 * remote.prices.get(Request::Lookup),
-    })
+    let change = Change::SetPath(path.clone());
+    Some(remote.fix(trace, change, path.saves, requests))
 }
 
 fn fix_misses(
@@ -229,13 +235,7 @@ fn fix_misses(
     }
     let paths: Vec<Vec<u8>> = names.iter().map(|used| used.path.to_vec()).collect();
     let requests = remote.lookups(&paths, |at| names[at].count.misses);
-    Some(Fix {
-        saves_misses: misses,
-        saves_seconds_here: seconds_per_miss(trace, change.kind()) * misses as f64,
-        saves_requests: requests,
-        saves_seconds: requests as f64 * remote.prices.get(Request::Lookup),
-        change,
-    })
+    Some(remote.fix(trace, change, misses, requests))
 }
 
 /// The mean time of a miss of this kind, over the names that have no hits.

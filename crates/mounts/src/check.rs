@@ -198,10 +198,8 @@ impl Crew<'_> {
         (alive, stuck)
     }
 
-    /// Starts up to `wanted` more children, and reaps killed ones.
-    ///
-    /// # Errors
-    /// Those of fork(2), after [`STARVED`] without a child.
+    /// Starts up to `wanted` more children, and reaps killed ones. Fails if fork(2) fails and there has
+    /// been no child for [`STARVED`].
     fn start(&mut self, mut alive: usize, wanted: usize) -> gate::Result<()> {
         let most = MOST.min(self.visible.len());
         let wanted = wanted

@@ -11,18 +11,15 @@ use gate::{Result, Tally};
 use crate::locate::{LocateOptions, Method, locate};
 use crate::root::Root;
 
-/// A run in a process of its own.
+/// A run in a process of its own: the elapsed time of the work, CPU times including start and end of
+/// the process, its system calls, and its result.
 #[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "explained above")]
 pub struct Measured<T> {
-    /// Elapsed time of the work itself.
     pub real: Duration,
-    /// User CPU time, including start and end of the process.
     pub user: Duration,
-    /// System CPU time, likewise.
     pub sys: Duration,
-    /// Its system calls.
     pub tally: Tally,
-    /// What the work returned.
     pub result: T,
 }
 
@@ -116,24 +113,13 @@ impl Bounds {
     }
 }
 
-/// Does some work in a process of its own, for at most `limit`. Its calls are added to the tally of
-/// this process. Work that returns `None` is [`NoRun::Refused`].
+/// Does some work in a process of its own, within some bounds, from which its disk I/O is subtracted.
+/// Its calls are added to the tally of this process. Work that returns `None` is [`NoRun::Refused`].
+/// Without `grace` the process ends at once when it is asked to stop.
 ///
 /// # Errors
 /// When no process can be made.
 pub fn run_in_child<const N: usize>(
-    limit: Duration,
-    work: impl FnOnce() -> Option<[u64; N]>,
-) -> Result<std::result::Result<Measured<[u64; N]>, NoRun>> {
-    run_in_child_within(&Bounds::time(limit), work)
-}
-
-/// [`run_in_child`] within some bounds, from which its disk I/O is subtracted. Without `grace` the process
-/// ends at once when it is asked to stop.
-///
-/// # Errors
-/// When no process can be made.
-pub fn run_in_child_within<const N: usize>(
     bounds: &Bounds,
     work: impl FnOnce() -> Option<[u64; N]>,
 ) -> Result<std::result::Result<Measured<[u64; N]>, NoRun>> {
@@ -248,7 +234,7 @@ pub fn run(
         method: Some(method),
         ..options.clone()
     };
-    let run = run_in_child_within(bounds, || {
+    let run = run_in_child(bounds, || {
         let report = locate(root, &options, &mut |_, _| {}).ok()?;
         Some([report.points.len() as u64, u64::from(report.is_complete())])
     })?;

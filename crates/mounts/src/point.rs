@@ -65,12 +65,12 @@ pub struct Beneath {
 
 /// A mount point. What the method cannot know, or nobody asked for, is `None`.
 #[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Point {
     /// Id of the mount, as in /proc/self/mountinfo.
     pub id: Option<u64>,
     /// Id of the mount that it is on.
     pub parent: Option<u64>,
-    /// Its absolute path.
     pub target: Vec<u8>,
     /// Device: of the super block where the table is known, else `st_dev`.
     pub dev: Dev,
@@ -78,17 +78,12 @@ pub struct Point {
     pub content: Option<Arc<Content>>,
     /// The name of the device, where it was found by [`crate::names`] and not in the table.
     pub named: Option<Vec<u8>>,
-    /// What is mounted on.
     pub kind: Option<Kind>,
-    /// Leaf or internal node of the mount tree.
     pub class: Class,
     /// No path reaches it: another mount lies over it, or over one above it.
     pub hidden: bool,
-    /// The machine behind it.
     pub server: Option<String>,
-    /// Whether it answers.
     pub verdict: Option<Verdict>,
-    /// The files that it covers.
     pub beneath: Option<Beneath>,
 }
 

@@ -16,7 +16,7 @@ use gate::cache::page_size;
 use gate::file::read_kernel;
 use gate::fs::{Advice, fadvise64};
 use gate::machine::memory;
-use mounts::compare::{NoRun, run_in_child};
+use mounts::compare::{Bounds, NoRun, run_in_child};
 
 use crate::activity::Activity;
 use crate::cgroup::{Cgroup, TemporaryCgroup};
@@ -197,7 +197,7 @@ fn fill_in(
     let bytes = context.bytes_left();
     let clock = context.clock;
     let log = Log::new(ROOM).map_err(Action::Fork.failed())?;
-    let ran = run_in_child::<0>(time, || {
+    let ran = run_in_child::<0>(&Bounds::time(time), || {
         let mut quiet = |_| {};
         let mut inner = Context::new(dir, Limits { bytes, time }, &mut quiet);
         inner.clock = clock;

@@ -19,7 +19,7 @@ use gate::fs::{At, CWD, Open, Want, fchdir, getdents64, newfstatat, openat, stat
 use gate::scratch::open_new;
 use gate::xattr::{lgetxattr, llistxattr};
 use gate::{Errno, Fd};
-use mounts::compare::{NoRun, run_in_child};
+use mounts::compare::{Bounds, NoRun, run_in_child};
 
 use crate::activity::Activity;
 use crate::cgroup::{Cgroup, TemporaryCgroup};
@@ -363,7 +363,8 @@ impl Pricing<'_, '_> {
         let own = cgroup.create_child(LIMIT);
         let own = own.map_err(Error::ColdCgroupRefused)?;
         let clock = self.context.clock;
-        let ran = run_in_child(self.context.time_left(), || cold_costs(dir, &own, clock));
+        let bounds = Bounds::time(self.context.time_left());
+        let ran = run_in_child(&bounds, || cold_costs(dir, &own, clock));
         let ran = ran.map_err(Action::Fork.failed())?;
         if let Err(NoRun::Stopped(_) | NoRun::Moved(..)) = ran {
             dir.sweep(); // it was killed, and has left its files

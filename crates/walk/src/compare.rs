@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use gate::Errno;
 use gate::process::Shared;
-use mounts::compare::{Bounds, Measured, NoRun, run_in_child_within};
+use mounts::compare::{Bounds, Measured, NoRun, run_in_child};
 
 use crate::entry::{Dir, Entry};
 use crate::error::{EngineRefusal, Error};
@@ -88,7 +88,7 @@ pub fn run(
     let [entries, ..] = &*words else {
         return Err(Errno::ENOMEM);
     };
-    let run = run_in_child_within(bounds, || {
+    let run = run_in_child(bounds, || {
         let (summary, diagnostics) = (Summary::default(), Diagnostics::default());
         let sink = CountingSummary {
             summary: &summary,

@@ -24,6 +24,34 @@ pub fn below(hash: u64, name: &[u8]) -> u64 {
     xxh3_64_with_seed(name, hash)
 }
 
+/// Identifies a directory of a walk: its depth below DIR (0 for DIR itself), and the hash of its path
+/// ([`crate::digest`]).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub(crate) struct DirKey {
+    pub(crate) depth: u32,
+    pub(crate) hash: u64,
+}
+
+impl DirKey {
+    /// The key of a directory in this one.
+    #[inline]
+    pub(crate) fn below(self, name: &[u8]) -> DirKey {
+        DirKey {
+            depth: self.depth + 1,
+            hash: below(self.hash, name),
+        }
+    }
+
+    /// The directory, with its path from [`crate::job::Job::dir_path`].
+    pub(crate) fn dir(self, path: &[u8]) -> Dir<'_> {
+        Dir {
+            path,
+            hash: self.hash,
+            depth: self.depth,
+        }
+    }
+}
+
 /// The sum over some entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Digest(u128);

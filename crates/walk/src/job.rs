@@ -12,7 +12,7 @@ use gate::{Errno, Fd, Gate};
 use mounts::Warning;
 use ondisk::{Dev, Mount};
 
-use crate::digest::below;
+use crate::digest::DirKey;
 use crate::entry::{Dir, Entry, Meta, append, joined};
 use crate::error::{EngineRefusal, WarningKind};
 use crate::filter::Filter;
@@ -41,10 +41,7 @@ pub trait Engine: Sync {
 pub(crate) struct Place {
     /// Its path relative to the top; empty for the top itself.
     pub(crate) rel: Vec<u8>,
-    /// The hash of its path ([`crate::digest`]).
-    pub(crate) hash: u64,
-    /// Its depth below DIR.
-    pub(crate) depth: u32,
+    pub(crate) key: DirKey,
 }
 
 impl Place {
@@ -54,17 +51,7 @@ impl Place {
         append(&mut rel, name);
         Place {
             rel,
-            hash: below(self.hash, name),
-            depth: self.depth + 1,
-        }
-    }
-
-    /// The directory as sinks get it, with its path from [`Job::dir_path`].
-    pub(crate) fn dir<'a>(&self, path: &'a [u8]) -> Dir<'a> {
-        Dir {
-            path,
-            hash: self.hash,
-            depth: self.depth,
+            key: self.key.below(name),
         }
     }
 }
@@ -180,16 +167,13 @@ impl Job<'_> {
     /// The most threads that are started, whatever is requested.
     pub(crate) const MOST_THREADS: usize = 1024;
 
-    /// The top, as a place.
     pub(crate) fn place(&self) -> Place {
         Place {
             rel: Vec::new(),
-            hash: self.top.hash,
-            depth: self.top.depth,
+            key: self.top.key(),
         }
     }
 
-    /// Whether the sink or the filter needs paths.
     pub(crate) fn wants_paths(&self) -> bool {
         self.sink.wants_paths() || self.filter.wants_paths()
     }
@@ -228,7 +212,6 @@ impl Job<'_> {
         }
     }
 
-    /// Adds a warning.
     pub(crate) fn warn(&self, warning: Warning) {
         self.diagnostics.warn(warning);
     }
@@ -316,10 +299,8 @@ impl Job<'_> {
         meta.is_dir() && self.filter.enters(depth) && self.enters(meta.dev)
     }
 
-    /// Opens a directory below the top, never through a symlink, and never into another mount.
-    ///
-    /// # Errors
-    /// `EXDEV` when another mount covers it by now; those of openat2(2).
+    /// Opens a directory below the top, never through a symlink, and never into another mount: then the
+    /// error is `EXDEV`.
     pub(crate) fn open(&self, place: &Place) -> Result<Fd, Errno> {
         if place.rel.is_empty() {
             return self.open_in(&self.top.fd, c".");
@@ -330,17 +311,11 @@ impl Job<'_> {
     }
 
     /// Opens a directory by its name in another one, as [`Job::open`] does.
-    ///
-    /// # Errors
-    /// As [`Job::open`].
     pub(crate) fn open_in(&self, dir: impl AsFd, name: &CStr) -> Result<Fd, Errno> {
         scan(self.noatime, |how| openat2(&dir, name, how, HERE))
     }
 
     /// Calls statx(2) for a name in a place, by its path from the top.
-    ///
-    /// # Errors
-    /// Those of statx(2), and of openat(2) where the path is longer than `PATH_MAX`.
     pub(crate) fn look(&self, place: &Place, name: &[u8]) -> Result<Statx, Errno> {
         let mut rel = place.rel.clone();
         append(&mut rel, name);

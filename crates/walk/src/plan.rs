@@ -24,10 +24,9 @@ use crate::top::MountContext;
 
 /// The engine chosen for a mount.
 #[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Plan {
-    /// The engine.
     pub engine: EngineKind,
-    /// Why it and not another.
     pub reason: PlanReason,
     /// For each engine, whether it can work there, or why not.
     pub engines: Vec<(EngineKind, Result<(), EngineRefusal>)>,

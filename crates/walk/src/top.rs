@@ -4,20 +4,20 @@ use gate::fs::{At, Attributes, Statfs, fstatfs, statx};
 use gate::{Errno, Fd};
 use ondisk::{Mount, split_options};
 
+use crate::digest::DirKey;
 use crate::entry::Meta;
 use crate::error::EngineRefusal;
 use crate::kind::EngineKind;
 
 /// The directory at which a job begins.
 #[derive(Debug)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Top {
-    /// It, open for reading.
+    /// Open for reading.
     pub fd: Fd,
-    /// Its path, beginning with DIR as it was given.
+    /// The path, beginning with DIR as it was given.
     pub path: Vec<u8>,
-    /// Its metadata.
     pub meta: Meta,
-    /// Whether it is the root of its mount.
     pub is_mount_root: bool,
     /// The hash of its path ([`crate::digest`]).
     pub hash: u64,
@@ -42,6 +42,13 @@ impl Top {
         })
     }
 
+    pub(crate) fn key(&self) -> DirKey {
+        DirKey {
+            depth: self.depth,
+            hash: self.hash,
+        }
+    }
+
     /// The row of a mount table for the mount that it is on.
     pub fn mount<'a>(&self, mounts: &'a [Mount]) -> Option<&'a Mount> {
         mounts.iter().find(|mount| mount.id == self.meta.mount)
@@ -50,12 +57,11 @@ impl Top {
 
 /// What is known of a mount before it is walked.
 #[derive(Debug)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct MountContext<'a> {
-    /// The directory where the walk begins.
     pub top: &'a Top,
     /// The row of the mount table, if there is a table.
     pub mount: Option<&'a Mount>,
-    /// The result of statfs(2).
     pub statfs: Statfs,
     /// Whether this process is the superuser.
     pub is_root: bool,

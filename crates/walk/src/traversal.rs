@@ -11,9 +11,9 @@ use mounts::table::read_either;
 use mounts::{ErrorKind, Warning};
 use ondisk::{Dev, Mount};
 
-use crate::digest;
+use crate::digest::{self, DirKey};
 use crate::engine::engine;
-use crate::entry::{Dir, Entry, Meta, joined};
+use crate::entry::{Entry, Meta, joined};
 use crate::error::{Error, WarningKind};
 use crate::filter::Filter;
 use crate::job::{Below, Crossing, Diagnostics, Job, Place, c_name, look_at};
@@ -46,16 +46,15 @@ pub struct WalkOptions {
     pub is_written: bool,
 }
 
-/// A mount that was walked.
+/// A mount that was walked, and the engine that did it.
 #[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Part {
     /// The path where it was entered, beginning with DIR as it was given.
     pub path: Vec<u8>,
-    /// Type of the file system, if the mount table says.
+    /// `None` if the mount table does not say.
     pub fstype: Option<Vec<u8>>,
-    /// The engine that walked it.
     pub engine: EngineKind,
-    /// Why that engine.
     pub reason: PlanReason,
 }
 
@@ -127,8 +126,7 @@ struct Traversal<'a> {
 /// The entry of a top: its name and its parent. DIR itself is an entry of itself, without a name.
 struct TopEntry {
     dir_path: Vec<u8>,
-    hash: u64,
-    depth: u32,
+    dir: DirKey,
     name: Vec<u8>,
 }
 
@@ -136,8 +134,7 @@ impl Traversal<'_> {
     fn walk_dir(&self, top: Top, report: &mut WalkReport) -> Result<(), Error> {
         let entry = TopEntry {
             dir_path: top.path.clone(),
-            hash: top.hash,
-            depth: top.depth,
+            dir: top.key(),
             name: Vec::new(),
         };
         let mut tops = VecDeque::from([(top, entry)]);
@@ -178,14 +175,14 @@ impl Traversal<'_> {
         top.meta = statx(&top.fd, c"", At::EMPTY_PATH, Meta::WANT)
             .map_or(top.meta, |seen| Meta::from_statx(&seen));
         let top = &*top;
-        let wants_paths = self.sink.wants_paths();
-        let dir = Dir {
-            path: if wants_paths { &entry.dir_path } else { b"" },
-            hash: entry.hash,
-            depth: entry.depth,
+        let path: &[u8] = match self.sink.wants_paths() {
+            true => &entry.dir_path,
+            false => b"",
         };
         let (name, meta) = (&entry.name[..], top.meta);
-        self.sink.worker().take(&dir, &[Entry { name, meta }]);
+        self.sink
+            .worker()
+            .take(&entry.dir.dir(path), &[Entry { name, meta }]);
         let crossings = Mutex::new(Vec::new());
         let job = Job {
             top,
@@ -298,13 +295,13 @@ impl Traversal<'_> {
         let seen = look_at(&parent, &c_name).map_err(statx_failed).ok()?;
         let meta = Meta::from_statx(&seen);
         let emit = || {
-            let dir = place.dir(&dir_path);
+            let dir = place.key.dir(&dir_path);
             self.sink.worker().take(&dir, &[Entry { name, meta }]);
         };
-        let depth = place.depth + 1;
+        let key = place.key.below(name);
         let is_entered = meta.is_dir()
             && self.one_device.is_none_or(|only| only == meta.dev)
-            && self.options.filter.enters(depth);
+            && self.options.filter.enters(key.depth);
         let is_trigger = seen.attributes.contains(Attributes::AUTOMOUNT);
         if !is_entered || is_trigger && self.one_device.is_some() {
             emit();
@@ -313,18 +310,14 @@ impl Traversal<'_> {
         // This may trigger an automount; the metadata must be that of the new mount.
         let opened = openat(&parent, &c_name, Open::SCAN)
             .map_err(|errno| failed(Gate::Openat, errno, WarningKind::OpenDirectory))
-            .and_then(|fd| {
-                let hash = digest::below(place.hash, name);
-                Top::new(fd, path.clone(), hash, depth).map_err(statx_failed)
-            });
+            .and_then(|fd| Top::new(fd, path.clone(), key.hash, key.depth).map_err(statx_failed));
         let Ok(top) = opened else {
             emit();
             return None;
         };
         let entry = TopEntry {
             dir_path,
-            hash: place.hash,
-            depth: place.depth,
+            dir: place.key,
             name: name.clone(),
         };
         Some((top, entry))

@@ -1,6 +1,6 @@
 //! The disk usage of each directory, as du(1) reports it, from entries in any order.
 //!
-//! A directory is identified by a [`Key`], which all its entries carry. So no paths are kept, and
+//! A directory is identified by a [`DirKey`], which all its entries carry. So no paths are kept, and
 //! only files with several links: each counts once, in the first DIR that has it, and there in the
 //! directory nearest to DIR. Which one that is depends neither on the order of the entries nor on
 //! the thread that found them.
@@ -13,16 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use gate::sync::Mutex;
 use ondisk::Dev;
 
-use crate::digest;
+use crate::digest::DirKey;
 use crate::entry::{Dir, Entry, Type, append};
 use crate::sink::{Sink, Worker};
-
-/// Identifies a directory: its depth below DIR (0 for DIR itself), and the hash of its path.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-struct Key {
-    depth: u32,
-    hash: u64,
-}
 
 /// The disk usage of some files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -44,7 +37,7 @@ impl Sums {
 #[derive(Clone, Debug, Default)]
 struct Node {
     /// The parent; `None` for DIR itself.
-    above: Option<Key>,
+    above: Option<DirKey>,
     /// Its name; for DIR itself, the path as it was given.
     name: Box<[u8]>,
     /// Device and inode number.
@@ -59,14 +52,14 @@ struct Node {
 #[derive(Clone, Copy, Debug)]
 struct Link {
     /// The number of the DIR and the directory in which it counts.
-    place: (u64, Key),
+    place: (u64, DirKey),
     sums: Sums,
 }
 
 /// Adds up usage by directory. Each thread fills its own; they are merged at the end.
 #[derive(Clone, Debug, Default)]
 struct Collector {
-    nodes: HashMap<Key, Node>,
+    nodes: HashMap<DirKey, Node>,
     links: HashMap<(Dev, u64), Link>,
     /// Directories that have the key of another one: their hashes collide.
     collisions: u64,
@@ -74,7 +67,7 @@ struct Collector {
 
 impl Collector {
     /// Adds the usage of files in a directory that have one name only.
-    fn add(&mut self, place: Key, sums: Sums) {
+    fn add(&mut self, place: DirKey, sums: Sums) {
         self.nodes.entry(place).or_default().sums.add(sums);
     }
 
@@ -85,7 +78,7 @@ impl Collector {
             .or_insert(link);
     }
 
-    fn put_node(&mut self, key: Key, node: Node) {
+    fn put_node(&mut self, key: DirKey, node: Node) {
         match self.nodes.entry(key) {
             Slot::Vacant(slot) => drop(slot.insert(node)),
             Slot::Occupied(mut slot) => {
@@ -125,7 +118,7 @@ impl Collector {
         }
         // Directories without an entry of their own vanished during the walk.
         let nodes = self.nodes.into_iter().filter(|(_, node)| node.is_seen);
-        let mut nodes: Vec<(Key, Node)> = nodes.collect();
+        let mut nodes: Vec<(DirKey, Node)> = nodes.collect();
         nodes.sort_unstable_by_key(|(key, _)| *key);
         let mut rows: Vec<Place> = Vec::with_capacity(nodes.len());
         let mut dirs = HashMap::new();
@@ -305,7 +298,7 @@ struct UsageWorker<'a> {
 impl Worker for UsageWorker<'_> {
     fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
         let (depth, hash) = (dir.depth, dir.hash);
-        let place = Key { depth, hash };
+        let place = DirKey { depth, hash };
         let mut files = Sums::default();
         for entry in entries {
             let meta = &entry.meta;
@@ -330,10 +323,7 @@ impl Worker for UsageWorker<'_> {
                 let node = node(None, path.map_or(&b""[..], |path| path));
                 self.collector.put_node(place, node);
             } else if kind == Type::Directory {
-                let key = Key {
-                    depth: depth + 1,
-                    hash: digest::below(hash, entry.name),
-                };
+                let key = place.below(entry.name);
                 self.collector.put_node(key, node(Some(place), entry.name));
             } else if meta.nlink > 1 {
                 let place = (self.sink.nth.load(Ordering::Relaxed), place);
@@ -361,11 +351,11 @@ mod tests {
 
     const DEV: Dev = Dev { major: 8, minor: 1 };
 
-    fn key(depth: u32, hash: u64) -> Key {
-        Key { depth, hash }
+    fn key(depth: u32, hash: u64) -> DirKey {
+        DirKey { depth, hash }
     }
 
-    fn dir(above: Option<Key>, name: &[u8], ino: u64) -> Node {
+    fn dir(above: Option<DirKey>, name: &[u8], ino: u64) -> Node {
         Node {
             above,
             name: name.into(),
@@ -379,7 +369,7 @@ mod tests {
         Sums { blocks, bytes }
     }
 
-    fn link(nth: u64, place: Key, sums: Sums) -> Link {
+    fn link(nth: u64, place: DirKey, sums: Sums) -> Link {
         let place = (nth, place);
         Link { place, sums }
     }

@@ -122,9 +122,7 @@ impl<'r, T: Copy> Queue<'r, T> {
 
 /// Reads a whole directory, and gives the bytes of its entries to `each`, a buffer at a time. The
 /// buffer grows when it is too small for one entry: some file systems have names of over 255 bytes.
-///
-/// # Errors
-/// Those of getdents64(2), except `ENOENT`: a directory that is removed meanwhile ends there.
+/// A directory that is removed meanwhile (`ENOENT`) ends there.
 pub(crate) fn read_whole(
     dir: &Fd,
     buffer: &mut Vec<u8>,

@@ -32,7 +32,6 @@ use self::tree::{Tree, View};
 use self::work::{End, Piece, Work};
 use super::crew::crew;
 use super::stat::walk_below;
-use crate::digest;
 use crate::entry::{Entry, Meta};
 use crate::error::{EngineAction, EngineRefusal, WarningKind};
 use crate::job::{Below, Crossing, Engine, Job, Place};
@@ -200,7 +199,7 @@ impl<'a> Shared<'a, '_> {
             self.stray(place, name);
             return None;
         }
-        let opened = job.enters_entry(&meta, root.depth).then(|| {
+        let opened = job.enters_entry(&meta, root.key.depth).then(|| {
             let fd = job.open(&root)?;
             let seen = statx(&fd, c"", At::EMPTY_PATH, Meta::WANT)?;
             Ok((Meta::from_statx(&seen), subvolume(&fd)?))
@@ -217,8 +216,8 @@ impl<'a> Shared<'a, '_> {
                 (meta, None)
             }
         };
-        self.settled.lock().insert(root.hash);
-        job.emit(worker, &view.dir(), &[Entry { name, meta }]);
+        self.settled.lock().insert(root.key.hash);
+        job.emit(worker, &view.key.dir(&view.path), &[Entry { name, meta }]);
         let subvolume = subvolume?;
         Some(Tree::new(
             subvolume.tree,
@@ -248,7 +247,7 @@ impl<'a> Shared<'a, '_> {
         let strays = std::mem::take(&mut *self.strays.lock());
         let mut worker = None;
         for Crossing { dir: place, name } in strays {
-            let hash = digest::below(place.hash, &name);
+            let hash = place.key.below(&name).hash;
             if job.is_over() {
                 return;
             }
@@ -260,8 +259,12 @@ impl<'a> Shared<'a, '_> {
             };
             let worker = &mut **worker.get_or_insert_with(|| job.sink.worker());
             let path = job.dir_path(&place);
-            job.emit(worker, &place.dir(&path), &[Entry { name: &name, meta }]);
-            if job.enters_entry(&meta, place.depth + 1) {
+            job.emit(
+                worker,
+                &place.key.dir(&path),
+                &[Entry { name: &name, meta }],
+            );
+            if job.enters_entry(&meta, place.key.depth + 1) {
                 walk_below(job, worker, place.below(&name));
             }
         }
@@ -374,7 +377,7 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
     /// Emits the entries of the directory in view.
     fn flush(&mut self, entries: &mut Vec<Entry<'_>>) {
         if !entries.is_empty() {
-            let dir = self.view.dir();
+            let dir = self.view.key.dir(&self.view.path);
             self.shared.job.emit(&mut *self.worker, &dir, entries);
             entries.clear();
         }
@@ -440,7 +443,7 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
         let place = tree.place(&self.view);
         let meta = self.shared.look(&place, name)?;
         if (meta.ino, meta.dev) == (ino, tree.dev) {
-            let hash = digest::below(self.view.hash, name);
+            let hash = self.view.key.below(name).hash;
             self.shared.settled.lock().insert(hash);
             return Some(meta);
         }

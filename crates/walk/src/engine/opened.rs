@@ -45,9 +45,7 @@ impl OpenDirs {
     }
 
     /// Opens a directory by its name in its parent `from`, or without one by its path from the top.
-    ///
-    /// # Errors
-    /// `EXDEV` when another mount covers it by now; those of openat2(2).
+    /// `EXDEV` means that another mount covers it by now.
     pub(crate) fn directory(
         &self,
         job: &Job<'_>,

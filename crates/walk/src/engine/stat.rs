@@ -47,7 +47,7 @@ pub(super) fn walk_below_by(look: Look, job: &Job<'_>, worker: &mut dyn Worker, 
     let mut buffer = vec![0; BUFFER];
     let mut pending = vec![(place, None::<Arc<Opened>>)];
     while let Some((place, from)) = pending.pop() {
-        if !job.filter.enters(place.depth) {
+        if !job.filter.enters(place.key.depth) {
             continue;
         }
         let name = place.rel.rsplit(|&b| b == b'/').next().unwrap_or_default();
@@ -59,7 +59,7 @@ pub(super) fn walk_below_by(look: Look, job: &Job<'_>, worker: &mut dyn Worker, 
             }
         };
         let path = job.dir_path(&place);
-        let dir = place.dir(&path);
+        let dir = place.key.dir(&path);
         read(look, job, &place, &dir, &opened, &mut buffer, |entries| {
             for Entry { name, meta } in entries {
                 if job.enters_entry(meta, dir.depth + 1) {

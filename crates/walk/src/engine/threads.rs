@@ -32,8 +32,8 @@ use ondisk::dirent::entries;
 use super::crew::{self, Pace};
 use super::opened::{OpenDirs, Opened};
 use super::stat::BUFFER;
-use crate::digest::below;
-use crate::entry::{Dir, Entry, append};
+use crate::digest::DirKey;
+use crate::entry::{Entry, append};
 use crate::error::EngineRefusal;
 use crate::job::{Engine, Job, Place, look_at};
 use crate::sink::Worker;
@@ -72,8 +72,7 @@ impl Engine for Threads {
         let top = Node {
             parent: None,
             name: Box::default(),
-            hash: job.top.hash,
-            depth: job.top.depth,
+            key: job.top.key(),
         };
         let tasks = vec![Task::Directory(Arc::new(top), None)];
         std::thread::scope(|scope| Thread::new(&crew, scope, tasks).run());
@@ -85,8 +84,7 @@ impl Engine for Threads {
 struct Node {
     parent: Option<Arc<Node>>,
     name: Box<[u8]>,
-    hash: u64,
-    depth: u32,
+    key: DirKey,
 }
 
 impl Node {
@@ -99,11 +97,8 @@ impl Node {
         }
         let mut rel = Vec::new();
         names.iter().rev().for_each(|name| append(&mut rel, name));
-        Place {
-            rel,
-            hash: self.hash,
-            depth: self.depth,
-        }
+        let key = self.key;
+        Place { rel, key }
     }
 }
 
@@ -281,12 +276,11 @@ impl<'scope, 'env> Thread<'scope, 'env> {
             let seen = look_at(&opened.fd, entry.name);
             if let Some(meta) = job.sort_out(seen, || node.place(), name) {
                 found.push(Entry { name, meta });
-                if job.enters_entry(&meta, node.depth + 1) {
+                if job.enters_entry(&meta, node.key.depth + 1) {
                     let child = Node {
                         parent: Some(Arc::clone(node)),
                         name: name.into(),
-                        hash: below(node.hash, name),
-                        depth: node.depth + 1,
+                        key: node.key.below(name),
                     };
                     let from = crew.open.keep(opened);
                     self.tasks.push(Task::Directory(Arc::new(child), from));
@@ -303,12 +297,7 @@ impl<'scope, 'env> Thread<'scope, 'env> {
                 }
             }
         }
-        let dir = Dir {
-            path,
-            hash: node.hash,
-            depth: node.depth,
-        };
-        job.emit(&mut *self.worker, &dir, &found);
+        job.emit(&mut *self.worker, &node.key.dir(path), &found);
         self.grow();
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mounts::check::{self, Verdict};
-use mounts::compare::{Bounds, run_in_child_within};
+use mounts::compare::{Bounds, run_in_child};
 use mounts::locate::{self, Method};
 use mounts::{Hints, Kind, Point, may_hang, servers};
 use ondisk::{Content, split_options};
@@ -74,7 +74,7 @@ pub(super) fn times_out(limit: Duration, work: impl FnOnce() -> Option<[u64; 0]>
         grace: Duration::ZERO,
         ..Bounds::time(limit)
     };
-    run_in_child_within(&bounds, work).is_ok_and(|ran| ran.is_err())
+    run_in_child(&bounds, work).is_ok_and(|ran| ran.is_err())
 }
 
 /// What each method takes. Those that search every directory do not go where a server might not

@@ -12,7 +12,7 @@ use archive::plan::{Plan, Step as Stage};
 use gate::fs::{At, Want};
 use gate::long::statx_long;
 use meter::call::Ended;
-use mounts::compare::{Bounds, Measured, NoRun, run_in_child_within};
+use mounts::compare::{Bounds, Measured, NoRun, run_in_child};
 use survey::bounded::{Bounded, StoppedEngine};
 use survey::{Failure, Missing, Task, Unseen};
 use walk::{EngineKind, Type};
@@ -272,7 +272,7 @@ pub(super) fn dump(
         excludes: found.responding()?.excludes.clone(),
         ..gather::CollectOptions::default()
     };
-    let ran = run_in_child_within(&ration.bounds(), || {
+    let ran = run_in_child(&ration.bounds(), || {
         let (rows, parts) = gather::gather(&question, &walk::Diagnostics::default()).ok()?;
         let engine = parts.first()?.engine;
         let plan = Plan::full(&rows);

@@ -10,8 +10,8 @@ use ondisk::Dev;
 use ondisk::btrfs::{FIRST_INODE, is_name};
 
 use super::search::parent_of;
-use crate::digest;
-use crate::entry::{Dir, append};
+use crate::digest::DirKey;
+use crate::entry::append;
 use crate::error::WarningKind;
 use crate::job::{Below, Job, Place};
 
@@ -38,12 +38,11 @@ struct Dirs<'a> {
 
 #[derive(Debug)]
 struct Node<'a> {
-    hash: u64,
+    key: DirKey,
     below: Option<&'a Below>,
     /// The offset of its name in `names`; it ends where the next node's begins.
     name: usize,
     parent: u32,
-    depth: u32,
 }
 
 const CLOSED: u32 = u32::MAX;
@@ -54,8 +53,7 @@ pub(super) struct View<'a> {
     /// Its inode number; 0 if there is none.
     pub(super) ino: u64,
     node: u32,
-    pub(super) hash: u64,
-    depth: u32,
+    pub(super) key: DirKey,
     pub(super) below: Option<&'a Below>,
     /// Its path, if that is needed.
     pub(super) path: Vec<u8>,
@@ -65,14 +63,6 @@ impl View<'_> {
     /// Whether its entries are in the walk.
     pub(super) fn is_open(&self) -> bool {
         self.node != CLOSED
-    }
-
-    pub(super) fn dir(&self) -> Dir<'_> {
-        Dir {
-            path: &self.path,
-            hash: self.hash,
-            depth: self.depth,
-        }
     }
 }
 
@@ -87,11 +77,10 @@ impl<'a> Tree<'a> {
         below: Option<&'a Below>,
     ) -> Tree<'a> {
         let node = Node {
-            hash: base.hash,
+            key: base.key,
             below,
             name: 0,
             parent: 0,
-            depth: base.depth,
         };
         let dirs = Dirs {
             index: HashMap::from([(ino, 0)]),
@@ -123,11 +112,8 @@ impl<'a> Tree<'a> {
             return;
         }
         let dirs = self.dirs.read();
-        if let Some(Node {
-            hash, depth, below, ..
-        }) = dirs.nodes.get(node as usize)
-        {
-            (view.hash, view.depth, view.below) = (*hash, *depth, *below);
+        if let Some(Node { key, below, .. }) = dirs.nodes.get(node as usize) {
+            (view.key, view.below) = (*key, *below);
         }
         if job.wants_paths() {
             self.path(job, &dirs, node, &mut view.path);
@@ -145,11 +131,8 @@ impl<'a> Tree<'a> {
         let mut rel = self.base.rel.clone();
         let dirs = self.dirs.read();
         dirs.append_names(view.node, &mut rel);
-        Place {
-            rel,
-            hash: view.hash,
-            depth: view.depth,
-        }
+        let key = view.key;
+        Place { rel, key }
     }
 
     fn path(&self, job: &Job<'a>, dirs: &Dirs<'a>, node: u32, path: &mut Vec<u8>) {
@@ -240,18 +223,19 @@ impl<'a> Dirs<'a> {
     /// Makes a node for a directory; `None` when its entries are not in the walk.
     fn open(&mut self, job: &Job<'a>, parent: u32, parent_path: &[u8], name: &[u8]) -> Option<u32> {
         let above = self.nodes.get(parent as usize)?;
-        let depth = above.depth.saturating_add(1);
         let below = above.below.and_then(|below| below.step(name));
         let is_covered = Below::is_mount(above.below, name);
-        if is_covered || !job.filter.enters(depth) || !job.filter.keeps(parent_path, name) {
+        if is_covered
+            || !job.filter.enters(above.key.depth + 1)
+            || !job.filter.keeps(parent_path, name)
+        {
             return None;
         }
         let node = Node {
-            hash: digest::below(above.hash, name),
+            key: above.key.below(name),
             below,
             name: self.names.len(),
             parent,
-            depth,
         };
         let number = u32::try_from(self.nodes.len())
             .ok()

@@ -11,9 +11,10 @@ use ondisk::xfs::{Geometry, Inode};
 
 use super::inodes::{ROWS, bulkstat, is_settled, meta_of};
 use super::names::{Name, Names};
+use crate::digest::DirKey;
 use crate::engine::crew::crew;
 use crate::engine::stat::walk_below;
-use crate::entry::{Dir, Entry, Meta};
+use crate::entry::{Entry, Meta};
 use crate::job::{Job, Place};
 use crate::sink::Worker;
 
@@ -100,8 +101,8 @@ struct Joiner<'a> {
     shape: &'a Geometry,
     since: Time,
     worker: Box<dyn Worker + 'a>,
-    /// The directory of the batch: its number, the hash of its path, its depth.
-    dir: Option<(u32, u64, u32)>,
+    /// The directory of the batch, and its number.
+    dir: Option<(u32, DirKey)>,
     /// Its path, if that is needed.
     path: Vec<u8>,
     /// Its place, once an entry has been looked at by name.
@@ -187,7 +188,7 @@ impl Joiner<'_> {
         self.batch.push(Entry { name: bytes, meta });
         if meta.is_dir() && !name.is_dir() {
             let place = self.names.place(name.dir).below(bytes);
-            if self.job.enters_entry(&meta, place.depth) {
+            if self.job.enters_entry(&meta, place.key.depth) {
                 self.unread.push(place);
             }
         }
@@ -202,27 +203,18 @@ impl Joiner<'_> {
             return;
         }
         self.flush();
-        let (hash, depth) = self.names.hash_and_depth(dir);
-        self.dir = Some((dir, hash, depth));
+        self.dir = Some((dir, self.names.key(dir)));
         self.place = None;
         if self.job.wants_paths() {
-            self.path = self.job.path(&Place {
-                rel: self.names.rel(dir),
-                hash,
-                depth,
-            });
+            self.path = self.job.path(&self.names.place(dir));
         }
     }
 
     fn flush(&mut self) {
-        if let Some((_, hash, depth)) = self.dir
+        if let Some((_, dir)) = self.dir
             && !self.batch.is_empty()
         {
-            let dir = Dir {
-                path: &self.path,
-                hash,
-                depth,
-            };
+            let dir = dir.dir(&self.path);
             self.job.emit(&mut *self.worker, &dir, &self.batch);
             self.batch.clear();
         }

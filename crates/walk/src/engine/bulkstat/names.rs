@@ -18,6 +18,7 @@ use ondisk::dirent::{Entry, EntryType, entries};
 use ondisk::xfs::Geometry;
 
 use super::inodes::Readahead;
+use crate::digest::DirKey;
 use crate::engine::crew::crew;
 use crate::engine::opened::{OpenDirs, Opened};
 use crate::engine::stat::BUFFER;
@@ -61,11 +62,10 @@ impl Name {
 struct Directory {
     /// The offset of its first name in [`Pages`]; in the highest 16 bits the number of the thread.
     names: u64,
-    hash: u64,
+    key: DirKey,
     parent: u32,
     /// [`Name::place`] of its own name.
     place: u32,
-    depth: u32,
 }
 
 /// Threads take the numbers for directories in blocks.
@@ -139,14 +139,11 @@ impl Names {
         self.bytes(name.dir, name.place)
     }
 
-    /// The hash of a directory's path, and its depth.
-    pub(super) fn hash_and_depth(&self, dir: u32) -> (u64, u32) {
-        let directory = self.directory(dir);
-        (directory.hash, directory.depth)
+    pub(super) fn key(&self, dir: u32) -> DirKey {
+        self.directory(dir).key
     }
 
-    /// The path of a directory relative to the top.
-    pub(super) fn rel(&self, dir: u32) -> Vec<u8> {
+    pub(super) fn place(&self, dir: u32) -> Place {
         let mut names = Vec::new();
         let mut at = dir;
         while at != 0 {
@@ -158,16 +155,8 @@ impl Names {
         }
         let mut rel = Vec::new();
         names.iter().rev().for_each(|name| append(&mut rel, name));
-        rel
-    }
-
-    pub(super) fn place(&self, dir: u32) -> Place {
-        let (hash, depth) = self.hash_and_depth(dir);
-        Place {
-            rel: self.rel(dir),
-            hash,
-            depth,
-        }
+        let key = self.key(dir);
+        Place { rel, key }
     }
 }
 
@@ -192,8 +181,7 @@ pub(super) fn names(job: &Job<'_>, shape: &Geometry) -> Names {
     match shared.open.directory(job, || job.place(), b"", None) {
         Ok(opened) => {
             let top = Directory {
-                hash: job.top.hash,
-                depth: job.top.depth,
+                key: job.top.key(),
                 ..Directory::default()
             };
             reader.read(top, job.place(), &opened, Some(job.below));
@@ -440,10 +428,9 @@ impl<'s, 'a> Reader<'s, 'a> {
                 let below = siblings.below.and_then(|below| below.step(name));
                 let directory = Directory {
                     names: 0,
-                    hash: place.hash,
+                    key: place.key,
                     parent: own.dir,
                     place: own.place & !IS_DIR,
-                    depth: place.depth,
                 };
                 self.read(directory, place, &opened, below);
             }
@@ -474,7 +461,7 @@ impl<'s, 'a> Reader<'s, 'a> {
         } else {
             Vec::new()
         };
-        let enters = job.filter.enters(place.depth + 1) && job.enters(job.top.meta.dev);
+        let enters = job.filter.enters(place.key.depth + 1) && job.enters(job.top.meta.dev);
         let mut number = None;
         let (mut children, mut names) = (Vec::new(), Vec::new());
         let mut buffer = mem::take(&mut self.buffer);
@@ -562,7 +549,7 @@ fn is_dir(job: &Job<'_>, place: &Place, opened: &Opened, entry: &Entry<'_>) -> O
 
 #[cfg(test)]
 mod tests {
-    use super::{BLOCK, Directory, IS_DIR, Names, PART, Pages};
+    use super::*;
 
     #[test]
     fn pages_return_names_of_any_length() {
@@ -583,12 +570,13 @@ mod tests {
 
     #[test]
     fn directory_in_parts_has_one_path() {
+        let key = |depth, hash| DirKey { depth, hash };
         let mut pages = Pages::default();
         let (a, b, c) = (pages.add(b"a"), pages.add(b"b"), pages.add(b"c"));
         let number = BLOCK as u32;
         let top = Directory {
             names: a,
-            hash: 1,
+            key: key(0, 1),
             ..Directory::default()
         };
         // The second part of the top, a directory in it, and the second part of that.
@@ -600,10 +588,9 @@ mod tests {
         };
         let below = Directory {
             names: c,
-            hash: 2,
+            key: key(1, 2),
             parent: 1,
             place: IS_DIR,
-            depth: 1,
         };
         let its_part = Directory {
             parent: number,
@@ -618,11 +605,11 @@ mod tests {
             directories: vec![first, vec![below, its_part]],
         };
         assert_eq!(
-            [0, 1, number, number + 1].map(|dir| names.rel(dir)),
+            [0, 1, number, number + 1].map(|dir| names.place(dir).rel),
             [&b""[..], b"", b"b", b"b"]
         );
         let place = names.place(number + 1);
-        assert_eq!((place.hash, place.depth), (2, 1));
+        assert_eq!(place.key, key(1, 2));
         assert_eq!(names.bytes(number, 0), b"c");
     }
 }

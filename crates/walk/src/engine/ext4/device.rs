@@ -31,9 +31,6 @@ const AHEAD: u64 = 4 << 20;
 
 impl Device {
     /// Opens the device `dev` of a mount, and reads the superblock.
-    ///
-    /// # Errors
-    /// Why its tables cannot be read.
     pub(super) fn open(dev: Dev, mount: &Mount) -> Result<Device, EngineRefusal> {
         let mut options = split_options(&mount.content.options);
         if options.any(|option| option == b"nouid32") {
@@ -68,10 +65,6 @@ impl Device {
         })
     }
 
-    /// Reads the group descriptors.
-    ///
-    /// # Errors
-    /// Those of pread(2).
     pub(super) fn read_groups(&mut self) -> Result<(), Errno> {
         let superblock = &self.superblock;
         let size = superblock.descriptor_size as usize;
@@ -136,10 +129,7 @@ impl Device {
         }
     }
 
-    /// Fills a buffer.
-    ///
-    /// # Errors
-    /// Those of pread(2); `EIO` where the device ends.
+    /// Fills a buffer. `EIO` means also that the device is too short.
     pub(super) fn read(&self, at: u64, buffer: &mut [u8]) -> Result<(), Errno> {
         /// The longest time of a read from memory.
         const START: Duration = Duration::from_micros(60);

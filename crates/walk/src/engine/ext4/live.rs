@@ -70,7 +70,7 @@ fn list_all(crew: &Crew<'_>, tree: &mut Tree, live: &[u32]) {
         .map(|index| (u64::from(tree.nodes[index as usize].inode), index))
         .collect();
     let mut found_again = vec![false; tree.nodes.len()];
-    let depth = |index: u32| tree.nodes[index as usize].depth;
+    let depth = |index: u32| tree.nodes[index as usize].key.depth;
     for level in live.chunk_by(|&a, &b| depth(a) == depth(b)) {
         let is_found = |&index: &u32| {
             let mut at = index;
@@ -89,7 +89,7 @@ fn list_all(crew: &Crew<'_>, tree: &mut Tree, live: &[u32]) {
             for index in claims.flat_map(|range| &level[range]) {
                 let place = tree.place(*index);
                 let path = job.dir_path(&place);
-                let dir = place.dir(&path);
+                let dir = place.key.dir(&path);
                 let mut new = Vec::new();
                 list(job, &place, &dir, &mut buffer, |entries| {
                     for entry in entries.iter().filter(|entry| entry.meta.is_dir()) {

@@ -10,7 +10,7 @@ use ondisk::ext4::Inode;
 use super::crew::Crew;
 use super::tree::{Item, Names, State, Tree, WINDOW};
 use crate::engine::stat::walk_below;
-use crate::entry::{Dir, Entry, Meta, time};
+use crate::entry::{Entry, Meta, time};
 use crate::job::{Place, c_name, look_at};
 use crate::moment::may_be_since;
 use crate::sink::Worker;
@@ -232,7 +232,7 @@ impl<'a> Joiner<'a> {
     #[cold]
     fn enter(&mut self, name: &[u8]) {
         let place = self.tree.place(self.dir).below(name);
-        if self.crew.job.filter.enters(place.depth) {
+        if self.crew.job.filter.enters(place.key.depth) {
             self.unknown.push(place);
         }
     }
@@ -249,12 +249,7 @@ impl<'a> Joiner<'a> {
         } else {
             Vec::new()
         };
-        let dir = Dir {
-            path: &path,
-            hash: node.hash,
-            depth: node.depth,
-        };
-        job.emit(&mut *self.worker, &dir, &self.entries);
+        job.emit(&mut *self.worker, &node.key.dir(&path), &self.entries);
         self.entries.clear();
     }
 }

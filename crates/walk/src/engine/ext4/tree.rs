@@ -13,7 +13,7 @@ use ondisk::ext4::{Branch, Error, Found, Inode, Map, Names as OnDisk};
 
 use super::crew::{Claims, Crew};
 use super::device::Device;
-use crate::digest::below;
+use crate::digest::DirKey;
 use crate::entry::append;
 use crate::job::{Below, Job, Place};
 
@@ -53,8 +53,7 @@ pub(super) enum State {
 pub(super) struct Node {
     pub(super) parent: u32,
     pub(super) inode: u32,
-    pub(super) hash: u64,
-    pub(super) depth: u32,
+    pub(super) key: DirKey,
     /// The seed of the checksums of its blocks.
     seed: u32,
     text: usize,
@@ -105,8 +104,7 @@ impl Tree {
         let node = Node {
             parent,
             inode,
-            hash: below(above.hash, name),
-            depth: above.depth + 1,
+            key: above.key.below(name),
             seed: 0,
             text: self.text.len(),
             length: name.len() as u8, // as it is on the device
@@ -133,12 +131,8 @@ impl Tree {
         }
         let mut rel = Vec::new();
         names.iter().rev().for_each(|name| append(&mut rel, name));
-        let node = &self.nodes[index as usize];
-        Place {
-            rel,
-            hash: node.hash,
-            depth: node.depth,
-        }
+        let key = self.nodes[index as usize].key;
+        Place { rel, key }
     }
 
     /// Whether a directory with this inode was found on the device.
@@ -196,8 +190,7 @@ pub(super) fn descend(crew: &Crew<'_>) -> Tree {
     tree.nodes.push(Node {
         parent: 0,
         inode: u32::try_from(top.meta.ino).unwrap_or(0),
-        hash: top.hash,
-        depth: top.depth,
+        key: top.key(),
         seed: 0,
         text: 0,
         length: 0,
@@ -493,7 +486,7 @@ impl<'a> Scout<'a> {
                 Vec::new()
             },
             hint: hints.get(&node).copied(),
-            enters: filter.enters(tree.nodes[node as usize].depth + 1),
+            enters: filter.enters(tree.nodes[node as usize].key.depth + 1),
         }
     }
 

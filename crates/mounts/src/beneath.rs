@@ -70,7 +70,6 @@ pub fn look(points: &mut [Point], context: &mut SearchContext<'_>) -> Result<(),
     Ok(())
 }
 
-/// The ids of the mounts that a path reaches.
 fn uncovered(tree: &Tree<'_>, rows: &[Mount], top: Option<u64>) -> HashSet<u64> {
     let visible = top.map(|top| tree.visible(b"/", top)).unwrap_or_default();
     rows.iter()

@@ -10,7 +10,7 @@ use gate::btrfs::get_subvol_info;
 use gate::fs::{At, Attributes, FileType, Open, Want, openat, statx};
 use gate::{Fd, Gate};
 use ondisk::Dev;
-use ondisk::btrfs::Subvolume;
+use ondisk::btrfs::{FIRST_INODE, Subvolume};
 use ondisk::dirent::EntryType;
 
 use crate::check::{ANSWER_WITHIN, check};
@@ -56,9 +56,6 @@ pub struct Boundary {
     /// Its `st_dev`.
     pub dev: Dev,
 }
-
-/// Inode number of the root of every btrfs subvolume.
-const BTRFS_FIRST_FREE_OBJECTID: u64 = 256;
 
 /// Inode number of the empty directory that a snapshot has in place of a nested subvolume.
 const BTRFS_EMPTY_SUBVOL_DIR_OBJECTID: u64 = 2;
@@ -148,7 +145,7 @@ fn walk(
                 _ if is_trigger => Some(BoundaryKind::Automount),
                 _ if entry_dev == dev => None,
                 BTRFS_EMPTY_SUBVOL_DIR_OBJECTID if fstype == Some(b"btrfs") => return,
-                BTRFS_FIRST_FREE_OBJECTID => Some(subvolume(dir, entry.name)),
+                FIRST_INODE => Some(subvolume(dir, entry.name)),
                 _ => Some(BoundaryKind::Device),
             };
             boundaries.extend(kind.map(|kind| Boundary {

@@ -153,12 +153,10 @@ pub fn check(
     Ok(warnings)
 }
 
-/// The children that touch mounts.
 struct Crew<'a> {
     points: &'a [Point],
     visible: &'a [usize],
     board: &'a Board,
-    /// Places for children on the board.
     places: usize,
     /// By their places; `None` when they have ended or were killed.
     children: Vec<Option<Child>>,
@@ -166,7 +164,6 @@ struct Crew<'a> {
     killed: Vec<(usize, Child)>,
     /// For each visible mount, whether a child was killed at it.
     hung: Vec<bool>,
-    /// Since when no child can be started.
     starved: Option<Instant>,
 }
 

@@ -89,10 +89,9 @@ fn rank(name: &[u8]) -> (bool, bool, usize, &[u8]) {
     (is_swap, !is_mapped, name.len(), name)
 }
 
-/// The name that sysfs has for a device.
+/// The path of a device by the name that sysfs has for it.
 fn from_sys(dev: Dev) -> Option<Vec<u8>> {
-    let link = format!("/sys/dev/block/{dev}");
-    let mapped = c_string(format!("{link}/dm/name").as_bytes()).ok()?;
+    let mapped = c_string(format!("/sys/dev/block/{dev}/dm/name").as_bytes()).ok()?;
     let mut buffer = [0u8; 256];
     if let Ok(file) = openat(CWD, &mapped, Open::NONBLOCK)
         && let Ok(n) = read(&file, &mut buffer)
@@ -100,10 +99,20 @@ fn from_sys(dev: Dev) -> Option<Vec<u8>> {
     {
         return Some([b"/dev/mapper/", buffer[..n].trim_ascii_end()].concat());
     }
-    let target = readlinkat(CWD, &c_string(link.as_bytes()).ok()?).ok()?;
-    // sysfs writes `!` for the slash in a device's name, as in `cciss!c0d0`.
-    let name = target.rsplit(|&b| b == b'/').next()?.split(|&b| b == b'!');
-    Some([b"/dev/", name.collect::<Vec<_>>().join(&b'/').as_slice()].concat())
+    kernel_name(dev).map(|name| device_path(&name))
+}
+
+/// The kernel's name of a block device: `sda1`, `dm-0`, `cciss!c0d0`.
+pub fn kernel_name(dev: Dev) -> Option<Vec<u8>> {
+    let link = c_string(format!("/sys/dev/block/{dev}").as_bytes()).ok()?;
+    let target = readlinkat(CWD, &link).ok()?;
+    target.rsplit(|&b| b == b'/').next().map(<[u8]>::to_vec)
+}
+
+/// The path of a device by the kernel's name, which has `!` for slashes.
+pub fn device_path(kernel_name: &[u8]) -> Vec<u8> {
+    let parts: Vec<&[u8]> = kernel_name.split(|&b| b == b'!').collect();
+    [b"/dev/", &parts.join(&b'/')[..]].concat()
 }
 
 #[cfg(test)]

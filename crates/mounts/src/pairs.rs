@@ -25,7 +25,6 @@ pub struct Pairs {
     on: HashMap<Dev, usize>,
     /// Devices that were found before they became leaves, with the devices that they are mounted on.
     found_internal: HashMap<Dev, Vec<Dev>>,
-    /// Every device in the table.
     referenced: HashSet<Dev>,
 }
 

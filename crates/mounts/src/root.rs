@@ -75,7 +75,6 @@ impl Root {
     }
 }
 
-/// What identifies a directory.
 struct Seen {
     dev: (u32, u32),
     ino: u64,

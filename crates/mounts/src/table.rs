@@ -197,7 +197,6 @@ impl Describe {
         }
     }
 
-    /// Asks for all columns.
     pub(crate) fn everything() -> Describe {
         Describe::new(EVERYTHING)
     }
@@ -239,7 +238,6 @@ pub(crate) fn list() -> Result<Vec<u64>, Error> {
     }
 }
 
-/// Parses pages of mountinfo into rows.
 #[derive(Default)]
 struct Parser {
     lines: ondisk::mountinfo::Parser,

@@ -40,7 +40,6 @@ enum Source {
     /// The ids are those of mountinfo.
     Mountinfo {
         table: Table,
-        /// Why not fanotify.
         fanotify: FanotifyRefusal,
     },
 }

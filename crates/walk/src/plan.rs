@@ -13,6 +13,7 @@ use gate::btrfs::BTRFS_SUPER_MAGIC;
 use gate::fs::{At, Want, getdents64, openat2, statx};
 use gate::long::c_string;
 use gate::machine::processors;
+use ondisk::btrfs::FIRST_INODE;
 use ondisk::dirent::{EntryType, entries};
 
 use crate::engine::engine;
@@ -188,12 +189,11 @@ fn cheaper(context: &MountContext<'_>, raw: EngineKind) -> (EngineKind, PlanReas
 
 /// Whether the directory is the root of its file system, or of its btrfs subvolume.
 fn is_whole(context: &MountContext<'_>) -> bool {
-    const BTRFS_FIRST_FREE_OBJECTID: u64 = 256;
     let Some(mount) = context.mount else {
         return false;
     };
     match &mount.content.fstype[..] {
-        b"btrfs" => context.top.meta.ino == BTRFS_FIRST_FREE_OBJECTID,
+        b"btrfs" => context.top.meta.ino == FIRST_INODE,
         _ => context.top.is_mount_root && mount.content.fsroot == b"/",
     }
 }

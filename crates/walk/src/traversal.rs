@@ -204,25 +204,33 @@ impl Traversal<'_> {
             engine: kind,
             reason,
         };
-        if options.filter.enters(top.depth)
-            && let Err(refusal) = engine(kind).walk(&job)
-        {
-            if options.preferred.is_empty() && options.engine.is_some() && is_first {
-                return Err(Error::Refused {
-                    path: top.path.clone(),
-                    engine: kind,
-                    refusal,
-                });
-            }
-            part.reason = PlanReason::GaveUp(kind, refusal);
-            part.engine = EngineKind::Threads;
-            if let Err(refusal) = engine(part.engine).walk(&job) {
-                let kind = WarningKind::NotWalked(refusal);
-                self.diagnostics.warn(Warning::about(&top.path, kind));
-            }
+        if options.filter.enters(top.depth) {
+            self.run(&job, &mut part, is_first)?;
         }
         report.parts.push(part);
         Ok(crossings.into_inner())
+    }
+
+    /// Runs the engine of a part, or `threads` if it gives up.
+    fn run(&self, job: &Job<'_>, part: &mut Part, is_first: bool) -> Result<(), Error> {
+        let Err(refusal) = engine(part.engine).walk(job) else {
+            return Ok(());
+        };
+        let path = part.path.clone();
+        if self.options.preferred.is_empty() && self.options.engine.is_some() && is_first {
+            return Err(Error::Refused {
+                path,
+                engine: part.engine,
+                refusal,
+            });
+        }
+        part.reason = PlanReason::GaveUp(part.engine, refusal);
+        part.engine = EngineKind::Threads;
+        if let Err(refusal) = engine(part.engine).walk(job) {
+            let kind = WarningKind::NotWalked(refusal);
+            self.diagnostics.warn(Warning::about(&path, kind));
+        }
+        Ok(())
     }
 
     /// The engine for a mount, and why that one.

@@ -33,14 +33,12 @@ impl Sums {
     }
 }
 
-/// A directory.
 #[derive(Clone, Debug, Default)]
 struct Node {
     /// The parent; `None` for DIR itself.
     above: Option<DirKey>,
     /// Its name; for DIR itself, the path as it was given.
     name: Box<[u8]>,
-    /// Device and inode number.
     file: (Dev, u64),
     /// The usage of it and of the files directly in it.
     sums: Sums,
@@ -120,7 +118,7 @@ impl Collector {
         let nodes = self.nodes.into_iter().filter(|(_, node)| node.is_seen);
         let mut nodes: Vec<(DirKey, Node)> = nodes.collect();
         nodes.sort_unstable_by_key(|(key, _)| *key);
-        let mut rows: Vec<Place> = Vec::with_capacity(nodes.len());
+        let mut rows: Vec<Row> = Vec::with_capacity(nodes.len());
         let mut dirs = HashMap::new();
         for (key, node) in &nodes {
             let above = node
@@ -130,51 +128,53 @@ impl Collector {
             let nth = above.map_or(key.hash, |above| rows[above].nth);
             let first: &mut u64 = dirs.entry(node.file).or_insert(nth);
             *first = nth.min(*first);
-            rows.push(Place {
+            rows.push(Row {
                 above,
                 nth,
                 depth: key.depth,
                 sums: node.sums,
+                name: Box::default(),
+                counts: false,
             });
         }
-        let names = nodes.into_iter().zip(&rows).map(|((_, node), row)| {
+        for (row, (_, node)) in rows.iter_mut().zip(nodes) {
             let is_connected = row.above.is_some() || row.depth == 0;
-            (node.name, is_connected && dirs[&node.file] == row.nth)
-        });
-        let names: Vec<(Box<[u8]>, bool)> = names.collect();
+            row.counts = is_connected && dirs[&node.file] == row.nth;
+            row.name = node.name;
+        }
         for at in (0..rows.len()).rev() {
-            let row = rows[at];
-            if let (Some(above), true) = (row.above, names[at].1) {
-                rows[above].sums.add(row.sums);
+            let sums = rows[at].sums;
+            if let (Some(above), true) = (rows[at].above, rows[at].counts) {
+                rows[above].sums.add(sums);
             }
         }
-        let order = children_first(&rows, &names);
         Usage {
+            order: children_first(&rows),
             rows,
-            names,
-            order,
             collisions: self.collisions,
         }
     }
 }
 
-/// A directory in a [`Usage`].
-#[derive(Clone, Copy, Debug)]
-struct Place {
+#[derive(Clone, Debug)]
+struct Row {
     above: Option<usize>,
     nth: u64,
     depth: u32,
     sums: Sums,
+    name: Box<[u8]>,
+    /// Not if the directory counted in an earlier DIR.
+    counts: bool,
 }
 
 /// The directories in the order of du's output, siblings by name, without those that counted in an
 /// earlier DIR.
-fn children_first(rows: &[Place], names: &[(Box<[u8]>, bool)]) -> Vec<usize> {
+fn children_first(rows: &[Row]) -> Vec<usize> {
     // Sorted by parent (DIRs first), siblings with the last name first.
-    let mut siblings: Vec<usize> = (0..rows.len()).filter(|&at| names[at].1).collect();
+    let mut siblings: Vec<usize> = (0..rows.len()).filter(|&at| rows[at].counts).collect();
     siblings.sort_unstable_by(|&a, &b| {
         // DIRs keep the order in which they were given.
-        let name = |at: usize| rows[at].above.map(|_| &names[at].0);
+        let name = |at: usize| rows[at].above.map(|_| &rows[at].name);
         let above = rows[a].above.cmp(&rows[b].above);
         above.then_with(|| name(b).cmp(&name(a))).then(b.cmp(&a))
     });
@@ -211,9 +211,7 @@ pub struct DirectoryUsage {
 /// The usage of every directory.
 #[derive(Clone, Debug)]
 pub struct Usage {
-    rows: Vec<Place>,
-    /// The names, and whether the directory counts: not if it counted in an earlier DIR.
-    names: Vec<(Box<[u8]>, bool)>,
+    rows: Vec<Row>,
     order: Vec<usize>,
     /// How many directories are missing because their hashes collide with those of others, which
     /// include their usage.
@@ -245,7 +243,7 @@ impl Usage {
 
     fn path(&self, at: usize) -> Vec<u8> {
         let above = std::iter::successors(Some(at), |&at| self.rows[at].above);
-        let mut chain: Vec<&[u8]> = above.map(|at| &self.names[at].0[..]).collect();
+        let mut chain: Vec<&[u8]> = above.map(|at| &self.rows[at].name[..]).collect();
         chain.reverse();
         let mut path = Vec::new();
         chain.iter().for_each(|name| append(&mut path, name));

@@ -13,7 +13,6 @@ use gate::{Errno, Fd, Result};
 use crate::path::join;
 use crate::root::Root;
 
-/// A directory of the queue.
 pub(crate) struct Node<T> {
     parent: u32,
     name_at: usize,
@@ -32,7 +31,6 @@ pub(crate) struct Queue<'r, T> {
 }
 
 impl<'r, T: Copy> Queue<'r, T> {
-    /// A queue that holds the root.
     pub(crate) fn new(root: &'r Root, data: T) -> Queue<'r, T> {
         Queue {
             root,
@@ -64,7 +62,6 @@ impl<'r, T: Copy> Queue<'r, T> {
         self.names.extend_from_slice(name);
     }
 
-    /// The number of the next directory.
     pub(crate) fn pop(&mut self) -> Option<usize> {
         let at = self.next;
         self.next += usize::from(at < self.nodes.len());
@@ -80,7 +77,6 @@ impl<'r, T: Copy> Queue<'r, T> {
         self.nodes.len()
     }
 
-    /// How many directories have not been taken yet.
     pub(crate) fn waiting(&self) -> usize {
         self.nodes.len() - self.next
     }
@@ -100,7 +96,6 @@ impl<'r, T: Copy> Queue<'r, T> {
         parts.join(&b'/')
     }
 
-    /// The absolute path of a directory.
     pub(crate) fn path(&self, at: usize) -> Vec<u8> {
         if at == 0 {
             self.root.path.clone()
@@ -114,7 +109,6 @@ impl<'r, T: Copy> Queue<'r, T> {
         open_long_no_symlinks(self.root.fd.as_fd(), &self.relative_path(at), Open::PATH)
     }
 
-    /// Opens a directory for reading.
     pub(crate) fn open(&self, at: usize) -> Result<Fd> {
         open_long_no_symlinks(self.root.fd.as_fd(), &self.relative_path(at), Open::SCAN)
     }

@@ -46,7 +46,6 @@ impl<'a> SearchContext<'a> {
         }
     }
 
-    /// Counts a directory that is about to be read.
     pub(crate) fn directory(&mut self, path: &[u8]) {
         self.progress.directories += 1;
         if self.progress.directories.is_multiple_of(256) {
@@ -96,7 +95,6 @@ impl<'a> SearchContext<'a> {
         self.mark_incomplete(Incompleteness::UnreadableDirectories);
     }
 
-    /// Notes why mount points may be missing.
     pub(crate) fn mark_incomplete(&mut self, reason: Incompleteness) {
         if !self.incomplete.contains(&reason) {
             self.incomplete.push(reason);

@@ -21,15 +21,12 @@ use crate::root::Root;
 pub(super) struct Style<'a> {
     /// Whether names are full paths; else they are relative to the working directory.
     pub(super) full_names: bool,
-    /// Bytes of directory read at a time.
     pub(super) buffer: usize,
     /// The depth of the deepest entries that are looked at; `None` for no bound.
     pub(super) bound: Option<usize>,
-    /// Whether nothing can be mounted on a device.
     pub(super) is_leaf: &'a dyn Fn(Dev) -> bool,
 }
 
-/// A directory on the way down.
 struct Frame {
     /// Length of its path in [`Walk::path`].
     path_len: usize,
@@ -37,7 +34,6 @@ struct Frame {
     dev_is_sure: bool,
     /// The names in it, each with its NUL.
     names: Vec<u8>,
-    /// Offset of the next name in `names`.
     next: usize,
     /// The directory, if names are relative; `None` if it was closed when descriptors ran out.
     fd: Option<Fd>,

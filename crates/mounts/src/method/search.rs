@@ -66,7 +66,6 @@ pub enum SearchReason {
     TableLeavesOpen,
 }
 
-/// The result of a search.
 pub(crate) struct Found {
     pub(crate) points: Vec<Point>,
     pub(crate) reason: SearchReason,
@@ -77,18 +76,7 @@ pub(crate) struct Found {
 /// Every visible mount at or below `root`.
 pub(crate) fn find(root: &Root, hints: &Hints, context: &mut SearchContext<'_>) -> Found {
     let (Some(anchor), Some(is_mount_root)) = (root.anchor, root.is_mount_root) else {
-        let style = depth::Style {
-            full_names: false,
-            buffer: 64 << 10,
-            bound: None,
-            is_leaf: &|_| false,
-        };
-        context.mark_incomplete(Incompleteness::NoMountAttributes);
-        return Found {
-            points: depth::search(root, &style, context),
-            reason: SearchReason::NoMountAttributes,
-            root_fstype: None,
-        };
+        return find_by_device(root, context);
     };
     let nameless = matches!(hints, Hints::Ids | Hints::File(_));
     let read = || read_either(nameless, root.anchor);
@@ -158,6 +146,22 @@ pub(crate) fn find(root: &Root, hints: &Hints, context: &mut SearchContext<'_>) 
     }
 }
 
+/// Every visible directory where `st_dev` changes, where statx(2) does not report roots of mounts.
+fn find_by_device(root: &Root, context: &mut SearchContext<'_>) -> Found {
+    let style = depth::Style {
+        full_names: false,
+        buffer: 64 << 10,
+        bound: None,
+        is_leaf: &|_| false,
+    };
+    context.mark_incomplete(Incompleteness::NoMountAttributes);
+    Found {
+        points: depth::search(root, &style, context),
+        reason: SearchReason::NoMountAttributes,
+        root_fstype: None,
+    }
+}
+
 /// Whether a table still holds for the mounts at or below the root, given a newer one if it has
 /// changed. (Changes elsewhere do not matter.)
 fn is_current(
@@ -179,10 +183,8 @@ fn is_current(
     }
 }
 
-/// What is known of a directory in the queue.
 #[derive(Clone, Copy)]
 struct Directory {
-    /// The mount that it is on.
     mount: u64,
     enter: Enter,
 }
@@ -205,7 +207,6 @@ struct Search<'r, 'h, 'a> {
     found: HashMap<Vec<u8>, Point>,
     /// Mounts whose mount point this process may not look at.
     denied: HashSet<u64>,
-    /// Mounts of autofs.
     autofs: HashSet<u64>,
 }
 

@@ -46,7 +46,6 @@ pub mod since;
 mod tree;
 mod work;
 
-/// btrfs's trees, searched.
 pub(super) struct Btrfs;
 
 /// Searches in one piece, after which the rest of it is left to other threads.
@@ -115,7 +114,6 @@ fn has_stubs(subvolume: &Subvolume) -> bool {
     subvolume.tree != FS_TREE && (subvolume.is_snapshot() || subvolume.uuid == [0; 16])
 }
 
-/// What the threads share.
 struct Shared<'a, 'j> {
     job: &'a Job<'j>,
     /// Inodes that changed at this time or later are looked at with statx(2).
@@ -271,7 +269,6 @@ impl<'a> Shared<'a, '_> {
     }
 }
 
-/// A thread that reads pieces of the trees.
 struct Reader<'s, 'a, 'j> {
     shared: &'s Shared<'a, 'j>,
     worker: Box<dyn Worker + 'a>,
@@ -374,7 +371,6 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
         (rows > 0).then_some(End::Rows(rows))
     }
 
-    /// Emits the entries of the directory in view.
     fn flush(&mut self, entries: &mut Vec<Entry<'_>>) {
         if !entries.is_empty() {
             let dir = self.view.key.dir(&self.view.path);

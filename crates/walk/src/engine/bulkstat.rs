@@ -15,9 +15,10 @@
 //! are started because the processors wait read all inodes by bulkstat, in their order on the disk.
 
 use gate::Errno;
-use gate::fs::{CWD, Open, read, readlinkat, syncfs};
-use gate::long::{c_string, open_long};
+use gate::fs::{Open, read, syncfs};
+use gate::long::open_long;
 use gate::xfs::{BulkBuffer, XFS_SUPER_MAGIC};
+use mounts::names::kernel_name;
 use ondisk::Dev;
 
 use self::inodes::{bulkstat, geometry};
@@ -32,7 +33,6 @@ mod join;
 mod names;
 pub mod since;
 
-/// XFS's bulkstat, joined with the names.
 pub(super) struct Bulkstat;
 
 impl Engine for Bulkstat {
@@ -67,10 +67,8 @@ impl Engine for Bulkstat {
 /// where the kernel does not report it.
 /// [sysfs-fs-xfs](https://docs.kernel.org/admin-guide/xfs.html)
 pub fn log_head_lsn(dev: Dev) -> Option<String> {
-    let link = c_string(format!("/sys/dev/block/{dev}").as_bytes()).ok()?;
-    let link = readlinkat(CWD, &link).ok()?;
-    let name = link.rsplit(|&byte| byte == b'/').next()?;
-    let path = [b"/sys/fs/xfs/", name, b"/log/log_head_lsn"].concat();
+    let name = kernel_name(dev)?;
+    let path = [b"/sys/fs/xfs/", &name[..], b"/log/log_head_lsn"].concat();
     let fd = open_long(&path, Open::NOFOLLOW).ok()?;
     let mut buffer = [0; 64];
     let len = read(fd, &mut buffer).ok()?;

@@ -25,7 +25,6 @@ impl Pace {
         }
     }
 
-    /// The time since the last check.
     pub(super) fn elapsed(&self) -> Duration {
         self.at.elapsed()
     }
@@ -80,7 +79,6 @@ pub(super) fn crew(requested: Option<usize>, work_for: usize, work: impl Fn() + 
     });
 }
 
-/// How many threads have ended.
 #[derive(Default)]
 struct Ended {
     count: Mutex<usize>,

@@ -37,7 +37,6 @@ mod tree;
 
 pub use device::journal_transactions;
 
-/// The inode tables and directory blocks of ext4.
 pub(super) struct Ext4;
 
 const KIND: EngineKind = EngineKind::Ext4;

@@ -17,7 +17,6 @@ use crate::entry::Type;
 use crate::error::EngineRefusal;
 use crate::job::{Engine, Job};
 
-/// A call for each attribute.
 pub(super) struct PerCall;
 
 impl Engine for PerCall {
@@ -30,7 +29,6 @@ impl Engine for PerCall {
 /// The field that is requested in a call, and the part of the result that is used.
 type Field = (Want, fn(&mut Statx, Statx));
 
-/// The fields, call by call.
 const FIELDS: [Field; 12] = [
     (Want::MODE, |to, s| {
         to.mode = to.mode & !0o7777 | s.mode & 0o7777

@@ -14,7 +14,6 @@ use crate::error::EngineRefusal;
 use crate::job::{Engine, Job, Place, look_at};
 use crate::sink::Worker;
 
-/// One thread, statx(2) of every name.
 pub(super) struct Stat;
 
 impl Engine for Stat {
@@ -28,7 +27,6 @@ impl Engine for Stat {
 /// extended attributes.
 pub(super) type Look = fn(&Fd, &CStr) -> Result<(Statx, Option<bool>), Errno>;
 
-/// With one call.
 fn look_once(dir: &Fd, name: &CStr) -> Result<(Statx, Option<bool>), Errno> {
     Ok((look_at(dir, name)?, None))
 }

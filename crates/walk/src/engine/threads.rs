@@ -38,7 +38,6 @@ use crate::error::EngineRefusal;
 use crate::job::{Engine, Job, Place, look_at};
 use crate::sink::Worker;
 
-/// Threads, statx(2) of every name.
 pub(super) struct Threads;
 
 /// The most threads while the processors wait for a server.
@@ -80,7 +79,6 @@ impl Engine for Threads {
     }
 }
 
-/// A directory that was found.
 struct Node {
     parent: Option<Arc<Node>>,
     name: Box<[u8]>,
@@ -119,12 +117,10 @@ enum Task {
     Names(Arc<Node>, Arc<Opened>, Box<[u8]>),
 }
 
-/// What the threads share.
 struct Crew<'a> {
     job: &'a Job<'a>,
     /// Threads for a warm cache.
     first: usize,
-    /// The most threads.
     most: usize,
     open: OpenDirs,
     queue: Mutex<Queue>,
@@ -132,9 +128,7 @@ struct Crew<'a> {
     threads: AtomicUsize,
     /// Signalled when a task is queued, and at the end.
     news: Condvar,
-    /// Threads that wait for a task.
     idle: AtomicUsize,
-    /// Tasks in the queue.
     queued: AtomicUsize,
     pace: Mutex<Pace>,
 }
@@ -162,7 +156,6 @@ struct Thread<'scope, 'env> {
     crew: &'env Crew<'env>,
     scope: &'scope Scope<'scope, 'env>,
     worker: Box<dyn Worker + 'env>,
-    /// Its own tasks.
     tasks: Vec<Task>,
 }
 

@@ -9,14 +9,12 @@ use ondisk::btrfs::{FIRST_INODE, Inode, Key, LAST_INODE, Link, items, kind, link
 /// No item with its header is longer: leaves have 64 KiB at most.
 const ITEM_MAX: usize = 64 << 10;
 
-/// Reads a range of a tree.
 #[derive(Debug)]
 pub(super) struct Scan {
     tree: u64,
     at: Key,
     last: u64,
     min_transid: u64,
-    /// The most items that are read at a time.
     items: u32,
     /// Whether directories are read to their ends, for the names of subvolumes.
     wants_subvolumes: bool,
@@ -44,7 +42,6 @@ pub(super) struct ScannedInode<'s, 'b> {
     pub(super) is_whole: bool,
 }
 
-/// An inode whose items are being read.
 struct Open {
     ino: u64,
     inode: Option<Inode>,

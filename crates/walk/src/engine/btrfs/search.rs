@@ -95,7 +95,6 @@ pub(super) fn parent_of(
     Ok(parent.filter(|_| is_dir))
 }
 
-/// The subvolume that a directory is in.
 pub(super) fn subvolume(fd: impl AsFd) -> Result<Subvolume, Errno> {
     Subvolume::parse(&get_subvol_info(fd)?).ok_or(Errno::EIO)
 }
@@ -115,7 +114,6 @@ pub(super) struct MetaSource {
     pub(super) sector: u64,
 }
 
-/// The result of statx(2) for an inode.
 #[inline]
 pub(super) fn meta_of(ino: u64, inode: &Inode, xattrs: bool, source: MetaSource) -> Meta {
     let mode = inode.mode & 0xffff;

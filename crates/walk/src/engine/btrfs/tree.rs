@@ -55,7 +55,6 @@ pub(super) struct View<'a> {
     node: u32,
     pub(super) key: DirKey,
     pub(super) below: Option<&'a Below>,
-    /// Its path, if that is needed.
     pub(super) path: Vec<u8>,
 }
 

@@ -12,7 +12,6 @@ use super::tree::Tree;
 /// Inode numbers in a piece, while most of them are in use.
 const STEP: u64 = 4096;
 
-/// A range of inode numbers of a tree.
 #[derive(Clone, Debug)]
 pub(super) struct Piece<'a> {
     pub(super) tree: Arc<Tree<'a>>,
@@ -48,7 +47,6 @@ struct State<'a> {
     busy: usize,
 }
 
-/// The pieces that are still to be read.
 #[derive(Debug, Default)]
 pub(super) struct Work<'a> {
     state: Mutex<State<'a>>,
@@ -87,7 +85,6 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Records how reading a piece has ended.
     pub(super) fn done(&self, piece: Piece<'a>, end: &End) {
         let mut state = self.state.lock();
         state.busy -= 1;
@@ -118,7 +115,6 @@ impl<'a> Work<'a> {
         self.changed.notify_all();
     }
 
-    /// Drops the pieces that are left.
     pub(super) fn stop(&self) {
         let mut state = self.state.lock();
         state.ahead.clear();

@@ -94,7 +94,6 @@ fn names_of(names: &Names, (first, last): Span) -> Vec<Name> {
     all
 }
 
-/// One thread.
 struct Joiner<'a> {
     job: &'a Job<'a>,
     names: &'a Names,
@@ -160,7 +159,6 @@ impl Joiner<'_> {
         some.map(|name| self.settle(*name)).count()
     }
 
-    /// Emits the names of an inode.
     fn found(&mut self, names: &[Name], inode: &Inode) {
         for &name in names {
             if is_settled(inode, self.since) {
@@ -171,7 +169,6 @@ impl Joiner<'_> {
         }
     }
 
-    /// Looks at a name with statx(2).
     fn settle(&mut self, name: Name) {
         self.enter(name.dir);
         let bytes = self.names.name(name);

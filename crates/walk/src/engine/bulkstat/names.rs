@@ -109,7 +109,6 @@ impl Pages {
     }
 }
 
-/// All names that were read.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     /// For each thread its names, sorted by inode number.
@@ -206,7 +205,6 @@ struct Siblings<'a> {
     children: Vec<Child>,
     /// Their names, each with its NUL.
     names: Vec<u8>,
-    /// The next child.
     next: AtomicUsize,
 }
 
@@ -224,22 +222,17 @@ impl Siblings<'_> {
     }
 }
 
-/// What the threads share.
 struct Shared<'a> {
     job: &'a Job<'a>,
     inodes: Readahead<'a>,
-    /// Whether all directories have been read.
     are_read: AtomicBool,
     /// Blocks that this process had read from disks before.
     blocks_before: u64,
     queue: Mutex<Queue<'a>>,
     /// Signalled when something is queued, and at the end.
     news: Condvar,
-    /// Threads that wait for work.
     idle: AtomicUsize,
-    /// The length of the queue.
     queued: AtomicUsize,
-    /// How many readers there have been.
     readers: AtomicUsize,
     /// How many blocks of directory numbers are taken.
     blocks: AtomicU32,
@@ -352,7 +345,6 @@ impl<'s, 'a> Reader<'s, 'a> {
         }
     }
 
-    /// Waits for directories in the queue.
     fn wait(&mut self) -> Option<Arc<Siblings<'a>>> {
         let shared = self.shared;
         let mut queue = shared.queue.lock();
@@ -390,7 +382,6 @@ impl<'s, 'a> Reader<'s, 'a> {
         }
     }
 
-    /// Assigns a number to a directory.
     fn number(&mut self, directory: Directory) -> u32 {
         if self
             .blocks
@@ -408,7 +399,6 @@ impl<'s, 'a> Reader<'s, 'a> {
         })
     }
 
-    /// Opens and reads one of some siblings.
     fn child(&mut self, siblings: &Siblings<'a>, child: usize) {
         let job = self.job;
         let Child { name: own, offset } = siblings.children[child];
@@ -445,6 +435,32 @@ impl<'s, 'a> Reader<'s, 'a> {
                 job.failed(&place, b"", Gate::Openat2, e);
             }
         }
+    }
+
+    /// Adds a name of a directory, whose `number` is assigned with the first one. Returns the number and
+    /// the name's distance from the first one.
+    fn add_name(
+        &mut self,
+        name: &[u8],
+        directory: &mut Directory,
+        number: &mut Option<u32>,
+    ) -> (u32, u32) {
+        let at = self.pages.add(name);
+        if let Some(number) = *number {
+            let distance = at - directory.names;
+            if distance < u64::from(IS_DIR) - 1 {
+                return (number, distance as u32);
+            }
+            // Too far from the first name: begin another part.
+            (directory.parent, directory.place) = (number, PART);
+        }
+        directory.names = at;
+        let names = (self.number as u64) << 48 | at;
+        let new = self.number(Directory {
+            names,
+            ..*directory
+        });
+        (*number.insert(new), 0)
     }
 
     /// Reads an open directory. The directories in it that are to be read become [`Siblings`].
@@ -486,22 +502,7 @@ impl<'s, 'a> Reader<'s, 'a> {
                 let Some(is_dir) = is_dir(job, &place, opened, &entry) else {
                     continue;
                 };
-                let at = self.pages.add(name);
-                let (dir, place) = match number.map(|number| (number, at - directory.names)) {
-                    Some((number, distance)) if distance < u64::from(IS_DIR) - 1 => {
-                        (number, distance as u32)
-                    }
-                    first_or_part => {
-                        // The first name, or one that is too far from the first.
-                        if let Some((parent, _)) = first_or_part {
-                            (directory.parent, directory.place) = (parent, PART);
-                        }
-                        directory.names = at;
-                        let names = (self.number as u64) << 48 | at;
-                        let new = self.number(Directory { names, ..directory });
-                        (*number.insert(new), 0)
-                    }
-                };
+                let (dir, place) = self.add_name(name, &mut directory, &mut number);
                 let name = Name {
                     ino: entry.ino,
                     dir,

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use super::device::Device;
 use crate::job::Job;
 
-/// What the stages of a walk share.
 pub(super) struct Crew<'a> {
     pub(super) job: &'a Job<'a>,
     pub(super) device: &'a Device,

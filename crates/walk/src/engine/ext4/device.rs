@@ -5,17 +5,15 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use gate::fs::{
-    Advice, At, CWD, FileType, Open, Want, fadvise64, openat, pread64, read, readlinkat, statx,
-};
+use gate::fs::{Advice, At, CWD, FileType, Open, Want, fadvise64, openat, pread64, read, statx};
 use gate::long::c_string;
 use gate::{Errno, Fd};
+use mounts::names::{device_path, kernel_name};
 use ondisk::ext4::{Error, Group, Superblock, group, superblock};
 use ondisk::{Dev, Mount, split_options};
 
 use crate::error::{EngineAction, EngineRefusal};
 
-/// The device of a mounted ext4 file system.
 #[derive(Debug)]
 pub(super) struct Device {
     fd: Fd,
@@ -153,7 +151,6 @@ impl Device {
         self.cold.load(Relaxed) > 0
     }
 
-    /// Starts readahead.
     pub(super) fn will_need(&self, at: u64, length: u64) {
         let _ = fadvise64(&self.fd, at, length, Advice::WillNeed);
     }
@@ -214,13 +211,6 @@ fn state(stat: &[u8]) -> Option<u8> {
     stat[end + 1..].trim_ascii_start().first().copied()
 }
 
-/// The kernel's name of a device, with `!` for slashes: `sda1`, `dm-0`.
-fn kernel_name(dev: Dev) -> Option<Vec<u8>> {
-    let link = c_string(format!("/sys/dev/block/{dev}").as_bytes()).ok()?;
-    let link = readlinkat(CWD, &link).ok()?;
-    link.rsplit(|&b| b == b'/').next().map(<[u8]>::to_vec)
-}
-
 fn is_driven_by_ext4(kernel_name: &[u8]) -> bool {
     let sys = c_string(&[b"/sys/fs/ext4/", kernel_name].concat());
     sys.is_ok_and(|sys| openat(CWD, &sys, Open::PATH).is_ok())
@@ -229,13 +219,9 @@ fn is_driven_by_ext4(kernel_name: &[u8]) -> bool {
 /// Opens a device by any of its names.
 fn find(dev: Dev, mount: &Mount) -> Result<(Fd, String), EngineRefusal> {
     let source = mount.content.source.clone();
-    let by_kernel = kernel_name(dev).map(|name| {
-        let parts: Vec<&[u8]> = name.split(|&b| b == b'!').collect();
-        [b"/dev/", &parts.join(&b'/')[..]].concat()
-    });
     let names = [
         source.filter(|source| source.starts_with(b"/")),
-        by_kernel,
+        kernel_name(dev).map(|name| device_path(&name)),
         Some(format!("/dev/block/{dev}").into_bytes()),
     ];
     let mut refusal = EngineRefusal::NoDevice(dev);

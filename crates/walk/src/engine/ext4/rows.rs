@@ -73,14 +73,12 @@ impl Sorted {
     }
 }
 
-/// One thread.
 struct Joiner<'a> {
     crew: &'a Crew<'a>,
     tree: &'a Tree,
     since: Time,
     shift: u32,
     worker: Box<dyn Worker + 'a>,
-    /// Rows of the inode tables.
     rows: Vec<u8>,
     /// The same, read again: without checksums, a difference shows that a row was being written.
     again: Vec<u8>,
@@ -228,7 +226,6 @@ impl<'a> Joiner<'a> {
         job.sort_out(seen, || self.tree.place(dir), name)
     }
 
-    /// Notes a directory that is newer than the tree.
     #[cold]
     fn enter(&mut self, name: &[u8]) {
         let place = self.tree.place(self.dir).below(name);
@@ -237,7 +234,6 @@ impl<'a> Joiner<'a> {
         }
     }
 
-    /// Emits the entries of the current directory.
     fn flush(&mut self) {
         if self.entries.is_empty() {
             return;

@@ -25,30 +25,24 @@ pub(super) const WINDOW: u64 = 256 << 10;
 pub(super) struct Tree {
     /// The directories. The first is the top; each comes after its parent.
     pub(super) nodes: Vec<Node>,
-    /// Their names.
     text: Vec<u8>,
     /// All names, by the threads that found them.
     pub(super) names: Vec<Names>,
-    /// The damage of directories.
     pub(super) faults: HashMap<u32, Error>,
     /// Second names of directories, with their parents.
     pub(super) twice: Vec<(u32, Vec<u8>)>,
-    /// The inodes of `nodes`.
     entered: Marks,
 }
 
 /// How the entries of a directory are found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum State {
-    /// From the device.
     Raw,
-    /// By listing it.
     Live,
     /// Not at all: it is no directory, or does not exist any more.
     Gone,
 }
 
-/// A directory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node {
     pub(super) parent: u32,
@@ -61,7 +55,6 @@ pub(super) struct Node {
     pub(super) state: State,
 }
 
-/// Names that a thread has found.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     pub(super) list: Vec<Item>,
@@ -274,7 +267,6 @@ fn sort_spans(
     pieces
 }
 
-/// Contiguous blocks of a directory.
 #[derive(Clone, Copy)]
 struct Span {
     place: u64,
@@ -305,12 +297,10 @@ struct Child {
     is_sure: bool,
 }
 
-/// A directory whose names are being read.
 struct Here<'a> {
     node: u32,
     path: Vec<u8>,
     hint: Option<&'a Below>,
-    /// Whether directories in it are entered.
     enters: bool,
 }
 
@@ -365,7 +355,6 @@ impl<'a> Scout<'a> {
         self.buffer = buffer;
     }
 
-    /// Finds the blocks of a directory.
     fn map(&mut self, node: u32, inode: &Inode<'_>) -> Result<(State, u32), Error> {
         let superblock = &self.device.superblock;
         let map = Map::new(inode, superblock);
@@ -413,7 +402,6 @@ impl<'a> Scout<'a> {
         names.end().map(|()| (State::Raw, inode.seed()))
     }
 
-    /// Reads the names in some blocks.
     fn blocks(&mut self, claims: Claims<'_>, spans: &[Span], tree: &Tree, hints: &Hints<'_>) {
         /// Unneeded blocks that are read because that costs less than another call.
         const GAP: u64 = 1;

@@ -1,4 +1,4 @@
-//! What a dump knows of a tree before it reads it: the same by each of the four ways to gather it.
+//! The rows that a dump gathers before it reads files: the same by all four methods.
 
 #![allow(
     clippy::disallowed_methods,

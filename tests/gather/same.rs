@@ -1,4 +1,4 @@
-//! All four ways give the same rows, in archive order, and move no access times.
+//! All four methods give the same rows, in archive order, and keep access times.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -45,7 +45,7 @@ pub(crate) fn list(rows: &Rows) -> Vec<(Vec<u8>, Meta)> {
     (0..rows.len()).map(each).collect()
 }
 
-/// What all ways must see alike.
+/// The fields that all methods must report alike.
 fn alike(meta: Meta) -> Meta {
     Meta {
         generation: None,
@@ -109,8 +109,8 @@ fn hold_together(rows: &Rows, what: &str) {
     }
 }
 
-/// Holds the four ways against each other and the reference. `used` is what each of them comes down
-/// to for the top.
+/// Compares the four methods with each other and with the reference. `used` are the engines that they
+/// use for the top.
 fn every_way_is_the_same(top: &Path, used: [Gather; 4], what: &str) {
     // Before all else: it moves access times.
     let reference = census(top);
@@ -169,7 +169,7 @@ fn every_way_is_the_same(top: &Path, used: [Gather; 4], what: &str) {
     );
 }
 
-/// Something of everything; with mounts below, on directories and on a file.
+/// All kinds of entries, with mounts below, on directories and on a file.
 fn wood(top: &Path, seed: u64) {
     grow(top, seed, 400);
     drop(deep(

@@ -1,4 +1,4 @@
-//! What can be a SRC, and what is left out.
+//! The kinds of SRC, and exclusions.
 
 use std::fs::{self, Permissions};
 use std::os::unix::ffi::OsStrExt;
@@ -102,8 +102,7 @@ fn excluded_entries_are_not_gathered() {
     }
 }
 
-/// Whoever is not root may not keep the access times of other people's directories; he reads them
-/// all the same.
+/// An unprivileged user cannot keep the access times of directories of others, but reads them.
 #[test]
 fn directories_without_permission() {
     if require(&[Need::Root]) {
@@ -117,7 +116,7 @@ fn directories_without_permission() {
             fs::set_permissions(top.join("closed"), Permissions::from_mode(0o700)).unwrap();
             let sources = vec![top.as_os_str().as_bytes().to_vec()];
             let gathered = || {
-                // Only this thread, and those that it starts, become somebody else.
+                // Only this thread, and those that it starts, change their user.
                 set_thread_uid(Uid::from_raw(1000)).unwrap();
                 [None, Some(Gather::PerCall), Some(Gather::Raw)].map(|way| {
                     let diagnostics = Diagnostics::default();

@@ -1,4 +1,4 @@
-//! `--beneath` counts what lies under mount points, and changes nothing.
+//! `--beneath` counts the files under mount points, and changes nothing.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};

@@ -1,4 +1,4 @@
-//! `--boundaries` finds where the file system changes without a mount, and sets nothing off.
+//! `--boundaries` finds changes of file system without a mount, and triggers no automount.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -73,7 +73,7 @@ fn btrfs_subvolumes_and_snapshots() {
     }
 }
 
-/// Holds the methods that know devices only to the reference.
+/// Compares the methods that only know devices with the reference.
 fn by_device_are_right(root: &Path) {
     let expected = device_changes(root);
     for by in BY_DEVICE {
@@ -210,8 +210,8 @@ fn ext4_and_xfs_have_no_boundaries() {
     }
 }
 
-/// A direct automount without a daemon behind it: who sets it off waits for ever, and a request
-/// comes through the pipe.
+/// A direct automount without a daemon: a process that triggers it waits for ever, and the kernel
+/// writes a request to the pipe.
 #[test]
 fn automounts_are_not_triggered() {
     if require(&[Need::Root]) {

@@ -1,4 +1,4 @@
-//! `--check` tells which mounts answer, and always comes back.
+//! `--check` reports which mounts answer, and always returns.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -34,7 +34,7 @@ fn check(root: &Path) -> Ran {
     ran
 }
 
-/// The processes that were started with `root` among their arguments and have not gone.
+/// The processes with `root` among their arguments that are still running.
 fn left(root: &Path) -> Vec<String> {
     let root = root.to_str().unwrap();
     let mut all = Vec::new();
@@ -118,8 +118,8 @@ fn server_that_never_answers_is_hung() {
             let server = serve(Silent, &silent);
             let value = check(base).exits(1).json();
             assert_eq!(mount_at(&value, &silent)["verdict"], "hung");
-            // Linux lets nobody kill who waits for a request that the server has taken. It goes
-            // when the server does.
+            // A process cannot be killed while the server handles its request. It ends with the
+            // server.
             drop(server);
             let since = Instant::now();
             while !left(base).is_empty() {

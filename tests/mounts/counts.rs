@@ -1,4 +1,4 @@
-//! The counts are true, and fall from each method to the next where the papers say so.
+//! The counts are exact, and decrease from each method to the next as in the papers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,7 +23,7 @@ fn stats(gates: &BTreeMap<String, u64>) -> u64 {
         .sum()
 }
 
-/// Holds the order, and gives the calls of each method.
+/// Checks the order, and returns the calls of each method.
 fn fall(root: &Path) -> [BTreeMap<String, u64>; 5] {
     let each = ORDER.map(|by| gates(root, by));
     let counts = each.each_ref().map(stats);
@@ -74,7 +74,7 @@ fn breadth_first_skips_deep_directories() {
 }
 
 /// Like the papers' S16: 38 mounts, five of them nested two deep, tens of thousands of files, and a
-/// bushy directory that is come upon before the last mount.
+/// bushy directory that is read before the last mount.
 #[test]
 fn call_counts_on_a_tree_like_s16() {
     if require(&[Need::Root]) {

@@ -1,5 +1,4 @@
-//! Trees that are hostile, or changing: no panic, no hang, and nothing wrong that is called
-//! complete.
+//! Hostile and changing trees: no panic, no hang, and no wrong result that is reported as complete.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -27,8 +26,8 @@ const METHODS: [&str; 8] = [
     "naive",
 ];
 
-/// Changes everything under `place` until it is told to stop: directories come, go, move, and
-/// become other things.
+/// Changes everything under `place` until `done` is set: creates, removes and moves directories, and
+/// replaces them by files.
 fn trouble(place: &Path, done: &Done) {
     let [a, b, c] = ["a", "b", "c"].map(|name| place.join(name));
     while !done.is_set() {

@@ -1,4 +1,4 @@
-//! What other programs read: every name arrives.
+//! The formats that other programs read: every name is exact.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

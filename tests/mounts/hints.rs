@@ -1,5 +1,4 @@
-//! Extra information may be missing, refused or false: what is found stays right, or is called
-//! incomplete.
+//! Missing, refused or false extra information: the result is right, or reported as incomplete.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -25,7 +24,7 @@ use crate::support::{Need, fathom, in_namespace, require, run};
 const SEARCHES: [&str; 5] = ["search", "getmnt3", "getmnt2", "getmnt1", "naive"];
 const HINTED: [&str; 3] = ["search", "getmnt3", "getmnt2"];
 
-/// What a method must find: worked out while everything can still be seen.
+/// What a method must find, computed while everything is visible.
 struct Expected {
     visible: BTreeSet<PathBuf>,
     devices: BTreeSet<PathBuf>,
@@ -47,12 +46,12 @@ impl Expected {
         }
     }
 
-    /// `by` found all there is.
+    /// `by` found all mounts.
     fn met(&self, by: &str, ran: &Ran) {
         assert_eq!(&seen(&ran.json()), self.by(by), "{by}: {ran}");
     }
 
-    /// `by` found all there is, or said that it may not have, or refused.
+    /// `by` found all mounts, or reported an incomplete result, or refused.
     fn met_or_honest(&self, by: &str, ran: &Ran) {
         if ran.code() == 2 {
             assert!(
@@ -81,7 +80,7 @@ fn seen(value: &Value) -> BTreeSet<PathBuf> {
         .collect()
 }
 
-/// A tree with something of each kind: bushes, nested and covered mounts, a bind, a mount on a
+/// A tree with all kinds of mounts: bushy directories, nested and covered mounts, a bind, a mount on a
 /// file.
 fn plant(root: &Path) -> PathBuf {
     bush(root, 4, 4);
@@ -275,7 +274,7 @@ fn unprivileged_user_finds_the_same() {
     }
 }
 
-/// Files of hints in which hardly anything is true.
+/// Files of mostly false hints.
 fn false_hints(root: &Path) -> Vec<(&'static str, Vec<u8>)> {
     let real = fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
     let fields = |change: &dyn Fn(&mut Vec<String>)| -> Vec<u8> {

@@ -1,4 +1,4 @@
-//! Every method finds what there is to find, on trees that somebody thought up and on random ones.
+//! Every method finds all mounts, on hand-made trees and on random ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -35,7 +35,7 @@ fn found(root: &Path, by: &str) -> Value {
     value
 }
 
-/// Holds every method to the reference.
+/// Compares every method with the reference.
 pub(crate) fn every_method_is_right(root: &Path) {
     tables_and_search_are_right(root);
     let expected = device_changes(root);
@@ -44,7 +44,7 @@ pub(crate) fn every_method_is_right(root: &Path) {
     }
 }
 
-/// Holds the methods that know mounts by their ids to the reference.
+/// Compares the methods that know the ids of mounts with the reference.
 pub(crate) fn tables_and_search_are_right(root: &Path) {
     tables_are_right(root);
     search_is_right(root, &found(root, "search"));
@@ -278,7 +278,7 @@ fn mounts_of_this_machine() {
     tables_are_right(Path::new("/"));
 }
 
-/// One step in the making of a random tree. An index picks from what there is by then.
+/// One step of building a random tree. An index picks one of the paths that exist by then.
 #[derive(Clone, Debug)]
 enum Step {
     Dir(Index, Vec<u8>),
@@ -310,7 +310,7 @@ fn a_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Does the steps under `base`. A step whose place has been covered, or is taken, does nothing.
+/// Does the steps under `base`. A step at a path that is covered or exists already does nothing.
 fn grow(base: &Path, steps: &[Step]) {
     use rustix::mount::{MountFlags, mount, mount_bind};
     /// A bind shows one path at the end of another: two of these are less than PATH_MAX.

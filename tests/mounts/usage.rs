@@ -1,4 +1,4 @@
-//! Bad input, help, and how a run ends: one clear line, the right status.
+//! Invalid input, help, and exit statuses: one clear line each.
 
 use std::fs;
 use std::io::Read;
@@ -289,8 +289,7 @@ fn closed_stdout_does_not_panic() {
     }
 }
 
-/// Makes the place in which the program runs one that has no name, and gives it for as long as
-/// `look` looks.
+/// Makes the working directory of the program one without a path, while `look` runs.
 fn nowhere(place: &Path, lose: impl FnOnce(), look: impl FnOnce()) {
     rustix::process::chdir(place).unwrap();
     lose();
@@ -298,7 +297,7 @@ fn nowhere(place: &Path, lose: impl FnOnce(), look: impl FnOnce()) {
     rustix::process::chdir("/").unwrap();
 }
 
-/// Looks from places that have been removed, unmounted and covered.
+/// Runs in directories that have been removed, unmounted and covered.
 fn from_lost_places(base: &Path, look: impl Fn()) {
     let at = |name: &str| base.join(name);
     nowhere(

@@ -1,4 +1,4 @@
-//! `--watch` shows mounts as they come and go.
+//! `--watch` reports attached and detached mounts.
 
 use std::io::{BufRead, BufReader};
 use std::os::fd::AsRawFd;
@@ -17,7 +17,7 @@ use crate::support::{Need, fathom, in_namespace, require, schema};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A watcher that has said that it watches.
+/// A running watcher, after its first message.
 struct Watch {
     child: Child,
     lines: Receiver<String>,
@@ -55,7 +55,7 @@ impl Watch {
         self.lines.recv_timeout(PATIENCE).expect("no event")
     }
 
-    /// Ends it with `signal`. Gives how it ended, and what it wrote that nobody has read.
+    /// Ends it with `signal`, and returns its exit status and the lines that were not read yet.
     fn end(mut self, signal: Signal) -> (ExitStatus, Vec<String>) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
         let status = self.child.wait().unwrap();

@@ -1,4 +1,4 @@
-//! Trees that cross into other mounts, or do not; and DIR, however it is given.
+//! Walks into other mounts, or not; and the forms of DIR.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -20,7 +20,7 @@ use crate::support::{Need, fathom, in_namespace, require, run};
 
 const DISK: [Need; 2] = [Need::Root, Need::Loop];
 
-/// Three file systems on disks, one in the other, and binds between them.
+/// Three nested file systems on disks, and bind mounts between them.
 fn mountains(base: &Path) -> PathBuf {
     let top = still(&base.join("top")).to_owned();
     grow(&dir(top.join("tmpfs")), 1, 50);
@@ -139,7 +139,7 @@ fn one_file_system_stays_on_the_device() {
     }
 }
 
-/// The trees that filters are tried on, and the engines for each.
+/// The trees for the tests of filters, and the engines for each.
 fn each_kind(base: &Path, look: impl Fn(&Path, &[&str])) {
     let (ext4, xfs, btrfs) = (base.join("ext4"), base.join("xfs"), base.join("btrfs"));
     assert!(mounted(EXT4[0], &ext4) && mounted(XFS[0], &xfs) && mounted(BTRFS[0], &btrfs));

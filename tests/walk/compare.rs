@@ -1,4 +1,4 @@
-//! `--explain` says what is possible and why; `--compare` runs all of it, and they agree.
+//! `--explain` lists the possible engines; `--compare` runs all of them, and they agree.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;

@@ -1,4 +1,4 @@
-//! The counts of every engine are true: strace sees the same.
+//! The counts of every engine equal those of strace.
 
 use std::path::Path;
 

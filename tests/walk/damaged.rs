@@ -1,6 +1,6 @@
-//! What is damaged, or was made to do harm: what can be read is census_of, the rest is warned of, and
-//! nothing panics, hangs, or takes gigabytes. Above all ext4, whose device is read; and btrfs,
-//! whose trees are searched.
+//! Damaged and crafted file systems: readable entries are emitted, the rest gives warnings, and
+//! nothing panics, hangs, or takes gigabytes. Mainly ext4, whose device is read, and btrfs, whose
+//! trees are searched.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -36,8 +36,7 @@ fn whole(make: Make, base: &Path) -> PathBuf {
     file
 }
 
-/// Runs an engine, which may take a quarter of a gigabyte and must end well: with what there is, or
-/// with one clear line.
+/// Runs an engine with a limit of 256 MiB. It must end with entries or with one clear line.
 fn ends_well(at: &Path, engine: &str, what: &str) -> Option<Value> {
     let mut command = fathom(args!["walk", at, "--engine", engine, "--json"]);
     limit_memory(&mut command, 256);
@@ -50,7 +49,7 @@ fn ends_well(at: &Path, engine: &str, what: &str) -> Option<Value> {
     Some(ran.json())
 }
 
-/// Holds the engine to `stat`: where neither found anything wrong, both have seen the same.
+/// Compares the engine with `stat`: without warnings, both must find the same.
 fn no_worse_than_stat(at: &Path, what: &str) {
     let plain = ends_well(at, "stat", what);
     let special = ends_well(at, "ext4", what);
@@ -69,8 +68,8 @@ fn no_worse_than_stat(at: &Path, what: &str) {
     }
 }
 
-/// Mounts a copy of an image, after `harm` has been done to it, and looks. False if the kernel
-/// refuses to mount it.
+/// Mounts a copy of an image after `harm`, and runs the engines. False if the kernel refuses to
+/// mount it.
 fn after(make: Make, whole: &Path, what: &str, harm: impl FnOnce(&Path)) -> bool {
     let (copy, at) = (
         whole.with_extension("copy"),
@@ -179,7 +178,7 @@ fn debugfs(image: &Path, request: &str) -> String {
     String::from_utf8(out.stdout).unwrap()
 }
 
-/// Holds that the lies told with debugfs, which keeps checksums right, do no harm.
+/// Damage by debugfs, which updates the checksums, causes no harm.
 #[test]
 fn crafted_file_systems() {
     if require(&DISK) {
@@ -413,7 +412,7 @@ fn superblock_changed_after_the_mount() {
     }
 }
 
-/// Puts bytes there for as long as `look` looks.
+/// Writes some bytes there while `look` runs.
 fn lie(file: &File, at: u64, bytes: &[u8], look: impl FnOnce()) {
     let mut truth = vec![0; bytes.len()];
     file.read_exact_at(&mut truth, at).unwrap();
@@ -422,8 +421,7 @@ fn lie(file: &File, at: u64, bytes: &[u8], look: impl FnOnce()) {
     file.write_all_at(&truth, at).unwrap();
 }
 
-/// Where the leaves of the tree of a btrfs lie in its image, in their order; there is only one copy
-/// of each.
+/// The offsets of the leaves of a btrfs tree in its image, in order; there is one copy of each.
 fn leaves(image: &Path) -> Vec<usize> {
     const PLACE: usize = 48; // `struct btrfs_header` is csum[32], fsid[16], bytenr, flags, chunk_tree_uuid[16], generation, ...
     const GENERATION: usize = 80;
@@ -455,7 +453,7 @@ fn leaves(image: &Path) -> Vec<usize> {
     places.map(newest).collect()
 }
 
-/// Leaves that fail their checksums: what is in others is given.
+/// Leaves with wrong checksums are skipped, and the entries of others emitted.
 #[test]
 fn unreadable_leaves_of_btrfs() {
     if require(&[Need::Root, Need::Loop, Need::Program("btrfs")]) {

@@ -1,4 +1,4 @@
-//! Every engine gives what the reference sees, on odd trees on many makes of file system.
+//! Every engine equals the reference, on unusual trees and many kinds of file system.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,14 +13,14 @@ use crate::support::reference::{census, settle};
 use crate::support::trees::grow;
 use crate::support::{Need, in_namespace, require};
 
-/// A tmpfs whose access times stand still.
+/// A tmpfs with `noatime`.
 pub(crate) fn still(at: &Path) -> &Path {
     mount("still", dir(at), "tmpfs", MountFlags::NOATIME, c"mode=755").unwrap();
     at
 }
 
-/// Grows a tree on each make of file system, and holds every engine to it, from the top and from
-/// within.
+/// Builds a tree on each kind of file system, and compares every engine with it, from the top and
+/// from a directory.
 fn on_each(makes: &[Make], seed: u64) {
     for (make, seed) in makes.iter().zip(seed..) {
         in_namespace(|base| {

@@ -61,7 +61,7 @@ fn by_engine(at: &Path, engine: &str, given: &[&str], more: &[&str]) -> Lines {
     lines
 }
 
-/// A directory with a bit of everything: odd names, links, a chain of directories, other mounts, a
+/// A directory with all kinds of entries: unusual names, links, a chain of directories, other mounts, a
 /// symlink to it.
 fn scenery(at: &Path) {
     let here = dir(at.join("here"));

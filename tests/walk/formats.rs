@@ -1,4 +1,4 @@
-//! What is printed: names whole, figures right, and the same as find and du.
+//! The output formats: exact names, right figures, and the same as find and du.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
@@ -156,7 +156,7 @@ fn csv_equals_ndjson() {
     }
 }
 
-/// What du(1) says is allocated, in bytes, for each directory.
+/// The allocated bytes of each directory, by du(1).
 fn du(top: &Path) -> BTreeMap<PathBuf, u64> {
     let printed = tool(Command::new("du").args(["-0", "--block-size=1"]).arg(top));
     let line = |line: &[u8]| {

@@ -1,5 +1,4 @@
-//! What it means that an engine is right: entry by entry what the reference sees, one digest,
-//! totals that add up.
+//! The checks of an engine: the same entries as the reference, one digest, totals that add up.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -122,7 +121,7 @@ pub(crate) fn objects(ran: &Ran) -> Vec<Value> {
         .collect()
 }
 
-/// What an engine says of every entry, each of which it must give once.
+/// The entries of a run, each of which must come once.
 pub(crate) fn census_of(lines: &[Value]) -> Census {
     let mut found = Census::new();
     for line in lines {
@@ -133,7 +132,7 @@ pub(crate) fn census_of(lines: &[Value]) -> Census {
     found
 }
 
-/// Fails with what is missing, too much, or reported wrongly.
+/// Fails with the entries that are missing, superfluous or wrong.
 #[track_caller]
 pub(crate) fn same(given: &Census, expected: &Census, what: &str) {
     if given == expected {
@@ -172,7 +171,7 @@ pub(crate) fn same(given: &Census, expected: &Census, what: &str) {
     );
 }
 
-/// Holds the totals of a run to the entries.
+/// Compares the totals of a run with the entries.
 #[track_caller]
 pub(crate) fn totals(result: &Value, top: &Path, expected: &Census, what: &str) {
     let kind = |kind: &str| expected.values().filter(|entry| entry.kind == kind).count() as u64;
@@ -204,7 +203,7 @@ pub(crate) fn totals(result: &Value, top: &Path, expected: &Census, what: &str) 
     );
 }
 
-/// Holds what an engine gives beside statx's fields to what the file system says of it.
+/// Compares the fields that statx(2) does not return with those of the file system.
 fn extras(lines: &[Value]) {
     for line in lines {
         let path = exact(line, "path");
@@ -242,9 +241,8 @@ fn generation(line: &Value, path: &Path) -> Option<u64> {
     (done == 0).then_some(generation.into())
 }
 
-/// Where a subvolume was, a snapshot of what it was in has an empty directory, which btrfs makes
-/// anew for whoever looks: its times are those of the look. They are left out here, and have to be
-/// in the digest.
+/// In place of a nested subvolume, a snapshot has an empty directory, which btrfs creates at each
+/// lookup with new times. They are excluded here, and in the digest.
 fn steady(mut census: Census) -> Census {
     for entry in census.values_mut() {
         if entry.ino == 2 && entry.dev.starts_with("0:") && entry.btime.is_none() {
@@ -256,7 +254,7 @@ fn steady(mut census: Census) -> Census {
     census
 }
 
-/// Holds each engine to the reference and to the others.
+/// Compares each engine with the reference and with the others.
 #[track_caller]
 pub(crate) fn every_engine_is_right(top: &Path, engines: &[&str], what: &str) {
     settle(top);
@@ -275,8 +273,7 @@ pub(crate) fn every_engine_is_right(top: &Path, engines: &[&str], what: &str) {
     all_agree(top, &expected, engines, what);
 }
 
-/// The same where there is much of the same: the last engine in full, the others by their figures
-/// and their digests.
+/// The same for large trees: compares the last engine in full, the others by totals and digest.
 #[track_caller]
 pub(crate) fn every_engine_agrees(top: &Path, engines: &[&str], what: &str) {
     settle(top);

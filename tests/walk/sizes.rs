@@ -1,4 +1,4 @@
-//! The very deep, the very wide, the empty and the full; and what may not be read.
+//! Very deep, very wide, empty, full and unreadable trees.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
@@ -22,7 +22,7 @@ use crate::support::{Need, fathom, in_namespace, require, run};
 
 const DISK: [Need; 2] = [Need::Root, Need::Loop];
 
-/// One make of each kind, all with directories for their own.
+/// One file system of each type.
 fn each(makes: &[Make], look: impl Fn(&Path, &[&str], &str) + Sync) {
     for make in makes {
         in_namespace(|base| {
@@ -89,8 +89,7 @@ fn fifty_thousand_entries_in_one_directory() {
                     }
                 }
                 every_engine_agrees(at, engines, what);
-                // To weigh the engines, its beginning is read a few times; the rest is told by its
-                // size.
+                // The plan reads its first entries a few times, and estimates the rest by its size.
                 let ran = run(&mut fathom(args!["walk", &wide, "--explain", "--json"]))
                     .exits(0)
                     .json();
@@ -287,7 +286,7 @@ fn directories_without_read_permission() {
     }
 }
 
-/// For whoever is not root, a disk is walked by what is open to everybody.
+/// An unprivileged user walks a disk by the engines that need no privilege.
 #[test]
 fn unprivileged_user_on_a_disk() {
     if require(&DISK) {

@@ -1,5 +1,4 @@
-//! Bad input, and how a run ends: one clear line, the right status, and nothing half-written left
-//! behind.
+//! Invalid input and exit statuses: one clear line each, and no partial output files.
 
 use std::fs;
 use std::io::Read;
@@ -203,7 +202,7 @@ fn closed_or_full_stdout_is_an_error() {
     }
 }
 
-/// What is in a directory, by name.
+/// The names in a directory.
 fn within(at: &Path) -> Vec<Vec<u8>> {
     let mut names: Vec<_> = fs::read_dir(at)
         .unwrap()

@@ -1,4 +1,4 @@
-//! Trees that have just changed, and trees that change meanwhile.
+//! Trees that have just changed, and trees that change during the walk.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -116,7 +116,7 @@ fn recent_changes_on_btrfs() {
     }
 }
 
-/// Lets two writers do their worst in `busy` for as long as `look` looks.
+/// Two writers change `busy` while `look` runs.
 fn while_busy(busy: &Path, look: impl FnOnce()) {
     let changes = AtomicUsize::new(0);
     let write = |seed, done: &Done| {

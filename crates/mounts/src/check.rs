@@ -176,7 +176,7 @@ impl Crew<'_> {
             let Some(child) = slot else { continue };
             let at_work = self.board.at_work(place);
             if child.try_wait().is_some() {
-                // It has finished, or somebody else has killed it at a mount.
+                // It has finished, or another process has killed it at a mount.
                 if let Some((at, _)) = at_work.filter(|&(at, _)| !self.board.is_done(at)) {
                     self.hung[at] = true;
                 }

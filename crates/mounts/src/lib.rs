@@ -1,7 +1,7 @@
 //! Mount points: the kernel's table of them, the tree that they make, and searches of the file tree
 //! for them.
 //!
-//! | room | what is in it |
+//! | module | contents |
 //! |---|---|
 //! | [`table`] | the kernel's table, from listmount and statmount or from mountinfo, whichever is cheaper |
 //! | [`tree`] | which mounts a path reaches, which are hidden, which are leaves |

@@ -134,7 +134,7 @@ impl LocateReport {
 /// Finds every mount point at or under `root`. `tick` is called now and then during a search.
 ///
 /// # Errors
-/// When the table that was asked for by name cannot be read.
+/// When the requested table cannot be read.
 pub fn locate(
     root: &Root,
     options: &LocateOptions,

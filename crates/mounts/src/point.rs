@@ -63,7 +63,7 @@ pub struct Beneath {
     pub bytes: u64,
 }
 
-/// A mount point. What the method cannot know, or nobody asked for, is `None`.
+/// A mount point. Fields that the method cannot know, or that were not requested, are `None`.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Point {
@@ -80,7 +80,7 @@ pub struct Point {
     pub named: Option<Vec<u8>>,
     pub kind: Option<Kind>,
     pub class: Class,
-    /// No path reaches it: another mount lies over it, or over one above it.
+    /// No path reaches it: another mount covers it, or a mount above it.
     pub hidden: bool,
     pub server: Option<String>,
     pub verdict: Option<Verdict>,

@@ -1,6 +1,6 @@
 //! The mount tree: which mounts a path reaches.
 //!
-//! A mount is hidden when another lies over its root, when a later mount on the same parent covers
+//! A mount is hidden when another covers its root, when a later mount on the same parent covers
 //! the directory that holds its mount point, or when what it is mounted on is itself hidden.
 
 use std::collections::HashMap;
@@ -141,7 +141,7 @@ impl<'a> Tree<'a> {
                 over = Some(target);
                 visible[child] = true;
                 if mount != anchor && target == at {
-                    // It lies over the root of `mount`.
+                    // It covers the root of `mount`.
                     if let Some(row) = self.index(mount) {
                         visible[row] = false;
                     }

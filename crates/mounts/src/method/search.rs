@@ -524,7 +524,7 @@ mod tests {
             parent,
             ..Mount::default()
         };
-        // 3 lies over 2, which is on 1; 4 is elsewhere on 1; 9 is on nothing of ours.
+        // 3 covers 2, which is on 1; 4 is elsewhere on 1; 9 is in another tree.
         let mut sought = Sought::new(&[row(1, 0), row(2, 1), row(3, 2), row(4, 1), row(9, 8)], 1);
         assert!(sought.found(3, Some(1)));
         assert!(!sought.is_done(1) && sought.is_done(2));

@@ -129,7 +129,7 @@ fn memory_stays_small() {
 }
 
 #[test]
-fn what_is_cut_short_is_said_to_be() {
+fn truncated_archives_are_reported() {
     let whole = written::archive();
     let place = tempfile::tempdir().unwrap();
     let archive = place.path().join("archive");
@@ -157,7 +157,7 @@ fn what_is_cut_short_is_said_to_be() {
 }
 
 #[test]
-fn records_that_are_none() {
+fn invalid_pax_records_are_reported() {
     let place = tempfile::tempdir().unwrap();
     let archive = place.path().join("archive");
     for text in [

@@ -48,7 +48,7 @@ fn small() -> Vec<u8> {
 }
 
 #[test]
-fn a_line_for_each_member() {
+fn each_member_is_a_line() {
     let place = tempfile::tempdir().unwrap();
     let archive = place.path().join("a.tar");
     fs::write(&archive, small()).unwrap();
@@ -66,7 +66,7 @@ fn a_line_for_each_member() {
 }
 
 #[test]
-fn only_what_is_asked_for() {
+fn only_requested_members_are_listed() {
     let place = tempfile::tempdir().unwrap();
     let archive = place.path().join("a.tar");
     fs::write(&archive, small()).unwrap();
@@ -82,7 +82,7 @@ fn only_what_is_asked_for() {
 }
 
 #[test]
-fn a_producer_ends_in_peace() {
+fn standard_input_is_read_to_its_end() {
     let place = tempfile::tempdir().unwrap();
     let archive = place.path().join("a.tar");
     fs::write(&archive, [small(), vec![0; 200 << 10]].concat()).unwrap();
@@ -139,7 +139,7 @@ fn names_of_attributes_are_exact() {
 }
 
 #[test]
-fn what_is_no_archive_is_refused() {
+fn files_that_are_no_archive_are_refused() {
     let place = tempfile::tempdir().unwrap();
     let at = |name: &str, content: &[u8]| {
         fs::write(place.path().join(name), content).unwrap();
@@ -174,7 +174,7 @@ fn what_is_no_archive_is_refused() {
 }
 
 #[test]
-fn what_is_compressed_with_zstd() {
+fn zstd_archives_are_listed() {
     if require(&[Need::Program("zstd")]) {
         let place = tempfile::tempdir().unwrap();
         let (plain, named) = (place.path().join("a.tar"), place.path().join("any name"));
@@ -219,7 +219,7 @@ fn what_is_compressed_with_zstd() {
 }
 
 #[test]
-fn a_fifo_is_waited_for() {
+fn fifos_are_read() {
     let place = tempfile::tempdir().unwrap();
     let fifo = place.path().join("fifo");
     tool(Command::new("mkfifo").arg(&fifo));

@@ -85,7 +85,7 @@ fn told(at: &Path, path: &str, message: &str, change: impl FnOnce(&Path)) {
 }
 
 #[test]
-fn what_is_not_as_it_was_is_told_of() {
+fn changed_files_are_reported() {
     let programs = ["tar", "setfattr", "setfacl", "mkfs.ext4"].map(Need::Program);
     if require(&[&[Need::Root, Need::Loop], &programs[..]].concat()) {
         in_namespace(|ground| {
@@ -260,7 +260,7 @@ fn not_in_it(at: &Path, archive: &str, more: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn what_the_archive_does_not_have_is_told_of() {
+fn files_that_the_archive_lacks_are_reported() {
     if require(&[Need::Root, Need::Program("tar")]) {
         in_namespace(|ground| {
             let at = tmpfs(ground.join("at"));
@@ -316,7 +316,7 @@ fn what_the_archive_does_not_have_is_told_of() {
 }
 
 #[test]
-fn what_an_increment_does_not_list_is_told_of() {
+fn files_that_an_increment_does_not_list_are_reported() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let at = tmpfs(ground.join("at"));
@@ -339,7 +339,7 @@ fn what_an_increment_does_not_list_is_told_of() {
 }
 
 #[test]
-fn what_is_mounted_and_was_not_entered_is_not_told_of() {
+fn files_on_skipped_mounts_are_not_reported() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let at = tmpfs(ground.join("at"));
@@ -355,7 +355,7 @@ fn what_is_mounted_and_was_not_entered_is_not_told_of() {
 }
 
 #[test]
-fn a_tree_that_is_none_is_refused() {
+fn against_must_be_a_directory() {
     let place = tempfile::tempdir().unwrap();
     let archive = place.path().join("a.tar");
     fs::write(&archive, crate::support::pack::pack(&[])).unwrap();

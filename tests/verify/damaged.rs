@@ -62,7 +62,7 @@ fn counts(value: &Value) -> [u64; 4] {
 }
 
 #[test]
-fn one_that_is_whole() {
+fn intact_archive() {
     let place = tempfile::tempdir().unwrap();
     let (archive, _) = five();
     let value = verify(place.path(), &archive, 0);
@@ -76,7 +76,7 @@ fn one_that_is_whole() {
 }
 
 #[test]
-fn two_one_after_the_other() {
+fn two_archives_concatenated() {
     let place = tempfile::tempdir().unwrap();
     let (archive, _) = five();
     let value = verify(place.path(), &[&archive[..], &archive].concat(), 1);
@@ -91,7 +91,7 @@ fn two_one_after_the_other() {
 }
 
 #[test]
-fn a_byte_of_the_data_of_each() {
+fn damaged_data_is_found() {
     let place = tempfile::tempdir().unwrap();
     let (whole, starts) = five();
     for (n, start) in starts.iter().enumerate() {
@@ -113,7 +113,7 @@ fn a_byte_of_the_data_of_each() {
 }
 
 #[test]
-fn a_byte_of_a_header_of_each() {
+fn damaged_headers_are_found() {
     let place = tempfile::tempdir().unwrap();
     let (whole, starts) = five();
     for (n, start) in starts.iter().enumerate() {
@@ -139,7 +139,7 @@ fn a_byte_of_a_header_of_each() {
 }
 
 #[test]
-fn any_byte_that_is_not_filling() {
+fn any_damaged_byte_is_found() {
     let place = tempfile::tempdir().unwrap();
     let (whole, starts) = five();
     // All that a ustar header says, and all data that has a checksum; the records of extended

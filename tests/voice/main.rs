@@ -142,7 +142,7 @@ fn run_about(command: &str) -> &'static [&'static str] {
 }
 
 /// Checks that the command was refused with one line that names the path and gives a hint.
-fn is_refused_well(ran: Ran, path: &str) {
+fn assert_error_has_path_and_hint(ran: Ran, path: &str) {
     let ran = ran.refused();
     let line = ran.stderr.trim_end();
     // As it was given, or its absolute name.
@@ -158,7 +158,7 @@ fn is_refused_well(ran: Ran, path: &str) {
 }
 
 #[test]
-fn what_is_missing_is_named_and_what_to_do_next_is_said() {
+fn error_for_a_missing_path_has_the_path_and_a_hint() {
     let place = Place::new();
     for command in working_commands() {
         for line in run_about(&command) {
@@ -168,13 +168,13 @@ fn what_is_missing_is_named_and_what_to_do_next_is_said() {
                     .contains("No such file or directory (os error 2)"),
                 "{ran}"
             );
-            is_refused_well(ran, "missing");
+            assert_error_has_path_and_hint(ran, "missing");
         }
     }
 }
 
 #[test]
-fn what_is_of_the_wrong_kind_is_named_and_what_to_do_next_is_said() {
+fn error_for_a_wrong_file_type_has_the_path_and_a_hint() {
     let place = Place::new();
     for command in working_commands() {
         // A file may be dumped, and hints may have anything in them.
@@ -182,13 +182,13 @@ fn what_is_of_the_wrong_kind_is_named_and_what_to_do_next_is_said() {
             .iter()
             .filter(|line| !line.contains("--hints"))
         {
-            is_refused_well(place.run(&line.replace("NAME", "plain")), "plain");
+            assert_error_has_path_and_hint(place.run(&line.replace("NAME", "plain")), "plain");
         }
     }
 }
 
 #[test]
-fn a_command_line_that_is_wrong_is_answered_in_one_line_with_where_to_read_on() {
+fn usage_errors_are_one_line_and_name_the_help() {
     for command in commands() {
         let wrong = [
             vec![command.as_str(), "--frobnicate"],
@@ -228,7 +228,7 @@ fn a_command_line_that_is_wrong_is_answered_in_one_line_with_where_to_read_on() 
 }
 
 #[test]
-fn quiet_says_nothing_on_standard_error() {
+fn quiet_prints_nothing_on_stderr() {
     let place = Place::new();
     for line in working_commands().iter().map(|command| short_run(command)) {
         let (command, rest) = line.split_once(' ').unwrap();
@@ -238,7 +238,7 @@ fn quiet_says_nothing_on_standard_error() {
 }
 
 #[test]
-fn json_is_one_object_on_one_line_that_keeps_to_its_schema() {
+fn json_is_one_line_that_matches_its_schema() {
     let place = Place::new();
     for line in working_commands().iter().map(|command| short_run(command)) {
         let (command, rest) = line.split_once(' ').unwrap();
@@ -281,7 +281,7 @@ const COLORED: [&str; 7] = [
 ];
 
 #[test]
-fn colours_go_to_a_terminal_unless_somebody_minds() {
+fn colours_are_used_on_a_terminal_unless_disabled() {
     let place = Place::new();
     for line in COLORED {
         let (command, rest) = line.split_once(' ').unwrap();
@@ -343,7 +343,7 @@ fn colours_go_to_a_terminal_unless_somebody_minds() {
 }
 
 #[test]
-fn what_is_shown_at_a_terminal_of_80_columns_fits_it() {
+fn output_fits_the_width_of_the_terminal() {
     let place = Place::new();
     let runs = working_commands();
     let runs = runs.iter().map(|command| short_run(command));
@@ -369,7 +369,7 @@ fn what_is_shown_at_a_terminal_of_80_columns_fits_it() {
 }
 
 #[test]
-fn help_goes_to_standard_output_without_blanks_at_the_ends_of_lines() {
+fn help_is_on_stdout_without_trailing_blanks() {
     for command in commands() {
         let lines = [
             vec![command.as_str(), "--help"],
@@ -393,7 +393,7 @@ fn help_goes_to_standard_output_without_blanks_at_the_ends_of_lines() {
 }
 
 #[test]
-fn what_may_not_be_read_is_named_and_what_to_do_next_is_said() {
+fn error_for_a_forbidden_path_has_the_path_and_a_hint() {
     if !require(&[Need::Root]) {
         return;
     }
@@ -422,13 +422,13 @@ fn what_may_not_be_read_is_named_and_what_to_do_next_is_said() {
         ] {
             let mut command = program(&fathom, line.split(' '));
             as_nobody(command.current_dir(place.dir.path()));
-            is_refused_well(run(&mut command), path);
+            assert_error_has_path_and_hint(run(&mut command), path);
         }
     });
 }
 
 #[test]
-fn the_man_pages_and_completions_know_every_command() {
+fn man_pages_and_completions_have_every_command() {
     let place = tempfile::tempdir().unwrap();
     run(&mut fathom(args!["man", place.path()])).exits(0);
     let is_there = |command: &str| place.path().join(format!("fathom-{command}.1")).is_file();

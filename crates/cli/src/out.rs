@@ -343,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colour_is_found_in_any_command_line() {
+    fn color_is_found_in_a_command_line_with_errors() {
         for (line, when) in [
             ("walk --help", When::Auto),
             ("walk --color never --help", When::Never),

@@ -249,7 +249,7 @@ it is not there
     }
 
     #[test]
-    fn any_help_makes_a_page() {
+    fn odd_help_texts_make_a_page() {
         for help in [
             "",
             "\n",

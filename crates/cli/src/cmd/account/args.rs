@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_to_add_up_by() {
+    fn groupings_are_parsed() {
         assert_eq!(by("program"), Ok(Grouping::Program));
         assert_eq!(by("process"), Ok(Grouping::Process));
         assert_eq!(by("directory"), Ok(Grouping::Directory(None)));

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn people_get_signs_and_programs_get_json() {
+    fn table_and_ndjson_formats() {
         let report = mixed();
         assert_eq!(
             text(ChangedFormat::Table, &report),
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn backup_tools_get_the_names_that_they_need() {
+    fn formats_for_backup_tools() {
         let report = mixed();
         assert_eq!(text(ChangedFormat::Paths0, &report), ".|-x|a|a/b|e|n|");
         assert_eq!(

@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn every_field_of_an_object() {
+    fn ndjson_has_every_field() {
         let value: Value =
             serde_json::from_slice(&line(Form::Ndjson, b"a/", b"b", &meta())).unwrap();
         let expected = json!({
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_for_every_column() {
+    fn csv_header_matches_the_columns() {
         let record = fields(&line(Form::Csv, b"", b"a,\"b\"", &meta()));
         let head = fields(Form::Csv.head());
         assert_eq!(head.len(), record.len());
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn the_top_is_printed_as_given() {
+    fn top_directory_is_printed_as_given() {
         let mut lines = Lines::new(Form::Paths);
         lines.top(b"a/", &meta());
         lines.enter(b"a/");
@@ -505,7 +505,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_name_is_given_exactly(dir in proptest::collection::vec(any::<u8>(), 0..40),
+        fn any_name_can_be_read_back(dir in proptest::collection::vec(any::<u8>(), 0..40),
                             name in proptest::collection::vec(any::<u8>(), 1..40)) {
             let mut path = dir.clone();
             if !dir.is_empty() && !dir.ends_with(b"/") {

@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_given_for_people_and_exactly() {
+    fn sizes_have_a_unit_and_the_exact_number() {
         let text = totals_text(&totals(), 0.5, &[]);
         assert!(
             text.contains("size           1.5K (1536 bytes)\n")
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn engines_agree_or_not() {
+    fn comparison_finds_whether_engines_agree() {
         let engines = [engine("threads", 0.1, "aa"), engine("stat", 0.2, "aa")];
         let left_out = [LeftOut {
             engine: "ext4",

@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn the_report() {
+    fn report_as_text() {
         let style = TableStyle {
             width: Some(80),
             ..TableStyle::default()
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn json_has_what_it_promises() {
+    fn report_as_json() {
         let value = serde_json::to_value(Json(&report(b"/\xff"))).unwrap();
         for field in [
             "gates",
@@ -481,7 +481,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_raw_is_shown_and_nothing_is_wider_than_the_terminal(
+        fn text_is_escaped_and_fits_the_terminal(
             path in prop::collection::vec(any::<u8>(), 0..200),
             width in 60..120_usize,
         ) {

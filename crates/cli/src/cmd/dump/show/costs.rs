@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unavailable_way_says_so() {
+    fn unavailable_ways_have_a_reason() {
         let text = account_text(&account(), TableStyle::default());
         assert!(
             text.contains("raw is not to be had: no SRC is a directory"),

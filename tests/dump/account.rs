@@ -1,4 +1,4 @@
-//! `--account`: the memo's tables for a run.
+//! `dump --account`: the memo's tables.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What an increment does not go on from.
+//! Catalogs that are refused as a base.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::support::run::args;
 use crate::support::trees::Dice;
 use crate::support::{fathom, require, run};
 
-/// What a SRC is in has no list of names that could say that a directory is gone.
+/// No list of names in the archive could say that a SRC is no directory any more.
 #[test]
 fn source_that_changed_its_type_is_refused() {
     let place = tempfile::tempdir().unwrap();
@@ -46,7 +46,6 @@ fn source_that_changed_its_type_is_refused() {
     assert!(!at("1.tar").exists());
 }
 
-/// An increment does not go on from the catalog of something else.
 #[test]
 fn catalog_of_other_sources_is_refused() {
     if !require(&NEEDS) {
@@ -84,8 +83,7 @@ fn catalog_of_other_sources_is_refused() {
     });
 }
 
-/// A catalog in which a bit has flipped, or that is cut short, is refused, or leads to the very
-/// same increment.
+/// A base with a flipped bit or a missing end is refused, or gives the same increment.
 #[test]
 fn damaged_base_catalog_is_refused() {
     if !require(&NEEDS) {

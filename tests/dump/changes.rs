@@ -1,4 +1,4 @@
-//! Whatever may happen to a tree between one dump and the next.
+//! Random changes of a tree between dumps.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::Write;
@@ -12,7 +12,7 @@ use rustix::fs::{
 
 use crate::support::trees::{Dice, any_times};
 
-/// Everything below a directory, those above before those below.
+/// All paths below a directory; a directory precedes its entries.
 fn below(top: &Path) -> Vec<PathBuf> {
     let (mut all, mut next) = (vec![top.to_owned()], 0);
     while let Some(at) = all.get(next).cloned() {
@@ -30,7 +30,7 @@ fn below(top: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// The times of last reading and of last change of the contents, to be set again.
+/// atime and mtime, to be restored later.
 fn times(path: &Path) -> Option<Timestamps> {
     let status = path.symlink_metadata().ok()?;
     Some(Timestamps {
@@ -45,7 +45,7 @@ fn times(path: &Path) -> Option<Timestamps> {
     })
 }
 
-/// Other contents of the same size, and the old times: only the ctime tells.
+/// Overwrites a file with the same size and times: only the ctime changes.
 pub(crate) fn overwrite_unseen(path: &Path, with: u8) {
     let times = times(path).unwrap();
     let size = path.metadata().unwrap().len();
@@ -63,7 +63,7 @@ fn remove(path: &Path) {
     };
 }
 
-/// Makes something new.
+/// Creates an entry of a random type.
 fn sprout(at: &Path, dice: &mut Dice) {
     match dice.below(9) {
         0 | 1 => {

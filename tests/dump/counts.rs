@@ -1,4 +1,4 @@
-//! What a dump costs, in calls; and that the counts of them are true.
+//! The number of system calls of a dump, and whether the gates count them correctly.
 
 use std::path::Path;
 
@@ -99,8 +99,7 @@ fn small_file_costs_four_calls() {
     }
 }
 
-/// What has been written is on its way to the disk, each mebibyte of it, before the end is waited
-/// for.
+/// Writeback of each mebibyte is started while the archive is being written.
 #[test]
 fn archive_is_synced_while_it_is_written() {
     if require(&[Need::Root]) {

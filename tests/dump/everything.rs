@@ -1,4 +1,4 @@
-//! A tree with all that there is to dump.
+//! A tree with every kind of file, name and attribute.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, symlink};
@@ -13,8 +13,8 @@ use rustix::fs::{
 
 use crate::support::build::{dir, file, name, odd_names, tool};
 
-/// Makes a tree of every kind of file under `top`, which is there and empty. With `is_large`, a
-/// file of over 8 GiB, sparse.
+/// Makes a tree of every kind of file in the empty directory `top`; `is_large` adds a sparse file
+/// of more than 8 GiB.
 pub(crate) fn everything(top: &Path, is_large: bool) {
     names(&dir(top.join("names")));
     kinds(&dir(top.join("kinds")));
@@ -25,8 +25,7 @@ pub(crate) fn everything(top: &Path, is_large: bool) {
     dir(top.join("empty"));
 }
 
-/// Odd ones, and long ones: of 255 bytes, and so deep that the whole is longer than a ustar header
-/// has room for.
+/// Unusual names, names of 255 bytes, and paths that do not fit into a ustar header.
 fn names(top: &Path) {
     for odd in odd_names() {
         fs::write(top.join(name(&odd)), &odd).unwrap();

@@ -1,5 +1,5 @@
-//! Whatever happens to a dump, no change is lost: clocks that stand still or go back, devices that
-//! get other numbers, kills at any moment, full disks, and disks that fail.
+//! No change is lost, whatever happens to a dump: clocks that stand still or are set back, new
+//! device numbers, kills, full disks and disks that fail.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ fn changes_within_the_clock_tick_of_the_dump_are_dumped() {
     }
 }
 
-/// Where times have no fractions, the clock of files stands still for a second.
+/// With inodes of 128 bytes, ext4 has times in whole seconds.
 #[test]
 fn changes_within_the_second_of_the_dump_are_dumped() {
     if require(&NEEDS) {
@@ -84,8 +84,8 @@ fn changes_within_the_second_of_the_dump_are_dumped() {
     }
 }
 
-/// While it is dumped, everything changes: what is restored then is of no one moment. But when the
-/// changes end, the next increment makes it right.
+/// A tree that changes while it is dumped is not restored as of one moment. When the changes end,
+/// the next increment restores it correctly.
 #[test]
 fn changes_during_dumps_are_in_the_last_increment() {
     if require(&NEEDS) {
@@ -124,7 +124,7 @@ fn changes_during_dumps_are_in_the_last_increment() {
     }
 }
 
-/// GNU tar leaves attributes that a directory has no longer; it may have had them for a moment.
+/// GNU tar does not remove extended attributes of directories, so they are not compared.
 fn without_attributes(mut tree: Snapshot) -> Snapshot {
     tree.values_mut()
         .filter(|seen| seen.kind == 'd')
@@ -132,8 +132,7 @@ fn without_attributes(mut tree: Snapshot) -> Snapshot {
     tree
 }
 
-/// The clock was set back, then files were written: their times are older than the catalog, by
-/// years.
+/// Files that were written after the clock was set back have times years before the catalog.
 #[test]
 fn changes_after_the_clock_was_set_back_are_dumped() {
     if !require(&NEEDS) || !require(&[Need::Program("debugfs")]) {
@@ -175,8 +174,7 @@ fn changes_after_the_clock_was_set_back_are_dumped() {
     });
 }
 
-/// The same image on another loop device, mounted again: another device number, another mount id,
-/// the same files.
+/// The same image, mounted from another loop device: the device number and the mount id differ.
 #[test]
 fn increment_after_the_device_number_changed() {
     if !require(&NEEDS) {
@@ -254,8 +252,7 @@ fn kills() -> usize {
     })
 }
 
-/// A tree that is dumped again and again, by dumps that may be killed: each goes on from the
-/// catalog that there is.
+/// A tree that is dumped repeatedly by dumps that may be killed; each is based on the last catalog.
 struct Perils<'a> {
     at: &'a Path,
     tree: PathBuf,
@@ -263,10 +260,10 @@ struct Perils<'a> {
     catalog: PathBuf,
     restored: PathBuf,
     number: usize,
-    /// How many of those that were to be killed have come through, and with an archive only.
+    /// Dumps that completed although they were to be killed, and those that left only an archive.
     whole: usize,
     between: usize,
-    /// How many have left something behind.
+    /// Dumps that left temporary files.
     left: usize,
 }
 
@@ -310,8 +307,8 @@ impl Perils<'_> {
         command
     }
 
-    /// One that may be killed. What then has an archive's name is one, and what the catalog says is
-    /// in archives.
+    /// Runs a dump that may be killed: an archive with a name is complete, and everything in the
+    /// catalog is in archives.
     fn killed(&mut self, what: &str, run: impl FnOnce(Command)) {
         let before = fs::read(&self.catalog).ok();
         run(self.dump());
@@ -348,7 +345,7 @@ impl Perils<'_> {
         self.number += 1;
     }
 
-    /// What there is beside archives.
+    /// Files other than archives.
     fn others(&self) -> Vec<String> {
         names(&self.out)
             .into_iter()
@@ -356,7 +353,7 @@ impl Perils<'_> {
             .collect()
     }
 
-    /// One that is left alone: nothing is missing.
+    /// Runs a dump to its end, and checks that nothing is missing.
     fn well(&mut self, what: &str) -> Duration {
         let start = Instant::now();
         run(&mut self.dump()).exits(0);
@@ -374,7 +371,7 @@ impl Perils<'_> {
     }
 }
 
-/// At any moment of a dump and of what follows it.
+/// Kills at random moments of a dump.
 #[test]
 fn kill_at_a_random_moment_loses_no_change() {
     if !require(&NEEDS) {
@@ -418,8 +415,7 @@ fn kill_at_a_random_moment_loses_no_change() {
     });
 }
 
-/// Just before each of the calls by which something comes to be: no moment between two of them is
-/// left to chance.
+/// Kills just before each call that creates, renames, removes or syncs a file.
 #[test]
 fn kill_before_each_modifying_call_loses_no_change() {
     const EFFECTS: [&str; 6] = [
@@ -430,7 +426,7 @@ fn kill_before_each_modifying_call_loses_no_change() {
         "renameat2",
         "unlinkat",
     ];
-    /// More of one kind no thread makes here.
+    /// No thread makes more calls of one kind here.
     const MOST: usize = 200;
     if !require(&NEEDS) || !require(&[Need::Program("strace")]) {
         return;
@@ -479,8 +475,8 @@ fn kill_before_each_modifying_call_loses_no_change() {
     });
 }
 
-/// A disk that is full: nothing of the archive is there, and the catalog is the old one; when there
-/// is room again, all is well.
+/// On a full disk no archive is left and the old catalog stays; with space again, the next dump
+/// succeeds.
 #[test]
 fn full_disk_for_the_archive() {
     if !require(&NEEDS) {
@@ -570,7 +566,7 @@ fn full_disk_for_the_catalog() {
     });
 }
 
-/// What takes up all room but so much.
+/// A file that fills the disk up to a number of free bytes.
 struct Ballast(File);
 
 impl Ballast {
@@ -578,7 +574,7 @@ impl Ballast {
         Ballast(File::create(at.join("ballast")).unwrap())
     }
 
-    /// Leaves room for about so many bytes.
+    /// Sets the approximate number of free bytes.
     fn leave(&self, room: u64) {
         let mut size = self.0.metadata().unwrap().len();
         for piece in (12..28).rev().map(|bits| 1 << bits) {
@@ -591,8 +587,8 @@ impl Ballast {
     }
 }
 
-/// Small disks with less and less room for archive, map and catalog together: what has its name is
-/// whole, nothing else is there, and the catalog goes on from what is there.
+/// With less and less space for archive, map and catalog: every file with a name is complete, there
+/// are no others, and the catalog is of existing archives.
 #[test]
 fn disk_with_less_and_less_room() {
     if !require(&NEEDS) {
@@ -689,7 +685,7 @@ fn disk_with_less_and_less_room() {
     }
 }
 
-/// The map alone has no room: the archive has its name, or has not; the catalog is the old one.
+/// If the map does not fit, the archive may have its name, and the old catalog stays.
 #[test]
 fn full_disk_for_the_map() {
     if !require(&NEEDS) {
@@ -724,7 +720,7 @@ fn full_disk_for_the_map() {
     });
 }
 
-/// Dumps the tree of a server, the first time whole, and restores it over what was restored before.
+/// Dumps the tree of a FUSE server, first in full, and restores it over the last one.
 fn dump_synthetic(far: &SyntheticTree, ground: &Path, number: usize) -> Ran {
     let (at, archive, catalog) = (
         ground.join("far"),
@@ -752,7 +748,7 @@ fn dump_synthetic(far: &SyntheticTree, ground: &Path, number: usize) -> Ran {
     ran
 }
 
-/// A server that gives a few bytes at a time, and some files not at all until it is mended.
+/// A FUSE server that returns a few bytes per read, and fails reads of some files for a while.
 #[test]
 fn source_with_failing_and_slow_reads() {
     if !require(&NEEDS) || !require(&[Need::Fuse]) {
@@ -805,8 +801,8 @@ fn source_with_failing_and_slow_reads() {
     });
 }
 
-/// A large file of which a part cannot be read: from somewhere before that on there are zeros, and
-/// the next increment has all of it.
+/// A large file with a read error in it: the archive has zeros from there on, and the next
+/// increment has the complete file.
 #[test]
 fn read_error_within_a_file() {
     if !require(&NEEDS) || !require(&[Need::Fuse]) {

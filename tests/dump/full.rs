@@ -12,7 +12,7 @@ use crate::support::snapshot::{Snapshot, alike, kept, same, snapshot};
 use crate::support::trees::grow;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
-/// What tests of dumps need.
+/// The requirements of tests of dumps.
 pub(crate) const NEEDS: [Need; 6] = [
     Need::Root,
     Need::Loop,
@@ -22,14 +22,14 @@ pub(crate) const NEEDS: [Need; 6] = [
     Need::Program("setcap"),
 ];
 
-/// A dump of what is in `source`, as `tree`, with more arguments.
+/// Dumps `source` as `tree`, with more arguments.
 pub(crate) fn dump(source: &Path, archive: &Path, more: &[&str]) -> Ran {
     let mut arguments = args!["dump", source.file_name().unwrap(), "-o", archive].to_vec();
     arguments.extend(more.iter().map(OsString::from));
     run(fathom(arguments).current_dir(source.parent().unwrap()))
 }
 
-/// An archive restored by GNU tar, in a new directory.
+/// Restores an archive by GNU tar into a new directory.
 pub(crate) fn by_gnu_tar(archive: &Path, to: &Path) -> PathBuf {
     // Strange times are worth a word to it; and so is that names in the archive are no UTF-8, which
     // bsdtar needs to be told.
@@ -53,7 +53,7 @@ pub(crate) fn by_gnu_tar(archive: &Path, to: &Path) -> PathBuf {
     to.to_owned()
 }
 
-/// An archive restored by bsdtar, in a new directory.
+/// Restores an archive by bsdtar into a new directory.
 pub(crate) fn by_bsdtar(archive: &Path, to: &Path) -> PathBuf {
     quiet(
         Command::new("bsdtar")
@@ -66,8 +66,7 @@ pub(crate) fn by_bsdtar(archive: &Path, to: &Path) -> PathBuf {
     to.to_owned()
 }
 
-/// The names in an archive, by GNU tar, which has nothing to say but that names are no UTF-8 where
-/// they are none.
+/// The names in an archive by GNU tar, whose only message may be that a name is not UTF-8.
 pub(crate) fn listed(archive: &Path) -> Vec<u8> {
     quiet(
         Command::new("tar")
@@ -80,7 +79,7 @@ pub(crate) fn listed(archive: &Path) -> Vec<u8> {
     )
 }
 
-/// Runs a tool that has nothing to say.
+/// Runs a tool that must print nothing.
 pub(crate) fn quiet(command: &mut Command) -> Vec<u8> {
     let out = command
         .env("LC_ALL", "C.UTF-8")
@@ -96,7 +95,7 @@ pub(crate) fn quiet(command: &mut Command) -> Vec<u8> {
     out.stdout
 }
 
-/// The tree with everything, on a file system of this make (`None`: tmpfs), comes through whole.
+/// Dumps and restores the tree with everything on a file system (`None`: tmpfs).
 fn comes_through(make: Option<Make>, is_large: bool) {
     if !require(&NEEDS) {
         return;
@@ -144,7 +143,7 @@ fn comes_through(make: Option<Make>, is_large: bool) {
     });
 }
 
-/// What bsdtar gets wrong, whoever wrote the archive: fractions of seconds before 1970.
+/// Ignores an error of bsdtar: it restores fractions of seconds before 1970 wrong.
 fn forgive_bsdtar(expected: &Snapshot, restored: &mut Snapshot) {
     for (name, seen) in restored {
         if let Some(expected) = expected
@@ -280,8 +279,7 @@ fn member_names_are_those_of_the_sources() {
     }
 }
 
-/// Deeper than any name that the kernel takes. Neither GNU tar nor bsdtar gets down there; both can
-/// tell what is in the archive.
+/// Paths longer than PATH_MAX: GNU tar and bsdtar can list them, and cannot restore them.
 #[test]
 fn paths_longer_than_path_max() {
     if require(&NEEDS) {

@@ -1,4 +1,4 @@
-//! What is changed, taken away or forbidden while it is dumped.
+//! Files that change, disappear or are unreadable while they are dumped; limits and interrupts.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -17,7 +17,7 @@ use crate::support::snapshot::{kept, same, snapshot};
 use crate::support::trees::{Dice, grow, mutate};
 use crate::support::{fathom, in_namespace, require, run};
 
-/// Files that a hostile loop works on: of several sizes, on both sides of what is read at once.
+/// Files for [`harass`], smaller and larger than a single read.
 fn prey(top: &Path) {
     for d in 0..10 {
         for f in 0..20 {
@@ -27,8 +27,8 @@ fn prey(top: &Path) {
     }
 }
 
-/// Does what is worst for whoever reads, until told to stop. Symlinks lead to a file in the tree:
-/// what is written through them must not reach anything else.
+/// Replaces, truncates and removes files until it is stopped. Symlinks lead to a file in the tree,
+/// so that writing through them reaches nothing else.
 fn harass(top: &Path, done: &Done, seed: u64) {
     let mut dice = Dice::new(seed);
     while !done.is_set() {
@@ -114,7 +114,7 @@ fn archive_is_valid_while_files_change() {
     }
 }
 
-/// After the storm, a dump is the tree again.
+/// A dump after the changes restores the tree.
 #[test]
 fn archive_is_valid_during_random_changes() {
     if require(&NEEDS) {
@@ -248,8 +248,7 @@ fn full_disk_leaves_no_files() {
     }
 }
 
-/// Where files may not be large (`ulimit -f`), that is an error like any other: the kernel's signal
-/// would end it in the middle.
+/// `ulimit -f` gives EFBIG: without handling, SIGXFSZ would kill the program.
 #[test]
 fn file_size_limit_is_an_error() {
     if require(&NEEDS) {
@@ -287,7 +286,7 @@ fn file_size_limit_is_an_error() {
     }
 }
 
-/// Where a limit on processes lets no thread begin, what several would do is done by one.
+/// With a limit on processes, one thread does all the work.
 #[test]
 fn archive_is_the_same_where_no_thread_can_be_started() {
     if require(&NEEDS) {
@@ -369,8 +368,8 @@ fn interrupt_leaves_no_files() {
     }
 }
 
-/// A directory's dumpdir comes before its files: it tells of a file that then cannot be read. GNU
-/// tar keeps the older copy of it, and the next increment tries again.
+/// The list of names of a directory precedes its files, so it may have a file that then cannot be
+/// read. GNU tar keeps the older copy of it, and the next increment tries again.
 #[test]
 fn older_copy_stays_where_a_listed_file_cannot_be_read() {
     if require(&NEEDS) {

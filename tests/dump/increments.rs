@@ -1,4 +1,4 @@
-//! Increments: what is in one, and what is not.
+//! The contents of increments.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -16,8 +16,7 @@ use crate::support::run::{args, calls};
 use crate::support::snapshot::{kept, same, snapshot};
 use crate::support::{fathom, require, run};
 
-/// A directory that is renamed costs a rename, not what is in it; also in the place of another one,
-/// and out of it.
+/// Renamed directories, also in place of one another, are recorded as renames only.
 #[test]
 fn renamed_directories_are_not_dumped_again() {
     if !require(&NEEDS) {
@@ -74,7 +73,7 @@ fn renamed_directories_are_not_dumped_again() {
     });
 }
 
-/// Whatever stays as it was is not dumped, and what is not dumped has its checksum still.
+/// Unchanged entries are not dumped, and keep their checksums in the catalog.
 #[test]
 fn only_changes_are_dumped() {
     if !require(&NEEDS) {
@@ -143,7 +142,7 @@ fn only_changes_are_dumped() {
     });
 }
 
-/// Nothing has changed, and the file system says so: nothing is gone through.
+/// The token of the file system says that nothing has changed, so the tree is not walked.
 #[test]
 fn unchanged_tree_costs_no_call_per_entry() {
     if !require(&NEEDS) {
@@ -206,7 +205,7 @@ fn unchanged_tree_costs_no_call_per_entry() {
     }
 }
 
-/// Nothing has changed, but the file system cannot say so: the digest does, by every way of
+/// The file system has no token: the digest shows that nothing has changed, by every way of
 /// gathering.
 #[test]
 fn unchanged_tree_is_recognized_by_the_digest() {
@@ -269,8 +268,8 @@ fn unchanged_tree_is_recognized_by_the_digest() {
     }
 }
 
-/// Names that stand for something else, in directories that have not changed themselves or have
-/// changed in the tick of the dump before.
+/// Names of other files now, in directories that are unchanged or changed in the tick of the last
+/// dump.
 #[test]
 fn swapped_names_are_restored() {
     if !require(&NEEDS) {
@@ -326,7 +325,6 @@ fn swapped_names_are_restored() {
     });
 }
 
-/// What lies below a mount is new when that goes.
 #[test]
 fn entries_below_a_mount_are_new_after_umount() {
     if !require(&NEEDS) {
@@ -354,7 +352,7 @@ fn entries_below_a_mount_are_new_after_umount() {
     });
 }
 
-/// What nobody could read again is not written.
+/// A restore would refuse the list.
 #[test]
 fn too_long_list_of_names_is_skipped() {
     if require(&NEEDS) {
@@ -385,7 +383,7 @@ fn too_long_list_of_names_is_skipped() {
     }
 }
 
-/// Directories and files, each a SRC; renames are within one.
+/// Renames are recorded only within a SRC.
 #[test]
 fn increments_of_several_sources() {
     if !require(&NEEDS) {
@@ -432,8 +430,7 @@ fn increments_of_several_sources() {
     });
 }
 
-/// Without times of birth, only those engines know that a number is another directory's now that
-/// read generations.
+/// Without btime, only engines that read generations can tell that an inode number was reused.
 #[test]
 fn reused_inode_number_of_a_directory_gives_the_same_archive_by_all_ways() {
     if !require(&NEEDS) {
@@ -483,7 +480,7 @@ fn reused_inode_number_of_a_directory_gives_the_same_archive_by_all_ways() {
     });
 }
 
-/// GNU tar leaves what a directory no longer has; `fathom restore` does not.
+/// GNU tar keeps such attributes; `fathom restore` removes them.
 #[test]
 fn removed_extended_attribute_of_a_directory() {
     if !require(&NEEDS) {
@@ -511,7 +508,7 @@ fn removed_extended_attribute_of_a_directory() {
     });
 }
 
-/// What cannot be looked at now is neither taken away from what is restored, nor forgotten.
+/// Unreadable entries are not removed by a restore, and the next increment tries again.
 #[test]
 fn unreadable_entries_stay_in_the_restored_tree() {
     if !require(&NEEDS) {

@@ -1,4 +1,4 @@
-//! Levels, as dump(8) has them.
+//! Levels as in dump(8).
 
 use std::fs;
 use std::path::Path;
@@ -43,7 +43,7 @@ fn catalogs(state: &Path) -> Vec<usize> {
     all
 }
 
-/// Each dump of a series is restored by the last one of each lower level, from 0 up, and itself.
+/// Restoring the last dump of each lower level, and then a dump, gives its tree.
 #[test]
 fn levels_are_based_on_lower_levels() {
     if !require(&NEEDS) {

@@ -1,5 +1,5 @@
-//! End-to-end tests of `fathom dump`. What is dumped is restored by other programs, and compared
-//! with what was there.
+//! End-to-end tests of `fathom dump`: other programs restore the archives, and the trees are
+//! compared.
 
 #![allow(
     clippy::disallowed_methods,

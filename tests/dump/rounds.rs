@@ -1,4 +1,4 @@
-//! Rounds of increments: restored in turn after the full dump, they give the tree of each of them.
+//! Series of increments: restoring them in order after the full dump gives each tree.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,14 +16,14 @@ use crate::support::snapshot::{kept, same, snapshot};
 use crate::support::trees::{Dice, grow, plant, shuffle};
 use crate::support::{fathom, in_namespace, require, run};
 
-/// How many rounds; FATHOM_ROUNDS raises it.
+/// The number of rounds; FATHOM_ROUNDS raises it.
 pub(crate) fn rounds(few: usize) -> usize {
     std::env::var("FATHOM_ROUNDS").map_or(few, |rounds| {
         rounds.parse().expect("FATHOM_ROUNDS is a number")
     })
 }
 
-/// A tree that is dumped again and again, and what is restored of it in turn.
+/// A tree that is dumped repeatedly, and the restored tree.
 pub(crate) struct Series {
     pub(crate) tree: PathBuf,
     pub(crate) catalog: PathBuf,
@@ -33,7 +33,7 @@ pub(crate) struct Series {
 }
 
 impl Series {
-    /// Of the directory `tree` in `at`; all else is in `ground`. Nothing is dumped yet.
+    /// For the directory `tree` in `at`; archives go to `ground`.
     pub(crate) fn new(at: &Path, ground: &Path) -> Series {
         Series {
             tree: dir(at.join("tree")),
@@ -49,7 +49,7 @@ impl Series {
         self.archives.join(format!("{}.tar", self.number))
     }
 
-    /// Dumps: first everything, then increments.
+    /// Dumps, first in full, then increments.
     pub(crate) fn dump(&self, more: &[&str]) -> Ran {
         let catalog = self.catalog.to_str().unwrap();
         let since: &[&str] = if self.number == 0 {
@@ -64,14 +64,13 @@ impl Series {
         )
     }
 
-    /// Restores the archive that was dumped last, by GNU tar, over what was restored of those
-    /// before.
+    /// Restores the last archive by GNU tar over the restored tree.
     pub(crate) fn restore(&mut self) {
         by_gnu_tar(&self.archive(), &self.restored);
         self.number += 1;
     }
 
-    /// The tree is as it is restored.
+    /// Checks that the restored tree is the tree.
     #[track_caller]
     pub(crate) fn is_restored(&self, what: &str) {
         same(
@@ -81,7 +80,7 @@ impl Series {
         );
     }
 
-    /// Dumps and restores, and holds that what is restored is the tree. Gives the result.
+    /// Dumps and restores, checks the restored tree, and returns the JSON result.
     #[track_caller]
     pub(crate) fn round(&mut self, what: &str) -> Value {
         self.round_by(&[], what)
@@ -97,7 +96,7 @@ impl Series {
         value["result"].clone()
     }
 
-    /// Restores the whole chain by `fathom restore`, and holds that what is restored is the tree.
+    /// Restores all archives by `fathom restore`, and checks the restored tree.
     #[track_caller]
     pub(crate) fn is_restored_by_fathom(&self, what: &str) {
         let to = dir(self.restored.with_extension("by fathom"));
@@ -112,7 +111,7 @@ impl Series {
     }
 }
 
-/// Restores an increment, or a full dump, over what is there.
+/// Restores an increment or a full dump by GNU tar.
 pub(crate) fn by_gnu_tar(archive: &Path, to: &Path) {
     let options = [
         "--listed-incremental=/dev/null",
@@ -138,7 +137,7 @@ pub(crate) fn by_gnu_tar(archive: &Path, to: &Path) {
     );
 }
 
-/// Runs on a file system of this make (`None`: tmpfs).
+/// Runs a test on a file system (`None`: tmpfs).
 pub(crate) fn on(make: Option<Make>, look: impl FnOnce(&Path, &Path) + Send) {
     in_namespace(|ground| {
         let at = dir(ground.join("disk"));
@@ -150,7 +149,7 @@ pub(crate) fn on(make: Option<Make>, look: impl FnOnce(&Path, &Path) + Send) {
     });
 }
 
-/// A tree of every kind of file but sockets, which no archive can hold.
+/// A tree of every kind of file but sockets.
 pub(crate) fn grown(tree: &Path, seed: u64) {
     grow(tree, seed, 120);
     // What cannot be changed has no place here. (It fails for symlinks and the like.)
@@ -234,7 +233,7 @@ fn rounds_of_changes_that_reuse_all_names() {
     }
 }
 
-/// What is told of an increment.
+/// The JSON result of an increment.
 #[track_caller]
 pub(crate) fn told(result: &Value, wanted: &[(&str, u64)]) {
     for (what, count) in wanted {

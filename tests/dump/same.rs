@@ -1,5 +1,5 @@
-//! The same tree gives the same bytes: whatever the gathering, the number of threads, the time of
-//! day.
+//! The same tree gives the same archive, byte for byte: by all ways of gathering, with any number
+//! of threads and at any time.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,15 +14,14 @@ use crate::support::{Need, fathom, in_namespace, require, run};
 
 const WAYS: [&str; 5] = ["percall", "combined", "batched", "raw", "auto"];
 
-/// The archive that is made with these arguments.
+/// Dumps with some arguments, and returns the archive.
 fn archive(tree: &Path, out: &Path, more: &[&str]) -> Vec<u8> {
     let ran = dump(tree, out, more);
     assert!(ran.code() < 2, "{ran}");
     std::fs::read(out).unwrap()
 }
 
-/// What btrfs shows in a snapshot in the place of a subvolume is made anew whenever it is looked
-/// at.
+/// btrfs creates the placeholder of a subvolume in a snapshot at each lookup.
 #[test]
 fn subvolume_placeholders_give_the_same_archive() {
     if require(&NEEDS) && require(&[Need::Program("btrfs")]) {
@@ -50,7 +49,7 @@ fn subvolume_placeholders_give_the_same_archive() {
     }
 }
 
-/// All ways give one archive.
+/// Checks that all ways give the same archive.
 fn all_the_same(tree: &Path, out: &Path, what: &str) {
     let first = archive(tree, out, &[]);
     assert!(first.len() > 10_240, "{what}");

@@ -1,4 +1,4 @@
-//! Bad input, and what is said.
+//! Invalid options, messages and help.
 
 use super::full::dump;
 use crate::support::build::{dir, file};
@@ -167,7 +167,6 @@ fn help_is_short_and_long() {
     }
 }
 
-/// An archive that goes nowhere is none; nor is a list.
 #[test]
 fn closed_standard_output_is_an_error() {
     let place = tempfile::tempdir().unwrap();
@@ -190,7 +189,7 @@ fn closed_standard_output_is_an_error() {
     .exits(0);
 }
 
-/// Of what is compressed otherwise elsewhere it is said that it is not.
+/// A name such as `.gz` gives a note that the archive is not compressed.
 #[test]
 fn unsupported_compression_suffix_is_noted() {
     let place = tempfile::tempdir().unwrap();

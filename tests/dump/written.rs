@@ -17,14 +17,14 @@ use crate::support::reference::settle;
 use crate::support::require;
 use crate::support::trees::Dice;
 
-/// What is said where only what was written was looked at.
+/// The reason when only written files were read.
 const ONLY: [&str; 2] = [
     "only what was written after generation",
     "only inodes that are not as the catalog has them",
 ];
 
-/// Only what was written since is looked at: that comes to the same archive as a walk, and to a
-/// catalog with the same digest; also when something has left the tree, or come into it.
+/// Reading only written files gives the same archive as a walk, and a catalog with the same digest;
+/// also when files were moved out of the tree or into it.
 #[test]
 fn only_written_files_are_dumped() {
     if require(&NEEDS) {
@@ -130,9 +130,8 @@ fn mounted_again(make: Make, at: &Path, flags: MountFlags, change: impl FnOnce(&
     assert!(mount_image(make, &image, at, flags));
 }
 
-/// What is written elsewhere on the file system meanwhile changes nothing in that. And a SRC that
-/// has become a symlink to what it was is no directory, though what was written since says nothing
-/// of that.
+/// Writes elsewhere in the file system do not matter. A SRC that became a symlink to itself is no
+/// directory, though no write shows it.
 #[test]
 fn writes_elsewhere_in_the_file_system_do_not_matter() {
     if !require(&NEEDS) {
@@ -173,8 +172,7 @@ fn writes_elsewhere_in_the_file_system_do_not_matter() {
     });
 }
 
-/// While XFS is not mounted, names may go without a new time, when it is repaired: so they are read
-/// again.
+/// xfs_repair may remove names without changing times, so names are read again after an unmount.
 #[test]
 fn xfs_names_are_read_again_after_an_unmount() {
     if !require(&NEEDS) {
@@ -205,8 +203,7 @@ fn xfs_names_are_read_again_after_an_unmount() {
     });
 }
 
-/// A disk that is put back to what a copy of it has comes to the same generations once more, and
-/// what was written in them is not that.
+/// A disk that is restored from a copy reaches the same generations again with other writes.
 #[test]
 fn btrfs_disk_restored_from_a_copy() {
     if !require(&NEEDS) {
@@ -252,8 +249,7 @@ fn btrfs_disk_restored_from_a_copy() {
     });
 }
 
-/// What was read meanwhile, and nothing else, is dumped with the time of that when something in it
-/// is new.
+/// Changed directories are dumped with their current access times.
 #[test]
 fn xfs_access_times_are_current() {
     if !require(&NEEDS) {

@@ -1,5 +1,5 @@
-//! Charges the calls and the CPU time of a dump as the Multics memo of 1974 does: by [`Function`], by
-//! gate, and for directories or for files.
+//! Charges the calls and the CPU time of a dump as the Multics memo of 1974 does: by [`Function`],
+//! by gate, and for directories or for files.
 
 use std::time::Duration;
 

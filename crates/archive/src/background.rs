@@ -62,8 +62,8 @@ pub(crate) fn both<A, B: Send>(
     })
 }
 
-/// Reads each of `count` things, several at once, and passes the results to `take` one at a time, in
-/// any order. After an error, nothing more is read.
+/// Reads each of `count` things, several at once, and passes the results to `take` one at a time,
+/// in any order. After an error, nothing more is read.
 pub(crate) fn each<T, E: Send>(
     count: usize,
     read: impl Fn(usize) -> std::result::Result<T, E> + Sync,

@@ -124,7 +124,8 @@ impl Input {
     }
 
     /// The verdict on the member **before** the one that [`Input::next`] gave last, or on the last
-    /// member when that has given `None` or failed: the checksum of a large member follows its data.
+    /// member when that has given `None` or failed: the checksum of a large member follows its
+    /// data.
     /// `None` if that is no file, was not read completely, or is not checked.
     pub(crate) fn verdict(&self) -> Option<Verdict> {
         self.check.as_ref().and_then(|check| check.verdict)
@@ -196,8 +197,8 @@ impl Input {
     }
 
     /// After [`ErrorKind::DamagedArchive`]: makes [`Input::next`] search for the next valid header.
-    /// Everything before it is lost. The header may be one in the data of a member that is an archive
-    /// itself.
+    /// Everything before it is lost. The header may be one in the data of a member that is an
+    /// archive itself.
     pub(crate) fn recover(&mut self) {
         self.left = 0;
         self.padding = 0;
@@ -477,7 +478,8 @@ impl Zstd {
     }
 }
 
-/// zstd returns the numbers of its errors as negated `size_t`s (`ZSTD_getErrorCode` in zstd_errors.h).
+/// zstd returns the numbers of its errors as negated `size_t`s (`ZSTD_getErrorCode` in
+/// zstd_errors.h).
 fn is_window_too_large(code: ErrorCode) -> bool {
     code == (ZSTD_ErrorCode::ZSTD_error_frameParameter_windowTooLarge as usize).wrapping_neg()
 }

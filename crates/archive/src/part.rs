@@ -51,8 +51,8 @@ pub struct Part {
 }
 
 impl Part {
-    /// Both are of one file system (on btrfs, of one subvolume), so that the same inode number means
-    /// the same file.
+    /// Both are of one file system (on btrfs, of one subvolume), so that the same inode number
+    /// means the same file.
     pub(crate) fn is_same_file_system(&self, other: &Part) -> bool {
         if self.magic != other.magic {
             return false;

@@ -1,5 +1,5 @@
-//! Users and groups by the lines of /etc/passwd and /etc/group. Other name services would need the C
-//! library, whose system calls are not counted.
+//! Users and groups by the lines of /etc/passwd and /etc/group. Other name services would need the
+//! C library, whose system calls are not counted.
 
 use gate::file::Reader;
 

@@ -10,9 +10,9 @@ use walk::Type;
 
 use crate::rows::Rows;
 
-/// The name in an archive of a path as it was given: without leading slashes, and without everything
-/// up to the last `..`, which would lead out of the directory that it is restored into. GNU tar does
-/// the same. Empty for a path that is nothing else.
+/// The name in an archive of a path as it was given: without leading slashes, and without
+/// everything up to the last `..`, which would lead out of the directory that it is restored into.
+/// GNU tar does the same. Empty for a path that is nothing else.
 pub(crate) fn member_name(path: &[u8]) -> &[u8] {
     let mut rest = path;
     let mut at = 0;
@@ -58,7 +58,8 @@ pub struct Plan {
     /// Directories have dumpdirs.
     is_increment: bool,
     /// Directories that a restore renames before all else, in this order, as member names without a
-    /// slash at the end; and the row of the first directory of the archive, whose dumpdir lists them.
+    /// slash at the end; and the row of the first directory of the archive, whose dumpdir lists
+    /// them.
     pub(crate) renames: Option<(usize, Vec<Rename>)>,
     /// Directories that replace another directory, which a restore removes first.
     pub(crate) replacing: HashSet<usize>,
@@ -77,8 +78,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Everything. Of the names of a file in the order of the archive, the first is the file, and the
-    /// others are links to it.
+    /// Everything. Of the names of a file in the order of the archive, the first is the file, and
+    /// the others are links to it.
     pub fn full(rows: &Rows) -> Plan {
         let mut plan = Plan {
             steps: vec![Step::Whole; rows.len()],
@@ -150,7 +151,8 @@ impl Plan {
         steps.filter(|step| **step == Step::Unchanged).count() as u64
     }
 
-    /// The names in a directory, for a restore over the base: it removes what is there and not named.
+    /// The names in a directory, for a restore over the base: it removes what is there and not
+    /// named.
     /// `None` in a full dump.
     ///
     /// The list precedes the members of the directory, so it names a file that then cannot be read.

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use walk::entry::Time;
 
-/// Names of any bytes: `<member>` is the name, lossily if it is not UTF-8, and then `<member>_b64` has
-/// its bytes. For `#[serde(flatten, with)]`.
+/// Names of any bytes: `<member>` is the name, lossily if it is not UTF-8, and then `<member>_b64`
+/// has its bytes. For `#[serde(flatten, with)]`.
 macro_rules! name {
     ($module:ident, $member:literal, $exact:literal, $type:ty) => {
         pub(crate) mod $module {

@@ -115,8 +115,8 @@ thread_local! {
     static IS_CAUGHT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs code of the library, which panics on some damaged bytes: that is an error here, and prints no
-/// message.
+/// Runs code of the library, which panics on some damaged bytes: that is an error here, and prints
+/// no message.
 fn catch_panics<T>(read: impl FnOnce() -> ParquetResult<T>) -> ParquetResult<T> {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {

@@ -1,5 +1,5 @@
-//! Writes the catalog of a tree in memory, in its order; for a dump, while the archive is still being
-//! written.
+//! Writes the catalog of a tree in memory, in its order; for a dump, while the archive is still
+//! being written.
 //!
 //! ```text
 //! rows ─┬─ a row group: look up, encode ─┬─► file, in their order
@@ -50,9 +50,9 @@ impl Draft {
     }
 
     /// Writes the rows that `is_kept` selects. For each row group in turn, `next` waits until its
-    /// rows are settled, and `later` turns the result into what became known of them. After the last
-    /// row, `is_complete` says whether nothing was skipped: otherwise the catalog has no tokens, so
-    /// that a comparison with it reads the tree.
+    /// rows are settled, and `later` turns the result into what became known of them. After the
+    /// last row, `is_complete` says whether nothing was skipped: otherwise the catalog has no
+    /// tokens, so that a comparison with it reads the tree.
     ///
     /// # Errors
     /// The file cannot be written; those of `next` and `later`.

@@ -46,7 +46,8 @@ pub struct Catalog {
 struct Pool {
     chunks: Vec<Chunk>,
     rows: usize,
-    /// Empty chunks for reuse: memory that one thread allocates and another frees fragments the heap.
+    /// Empty chunks for reuse: memory that one thread allocates and another frees fragments the
+    /// heap.
     spare: Vec<Chunk>,
     encoding: usize,
     totals: Totals,

@@ -36,8 +36,8 @@ impl Known<'_> {
             self.error.lock().get_or_insert(error.clone());
         }
         let mut amended: HashMap<usize, Meta> = portion.amended.into_iter().collect();
-        // A row that is missing from the archive is named in it, and a restore may keep an older copy.
-        // So the catalog has an entry for it, with an identity that no file matches.
+        // A row that is missing from the archive is named in it, and a restore may keep an older
+        // copy. So the catalog has an entry for it, with an identity that no file matches.
         for row in portion.missing.into_iter().chain(self.plan.blind_of(rows)) {
             let meta = amended.entry(row).or_insert_with(|| self.rows.meta(row));
             *meta = Meta {

@@ -24,7 +24,8 @@ use crate::plan::Step;
 use crate::warning::WarningKind;
 
 /// Files with at most this much data are read before their header is written: so the header has the
-/// checksum, and a file that changes can be read again. The header of a larger file is written first.
+/// checksum, and a file that changes can be read again. The header of a larger file is written
+/// first.
 const WHOLE: u64 = 1 << 20;
 /// How often a file is read again that changes while it is read.
 const TRIES: u32 = 3;
@@ -128,8 +129,8 @@ impl<'a> Reader<'a> {
         member(meta, self.names.name(row), self.work.users)
     }
 
-    /// Adds anything but a plain file. It is read by name, so the name is checked afterwards: another
-    /// file may have had it meanwhile. `meta` becomes the metadata of the member.
+    /// Adds anything but a plain file. It is read by name, so the name is checked afterwards:
+    /// another file may have had it meanwhile. `meta` becomes the metadata of the member.
     fn put_other(&mut self, row: usize, meta: &mut Meta, load: &mut Load) -> Outcome {
         let mut tries = 0;
         loop {
@@ -179,7 +180,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The list of names in a directory, for an increment; `None` if a restore would refuse its size.
+    /// The list of names in a directory, for an increment; `None` if a restore would refuse its
+    /// size.
     fn dumpdir(&self, row: usize) -> Option<Vec<u8>> {
         let names = self.work.plan.dumpdir(self.work.rows, row)?;
         if names.len() <= dumpdir::MOST {
@@ -215,8 +217,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a file once. `None` if it changed meanwhile and is to be read again; `meta` becomes what
-    /// it is then compared with.
+    /// Reads a file once. `None` if it changed meanwhile and is to be read again; `meta` becomes
+    /// what it is then compared with.
     fn try_file(
         &mut self,
         row: usize,
@@ -401,8 +403,8 @@ impl<'a> Reader<'a> {
         meta.xattrs != Some(false) && self.bare != Some(meta.dev)
     }
 
-    /// Reads access control lists and other extended attributes, of an open file or by name. `false`
-    /// if there can be none, so that no call was made.
+    /// Reads access control lists and other extended attributes, of an open file or by name.
+    /// `false` if there can be none, so that no call was made.
     fn read_attributes(
         &mut self,
         row: usize,
@@ -535,8 +537,8 @@ fn may_have_holes(meta: &Meta) -> bool {
     meta.blocks.saturating_mul(512) < meta.size
 }
 
-/// Copies extents of a file. After a failed read, or the end of the file, the rest is zeros: returns
-/// where they begin, and the error if there was one.
+/// Copies extents of a file. After a failed read, or the end of the file, the rest is zeros:
+/// returns where they begin, and the error if there was one.
 #[allow(
     clippy::type_complexity,
     reason = "the offset of the end, and its error"

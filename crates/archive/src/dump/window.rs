@@ -7,9 +7,9 @@
 //! reader ◄──────────┘   └ slot 9:                 ┘
 //! ```
 //!
-//! Each reader takes a few rows at a time, with a ticket: their place in the archive. Its loads wait
-//! in a slot for their turn. When the window is full, all readers wait except the one whose turn it
-//! is, so that one always proceeds.
+//! Each reader takes a few rows at a time, with a ticket: their place in the archive. Its loads
+//! wait in a slot for their turn. When the window is full, all readers wait except the one whose
+//! turn it is, so that one always proceeds.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -20,8 +20,8 @@ use super::load::{Load, PIECE, Stopped, Work};
 
 /// The approximate bytes of the window.
 const ROOM: usize = 24 << 20;
-/// A ticket has at most this many rows that are written, and about this many bytes. The rows between
-/// them cost nothing, but each ticket does: in an increment few rows are written.
+/// A ticket has at most this many rows that are written, and about this many bytes. The rows
+/// between them cost nothing, but each ticket does: in an increment few rows are written.
 const ROWS: usize = 128;
 const BYTES: u64 = 256 << 10;
 /// How many loads the reader whose turn it is may be ahead of the writer, however full the window

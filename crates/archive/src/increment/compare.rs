@@ -278,8 +278,8 @@ fn find_links<'a>(
 }
 
 /// The directories as they are now. They are matched with the old ones by what every engine gives,
-/// so that all engines write the same archive: a directory that reuses an inode number counts as the
-/// old one, renamed and changed.
+/// so that all engines write the same archive: a directory that reuses an inode number counts as
+/// the old one, renamed and changed.
 #[derive(Default)]
 struct Directories<'a> {
     dirs: Vec<Dir<'a>>,

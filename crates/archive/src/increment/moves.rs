@@ -156,7 +156,8 @@ impl<'a, W: Fn(u64) -> Option<bool>> Tree<'a, W> {
         }
     }
 
-    /// Moves a directory to its place, if that is free; returns that place, and the one that it left.
+    /// Moves a directory to its place, if that is free; returns that place, and the one that it
+    /// left.
     #[allow(clippy::type_complexity, reason = "two places")]
     fn bring(&mut self, at: u32) -> Option<((u64, &'a [u8]), Option<(u64, Vec<u8>)>)> {
         let Dir { parent, name, was } = self.dirs[at as usize];

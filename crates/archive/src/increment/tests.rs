@@ -1,5 +1,5 @@
-//! A model of trees, of changes to them, and of how GNU tar restores an increment: a plan is right if
-//! restoring it gives the tree as it is now, whatever changes were made.
+//! A model of trees, of changes to them, and of how GNU tar restores an increment: a plan is right
+//! if restoring it gives the tree as it is now, whatever changes were made.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -454,8 +454,8 @@ impl Restored {
         }
     }
 
-    /// All nodes by path. Without times of creation, a directory that reuses an inode number cannot be
-    /// told from the old one, so its content is ignored.
+    /// All nodes by path. Without times of creation, a directory that reuses an inode number cannot
+    /// be told from the old one, so its content is ignored.
     fn census(&self, has_births: bool) -> BTreeMap<Path, Seen> {
         let (mut all, mut names) = (Vec::new(), HashMap::<usize, BTreeSet<Path>>::new());
         let mut dirs = vec![(Path::new(), ROOT)];

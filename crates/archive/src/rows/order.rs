@@ -27,8 +27,8 @@ struct Inside {
 }
 
 impl Inside {
-    /// Sorts pieces by the numbers of their directories, in a counting sort; a piece whose directory
-    /// has none is dropped.
+    /// Sorts pieces by the numbers of their directories, in a counting sort; a piece whose
+    /// directory has none is dropped.
     fn new(pieces: Vec<Piece>, numbers: &HashMap<Key, u32>, dirs: usize) -> Inside {
         let number = |piece: &Piece| numbers.get(&piece.dir).copied();
         let dir_of: Vec<Option<u32>> = pieces.iter().map(number).collect();
@@ -137,8 +137,8 @@ pub(super) fn order(heap: Heap, common: &Common) -> Ordered {
     }
 }
 
-/// Sorts the entries of a directory by name, drops duplicates, and returns how many are left. A name
-/// may come twice, if another file was renamed to it during the walk.
+/// Sorts the entries of a directory by name, drops duplicates, and returns how many are left. A
+/// name may come twice, if another file was renamed to it during the walk.
 fn sort_entries(
     entries: &mut [u32],
     scratch: &mut Vec<(u64, u32)>,

@@ -273,7 +273,8 @@ fn names_of_any_length() {
     );
 }
 
-/// 76 bytes for each entry, and 8 more for each directory; and for its name one byte and its length.
+/// 76 bytes for each entry, and 8 more for each directory; and for its name one byte and its
+/// length.
 #[test]
 fn rows_are_small() {
     assert_eq!(size_of::<Packed>(), 72);

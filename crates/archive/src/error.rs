@@ -49,195 +49,118 @@ impl From<walk::Error> for Error {
 }
 
 /// What was being done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what each one is")]
 pub enum Action {
-    /// Walking a tree. The error of the walk says which part of it.
+    /// The error of the walk says where.
+    #[error("cannot walk")]
     Walk,
-    /// Opening an archive.
+    #[error("cannot open archive")]
     OpenArchive,
-    /// Reading an archive.
+    #[error("cannot read archive")]
     ReadArchive,
-    /// Writing an archive.
+    #[error("cannot write archive")]
     WriteArchive,
-    /// Writing the map of an archive.
+    #[error("cannot write map")]
     WriteMap,
-    /// Reading a catalog.
+    #[error("cannot read catalog")]
     ReadCatalog,
-    /// Writing a catalog.
+    #[error("cannot write catalog")]
     WriteCatalog,
-    /// Comparing a directory with a catalog.
+    /// To compare a directory with.
+    #[error("cannot use catalog")]
     UseCatalog,
-    /// Dumping what has changed since a catalog.
+    /// As the base of an increment.
+    #[error("cannot go on from catalog")]
     UseBase,
-    /// Opening the directory in which the catalogs of the levels are.
+    #[error("cannot open the directory of catalogs")]
     OpenState,
-    /// Looking in it for the catalog of a lower level.
+    #[error("cannot look for catalogs in")]
     FindBase,
-    /// Removing from it the catalogs of higher levels.
+    #[error("cannot remove the catalogs of higher levels in")]
     RemoveHigherLevels,
     /// Beginning to write a file of a dump.
+    #[error("cannot dump to")]
     DumpTo,
-    /// Choosing a member to restore.
+    #[error("cannot restore")]
     Restore,
-    /// Opening the directory to restore into.
+    #[error("cannot restore into")]
     RestoreInto,
-}
-
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Action::Walk => "cannot walk",
-            Action::OpenArchive => "cannot open archive",
-            Action::ReadArchive => "cannot read archive",
-            Action::WriteArchive => "cannot write archive",
-            Action::WriteMap => "cannot write map",
-            Action::ReadCatalog => "cannot read catalog",
-            Action::WriteCatalog => "cannot write catalog",
-            Action::UseCatalog => "cannot use catalog",
-            Action::UseBase => "cannot go on from catalog",
-            Action::OpenState => "cannot open the directory of catalogs",
-            Action::FindBase => "cannot look for catalogs in",
-            Action::RemoveHigherLevels => "cannot remove the catalogs of higher levels in",
-            Action::DumpTo => "cannot dump to",
-            Action::Restore => "cannot restore",
-            Action::RestoreInto => "cannot restore into",
-        })
-    }
 }
 
 /// What went wrong.
 #[derive(Clone, Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what each one means")]
 pub enum ErrorKind {
-    /// A system call failed.
     #[error("{errno}")]
-    Call {
-        /// The call, where it is known.
-        gate: Option<Gate>,
-        /// Its error.
-        errno: Errno,
-    },
+    Call { gate: Option<Gate>, errno: Errno },
     /// Input or output failed without an error number.
     #[error("{0}")]
     Io(Arc<io::Error>),
     /// A tree cannot be walked.
     #[error("the walk failed")]
     Walk(Box<walk::Error>),
-    /// A thread that does a part of the work panicked.
     #[error("a thread has died")]
     ThreadDied,
     /// Another thread stopped the work; its error is the one to report.
     #[error("the work was stopped")]
     Stopped,
 
-    /// The catalog ends before its end.
     #[error("it is cut short")]
     CutShort,
-    /// Not a Parquet file.
     #[error("it is no Parquet file")]
     NotParquet,
-    /// A Parquet file of another program.
     #[error("it is a Parquet file, but not a catalog of fathom's")]
     NotCatalog,
-    /// A catalog of a newer version.
     #[error("it is of version {version}, and this program knows versions up to {known}")]
-    NewerCatalog {
-        /// The version of the catalog.
-        version: u64,
-        /// The newest version that this program can read.
-        known: u64,
-    },
-    /// The catalog is damaged.
+    NewerCatalog { version: u64, known: u64 },
     #[error("it is damaged")]
     DamagedCatalog,
-    /// A column of the catalog is damaged, or cannot be written.
     #[error("{}", plain(.0))]
     Parquet(Arc<ParquetError>),
-    /// A column of the catalog is damaged.
     #[error("it is damaged: {}", plain(.0))]
     DamagedColumn(Arc<ParquetError>),
 
     /// A pattern of the catalog is not a pattern.
     #[error("{0}")]
     Pattern(Box<walk::Error>),
-    /// The catalog is of a dump of several sources, and not of one directory.
     #[error("it is of a dump of {roots} directories or files, and not of one directory")]
-    SeveralRoots {
-        /// How many.
-        roots: usize,
-    },
-    /// The directory is on another file system than when the catalog was written.
+    SeveralRoots { roots: usize },
     #[error(
         "it is of '{}' on {recorded}, and '{}' is now on another file system ({current})",
         shown(.root), shown(.dir)
     )]
     OtherFileSystem {
-        /// The directory that the catalog is of.
         root: Vec<u8>,
-        /// The file system that it was on.
         recorded: Box<FileSystemId>,
-        /// The directory that was given.
         dir: Vec<u8>,
-        /// The file system that it is on.
         current: Box<FileSystemId>,
     },
-    /// The catalog is of another directory.
     #[error("it is of '{}', which is another directory than '{}'", shown(.root), shown(.dir))]
-    OtherDirectory {
-        /// The directory that the catalog is of.
-        root: Vec<u8>,
-        /// The directory that was given.
-        dir: Vec<u8>,
-    },
-    /// The exclude patterns of the catalog have slashes, and the directory was given by another
-    /// name.
-    #[error("its --exclude patterns go by names that begin with '{}'", shown(.root))]
-    OtherNameForExcludes {
-        /// The name that the directory had.
-        root: Vec<u8>,
-    },
-    /// The base catalog is of sources with other names in the archive.
+    OtherDirectory { root: Vec<u8>, dir: Vec<u8> },
+    #[error("its exclude patterns go by names that begin with '{}'", shown(.root))]
+    OtherNameForExcludes { root: Vec<u8> },
     #[error("it is of {}, and names in the archive begin with that", quoted(.roots))]
-    OtherSources {
-        /// The sources that the catalog is of.
-        roots: Vec<Vec<u8>>,
-    },
-    /// A source is not the directory that the base catalog is of.
+    OtherSources { roots: Vec<Vec<u8>> },
     #[error("'{}' is now another directory, or on another file system", shown(.source_path))]
-    ReplacedSource {
-        /// The source.
-        source_path: Vec<u8>,
-    },
-    /// A source was a directory and is none now, or the reverse.
-    #[error("{}", changed_type(.source_path, *.is_directory))]
+    ReplacedSource { source_path: Vec<u8> },
+    #[error("'{}' {}", shown(.source_path), changed_type(*.is_directory))]
     SourceChangedType {
-        /// The source.
         source_path: Vec<u8>,
-        /// Whether it is a directory now.
         is_directory: bool,
     },
 
-    /// Two files of a dump would be the same file.
     #[error("archive, map and catalogs must each have a file of their own")]
     SharedFile,
-    /// A file of the dump would replace a source.
     #[error("it is to be dumped, and would be replaced")]
     ReplacesSource,
 
-    /// The file is not a tar archive, possibly compressed with zstd.
     #[error("{0}")]
     NotArchive(NotArchive),
-    /// The compressed archive needs a larger window than this program allows.
     #[error("what is compressed wants a window of over 8 MiB")]
     LargeWindow,
-    /// The archive is damaged.
     #[error("{damage}, at byte {at}")]
-    DamagedArchive {
-        /// Offset in the archive, uncompressed, in bytes.
-        at: u64,
-        /// What is wrong.
-        damage: Damage,
-    },
-    /// A name that no member can have.
+    DamagedArchive { at: u64, damage: Damage },
     #[error("{0}")]
     BadName(BadName),
 }
@@ -319,12 +242,10 @@ fn quoted(names: &[Vec<u8>]) -> String {
     names.join(", ")
 }
 
-fn changed_type(path: &[u8], is_directory: bool) -> String {
-    let path = shown(path);
-    if is_directory {
-        format!("'{path}' is a directory now, and was none")
-    } else {
-        format!("'{path}' was a directory, and is none now")
+fn changed_type(is_directory: bool) -> &'static str {
+    match is_directory {
+        true => "is a directory now, and was none",
+        false => "was a directory, and is none now",
     }
 }
 
@@ -351,43 +272,33 @@ impl fmt::Display for FileSystemId {
 
 /// What a file is that is not an archive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what each one means")]
 pub enum NotArchive {
-    /// It has no bytes.
     #[error("it is empty")]
     Empty,
-    /// It is compressed with gzip.
     #[error("it is compressed with gzip")]
     Gzip,
-    /// It is compressed with bzip2.
     #[error("it is compressed with bzip2")]
     Bzip2,
-    /// It is compressed with xz.
     #[error("it is compressed with xz")]
     Xz,
-    /// It is something else.
     #[error("it is no tar archive")]
     Other,
 }
 
 /// What is wrong with an archive.
 #[derive(Clone, Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what each one means")]
 pub enum Damage {
-    /// A header is damaged.
     #[error("{}", .0.what)]
     Header(pax::Fault),
-    /// The archive ends within the headers of a member.
     #[error("it is cut short, within the headers of a member")]
     CutShortInHeaders,
     /// The archive has no end-of-archive blocks.
     #[error("it has no end: it may be cut short")]
     NoEnd,
-    /// The archive ends within the data of a member.
     #[error("it is cut short, and at least {missing} bytes are missing")]
-    CutShort {
-        /// Bytes that are missing, at least.
-        missing: u64,
-    },
-    /// The compressed stream ends within a frame.
+    CutShort { missing: u64 },
     #[error("what is compressed is cut short")]
     CompressedCutShort,
     /// The compressed stream is damaged: zstd's name for how.
@@ -397,14 +308,12 @@ pub enum Damage {
 
 /// Why a name is no name of a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what each one means")]
 pub enum BadName {
-    /// It is empty.
     #[error("it has no name")]
     Empty,
-    /// It has a NUL.
     #[error("there is a NUL in its name")]
     Nul,
-    /// It has `..` as a component.
     #[error("there is a '..' in its name")]
     DotDot,
 }

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use archive::restore::NotRestored;
 use archive::{Action, ErrorKind, NotArchive};
 use gate::Errno;
 use mounts::{Incompleteness, Warning};
@@ -20,6 +21,8 @@ pub(crate) fn hint(warning: &Warning) -> Option<Cow<'static, str>> {
         pathsearch::show::warning_hint(*kind)
     } else if let Some(archive::WarningKind::Unreadable) = warning.reason() {
         hint_for_unreadable(warning.errno?)
+    } else if let Some(reason) = warning.reason() {
+        hint_for_restore(reason, warning.errno?)
     } else if let Some(kind) = warning.reason() {
         hint_for_walk(kind, warning.errno)
     } else {
@@ -34,6 +37,16 @@ fn hint_for_unreadable(errno: Errno) -> Option<&'static str> {
         Errno::EACCES | Errno::EPERM => "run as root, or leave it out with --exclude",
         Errno::EIO | Errno::EUCLEAN => SEE_THE_LOG,
         Errno::ENOKEY => "it is encrypted, and its key is not there",
+        _ => return None,
+    })
+}
+
+fn hint_for_restore(reason: &NotRestored, errno: Errno) -> Option<&'static str> {
+    Some(match errno {
+        Errno::EMFILE | Errno::ENFILE => "let more files be open, see ulimit -n",
+        Errno::ENOSPC | Errno::EDQUOT => "make room, and restore again",
+        Errno::EROFS => "restore to where you may write",
+        Errno::EPERM if *reason == NotRestored::InTheWay => "lsattr shows whether it is immutable",
         _ => return None,
     })
 }

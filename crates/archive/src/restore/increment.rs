@@ -1,8 +1,7 @@
-//! What an increment says of a directory besides its members: which directories were renamed, and
-//! what is in it. GNU tar's `GNU.dumpdir`.
+//! Carries out what an increment's `GNU.dumpdir` says of a directory: which directories were
+//! renamed, and which entries it has.
 //!
-//! Only archives after the first rename or take away anything: the first is laid over what is
-//! there.
+//! Only archives after the first rename or remove anything.
 
 use std::ffi::CString;
 use std::os::fd::AsFd;
@@ -16,36 +15,36 @@ use ondisk::dirent::{EntryType, entries};
 use ondisk::pax::dumpdir::{self, Code};
 use ondisk::pax::{Kind, Member};
 
-use super::name::{Renames, after, clean, join, split};
-use super::remove::remove;
-use super::{Restorer, Trouble, help, on_the_way};
-use crate::error::BadName;
-use crate::input::Input;
-use crate::shown;
-use crate::warning::WarningKind;
+use walk::entry::joined;
 
-/// One name of a directory here.
+use super::name::{Renames, after, clean, split};
+use super::not_restored::{Failure, NotRestored};
+use super::remove::remove;
+use super::restorer::{ALL, Restorer};
+use crate::input::Input;
+
+/// An entry of a directory here.
 struct Present {
     name: CString,
     is_directory: bool,
-    /// Whether it stays.
+    /// The list has it: it is not removed.
     stays: bool,
-    /// The name that a list has it by.
+    /// Its name in the list.
     listed: Vec<u8>,
 }
 
 impl Restorer<'_> {
     /// Carries out the renames, in their order.
     pub(super) fn renames(&mut self, path: &[u8], text: &[u8]) {
-        let Some(entries) = dumpdir::entries(text) else {
-            return;
-        }; // `purge` warns of it
+        // If it cannot be read, `purge` warns of it.
+        let entries = dumpdir::entries(text).into_iter().flatten();
         let (mut temporary, mut from) = (None, None);
         for (code, name) in entries {
             let done = match code {
                 Code::X => {
-                    let dir = clean(if name.is_empty() { b"." } else { name }).map_err(refused);
-                    dir.and_then(|dir| self.free_name(&dir.path))
+                    let dir = clean(if name.is_empty() { b"." } else { name });
+                    dir.map_err(|why| NotRestored::BadRename(why).into())
+                        .and_then(|dir| self.free_name(&dir.path))
                         .map(|free| temporary = Some(free))
                 }
                 Code::R => {
@@ -55,86 +54,77 @@ impl Restorer<'_> {
                 Code::T => self.rename(from.unwrap_or_default(), name, temporary.as_deref()),
                 Code::Y | Code::N | Code::D => continue,
             };
-            if let Err(trouble) = done {
-                self.remarks
-                    .warn(if name.is_empty() { path } else { name }, trouble);
+            if let Err(failure) = done {
+                let path = if name.is_empty() { path } else { name };
+                self.remarks.warn(path, failure);
             }
         }
     }
 
-    /// A name in a directory that nothing has: that of the temporary directory for renames in a
-    /// circle.
-    fn free_name(&mut self, dir: &[u8]) -> Result<Vec<u8>, Trouble> {
+    /// A free name in a directory, for the temporary directory of renames in a circle.
+    fn free_name(&mut self, dir: &[u8]) -> Result<Vec<u8>, Failure> {
         const TRIES: u32 = 1000;
         let here = open_beneath(self.top.as_fd(), dir, Open::PATH | Open::DIRECTORY)
-            .map_err(on_the_way)?;
+            .map_err(Failure::above)?;
         for n in 0..TRIES {
             let name = format!(".fathom-renamed-{n}");
-            let c_name = c_string(name.as_bytes()).map_err(on_the_way)?;
+            let c_name = c_string(name.as_bytes()).map_err(Failure::above)?;
             if statx(&here, &c_name, At::SYMLINK_NOFOLLOW, Want::TYPE).is_err() {
-                return Ok(if dir.is_empty() {
-                    name.into_bytes()
-                } else {
-                    [dir, b"/", name.as_bytes()].concat()
-                });
+                return Ok(joined(dir, name.as_bytes()));
             }
         }
-        Err(Trouble::because(
-            "there is no name free for a directory to be renamed to meanwhile",
-        ))
+        Err(NotRestored::NoFreeName.into())
     }
 
-    fn rename(&mut self, from: &[u8], to: &[u8], temporary: Option<&[u8]>) -> Result<(), Trouble> {
-        let whole = |name: &[u8]| match (name, temporary) {
-            (b"", Some(temporary)) => Ok(temporary.to_vec()),
-            (b"", None) => Err(Trouble::because(
-                "not renamed: the archive names no temporary directory",
-            )),
-            (name, _) => clean(name).map(|name| name.path).map_err(refused),
+    fn rename(&mut self, from: &[u8], to: &[u8], temporary: Option<&[u8]>) -> Result<(), Failure> {
+        let whole = |name: &[u8]| match name {
+            b"" => temporary
+                .map(<[u8]>::to_vec)
+                .ok_or(NotRestored::NoTemporary),
+            name => clean(name)
+                .map(|name| name.path)
+                .map_err(NotRestored::BadRename),
         };
         let last = |name: Vec<u8>| self.chosen.place(&name).unwrap_or(name);
         let (from, to) = (last(whole(from)?), last(whole(to)?));
         if from.is_empty() || to.is_empty() {
-            return Err(Trouble::because(
-                "not renamed: it is the directory to restore into",
-            ));
+            return Err(NotRestored::RenamedRoot.into());
         }
         let is_temporary = temporary == Some(&from[..]);
         if !is_temporary && !self.chosen.has_in(&from) {
             return Ok(());
         }
-        // What is known of directories on the way goes by their old names.
+        // The open directories are known by their old names.
         self.leave_all();
         self.linked = None;
         let failed = |gate, errno| {
-            let next = match errno {
+            let consequence = match errno {
                 Errno::ENOENT => "is an earlier archive of the chain missing?",
                 Errno::ENOTEMPTY | Errno::EEXIST => {
                     "something has the new name; restore into an empty directory"
                 }
                 _ => "what is in it may be missing under its new name",
             };
-            let kind = WarningKind::NotRenamed {
-                from: from.clone(),
-                consequence: format!("{next}{}", help(errno)),
-            };
-            Trouble::failed(gate, errno, kind)
+            let from = from.clone();
+            Failure::call(gate, errno, NotRestored::NotRenamed { from, consequence })
         };
-        let is_there = |own: &Self, name: &[u8]| {
-            open_beneath(own.top.as_fd(), name, Open::PATH | Open::DIRECTORY).is_ok()
+        // The directory may not have been chosen; and GNU tar also lists those that are renamed
+        // along with the one that they are in.
+        let is_needless = |own: &Self| {
+            let is_there =
+                || open_beneath(own.top.as_fd(), &to, Open::PATH | Open::DIRECTORY).is_ok();
+            !own.chosen.is_all() || is_there()
         };
         let ((old_dir, old), (new_dir, new)) = (split(&from), split(&to));
         let old_dir = match open_beneath(self.top.as_fd(), old_dir, Open::SCAN) {
-            // Nothing in it was chosen that was there; or GNU tar tells of a directory that came
-            // along with the one it is in.
-            Err(Errno::ENOENT) if !self.chosen.is_all() || is_there(self, &to) => return Ok(()),
+            Err(Errno::ENOENT) if is_needless(self) => return Ok(()),
             other => other.map_err(|e| failed(Gate::Openat2, e))?,
         };
         let names = c_string(old)
             .and_then(|old| Ok((old, c_string(new)?)))
             .map_err(|e| failed(Gate::Renameat2, e))?;
         let seen = match statx(&old_dir, &names.0, At::SYMLINK_NOFOLLOW, Want::BASIC_STATS) {
-            Err(Errno::ENOENT) if !self.chosen.is_all() || is_there(self, &to) => return Ok(()),
+            Err(Errno::ENOENT) if is_needless(self) => return Ok(()),
             other => other.map_err(|e| failed(Gate::Statx, e))?,
         };
         // The directory above the new name may be new itself.
@@ -142,20 +132,15 @@ impl Restorer<'_> {
         let new_dir = self.here()?;
         let mut done = renameat2(&old_dir, &names.0, &new_dir, &names.1);
         if done == Err(Errno::EACCES) && !self.rights.is_root {
-            done = self.rename_own(
-                &old_dir,
-                &new_dir,
-                &names,
-                seen.file_type == FileType::Directory,
-            );
+            let is_directory = seen.file_type == FileType::Directory;
+            done = self.rename_own(&old_dir, &new_dir, &names, is_directory);
         }
         done.map_err(|e| failed(Gate::Renameat2, e))?;
         self.counts.renamed += 1;
         Ok(())
     }
 
-    /// A user's own directories may be read-only: for the time of a rename, those that it writes to
-    /// are not.
+    /// Renames with the user's own directories made writable meanwhile.
     fn rename_own(
         &self,
         old_dir: &Fd,
@@ -167,13 +152,10 @@ impl Restorer<'_> {
             .then(|| open_beneath(old_dir.as_fd(), names.0.to_bytes(), Open::SCAN))
             .transpose()?;
         let mut changed = Vec::new();
-        for dir in [Some(old_dir), Some(new_dir), itself.as_ref()]
-            .into_iter()
-            .flatten()
-        {
+        for dir in [old_dir, new_dir].into_iter().chain(&itself) {
             let seen = statx(dir, c"", At::EMPTY_PATH, Want::BASIC_STATS)?;
-            if seen.uid == self.rights.uid && seen.mode & 0o700 != 0o700 {
-                gate::create::fchmod(dir, seen.mode | 0o700)?;
+            if seen.uid == self.rights.uid && seen.mode & ALL != ALL {
+                gate::create::fchmod(dir, seen.mode | ALL)?;
                 changed.push((dir, seen.mode));
             }
         }
@@ -184,9 +166,9 @@ impl Restorer<'_> {
         done
     }
 
-    /// Does what an increment says of a directory that was not chosen, as far as it is about what
-    /// was.
-    pub(super) fn pass_by(&mut self, member: &Member, text: &[u8]) -> Result<(), Trouble> {
+    /// Carries out what an increment has of a directory that was not chosen, as far as it is about
+    /// what was.
+    pub(super) fn pass_by(&mut self, member: &Member, text: &[u8]) -> Result<(), Failure> {
         self.renames(&member.path, text);
         let Ok(name) = clean(&member.path) else {
             return Ok(());
@@ -194,9 +176,9 @@ impl Restorer<'_> {
         let Some(place) = self.chosen.place(&name.path) else {
             return Ok(());
         };
-        let is_above = self.chosen.below(&place).next().is_some();
-        if !is_above
-            || open_beneath(self.top.as_fd(), &place, Open::PATH | Open::DIRECTORY).is_err()
+        let how = Open::PATH | Open::DIRECTORY;
+        if self.chosen.below(&place).next().is_none()
+            || open_beneath(self.top.as_fd(), &place, how).is_err()
         {
             return Ok(());
         }
@@ -204,24 +186,19 @@ impl Restorer<'_> {
         self.purge(&place, &name.path, text)
     }
 
-    /// Takes away what is in a directory, the last on the way, and was not when the increment was
-    /// made. The archive has it by the name `name`.
-    pub(super) fn purge(&mut self, path: &[u8], name: &[u8], text: &[u8]) -> Result<(), Trouble> {
-        let Some(said) = dumpdir::entries(text) else {
-            let what =
-                "what the archive says of its entries cannot be read: nothing in it is taken away";
-            return Err(Trouble::because(what));
-        };
+    /// Removes the entries of the last directory of the trail that are not in the increment's list.
+    /// The archive has the directory by the name `dir`.
+    pub(super) fn purge(&mut self, path: &[u8], dir: &[u8], text: &[u8]) -> Result<(), Failure> {
+        let said = dumpdir::entries(text).ok_or(NotRestored::BadDumpdir)?;
         let here = self.here()?;
         let mut present = list(&here)?;
         present.retain_mut(|entry| {
-            let listed = self.chosen.listed(name, path, entry.name.to_bytes());
+            let listed = self.chosen.listed(dir, path, entry.name.to_bytes());
             listed.map(|listed| entry.listed = listed).is_some()
         });
         present.sort_unstable_by(|a, b| a.listed.cmp(&b.listed));
         let is_whole = self.chosen.has(path);
-        let dir = name;
-        let (mut missing, mut first_missing) = (0_u64, None);
+        let mut missing = Vec::new();
         for (code, name) in said {
             let at = present
                 .binary_search_by(|entry| entry.listed[..].cmp(name))
@@ -229,51 +206,39 @@ impl Restorer<'_> {
             match (code, at.and_then(|at| present.get_mut(at))) {
                 (Code::Y, Some(entry)) => entry.stays = !entry.is_directory,
                 (Code::D, Some(entry)) => entry.stays = entry.is_directory,
-                // Of a directory, GNU tar says so now and then.
+                // GNU tar uses this code for some directories, too.
                 (Code::N, Some(entry)) => entry.stays = true,
-                // It may be known to come to lie elsewhere.
+                // Unless a later archive renames it.
                 (Code::N, None)
                     if is_whole
-                        && self.chosen.place(&join(dir, name)) == Some(join(path, name)) =>
+                        && self.chosen.place(&joined(dir, name)) == Some(joined(path, name)) =>
                 {
-                    missing += 1;
-                    first_missing.get_or_insert(name);
+                    missing.push(name);
                 }
                 (Code::Y | Code::N | Code::D | Code::R | Code::T | Code::X, _) => {}
             }
         }
-        if let Some(first) = first_missing {
-            let first = shown(first);
-            let others = if missing > 1 {
-                format!(" and {} others", missing - 1)
-            } else {
-                String::new()
-            };
-            let what = format!(
-                "'{first}'{others} should be in it from an earlier archive of the chain: is one missing?"
-            );
-            self.remarks.warn(
-                if path.is_empty() { b"." } else { path },
-                Trouble::because(what),
-            );
+        if let Some((first, others)) = missing.split_first() {
+            let (first, others) = (first.to_vec(), others.len() as u64);
+            let path = if path.is_empty() { b"." } else { path };
+            self.remarks
+                .warn(path, NotRestored::MissingEntries { first, others });
         }
         for entry in present.iter().filter(|entry| !entry.stays) {
-            let (whole, was) = (join(path, entry.name.to_bytes()), join(dir, &entry.listed));
+            let whole = joined(path, entry.name.to_bytes());
+            let was = joined(dir, &entry.listed);
+            self.linked = None;
             if self.chosen.has(&whole) {
                 // A directory with something ahead of its time in it has a list of its own in a
                 // later archive.
                 if !self.chosen.has_ahead(&whole, &was) {
                     self.counts.removed += remove(&here, &entry.name, &whole, &mut self.remarks);
                 }
-                self.linked = None;
                 continue;
             }
-            // Of what was not chosen, what was is taken away.
-            for gone in self
-                .chosen
-                .below(&whole)
-                .filter(|gone| !self.chosen.is_ahead(gone, &was))
-            {
+            // The entry was not chosen: only the chosen files below it are removed.
+            let below = self.chosen.below(&whole);
+            for gone in below.filter(|gone| !self.chosen.is_ahead(gone, &was)) {
                 let (above, name) = split(gone);
                 if let (Ok(above), Ok(name)) = (
                     open_beneath(self.top.as_fd(), above, Open::SCAN),
@@ -282,25 +247,14 @@ impl Restorer<'_> {
                     self.counts.removed += remove(&Rc::new(above), &name, gone, &mut self.remarks);
                 }
             }
-            self.linked = None;
         }
         Ok(())
     }
 }
 
-fn refused(why: BadName) -> Trouble {
-    Trouble::because(format!("not renamed: {why}"))
-}
-
-/// What is in an open directory.
-fn list(here: &Rc<Fd>) -> Result<Vec<Present>, Trouble> {
-    let failed = |e| {
-        Trouble::call(
-            Gate::Getdents64,
-            e,
-            "its entries cannot be read: nothing in it is taken away",
-        )
-    };
+/// The entries of an open directory.
+fn list(here: &Rc<Fd>) -> Result<Vec<Present>, Failure> {
+    let failed = |e| Failure::call(Gate::Getdents64, e, NotRestored::NotListed);
     let mut buffer = vec![0; 32 << 10];
     let mut present = Vec::new();
     // A descriptor of its own, to be read from the beginning.
@@ -317,9 +271,8 @@ fn list(here: &Rc<Fd>) -> Result<Vec<Present>, Trouble> {
                 EntryType::Unknown => statx(&dir, entry.name, At::SYMLINK_NOFOLLOW, Want::TYPE)
                     .is_ok_and(|seen| seen.file_type == FileType::Directory),
             };
-            let name = entry.name.to_owned();
             present.push(Present {
-                name,
+                name: entry.name.to_owned(),
                 is_directory,
                 stays: false,
                 listed: Vec::new(),
@@ -328,15 +281,12 @@ fn list(here: &Rc<Fd>) -> Result<Vec<Present>, Trouble> {
     }
 }
 
-/// The renames that archives carry out, each in its first directory; none for one that cannot be
-/// read twice. The first archive carries out none.
-pub(super) fn traced(archives: &[Vec<u8>]) -> Vec<Option<Renames>> {
-    let of = |(at, archive): (usize, &Vec<u8>)| {
-        let is_plain = || {
-            statx_long(archive, At::empty(), Want::TYPE)
-                .is_ok_and(|seen| seen.file_type == FileType::Regular)
-        };
-        if at == 0 || archive == b"-" || !is_plain() {
+/// The renames that each archive carries out: those in its first directory. `None` for an archive
+/// that cannot be read twice, and for the first, which carries out none.
+pub(super) fn read_renames(archives: &[Vec<u8>]) -> Vec<Option<Renames>> {
+    let read = |archive: &Vec<u8>| {
+        let seen = || statx_long(archive, At::empty(), Want::TYPE).ok();
+        if archive == b"-" || seen()?.file_type != FileType::Regular {
             return None;
         }
         let mut input = Input::open(archive).ok()?;
@@ -344,28 +294,28 @@ pub(super) fn traced(archives: &[Vec<u8>]) -> Vec<Option<Renames>> {
             match input.next().ok()? {
                 None => return Some(Renames::new()),
                 Some(first) if first.kind == Kind::Directory => {
-                    return Some(first.dumpdir.as_deref().map_or_else(Renames::new, pairs));
+                    return Some(first.dumpdir.as_deref().map_or_else(Renames::new, renames));
                 }
                 Some(_) => {}
             }
         }
     };
-    archives.iter().enumerate().map(of).collect()
+    let later = archives.iter().skip(1).map(read);
+    std::iter::once(None).chain(later).collect()
 }
 
-/// The renames that a dumpdir tells of. Of directories that came along with the one that they are
-/// in, GNU tar tells as well: those are left out.
-pub(super) fn pairs(text: &[u8]) -> Renames {
-    /// More than these are not kept; only names that were chosen are looked for by them.
+/// The renames in a dumpdir. GNU tar also lists directories that are renamed along with the one
+/// that they are in; those are skipped.
+pub(super) fn renames(text: &[u8]) -> Renames {
+    /// More are not kept; only chosen names are traced through them.
     const MOST: usize = 50_000;
-    /// Nor more bytes of names.
+    /// Bytes of names that are kept.
     const BYTES: usize = 4 << 20;
-    /// With more than these, nobody looks which go without saying: that takes time with their
-    /// square.
+    /// With more renames, needless ones are not skipped: that takes quadratic time.
     const FEW: usize = 1000;
     let (mut renames, mut bytes) = (Renames::new(), 0);
     let mut from = Vec::new();
-    // No name has a NUL in it, so that it can be that of the temporary directory.
+    // A NUL, which no name contains, stands for the temporary directory.
     let key = |name: &[u8]| clean(name).map_or(b"\0".to_vec(), |name| name.path);
     for (code, name) in dumpdir::entries(text).into_iter().flatten() {
         match code {

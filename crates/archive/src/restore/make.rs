@@ -1,7 +1,5 @@
-//! Members made.
-//!
-//! What is made is always a new inode, so that nothing is written through a name that something
-//! else has too; what has its name is taken away first.
+//! Makes members. Each is a new inode, so that nothing is written through another hard link of a
+//! file that has its name; that file is removed first.
 
 use std::ffi::CStr;
 use std::rc::Rc;
@@ -17,15 +15,15 @@ use std::os::fd::AsFd;
 
 use super::attributes::On;
 use super::name::{clean, split};
-use super::{Doing, Halt, Restorer, Trouble, on_the_way};
+use super::not_restored::{Failure, Halt, NotRestored};
+use super::restorer::{ALL, Restorer};
 use crate::input::Input;
-use crate::shown;
 
-/// How often a name is cleared before it is given up: somebody else keeps taking it.
+/// Attempts to clear a name that another program keeps taking.
 const TRIES: usize = 8;
 
 impl Restorer<'_> {
-    pub(super) fn directory(&mut self, path: &[u8], member: &Member) -> Result<(), Trouble> {
+    pub(super) fn directory(&mut self, path: &[u8], member: &Member) -> Result<(), Failure> {
         let dumpdir = member.dumpdir.as_deref().filter(|_| self.is_later);
         if let Some(dumpdir) = dumpdir {
             self.renames(path, dumpdir);
@@ -33,30 +31,16 @@ impl Restorer<'_> {
         if path.is_empty() {
             self.leave_all();
             let top = Rc::clone(&self.top);
-            let late = self.give_early(&top, b".", member, false, false);
-            let inherits = member.acl_default.is_some();
-            self.top_doing = Doing {
-                late: Some(Box::new(late)),
-                inherits,
-            };
+            self.top_doing = self.give_early(&top, b".", member, false, false);
         } else {
             let (above, name) = split(path);
             self.enter(above)?;
             let here = self.here()?;
             let inherited = self.doing().inherits;
-            let c_name = c_string(name).map_err(on_the_way)?;
+            let c_name = c_string(name).map_err(Failure::above)?;
             let (fd, is_new) = self.make_directory(&here, &c_name)?;
-            let fd = Rc::new(fd);
-            let late = self.give_early(&fd, path, member, is_new, inherited);
-            let inherits = member.acl_default.is_some();
-            self.trail.push(
-                name,
-                fd,
-                Doing {
-                    late: Some(Box::new(late)),
-                    inherits,
-                },
-            );
+            let doing = self.give_early(&fd, path, member, is_new, inherited);
+            self.trail.push(name, Rc::new(fd), doing);
         }
         self.counts.directories += 1;
         if let Some(dumpdir) = dumpdir {
@@ -66,47 +50,36 @@ impl Restorer<'_> {
         Ok(())
     }
 
-    /// Makes a directory in the place of whatever is none; whether it is new.
-    fn make_directory(&self, here: &Fd, name: &CStr) -> Result<(Fd, bool), Trouble> {
+    /// Opens a directory, or makes it in the place of any other file; also whether it is new.
+    fn make_directory(&self, here: &Fd, name: &CStr) -> Result<(Fd, bool), Failure> {
+        let opening = |reason| move |e| Failure::call(Gate::Openat2, e, reason);
         for _ in 0..TRIES {
             match self.open_directory(here, name, true) {
                 Ok((fd, ..)) => return Ok((fd, false)),
                 Err(Errno::ENOENT) => {}
                 Err(Errno::ELOOP | Errno::ENOTDIR) => match unlinkat(here, name) {
                     Ok(()) | Err(Errno::ENOENT | Errno::EISDIR) => {}
-                    Err(e) => return Err(Trouble::in_the_way(e)),
+                    Err(e) => return Err(Failure::call(Gate::Unlinkat, e, NotRestored::InTheWay)),
                 },
-                Err(e) => {
-                    return Err(Trouble::call(
-                        Gate::Openat2,
-                        e,
-                        "not restored: the directory that is there cannot be opened",
-                    ));
-                }
+                Err(e) => return Err(opening(NotRestored::DirectoryNotOpened)(e)),
             }
-            match mkdirat(here, name, 0o700) {
+            match mkdirat(here, name, ALL) {
                 Ok(()) => match open_beneath(here.as_fd(), name.to_bytes(), Open::SCAN) {
                     Ok(fd) => return Ok((fd, true)),
                     Err(Errno::ENOENT | Errno::ELOOP | Errno::ENOTDIR) => {}
-                    Err(e) => {
-                        return Err(Trouble::call(
-                            Gate::Openat2,
-                            e,
-                            "the new directory cannot be opened",
-                        ));
-                    }
+                    Err(e) => return Err(opening(NotRestored::NewDirectoryNotOpened)(e)),
                 },
                 Err(Errno::EEXIST) => {}
                 Err(e) => {
-                    return Err(Trouble::call(
+                    return Err(Failure::call(
                         Gate::Mkdirat,
                         e,
-                        "the directory cannot be made",
+                        NotRestored::DirectoryNotMade,
                     ));
                 }
             }
         }
-        Err(taken_again())
+        Err(NotRestored::NameTaken.into())
     }
 
     pub(super) fn file(
@@ -133,15 +106,10 @@ impl Restorer<'_> {
             }
         });
         let (mut fresh, is_exact) =
-            made.map_err(|e| Trouble::call(Gate::Openat, e, "the file cannot be made"))?;
+            made.map_err(|e| Failure::call(Gate::Openat, e, NotRestored::FileNotMade))?;
         if member.sparse.is_some() {
-            ftruncate(fresh.fd(), member.size).map_err(|e| {
-                Trouble::call(
-                    Gate::Ftruncate,
-                    e,
-                    "no file can be as large here as the archive says",
-                )
-            })?;
+            ftruncate(fresh.fd(), member.size)
+                .map_err(|e| Failure::call(Gate::Ftruncate, e, NotRestored::TooLarge))?;
         }
         let mut contents = input.contents(member);
         let mut bytes = 0;
@@ -155,14 +123,7 @@ impl Restorer<'_> {
                         piece = &piece[n..];
                     }
                     Err(Errno::EINTR) => {}
-                    Err(e) => {
-                        return Err(Trouble::call(
-                            Gate::Pwrite64,
-                            e,
-                            "not restored: it cannot be written",
-                        )
-                        .into());
-                    }
+                    Err(e) => Err(Failure::call(Gate::Pwrite64, e, NotRestored::NotWritten))?,
                 }
             }
         }
@@ -185,22 +146,18 @@ impl Restorer<'_> {
         name: &CStr,
         mut make: impl FnMut(&Fd, &CStr) -> gate::Result<()>,
         gate: Gate,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), Failure> {
         for _ in 0..TRIES {
             match make(here, name) {
                 Ok(()) => return Ok(()),
                 Err(Errno::EEXIST | Errno::EISDIR | Errno::ENOTEMPTY) => self.clear(here, name)?,
-                Err(Errno::EPERM) if gate == Gate::Mknodat && !self.rights.is_root => {
-                    return Err(Trouble::call(
-                        gate,
-                        Errno::EPERM,
-                        "not restored: only root can make devices",
-                    ));
+                Err(e @ Errno::EPERM) if gate == Gate::Mknodat && !self.rights.is_root => {
+                    return Err(Failure::call(gate, e, NotRestored::DeviceTakesRoot));
                 }
-                Err(e) => return Err(Trouble::call(gate, e, "it cannot be made")),
+                Err(e) => return Err(Failure::call(gate, e, NotRestored::NotMade)),
             }
         }
-        Err(taken_again())
+        Err(NotRestored::NameTaken.into())
     }
 
     pub(super) fn symlink(
@@ -208,16 +165,12 @@ impl Restorer<'_> {
         path: &[u8],
         name: &CStr,
         member: &Member,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), Failure> {
         let here = self.here()?;
         let target = c_string(&member.link)
-            .map_err(|e| Trouble::call(Gate::Symlinkat, e, "there is a NUL in its target"))?;
-        self.put(
-            &here,
-            name,
-            |here, name| symlinkat(&target, here, name),
-            Gate::Symlinkat,
-        )?;
+            .map_err(|e| Failure::call(Gate::Symlinkat, e, NotRestored::BadTarget))?;
+        let make = |here: &Fd, name: &CStr| symlinkat(&target, here, name);
+        self.put(&here, name, make, Gate::Symlinkat)?;
         self.give(On::Name(&here, name), path, member, true, false);
         self.counts.symlinks += 1;
         Ok(())
@@ -228,7 +181,7 @@ impl Restorer<'_> {
         path: &[u8],
         name: &CStr,
         member: &Member,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), Failure> {
         let here = self.here()?;
         let inherits = self.doing().inherits;
         let (major, minor) = (member.rdev.major, member.rdev.minor);
@@ -238,12 +191,8 @@ impl Restorer<'_> {
             _ => Node::Fifo,
         };
         let mode = self.rights.mode(member) & 0o777;
-        self.put(
-            &here,
-            name,
-            |here, name| mknodat(here, name, node, mode),
-            Gate::Mknodat,
-        )?;
+        let make = |here: &Fd, name: &CStr| mknodat(here, name, node, mode);
+        self.put(&here, name, make, Gate::Mknodat)?;
         self.give(On::Name(&here, name), path, member, true, inherits);
         self.counts.other += 1;
         Ok(())
@@ -254,62 +203,45 @@ impl Restorer<'_> {
         path: &[u8],
         name: &CStr,
         member: &Member,
-    ) -> Result<(), Trouble> {
-        let wrong = |why| {
-            Trouble::because(format!(
-                "not restored: of the name that it is another one of, {why}"
-            ))
-        };
-        let target = clean(&member.link).map_err(wrong)?.path;
-        // What is to be gone in the end is not there.
+    ) -> Result<(), Failure> {
+        let target = clean(&member.link).map_err(NotRestored::BadLink)?.path;
+        // A file that is removed by a later archive may not have been restored.
         let target = self.chosen.place(&target).unwrap_or(target);
         let (dir, file) = split(&target);
         if target == path {
             return Ok(());
         }
         let here = self.here()?;
-        let missing = |e| {
-            let target = shown(&target);
-            let what = format!(
-                "not restored: it is another name of '{target}', which is not there; restore that one too"
-            );
-            Trouble::call(Gate::Linkat, e, what)
-        };
+        let missing = |e| Failure::call(Gate::Linkat, e, NotRestored::NoSuchTarget(target.clone()));
         let from = match &self.linked {
             _ if dir == self.trail.path() => Rc::clone(&here),
             Some((known, fd)) if known == dir => Rc::clone(fd),
             _ => {
-                let fd = Rc::new(
-                    open_beneath(self.top.as_fd(), dir, Open::PATH | Open::DIRECTORY)
-                        .map_err(missing)?,
-                );
-                self.linked = Some((dir.to_vec(), Rc::clone(&fd)));
-                fd
+                let how = Open::PATH | Open::DIRECTORY;
+                let fd = open_beneath(self.top.as_fd(), dir, how).map_err(missing)?;
+                let (_, fd) = self.linked.insert((dir.to_vec(), Rc::new(fd)));
+                Rc::clone(fd)
             }
         };
         let file = c_string(file).map_err(missing)?;
-        // A name that is another one of the same file already must not be taken away: it may be the
-        // last.
-        let same = |here: &Fd| {
-            let of = |dir: &Fd, name: &CStr| {
-                statx(dir, name, At::SYMLINK_NOFOLLOW, Want::BASIC_STATS).ok()
+        // A name that is a link to the same file already must not be removed: it may be the last.
+        let is_same = |here: &Fd| {
+            let inode = |dir: &Fd, name: &CStr| {
+                let seen = statx(dir, name, At::SYMLINK_NOFOLLOW, Want::BASIC_STATS).ok()?;
+                Some((seen.dev, seen.ino))
             };
-            matches!((of(&from, &file), of(here, name)), (Some(a), Some(b)) if (a.dev, a.ino) == (b.dev, b.ino))
+            inode(&from, &file).is_some_and(|target| inode(here, name) == Some(target))
         };
         let make = |here: &Fd, name: &CStr| match linkat(&from, &file, here, name, At::empty()) {
-            Err(Errno::EEXIST) if same(here) => Ok(()),
+            Err(Errno::EEXIST) if is_same(here) => Ok(()),
             other => other,
         };
         let done = self.put(&here, name, make, Gate::Linkat);
-        done.map_err(|trouble| match trouble.errno {
-            Some(e @ Errno::ENOENT) => missing(e),
-            _ => trouble,
+        done.map_err(|failure| match failure.call {
+            Some((_, e @ Errno::ENOENT)) => missing(e),
+            _ => failure,
         })?;
         self.counts.links += 1;
         Ok(())
     }
-}
-
-fn taken_again() -> Trouble {
-    Trouble::because("not restored: somebody else keeps making something of its name")
 }

@@ -1,11 +1,16 @@
-//! Names in archives: which are sound, and which were chosen.
+//! Names in archives: which are valid, and which were chosen.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+use ondisk::pax::{Kind, Member};
+use walk::entry::joined;
+
+use super::not_restored::{Failure, NotRestored};
+use super::report::{Note, Remarks};
 use crate::error::{Action, BadName, Error, ErrorKind};
 
-/// A name of an archive, as seen from DIR.
+/// A name in an archive, relative to DIR.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Name {
     /// Its components with one slash between them; nothing for DIR itself.
@@ -14,11 +19,10 @@ pub(super) struct Name {
     pub(super) was_absolute: bool,
 }
 
-/// Brings a name into the form in which names are compared: no slash before or after it, none
-/// doubled, no `.` in it.
+/// Normalizes a name: no slash before or after it, none doubled, no `.` in it.
 ///
 /// # Errors
-/// Why nothing is made under it.
+/// Why nothing is restored under it.
 pub(super) fn clean(raw: &[u8]) -> Result<Name, BadName> {
     if raw.is_empty() {
         return Err(BadName::Empty);
@@ -53,25 +57,26 @@ pub(super) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// Renames of directories, in their order: the old name and the new one. A NUL is the name of the
-/// temporary directory.
+/// Renames of directories, in their order: the old name and the new one. The temporary directory
+/// is named by a NUL.
 pub(super) type Renames = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// The PATHs that were asked for; all, if there are none. They are names after the last archive:
-/// what has them may have other names in earlier ones, and is made under the last one at once.
+/// The PATHs that were given; without any, everything is chosen. They are names after the last
+/// archive: a file may have other names in earlier archives, and is restored under the last one at
+/// once.
 #[derive(Debug, Default)]
 pub(super) struct Chosen {
     /// As they were given, each with whether it was met.
     given: Vec<(Vec<u8>, bool)>,
-    /// Which of them a clean name is.
+    /// The index in `given` of each clean name.
     names: BTreeMap<Vec<u8>, usize>,
     /// The renames that each archive carries out, where they are known.
     renames: Vec<Option<Renames>>,
-    /// The archive at hand.
+    /// The index of the current archive.
     turn: usize,
-    /// Where what has a name there comes to lie in the end.
+    /// From names in the current archive to last names.
     then: Places,
-    /// What that which has a name in the end has for one there.
+    /// From last names to names in the current archive.
     before: Places,
 }
 
@@ -79,16 +84,12 @@ impl Chosen {
     /// # Errors
     /// One of them cannot be the name of a member.
     pub(super) fn new(paths: &[Vec<u8>]) -> Result<Chosen, Error> {
-        let name = |(at, raw): (usize, &Vec<u8>)| {
+        let mut names = BTreeMap::new();
+        for (at, raw) in paths.iter().enumerate() {
             let name =
                 clean(raw).map_err(|why| Error::new(Action::Restore, raw, ErrorKind::BadName(why)));
-            Ok::<_, Error>((name?.path, at))
-        };
-        let names = paths
-            .iter()
-            .enumerate()
-            .map(name)
-            .collect::<Result<_, _>>()?;
+            names.insert(name?.path, at);
+        }
         Ok(Chosen {
             given: paths.iter().map(|raw| (raw.clone(), false)).collect(),
             names,
@@ -96,25 +97,22 @@ impl Chosen {
         })
     }
 
-    /// Whether everything was asked for.
     pub(super) fn is_all(&self) -> bool {
         self.given.is_empty()
     }
 
-    /// Works out the names in each archive from the renames that each carries out; `None` where
-    /// they are not known.
+    /// Traces the names through the renames that each archive carries out, where they are known.
     pub(super) fn trace(&mut self, renames: Vec<Option<Renames>>) {
         self.renames = renames;
-        self.aim();
+        self.find_places();
     }
 
-    /// Goes on to the next archive.
     pub(super) fn next_archive(&mut self) {
         self.turn += 1;
-        self.aim();
+        self.find_places();
     }
 
-    fn aim(&mut self) {
+    fn find_places(&mut self) {
         (self.then, self.before) = Default::default();
         let later = || self.renames.iter().skip(self.turn + 1).flatten().flatten();
         later()
@@ -123,8 +121,28 @@ impl Chosen {
         later().for_each(|(old, new)| self.before.carry(new, old));
     }
 
-    /// Where a member with a clean name is made, if it was chosen.
-    pub(super) fn takes(&mut self, path: &[u8]) -> Option<Vec<u8>> {
+    /// The name under which a member is restored; `None` for one that was not chosen.
+    pub(super) fn take_member(
+        &mut self,
+        member: &Member,
+        remarks: &mut Remarks,
+    ) -> Result<Option<Vec<u8>>, Failure> {
+        let name = clean(&member.path).map_err(NotRestored::BadName)?;
+        let Some(place) = self.takes(&name.path) else {
+            return Ok(None);
+        };
+        // In the end it is a directory.
+        if member.kind != Kind::Directory && self.has_ahead(&place, &name.path) {
+            return Ok(None);
+        }
+        if name.was_absolute {
+            remarks.note(Note::SlashLeftOut);
+        }
+        Ok(Some(place))
+    }
+
+    /// The last name of a clean name, if it was chosen.
+    fn takes(&mut self, path: &[u8]) -> Option<Vec<u8>> {
         let place = self.place(path)?;
         if let Some((_, is_met)) = self.nearest(&place).and_then(|at| self.given.get_mut(at)) {
             *is_met = true;
@@ -132,18 +150,18 @@ impl Chosen {
         self.has(&place).then_some(place)
     }
 
-    /// Where what has a clean name in the archive at hand comes to lie; `None` if it is gone by
+    /// The last name of what has a clean name in the current archive; `None` if it is removed by
     /// then.
     pub(super) fn place(&self, path: &[u8]) -> Option<Vec<u8>> {
         self.then.place_of(path)
     }
 
-    /// Whether what comes to lie under a name was chosen.
+    /// Whether a last name was chosen.
     pub(super) fn has(&self, place: &[u8]) -> bool {
         self.is_all() || self.nearest(place).is_some()
     }
 
-    /// The PATHs that come to lie below a directory.
+    /// The PATHs below a last name.
     pub(super) fn below(&self, dir: &[u8]) -> impl Iterator<Item = &[u8]> {
         self.names
             .keys()
@@ -151,14 +169,14 @@ impl Chosen {
             .filter(move |name| *name != dir && is_within(name, dir))
     }
 
-    /// By which name the list of a directory, which has the name `dir` in the archive at hand, has
-    /// to do with something in the place of that directory; `None` if by none, or if nothing of it
-    /// was chosen.
+    /// The name that an entry of a directory has in that directory's list. The directory has the
+    /// name `dir` in the current archive and the last name `place`. `None` if the entry is not in
+    /// that directory in this archive, or nothing of it was chosen.
     pub(super) fn listed(&self, dir: &[u8], place: &[u8], name: &[u8]) -> Option<Vec<u8>> {
         if self.is_all() {
             return Some(name.to_vec());
         }
-        let whole = join(place, name);
+        let whole = joined(place, name);
         let was = self
             .before
             .place_of(&whole)
@@ -167,14 +185,14 @@ impl Chosen {
         (above == dir).then(|| name.to_vec())
     }
 
-    /// Whether something comes to lie below a place that is not in what has the name `dir` in the
-    /// archive at hand. It has been made there ahead of its time: by then the place is that of a
-    /// directory which is new, and is not what the archive knows by its name.
+    /// Whether something has a last name below `place` that is not below `dir` in the current
+    /// archive. It was restored there ahead of its time: a later archive makes a new directory at
+    /// `place`, which is not what the current one has there.
     pub(super) fn has_ahead(&self, place: &[u8], dir: &[u8]) -> bool {
         self.before.below(place).any(|was| !is_within(was, dir))
     }
 
-    /// The same of a place or of what is below it.
+    /// [`Chosen::has_ahead`], of the place itself as well.
     pub(super) fn is_ahead(&self, place: &[u8], dir: &[u8]) -> bool {
         self.before
             .place_of(place)
@@ -182,8 +200,8 @@ impl Chosen {
             || self.has_ahead(place, dir)
     }
 
-    /// Whether a rename of the archive at hand is to be carried out: what was chosen has its last
-    /// name already, where the renames were known.
+    /// Whether a rename of the current archive is to be carried out: where the renames were known,
+    /// what was chosen has its last name already.
     pub(super) fn has_in(&self, dir: &[u8]) -> bool {
         let is_known = self.renames.get(self.turn).is_some_and(Option::is_some);
         self.is_all() || !is_known && (self.has(dir) || self.below(dir).next().is_some())
@@ -196,20 +214,16 @@ impl Chosen {
             .copied()
     }
 
-    /// Those that were never met, as they were given.
-    pub(super) fn missed(self) -> Vec<Vec<u8>> {
-        let mut missed: Vec<_> = self
-            .given
-            .into_iter()
-            .filter(|(_, is_met)| !is_met)
-            .map(|(raw, _)| raw)
-            .collect();
-        missed.sort();
-        missed
+    /// Warns of PATHs that are in no archive.
+    pub(super) fn warn_of_missed(mut self, remarks: &mut Remarks) {
+        self.given.sort();
+        for (path, _) in self.given.iter().filter(|(_, is_met)| !is_met) {
+            remarks.warn(path, NotRestored::NoSuchMember);
+        }
     }
 }
 
-/// The name that what has this name has after a rename.
+/// The name of a file after a rename.
 pub(super) fn after(name: Vec<u8>, (old, new): &(Vec<u8>, Vec<u8>)) -> Vec<u8> {
     match name.strip_prefix(&old[..]) {
         Some(rest @ ([] | [b'/', ..])) => [new, rest].concat(),
@@ -217,15 +231,15 @@ pub(super) fn after(name: Vec<u8>, (old, new): &(Vec<u8>, Vec<u8>)) -> Vec<u8> {
     }
 }
 
-/// Where what has a name is at another time. What is below a name goes along, as far as no name
-/// below says otherwise; what has no name here is where it was. `None`: it is nowhere.
+/// Names at one time, and the names that the same files have at another. Files below a name go
+/// along with it, unless a name below it is here as well; a file without a name here keeps its
+/// own. `None`: it does not exist then.
 ///
-/// In the keys, a NUL stands for the slash: so all that is below a name follows it.
+/// In the keys, a NUL stands for the slash, so that a name is followed by all names below it.
 #[derive(Debug, Default)]
 struct Places(BTreeMap<Vec<u8>, Option<Vec<u8>>>);
 
 impl Places {
-    /// The place of a name; `None` if it has none.
     fn place_of(&self, name: &[u8]) -> Option<Vec<u8>> {
         let key = key(name);
         match ends(&key, 0).find_map(|end| Some((end, self.0.get(&key[..end])?))) {
@@ -234,30 +248,20 @@ impl Places {
         }
     }
 
-    /// Where that is which has a name below this one, as far as it does not go along with what has
-    /// this one.
+    /// The places of names below this one that do not go along with it.
     fn below(&self, name: &[u8]) -> impl Iterator<Item = &[u8]> {
-        let inside = if name.is_empty() {
-            Vec::new()
-        } else {
-            [&key(name)[..], b"\0"].concat()
-        };
-        let from = self
-            .0
-            .range::<[u8], _>((Bound::Included(&inside[..]), Bound::Unbounded));
-        from.take_while(move |(name, _)| name.starts_with(&inside))
-            .filter_map(|(_, to)| to.as_deref())
+        starting_with(&self.0, inside(name)).filter_map(|(_, to)| to.as_deref())
     }
 
-    /// Is from now on of the names before a rename, or after one that is undone: what had the name
-    /// `from` then has the name `to` now. What had that one is gone.
+    /// Moves the names to the time before a rename, or after one that is undone: what had the name
+    /// `from` then has the name `to` now. What had `to` then does not exist now.
     fn carry(&mut self, from: &[u8], to: &[u8]) {
         if from.is_empty() || to.is_empty() || is_within(from, to) || is_within(to, from) {
             return;
         }
         let whole = self.place_of(to);
         let (from, to) = (key(from), key(to));
-        drop(self.take(&from));
+        self.take(&from);
         for (name, place) in self.take(&to) {
             self.0.insert([&from, &name[to.len()..]].concat(), place);
         }
@@ -265,33 +269,47 @@ impl Places {
         self.0.insert(to, None);
     }
 
-    /// Takes out what is said of a key, and of what is below it.
+    /// Removes a key, and those below it.
     fn take(&mut self, key: &[u8]) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
-        let from = self
-            .0
-            .range::<[u8], _>((Bound::Included(key), Bound::Unbounded));
-        let below = from
-            .map(|(name, _)| name)
-            .take_while(|name| name.starts_with(key));
-        let below: Vec<_> = below
-            .filter(|name| matches!(name[key.len()..], [] | [0, ..]))
-            .cloned()
-            .collect();
-        below
-            .into_iter()
-            .filter_map(|name| self.0.remove_entry(&name))
-            .collect()
+        take_tree(&mut self.0, key)
     }
+}
+
+/// The prefix of the keys of all names below this one.
+pub(super) fn inside(name: &[u8]) -> Vec<u8> {
+    match name {
+        b"" => Vec::new(),
+        name => [&key(name)[..], b"\0"].concat(),
+    }
+}
+
+/// The entries whose keys start with a prefix.
+pub(super) fn starting_with<T>(
+    map: &BTreeMap<Vec<u8>, T>,
+    prefix: Vec<u8>,
+) -> impl Iterator<Item = (&Vec<u8>, &T)> {
+    map.range((Bound::Included(prefix.clone()), Bound::Unbounded))
+        .take_while(move |(key, _)| key.starts_with(&prefix))
+}
+
+/// Removes the entry of a key, and those of the names below it.
+pub(super) fn take_tree<T>(map: &mut BTreeMap<Vec<u8>, T>, key: &[u8]) -> Vec<(Vec<u8>, T)> {
+    let is_below = |name: &[u8]| matches!(name[key.len()..], [] | [0, ..]);
+    let all = starting_with(map, key.to_vec()).map(|(name, _)| name);
+    let tree: Vec<_> = all.filter(|name| is_below(name)).cloned().collect();
+    tree.into_iter()
+        .filter_map(|name| map.remove_entry(&name))
+        .collect()
 }
 
 /// A name in which a NUL stands for the slash.
 pub(super) fn key(path: &[u8]) -> Vec<u8> {
-    path.iter()
-        .map(|&b| if b == b'/' { 0 } else { b })
-        .collect()
+    let mut key = path.to_vec();
+    key.iter_mut().filter(|b| **b == b'/').for_each(|b| *b = 0);
+    key
 }
 
-/// Where a name ends, and each directory above it, up to DIR itself.
+/// The lengths of a name and of each directory above it, up to DIR itself.
 fn ends(path: &[u8], slash: u8) -> impl Iterator<Item = usize> {
     let above = path
         .iter()
@@ -300,15 +318,6 @@ fn ends(path: &[u8], slash: u8) -> impl Iterator<Item = usize> {
         .filter(move |(_, b)| **b == slash)
         .map(|(at, _)| at);
     std::iter::once(path.len()).chain(above).chain([0])
-}
-
-/// The name of something in a directory.
-pub(super) fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
-    if dir.is_empty() {
-        name.to_vec()
-    } else {
-        [dir, b"/", name].concat()
-    }
 }
 
 /// Whether a clean name is another one, or below it.
@@ -321,7 +330,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_made_plain() {
+    fn names_are_normalized() {
         let plain = |raw: &[u8]| clean(raw).map(|name| name.path);
         assert_eq!(plain(b"./a//b/./c/"), Ok(b"a/b/c".to_vec()));
         assert_eq!(plain(b"./"), Ok(b"".to_vec()));
@@ -351,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chosen_path_takes_what_is_below_it() {
+    fn a_chosen_path_includes_what_is_below_it() {
         let mut some = chosen(&["a/b/", "x", "never"]);
         for (path, is_taken) in [
             ("a/b", true),
@@ -363,10 +372,17 @@ mod tests {
         ] {
             assert_eq!(some.takes(path.as_bytes()).is_some(), is_taken, "{path}");
         }
-        assert_eq!(some.missed(), [b"never".to_vec()]);
+        assert_eq!(missed(&some), ["never"]);
         assert!(Chosen::new(&[b"../x".to_vec()]).is_err());
         assert!(chosen(&["."]).takes(b"anything").is_some());
         assert!(chosen(&[]).takes(b"anything").is_some() && chosen(&[]).is_all());
+    }
+
+    fn missed(some: &Chosen) -> Vec<&str> {
+        let missed = some.given.iter().filter(|(_, is_met)| !is_met);
+        missed
+            .map(|(path, _)| str::from_utf8(path).unwrap())
+            .collect()
     }
 
     /// The names that are made of some names in the archive at hand; nothing for what is not
@@ -385,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chosen_path_is_known_by_its_earlier_names() {
+    fn a_chosen_path_is_found_by_its_earlier_names() {
         let mut some = chosen(&["now/x", "into", "swap1"]);
         let swap = [("swap1", "\0"), ("swap2", "swap1"), ("\0", "swap2")];
         some.trace(vec![
@@ -416,11 +432,11 @@ mod tests {
             taken(&mut some, paths),
             ["", "", "now/x", "", "into/z", "", "swap1", ""]
         );
-        assert!(some.missed().is_empty());
+        assert!(missed(&some).is_empty());
     }
 
     #[test]
-    fn what_is_made_ahead_of_its_time_is_not_what_is_there() {
+    fn a_file_restored_ahead_of_its_time_is_not_the_one_of_that_archive() {
         let mut some = chosen(&["new"]);
         some.trace(vec![
             renames(&[]),
@@ -453,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_to_lie_elsewhere_or_is_gone_is_not_chosen() {
+    fn a_file_that_is_moved_away_or_removed_later_is_not_chosen() {
         let mut some = chosen(&["z", "a"]);
         some.trace(vec![
             renames(&[]),

@@ -1,10 +1,9 @@
-//! Who is who here: the numbers of users and groups, by their names in /etc/passwd and /etc/group.
+//! The numbers of users and groups, by their names in /etc/passwd and /etc/group.
 
 use std::collections::HashMap;
 
 use crate::passwd;
 
-/// Numbers by names.
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
     users: HashMap<Vec<u8>, u32>,
@@ -12,9 +11,9 @@ pub(crate) struct Owners {
 }
 
 impl Owners {
-    /// Reads both files; one that cannot be read knows nobody.
+    /// Reads both files. One that cannot be read has no names.
     pub(crate) fn read() -> Owners {
-        /// More users than this go by number.
+        /// Names beyond this many are unknown.
         const MOST: u64 = 4 << 20;
         Owners {
             users: numbers(passwd::users(MOST)),
@@ -22,12 +21,10 @@ impl Owners {
         }
     }
 
-    /// The number of a user whose name is known here.
     pub(crate) fn user(&self, name: &[u8]) -> Option<u32> {
         self.users.get(name).copied()
     }
 
-    /// The number of a group whose name is known here.
     pub(crate) fn group(&self, name: &[u8]) -> Option<u32> {
         self.groups.get(name).copied()
     }
@@ -41,7 +38,7 @@ fn numbers(entries: Vec<(Vec<u8>, u32)>) -> HashMap<Vec<u8>, u32> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_first_line_of_a_name_counts() {
+    fn the_first_of_several_lines_with_a_name_is_used() {
         let numbers = super::numbers(vec![
             (b"root".to_vec(), 0),
             (b"me".to_vec(), 1000),

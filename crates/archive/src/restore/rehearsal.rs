@@ -1,12 +1,10 @@
-//! `--dry-run`: what would be done, and nothing of it.
-//!
-//! What earlier archives of the same run would have made is kept by name, so that what a later one
-//! would take away of it can be said. What is on the disk goes by its names as they are.
+//! A dry run. The names that earlier archives of the run would make are kept, so that it can tell
+//! which of them a later one would remove.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::os::fd::AsFd;
 use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use gate::Fd;
 use gate::fs::{Open, getdents64};
@@ -14,29 +12,28 @@ use gate::long::open_beneath;
 use ondisk::dirent::{EntryType, entries};
 use ondisk::pax::dumpdir::{self, Code};
 use ondisk::pax::{Kind, Member};
+use walk::entry::joined;
 
-use super::increment::pairs;
-use super::name::{Chosen, clean, join, key};
-use super::{Counts, Remarks, RestoreOptions, RestoreProgress, RestoreSummary, missed, taken};
+use super::increment::renames;
+use super::name::{Chosen, clean, inside, key, starting_with, take_tree};
+use super::report::{Counts, Remarks, RestoreProgress, RestoreSummary};
 use crate::error::Error;
 use crate::input::Input;
 
-/// One thing that would be done.
+/// A step of a restore.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Step {
-    /// What, in a word: `file`, `remove`.
+    /// The kind of member that is restored, or `remove` or `rename`.
     pub what: &'static str,
-    /// The name that it is done to, beneath DIR; empty for DIR itself.
+    /// The path below DIR; empty for DIR itself.
     pub path: Vec<u8>,
     /// The target of a symlink, the other name of a link, the new name of a directory.
     pub other: Option<Vec<u8>>,
 }
 
-/// The tree as it would be.
 struct Rehearsal<'a> {
     top: Rc<Fd>,
-    /// What would have been made, and whether it is a directory, by names in which NUL stands for
-    /// the slash: so all that is in a directory follows it.
+    /// Whether each name that would have been made is a directory, by [`key`].
     made: BTreeMap<Vec<u8>, bool>,
     chosen: Chosen,
     remarks: Remarks,
@@ -47,9 +44,8 @@ struct Rehearsal<'a> {
     say: &'a mut dyn FnMut(Step),
 }
 
-/// Says what a restore would do.
 pub(super) fn rehearse(
-    options: &RestoreOptions,
+    archives: &[Vec<u8>],
     chosen: Chosen,
     top: Rc<Fd>,
     progress: &RestoreProgress,
@@ -62,45 +58,33 @@ pub(super) fn rehearse(
         remarks: Remarks::default(),
         counts: Counts::default(),
         is_later: false,
-        has_later: options.archives.len() > 1,
+        has_later: archives.len() > 1,
         say,
     };
-    let done = options.archives.iter().try_for_each(|archive| {
+    let done = archives.iter().try_for_each(|archive| {
         rehearsal.archive(archive, progress)?;
         rehearsal.is_later = true;
         rehearsal.chosen.next_archive();
         Ok(())
     });
-    let Rehearsal {
-        chosen,
-        mut remarks,
-        counts,
-        ..
-    } = rehearsal;
-    missed(chosen, &mut remarks);
-    let (warnings, notes) = remarks.into_parts();
-    RestoreSummary {
-        counts,
-        warnings,
-        notes,
-        stopped: done.err(),
-    }
+    rehearsal.chosen.warn_of_missed(&mut rehearsal.remarks);
+    rehearsal.remarks.into_summary(rehearsal.counts, done.err())
 }
 
 impl Rehearsal<'_> {
     fn archive(&mut self, archive: &[u8], progress: &RestoreProgress) -> Result<(), Error> {
         let mut input = Input::open(archive)?;
         while let Some(member) = input.next()? {
-            progress.count_member();
+            progress.members.fetch_add(1, Relaxed);
             if member.kind == Kind::LABEL {
                 continue;
             }
-            match taken(&member, &mut self.chosen, &mut self.remarks) {
+            match self.chosen.take_member(&member, &mut self.remarks) {
                 Ok(Some(path)) => self.member(&path, &member),
                 Ok(None) => self.pass_by(&member),
-                Err(trouble) => {
+                Err(failure) => {
                     self.counts.skipped += 1;
-                    self.remarks.warn(&member.path, trouble);
+                    self.remarks.warn(&member.path, failure);
                 }
             }
         }
@@ -108,7 +92,7 @@ impl Rehearsal<'_> {
     }
 
     fn member(&mut self, path: &[u8], member: &Member) {
-        // A name that is to be another one of itself is there by then.
+        // A link to itself exists already.
         if member.kind == Kind::Link && clean(&member.link).is_ok_and(|link| link.path == path) {
             return;
         }
@@ -129,11 +113,7 @@ impl Rehearsal<'_> {
         }
         self.renames(member);
         let other = matches!(member.kind, Kind::Symlink | Kind::Link).then_some(&member.link[..]);
-        (self.say)(Step {
-            what,
-            path: path.to_vec(),
-            other: other.map(<[u8]>::to_vec),
-        });
+        self.tell(what, path, other);
         if self.has_later {
             self.made.insert(key(path), member.kind == Kind::Directory);
         }
@@ -143,16 +123,20 @@ impl Rehearsal<'_> {
         }
     }
 
-    /// What an increment says of a directory that was not chosen, as far as it is about what was.
+    fn tell(&mut self, what: &'static str, path: &[u8], other: Option<&[u8]>) {
+        let (path, other) = (path.to_vec(), other.map(<[u8]>::to_vec));
+        (self.say)(Step { what, path, other });
+    }
+
+    /// Takes what an increment has of a directory that was not chosen, as far as it is about what
+    /// was.
     fn pass_by(&mut self, member: &Member) {
         self.renames(member);
-        let place = clean(&member.path)
-            .ok()
-            .and_then(|name| Some((self.chosen.place(&name.path)?, name.path)));
         if let Some(text) = member.dumpdir.as_deref().filter(|_| self.is_later)
-            && let Some((place, name)) = place
+            && let Ok(name) = clean(&member.path)
+            && let Some(place) = self.chosen.place(&name.path)
         {
-            self.purge(&place, &name, text);
+            self.purge(&place, &name.path, text);
         }
     }
 
@@ -160,54 +144,30 @@ impl Rehearsal<'_> {
         let Some(text) = member.dumpdir.as_deref().filter(|_| self.is_later) else {
             return;
         };
-        for (from, to) in pairs(text)
-            .iter()
-            .filter(|(from, _)| from == b"\0" || self.chosen.has_in(from))
-        {
-            (self.say)(Step {
-                what: "rename",
-                path: from.to_vec(),
-                other: Some(to.to_vec()),
-            });
+        for (from, to) in renames(text) {
+            if from != b"\0" && !self.chosen.has_in(&from) {
+                continue;
+            }
+            self.tell("rename", &from, Some(&to));
             self.counts.renamed += 1;
-            let (from, to) = (key(from), key(to));
-            for (old, is_directory) in self.below(&from) {
-                self.made.remove(&old);
-                self.made
-                    .insert([&to[..], &old[from.len()..]].concat(), is_directory);
+            let (from, to) = (key(&from), key(&to));
+            for (old, is_directory) in take_tree(&mut self.made, &from) {
+                let new = [&to[..], &old[from.len()..]].concat();
+                self.made.insert(new, is_directory);
             }
         }
     }
 
-    /// What would have been made under a name and below it.
-    fn below(&self, key: &[u8]) -> Vec<(Vec<u8>, bool)> {
-        let from = self
-            .made
-            .range::<[u8], _>((Bound::Included(key), Bound::Unbounded));
-        let is_below = |name: &[u8]| matches!(name.strip_prefix(key), Some([] | [0, ..]));
-        from.take_while(|(name, _)| name.starts_with(key))
-            .filter(|(name, _)| is_below(name))
-            .map(|(name, is_directory)| (name.clone(), *is_directory))
-            .collect()
-    }
-
     fn purge(&mut self, path: &[u8], dir: &[u8], text: &[u8]) {
-        let inside = if path.is_empty() {
-            Vec::new()
-        } else {
-            [&key(path)[..], b"\0"].concat()
-        };
+        let inside = inside(path);
         let mut present = self.on_disk(path);
-        let from = self
-            .made
-            .range::<[u8], _>((Bound::Included(&inside[..]), Bound::Unbounded));
-        for (name, is_directory) in from.take_while(|(name, _)| name.starts_with(&inside)) {
+        for (name, is_directory) in starting_with(&self.made, inside.clone()) {
             let name = &name[inside.len()..];
             if !name.is_empty() && !name.contains(&0) {
                 present.insert(name.to_vec(), *is_directory);
             }
         }
-        // By the names that a list has them by.
+        // By the names that the list has.
         let listed = |(name, is_directory): (Vec<u8>, bool)| {
             Some((self.chosen.listed(dir, path, &name)?, (name, is_directory)))
         };
@@ -224,41 +184,26 @@ impl Rehearsal<'_> {
                 present.remove(name);
             }
         }
-        let gone = present.into_iter().flat_map(|(listed, (name, _))| {
-            let (whole, was) = (join(path, &name), join(dir, &listed));
-            let is_chosen = self.chosen.has(&whole);
-            let is_gone = |gone: &&[u8]| {
-                self.made.contains_key(&key(gone)) && !self.chosen.is_ahead(gone, &was)
-            };
-            let below: Vec<Vec<u8>> = match is_chosen {
-                true => Vec::new(),
-                false => self
-                    .chosen
-                    .below(&whole)
-                    .filter(is_gone)
-                    .map(<[u8]>::to_vec)
-                    .collect(),
-            };
-            let is_ahead = self.chosen.has_ahead(&whole, &was);
-            Some(whole)
-                .filter(|_| is_chosen && !is_ahead)
-                .into_iter()
-                .chain(below)
-        });
-        for whole in gone.collect::<Vec<_>>() {
-            (self.say)(Step {
-                what: "remove",
-                path: whole.clone(),
-                other: None,
-            });
-            self.counts.removed += 1;
-            for (gone, _) in self.below(&key(&whole)) {
-                self.made.remove(&gone);
+        let mut gone: Vec<Vec<u8>> = Vec::new();
+        for (listed, (name, _)) in present {
+            let (whole, was) = (joined(path, &name), joined(dir, &listed));
+            if self.chosen.has(&whole) {
+                gone.extend((!self.chosen.has_ahead(&whole, &was)).then_some(whole));
+            } else {
+                let is_made = |gone: &[u8]| self.made.contains_key(&key(gone));
+                let below = self.chosen.below(&whole);
+                let below = below.filter(|gone| is_made(gone) && !self.chosen.is_ahead(gone, &was));
+                gone.extend(below.map(<[u8]>::to_vec));
             }
+        }
+        for whole in gone {
+            self.tell("remove", &whole, None);
+            self.counts.removed += 1;
+            take_tree(&mut self.made, &key(&whole));
         }
     }
 
-    /// What is in a directory now, and whether it is a directory; nothing, where it cannot be read.
+    /// Whether each entry of a directory is a directory; empty if it cannot be read.
     fn on_disk(&self, path: &[u8]) -> BTreeMap<Vec<u8>, bool> {
         let mut present = BTreeMap::new();
         let path = if path.is_empty() { b"." } else { path };

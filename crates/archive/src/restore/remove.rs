@@ -1,5 +1,4 @@
-//! A name taken away, and all that is below it; never what is on another mount, and never through a
-//! symlink.
+//! Removes a file or a directory tree, without crossing a mount point or following a symlink.
 
 use std::ffi::{CStr, CString};
 use std::rc::Rc;
@@ -11,15 +10,18 @@ use gate::process::is_root;
 use gate::{Errno, Fd, Gate};
 use ondisk::dirent::{EntryType, entries};
 
+use super::attributes::change_mode;
+use super::not_restored::{Failure, NotRestored};
+use super::report::Remarks;
+use super::restorer::ALL;
 use super::trail::Trail;
-use super::{Remarks, Trouble, change_mode};
 
 /// A directory that is being emptied.
 #[derive(Default)]
 struct Frame {
     /// Directories in it, to be emptied next.
     directories: Vec<CString>,
-    /// What could not be taken away.
+    /// Entries that could not be removed.
     kept: Vec<CString>,
     is_read: bool,
 }
@@ -51,7 +53,6 @@ pub(super) fn remove(here: &Rc<Fd>, name: &CStr, path: &[u8], remarks: &mut Rema
     removal.removed
 }
 
-/// A removal under way.
 struct Removal<'a> {
     /// The directories down to the one that is being emptied.
     trail: Trail<Frame>,
@@ -67,13 +68,7 @@ impl Removal<'_> {
         let opened = self.trail.here();
         let frame = self.trail.last()?;
         let (next, is_read) = (frame.directories.pop(), frame.is_read);
-        let dir = match opened {
-            Ok(dir) => dir,
-            Err(e) => {
-                self.warn(b"", Gate::Openat2, e);
-                return None;
-            }
-        };
+        let dir = opened.map_err(|e| self.warn(b"", Gate::Openat2, e)).ok()?;
         match next {
             Some(next) => match enter(&dir, &next) {
                 Ok(fd) => self.push(&next, fd),
@@ -156,12 +151,10 @@ impl Removal<'_> {
 
     /// Warns of a name in a directory of the trail; the trail begins with the first level.
     fn warn_at(&mut self, dir: &[u8], name: &[u8], gate: Gate, errno: Errno) {
-        let what = match errno {
-            Errno::EXDEV | Errno::EBUSY => "not taken away: something is mounted there",
-            Errno::EACCES | Errno::EPERM => {
-                "it is not in the archive any more, and may not be taken away; run as root"
-            }
-            _ => "it is not in the archive any more, and cannot be taken away",
+        let reason = match errno {
+            Errno::EXDEV | Errno::EBUSY => NotRestored::MountPoint,
+            Errno::EACCES | Errno::EPERM => NotRestored::RemovalTakesRoot,
+            _ => NotRestored::NotRemoved,
         };
         let first = dir
             .iter()
@@ -174,14 +167,14 @@ impl Removal<'_> {
                 path.extend_from_slice(part);
             }
         }
-        self.remarks.warn(&path, Trouble::call(gate, errno, what));
+        let failure = Failure::call(gate, errno, reason);
+        self.remarks.warn(&path, failure);
     }
 }
 
-/// Opens a directory that is to be emptied, on the same mount only. One that does not let its owner
-/// in is made to.
+/// Opens a directory that is to be emptied, on the same mount only. If its mode does not let its
+/// owner in, it is changed.
 fn enter(here: &Fd, name: &CStr) -> gate::Result<Fd> {
-    const ALL: u32 = 0o700;
     let resolve =
         Resolve::BENEATH | Resolve::NO_SYMLINKS | Resolve::NO_MAGICLINKS | Resolve::NO_XDEV;
     let open = || openat2(here, name, Open::SCAN, resolve);
@@ -197,7 +190,7 @@ fn enter(here: &Fd, name: &CStr) -> gate::Result<Fd> {
         return Err(Errno::EXDEV);
     }
     if !is_root() {
-        let _ = fchmod(&fd, ALL); // whose it is not, cannot; that shows when something is to be taken away
+        let _ = fchmod(&fd, ALL); // if this fails, removing an entry fails as well
     }
     Ok(fd)
 }

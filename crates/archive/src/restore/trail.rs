@@ -1,7 +1,5 @@
-//! The way from DIR down to where the work is: a stack of open directories.
-//!
-//! However deep it is, only so many directories are open: those at its end. One that was closed is
-//! opened again from the top, without following a symlink ([`open_beneath`]).
+//! A stack of open directories, from DIR down. However deep it is, only those at its end are open.
+//! One that was closed is opened again from the top, without following a symlink.
 
 use std::os::fd::AsFd;
 use std::rc::Rc;
@@ -10,12 +8,11 @@ use gate::Fd;
 use gate::fs::Open;
 use gate::long::open_beneath;
 
-/// So many directories are held open at most.
+/// Directories that are held open at most.
 const MOST_OPEN: usize = 64;
-/// So many are opened at a time when the way back is long.
+/// Directories that are opened at a time when the way back is long.
 const REOPENED: usize = 32;
 
-/// A stack of directories, each with something to be known of it.
 pub(super) struct Trail<T> {
     top: Rc<Fd>,
     /// The names of all levels, with slashes between them.
@@ -47,13 +44,12 @@ impl<T> Trail<T> {
         &self.path
     }
 
-    /// What is known of the last level.
+    /// The data of the last level.
     pub(super) fn last(&mut self) -> Option<&mut T> {
         self.levels.last_mut().map(|level| &mut level.data)
     }
 
-    /// What is left of a directory's name, as seen from the last level, if it is that level or
-    /// below it.
+    /// The path of a directory as seen from the last level, if it is that level or below it.
     pub(super) fn rest<'a>(&self, dir: &'a [u8]) -> Option<&'a [u8]> {
         if self.path.is_empty() {
             return Some(dir);
@@ -65,7 +61,6 @@ impl<T> Trail<T> {
         }
     }
 
-    /// Goes down into an open directory.
     pub(super) fn push(&mut self, name: &[u8], fd: Rc<Fd>, data: T) {
         if !self.path.is_empty() {
             self.path.push(b'/');
@@ -84,7 +79,6 @@ impl<T> Trail<T> {
         }
     }
 
-    /// Goes back up, and gives what was known of the level.
     pub(super) fn pop(&mut self) -> Option<T> {
         let level = self.levels.pop()?;
         self.first_open = self.first_open.min(self.levels.len());
@@ -98,13 +92,12 @@ impl<T> Trail<T> {
     /// # Errors
     /// Those of openat2(2), when it had to be opened again.
     pub(super) fn here(&mut self) -> gate::Result<Rc<Fd>> {
-        let depth = self.levels.len();
         match self.levels.last() {
             None => return Ok(Rc::clone(&self.top)),
             Some(Level { fd: Some(fd), .. }) => return Ok(Rc::clone(fd)),
             Some(_) => {}
         }
-        let first = depth.saturating_sub(REOPENED);
+        let first = self.levels.len().saturating_sub(REOPENED);
         let mut above: Option<(Rc<Fd>, usize)> = None;
         for level in &mut self.levels[first..] {
             let (from, start) = above

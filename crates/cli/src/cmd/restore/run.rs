@@ -30,7 +30,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     };
     let progress = RestoreProgress::default();
     let message = |seconds: f64| {
-        let (members, bytes, place) = progress.far();
+        let (members, bytes, place) = progress.get();
         let rate = bytes as f64 / seconds / f64::from(1 << 20);
         format!(
             "{members} members, {} MiB, {rate:.0} MiB/s, in {}",
@@ -53,11 +53,11 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     printed?;
     let mut summary = done.map_err(|error| not_begun(error, &options.archives))?;
     for note in &summary.notes {
-        out.note(note);
+        out.note(show::note(*note));
     }
     if let Some(error) = summary.stopped.take() {
         out.warn(&summary.warnings);
-        let is_begun = !args.dry_run && progress.far().0 > 0;
+        let is_begun = !args.dry_run && progress.get().0 > 0;
         return Err(match is_begun {
             true => error::Error::from(error).and("what was restored until there stays"),
             false => error.into(),

@@ -1,6 +1,6 @@
 //! What `fathom restore` prints.
 
-use archive::restore::{RestoreSummary, Step};
+use archive::restore::{Note, RestoreSummary, Step};
 use show::json_object;
 use show::name::printable;
 use show::units::plural;
@@ -33,6 +33,20 @@ json_object!(Json<'_, Step>, |step| {
     name "path": Some(path(step)),
     name "other": step.other.as_deref(),
 });
+
+pub(crate) fn note(note: Note) -> &'static str {
+    match note {
+        Note::SlashLeftOut => {
+            "the slash that names begin with is left away: all is restored beneath the directory"
+        }
+        Note::OwnersIgnored => {
+            "what is restored belongs to you, and not to the owners that the archive names: that takes root"
+        }
+        Note::XattrsLeftOut => {
+            "extended attributes other than user.*, capabilities among them, are left out: they take root"
+        }
+    }
+}
 
 /// The path of a step; `.` for the directory that is restored into.
 fn path(step: &Step) -> &[u8] {

@@ -1,9 +1,9 @@
-//! What is in a tree besides what the archive has of it.
+//! Finds files in a tree that are not in the archive.
 //!
-//! In a directory that was dumped there ought to be its members, or in an increment what its list
-//! of names says. So each of these is known, by a hash with a seed that nobody can guess: memory
-//! goes by the tree, whatever the archive says.
+//! Known names are kept as hashes with a random seed, so that memory depends on the tree, and not on
+//! the archive.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::{CStr, CString};
 use std::hash::{BuildHasher, RandomState};
@@ -20,16 +20,15 @@ use walk::entry::append;
 use walk::{Filter, Type};
 
 use super::difference::{Difference, TreeAccess};
+use super::tree::Tree;
 
-use super::Tree;
-
-/// What an archive has of what is in a tree.
+/// The files of a tree that are in the archive.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     seed: RandomState,
     names: HashSet<u64>,
-    /// The directories that are to be looked through. In those that are `true`, nothing else ought
-    /// to be; the others are on the way to something.
+    /// The directories to be read. Those that are `true` were dumped, and must contain nothing else;
+    /// the others are above a member.
     dirs: HashMap<u64, bool>,
 }
 
@@ -38,19 +37,18 @@ impl Known {
         self.seed.hash_one(path)
     }
 
-    /// There is something in the tree with the name of a member. `is_dumped` says that it is a
-    /// directory, and that all that was in it is in this archive.
+    /// Adds a file of the tree that has the name of a member. `is_dumped` says that it is a
+    /// directory, and that all its entries are in this archive.
     pub(super) fn add(&mut self, name: &[u8], is_dumped: bool) {
         let path = plain(name);
         self.names.insert(self.hash(&path));
         let mut above = &path[..];
         while !above.is_empty() {
             above = &above[..above.iter().rposition(|&byte| byte == b'/').unwrap_or(0)];
-            let number = self.hash(above);
-            if self.dirs.contains_key(&number) {
-                break;
-            }
-            self.dirs.insert(number, false);
+            match self.dirs.entry(self.seed.hash_one(above)) {
+                Entry::Occupied(_) => break,
+                Entry::Vacant(vacant) => vacant.insert(false),
+            };
         }
         if is_dumped {
             self.dirs.insert(self.hash(&path), true);
@@ -58,7 +56,7 @@ impl Known {
     }
 }
 
-/// A name without what means nothing in it: slashes too many, and components that are a dot.
+/// A name without needless slashes and dots.
 fn plain(name: &[u8]) -> Vec<u8> {
     let mut path = Vec::with_capacity(name.len());
     let parts = name
@@ -68,27 +66,32 @@ fn plain(name: &[u8]) -> Vec<u8> {
     path
 }
 
-/// What is in a tree and is not told of, all the same.
-pub(super) struct Spared<'a> {
+/// Files that need not be in the archive.
+pub(super) struct Skipped<'a> {
     /// The archive itself.
-    pub(super) own: Option<(Dev, u64)>,
-    /// What was left out on purpose.
-    pub(super) filter: &'a Filter,
+    archive: Option<(Dev, u64)>,
+    filter: &'a Filter,
+}
+
+impl<'a> Skipped<'a> {
+    pub(super) fn new(archive: Option<(Dev, u64)>, filter: &'a Filter) -> Skipped<'a> {
+        Skipped { archive, filter }
+    }
 }
 
 impl Tree {
-    /// Tells of what is in a directory and not in the list of names that its member has.
-    pub(super) fn unlisted(
+    /// Warns of entries of a directory that are not in its member's list of names.
+    pub(super) fn find_unlisted(
         &self,
         name: &[u8],
         list: &[u8],
-        spared: &Spared<'_>,
+        skipped: &Skipped<'_>,
         mut tell: impl FnMut(Warning),
     ) {
         let (path, Some(entries)) = (plain(name), dumpdir::entries(list)) else {
             return;
         };
-        // What is not there any more has been told of.
+        // If the directory does not exist any more, there is a warning already.
         let Ok(Listed { dir, mut names, .. }) = self.list(&path) else {
             return;
         };
@@ -97,51 +100,35 @@ impl Tree {
                 names.remove(&name);
             }
         }
-        names
-            .iter()
-            .for_each(|name| unknown(&path, &dir, name, spared, &mut tell));
+        for name in &names {
+            warn_of_unknown(&path, &dir, name, skipped, &mut tell);
+        }
     }
 
-    /// Tells of what is in the directories that are known, and is not known itself.
-    pub(super) fn besides(
+    /// Warns of unknown entries of the known directories.
+    pub(super) fn find_unknown(
         &self,
         known: &Known,
-        spared: &Spared<'_>,
+        skipped: &Skipped<'_>,
         mut tell: impl FnMut(Warning),
     ) {
-        let mut left: Vec<Vec<u8>> = if known.dirs.is_empty() {
-            Vec::new()
-        } else {
-            vec![Vec::new()]
-        };
+        let mut left: Vec<Vec<u8>> = vec![Vec::new(); usize::from(!known.dirs.is_empty())];
         while let Some(path) = left.pop() {
-            let is_dumped = known
-                .dirs
-                .get(&known.hash(&path))
-                .copied()
-                .unwrap_or_default();
-            let Listed {
-                dir,
-                names,
-                is_mounted,
-            } = match self.list(&path) {
+            let is_dumped = known.dirs.get(&known.hash(&path)) == Some(&true);
+            let listed = match self.list(&path) {
                 Ok(listed) => listed,
-                // It was there a moment ago, as something else, or it is a symlink by now.
+                // It was removed or replaced meanwhile.
                 Err((_, Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP)) => continue,
                 Err((gate, errno)) => {
-                    tell(Warning::failed(
-                        &path,
-                        gate,
-                        errno,
-                        TreeAccess::ListDirectory,
-                    ));
+                    let access = TreeAccess::ListDirectory;
+                    tell(Warning::failed(&path, gate, errno, access));
                     continue;
                 }
             };
             let mut below = path.clone();
             let (mut others, from) = (Vec::new(), left.len());
             let mut has_known = false;
-            for name in &names {
+            for name in &listed.names {
                 below.truncate(path.len());
                 append(&mut below, name.to_bytes());
                 let number = known.hash(&below);
@@ -154,17 +141,15 @@ impl Tree {
                 }
             }
             left[from..].reverse();
-            // What was mounted when it was dumped, and not entered, is in the archive as an empty
-            // directory.
-            if is_dumped && (has_known || !is_mounted) {
-                others
-                    .into_iter()
-                    .for_each(|name| unknown(&path, &dir, name, spared, &mut tell));
+            // A mount point that was not entered is an empty directory in the archive.
+            if is_dumped && (has_known || !listed.is_mounted) {
+                for name in others {
+                    warn_of_unknown(&path, &listed.dir, name, skipped, &mut tell);
+                }
             }
         }
     }
 
-    /// The names in a directory.
     fn list(&self, path: &[u8]) -> Result<Listed, (Gate, Errno)> {
         const BUFFER: usize = 64 << 10;
         let dir =
@@ -191,31 +176,28 @@ impl Tree {
 struct Listed {
     dir: Fd,
     names: BTreeSet<CString>,
-    /// Whether it is where something is mounted.
+    /// It is a mount point.
     is_mounted: bool,
 }
 
-/// Tells of a name that is in no archive, unless it is a socket, which none can hold, or is spared.
-fn unknown(
+/// Warns of a file that is not in the archive, unless it is a socket, which no archive can hold, or
+/// is skipped.
+fn warn_of_unknown(
     path: &[u8],
     dir: &Fd,
     name: &CStr,
-    spared: &Spared<'_>,
+    skipped: &Skipped<'_>,
     tell: &mut impl FnMut(Warning),
 ) {
-    if !spared.filter.keeps(path, name.to_bytes()) {
+    if !skipped.filter.keeps(path, name.to_bytes()) {
         return;
     }
-    let Ok(seen) = statx(
-        dir,
-        name,
-        At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT,
-        Want::BASIC_STATS,
-    ) else {
+    let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
+    let Ok(seen) = statx(dir, name, at, Want::BASIC_STATS) else {
         return;
     };
-    if Type::from_mode(seen.mode) == Type::Socket || spared.own == Some((seen.dev.into(), seen.ino))
-    {
+    let inode = Some((seen.dev.into(), seen.ino));
+    if Type::from_mode(seen.mode) == Type::Socket || skipped.archive == inode {
         return;
     }
     let mut whole = path.to_vec();
@@ -228,7 +210,7 @@ mod tests {
     use super::{Known, plain};
 
     #[test]
-    fn names_for_the_same() {
+    fn names_of_one_file_are_equal() {
         for name in ["a/b", "./a/b", "/a//b/", "a/./b/."] {
             assert_eq!(plain(name.as_bytes()), b"a/b", "{name}");
         }
@@ -236,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_on_the_way_is_looked_through() {
+    fn directories_above_a_member_are_read() {
         let mut known = Known::default();
         known.add(b"a/b/c/", true);
         known.add(b"a/b/c/d", false);

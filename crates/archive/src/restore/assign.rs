@@ -1,0 +1,211 @@
+//! Gives members their attributes.
+//!
+//! A change of owner removes set-user-id bits and capabilities, and a mode may take away the right
+//! to set attributes. So the order is: owner, extended attributes, access control lists, mode,
+//! capabilities, and at the end the times.
+
+use std::ffi::{CStr, CString};
+
+use gate::long::c_string;
+use gate::xattr::flistxattr;
+use gate::{Errno, Fd, Gate};
+use ondisk::pax::acl::{Who, to_binary};
+use ondisk::pax::{Kind, Member};
+use walk::entry::time;
+
+use super::attributes::{ACCESS, DEFAULT, Late, On, SET_ID, chmod, chown, is_property, times};
+use super::not_restored::{Failure, NotRestored};
+use super::report::Note;
+use super::restorer::{ALL, Doing, Restorer};
+
+/// The capabilities of a program, which a change of its owner removes.
+const CAPABILITY: &[u8] = b"security.capability";
+
+impl Restorer<'_> {
+    /// Gives a new file all its attributes. Its mode is right already if `is_exact`, apart from
+    /// what a change of owner takes; `inherits` says that it may have an access control list from
+    /// its directory.
+    pub(super) fn give(
+        &mut self,
+        on: On<'_>,
+        path: &[u8],
+        member: &Member,
+        is_exact: bool,
+        inherits: bool,
+    ) {
+        let is_symlink = member.kind == Kind::Symlink;
+        let mut mode = self.rights.mode(member);
+        if let Some(owner) = self.owner(member)
+            && !chown(on, owner, path, &mut self.remarks)
+        {
+            mode &= !SET_ID;
+        }
+        self.xattrs(on, path, member, |name| name != CAPABILITY);
+        if !is_symlink {
+            let listed = self.list(on, path, ACCESS, member.acl_access.as_deref());
+            if listed.is_none() && inherits {
+                self.unlist(on, path, ACCESS);
+            }
+            mode = listed.map_or(mode, |listed| mode & 0o7000 | listed);
+            if !is_exact || inherits || mode & 0o7000 != 0 {
+                chmod(on, mode, path, &mut self.remarks);
+            }
+        }
+        self.xattrs(on, path, member, |name| name == CAPABILITY);
+        for (name, value) in properties(member) {
+            let _ = on.set(&name, &value);
+        }
+        let (atime, mtime) = (member.atime.map(time), Some(time(member.mtime)));
+        times(on, atime, mtime, path, &mut self.remarks);
+    }
+
+    /// Gives a directory the attributes that it can have from the first; it gets the others when it
+    /// is left. `is_new` says that it was made for this member.
+    pub(super) fn give_early(
+        &mut self,
+        dir: &Fd,
+        path: &[u8],
+        member: &Member,
+        is_new: bool,
+        inherits: bool,
+    ) -> Doing {
+        let on = On::Open(dir);
+        let mut has = Vec::new();
+        if !is_new || inherits {
+            // A directory without any has nothing to be removed.
+            let _ = flistxattr(dir, &mut has);
+        }
+        for name in has.split(|&b| b == 0).filter(|name| !name.is_empty()) {
+            let is_named = member.xattrs.iter().any(|(kept, _)| kept == name);
+            let is_stale = match name {
+                b"system.posix_acl_access" => member.acl_access.is_none(),
+                b"system.posix_acl_default" => member.acl_default.is_none(),
+                // The first archive takes nothing away.
+                CAPABILITY => self.is_later && !is_named,
+                name => {
+                    self.is_later
+                        && !is_named
+                        && (name.starts_with(b"user.") || name.starts_with(b"trusted."))
+                }
+            };
+            if is_stale && let Ok(name) = c_string(name) {
+                self.unlist(on, path, &name);
+            }
+        }
+        self.xattrs(on, path, member, |_| true);
+        let listed = self.list(on, path, ACCESS, member.acl_access.as_deref());
+        self.list(on, path, DEFAULT, member.acl_default.as_deref());
+        if listed.is_some() {
+            // The list has set the mode; until the directory is left, it must be writable.
+            chmod(on, ALL, path, &mut self.remarks);
+        }
+        let mode = self.rights.mode(member);
+        let late = Late {
+            owner: self.owner(member),
+            mode: Some(listed.map_or(mode, |listed| mode & 0o7000 | listed)),
+            atime: member.atime.map(time),
+            mtime: Some(time(member.mtime)),
+            properties: properties(member).take(4).collect(),
+        };
+        Doing {
+            late: Some(Box::new(late)),
+            inherits: member.acl_default.is_some(),
+        }
+    }
+
+    /// The owner that a member is given; `None` where that is not ours to give.
+    fn owner(&mut self, member: &Member) -> Option<(u32, u32)> {
+        if self.rights.is_root {
+            let (uid, gid) = (member.uid, member.gid);
+            return Some((
+                self.owners.user(&member.uname).unwrap_or(uid),
+                self.owners.group(&member.gname).unwrap_or(gid),
+            ));
+        }
+        if (member.uid, member.gid) != (self.rights.uid, self.rights.gid) {
+            self.remarks.note(Note::OwnersIgnored);
+        }
+        None
+    }
+
+    fn xattrs(&mut self, on: On<'_>, path: &[u8], member: &Member, which: impl Fn(&[u8]) -> bool) {
+        for (name, value) in member.xattrs.iter().filter(|(name, _)| which(name)) {
+            let is_user = name.starts_with(b"user.");
+            if !is_user && !self.rights.is_root && !is_property(name, value) {
+                self.remarks.note(Note::XattrsLeftOut);
+                continue;
+            }
+            // Those of other namespaces are the system's: access control lists, which have records of
+            // their own, and properties.
+            let known = ["user.", "trusted.", "security."];
+            let Some(known) = known
+                .iter()
+                .find(|known| name.starts_with(known.as_bytes()))
+            else {
+                continue;
+            };
+            if let Err(e) = c_string(name).and_then(|name| on.set(&name, value)) {
+                self.warn_of_set(on, path, e, NotRestored::Xattrs(known));
+            }
+        }
+    }
+
+    /// Sets an access control list, if there is one; gives the permissions that it makes.
+    fn list(&mut self, on: On<'_>, path: &[u8], which: &CStr, text: Option<&[u8]>) -> Option<u32> {
+        let text = text?;
+        let id = |who, name: &[u8]| match who {
+            Who::User => self.owners.user(name),
+            Who::Group => self.owners.group(name),
+        };
+        let Some(binary) = to_binary(text, id) else {
+            self.remarks.warn(path, NotRestored::BadAcl);
+            return None;
+        };
+        if let Err(e) = on.set(which, &binary) {
+            self.warn_of_set(on, path, e, NotRestored::Acl);
+            return None;
+        }
+        permissions(&binary)
+    }
+
+    /// Removes an extended attribute.
+    fn unlist(&mut self, on: On<'_>, path: &[u8], name: &CStr) {
+        if let Err(e) = on.remove(name)
+            && ![Errno::ENODATA, Errno::EOPNOTSUPP].contains(&e)
+        {
+            let gate = on.gate(Gate::Fremovexattr, Gate::Lremovexattr);
+            let failure = Failure::call(gate, e, NotRestored::StaleXattrs);
+            self.remarks.warn(path, failure);
+        }
+    }
+
+    fn warn_of_set(&mut self, on: On<'_>, path: &[u8], errno: Errno, reason: NotRestored) {
+        let gate = on.gate(Gate::Fsetxattr, Gate::Lsetxattr);
+        self.remarks.warn(path, Failure::call(gate, errno, reason));
+    }
+}
+
+/// The properties of btrfs among the extended attributes of a member.
+fn properties(member: &Member) -> impl Iterator<Item = (CString, Vec<u8>)> {
+    let all = member.xattrs.iter();
+    all.filter(|(name, value)| is_property(name, value))
+        .filter_map(|(name, value)| Some((c_string(name).ok()?, value.clone())))
+}
+
+/// The permissions that go with an access control list, as the kernel has both. The mode in an
+/// archive of bsdtar is another one: it has the owning group's, and not the mask.
+fn permissions(list: &[u8]) -> Option<u32> {
+    /// Bytes of the version, before the entries.
+    const VERSION: usize = 4;
+    const OWNER: u16 = 0x01;
+    const OWNING_GROUP: u16 = 0x04;
+    const MASK: u16 = 0x10;
+    const OTHER: u16 = 0x20;
+    let (entries, _) = list.get(VERSION..)?.as_chunks::<8>();
+    let of = |tag: u16| {
+        let mut entries = entries.iter();
+        let [_, _, bits, ..] = entries.find(|[a, b, ..]| u16::from_le_bytes([*a, *b]) == tag)?;
+        Some(u32::from(*bits) & 7)
+    };
+    Some(of(OWNER)? << 6 | of(MASK).or(of(OWNING_GROUP))? << 3 | of(OTHER)?)
+}

@@ -1,0 +1,383 @@
+//! Compares the members of an archive with a tree.
+
+use std::ffi::{CStr, CString};
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::rc::Rc;
+
+use gate::fs::{At, Open, Statx, Want, Whence, lseek, openat, pread64, readlinkat, statx};
+use gate::long::{c_string, open_beneath, open_long};
+use gate::xattr::{getxattrat, listxattrat};
+use gate::{Errno, Fd, Gate};
+use mounts::Warning;
+use ondisk::Time;
+use ondisk::pax::acl::{self, Who};
+use ondisk::pax::{Kind, Member};
+use walk::{Filter, Type};
+
+use super::difference::{Difference, TreeAccess};
+use super::unlisted::Known;
+use crate::error::Error;
+use crate::input::Input;
+use crate::restore::owners::Owners;
+
+/// A tree to compare with.
+#[derive(Debug)]
+pub struct Tree {
+    pub(super) top: Fd,
+    /// The directory of the last member, open: the next is mostly in it, too.
+    last: Option<(Vec<u8>, Fd)>,
+    /// For the names in access control lists.
+    owners: Rc<Owners>,
+    /// What need not be in the archive.
+    pub(super) filter: Filter,
+}
+
+/// A file, by its name in an open directory.
+struct Spot<'a> {
+    dir: BorrowedFd<'a>,
+    name: CString,
+}
+
+/// The differences of a member.
+struct Differences<'a> {
+    path: &'a [u8],
+    found: &'a mut Vec<Warning>,
+}
+
+impl Differences<'_> {
+    fn say(&mut self, what: Difference) {
+        self.found.push(Warning::about(self.path, what));
+    }
+
+    fn failed(&mut self, access: TreeAccess, gate: Gate) -> impl FnMut(Errno) {
+        move |errno| {
+            let warning = Warning::failed(self.path, gate, errno, access);
+            self.found.push(warning);
+        }
+    }
+
+    fn check<T: PartialEq>(&mut self, is: T, was: T, difference: fn(T, T) -> Difference) {
+        if is != was {
+            self.say(difference(is, was));
+        }
+    }
+}
+
+impl Tree {
+    /// The tree under a directory. Members are looked for below it by their names; what a filter
+    /// leaves out need not be in the archive, by names below the directory.
+    ///
+    /// # Errors
+    /// Those of openat(2).
+    pub fn open(dir: &[u8], filter: Filter) -> Result<Tree, Errno> {
+        let top = open_long(dir, Open::DIRECTORY | Open::PATH)?;
+        Ok(Tree {
+            top,
+            last: None,
+            owners: Rc::new(Owners::read()),
+            filter,
+        })
+    }
+
+    /// The file of a member's name. No symlink above it is followed.
+    fn spot(&mut self, name: &[u8]) -> Result<Spot<'_>, Errno> {
+        let name = name.strip_suffix(b"/").unwrap_or(name);
+        let at = name
+            .iter()
+            .rposition(|&byte| byte == b'/')
+            .map_or(0, |at| at + 1);
+        let (dir, base) = name.split_at(at);
+        let is_last = |(last, _): &(Vec<u8>, Fd)| last == dir;
+        if !dir.is_empty() && !self.last.as_ref().is_some_and(is_last) {
+            let how = Open::DIRECTORY | Open::PATH;
+            self.last = Some((dir.to_vec(), open_beneath(self.top.as_fd(), dir, how)?));
+        }
+        let dir = match &self.last {
+            Some((_, fd)) if !dir.is_empty() => fd.as_fd(),
+            _ => self.top.as_fd(),
+        };
+        let name = c_string(base)?;
+        Ok(Spot { dir, name })
+    }
+
+    /// Finds the file of a member's name, which is then known.
+    fn find(
+        &mut self,
+        member: &Member,
+        known: &mut Known,
+        differ: &mut Differences<'_>,
+    ) -> Option<(Spot<'_>, Statx)> {
+        let Some(name) = below(&member.path) else {
+            differ.say(Difference::LeadsOut);
+            return None;
+        };
+        let spot = self.spot(name);
+        let spot = spot
+            .map_err(differ.failed(TreeAccess::Reach, Gate::Openat2))
+            .ok()?;
+        let is = match spot.statx() {
+            Ok(is) => is,
+            Err(Errno::ENOENT) => {
+                differ.say(Difference::NotInTree);
+                return None;
+            }
+            Err(errno) => {
+                differ.failed(TreeAccess::ReadAttributes, Gate::Statx)(errno);
+                return None;
+            }
+        };
+        let is_whole = member.kind == Kind::Directory && member.dumpdir.is_none();
+        let is_directory = Type::from_mode(is.mode) == Type::Directory;
+        known.add(name, is_whole && is_directory);
+        Some((spot, is))
+    }
+
+    /// Compares a member, the current one of `input`, with the file of its name.
+    pub(super) fn compare(
+        &mut self,
+        input: &mut Input,
+        member: &Member,
+        known: &mut Known,
+        found: &mut Vec<Warning>,
+    ) -> Result<(), Error> {
+        let mut differ = Differences {
+            path: &member.path,
+            found,
+        };
+        let owners = Rc::clone(&self.owners);
+        if member.kind == Kind::LABEL {
+            return Ok(());
+        }
+        let Some((spot, is)) = self.find(member, known, &mut differ) else {
+            return Ok(());
+        };
+        if member.kind == Kind::Link {
+            let to = below(&member.link).map(|name| self.spot(name).and_then(|spot| spot.statx()));
+            if !matches!(to, Some(Ok(to)) if (to.dev, to.ino) == (is.dev, is.ino)) {
+                differ.say(Difference::NotLinkedTo(member.link.clone()));
+            }
+            return Ok(());
+        }
+        if !attributes(member, &is, &mut differ) {
+            return Ok(());
+        }
+        match member.kind {
+            Kind::Symlink => match readlinkat(spot.dir, &spot.name) {
+                Ok(target) => differ.check(target, member.link.clone(), Difference::Target),
+                Err(errno) => differ.failed(TreeAccess::ReadSymlink, Gate::Readlinkat)(errno),
+            },
+            Kind::File if is.size == member.size => contents(input, member, &spot, &mut differ)?,
+            _ => {}
+        }
+        let id_of = |who, name: &[u8]| match who {
+            Who::User => owners.user(name),
+            Who::Group => owners.group(name),
+        };
+        extended(member, &spot, id_of, &mut differ);
+        Ok(())
+    }
+}
+
+impl Spot<'_> {
+    fn statx(&self) -> Result<Statx, Errno> {
+        let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
+        statx(self.dir, &self.name, at, Want::BASIC_STATS)
+    }
+}
+
+/// A member's name relative to the tree: without slashes at its beginning. `None` for one with a
+/// `..`.
+fn below(name: &[u8]) -> Option<&[u8]> {
+    let name = &name[name.iter().take_while(|&&byte| byte == b'/').count()..];
+    (!name.is_empty()
+        && !name.contains(&0)
+        && name.split(|&byte| byte == b'/').all(|part| part != b".."))
+    .then_some(name)
+}
+
+/// Compares the attributes of statx(2). False if the types differ.
+fn attributes(member: &Member, is: &Statx, differ: &mut Differences<'_>) -> bool {
+    let said = match member.kind {
+        Kind::File => Type::File,
+        Kind::Symlink => Type::Symlink,
+        Kind::Char => Type::Char,
+        Kind::Block => Type::Block,
+        Kind::Directory => Type::Directory,
+        Kind::Fifo => Type::Fifo,
+        Kind::Link | Kind::Unknown(_) => return false,
+    };
+    let kind = Type::from_mode(is.mode);
+    differ.check(kind, said, Difference::Type);
+    if kind != said {
+        return false;
+    }
+    if kind != Type::Symlink {
+        // With an access control list, the group's bits are its mask, and some programs archive the
+        // group's own instead.
+        let has_acl = member.acl_access.is_some();
+        let bits = if has_acl { 0o7707 } else { 0o7777 };
+        differ.check(is.mode & bits, member.mode & bits, Difference::Mode);
+    }
+    let (is_owner, owner) = ((is.uid, is.gid), (member.uid, member.gid));
+    differ.check(is_owner, owner, Difference::Owner);
+    if kind == Type::File {
+        differ.check(is.size, member.size, Difference::Size);
+    }
+    if matches!(kind, Type::Char | Type::Block) {
+        differ.check(is.rdev.into(), member.rdev, Difference::Device);
+    }
+    let mut mtime = Time {
+        sec: is.mtime.sec,
+        nsec: is.mtime.nsec,
+    };
+    if member.mtime.nsec == 0 {
+        mtime.nsec = 0; // old formats have whole seconds
+    }
+    differ.check(mtime, member.mtime, Difference::ModificationTime);
+    true
+}
+
+/// Compares the data of a file with what is in the archive, which is as long.
+fn contents(
+    input: &mut Input,
+    member: &Member,
+    spot: &Spot<'_>,
+    differ: &mut Differences<'_>,
+) -> Result<(), Error> {
+    let fd = openat(spot.dir, &spot.name, Open::NOFOLLOW | Open::NONBLOCK);
+    let Ok(fd) = fd.map_err(differ.failed(TreeAccess::Open, Gate::Openat)) else {
+        return Ok(());
+    };
+    let buffer = Vec::new();
+    let mut other = Other { fd, buffer };
+    let mut said = input.contents(member);
+    let mut at = 0;
+    loop {
+        let piece = said.next()?;
+        let (offset, bytes) = piece.unwrap_or((member.size, &[]));
+        let different = match other.first_nonzero(at..offset) {
+            Ok(None) => other.first_difference(offset, bytes),
+            other => other,
+        };
+        match different {
+            Ok(None) if piece.is_some() => {
+                at = offset + bytes.len() as u64;
+                continue;
+            }
+            Ok(None) => {}
+            Ok(Some(from)) => differ.say(Difference::Contents { from }),
+            Err(errno) => differ.failed(TreeAccess::Read, Gate::Pread64)(errno),
+        }
+        return Ok(());
+    }
+}
+
+/// A file in the tree, open to be compared.
+struct Other {
+    fd: Fd,
+    buffer: Vec<u8>,
+}
+
+impl Other {
+    /// The offset of the first byte that differs.
+    fn first_difference(&mut self, offset: u64, said: &[u8]) -> Result<Option<u64>, Errno> {
+        self.buffer.resize(said.len(), 0);
+        let mut have = 0;
+        while have < said.len() {
+            match pread64(&self.fd, &mut self.buffer[have..], offset + have as u64)? {
+                0 => break,
+                n => have += n,
+            }
+        }
+        let is = &self.buffer[..have];
+        if is == said {
+            return Ok(None);
+        }
+        let different = is.iter().zip(said).position(|(is, said)| is != said);
+        Ok(Some(offset + different.unwrap_or(have) as u64))
+    }
+
+    /// The offset of the first byte in a hole of the archive that is not 0. Holes of the file are
+    /// not read.
+    fn first_nonzero(&mut self, hole: Range<u64>) -> Result<Option<u64>, Errno> {
+        static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+        let mut at = hole.start;
+        while at < hole.end {
+            at = match lseek(&self.fd, at, Whence::Data) {
+                Ok(data) => data.max(at),
+                Err(Errno::ENXIO) => return Ok(None),
+                Err(Errno::EINVAL) => at, // a file system that cannot say
+                Err(errno) => return Err(errno),
+            };
+            let len = hole.end.saturating_sub(at).min(ZEROS.len() as u64);
+            let different = self.first_difference(at, &ZEROS[..len as usize])?;
+            if different.is_some() {
+                return Ok(different);
+            }
+            at += len.max(1);
+        }
+        Ok(None)
+    }
+}
+
+/// Compares extended attributes and access control lists.
+fn extended(
+    member: &Member,
+    spot: &Spot<'_>,
+    id_of: impl Fn(Who, &[u8]) -> Option<u32>,
+    differ: &mut Differences<'_>,
+) {
+    /// Bytes of a list with three entries, which says no more than the mode: the kernel keeps only
+    /// default lists of that kind.
+    const MINIMAL: usize = 4 + 3 * 8;
+    const ACLS: [&CStr; 2] = [c"system.posix_acl_access", c"system.posix_acl_default"];
+    let (mut names, mut value) = (Vec::new(), Vec::new());
+    match listxattrat(spot.dir, &spot.name, &mut names) {
+        Ok(()) | Err(Errno::EOPNOTSUPP) => {}
+        Err(errno) => return differ.failed(TreeAccess::ListXattrs, Gate::Listxattrat)(errno),
+    }
+    let is_acl = |name: &[u8]| ACLS.iter().any(|acl| acl.to_bytes() == name);
+    let listed = || names.split(|&byte| byte == 0);
+    for name in listed().filter(|name| !name.is_empty() && !is_acl(name)) {
+        // Security modules label every file.
+        if member.xattrs.iter().all(|(said, _)| said != name) && name != b"security.selinux" {
+            differ.say(Difference::XattrAdded(name.to_vec()));
+        }
+    }
+    let mut read = |attribute: &CStr| match getxattrat(spot.dir, &spot.name, attribute, &mut value)
+    {
+        Ok(()) => Ok(Some(value.clone())),
+        Err(Errno::ENODATA | Errno::EOPNOTSUPP) => Ok(None),
+        Err(errno) => Err(errno),
+    };
+    for (name, said) in member.xattrs.iter().filter(|(name, _)| !is_acl(name)) {
+        let Ok(attribute) = c_string(name) else {
+            continue;
+        };
+        match read(&attribute) {
+            Ok(Some(is)) if is == *said => {}
+            Ok(Some(_)) => differ.say(Difference::XattrChanged(name.clone())),
+            Ok(None) => differ.say(Difference::XattrRemoved(name.clone())),
+            Err(errno) => differ.failed(TreeAccess::ReadXattr, Gate::Getxattrat)(errno),
+        }
+    }
+    for (attribute, said) in ACLS
+        .into_iter()
+        .zip([&member.acl_access, &member.acl_default])
+    {
+        let said = said.as_deref().map(|text| acl::to_binary(text, &id_of));
+        if said == Some(None) {
+            differ.say(Difference::AclWithUnknownNames);
+            continue;
+        }
+        let said = said.flatten();
+        let said = said.filter(|said| attribute != ACLS[0] || said.len() > MINIMAL);
+        let is_listed = listed().any(|name| name == attribute.to_bytes());
+        match if is_listed { read(attribute) } else { Ok(None) } {
+            Ok(is) if is == said => {}
+            Ok(_) => differ.say(Difference::Acl(attribute)),
+            Err(errno) => differ.failed(TreeAccess::ReadAcl, Gate::Getxattrat)(errno),
+        }
+    }
+}

@@ -60,6 +60,14 @@ fn shown(name: &[u8]) -> String {
     String::from_utf8_lossy(name).escape_debug().to_string()
 }
 
+/// The directory of a path, and the name in it.
+fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|&b| b == b'/') {
+        Some(at) => (&path[..at], &path[at + 1..]),
+        None => (b"", path),
+    }
+}
+
 /// The first eight bytes of a name as a number, which decide the order of most pairs of names.
 fn head(name: &[u8]) -> u64 {
     let mut head = [0; 8];

@@ -1,16 +1,20 @@
 //! A sink that compares entries with a catalog and keeps those that differ.
 
+use std::ops::Range;
+
 use gate::sync::Mutex;
-use walk::{Dir, EngineKind, Entry, MountContext, Sink, Worker, digest};
+use walk::entry::joined;
+use walk::{Dir, EngineKind, Entry, MountContext, Sink, Worker};
 
 use crate::part::{Last, Part, Parts, relative};
-use crate::since::index::{Fate, Identity, Index, NO_PART, print};
+use crate::since::index::{Fate, Identity, Index, NO_PART, path_hash, print};
 
 /// The entries that differ from the catalog.
 #[derive(Default)]
 pub(super) struct Found {
+    /// The names of entries, and the paths of their directories below DIR.
     bytes: Vec<u8>,
-    dirs: Vec<(usize, usize)>,
+    dirs: Vec<Range<usize>>,
     pub(super) entries: Vec<Differs>,
 }
 
@@ -40,32 +44,26 @@ impl Differs {
 impl Found {
     /// The path of an entry below DIR; `.` for DIR itself.
     pub(super) fn path(&self, entry: &Differs) -> Vec<u8> {
-        let (from, to) = self.dirs[entry.dir as usize];
-        let name = &self.bytes[entry.name.0..entry.name.0 + usize::from(entry.name.1)];
-        join(&self.bytes[from..to], name)
+        let dir = self.dirs[entry.dir as usize].clone();
+        path_below(&self.bytes[dir], self.name(entry))
     }
 
-    /// The hash of the path of the same name in another directory.
-    pub(super) fn in_other(&self, entry: &Differs, dir: u64) -> u64 {
-        digest::below(
-            dir,
-            &self.bytes[entry.name.0..entry.name.0 + usize::from(entry.name.1)],
-        )
+    pub(super) fn name(&self, entry: &Differs) -> &[u8] {
+        &self.bytes[entry.name.0..][..usize::from(entry.name.1)]
     }
 
-    fn keep(&mut self, bytes: &[u8]) -> (usize, usize) {
+    fn keep(&mut self, bytes: &[u8]) -> Range<usize> {
         let from = self.bytes.len();
         self.bytes.extend_from_slice(bytes);
-        (from, self.bytes.len())
+        from..self.bytes.len()
     }
 }
 
 /// The path of a name in a directory below DIR; `.` for DIR itself.
-pub(super) fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
-    match (dir, name) {
-        (b"", b"") => b".".to_vec(),
-        (b"", name) => name.to_vec(),
-        (dir, name) => [dir, b"/", name].concat(),
+pub(super) fn path_below(dir: &[u8], name: &[u8]) -> Vec<u8> {
+    match joined(dir, name) {
+        dir if dir.is_empty() => b".".to_vec(),
+        path => path,
     }
 }
 
@@ -89,23 +87,21 @@ impl<'a> Compare<'a> {
         }
     }
 
-    /// What differs.
     pub(super) fn into_found(self) -> Found {
         self.found.into_inner()
     }
 
     /// The number that a part has in the catalog.
     fn old_part(&self, number: u32) -> u32 {
-        self.parts
-            .get(number)
-            .and_then(|part| part.among(self.old_parts))
+        let part = self.parts.get(number);
+        part.and_then(|part| part.among(self.old_parts))
             .unwrap_or(NO_PART)
     }
 }
 
 impl Sink for Compare<'_> {
-    fn begin(&self, ground: &MountContext<'_>, by: EngineKind) {
-        self.parts.begin(ground, by, false);
+    fn begin(&self, context: &MountContext<'_>, by: EngineKind) {
+        self.parts.begin(context, by, false);
     }
 
     fn worker(&self) -> Box<dyn Worker + '_> {
@@ -131,24 +127,17 @@ impl Worker for Comparer<'_> {
         let index = self.to.index;
         // One name of a file with several may have replaced another, together with its directory:
         // `resolve` must see it, though the file is the same.
-        let may_be_other = index
-            .find(dir.hash)
-            .is_some_and(|row| index.row(row).fate() != Fate::Found);
+        let is_other = |row: u32| index.row(row).fate() != Fate::Found;
+        let may_be_other = index.find(dir.hash).is_some_and(is_other);
         for (nth, entry) in entries.iter().enumerate() {
             let meta = entry.meta.lasting();
-            let number = self
-                .to
-                .parts
-                .number(&mut self.last, &meta, dir.path, entry.name);
+            let parts = &self.to.parts;
+            let number = parts.number(&mut self.last, &meta, dir.path, entry.name);
             if self.part.0 != number {
                 self.part = (number, self.to.old_part(number));
             }
             let identity = Identity::from_meta(self.part.1, &meta);
-            let path = if entry.name.is_empty() {
-                dir.hash
-            } else {
-                digest::below(dir.hash, entry.name)
-            };
+            let path = path_hash(dir.hash, entry.name);
             let print = print(identity.who, &meta);
             let row = index.find(path);
             if let Some(row) = row {
@@ -181,10 +170,10 @@ impl Worker for Comparer<'_> {
         let number = found.dirs.len() as u32;
         found.dirs.push(kept);
         for (nth, differs) in self.differing.drain(..) {
-            let (from, to) = found.keep(entries[nth].name);
+            let name = found.keep(entries[nth].name);
             found.entries.push(Differs {
                 dir: number,
-                name: (from, (to - from) as u16),
+                name: (name.start, name.len() as u16),
                 ..differs
             });
         }

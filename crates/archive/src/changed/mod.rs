@@ -1,14 +1,6 @@
 //! Finds what was added, changed, removed and renamed since a catalog was made: see
-//! docs/changed.md.
-//!
-//! [`crate::since`] finds the cheapest way to tell; this module names the changes.
-//!
-//! | module | contents |
-//! |---|---|
-//! | `compare` | a sink that keeps what is not as the catalog has it |
-//! | `resolve` | which of it was added, changed, removed and renamed |
+//! docs/changed.md. [`crate::since`] finds the cheapest way to tell; this module names the changes.
 
-use crate::error::{Action, Error, ErrorKind};
 use std::collections::BTreeMap;
 
 use mounts::Warning;
@@ -19,12 +11,13 @@ use walk::{
 
 use crate::catalog::columns::{DIR, NAME};
 use crate::catalog::{About, Catalog, Reader, Sealed};
+use crate::error::{Action, Error, ErrorKind};
 use crate::part::Part;
 use crate::since::index::{Index, by_group};
 use crate::since::{
     Evidence, OtherRoot, Reason, Scan, Step, Tree, Verdict, Written, check_root, find_changes,
 };
-use compare::{Compare, Found, join};
+use compare::{Compare, Found, path_below};
 use resolve::{Outcome, resolve};
 
 mod compare;
@@ -54,7 +47,7 @@ pub enum Change {
     Changed,
     /// Nothing has its path any more, and the file is nowhere else.
     Removed,
-    /// It had another path, where it no longer is.
+    /// It had another path.
     Renamed,
 }
 
@@ -78,15 +71,15 @@ pub struct ChangedReport {
     pub engine: EngineKind,
     /// How it was found.
     pub reason: Reason,
-    /// What is not as it was, by path.
+    /// The entries that have changed, by path.
     pub entries: Vec<ChangedEntry>,
-    /// What is as it was, below renamed directories: the path now, and whether it is a directory.
-    /// For tools that know of no renames.
+    /// Unchanged entries below renamed directories, for tools that know of no renames: the path
+    /// now, and whether it is a directory.
     pub carried: Vec<(Vec<u8>, bool)>,
     /// What was skipped or found wrong.
     pub warnings: Vec<Warning>,
-    /// With [`ChangedOptions::update`], the new catalog, unless the old one is as good. It is to be
-    /// published after the report was printed: the changes cannot be found again afterwards.
+    /// With [`ChangedOptions::update`], the new catalog, unless the old one is as good. Publish it
+    /// after printing the report: the changes cannot be found again afterwards.
     pub update: Option<Sealed>,
 }
 
@@ -124,13 +117,10 @@ pub fn changed(options: &ChangedOptions, desk: &Diagnostics) -> Result<ChangedRe
     let top = open_top(&options.dir, 0).map_err(walk::Error::from)?;
     let tree = Tree::new(vec![top]);
     check_catalog(about, options, &tree)?;
-    let filter = Filter::new(&about.options.excludes, about.options.max_depth).map_err(|e| {
-        Error::new(
-            Action::UseCatalog,
-            &options.since,
-            ErrorKind::Pattern(Box::new(e)),
-        )
-    })?;
+    let filter = Filter::new(&about.options.excludes, about.options.max_depth);
+    let bad_pattern = |e| ErrorKind::Pattern(Box::new(e));
+    let filter =
+        filter.map_err(|e| Error::new(Action::UseCatalog, &options.since, bad_pattern(e)))?;
     let scan = CatalogScan {
         reader: &reader,
         options,
@@ -139,16 +129,8 @@ pub fn changed(options: &ChangedOptions, desk: &Diagnostics) -> Result<ChangedRe
     };
     match find_changes(&reader, tree, &scan)? {
         Verdict::Untouched { by, evidence } => Ok(ChangedReport::new(by, evidence.into())),
-        Verdict::SameDigest(Scanned::Walked(walk)) => Ok(ChangedReport {
-            warnings: walk.warnings,
-            ..ChangedReport::walked(&walk.walked, Evidence::SameDigest)
-        }),
-        Verdict::Unknown(Scanned::Written {
-            by,
-            evidence,
-            index,
-            found,
-        }) => ChangedReport::new(by, evidence.into()).with_entries(&reader, &index, &found),
+        Verdict::SameDigest(Scanned::Walked(report, _))
+        | Verdict::Unknown(Scanned::Written(report)) => Ok(report),
         Verdict::SameDigest(_) | Verdict::Unknown(_) => scan.compare_all(),
     }
 }
@@ -164,28 +146,16 @@ struct CatalogScan<'a> {
 /// What was read for a verdict.
 enum Scanned {
     /// What was written since.
-    Written {
-        by: EngineKind,
-        evidence: Evidence,
-        index: Index,
-        found: Found,
-    },
-    /// Everything, for its digest.
-    Walked(WalkedOnce),
+    Written(ChangedReport),
+    /// Everything, for its digest; and the report if that is the catalog's.
+    Walked(ChangedReport, String),
     /// Nothing: the digest would not tell.
     Unread,
-}
-
-struct WalkedOnce {
-    walked: WalkReport,
-    digest: String,
-    warnings: Vec<Warning>,
 }
 
 impl Scan for CatalogScan<'_> {
     type Started = ();
     type Scanned = Scanned;
-    type Error = Error;
 
     fn accepts(&self, step: Step, by: EngineKind) -> bool {
         // A new catalog needs a walk.
@@ -198,24 +168,15 @@ impl Scan for CatalogScan<'_> {
     }
 
     fn scan_written(&self, (): (), written: Written<'_>) -> Result<Scanned, Error> {
-        let Written {
-            by,
-            evidence,
-            ground,
-            mut differing,
-        } = written;
+        let (by, mut differing) = (written.by, written.differing);
         let dir = &self.options.dir;
         let index = Index::load_some(self.reader, std::mem::take(&mut differing.places))?;
         let compare = Compare::new(&index, dir, &self.reader.about().parts);
-        compare.begin(ground, by);
+        compare.begin(written.context, by);
         differing.emit(dir, &compare);
-        let found = compare.into_found();
-        Ok(Scanned::Written {
-            by,
-            evidence,
-            index,
-            found,
-        })
+        let report = ChangedReport::new(by, written.evidence.into());
+        let report = report.with_entries(self.reader, &index, &compare.into_found())?;
+        Ok(Scanned::Written(report))
     }
 
     fn scan_all(&self) -> Result<Scanned, Error> {
@@ -225,17 +186,17 @@ impl Scan for CatalogScan<'_> {
         }
         let sum = Summary::default();
         let walked = self.walk_to(&sum)?;
-        Ok(Scanned::Walked(WalkedOnce {
-            walked,
-            digest: sum.totals().digest.to_string(),
+        let report = ChangedReport {
             warnings: self.desk.take_warnings(),
-        }))
+            ..ChangedReport::walked(&walked, Evidence::SameDigest)
+        };
+        Ok(Scanned::Walked(report, sum.totals().digest.to_string()))
     }
 
     fn digest(&self, scanned: &Scanned) -> Option<String> {
         match scanned {
-            Scanned::Walked(walk) => Some(walk.digest.clone()),
-            Scanned::Written { .. } | Scanned::Unread => None,
+            Scanned::Walked(_, digest) => Some(digest.clone()),
+            Scanned::Written(_) | Scanned::Unread => None,
         }
     }
 }
@@ -279,7 +240,8 @@ impl CatalogScan<'_> {
 }
 
 impl ChangedReport {
-    /// Resolves what differs into changes.
+    /// Resolves what differs into changes. The paths of rows are read from the row groups that have
+    /// one of them.
     fn with_entries(
         mut self,
         reader: &Reader,
@@ -287,7 +249,52 @@ impl ChangedReport {
         found: &Found,
     ) -> Result<ChangedReport, Error> {
         let outcomes = resolve(reader, index, found)?;
-        (self.entries, self.carried) = named(reader, index, found, &outcomes)?;
+        let row = |outcome: &Outcome| match *outcome {
+            Outcome::Renamed(_, row) | Outcome::Removed(row) => Some(index.place(row)),
+            _ => None,
+        };
+        let mut places: Vec<u32> = outcomes.iter().filter_map(row).collect();
+        places.sort_unstable();
+        let mut names: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
+        for (group, first, here) in by_group(reader, &places) {
+            let (dirs, files) = (reader.read(DIR, group)?, reader.read(NAME, group)?);
+            for &place in here {
+                let at = (u64::from(place) - first) as usize;
+                names.insert(place, path_below(&dirs[at], &files[at]));
+            }
+        }
+        for outcome in outcomes {
+            let mut name = |row: u32| names.remove(&index.place(row));
+            let (at, change, from) = match outcome {
+                Outcome::Added(at) => (at, Change::Added, None),
+                Outcome::Changed(at) => (at, Change::Changed, None),
+                Outcome::Renamed(at, row) => (at, Change::Renamed, name(row)),
+                Outcome::Carried(at) => {
+                    let entry = &found.entries[at];
+                    self.carried.push((found.path(entry), entry.is_dir));
+                    continue;
+                }
+                Outcome::Removed(row) => {
+                    self.entries.push(ChangedEntry {
+                        path: name(row).unwrap_or_default(),
+                        change: Change::Removed,
+                        from: None,
+                        is_dir: index.row(row).is_dir(),
+                    });
+                    continue;
+                }
+            };
+            let entry = &found.entries[at];
+            let (path, is_dir) = (found.path(entry), entry.is_dir);
+            self.entries.push(ChangedEntry {
+                path,
+                change,
+                from,
+                is_dir,
+            });
+        }
+        self.entries.sort_unstable();
+        self.carried.sort_unstable();
         Ok(self)
     }
 }
@@ -303,7 +310,7 @@ fn check_catalog(about: &About, options: &ChangedOptions, tree: &Tree) -> Result
             roots: about.roots.len(),
         });
     };
-    let part = Part::from_context(&options.dir, &tree.ground(top), EngineKind::Stat);
+    let part = Part::from_context(&options.dir, &tree.mount_context(top), EngineKind::Stat);
     if let Err(other) = check_root(root, old, &part, || crate::absolute(&options.dir)) {
         let dir = options.dir.clone();
         let root = root.absolute.as_ref().unwrap_or(&root.path).clone();
@@ -325,66 +332,8 @@ fn check_catalog(about: &About, options: &ChangedOptions, tree: &Tree) -> Result
     Ok(())
 }
 
-type Named = (Vec<ChangedEntry>, Vec<(Vec<u8>, bool)>);
-
-/// Gives outcomes their paths. Those of rows are read from the row groups that have one of them.
-fn named(
-    reader: &Reader,
-    index: &Index,
-    found: &Found,
-    outcomes: &[Outcome],
-) -> Result<Named, Error> {
-    let mut places: Vec<u32> = outcomes
-        .iter()
-        .filter_map(|outcome| match *outcome {
-            Outcome::Renamed(_, row) | Outcome::Removed(row) => Some(index.place(row)),
-            _ => None,
-        })
-        .collect();
-    places.sort_unstable();
-    let mut names: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
-    for (group, first, here) in by_group(reader, &places) {
-        let (dirs, files) = (reader.read(DIR, group)?, reader.read(NAME, group)?);
-        for &place in here {
-            let at = (u64::from(place) - first) as usize;
-            names.insert(place, join(&dirs[at], &files[at]));
-        }
-    }
-    let (mut entries, mut carried) = (Vec::new(), Vec::new());
-    for outcome in outcomes {
-        let mut now = |at: usize, change, from| {
-            let entry = &found.entries[at];
-            entries.push(ChangedEntry {
-                path: found.path(entry),
-                change,
-                from,
-                is_dir: entry.is_dir,
-            });
-        };
-        match *outcome {
-            Outcome::Added(at) => now(at, Change::Added, None),
-            Outcome::Changed(at) => now(at, Change::Changed, None),
-            Outcome::Renamed(at, row) => now(at, Change::Renamed, names.remove(&index.place(row))),
-            Outcome::Carried(at) => {
-                carried.push((found.path(&found.entries[at]), found.entries[at].is_dir))
-            }
-            Outcome::Removed(row) => entries.push(ChangedEntry {
-                path: names.remove(&index.place(row)).unwrap_or_default(),
-                change: Change::Removed,
-                from: None,
-                is_dir: index.row(row).is_dir(),
-            }),
-        }
-    }
-    entries.sort_unstable();
-    carried.sort_unstable();
-    Ok((entries, carried))
-}
-
 /// The number of entries with a change.
 pub fn count(entries: &[ChangedEntry], change: Change) -> usize {
-    entries
-        .iter()
-        .filter(|entry| entry.change == change)
-        .count()
+    let entries = entries.iter();
+    entries.filter(|entry| entry.change == change).count()
 }

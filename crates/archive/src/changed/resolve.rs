@@ -1,11 +1,13 @@
 //! Matches the entries that differ with the rows of the catalog that were not found: which were
 //! added, changed, removed and renamed.
 
-use crate::error::Error;
 use std::collections::{HashMap, HashSet};
+
+use walk::digest;
 
 use super::compare::{Differs, Found};
 use crate::catalog::Reader;
+use crate::error::Error;
 use crate::since::index::{Fate, Identity, Index};
 
 /// What happened to an entry. Entries are places in [`Found::entries`], rows are numbers in the
@@ -85,7 +87,8 @@ impl<'a> Resolver<'a> {
     /// The lost row of an entry that came along with its directory.
     fn carried(&self, at: usize) -> Option<usize> {
         let entry = self.entry(at);
-        let was = self.found.in_other(entry, *self.moved.get(&entry.parent)?);
+        let dir = *self.moved.get(&entry.parent)?;
+        let was = digest::below(dir, self.found.name(entry));
         let nth = self.place(self.index.find(was)?);
         nth.filter(|&nth| self.is_free(nth, at))
     }
@@ -185,10 +188,9 @@ impl<'a> Resolver<'a> {
             }
         }
         self.outcomes.append(&mut removed);
-        let is_missing = |&row: &u32| self.index.row(row).fate() == Fate::Missing;
-        let missing: Vec<u32> = self.lost.iter().copied().filter(is_missing).collect();
-        self.outcomes
-            .extend(missing.into_iter().map(Outcome::Removed));
+        let is_missing = |row: &u32| self.index.row(*row).fate() == Fate::Missing;
+        let missing = self.lost.iter().copied().filter(is_missing);
+        self.outcomes.extend(missing.map(Outcome::Removed));
     }
 }
 

@@ -39,7 +39,6 @@ impl DumpScan<'_> {
 impl<'a> Scan for DumpScan<'a> {
     type Started = Collector<'a>;
     type Scanned = (Collector<'a>, Vec<Gathered>);
-    type Error = Error;
 
     fn accepts(&self, step: Step, by: EngineKind) -> bool {
         match (self.request.gather, step) {
@@ -64,7 +63,7 @@ impl<'a> Scan for DumpScan<'a> {
     ) -> Result<Self::Scanned, Error> {
         let differing = written.differing;
         let source = &self.request.sources[0];
-        let meta = written.ground.top.meta;
+        let meta = written.context.top.meta;
         let place = (meta.dev, meta.mount);
         emit_rows(&self.base.reader, &differing, source, place, &collector)?;
         differing.emit(source, &collector);

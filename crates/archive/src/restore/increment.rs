@@ -17,11 +17,12 @@ use ondisk::pax::{Kind, Member};
 
 use walk::entry::joined;
 
-use super::name::{Renames, after, clean, split};
+use super::name::{Renames, after, clean};
 use super::not_restored::{Failure, NotRestored};
 use super::remove::remove;
 use super::restorer::{ALL, Restorer};
 use crate::input::Input;
+use crate::split;
 
 /// An entry of a directory here.
 struct Present {

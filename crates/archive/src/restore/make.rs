@@ -14,10 +14,11 @@ use ondisk::pax::{Kind, Member};
 use std::os::fd::AsFd;
 
 use super::attributes::On;
-use super::name::{clean, split};
+use super::name::clean;
 use super::not_restored::{Failure, Halt, NotRestored};
 use super::restorer::{ALL, Restorer};
 use crate::input::Input;
+use crate::split;
 
 /// Attempts to clear a name that another program keeps taking.
 const TRIES: usize = 8;

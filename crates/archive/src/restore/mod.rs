@@ -19,7 +19,8 @@ use ondisk::pax::{Kind, Member};
 
 use crate::error::{Action, Error};
 use crate::input::{Input, Verdict};
-use name::{Chosen, split};
+use crate::split;
+use name::Chosen;
 use not_restored::{Failure, Halt};
 use restorer::Restorer;
 

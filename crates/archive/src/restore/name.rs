@@ -9,6 +9,7 @@ use walk::entry::joined;
 use super::not_restored::{Failure, NotRestored};
 use super::report::{Note, Remarks};
 use crate::error::{Action, BadName, Error, ErrorKind};
+use crate::split;
 
 /// A name in an archive, relative to DIR.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,14 +48,6 @@ pub(super) fn clean(raw: &[u8]) -> Result<Name, BadName> {
         path,
         was_absolute: raw.starts_with(b"/"),
     })
-}
-
-/// The directory of a clean name, and the name in it.
-pub(super) fn split(path: &[u8]) -> (&[u8], &[u8]) {
-    match path.iter().rposition(|&b| b == b'/') {
-        Some(at) => (&path[..at], &path[at + 1..]),
-        None => (b"", path),
-    }
 }
 
 /// Renames of directories, in their order: the old name and the new one. The temporary directory

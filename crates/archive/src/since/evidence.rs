@@ -5,60 +5,36 @@ use std::fmt;
 use walk::EngineKind;
 
 /// How it is known what has changed since a catalog was made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Evidence {
-    /// The file system's token is still the one in the catalog: nothing has changed. The engine is
-    /// the file system's own.
+    /// The file system's token, and its engine.
+    #[error("{} is as it was when the catalog was made, so nothing can have changed", token(*.0))]
     Token(EngineKind),
-    /// btrfs has written nothing in the directory since the generation of the catalog.
+    /// btrfs has written nothing.
+    #[error("nothing in the directory was written after the generation that the catalog is of")]
     NothingWritten,
-    /// bulkstat gives every inode as the catalog has it.
+    /// bulkstat has found no other inode.
+    #[error("every inode is as the catalog has it")]
     SameInodes,
-    /// btrfs told which inodes it has written since this generation.
+    /// btrfs has told which inodes it has written since this generation.
+    #[error("only what was written after generation {0} of the subvolume was looked at")]
     WrittenAfter(u64),
-    /// bulkstat told which inodes are not as the catalog has them.
+    /// bulkstat has found other inodes.
+    #[error("only inodes that are not as the catalog has them were looked at")]
     OtherInodes,
-    /// A walk gave the same digest.
+    /// The digest of a walk.
+    #[error("the digest of all entries is that of the catalog")]
     SameDigest,
-    /// A walk was compared with the catalog, entry by entry.
+    /// The entries of a walk.
+    #[error("entries were compared with the catalog one by one")]
     Compared,
 }
 
-impl fmt::Display for Evidence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let token = match self {
-            Evidence::Token(EngineKind::Btrfs) => "the generation of the subvolume",
-            Evidence::Token(EngineKind::Ext4) => {
-                "the number of transactions that the journal has committed"
-            }
-            Evidence::Token(_) => "the head of the log",
-            Evidence::NothingWritten => {
-                return f.write_str(
-                    "nothing in the directory was written after the generation that the catalog is of",
-                );
-            }
-            Evidence::SameInodes => return f.write_str("every inode is as the catalog has it"),
-            Evidence::WrittenAfter(generation) => {
-                return write!(
-                    f,
-                    "only what was written after generation {generation} of the subvolume was looked at"
-                );
-            }
-            Evidence::OtherInodes => {
-                return f
-                    .write_str("only inodes that are not as the catalog has them were looked at");
-            }
-            Evidence::SameDigest => {
-                return f.write_str("the digest of all entries is that of the catalog");
-            }
-            Evidence::Compared => {
-                return f.write_str("entries were compared with the catalog one by one");
-            }
-        };
-        write!(
-            f,
-            "{token} is as it was when the catalog was made, so nothing can have changed"
-        )
+fn token(by: EngineKind) -> &'static str {
+    match by {
+        EngineKind::Btrfs => "the generation of the subvolume",
+        EngineKind::Ext4 => "the number of transactions that the journal has committed",
+        _ => "the head of the log",
     }
 }
 
@@ -73,10 +49,8 @@ pub struct Reason {
 
 impl From<Evidence> for Reason {
     fn from(evidence: Evidence) -> Reason {
-        Reason {
-            evidence,
-            walk: None,
-        }
+        let walk = None;
+        Reason { evidence, walk }
     }
 }
 

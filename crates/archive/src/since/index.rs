@@ -1,8 +1,8 @@
 //! The rows of a catalog in memory, found by path: 30 bytes a row, since names stay in the file.
 //!
 //! An entry is unchanged if its fingerprint is the same: a hash of its identity and of the metadata
-//! in which changes show. Identities alone are kept of directories only, to find them wherever they
-//! were moved to. The few others that are needed are read from the file again.
+//! in which changes show. Identities are kept of directories only, to find them wherever they were
+//! moved to. The few others that are needed are read from the file again.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -36,7 +36,7 @@ pub(crate) struct Identity {
 pub(crate) const NO_PART: u32 = u32::MAX;
 
 impl Identity {
-    /// Of an inode in a part, by the catalog's number for that.
+    /// The identity of an inode in a part, by the catalog's number for the part.
     pub(crate) fn from_meta(part: u32, meta: &Meta) -> Identity {
         Identity::new(part, meta.ino, meta.btime, meta.generation)
     }
@@ -52,7 +52,7 @@ impl Identity {
         }
     }
 
-    /// Both are of the same file. Generations are compared where both are known.
+    /// Whether both are of the same file. Generations are compared where both are known.
     pub(crate) fn is(&self, other: &Identity) -> bool {
         self.who == other.who && is_generation(self.generation, other.generation)
     }
@@ -77,7 +77,6 @@ pub(crate) fn print(who: u64, meta: &Meta) -> u64 {
     ])
 }
 
-/// A hash of some numbers.
 pub(super) fn hashed<const N: usize>(words: [u64; N]) -> u64 {
     xxh3_64(words.map(u64::to_le_bytes).as_flattened())
 }
@@ -85,7 +84,7 @@ pub(super) fn hashed<const N: usize>(words: [u64; N]) -> u64 {
 /// A row of the catalog.
 #[derive(Debug, Default)]
 pub(crate) struct Old {
-    /// The hash of its path.
+    /// A hash.
     pub(crate) path: u64,
     print: u64,
     generation: u32,
@@ -107,12 +106,13 @@ impl Old {
         self.state.load(Relaxed) & DIRECTORY != 0
     }
 
-    /// An entry with this fingerprint is certainly unchanged, as far as every engine can tell.
+    /// Whether an entry with this fingerprint is certainly unchanged, as far as every engine can
+    /// tell.
     pub(crate) fn may_be_unchanged(&self, print: u64) -> bool {
         self.print == print && self.state.load(Relaxed) & RACY == 0
     }
 
-    /// An entry with this identity and fingerprint is certainly unchanged.
+    /// Whether an entry with this identity and fingerprint is certainly unchanged.
     pub(crate) fn is_unchanged(&self, identity: &Identity, print: u64) -> bool {
         self.may_be_unchanged(print) && is_generation(self.generation, identity.generation)
     }
@@ -121,7 +121,7 @@ impl Old {
         Fate::from_state(self.state.load(Relaxed))
     }
 
-    /// Records what was found of it, unless something better is recorded; gives whether it was
+    /// Records what was found of it, unless something better is recorded. Returns whether it was
     /// recorded.
     pub(crate) fn settle(&self, fate: Fate) -> bool {
         let bits = self.state.load(Relaxed) & (DIRECTORY | RACY);
@@ -133,7 +133,6 @@ impl Old {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub(crate) enum Fate {
-    /// Nothing.
     Missing = 0,
     /// Its path has another file, or this one, changed.
     Doubtful = 1,
@@ -161,7 +160,6 @@ struct Slots {
 }
 
 impl Slots {
-    /// With room for a number of rows.
     fn new(rows: usize) -> Slots {
         let many = rows + rows / 2 + 1;
         let mut slots = large_room(many).unwrap_or_default();
@@ -187,26 +185,28 @@ impl Slots {
     fn add(&mut self, path: u64, row: u32) {
         let mut at = self.best(path);
         while self.slots[at] != 0 {
-            at = if at + 1 == self.slots.len() {
-                0
-            } else {
-                at + 1
-            };
+            at += 1;
+            if at == self.slots.len() {
+                at = 0;
+            }
         }
         self.slots[at] = self.above(path) | (row + 1);
+    }
+
+    /// Adds rows, of which the first has the number `first`.
+    fn add_all(&mut self, first: u32, rows: &[Old]) {
+        for (row, old) in (first..).zip(rows) {
+            self.add(old.path, row);
+        }
     }
 
     /// The rows that may have a path, by the bits in the table.
     fn rows(&self, path: u64) -> impl Iterator<Item = u32> {
         let (above, rows) = (self.above(path), !(u64::MAX << self.bits) as u32);
         let (later, first) = self.slots.split_at(self.best(path));
-        let there = first
-            .iter()
-            .chain(later)
-            .copied()
-            .take_while(|&there| there != 0);
+        let there = first.iter().chain(later).take_while(|there| **there != 0);
         there
-            .filter(move |there| there & !rows == above)
+            .filter(move |there| *there & !rows == above)
             .map(move |there| (there & rows) - 1)
     }
 }
@@ -222,15 +222,13 @@ struct Dirs {
 
 impl Dirs {
     fn add(&mut self, other: Dirs) {
-        other
-            .children
-            .into_iter()
-            .for_each(|(dir, n)| *self.children.entry(dir).or_default() += n);
+        for (dir, n) in other.children {
+            *self.children.entry(dir).or_default() += n;
+        }
         self.who.extend(other.who);
     }
 }
 
-/// Every row of a catalog, by path.
 pub(crate) struct Index {
     rows: Vec<Old>,
     slots: Slots,
@@ -241,16 +239,15 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// Loads a catalog.
     pub(crate) fn load(reader: &Reader) -> Result<Index, Error> {
         let (mut rows, mut slots) = empty(reader.about().entries as usize);
         let mut rest = &mut rows[..];
-        let groups = (0..reader.groups()).map(|group| {
-            let (rows, later) = std::mem::take(&mut rest).split_at_mut(reader.rows(group));
+        let mut groups: Vec<Mutex<(u32, &mut [Old])>> = Vec::new();
+        for group in 0..reader.groups() {
+            let (rows, later) = rest.split_at_mut(reader.rows(group));
             rest = later;
-            Mutex::new((reader.first(group), rows))
-        });
-        let groups: Vec<Mutex<(u32, &mut [Old])>> = groups.collect();
+            groups.push(Mutex::new((reader.first(group), rows)));
+        }
         let mut dirs = Dirs::default();
         let read = |group: usize| {
             let (first, rows) = &mut *groups[group].lock();
@@ -258,9 +255,7 @@ impl Index {
         };
         each_group(reader, read, |group, inside| {
             let (first, rows) = &*groups[group].lock();
-            (*first..)
-                .zip(rows.iter())
-                .for_each(|(row, old)| slots.add(old.path, row));
+            slots.add_all(*first, rows);
             dirs.add(inside);
         })?;
         dirs.who.sort_unstable();
@@ -280,14 +275,9 @@ impl Index {
         for (group, first, here) in by_group(reader, &places) {
             let into = (from as u32, &mut rows[from..from + here.len()]);
             from += here.len();
-            let here = here
-                .iter()
-                .map(|&place| (u64::from(place) - first) as usize);
-            dirs.add(load(reader, group, here, into)?);
+            dirs.add(load(reader, group, within(here, first), into)?);
         }
-        (0..)
-            .zip(&rows)
-            .for_each(|(row, old)| slots.add(old.path, row));
+        slots.add_all(0, &rows);
         Ok(Index {
             rows,
             slots,
@@ -330,12 +320,11 @@ impl Index {
         self.places.get(row as usize).copied().unwrap_or(row)
     }
 
-    /// Every row, by its number: its place in the catalog, if all of it was loaded.
+    /// Every row, by its number.
     pub(crate) fn rows(&self) -> &[Old] {
         &self.rows
     }
 
-    /// A row.
     pub(crate) fn row(&self, row: u32) -> &Old {
         &self.rows[row as usize]
     }
@@ -354,9 +343,10 @@ impl Index {
     pub(crate) fn find_dir_near(&self, path: u64, likely: usize) -> Option<usize> {
         match self.dirs().get(likely) {
             Some(&(row, _)) if self.row(row).path == path => Some(likely),
-            _ => self
-                .find(path)
-                .and_then(|row| self.dirs().binary_search_by_key(&row, |&(row, _)| row).ok()),
+            _ => {
+                let row = self.find(path)?;
+                self.dirs().binary_search_by_key(&row, |(row, _)| *row).ok()
+            }
         }
     }
 
@@ -365,9 +355,7 @@ impl Index {
         let places: Vec<u32> = rows.iter().map(|&row| self.place(row)).collect();
         let mut all = Vec::with_capacity(places.len());
         for (group, first, here) in by_group(reader, &places) {
-            let here = here
-                .iter()
-                .map(|&place| (u64::from(place) - first) as usize);
+            let here = within(here, first);
             identities(reader, group, here, |one| all.push(one))?;
         }
         Ok(all)
@@ -383,10 +371,15 @@ impl Index {
 
     /// The row with a path.
     pub(crate) fn find(&self, path: u64) -> Option<u32> {
-        self.slots
-            .rows(path)
-            .find(|&row| self.row(row).path == path)
+        let mut rows = self.slots.rows(path);
+        rows.find(|&row| self.row(row).path == path)
     }
+}
+
+/// The places of rows within their group.
+fn within(places: &[u32], first: u64) -> impl Iterator<Item = usize> + Clone {
+    let places = places.iter();
+    places.map(move |&place| (u64::from(place) - first) as usize)
 }
 
 /// Empty rows, and a table with room for them.
@@ -412,9 +405,9 @@ fn load(
     let mut left = into.iter_mut();
     let known = |Identity { who, generation }| {
         // `print` holds the identity until all is known that is hashed with it.
-        left.next()
-            .into_iter()
-            .for_each(|old| (old.print, old.generation) = (who, generation));
+        if let Some(old) = left.next() {
+            (old.print, old.generation) = (who, generation);
+        }
     };
     identities(reader, group, wanted.clone(), known)?;
     let at_rest_before = reader.about().at_rest_before();
@@ -446,6 +439,7 @@ fn load_paths(
     let mut children: HashMap<u64, u32> = HashMap::new();
     let (dirs, names) = (reader.read(DIR, group)?, reader.read(NAME, group)?);
     let tops = reader.read(TOP, group)?;
+    // The number of DIR, the path of a directory below it, and its hash.
     let mut dir: (u32, &[u8], u64) = (0, b"", digest::top(0));
     let mut inside = 0;
     for (old, at) in into.iter_mut().zip(wanted) {
@@ -455,11 +449,7 @@ fn load_paths(
         }
         let name = &names[at];
         inside += u32::from(!name.is_empty());
-        old.path = if name.is_empty() {
-            dir.2
-        } else {
-            digest::below(dir.2, name)
-        };
+        old.path = path_hash(dir.2, name);
     }
     *children.entry(dir.2).or_default() += inside;
     Ok(children)
@@ -474,14 +464,10 @@ fn identities(
 ) -> Result<(), Error> {
     let (parts, inos) = (reader.read(PART, group)?, reader.read(INO, group)?);
     let (btimes, generations) = (reader.read(BTIME, group)?, reader.read(GENERATION, group)?);
-    wanted.for_each(|at| {
-        take(Identity::new(
-            parts[at],
-            inos[at],
-            btimes.at(at),
-            generations[at],
-        ))
-    });
+    for at in wanted {
+        let (part, ino, btime) = (parts[at], inos[at], btimes.at(at));
+        take(Identity::new(part, ino, btime, generations[at]));
+    }
     Ok(())
 }
 
@@ -513,6 +499,14 @@ pub(crate) fn by_group<'a>(
         (group, begin, here)
     });
     groups.filter(|(.., here)| !here.is_empty())
+}
+
+/// The hash of the path of an entry; of the directory for an empty name.
+pub(crate) fn path_hash(dir: u64, name: &[u8]) -> u64 {
+    match name {
+        b"" => dir,
+        name => digest::below(dir, name),
+    }
 }
 
 /// The hash of a path below a DIR.
@@ -569,7 +563,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_better_stays() {
+    fn a_better_fate_is_kept() {
         let old = Old::default();
         assert!(
             old.settle(Fate::Doubtful) && !old.settle(Fate::Doubtful) && old.settle(Fate::Found)

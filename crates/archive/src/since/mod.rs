@@ -1,47 +1,31 @@
-//! What has changed since a catalog was made: the steps that `changed` and `dump --since` share.
+//! What has changed since a catalog was made: the steps that `changed` and `dump --since` share. The
+//! cheapest step that can tell comes first:
 //!
-//! The cheapest step that can tell comes first:
-//!
-//! 1. `untouched`: every file system has the token that it had then ([`crate::token`]), so that
-//!    nothing can have changed. No entry is read.
+//! 1. Every file system has the token that it had then ([`crate::token`]), so that nothing can have
+//!    changed. No entry is read.
 //! 2. `written`: btrfs and XFS tell which inodes were written since. Only these are read.
 //! 3. The digest: everything is walked, and the digest of the walk compared with the catalog's. No
 //!    row of the catalog is read.
-//! 4. Everything is compared entry by entry (`index`). What is to be found out by that differs
-//!    between the two commands, so it is theirs.
-//!
-//! | module | contents |
-//! |---|---|
-//! | `evidence` | how it is known what has changed |
-//! | `index` | the rows of a catalog in memory, found by path |
-//! | `root` | whether a directory is the one that the catalog is of |
-//! | `tree` | the directories that are compared, and the mounts in them |
-//! | `untouched` | step 1 |
-//! | `written` | step 2 |
+//! 4. Everything is compared entry by entry, by `index`. The two commands do that on their own.
 
-use crate::error::Error;
 use walk::{EngineKind, MountContext};
 
 use crate::catalog::Reader;
+use crate::error::Result;
 
 mod evidence;
 pub(crate) mod index;
-mod root;
 mod tree;
-mod untouched;
 mod written;
 
 pub use evidence::{Evidence, Reason};
-pub(crate) use root::{OtherRoot, check_root};
-pub(crate) use tree::Tree;
+pub(crate) use tree::{OtherRoot, Tree, check_root};
 pub(crate) use written::{Differing, give};
 
 /// A step that only some engines can take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
-    /// Compare the tokens of the file systems.
     Token,
-    /// Ask the file system what was written since.
     Written,
 }
 
@@ -51,24 +35,18 @@ pub(crate) trait Scan {
     type Started;
     /// What was read.
     type Scanned;
-    /// Why the tree could not be read.
-    type Error: From<Error>;
 
     /// The step may be taken, with this engine.
     fn accepts(&self, step: Step, by: EngineKind) -> bool;
 
     /// Prepares [`Scan::scan_written`], before the file system is asked; `None` to walk instead.
-    fn start(&self, ground: &MountContext<'_>, by: EngineKind) -> Option<Self::Started>;
+    fn start(&self, context: &MountContext<'_>, by: EngineKind) -> Option<Self::Started>;
 
-    /// Takes what was written since the catalog was made: all else is as the catalog has it.
-    fn scan_written(
-        &self,
-        started: Self::Started,
-        written: Written<'_>,
-    ) -> Result<Self::Scanned, Self::Error>;
+    /// Reads what was written since the catalog was made: all else is as the catalog has it.
+    fn scan_written(&self, started: Self::Started, written: Written<'_>) -> Result<Self::Scanned>;
 
     /// Walks everything.
-    fn scan_all(&self) -> Result<Self::Scanned, Self::Error>;
+    fn scan_all(&self) -> Result<Self::Scanned>;
 
     /// The digest of everything, if it can be compared with the catalog's.
     fn digest(&self, scanned: &Self::Scanned) -> Option<String>;
@@ -78,11 +56,11 @@ pub(crate) trait Scan {
 pub(crate) struct Written<'a> {
     pub(crate) by: EngineKind,
     pub(crate) evidence: Evidence,
-    pub(crate) ground: &'a MountContext<'a>,
+    pub(crate) context: &'a MountContext<'a>,
     pub(crate) differing: Differing,
 }
 
-/// What the first three steps found.
+/// The result of the first three steps.
 pub(crate) enum Verdict<S> {
     /// Nothing has changed, and nothing was read. The engine is the file system's own.
     Untouched { by: EngineKind, evidence: Evidence },
@@ -97,10 +75,9 @@ pub(crate) fn find_changes<S: Scan>(
     catalog: &Reader,
     tree: Tree,
     scan: &S,
-) -> Result<Verdict<S::Scanned>, S::Error> {
+) -> Result<Verdict<S::Scanned>> {
     let about = catalog.about();
-    let accepts = |by| scan.accepts(Step::Token, by);
-    if let Some(by) = untouched::untouched(about, &tree, accepts) {
+    if let Some(by) = tree.is_untouched(about, |by| scan.accepts(Step::Token, by)) {
         let evidence = Evidence::Token(by);
         return Ok(Verdict::Untouched { by, evidence });
     }
@@ -126,19 +103,19 @@ fn scan_written<S: Scan>(
     catalog: &Reader,
     tree: &Tree,
     scan: &S,
-) -> Result<Option<Verdict<S::Scanned>>, S::Error> {
+) -> Result<Option<Verdict<S::Scanned>>> {
     let [top] = &tree.tops[..] else {
         return Ok(None);
     };
     let by = written::engine(catalog.about()).filter(|&by| scan.accepts(Step::Written, by));
-    let ground = tree.ground(top);
-    let Some((by, started)) = by.and_then(|by| Some((by, scan.start(&ground, by)?))) else {
+    let context = tree.mount_context(top);
+    let Some((by, started)) = by.and_then(|by| Some((by, scan.start(&context, by)?))) else {
         return Ok(None);
     };
-    let Some(since) = written::Since::ask(catalog, tree, &ground)? else {
+    let Some(since) = written::Since::ask(catalog, tree, &context)? else {
         return Ok(None);
     };
-    if let Some(evidence) = since.nothing() {
+    if let Some(evidence) = since.is_nothing() {
         return Ok(Some(Verdict::Untouched { by, evidence }));
     }
     let Some((differing, evidence)) = since.differing(catalog)? else {
@@ -147,7 +124,7 @@ fn scan_written<S: Scan>(
     let written = Written {
         by,
         evidence,
-        ground: &ground,
+        context: &context,
         differing,
     };
     let scanned = scan.scan_written(started, written)?;

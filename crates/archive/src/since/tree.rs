@@ -1,8 +1,15 @@
 //! The directories that are compared with a catalog, opened, and what is mounted in them.
 
+use gate::fs::Open;
+use gate::long::open_long;
 use mounts::path::below;
 use ondisk::Mount;
-use walk::{MountContext, Top, mounts_around};
+use walk::entry::joined;
+use walk::{EngineKind, MountContext, Top, mounts_around};
+
+use crate::catalog::{About, Root};
+use crate::part::Part;
+use crate::token::Token;
 
 /// The directories that are compared with a catalog, and the mount table.
 pub(crate) struct Tree {
@@ -21,19 +28,81 @@ impl Tree {
     }
 
     /// A directory with its mount and its file system.
-    pub(crate) fn ground<'a>(&'a self, top: &'a Top) -> MountContext<'a> {
+    pub(crate) fn mount_context<'a>(&'a self, top: &'a Top) -> MountContext<'a> {
         MountContext::new(top, top.mount(&self.mounts))
     }
 
     /// The paths below a directory at which something is mounted; `None` if the table does not say.
-    pub(crate) fn mounted_below(&self, top: &Top) -> Option<Vec<&[u8]>> {
+    pub(super) fn mounted_below(&self, top: &Top) -> Option<Vec<&[u8]>> {
         let absolute = mounts::root::name_of(&top.fd).ok()?;
         // A table without the mount of `top` (of another namespace) lacks those below it as well.
         top.mount(&self.mounts)?;
-        let names = self
-            .mounts
-            .iter()
-            .filter_map(|mount| below(&absolute, mount.target.as_deref()?));
+        let targets = self.mounts.iter().filter_map(|it| it.target.as_deref());
+        let names = targets.filter_map(|target| below(&absolute, target));
         Some(names.filter(|name| !name.is_empty()).collect())
+    }
+
+    /// The engine of the file system, if nothing can have changed since a catalog was made; `None`
+    /// if something may have, or if an engine is not `accepted`.
+    ///
+    /// Nothing has changed if every part of the tree has a token, and the same one as in the
+    /// catalog, and nothing else has been mounted. (An unmounted file system is a part without its
+    /// token, and so is a mount that the walk did not enter.)
+    pub(super) fn is_untouched(
+        &self,
+        about: &About,
+        accepts: impl Fn(EngineKind) -> bool,
+    ) -> Option<EngineKind> {
+        let tokens = about.parts.iter().map(|part| part.token.as_ref());
+        let tokens: Vec<&Token> = tokens.collect::<Option<_>>()?;
+        if !tokens.iter().all(|token| accepts(token.engine())) {
+            return None;
+        }
+        for (number, top) in (0..).zip(&self.tops) {
+            let parts = about.parts.iter().filter(|part| part.top == number);
+            let parts: Vec<&[u8]> = parts.map(|part| &part.path[..]).collect();
+            if !self
+                .mounted_below(top)?
+                .iter()
+                .all(|name| parts.contains(name))
+            {
+                return None;
+            }
+        }
+        for (part, recorded) in about.parts.iter().zip(&tokens) {
+            let path = joined(&self.tops.get(part.top as usize)?.path, &part.path);
+            let fd = open_long(&path, Open::DIRECTORY | Open::NONBLOCK).ok()?;
+            let top = Top::new(fd, path, 0, 0).ok()?;
+            let now = || Token::take(&MountContext::new(&top, None));
+            if top.meta.ino != part.ino || !now()?.is_same_state(recorded) {
+                return None;
+            }
+        }
+        tokens.first().map(|token| token.engine())
+    }
+}
+
+/// Why a directory is not the one that a catalog is of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OtherRoot {
+    FileSystem,
+    Directory,
+}
+
+/// Compares a directory with a root of a catalog, and with the part that begins there. A directory
+/// with another inode number is the same root if it has the same absolute path: it was restored.
+pub(crate) fn check_root(
+    root: &Root,
+    old: &Part,
+    new: &Part,
+    absolute: impl FnOnce() -> Option<Vec<u8>>,
+) -> Result<(), OtherRoot> {
+    let has_same_path = || root.absolute.is_some() && root.absolute == absolute();
+    if !old.is_same_file_system(new) {
+        Err(OtherRoot::FileSystem)
+    } else if old.ino != new.ino && !has_same_path() {
+        Err(OtherRoot::Directory)
+    } else {
+        Ok(())
     }
 }

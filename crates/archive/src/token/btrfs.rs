@@ -16,88 +16,55 @@ use gate::btrfs::get_subvol_info;
 use ondisk::btrfs::{FIRST_INODE, LAST_INODE, Subvolume};
 use walk::MountContext;
 use walk::engine::btrfs::since::written_in;
-use walk::entry::Time;
+use walk::entry::{Time, time};
 
 use super::mount::MountInstance;
 
 /// The generation of a subvolume.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Token {
+pub struct Generation {
     /// What must be the same for nothing to have changed.
-    pub state: State,
+    pub(super) state: State,
     /// The mount that it was taken on; `None` if the kernel does not give mounts unique ids.
-    pub mount: Option<MountInstance>,
-    /// Some of the inodes that were written in that generation.
-    pub last: Vec<Note>,
+    pub(super) mount: Option<MountInstance>,
+    /// Some of the inodes that were written in that generation: inode number, ctime, atime.
+    pub(super) last: Vec<(u64, Time, Time)>,
 }
 
 /// The state of a subvolume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct State {
-    /// Of the subvolume.
-    pub uuid: [u8; 16],
-    /// The number of its tree.
-    pub tree: u64,
-    /// The transaction that last changed it.
-    pub generation: u64,
-    /// The time of that change.
-    pub ctime: Time,
+pub(super) struct State {
+    uuid: [u8; 16],
+    tree: u64,
+    /// The transaction that last changed it, and when.
+    generation: u64,
+    ctime: Time,
 }
 
-/// An inode that was written in the last generation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Note {
-    /// Its number.
-    pub ino: u64,
-    /// Its last change.
-    pub ctime: Time,
-    /// Its last access.
-    pub atime: Time,
-}
-
-impl From<&(u64, Time, Time)> for Note {
-    fn from(&(ino, ctime, atime): &(u64, Time, Time)) -> Note {
-        Note { ino, ctime, atime }
-    }
-}
-
-impl Token {
-    pub(super) fn take(context: &MountContext<'_>) -> Option<Token> {
-        /// Of so many, one most likely stays as it is until the next dump.
-        const NOTES: usize = 8;
+impl Generation {
+    pub(super) fn take(context: &MountContext<'_>) -> Option<Generation> {
+        /// Of so many inodes, one most likely stays as it is until the next dump.
+        const INODES: usize = 8;
         let info = get_subvol_info(&context.top.fd).ok()?;
-        let Subvolume {
-            uuid,
-            tree,
-            generation,
-            ctime,
-            ..
-        } = Subvolume::parse(&info)?;
+        let subvolume = Subvolume::parse(&info)?;
+        let state = State {
+            uuid: subvolume.uuid,
+            tree: subvolume.tree,
+            generation: subvolume.generation,
+            ctime: time(subvolume.ctime),
+        };
         // This fails without CAP_SYS_ADMIN; but so does the question what was written since.
         let inodes = FIRST_INODE..=LAST_INODE;
-        let last = written_in(&context.top.fd, tree, inodes, generation).unwrap_or_default();
-        Some(Token {
-            state: State {
-                uuid,
-                tree,
-                generation,
-                ctime: Time {
-                    sec: ctime.sec,
-                    nsec: ctime.nsec,
-                },
-            },
-            mount: MountInstance::current(context),
-            last: last.iter().take(NOTES).map(Note::from).collect(),
-        })
+        let last = written_in(&context.top.fd, state.tree, inodes, state.generation);
+        let mut last = last.unwrap_or_default();
+        last.truncate(INODES);
+        let mount = MountInstance::current(context);
+        Some(Generation { state, mount, last })
     }
 
-    /// The generation, if the token is of this subvolume, and the subvolume has certainly come from
-    /// that state.
-    pub(crate) fn generation(
-        &self,
-        context: &MountContext<'_>,
-        subvolume: &Subvolume,
-    ) -> Option<u64> {
+    /// The number of the generation, if this is of the given subvolume, and that has certainly come
+    /// from this state.
+    pub(crate) fn number(&self, context: &MountContext<'_>, subvolume: &Subvolume) -> Option<u64> {
         let State {
             uuid,
             tree,
@@ -107,22 +74,26 @@ impl Token {
         if (uuid, tree) != (subvolume.uuid, subvolume.tree) {
             return None;
         }
-        let is_still_so = |note: &Note| {
-            let inode = note.ino..=note.ino;
-            written_in(&context.top.fd, tree, inode, generation)
-                .is_ok_and(|now| now.iter().any(|now| Note::from(now) == *note))
+        let is_still_so = |inode: &(u64, Time, Time)| {
+            written_in(&context.top.fd, tree, inode.0..=inode.0, generation)
+                .is_ok_and(|now| now.contains(inode))
         };
         let is_of_mount = || self.mount.as_ref().is_some_and(|it| it.is_current(context));
         (is_of_mount() || self.last.iter().any(is_still_so)).then_some(generation)
     }
 
-    pub(super) fn parse(text: &str) -> Option<Token> {
+    pub(super) fn parse(text: &str) -> Option<Generation> {
         let (uuid, rest) = text.split_once(" tree ")?;
         let (tree, rest) = rest.split_once(" generation ")?;
         let (generation, rest) = rest.split_once(" at ")?;
         let (ctime, rest) = rest.split_once(" on ")?;
         let (mount, last) = rest.split_once(" last")?;
-        Some(Token {
+        let inode = |text: &str| {
+            let (ino, times) = text.split_once(':')?;
+            let (ctime, atime) = times.split_once(':')?;
+            Some((ino.parse().ok()?, parse_time(ctime)?, parse_time(atime)?))
+        };
+        Some(Generation {
             state: State {
                 uuid: u128::from_str_radix(uuid, 16).ok()?.to_be_bytes(),
                 tree: tree.parse().ok()?,
@@ -130,12 +101,12 @@ impl Token {
                 ctime: parse_time(ctime)?,
             },
             mount: MountInstance::parse(mount),
-            last: last.split(' ').filter_map(parse_note).collect(),
+            last: last.split(' ').filter_map(inode).collect(),
         })
     }
 }
 
-impl fmt::Display for Token {
+impl fmt::Display for Generation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let State {
             uuid,
@@ -143,35 +114,21 @@ impl fmt::Display for Token {
             generation,
             ctime,
         } = self.state;
-        let uuid = u128::from_be_bytes(uuid);
-        let Time { sec, nsec } = ctime;
+        let (uuid, ctime) = (u128::from_be_bytes(uuid), time_text(ctime));
+        let mount = self.mount.as_ref().map(MountInstance::to_string);
+        let mount = mount.unwrap_or_default();
         write!(
             f,
-            "{uuid:032x} tree {tree} generation {generation} at {sec}.{nsec:09} on "
+            "{uuid:032x} tree {tree} generation {generation} at {ctime} on {mount} last"
         )?;
-        if let Some(mount) = &self.mount {
-            mount.fmt(f)?;
-        }
-        f.write_str(" last")?;
-        self.last.iter().try_for_each(|note| {
-            let Note { ino, ctime, atime } = note;
-            write!(
-                f,
-                " {ino}:{}.{:09}:{}.{:09}",
-                ctime.sec, ctime.nsec, atime.sec, atime.nsec
-            )
+        self.last.iter().try_for_each(|&(ino, ctime, atime)| {
+            write!(f, " {ino}:{}:{}", time_text(ctime), time_text(atime))
         })
     }
 }
 
-fn parse_note(text: &str) -> Option<Note> {
-    let (ino, times) = text.split_once(':')?;
-    let (ctime, atime) = times.split_once(':')?;
-    Some(Note {
-        ino: ino.parse().ok()?,
-        ctime: parse_time(ctime)?,
-        atime: parse_time(atime)?,
-    })
+fn time_text(time: Time) -> String {
+    format!("{}.{:09}", time.sec, time.nsec)
 }
 
 fn parse_time(text: &str) -> Option<Time> {

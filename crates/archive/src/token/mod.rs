@@ -1,9 +1,8 @@
-//! Tokens: a state of a file system that must change whenever anything in it does. If the token is
-//! still the one in a catalog, nothing has changed, and nothing need be walked.
+//! Tokens: a state of a file system that changes whenever anything in it does. If it still has the
+//! token of a catalog, nothing has changed, and nothing need be walked.
 //!
-//! A token is taken after syncfs(2) and before anything is read: what is changed during the walk,
-//! or after it, makes another token. The module of each file system says why no change can slip
-//! past its token.
+//! A token is taken after syncfs(2) and before anything is read: a change during the walk, or after
+//! it, makes another token. The modules say why no change can be missed.
 //!
 //! A catalog stores a token as text ([`Token`]'s `Display` and `FromStr`), so both must stay
 //! compatible with every catalog that was written so far.
@@ -14,50 +13,59 @@ use std::str::FromStr;
 use gate::btrfs::BTRFS_SUPER_MAGIC;
 use gate::fs::{EXT4_SUPER_MAGIC, syncfs};
 use gate::xfs::XFS_SUPER_MAGIC;
+use walk::engine::bulkstat::log_head_lsn;
+use walk::engine::ext4::journal_transactions;
 use walk::{EngineKind, MountContext};
 
-pub mod btrfs;
-pub mod ext4;
-pub mod mount;
-pub mod xfs;
+use btrfs::Generation;
+use mount::MountCounter;
+
+pub(crate) mod btrfs;
+pub(crate) mod mount;
 
 /// The state of a file system, as its engine knows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Token {
     /// The generation of a subvolume.
-    Btrfs(btrfs::Token),
+    Btrfs(Generation),
     /// The transactions of the journal.
-    Ext4(ext4::Token),
+    Ext4(MountCounter),
     /// The head of the log.
-    Xfs(xfs::Token),
+    Xfs(MountCounter),
 }
 
+const TRANSACTIONS: &str = " transactions ";
+const LOG_HEAD: &str = " log head ";
+
 impl Token {
-    /// Has everything written that is dirty, and then takes the token of the file system that a
-    /// directory is on; `None` if it has none.
-    pub fn take(context: &MountContext<'_>) -> Option<Token> {
+    /// Calls syncfs(2), and takes the token of the file system that a directory is on; `None` if it
+    /// has none.
+    pub(crate) fn take(context: &MountContext<'_>) -> Option<Token> {
         let magic = context.statfs.magic;
         if ![BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC].contains(&magic) {
             return None;
         }
         syncfs(&context.top.fd).ok()?;
-        match magic {
-            BTRFS_SUPER_MAGIC => btrfs::Token::take(context).map(Token::Btrfs),
-            EXT4_SUPER_MAGIC => ext4::Token::take(context).map(Token::Ext4),
-            _ => xfs::Token::take(context).map(Token::Xfs),
-        }
+        let dev = context.top.meta.dev;
+        Some(match magic {
+            BTRFS_SUPER_MAGIC => Token::Btrfs(Generation::take(context)?),
+            EXT4_SUPER_MAGIC => {
+                let transactions = journal_transactions(dev)?.to_string();
+                Token::Ext4(MountCounter::take(context, transactions)?)
+            }
+            _ => Token::Xfs(MountCounter::take(context, log_head_lsn(dev)?)?),
+        })
     }
 
-    /// Both are of the same state.
-    pub fn is_same_state(&self, other: &Token) -> bool {
+    pub(crate) fn is_same_state(&self, other: &Token) -> bool {
         match (self, other) {
             (Token::Btrfs(one), Token::Btrfs(other)) => one.state == other.state,
             _ => self == other,
         }
     }
 
-    /// The engine that a token stands in for.
-    pub fn engine(&self) -> EngineKind {
+    /// The engine of the file system.
+    pub(crate) fn engine(&self) -> EngineKind {
         match self {
             Token::Btrfs(_) => EngineKind::Btrfs,
             Token::Ext4(_) => EngineKind::Ext4,
@@ -70,24 +78,17 @@ impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.engine().name())?;
         match self {
-            Token::Btrfs(token) => token.fmt(f),
-            Token::Ext4(token) => token.fmt(f),
-            Token::Xfs(token) => token.fmt(f),
+            Token::Btrfs(generation) => generation.fmt(f),
+            Token::Ext4(counter) => counter.write(TRANSACTIONS, f),
+            Token::Xfs(counter) => counter.write(LOG_HEAD, f),
         }
     }
 }
 
 /// A token that this version does not know: it proves nothing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("unknown token")]
 pub struct UnknownToken;
-
-impl fmt::Display for UnknownToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("unknown token")
-    }
-}
-
-impl std::error::Error for UnknownToken {}
 
 impl FromStr for Token {
     type Err = UnknownToken;
@@ -95,9 +96,9 @@ impl FromStr for Token {
     fn from_str(text: &str) -> Result<Token, UnknownToken> {
         let (engine, token) = text.split_once(' ').ok_or(UnknownToken)?;
         match engine {
-            "btrfs" => btrfs::Token::parse(token).map(Token::Btrfs),
-            "ext4" => ext4::Token::parse(token).map(Token::Ext4),
-            "bulkstat" => xfs::Token::parse(token).map(Token::Xfs),
+            "btrfs" => Generation::parse(token).map(Token::Btrfs),
+            "ext4" => MountCounter::parse(token, TRANSACTIONS).map(Token::Ext4),
+            "bulkstat" => MountCounter::parse(token, LOG_HEAD).map(Token::Xfs),
             _ => None,
         }
         .ok_or(UnknownToken)
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mount_of_a_btrfs_is_no_part_of_its_state() {
+    fn the_mount_is_not_part_of_the_state_of_a_btrfs() {
         let state = "btrfs 00112233445566778899aabbccddeeff tree 257 generation 19 at 5.000000009";
         let parse = |tail: &str| format!("{state} on {tail}").parse::<Token>().unwrap();
         let here = parse("boot a mount 1 last");
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_of_an_older_version_are_passed_over() {
+    fn inodes_as_an_older_version_wrote_them_are_ignored() {
         let text =
             "btrfs 0a tree 5 generation 1 at 2.000000003 on boot a mount 1 last 258:4.000000005";
         let Ok(Token::Btrfs(token)) = text.parse() else {
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_no_tokens() {
+    fn other_texts_are_rejected() {
         for text in [
             "",
             "btrfs",

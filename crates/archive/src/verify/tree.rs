@@ -20,6 +20,7 @@ use super::unlisted::Known;
 use crate::error::Error;
 use crate::input::Input;
 use crate::restore::owners::Owners;
+use crate::split;
 
 /// A tree to compare with.
 #[derive(Debug)]
@@ -83,11 +84,7 @@ impl Tree {
     /// The file of a member's name. No symlink above it is followed.
     fn spot(&mut self, name: &[u8]) -> Result<Spot<'_>, Errno> {
         let name = name.strip_suffix(b"/").unwrap_or(name);
-        let at = name
-            .iter()
-            .rposition(|&byte| byte == b'/')
-            .map_or(0, |at| at + 1);
-        let (dir, base) = name.split_at(at);
+        let (dir, base) = split(name);
         let is_last = |(last, _): &(Vec<u8>, Fd)| last == dir;
         if !dir.is_empty() && !self.last.as_ref().is_some_and(is_last) {
             let how = Open::DIRECTORY | Open::PATH;

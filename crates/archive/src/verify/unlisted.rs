@@ -21,6 +21,7 @@ use walk::{Filter, Type};
 
 use super::difference::{Difference, TreeAccess};
 use super::tree::Tree;
+use crate::split;
 
 /// The files of a tree that are in the archive.
 #[derive(Debug, Default)]
@@ -44,7 +45,7 @@ impl Known {
         self.names.insert(self.hash(&path));
         let mut above = &path[..];
         while !above.is_empty() {
-            above = &above[..above.iter().rposition(|&byte| byte == b'/').unwrap_or(0)];
+            above = split(above).0;
             match self.dirs.entry(self.seed.hash_one(above)) {
                 Entry::Occupied(_) => break,
                 Entry::Vacant(vacant) => vacant.insert(false),

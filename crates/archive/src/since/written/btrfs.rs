@@ -1,7 +1,6 @@
 //! btrfs: the inodes that were written after the generation in the catalog's token, with all their
 //! names ([`since`]). The result counts only if nothing in the directory was written meanwhile.
 
-use crate::error::Error;
 use std::collections::{HashMap, HashSet};
 
 use ondisk::btrfs::{FIRST_INODE, Subvolume};
@@ -12,14 +11,15 @@ use walk::{MountContext, Top};
 use super::differing::{Differing, Written, is_much};
 use super::names::compare_names;
 use crate::catalog::{About, Reader};
-use crate::token::btrfs::Token;
+use crate::error::Result;
+use crate::token::btrfs::Generation;
 
 /// What was written to a subvolume since a catalog of a directory in it was made.
 pub(crate) struct Since<'a> {
     top: &'a Top,
     subvolume: Subvolume,
     /// The generation that the catalog is of.
-    then: u64,
+    pub(super) then: u64,
     changes: Vec<Change>,
     /// The names of the directories that were written, of those that hold what was written, and of
     /// all above them.
@@ -29,28 +29,19 @@ pub(crate) struct Since<'a> {
 impl<'a> Since<'a> {
     /// Asks the file system; `None` if it cannot tell, or a walk would be as fast.
     pub(super) fn ask(
-        token: &Token,
-        ground: &MountContext<'a>,
+        token: &Generation,
+        context: &MountContext<'a>,
         about: &About,
     ) -> Option<Since<'a>> {
-        let top = ground.top;
-        let subvolume = since::subvolume(&top.fd).ok()?;
-        let then = token
-            .generation(ground, &subvolume)
-            .filter(|&then| then <= subvolume.generation)?;
-        Since::after(then, subvolume, top, about)
+        let subvolume = since::subvolume(&context.top.fd).ok()?;
+        let then = token.number(context, &subvolume)?;
+        let is_past = then <= subvolume.generation;
+        Since::after(then, subvolume, context.top, about).filter(|_| is_past)
     }
 
     fn after(then: u64, subvolume: Subvolume, top: &'a Top, about: &About) -> Option<Since<'a>> {
         let changes = since::changed_since(&top.fd, &subvolume, then).ok()?;
-        let dirs = changes
-            .iter()
-            .filter(|change| change.meta.is_dir())
-            .map(|change| change.meta.ino);
-        let within = changes
-            .iter()
-            .flat_map(|change| change.names.iter().map(|name| name.dir));
-        let dirs: HashSet<u64> = dirs.chain(within).collect();
+        let dirs: HashSet<u64> = changes.iter().flat_map(dirs_of).collect();
         if is_much(dirs.len(), about) {
             return None;
         }
@@ -64,30 +55,23 @@ impl<'a> Since<'a> {
         })
     }
 
-    /// The generation that the catalog is of.
-    pub(super) fn generation(&self) -> u64 {
-        self.then
-    }
-
     /// Nothing in the directory was written since the file system was asked.
     fn holds(&self, about: &About) -> bool {
-        let now = since::subvolume(&self.top.fd).ok();
-        let later =
-            now.and_then(|now| Since::after(self.subvolume.generation, now, self.top, about));
+        let later = self.again(self.subvolume.generation, about);
         later.is_some_and(|later| later.is_outside())
+    }
+
+    /// What was written after a generation until now.
+    fn again(&self, then: u64, about: &About) -> Option<Since<'a>> {
+        let now = since::subvolume(&self.top.fd).ok()?;
+        Since::after(then, now, self.top, about)
     }
 
     /// All of it is certainly outside of the directory. (What has left the directory has changed a
     /// directory in it.)
     pub(super) fn is_outside(&self) -> bool {
         let is_outside = |change: &Change| {
-            let itself = change.meta.is_dir().then_some(change.meta.ino);
-            let mut dirs = change
-                .names
-                .iter()
-                .map(|name| name.dir)
-                .chain(itself)
-                .peekable();
+            let mut dirs = dirs_of(change).peekable();
             dirs.peek().is_some() && dirs.all(|dir| self.is_dir_outside(dir))
         };
         self.changes.iter().all(is_outside)
@@ -102,10 +86,7 @@ impl<'a> Since<'a> {
     }
 
     /// Compares it with the catalog; `None` if the result is in doubt.
-    ///
-    /// # Errors
-    /// The catalog cannot be read.
-    pub(super) fn differing(mut self, reader: &Reader) -> Result<Option<Differing>, Error> {
+    pub(super) fn differing(mut self, reader: &Reader) -> Result<Option<Differing>> {
         /// A tree that is written all the time is walked in the end.
         const ATTEMPTS: usize = 2;
         for _ in 0..ATTEMPTS {
@@ -119,15 +100,16 @@ impl<'a> Since<'a> {
                 return Ok(None);
             };
             if self.holds(reader.about()) {
+                let atimes = HashMap::new();
                 return Ok(Some(Differing {
                     places,
                     feed,
-                    ..Differing::default()
+                    atimes,
                 }));
             }
-            let now = since::subvolume(&self.top.fd).ok();
-            let again = now.and_then(|now| Since::after(self.then, now, self.top, reader.about()));
-            let Some(again) = again else { return Ok(None) };
+            let Some(again) = self.again(self.then, reader.about()) else {
+                return Ok(None);
+            };
             self = again;
         }
         Ok(None)
@@ -145,28 +127,24 @@ impl<'a> Since<'a> {
             written.inos.insert(meta.ino);
             for name in names {
                 if let Some(dir) = path(name.dir) {
-                    written
-                        .feed
-                        .entry(dir)
-                        .or_default()
-                        .push((name.name.clone(), *meta));
+                    written.add(dir, name.name.clone(), *meta);
                 }
             }
             if meta.ino == self.top.meta.ino {
-                written
-                    .feed
-                    .entry(Vec::new())
-                    .or_default()
-                    .push((Vec::new(), *meta));
+                written.add(Vec::new(), Vec::new(), *meta);
             }
-            written.dirs.extend(
-                path(meta.ino)
-                    .filter(|_| meta.is_dir())
-                    .map(|path| (meta.ino, path)),
-            );
+            if let Some(path) = path(meta.ino).filter(|_| meta.is_dir()) {
+                written.dirs.insert(meta.ino, path);
+            }
         }
         written
     }
+}
+
+/// The directories that a change is in, and itself, if it is one.
+fn dirs_of(change: &Change) -> impl Iterator<Item = u64> {
+    let itself = change.meta.is_dir().then_some(change.meta.ino);
+    change.names.iter().map(|name| name.dir).chain(itself)
 }
 
 /// Finds the paths of a directory and of those above it. A loop, since a path may be very deep.
@@ -183,9 +161,8 @@ fn find_path(dir: u64, parents: &HashMap<u64, Name>, paths: &mut HashMap<u64, Op
     for dir in chain.into_iter().rev() {
         let parent = parents.get(&dir);
         let above = parent.and_then(|name| paths.get(&name.dir)?.as_ref());
-        let path = parent
-            .zip(above)
-            .map(|(name, above)| joined(above, &name.name));
+        let path = parent.zip(above);
+        let path = path.map(|(name, above)| joined(above, &name.name));
         paths.insert(dir, path);
     }
 }

@@ -1,6 +1,5 @@
 //! What differs from a catalog, as far as it is known.
 
-use crate::error::Error;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use gate::Errno;
@@ -8,16 +7,22 @@ use walk::entry::{Time, joined};
 use walk::{Dir, Entry, Meta, Sink, Worker};
 
 use crate::catalog::About;
+use crate::error::Error;
 use crate::since::index::hash;
 
-/// What a file system says was written.
+/// The inodes that were written.
 #[derive(Default)]
 pub(super) struct Written {
     pub(super) inos: HashSet<u64>,
-    /// The paths of directories among it, below DIR.
+    /// The paths of directories among them, below DIR.
     pub(super) dirs: HashMap<u64, Vec<u8>>,
-    /// Its entries.
     pub(super) feed: Feed,
+}
+
+impl Written {
+    pub(super) fn add(&mut self, dir: Vec<u8>, name: Vec<u8>, meta: Meta) {
+        self.feed.entry(dir).or_default().push((name, meta));
+    }
 }
 
 /// What is not as a catalog has it.
@@ -25,7 +30,7 @@ pub(super) struct Written {
 pub(crate) struct Differing {
     /// Places of the rows that no longer hold, in ascending order.
     pub(crate) places: Vec<u32>,
-    /// What is there instead of these.
+    /// The entries that are there instead.
     pub(super) feed: Feed,
     /// Access times of other inodes, where they are not the catalog's.
     pub(crate) atimes: HashMap<u64, Time>,
@@ -39,10 +44,9 @@ impl Differing {
     pub(crate) fn emit(&self, root: &[u8], to: &dyn Sink) {
         let mut worker = to.worker();
         for (dir, entries) in &self.feed {
-            let entries: Vec<Entry<'_>> = entries
-                .iter()
-                .map(|(name, meta)| Entry { name, meta: *meta })
-                .collect();
+            let entries = entries.iter();
+            let entries = entries.map(|(name, meta)| Entry { name, meta: *meta });
+            let entries: Vec<Entry<'_>> = entries.collect();
             give(&mut *worker, root, dir, &entries);
         }
     }
@@ -50,32 +54,22 @@ impl Differing {
 
 /// Gives entries of a directory below `root` to a worker, as a walk of that does.
 pub(crate) fn give(worker: &mut dyn Worker, root: &[u8], dir: &[u8], entries: &[Entry<'_>]) {
-    let depth = dir
-        .split(|&b| b == b'/')
-        .filter(|part| !part.is_empty())
-        .count() as u32;
-    worker.take(
-        &Dir {
-            path: &joined(root, dir),
-            hash: hash(0, dir),
-            depth,
-        },
-        entries,
-    );
+    let parts = dir.split(|&b| b == b'/').filter(|part| !part.is_empty());
+    let dir = Dir {
+        path: &joined(root, dir),
+        hash: hash(0, dir),
+        depth: parts.count() as u32,
+    };
+    worker.take(&dir, entries);
 }
 
 /// Why it is not known what differs.
+#[derive(Debug, thiserror::Error)]
 pub(super) enum Doubt {
-    /// The tree does not fit what is known of it: it is being changed, or something is mounted.
+    #[error("the tree is being changed, or something is mounted")]
     Strange,
-    /// The catalog cannot be read.
-    Catalog(Error),
-}
-
-impl From<Error> for Doubt {
-    fn from(error: Error) -> Doubt {
-        Doubt::Catalog(error)
-    }
+    #[error(transparent)]
+    Catalog(#[from] Error),
 }
 
 impl From<Errno> for Doubt {
@@ -84,8 +78,10 @@ impl From<Errno> for Doubt {
     }
 }
 
+pub(super) type Certain<T> = Result<T, Doubt>;
+
 /// `None` where there is any doubt.
-pub(super) fn certain<T>(found: Result<T, Doubt>) -> Result<Option<T>, Error> {
+pub(super) fn certain<T>(found: Certain<T>) -> Result<Option<T>, Error> {
     match found {
         Ok(found) => Ok(Some(found)),
         Err(Doubt::Strange) => Ok(None),

@@ -1,7 +1,6 @@
 //! Compares the names in the directories that were written with the rows that the catalog has of
 //! them.
 
-use crate::error::Error;
 use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
 use std::os::fd::AsFd;
@@ -13,23 +12,22 @@ use ondisk::dirent::{Entry as DirEntry, EntryType, entries};
 use walk::entry::{Type, joined};
 use walk::{Meta, Top, digest};
 
-use super::differing::{Doubt, Feed, Written, certain};
+use super::differing::{Certain, Doubt, Feed, Written, certain};
 use crate::background::each;
 use crate::catalog::Reader;
 use crate::catalog::columns::{DIR, INO, MODE, NAME};
+use crate::error::Result;
 use crate::since::index::{each_group, hash};
+use crate::split;
 
 /// Finds the places of the rows that no longer hold, in ascending order, and the entries that are
 /// there instead; `None` if there is any doubt.
-///
-/// # Errors
-/// The catalog cannot be read.
 pub(super) fn compare_names(
     reader: &Reader,
     top: &Top,
-    written: Written,
-) -> Result<Option<(Vec<u32>, Feed)>, Error> {
-    let look = Look {
+    mut written: Written,
+) -> Result<Option<(Vec<u32>, Feed)>> {
+    let comparison = Comparison {
         reader,
         top,
         written: &written,
@@ -40,14 +38,13 @@ pub(super) fn compare_names(
         places: Vec::new(),
         moved: Feed::new(),
     };
-    let found = certain(look.look())?;
-    Ok(found.map(|(places, moved)| {
-        let mut feed = written.feed;
-        moved
-            .into_iter()
-            .for_each(|(dir, entries)| feed.entry(dir).or_default().extend(entries));
-        (places, feed)
-    }))
+    let Some((places, moved)) = certain(comparison.run())? else {
+        return Ok(None);
+    };
+    for (dir, entries) in moved {
+        written.feed.entry(dir).or_default().extend(entries);
+    }
+    Ok(Some((places, written.feed)))
 }
 
 /// A row of an entry that was in a directory that was written.
@@ -75,8 +72,7 @@ struct Listed {
     moved: Vec<(Vec<u8>, Meta)>,
 }
 
-/// A comparison under way.
-struct Look<'a> {
+struct Comparison<'a> {
     reader: &'a Reader,
     top: &'a Top,
     written: &'a Written,
@@ -95,32 +91,27 @@ struct Look<'a> {
     moved: Feed,
 }
 
-impl<'a> Look<'a> {
-    fn look(mut self) -> Result<(Vec<u32>, Feed), Doubt> {
+impl<'a> Comparison<'a> {
+    fn run(mut self) -> Certain<(Vec<u32>, Feed)> {
         self.rows()?;
         self.entries()?;
         self.same.sort_unstable();
         self.rows_below()?;
-        let Look {
-            mut places,
-            same,
-            moved,
-            ..
-        } = self;
+        let mut places = self.places;
         places.sort_unstable();
         places.dedup();
-        places.retain(|place| same.binary_search(place).is_err());
-        Ok((places, moved))
+        places.retain(|place| self.same.binary_search(place).is_err());
+        Ok((places, self.moved))
     }
 
     /// Finds the rows of what was written and of what was in the directories among it, and records
     /// whether these directories are where the catalog has them.
-    fn rows(&mut self) -> Result<(), Doubt> {
+    fn rows(&mut self) -> Certain<()> {
         let watched: HashSet<&[u8]> = self.written.dirs.values().map(Vec::as_slice).collect();
         let known = self.rows_in(&watched, true)?;
         for (ino, path) in &known {
-            self.is_there
-                .insert(path.clone(), self.written.dirs.get(ino) == Some(path));
+            let is_there = self.written.dirs.get(ino) == Some(path);
+            self.is_there.insert(path.clone(), is_there);
         }
         let paths = known.iter().map(|(_, path)| path.as_slice());
         let elsewhere: HashSet<&[u8]> = paths.filter(|path| !watched.contains(path)).collect();
@@ -136,8 +127,7 @@ impl<'a> Look<'a> {
         &mut self,
         watched: &HashSet<&[u8]>,
         wants_written: bool,
-    ) -> Result<Vec<(u64, Vec<u8>)>, Doubt> {
-        /// What one row group has of it.
+    ) -> Certain<Vec<(u64, Vec<u8>)>> {
         #[derive(Default)]
         struct Part {
             places: Vec<u32>,
@@ -166,77 +156,59 @@ impl<'a> Look<'a> {
             if here.is_empty() {
                 return Ok(part);
             }
-            let (modes, names, first) = (
-                reader.read(MODE, group)?,
-                reader.read(NAME, group)?,
-                reader.first(group),
-            );
+            let (modes, names) = (reader.read(MODE, group)?, reader.read(NAME, group)?);
+            let first = reader.first(group);
             for (row, is_written, watched) in here {
                 let (ino, place, name) = (inos[row], first + row as u32, &names[row]);
                 part.places.push(place);
                 let path = || joined(&dirs[row], name);
                 let is_dir = Type::from_mode(modes[row]) == Type::Directory;
-                part.written
-                    .extend((is_written && is_dir).then(|| (ino, path())));
+                if is_written && is_dir {
+                    part.written.push((ino, path()));
+                }
                 if let Some(dir) = watched.filter(|_| !name.is_empty()) {
-                    part.rows
-                        .push((digest::below(dir, name), KnownRow { ino, place }));
+                    let row = KnownRow { ino, place };
+                    part.rows.push((digest::below(dir, name), row));
                     part.dirs.extend(is_dir.then(|| (path(), place)));
                 }
             }
             Ok(part)
         };
-        let mut parts = Vec::new();
-        each_group(reader, read, |_, part| parts.push(part))?;
         let mut known = Vec::new();
-        for Part {
-            places,
-            rows,
-            dirs,
-            written,
-        } in parts
-        {
-            self.places.extend(places);
-            self.rows.extend(rows);
-            self.dirs.extend(dirs);
-            known.extend(written);
-        }
+        each_group(reader, read, |_, part| {
+            self.places.extend(part.places);
+            self.rows.extend(part.rows);
+            self.dirs.extend(part.dirs);
+            known.extend(part.written);
+        })?;
         Ok(known)
     }
 
     /// Finds the entries of directories that have another path now, and checks that the others are
     /// as they were but for what was written.
-    fn entries(&mut self) -> Result<(), Doubt> {
+    fn entries(&mut self) -> Certain<()> {
         let written = self.written;
-        let of = |(dir, entries): (&'a Vec<u8>, &'a Vec<(Vec<u8>, Meta)>)| {
-            entries
-                .iter()
-                .map(|(name, _)| (dir.as_slice(), name.as_slice()))
-        };
-        let names: HashSet<(&[u8], &[u8])> = written.feed.iter().flat_map(of).collect();
+        let mut names: HashSet<(&[u8], &[u8])> = HashSet::new();
+        for (dir, entries) in &written.feed {
+            names.extend(entries.iter().map(|(name, _)| (&dir[..], &name[..])));
+        }
         // The catalog may have another directory at this path, which is gone.
-        let visit = |(&ino, path): (&u64, &Vec<u8>)| {
-            let is_elsewhere = self.is_there.get(path) != Some(&true);
-            Visit {
-                path: path.clone(),
-                ino,
-                is_elsewhere,
-            }
+        let visit = |(&ino, path): (&u64, &Vec<u8>)| Visit {
+            path: path.clone(),
+            ino,
+            is_elsewhere: self.is_there.get(path) != Some(&true),
         };
         let mut visits: Vec<Visit> = written.dirs.iter().map(visit).collect();
         while !visits.is_empty() {
             let batch = std::mem::take(&mut visits);
             let mut lists = Vec::with_capacity(batch.len());
-            each(
-                batch.len(),
-                |nth| self.list(&batch[nth], &names),
-                |nth, list| lists.push((nth, list)),
-            )?;
+            let list = |nth: usize| self.list(&batch[nth], &names);
+            each(batch.len(), list, |nth, list| lists.push((nth, list)))?;
             for (nth, Listed { same, dirs, moved }) in lists {
                 let path = &batch[nth].path;
                 self.same.extend(same);
-                self.is_there
-                    .extend(dirs.into_iter().map(|dir| (dir, true)));
+                let dirs = dirs.into_iter();
+                self.is_there.extend(dirs.map(|dir| (dir, true)));
                 let below = moved.iter().filter(|(_, meta)| meta.is_dir());
                 visits.extend(below.map(|(name, meta)| Visit {
                     path: joined(path, name),
@@ -254,11 +226,9 @@ impl<'a> Look<'a> {
     /// Lists a directory, but for the names of what was written. Unless the directory was
     /// elsewhere, its entries must be as in the catalog; and no directory among them may be a mount
     /// point or a subvolume.
-    fn list(&self, visit: &Visit, written: &HashSet<(&[u8], &[u8])>) -> Result<Listed, Doubt> {
-        let (fd, dir) = (
-            open_that(self.top, &visit.path, visit.ino)?,
-            hash(0, &visit.path),
-        );
+    fn list(&self, visit: &Visit, written: &HashSet<(&[u8], &[u8])>) -> Certain<Listed> {
+        let fd = open_that(self.top, &visit.path, visit.ino)?;
+        let dir = hash(0, &visit.path);
         let mut list = Listed::default();
         read(&fd, |entry| {
             let (name, ino) = (entry.name.to_bytes(), entry.ino);
@@ -276,10 +246,8 @@ impl<'a> Look<'a> {
                 list.moved.push((name.to_vec(), meta));
                 return Ok(());
             }
-            let row = self
-                .rows
-                .get(&digest::below(dir, name))
-                .filter(|row| row.ino == ino);
+            let row = self.rows.get(&digest::below(dir, name));
+            let row = row.filter(|row| row.ino == ino);
             list.same.push(row.ok_or(Doubt::Strange)?.place);
             let is_dir = meta.is_some_and(|meta| meta.is_dir());
             list.dirs.extend(is_dir.then(|| joined(&visit.path, name)));
@@ -289,7 +257,7 @@ impl<'a> Look<'a> {
     }
 
     /// Finds the rows of everything below directories that are no longer at their paths.
-    fn rows_below(&mut self) -> Result<(), Doubt> {
+    fn rows_below(&mut self) -> Certain<()> {
         for (path, place) in std::mem::take(&mut self.dirs) {
             let is_same = self.same.binary_search(&place).is_ok();
             self.is_there.entry(path).or_insert(is_same);
@@ -304,16 +272,10 @@ impl<'a> Look<'a> {
                 let is_there = match last {
                     Some((last, is_there)) if last == dir => is_there,
                     _ => {
-                        let above = dir
-                            .iter()
-                            .enumerate()
-                            .rev()
-                            .filter(|(_, b)| **b == b'/')
-                            .map(|(at, _)| &dir[..at]);
-                        std::iter::once(dir)
-                            .chain(above)
-                            .find_map(|dir| self.is_there.get(dir))
-                            .is_none_or(|is| *is)
+                        let mut dirs = std::iter::successors(Some(dir), |dir| Some(split(dir).0))
+                            .take_while(|above| *above == dir || !above.is_empty());
+                        let is_there = dirs.find_map(|dir| self.is_there.get(dir));
+                        is_there.is_none_or(|is| *is)
                     }
                 };
                 last = Some((dir, is_there));
@@ -327,14 +289,14 @@ impl<'a> Look<'a> {
 }
 
 /// Opens a directory below DIR.
-pub(super) fn open(top: &Top, path: &[u8]) -> Result<Fd, Doubt> {
+pub(super) fn open(top: &Top, path: &[u8]) -> Certain<Fd> {
     let name = if path.is_empty() { b"." } else { path };
     let how = Open::DIRECTORY | Open::NONBLOCK | Open::NOFOLLOW | Open::NOATIME;
     Ok(open_long_no_symlinks(top.fd.as_fd(), name, how)?)
 }
 
 /// Opens a directory below DIR, which must be this inode.
-pub(super) fn open_that(top: &Top, path: &[u8], ino: u64) -> Result<Fd, Doubt> {
+pub(super) fn open_that(top: &Top, path: &[u8], ino: u64) -> Certain<Fd> {
     let fd = open(top, path)?;
     look_at(top, &fd, c"", ino)?;
     Ok(fd)
@@ -342,22 +304,15 @@ pub(super) fn open_that(top: &Top, path: &[u8], ino: u64) -> Result<Fd, Doubt> {
 
 /// Reads the metadata of a name in a directory, or of the directory for an empty name. It must be
 /// this inode, and no mount point.
-pub(super) fn look_at(top: &Top, dir: &Fd, name: &CStr, ino: u64) -> Result<Meta, Doubt> {
-    let meta = Meta::from_statx(&statx(
-        dir,
-        name,
-        At::SYMLINK_NOFOLLOW | At::EMPTY_PATH,
-        Meta::WANT,
-    )?);
+pub(super) fn look_at(top: &Top, dir: &Fd, name: &CStr, ino: u64) -> Certain<Meta> {
+    let at = At::SYMLINK_NOFOLLOW | At::EMPTY_PATH;
+    let meta = Meta::from_statx(&statx(dir, name, at, Meta::WANT)?);
     let is_it = (meta.ino, meta.dev, meta.mount) == (ino, top.meta.dev, top.meta.mount);
     if is_it { Ok(meta) } else { Err(Doubt::Strange) }
 }
 
 /// Reads a directory.
-pub(super) fn read(
-    dir: &Fd,
-    mut take: impl FnMut(&DirEntry<'_>) -> Result<(), Doubt>,
-) -> Result<(), Doubt> {
+pub(super) fn read(dir: &Fd, mut take: impl FnMut(&DirEntry<'_>) -> Certain<()>) -> Certain<()> {
     let mut buffer = vec![0; 32 << 10];
     loop {
         let len = getdents64(dir, &mut buffer)?;

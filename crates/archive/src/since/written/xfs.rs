@@ -6,7 +6,6 @@
 //! An inode that differs and is nowhere in the directory has left it, or is being moved: then
 //! everything is walked.
 
-use crate::error::Error;
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::ops::Range;
@@ -19,13 +18,15 @@ use walk::engine::bulkstat::since::{self, Now};
 use walk::entry::{Time, Type, joined};
 use walk::{Meta, Moment, MountContext, Top};
 
-use super::differing::{Differing, Doubt, Written, certain, is_much};
+use super::differing::{Certain, Differing, Doubt, Written, certain, is_much};
 use super::names::{compare_names, look_at, open, open_that, read};
 use crate::background::each;
 use crate::catalog::Reader;
 use crate::catalog::columns::{ATIME, BLOCKS, CTIME, DIR, INO, MODE, MTIME, NAME, NLINK, SIZE};
+use crate::error::{Error, Result};
 use crate::since::index::{each_group, hashed};
-use crate::token::xfs::Token;
+use crate::split;
+use crate::token::mount::MountCounter;
 
 /// The inodes that are not as a catalog has them.
 pub(crate) struct Since<'a> {
@@ -40,16 +41,13 @@ pub(crate) struct Since<'a> {
 
 impl<'a> Since<'a> {
     /// Asks the file system; `None` if it cannot tell, or a walk would be as fast.
-    ///
-    /// # Errors
-    /// The catalog cannot be read.
     pub(super) fn ask(
-        token: &Token,
-        ground: &MountContext<'a>,
+        token: &MountCounter,
+        context: &MountContext<'a>,
         reader: &Reader,
-    ) -> Result<Option<Since<'a>>, Error> {
-        let top = ground.top;
-        if !token.is_of_mount(ground) {
+    ) -> Result<Option<Since<'a>>> {
+        let top = context.top;
+        if !token.is_of_mount(context) {
             return Ok(None);
         }
         let begun = Moment::now();
@@ -60,11 +58,7 @@ impl<'a> Since<'a> {
         let few = known(reader, 0..reader.groups().min(1))?;
         let atimes = Mutex::default();
         let is_same = |known: &Print, meta: &Meta| is_same(known, meta, &atimes);
-        let ask = |known: &[Known]| {
-            since::changed(top, known, is_same, begun, are_few)
-                .ok()
-                .flatten()
-        };
+        let ask = |known: &[Known]| since::changed(top, known, is_same, begun, are_few).ok()?;
         if ask(&few[..few.len().min(FEW)]).is_none() {
             return Ok(None);
         }
@@ -72,13 +66,11 @@ impl<'a> Since<'a> {
         let Some(differ) = ask(&known) else {
             return Ok(None);
         };
-        let inos = known.into_iter().map(|(ino, _)| ino).collect();
-        let atimes = atimes.into_inner();
         Ok(Some(Since {
             top,
-            inos,
+            inos: known.into_iter().map(|(ino, _)| ino).collect(),
             differ: differ.into_iter().collect(),
-            atimes,
+            atimes: atimes.into_inner(),
         }))
     }
 
@@ -87,10 +79,7 @@ impl<'a> Since<'a> {
     }
 
     /// Compares it with the catalog; `None` if the result is in doubt.
-    ///
-    /// # Errors
-    /// The catalog cannot be read.
-    pub(super) fn differing(self, reader: &Reader) -> Result<Option<Differing>, Error> {
+    pub(super) fn differing(self, reader: &Reader) -> Result<Option<Differing>> {
         let rows = self.rows(reader)?;
         let written = certain(Finder::new(&self, &rows).find(&rows))?;
         let Some(written) = written.filter(|written| !is_much(written.inos.len(), reader.about()))
@@ -106,12 +95,11 @@ impl<'a> Since<'a> {
     }
 
     /// The names that the catalog has for the inodes that differ.
-    fn rows(&self, reader: &Reader) -> Result<Vec<KnownName>, Error> {
+    fn rows(&self, reader: &Reader) -> Result<Vec<KnownName>> {
         let read = |group: usize| {
             let inos = reader.read(INO, group)?;
-            let here: Vec<usize> = (0..inos.len())
-                .filter(|&row| self.differ.contains_key(&inos[row]))
-                .collect();
+            let here = |row: &usize| self.differ.contains_key(&inos[*row]);
+            let here: Vec<usize> = (0..inos.len()).filter(here).collect();
             if here.is_empty() {
                 return Ok(Vec::new());
             }
@@ -144,7 +132,7 @@ fn are_few(differ: usize, of: usize) -> bool {
 const FEW: usize = 4096;
 
 /// The inodes in row groups, by their numbers, with a fingerprint of each.
-fn known(reader: &Reader, groups: Range<usize>) -> Result<Vec<Known>, Error> {
+fn known(reader: &Reader, groups: Range<usize>) -> Result<Vec<Known>> {
     let read = |nth: usize| {
         let group = groups.start + nth;
         let (inos, sizes) = (reader.read(INO, group)?, reader.read(SIZE, group)?);
@@ -255,23 +243,20 @@ impl<'a> Finder<'a> {
         }
     }
 
-    fn find(mut self, rows: &[KnownName]) -> Result<Written, Doubt> {
+    fn find(mut self, rows: &[KnownName]) -> Certain<Written> {
         self.dirs()?;
         for row in rows {
             self.name(row)?;
         }
         let is_found =
             |(ino, now): (&u64, &Now)| *now == Now::Gone || self.written.inos.contains(ino);
-        if self.since.differ.iter().all(is_found) {
-            Ok(self.written)
-        } else {
-            Err(Doubt::Strange)
-        }
+        let is_all = self.since.differ.iter().all(is_found);
+        is_all.then_some(self.written).ok_or(Doubt::Strange)
     }
 
     /// Finds and reads the directories: at the paths that they had, in others that are read, or
     /// below the new path of a directory above them.
-    fn dirs(&mut self) -> Result<(), Doubt> {
+    fn dirs(&mut self) -> Certain<()> {
         let may_be_dir = |ino: &u64| match self.since.differ.get(ino) {
             Some(Now::Is(meta)) => meta.is_dir(),
             Some(Now::Unsettled) => true,
@@ -286,15 +271,14 @@ impl<'a> Finder<'a> {
                 if self.written.dirs.contains_key(&ino) {
                     continue;
                 }
-                match self
-                    .now_of_dir(&was)
-                    .map(|now| (open_that(self.since.top, &now, ino), now))
-                {
-                    Some((Ok(fd), now)) => {
+                let now = self.now_of_dir(&was);
+                let open = |now: Vec<u8>| Some((open_that(self.since.top, &now, ino).ok()?, now));
+                match now.and_then(open) {
+                    Some((fd, now)) => {
                         self.written.dirs.insert(ino, now.clone());
                         self.read(&now, &fd)?;
                     }
-                    _ => later.push((was, ino)),
+                    None => later.push((was, ino)),
                 }
                 while let Some((path, ino)) = self.unread.pop() {
                     let fd = open_that(self.since.top, &path, ino)?;
@@ -311,16 +295,14 @@ impl<'a> Finder<'a> {
 
     /// The path of a directory, if it has kept its parent and its name.
     fn now_of_dir(&self, was: &[u8]) -> Option<Vec<u8>> {
-        let (above, name) = split(was);
-        if name.is_empty() {
-            Some(Vec::new())
-        } else {
-            self.now(above).map(|above| joined(&above, name))
+        match split(was) {
+            (_, b"") => Some(Vec::new()),
+            (above, name) => Some(joined(&self.now(above)?, name)),
         }
     }
 
     /// Reads the entries of a directory that differ or are new.
-    fn read(&mut self, path: &[u8], fd: &Fd) -> Result<(), Doubt> {
+    fn read(&mut self, path: &[u8], fd: &Fd) -> Certain<()> {
         read(fd, |entry| {
             let ino = entry.ino;
             if !self.since.differ.contains_key(&ino) && self.since.is_known(ino) {
@@ -343,7 +325,7 @@ impl<'a> Finder<'a> {
     }
 
     /// Finds an inode by the name that it had, in a directory whose names are unchanged.
-    fn name(&mut self, row: &KnownName) -> Result<(), Doubt> {
+    fn name(&mut self, row: &KnownName) -> Certain<()> {
         let top = self.since.top;
         let is_gone = self.since.differ.get(&row.ino) == Some(&Now::Gone);
         if row.name.is_empty() {
@@ -354,10 +336,8 @@ impl<'a> Finder<'a> {
         if self.was.contains_key(&row.dir) {
             return Ok(()); // it has been read
         }
-        let dir = self
-            .now(&row.dir)
-            .filter(|_| !is_gone)
-            .ok_or(Doubt::Strange)?;
+        let dir = self.now(&row.dir).filter(|_| !is_gone);
+        let dir = dir.ok_or(Doubt::Strange)?;
         let meta = match self.since.differ.get(&row.ino) {
             Some(Now::Is(meta)) => *meta,
             _ => self.meta(row.ino, &open(top, &dir)?, &c_string(&row.name)?)?,
@@ -371,16 +351,12 @@ impl<'a> Finder<'a> {
 
     fn is_at(&mut self, dir: &[u8], name: &[u8], meta: Meta) {
         self.written.inos.insert(meta.ino);
-        self.written
-            .feed
-            .entry(dir.to_vec())
-            .or_default()
-            .push((name.to_vec(), meta));
+        self.written.add(dir.to_vec(), name.to_vec(), meta);
     }
 
     /// The metadata of an inode with this name in a directory; of the directory, if the name is
     /// empty.
-    fn meta(&self, ino: u64, dir: &Fd, name: &CStr) -> Result<Meta, Doubt> {
+    fn meta(&self, ino: u64, dir: &Fd, name: &CStr) -> Certain<Meta> {
         match self.since.differ.get(&ino) {
             Some(Now::Is(meta)) => Ok(*meta),
             Some(Now::Gone) => Err(Doubt::Strange),
@@ -402,13 +378,5 @@ impl<'a> Finder<'a> {
             }
             above = split(above).0;
         }
-    }
-}
-
-/// Splits a path into its directory and its name there.
-fn split(path: &[u8]) -> (&[u8], &[u8]) {
-    match path.iter().rposition(|&b| b == b'/') {
-        Some(at) => (&path[..at], &path[at + 1..]),
-        None => (b"", path),
     }
 }

@@ -1,4 +1,4 @@
-//! Runs a command under a meter, and works out what its calls cost and what changes would save.
+//! Runs a command under a meter, and estimates what its calls cost and what changes would save.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -14,22 +14,19 @@ use crate::ledger::{Detail, Ledger};
 use crate::prices::{Given, Prices};
 use crate::whatif::{WhatIf, asked, what_if};
 
-/// A run, and what is made of it.
+/// A metered run of a command.
 #[derive(Debug)]
 pub struct CommandAccount {
-    /// The run.
+    /// How it was metered, and its calls by gate and program.
     pub metered: Metered,
-    /// Its calls one by one.
-    pub detail: Detail,
-    /// What calls cost without a meter.
-    pub prices: Prices,
-    /// What changes would save.
-    pub what_if: WhatIf,
+    pub(crate) detail: Detail,
+    pub(crate) prices: Prices,
+    pub(crate) what_if: WhatIf,
 }
 
 impl CommandAccount {
-    /// Runs a command under the meter of this name, looks at so many of its calls one by one, and
-    /// works out what changes would save. Prices that are not given are measured.
+    /// Runs a command under the meter of this name, which reports a number of its calls one by one.
+    /// Prices that are not given are measured.
     ///
     /// # Errors
     /// Why the command could not be metered.
@@ -56,9 +53,8 @@ impl CommandAccount {
 }
 
 fn find_prices(detail: &Detail, systems: &FileSystems, given: Option<(Given, String)>) -> Prices {
-    let sample = detail
-        .samples(SAMPLES)
-        .into_iter()
+    let samples = detail.samples(SAMPLES).into_iter();
+    let sample = samples
         .map(|file| &*file.name)
         .find(|name| systems.is_sample(name));
     let mut prices = Prices::measure(sample, &detail.work);
@@ -72,18 +68,14 @@ fn find_prices(detail: &Detail, systems: &FileSystems, given: Option<(Given, Str
 fn predict(metered: &Metered, detail: &Detail, systems: &FileSystems, prices: &Prices) -> WhatIf {
     let asked = asked(detail, |dir| systems.fstype(dir).map(<[u8]>::to_vec));
     let all: u64 = metered.totals.iter().map(|total| total.calls).sum();
-    // The part of the run that was looked at call by call.
-    let share = if all > 0 {
-        detail.work.calls() as f64 / all as f64
-    } else {
-        1.0
+    // The part of the run that was reported call by call.
+    let share = match all {
+        0 => 1.0,
+        all => detail.work.calls() as f64 / all as f64,
     };
     let user = metered.user.as_secs_f64() * share;
-    let cpu = (metered.user + metered.sys)
-        .saturating_sub(metered.overhead)
-        .as_secs_f64()
-        * share;
-    let what_if = what_if(detail, &asked, prices, user, cpu);
+    let cpu = (metered.user + metered.sys).saturating_sub(metered.overhead);
+    let what_if = what_if(detail, &asked, prices, user, cpu.as_secs_f64() * share);
     if share > 0.0 {
         what_if.scaled(1.0 / share)
     } else {
@@ -91,27 +83,18 @@ fn predict(metered: &Metered, detail: &Detail, systems: &FileSystems, prices: &P
     }
 }
 
-/// Files that are looked at for one to find prices with.
+/// Candidates for the file that prices are measured with.
 const SAMPLES: usize = 32;
-/// Files that are asked for, to find what many cost.
+/// Files of a stat each, to measure what many cost.
 const MANY: usize = 512;
 
-/// Files that the command has asked for one after the other.
+/// Files that the command has used one after the other.
 fn neighbours<'a>(detail: &'a Detail, systems: &FileSystems) -> Vec<&'a [u8]> {
-    let sound = || {
-        detail
-            .files
-            .iter()
-            .filter(|file| file.sum.errors == 0)
-            .map(|file| &*file.name)
-    };
-    // Those in the middle: what began the command and what ended it is like no other.
-    let from = sound().count().saturating_sub(MANY) / 2;
-    sound()
-        .skip(from)
-        .take(MANY)
-        .filter(|name| systems.is_plain(name))
-        .collect()
+    let files = || detail.files.iter().filter(|file| file.sum.errors == 0);
+    // Those in the middle: the files of a command's start and end are unlike the others.
+    let from = files().count().saturating_sub(MANY) / 2;
+    let names = files().skip(from).take(MANY).map(|file| &*file.name);
+    names.filter(|name| systems.is_plain(name)).collect()
 }
 
 /// File systems whose files can be opened without any other consequence.
@@ -123,13 +106,12 @@ const PLAIN: [&[u8]; 9] = [
 struct FileSystems(HashMap<Vec<u8>, Vec<u8>>);
 
 impl FileSystems {
-    /// Without a table nothing is known.
+    /// Empty if the mount table cannot be read.
     fn read() -> FileSystems {
-        let mounts = read_either(false, None)
-            .map(|(table, _)| table.mounts)
-            .unwrap_or_default();
+        let mounts = read_either(false, None).map(|(table, _)| table.mounts);
+        let mounts = mounts.unwrap_or_default();
         let row = |mount: ondisk::Mount| Some((mount.target?, mount.content.fstype.clone()));
-        // Of those in one place, the last one lies above the others.
+        // Of several mounts on one directory, the last one hides the others.
         FileSystems(mounts.into_iter().filter_map(row).collect())
     }
 
@@ -147,16 +129,16 @@ impl FileSystems {
     }
 
     fn is_plain(&self, name: &[u8]) -> bool {
-        self.fstype(name)
-            .is_some_and(|fstype| PLAIN.contains(&fstype) && !may_hang(fstype))
+        let fstype = self.fstype(name);
+        fstype.is_some_and(|fstype| PLAIN.contains(&fstype) && !may_hang(fstype))
     }
 
     fn is_sample(&self, name: &[u8]) -> bool {
-        let plain = self.is_plain(name);
-        let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
-        plain
-            && statx_long(name, at, StatxMask::TYPE)
-                .is_ok_and(|file| file.file_type == FileType::Regular)
+        let seen = || {
+            let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
+            statx_long(name, at, StatxMask::TYPE)
+        };
+        self.is_plain(name) && seen().is_ok_and(|file| file.file_type == FileType::Regular)
     }
 }
 

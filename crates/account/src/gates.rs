@@ -3,8 +3,7 @@
 use std::borrow::Cow;
 
 use crate::error::{Error, ErrorKind};
-use crate::number::is_sane;
-use crate::records::{Record, records};
+use crate::records::{Record, is_plausible, records};
 
 /// Something for each directory, and the same for each file that is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,7 +86,7 @@ fn parse_gate(row: &[Cow<'_, str>], places: &[usize; 5]) -> Result<Gate, ErrorKi
     };
     let number = |column: usize| {
         let text = cell(column)?;
-        let value = text.parse().ok().filter(|value| is_sane(*value));
+        let value = text.parse().ok().filter(|value| is_plausible(*value));
         value.ok_or_else(|| ErrorKind::NotNumber {
             text: text.to_owned(),
             column: COLUMNS[column][0],

@@ -1,13 +1,10 @@
-//! Adds up what a meter tells: calls by file, by directory, and the redundant patterns in them.
+//! Adds up calls that a meter reports one by one, by file and directory, and finds redundant
+//! patterns in them. (Calls by gate and program are counted by the meter itself, in
+//! [`meter::call::Metered::totals`].)
 //!
-//! How many calls there were, of what gate and by what program, the meter knows best
-//! ([`meter::call::Metered::totals`]): it counts in the kernel where it can, and leaves out
-//! nothing. What is here comes from the calls that were told one by one.
-//!
-//! Memory is bounded: [`MOST_FILES`] names, and [`MOST_NAMES`] bytes of them. Calls on files beyond
-//! that are counted together ([`Detail::unheld`]).
+//! Memory is bounded: `MOST_FILES` names, and `MOST_NAMES` bytes of them. Calls on files beyond
+//! that are counted together (`Detail::unheld`).
 
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use foldhash::{HashMap, HashMapExt};
@@ -15,21 +12,21 @@ use foldhash::{HashMap, HashMapExt};
 use crate::patterns::{Patterns, Seen};
 use crate::prices::{Sort, Work};
 use meter::call::{Call, Fork, Listener, Total};
-use meter::names::components;
-use meter::names::{Inherited, Name, Names};
+use meter::names::{Inherited, Name, Names, components};
 use meter::syscalls::{self, Kind};
+use mounts::path::parent;
 
 /// Names that are held.
-pub const MOST_FILES: usize = 49_152;
+pub(crate) const MOST_FILES: usize = 49_152;
 /// Bytes of names that are held.
-pub const MOST_NAMES: usize = 6 << 20;
+const MOST_NAMES: usize = 6 << 20;
 
-/// Calls, together.
+/// A number of calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
-    /// How many.
+    /// All calls.
     pub calls: u64,
-    /// Those that failed.
+    /// Failed calls.
     pub errors: u64,
     /// Time in them, in nanoseconds.
     pub nanos: u64,
@@ -41,12 +38,11 @@ impl Sum {
         self.nanos as f64 / 1e6 / self.calls as f64
     }
 
-    /// The percentage of so many nanoseconds that this is.
+    /// The percentage of a time in nanoseconds.
     pub fn percent_of(&self, nanos: u64) -> f64 {
-        if nanos > 0 {
-            100.0 * self.nanos as f64 / nanos as f64
-        } else {
-            0.0
+        match nanos {
+            0 => 0.0,
+            nanos => 100.0 * self.nanos as f64 / nanos as f64,
         }
     }
 
@@ -82,30 +78,52 @@ struct Gate {
     parts: u32,
 }
 
-/// What was called on one file.
+/// The calls on one file.
 #[derive(Clone, Debug)]
 pub struct File {
     /// Its absolute name, as the process has it.
-    pub name: Name,
-    /// All calls on it.
-    pub sum: Sum,
+    pub(crate) name: Name,
+    pub(crate) sum: Sum,
     /// It is known to be a directory.
-    pub directory: bool,
+    directory: bool,
     gates: Vec<Gate>,
 }
 
 impl File {
-    /// Its calls by the kernel's names.
-    pub fn gates(&self) -> BTreeMap<&'static str, u64> {
-        by_name(
-            self.gates
-                .iter()
-                .map(|gate| (gate.number, gate.calls.into())),
-        )
+    fn new(name: &Name) -> File {
+        File {
+            name: Name::clone(name),
+            sum: Sum::default(),
+            directory: false,
+            gates: Vec::new(),
+        }
     }
 
-    /// What was done to learn of it: questions, and of a directory also its opening and closing.
-    pub fn asking(&self) -> Work {
+    /// Its calls by the kernel's names.
+    pub(crate) fn gates(&self) -> BTreeMap<&'static str, u64> {
+        let gates = self.gates.iter();
+        by_name(gates.map(|gate| (gate.number, gate.calls.into())))
+    }
+
+    fn add(&mut self, call: &Call<'_>, sort: Sort, parts: u32) {
+        self.sum.add(call);
+        let is_same = |gate: &&mut Gate| u32::from(gate.number) == call.number && gate.sort == sort;
+        match self.gates.iter_mut().find(is_same) {
+            Some(gate) => {
+                gate.calls = gate.calls.saturating_add(1);
+                gate.parts = gate.parts.saturating_add(parts);
+            }
+            None => self.gates.push(Gate {
+                number: call.number as u16,
+                sort,
+                calls: 1,
+                parts,
+            }),
+        }
+    }
+
+    /// The calls that ask for its metadata; of a directory also its opening and closing.
+    pub(crate) fn asking(&self) -> Work {
         let mut work = Work::default();
         for gate in &self.gates {
             let asks = match gate.sort {
@@ -120,9 +138,8 @@ impl File {
         work
     }
 
-    /// The directory that its calls are counted for: itself, if it is one; else the one that it is
-    /// in.
-    pub fn dir(&self) -> &[u8] {
+    /// The directory that its calls are counted for: itself, if it is one; else its parent.
+    pub(crate) fn dir(&self) -> &[u8] {
         if self.directory {
             &self.name
         } else {
@@ -142,22 +159,20 @@ fn by_name(calls: impl Iterator<Item = (u16, u64)>) -> BTreeMap<&'static str, u6
     gates
 }
 
-/// What was called in one directory.
-#[derive(Clone, Debug)]
-pub struct Directory<'a> {
-    /// Its name.
-    pub name: &'a [u8],
+/// The calls in one directory.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Directory<'a> {
+    pub(crate) name: &'a [u8],
     /// Different files in it, itself included, if there were calls on it.
-    pub files: u64,
-    /// All calls.
-    pub sum: Sum,
+    pub(crate) files: u64,
+    pub(crate) sum: Sum,
     /// By their numbers: only a few are shown by name.
     gates: Vec<(u16, u64)>,
 }
 
 impl Directory<'_> {
     /// Its calls by the kernel's names.
-    pub fn gates(&self) -> BTreeMap<&'static str, u64> {
+    pub(crate) fn gates(&self) -> BTreeMap<&'static str, u64> {
         by_name(self.gates.iter().copied())
     }
 
@@ -165,11 +180,8 @@ impl Directory<'_> {
         self.files += 1;
         self.sum.join(&file.sum);
         for gate in &file.gates {
-            match self
-                .gates
-                .iter_mut()
-                .find(|(number, _)| *number == gate.number)
-            {
+            let mut known = self.gates.iter_mut();
+            match known.find(|(number, _)| *number == gate.number) {
                 Some((_, calls)) => *calls += u64::from(gate.calls),
                 None => self.gates.push((gate.number, gate.calls.into())),
             }
@@ -177,110 +189,89 @@ impl Directory<'_> {
     }
 }
 
-/// The first so many in an order, in that order. The others need not be sorted for that, and of
-/// tens of thousands some ten are shown.
-pub fn first<T>(mut all: Vec<T>, most: usize, order: impl Fn(&T, &T) -> Ordering) -> Vec<T> {
-    if most < all.len() {
-        all.select_nth_unstable_by(most, &order);
-        all.truncate(most);
+/// The rows with the most time, by their time and name. The others are not sorted: of tens of
+/// thousands some ten are shown.
+pub(crate) fn costliest<T>(
+    mut rows: Vec<T>,
+    most: usize,
+    cost: impl Fn(&T) -> (u64, &[u8]),
+) -> Vec<T> {
+    let order = |a: &T, b: &T| {
+        let ((a_nanos, a_name), (b_nanos, b_name)) = (cost(a), cost(b));
+        b_nanos.cmp(&a_nanos).then_with(|| a_name.cmp(b_name))
+    };
+    if most < rows.len() {
+        rows.select_nth_unstable_by(most, order);
+        rows.truncate(most);
     }
-    all.sort_unstable_by(order);
-    all
+    rows.sort_unstable_by(order);
+    rows
 }
 
-/// What there is in detail.
+/// The calls that were reported one by one.
 #[derive(Debug)]
 pub struct Detail {
-    /// The files, in the order in which they were first called on.
-    pub files: Vec<File>,
-    /// Calls on further files, which could not be held.
-    pub unheld: Sum,
-    /// Calls on what has no name that is known: pipes, sockets, what came past the calls.
-    pub nameless: Sum,
-    /// All calls that were told, by sort.
-    pub work: Work,
-    /// Time in them, in nanoseconds.
-    pub nanos: u64,
-    /// The patterns.
-    pub patterns: Patterns,
+    /// The files, in the order of their first calls.
+    pub(crate) files: Vec<File>,
+    /// Calls on further files, for which there was no room.
+    pub(crate) unheld: Sum,
+    /// Calls on files without a known name, such as pipes and sockets.
+    pub(crate) nameless: Sum,
+    /// All calls, by sort.
+    pub(crate) work: Work,
+    pub(crate) patterns: Patterns,
     /// Descriptors and threads that could not be followed.
-    pub forgotten: u64,
+    pub(crate) forgotten: u64,
 }
 
 impl Detail {
-    /// The directories, in no order: each as such, or cut to so many components.
-    pub fn directories(&self, depth: Option<usize>) -> Vec<Directory<'_>> {
+    /// The directories, in no order; with a depth, their names are cut to so many components.
+    pub(crate) fn directories(&self, depth: Option<usize>) -> Vec<Directory<'_>> {
         let mut directories: Vec<Directory<'_>> = Vec::new();
         let mut numbers: HashMap<&[u8], usize> = HashMap::new();
         let mut at = 0;
         for file in &self.files {
             let name = depth.map_or(file.dir(), |depth| cut(file.dir(), depth));
-            // Files of one directory come one after the other, as a rule.
+            // Files of one directory mostly follow one another.
             if directories.get(at).is_none_or(|last| last.name != name) {
                 at = *numbers.entry(name).or_insert(directories.len());
             }
-            match directories.get_mut(at) {
-                Some(directory) => directory.add(file),
-                None => {
-                    let mut directory = Directory {
-                        name,
-                        files: 0,
-                        sum: Sum::default(),
-                        gates: Vec::new(),
-                    };
-                    directory.add(file);
-                    directories.push(directory);
-                }
+            if at == directories.len() {
+                directories.push(Directory {
+                    name,
+                    ..Directory::default()
+                });
             }
+            directories[at].add(file);
         }
         directories
     }
 
-    /// So many of the files, costliest first.
-    pub fn costliest(&self, most: usize) -> Vec<&File> {
-        costliest(self.files.iter(), most)
+    /// The costliest files.
+    pub(crate) fn costliest(&self, most: usize) -> Vec<&File> {
+        let files = self.files.iter().collect();
+        costliest(files, most, |file| (file.sum.nanos, &file.name))
     }
 
-    /// So many files that were asked for by name, often and not in /proc and the like: among them
-    /// is one to find prices with.
-    pub fn samples(&self, most: usize) -> Vec<&File> {
+    /// The costliest files that are no directories and not in /proc and the like, and whose calls
+    /// succeeded: candidates to measure prices with.
+    pub(crate) fn samples(&self, most: usize) -> Vec<&File> {
+        let special = [&b"/proc/"[..], b"/sys/", b"/dev/"];
         let is_plain = |file: &&File| {
-            let special = [&b"/proc/"[..], b"/sys/", b"/dev/"]
-                .iter()
-                .any(|dir| file.name.starts_with(dir));
-            !special && !file.directory && file.sum.errors == 0
+            let is_special = special.iter().any(|dir| file.name.starts_with(dir));
+            !is_special && !file.directory && file.sum.errors == 0
         };
-        costliest(self.files.iter().filter(is_plain), most)
-    }
-}
-
-fn costliest<'a>(files: impl Iterator<Item = &'a File>, most: usize) -> Vec<&'a File> {
-    first(files.collect(), most, |a, b| {
-        b.sum
-            .nanos
-            .cmp(&a.sum.nanos)
-            .then_with(|| a.name.cmp(&b.name))
-    })
-}
-
-/// The directory of a name.
-fn parent(name: &[u8]) -> &[u8] {
-    match name.iter().rposition(|&b| b == b'/') {
-        None | Some(0) => b"/",
-        Some(at) => name.get(..at).unwrap_or_default(),
+        let files = self.files.iter().filter(is_plain).collect();
+        costliest(files, most, |file| (file.sum.nanos, &file.name))
     }
 }
 
 /// The first components of an absolute name.
 fn cut(name: &[u8], depth: usize) -> &[u8] {
-    let mut slashes = name
-        .iter()
-        .enumerate()
-        .filter(|(_, b)| **b == b'/')
-        .map(|(at, _)| at);
+    let mut slashes = (0..name.len()).filter(|&at| name[at] == b'/');
     match slashes.nth(depth) {
         Some(0) => b"/",
-        Some(at) => name.get(..at).unwrap_or_default(),
+        Some(at) => &name[..at],
         None => name,
     }
 }
@@ -309,44 +300,35 @@ impl Files {
         let at = u32::try_from(self.rows.len()).ok()?;
         self.bytes += name.len();
         self.index.insert(Name::clone(name), at);
-        self.rows.push(File {
-            name: Name::clone(name),
-            sum: Sum::default(),
-            directory: false,
-            gates: Vec::new(),
-        });
+        self.rows.push(File::new(name));
         Some(at)
     }
 }
 
-/// The listener.
+/// Receives the calls from a meter.
 #[derive(Debug)]
-pub struct Ledger {
+pub(crate) struct Ledger {
     names: Names,
     files: Files,
     unheld: Sum,
     nameless: Sum,
     work: Work,
-    nanos: u64,
     patterns: Patterns,
 }
 
 impl Ledger {
-    /// An empty one, for a command that begins so.
-    pub fn new(start: Inherited) -> Ledger {
+    pub(crate) fn new(start: Inherited) -> Ledger {
         Ledger {
             names: Names::new(start),
             files: Files::default(),
             unheld: Sum::default(),
             nameless: Sum::default(),
             work: Work::default(),
-            nanos: 0,
             patterns: Patterns::default(),
         }
     }
 
-    /// What there is.
-    pub fn close(self) -> Detail {
+    pub(crate) fn close(self) -> Detail {
         let mut files = self.files.rows;
         files.retain(|file| file.sum.calls > 0);
         Detail {
@@ -354,7 +336,6 @@ impl Ledger {
             unheld: self.unheld,
             nameless: self.nameless,
             work: self.work,
-            nanos: self.nanos,
             patterns: self.patterns,
             forgotten: self.names.forgotten(),
         }
@@ -374,27 +355,11 @@ impl Listener for Ledger {
         let name = call.name.filter(|_| about.by_name);
         let parts = name.map_or(0, |name| components(name).saturating_sub(1));
         self.work.add(sort, 1, parts);
-        self.nanos += call.nanos;
         let file = about.name.as_ref().and_then(|name| self.files.enter(name));
         match file.and_then(|file| self.files.rows.get_mut(file as usize)) {
             Some(row) => {
-                row.sum.add(call);
                 row.directory |= about.directory;
-                let parts = u32::try_from(parts).unwrap_or(u32::MAX);
-                let same =
-                    |gate: &&mut Gate| u32::from(gate.number) == call.number && gate.sort == sort;
-                match row.gates.iter_mut().find(same) {
-                    Some(gate) => {
-                        gate.calls = gate.calls.saturating_add(1);
-                        gate.parts = gate.parts.saturating_add(parts);
-                    }
-                    None => row.gates.push(Gate {
-                        number: call.number as u16,
-                        sort,
-                        calls: 1,
-                        parts,
-                    }),
-                }
+                row.add(call, sort, u32::try_from(parts).unwrap_or(u32::MAX));
             }
             None if about.name.is_some() => self.unheld.add(call),
             None => self.nameless.add(call),
@@ -411,6 +376,7 @@ impl Listener for Ledger {
             syscall,
             about: &about,
             sort,
+            parts,
             file,
             other,
             parent,
@@ -441,7 +407,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_name_is_cut_to_so_many_components() {
+    fn a_name_is_cut_to_a_number_of_components() {
         for (name, depth, kept) in [
             ("/", 0, "/"),
             ("/", 2, "/"),
@@ -457,10 +423,6 @@ mod tests {
                 "{name} {depth}"
             );
         }
-        assert_eq!(
-            [&b"/"[..], b"/a", b"/a/b"].map(parent),
-            [&b"/"[..], b"/", b"/a"]
-        );
     }
 
     fn ask<'a>(path: &'a [u8], nanos: u64, result: i64) -> Call<'a> {
@@ -561,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_no_room_for_is_counted_together() {
+    fn calls_on_files_beyond_the_limit_are_counted_together() {
         let mut ledger = Ledger::new(Inherited::default());
         for n in 0..MOST_FILES + 10 {
             ledger.call(&ask(format!("/{n}").as_bytes(), 1, 0));

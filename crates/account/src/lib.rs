@@ -33,7 +33,6 @@ pub mod gates;
 pub mod ledger;
 pub mod memo;
 pub mod model;
-mod number;
 pub mod patterns;
 pub mod prices;
 mod records;

@@ -1,9 +1,8 @@
 //! Redundant patterns: calls that ask what is known already, or that come singly where one would do
-//! for many.
+//! for many. docs/account.md defines them.
 //!
-//! Each is found in the stream of calls as it comes, by what is remembered of each file and of each
-//! opening of one; what is not remembered any more is not found, and nothing is found that was not
-//! there. docs/account.md defines them for users; the words here are the same.
+//! They are found in the stream of calls, by what is remembered of each file and of each opening.
+//! If memory is short, patterns are missed, but none is found that was not there.
 
 use std::hash::{DefaultHasher, Hasher};
 
@@ -13,32 +12,29 @@ use gate::Errno;
 use crate::prices::{Sort, Work};
 use meter::call::Call;
 use meter::names::Subject;
-use meter::names::components;
 use meter::syscalls::{Kind, Syscall};
 
 /// A redundant pattern.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
-    /// A file is asked for by name, opened by the same name, and then its descriptor is asked: the
-    /// first and the last say the same. If nothing else is done with the descriptor, the opening
-    /// was in vain.
+    /// stat and open by the same name, then fstat: the first and the last say the same. If nothing
+    /// else is done with the descriptor, it was opened in vain.
     StatOpenFstat,
-    /// A file is asked for again, by the same process, and nobody metered has changed it.
+    /// Another stat by the same process, of a file that no metered process has changed.
     RepeatedStat,
-    /// A look-up by name ends in `ENOENT` or `ENOTDIR`.
+    /// A lookup by name ends in `ENOENT` or `ENOTDIR`.
     Miss,
     /// A call for extended attributes finds none: `ENODATA`, `EOPNOTSUPP`, or an empty list.
     NoXattr,
-    /// A directory with few entries is listed by two calls, the second of which says that there are
-    /// no more.
+    /// A small directory is listed by two calls, of which the second only finds the end.
     TinyDirectory,
-    /// Reads of under 4 KiB, one behind the other.
+    /// Consecutive reads of under 4 KiB.
     SmallReads,
-    /// Writes of under 4 KiB, one behind the other.
+    /// Consecutive writes of under 4 KiB.
     SmallWrites,
     /// fsync(2) after each few bytes.
     SmallSyncs,
-    /// Many files of one directory are looked up by long names, by one process.
+    /// Many lookups in one directory by long names, by one process.
     LongNames,
 }
 
@@ -56,7 +52,7 @@ impl Pattern {
         Pattern::LongNames,
     ];
 
-    /// Its name.
+    /// Its name in the JSON.
     pub fn name(self) -> &'static str {
         match self {
             Pattern::StatOpenFstat => "stat-open-fstat",
@@ -72,14 +68,14 @@ impl Pattern {
     }
 }
 
-/// Bytes under which a read, a write, or all that was written before an fsync is small: a page.
-pub const SMALL: u64 = 4096;
+/// Fewer bytes are a small read, a small write, or little to fsync: a page.
+const SMALL: u64 = 4096;
 /// Bytes of entries that a tiny directory has at most: about 30 short names.
-pub const TINY: i64 = 1024;
-/// Look-ups in one directory by long names from which on they are many.
-pub const MANY: u32 = 8;
+const TINY: i64 = 1024;
+/// This many lookups in one directory by long names are many.
+const MANY: u32 = 8;
 /// Components of a long name.
-pub const LONG: u64 = 4;
+const LONG: u64 = 4;
 /// Openings, and directories, that are remembered.
 const MOST: usize = 16_384;
 
@@ -92,26 +88,26 @@ pub struct Found {
     pub calls: u64,
     /// Time in them, as it was metered, in nanoseconds.
     pub nanos: u64,
-    /// The name of one file with which it happened.
+    /// The name of one of the files.
     pub example: Option<Vec<u8>>,
 }
 
 /// A change of a program that takes away what is redundant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spare {
     /// One stat for stat, open, fstat and close.
     CombineStat,
     /// One question for all extended attributes of a file, by name.
     CombineXattr,
-    /// What was asked is remembered.
+    /// The results of stat are cached.
     KeepStat,
-    /// What is not there is remembered.
+    /// Failed lookups are cached.
     CacheMisses,
     /// Reads and writes of a page at least.
     Buffer,
     /// One fsync for each opening.
     SyncOnce,
-    /// Names that begin in an open directory.
+    /// Lookups relative to an open directory.
     DirectoryFd,
 }
 
@@ -130,11 +126,10 @@ impl Spare {
 
 /// Calls that would go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spared {
-    /// Which.
-    pub work: Work,
+pub(crate) struct Spared {
+    pub(crate) work: Work,
     /// Time in them, as it was metered, in nanoseconds.
-    pub nanos: u64,
+    pub(crate) nanos: u64,
 }
 
 impl Spared {
@@ -157,7 +152,7 @@ struct Once {
     nanos: u64,
 }
 
-/// A question by name.
+/// A stat by name.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     pid: u32,
@@ -171,11 +166,11 @@ struct Asked {
 /// What is remembered of a file.
 #[derive(Clone, Copy, Debug, Default)]
 struct File {
-    /// It has been asked for by name, and nobody has changed it since.
+    /// The last stat by name, if nobody has changed the file since.
     asked: Option<Asked>,
-    /// It was not there.
+    /// It did not exist.
     missed: bool,
-    /// The process that has learned that it has no extended attributes, or not that one.
+    /// The process that has found no extended attribute.
     no_xattr: Option<u32>,
     /// How often it has changed.
     changes: u32,
@@ -184,14 +179,13 @@ struct File {
 /// What is remembered of an opening.
 #[derive(Clone, Debug, Default)]
 struct Opening {
-    /// The process has asked for it by name before it opened it so, and has not asked the
-    /// descriptor yet: that call.
+    /// The stat by name before it was opened by the same name, until the first fstat.
     asked: Option<Once>,
-    /// That call, when it has asked the descriptor as well.
+    /// The same stat, after the first fstat.
     chain: Option<Once>,
     /// The opening itself, if it was seen.
     open: Option<Once>,
-    /// Its descriptor has been asked: that call.
+    /// The last fstat.
     fstat: Option<Once>,
     /// How often the file had changed by then; `None` when it has been changed by this descriptor
     /// since.
@@ -203,27 +197,30 @@ struct Opening {
     /// Listings, and the bytes of the first.
     lists: u32,
     listed: i64,
-    reads: SmallTransfers,
-    writes: SmallTransfers,
-    /// Where the next read or write begins that does not say where, as far as it was seen.
+    /// Of reads and of writes.
+    transfers: [SmallTransfers; 2],
+    /// The file offset, as far as it was seen.
     at: u64,
     /// Bytes written since the last fsync, and fsyncs that came after few.
     unsynced: u64,
     syncs: u64,
 }
 
+const READS: usize = 0;
+const WRITES: usize = 1;
+
 /// Consecutive small reads or writes, each beginning where the one before ended.
 #[derive(Clone, Copy, Debug, Default)]
 struct SmallTransfers {
     calls: u64,
     bytes: u64,
-    /// Where the next one would begin; only of those that say where they begin.
+    /// Where the next one would begin, of calls with an offset.
     next: Option<u64>,
 }
 
 impl SmallTransfers {
-    /// Takes a small call, and gives how many there are now, and whether one more is redundant:
-    /// with calls of a page, as many as there are pages would do.
+    /// Adds a small call. Returns how many there are, and whether one more is redundant: as many
+    /// calls as there are pages would do.
     fn small(&mut self, bytes: u64, at: Option<u64>) -> (u64, bool) {
         if self.calls > 0 && at != self.next {
             *self = SmallTransfers::default();
@@ -240,30 +237,26 @@ impl SmallTransfers {
 
 /// A call, and what is known of its file.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
-    /// The call.
-    pub call: &'a Call<'a>,
-    /// What it is.
-    pub syscall: &'static Syscall,
-    /// What it is about.
-    pub about: &'a Subject,
-    /// Its sort.
-    pub sort: Sort,
+pub(crate) struct Seen<'a> {
+    pub(crate) call: &'a Call<'a>,
+    pub(crate) syscall: &'static Syscall,
+    pub(crate) about: &'a Subject,
+    pub(crate) sort: Sort,
+    /// Components of its name beyond the first.
+    pub(crate) parts: u64,
     /// The number of its file, where it has one.
-    pub file: Option<u32>,
+    pub(crate) file: Option<u32>,
     /// The number of the other file.
-    pub other: Option<u32>,
-    /// The number of the directory that the file is in, of a call that may change what is in it.
-    pub parent: Option<u32>,
+    pub(crate) other: Option<u32>,
+    /// The number of the file's directory, of a call that may change its entries.
+    pub(crate) parent: Option<u32>,
 }
 
 impl Seen<'_> {
     fn once(&self) -> Once {
-        let name = self.call.name.filter(|_| self.about.by_name);
-        let parts = name.map_or(0, |name| components(name).saturating_sub(1));
         Once {
             sort: self.sort,
-            parts,
+            parts: self.parts,
             nanos: self.call.nanos,
         }
     }
@@ -272,19 +265,9 @@ impl Seen<'_> {
         self.call.result.is_some() && self.call.errno().is_none()
     }
 
-    fn failed_with(&self, errnos: &[Errno]) -> bool {
-        self.call
-            .errno()
-            .is_some_and(|errno| errnos.contains(&Errno(errno)))
-    }
-
-    /// The name of its file, as well as it is known.
-    fn example(&self) -> Option<Vec<u8>> {
-        self.about
-            .name
-            .as_deref()
-            .or(self.call.name)
-            .map(<[u8]>::to_vec)
+    /// The result, unless it is an error.
+    fn result(&self) -> Option<u64> {
+        u64::try_from(self.call.result?).ok()
     }
 }
 
@@ -294,11 +277,10 @@ pub struct Patterns {
     found: [Found; Pattern::ALL.len()],
     spared: [Spared; Spare::ALL.len()],
     files: Vec<File>,
-    /// Questions that other processes have asked since, by file and process: most files are asked
-    /// for by one only.
+    /// The last stats of other processes, by file and process: most files are asked for by one only.
     others: HashMap<(u32, u32), Asked>,
     openings: HashMap<u64, Opening>,
-    /// Look-ups by long names and the time in them, by process and a hash of the directory.
+    /// Lookups by long names and the time in them, by process and a hash of the directory.
     long: HashMap<(u32, u64), (u32, u64)>,
 }
 
@@ -308,13 +290,12 @@ impl Patterns {
         Pattern::ALL.into_iter().zip(&self.found)
     }
 
-    /// What each change would spare.
-    pub fn spared(&self, by: Spare) -> &Spared {
+    pub(crate) fn spared(&self, by: Spare) -> &Spared {
         &self.spared[by as usize]
     }
 
-    /// A process is no more: what it has looked up is forgotten.
-    pub fn exit(&mut self, pid: u32) {
+    /// Forgets what a process has looked up, when it exits.
+    pub(crate) fn exit(&mut self, pid: u32) {
         if self.long.len() > MOST / 2 {
             self.long.retain(|(process, _), _| *process != pid);
         }
@@ -323,8 +304,7 @@ impl Patterns {
         }
     }
 
-    /// A call.
-    pub fn call(&mut self, seen: &Seen<'_>) {
+    pub(crate) fn call(&mut self, seen: &Seen<'_>) {
         if seen.sort == Sort::Miss {
             self.miss(seen);
         }
@@ -336,12 +316,12 @@ impl Patterns {
             Kind::Close => self.close(seen),
             Kind::Xattr => self.xattr(seen),
             Kind::List => self.list(seen),
-            Kind::Read => self.read(seen),
+            Kind::Read => self.transfer(seen, READS),
             Kind::Write => self.write(seen),
             Kind::Sync => self.sync(seen),
             Kind::Seek => self.seek(seen),
             Kind::Change | Kind::Copy | Kind::Mount => self.change(seen),
-            // What sets up a descriptor does nothing with its file.
+            // These set up a descriptor, and do nothing with its file.
             Kind::Descriptor => {}
             _ => {
                 self.uses(seen);
@@ -356,7 +336,8 @@ impl Patterns {
         let found = &mut self.found[pattern as usize];
         found.count += count;
         if found.example.is_none() {
-            found.example = seen.example();
+            let name = seen.about.name.as_deref().or(seen.call.name);
+            found.example = name.map(<[u8]>::to_vec);
         }
     }
 
@@ -366,8 +347,8 @@ impl Patterns {
         found.nanos += it.nanos;
     }
 
-    /// It was redundant in another way than it seemed.
-    fn pardon(&mut self, pattern: Pattern, it: &Once) {
+    /// The call was redundant in another way than it seemed.
+    fn not_redundant(&mut self, pattern: Pattern, it: &Once) {
         let found = &mut self.found[pattern as usize];
         found.calls = found.calls.saturating_sub(1);
         found.nanos = found.nanos.saturating_sub(it.nanos);
@@ -409,7 +390,7 @@ impl Patterns {
         }
     }
 
-    /// Something became of a file: what was learned of it holds no longer.
+    /// Forgets what was learned of a file, when it changes.
     fn changed(&mut self, file: u32) {
         let file = self.file(file);
         *file = File {
@@ -424,10 +405,8 @@ impl Patterns {
             opening.answered = None;
         }
         if seen.done() {
-            [seen.file, seen.other, seen.parent]
-                .into_iter()
-                .flatten()
-                .for_each(|file| self.changed(file));
+            let files = [seen.file, seen.other, seen.parent].into_iter().flatten();
+            files.for_each(|file| self.changed(file));
         }
     }
 
@@ -469,15 +448,13 @@ impl Patterns {
         }
     }
 
-    /// What a process has asked of a file by its name, if that still holds: from now on in the file
-    /// itself, in the place of what another one has asked.
+    /// The last stat of a file by name by a process, if it still holds. It is moved into `files`, in
+    /// the place of that of another process.
     fn asked(&mut self, file: u32, pid: u32) -> Option<&mut Asked> {
         let (changes, last) = (self.file(file).changes, self.file(file).asked);
         if last.is_none_or(|last| last.pid != pid) {
-            let before = self
-                .others
-                .remove(&(file, pid))
-                .filter(|asked| asked.changes == changes);
+            let before = self.others.remove(&(file, pid));
+            let before = before.filter(|asked| asked.changes == changes);
             if let Some(last) = last {
                 if self.others.len() >= MOST {
                     self.others.clear();
@@ -496,29 +473,25 @@ impl Patterns {
     }
 
     fn open(&mut self, seen: &Seen<'_>) {
-        /// Where its flags say that it may change the file, and where they are not to be seen.
-        const CHANGES: u64 = 0o1103; // O_WRONLY | O_RDWR | O_CREAT | O_TRUNC
+        /// O_WRONLY | O_RDWR | O_CREAT | O_TRUNC: the call may change the file.
+        const CHANGES: u64 = 0o1103;
         if !seen.done() {
             return;
         }
         let flags = match seen.syscall.name {
             "open" => seen.call.args[1],
             "openat" | "open_tree" => seen.call.args[2],
-            _ => CHANGES,
+            _ => CHANGES, // its flags are in memory
         };
         let it = seen.once();
         let Some(file) = seen.file else { return };
         if flags & CHANGES != 0 {
-            [Some(file), seen.parent]
-                .into_iter()
-                .flatten()
-                .for_each(|file| self.changed(file));
+            self.changed(file);
+            seen.parent.into_iter().for_each(|dir| self.changed(dir));
         }
         self.file(file).missed = false;
-        let asked = self
-            .asked(file, seen.call.pid)
-            .filter(|asked| !asked.opened);
-        let asked = asked.map(|asked| {
+        let asked = self.asked(file, seen.call.pid);
+        let asked = asked.filter(|asked| !asked.opened).map(|asked| {
             asked.opened = true;
             asked.call
         });
@@ -532,33 +505,24 @@ impl Patterns {
     }
 
     fn close(&mut self, seen: &Seen<'_>) {
-        let Some(opening) = seen
-            .about
-            .opened
-            .and_then(|opened| self.openings.remove(&opened))
-        else {
+        let opening = seen.about.opened;
+        let opening = opening.and_then(|opened| self.openings.remove(&opened));
+        let Some(opening) = opening.filter(|opening| !opening.used) else {
             return;
         };
-        let Opening {
-            open: Some(open),
-            used: false,
-            ..
-        } = opening
-        else {
-            return;
-        };
+        let Some(open) = opening.open else { return };
         let close = seen.once();
         match (opening.fstat, opening.chain) {
-            // Opened to be asked, though it had been asked by name.
+            // It was opened for fstat only, after a stat by name.
             (Some(fstat), Some(first)) if opening.xattrs == 0 => {
-                self.pardon(Pattern::StatOpenFstat, &first);
+                self.not_redundant(Pattern::StatOpenFstat, &first);
                 self.spare(Spare::CombineStat).take(&first);
                 for it in [open, fstat, close] {
                     self.redundant(Pattern::StatOpenFstat, &it);
                     self.spare(Spare::CombineStat).add(&it);
                 }
             }
-            // Opened to be asked for attributes, which a name does as well.
+            // It was opened for extended attributes only, which can be read by name.
             (None, _) if opening.xattrs > 0 => {
                 for it in [open, close] {
                     self.spare(Spare::CombineXattr).add(&it);
@@ -574,7 +538,10 @@ impl Patterns {
         }
         let none = match seen.call.result {
             Some(0) => seen.syscall.name.contains("listxattr"),
-            _ => seen.failed_with(&[Errno::ENODATA, Errno::EOPNOTSUPP]),
+            _ => {
+                let errno = seen.call.errno().map(Errno);
+                matches!(errno, Some(Errno::ENODATA | Errno::EOPNOTSUPP))
+            }
         };
         if !none {
             return;
@@ -605,29 +572,12 @@ impl Patterns {
         }
     }
 
-    fn read(&mut self, seen: &Seen<'_>) {
-        self.in_row(
-            seen,
-            Pattern::SmallReads,
-            |opening| &mut opening.reads,
-            |opening| &mut opening.writes,
-        );
-    }
-
     fn write(&mut self, seen: &Seen<'_>) {
         if let Some(file) = seen.file {
             self.changed(file);
         }
-        self.in_row(
-            seen,
-            Pattern::SmallWrites,
-            |opening| &mut opening.writes,
-            |opening| &mut opening.reads,
-        );
-        if let Some(bytes) = seen
-            .call
-            .result
-            .and_then(|result| u64::try_from(result).ok())
+        self.transfer(seen, WRITES);
+        if let Some(bytes) = seen.result()
             && let Some(opened) = seen.about.opened
         {
             let opening = self.opening(opened);
@@ -636,44 +586,34 @@ impl Patterns {
         }
     }
 
-    fn in_row(
-        &mut self,
-        seen: &Seen<'_>,
-        pattern: Pattern,
-        row: fn(&mut Opening) -> &mut SmallTransfers,
-        other: fn(&mut Opening) -> &mut SmallTransfers,
-    ) {
+    /// A read or a write.
+    fn transfer(&mut self, seen: &Seen<'_>, which: usize) {
+        let pattern = [Pattern::SmallReads, Pattern::SmallWrites][which];
         let (asked, at) = match seen.syscall.name {
             "read" | "write" => (seen.call.args[2], None),
             "pread64" | "pwrite64" => (seen.call.args[2], Some(seen.call.args[3])),
-            // The lengths are in memory that is not ours: what was done must do. Of the second of
-            // each kind, -1 is no place.
+            // The lengths are in the memory of the process: the result must do. preadv2 and
+            // pwritev2 use the file offset for -1.
             name => {
-                let at = matches!(name, "preadv" | "pwritev" | "preadv2" | "pwritev2")
-                    .then_some(seen.call.args[3]);
-                (
-                    seen.call.result.map_or(0, |result| result.max(0) as u64),
-                    at.filter(|at| *at != u64::MAX),
-                )
+                let has_offset = matches!(name, "preadv" | "pwritev" | "preadv2" | "pwritev2");
+                let at = seen.call.args[3];
+                let at = (has_offset && at != u64::MAX).then_some(at);
+                (seen.result().unwrap_or(0), at)
             }
         };
-        let bytes = seen
-            .call
-            .result
-            .and_then(|result| u64::try_from(result).ok())
-            .filter(|bytes| *bytes > 0);
+        let bytes = seen.result().filter(|bytes| *bytes > 0);
         let Some(opening) = self.uses(seen) else {
             return;
         };
-        *other(opening) = SmallTransfers::default();
+        opening.transfers[1 - which] = SmallTransfers::default();
         if at.is_none() {
             opening.at = opening.at.saturating_add(bytes.unwrap_or_default());
         }
         let Some(bytes) = bytes.filter(|_| asked < SMALL && !is_device(seen)) else {
-            *row(opening) = SmallTransfers::default();
+            opening.transfers[which] = SmallTransfers::default();
             return;
         };
-        let (calls, redundant) = row(opening).small(bytes, at);
+        let (calls, redundant) = opening.transfers[which].small(bytes, at);
         if calls > 1 {
             self.find(pattern, seen, if calls == 2 { 2 } else { 1 });
         }
@@ -684,24 +624,18 @@ impl Patterns {
         }
     }
 
-    /// What comes next may begin elsewhere: then it is in no row with what came before.
+    /// After a seek elsewhere, a transfer at the file offset does not follow those before.
     fn seek(&mut self, seen: &Seen<'_>) {
-        let to = seen
-            .call
-            .result
-            .and_then(|result| u64::try_from(result).ok());
         let Some(opening) = self.uses(seen) else {
             return;
         };
-        if let Some(to) = to.filter(|_| seen.syscall.name == "lseek")
+        if let Some(to) = seen.result().filter(|_| seen.syscall.name == "lseek")
             && std::mem::replace(&mut opening.at, to) != to
         {
-            for row in [&mut opening.reads, &mut opening.writes]
-                .into_iter()
+            let transfers = opening.transfers.iter_mut();
+            transfers
                 .filter(|row| row.next.is_none())
-            {
-                *row = SmallTransfers::default();
-            }
+                .for_each(|row| *row = SmallTransfers::default());
         }
     }
 
@@ -709,7 +643,7 @@ impl Patterns {
         let Some(opening) = self.uses(seen) else {
             return;
         };
-        opening.writes = SmallTransfers::default();
+        opening.transfers[WRITES] = SmallTransfers::default();
         let bytes = std::mem::take(&mut opening.unsynced);
         if !matches!(seen.syscall.name, "fsync" | "fdatasync") || bytes == 0 || bytes >= SMALL {
             return;
@@ -732,12 +666,8 @@ impl Patterns {
         let Some(name) = seen.call.name.filter(|_| looks && seen.about.by_name) else {
             return;
         };
-        let parts = components(name);
-        let Some(at) = name
-            .iter()
-            .rposition(|&b| b == b'/')
-            .filter(|_| parts >= LONG)
-        else {
+        let slash = name.iter().rposition(|&b| b == b'/');
+        let Some(at) = slash.filter(|_| seen.parts + 1 >= LONG) else {
             return;
         };
         if self.long.len() >= MOST {
@@ -759,16 +689,14 @@ impl Patterns {
         found.nanos += nanos;
         self.spare(Spare::DirectoryFd)
             .work
-            .add(Sort::Other, 0, u64::from(count) * (parts - 1));
+            .add(Sort::Other, 0, u64::from(count) * seen.parts);
     }
 }
 
-/// Terminals and their like take what there is.
+/// Whether it is a terminal or the like, which returns what there is.
 fn is_device(seen: &Seen<'_>) -> bool {
-    seen.about
-        .name
-        .as_deref()
-        .is_none_or(|name| name.starts_with(b"/dev/"))
+    let name = seen.about.name.as_deref();
+    name.is_none_or(|name| name.starts_with(b"/dev/"))
 }
 
 #[cfg(test)]

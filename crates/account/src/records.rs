@@ -1,10 +1,17 @@
 //! Comma-separated values as spreadsheets and scripts write them (RFC 4180): cells may be quoted,
-//! lines may end in CR LF, a mark of the order of bytes may come first. Empty lines, and lines that
-//! begin with `#`, are passed over.
+//! lines may end in CR LF, a byte order mark may come first. Empty lines, and lines that begin with
+//! `#`, are skipped.
 
 use std::borrow::Cow;
 
 use crate::error::{Error, ErrorKind};
+
+/// Whether a number can be a time or a count.
+pub(crate) fn is_plausible(value: f64) -> bool {
+    /// Thirty million years in seconds.
+    const LONGEST: f64 = 1e15;
+    (0.0..=LONGEST).contains(&value)
+}
 
 /// The records of a text.
 pub(crate) fn records(text: &str) -> Records<'_> {
@@ -17,7 +24,6 @@ pub(crate) fn records(text: &str) -> Records<'_> {
 /// A record, and the line that it begins on.
 pub(crate) type Record<'a> = (usize, Vec<Cow<'a, str>>);
 
-/// The records of a text.
 pub(crate) struct Records<'a> {
     rest: &'a str,
     line: usize,
@@ -55,7 +61,7 @@ impl<'a> Iterator for Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// Goes on by so many bytes.
+    /// Skips a number of bytes.
     fn pass(&mut self, bytes: usize) -> &'a str {
         let (passed, rest) = self.rest.split_at_checked(bytes).unwrap_or((self.rest, ""));
         self.line += passed.matches('\n').count();
@@ -66,24 +72,17 @@ impl<'a> Records<'a> {
     /// The next cell, and whether it is the last of its record.
     fn cell(&mut self) -> Result<(Cow<'a, str>, bool), ErrorKind> {
         let blanks = self.rest.len() - self.rest.trim_start_matches([' ', '\t']).len();
-        let quoted = match self
-            .rest
-            .get(blanks..)
-            .and_then(|cell| cell.strip_prefix('"'))
-        {
-            None => None,
-            Some(cell) => {
-                self.pass(blanks + 1);
-                let end = closing(cell).ok_or(ErrorKind::OpenQuote)?;
-                let content = self.pass(end);
-                self.pass(1);
-                Some(if content.contains('"') {
-                    content.replace("\"\"", "\"").into()
-                } else {
-                    content.into()
-                })
-            }
-        };
+        let mut quoted = None;
+        if let Some(cell) = self.rest[blanks..].strip_prefix('"') {
+            self.pass(blanks + 1);
+            let end = closing(cell).ok_or(ErrorKind::OpenQuote)?;
+            let content = self.pass(end);
+            self.pass(1);
+            quoted = Some(match content.contains('"') {
+                true => content.replace("\"\"", "\"").into(),
+                false => content.into(),
+            });
+        }
         let end = self.rest.find([',', '\n']).unwrap_or(self.rest.len());
         let plain = self.pass(end).trim();
         let is_last = self.pass(1) != ",";

@@ -1,5 +1,5 @@
-//! The account of a command: its calls by gate, by program, by file and directory, the redundant
-//! ones among them, and what changes would save.
+//! The account of a command: its calls by gate, program, file and directory, the redundant ones
+//! among them, and what changes would save.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use meter::call::{Metered, Total};
 use meter::syscalls;
 
 use crate::command::CommandAccount;
-use crate::ledger::{Detail, Directory, File, Sum, first};
+use crate::ledger::{Detail, Directory, File, Sum, costliest};
 use crate::patterns::{Found, Pattern};
 use crate::whatif::{Change, WhatIf};
 
@@ -21,13 +21,13 @@ pub struct AccountReport<'a> {
     pub gates: BTreeMap<&'static str, GateTotal>,
     /// By program, costliest first.
     pub programs: Vec<ProgramTotal>,
-    /// By what was asked for.
+    /// By the grouping that was chosen.
     pub groups: Groups<'a>,
     /// The costliest files.
     pub per_file: Vec<Place<'a>>,
     /// The costliest directories.
     pub per_directory: Vec<Place<'a>>,
-    /// What these are made of.
+    /// How much of the run these cover.
     pub coverage: Coverage,
     /// The redundant patterns.
     pub patterns: Vec<(Pattern, &'a Found)>,
@@ -74,12 +74,12 @@ pub struct Place<'a> {
     pub gates: BTreeMap<&'static str, u64>,
 }
 
-/// How much of the run was looked at call by call.
+/// How much of the run was reported call by call.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Coverage {
-    /// Calls that were.
+    /// Calls that were reported.
     pub calls: u64,
-    /// Whether that is all of them, and all that was learned could be held.
+    /// Whether these are all calls, and there was room for all.
     pub complete: bool,
     /// Different files.
     pub files: u64,
@@ -87,7 +87,7 @@ pub struct Coverage {
     pub directories: u64,
     /// Calls on further files, for which there was no room.
     pub unheld: Sum,
-    /// Calls on what has no name that is known.
+    /// Calls on files without a known name.
     pub nameless: Sum,
     /// Descriptors and threads that could not be followed.
     pub forgotten: u64,
@@ -100,7 +100,7 @@ pub enum Grouping {
     Program,
     /// By process.
     Process,
-    /// By directory, cut to so many components where that is wanted.
+    /// By directory, cut to a number of components.
     Directory(Option<usize>),
 }
 
@@ -116,7 +116,7 @@ pub enum Groups<'a> {
 }
 
 impl<'a> AccountReport<'a> {
-    /// The account; of files, directories and groups so many rows.
+    /// The account, with a number of rows of files, directories and groups.
     pub fn new(account: &'a CommandAccount, grouping: Grouping, rows: usize) -> AccountReport<'a> {
         let CommandAccount {
             metered,
@@ -125,6 +125,13 @@ impl<'a> AccountReport<'a> {
             what_if,
         } = account;
         let directories = detail.directories(None);
+        let directory_count = directories.len() as u64;
+        let place = |file: &'a File| Place {
+            path: &file.name,
+            files: None,
+            sum: file.sum,
+            gates: file.gates(),
+        };
         let groups = match grouping {
             Grouping::Program => Groups::Program,
             Grouping::Process => {
@@ -136,7 +143,7 @@ impl<'a> AccountReport<'a> {
             Grouping::Directory(depth) => {
                 let directories = detail.directories(depth);
                 let all = directories.len() as u64;
-                Groups::Directory(costliest(directories, rows), all)
+                Groups::Directory(places(directories, rows), all)
             }
         };
         AccountReport {
@@ -144,13 +151,9 @@ impl<'a> AccountReport<'a> {
             gates: gates(&metered.totals),
             programs: programs(&metered.totals, false),
             groups,
-            per_file: detail
-                .costliest(rows)
-                .into_iter()
-                .map(Place::from)
-                .collect(),
-            coverage: Coverage::new(metered, detail, directories.len() as u64),
-            per_directory: costliest(directories, rows),
+            per_file: detail.costliest(rows).into_iter().map(place).collect(),
+            per_directory: places(directories, rows),
+            coverage: Coverage::new(metered, detail, directory_count),
             patterns: detail.patterns.found().collect(),
             what_if,
             price_source: &prices.source,
@@ -205,35 +208,28 @@ impl Coverage {
     }
 }
 
-impl<'a> From<&'a File> for Place<'a> {
-    fn from(file: &'a File) -> Place<'a> {
-        Place {
-            path: &file.name,
-            files: None,
-            sum: file.sum,
-            gates: file.gates(),
-        }
-    }
+/// The costliest directories.
+fn places<'a>(directories: Vec<Directory<'a>>, rows: usize) -> Vec<Place<'a>> {
+    let place = |directory: &Directory<'a>| Place {
+        path: directory.name,
+        files: Some(directory.files),
+        sum: directory.sum,
+        gates: directory.gates(),
+    };
+    let directories = costliest(directories, rows, |one| (one.sum.nanos, one.name));
+    directories.iter().map(place).collect()
 }
 
-impl<'a> From<&Directory<'a>> for Place<'a> {
-    fn from(directory: &Directory<'a>) -> Place<'a> {
-        Place {
-            path: directory.name,
-            files: Some(directory.files),
-            sum: directory.sum,
-            gates: directory.gates(),
-        }
-    }
+/// Totals that have calls, and the names of their system calls.
+fn named(totals: &[Total]) -> impl Iterator<Item = (&'static str, &Total)> {
+    let totals = totals.iter().filter(|total| total.calls > 0);
+    totals.filter_map(|total| Some((syscalls::by_number(total.number)?.name, total)))
 }
 
 fn gates(totals: &[Total]) -> BTreeMap<&'static str, GateTotal> {
     let mut gates: BTreeMap<&'static str, GateTotal> = BTreeMap::new();
-    for total in totals.iter().filter(|total| total.calls > 0) {
-        let Some(syscall) = syscalls::by_number(total.number) else {
-            continue;
-        };
-        let gate = gates.entry(syscall.name).or_default();
+    for (name, total) in named(totals) {
+        let gate = gates.entry(name).or_default();
         gate.sum.join(&Sum::from(total));
         for &(errno, times) in &total.errors {
             let known = gate.errors.iter_mut().find(|(known, _)| known.0 == errno);
@@ -249,15 +245,12 @@ fn gates(totals: &[Total]) -> BTreeMap<&'static str, GateTotal> {
 /// By program, or by program and process; costliest first.
 fn programs(totals: &[Total], by_process: bool) -> Vec<ProgramTotal> {
     let mut rows = BTreeMap::<(&[u8], u32), (BTreeSet<u32>, ProgramTotal)>::new();
-    for total in totals.iter().filter(|total| total.calls > 0) {
-        let Some(syscall) = syscalls::by_number(total.number) else {
-            continue;
-        };
+    for (name, total) in named(totals) {
         let key = (&total.program[..], if by_process { total.pid } else { 0 });
         let (pids, row) = rows.entry(key).or_default();
         pids.insert(total.pid);
         row.sum.join(&Sum::from(total));
-        *row.gates.entry(syscall.name).or_default() += total.calls;
+        *row.gates.entry(name).or_default() += total.calls;
     }
     let mut rows: Vec<ProgramTotal> = rows
         .into_iter()
@@ -270,20 +263,6 @@ fn programs(totals: &[Total], by_process: bool) -> Vec<ProgramTotal> {
         .collect();
     rows.sort_by_key(|row| std::cmp::Reverse((row.sum.nanos, row.sum.calls)));
     rows
-}
-
-/// So many of the directories, costliest first.
-fn costliest<'a>(directories: Vec<Directory<'a>>, rows: usize) -> Vec<Place<'a>> {
-    let order = |a: &Directory<'a>, b: &Directory<'a>| {
-        b.sum
-            .nanos
-            .cmp(&a.sum.nanos)
-            .then_with(|| a.name.cmp(b.name))
-    };
-    first(directories, rows, order)
-        .iter()
-        .map(Place::from)
-        .collect()
 }
 
 #[cfg(test)]

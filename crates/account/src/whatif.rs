@@ -1,14 +1,13 @@
 //! What changes would save: the memo's model on a run.
 //!
 //! The memo of 1974 takes a fixed price for each call, that of the cheapest gate that asks
-//! something by name, and holds the rest for useful: a change saves the fixed price of each call
+//! something by name, and regards the rest as useful: a change saves the fixed price of each call
 //! that goes ([`Change::overhead`]). That is all that is saved where the same work is done in fewer
-//! calls. A call that asks what is known already does nothing useful either, so what it costs goes
-//! whole ([`Change::seconds`]), at [`Prices`] without a meter.
+//! calls. A call that asks what is known already does nothing useful either, so that all of its
+//! cost is saved ([`Change::seconds`]), at `Prices` without a meter.
 //!
-//! What batches and raw tables cost instead was measured on the engines of `fathom walk`, and is
-//! counted in prices of a question by name, so that it follows the machine: docs/account.md says
-//! how.
+//! What batches and raw tables cost instead was measured on the engines of `fathom walk`, as a
+//! multiple of the price of a stat, so that it follows the machine: see docs/account.md.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,68 +15,94 @@ use crate::ledger::Detail;
 use crate::patterns::Spare;
 use crate::prices::{Prices, Sort, URING_BATCH, Work};
 
-/// What an entry costs by XFS's bulkstat, joined with its name from getdents64: in questions by
-/// name.
+/// The price of an entry by XFS's bulkstat, joined with its name from getdents64, in stats.
 const BULKSTAT: f64 = 1.7;
-/// Inodes that it gives at once.
-const BULKSTAT_BATCH: u64 = 1024;
-/// What an entry costs by the tables of ext4, its name included, in questions by name.
+/// The price of an entry by the tables of ext4, its name included, in stats.
 const RAW: f64 = 0.25;
-/// Entries whose inodes and names lie in what is read at once.
-const RAW_BATCH: u64 = 1024;
-/// What an entry of a list costs, in questions by name.
+/// Inodes that one call returns, in both.
+const BATCH: u64 = 1024;
+/// The price of an entry of a list, in stats.
 const LISTED: f64 = 0.25;
-/// Entries from which on it is worth to ask for all at once.
+/// With fewer entries, reading the whole file system is not worth it.
 const WHOLE: u64 = 1000;
+
+/// What would be changed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the fields are explained above them")]
+pub enum ChangeKind {
+    /// Redundant calls go.
+    Spare(Spare),
+    /// XFS's bulkstat for each stat; whether there was any on such a file system.
+    Bulkstat { is_asked: bool },
+    /// statx by io_uring: its price, and that of a stat, in nanoseconds.
+    Uring { ring: f64, stat: f64 },
+    /// The inode tables of ext4 for each stat; whether there was any on such a file system.
+    RawTables { is_asked: bool },
+}
+
+impl ChangeKind {
+    /// Its name in the JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            ChangeKind::Spare(Spare::CombineStat) => "combine-stat",
+            ChangeKind::Spare(Spare::CombineXattr) => "combine-xattr",
+            ChangeKind::Spare(Spare::KeepStat) => "keep-stat",
+            ChangeKind::Spare(Spare::CacheMisses) => "cache-misses",
+            ChangeKind::Spare(Spare::Buffer) => "buffer",
+            ChangeKind::Spare(Spare::SyncOnce) => "sync-once",
+            ChangeKind::Spare(Spare::DirectoryFd) => "directory-fd",
+            ChangeKind::Bulkstat { .. } => "batch-bulkstat",
+            ChangeKind::Uring { .. } => "batch-uring",
+            ChangeKind::RawTables { .. } => "raw-tables",
+        }
+    }
+}
 
 /// A change, and what it would save.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// Its name.
-    pub name: &'static str,
+    /// What would be changed.
+    pub kind: ChangeKind,
     /// Calls that would go, less those that would come.
     pub calls: i64,
     /// CPU seconds that would be saved; below 0, it would cost more.
     pub seconds: f64,
     /// Of the CPU time of the command.
     pub percent: f64,
-    /// What the memo's model says: the fixed price of each call that goes, in seconds.
+    /// By the memo's model: the fixed price of each call that goes, in seconds.
     pub overhead: f64,
-    /// Time in the calls that would go, as it was metered, in seconds; waiting included. Not where
-    /// prices are all there is.
+    /// Time in the calls that would go, as it was metered, in seconds; waiting included. `None`
+    /// where only prices are known.
     pub elapsed: Option<f64>,
     /// Whether it is worth doing.
     pub advised: bool,
-    /// How it is done; or why it is not to be had.
-    pub how: String,
 }
 
-/// What there is to be changed.
+/// What changes would save.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WhatIf {
     /// The fixed price of a call, in nanoseconds.
     pub fixed: f64,
     /// CPU time of the command without a meter, in seconds: what percents are of. Of the part of
-    /// the run that was told call by call, until it is [`scaled`](WhatIf::scaled).
+    /// the run that was reported call by call, until it is scaled.
     pub cpu: f64,
     /// The calls at their prices, in seconds; likewise.
     pub priced: f64,
-    /// The changes, the same ones always.
+    /// Always the same ones.
     pub changes: Vec<Change>,
 }
 
-/// What was asked of the files of one file system.
+/// The calls for metadata of the files of one file system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub(crate) struct Asked {
     /// Different files.
-    pub entries: u64,
-    /// The calls.
-    pub work: Work,
+    entries: u64,
+    work: Work,
 }
 
-/// What was asked of files, by the type of their file system; of those whose it is not known, by
-/// the empty name. Of those that there was no room for it is taken that they are like the others.
-pub fn asked(
+/// The calls for metadata by the type of the file system, with an empty name if it is unknown.
+/// Files for which there was no room are assumed to be like the others.
+pub(crate) fn asked(
     detail: &Detail,
     fstype: impl Fn(&[u8]) -> Option<Vec<u8>>,
 ) -> BTreeMap<Vec<u8>, Asked> {
@@ -90,17 +115,15 @@ pub fn asked(
             continue;
         }
         let dir = file.dir();
-        // Files of one directory come one after the other, as a rule.
+        // Files of one directory mostly follow one another.
         if asked.is_empty() || last.0 != dir {
             let of = |dir: &&[u8]| {
                 let fstype = fstype(dir).unwrap_or_default();
-                asked
-                    .iter()
-                    .position(|(known, _)| *known == fstype)
-                    .unwrap_or_else(|| {
-                        asked.push((fstype, Asked::default()));
-                        asked.len() - 1
-                    })
+                let known = asked.iter().position(|(known, _)| *known == fstype);
+                known.unwrap_or_else(|| {
+                    asked.push((fstype, Asked::default()));
+                    asked.len() - 1
+                })
             };
             last = (dir, *types.entry(dir).or_insert_with_key(of));
         }
@@ -111,26 +134,22 @@ pub fn asked(
     }
     let named = detail.work.calls().saturating_sub(detail.nameless.calls);
     let held = named.saturating_sub(detail.unheld.calls);
-    let times = if held > 0 {
-        named as f64 / held as f64
-    } else {
-        1.0
+    let times = match held {
+        0 => 1.0,
+        held => named as f64 / held as f64,
     };
-    let scaled = |asked: Asked| Asked {
-        entries: (asked.entries as f64 * times).round() as u64,
-        work: asked.work.scaled(times),
-    };
-    asked
-        .into_iter()
-        .map(|(fstype, asked)| (fstype, scaled(asked)))
-        .collect()
+    for (_, row) in &mut asked {
+        row.entries = (row.entries as f64 * times).round() as u64;
+        row.work = row.work.scaled(times);
+    }
+    asked.into_iter().collect()
 }
 
-/// What each change would save.
+/// Estimates what each change would save.
 ///
-/// `user` is the CPU time of the command in its programs, and `cpu` all of it, less what metering
-/// took; in seconds, of the part of the run that the detail is of.
-pub fn what_if(
+/// `user` is the user CPU time of the command, and `cpu` all CPU time less that of metering; in
+/// seconds, of the part of the run that was reported call by call.
+pub(crate) fn what_if(
     detail: &Detail,
     asked: &BTreeMap<Vec<u8>, Asked>,
     prices: &Prices,
@@ -139,8 +158,7 @@ pub fn what_if(
 ) -> WhatIf {
     let fixed = prices.fixed(&detail.work);
     let priced = prices.cost(&detail.work);
-    // What a meter has the kernel do may look like the command's; its calls cost something all the
-    // same.
+    // The overhead of a meter may be overestimated; the calls cost something in any case.
     let cpu = cpu.max(user + priced);
     let model = Model {
         fixed,
@@ -148,9 +166,9 @@ pub fn what_if(
         user,
         calls: detail.work.calls(),
     };
-    let mut changes: Vec<Change> = Spare::ALL
-        .iter()
-        .map(|spare| model.spare(*spare, detail, prices))
+    let spares = Spare::ALL.into_iter();
+    let mut changes: Vec<Change> = spares
+        .map(|spare| model.spare(spare, detail, prices))
         .collect();
     let of = |names: &[&[u8]]| {
         let mut all = Asked::default();
@@ -160,21 +178,12 @@ pub fn what_if(
         }
         all
     };
-    changes.push(model.whole(
-        "batch-bulkstat",
-        &of(&[b"xfs"]),
-        prices,
-        (BULKSTAT, BULKSTAT_BATCH),
-        "many inodes a call, on XFS, as root (fathom walk --engine bulkstat): fewer calls, but hardly less CPU time",
-    ));
+    let (xfs, ext4) = (of(&[b"xfs"]), of(&[b"ext4", b"ext3", b"ext2"]));
+    let is_asked = xfs.entries > 0;
+    changes.push(model.whole(ChangeKind::Bulkstat { is_asked }, &xfs, prices, BULKSTAT));
     changes.push(model.uring(detail, prices));
-    changes.push(model.whole(
-        "raw-tables",
-        &of(&[b"ext4", b"ext3", b"ext2"]),
-        prices,
-        (RAW, RAW_BATCH),
-        "read the inodes from the device, on ext4, as root (fathom walk --engine ext4): for whole trees",
-    ));
+    let is_asked = ext4.entries > 0;
+    changes.push(model.whole(ChangeKind::RawTables { is_asked }, &ext4, prices, RAW));
     WhatIf {
         fixed,
         cpu,
@@ -184,9 +193,9 @@ pub fn what_if(
 }
 
 impl WhatIf {
-    /// The same of a run that goes on as the part of it that was told, so many times as long.
-    /// Prices and percents stay.
-    pub fn scaled(mut self, times: f64) -> WhatIf {
+    /// The same for a run that goes on in the same way, so many times as long. Prices and percents
+    /// stay.
+    pub(crate) fn scaled(mut self, times: f64) -> WhatIf {
         self.cpu *= times;
         self.priced *= times;
         for change in &mut self.changes {
@@ -207,114 +216,60 @@ struct Model {
 }
 
 impl Model {
-    fn change(
-        &self,
-        name: &'static str,
-        calls: i64,
-        seconds: f64,
-        elapsed: Option<f64>,
-        how: String,
-    ) -> Change {
-        let percent = if self.cpu > 0.0 {
-            100.0 * seconds / self.cpu
-        } else {
-            0.0
-        };
-        let overhead = calls as f64 * self.fixed / 1e9;
+    fn change(&self, kind: ChangeKind, calls: i64, seconds: f64) -> Change {
+        let is_any = self.cpu > 0.0;
         Change {
-            name,
+            kind,
             calls,
             seconds,
-            percent,
-            overhead,
-            elapsed,
+            percent: if is_any {
+                100.0 * seconds / self.cpu
+            } else {
+                0.0
+            },
+            overhead: calls as f64 * self.fixed / 1e9,
+            elapsed: None,
             advised: seconds > 0.0,
-            how,
         }
     }
 
     fn spare(&self, by: Spare, detail: &Detail, prices: &Prices) -> Change {
         let spared = detail.patterns.spared(by);
-        let (name, how) = match by {
-            Spare::CombineStat => (
-                "combine-stat",
-                "one statx for stat, open and fstat: ask what is open, or ask by name and do not open (that it was mapped is not seen)",
-            ),
-            Spare::CombineXattr => (
-                "combine-xattr",
-                "one listxattr for all attributes of a file, and listxattrat and getxattrat by name in place of an open for them",
-            ),
-            Spare::KeepStat => ("keep-stat", "remember what stat said"),
-            Spare::CacheMisses => (
-                "cache-misses",
-                "remember what is not there, or list the directory once",
-            ),
-            Spare::Buffer => ("buffer", "read and write a page at least"),
-            Spare::SyncOnce => (
-                "sync-once",
-                "one fsync for all that is written to a file; what it saves is waiting",
-            ),
-            Spare::DirectoryFd => (
-                "directory-fd",
-                "open the directory once, and look names up from there",
-            ),
-        };
         let mut seconds = prices.cost(&spared.work);
         if by == Spare::CombineXattr {
-            // In the place of each opening comes the way along a name.
+            // A call by name replaces each opening.
             let dearer = (prices.price(Sort::Xattr) - prices.price(Sort::OpenXattr)).max(0.0);
             seconds -= spared.work.calls_of(Sort::Open) as f64 * dearer / 1e9;
         }
         let calls = i64::try_from(spared.work.calls()).unwrap_or(i64::MAX);
-        let elapsed = (calls > 0).then_some(spared.nanos as f64 / 1e9);
-        self.change(name, calls, seconds, elapsed, how.to_owned())
+        Change {
+            elapsed: (calls > 0).then_some(spared.nanos as f64 / 1e9),
+            ..self.change(ChangeKind::Spare(by), calls, seconds)
+        }
     }
 
-    /// All questions for entries of one kind of file system, in another way.
-    fn whole(
-        &self,
-        name: &'static str,
-        asked: &Asked,
-        prices: &Prices,
-        (each, batch): (f64, u64),
-        how: &str,
-    ) -> Change {
+    /// All metadata of one kind of file system, in another way: `each` is the price of an entry, in
+    /// stats.
+    fn whole(&self, kind: ChangeKind, asked: &Asked, prices: &Prices, each: f64) -> Change {
         if asked.entries == 0 {
-            return self.change(
-                name,
-                0,
-                0.0,
-                None,
-                format!("nothing was asked of such a file system; {how}"),
-            );
+            return self.change(kind, 0, 0.0);
         }
-        let comes = asked.entries.div_ceil(batch);
-        let calls = i64::try_from(asked.work.calls())
-            .unwrap_or(i64::MAX)
-            .saturating_sub_unsigned(comes);
+        let new_calls = asked.entries.div_ceil(BATCH);
+        let calls = i64::try_from(asked.work.calls()).unwrap_or(i64::MAX);
+        let calls = calls.saturating_sub_unsigned(new_calls);
         let entries = asked.entries as f64;
-        let question = prices.price(Sort::Stat) / 1e9;
-        // Each file is another one, and a list is as long as it has entries.
-        let far = asked.work.calls_of(Sort::Stat) as f64 * question * (prices.many - 1.0);
-        let listed = if asked.work.calls_of(Sort::List) > 0 {
-            entries * LISTED * question
-        } else {
-            0.0
-        };
-        // Who does little else has no work of its own besides.
-        let own = if asked.work.calls() * 10 >= self.calls * 9 {
-            self.user
-        } else {
-            0.0
-        };
-        let now = prices.cost(&asked.work) + far + listed + own;
-        let change = self.change(
-            name,
-            calls,
-            now - entries * each * question,
-            None,
-            how.to_owned(),
-        );
+        let stat = prices.price(Sort::Stat) / 1e9;
+        let mut now = prices.cost(&asked.work);
+        // The files differ, and the price of a list depends on its entries.
+        now += asked.work.calls_of(Sort::Stat) as f64 * stat * (prices.many - 1.0);
+        if asked.work.calls_of(Sort::List) > 0 {
+            now += entries * LISTED * stat;
+        }
+        // The user time of a command that does little else goes as well.
+        if asked.work.calls() * 10 >= self.calls * 9 {
+            now += self.user;
+        }
+        let change = self.change(kind, calls, now - entries * each * stat);
         Change {
             advised: change.advised && asked.entries >= WHOLE,
             ..change
@@ -324,16 +279,11 @@ impl Model {
     fn uring(&self, detail: &Detail, prices: &Prices) -> Change {
         let stats = detail.work.calls_of(Sort::Stat) + detail.work.calls_of(Sort::Miss);
         let calls = i64::try_from(stats - stats.div_ceil(URING_BATCH.into())).unwrap_or(i64::MAX);
-        let each = prices.price(Sort::Stat);
-        let seconds = stats as f64 * (each - prices.uring) / 1e9;
-        let how = format!(
-            "statx by io_uring: fewer calls, but each goes to a worker thread and costs {:.0} ns of CPU time in place of {each:.0}; do not",
-            prices.uring
-        );
-        let change = self.change("batch-uring", calls, seconds, None, how);
+        let (ring, stat) = (prices.uring, prices.price(Sort::Stat));
+        let seconds = stats as f64 * (stat - ring) / 1e9;
         Change {
             advised: false,
-            ..change
+            ..self.change(ChangeKind::Uring { ring, stat }, calls, seconds)
         }
     }
 }
@@ -400,7 +350,7 @@ mod tests {
     fn of<'a>(what: &'a WhatIf, name: &str) -> &'a Change {
         what.changes
             .iter()
-            .find(|change| change.name == name)
+            .find(|change| change.kind.name() == name)
             .unwrap()
     }
 
@@ -431,7 +381,8 @@ mod tests {
         let uring = of(&what, "batch-uring");
         assert!(!uring.advised && uring.seconds < 0.0 && uring.calls == 2000 - 63);
         assert!(
-            (uring.seconds + 2000.0 * 800.0 / 1e9).abs() < 1e-12 && uring.how.contains("1200 ns")
+            (uring.seconds + 2000.0 * 800.0 / 1e9).abs() < 1e-12
+                && matches!(uring.kind, ChangeKind::Uring { ring: 1200.0, .. })
         );
         // Asked are the name and the descriptor: opening and closing are not for the question.
         let raw = of(&what, "raw-tables");
@@ -440,7 +391,8 @@ mod tests {
             "{raw:?}"
         );
         let bulk = of(&what, "batch-bulkstat");
-        assert!(bulk.calls == 0 && !bulk.advised && bulk.how.starts_with("nothing was asked"));
+        assert!(bulk.calls == 0 && !bulk.advised);
+        assert_eq!(bulk.kind, ChangeKind::Bulkstat { is_asked: false });
     }
 
     #[test]

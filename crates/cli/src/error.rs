@@ -187,6 +187,7 @@ mod tests {
         is_error::<archive::Error>();
         is_error::<archive::ErrorKind>();
         is_error::<archive::WarningKind>();
+        is_error::<archive::restore::NotRestored>();
         is_error::<archive::verify::Difference>();
         is_error::<archive::verify::TreeAccess>();
         is_error::<archive::BadName>();

@@ -11,10 +11,8 @@ use std::borrow::Cow;
 
 use super::runs::{Kind, Measure, Runs, System, Took};
 use crate::error::{Error, ErrorKind};
-use crate::number::is_sane;
-use crate::records::{Record, records};
+use crate::records::{Record, is_plausible, records};
 
-/// What a column has.
 enum Column {
     Time { name: usize, measure: usize },
     Printed { measure: usize },
@@ -27,29 +25,15 @@ const MOST_COLUMNS: usize = 1024;
 /// Headings of a column that names the system; otherwise the first label does.
 const SYSTEM: [&str; 6] = ["system", "host", "hostname", "machine", "node", "name"];
 
-/// Reads runs.
-///
-/// # Errors
-/// What is no such table: fewer than two NAMEs, no row, a cell that is no time, a row that is too
-/// long or too short.
 pub(super) fn parse(text: &str) -> Result<Runs, Error> {
     let mut records = records(text);
     let (line, head) = records
         .next()
         .unwrap_or_else(|| Err(ErrorKind::Empty.in_file()))?;
     let (names, columns) = headings(&head).map_err(|kind| kind.at(line))?;
-    let labels = || {
-        columns
-            .iter()
-            .zip(&head)
-            .enumerate()
-            .filter(|(_, (column, _))| matches!(column, Column::Label))
-    };
-    let says_system = |heading: &str| SYSTEM.contains(&heading.to_lowercase().as_str());
-    let system = labels()
-        .find(|(_, (_, heading))| says_system(heading))
-        .or_else(|| labels().next())
-        .map(|(at, _)| at);
+    let labels = || (0..head.len()).filter(|&at| matches!(columns[at], Column::Label));
+    let is_system = |&at: &usize| SYSTEM.contains(&head[at].to_lowercase().as_str());
+    let system = labels().find(is_system).or_else(|| labels().next());
     let mut runs = Runs {
         kind: Kind::Csv,
         names,
@@ -87,15 +71,12 @@ impl Runs {
             let number = || number(&cell, heading).map_err(|kind| kind.at(line));
             match column {
                 Column::Label if Some(at) == system => row.name = cell.into_owned().into_bytes(),
-                Column::Label => {
-                    let label = (heading.clone().into_owned(), cell.into_owned());
-                    row.labels.push(label);
-                }
+                Column::Label => row.labels.push((heading.to_string(), cell.into_owned())),
                 Column::Printed { measure } => row.printed[*measure] = number()?,
                 Column::Time { name, measure } => {
                     let value = number()?;
                     if value.is_none() {
-                        self.empty.push((line, heading.clone().into_owned()));
+                        self.empty.push((line, heading.to_string()));
                     }
                     row.took[*name][*measure] = value;
                 }
@@ -111,24 +92,17 @@ fn headings(head: &[Cow<'_, str>]) -> Result<(Vec<String>, Vec<Column>), ErrorKi
     if head.len() > MOST_COLUMNS {
         return Err(ErrorKind::ManyColumns(MOST_COLUMNS));
     }
-    for (at, heading) in head
-        .iter()
-        .enumerate()
-        .filter(|(_, heading)| !heading.is_empty())
-    {
-        if head.iter().take(at).any(|other| other == heading) {
+    for (at, heading) in head.iter().enumerate() {
+        if !heading.is_empty() && head[..at].contains(heading) {
             return Err(ErrorKind::SameColumns(heading.to_string()));
         }
     }
     let split = |heading: &str| {
         let (name, suffix) = heading.rsplit_once('_')?;
-        let measure = Measure::ALL
-            .iter()
-            .position(|measure| measure.name() == suffix)?;
-        let has_real = || {
-            head.iter()
-                .any(|other| other.strip_suffix("_real") == Some(name))
-        };
+        let mut measures = Measure::ALL.iter();
+        let measure = measures.position(|measure| measure.name() == suffix)?;
+        let is_real = |other: &Cow<'_, str>| other.strip_suffix("_real") == Some(name);
+        let has_real = || head.iter().any(is_real);
         (!name.is_empty() && has_real()).then(|| (name.to_owned(), measure))
     };
     let mut names = Vec::new();
@@ -160,7 +134,7 @@ fn number(cell: &str, heading: &str) -> Result<Option<f64>, ErrorKind> {
         return Ok(None);
     }
     match cell.trim().parse() {
-        Ok(value) if is_sane(value) => Ok(Some(value)),
+        Ok(value) if is_plausible(value) => Ok(Some(value)),
         _ => Err(ErrorKind::NotTime {
             text: cell.to_owned(),
             column: heading.to_owned(),

@@ -4,8 +4,8 @@ use super::runs::Runs;
 use super::{csv, json};
 use crate::error::{Error, ErrorKind};
 
-/// Reads the runs in the file `path`, whose content is `bytes`. A system without a name gets that
-/// of its file.
+/// Reads the runs in the file `path` with the content `bytes`. A system without a name gets that of
+/// its file.
 ///
 /// # Errors
 /// Why it is no file of runs.
@@ -26,12 +26,10 @@ pub fn parse(path: &[u8], bytes: &[u8]) -> Result<Runs, Error> {
     for system in &mut runs.systems {
         system.file = path.to_vec();
         if system.name.is_empty() {
-            let line = if is_alone {
-                String::new()
-            } else {
-                format!(":{}", system.line)
-            };
-            system.name = [stem, line.as_bytes()].concat();
+            system.name = stem.to_vec();
+            if !is_alone {
+                system.name.extend(format!(":{}", system.line).bytes());
+            }
         }
     }
     Ok(runs)

@@ -1,30 +1,26 @@
 //! Runs as fathom's own JSON: one object, or several one after the other.
 //!
-//! `mounts --compare` and `walk --compare` have all that was compared on one system: of several
-//! trials, the median of the real times and the means of the others, which the kernel's clock tells
-//! apart only coarsely. `account` and `pathwalk` have one run, which has no name of its own: the
-//! file is called `SYSTEM.NAME.json`, or `NAME.json` where there is one system only.
+//! Comparisons of `mounts` and `walk` have all that was compared on one system: of several trials,
+//! the median of the real times and the means of the others, since the kernel's clock is coarse.
+//! `account` and `pathwalk` have one run, which has no name of its own: the file is called
+//! `SYSTEM.NAME.json`, or `NAME.json` where there is one system only.
 
 use serde_json::{Deserializer, Value};
 
 use super::runs::{Kind, Runs, System, Took};
 use crate::error::{Error, ErrorKind};
-use crate::number::is_sane;
+use crate::records::is_plausible;
 
-/// In the place of a name. A file that is called so is standard input.
+/// The name of a system that has none, and of standard input.
 const UNSAID: &[u8] = b"-";
 
 /// Whether a text looks like JSON, and not like comma-separated values.
 pub(super) fn is_json(text: &str) -> bool {
-    text.trim_start_matches('\u{feff}')
-        .trim_start()
-        .starts_with('{')
+    let text = text.trim_start_matches('\u{feff}').trim_start();
+    text.starts_with('{')
 }
 
 /// Reads the runs in a file, by its name without directories.
-///
-/// # Errors
-/// What is no JSON, or none of fathom's that has runs in it.
 pub(super) fn parse(text: &str, file: &[u8]) -> Result<Runs, Error> {
     let text = text.trim_start_matches('\u{feff}');
     let stem = file.strip_suffix(b".json").unwrap_or(file);
@@ -32,14 +28,10 @@ pub(super) fn parse(text: &str, file: &[u8]) -> Result<Runs, Error> {
     let mut objects = Deserializer::from_str(text).into_iter::<Value>();
     let (mut line, mut counted) = (1, 0);
     loop {
-        let rest = text
-            .get(objects.byte_offset()..)
-            .unwrap_or_default()
-            .trim_start();
-        let from = text.len() - rest.len();
-        line += text
-            .get(counted..from)
-            .map_or(0, |passed| passed.matches('\n').count());
+        let rest = text.get(objects.byte_offset()..).unwrap_or_default();
+        let from = text.len() - rest.trim_start().len();
+        let passed = text.get(counted..from).unwrap_or_default();
+        line += passed.matches('\n').count();
         counted = from;
         let Some(object) = objects.next() else { break };
         let object = object.map_err(|e| {
@@ -59,46 +51,25 @@ pub(super) fn parse(text: &str, file: &[u8]) -> Result<Runs, Error> {
     // for each NAME.
     if runs.systems.len() > 1 {
         for (at, system) in runs.systems.iter_mut().enumerate() {
-            system
-                .name
-                .extend_from_slice(format!(":{}", at + 1).as_bytes());
+            system.name.extend(format!(":{}", at + 1).bytes());
         }
     }
     Ok(runs)
 }
 
 fn read_object(object: &Value, stem: &[u8], line: usize) -> Result<Runs, ErrorKind> {
-    let schema = object
-        .get("schema")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
-    let result = object.get("result").unwrap_or(&Value::Null);
-    let all = |key: &str| {
-        result
-            .pointer(key)
-            .and_then(Value::as_array)
-            .map_or(&[][..], Vec::as_slice)
+    let result = &object["result"];
+    let one = |took: Option<Took>| {
+        let took = took.ok_or(ErrorKind::NoRun)?;
+        let (system, name) = split(stem).ok_or(ErrorKind::NoName)?;
+        let name = String::from_utf8_lossy(name).into_owned();
+        Ok((system, vec![(name, took)]))
     };
-    let (kind, system, took) = match schema {
-        "fathom.mounts/1" => (Kind::Mounts, stem, compared(all("/compare/methods"), "by")),
-        "fathom.walk/1" => (
-            Kind::Walk,
-            stem,
-            compared(all("/compare/engines"), "engine"),
-        ),
-        "fathom.account/1" | "fathom.pathwalk/1" => {
-            let (kind, took) = match schema {
-                "fathom.account/1" => (Kind::Account, metered(result)),
-                _ => (Kind::Pathwalk, searched(result)),
-            };
-            let took = took.ok_or(ErrorKind::NoRun)?;
-            let (system, name) = split(stem).ok_or(ErrorKind::NoName)?;
-            (
-                kind,
-                system,
-                vec![(String::from_utf8_lossy(name).into_owned(), took)],
-            )
-        }
+    let (kind, (system, took)) = match object["schema"].as_str().unwrap_or_default() {
+        "fathom.mounts/1" => (Kind::Mounts, (stem, compared(result, "methods", "by"))),
+        "fathom.walk/1" => (Kind::Walk, (stem, compared(result, "engines", "engine"))),
+        "fathom.account/1" => (Kind::Account, one(metered(result))?),
+        "fathom.pathwalk/1" => (Kind::Pathwalk, one(searched(result))?),
         "" => return Err(ErrorKind::NoSchema),
         other => return Err(ErrorKind::OtherSchema(other.to_owned())),
     };
@@ -120,8 +91,7 @@ fn read_object(object: &Value, stem: &[u8], line: usize) -> Result<Runs, ErrorKi
     })
 }
 
-/// The system and the NAME of a file `SYSTEM.NAME`; there may be dots in the system. That of a file
-/// `NAME` is not said.
+/// The system and the NAME of a file `SYSTEM.NAME`; there may be dots in the system.
 fn split(stem: &[u8]) -> Option<(&[u8], &[u8])> {
     let (system, name) = match stem.iter().rposition(|byte| *byte == b'.') {
         Some(dot) => (stem.get(..dot)?, stem.get(dot + 1..)?),
@@ -130,8 +100,8 @@ fn split(stem: &[u8]) -> Option<(&[u8], &[u8])> {
     (!system.is_empty() && !name.is_empty() && name != UNSAID).then_some((system, name))
 }
 
-/// What each of those that were compared took.
-fn compared(all: &[Value], name: &str) -> Vec<(String, Took)> {
+/// What each way took, in a list of the comparison.
+fn compared(result: &Value, list: &str, name: &str) -> Vec<(String, Took)> {
     let took = |one: &Value| {
         let took = [
             number(one, "/real/median"),
@@ -141,18 +111,15 @@ fn compared(all: &[Value], name: &str) -> Vec<(String, Took)> {
         ];
         one.get(name)?.as_str().map(|name| (name.to_owned(), took))
     };
-    all.iter().filter_map(took).collect()
+    let all = result["compare"][list].as_array();
+    all.into_iter().flatten().filter_map(took).collect()
 }
 
 /// What a command took that was metered.
 fn metered(result: &Value) -> Option<Took> {
-    let gates = result.get("gates").and_then(Value::as_object);
-    let calls = gates.map(|gates| {
-        gates
-            .values()
-            .filter_map(|gate| number(gate, "/calls"))
-            .sum()
-    });
+    let gates = result["gates"].as_object();
+    let calls = |gate: &Value| number(gate, "/calls");
+    let calls = gates.map(|gates| gates.values().filter_map(calls).sum());
     Some([
         Some(number(result, "/real")?),
         number(result, "/user"),
@@ -172,10 +139,8 @@ fn searched(result: &Value) -> Option<Took> {
 }
 
 fn number(value: &Value, key: &str) -> Option<f64> {
-    value
-        .pointer(key)
-        .and_then(Value::as_f64)
-        .filter(|value| is_sane(*value))
+    let value = value.pointer(key)?.as_f64()?;
+    is_plausible(value).then_some(value)
 }
 
 #[cfg(test)]

@@ -3,8 +3,6 @@
 
 use std::collections::HashMap;
 
-use crate::number::is_measurable;
-
 /// What is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Measure {
@@ -12,9 +10,9 @@ pub enum Measure {
     Real,
     /// Seconds in the program.
     User,
-    /// Seconds in the kernel for it.
+    /// Seconds in the kernel.
     Sys,
-    /// Calls through the gates.
+    /// System calls.
     Calls,
 }
 
@@ -22,7 +20,7 @@ impl Measure {
     /// All of them, in the order of the papers' columns; [`Took`] is in it.
     pub const ALL: [Measure; 4] = [Measure::Real, Measure::User, Measure::Sys, Measure::Calls];
 
-    /// Its name: what stands behind the NAME in a heading, and in the JSON.
+    /// Its name in the JSON, and after the NAME in a heading.
     pub fn name(self) -> &'static str {
         match self {
             Measure::Real => "real",
@@ -37,23 +35,26 @@ impl Measure {
 /// ratios of them.
 pub type Took = [Option<f64>; Measure::ALL.len()];
 
+/// One ratio for each of [`Measure::ALL`].
+pub type Ratios = [Result<f64, NoRatio>; Measure::ALL.len()];
+
 /// Where runs come from: only those of one kind are put into one table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Comma-separated values.
     Csv,
-    /// `fathom mounts --compare --json`: the NAMEs are methods.
+    /// Comparisons by `fathom mounts`: the NAMEs are methods.
     Mounts,
-    /// `fathom walk --compare --json`: the NAMEs are engines.
+    /// Comparisons by `fathom walk`: the NAMEs are engines.
     Walk,
-    /// `fathom account --json`: the NAME is the last part of the file's name.
+    /// Runs of `fathom account`: the NAME is the last part of the file's name.
     Account,
-    /// `fathom pathwalk --json`: likewise.
+    /// Runs of `fathom pathwalk`: likewise.
     Pathwalk,
 }
 
 impl Kind {
-    /// The word for it.
+    /// Its name: the subcommand of fathom that printed the runs, or `csv`.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Csv => "csv",
@@ -74,12 +75,19 @@ pub struct System {
     pub file: Vec<u8>,
     /// The line there, from 1.
     pub line: usize,
-    /// What else its row says: column and cell.
+    /// The other columns and cells of its row.
     pub labels: Vec<(String, String)>,
-    /// What each took, in the order of [`Runs::names`].
+    /// What each program took, in the order of [`Runs::names`].
     pub took: Vec<Took>,
-    /// Ratios that stood in its row.
+    /// Ratios in its row.
     pub printed: Took,
+}
+
+impl System {
+    /// What a program took.
+    pub fn took_by(&self, at: usize) -> Took {
+        self.took.get(at).copied().unwrap_or_default()
+    }
 }
 
 /// Runs on some systems, all of the same programs.
@@ -96,142 +104,85 @@ pub struct Runs {
 }
 
 /// Why there is no ratio.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoRatio {
     /// One of the two was not measured.
-    #[error("one of the two was not measured")]
     Unknown,
-    /// One of the two is 0, or next to it: less than the clock tells apart. The papers' ratios have
-    /// none of these either.
-    #[error("one of the two is 0")]
+    /// One of the two is 0. The papers' ratios have none of these either.
     TooShort,
 }
 
-/// How many times as much the one takes as the other.
-///
-/// # Errors
-/// Why that cannot be told.
-pub fn ratio(one: Option<f64>, other: Option<f64>) -> Result<f64, NoRatio> {
+/// The ratio of two measurements.
+pub(super) fn ratio(one: Option<f64>, other: Option<f64>) -> Result<f64, NoRatio> {
+    /// A picosecond. No clock resolves less, and no call takes less.
+    const SHORTEST: f64 = 1e-12;
     let (one, other) = one.zip(other).ok_or(NoRatio::Unknown)?;
-    if is_measurable(one) && is_measurable(other) {
+    if one >= SHORTEST && other >= SHORTEST {
         Ok(one / other)
     } else {
         Err(NoRatio::TooShort)
     }
 }
 
-/// One program against another.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Pair {
-    /// The one above the line, in [`Runs::names`].
-    pub of: usize,
-    /// The one below it.
-    pub to: usize,
-    /// For each system the ratios.
-    pub ratios: Vec<[Result<f64, NoRatio>; Measure::ALL.len()]>,
-}
-
 impl Runs {
-    /// The NAME that the others are held against unless one is given: the last, as in the papers,
-    /// where the newest is.
+    /// The default base: the last program, as in the papers, where it is the newest.
     pub fn base(&self) -> usize {
         self.names.len().saturating_sub(1)
     }
 
-    /// Each program against one of them.
-    pub fn pairs(&self, base: usize) -> Vec<Pair> {
-        let pair = |of: usize| {
-            let took =
-                |system: &System, at: usize| system.took.get(at).copied().unwrap_or_default();
-            let ratios = |system: &System| {
-                let (of, to) = (took(system, of), took(system, base));
-                std::array::from_fn(|measure| ratio(of[measure], to[measure]))
-            };
-            Pair {
-                of,
-                to: base,
-                ratios: self.systems.iter().map(ratios).collect(),
-            }
-        };
-        (0..self.names.len())
-            .filter(|of| *of != base)
-            .map(pair)
-            .collect()
-    }
-
-    /// Whether the same programs are compared in both.
+    /// Whether both belong in one table.
     fn goes_with(&self, other: &Runs) -> bool {
-        // What fathom compares are ways to do one thing, of which some are not possible everywhere.
-        // Of other files nothing is known: those with other NAMEs are another table, as Figure 10
-        // is beside Figure 7.
-        let same = || {
-            self.names.len() == other.names.len()
-                && other.names.iter().all(|name| self.names.contains(name))
-        };
-        self.kind == other.kind && (self.kind != Kind::Csv || same())
+        // fathom compares ways to do one thing, of which some are not possible everywhere. Of other
+        // files nothing is known: those with other NAMEs are another table, as Figures 7 and 10 are.
+        let has = |name: &String| self.names.contains(name);
+        let has_same = || self.names.len() == other.names.len() && other.names.iter().all(has);
+        self.kind == other.kind && (self.kind != Kind::Csv || has_same())
     }
 
     /// Adds what is in another file.
     pub(super) fn add(&mut self, other: Runs) {
-        // A NAME that is new goes behind the one that it follows there, so that the order stays
-        // what it is in each file; where each file has one, the order is that of the files.
-        let mut behind = if other.names.len() == 1 {
-            self.names.len()
-        } else {
-            0
-        };
+        // A new NAME goes behind the one that it follows there, so that the order is that of each
+        // file; where each file has one, the order is that of the files.
+        let is_one = other.names.len() == 1;
+        let mut behind = if is_one { self.names.len() } else { 0 };
         for name in &other.names {
-            behind = match self.names.iter().position(|known| known == name) {
-                Some(at) => at + 1,
-                None => {
-                    self.names.insert(behind, name.clone());
-                    self.systems
-                        .iter_mut()
-                        .for_each(|system| system.took.insert(behind, Took::default()));
-                    behind + 1
+            let known = self.names.iter().position(|known| known == name);
+            behind = 1 + known.unwrap_or_else(|| {
+                self.names.insert(behind, name.clone());
+                for system in &mut self.systems {
+                    system.took.insert(behind, Took::default());
                 }
-            };
+                behind
+            });
         }
-        let places: Vec<_> = self
-            .names
-            .iter()
-            .map(|name| other.names.iter().position(|own| own == name))
-            .collect();
+        let place = |name: &String| other.names.iter().position(|own| own == name);
+        let places: Vec<_> = self.names.iter().map(place).collect();
         for system in other.systems {
-            let took = |place: &Option<usize>| {
-                place
-                    .and_then(|at| system.took.get(at).copied())
-                    .unwrap_or_default()
-            };
-            let took = places.iter().map(took).collect();
+            let took = places
+                .iter()
+                .map(|place| place.map(|at| system.took_by(at)));
+            let took = took.map(Option::unwrap_or_default).collect();
             self.systems.push(System { took, ..system });
         }
     }
 }
 
-/// What fathom gave of one system in several files, one for each NAME, is one row; where the same
-/// was measured twice, it is two.
+/// Merges the rows of one system from several files, one for each NAME. What was measured twice
+/// stays two rows.
 fn merged(systems: Vec<System>) -> Vec<System> {
     let mut rows: Vec<System> = Vec::with_capacity(systems.len());
     let mut first: HashMap<Vec<u8>, usize> = HashMap::new();
     for system in systems {
         let known = first.get(&system.name).and_then(|at| rows.get_mut(*at));
         let fits = |row: &System| {
-            row.took
-                .iter()
-                .zip(&system.took)
-                .all(|(a, b)| is_nothing(a) || is_nothing(b))
+            let mut both = row.took.iter().zip(&system.took);
+            both.all(|(a, b)| is_nothing(a) || is_nothing(b))
         };
         match known.filter(|row| fits(row)) {
             Some(row) => {
-                for (has, new) in row
-                    .took
-                    .iter_mut()
-                    .zip(&system.took)
-                    .filter(|(has, _)| is_nothing(has))
-                {
-                    *has = *new;
-                }
+                let both = row.took.iter_mut().zip(&system.took);
+                both.filter(|(has, _)| is_nothing(has))
+                    .for_each(|(has, new)| *has = *new);
             }
             None => {
                 first.entry(system.name.clone()).or_insert(rows.len());
@@ -246,8 +197,8 @@ fn is_nothing(took: &Took) -> bool {
     took.iter().all(Option::is_none)
 }
 
-/// Puts together what can be compared together: one table for each kind of runs, and of files with
-/// comma-separated values one for each set of NAMEs.
+/// Joins runs into tables: one for each kind, and of comma-separated values one for each set of
+/// NAMEs.
 pub fn join(files: impl IntoIterator<Item = Runs>) -> Vec<Runs> {
     let mut tables: Vec<Runs> = Vec::new();
     for file in files {
@@ -256,11 +207,10 @@ pub fn join(files: impl IntoIterator<Item = Runs>) -> Vec<Runs> {
             None => tables.push(file),
         }
     }
-    for table in tables
-        .iter_mut()
-        .filter(|table| matches!(table.kind, Kind::Account | Kind::Pathwalk))
-    {
-        table.systems = merged(std::mem::take(&mut table.systems));
+    for table in &mut tables {
+        if matches!(table.kind, Kind::Account | Kind::Pathwalk) {
+            table.systems = merged(std::mem::take(&mut table.systems));
+        }
     }
     tables
 }
@@ -268,6 +218,7 @@ pub fn join(files: impl IntoIterator<Item = Runs>) -> Vec<Runs> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::comparison::{Comparison, Pair};
 
     fn runs(kind: Kind, names: &[&str], system: &str, real: &[f64]) -> Runs {
         let took = real
@@ -288,13 +239,17 @@ mod tests {
         }
     }
 
-    fn mean(pair: &Pair, measure: usize) -> f64 {
-        let ratios: Vec<f64> = pair
-            .ratios
-            .iter()
-            .filter_map(|ratios| ratios[measure].ok())
-            .collect();
+    fn pairs(runs: &Runs, base: usize) -> Vec<Pair<'_>> {
+        Comparison { runs, base }.pairs().collect()
+    }
+
+    fn mean(pair: Pair<'_>, measure: Measure) -> f64 {
+        let ratios: Vec<f64> = pair.ratios(measure).collect();
         ratios.iter().sum::<f64>() / ratios.len() as f64
+    }
+
+    fn real(pair: Pair<'_>) -> Vec<Result<f64, NoRatio>> {
+        pair.all_ratios().map(|(_, ratios)| ratios[0]).collect()
     }
 
     #[test]
@@ -308,14 +263,15 @@ mod tests {
             (figures[1], 37, ["3.72", "3.65", "3.08"]),
         ] {
             let runs = crate::compare::csv::parse(text).unwrap();
-            let pairs = runs.pairs(runs.base());
+            let pairs = pairs(&runs, runs.base());
             assert_eq!((pairs.len(), runs.systems.len()), (1, systems));
             assert_eq!(
-                [0, 1, 2].map(|measure| format!("{:.2}", mean(&pairs[0], measure))),
+                [Measure::Real, Measure::User, Measure::Sys]
+                    .map(|measure| format!("{:.2}", mean(pairs[0], measure))),
                 means
             );
             // Each single ratio is printed right, to rounding.
-            for (ratios, system) in pairs[0].ratios.iter().zip(&runs.systems) {
+            for (system, ratios) in pairs[0].all_ratios() {
                 for (ours, printed) in ratios.iter().zip(system.printed).take(3) {
                     assert!(
                         (ours.unwrap() - printed.unwrap()).abs() <= 0.011,
@@ -327,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_divided_by_nothing() {
+    fn there_is_no_ratio_of_0() {
         assert_eq!(ratio(Some(6.0), Some(2.0)), Ok(3.0));
         for (of, to) in [
             (1.0, 0.0),
@@ -352,15 +308,8 @@ mod tests {
         let c = runs(Kind::Csv, &["new", "newest"], "c", &[2.0, 1.0]);
         let tables = join([a, c, b]);
         assert_eq!(tables.len(), 2);
-        let pairs = tables[0].pairs(tables[0].base());
-        assert_eq!(
-            pairs[0]
-                .ratios
-                .iter()
-                .map(|ratios| ratios[0])
-                .collect::<Vec<_>>(),
-            [Ok(2.0), Ok(3.0)]
-        );
+        let pairs = pairs(&tables[0], tables[0].base());
+        assert_eq!(real(pairs[0]), [Ok(2.0), Ok(3.0)]);
     }
 
     #[test]
@@ -379,12 +328,9 @@ mod tests {
         );
         let tables = join([ext4, xfs]);
         assert_eq!(tables[0].names, ["threads", "bulkstat", "ext4", "stat"]);
-        let pairs = tables[0].pairs(3);
+        let pairs = pairs(&tables[0], 3);
         assert_eq!(
-            pairs
-                .iter()
-                .map(|pair| pair.ratios[0][0])
-                .collect::<Vec<_>>(),
+            pairs.iter().map(|pair| real(*pair)[0]).collect::<Vec<_>>(),
             [Ok(0.5), Err(NoRatio::Unknown), Ok(0.25)]
         );
     }

@@ -272,8 +272,9 @@ impl<'a> Comparison<'a> {
                 let is_there = match last {
                     Some((last, is_there)) if last == dir => is_there,
                     _ => {
-                        let mut dirs = std::iter::successors(Some(dir), |dir| Some(split(dir).0))
-                            .take_while(|above| *above == dir || !above.is_empty());
+                        let mut dirs = std::iter::successors(Some(dir), |dir| {
+                            Some(split(dir).0).filter(|above| !above.is_empty())
+                        });
                         let is_there = dirs.find_map(|dir| self.is_there.get(dir));
                         is_there.is_none_or(|is| *is)
                     }

@@ -1,6 +1,6 @@
 //! The page of `fathom compare --html`: the tables, and a figure of the ratios.
 
-use account::compare::comparison::{Comparison, PairView};
+use account::compare::comparison::{Comparison, Pair};
 use account::compare::runs::Measure;
 use show::figure::{Strip, strips};
 use show::html::{escape, page, scroll};
@@ -21,7 +21,7 @@ pub(super) fn html(comparisons: &[Comparison<'_>]) -> String {
 }
 
 /// The section of a pair; `id` makes the names in its figure unique in the page.
-fn section(id: usize, pair: PairView<'_>) -> String {
+fn section(id: usize, pair: Pair<'_>) -> String {
     let title = title(pair);
     let summary = summary_table(pair).to_html(&format!("{title}: the ratios; AVG in seconds"));
     let systems =
@@ -46,7 +46,7 @@ fn section(id: usize, pair: PairView<'_>) -> String {
 }
 
 /// The ratios of a measure, unless there are none.
-fn strip(pair: PairView<'_>, measure: Measure) -> Option<Strip> {
+fn strip(pair: Pair<'_>, measure: Measure) -> Option<Strip> {
     let stats = Stats::from_values(pair.ratios(measure))?;
     let [median, min, max] = [stats.median, stats.min, stats.max].map(times);
     Some(Strip {
@@ -64,7 +64,10 @@ mod tests {
     #[test]
     fn the_page_is_whole_and_escaped() {
         let runs = example();
-        let page = html(&[Comparison::new(&runs, 1)]);
+        let page = html(&[Comparison {
+            runs: &runs,
+            base: 1,
+        }]);
         assert!(
             page.contains("os &lt;b&gt;") && page.contains("a&amp;b") && !page.contains("<b>"),
             "{page}"

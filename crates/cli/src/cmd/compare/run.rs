@@ -24,7 +24,10 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let files = files.collect::<Result<Vec<_>, _>>()?;
     let mut warnings: Vec<Warning> = files.iter().filter_map(warn_of_empty_cells).collect();
     let tables = join(files);
-    let compare = |runs| Ok(Comparison::new(runs, base(runs, args.base.as_deref())?));
+    let compare = |runs| {
+        let base = base(runs, args.base.as_deref())?;
+        Ok(Comparison { runs, base })
+    };
     let comparisons = tables
         .iter()
         .map(compare)

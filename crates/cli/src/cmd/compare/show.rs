@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use account::ErrorKind;
-use account::compare::comparison::{Comparison, PairView};
-use account::compare::runs::{Measure, Runs, System, Took};
+use account::compare::comparison::{Comparison, Pair};
+use account::compare::runs::{Kind, Measure, Runs, System, Took};
 use mounts::{Warning, WarningReason};
 use show::json_object;
 use show::name::printable;
@@ -53,25 +53,25 @@ impl<T: Serialize> Serialize for Each<T> {
     }
 }
 
-json_object!(Json<'_, PairView<'_>>, |pair| {
-    "of": pair.name(pair.pair.of),
-    "to": pair.name(pair.pair.to),
+json_object!(Json<'_, Pair<'_>>, |pair| {
+    "of": pair.name(pair.of),
+    "to": pair.name(pair.to),
     "systems": pair.rows().count(),
     "real": Stats::from_values(pair.ratios(Measure::Real)),
     "user": Stats::from_values(pair.ratios(Measure::User)),
     "sys": Stats::from_values(pair.ratios(Measure::Sys)),
     "calls": Stats::from_values(pair.ratios(Measure::Calls)),
     "printed": Each(Measure::ALL.map(|measure| Stats::from_values(pair.printed(measure)))),
-    "average_of": Each(averages(**pair, pair.pair.of)),
-    "average_to": Each(averages(**pair, pair.pair.to)),
-    "each": pair.pair.ratios.iter().map(|ratios| Each(ratios.map(Result::ok))).collect::<Vec<_>>(),
+    "average_of": Each(averages(**pair, pair.of)),
+    "average_to": Each(averages(**pair, pair.to)),
+    "each": pair.all_ratios().map(|(_, ratios)| Each(ratios.map(Result::ok))).collect::<Vec<_>>(),
 });
 
-fn averages(pair: PairView<'_>, at: usize) -> Took {
+fn averages(pair: Pair<'_>, at: usize) -> Took {
     Measure::ALL.map(|measure| average(pair, at, measure))
 }
 
-fn average(pair: PairView<'_>, at: usize, measure: Measure) -> Option<f64> {
+fn average(pair: Pair<'_>, at: usize, measure: Measure) -> Option<f64> {
     Stats::from_values(pair.times(at, measure)).map(|stats| stats.mean)
 }
 
@@ -91,21 +91,23 @@ pub(super) fn text(comparison: &Comparison<'_>, style: TableStyle, only_summary:
 }
 
 /// As the papers have it: getmnt1/getmnt2.
-pub(super) fn title(pair: PairView<'_>) -> String {
+pub(super) fn title(pair: Pair<'_>) -> String {
     let names = pair.both().map(|at| printable(pair.name(at).as_bytes()));
     names.join("/")
 }
 
 /// How many systems, and the command whose output the runs are.
-pub(super) fn origin(pair: PairView<'_>) -> String {
+pub(super) fn origin(pair: Pair<'_>) -> String {
     let count = pair.rows().count() as u64;
-    let command = pair.runs.kind.command();
-    let command = command.map_or_else(String::new, |command| format!(", by fathom {command}"));
+    let command = match pair.runs.kind {
+        Kind::Csv => String::new(),
+        kind => format!(", by fathom {}", kind.name()),
+    };
     plural(count, "system", "systems") + &command
 }
 
 /// The report's Figures 7 and 10.
-pub(super) fn systems_table(pair: PairView<'_>) -> Table {
+pub(super) fn systems_table(pair: Pair<'_>) -> Table {
     let measures: Vec<Measure> = pair.measures().collect();
     let places = places(pair);
     let mut known = HashSet::new();
@@ -137,7 +139,8 @@ pub(super) fn systems_table(pair: PairView<'_>) -> Table {
             |column: &&str| printable(labels.get(column).unwrap_or(&"").as_bytes()).into_owned();
         cells.extend(columns.iter().map(label));
         for at in pair.both() {
-            let cell = |measure: &Measure| value(pair.took(system, at, *measure), *measure, places);
+            let cell =
+                |measure: &Measure| value(system.took_by(at)[*measure as usize], *measure, places);
             cells.extend(measures.iter().map(cell));
         }
         let ratio = |measure: &Measure| ratios[*measure as usize].map_or("-".to_owned(), times);
@@ -148,7 +151,7 @@ pub(super) fn systems_table(pair: PairView<'_>) -> Table {
 }
 
 /// The journal paper's Tables 2 to 4.
-pub(super) fn summary_table(pair: PairView<'_>) -> Table {
+pub(super) fn summary_table(pair: Pair<'_>) -> Table {
     let places = places(pair);
     let heads = pair
         .both()
@@ -174,7 +177,7 @@ pub(super) fn summary_table(pair: PairView<'_>) -> Table {
 }
 
 /// Decimals of times: as many as tell the shortest from 0; the papers have two.
-fn places(pair: PairView<'_>) -> usize {
+fn places(pair: Pair<'_>) -> usize {
     match pair.shortest() {
         shortest if shortest >= 0.01 => 2,
         shortest if shortest >= 0.0001 => 4,
@@ -248,7 +251,7 @@ pub(super) fn warn_of_empty_cells(runs: &Runs) -> Option<Warning> {
 }
 
 /// A warning for each measure that has no ratio somewhere because a time is 0.
-pub(super) fn warn_of_short_times(pair: PairView<'_>) -> Vec<Warning> {
+pub(super) fn warn_of_short_times(pair: Pair<'_>) -> Vec<Warning> {
     let warning = |measure: Measure| {
         let first = pair.too_short(measure).next()?;
         let reason = WarningKind::TooShort {
@@ -278,7 +281,6 @@ pub(super) fn advice(kind: &ErrorKind) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use account::compare::runs::Kind;
     use show::serde_json;
 
     /// Two systems, a mis-measured one of them.
@@ -312,7 +314,10 @@ pub(super) mod tests {
     #[test]
     fn the_tables_of_1988() {
         let runs = example();
-        let comparison = Comparison::new(&runs, 1);
+        let comparison = Comparison {
+            runs: &runs,
+            base: 1,
+        };
         let full = text(&comparison, TableStyle::default(), false);
         let expected = "\
 old/new, 2 systems
@@ -336,7 +341,7 @@ sys          2.00   2.00 2.00 2.00    0.00    0.50    0.25
     #[test]
     fn the_json_has_all_of_it() {
         let runs = example();
-        let json = |base| serde_json::to_value(Json(&Comparison::new(&runs, base))).unwrap();
+        let json = |base| serde_json::to_value(Json(&Comparison { runs: &runs, base })).unwrap();
         let value = json(1);
         assert_eq!(
             (&value["base"], &value["systems"][1]["system_b64"]),

@@ -114,14 +114,14 @@ json_object!(Json<'_, (Pattern, &Found)>, |pattern| {
 });
 
 json_object!(Json<'_, Change>, |change| {
-    "change": change.name,
+    "change": change.kind.name(),
     "saves_calls": change.calls,
     "saves_seconds": change.seconds,
     "saves_percent": change.percent,
     "saves_overhead_seconds": change.overhead,
     "elapsed_seconds": change.elapsed,
     "advised": change.advised,
-    "how": change.how,
+    "how": super::how::how(change.kind),
 });
 
 struct ModelJson<'a>(&'a AccountReport<'a>);

@@ -11,8 +11,10 @@ use show::table::{Align, Table, TableStyle, Tone, wrap};
 
 use crate::out::seconds;
 
+use self::how::how;
 use self::json::signal;
 
+pub(crate) mod how;
 mod json;
 pub(crate) mod memo;
 
@@ -289,7 +291,7 @@ pub(crate) fn what_if_table(account: &AccountReport<'_>) -> Option<Table> {
             format!("{:.3}", 1000.0 * change.seconds),
             format!("{:.1}", change.percent),
             format!("{:.3}", 1000.0 * change.overhead),
-            change.name.to_owned(),
+            change.kind.name().to_owned(),
         ];
         let tone = match change.advised {
             true => Tone::Plain,
@@ -311,7 +313,7 @@ pub(crate) fn model_sentence(account: &AccountReport<'_>) -> String {
 
 /// How a change is done, or why it cannot be.
 pub(crate) fn explain_change(change: &Change) -> String {
-    format!("{}: {}", change.name, change.how)
+    format!("{}: {}", change.kind.name(), how(change.kind))
 }
 
 pub(crate) fn line(style: TableStyle, text: &str) -> String {
@@ -331,9 +333,9 @@ pub(crate) fn duration(time: Duration) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use account::patterns::{Found, Pattern};
+    use account::patterns::{Found, Pattern, Spare};
     use account::report::{Coverage, GateTotal};
-    use account::whatif::{Change, WhatIf};
+    use account::whatif::{Change, ChangeKind, WhatIf};
     use gate::Errno;
     use meter::call::{Choice, Ended, Metered};
     use proptest::prelude::*;
@@ -379,14 +381,13 @@ mod tests {
             example: Some(path.to_vec()),
         };
         let change = Change {
-            name: "cache-misses",
+            kind: ChangeKind::Spare(Spare::CacheMisses),
             calls: 19,
             seconds: 5e-6,
             percent: 0.5,
             overhead: 6e-6,
             elapsed: Some(0.0001),
             advised: true,
-            how: "remember what is not there".to_owned(),
         };
         AccountReport {
             gates: BTreeMap::from([("openat", gate)]),

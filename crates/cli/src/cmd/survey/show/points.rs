@@ -14,6 +14,7 @@ use super::bounded::{
 };
 use super::known::{bytes_text, cache_sentence, cache_text, known_sentence, known_text};
 use super::{anomalies, missing, section_title};
+use crate::cmd::account::show::how::how;
 use crate::cmd::pathsearch::show::{change_text, fix_savings};
 use crate::cmd::probe::show::{Report, plain, value_text};
 use crate::cmd::survey::command::{Command, Commands};
@@ -417,8 +418,8 @@ fn advice_text(statement: &Statement<'_>, root: &str) -> (String, String) {
         Statement::ChangeCalls(change) => {
             let text = format!(
                 "Where a program of yours walks as plainly as that: {} ({}). It would make {} calls fewer.",
-                change.name,
-                printable(change.how.as_bytes()),
+                change.kind.name(),
+                how(change.kind),
                 change.calls
             );
             (format!("{:.1} % of the CPU time", change.percent), text)

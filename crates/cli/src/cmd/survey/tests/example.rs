@@ -7,7 +7,7 @@ use std::time::Duration;
 use account::ledger::Sum;
 use account::patterns::{Found as FoundPattern, Pattern};
 use account::report::{AccountReport, Coverage, GateTotal, Groups};
-use account::whatif::{Change as CallChange, WhatIf};
+use account::whatif::{Change as CallChange, ChangeKind, WhatIf};
 use archive::nightly::{Expected, Nightly};
 use gate::Errno;
 use meter::call::{Choice, Ended, Metered};
@@ -448,14 +448,13 @@ fn account() -> AccountReport<'static> {
             cpu: 0.03,
             priced: 0.01,
             changes: vec![CallChange {
-                name: "raw-tables",
+                kind: ChangeKind::RawTables { is_asked: true },
                 calls: 12_000,
                 seconds: 0.01,
                 percent: 43.2,
                 overhead: 0.008,
                 elapsed: None,
                 advised: true,
-                how: "fathom walk --engine ext4".to_owned(),
             }],
         })),
         price_source: "measured here",

@@ -185,7 +185,7 @@ fn the_page_is_sound_and_has_the_figures() {
         "19.1M instead of 1.9G",
         // The account.
         "<td>61.3</td><td>0.012000</td><td>12345</td><td>0.000972</td><th scope=\"row\" class=\"left\">statx</th>",
-        "raw-tables: fathom walk --engine ext4",
+        "raw-tables: read the inodes from the device, on ext4, as root (fathom walk --engine ext4)",
         // PATH.
         "9 of 23 look-ups miss",
         "To start env true, 23 names are looked up, 9 of them in vain (35.2 µs)",

@@ -98,18 +98,13 @@ impl Failure {
 
 /// What can fail in gathering a section.
 #[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Task {
-    /// Finding the mounts.
     FindMounts,
-    /// Making a process that checks the mounts.
     CheckMounts,
-    /// Excluding network mounts from walks.
     ExcludeMounts,
-    /// Making a process that walks.
     Walk,
-    /// Making a process that gathers what a dump would.
     Gather,
-    /// Tracing the start of programs.
     TraceStart,
     /// Probing a directory.
     Probe(Vec<u8>),

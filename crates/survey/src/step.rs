@@ -27,14 +27,12 @@ impl StepState {
 
 /// A step of the survey.
 #[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct StepTaken {
     /// Its name, as the progress line has it: `walking by each engine`.
     pub name: &'static str,
-    /// The section that it is for.
     pub section: Section,
-    /// How it ended.
     pub state: StepState,
-    /// Seconds that it took.
     pub seconds: f64,
     /// Bytes that it read from disks.
     pub bytes_read: u64,
@@ -44,26 +42,21 @@ pub struct StepTaken {
 
 /// The machine, and what the survey of it took.
 #[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Machine {
     /// The host name, if it has one.
     pub host: Option<Vec<u8>>,
-    /// The kernel's release: `6.12.8-amd64`.
     pub kernel: String,
-    /// The architecture: `x86_64`.
     pub arch: String,
     /// Processors that this process may use.
     pub cpus: usize,
-    /// Bytes of memory.
     pub memory: Option<u64>,
-    /// Whether root took the survey.
     pub root: bool,
     /// What more privilege would have shown.
     pub unseen: Vec<Unseen>,
-    /// The version of fathom.
     pub version: &'static str,
     /// When the survey began, in seconds since 1970.
     pub when: i64,
-    /// Seconds that it took.
     pub seconds: f64,
     /// Bytes that it read from disks.
     pub bytes_read: u64,
@@ -73,6 +66,5 @@ pub struct Machine {
     pub limit_seconds: f64,
     /// Bytes that it was allowed to read and write together.
     pub limit_bytes: u64,
-    /// Whether it was a deep survey.
     pub deep: bool,
 }

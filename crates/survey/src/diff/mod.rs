@@ -19,13 +19,13 @@ impl Diff {
     pub fn new(old: &SavedSurvey, new: &SavedSurvey) -> Diff {
         let mut diff = Diff::default();
         let surveys = [&old.0, &new.0];
-        diff.machine(member(surveys, "machine"));
+        diff.section(Section::Machine, surveys, Diff::machine);
         let [old_root, new_root] = surveys.map(|survey| exact_name(survey, "root"));
         if old_root == new_root {
-            diff.mounts(member(surveys, "mounts"));
-            diff.file_systems(member(surveys, "probe"));
-            diff.walk(member(surveys, "walk"));
-            diff.dump(member(surveys, "dump"));
+            diff.section(Section::Mounts, surveys, Diff::mounts);
+            diff.section(Section::Probe, surveys, Diff::file_systems);
+            diff.section(Section::Walk, surveys, Diff::walk);
+            diff.section(Section::Dump, surveys, Diff::dump);
         } else {
             use Section::{Dump, Mounts, Probe, Walk};
             let why = WhyUncompared::DifferentDirectories;
@@ -34,17 +34,22 @@ impl Diff {
                 .extend(sections.map(|section| (section, why.clone())));
             diff.fact(What::Directory, member(surveys, "root"));
         }
-        diff.prices(member(surveys, "gates"));
-        diff.startup(member(surveys, "startup"));
+        diff.section(Section::Gates, surveys, Diff::prices);
+        diff.section(Section::Startup, surveys, Diff::startup);
         diff.changes.sort_by_key(|change| change.verdict);
         diff.uncompared.dedup();
         diff
     }
 
-    fn machine(&mut self, machines: Pair<'_>) {
-        if !self.have(Section::Machine, machines) {
-            return;
+    /// Compares a section, if both surveys have it.
+    fn section(&mut self, section: Section, surveys: Pair<'_>, compare: fn(&mut Diff, Pair<'_>)) {
+        let pair = member(surveys, section.name());
+        if self.have(section, pair) {
+            compare(self, pair);
         }
+    }
+
+    fn machine(&mut self, machines: Pair<'_>) {
         let facts = [
             (What::Host, "host"),
             (What::Kernel, "kernel"),
@@ -64,9 +69,6 @@ impl Diff {
     }
 
     fn mounts(&mut self, sections: Pair<'_>) {
-        if !self.have(Section::Mounts, sections) {
-            return;
-        }
         let paired = Paired::new(member(sections, "mounts"), |mount| {
             exact_name(mount, "target")
         });
@@ -174,9 +176,6 @@ impl Diff {
     }
 
     fn file_systems(&mut self, lists: Pair<'_>) {
-        if !self.have(Section::Probe, lists) {
-            return;
-        }
         let paired = Paired::new(lists, |system| exact_name(system, "dir"));
         for system in paired.removed {
             let dir = exact_name(system, "dir").unwrap_or_default();
@@ -219,9 +218,6 @@ impl Diff {
     }
 
     fn walk(&mut self, walks: Pair<'_>) {
-        if !self.have(Section::Walk, walks) {
-            return;
-        }
         self.fact(What::ChosenEngine, member(walks, "engine"));
         let [old, new] = walks.map(|walk| &walk["bounded"]["levels"]);
         let comparisons = member(walks, "compare");
@@ -255,9 +251,6 @@ impl Diff {
     }
 
     fn dump(&mut self, dumps: Pair<'_>) {
-        if !self.have(Section::Dump, dumps) {
-            return;
-        }
         let gather = member(dumps, "gather");
         self.fact(What::DumpGather, gather);
         if let Some([before, after]) = numbers(dumps, "calls")
@@ -271,9 +264,6 @@ impl Diff {
     }
 
     fn prices(&mut self, sections: Pair<'_>) {
-        if !self.have(Section::Gates, sections) {
-            return;
-        }
         let key = |price: &Value| {
             let text = |key: &str| price[key].as_str().map(str::to_owned);
             let threads = price["threads"].as_u64()?;
@@ -294,9 +284,6 @@ impl Diff {
     }
 
     fn startup(&mut self, sections: Pair<'_>) {
-        if !self.have(Section::Startup, sections) {
-            return;
-        }
         self.search_path(member(sections, "path"));
         let started = member(sections, "started");
         for pair in Paired::new(started, |one| one["command"].as_str()).both {

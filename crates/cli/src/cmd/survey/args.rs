@@ -74,19 +74,16 @@ pub(crate) struct Survey {
 }
 
 impl Survey {
-    /// Where to begin.
     pub(crate) fn dir(&self) -> &OsStr {
         self.dir.as_deref().unwrap_or(OsStr::new("/"))
     }
 
-    /// How long one run may take.
     pub(crate) fn limit(&self) -> Duration {
         const USUAL: Duration = Duration::from_secs(5);
         const DEEP: Duration = Duration::from_secs(50);
         self.limit.unwrap_or(if self.deep { DEEP } else { USUAL })
     }
 
-    /// The two surveys that are to be compared.
     pub(crate) fn diff(&self) -> Option<[&OsStr; 2]> {
         let [old, new] = self.diff.as_deref()? else {
             return None;

@@ -30,7 +30,6 @@ pub(crate) enum Command<'a> {
     /// The same, with every directory that it searches.
     StartInDetail(&'static str),
     Prices,
-    /// What gathers a section alone.
     Gather(Section),
     SurveyAsRoot,
     SaveSurvey,
@@ -54,7 +53,6 @@ impl Commands {
         Commands { root, levels }
     }
 
-    /// The command that gathers a section alone.
     pub(crate) fn gather(&self, section: Section) -> String {
         self.text(&match section {
             Section::Mounts => Command::CompareMethods,
@@ -69,7 +67,6 @@ impl Commands {
         })
     }
 
-    /// A command as it is typed.
     pub(crate) fn text(&self, command: &Command<'_>) -> String {
         use Command::*;
         let root = &self.root;

@@ -12,7 +12,6 @@ use super::survey::{Found, Mounted};
 use crate::out::Out;
 use crate::progress::Progress;
 
-/// What is surveyed, and how.
 pub(super) struct SurveyContext<'a> {
     pub(super) args: &'a Args,
     pub(super) out: &'a Out,
@@ -20,7 +19,6 @@ pub(super) struct SurveyContext<'a> {
 }
 
 impl SurveyContext<'_> {
-    /// The directory as it was given.
     pub(super) fn dir(&self) -> &[u8] {
         self.args.dir().as_bytes()
     }
@@ -38,7 +36,6 @@ impl SurveyContext<'_> {
 pub(super) struct Ration {
     /// Time for one run of what is run several times.
     pub(super) each: Duration,
-    /// When it must end.
     pub(super) until: Instant,
     /// Bytes that it may read from disks and write to them.
     pub(super) bytes: u64,
@@ -49,7 +46,6 @@ pub(super) struct Ration {
 }
 
 impl Ration {
-    /// The time that is left.
     pub(super) fn left(&self) -> Duration {
         self.until.saturating_duration_since(Instant::now())
     }
@@ -64,7 +60,6 @@ impl Ration {
         }
     }
 
-    /// The progress line.
     pub(super) fn progress(&self) -> Progress {
         Progress::stage(self.has_progress, self.stage.clone())
     }

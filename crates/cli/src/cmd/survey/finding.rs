@@ -45,20 +45,15 @@ pub(crate) enum Statement<'a> {
     /// How many mounts there are, how many are unusual, and which of them.
     Mounts(usize, usize, Vec<(AnomalyKind, Vec<&'a [u8]>)>),
     /// The method that finds the mounts, and the most expensive one.
-    MountMethods {
-        used: Cost,
-        dearest: Cost,
-    },
+    MountMethods(Cost, Cost),
     /// The properties of the first file system that was probed.
     FileSystem {
         report: Report<'a>,
         dir: &'a [u8],
-        /// The memory of the machine.
         memory: Option<u64>,
         /// How many other file systems were probed.
         others: usize,
     },
-    /// An experiment and the kernel disagree.
     KernelDisagrees {
         dir: &'a [u8],
         finding: &'a Finding,
@@ -75,11 +70,8 @@ pub(crate) enum Statement<'a> {
     },
     /// No engine finished: the one that a walk would take, and the one call after the other.
     StoppedWalk(&'a StoppedEngine, Option<&'a StoppedEngine>),
-    /// The engines report different trees.
-    EnginesDisagree {
-        tree_changes: bool,
-    },
-    /// The lookups of starting programs.
+    /// The engines report different trees; whether that is because the tree changes.
+    EnginesDisagree(bool),
     PathSearch(&'a StartupReport),
     /// The cost of a dump when nothing has changed.
     NightlyDump(&'a Nightly),
@@ -99,7 +91,6 @@ pub(crate) enum Statement<'a> {
     /// Walk once, and then ask for changes only; the engine is named where one walk takes too long
     /// for a survey.
     KeepCatalog(Option<&'static str>, Effort<'a>),
-    /// Choose another engine than the default.
     ChooseEngine {
         fastest: Cost,
         default: Cost,
@@ -113,7 +104,6 @@ pub(crate) enum Statement<'a> {
     },
     /// Walk as root: an engine needs it.
     WalkAsRoot(Possible<'a>, Effort<'a>),
-    /// Change where a program searches.
     FixSearch(&'a ProgramStart, &'a Fix),
     DumpIncrements(&'a Nightly),
     /// Change the calls of a program that walks.
@@ -134,9 +124,7 @@ pub(crate) enum Statement<'a> {
         fsync: f64,
         statx: f64,
     },
-    /// Take the survey as root, to see what is missing.
     SurveyAsRoot(&'a [Unseen]),
-    /// Gather a section that is missing.
     Gather(Section, &'a Missing),
     /// Keep a survey, which takes so many seconds, to compare the next one with.
     KeepSurvey(f64),
@@ -145,22 +133,18 @@ pub(crate) enum Statement<'a> {
 /// The cost of one way to find mounts or to walk.
 #[derive(Clone)]
 pub(crate) struct Cost {
-    /// The method or engine.
     pub(crate) name: &'static str,
     /// Mounts or entries that it found.
     pub(crate) found: u64,
     /// The median of its elapsed times.
     pub(crate) ms: f64,
-    /// System calls of one run.
     pub(crate) calls: u64,
 }
 
 /// What a walk takes, as far as it is known.
 pub(crate) enum Effort<'a> {
-    /// Milliseconds.
     Ms(f64),
     /// It was stopped, and what that allows to estimate.
     Bounded(&'a Bounded),
-    /// Every engine was stopped.
     Stopped(&'a StoppedEngine),
 }

@@ -30,7 +30,6 @@ pub(crate) enum Known<'a> {
 }
 
 impl<'a> Known<'a> {
-    /// Takes the first of these results that has a value.
     pub(crate) fn new(report: &'a ProbeReport, quantities: &[Quantity]) -> Known<'a> {
         let quantities = quantities.iter();
         let results: Vec<&Finding> = quantities

@@ -1,14 +1,5 @@
-//! `fathom survey`: one page about a machine.
-//!
-//! | module | contents |
-//! |---|---|
-//! | [`args`], [`mod@run`] | the flags, and the work |
-//! | [`steps`], [`context`] | the steps in order, and the time and bytes that each may use |
-//! | [`mounts`], [`walking`], [`starting`], [`systems`] | the steps |
-//! | [`survey`] | what the steps found, from which [`show`] makes the text, the JSON and the page |
-//! | `conclude`, `finding`, `known` | findings and advice |
-//! | [`command`] | the commands that a survey names |
-//! | [`diff`] | `--diff`: what changed from one survey to another |
+//! `fathom survey`: one page about a machine. The steps in `steps` gather what `survey` holds,
+//! `conclude` draws findings and advice from it, and `show` makes the text, the JSON and the page.
 
 pub(crate) mod args;
 mod command;

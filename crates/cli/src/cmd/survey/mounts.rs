@@ -19,7 +19,7 @@ use crate::cmd::mounts::methods::LeftOut;
 pub(super) const TRIALS: usize = 3;
 /// File systems that are experimented on, unless it may take longer.
 const MOST_PROBED: usize = 4;
-/// How long a server may keep us waiting, if that is in the step's time.
+/// The deadline for the response of a server, if the step has so much time.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 fn options() -> locate::LocateOptions {
@@ -77,8 +77,8 @@ pub(super) fn times_out(limit: Duration, work: impl FnOnce() -> Option<[u64; 0]>
     run_in_child(&bounds, work).is_ok_and(|ran| ran.is_err())
 }
 
-/// What each method takes. Those that search every directory do not go where a server might not
-/// answer.
+/// Compares the methods. Those that search every directory are skipped where they would enter a
+/// mount whose server might not respond.
 pub(super) fn methods(
     context: &SurveyContext<'_>,
     found: &mut Found,
@@ -100,29 +100,23 @@ pub(super) fn methods(
         None => Vec::new(),
         Some(first) => {
             wanted.retain(|by| TABLE_IS_ENOUGH.contains(by));
-            let more = if far.len() > 1 {
-                format!(" and {} more", far.len() - 1)
-            } else {
-                String::new()
+            let first = printable(&first.target);
+            let more = match far.len() - 1 {
+                0 => String::new(),
+                more => format!(" and {more} more"),
             };
             let why = match context.args.network {
-                true => format!(
-                    "it would wait for '{}'{more}, which does not answer",
-                    printable(&first.target)
-                ),
+                true => format!("it would wait for '{first}'{more}, which does not answer"),
                 false => format!(
-                    "it would go into '{}'{more}, whose server might not answer; --network lets it",
-                    printable(&first.target)
+                    "it would go into '{first}'{more}, whose server might not answer; --network lets it"
                 ),
             };
-            Method::ALL
-                .iter()
-                .filter(|by| !wanted.contains(by))
-                .map(|by| LeftOut {
-                    by: by.name(),
-                    why: why.clone(),
-                })
-                .collect()
+            let others = Method::ALL.iter().filter(|by| !wanted.contains(by));
+            let left_out = others.map(|by| LeftOut {
+                by: by.name(),
+                why: why.clone(),
+            });
+            left_out.collect()
         }
     };
     let compared = compare_methods(
@@ -143,8 +137,8 @@ pub(super) fn methods(
 }
 
 impl SurveyContext<'_> {
-    /// Whether who searches every directory would wait at this mount, perhaps for ever. The
-    /// directory itself was asked for.
+    /// Whether a search of every directory might hang at this mount. The surveyed directory itself
+    /// was asked for.
     fn keeps_out_of(&self, point: &Point) -> bool {
         let far =
             !point.hidden && point.target != self.root.path && point.fstype().is_some_and(may_hang);
@@ -176,8 +170,8 @@ impl SurveyContext<'_> {
     }
 }
 
-/// A pattern that matches a path, and hardly any other: what could mean something in a pattern is
-/// any character, and what is no ASCII any number of them.
+/// A pattern that matches a path, and hardly any other: `?` stands for each special character, `*`
+/// for characters that are not ASCII.
 fn pattern(path: &[u8]) -> String {
     let mut pattern = String::with_capacity(path.len());
     for &byte in path {
@@ -193,7 +187,7 @@ fn pattern(path: &[u8]) -> String {
     pattern
 }
 
-/// Whether what is mounted is on a disk, or on what may be, and can be written to.
+/// Whether a writable local disk, or an overlay, is mounted.
 fn on_disk(content: &Content) -> bool {
     let source = content
         .source
@@ -203,8 +197,7 @@ fn on_disk(content: &Content) -> bool {
     writable && (source && !may_hang(&content.fstype) || content.fstype == b"overlay")
 }
 
-/// A directory on each file system that is to be experimented on: DIR, and where others are mounted
-/// below it.
+/// A directory on each file system that is to be probed: DIR, and mount points below it.
 fn to_probe(
     context: &SurveyContext<'_>,
     points: &[Point],
@@ -241,11 +234,9 @@ fn to_probe(
             once.push(point.target.clone());
         }
     }
-    once.truncate(if context.args.deep {
-        usize::MAX
-    } else {
-        MOST_PROBED
-    });
+    if !context.args.deep {
+        once.truncate(MOST_PROBED);
+    }
     once
 }
 

@@ -28,11 +28,9 @@ use super::survey::Found;
 use super::warning::WarningKind;
 use super::{mounts as mount_steps, starting, systems, walking};
 
-/// A step.
 pub(super) struct Step {
     /// The section of the page that it is for.
     pub(super) section: Section,
-    /// What is done.
     pub(super) name: &'static str,
     /// What it is done for.
     pub(super) why: &'static str,
@@ -200,8 +198,8 @@ fn take(
             .note(format_args!("{}: {}", ration.stage, step.why));
     }
     let (begun, before) = (Instant::now(), io_bytes(None).unwrap_or_default());
-    let spent = match ahead(time + (time / 10).max(LATE)) {
-        Ahead::Here(through) => {
+    let spent = match split(time + (time / 10).max(LATE)) {
+        Ok(words) => {
             // A child has moved nothing yet.
             let (before, charged) = (io_bytes(None).unwrap_or_default(), found.charged);
             let done = (step.gather)(context, found, &ration, turn);
@@ -216,10 +214,12 @@ fn take(
             if let Err(missing) = done {
                 lacks(context, found, step, missing);
             }
-            through.say();
+            if let Some(word) = words.as_deref().and_then(|words| words.first()) {
+                word.store(1, SeqCst);
+            }
             spent
         }
-        Ahead::Lost(why) => {
+        Err(why) => {
             let spent = io_bytes(None).unwrap_or_default().since(before);
             found.charged += spent.sum();
             taken.state = StepState::Stopped;
@@ -286,35 +286,17 @@ fn ration(
     }
 }
 
-/// Who goes on with a step.
-enum Ahead {
-    /// This process: it takes the step.
-    Here(Through),
-    /// This process, since the child that was to take it has not come through.
-    Lost(Missing),
-}
-
-/// To be said by one who has come through a step.
-struct Through(Option<Shared>);
-
-impl Through {
-    fn say(&self) {
-        if let Some(word) = self.0.as_deref().and_then(|words| words.first()) {
-            word.store(1, SeqCst);
-        }
-    }
-}
-
-/// Splits this process in two. Where no second one can be made, this one takes the step, and nobody
-/// watches it.
-fn ahead(limit: Duration) -> Ahead {
+/// Splits this process in two. The child takes the step, and marks the shared word when it has come
+/// through; this process fails with the reason if the child does not. Where no child can be made,
+/// this process takes the step, and nobody watches it.
+fn split(limit: Duration) -> Result<Option<Shared>, Missing> {
     let Ok(words) = Shared::new(1) else {
-        return Ahead::Here(Through(None));
+        return Ok(None);
     };
     match Child::split() {
-        Err(_) => Ahead::Here(Through(None)),
-        Ok(None) => Ahead::Here(Through(Some(words))),
-        Ok(Some(child)) => Ahead::Lost(attend(child, &words, limit)),
+        Err(_) => Ok(None),
+        Ok(None) => Ok(Some(words)),
+        Ok(Some(child)) => Err(attend(child, &words, limit)),
     }
 }
 

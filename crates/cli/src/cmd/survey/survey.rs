@@ -19,7 +19,6 @@ use crate::cmd::probe::show::Report;
 use crate::cmd::walk::show::Comparison;
 use crate::cmd::{mounts::compare::Compared as Methods, walk::compare::Compared as Engines};
 
-/// The mount table.
 pub(crate) struct Mounted {
     pub(crate) report: LocateReport,
     /// The directory is on a file system whose server might not respond.
@@ -33,7 +32,6 @@ pub(crate) struct Mounted {
 
 /// What the experiments on a file system found.
 pub(crate) struct Probed {
-    /// The directory that was probed.
     pub(crate) dir: Vec<u8>,
     pub(crate) report: ProbeReport,
 }
@@ -47,9 +45,7 @@ impl Probed {
     }
 }
 
-/// Walks by each engine.
 pub(crate) struct Walking {
-    /// The mount that the directory is on.
     pub(crate) part: Part,
     /// What each engine costs; where a walk was stopped, on a part of the tree.
     pub(crate) engines: Engines,
@@ -65,15 +61,12 @@ impl Walking {
     }
 }
 
-/// What the steps have gathered.
 #[derive(Default)]
 pub(crate) struct Found {
     pub(crate) mounts: Option<Mounted>,
-    /// What each method of finding the mounts costs.
     pub(crate) methods: Option<Methods>,
     pub(crate) walking: Option<Walking>,
     pub(crate) dump: Option<Nightly>,
-    /// The system calls of a walk.
     pub(crate) account: Option<CommandAccount>,
     pub(crate) startup: Option<StartupReport>,
     /// The price of each system call.
@@ -82,7 +75,6 @@ pub(crate) struct Found {
     pub(crate) to_probe: Vec<Vec<u8>>,
     pub(crate) file_systems: Vec<Probed>,
     pub(crate) warnings: Vec<Warning>,
-    /// What more privilege would have shown.
     pub(crate) unseen: Vec<Unseen>,
     pub(crate) steps: Vec<StepTaken>,
     /// Bytes that were read and written: as the kernel or the experiments count them, whichever is
@@ -102,7 +94,6 @@ impl Found {
         }
     }
 
-    /// Why a section was not gathered.
     pub(crate) fn why_missing(&self, section: Section) -> &Missing {
         let otherwise = match section {
             Section::Probe => &Missing::NoDisk,
@@ -112,7 +103,6 @@ impl Found {
     }
 }
 
-/// What `fathom survey` found.
 pub(crate) struct Survey<'a> {
     /// The absolute name of the directory that was surveyed.
     pub(crate) root: &'a [u8],

@@ -8,7 +8,6 @@ use super::diff::show::line;
 use super::show::missing::text;
 use crate::error::Error;
 
-/// What a survey warns of.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WarningKind {
     /// A step failed; this command tries it alone.
@@ -18,16 +17,12 @@ pub(crate) enum WarningKind {
         missing: Missing,
         command: String,
     },
-    /// The survey was interrupted.
     #[error("interrupted: what was found until then is here; the steps say what is not")]
     Interrupted,
-    /// The page could not be written.
     #[error("{0}; -o FILE puts the page elsewhere")]
     Page(Error),
-    /// A plot could not be written.
     #[error("{0}")]
     Plot(Error),
-    /// Something got worse since the older survey.
     #[error("{}", line(.0))]
     Worse(Change),
 }

@@ -18,7 +18,6 @@ use crate::cmd::walk::show::possible_engines;
 /// By this factor an engine must be faster before it is recommended.
 const FASTER: f64 = 1.1;
 
-/// All the advice that a survey gives reason for.
 pub(super) fn all<'a>(survey: &Survey<'a>) -> Vec<Conclusion<'a>> {
     let found = survey.found;
     let mut advice = Vec::new();
@@ -54,7 +53,6 @@ fn mounts(mounted: &Mounted) -> impl Iterator<Item = Conclusion<'_>> {
         })
 }
 
-/// How to scan the tree at less cost.
 fn scan(walking: &Walking) -> Vec<Conclusion<'_>> {
     let engine = walking.part.engine.name();
     let bounded = walking.bounded.as_ref();
@@ -233,7 +231,6 @@ fn prices(found: &Found) -> Vec<Conclusion<'_>> {
     cold.into_iter().chain(sync).map(advise).collect()
 }
 
-/// What is not known, and how to learn it.
 fn more<'a>(survey: &Survey<'a>) -> Vec<Conclusion<'a>> {
     let machine = survey.machine;
     let mut found = Vec::new();

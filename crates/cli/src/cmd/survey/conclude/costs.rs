@@ -14,13 +14,10 @@ pub(super) fn targets<'a>(diagnoses: &[Diagnosis<'a>], kind: AnomalyKind) -> Vec
     of_kind.map(|one| one.target).collect()
 }
 
-/// What the engines cost that finished.
 pub(super) struct EngineCosts<'a> {
-    /// The engine that fathom chooses.
     pub(super) chosen: (&'a Engine, f64),
     /// The one that makes one call after the other.
     pub(super) plain: Option<Cost>,
-    /// The fastest.
     pub(super) fastest: (&'a Engine, f64),
 }
 

@@ -12,7 +12,6 @@ use crate::cmd::survey::finding::{Conclusion, Cost, Statement};
 use crate::cmd::survey::known::{BLOCK, CacheSize, Known, READAHEAD, best_price};
 use crate::cmd::survey::survey::{Found, Mounted, Survey, Walking};
 
-/// All that can be said of a survey.
 pub(super) fn all<'a>(survey: &Survey<'a>) -> Vec<Conclusion<'a>> {
     let found = survey.found;
     let walking = found.walking.as_ref();
@@ -78,10 +77,7 @@ fn methods(found: &Found) -> Option<Conclusion<'_>> {
             calls: method.calls(),
         })
     };
-    let statement = Statement::MountMethods {
-        used: cost(used)?,
-        dearest: cost(dearest)?,
-    };
+    let statement = Statement::MountMethods(cost(used)?, cost(dearest)?);
     let command = Command::CompareMethods;
     Some(Conclusion::new(Section::Mounts, 30, command, statement))
 }
@@ -170,7 +166,7 @@ fn disagreement_of_engines(walking: &Walking) -> Option<Conclusion<'_>> {
     let compared = walking.comparison();
     let tree_changes = !compared.engines.iter().all(|engine| engine.steady);
     let weight = if tree_changes { 35 } else { 95 };
-    let statement = Statement::EnginesDisagree { tree_changes };
+    let statement = Statement::EnginesDisagree(tree_changes);
     let command = Command::CompareEngines;
     (!compared.agree).then(|| Conclusion::new(Section::Walk, weight, command, statement))
 }

@@ -10,7 +10,6 @@ use show::units::{duration, size};
 use survey::Section;
 use survey::diff::{Change, Diff, Unit, Verdict, What, WhyUncompared};
 
-/// What has changed, without the path that it is about.
 fn what(change: &Change) -> String {
     let name = printable(change.name.as_bytes());
     let text = match &change.what {
@@ -85,7 +84,6 @@ pub(super) fn subject(change: &Change) -> String {
     }
 }
 
-/// A value for people.
 fn shown(value: &Value, unit: Unit) -> String {
     let number = match value {
         Value::Null => return "-".to_owned(),
@@ -177,7 +175,6 @@ fn table(changes: &[&Change], tone: Tone) -> Table {
     table
 }
 
-/// The difference as `result` of the JSON.
 pub(super) struct JsonDiff<'a>(pub(super) &'a Diff);
 
 json_object!(JsonDiff<'_>, |this| {

@@ -18,7 +18,6 @@ pub(crate) fn kind(kind: AnomalyKind) -> &'static str {
     }
 }
 
-/// All anomalies of a mount.
 pub(crate) fn all(diagnosis: &Diagnosis<'_>) -> String {
     let texts: Vec<String> = diagnosis.anomalies.iter().map(text).collect();
     texts.join("; ")

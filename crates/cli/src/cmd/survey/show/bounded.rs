@@ -48,7 +48,6 @@ pub(crate) fn how_far(bounded: &Bounded) -> String {
     }
 }
 
-/// What one walk takes, as a figure.
 pub(crate) fn effort_figure(effort: &Effort<'_>) -> String {
     match effort {
         Effort::Ms(ms) => format!("{ms:.2} ms each time"),
@@ -57,7 +56,6 @@ pub(crate) fn effort_figure(effort: &Effort<'_>) -> String {
     }
 }
 
-/// The part of the tree on which the engines were compared.
 pub(crate) fn part_walked(bounded: &Bounded) -> Option<String> {
     Some(match bounded.levels? {
         1 => "the uppermost level".to_owned(),
@@ -65,7 +63,6 @@ pub(crate) fn part_walked(bounded: &Bounded) -> Option<String> {
     })
 }
 
-/// All of it, in sentences.
 pub(crate) fn sentences(bounded: &Bounded) -> Vec<String> {
     let mut sentences = vec![format!(
         "More than is walked unasked: {}.",

@@ -15,7 +15,6 @@ use crate::cmd::survey::survey::{Mounted, Probed, Survey, Walking};
 use crate::cmd::walk::show::possible_engines;
 use crate::json::Json;
 
-/// A survey as JSON.
 pub(crate) struct JsonSurvey<'a>(pub(crate) &'a Survey<'a>);
 
 json_object!(JsonSurvey<'_>, |this| {

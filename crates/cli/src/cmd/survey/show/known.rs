@@ -6,7 +6,6 @@ use show::name::printable;
 use crate::cmd::probe::show::value_text;
 use crate::cmd::survey::known::{CacheSize, Known};
 
-/// A number of bytes.
 pub(crate) fn bytes_text(value: &Value) -> String {
     value_text(value, Unit::Bytes)
 }
@@ -42,7 +41,6 @@ pub(crate) fn known_sentence(known: Known<'_>, measured: &str, what: &str) -> Op
     }
 }
 
-/// The size of the cache in a sentence.
 pub(crate) fn cache_sentence(cache: CacheSize<'_>) -> Option<String> {
     match cache {
         CacheSize::Known(known) => known_sentence(
@@ -58,7 +56,6 @@ pub(crate) fn cache_sentence(cache: CacheSize<'_>) -> Option<String> {
     }
 }
 
-/// What limits the cache.
 pub(crate) fn limited_by(file: Option<&str>) -> String {
     match file {
         Some(file) => format!(

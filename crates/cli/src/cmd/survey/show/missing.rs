@@ -63,7 +63,6 @@ fn failed(Failure { task, cause }: &Failure) -> String {
     format!("{task}: {cause}")
 }
 
-/// What more privilege would have shown.
 pub(crate) fn unseen(unseen: &Unseen) -> String {
     let text = match unseen {
         Unseen::UnreadableDirectories => {

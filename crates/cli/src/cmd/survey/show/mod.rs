@@ -22,7 +22,6 @@ pub(crate) mod page;
 pub(crate) mod points;
 pub(crate) mod startup;
 
-/// The title of a section, and what it is about.
 pub(crate) fn section_title(section: Section) -> (&'static str, &'static str) {
     match section {
         Section::Mounts => (
@@ -61,7 +60,6 @@ pub(crate) fn section_title(section: Section) -> (&'static str, &'static str) {
     }
 }
 
-/// All sections, one after the other.
 pub(crate) fn text(survey: &Survey<'_>, style: TableStyle) -> String {
     let found = survey.found;
     let mut text = Text {
@@ -161,7 +159,6 @@ impl Text<'_> {
         self.text += "\n";
     }
 
-    /// A section, or why it is missing.
     fn section<T>(
         &mut self,
         head: &str,

@@ -3,7 +3,7 @@
 use archive::nightly::{Expected, Nightly};
 use show::json_object;
 use show::name::printable;
-use show::table::{Align, Table, TableStyle, Tone};
+use show::table::{Align, Table, TableStyle};
 use show::units::{plural, size};
 
 use crate::json::Json;
@@ -31,7 +31,6 @@ json_object!(Json<'_, Nightly>, |nightly| {
     "changed": Json(&nightly.changed),
 });
 
-/// What was measured: sentences.
 pub(crate) fn head(nightly: &Nightly) -> [String; 2] {
     [
         format!(
@@ -51,7 +50,6 @@ pub(crate) fn head(nightly: &Nightly) -> [String; 2] {
     ]
 }
 
-/// The three dumps.
 pub(crate) fn table(nightly: &Nightly) -> Table {
     use Align::{Left, Right};
     let columns = [
@@ -61,23 +59,21 @@ pub(crate) fn table(nightly: &Nightly) -> Table {
         ("CALLS", Right),
         ("CPU ms", Right),
     ];
-    let mut table = Table::new(&columns, 3);
     let rows = [
         ("the first", nightly.first),
         ("nothing changed", nightly.unchanged),
         ("1 % changed", nightly.changed),
     ];
-    for (what, expected) in rows {
-        let cells = [
+    let row = |(what, expected): (&str, Expected)| {
+        [
             what.to_owned(),
             expected.files.to_string(),
             size(expected.bytes),
             expected.calls.to_string(),
             format!("{:.2}", 1000.0 * expected.cpu_seconds),
-        ];
-        table.row(cells, Tone::Plain);
-    }
-    table
+        ]
+    };
+    Table::from_rows(&columns, rows.map(row))
 }
 
 /// What the estimate is based on.
@@ -90,7 +86,6 @@ pub(crate) fn foot(nightly: &Nightly) -> String {
     )
 }
 
-/// The section on a terminal.
 pub(crate) fn text(nightly: &Nightly, style: TableStyle) -> String {
     let head: String = head(nightly)
         .iter()

@@ -26,9 +26,7 @@ use crate::out::seconds;
 /// A finding or a piece of advice in words.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Point {
-    /// A sentence or two.
     pub(crate) text: String,
-    /// The figure behind it.
     pub(crate) figure: String,
     /// The command that shows more, or that is recommended.
     pub(crate) command: String,
@@ -68,7 +66,6 @@ impl Point {
     }
 }
 
-/// The figure and the text of a finding.
 fn finding_text(
     statement: &Statement<'_>,
     root: &str,
@@ -76,7 +73,7 @@ fn finding_text(
 ) -> Option<(String, String)> {
     Some(match statement {
         Statement::Mounts(count, unusual, kinds) => mounts(root, *count, *unusual, kinds),
-        Statement::MountMethods { used, dearest } => (
+        Statement::MountMethods(used, dearest) => (
             format!("{:.2} ms to find the mounts", used.ms),
             format!(
                 "The mounts are found by {} in {:.2} ms and {} calls. The dearest way that was tried, {}, takes {:.2} ms and {} calls.",
@@ -110,11 +107,11 @@ fn finding_text(
             plain,
         } => bounded_walk(root, bounded, cost.as_ref(), plain.as_ref()),
         Statement::StoppedWalk(stopped, plain) => stopped_walk(root, stopped, *plain),
-        Statement::EnginesDisagree { tree_changes: true } => (
+        Statement::EnginesDisagree(true) => (
             "The tree changes".to_owned(),
             "The engines have not all found the same: something was changed while they walked, which is no fault where the tree is in use.".to_owned(),
         ),
-        Statement::EnginesDisagree { .. } => (
+        Statement::EnginesDisagree(false) => (
             "The engines differ".to_owned(),
             "The engines have not all found the same, and each has found the same every time: one of them is wrong.".to_owned(),
         ),
@@ -369,7 +366,6 @@ fn statx_price(warm: f64, cold: Option<f64>, empty: Option<f64>) -> (String, Str
     (figure, text)
 }
 
-/// The figure and the text of a piece of advice.
 fn advice_text(statement: &Statement<'_>, root: &str) -> (String, String) {
     match statement {
         Statement::MendMounts(kind, targets) => mend_mounts(*kind, targets),

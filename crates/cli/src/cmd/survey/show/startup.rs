@@ -95,7 +95,6 @@ pub(crate) fn path_table(startup: &StartupReport) -> Table {
     table
 }
 
-/// What starting programs takes.
 pub(crate) fn started_table(startup: &StartupReport) -> Table {
     use Align::{Left, Right};
     let columns = [
@@ -106,22 +105,19 @@ pub(crate) fn started_table(startup: &StartupReport) -> Table {
         ("REQUESTS FAR AWAY", Right),
         ("TIME THERE", Right),
     ];
-    let mut table = Table::new(&columns, startup.started.len());
-    for start in &startup.started {
-        let cells = [
+    let row = |start: &ProgramStart| {
+        [
             start.command.to_owned(),
             start.totals.lookups.to_string(),
             start.totals.misses.to_string(),
             duration(seconds(start.totals.nanos)),
             start.requests.to_string(),
             duration(start.remote_seconds),
-        ];
-        table.row(cells, Tone::Plain);
-    }
-    table
+        ]
+    };
+    Table::from_rows(&columns, startup.started.iter().map(row))
 }
 
-/// What far away means.
 pub(crate) fn foot(startup: &StartupReport) -> String {
     format!(
         "Far away is a network file system with everything on it, empty caches and a round trip of {}. fathom pathsearch tells \
@@ -130,7 +126,6 @@ pub(crate) fn foot(startup: &StartupReport) -> String {
     )
 }
 
-/// The section on a terminal.
 pub(crate) fn text(startup: &StartupReport, style: TableStyle) -> String {
     let mut text = String::new();
     if !startup.path.is_empty() {

@@ -12,7 +12,6 @@ pub(super) const MAX_ROWS: usize = 200;
 /// The same where each row is a sentence.
 pub(super) const MAX_SENTENCES: usize = 40;
 
-/// What stands in a section, one below the other.
 pub(super) enum Block {
     Text(String),
     Command(String),
@@ -25,7 +24,6 @@ pub(super) enum Block {
     Tree(Tree),
 }
 
-/// The mounts as a tree.
 pub(super) struct Tree {
     pub(super) caption: String,
     pub(super) heads: Vec<&'static str>,
@@ -67,7 +65,6 @@ impl Block {
     }
 }
 
-/// A plot, unless there was nothing to draw.
 pub(super) fn plot(svg: String, caption: &str) -> Option<Block> {
     (!svg.is_empty()).then(|| Block::Plot(svg, caption.to_owned()))
 }

@@ -17,7 +17,7 @@ use self::systems::{file_systems, prices};
 use self::walking::{calls, dumping, walking};
 use super::points::Point;
 use super::section_title;
-use crate::cmd::survey::survey::Survey;
+use crate::cmd::survey::survey::{Found, Survey};
 
 mod block;
 mod mounts;
@@ -38,22 +38,19 @@ struct Page {
     foot: String,
 }
 
-/// The findings, or the advice.
 struct List {
     id: &'static str,
     link: &'static str,
     title: String,
     none: &'static str,
-    points: Vec<Item>,
+    points: Vec<Point>,
 }
 
-/// A finding or a piece of advice, and the section that has more.
-struct Item {
-    text: String,
-    figure: String,
-    command: String,
-    section: &'static str,
-    more: &'static str,
+impl Point {
+    /// The title of the section that has more.
+    fn more(&self) -> &'static str {
+        section_title(self.section).0
+    }
 }
 
 struct PageSection {
@@ -64,7 +61,6 @@ struct PageSection {
     blocks: Vec<Block>,
 }
 
-/// The page.
 pub(crate) fn html(survey: &Survey<'_>) -> String {
     let page = Page {
         title: title(survey),
@@ -99,8 +95,6 @@ pub(crate) fn html(survey: &Survey<'_>) -> String {
 }
 
 fn sections(survey: &Survey<'_>) -> Vec<PageSection> {
-    let found = survey.found;
-    let memory = survey.machine.memory;
     let commands = &survey.commands();
     let plots = &mut Plots::default();
     let mut sections = Vec::new();
@@ -113,37 +107,28 @@ fn sections(survey: &Survey<'_>) -> Vec<PageSection> {
             blocks: blocks.unwrap_or_else(|| vec![Block::missing(section, survey)]),
         });
     };
-    let blocks = found
-        .mounts
-        .as_ref()
-        .map(|mounted| mounts(survey, mounted, plots));
+    let Found {
+        mounts: mounted,
+        walking: walk,
+        dump,
+        startup,
+        gates,
+        file_systems: all,
+        ..
+    } = survey.found;
+    let blocks = mounted.as_ref().map(|it| mounts(survey, it, plots));
     add(Section::Mounts, blocks);
-    let all = Some(&found.file_systems[..]).filter(|all| !all.is_empty());
-    let blocks = all.map(|all| file_systems(all, memory, commands, plots));
-    add(Section::Probe, blocks);
-    let blocks = found
-        .walking
-        .as_ref()
-        .map(|walk| walking(walk, commands, plots));
+    let blocks = file_systems(all, survey.machine.memory, commands, plots);
+    add(Section::Probe, Some(blocks).filter(|_| !all.is_empty()));
+    let blocks = walk.as_ref().map(|it| walking(it, commands, plots));
     add(Section::Walk, blocks);
-    add(
-        Section::Dump,
-        found.dump.as_ref().map(|dump| dumping(dump, commands)),
-    );
-    let blocks = survey
-        .account
-        .as_ref()
-        .map(|account| calls(account, commands));
-    add(Section::Account, blocks);
-    let blocks = found
-        .startup
-        .as_ref()
-        .map(|startup| starting(startup, commands));
+    let blocks = dump.as_ref().map(|it| dumping(it, commands));
+    add(Section::Dump, blocks);
+    let account = survey.account.as_ref();
+    add(Section::Account, account.map(|it| calls(it, commands)));
+    let blocks = startup.as_ref().map(|it| starting(it, commands));
     add(Section::Startup, blocks);
-    let blocks = found
-        .gates
-        .as_ref()
-        .map(|gates| prices(gates, commands, plots));
+    let blocks = gates.as_ref().map(|it| prices(it, commands, plots));
     add(Section::Gates, blocks);
     add(Section::Steps, Some(measured(survey, commands, plots)));
     sections
@@ -165,19 +150,12 @@ fn list(
             None => format!("{n} {many}"),
         },
     };
-    let item = |point: Point| Item {
-        text: point.text,
-        figure: point.figure,
-        command: point.command,
-        section: point.section.name(),
-        more: section_title(point.section).0,
-    };
     List {
         id,
         link,
         title,
         none,
-        points: points.into_iter().map(item).collect(),
+        points,
     }
 }
 

@@ -9,7 +9,7 @@ use ondisk::split_options;
 use show::figure::{Dot, Dots, dots};
 use show::name::printable;
 use show::stats::Stats;
-use show::table::{Align, Table, Tone};
+use show::table::{Align, Table};
 use show::times::median_ms;
 use show::units::{plural, sized};
 use survey::Section;
@@ -79,11 +79,9 @@ fn anomaly_table(diagnoses: &[Diagnosis<'_>], commands: &Commands) -> Vec<Block>
         )];
     }
     let columns = [("TARGET", Align::Left), ("WHY IT IS ODD", Align::Left)];
-    let mut rows = Table::new(&columns, diagnoses.len().min(MAX_SENTENCES));
-    for diagnosis in diagnoses.iter().take(MAX_SENTENCES) {
-        let target = printable(diagnosis.target);
-        rows.row([&*target, &anomalies::all(diagnosis)], Tone::Plain);
-    }
+    let shown = diagnoses.iter().take(MAX_SENTENCES);
+    let rows = shown.map(|one| [printable(one.target), anomalies::all(one).into()]);
+    let rows = Table::from_rows(&columns, rows);
     let mut blocks = vec![table("Mounts that are odd, the worst first", &rows)];
     blocks.extend(texts(more(
         diagnoses.len(),

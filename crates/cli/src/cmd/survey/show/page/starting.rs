@@ -10,7 +10,7 @@ use show::name::printable;
 use show::table::{Align, Table, Tone};
 use show::units::duration;
 
-/// So many directories are shown in which a program misses something.
+/// The most directories that are listed for a program.
 const MAX_TRIED: usize = 20;
 
 pub(crate) fn starting(startup: &StartupReport, commands: &Commands) -> Vec<Block> {

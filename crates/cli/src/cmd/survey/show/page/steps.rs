@@ -12,7 +12,6 @@ use show::name::printable;
 use show::table::{Align, Table, Tone};
 use show::units::size;
 
-/// The machine, the steps, and what was left out.
 pub(crate) fn measured(survey: &Survey<'_>, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
     let machine = survey.machine;
     let facts = vec![

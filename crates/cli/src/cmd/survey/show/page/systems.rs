@@ -11,7 +11,7 @@ use crate::cmd::survey::survey::Probed;
 use probe::{Experiment, Price, ProbeReport, Series};
 use show::figure::{Dot, Dots, dots};
 use show::name::printable;
-use show::table::{Align, Table, Tone};
+use show::table::{Align, Table};
 use show::units::size;
 
 pub(crate) fn file_systems(
@@ -37,23 +37,22 @@ fn overview(all: &[Probed]) -> Block {
         ("CACHE", Align::Right),
         ("LARGEST EXTENT", Align::Right),
     ];
-    let mut overview = Table::new(&columns, all.len());
-    for Probed { dir, report } in all {
+    let row = |Probed { dir, report }: &Probed| {
         let known = |quantities| known_text(Known::new(report, quantities));
-        let cells = [
+        [
             printable(dir).into_owned(),
             cell(report.fstype.as_deref()).into_owned(),
             known(&BLOCK),
             known(&READAHEAD),
             cache_text(CacheSize::new(report)),
             known(&EXTENT),
-        ];
-        overview.row(cells, Tone::Plain);
-    }
+        ]
+    };
+    let overview = Table::from_rows(&columns, all.iter().map(row));
     table("What each file system is", &overview)
 }
 
-/// What the column CACHE says, where the cache was not measured.
+/// A note on the column CACHE, where the cache was not measured.
 fn cache_note(all: &[Probed], memory: Option<u64>, commands: &Commands) -> Option<String> {
     let command = commands.text(&Command::FillCache);
     let caches: Vec<CacheSize> = all.iter().map(|one| CacheSize::new(&one.report)).collect();
@@ -79,7 +78,6 @@ fn cache_note(all: &[Probed], memory: Option<u64>, commands: &Commands) -> Optio
         })
 }
 
-/// What the experiments on one file system found, and their plots.
 fn experiments(
     probed: &Probed,
     is_first: bool,
@@ -107,13 +105,11 @@ fn experiments(
     blocks
 }
 
-/// Why experiments found nothing.
 fn notes(probed: &Probed) -> impl Iterator<Item = Block> {
     let notes = probed.shown().notes(false).into_iter();
     texts(notes.map(|note| note + "."))
 }
 
-/// The plot of an experiment.
 fn experiment(series: &Series, plots: &mut Plots) -> Option<Block> {
     let figure = figure(series);
     let log = match figure.is_logarithmic() {
@@ -130,7 +126,6 @@ fn experiment(series: &Series, plots: &mut Plots) -> Option<Block> {
     plot(figure.to_page_svg(plots.next()), &caption)
 }
 
-/// The experiments that were made.
 fn made(report: &ProbeReport) -> String {
     let findings = report.measured.iter().map(|measured| &measured.finding);
     let mut names: Vec<&str> = findings

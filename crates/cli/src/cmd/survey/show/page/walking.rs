@@ -75,7 +75,6 @@ fn bounded_facts(walk: &Walking, bounded: &Bounded) -> Vec<(&'static str, String
     facts
 }
 
-/// What each engine took, as a plot and as a table.
 fn engines(walk: &Walking, plots: &mut Plots) -> Vec<Block> {
     let bar = |engine: &Engine| {
         let ms = median(engine)?;

@@ -11,9 +11,11 @@ use ondisk::pax::Kind;
 use crate::error::{Error, ErrorKind};
 use crate::input::{Input, Verdict};
 use crate::warning::WarningKind;
-use unlisted::{Known, Skipped};
+use known::Known;
+use unlisted::Skipped;
 
 mod difference;
+mod known;
 mod tree;
 mod unlisted;
 

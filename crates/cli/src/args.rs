@@ -190,7 +190,7 @@ pub(crate) enum Command {
     #[command(hide = true)]
     Tread(survey::args::Tread),
     /// Print completions for a shell
-    Completions(completions::Completions),
+    Completions(completions::args::Completions),
     /// Write the man pages into a directory
-    Man(man::Man),
+    Man(man::args::Man),
 }

@@ -1,6 +1,7 @@
 //! Why a document is not a survey.
 
-use crate::saved::SCHEMA;
+/// The schema of a survey.
+pub const SCHEMA: &str = "fathom.survey/1";
 
 /// Why a document is not a survey.
 #[derive(Debug, thiserror::Error)]

@@ -2,10 +2,7 @@
 
 use serde_json::Value;
 
-use crate::error::Error;
-
-/// The schema of a survey.
-pub const SCHEMA: &str = "fathom.survey/1";
+use crate::error::{Error, SCHEMA};
 
 /// The result of a survey. The document may be of another version of fathom, or damaged, so it is
 /// kept as JSON: a member that is missing or of an unexpected type is treated as absent, and the

@@ -16,7 +16,7 @@ use ondisk::pax::{Kind, Member};
 use walk::{Filter, Type};
 
 use super::difference::{Difference, TreeAccess};
-use super::unlisted::Known;
+use super::known::Known;
 use crate::error::Error;
 use crate::input::Input;
 use crate::restore::owners::Owners;

@@ -1,12 +1,7 @@
 //! Finds files in a tree that are not in the archive.
-//!
-//! Known names are kept as hashes with a random seed, so that memory depends on the tree, and not on
-//! the archive.
 
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
-use std::hash::{BuildHasher, RandomState};
 use std::os::fd::AsFd;
 
 use gate::fs::{At, Attributes, Open, Want, getdents64, statx};
@@ -20,52 +15,8 @@ use walk::entry::append;
 use walk::{Filter, Type};
 
 use super::difference::{Difference, TreeAccess};
+use super::known::{Known, plain};
 use super::tree::Tree;
-use crate::split;
-
-/// The files of a tree that are in the archive.
-#[derive(Debug, Default)]
-pub(super) struct Known {
-    seed: RandomState,
-    names: HashSet<u64>,
-    /// The directories to be read. Those that are `true` were dumped, and must contain nothing else;
-    /// the others are above a member.
-    dirs: HashMap<u64, bool>,
-}
-
-impl Known {
-    fn hash(&self, path: &[u8]) -> u64 {
-        self.seed.hash_one(path)
-    }
-
-    /// Adds a file of the tree that has the name of a member. `is_dumped` says that it is a
-    /// directory, and that all its entries are in this archive.
-    pub(super) fn add(&mut self, name: &[u8], is_dumped: bool) {
-        let path = plain(name);
-        self.names.insert(self.hash(&path));
-        let mut above = &path[..];
-        while !above.is_empty() {
-            above = split(above).0;
-            match self.dirs.entry(self.seed.hash_one(above)) {
-                Entry::Occupied(_) => break,
-                Entry::Vacant(vacant) => vacant.insert(false),
-            };
-        }
-        if is_dumped {
-            self.dirs.insert(self.hash(&path), true);
-        }
-    }
-}
-
-/// A name without needless slashes and dots.
-fn plain(name: &[u8]) -> Vec<u8> {
-    let mut path = Vec::with_capacity(name.len());
-    let parts = name
-        .split(|&byte| byte == b'/')
-        .filter(|part| !part.is_empty() && *part != b".");
-    parts.for_each(|part| append(&mut path, part));
-    path
-}
 
 /// Files that need not be in the archive.
 pub(super) struct Skipped<'a> {
@@ -204,28 +155,4 @@ fn warn_of_unknown(
     let mut whole = path.to_vec();
     append(&mut whole, name.to_bytes());
     tell(Warning::about(&whole, Difference::NotInArchive));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Known, plain};
-
-    #[test]
-    fn names_of_one_file_are_equal() {
-        for name in ["a/b", "./a/b", "/a//b/", "a/./b/."] {
-            assert_eq!(plain(name.as_bytes()), b"a/b", "{name}");
-        }
-        assert_eq!(plain(b"./"), b"");
-    }
-
-    #[test]
-    fn directories_above_a_member_are_read() {
-        let mut known = Known::default();
-        known.add(b"a/b/c/", true);
-        known.add(b"a/b/c/d", false);
-        let is_dumped = |name: &str| known.dirs.get(&known.hash(name.as_bytes())).copied();
-        let found = ["", "a", "a/b", "a/b/c"].map(is_dumped);
-        assert_eq!(found, [Some(false), Some(false), Some(false), Some(true)]);
-        assert!(known.names.contains(&known.hash(b"a/b/c/d")));
-    }
 }

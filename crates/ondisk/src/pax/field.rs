@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::BLOCK;
+/// Bytes in a block: headers are blocks, and data is padded to whole ones.
+pub const BLOCK: usize = 512;
 
 pub(super) const NAME: Range<usize> = 0..100;
 pub(super) const MODE: Range<usize> = 100..108;

@@ -15,9 +15,7 @@ pub mod sparse;
 
 pub use decode::{Decoder, Event, Fault};
 pub use encode::{header, trailer};
-
-/// Bytes in a block: headers are blocks, and data is padded to whole ones.
-pub const BLOCK: usize = 512;
+pub use field::BLOCK;
 
 /// An archive is padded with zeros to a multiple of this: tar's record of twenty blocks.
 pub const RECORD: usize = 20 * BLOCK;

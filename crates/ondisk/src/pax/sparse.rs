@@ -1,7 +1,7 @@
 //! The data extents of a sparse file. [GNU tar's sparse
 //! formats](https://www.gnu.org/software/tar/manual/html_section/Sparse-Formats.html)
 
-use super::BLOCK;
+use super::field::BLOCK;
 
 /// A run of bytes that are stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

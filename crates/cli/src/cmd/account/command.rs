@@ -10,8 +10,7 @@ use mounts::Warning;
 use show::name::printable;
 use show::table::TableStyle;
 
-use super::run::SCHEMA;
-use super::show::account_text;
+use super::show::{SCHEMA, account_text};
 use crate::cmd::account::args::Account as Args;
 use crate::cmd::metered::{Report, not_metered};
 use crate::error::{Error, Outcome};

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use super::command;
+use super::show::SCHEMA;
 use super::show::memo::{Model, model_text};
 use account::{ErrorKind, Gate, Per, fixed_price, memo, parse};
 
@@ -11,8 +12,6 @@ use crate::cmd::account::args::Account as Args;
 use crate::error::{Error, Outcome};
 use crate::input::whole;
 use crate::out::Out;
-
-pub(super) const SCHEMA: &str = "fathom.account/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     match &args.model {

@@ -9,8 +9,7 @@ use gate::{Errno, Gate};
 use mounts::{Warning, WarningReason};
 
 use super::args::{Format, Mounts as Args};
-use super::run::SCHEMA;
-use super::show::{Asserted, Mounts};
+use super::show::{Asserted, Mounts, SCHEMA};
 use crate::error::{Error, Outcome};
 use crate::out::Out;
 

@@ -10,8 +10,7 @@ use mounts::{Warning, WarningReason, locate};
 
 use super::args::Format;
 use super::methods::{LeftOut, Method, comparison, methods_table, profiles_text, ratios_text};
-use super::run::SCHEMA;
-use super::show::Mounts;
+use super::show::{Mounts, SCHEMA};
 use crate::error::{Error, Outcome};
 use crate::out::{Out, gates, profile_lines};
 use crate::progress::Progress;

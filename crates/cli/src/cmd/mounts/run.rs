@@ -15,15 +15,13 @@ use mounts::{
     Hints, LocateReport, Loss, Method, Point, beneath, boundaries, check, locate, names, servers,
 };
 
-use super::show::{self, Mounts};
+use super::show::{self, Mounts, SCHEMA};
 use super::{assert, compare, watch};
 use crate::cmd::mounts::args::{Format, Mounts as Args, Names};
 use crate::error::{Error, Outcome};
 use crate::input::whole;
 use crate::out::Out;
 use crate::progress::Progress;
-
-pub(super) const SCHEMA: &str = "fathom.mounts/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let format = match out.json {

@@ -17,6 +17,8 @@ use show::units::size;
 use super::methods::Comparison;
 use crate::json::Json;
 
+pub(super) const SCHEMA: &str = "fathom.mounts/1";
+
 // What is unknown, or was not requested, is null.
 json_object!(Json<'_, Point>, |point| {
     "id": point.id,

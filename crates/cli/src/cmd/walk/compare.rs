@@ -10,8 +10,7 @@ use mounts::{Warning, WarningReason};
 use walk::compare::{Walked, compare};
 use walk::{Explained, Part, Totals, WalkOptions};
 
-use super::run::SCHEMA;
-use super::show::{Comparison, Engine, LeftOut, Walk};
+use super::show::{Comparison, Engine, LeftOut, SCHEMA, Walk};
 use crate::error::{Error, Outcome};
 use crate::out::{Out, gates};
 use crate::progress::Progress;

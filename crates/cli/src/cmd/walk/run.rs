@@ -14,15 +14,13 @@ use walk::{
 
 use super::compare;
 use super::lines::Form;
-use super::show::{self, Walk};
+use super::show::{self, SCHEMA, Walk};
 use super::sinks::{Output, Watched};
 use crate::args::values::bytes;
 use crate::cmd::walk::args::{Walk as Args, WalkFormat as Format};
 use crate::error::{Error, Outcome};
 use crate::out::Out;
 use crate::progress::watch_walk;
-
-pub(super) const SCHEMA: &str = "fathom.walk/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let form = match args.format {

@@ -14,6 +14,8 @@ use walk::{
 
 use crate::json::Json;
 
+pub(super) const SCHEMA: &str = "fathom.walk/1";
+
 json_object!(Json<'_, Part>, |part| {
     name "path": Some(&part.path),
     name "fstype": part.fstype.as_deref(),

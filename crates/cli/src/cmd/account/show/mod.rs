@@ -18,6 +18,8 @@ pub(crate) mod how;
 mod json;
 pub(crate) mod memo;
 
+pub(super) const SCHEMA: &str = "fathom.account/1";
+
 /// The account of a command; at most `top` programs, files and directories.
 pub(super) fn account_text(account: &AccountReport<'_>, style: TableStyle, top: usize) -> String {
     let mut text = head(account, style);

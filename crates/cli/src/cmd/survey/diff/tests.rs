@@ -3,7 +3,8 @@ use serde_json::{Value, json};
 use show::table::TableStyle;
 use survey::Error;
 use survey::diff::{Diff, Verdict};
-use survey::saved::{SCHEMA, SavedSurvey};
+use survey::error::SCHEMA;
+use survey::saved::SavedSurvey;
 
 use super::show::{JsonDiff, line, subject, text};
 

@@ -13,7 +13,8 @@ use super::bounded::{
     duration_estimate, effort_figure, how_far, part_walked, stopped, stopped_after,
 };
 use super::known::{bytes_text, cache_sentence, cache_text, known_sentence, known_text};
-use super::{anomalies, missing, section_title};
+use super::title::section_title;
+use super::{anomalies, missing};
 use crate::cmd::account::show::how::how;
 use crate::cmd::pathsearch::show::{change_text, fix_savings};
 use crate::cmd::probe::show::{Report, plain, value_text};

@@ -16,7 +16,7 @@ use self::steps::measured;
 use self::systems::{file_systems, prices};
 use self::walking::{calls, dumping, walking};
 use super::points::Point;
-use super::section_title;
+use super::title::section_title;
 use crate::cmd::survey::survey::{Found, Survey};
 
 mod block;

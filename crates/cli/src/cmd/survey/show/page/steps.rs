@@ -3,7 +3,7 @@
 use super::block::{Block, MAX_ROWS, MAX_SENTENCES, Plots, more, plot, table, texts};
 use crate::cmd::survey::command::Commands;
 use crate::cmd::survey::show::missing::{text, unseen};
-use crate::cmd::survey::show::section_title;
+use crate::cmd::survey::show::title::section_title;
 use crate::cmd::survey::survey::Survey;
 use ::survey::{Missing, Section, StepState, StepTaken};
 use show::figure::{Bar, bars};

@@ -1,29 +1,19 @@
-//! `fathom man`: man pages, made from the definitions in [`crate::args`].
+//! Writes the man pages from the definitions in [`crate::args`].
 
-use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 
-use clap::{Args, Command, CommandFactory};
+use clap::{Command, CommandFactory};
 use clap_mangen::roff::{Roff, bold, roman};
 use gate::Errno;
 use gate::create::mkdirat;
 use gate::fs::CWD;
 use gate::long::reach;
 
+use super::args::Man;
 use crate::args::Cli;
-use crate::args::help::{EXIT, ending};
 use crate::error::{Error, Outcome};
 use crate::out::publish;
-
-const EXAMPLES: &str = "fathom man /usr/local/share/man/man1  # for everybody: man fathom-walk";
-
-#[derive(Args, Debug)]
-#[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
-pub(crate) struct Man {
-    /// The directory to write them into, which is made if need be
-    dir: OsString,
-}
 
 pub(crate) fn run(args: &Man) -> Outcome {
     const NEXT: &str = "give a directory that can be written";

@@ -1,24 +1,12 @@
-//! `fathom completions`: shell completions, made from the definitions in [`crate::args`].
+//! Writes the completions of a shell from the definitions in [`crate::args`].
 
-use clap::{Arg, Args, Command, CommandFactory, ValueHint};
+use clap::{Arg, Command, CommandFactory, ValueHint};
 use clap_complete::Shell;
 
+use super::args::Completions;
 use crate::args::Cli;
-use crate::args::help::{EXIT, ending};
 use crate::error::Outcome;
 use crate::out::Out;
-
-const EXAMPLES: &str = "\
-fathom completions bash >/usr/share/bash-completion/completions/fathom  # for everybody
-fathom completions zsh >~/.zfunc/_fathom  # for one user of zsh
-fathom completions fish >~/.config/fish/completions/fathom.fish  # for one user of fish";
-
-#[derive(Args, Debug)]
-#[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
-pub(crate) struct Completions {
-    /// The shell
-    shell: Shell,
-}
 
 pub(crate) fn run(args: &Completions, out: &Out) -> Outcome {
     let mut text = Vec::new();

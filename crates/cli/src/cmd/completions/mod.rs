@@ -1,0 +1,6 @@
+//! `fathom completions`: shell completions, made from the definitions in [`crate::args`].
+
+pub(crate) mod args;
+pub(crate) mod run;
+
+pub(crate) use run::run;

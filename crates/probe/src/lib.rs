@@ -48,7 +48,7 @@ pub use activity::Activity;
 pub use error::{Error, Result};
 pub use finding::{Finding, Value};
 pub use infer::series::{combined, judge, marks};
-pub use names::{Experiment, Kind, Quantity, Unit};
+pub use names::{Call, Experiment, Kind, Quantity, Unit};
 pub use report::{CacheOptions, Limits, Measured, Price, ProbeOptions, ProbeReport};
 pub use samples::Series;
 pub use supervise::probe;

@@ -7,6 +7,7 @@ use account::command::CommandAccount;
 use account::prices::Given;
 use account::report::AccountReport;
 use mounts::Warning;
+use probe::Call;
 use show::name::printable;
 use show::table::TableStyle;
 
@@ -67,23 +68,24 @@ fn read_prices(file: &OsStr) -> Result<(Given, String), Error> {
 /// The prices that the account uses: of warm calls on one thread.
 fn given(value: &serde_json::Value) -> Given {
     let prices = value["result"]["prices"].as_array();
-    let price = |gate: &str, what: &[&str]| {
+    let price = |calls: &[Call]| {
         let is_it = |price: &&serde_json::Value| {
-            price["gate"] == gate
-                && price["state"] == "warm"
+            price["state"] == "warm"
                 && price["threads"] == 1
-                && what.iter().any(|what| price["what"] == *what)
+                && calls
+                    .iter()
+                    .any(|call| price["gate"] == call.name() && price["what"] == call.target())
         };
         let ns = prices?.iter().find(is_it)?["ns"].as_f64();
         ns.filter(|ns| ns.is_finite() && *ns > 0.0)
     };
-    const FILE: [&str; 2] = ["a file, by name", "the directory"];
     Given {
-        empty: price("getppid", &["an empty call"]),
-        stat: price("newfstatat", &FILE).or_else(|| price("statx", &FILE)),
-        miss: price("statx", &["a name that is not there"]),
-        open_close: price("openat+close", &FILE),
-        xattr: price("lgetxattr", &["one that is not there"]),
+        empty: price(&[Call::Empty]),
+        stat: price(&[Call::NewfstatatFile, Call::NewfstatatDirectory])
+            .or_else(|| price(&[Call::StatxFile, Call::StatxDirectory])),
+        miss: price(&[Call::StatxMissing]),
+        open_close: price(&[Call::OpenFile, Call::OpenDirectory]),
+        xattr: price(&[Call::LgetxattrMissing]),
     }
 }
 

@@ -7,15 +7,15 @@
 //! | | flags | work | words |
 //! |---|---|---|---|
 //! | `walk --engine` | `cmd/walk/args.rs` | `cmd/walk/run.rs`, `walk/src/traversal.rs`, `walk/src/engine/` | `cmd/walk/show.rs`; entries: `cmd/walk/lines.rs` |
-//! | `dump --since` | `cmd/dump/args.rs` | `cmd/dump/run.rs`, `archive/src/dump/`, `increment/`, `since/` | `cmd/dump/show/` |
-//! | `account -- COMMAND` | `cmd/account/args.rs` | `cmd/account/command.rs`, `meter`, `account/src/ledger.rs` | `cmd/account/show/` |
+//! | `dump --since` | `cmd/dump/args.rs` | `cmd/dump/run.rs`, `archive/src/dump/mod.rs` (`chain.rs` opens the catalog), `increment/`, `since/` | `cmd/dump/show/mod.rs` |
+//! | `account -- COMMAND` | `cmd/account/args.rs` | `cmd/account/command.rs`, `account/src/command.rs`, `meter` | `cmd/account/show/mod.rs`; JSON: `show/json.rs` |
 //!
 //! [`main`] parses the command line ([`args`]), calls `cmd::<command>::run`, and exits through
-//! [`out::Out::end`]. The work is in the library crates:
+//! [`out::Out::end`]. The work is in the library crates, except for the survey's:
 //!
 //! | command | library |
 //! |---|---|
-//! | [`cmd::mounts`] | `mounts`: a method of finding mounts per file in `method/` |
+//! | [`cmd::mounts`] | `mounts`: `table.rs`, and a search of the tree per file in `method/` |
 //! | [`cmd::walk`] | `walk`: `plan.rs` chooses one of the engines in `engine/` |
 //! | [`cmd::changed`], [`cmd::dump`], [`cmd::restore`], [`cmd::list`], [`cmd::verify`] | `archive`: modules of the same names |
 //! | [`cmd::account`] | `meter` counts the calls of a command, `account` judges them |
@@ -23,7 +23,7 @@
 //! | [`cmd::pathsearch`] | `meter`, `pathsearch` |
 //! | [`cmd::pathwalk`] | `pathwalk` |
 //! | [`cmd::probe`] | `probe`: an experiment per file |
-//! | [`cmd::survey`] | `survey`, and all of the above |
+//! | [`cmd::survey`] | all of the above; `conclude/` derives findings and advice; `survey`: steps, sections, `--diff` |
 //! | [`cmd::completions`], [`cmd::man`] | made from the flags in [`args`] |
 //!
 //! What the commands share:
@@ -55,8 +55,8 @@ mod progress;
 
 fn main() -> ExitCode {
     gate::process::restore_sigpipe();
-    gate::process::heed_children();
-    gate::process::outlive_file_limit();
+    gate::process::reset_sigchld();
+    gate::process::ignore_sigxfsz();
     gate::heap::keep_freed_memory();
     let cli = match args::Cli::try_parse() {
         Ok(cli) => cli,
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
         args::Command::Pathsearch(args) => cmd::pathsearch::run(args, &out),
         args::Command::Pathwalk(args) => cmd::pathwalk::run(args, &out),
         args::Command::Survey(args) => cmd::survey::run(args, &out),
-        args::Command::Tread(args) => cmd::survey::walking::tread(args),
+        args::Command::SurveyWalk(args) => cmd::survey::walking::survey_walk(args),
         args::Command::Completions(args) => cmd::completions::run(args, &out),
         args::Command::Man(args) => cmd::man::run(args),
     };

@@ -68,7 +68,7 @@ fn offers_what_is_right(offer: impl Fn(&str) -> BTreeSet<String>) {
     for command in COMMANDS {
         assert!(commands.contains(command), "no {command}: {commands:?}");
     }
-    assert!(!commands.contains("tread"), "{commands:?}");
+    assert!(!commands.contains("survey-walk"), "{commands:?}");
     // What is no word is no file either; what is a directory is one.
     assert!(offer("fathom walk --jobs fat").is_empty());
     assert_eq!(

@@ -13,7 +13,7 @@ fn main() {
         args.next().expect("a file"),
     );
     let by = args.next().map(|name| {
-        EngineKind::ALL
+        EngineKind::SELECTABLE
             .into_iter()
             .find(|by| by.name() == name)
             .expect("an engine")

@@ -197,7 +197,7 @@ pub(crate) fn collect<'a>(
         filter,
         noatime: true,
         expected: options.expected,
-        is_written: options.for_catalog.is_some(),
+        sink_syncs_first: options.for_catalog.is_some(),
         ..Walk::default()
     };
     let mut collector = Collector::new(sources.collect(), dirs, options.for_catalog, diagnostics);

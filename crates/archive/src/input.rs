@@ -21,7 +21,7 @@ const WINDOW_LOG: u32 = 23;
 
 /// Whether the data of a member has its checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Verdict {
+pub(crate) enum ChecksumStatus {
     Right,
     Wrong,
     /// The archive has no checksum of it.
@@ -56,7 +56,7 @@ struct Check {
     is_due: bool,
     /// The checksum that the archive has.
     stored: Option<[u8; 32]>,
-    verdict: Option<Verdict>,
+    checksum_status: Option<ChecksumStatus>,
 }
 
 enum Source {
@@ -103,7 +103,7 @@ impl Input {
         })
     }
 
-    /// From now on, reads all data and compares it with the checksums ([`Input::verdict`]).
+    /// From now on, reads all data and compares it with the checksums ([`Input::checksum_status`]).
     pub(crate) fn check(&mut self) {
         self.check = Some(Check::default());
     }
@@ -123,12 +123,12 @@ impl Input {
         self.is_followed
     }
 
-    /// The verdict on the member **before** the one that [`Input::next`] gave last, or on the last
+    /// The checksum_status on the member **before** the one that [`Input::next`] gave last, or on the last
     /// member when that has given `None` or failed: the checksum of a large member follows its
     /// data.
     /// `None` if that is no file, was not read completely, or is not checked.
-    pub(crate) fn verdict(&self) -> Option<Verdict> {
-        self.check.as_ref().and_then(|check| check.verdict)
+    pub(crate) fn checksum_status(&self) -> Option<ChecksumStatus> {
+        self.check.as_ref().and_then(|check| check.checksum_status)
     }
 
     /// Skips the rest of the current member's data, and reads the next member; `None` at the end of
@@ -150,10 +150,10 @@ impl Input {
         }
         let next = skipped.and_then(|()| self.read_headers());
         if let Some(check) = &mut self.check {
-            check.verdict = computed.map(|computed| match check.stored {
-                None => Verdict::NoChecksum,
-                Some(stored) if stored == computed => Verdict::Right,
-                Some(_) => Verdict::Wrong,
+            check.checksum_status = computed.map(|computed| match check.stored {
+                None => ChecksumStatus::NoChecksum,
+                Some(stored) if stored == computed => ChecksumStatus::Right,
+                Some(_) => ChecksumStatus::Wrong,
             });
             let member = next.as_ref().ok().and_then(Option::as_ref);
             check.is_due = member.is_some_and(|member| member.kind == Kind::File);

@@ -9,7 +9,7 @@ use mounts::Warning;
 use ondisk::pax::Kind;
 
 use crate::error::{Error, ErrorKind};
-use crate::input::{Input, Verdict};
+use crate::input::{ChecksumStatus, Input};
 use crate::warning::WarningKind;
 use known::Known;
 use unlisted::Skipped;
@@ -32,7 +32,7 @@ pub struct VerifyReport {
     /// Files whose data matches their checksum.
     pub right: u64,
     /// Files without a checksum.
-    pub unsaid: u64,
+    pub without_checksum: u64,
     /// Places where the archive is damaged, wrong checksums included.
     pub damaged: u64,
     /// Members that were compared with a tree.
@@ -73,11 +73,11 @@ pub fn verify(
     input.check();
     loop {
         let next = input.next();
-        if let (Some((path, at)), Some(verdict)) = (&last, input.verdict()) {
-            match verdict {
-                Verdict::Right => report.right += 1,
-                Verdict::NoChecksum => report.unsaid += 1,
-                Verdict::Wrong => {
+        if let (Some((path, at)), Some(checksum_status)) = (&last, input.checksum_status()) {
+            match checksum_status {
+                ChecksumStatus::Right => report.right += 1,
+                ChecksumStatus::NoChecksum => report.without_checksum += 1,
+                ChecksumStatus::Wrong => {
                     report.damaged += 1;
                     let kind = WarningKind::WrongChecksum { at: *at };
                     report.warn(Warning::about(path, kind));

@@ -188,7 +188,7 @@ pub(crate) enum Command {
     Survey(Box<survey::args::Survey>),
     /// Walk a directory, for fathom survey to account for
     #[command(hide = true)]
-    Tread(survey::args::Tread),
+    SurveyWalk(survey::args::SurveyWalk),
     /// Print completions for a shell
     Completions(completions::args::Completions),
     /// Write the man pages into a directory

@@ -28,13 +28,13 @@ pub fn asked() -> Option<i32> {
 
 /// Ends [`hold`] in a child that has nothing to clean up: signals that the parent only records end
 /// it.
-pub fn heed() {
+pub fn end_hold() {
     forget_handlers(SIGNALS);
 }
 
 /// Continues [`hold`] in a child that has something to clean up: repeated signals are recorded too,
 /// since the child gets the terminal's signal and the one that its parent passes on.
-pub fn note() {
+pub fn record_all() {
     for signal in SIGNALS {
         let mut action = disposition(signal);
         action.sa_flags &= !libc::SA_RESETHAND;
@@ -50,7 +50,7 @@ pub fn let_go(guard: Guard) {
     if asked().is_some() {
         set_disposition(libc::SIGTERM, libc::SIG_IGN);
     }
-    heed();
+    end_hold();
     std::mem::forget(guard);
 }
 

@@ -285,7 +285,7 @@ pub fn is_me(uid: u32) -> bool {
 
 /// Resets SIGCHLD, which stays ignored through execve(2): then the kernel would discard the statuses
 /// of children.
-pub fn heed_children() {
+pub fn reset_sigchld() {
     set_disposition(libc::SIGCHLD, libc::SIG_DFL);
 }
 
@@ -297,7 +297,7 @@ pub fn restore_sigpipe() {
 
 /// Ignores SIGXFSZ: a write beyond the file size limit (`ulimit -f`) fails with EFBIG instead, so that
 /// the process can report it and clean up.
-pub fn outlive_file_limit() {
+pub fn ignore_sigxfsz() {
     set_disposition(libc::SIGXFSZ, libc::SIG_IGN);
 }
 

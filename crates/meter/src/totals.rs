@@ -26,7 +26,7 @@ struct Sum {
 pub(crate) struct Totals {
     programs: HashMap<Vec<u8>, Program>,
     sums: HashMap<(Program, u32, u32), Sum>,
-    has_many_processes: bool,
+    rows_overflowed: bool,
     has_many_programs: bool,
 }
 
@@ -56,7 +56,7 @@ impl Totals {
     ) {
         let mut key = (program, pid, number);
         if self.sums.len() >= MOST_ROWS && !self.sums.contains_key(&key) {
-            self.has_many_processes = true;
+            self.rows_overflowed = true;
             key.1 = 0;
         }
         let sum = self.sums.entry(key).or_default();
@@ -85,7 +85,7 @@ impl Totals {
             errors: sum.errors,
         };
         let mut warnings = Vec::new();
-        if self.has_many_processes {
+        if self.rows_overflowed {
             warnings.push(WarningKind::ManyProcesses);
         }
         if self.has_many_programs {

@@ -137,7 +137,7 @@ pub fn run_in_child<const N: usize>(
     let before = bounds.bytes.as_ref().and_then(|_| io_bytes(None));
     let mut child = Child::fork(|| {
         if bounds.grace.is_zero() {
-            gate::interrupt::heed();
+            gate::interrupt::end_hold();
         }
         let before = gate::meter::tally();
         let start = Instant::now();

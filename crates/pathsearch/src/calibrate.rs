@@ -30,11 +30,11 @@ const NAMES: usize = 15;
 const REPETITIONS: usize = 7;
 const FEW_REPETITIONS: usize = 3;
 /// Seconds from which a round trip is long.
-const LONG: f64 = 0.01;
+const LONG_RTT_SECONDS: f64 = 0.01;
 /// The least that is read of a file, and dropped from the cache before.
 const PAGE: u64 = 4096;
 /// Seconds. A call that took less made no request; one that takes more even at its best did.
-const LOCAL: f64 = 6e-6;
+const MAX_LOCAL_SECONDS: f64 = 6e-6;
 
 /// Measures the file system that `dir` is on. Fails with `EEXIST` if names exist that nothing has
 /// created, which happens only on a file system that generates them.
@@ -57,15 +57,16 @@ pub(crate) fn calibrate(dir: &[u8], samples: &Samples) -> Result<Calibration> {
         prices: Prices::uniform(rtt),
         behavior: ClientBehavior::default(),
     };
-    if rtt <= LOCAL {
+    if rtt <= MAX_LOCAL_SECONDS {
         return Ok(found); // without a server, no other call is a request either
     }
-    found.behavior.keeps_misses = least(names.iter().map(|name| look_up(name).1)) <= LOCAL;
+    found.behavior.keeps_misses =
+        least(names.iter().map(|name| look_up(name).1)) <= MAX_LOCAL_SECONDS;
     if let Some(bytes) = readahead(&fd) {
         found.behavior.window = bytes;
     }
     // What cannot be measured has the default behavior, and takes as long as a look-up.
-    let repetitions = if rtt > LONG {
+    let repetitions = if rtt > LONG_RTT_SECONDS {
         FEW_REPETITIONS
     } else {
         REPETITIONS
@@ -80,12 +81,17 @@ pub(crate) fn calibrate(dir: &[u8], samples: &Samples) -> Result<Calibration> {
 }
 
 impl Calibration {
-    /// Whether a call was a request, given what it took, and the `resolved` seconds of it that
+    /// Whether a call was a request, given what it took, and the `resolve_seconds` seconds of it that
     /// resolving its name took. Sets the price of the request if it was.
-    fn is_request(&mut self, request: Request, took: Vec<f64>, resolved: f64) -> bool {
-        let is_request = least(took.iter().copied()) - resolved > LOCAL;
+    fn record_if_request(
+        &mut self,
+        request: Request,
+        took: Vec<f64>,
+        resolve_seconds: f64,
+    ) -> bool {
+        let is_request = least(took.iter().copied()) - resolve_seconds > MAX_LOCAL_SECONDS;
         if is_request {
-            self.prices.set(request, median(took) - resolved);
+            self.prices.set(request, median(took) - resolve_seconds);
         }
         is_request
     }
@@ -96,10 +102,10 @@ impl Calibration {
         let (mut opened, mut read) = (Vec::new(), Vec::new());
         for dir in listed {
             let Ok(path) = c_string(dir) else { continue };
-            let resolved = time_to_resolve(&path, 1);
+            let resolve_seconds = time_to_resolve(&path, 1);
             let (fd, seconds) = timed(|| openat(CWD, &path, Open::DIRECTORY));
             let Ok(fd) = fd else { continue };
-            opened.push((seconds - resolved).max(0.0));
+            opened.push((seconds - resolve_seconds).max(0.0));
             while let (Ok(n), seconds) = timed(|| getdents64(&fd, &mut buffer)) {
                 read.push(seconds);
                 if n == 0 {
@@ -110,7 +116,7 @@ impl Calibration {
         if opened.is_empty() || read.is_empty() {
             return;
         }
-        self.behavior.lists = least(opened.iter().chain(&read).copied()) > LOCAL;
+        self.behavior.lists = least(opened.iter().chain(&read).copied()) > MAX_LOCAL_SECONDS;
         for (request, took) in [(Request::Opendir, opened), (Request::Readdir, read)] {
             let mean = took.iter().sum::<f64>() / took.len() as f64;
             self.prices.set(request, mean);
@@ -119,11 +125,12 @@ impl Calibration {
 
     fn measure_link(&mut self, link: &[u8], repetitions: usize) -> Result<()> {
         let path = c_string(link)?;
-        let resolved = time_to_resolve(&path, repetitions);
+        let resolve_seconds = time_to_resolve(&path, repetitions);
         let read = (0..repetitions)
             .map(|_| timed(|| readlinkat(CWD, &path)).1)
             .collect();
-        self.behavior.keeps_links = !self.is_request(Request::Readlink, read, resolved);
+        self.behavior.keeps_links =
+            !self.record_if_request(Request::Readlink, read, resolve_seconds);
         Ok(())
     }
 
@@ -146,15 +153,18 @@ impl Calibration {
         let fd = openat(CWD, &path, Open::NONBLOCK)?;
         self.behavior.keeps_pages = match cachestat(&fd, 0, 1) {
             Ok(cached) => cached.pages > 0,
-            Err(_) => !self.behavior.reads || timed(|| pread64(&fd, &mut buffer[..1], 0)).1 < LOCAL,
+            Err(_) => {
+                !self.behavior.reads
+                    || timed(|| pread64(&fd, &mut buffer[..1], 0)).1 < MAX_LOCAL_SECONDS
+            }
         };
         Ok(())
     }
 
     /// Measures resolving, opening and closing a file, of which `fd` is a descriptor.
     fn measure_opening(&mut self, path: &CStr, fd: &Fd, repetitions: usize) -> Result<()> {
-        let resolved = time_to_resolve(path, repetitions);
-        self.behavior.keeps_names = resolved == 0.0;
+        let resolve_seconds = time_to_resolve(path, repetitions);
+        self.behavior.keeps_names = resolve_seconds == 0.0;
         let (mut opened, mut closed) = (Vec::new(), Vec::new());
         for _ in 0..repetitions {
             let (opening, seconds) = timed(|| openat(CWD, path, Open::NONBLOCK));
@@ -164,10 +174,10 @@ impl Calibration {
             let duplicate = fd.again()?;
             closed.push(timed(|| drop(duplicate)).1);
         }
-        self.behavior.opens = self.is_request(Request::Open, opened, resolved);
+        self.behavior.opens = self.record_if_request(Request::Open, opened, resolve_seconds);
         let price = self.prices.get(Request::Open);
         self.prices.set(Request::Create, price);
-        self.behavior.flushes = self.is_request(Request::Flush, closed, 0.0);
+        self.behavior.flushes = self.record_if_request(Request::Flush, closed, 0.0);
         Ok(())
     }
 
@@ -185,14 +195,14 @@ impl Calibration {
             drop_cached()?;
             large.push(timed(|| pread64(fd, buffer, 0)).1);
         }
-        self.behavior.reads = self.is_request(Request::Read, small, 0.0);
+        self.behavior.reads = self.record_if_request(Request::Read, small, 0.0);
         if self.behavior.reads && len > PAGE {
             let small = self.prices.get(Request::Read);
             self.prices.byte = (median(large) - small).max(0.0) / (len - PAGE) as f64;
             let page = self.prices.byte * PAGE as f64;
             self.prices.set(Request::Read, (small - page).max(0.0));
         }
-        self.behavior.stats_after_read = self.is_request(Request::Getattr, seen, 0.0);
+        self.behavior.stats_after_read = self.record_if_request(Request::Getattr, seen, 0.0);
         Ok(())
     }
 }
@@ -203,7 +213,7 @@ fn time_to_resolve(path: &CStr, repetitions: usize) -> f64 {
     let took: Vec<f64> = (0..repetitions)
         .map(|_| timed(|| statx(CWD, path, at, Want::TYPE)).1)
         .collect();
-    if least(took.iter().copied()) <= LOCAL {
+    if least(took.iter().copied()) <= MAX_LOCAL_SECONDS {
         0.0
     } else {
         median(took)

@@ -61,7 +61,7 @@ fn supervised(options: &ProbeOptions, progress: &mut dyn FnMut(Activity)) -> Res
     let log = Log::new(ROOM).map_err(&failed)?;
     let tally = Shared::new(Tally::WORDS).map_err(&failed)?;
     let child = Child::fork_detached(|| {
-        gate::interrupt::note();
+        gate::interrupt::record_all();
         let before = gate::meter::tally();
         // Reserve fds 0-2, so that a late message to stderr cannot be written into a file that is
         // opened next.

@@ -9,7 +9,7 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let dir = args.next().expect("a directory");
     let only: Vec<String> = args.collect();
-    for by in EngineKind::ALL {
+    for by in EngineKind::SELECTABLE {
         if !only.is_empty() && !only.iter().any(|name| name == by.name()) {
             continue;
         }

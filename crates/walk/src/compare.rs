@@ -42,7 +42,7 @@ pub enum LeftOut {
 pub struct Comparison {
     /// What a walk would do in each directory.
     pub explained: Vec<Explained>,
-    /// Trial by trial, the engines of each in the order of [`EngineKind::ALL`].
+    /// Trial by trial, the engines of each in the order of [`EngineKind::SELECTABLE`].
     pub trials: Vec<Vec<Measured<Walked>>>,
     /// Engines that are not compared, and why.
     pub left_out: Vec<(EngineKind, LeftOut)>,
@@ -125,10 +125,10 @@ pub fn compare(
     mut tick: impl FnMut(&str, usize),
 ) -> Result<Comparison, Error> {
     let mut comparison = Comparison {
-        explained: explain(&options.dirs, options.is_written)?,
+        explained: explain(&options.dirs, options.sink_syncs_first)?,
         ..Comparison::default()
     };
-    let mut engines = EngineKind::ALL.to_vec();
+    let mut engines = EngineKind::SELECTABLE.to_vec();
     engines.retain(|&engine| {
         let plans = comparison.explained.iter().map(|one| &one.plan);
         let refusal = plans.filter_map(|plan| plan.refusal(engine)).next();

@@ -33,16 +33,16 @@ impl Explained {
         let needs_root = |engine: &EngineKind| {
             matches!(self.plan.refusal(*engine), Some(EngineRefusal::NotRoot(_)))
         };
-        EngineKind::ALL.into_iter().filter(needs_root)
+        EngineKind::SELECTABLE.into_iter().filter(needs_root)
     }
 }
 
 /// Makes the plan for the mount of each directory, for a walk with
-/// [`WalkOptions::is_written`](crate::WalkOptions::is_written) or without.
+/// [`WalkOptions::sink_syncs_first`](crate::WalkOptions::sink_syncs_first) or without.
 ///
 /// # Errors
 /// A directory that cannot be walked.
-pub fn explain(dirs: &[Vec<u8>], is_written: bool) -> Result<Vec<Explained>, Error> {
+pub fn explain(dirs: &[Vec<u8>], sink_syncs_first: bool) -> Result<Vec<Explained>, Error> {
     let tops = open_tops(dirs)?;
     let mounts = mounts_around(tops.first());
     let explained = tops.into_iter().map(|top| {
@@ -50,7 +50,7 @@ pub fn explain(dirs: &[Vec<u8>], is_written: bool) -> Result<Vec<Explained>, Err
         // Without a walk, directories that are read for an estimate keep their access times.
         let plan = plan(&MountContext {
             noatime: true,
-            is_written,
+            sink_syncs_first,
             ..MountContext::new(&top, mount)
         });
         Explained {

@@ -19,7 +19,7 @@ pub enum EngineKind {
 
 impl EngineKind {
     /// The engines that a walk chooses from.
-    pub const ALL: [EngineKind; 5] = [
+    pub const SELECTABLE: [EngineKind; 5] = [
         EngineKind::Threads,
         EngineKind::Bulkstat,
         EngineKind::Btrfs,

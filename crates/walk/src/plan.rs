@@ -120,12 +120,12 @@ fn price(engine: EngineKind) -> f64 {
 /// The cost of starting an engine below the file API, in milliseconds: mainly a syncfs(2), which takes
 /// about 0.2 where nothing is dirty, and long where much is.
 fn start_cost(context: &MountContext<'_>) -> f64 {
-    if context.is_written { 0.5 } else { 4.0 }
+    if context.sink_syncs_first { 0.5 } else { 4.0 }
 }
 
 /// Chooses an engine.
 pub(crate) fn plan(context: &MountContext<'_>) -> Plan {
-    let engines: Vec<_> = EngineKind::ALL
+    let engines: Vec<_> = EngineKind::SELECTABLE
         .into_iter()
         .map(|kind| (kind, engine(kind).possible(context)))
         .collect();
@@ -325,10 +325,10 @@ mod tests {
         );
         assert!(known(1_000_000).1.to_string().contains("about 1.0 million"));
         // With a cheap start, fewer entries suffice.
-        let few = |is_written| {
+        let few = |sink_syncs_first| {
             let context = MountContext {
                 expected: Some(2000 * processors() as u64),
-                is_written,
+                sink_syncs_first,
                 ..MountContext::new(&top, None)
             };
             cheaper(&context, EngineKind::Ext4).0

@@ -70,7 +70,7 @@ pub struct MountContext<'a> {
     /// The approximate number of entries below the directory, if it is known.
     pub expected: Option<u64>,
     /// Whether syncfs(2) is called before anything is read, whichever engine is chosen.
-    pub is_written: bool,
+    pub sink_syncs_first: bool,
 }
 
 impl<'a> MountContext<'a> {
@@ -83,7 +83,7 @@ impl<'a> MountContext<'a> {
             is_root: gate::process::is_root(),
             noatime: false,
             expected: None,
-            is_written: false,
+            sink_syncs_first: false,
         }
     }
 

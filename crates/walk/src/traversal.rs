@@ -43,7 +43,7 @@ pub struct WalkOptions {
     /// The approximate number of entries below the one DIR, if it is known, as from a catalog.
     pub expected: Option<u64>,
     /// The sink calls syncfs(2) before reading, so a second syncfs is cheap.
-    pub is_written: bool,
+    pub sink_syncs_first: bool,
 }
 
 /// A mount that was walked, and the engine that did it.
@@ -166,7 +166,7 @@ impl Traversal<'_> {
         let context = MountContext {
             noatime: options.noatime,
             expected: options.expected.filter(|_| is_only_dir),
-            is_written: options.is_written,
+            sink_syncs_first: options.sink_syncs_first,
             ..MountContext::new(top, mount)
         };
         let (kind, reason) = self.choose(&context, is_first)?;

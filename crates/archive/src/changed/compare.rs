@@ -7,7 +7,7 @@ use walk::entry::joined;
 use walk::{Dir, EngineKind, Entry, MountContext, Sink, Worker};
 
 use crate::part::{Last, Part, Parts, relative};
-use crate::since::index::{Fate, Identity, Index, NO_PART, path_hash, print};
+use crate::since::index::{Fate, Identity, Index, NO_PART, fingerprint, path_hash};
 
 /// The entries that differ from the catalog.
 #[derive(Default)]
@@ -22,7 +22,7 @@ pub(super) struct Found {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Differs {
     pub(super) identity: Identity,
-    pub(super) print: u64,
+    pub(super) fingerprint: u64,
     /// The hashes of its path and of its directory's.
     pub(super) path: u64,
     pub(super) parent: u64,
@@ -138,12 +138,12 @@ impl Worker for Comparer<'_> {
             }
             let identity = Identity::from_meta(self.part.1, &meta);
             let path = path_hash(dir.hash, entry.name);
-            let print = print(identity.who, &meta);
+            let fingerprint = fingerprint(identity.who, &meta);
             let row = index.find(path);
             if let Some(row) = row {
                 let old = index.row(row);
                 let has_come = may_be_other && meta.nlink > 1 && !meta.is_dir();
-                if old.is_unchanged(&identity, print) && !has_come {
+                if old.is_unchanged(&identity, fingerprint) && !has_come {
                     old.settle(Fate::Found);
                     continue;
                 }
@@ -151,7 +151,7 @@ impl Worker for Comparer<'_> {
             }
             let differs = Differs {
                 identity,
-                print,
+                fingerprint,
                 path,
                 parent: dir.hash,
                 depth: entry.depth(dir),

@@ -15,7 +15,7 @@ use crate::error::{Action, Error, ErrorKind};
 use crate::part::Part;
 use crate::since::index::{Index, by_group};
 use crate::since::{
-    Evidence, OtherRoot, Reason, Scan, Step, Tree, Verdict, Written, check_root, find_changes,
+    Evidence, OtherRoot, Proof, Reason, Scan, Step, Tree, Written, check_root, find_changes,
 };
 use compare::{Compare, Found, path_below};
 use resolve::{Outcome, resolve};
@@ -128,10 +128,10 @@ pub fn changed(options: &ChangedOptions, desk: &Diagnostics) -> Result<ChangedRe
         desk,
     };
     match find_changes(&reader, tree, &scan)? {
-        Verdict::Untouched { by, evidence } => Ok(ChangedReport::new(by, evidence.into())),
-        Verdict::SameDigest(Scanned::Walked(report, _))
-        | Verdict::Unknown(Scanned::Written(report)) => Ok(report),
-        Verdict::SameDigest(_) | Verdict::Unknown(_) => scan.compare_all(),
+        Proof::Untouched { by, evidence } => Ok(ChangedReport::new(by, evidence.into())),
+        Proof::SameDigest(Scanned::Walked(report, _))
+        | Proof::Unknown(Scanned::Written(report)) => Ok(report),
+        Proof::SameDigest(_) | Proof::Unknown(_) => scan.compare_all(),
     }
 }
 

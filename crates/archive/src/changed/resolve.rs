@@ -139,7 +139,9 @@ impl<'a> Resolver<'a> {
         let row = carried.or_else(renamed).map(|nth| self.lost[nth]);
         self.outcomes.push(match row {
             Some(row) if carried.is_none() => Outcome::Renamed(at, row),
-            Some(row) if self.index.row(row).may_be_unchanged(entry.print) => Outcome::Carried(at),
+            Some(row) if self.index.row(row).may_be_unchanged(entry.fingerprint) => {
+                Outcome::Carried(at)
+            }
             Some(_) => Outcome::Changed(at),
             None => Outcome::Added(at),
         });
@@ -163,7 +165,7 @@ impl<'a> Resolver<'a> {
             let old = self.index.row(row);
             if is_in_other(entry) {
                 self.outcomes.push(Outcome::Renamed(at, row));
-            } else if !old.is_unchanged(&entry.identity, entry.print) {
+            } else if !old.is_unchanged(&entry.identity, entry.fingerprint) {
                 self.outcomes.push(Outcome::Changed(at));
             }
         }

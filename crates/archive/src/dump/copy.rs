@@ -9,7 +9,7 @@ use super::options::{Counts, Map};
 use super::output::Output;
 use super::progress::Progress;
 use super::read::Reader;
-use super::settled::Settling;
+use super::results::ResultSender;
 use super::users::Users;
 use super::window::Window;
 use super::write::Writer;
@@ -24,7 +24,7 @@ pub(super) fn copy(
     (rows, plan, diagnostics): (&Rows, &Plan, &Diagnostics),
     output: &mut Output,
     (progress, map): (&Progress, Option<&mut (dyn Map + 'static)>),
-    settling: Option<Settling>,
+    results: Option<ResultSender>,
     threads: Option<usize>,
 ) -> Result<Counts, Error> {
     attribution::set_phase(Function::Write);
@@ -36,7 +36,7 @@ pub(super) fn copy(
         diagnostics,
     };
     let map = map.map(|map| map as &mut dyn Map);
-    let mut writer = Writer::new(work, output, progress, map, settling);
+    let mut writer = Writer::new(work, output, progress, map, results);
     match threads.unwrap_or_else(processors) {
         1 => with_function(Function::Copy, || copy_alone(work, &mut writer)),
         readers => copy_together(work, &mut writer, readers),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! collect ─► plan ─► readers ─► window ─► writer ─► output ─────────────┬► published: archive, then catalog
-//!   rows      step    load       order     settled   file, zstd           │
+//!   rows      step    load       order     results   file, zstd           │
 //!                                          └──► catalog, rows at a time ──┘
 //! ```
 
@@ -15,7 +15,6 @@ use walk::{Diagnostics, Moment};
 mod chain;
 mod copy;
 mod holes;
-mod known;
 mod load;
 mod member;
 mod options;
@@ -24,7 +23,8 @@ mod own;
 mod places;
 mod progress;
 mod read;
-mod settled;
+mod results;
+mod updates;
 mod users;
 mod window;
 mod write;
@@ -39,12 +39,12 @@ use crate::plan::{Plan, Step, member_name};
 use crate::rows::Rows;
 use chain::Chain;
 use copy::copy;
-use known::Known;
 pub use options::{Counts, DumpOptions, DumpSummary, Line, Map, Note};
 use output::{Output, Whole};
 use own::{check_outputs, leave_out_own};
 pub use progress::Progress;
-use settled::Settling;
+use results::ResultSender;
+use updates::CatalogUpdates;
 
 /// Dumps. The archive gets its name when all of it is on the disk; then the map, then the catalog.
 ///
@@ -120,15 +120,15 @@ impl Dump<'_> {
         let mut notes = leave_out_own(self.options, self.chain, &output, rows, &mut plan);
         let (counts, archive_bytes) = match &self.chain.catalog {
             Some(catalog) => {
-                let known = Known {
+                let updates = CatalogUpdates {
                     rows,
                     plan: &plan,
                     base: self.chain.base.as_ref(),
-                    lacks: AtomicBool::new(false),
+                    misses_checksums: AtomicBool::new(false),
                     error: Mutex::default(),
                 };
-                let written = self.write_with_catalog(output, &known, catalog)?;
-                if known.lacks.into_inner() {
+                let written = self.write_with_catalog(output, &updates, catalog)?;
+                if updates.misses_checksums.into_inner() {
                     notes.push(Note::ChecksumsMissing);
                 }
                 written
@@ -169,31 +169,31 @@ impl Dump<'_> {
     fn write_with_catalog(
         &mut self,
         output: Output,
-        known: &Known<'_>,
+        updates: &CatalogUpdates<'_>,
         catalog: &[u8],
     ) -> Result<(Counts, u64), Error> {
-        let &Known { rows, plan, .. } = known;
+        let &CatalogUpdates { rows, plan, .. } = updates;
         let (draft, diagnostics) = (Draft::create(catalog)?, self.diagnostics);
         let options = self.options.selection.clone();
-        let (settling, portions) = Settling::new(rows.len());
+        let (results, result_groups) = ResultSender::new(rows.len());
         let write_catalog = move || {
             let is_kept = |row| plan.step(row) != Step::LeftOut;
             // The writer of the archive reports its own error.
             let stopped = |_| Error::new(Action::WriteCatalog, b"", ErrorKind::Stopped);
-            let next = move || portions.recv().map_err(stopped);
-            let later = |rows, portion| known.later(rows, portion);
+            let next = move || result_groups.recv().map_err(stopped);
+            let later = |rows, group| updates.for_rows(rows, group);
             let is_complete = || !diagnostics.has_warnings();
             draft.write(rows, options, is_kept, next, later, is_complete)
         };
         let (copied, sealed) = std::thread::scope(|scope| {
             let writing = spawn(scope, write_catalog);
-            let copied = self.copy(output, rows, plan, Some(settling));
+            let copied = self.copy(output, rows, plan, Some(results));
             (copied, writing.join())
         });
         let (counts, archive) = copied?;
         let sealed = sealed.unwrap_or_else(|e| std::panic::resume_unwind(e));
         // If the base cannot be read, the archive must not get its name either.
-        if let Some(error) = known.error.lock().take() {
+        if let Some(error) = updates.error.lock().take() {
             return Err(error);
         }
         let archive_bytes = archive.publish()?;
@@ -244,13 +244,13 @@ impl Dump<'_> {
         mut output: Output,
         rows: &Rows,
         plan: &Plan,
-        settling: Option<Settling>,
+        results: Option<ResultSender>,
     ) -> Result<(Counts, Whole), Error> {
         let counts = copy(
             (rows, plan, self.diagnostics),
             &mut output,
             (self.progress, self.map.as_deref_mut()),
-            settling,
+            results,
             self.options.threads,
         )?;
         Ok((counts, output.finish()?))

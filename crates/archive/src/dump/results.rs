@@ -1,5 +1,5 @@
 //! The results of rows, on their way from the writer of the archive to that of the catalog: a
-//! portion for each row group.
+//! group for each row group.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -10,7 +10,7 @@ use crate::catalog::rows_of_group;
 /// The results of some rows. The others are as they were collected, and have no checksum of their
 /// own.
 #[derive(Debug, Default)]
-pub(crate) struct Portion {
+pub(crate) struct RowGroupResults {
     /// Checksums of what the archive has.
     pub(crate) hashes: Vec<(usize, [u8; 32])>,
     /// Rows that changed since they were collected.
@@ -19,41 +19,41 @@ pub(crate) struct Portion {
     pub(crate) missing: Vec<usize>,
 }
 
-/// The sending end. Dropping it before [`Settling::finish`] tells the receiver that the rest will
+/// The sending end. Dropping it before [`ResultSender::finish`] tells the receiver that the rest will
 /// not come.
-pub(crate) struct Settling {
+pub(crate) struct ResultSender {
     rows: usize,
-    /// Rows of a portion.
+    /// Rows of a group.
     size: usize,
     nth: usize,
-    portion: Portion,
-    to: Sender<Portion>,
+    group: RowGroupResults,
+    to: Sender<RowGroupResults>,
 }
 
-impl Settling {
-    pub(crate) fn new(rows: usize) -> (Settling, Receiver<Portion>) {
+impl ResultSender {
+    pub(crate) fn new(rows: usize) -> (ResultSender, Receiver<RowGroupResults>) {
         let (to, from) = channel();
-        let settling = Settling {
+        let results = ResultSender {
             rows,
             size: rows_of_group(rows),
             nth: 0,
-            portion: Portion::default(),
+            group: RowGroupResults::default(),
             to,
         };
-        (settling, from)
+        (results, from)
     }
 
-    /// The portion of a row. All rows before that portion are settled.
-    pub(crate) fn at(&mut self, row: usize) -> &mut Portion {
+    /// The group of a row. All rows before that group are settled.
+    pub(crate) fn at(&mut self, row: usize) -> &mut RowGroupResults {
         while self.nth < row / self.size {
             self.send();
         }
-        &mut self.portion
+        &mut self.group
     }
 
     fn send(&mut self) {
         // The receiver may have failed: it reports its own error.
-        let _ = self.to.send(std::mem::take(&mut self.portion));
+        let _ = self.to.send(std::mem::take(&mut self.group));
         self.nth += 1;
     }
 
@@ -71,28 +71,28 @@ mod tests {
 
     #[test]
     fn results_come_in_portions_of_row_groups() {
-        let (mut settling, portions) = Settling::new(100);
-        let size = settling.size;
+        let (mut results, result_groups) = ResultSender::new(100);
+        let size = results.size;
         assert!(3 * size < 100 && 7 * size >= 100, "{size}");
         for row in [3, size - 1, 2 * size] {
-            settling.at(row).missing.push(row);
+            results.at(row).missing.push(row);
         }
-        let missing = || portions.recv().map(|portion| portion.missing);
+        let missing = || result_groups.recv().map(|group| group.missing);
         assert_eq!((missing(), missing()), (Ok(vec![3, size - 1]), Ok(vec![])));
         std::thread::scope(|scope| {
-            scope.spawn(|| settling.finish());
+            scope.spawn(|| results.finish());
             assert_eq!(missing(), Ok(vec![2 * size]));
         });
-        let rest: Vec<_> = portions.iter().collect();
-        assert!(rest.len() == 4 && rest.iter().all(|portion| portion.missing.is_empty()));
+        let rest: Vec<_> = result_groups.iter().collect();
+        assert!(rest.len() == 4 && rest.iter().all(|group| group.missing.is_empty()));
     }
 
     #[test]
     fn receiver_does_not_wait_for_a_writer_that_gave_up() {
-        let (settling, portions) = Settling::new(1);
+        let (results, result_groups) = ResultSender::new(1);
         std::thread::scope(|scope| {
-            let waits = scope.spawn(move || portions.recv().is_err());
-            drop(settling);
+            let waits = scope.spawn(move || result_groups.recv().is_err());
+            drop(results);
             assert!(waits.join().unwrap());
         });
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use gate::sync::Mutex;
 use walk::{Meta, Type};
 
-use super::settled::Portion;
+use super::results::RowGroupResults;
 use crate::catalog::Later;
 use crate::error::Error;
 use crate::increment::Base;
@@ -15,30 +15,34 @@ use crate::plan::{Plan, Step};
 use crate::rows::Rows;
 
 /// What a new catalog records of rows beyond what was collected.
-pub(super) struct Known<'a> {
+pub(super) struct CatalogUpdates<'a> {
     pub(super) rows: &'a Rows,
     pub(super) plan: &'a Plan,
     pub(super) base: Option<&'a Base>,
     /// There is a file whose checksum is unknown.
-    pub(super) lacks: AtomicBool,
+    pub(super) misses_checksums: AtomicBool,
     /// Why the base could not be read.
     pub(super) error: Mutex<Option<Error>>,
 }
 
-impl Known<'_> {
+impl CatalogUpdates<'_> {
     /// Turns the results of some rows into what the catalog records.
     ///
     /// # Errors
     /// The base cannot be read.
-    pub(super) fn later(&self, rows: Range<usize>, portion: Portion) -> Result<Later, Error> {
-        let hashes = self.hashes(rows.clone(), &portion);
+    pub(super) fn for_rows(
+        &self,
+        rows: Range<usize>,
+        group: RowGroupResults,
+    ) -> Result<Later, Error> {
+        let hashes = self.hashes(rows.clone(), &group);
         if let Err(error) = &hashes {
             self.error.lock().get_or_insert(error.clone());
         }
-        let mut amended: HashMap<usize, Meta> = portion.amended.into_iter().collect();
+        let mut amended: HashMap<usize, Meta> = group.amended.into_iter().collect();
         // A row that is missing from the archive is named in it, and a restore may keep an older
         // copy. So the catalog has an entry for it, with an identity that no file matches.
-        for row in portion.missing.into_iter().chain(self.plan.blind_of(rows)) {
+        for row in group.missing.into_iter().chain(self.plan.blind_of(rows)) {
             let meta = amended.entry(row).or_insert_with(|| self.rows.meta(row));
             *meta = Meta {
                 ino: 0,
@@ -57,10 +61,10 @@ impl Known<'_> {
     fn hashes(
         &self,
         rows: Range<usize>,
-        portion: &Portion,
+        group: &RowGroupResults,
     ) -> Result<Vec<Option<[u8; 32]>>, Error> {
         let mut hashes = vec![None; rows.len()];
-        for (row, hash) in &portion.hashes {
+        for (row, hash) in &group.hashes {
             hashes[row - rows.start] = Some(*hash);
         }
         if let Some(base) = self.base {
@@ -75,12 +79,12 @@ impl Known<'_> {
             }
             base.hashes(wanted, |nth, hash| hashes[nth] = Some(hash))?;
         }
-        let lacks = |(row, hash): (usize, &Option<_>)| {
+        let misses_checksums = |(row, hash): (usize, &Option<_>)| {
             let is_unchanged = self.plan.step(row) == Step::Unchanged;
             hash.is_none() && is_unchanged && self.rows.kind(row) == Type::File
         };
-        if rows.zip(&hashes).any(lacks) {
-            self.lacks.store(true, Relaxed);
+        if rows.zip(&hashes).any(misses_checksums) {
+            self.misses_checksums.store(true, Relaxed);
         }
         Ok(hashes)
     }

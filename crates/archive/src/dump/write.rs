@@ -10,7 +10,7 @@ use super::options::{Counts, Line, Map};
 use super::output::Output;
 use super::progress::Progress;
 use super::read::Reader;
-use super::settled::Settling;
+use super::results::ResultSender;
 use crate::attribution::{Function, with_function};
 use crate::error::Error;
 use crate::plan::Step;
@@ -30,7 +30,7 @@ pub(crate) struct Writer<'a> {
     /// The checksums of files that have several names.
     linked: HashMap<usize, [u8; 32]>,
     /// For the catalog, if one is written.
-    settling: Option<Settling>,
+    results: Option<ResultSender>,
     counts: Counts,
 }
 
@@ -40,7 +40,7 @@ impl<'a> Writer<'a> {
         output: &'a mut Output,
         progress: &'a Progress,
         map: Option<&'a mut dyn Map>,
-        settling: Option<Settling>,
+        results: Option<ResultSender>,
     ) -> Writer<'a> {
         Writer {
             work,
@@ -51,7 +51,7 @@ impl<'a> Writer<'a> {
             reader: None,
             lost: HashMap::new(),
             linked: HashMap::new(),
-            settling,
+            results,
             counts: Counts::default(),
         }
     }
@@ -71,8 +71,8 @@ impl<'a> Writer<'a> {
 
     /// Ends the map after the last load.
     pub(crate) fn finish(self) -> Result<Counts, Error> {
-        if let Some(settling) = self.settling {
-            settling.finish();
+        if let Some(results) = self.results {
+            results.finish();
         }
         if let Some(map) = self.map {
             with_function(Function::Map, || map.end())?;
@@ -93,9 +93,8 @@ impl<'a> Writer<'a> {
         match target {
             Some(target) => {
                 reader.put_link(row, target, &mut load);
-                if let (Some(settling), Some(hash)) = (&mut self.settling, self.linked.get(&target))
-                {
-                    settling.at(row).hashes.push((row, *hash));
+                if let (Some(results), Some(hash)) = (&mut self.results, self.linked.get(&target)) {
+                    results.at(row).hashes.push((row, *hash));
                 }
             }
             None => {
@@ -154,12 +153,12 @@ impl<'a> Writer<'a> {
             }
         }
         self.progress.add_entry();
-        if let Some(settling) = &mut self.settling {
+        if let Some(results) = &mut self.results {
             let is_missing = matches!(outcome, Outcome::Spoiled(_) | Outcome::Missing);
-            let portion = settling.at(row);
-            portion.hashes.extend(hash.map(|hash| (row, hash)));
-            portion.amended.extend(meta.map(|meta| (row, *meta)));
-            portion.missing.extend(is_missing.then_some(row));
+            let group = results.at(row);
+            group.hashes.extend(hash.map(|hash| (row, hash)));
+            group.amended.extend(meta.map(|meta| (row, *meta)));
+            group.missing.extend(is_missing.then_some(row));
         }
         Ok(())
     }

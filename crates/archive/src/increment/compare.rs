@@ -20,7 +20,7 @@ pub(super) struct Now<'a> {
     /// Its identity, by the parts of the catalog.
     pub(super) identity: Identity,
     /// Its fingerprint.
-    pub(super) print: u64,
+    pub(super) fingerprint: u64,
     pub(super) is_dir: bool,
     pub(super) nlink: u32,
 }
@@ -174,15 +174,18 @@ impl<'n, E: Fn(u32) -> Now<'n>, T: Fn(u32) -> u64> Entries<'_, 'n, E, T> {
                 } else {
                     kept[at].and_then(|was| then.find(was))
                 };
-                let is_same = old.is_some_and(|old| then.row(old).may_be_unchanged(entry.print));
+                let is_same =
+                    old.is_some_and(|old| then.row(old).may_be_unchanged(entry.fingerprint));
                 self.touch_if(at, parent.is_none() || !is_there || !is_same);
                 piece.renamed += u64::from(kept[at].is_some() && !is_there);
                 *kept_as = old.map_or(0, |old| old + 1);
                 piece.found += old.map_or(0, find);
                 is_there
             } else {
-                let old = in_its_place
-                    .filter(|&old| then.row(old).is_unchanged(&entry.identity, entry.print));
+                let old = in_its_place.filter(|&old| {
+                    then.row(old)
+                        .is_unchanged(&entry.identity, entry.fingerprint)
+                });
                 *kept_as = old.map_or(0, |old| old + 1);
                 if old.is_none() {
                     *fate = Fate::Dumped;
@@ -272,7 +275,8 @@ fn find_links<'a>(
     }
     let same = with_fate(Fate::Dumped).filter_map(|(row, entry)| {
         let (kept, known) = names.get(&entry.identity.who)?;
-        (known.identity.is(&entry.identity) && known.print == entry.print).then_some((row, *kept))
+        (known.identity.is(&entry.identity) && known.fingerprint == entry.fingerprint)
+            .then_some((row, *kept))
     });
     same.collect()
 }

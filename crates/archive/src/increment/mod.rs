@@ -23,8 +23,8 @@ use crate::error::Error;
 use crate::gather::{CollectOptions, Gathered, engines};
 use crate::plan::{Files, Plan, Step};
 use crate::rows::Rows;
-use crate::since::index::{Identity, Index, NO_PART, print};
-use crate::since::{Evidence, Tree, Verdict, find_changes};
+use crate::since::index::{Identity, Index, NO_PART, fingerprint};
+use crate::since::{Evidence, Proof, Tree, find_changes};
 pub(crate) use base::Base;
 use base::in_archive;
 use compare::{Fate, Now, Outcome, compare};
@@ -71,11 +71,11 @@ pub(crate) fn collect(
         diagnostics,
     };
     Ok(match find_changes(&base.reader, Tree::new(tops), &scan)? {
-        Verdict::Untouched { by, evidence } => Collected::Unchanged {
+        Proof::Untouched { by, evidence } => Collected::Unchanged {
             parts: vec![scan.part(by, evidence.to_string())],
             looked_at: 0,
         },
-        Verdict::SameDigest((_, mut parts)) => {
+        Proof::SameDigest((_, mut parts)) => {
             for part in &mut parts {
                 part.why = format!("{}; {}", Evidence::SameDigest, part.why);
             }
@@ -84,7 +84,7 @@ pub(crate) fn collect(
                 looked_at: base.entries(),
             }
         }
-        Verdict::Unknown((collector, parts)) => {
+        Proof::Unknown((collector, parts)) => {
             let (rows, index) = both(
                 || collector.finish(engines(&parts)),
                 || Index::load(&base.reader),
@@ -113,7 +113,7 @@ fn plan(base: &Base, rows: &Rows, index: Index) -> Result<Plan, Error> {
             parent: rows.parent(row).map(|parent| parent as u32),
             name: rows.name(row),
             identity,
-            print: print(identity.who, &meta),
+            fingerprint: fingerprint(identity.who, &meta),
             is_dir: meta.is_dir(),
             nlink: meta.nlink,
         }

@@ -8,7 +8,7 @@ use walk::entry::Time;
 use walk::{Meta, digest};
 
 use super::compare::{Fate, Now, Outcome, compare};
-use crate::since::index::{Identity, Index, print};
+use crate::since::index::{Identity, Index, fingerprint};
 
 type Path = Vec<String>;
 /// A directory, and a name in it.
@@ -533,7 +533,7 @@ fn plan(then: &World, now: &World) -> Outcome {
             parent: *parent,
             name: name.as_bytes(),
             identity,
-            print: print(identity.who, &meta),
+            fingerprint: fingerprint(identity.who, &meta),
             is_dir: meta.is_dir(),
             nlink: now.nlink(*inode) as u32,
         }

@@ -18,7 +18,7 @@ use gate::long::{c_string, open_long};
 use ondisk::pax::{Kind, Member};
 
 use crate::error::{Action, Error};
-use crate::input::{Input, Verdict};
+use crate::input::{ChecksumStatus, Input};
 use crate::split;
 use name::Chosen;
 use not_restored::{Failure, Halt};
@@ -103,7 +103,7 @@ impl Restorer<'_> {
         let mut before = Vec::new();
         loop {
             let next = input.next();
-            if input.verdict() == Some(Verdict::Wrong) {
+            if input.checksum_status() == Some(ChecksumStatus::Wrong) {
                 self.remarks.warn(&before, NotRestored::WrongChecksum);
             }
             let Some(member) = next? else {

@@ -64,7 +64,7 @@ fn is_generation(one: u32, other: u32) -> bool {
 
 /// The fingerprint of an entry. Its generation is compared apart. Times are only compared for
 /// equality, so a clock that was set back does no harm.
-pub(crate) fn print(who: u64, meta: &Meta) -> u64 {
+pub(crate) fn fingerprint(who: u64, meta: &Meta) -> u64 {
     let mode = u64::from(meta.mode) << 32;
     let (mtime, ctime) = (meta.mtime, meta.ctime);
     hashed([
@@ -86,7 +86,7 @@ pub(super) fn hashed<const N: usize>(words: [u64; N]) -> u64 {
 pub(crate) struct Old {
     /// A hash.
     pub(crate) path: u64,
-    print: u64,
+    fingerprint: u64,
     generation: u32,
     /// Its [`Fate`], and two flags.
     state: AtomicU8,
@@ -96,8 +96,8 @@ const DIRECTORY: u8 = 1 << 7;
 const RACY: u8 = 1 << 6;
 
 impl Old {
-    fn set(&mut self, print: u64, is_dir: bool, may_be_since: bool) {
-        self.print = print;
+    fn set(&mut self, fingerprint: u64, is_dir: bool, may_be_since: bool) {
+        self.fingerprint = fingerprint;
         *self.state.get_mut() =
             if is_dir { DIRECTORY } else { 0 } | if may_be_since { RACY } else { 0 };
     }
@@ -108,13 +108,13 @@ impl Old {
 
     /// Whether an entry with this fingerprint is certainly unchanged, as far as every engine can
     /// tell.
-    pub(crate) fn may_be_unchanged(&self, print: u64) -> bool {
-        self.print == print && self.state.load(Relaxed) & RACY == 0
+    pub(crate) fn may_be_unchanged(&self, fingerprint: u64) -> bool {
+        self.fingerprint == fingerprint && self.state.load(Relaxed) & RACY == 0
     }
 
     /// Whether an entry with this identity and fingerprint is certainly unchanged.
-    pub(crate) fn is_unchanged(&self, identity: &Identity, print: u64) -> bool {
-        self.may_be_unchanged(print) && is_generation(self.generation, identity.generation)
+    pub(crate) fn is_unchanged(&self, identity: &Identity, fingerprint: u64) -> bool {
+        self.may_be_unchanged(fingerprint) && is_generation(self.generation, identity.generation)
     }
 
     pub(crate) fn fate(&self) -> Fate {
@@ -303,7 +303,7 @@ impl Index {
             let Identity { who, generation } = Identity::from_meta(0, &meta);
             let old = &mut rows[row as usize];
             (old.path, old.generation) = (path, generation);
-            old.set(print(who, &meta), meta.is_dir(), false);
+            old.set(fingerprint(who, &meta), meta.is_dir(), false);
             slots.add(path, row);
             dirs.who.extend(meta.is_dir().then_some((row, who)));
         }
@@ -404,9 +404,9 @@ fn load(
     };
     let mut left = into.iter_mut();
     let known = |Identity { who, generation }| {
-        // `print` holds the identity until all is known that is hashed with it.
+        // `fingerprint` holds the identity until all is known that is hashed with it.
         if let Some(old) = left.next() {
-            (old.print, old.generation) = (who, generation);
+            (old.fingerprint, old.generation) = (who, generation);
         }
     };
     identities(reader, group, wanted.clone(), known)?;
@@ -421,10 +421,10 @@ fn load(
             ctime: ctimes.at(at),
             ..Meta::default()
         };
-        let (who, is_dir) = (old.print, meta.is_dir());
+        let (who, is_dir) = (old.fingerprint, meta.is_dir());
         all.who.extend(is_dir.then_some((row, who)));
         let may_be_since = may_be_since(meta.ctime, at_rest_before);
-        old.set(print(who, &meta), is_dir, may_be_since);
+        old.set(fingerprint(who, &meta), is_dir, may_be_since);
     }
     Ok(all)
 }
@@ -554,7 +554,7 @@ mod tests {
             let index = Index::new([(1, meta(then))].into_iter(), HashMap::new());
             let is_unchanged = index
                 .row(0)
-                .is_unchanged(&identity(now), print(identity(now).who, &meta(now)));
+                .is_unchanged(&identity(now), fingerprint(identity(now).who, &meta(now)));
             assert_eq!(is_unchanged, identity(then).is(&identity(now)));
             is_unchanged
         };

@@ -61,7 +61,7 @@ pub(crate) struct Written<'a> {
 }
 
 /// The result of the first three steps.
-pub(crate) enum Verdict<S> {
+pub(crate) enum Proof<S> {
     /// Nothing has changed, and nothing was read. The engine is the file system's own.
     Untouched { by: EngineKind, evidence: Evidence },
     /// Nothing has changed: the digest of what was read is the catalog's.
@@ -75,14 +75,14 @@ pub(crate) fn find_changes<S: Scan>(
     catalog: &Reader,
     tree: Tree,
     scan: &S,
-) -> Result<Verdict<S::Scanned>> {
+) -> Result<Proof<S::Scanned>> {
     let about = catalog.about();
     if let Some(by) = tree.is_untouched(about, |by| scan.accepts(Step::Token, by)) {
         let evidence = Evidence::Token(by);
-        return Ok(Verdict::Untouched { by, evidence });
+        return Ok(Proof::Untouched { by, evidence });
     }
     let scanned = match scan_written(catalog, &tree, scan)? {
-        Some(Verdict::Unknown(scanned)) => scanned,
+        Some(Proof::Unknown(scanned)) => scanned,
         Some(verdict) => return Ok(verdict),
         None => {
             drop(tree); // the walk opens the directories itself
@@ -92,9 +92,9 @@ pub(crate) fn find_changes<S: Scan>(
     // Racy entries may have changed without another digest.
     let is_same = about.racy == 0 && scan.digest(&scanned).is_some_and(|now| now == about.digest);
     Ok(if is_same {
-        Verdict::SameDigest(scanned)
+        Proof::SameDigest(scanned)
     } else {
-        Verdict::Unknown(scanned)
+        Proof::Unknown(scanned)
     })
 }
 
@@ -103,7 +103,7 @@ fn scan_written<S: Scan>(
     catalog: &Reader,
     tree: &Tree,
     scan: &S,
-) -> Result<Option<Verdict<S::Scanned>>> {
+) -> Result<Option<Proof<S::Scanned>>> {
     let [top] = &tree.tops[..] else {
         return Ok(None);
     };
@@ -116,7 +116,7 @@ fn scan_written<S: Scan>(
         return Ok(None);
     };
     if let Some(evidence) = since.is_nothing() {
-        return Ok(Some(Verdict::Untouched { by, evidence }));
+        return Ok(Some(Proof::Untouched { by, evidence }));
     }
     let Some((differing, evidence)) = since.differing(catalog)? else {
         return Ok(None);
@@ -128,5 +128,5 @@ fn scan_written<S: Scan>(
         differing,
     };
     let scanned = scan.scan_written(started, written)?;
-    Ok(Some(Verdict::Unknown(scanned)))
+    Ok(Some(Proof::Unknown(scanned)))
 }

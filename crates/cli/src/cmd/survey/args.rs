@@ -94,7 +94,7 @@ impl Survey {
 
 /// The walk that a survey accounts for: of one directory, one call after the other, without output.
 #[derive(Args, Debug)]
-pub(crate) struct Tread {
+pub(crate) struct SurveyWalk {
     /// Where to walk
     pub(crate) dir: OsString,
     /// What to leave out

@@ -17,7 +17,7 @@ use survey::bounded::{Bounded, StoppedEngine};
 use survey::{Failure, Missing, Task, Unseen};
 use walk::{EngineKind, Type};
 
-use super::args::Tread;
+use super::args::SurveyWalk;
 use super::context::{Ration, SurveyContext};
 use super::mounts::TRIALS;
 use super::show::bounded::estimate;
@@ -115,7 +115,7 @@ fn scout(
     const LEAVES: u64 = 4;
     /// The share of the time of a run that each has who comes after one that was stopped.
     const SHARE: u32 = 5;
-    let explained = walk::explain(&question.dirs, question.is_written)
+    let explained = walk::explain(&question.dirs, question.sink_syncs_first)
         .map_err(|e| Missing::Failed(Failure::new(Task::Other, Error::from(e))))?;
     let by = explained
         .first()
@@ -281,7 +281,7 @@ pub(super) fn dump(
         let (files, bytes) = files.fold((0, 0_u64), |(n, sum), row| {
             (n + 1, sum.saturating_add(rows.meta(row).size))
         });
-        let engine = EngineKind::ALL.iter().position(|by| *by == engine)?;
+        let engine = EngineKind::SELECTABLE.iter().position(|by| *by == engine)?;
         Some([rows.len() as u64, files, bytes, engine as u64])
     });
     let ran = ran.map_err(|e| Missing::Failed(Failure::new(Task::Gather, e)))?;
@@ -298,7 +298,7 @@ pub(super) fn dump(
     })?;
     let engine = usize::try_from(engine)
         .ok()
-        .and_then(|at| EngineKind::ALL.get(at));
+        .and_then(|at| EngineKind::SELECTABLE.get(at));
     let engine = engine.ok_or_else(|| Missing::GatherFailed)?;
     let none = Expected::default();
     let nightly = Nightly {
@@ -365,7 +365,7 @@ pub(super) fn account(
         return Err(Missing::TooLong(ration.each));
     }
     let limit = format!("{}ms", ration.each.as_millis().max(1));
-    let mut words: Vec<OsString> = ["/proc/self/exe", "tread", "--limit", &limit]
+    let mut words: Vec<OsString> = ["/proc/self/exe", "survey-walk", "--limit", &limit]
         .map(OsString::from)
         .to_vec();
     let excludes = &found.responding()?.excludes;
@@ -405,7 +405,7 @@ pub(super) fn heard(ended: Ended) {
 }
 
 /// What [`account()`] has accounted for.
-pub(crate) fn tread(args: &Tread) -> Outcome {
+pub(crate) fn survey_walk(args: &SurveyWalk) -> Outcome {
     gate::process::end_after(args.limit);
     let dirs = vec![args.dir.as_bytes().to_vec()];
     let filter = walk::Filter::new(&args.exclude, None)

@@ -18,7 +18,7 @@ json_object!(Report<'_>, |report| {
     "members": report.verified.members,
     "files": report.verified.files,
     "right": report.verified.right,
-    "unsaid": report.verified.unsaid,
+    "unsaid": report.verified.without_checksum,
     "damaged": report.verified.damaged,
     "bytes": report.verified.bytes,
     name "against": report.against,
@@ -37,7 +37,7 @@ pub(crate) fn summary(report: &Report<'_>) -> String {
         n => format!("damaged in {}", some(n, "place")),
     };
     let right = some(verified.right, "checksum");
-    let checksums = match verified.unsaid {
+    let checksums = match verified.without_checksum {
         0 => format!("{right} right"),
         unsaid => format!("{right} right, {} without one", some(unsaid, "file")),
     };

@@ -32,7 +32,7 @@ stat      statx(2) of every name, one after the other";
 pub(crate) type Engine = Option<EngineKind>;
 
 pub(crate) fn engine() -> impl TypedValueParser<Value = Engine> {
-    choice(ENGINES, EngineKind::ALL, EngineKind::name)
+    choice(ENGINES, EngineKind::SELECTABLE, EngineKind::name)
 }
 
 #[derive(Args, Debug)]

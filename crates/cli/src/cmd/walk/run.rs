@@ -66,7 +66,7 @@ fn walk_options(args: &Args) -> Result<WalkOptions, Error> {
         threads: args.jobs,
         one_file_system: args.one_file_system,
         filter: Filter::new(&args.exclude, selection(args).max_depth)?,
-        is_written: args.catalog.is_some(),
+        sink_syncs_first: args.catalog.is_some(),
         ..WalkOptions::default()
     })
 }
@@ -207,7 +207,7 @@ enum WarningKind {
 impl WarningReason for WarningKind {}
 
 fn explain(options: &WalkOptions, out: &Out) -> Outcome {
-    let explained = walk::explain(&options.dirs, options.is_written)?;
+    let explained = walk::explain(&options.dirs, options.sink_syncs_first)?;
     let parts: Vec<Part> = explained.iter().map(walk::Explained::part).collect();
     let result = Walk {
         parts: &parts,

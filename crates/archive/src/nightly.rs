@@ -50,10 +50,10 @@ pub struct Nightly {
 
 impl Nightly {
     /// System calls to read a file: open, read, statx, close.
-    pub const CALLS: u64 = 4;
+    pub const CALLS_PER_FILE: u64 = 4;
 
     /// Estimates the three dumps from what was measured.
-    pub fn expect(mut self) -> Nightly {
+    pub fn with_estimates(mut self) -> Nightly {
         (self.first, self.unchanged, self.changed) = (self.dump(100), self.dump(0), self.dump(1));
         self
     }
@@ -62,7 +62,7 @@ impl Nightly {
     fn dump(&self, percent: u64) -> Expected {
         let share = |n: u64| (u128::from(n) * u128::from(percent)).div_ceil(100) as u64;
         let files = share(self.files);
-        let more = files.saturating_mul(Nightly::CALLS);
+        let more = files.saturating_mul(Nightly::CALLS_PER_FILE);
         Expected {
             files,
             bytes: share(self.bytes),
@@ -93,7 +93,7 @@ mod tests {
             unchanged: Expected::default(),
             changed: Expected::default(),
         }
-        .expect();
+        .with_estimates();
         let figures = |dump: Expected| (dump.files, dump.bytes, dump.calls);
         assert_eq!(figures(nightly.first), (1000, 2_000_000, 5400));
         assert_eq!(figures(nightly.unchanged), (0, 0, 1400));

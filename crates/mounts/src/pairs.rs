@@ -22,7 +22,7 @@ pub struct Pairs {
     /// Pairs that are not yet found, and how many times each is in the table.
     sought: HashMap<(Dev, Dev), usize>,
     /// For each device, how many mounts on it are not yet removed.
-    on: HashMap<Dev, usize>,
+    remaining_on: HashMap<Dev, usize>,
     /// Devices that were found before they became leaves, with the devices that they are mounted on.
     found_internal: HashMap<Dev, Vec<Dev>>,
     referenced: HashSet<Dev>,
@@ -38,9 +38,9 @@ impl Pairs {
         if *devices.entry(anchor).or_insert(dev) != dev {
             return None;
         }
-        let mut on: HashMap<u64, Vec<&Mount>> = HashMap::new();
+        let mut children: HashMap<u64, Vec<&Mount>> = HashMap::new();
         for row in table.iter().filter(|row| row.id != anchor) {
-            on.entry(row.parent).or_default().push(row);
+            children.entry(row.parent).or_default().push(row);
         }
         let mut pairs = Pairs {
             referenced: HashSet::from([devices[&anchor]]),
@@ -49,7 +49,7 @@ impl Pairs {
         let mut reached = vec![anchor];
         let mut steps = 0;
         while let Some(parent) = reached.pop() {
-            for row in on.get(&parent).into_iter().flatten() {
+            for row in children.get(&parent).into_iter().flatten() {
                 steps += 1;
                 if steps > table.len() {
                     return None; // a cycle of ids
@@ -58,11 +58,11 @@ impl Pairs {
                 let pair = (row.dev, devices[&parent]);
                 pairs.referenced.insert(row.dev);
                 if has_devices_of_subvolumes(&row.content.fstype) {
-                    *pairs.on.entry(row.dev).or_default() += 1;
+                    *pairs.remaining_on.entry(row.dev).or_default() += 1;
                 }
                 if pair.0 != pair.1 {
                     *pairs.sought.entry(pair).or_default() += 1;
-                    *pairs.on.entry(pair.1).or_default() += 1;
+                    *pairs.remaining_on.entry(pair.1).or_default() += 1;
                 }
             }
         }
@@ -72,7 +72,7 @@ impl Pairs {
     /// Whether all mounts on a device have been found. An unreferenced device is no leaf: nothing is
     /// known of it.
     pub fn is_leaf(&self, dev: Dev) -> bool {
-        self.referenced.contains(&dev) && self.on.get(&dev).is_none_or(|&n| n == 0)
+        self.referenced.contains(&dev) && self.remaining_on.get(&dev).is_none_or(|&n| n == 0)
     }
 
     /// A change from `parent` to `dev` was found: removes the leaf, and whatever becomes a leaf by that.
@@ -87,7 +87,7 @@ impl Pairs {
         }
         let mut to_update = vec![parent];
         while let Some(device) = to_update.pop() {
-            let on = self.on.entry(device).or_default();
+            let on = self.remaining_on.entry(device).or_default();
             *on = on.saturating_sub(1);
             if *on == 0 {
                 to_update.extend(self.found_internal.remove(&device).into_iter().flatten());
@@ -97,7 +97,7 @@ impl Pairs {
 
     /// Whether every mount was found and removed: the root has become a leaf.
     pub fn all_found(&self) -> bool {
-        self.on.values().all(|&n| n == 0)
+        self.remaining_on.values().all(|&n| n == 0)
     }
 }
 

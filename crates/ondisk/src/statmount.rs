@@ -15,12 +15,29 @@ const MNT_OPTS: u64 = 0x80;
 const FS_SUBTYPE: u64 = 0x100;
 const SB_SOURCE: u64 = 0x200;
 
-/// Offset of the strings.
-const STRINGS: usize = 512;
+/// Offsets of fields of `struct statmount` (linux/mount.h). A string's field has its offset in the
+/// strings, which follow at [`offset::STRINGS`].
+mod offset {
+    pub(super) const MNT_OPTS: usize = 4;
+    pub(super) const MASK: usize = 8;
+    pub(super) const SB_DEV_MAJOR: usize = 16;
+    pub(super) const SB_DEV_MINOR: usize = 20;
+    pub(super) const SB_FLAGS: usize = 32;
+    pub(super) const FS_TYPE: usize = 36;
+    pub(super) const MNT_ID_OLD: usize = 56;
+    pub(super) const MNT_PARENT_ID_OLD: usize = 60;
+    pub(super) const MNT_ATTR: usize = 64;
+    pub(super) const MNT_MASTER: usize = 88;
+    pub(super) const MNT_ROOT: usize = 104;
+    pub(super) const MNT_POINT: usize = 108;
+    pub(super) const FS_SUBTYPE: usize = 120;
+    pub(super) const SB_SOURCE: usize = 124;
+    pub(super) const STRINGS: usize = 512;
+}
 
 /// Parses the buffer. `None` without `STATMOUNT_SB_BASIC` and `STATMOUNT_MNT_BASIC`.
 pub fn parse(buffer: &[u8]) -> Option<Mount> {
-    let mask = u64_at(buffer, 8)?;
+    let mask = u64_at(buffer, offset::MASK)?;
     if mask & (SB_BASIC | MNT_BASIC) != SB_BASIC | MNT_BASIC {
         return None;
     }
@@ -28,33 +45,33 @@ pub fn parse(buffer: &[u8]) -> Option<Mount> {
         if mask & bit == 0 {
             return None;
         }
-        let from = buffer.get(STRINGS.checked_add(u32_at(buffer, field)? as usize)?..)?;
+        let from = buffer.get(offset::STRINGS.checked_add(u32_at(buffer, field)? as usize)?..)?;
         Some(from[..from.iter().position(|&b| b == 0)?].to_vec())
     };
-    let sb_flags = u32_at(buffer, 32)?;
-    let mut fstype = string(FS_TYPE, 36).unwrap_or_default();
-    if let Some(subtype) = string(FS_SUBTYPE, 120).filter(|s| !s.is_empty()) {
+    let sb_flags = u32_at(buffer, offset::SB_FLAGS)?;
+    let mut fstype = string(FS_TYPE, offset::FS_TYPE).unwrap_or_default();
+    if let Some(subtype) = string(FS_SUBTYPE, offset::FS_SUBTYPE).filter(|s| !s.is_empty()) {
         fstype.push(b'.');
         fstype.extend(subtype);
     }
     Some(Mount {
-        id: u64::from(u32_at(buffer, 56)?),
-        parent: u64::from(u32_at(buffer, 60)?),
+        id: u64::from(u32_at(buffer, offset::MNT_ID_OLD)?),
+        parent: u64::from(u32_at(buffer, offset::MNT_PARENT_ID_OLD)?),
         dev: Dev {
-            major: u32_at(buffer, 16)?,
-            minor: u32_at(buffer, 20)?,
+            major: u32_at(buffer, offset::SB_DEV_MAJOR)?,
+            minor: u32_at(buffer, offset::SB_DEV_MINOR)?,
         },
-        target: string(MNT_POINT, 108).filter(|target| target.first() == Some(&b'/')),
+        target: string(MNT_POINT, offset::MNT_POINT).filter(|target| target.first() == Some(&b'/')),
         content: Arc::new(Content {
-            fsroot: string(MNT_ROOT, 104).unwrap_or_default(),
+            fsroot: string(MNT_ROOT, offset::MNT_ROOT).unwrap_or_default(),
             fstype,
-            source: string(SB_SOURCE, 124).filter(|source| !source.is_empty()),
+            source: string(SB_SOURCE, offset::SB_SOURCE).filter(|source| !source.is_empty()),
             options: merge_options(
-                &mount_options(u64_at(buffer, 64)?),
-                &super_options(sb_flags, string(MNT_OPTS, 4)),
+                &mount_options(u64_at(buffer, offset::MNT_ATTR)?),
+                &super_options(sb_flags, string(MNT_OPTS, offset::MNT_OPTS)),
             ),
         }),
-        slave: u64_at(buffer, 88)? != 0,
+        slave: u64_at(buffer, offset::MNT_MASTER)? != 0,
     })
 }
 
@@ -95,7 +112,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn buffer(strings: &[u8]) -> Vec<u8> {
-        let mut b = vec![0u8; STRINGS];
+        let mut b = vec![0u8; offset::STRINGS];
         b[8..16].copy_from_slice(&(SB_BASIC | MNT_BASIC | MNT_POINT | FS_TYPE).to_ne_bytes());
         b[16..20].copy_from_slice(&8u32.to_ne_bytes());
         b[56..60].copy_from_slice(&27u32.to_ne_bytes());

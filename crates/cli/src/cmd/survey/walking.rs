@@ -316,7 +316,7 @@ pub(super) fn dump(
         unchanged: none,
         changed: none,
     };
-    found.dump = Some(nightly.expect());
+    found.dump = Some(nightly.with_estimates());
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! The account of a command in words. `fathom account` and the survey print it.
+//! The words of `fathom account -- COMMAND`.
 
 use std::cmp::Reverse;
 use std::time::Duration;

@@ -81,7 +81,7 @@ pub(crate) fn foot(nightly: &Nightly) -> String {
     format!(
         "Nothing was read but metadata. Estimated are {} calls for each file, {:.2} µs each; reading and writing the bytes \
          comes on top. Where the file system can tell that nothing was written to it since, an increment does not even gather.",
-        Nightly::CALLS,
+        Nightly::CALLS_PER_FILE,
         1e6 * nightly.call_seconds
     )
 }

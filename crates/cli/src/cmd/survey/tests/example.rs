@@ -406,7 +406,7 @@ fn nightly() -> Nightly {
         unchanged: none,
         changed: none,
     }
-    .expect()
+    .with_estimates()
 }
 
 fn account() -> AccountReport<'static> {

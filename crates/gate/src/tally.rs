@@ -38,9 +38,10 @@ impl GateCounts {
     }
 
     pub(crate) fn words(&self) -> [u64; GateCounts::WORDS] {
-        let counts = [self.calls, self.errors, self.nanos];
-        let mut words = counts.into_iter().chain(self.histogram);
-        std::array::from_fn(|_| words.next().unwrap_or(0))
+        let mut words = [0; GateCounts::WORDS];
+        words[..3].copy_from_slice(&[self.calls, self.errors, self.nanos]);
+        words[3..].copy_from_slice(&self.histogram);
+        words
     }
 
     /// The duration that `share` (0 to 1) of the calls do not exceed, in nanoseconds, rounded up to
@@ -100,7 +101,9 @@ impl Tally {
     }
 
     fn combine(&mut self, other: &Tally, with: impl Fn(u64, u64) -> u64) {
-        for (mine, theirs) in self.gates.iter_mut().zip(&other.gates) {
+        let pairs = self.gates.iter_mut().zip(&other.gates);
+        // Most gates are unused, and every thread that ends adds its tally.
+        for (mine, theirs) in pairs.filter(|(_, theirs)| theirs.calls > 0) {
             let (a, b) = (mine.words(), theirs.words());
             *mine = GateCounts::from_words(std::array::from_fn(|word| with(a[word], b[word])));
         }

@@ -347,7 +347,7 @@ mod tests {
         ledger.close()
     }
 
-    fn of<'a>(what: &'a WhatIf, name: &str) -> &'a Change {
+    fn find_change<'a>(what: &'a WhatIf, name: &str) -> &'a Change {
         what.changes
             .iter()
             .find(|change| change.kind.name() == name)
@@ -368,7 +368,7 @@ mod tests {
         let what = what_if(&detail, &asked, &prices, 0.010, 0.001);
         assert_eq!(what.fixed, 400.0);
         let fstat = prices.price(Sort::OpenStat);
-        let combine = of(&what, "combine-stat");
+        let combine = find_change(&what, "combine-stat");
         assert_eq!(combine.calls, 6000);
         assert!(
             (combine.seconds - 2000.0 * (1000.0 + fstat) / 1e9).abs() < 1e-9,
@@ -378,19 +378,19 @@ mod tests {
         assert_eq!(combine.elapsed, Some(6000.0 * 2000.0 / 1e9));
         assert!((what.cpu - (0.010 + what.priced)).abs() < 1e-12);
         assert!((combine.percent - 100.0 * combine.seconds / what.cpu).abs() < 1e-9);
-        let uring = of(&what, "batch-uring");
+        let uring = find_change(&what, "batch-uring");
         assert!(!uring.advised && uring.seconds < 0.0 && uring.calls == 2000 - 63);
         assert!(
             (uring.seconds + 2000.0 * 800.0 / 1e9).abs() < 1e-12
                 && matches!(uring.kind, ChangeKind::Uring { ring: 1200.0, .. })
         );
         // Asked are the name and the descriptor: opening and closing are not for the question.
-        let raw = of(&what, "raw-tables");
+        let raw = find_change(&what, "raw-tables");
         assert!(
             (raw.seconds - 2000.0 * (400.0 + fstat - 100.0) / 1e9).abs() < 1e-9 && raw.advised,
             "{raw:?}"
         );
-        let bulk = of(&what, "batch-bulkstat");
+        let bulk = find_change(&what, "batch-bulkstat");
         assert!(bulk.calls == 0 && !bulk.advised);
         assert_eq!(bulk.kind, ChangeKind::Bulkstat { is_asked: false });
     }
@@ -451,6 +451,6 @@ mod tests {
     fn few_files_are_not_worth_a_look_at_all_tables() {
         let detail = detail(10);
         let asked = asked(&detail, |_| Some(b"ext4".to_vec()));
-        assert!(!of(&what_if(&detail, &asked, &prices(), 0.0, 0.0), "raw-tables").advised);
+        assert!(!find_change(&what_if(&detail, &asked, &prices(), 0.0, 0.0), "raw-tables").advised);
     }
 }

@@ -118,7 +118,7 @@ impl Collector {
         let nodes = self.nodes.into_iter().filter(|(_, node)| node.is_seen);
         let mut nodes: Vec<(DirKey, Node)> = nodes.collect();
         nodes.sort_unstable_by_key(|(key, _)| *key);
-        let mut rows: Vec<Row> = Vec::with_capacity(nodes.len());
+        let mut rows: Vec<SortedDir> = Vec::with_capacity(nodes.len());
         let mut dirs = HashMap::new();
         for (key, node) in &nodes {
             let above = node
@@ -128,7 +128,7 @@ impl Collector {
             let nth = above.map_or(key.hash, |above| rows[above].nth);
             let first: &mut u64 = dirs.entry(node.file).or_insert(nth);
             *first = nth.min(*first);
-            rows.push(Row {
+            rows.push(SortedDir {
                 above,
                 nth,
                 depth: key.depth,
@@ -157,7 +157,7 @@ impl Collector {
 }
 
 #[derive(Clone, Debug)]
-struct Row {
+struct SortedDir {
     above: Option<usize>,
     nth: u64,
     depth: u32,
@@ -169,7 +169,7 @@ struct Row {
 
 /// The directories in the order of du's output, siblings by name, without those that counted in an
 /// earlier DIR.
-fn children_first(rows: &[Row]) -> Vec<usize> {
+fn children_first(rows: &[SortedDir]) -> Vec<usize> {
     // Sorted by parent (DIRs first), siblings with the last name first.
     let mut siblings: Vec<usize> = (0..rows.len()).filter(|&at| rows[at].counts).collect();
     siblings.sort_unstable_by(|&a, &b| {
@@ -211,7 +211,7 @@ pub struct DirectoryUsage {
 /// The usage of every directory.
 #[derive(Clone, Debug)]
 pub struct Usage {
-    rows: Vec<Row>,
+    rows: Vec<SortedDir>,
     order: Vec<usize>,
     /// How many directories are missing because their hashes collide with those of others, which
     /// include their usage.

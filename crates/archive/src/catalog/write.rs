@@ -60,10 +60,10 @@ struct Pool {
 struct Chunk {
     bytes: Vec<u8>,
     dirs: Vec<(usize, usize)>,
-    rows: Vec<Row>,
+    rows: Vec<QueuedEntry>,
 }
 
-struct Row {
+struct QueuedEntry {
     meta: Meta,
     part: u32,
     dir: u32,
@@ -227,7 +227,7 @@ impl Worker for Collector<'_> {
             let part = parts.number(&mut self.last, &meta, dir.path, entry.name);
             self.totals.add(dir, entry);
             self.racy += u64::from(may_be_since(meta.ctime, self.at_rest_before));
-            chunk.rows.push(Row {
+            chunk.rows.push(QueuedEntry {
                 meta,
                 part,
                 dir: chunk.dirs.len() as u32,
@@ -273,17 +273,17 @@ struct Sorted {
 struct Frozen {
     bytes: Bytes,
     dirs: Vec<(usize, usize)>,
-    rows: Vec<Row>,
+    rows: Vec<QueuedEntry>,
     /// The place of each of its directories among all.
     ranks: Vec<u32>,
 }
 
 impl Frozen {
-    fn name(&self, row: &Row) -> &[u8] {
+    fn name(&self, row: &QueuedEntry) -> &[u8] {
         &self.bytes[row.name.0..row.name.1]
     }
 
-    fn rank(&self, row: &Row) -> usize {
+    fn rank(&self, row: &QueuedEntry) -> usize {
         self.ranks[row.dir as usize] as usize
     }
 }

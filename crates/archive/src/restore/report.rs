@@ -1,4 +1,4 @@
-//! What came of a restore, and how far it is.
+//! The result and the progress of a restore.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::support::run::{args, exact};
 use super::support::{Need, fathom, require, run};
-use super::{misses, of_kind, searched, sh};
+use super::{misses, of_kind, searched, searched_with, sh};
 
 fn program(dir: &Path, name: &str, says: &str) {
     std::fs::create_dir_all(dir).unwrap();
@@ -39,7 +39,8 @@ fn the_better_path_saves_the_predicted_misses() {
             let script =
                 "both; for n in 0 1 2 3 4; do tool$n; done; ls / >/dev/null; no-such-program; true";
             let command = sh(shell, script);
-            let (value, ran) = searched(place.path(), &command, |command| {
+            let flags = ["--rtt", "10ms", "--network", place.path().to_str().unwrap()];
+            let (value, ran) = searched_with(place.path(), &flags, &command, |command| {
                 command.env("PATH", &path);
             });
             assert!(ran.stdout.starts_with(b"of a\n"), "{ran}");
@@ -51,16 +52,11 @@ fn the_better_path_saves_the_predicted_misses() {
                 .unwrap();
             let saves = fix["saves_misses"].as_u64().unwrap();
 
-            let applied = run(fathom(args![
-                "pathsearch",
-                "-q",
-                "--apply-path",
-                "--",
-                shell,
-                "-c",
-                script
-            ])
-            .env("PATH", &path));
+            let apply = args!["pathsearch", "-q", "--apply-path"].into_iter();
+            let apply = apply
+                .chain(flags.map(Into::into))
+                .chain(args!["--", shell, "-c", script]);
+            let applied = run(fathom(apply).env("PATH", &path));
             let line = applied.lines().last().unwrap().to_string();
             let better = run(Command::new("sh")
                 .arg("-c")
@@ -100,6 +96,24 @@ fn the_better_path_saves_the_predicted_misses() {
                 "{again}"
             );
         }
+    }
+}
+
+#[test]
+fn without_a_network_file_system_the_order_is_kept() {
+    if require(&[Need::Program("dash")]) {
+        let place = tempfile::tempdir().unwrap();
+        program(&place.path().join("a"), "own", "");
+        let a = place.path().join("a").to_str().unwrap().to_owned();
+        let path = format!("/nowhere:{a}:/usr/bin:/bin:{a}");
+        let script = "n=0; while [ $n -lt 50 ]; do ls / >/dev/null; n=$((n+1)); done";
+        let (value, _) = searched(place.path(), &sh("dash", script), |command| {
+            command.env("PATH", &path);
+        });
+        let better = exact(&value["result"], "better_path");
+        let better = String::from_utf8(better).unwrap();
+        let kept = [format!("{a}:/usr/bin:/bin"), format!("{a}:/usr/bin")];
+        assert!(kept.contains(&better), "{better}");
     }
 }
 

@@ -78,7 +78,7 @@ fn the_report_and_the_output_of_the_command_are_separate() {
         "look-ups by name",
         "Directories",
         "On a network file system",
-        "What would help",
+        "Proposed changes",
     ] {
         assert!(ran.stderr.contains(word), "no {word}: {ran}");
     }

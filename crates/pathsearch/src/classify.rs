@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::kind::Kind;
-use crate::lookup::{Op, absolute_dirs, components};
+use crate::lookup::{DEFAULT_PATH, Op, absolute_dirs, components};
 
 /// The language or purpose of a program, by the name of its file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -103,9 +103,6 @@ pub(crate) struct SearchPaths {
     working_directory: u64,
     python: HashSet<Vec<u8>>,
 }
-
-/// What a shell and execvp(3) use without PATH.
-const DEFAULT_PATH: &[u8] = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 impl SearchPaths {
     /// From the values of PATH and PYTHONPATH.

@@ -5,8 +5,8 @@ use mounts::path::below;
 use crate::kind::Kind;
 use crate::lookup::{absolute_dirs, components, normalize, split};
 use crate::model::{StartRequests, count_lookups};
-use crate::path::PathProposal;
-use crate::request::{ClientBehavior, Prices, Request};
+use crate::path::{PathProposal, ProgramDirectories, propose_path};
+use crate::request::{ClientBehavior, Prices, Request, Requests};
 use crate::trace::{NameUse, Trace};
 use crate::tree::{FileTree, Node};
 
@@ -15,14 +15,21 @@ use crate::tree::{FileTree, Node};
 pub struct Fix {
     /// What to change.
     pub change: Change,
-    /// Misses that the same start would not have.
+    /// Failed lookups that the same start would not make.
     pub saves_misses: u64,
     /// Seconds that those took here.
     pub saves_seconds_here: f64,
-    /// Requests that the same start would not make on the network file system, with cold caches.
+    /// Requests that the same start would not send to the network file system, with cold caches.
     pub saves_requests: u64,
-    /// Seconds that those take there.
+    /// Seconds that those take.
     pub saves_seconds: f64,
+}
+
+/// Whether a gain is worth a change to a start that takes `total` seconds: at least 10 ms and 5 %.
+pub fn is_worthwhile(gain: f64, total: f64) -> bool {
+    const SECONDS: f64 = 0.010;
+    const SHARE: f64 = 0.05;
+    gain >= SECONDS && gain >= SHARE * total
 }
 
 /// What to change.
@@ -96,6 +103,10 @@ pub(crate) struct Remote<'a> {
     pub(crate) tree: &'a mut dyn FileTree,
     pub(crate) behavior: &'a ClientBehavior,
     pub(crate) prices: &'a Prices,
+    /// The requests of the start, with cold caches.
+    pub(crate) start: &'a Requests,
+    /// Seconds that the start takes.
+    pub(crate) seconds: f64,
 }
 
 impl Remote<'_> {
@@ -110,15 +121,45 @@ impl Remote<'_> {
         once.max(remote.map(misses).sum())
     }
 
-    /// A change that saves misses here, and LOOKUP requests there.
+    /// A change that saves failed lookups here, and LOOKUP requests there; never more than the
+    /// start has.
     fn fix(&self, trace: &Trace, change: Change, misses: u64, requests: u64) -> Fix {
+        let misses = misses.min(trace.totals.misses);
+        let requests = requests.min(self.start.get(Request::Lookup));
+        let seconds_here = seconds_per_miss(trace, change.kind()) * misses as f64;
         Fix {
             saves_misses: misses,
-            saves_seconds_here: seconds_per_miss(trace, change.kind()) * misses as f64,
+            saves_seconds_here: seconds_here.min(trace.totals.nanos as f64 / 1e9),
             saves_requests: requests,
             saves_seconds: requests as f64 * self.prices.get(Request::Lookup),
             change,
         }
+    }
+}
+
+/// The better PATH: without missing and duplicate directories, else in the present order. Directories
+/// on a network file system change places with others only if that alone is worthwhile.
+pub(crate) fn choose_path(
+    path: &[u8],
+    trace: &Trace,
+    directories: &mut dyn ProgramDirectories,
+    has_network: bool,
+    remote: &mut Remote<'_>,
+) -> Option<PathProposal> {
+    let kept = propose_path(path, &trace.programs, directories, &mut |_| false);
+    if !has_network {
+        return kept;
+    }
+    let is_movable = &mut |dir: &[u8]| dir.starts_with(b"/") && remote.tree.is_remote(dir);
+    let moved = propose_path(path, &trace.programs, directories, is_movable);
+    let mut seconds = |path: &Option<PathProposal>| {
+        let fix = path.as_ref().and_then(|path| fix_path(trace, path, remote));
+        fix.map_or(0.0, |fix| fix.saves_seconds)
+    };
+    let gain = seconds(&moved) - seconds(&kept);
+    match is_worthwhile(gain, remote.seconds) {
+        true => moved,
+        false => kept,
     }
 }
 
@@ -269,4 +310,223 @@ fn programs_with_misses(trace: &Trace, kind: Kind) -> Vec<Vec<u8>> {
         }
     }
     names
+}
+
+#[cfg(test)]
+mod tests {
+    use gate::{Errno, Result};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::kind::Count;
+    use crate::model::predict_requests;
+    use crate::path::Identity;
+    use crate::trace::{Program, ProgramUse, Totals};
+
+    const DIRS: [&str; 8] = [
+        "/usr/local/bin",
+        "/usr/bin",
+        "/bin",
+        "/opt/a",
+        "/opt/b",
+        "/net/a",
+        "/net/b",
+        "",
+    ];
+    const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Access {
+        Missing,
+        /// The directory cannot be examined.
+        Unsearchable,
+        /// Its names cannot be read.
+        Unreadable,
+        Readable,
+    }
+
+    /// A machine: the access to each of [`DIRS`] and its inode; the program that each name refers
+    /// to in each inode; and whether each directory is remote.
+    #[derive(Clone, Debug)]
+    struct Machine {
+        dirs: Vec<(Access, usize, bool)>,
+        programs: Vec<[Option<u64>; 4]>,
+    }
+
+    impl Machine {
+        fn dir(&self, dir: &[u8]) -> Option<(Access, usize, bool)> {
+            let at = DIRS.iter().position(|known| known.as_bytes() == dir)?;
+            self.dirs.get(at).copied()
+        }
+
+        /// The program that a path refers to.
+        fn program_at(&self, dir: &[u8], name: &[u8]) -> Option<u64> {
+            let (access, inode, _) = self.dir(dir)?;
+            let name = NAMES.iter().position(|known| known.as_bytes() == name)?;
+            self.programs[inode][name].filter(|_| access != Access::Missing)
+        }
+
+        /// The directory in which a search along a PATH finds a name, and the program.
+        fn resolve<'a>(&self, path: &'a [u8], name: &str) -> Option<(&'a [u8], u64)> {
+            let mut dirs = path.split(|&b| b == b':');
+            dirs.find_map(|dir| Some((dir, self.program_at(dir, name.as_bytes())?)))
+        }
+
+        /// What a meter records of these searches: each with its name and how many times.
+        fn trace(&self, path: &[u8], searches: &[(usize, u64, u64)]) -> Trace {
+            let mut trace = Trace::default();
+            for &(name, times, nanos) in searches {
+                let name = NAMES[name];
+                let found = self.resolve(path, name).map(|(dir, _)| dir);
+                let dirs = path.split(|&b| b == b':');
+                let passed: Vec<&[u8]> = dirs.take_while(|dir| Some(*dir) != found).collect();
+                let absolute = passed.iter().filter(|dir| dir.starts_with(b"/"));
+                let lookup = |dir: &[u8], hits, misses| NameUse {
+                    path: [dir, b"/", name.as_bytes()].concat().into(),
+                    kind: Kind::Path,
+                    count: Count { hits, misses },
+                    nanos: nanos * (hits + misses),
+                    follow: true,
+                    ..NameUse::default()
+                };
+                trace
+                    .names
+                    .extend(absolute.map(|dir| lookup(dir, 0, times)));
+                trace.names.extend(found.map(|dir| lookup(dir, times, 0)));
+                let misses = times * passed.len() as u64;
+                let program = Program {
+                    name: name.as_bytes().to_vec(),
+                    found: found.map(|dir| [dir, b"/", name.as_bytes()].concat()),
+                };
+                trace.programs.push((program, ProgramUse { times, misses }));
+                trace.totals.lookups += misses + times;
+                trace.totals.misses += misses;
+                trace.totals.nanos += misses * nanos;
+            }
+            trace
+        }
+    }
+
+    impl ProgramDirectories for Machine {
+        fn directory(&mut self, dir: &[u8]) -> Result<Option<Identity>> {
+            match self.dir(dir) {
+                None | Some((Access::Missing, ..)) => Ok(None),
+                Some((Access::Unsearchable, ..)) => Err(Errno::EACCES),
+                Some((_, inode, _)) => Ok(Some(((0, 1), inode as u64))),
+            }
+        }
+        fn names(&mut self, dir: &[u8]) -> Result<Vec<Vec<u8>>> {
+            match self.dir(dir) {
+                Some((Access::Readable, inode, _)) => {
+                    let names = NAMES.iter().zip(self.programs[inode]);
+                    let here = names.filter(|(_, program)| program.is_some());
+                    Ok(here.map(|(name, _)| name.as_bytes().to_vec()).collect())
+                }
+                _ => Err(Errno::EACCES),
+            }
+        }
+        fn program(&mut self, path: &[u8]) -> Option<Identity> {
+            let (dir, name) = split(path);
+            Some(((0, 2), self.program_at(dir, name)?))
+        }
+    }
+
+    impl FileTree for Machine {
+        fn node(&mut self, path: &[u8]) -> Node {
+            let (dir, name) = split(path);
+            let is_above = DIRS
+                .iter()
+                .any(|known| below(path, known.as_bytes()).is_some());
+            match (self.dir(path), self.program_at(dir, name)) {
+                (Some((Access::Missing, ..)), _) => Node::Missing,
+                (_, Some(_)) => Node::File(10_000),
+                _ if is_above => Node::Directory,
+                _ => Node::Missing,
+            }
+        }
+        fn interpreter(&mut self, _: &[u8]) -> Option<Vec<u8>> {
+            None
+        }
+        fn is_remote(&mut self, dir: &[u8]) -> bool {
+            self.dir(dir).is_some_and(|(.., is_remote)| is_remote)
+        }
+    }
+
+    fn machine() -> impl Strategy<Value = Machine> {
+        let access = prop_oneof![
+            1 => Just(Access::Missing),
+            1 => Just(Access::Unsearchable),
+            1 => Just(Access::Unreadable),
+            9 => Just(Access::Readable),
+        ];
+        let dirs = prop::collection::vec((access, 0..7_usize, any::<bool>()), DIRS.len() - 1);
+        let program = prop::option::weighted(0.4, 0..6_u64);
+        let programs = prop::collection::vec(prop::array::uniform4(program), 7);
+        (dirs, programs).prop_map(|(dirs, programs)| Machine { dirs, programs })
+    }
+
+    proptest! {
+        #[test]
+        fn a_proposed_path_changes_no_program_and_no_fix_saves_more_than_the_start_has(
+            machine in machine(),
+            dirs in prop::collection::vec(0..DIRS.len(), 1..9),
+            searches in prop::collection::vec((0..NAMES.len(), 1..2000_u64, 0..5000_u64), 1..5),
+            rtt in 0.0..0.01_f64,
+            keeps_misses in any::<bool>(),
+            has_network in any::<bool>(),
+        ) {
+            let given: Vec<&str> = dirs.iter().map(|at| DIRS[*at]).collect();
+            let path = given.join(":");
+            let trace = machine.trace(path.as_bytes(), &searches);
+            let behavior = ClientBehavior { keeps_misses, ..ClientBehavior::default() };
+            let start = predict_requests(&trace.names, &mut machine.clone(), &behavior);
+            let prices = Prices::uniform(rtt);
+            let seconds = prices.seconds(&start.cold);
+            let mut remote = Remote {
+                tree: &mut machine.clone(),
+                behavior: &behavior,
+                prices: &prices,
+                start: &start.cold,
+                seconds,
+            };
+            let directories = &mut machine.clone();
+            let chosen =
+                choose_path(path.as_bytes(), &trace, directories, has_network, &mut remote);
+            if let Some(chosen) = &chosen {
+                for name in NAMES {
+                    let program = |path| machine.resolve(path, name).map(|(_, program)| program);
+                    prop_assert_eq!(program(path.as_bytes()), program(&chosen.path), "{}", name);
+                }
+                let shown = String::from_utf8(chosen.path.clone()).unwrap();
+                let kept: Vec<&str> = shown.split(':').collect();
+                let place = |dir: &str| given.iter().position(|old| *old == dir).unwrap();
+                for (first, second) in kept.iter().zip(&kept[1..]) {
+                    prop_assert!(has_network || place(first) < place(second), "{}", shown);
+                }
+                let mut standard = kept.iter().filter(|dir| DIRS[..3].contains(dir));
+                prop_assert!(standard.by_ref().map(|dir| place(dir)).is_sorted(), "{}", shown);
+            }
+            let environment = Environment::default();
+            for fix in propose_fixes(&trace, &environment, chosen.as_ref(), &start, &mut remote) {
+                let Totals { misses, nanos, .. } = trace.totals;
+                prop_assert!(fix.saves_misses <= misses, "{:?}", fix);
+                prop_assert!(fix.saves_seconds_here <= nanos as f64 / 1e9, "{:?}", fix);
+                prop_assert!(fix.saves_requests <= start.cold.waited(), "{:?}", fix);
+                prop_assert!(fix.saves_seconds <= seconds * (1.0 + 1e-9), "{:?}", fix);
+            }
+        }
+    }
+
+    #[test]
+    fn a_worthwhile_gain_is_ten_milliseconds_and_five_percent() {
+        let gains = [
+            (0.010, 0.19),
+            (0.009, 0.01),
+            (0.1, 2.1),
+            (1.0, 2.0),
+            (0.0, 0.0),
+        ];
+        let worthwhile = gains.map(|(gain, total)| is_worthwhile(gain, total));
+        assert_eq!(worthwhile, [true, false, false, true, false]);
+    }
 }

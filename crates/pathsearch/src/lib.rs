@@ -48,7 +48,7 @@ use meter::names::Inherited;
 use classify::SearchPaths;
 use recorder::Recorder;
 
-pub use fixes::{Change, Environment, Fix};
+pub use fixes::{Change, Environment, Fix, is_worthwhile};
 pub use group::{Search, Try};
 pub use kind::{Count, Kind, KindCounts};
 pub use load::StartTime;

@@ -96,6 +96,10 @@ pub(crate) fn normalize(path: &[u8]) -> Vec<u8> {
     [b"/", &parts.join(&b'/')[..]].concat()
 }
 
+/// What a shell and execvp(3) use without PATH: the standard directories of programs.
+pub(crate) const DEFAULT_PATH: &[u8] =
+    b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
 /// The absolute directories of a search path such as the value of PATH.
 pub(crate) fn absolute_dirs(list: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     let dirs = list.split(|&b| b == b':');

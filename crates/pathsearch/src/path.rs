@@ -1,5 +1,5 @@
-//! A better PATH: without missing and duplicate directories, and in the order with the fewest misses
-//! for the programs that were searched for. Every name keeps referring to the same program.
+//! A better PATH: without missing and duplicate directories, and with movable directories in the
+//! order with the fewest failed lookups. Every name keeps referring to the same program.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -9,7 +9,7 @@ use gate::{Errno, Result};
 use mounts::path::join;
 use ondisk::dirent::entries;
 
-use crate::lookup::{normalize, split};
+use crate::lookup::{DEFAULT_PATH, normalize, split};
 use crate::order::order_directories;
 use crate::trace::{Program, ProgramUse};
 
@@ -27,7 +27,7 @@ pub enum ElementState {
 }
 
 /// A device and an inode.
-type Identity = ((u32, u32), u64);
+pub(crate) type Identity = ((u32, u32), u64);
 
 /// Access to the directories of PATH.
 pub(crate) trait ProgramDirectories {
@@ -112,15 +112,23 @@ impl<'a> Elements<'a> {
     }
 }
 
-/// A better value than `path` for these searches; `None` if there is none.
+/// A better value than `path` for these searches; `None` if there is none. Only directories for
+/// which `is_movable` holds change places with others.
 pub(crate) fn propose_path(
     path: &[u8],
     searches: &[(Program, ProgramUse)],
     directories: &mut dyn ProgramDirectories,
+    is_movable: &mut dyn FnMut(&[u8]) -> bool,
 ) -> Option<PathProposal> {
     let old = Elements::parse(path, directories);
-    let after = constraints(&old, directories);
-    let mut order = order_directories(&old.weights(searches), &after);
+    let movable: Vec<bool> = old.dirs.iter().map(|dir| is_movable(dir)).collect();
+    let mut order = match movable.contains(&true) {
+        true => {
+            let after = constraints(&old, &movable, directories);
+            order_directories(&old.weights(searches), &after)
+        }
+        false => (0..old.dirs.len()).collect(),
+    };
     order.retain(|at| old.is_kept(at));
     let (kept, removed): (Vec<usize>, Vec<usize>) =
         (0..old.dirs.len()).partition(|at| old.is_kept(at));
@@ -225,10 +233,12 @@ fn states(dirs: &[Vec<u8>], directories: &mut dyn ProgramDirectories) -> Vec<Ele
     dirs.iter().enumerate().map(state).collect()
 }
 
-/// For each element those that must stay before it: one of the two is unknown, or they contain
-/// different programs of the same name.
+/// For each element those that must stay before it: neither is movable, one of the two is unknown,
+/// or they contain different programs of the same name. The standard directories keep their order,
+/// because an administrator may override a program of /usr/bin in /usr/local/bin at any time.
 fn constraints(
     elements: &Elements<'_>,
+    movable: &[bool],
     directories: &mut dyn ProgramDirectories,
 ) -> Vec<Vec<usize>> {
     /// The most names that are compared. Beyond, a directory keeps its place.
@@ -254,8 +264,18 @@ fn constraints(
         }
     }
     let mut pairs: BTreeSet<(usize, usize)> = BTreeSet::new();
+    let is_standard = |at: usize| {
+        DEFAULT_PATH
+            .split(|&b| b == b':')
+            .any(|dir| dir == dirs[at])
+    };
     for at in 0..states.len() {
-        let others = (0..at).filter(|other| fixed.contains(other) || fixed.contains(&at));
+        let others = (0..at).filter(|&other| {
+            fixed.contains(&other)
+                || fixed.contains(&at)
+                || !movable[other] && !movable[at]
+                || is_standard(other) && is_standard(at)
+        });
         pairs.extend(others.map(|other| (other, at)));
     }
     for (name, holders) in holders {
@@ -372,6 +392,11 @@ mod tests {
         ])
     }
 
+    /// A better PATH, where every directory may move.
+    fn propose(path: &[u8], searches: &[(Program, ProgramUse)]) -> Option<PathProposal> {
+        propose_path(path, searches, &mut directories(), &mut |_| true)
+    }
+
     fn used(name: &str, found: Option<&str>, times: u64, misses: u64) -> (Program, ProgramUse) {
         (
             Program {
@@ -388,12 +413,7 @@ mod tests {
             used("ls", Some("/usr/bin/ls"), 2, 8),
             used("none", None, 1, 6),
         ];
-        let proposal = propose_path(
-            b"/dead:/a:/b:/c:/usr/bin/:/bin",
-            &searches,
-            &mut directories(),
-        )
-        .unwrap();
+        let proposal = propose(b"/dead:/a:/b:/c:/usr/bin/:/bin", &searches).unwrap();
         assert_eq!(proposal.path, b"/usr/bin/:/a:/b:/c");
         assert_eq!(proposal.removed, [b"/dead".to_vec(), b"/bin".to_vec()]);
         assert_eq!(
@@ -407,22 +427,52 @@ mod tests {
     }
 
     #[test]
+    fn directories_that_may_not_move_keep_their_order() {
+        let searches = [used("ls", Some("/bin/ls"), 5, 15)];
+        let keep = |path: &[u8], movable: &'static [u8]| {
+            propose_path(path, &searches, &mut directories(), &mut |dir| {
+                dir == movable
+            })
+        };
+        let kept = keep(b"/dead:/a:/c:/bin", b"").unwrap();
+        assert_eq!(
+            (&kept.path[..], kept.is_reordered),
+            (&b"/a:/c:/bin"[..], false)
+        );
+        assert_eq!(keep(b"/a:/c:/bin", b""), None);
+        // Only /a moves: /c stays before /bin.
+        let moved = keep(b"/a:/c:/bin", b"/a").unwrap();
+        assert_eq!(
+            (&moved.path[..], moved.is_reordered),
+            (&b"/c:/bin:/a"[..], true)
+        );
+    }
+
+    #[test]
+    fn standard_directories_keep_their_order() {
+        let mut directories = Directories(vec![
+            ("/usr/local/bin", 1, vec![]),
+            ("/usr/bin", 2, vec![("ls", 3)]),
+            ("/net", 4, vec![]),
+        ]);
+        let searches = [used("ls", Some("/usr/bin/ls"), 5, 10)];
+        let path = b"/net:/usr/local/bin:/usr/bin";
+        let proposal = propose_path(path, &searches, &mut directories, &mut |_| true).unwrap();
+        assert_eq!(proposal.path, b"/usr/local/bin:/usr/bin:/net");
+    }
+
+    #[test]
     fn each_duplicate_is_a_miss() {
         // Five tries each time, of which two are left: `/a` once, and the working directory.
         let searches = [used("none", None, 3, 15)];
-        let proposal = propose_path(b"/a:/dead:.:/a:/a", &searches, &mut directories()).unwrap();
+        let proposal = propose(b"/a:/dead:.:/a:/a", &searches).unwrap();
         assert_eq!((proposal.path, proposal.saves), (b"/a:.".to_vec(), 9));
     }
 
     #[test]
     fn an_unknown_element_is_kept_once() {
         let searches = [used("ls", Some("/bin/ls"), 1, 5)];
-        let proposal = propose_path(
-            b"/closed:.:/closed/:/closed:.:/bin",
-            &searches,
-            &mut directories(),
-        )
-        .unwrap();
+        let proposal = propose(b"/closed:.:/closed/:/closed:.:/bin", &searches).unwrap();
         assert_eq!(
             (proposal.path, proposal.saves, proposal.is_reordered),
             (b"/closed:.:/bin".to_vec(), 3, false)
@@ -435,7 +485,7 @@ mod tests {
             used("own", Some("/b/own"), 2, 0),
             used("ls", Some("/bin/ls"), 5, 5),
         ];
-        let proposal = propose_path(b"/b:/bin", &searches, &mut directories()).unwrap();
+        let proposal = propose(b"/b:/bin", &searches).unwrap();
         assert_eq!(
             (proposal.path, proposal.saves),
             (b"/bin:/b".to_vec(), 5 - 2)
@@ -445,7 +495,7 @@ mod tests {
     #[test]
     fn doubled_slashes_and_dots_are_the_same_directory() {
         let found = [used("y", Some("/c/y"), 5, 10)];
-        let proposal = propose_path(b"//a/:/b/.:/./c", &found, &mut directories()).unwrap();
+        let proposal = propose(b"//a/:/b/.:/./c", &found).unwrap();
         assert_eq!(
             (proposal.path, proposal.saves),
             (b"/b/.:/./c://a/".to_vec(), 5)
@@ -455,53 +505,31 @@ mod tests {
     #[test]
     fn a_name_keeps_its_program() {
         // /c is used most, but its x must stay behind that of /b.
-        let proposal = propose_path(
-            b"/a:/b:/c",
-            &[used("y", Some("/c/y"), 5, 10)],
-            &mut directories(),
-        )
-        .unwrap();
+        let proposal = propose(b"/a:/b:/c", &[used("y", Some("/c/y"), 5, 10)]).unwrap();
         assert_eq!((proposal.path, proposal.saves), (b"/b:/c:/a".to_vec(), 5));
     }
 
     #[test]
     fn nothing_is_moved_past_an_unknown_element() {
         let searches = [used("ls", Some("/bin/ls"), 1, 2)];
-        assert_eq!(
-            propose_path(b"/a::/bin", &searches, &mut directories()),
-            None
-        );
-        let after = propose_path(b"/dead:/c:.:/a:/bin", &searches, &mut directories()).unwrap();
+        assert_eq!(propose(b"/a::/bin", &searches), None);
+        let after = propose(b"/dead:/c:.:/a:/bin", &searches).unwrap();
         assert_eq!(after.path, b"/c:.:/bin:/a");
     }
 
     #[test]
     fn the_best_path_is_kept() {
         assert_eq!(
-            propose_path(
-                b"/bin:/a",
-                &[used("ls", Some("/bin/ls"), 1, 0)],
-                &mut directories()
-            ),
+            propose(b"/bin:/a", &[used("ls", Some("/bin/ls"), 1, 0)]),
             None
         );
-        assert_eq!(propose_path(b"", &[], &mut directories()), None);
+        assert_eq!(propose(b"", &[]), None);
         // Where nothing is left, or the working directory alone, there is no other value that means
         // the same.
+        assert_eq!(propose(b"/dead", &[used("x", None, 1, 1)]), None);
+        assert_eq!(propose(b"/dead:", &[used("x", None, 1, 1)]), None);
         assert_eq!(
-            propose_path(b"/dead", &[used("x", None, 1, 1)], &mut directories()),
-            None
-        );
-        assert_eq!(
-            propose_path(b"/dead:", &[used("x", None, 1, 1)], &mut directories()),
-            None
-        );
-        assert_eq!(
-            propose_path(
-                b"/c:/bin",
-                &[used("q", Some("/elsewhere/q"), 1, 9)],
-                &mut directories()
-            ),
+            propose(b"/c:/bin", &[used("q", Some("/elsewhere/q"), 1, 9)]),
             None
         );
     }

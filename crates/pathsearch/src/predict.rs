@@ -90,6 +90,11 @@ impl Prediction {
     pub fn rtt(&self) -> f64 {
         self.prices.get(Request::Lookup)
     }
+
+    /// Seconds of the start of one node, with cold caches and an idle server.
+    pub fn seconds_alone(&self) -> f64 {
+        self.compute + self.prices.seconds(&self.requests.cold)
+    }
 }
 
 /// Predicts the start of a command. `network` are the directories of its look-ups that are on a

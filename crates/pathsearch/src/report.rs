@@ -3,9 +3,9 @@
 use meter::call::Metered;
 use mounts::Warning;
 
-use crate::fixes::{Environment, Fix, Remote, propose_fixes};
+use crate::fixes::{Environment, Fix, Remote, choose_path, is_worthwhile, propose_fixes};
 use crate::kind::{Count, KindCounts};
-use crate::path::{LocalDirectories, PathProposal, propose_path};
+use crate::path::{LocalDirectories, PathProposal};
 use crate::predict::{Prediction, SearchOptions, predict};
 use crate::trace::{DirectoryLookups, Trace};
 use crate::tree::{LocalTree, MountPoints, RemoteScope};
@@ -51,14 +51,23 @@ impl SearchReport {
         let mut tree = LocalTree::new(&mounts, &scope);
         let warned = &mut warnings;
         let prediction = predict(&trace, &metered, &network, options, &mut tree, warned);
-        let path = environment.path.as_deref();
-        let better_path =
-            path.and_then(|path| propose_path(path, &trace.programs, &mut LocalDirectories));
         let mut remote = Remote {
             tree: &mut tree,
             behavior: &prediction.behavior,
             prices: &prediction.prices,
+            start: &prediction.requests.cold,
+            seconds: prediction.seconds_alone(),
         };
+        let has_network = scope != RemoteScope::Everything;
+        let better_path = environment.path.as_deref().and_then(|path| {
+            choose_path(
+                path,
+                &trace,
+                &mut LocalDirectories,
+                has_network,
+                &mut remote,
+            )
+        });
         let path = better_path.as_ref();
         let fixes = propose_fixes(&trace, environment, path, &prediction.requests, &mut remote);
         warnings.extend(omissions(&trace, &metered).map(Warning::general));
@@ -71,6 +80,13 @@ impl SearchReport {
             better_path,
             warnings,
         }
+    }
+
+    /// The fixes whose predicted gain is worth a change.
+    pub fn worthwhile_fixes(&self) -> impl Iterator<Item = &Fix> {
+        let total = self.prediction.seconds_alone();
+        let fixes = self.fixes.iter();
+        fixes.filter(move |fix| is_worthwhile(fix.saves_seconds, total))
     }
 
     /// The look-ups of each kind in all directories.

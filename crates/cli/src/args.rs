@@ -15,14 +15,13 @@ mod tests;
 pub(crate) mod values;
 
 const EXAMPLES: &str = "\
-fathom survey  # this machine, on a page and on the terminal
-fathom mounts --check  # which mounts there are, and which answer
-fathom walk /srv  # how much there is, by the engine that costs least
-fathom account -- make  # where the file-system time of a command goes
-fathom help walk  # all that there is to know of one command";
+fathom survey  # survey this machine: file systems, costs, advice
+fathom mounts --check  # list the mounts, and check that each answers
+fathom walk /srv  # count files and bytes with the fastest engine
+fathom account make  # count the file-system calls of a command
+fathom help walk  # print the manual of one command";
 
-/// Measure what file-system work costs, find the cheapest correct way to do it here, and do it that
-/// way
+/// Measure the cost of file-system work, and do it with the fewest system calls
 #[derive(Parser, Debug)]
 #[command(name = "fathom", version, propagate_version = true, max_term_width = 100, args_override_self = true,
           after_help = help::EXIT, after_long_help = help::ending(EXAMPLES, "", help::EXIT))]
@@ -35,36 +34,39 @@ pub(crate) struct Cli {
 
 /// Flags of every command.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Everywhere")]
+#[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// Print one JSON object: result, gates, warnings (schemas in docs/schemas)
+    /// Print one JSON object (schemas in docs/schemas)
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Time every call, and print what each gate cost on stderr, costliest first; with -v also
-    /// percentiles
+    /// Print fathom's own system calls and their times on stderr
+    ///
+    /// The costliest call is first. With -v, percentiles are printed as well.
     #[arg(long, global = true)]
     pub(crate) profile: bool,
-    /// Print no progress and no talk on stderr; warnings and errors remain
+    /// Suppress progress and status messages
+    ///
+    /// Warnings and errors are still printed.
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// Say more on stderr
+    /// Print more details, and the reasons for each choice, on stderr
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
-    /// Show no progress, even on a terminal
+    /// Suppress the progress display
     #[arg(long, global = true)]
     pub(crate) no_progress: bool,
-    /// Use colour; the environment variable NO_COLOR turns `auto` off
+    /// Use colours; NO_COLOR in the environment disables `auto`
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: When,
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum When {
-    /// On a terminal, unless NO_COLOR is set
+    /// Use colours on a terminal, unless NO_COLOR is set
     Auto,
-    /// Also into a pipe or a file
+    /// Use colours in pipes and files, too
     Always,
-    /// Not at all
+    /// Do not use colours
     Never,
 }
 
@@ -189,8 +191,8 @@ pub(crate) enum Command {
     /// Walk a directory, for fathom survey to account for
     #[command(hide = true)]
     SurveyWalk(survey::args::SurveyWalk),
-    /// Print completions for a shell
+    /// Print shell completions
     Completions(completions::args::Completions),
-    /// Write the man pages into a directory
+    /// Write the man pages to a directory
     Man(man::args::Man),
 }

@@ -12,15 +12,27 @@ use crate::hint::{archive_hint, meter_hint};
 /// How a command ended: with how many warnings, or why it was not done.
 pub(crate) type Outcome = Result<usize, Error>;
 
-/// Why a command was not done, as it is printed after `fathom: `.
+/// Why a command was not done, as it is printed after `fathom: `, and what to do next.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct Error(String);
+#[error("{message}")]
+pub(crate) struct Error {
+    message: String,
+    /// Printed on a line of its own after `hint: `; empty if there is none.
+    hint: String,
+}
 
 impl Error {
     /// An error that is about no path.
     pub(crate) fn new(message: impl Into<String>) -> Error {
-        Error(message.into())
+        Error {
+            message: message.into(),
+            hint: String::new(),
+        }
+    }
+
+    /// What to do next; empty if nothing is known.
+    pub(crate) fn hint(&self) -> &str {
+        &self.hint
     }
 
     /// `doing` failed at a path that was read. If `hint` is empty, the errno gives one.
@@ -34,8 +46,12 @@ impl Error {
     }
 
     /// The same error with one more hint.
-    pub(crate) fn and(self, hint: &str) -> Error {
-        Error(format!("{}; {hint}", self.0))
+    pub(crate) fn and(mut self, hint: &str) -> Error {
+        if !self.hint.is_empty() {
+            self.hint += "; ";
+        }
+        self.hint += hint;
+        self
     }
 
     fn at(doing: &str, path: &[u8], cause: &dyn Cause, hint: &str, access: Access) -> Error {
@@ -44,22 +60,19 @@ impl Error {
             ("", Some(errno)) => access.hint(errno),
             (hint, _) => hint,
         };
-        let separator = if hint.is_empty() { "" } else { "; " };
-        Error(format!("{doing} '{path}': {cause}{separator}{hint}"))
+        Error::new(format!("{doing} '{path}': {cause}")).and(hint)
     }
 }
 
 impl From<meter::Error> for Error {
     fn from(error: meter::Error) -> Error {
         use meter::Error::{Command, Late, Unavailable};
-        Error(match &error {
-            Command(_) => error.to_string(),
-            Unavailable(why) => match meter_hint(why) {
-                Some(hint) => format!("cannot meter the command: {error}; {hint}"),
-                None => format!("cannot meter the command: {error}"),
-            },
-            Late(..) => format!("there is no account, though the command was run: {error}"),
-        })
+        match &error {
+            Command(_) => Error::new(error.to_string()),
+            Unavailable(why) => Error::new(format!("cannot meter the command: {error}"))
+                .and(meter_hint(why).unwrap_or_default()),
+            Late(..) => Error::new(format!("the command ran, but there is no report: {error}")),
+        }
     }
 }
 
@@ -81,10 +94,10 @@ impl From<mounts::Error> for Error {
     fn from(error: mounts::Error) -> Error {
         let hint = match error.errno {
             Some(Errno::EACCES | Errno::EPERM) => {
-                "run as root, or begin at a directory that you may read"
+                "run as root, or give a directory that you can read"
             }
             Some(Errno::ENOTCONN | Errno::ESTALE) => {
-                "its server is gone; see fathom mounts --check"
+                "run fathom mounts --check to see which mounts do not answer"
             }
             _ => "",
         };
@@ -105,11 +118,12 @@ impl From<walk::Error> for Error {
                 engine,
                 refusal,
             } => Error::new(format!(
-                "cannot walk '{}' by {}: {}; give --engine auto, or see --explain",
+                "cannot walk '{}' with --engine {}: {}",
                 printable(&path),
                 engine.name(),
                 printable(refusal.to_string().as_bytes())
-            )),
+            ))
+            .and("use --engine auto; --explain lists the engines that work here"),
             walk::Error::Process(_) => Error::new(error.to_string()),
         }
     }
@@ -153,21 +167,21 @@ enum Access {
 impl Access {
     fn hint(&self, errno: Errno) -> &'static str {
         match (self, errno) {
-            (Access::Read, Errno::ENOENT) => "give a name that exists",
+            (Access::Read, Errno::ENOENT) => "check the name",
             (Access::Read, Errno::ENOTDIR) => "give a directory",
             (Access::Read, Errno::EISDIR) => "give a file",
             (Access::Read, Errno::EACCES | Errno::EPERM) => {
-                "run as root, or give what you may read"
+                "run as root, or give a path that you can read"
             }
-            (Access::Write, Errno::ENOENT) => "make its directory first",
-            (Access::Write, Errno::ENOTDIR) => "give a name in a directory",
-            (Access::Write, Errno::EISDIR) => "give the name of a file",
+            (Access::Write, Errno::ENOENT) => "create its parent directory first",
+            (Access::Write, Errno::ENOTDIR) => "give a path whose parent is a directory",
+            (Access::Write, Errno::EISDIR) => "give a file name, not a directory",
             (Access::Write, Errno::EACCES | Errno::EPERM | Errno::EROFS) => {
-                "give a name where you may write"
+                "give a path that you can write to"
             }
-            (Access::Write, Errno::ENOSPC) => "make room, or write it to another file system",
+            (Access::Write, Errno::ENOSPC) => "free some space, or write to another file system",
             (Access::Write, Errno::EFBIG) => {
-                "raise the limit that ulimit -f shows, or write it to a file system of larger files"
+                "raise ulimit -f, or write to a file system that allows larger files"
             }
             _ => "",
         }

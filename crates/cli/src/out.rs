@@ -1,13 +1,14 @@
 //! Output, the same for all commands: data on stdout; status messages, warnings and the profile on
 //! stderr; the exit status.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, ValueEnum};
 use gate::Errno;
 use gate::file::Writer;
@@ -102,7 +103,10 @@ impl Out {
         let written = stdout
             .write_all(bytes.as_ref())
             .and_then(|()| stdout.flush());
-        written.map_err(|e| Error::new(format!("cannot write the output: {e}; is the disk full?")))
+        written.map_err(|e| {
+            Error::new(format!("cannot write the output: {e}"))
+                .and("check whether the disk is full")
+        })
     }
 
     pub(crate) fn envelope(
@@ -145,19 +149,23 @@ impl Out {
     pub(crate) fn warn(&self, warnings: &[Warning]) {
         const MOST: usize = 20;
         let most = if self.verbose { usize::MAX } else { MOST };
+        let mut hints = BTreeSet::new();
         for warning in warnings.iter().take(most) {
-            write_stderr(&format!("fathom: {}\n", warning_text(warning)));
+            // A hint that many warnings share is printed once.
+            let hint = hint(warning).filter(|hint| hints.insert(hint.to_string()));
+            write_message(&warning_text(warning), &hint.unwrap_or_default());
         }
         if warnings.len() > most {
             let rest = warnings.len() - most;
-            write_stderr(&format!(
-                "fathom: and {rest} more warnings; -v or --json gives them all\n"
-            ));
+            write_message(
+                &format!("{rest} more warnings"),
+                "use -v to print all of them",
+            );
         }
     }
 
-    pub(crate) fn failed(&self, message: &Error) {
-        write_stderr(&format!("fathom: {message}\n"));
+    pub(crate) fn failed(&self, error: &Error) {
+        write_message(&error.to_string(), error.hint());
     }
 
     /// Ends the command: prints the profile and the error, gives the exit status.
@@ -202,8 +210,8 @@ fn table_style(stream: &(impl IsTerminal + AsFd), color: When) -> TableStyle {
     }
 }
 
-/// A warning as a line on stderr: the path, what could not be done, the errno in words, what
-/// follows from it, and a hint.
+/// A warning as a line on stderr: the path, what could not be done, the errno in words, and what
+/// follows from it.
 fn warning_text(warning: &Warning) -> String {
     let path = warning.path.as_deref().map(printable);
     let path = path.map_or(String::new(), |path| format!("'{path}': "));
@@ -213,9 +221,7 @@ fn warning_text(warning: &Warning) -> String {
         Some(errno) => format!("{path}{reason}: {errno}"),
         None => format!("{path}{reason}"),
     };
-    for part in [reason.consequence(), hint(warning)] {
-        text.extend(part.iter().flat_map(|part| ["; ", part]));
-    }
+    text.extend(reason.consequence().iter().flat_map(|part| ["; ", part]));
     text
 }
 
@@ -238,13 +244,21 @@ pub(crate) fn publish(path: &[u8], bytes: &[u8]) -> Result<(), Error> {
     file.publish().map_err(cannot)
 }
 
+/// Prints what went wrong and, on a second line, what to do about it.
+fn write_message(message: &str, hint: &str) {
+    match hint {
+        "" => write_stderr(&format!("fathom: {message}\n")),
+        hint => write_stderr(&format!("fathom: {message}\nhint: {hint}\n")),
+    }
+}
+
 /// Writes to stderr in one write(2), since stderr is unbuffered. A failure has nowhere to be
 /// reported.
 fn write_stderr(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// Prints clap's help, or its error on one line.
+/// Prints clap's help, or its error on one line and a hint.
 pub(crate) fn usage(e: &clap::Error) -> ExitCode {
     match e.kind() {
         ErrorKind::DisplayHelp
@@ -255,12 +269,28 @@ pub(crate) fn usage(e: &clap::Error) -> ExitCode {
             let mut words = std::env::args_os().skip(1);
             let command = words.find_map(|word| all.find_subcommand(word));
             let command = command.map_or(String::new(), |it| format!("{} ", it.get_name()));
+            let suggestion = suggestion(e).map_or(String::new(), |name| {
+                format!("did you mean '{}'? ", printable(name.as_bytes()))
+            });
             let message = one_line(&e.render().to_string());
-            let message = printable(message.as_bytes());
-            write_stderr(&format!("fathom: {message}; see fathom {command}--help\n"));
+            write_message(
+                &printable(message.as_bytes()),
+                &format!("{suggestion}see fathom {command}--help"),
+            );
             ExitCode::from(2)
         }
     }
+}
+
+/// The option, value or command that clap takes to be meant.
+fn suggestion(e: &clap::Error) -> Option<&str> {
+    use ContextKind::{SuggestedArg, SuggestedSubcommand, SuggestedValue};
+    let kinds = [SuggestedArg, SuggestedValue, SuggestedSubcommand];
+    kinds.iter().find_map(|kind| match e.get(*kind)? {
+        ContextValue::String(name) => Some(name.as_str()),
+        ContextValue::Strings(names) => names.first().map(String::as_str),
+        _ => None,
+    })
 }
 
 /// Prints clap's help without trailing blanks.
@@ -283,23 +313,15 @@ fn print_help(e: &clap::Error) -> ExitCode {
     ExitCode::from(if printed.is_ok() { status } else { 2 })
 }
 
-/// clap's message on one line, without the usage behind it. clap has no other way to render only
-/// the message with its tips.
+/// clap's message on one line, without its tips and the usage.
 fn one_line(message: &str) -> String {
     let lines = message.trim_start_matches("error: ").lines().map(str::trim);
     let lines = lines.filter(|line| !line.is_empty());
-    let lines =
-        lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
-    let mut text = String::new();
-    for line in lines {
-        let separator = match line.starts_with("tip: ") {
-            _ if text.is_empty() => "",
-            true => "; ",
-            false => " ",
-        };
-        text.extend([separator, line.trim_start_matches("tip: ")]);
-    }
-    text
+    let is_message = |line: &&str| {
+        let others = ["tip:", "Usage:", "For more"];
+        !others.iter().any(|other| line.starts_with(other))
+    };
+    lines.take_while(is_message).collect::<Vec<_>>().join(" ")
 }
 
 /// A tally as `gates` in the JSON.

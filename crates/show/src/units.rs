@@ -5,20 +5,30 @@ pub fn plural(n: u64, one: &str, more: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { more })
 }
 
-/// A number of bytes for people: `1.5K`.
+/// A number of bytes in three significant digits: `1.50 KiB`; exact multiples without a fraction:
+/// `4 KiB`.
 pub fn size(bytes: u64) -> String {
     if bytes < 1024 {
-        return bytes.to_string();
+        return format!("{bytes} B");
     }
     let mut value = bytes as f64 / 1024.0;
-    for unit in ["K", "M", "G", "T", "P"] {
-        // What would be written as 1024.0 of a unit is 1.0 of the next.
-        if value < 1023.95 {
-            return format!("{value:.1}{unit}");
+    for unit in ["KiB", "MiB", "GiB", "TiB", "PiB"] {
+        // 1023.9 of a unit is rounded to 1 of the next.
+        if value < 1023.5 {
+            return format!("{} {unit}", significant(value));
         }
         value /= 1024.0;
     }
-    format!("{value:.1}E")
+    format!("{} EiB", significant(value))
+}
+
+/// Three significant digits, without a fraction where there is none.
+fn significant(value: f64) -> String {
+    match value {
+        v if v.fract() == 0.0 || v >= 99.95 => format!("{v:.0}"),
+        v if v >= 9.995 => format!("{v:.1}"),
+        v => format!("{v:.2}"),
+    }
 }
 
 /// The same with its unit, also below 1024: `7 bytes`.
@@ -30,13 +40,28 @@ pub fn sized(bytes: u64) -> String {
     }
 }
 
-/// Seconds, in the unit that fits.
+/// Seconds in three significant digits and the unit that fits: `1.06 s`, `37.2 ms`, `11.5 min`.
 pub fn duration(seconds: f64) -> String {
-    match seconds {
-        // What would be written as 1000 of a unit is 1 of the next.
-        s if s >= 0.999_995 => format!("{s:.2} s"),
-        s if s >= 0.000_999_95 => format!("{:.2} ms", s * 1e3),
-        s => format!("{:.1} µs", s * 1e6),
+    const UNITS: [(f64, &str); 6] = [
+        (3600.0, "h"),
+        (60.0, "min"),
+        (1.0, "s"),
+        (1e-3, "ms"),
+        (1e-6, "µs"),
+        (1e-9, "ns"),
+    ];
+    // Minutes begin at ten, hours at two. 999.6 of a unit is rounded to 1 of the next.
+    let is_large_enough = |(unit, name): &&(f64, &str)| match *name {
+        "h" => seconds >= 7200.0,
+        "min" => seconds >= 600.0,
+        _ => seconds >= 0.9995 * unit,
+    };
+    let (unit, name) = UNITS.iter().find(is_large_enough).unwrap_or(&UNITS[5]);
+    let value = seconds / unit;
+    match value {
+        v if v >= 99.95 || *name == "ns" => format!("{v:.0} {name}"),
+        v if v >= 9.995 => format!("{v:.1} {name}"),
+        v => format!("{v:.2} {name}"),
     }
 }
 
@@ -46,35 +71,40 @@ mod tests {
 
     #[test]
     fn sizes() {
-        assert_eq!(
-            [size(0), size(1023), size(1536), size(5 << 30)],
-            ["0", "1023", "1.5K", "5.0G"]
-        );
-        assert_eq!(
-            [size((1 << 20) - 1), size(1048524), size(1023 << 10)],
-            ["1.0M", "1023.9K", "1023.0K"]
-        );
-        assert_eq!([size(u64::MAX), size(1 << 60)], ["16.0E", "1.0E"]);
+        for (bytes, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1536, "1.50 KiB"),
+            (5 << 30, "5 GiB"),
+            ((1 << 20) - 1, "1 MiB"),
+            (1023 << 10, "1023 KiB"),
+            (101_187_584, "96.5 MiB"),
+            (u64::MAX, "16 EiB"),
+        ] {
+            assert_eq!(size(bytes), text);
+        }
         assert_eq!(
             [sized(0), sized(1), sized(1023), sized(1536)],
-            ["0 bytes", "1 byte", "1023 bytes", "1.5K"]
+            ["0 bytes", "1 byte", "1023 bytes", "1.50 KiB"]
         );
     }
 
     #[test]
     fn times() {
-        assert_eq!(
-            [
-                duration(2.0),
-                duration(0.0125),
-                duration(35.2e-6),
-                duration(0.0)
-            ],
-            ["2.00 s", "12.50 ms", "35.2 µs", "0.0 µs"]
-        );
-        assert_eq!(
-            [duration(0.999_996), duration(0.999_99), duration(999.96e-6)],
-            ["1.00 s", "999.99 ms", "1.00 ms"]
-        );
+        for (seconds, text) in [
+            (5.0 * 3600.0, "5.00 h"),
+            (690.0, "11.5 min"),
+            (599.0, "599 s"),
+            (2.0, "2.00 s"),
+            (1.064_47, "1.06 s"),
+            (0.999_6, "1.00 s"),
+            (0.037_2, "37.2 ms"),
+            (0.000_999_4, "999 µs"),
+            (35.2e-6, "35.2 µs"),
+            (537e-9, "537 ns"),
+            (0.0, "0 ns"),
+        ] {
+            assert_eq!(duration(seconds), text);
+        }
     }
 }

@@ -10,7 +10,7 @@ use probe::{
     CacheOptions, Limits, Measured, ProbeOptions, ProbeReport, Quantity, Series, Value, judge,
 };
 
-use super::show::{Report, figures, hinted, prices_csv, slow_clock, warnings};
+use super::show::{Report, figures, methods::hint, prices_csv, slow_clock, warnings};
 use crate::cmd::probe::args::{CacheMethod, Experiment, Probe as Args};
 use crate::error::{Error, Outcome};
 use crate::input::whole;
@@ -100,7 +100,7 @@ fn measure(args: &Args, dir: &[u8], out: &Out) -> Result<ProbeReport, Error> {
     drop(progress);
     // After SIGINT the program ends here, when all temporary files are removed.
     drop(held);
-    report.map_err(|why| Error::read("cannot probe", dir, hinted(&why), ""))
+    report.map_err(|why| Error::read("cannot probe", dir, why.to_string(), hint(&why)))
 }
 
 fn experiments(chosen: &[Experiment]) -> Vec<probe::Experiment> {

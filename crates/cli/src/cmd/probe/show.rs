@@ -13,7 +13,7 @@ use serde::{Serialize, Serializer};
 use crate::json::Json;
 
 pub(crate) mod figures;
-mod methods;
+pub(crate) mod methods;
 
 pub(crate) use methods::{hinted, method, source};
 

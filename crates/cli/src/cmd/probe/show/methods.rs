@@ -14,28 +14,32 @@ pub(crate) fn method(finding: &Finding) -> String {
     }
 }
 
-/// An error and what to do about it.
+/// An error and what to do about it, for a table's note.
 pub(crate) fn hinted(why: &Error) -> String {
-    format!("{why}{}", hint(why))
+    match hint(why) {
+        "" => why.to_string(),
+        hint => format!("{why}; {hint}"),
+    }
 }
 
-fn hint(why: &Error) -> &'static str {
+/// What to do about an error; empty if nothing is known.
+pub(crate) fn hint(why: &Error) -> &'static str {
     match why {
         Error::Call { errno, .. } => match *errno {
-            Errno::ENOSPC => "; make room, or let it use less with --max-bytes",
-            Errno::EDQUOT => "; the quota is used up: let it use less with --max-bytes",
-            Errno::EROFS => "; nothing can be written here: it is read-only",
-            Errno::EACCES | Errno::EPERM => "; give a directory that you may enter and write in",
-            Errno::ENOENT | Errno::ESTALE => "; is the directory still there?",
-            Errno::ENOTDIR => "; give a directory",
+            Errno::ENOSPC => "free some space, or use less with --max-bytes",
+            Errno::EDQUOT => "the quota is used up; use less with --max-bytes",
+            Errno::EROFS => "give a directory on a file system that is mounted read-write",
+            Errno::EACCES | Errno::EPERM => "give a directory that you can enter and write to",
+            Errno::ENOENT | Errno::ESTALE => "check the name",
+            Errno::ENOTDIR => "give a directory",
             _ => "",
         },
-        Error::OutOfTime => "; --max-seconds gives more",
-        Error::OutOfBytes => "; --max-bytes gives more",
-        Error::PassesTooLarge { .. } => "; --max-bytes allows so many",
-        Error::UnnamedOnly => ": fathom probe does, and takes it away again",
+        Error::OutOfTime => "raise --max-seconds",
+        Error::OutOfBytes => "raise --max-bytes",
+        Error::PassesTooLarge { .. } => "raise --max-bytes",
+        Error::UnnamedOnly => "run fathom probe, which creates a named file and removes it",
         Error::NoAnswer { .. } | Error::StoppedAnswering { .. } | Error::NotReleased { .. } => {
-            "; fathom mounts --check says which mounts hang"
+            "run fathom mounts --check to see which mounts hang"
         }
         Error::NothingPriced(Some(why)) => hint(why),
         _ => "",

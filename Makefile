@@ -13,8 +13,7 @@ run: build
 	$(target)/release/fathom survey /
 
 build: setup
-	@echo "building fathom; the first time takes some minutes"
-	cargo build --package fathom --release --locked
+	cargo build --release --locked --quiet
 
 test: setup-test
 	cargo fmt --all --check
@@ -25,11 +24,10 @@ test: setup-test
 	tools/test
 
 static: setup-static
-	cargo build --package fathom --profile dist --locked --target $(musl)
-	@echo $(target)/$(musl)/dist/fathom
+	cargo build --package fathom --release --locked --quiet --target $(musl)
+	@echo $(target)/$(musl)/release/fathom
 
-deb: setup-deb
-	cargo build --package fathom --profile dist --locked
+deb: build setup-deb
 	tools/deb
 
 # The benchmarks, as root; see bench/README.md.

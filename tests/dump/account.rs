@@ -158,9 +158,9 @@ fn account_does_not_change_the_archive_or_write_into_it() {
         for words in [
             "CPU time by function",
             "copy files",
-            "ms/call",
+            "TIME/CALL",
             "*openat",
-            "Ways to gather",
+            "Methods to read metadata",
             "percall",
         ] {
             assert!(shown.contains(words), "no {words}: {shown}");

@@ -30,7 +30,8 @@ fn source_that_changed_its_type_is_refused() {
     let ran = of(&["1.tar", "--since", "c"]).refused();
     assert!(
         ran.stderr
-            .contains("'one' was a directory, and is none now; make a full dump"),
+            .contains("'one' was a directory, and is not one now")
+            && ran.stderr.contains("make a full dump"),
         "{ran}"
     );
     fs::remove_file(at("one")).unwrap();
@@ -40,7 +41,8 @@ fn source_that_changed_its_type_is_refused() {
     let ran = of(&["1.tar", "--since", "c"]).refused();
     assert!(
         ran.stderr
-            .contains("'two' is a directory now, and was none; make a full dump"),
+            .contains("'two' is now a directory, and was not one")
+            && ran.stderr.contains("make a full dump"),
         "{ran}"
     );
     assert!(!at("1.tar").exists());
@@ -146,7 +148,7 @@ fn damaged_base_catalog_is_refused() {
             let ran = dump(&damaged, renews);
             if ran.code() == 2 {
                 let ran = ran.refused();
-                let says = ["/damaged': ", "; make a full dump"]
+                let says = ["/damaged': ", "make a full dump"]
                     .iter()
                     .all(|part| ran.stderr.contains(part));
                 assert!(says && !archive.exists() && !renewed.exists(), "{ran}");

@@ -505,7 +505,7 @@ fn full_disk_for_the_archive() {
         for name in ["1.tar", "1.tar.zst"] {
             let ran = round(&small.join(name)).refused();
             assert!(
-                ran.stderr.contains("No space left") && ran.stderr.contains("make room"),
+                ran.stderr.contains("No space left") && ran.stderr.contains("free some space"),
                 "{ran}"
             );
         }
@@ -654,7 +654,8 @@ fn disk_with_less_and_less_room() {
                     refused += 1;
                     let ran = ran.refused();
                     assert!(
-                        ran.stderr.contains("No space left") && ran.stderr.contains("make room"),
+                        ran.stderr.contains("No space left")
+                            && ran.stderr.contains("free some space"),
                         "{ran}"
                     );
                     assert_eq!(fs::read(&catalog).unwrap(), before, "{ran}");
@@ -713,7 +714,7 @@ fn full_disk_for_the_map() {
         ];
         let ran = run(fathom(arguments).current_dir(at)).refused();
         assert!(
-            ran.stderr.contains("cannot write map") && ran.stderr.contains("make room"),
+            ran.stderr.contains("cannot write map") && ran.stderr.contains("free some space"),
             "{ran}"
         );
         assert!(!archive.exists() && !catalog.exists() && names(&small).is_empty());
@@ -835,7 +836,7 @@ fn read_error_within_a_file() {
             warning["message"]
                 .as_str()
                 .unwrap()
-                .contains("cannot be read from byte"),
+                .contains("cannot read from byte"),
             "{warning}"
         );
         let content = fs::read(restored.join("far/d0/f5")).unwrap();

@@ -167,7 +167,7 @@ fn writes_elsewhere_in_the_file_system_do_not_matter() {
                 .dump(&[])
                 .exits(2)
                 .stderr
-                .contains("was a directory, and is none now")
+                .contains("was a directory, and is not one now")
         );
     });
 }

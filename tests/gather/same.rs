@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use archive::gather::{CollectOptions, Gather, Gathered, gather};
+use archive::gather::{CollectOptions, Gather, GatherReason, Gathered, gather};
 use archive::rows::Rows;
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 use walk::{Diagnostics, EngineKind, Meta};
@@ -121,7 +121,7 @@ fn every_way_is_the_same(top: &Path, used: [Gather; 4], what: &str) {
         let part = &parts[0];
         assert_eq!(part.gather, used, "{what}: {}", part.why);
         assert_eq!(
-            part.why == "it was asked for",
+            part.why == GatherReason::Requested,
             way == used,
             "{what}: {}",
             part.why

@@ -147,7 +147,7 @@ fn truncated_archives_are_reported() {
             let warnings = ran.json()["warnings"].as_array().unwrap().clone();
             let message = warnings.last().unwrap()["message"].as_str().unwrap();
             assert!(
-                message.contains("cut short") && message.contains("at byte "),
+                message.contains("truncated") && message.contains("at byte "),
                 "{len}: {message}"
             );
         }

@@ -254,7 +254,7 @@ fn check_lists(rich: Rich, is_fine: bool, commands: &[&str]) {
 }
 
 #[test]
-fn of_the_first_forms() {
+fn old_formats_are_listed() {
     check_lists(Rich::Old, false, &["tar --format=v7", "bsdtar --format=v7"]);
     check_lists(
         Rich::Devices,
@@ -264,7 +264,7 @@ fn of_the_first_forms() {
 }
 
 #[test]
-fn of_gnu_tar() {
+fn gnu_tar_archives_are_listed() {
     let gnu = [
         "tar --format=gnu",
         "tar --format=oldgnu",
@@ -302,7 +302,7 @@ fn of_gnu_tar() {
 }
 
 #[test]
-fn of_bsdtar() {
+fn bsdtar_archives_are_listed() {
     check_lists(Rich::Large, false, &["bsdtar --format=gnutar"]);
     check_lists(
         Rich::Attributes,

@@ -48,7 +48,7 @@ fn small() -> Vec<u8> {
 }
 
 #[test]
-fn each_member_is_a_line() {
+fn each_member_is_printed_on_a_line() {
     let place = tempfile::tempdir().unwrap();
     let archive = place.path().join("a.tar");
     fs::write(&archive, small()).unwrap();
@@ -96,7 +96,7 @@ fn standard_input_is_read_to_its_end() {
 }
 
 #[test]
-fn names_of_attributes_are_exact() {
+fn attribute_names_are_exact() {
     let of = |path: &str, names: &[&[u8]]| {
         let xattrs = names
             .iter()
@@ -152,14 +152,15 @@ fn files_that_are_no_archive_are_refused() {
                 "No such file or directory (os error 2)",
             ),
             (place.path().to_owned(), "Is a directory (os error 21)"),
-            (at("empty", b""), "it is empty"),
-            (at("short", b"x"), "it is no tar archive"),
-            (at("text", &[b'x'; 2000]), "it is no tar archive"),
+            (at("empty", b""), "the file is empty"),
+            (at("short", b"x"), "not a tar archive"),
+            (at("text", &[b'x'; 2000]), "not a tar archive"),
+            (at("catalog", b"PAR1"), "not an archive"),
             (at("gz", b"\x1f\x8b\x08\0\0\0\0\0"), "gzip -dc"),
             (at("xz", b"\xfd7zXZ\0\0\0"), "xz -dc"),
             (
                 at("zst", b"\x28\xb5\x2f\xfdxxxx"),
-                "what is compressed cannot be read",
+                "the zstd stream is damaged",
             ),
         ] {
             let ran = run(&mut fathom(args![command, &file])).refused();
@@ -197,10 +198,7 @@ fn zstd_archives_are_listed() {
             // Every byte is needed: of what is cut short, something is missing.
             fs::write(&named, &compressed[..compressed.len() - 1]).unwrap();
             let cut = run(&mut fathom(args!["verify", &named])).exits(1);
-            assert!(
-                cut.stderr.contains("what is compressed is cut short"),
-                "{cut}"
-            );
+            assert!(cut.stderr.contains("the zstd stream is truncated"), "{cut}");
         }
         // A window that takes more memory than an archive is to take.
         let from_stdin = fs::File::open(&plain).unwrap();

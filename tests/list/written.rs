@@ -388,7 +388,7 @@ for m in tarfile.open(sys.argv[1], errorlevel=2):
 }
 
 #[test]
-fn we_read_what_we_write() {
+fn our_archives_are_listed() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("archive.tar");
     fs::write(&path, archive()).unwrap();

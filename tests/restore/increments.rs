@@ -48,7 +48,7 @@ fn restore(archives: &[PathBuf], to: &Path, more: &[&str]) -> Ran {
 }
 
 #[test]
-fn the_tree_of_each_increment_comes_back() {
+fn each_increment_restores_its_tree() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let top = tmpfs(ground.join("top"));
@@ -135,7 +135,7 @@ fn the_tree_of_each_increment_comes_back() {
 /// Whatever was renamed, replaced and removed on the way: a PATH is what has that name in the end,
 /// and nothing else comes along.
 #[test]
-fn each_path_is_as_in_the_whole_tree() {
+fn selected_paths_equal_those_of_a_full_restore() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let tree = tmpfs(ground.join("tree"));
@@ -244,7 +244,7 @@ fn each_path_is_as_in_the_whole_tree() {
 }
 
 #[test]
-fn a_dry_run_says_what_is_then_done() {
+fn dry_run_prints_the_steps_of_the_restore() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let top = tmpfs(ground.join("top"));
@@ -294,7 +294,7 @@ fn a_dry_run_says_what_is_then_done() {
 }
 
 #[test]
-fn a_chain_with_a_link_missing_is_told_of() {
+fn missing_archive_of_a_chain_is_reported() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let top = tmpfs(ground.join("top"));
@@ -322,7 +322,7 @@ fn a_chain_with_a_link_missing_is_told_of() {
 }
 
 #[test]
-fn what_is_mounted_below_is_not_taken_away() {
+fn mount_points_are_not_removed() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let top = tmpfs(ground.join("top"));
@@ -334,14 +334,14 @@ fn what_is_mounted_below_is_not_taken_away() {
             tmpfs(copy.join("a/d0"));
             file(copy.join("a/d0/deep/mine"), 1);
             let ran = restore(&archives, &copy, &[]).exits(1);
-            assert!(ran.stderr.contains("mounted"), "{ran}");
+            assert!(ran.stderr.contains("mount point"), "{ran}");
             assert!(copy.join("a/d0/deep/mine").exists() && !copy.join("a/d1").exists());
         });
     }
 }
 
 #[test]
-fn what_is_read_only_is_changed_by_its_owner() {
+fn owner_can_restore_into_read_only_directories() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let top = tmpfs(ground.join("top"));
@@ -377,7 +377,7 @@ fn what_is_read_only_is_changed_by_its_owner() {
 }
 
 #[test]
-fn a_deep_tree_comes_and_goes() {
+fn deep_tree_is_restored_and_removed() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let top = tmpfs(ground.join("top"));

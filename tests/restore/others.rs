@@ -125,7 +125,7 @@ fn restored(archive: &Path, to: &Path) -> PathBuf {
 }
 
 #[test]
-fn everything_is_as_it_was() {
+fn everything_is_restored_on_tmpfs() {
     if require(&[
         Need::Root,
         Need::Program("bsdtar"),
@@ -167,7 +167,7 @@ fn everything_is_as_it_was() {
 }
 
 #[test]
-fn so_it_is_on_disks() {
+fn everything_is_restored_on_disks() {
     if require(&[
         Need::Root,
         Need::Loop,
@@ -198,7 +198,7 @@ fn so_it_is_on_disks() {
 }
 
 #[test]
-fn an_ordinary_user_gets_what_he_can_have() {
+fn ordinary_user_restores_what_is_permitted() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let top = tmpfs(ground.join("top"));
@@ -224,7 +224,7 @@ fn an_ordinary_user_gets_what_he_can_have() {
             as_nobody(&mut restore);
             for _ in 0..2 {
                 let ran = run(&mut restore).exits(0);
-                assert_eq!(ran.stderr.matches("belongs to you").count(), 1, "{ran}");
+                assert_eq!(ran.stderr.matches("belong to you").count(), 1, "{ran}");
                 alike(&kept(&top), &kept(&own), "as a user", |_, seen| {
                     seen.atime = (0, 0);
                     seen.owner = (1000, 1000);
@@ -254,7 +254,7 @@ fn an_ordinary_user_gets_what_he_can_have() {
 }
 
 #[test]
-fn owners_go_by_name_unless_told_otherwise() {
+fn owners_are_set_by_name_unless_numeric() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let top = tmpfs(ground.join("top"));
@@ -292,7 +292,7 @@ fn owners_go_by_name_unless_told_otherwise() {
 }
 
 #[test]
-fn archives_of_every_form_are_read() {
+fn all_archive_formats_are_restored() {
     if require(&[Need::Root, Need::Program("zstd"), Need::Program("bsdtar")]) {
         in_namespace(|ground| {
             let top = tmpfs(ground.join("top"));
@@ -348,7 +348,7 @@ fn archives_of_every_form_are_read() {
 /// A volume's label is about the archive, and no file: there is nothing to restore, and nothing
 /// that is missing.
 #[test]
-fn a_label_is_no_member() {
+fn volume_label_is_not_restored() {
     if !require(&[Need::Program("tar")]) {
         return;
     }

@@ -32,7 +32,7 @@ fn archived(top: &Path, to: &Path) -> PathBuf {
 }
 
 #[test]
-fn some_names_only() {
+fn only_selected_paths_are_restored() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let top = tmpfs(ground.join("top"));
@@ -52,7 +52,7 @@ fn some_names_only() {
             }
             let to = dir(ground.join("to"));
             let ran = run(&mut fathom(args![
-                "restore", &archive, "-C", &to, "d1", "d9"
+                "restore", &archive, "-C", &to, "--", "d1", "d9"
             ]))
             .exits(1);
             assert!(ran.stderr.contains("'d9'"), "{ran}");
@@ -63,7 +63,7 @@ fn some_names_only() {
 }
 
 #[test]
-fn what_is_no_archive_is_refused() {
+fn files_that_are_no_archive_are_refused() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let to = dir(ground.join("to"));
@@ -81,18 +81,7 @@ fn what_is_no_archive_is_refused() {
                 ground.join("missing")
             ]))
             .refused();
-            assert!(ran.stderr.contains("make it first"), "{ran}");
-            // Behind an archive, a name that is no file is one of a member; behind -- it is, file
-            // or not.
-            let ran = run(&mut fathom(args![
-                "restore",
-                &archive,
-                ground.join("nowhere"),
-                "-C",
-                &to
-            ]))
-            .exits(1);
-            assert!(ran.stderr.contains("nowhere"), "{ran}");
+            assert!(ran.stderr.contains("create it first"), "{ran}");
             run(&mut fathom(args![
                 "restore",
                 &archive,
@@ -109,7 +98,7 @@ fn what_is_no_archive_is_refused() {
 }
 
 #[test]
-fn from_a_pipe() {
+fn archive_on_standard_input() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let top = tmpfs(ground.join("top"));
@@ -141,7 +130,7 @@ fn from_a_pipe() {
             let out = child.wait_with_output().unwrap();
             let said = String::from_utf8_lossy(&out.stderr).into_owned();
             assert_eq!(
-                (out.status.code(), said.contains("cut short")),
+                (out.status.code(), said.contains("truncated")),
                 (Some(2), true),
                 "{said}"
             );
@@ -151,7 +140,7 @@ fn from_a_pipe() {
 }
 
 #[test]
-fn a_restore_that_is_stopped_leaves_nothing_half_done() {
+fn interrupted_restore_leaves_no_partial_file() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let top = tmpfs(ground.join("top"));
@@ -178,7 +167,7 @@ fn a_restore_that_is_stopped_leaves_nothing_half_done() {
 }
 
 #[test]
-fn every_call_is_counted() {
+fn gates_count_the_calls_that_strace_counts() {
     if require(&[Need::Root, Need::Program("strace")]) {
         in_namespace(|ground| {
             let top = tmpfs(ground.join("top"));
@@ -247,7 +236,7 @@ with tarfile.open(A, "w", format=tarfile.PAX_FORMAT) as t:
 }
 
 #[test]
-fn a_directory_that_is_entered_again_keeps_its_times() {
+fn directory_entered_twice_keeps_its_times() {
     if require(&[Need::Root, Need::Loop, Need::Program("python3")]) {
         in_namespace(|ground| {
             let script = r#"
@@ -271,7 +260,7 @@ with tarfile.open(A, "w") as t:
 }
 
 #[test]
-fn damaged_contents_are_told_of() {
+fn damaged_contents_are_reported() {
     if require(&[Need::Root, Need::Program("python3")]) {
         in_namespace(|ground| {
             let script = r#"
@@ -298,7 +287,7 @@ with tarfile.open(A, "w", format=tarfile.PAX_FORMAT) as t:
 }
 
 #[test]
-fn a_kernel_without_openat2_is_no_hindrance() {
+fn restore_without_openat2() {
     const OPENAT2: u32 = 437;
     if require(&[Need::Root, Need::Program("python3")]) {
         in_namespace(|ground| {
@@ -337,7 +326,7 @@ with tarfile.open(A, "w") as t:
 /// What there is room for is there, whole; what there is none for is named, and nothing is left of
 /// it. With room, it is made good.
 #[test]
-fn a_disk_that_is_full() {
+fn full_disk() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let top = tmpfs(ground.join("top"));
@@ -357,7 +346,7 @@ fn a_disk_that_is_full() {
                         let says_next = warning["message"]
                             .as_str()
                             .unwrap()
-                            .ends_with("; make room, and restore again");
+                            .ends_with("; free some space, and restore again");
                         warning["errno"] == "ENOSPC"
                             && says_next
                             && exact(warning, "path").ends_with(name)
@@ -414,7 +403,7 @@ fn a_disk_that_is_full() {
 
 /// What cannot be taken away stays as it is, and the rest is restored.
 #[test]
-fn a_file_that_may_not_be_changed() {
+fn immutable_file_is_reported_and_the_rest_restored() {
     if require(&[Need::Root, Need::Loop]) {
         in_namespace(|ground| {
             let top = dir(ground.join("top"));
@@ -447,7 +436,7 @@ fn a_file_that_may_not_be_changed() {
 /// A directory that is dumped twice, by itself and within another: what has two names is another
 /// name of itself the second time.
 #[test]
-fn what_would_be_restored_is_what_is() {
+fn dry_run_has_the_counts_of_the_restore() {
     if require(&[Need::Root]) {
         let place = tempfile::tempdir().unwrap();
         let (archive, to) = (place.path().join("a.tar"), dir(place.path().join("to")));
@@ -467,7 +456,7 @@ fn what_would_be_restored_is_what_is() {
 
 /// The name of a member may be that of a file that is here, too.
 #[test]
-fn a_file_that_is_no_archive_is_refused_before_anything_is_touched() {
+fn file_that_is_no_archive_is_refused_before_anything_is_written() {
     if require(&[Need::Root]) {
         let place = tempfile::tempdir().unwrap();
         let to = dir(place.path().join("to"));
@@ -489,4 +478,54 @@ fn a_file_that_is_no_archive_is_refused_before_anything_is_touched() {
         restore(&["--", "a/f"]).exits(0);
         assert!(to.join("a/f").exists() && !to.join("a/g").exists());
     }
+}
+
+/// Without `--`, a PATH that no archive has may be a mistyped archive, so nothing is restored.
+#[test]
+fn mistyped_archive_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    file(at("tree/f"), 3);
+    let run_in = |words: &[&str]| run(fathom(words).current_dir(place.path()));
+    run_in(&["dump", "tree", "-q", "-o", "0.tar", "--catalog", "c"]).exits(0);
+    fs::create_dir(at("tree/old")).unwrap();
+    run_in(&["dump", "tree", "-q", "-o", "1.tar.zst", "--since", "c"]).exits(0);
+    fs::rename(at("tree"), at("aside")).unwrap();
+    fs::create_dir(at("o")).unwrap();
+    for (words, missing, hint) in [
+        (
+            &["0.tar", "1.tra"][..],
+            "1.tra",
+            "check the name of the archive",
+        ),
+        (&["0.tar", "1.tra", "2.tar"], "1.tra", "check the name"),
+        (&["0.tar", "1.tra", "tree/f"], "1.tra", "check the name"),
+        (
+            &["0.tar", "1.tar.zst", "tree/f", "x"],
+            "x",
+            "check the name",
+        ),
+        (&["0.tar", "1.tra", "--dry-run"], "1.tra", "check the name"),
+        (&["0.tar", "o"], "o", "use -C"),
+    ] {
+        let ran = run_in(&[&["restore", "-C", "o"], words].concat()).refused();
+        let error = format!("cannot restore '{missing}': ");
+        assert!(
+            ran.stderr.contains(&error) && ran.stderr.contains(hint),
+            "{ran}"
+        );
+        assert_eq!(fs::read_dir(at("o")).unwrap().count(), 0, "{words:?}");
+    }
+    run_in(&["restore", "0.tar", "-C", "o", "--", "1.tra"]).exits(1);
+    run_in(&[
+        "restore",
+        "0.tar",
+        "1.tar.zst",
+        "-C",
+        "o",
+        "tree/f",
+        "tree/old/",
+    ])
+    .exits(0);
+    assert!(at("o/tree/f").is_file() && at("o/tree/old").is_dir());
 }

@@ -74,7 +74,7 @@ fn told(at: &Path, path: &str, message: &str, change: impl FnOnce(&Path)) {
         let is_below = warning["path"]
             .as_str()
             .is_some_and(|other| other.starts_with(path));
-        !is_below && !said.contains("last written") && !said.contains("not the same file")
+        !is_below && !said.contains("modification time") && !said.contains("not a hard link")
     };
     assert!(
         warnings.iter().find(is_beside).is_none(),
@@ -120,13 +120,17 @@ fn changed_files_are_reported() {
             let told = |path: &str, message: &str, change: &dyn Fn(&Path)| {
                 told(&at, path, message, change)
             };
-            told("top/sparse", "it is not in the tree", &|top| {
+            told("top/sparse", "does not exist", &|top| {
                 fs::remove_file(top.join("sparse")).unwrap()
             });
-            told("top/sparse", "it is a directory, and was a file", &|top| {
-                fs::remove_file(top.join("sparse")).unwrap();
-                dir(top.join("sparse"));
-            });
+            told(
+                "top/sparse",
+                "type differs: directory, in the archive file",
+                &|top| {
+                    fs::remove_file(top.join("sparse")).unwrap();
+                    dir(top.join("sparse"));
+                },
+            );
             told("top/d/file", "contents differ from byte 70000 on", &|top| {
                 fs::OpenOptions::new()
                     .write(true)
@@ -146,41 +150,49 @@ fn changed_files_are_reported() {
                         .unwrap();
                 });
             }
-            told("top/d/file", "it has 5 bytes, and had 100000", &|top| {
-                fs::OpenOptions::new()
-                    .write(true)
-                    .open(top.join("d/file"))
-                    .unwrap()
-                    .set_len(5)
-                    .unwrap();
-            });
-            told("top/d/", "its mode is 0700", &|top| {
+            told(
+                "top/d/file",
+                "size differs: 5 bytes, in the archive 100000",
+                &|top| {
+                    fs::OpenOptions::new()
+                        .write(true)
+                        .open(top.join("d/file"))
+                        .unwrap()
+                        .set_len(5)
+                        .unwrap();
+                },
+            );
+            told("top/d/", "mode differs: 0700", &|top| {
                 fs::set_permissions(top.join("d"), fs::Permissions::from_mode(0o700)).unwrap();
             });
             told(
                 "top/fifo",
-                "it belongs to 1:2, and belonged to 0:0",
+                "owner differs: 1:2, in the archive 0:0",
                 &|top| chown(top.join("fifo"), Some(1), Some(2)).unwrap(),
             );
             told(
                 "top/symlink",
-                "it leads to 'elsewhere', and led to 'nowhere'",
+                "symlink target differs: 'elsewhere', in the archive 'nowhere'",
                 &|top| {
                     fs::remove_file(top.join("symlink")).unwrap();
                     symlink("elsewhere", top.join("symlink")).unwrap();
                 },
             );
-            told("top/device", "it is the device 1:5, and was 1:3", &|top| {
-                fs::remove_file(top.join("device")).unwrap();
-                tool(
-                    Command::new("mknod")
-                        .arg(top.join("device"))
-                        .args(["c", "1", "5"]),
-                );
-            });
+            told(
+                "top/device",
+                "device number differs: 1:5, in the archive 1:3",
+                &|top| {
+                    fs::remove_file(top.join("device")).unwrap();
+                    tool(
+                        Command::new("mknod")
+                            .arg(top.join("device"))
+                            .args(["c", "1", "5"]),
+                    );
+                },
+            );
             told(
                 "top/d/file",
-                "its extended attribute 'user.a' is another",
+                "extended attribute 'user.a' differs",
                 &|top| {
                     tool(
                         Command::new("setfattr")
@@ -191,7 +203,7 @@ fn changed_files_are_reported() {
             );
             told(
                 "top/d/file",
-                "no extended attribute 'user.a' any more",
+                "extended attribute 'user.a' is missing",
                 &|top| {
                     tool(
                         Command::new("setfattr")
@@ -202,7 +214,7 @@ fn changed_files_are_reported() {
             );
             told(
                 "top/symlink",
-                "extended attribute 'trusted.b', and had none",
+                "extended attribute 'trusted.b' is not in the archive",
                 &|top| {
                     tool(
                         Command::new("setfattr")
@@ -213,7 +225,7 @@ fn changed_files_are_reported() {
             );
             told(
                 "top/d/",
-                "access control list (system.posix_acl_default) is another",
+                "access control list (system.posix_acl_default) differs",
                 &|top| {
                     tool(
                         Command::new("setfacl")
@@ -222,17 +234,21 @@ fn changed_files_are_reported() {
                     );
                 },
             );
-            told("top/sparse", "last written at 5, and had been", &|top| {
+            told("top/sparse", "modification time differs: 5", &|top| {
                 tool(
                     Command::new("touch")
                         .args(["-d", "@5"])
                         .arg(top.join("sparse")),
                 );
             });
-            told("top/d/", "it is a symlink, and was a directory", &|top| {
-                fs::remove_dir_all(top.join("d")).unwrap();
-                symlink("/", top.join("d")).unwrap();
-            });
+            told(
+                "top/d/",
+                "type differs: symlink, in the archive directory",
+                &|top| {
+                    fs::remove_dir_all(top.join("d")).unwrap();
+                    symlink("/", top.join("d")).unwrap();
+                },
+            );
         });
     }
 }
@@ -251,7 +267,7 @@ fn not_in_it(at: &Path, archive: &str, more: &[&str]) -> Vec<String> {
     let mut command = fathom(args!["verify", archive, "--against", ".", "--json"]);
     let value = run(command.args(more).current_dir(at)).json();
     let warnings = value["warnings"].as_array().unwrap().iter();
-    let those = warnings.filter(|warning| warning["message"] == "it is not in the archive");
+    let those = warnings.filter(|warning| warning["message"] == "not in the archive");
     let names: Vec<String> = those
         .map(|warning| warning["path"].as_str().unwrap().to_owned())
         .collect();
@@ -304,7 +320,10 @@ fn files_that_the_archive_lacks_are_reported() {
             assert_eq!(not_in_it(&at, "gnu.tar", &[]), all[1..]);
             let said =
                 run(fathom(["verify", "archive.tar", "--against", "."]).current_dir(&at)).exits(1);
-            assert!(said.lines()[1].ends_with("; not in it: 4 names"), "{said}");
+            assert!(
+                said.lines()[1].ends_with(", 4 files not in the archive"),
+                "{said}"
+            );
             run(fathom(["verify", "archive.tar", "--exclude", "x"]).current_dir(&at)).refused();
             run(
                 fathom(["verify", "archive.tar", "--against", ".", "--exclude", "a["])
@@ -380,4 +399,41 @@ fn against_must_be_a_directory() {
         place.path()
     ]))
     .exits(0);
+}
+
+/// An archive of /srv has members srv/..., so that it must be compared with /.
+#[test]
+fn directory_at_the_wrong_level_is_an_error_with_the_right_one() {
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path().canonicalize().unwrap();
+    let top = dir(place.join("a/top"));
+    file(top.join("sub/f"), 1);
+    let dump = |from: &str, to: &str, source: &str| {
+        run(fathom(args!["dump", source, "-q", "-o", place.join(to)]).current_dir(place.join(from)))
+            .exits(0);
+    };
+    dump("a", "top.tar", "top");
+    dump("a", "deep.tar", "top/sub");
+    dump("a/top", "dot.tar", ".");
+    let verify = |archive: &str, against: &str| {
+        let against = place.join(against);
+        let archive = place.join(archive);
+        run(&mut fathom(args!["verify", archive, "--against", against]))
+    };
+    for (archive, against, right) in [
+        ("top.tar", "a/top", "a"),
+        ("top.tar", "", "a"),
+        ("deep.tar", "a/top/sub", "a"),
+        ("deep.tar", "a/top", "a"),
+        ("dot.tar", "a", "a/top"),
+    ] {
+        let ran = verify(archive, against).refused();
+        let right = format!("use --against '{}'", place.join(right).display());
+        assert!(ran.stderr.contains(&right), "{archive} {against}: {ran}");
+    }
+    verify("top.tar", "a").exits(0);
+    // Without a better directory, each missing member is reported.
+    fs::remove_dir_all(&top).unwrap();
+    let ran = verify("top.tar", "a").exits(1);
+    assert!(ran.stderr.contains("does not exist"), "{ran}");
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use walk::Diagnostics;
 
 use crate::attribution::{self, Function, Line};
-use crate::gather::{CollectOptions, Gather, Refused, gather};
+use crate::gather::{CollectOptions, Gather, GatherReason, Refused, gather};
 
 /// The cost of gathering in one way.
 #[derive(Clone, Debug)]
@@ -69,7 +69,7 @@ pub fn measure(
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Unavailable {
     /// The tree has changed, and can no longer be gathered.
-    #[error("it cannot be gathered any more")]
+    #[error("the tree has changed and cannot be gathered again")]
     Changed,
     /// No source is a directory.
     #[error("no SRC is a directory")]
@@ -82,7 +82,7 @@ pub enum Unavailable {
         /// The other way.
         gather: Gather,
         /// Why.
-        why: String,
+        why: GatherReason,
     },
     /// None of its engines can work on a mount.
     #[error(transparent)]

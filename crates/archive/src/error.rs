@@ -71,21 +71,24 @@ pub enum Action {
     #[error("cannot use catalog")]
     UseCatalog,
     /// As the base of an increment.
-    #[error("cannot go on from catalog")]
+    #[error("cannot use base catalog")]
     UseBase,
-    #[error("cannot open the directory of catalogs")]
+    #[error("cannot open state directory")]
     OpenState,
-    #[error("cannot look for catalogs in")]
+    #[error("cannot search for catalogs in")]
     FindBase,
     #[error("cannot remove the catalogs of higher levels in")]
     RemoveHigherLevels,
     /// Beginning to write a file of a dump.
-    #[error("cannot dump to")]
+    #[error("cannot write to")]
     DumpTo,
     #[error("cannot restore")]
     Restore,
     #[error("cannot restore into")]
     RestoreInto,
+    /// An archive with a directory.
+    #[error("cannot compare with")]
+    CompareWith,
 }
 
 /// What went wrong.
@@ -100,34 +103,34 @@ pub enum ErrorKind {
     /// A tree cannot be walked.
     #[error("the walk failed")]
     Walk(Box<walk::Error>),
-    #[error("a thread has died")]
+    #[error("a thread ended unexpectedly")]
     ThreadDied,
     /// Another thread stopped the work; its error is the one to report.
-    #[error("the work was stopped")]
+    #[error("stopped by another error")]
     Stopped,
 
-    #[error("it is cut short")]
+    #[error("the file is truncated")]
     CutShort,
-    #[error("it is no Parquet file")]
+    #[error("not a Parquet file")]
     NotParquet,
-    #[error("it is a Parquet file, but not a catalog of fathom's")]
+    #[error("a Parquet file, but not a catalog of fathom")]
     NotCatalog,
-    #[error("it is of version {version}, and this program knows versions up to {known}")]
+    #[error("its format version {version} is not supported; this program supports up to {known}")]
     NewerCatalog { version: u64, known: u64 },
-    #[error("it is damaged")]
+    #[error("the file is damaged")]
     DamagedCatalog,
     #[error("{}", plain(.0))]
     Parquet(Arc<ParquetError>),
-    #[error("it is damaged: {}", plain(.0))]
+    #[error("the file is damaged: {}", plain(.0))]
     DamagedColumn(Arc<ParquetError>),
 
     /// A pattern of the catalog is not a pattern.
     #[error("{0}")]
     Pattern(Box<walk::Error>),
-    #[error("it is of a dump of {roots} directories or files, and not of one directory")]
+    #[error("it describes {roots} directories or files, not one directory")]
     SeveralRoots { roots: usize },
     #[error(
-        "it is of '{}' on {recorded}, and '{}' is now on another file system ({current})",
+        "it describes '{}' on {recorded}, but '{}' is now on another file system ({current})",
         shown(.root), shown(.dir)
     )]
     OtherFileSystem {
@@ -136,11 +139,11 @@ pub enum ErrorKind {
         dir: Vec<u8>,
         current: Box<FileSystemId>,
     },
-    #[error("it is of '{}', which is another directory than '{}'", shown(.root), shown(.dir))]
+    #[error("it describes '{}', and '{}' is another directory", shown(.root), shown(.dir))]
     OtherDirectory { root: Vec<u8>, dir: Vec<u8> },
-    #[error("its exclude patterns go by names that begin with '{}'", shown(.root))]
+    #[error("its exclude patterns contain paths that begin with '{}'", shown(.root))]
     OtherNameForExcludes { root: Vec<u8> },
-    #[error("it is of {}, and names in the archive begin with that", quoted(.roots))]
+    #[error("it describes {}; SRC must have the same name", quoted(.roots))]
     OtherSources { roots: Vec<Vec<u8>> },
     #[error("'{}' is now another directory, or on another file system", shown(.source_path))]
     ReplacedSource { source_path: Vec<u8> },
@@ -150,14 +153,24 @@ pub enum ErrorKind {
         is_directory: bool,
     },
 
-    #[error("archive, map and catalogs must each have a file of their own")]
+    #[error("archive, map and catalogs must be different files")]
     SharedFile,
-    #[error("it is to be dumped, and would be replaced")]
+    #[error("the file is a source of this dump and would be overwritten")]
     ReplacesSource,
 
+    #[error("unsupported compression")]
+    UnsupportedCompression,
+    #[error("{}, and no archive has a member of this name", match is_directory {
+        true => "it is a directory",
+        false => "it does not exist",
+    })]
+    NoSuchPath { is_directory: bool },
+    /// None of the members is in the directory, and they are in another one.
+    #[error("it has no member of the archive, such as '{}'", shown(.member))]
+    OtherTree { member: Vec<u8>, dir: Vec<u8> },
     #[error("{0}")]
     NotArchive(NotArchive),
-    #[error("what is compressed wants a window of over 8 MiB")]
+    #[error("its zstd window is larger than 8 MiB")]
     LargeWindow,
     #[error("{damage}, at byte {at}")]
     DamagedArchive { at: u64, damage: Damage },
@@ -244,8 +257,8 @@ fn quoted(names: &[Vec<u8>]) -> String {
 
 fn changed_type(is_directory: bool) -> &'static str {
     match is_directory {
-        true => "is a directory now, and was none",
-        false => "was a directory, and is none now",
+        true => "is now a directory, and was not one",
+        false => "was a directory, and is not one now",
     }
 }
 
@@ -274,15 +287,17 @@ impl fmt::Display for FileSystemId {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what each one means")]
 pub enum NotArchive {
-    #[error("it is empty")]
+    #[error("the file is empty")]
     Empty,
-    #[error("it is compressed with gzip")]
+    #[error("it is compressed with gzip, which fathom cannot read")]
     Gzip,
-    #[error("it is compressed with bzip2")]
+    #[error("it is compressed with bzip2, which fathom cannot read")]
     Bzip2,
-    #[error("it is compressed with xz")]
+    #[error("it is compressed with xz, which fathom cannot read")]
     Xz,
-    #[error("it is no tar archive")]
+    #[error("it is a Parquet file such as a catalog, not an archive")]
+    Parquet,
+    #[error("not a tar archive")]
     Other,
 }
 
@@ -292,17 +307,17 @@ pub enum NotArchive {
 pub enum Damage {
     #[error("{}", .0.what)]
     Header(pax::Fault),
-    #[error("it is cut short, within the headers of a member")]
+    #[error("truncated within the headers of a member")]
     CutShortInHeaders,
     /// The archive has no end-of-archive blocks.
-    #[error("it has no end: it may be cut short")]
+    #[error("no end-of-archive blocks: the archive may be truncated")]
     NoEnd,
-    #[error("it is cut short, and at least {missing} bytes are missing")]
+    #[error("truncated: at least {missing} bytes are missing")]
     CutShort { missing: u64 },
-    #[error("what is compressed is cut short")]
+    #[error("the zstd stream is truncated")]
     CompressedCutShort,
     /// The compressed stream is damaged: zstd's name for how.
-    #[error("what is compressed cannot be read ({0})")]
+    #[error("the zstd stream is damaged ({0})")]
     Compressed(&'static str),
 }
 
@@ -310,10 +325,10 @@ pub enum Damage {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what each one means")]
 pub enum BadName {
-    #[error("it has no name")]
+    #[error("the name is empty")]
     Empty,
-    #[error("there is a NUL in its name")]
+    #[error("the name contains a NUL")]
     Nul,
-    #[error("there is a '..' in its name")]
+    #[error("the name contains '..'")]
     DotDot,
 }

@@ -16,11 +16,13 @@ use gate::fs::At;
 use gate::long::statx_long;
 use mounts::ErrorKind;
 use walk::{
-    Diagnostics, EngineKind, EngineRefusal, Filter, Meta, Moment, WalkOptions as Walk, walk,
+    Diagnostics, EngineKind, EngineRefusal, Filter, Meta, Moment, PlanReason, WalkOptions as Walk,
+    walk,
 };
 
 use crate::attribution::{self, Function};
 use crate::rows::{Collector, Rows, Source};
+use crate::since::Evidence;
 
 /// A way to gather.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -151,7 +153,37 @@ pub struct Gathered {
     /// The engine.
     pub engine: EngineKind,
     /// Why this way.
-    pub why: String,
+    pub why: GatherReason,
+}
+
+/// Why a mount was gathered in its way, or not gathered.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum GatherReason {
+    /// By an option.
+    #[error("requested")]
+    Requested,
+    /// The requested way is unavailable.
+    #[error("{} falls back to {}: {reason}", requested.name(), used.name())]
+    FellBack {
+        /// The requested way.
+        requested: Gather,
+        /// The way that was used.
+        used: Gather,
+        /// Why its engine was chosen.
+        reason: PlanReason,
+    },
+    /// The engine was chosen for the mount.
+    #[error(transparent)]
+    Plan(PlanReason),
+    /// Nothing was gathered: the file system proves that nothing has changed.
+    #[error(transparent)]
+    Untouched(Evidence),
+    /// Only what was written since the base was gathered.
+    #[error("{0}; other entries are taken from the catalog")]
+    Written(Evidence),
+    /// The tree was gathered, and its digest is that of the base.
+    #[error("{}; {}", Evidence::SameDigest, .0)]
+    SameDigest(Box<GatherReason>),
 }
 
 /// The engine of each mount.
@@ -213,12 +245,13 @@ pub(crate) fn collect<'a>(
     let parts = report.parts.into_iter().map(|part| {
         let gather = Gather::from_engine(part.engine);
         let why = match options.gather {
-            Some(wanted) if wanted == gather => "it was asked for".to_owned(),
-            Some(wanted) => {
-                let (from, to) = (wanted.name(), gather.name());
-                format!("{from} falls back to {to}: {}", part.reason)
-            }
-            None => part.reason.to_string(),
+            Some(requested) if requested == gather => GatherReason::Requested,
+            Some(requested) => GatherReason::FellBack {
+                requested,
+                used: gather,
+                reason: part.reason,
+            },
+            None => GatherReason::Plan(part.reason),
         };
         Gathered {
             path: part.path,

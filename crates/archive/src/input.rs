@@ -4,7 +4,7 @@
 use std::io;
 
 use gate::fs::{At, FileType, Open, Want, pread64, read, statx};
-use gate::long::open_long;
+use gate::long::{open_long, statx_long};
 use gate::{Errno, Fd, Gate};
 use ondisk::pax::sparse::Extent;
 use ondisk::pax::{BLOCK, Decoder, Event, Kind, Member, padded};
@@ -337,6 +337,12 @@ impl Input {
     }
 }
 
+/// Whether an archive can be read twice.
+pub(crate) fn is_regular(archive: &[u8]) -> bool {
+    let seen = || statx_long(archive, At::empty(), Want::TYPE);
+    archive != b"-" && seen().is_ok_and(|seen| seen.file_type == FileType::Regular)
+}
+
 /// Whether data begins with a frame of zstd, or a skippable frame.
 fn is_zstd(head: &[u8]) -> bool {
     matches!(
@@ -397,6 +403,7 @@ fn check_format(head: &[u8]) -> Result<(), NotArchive> {
         [0x1f, 0x8b, ..] => NotArchive::Gzip,
         [b'B', b'Z', b'h', ..] => NotArchive::Bzip2,
         [0xfd, b'7', b'z', b'X', b'Z', ..] => NotArchive::Xz,
+        [b'P', b'A', b'R', b'1', ..] => NotArchive::Parquet,
         _ => NotArchive::Other,
     })
 }

@@ -1,6 +1,6 @@
 //! Estimates what a nightly dump of a directory would cost, from gathering it once.
 
-use walk::EngineKind;
+use walk::{EngineKind, PlanReason};
 
 use crate::gather::Gather;
 
@@ -24,8 +24,8 @@ pub struct Nightly {
     pub gather: Gather,
     /// The engine.
     pub engine: EngineKind,
-    /// Why this way.
-    pub why: String,
+    /// Why this engine.
+    pub why: PlanReason,
     /// Entries that were found.
     pub entries: u64,
     /// Plain files among them; one with several names counts once.
@@ -81,7 +81,7 @@ mod tests {
         let nightly = Nightly {
             gather: Gather::Combined,
             engine: EngineKind::Threads,
-            why: String::new(),
+            why: PlanReason::Requested,
             entries: 1100,
             files: 1000,
             bytes: 2_000_000,

@@ -11,10 +11,11 @@ use ondisk::pax::Kind;
 use crate::error::{Error, ErrorKind};
 use crate::input::{ChecksumStatus, Input};
 use crate::warning::WarningKind;
-use known::Known;
+use known::{Known, plain};
 use unlisted::Skipped;
 
 mod difference;
+mod elsewhere;
 mod known;
 mod tree;
 mod unlisted;
@@ -53,11 +54,14 @@ pub struct VerifyReport {
 /// A damaged archive could cause millions.
 const MOST_WARNINGS: usize = 100_000;
 
+/// If none of so many members is in the tree, it is probably the wrong one.
+const MISSING_AT_FIRST: u64 = 1000;
+
 /// Reads an archive to its end. `name` is its name in warnings. `watch` gets, for each member, the
 /// report so far, the bytes that were read, and the member's name.
 ///
 /// # Errors
-/// What is no archive at all, and what cannot be read any further.
+/// The file is not an archive, or cannot be read further; or `against` is the wrong directory.
 pub fn verify(
     name: &[u8],
     input: &mut Input,
@@ -67,6 +71,7 @@ pub fn verify(
     let mut report = VerifyReport::default();
     let mut last: Option<(Vec<u8>, u64)> = None;
     let mut known = Known::default();
+    let mut first: Option<Vec<u8>> = None;
     let seen = || statx_long(name, At::empty(), Want::BASIC_STATS).ok();
     let own = (name != b"-").then(seen).flatten();
     let own = own.map(|seen| (seen.dev.into(), seen.ino));
@@ -108,6 +113,12 @@ pub fn verify(
             let compared = tree.compare(input, &member, &mut known, &mut differences);
             report.compared += 1;
             report.different += u64::from(!differences.is_empty());
+            if first.is_none() && member.kind != Kind::LABEL {
+                first = Some(plain(&member.path)).filter(|path| !path.is_empty());
+            }
+            if report.compared == MISSING_AT_FIRST {
+                tree.check_members(first.as_deref(), &known)?;
+            }
             differences
                 .into_iter()
                 .for_each(|difference| report.warn(difference));
@@ -125,6 +136,7 @@ pub fn verify(
         }
     }
     if let Some(tree) = against {
+        tree.check_members(first.as_deref(), &known)?;
         let skipped = Skipped::new(own, &tree.filter);
         tree.find_unknown(&known, &skipped, |warning| report.unknown(warning));
     }

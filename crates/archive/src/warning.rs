@@ -1,7 +1,5 @@
 //! Why something was skipped or found wrong.
 
-use std::borrow::Cow;
-
 use mounts::WarningReason;
 
 use crate::error::ErrorKind;
@@ -11,78 +9,62 @@ use crate::shown;
 #[derive(Clone, Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what each one means")]
 pub enum WarningKind {
-    #[error("has vanished before it could be read; it is left out")]
+    #[error("deleted before it could be read; skipped")]
     Vanished,
-    #[error("has become something else before it could be read; it is left out, dump it again")]
+    #[error("replaced before it could be read; skipped")]
     ReplacedAndSkipped,
-    #[error("has become something else before it could be read; dump it again")]
+    #[error("replaced before it could be read")]
     Replaced,
-    #[error("cannot be read, and is left out")]
+    #[error("cannot read, skipped")]
     Unreadable,
-    #[error("is of the kind '{0}', which no archive can hold; it is left out")]
+    #[error("a {0} cannot be archived; skipped")]
     UnsupportedType(&'static str),
-    #[error(
-        "has more names in it than a restore takes (32 MiB): what was removed from it stays there; \
-         make a full dump"
-    )]
+    #[error("has more than 32 MiB of names: a restore does not remove the entries deleted from it")]
     TooManyNames,
-    #[error("has shrunk from {before} to {now} bytes while it was read; the rest is zeros")]
+    #[error("shrank from {before} to {now} bytes while it was read; the rest is filled with zeros")]
     Shrunk { before: u64, now: u64 },
-    #[error("has grown from {before} to {now} bytes while it was read; the rest is left out")]
+    #[error("grew from {before} to {now} bytes while it was read; the rest is skipped")]
     Grown { before: u64, now: u64 },
-    #[error("cannot be read from byte {at} on: the archive has zeros there")]
+    #[error("cannot read from byte {at} on; the archive has zeros instead")]
     ZerosFrom { at: u64 },
-    #[error("cannot be looked at after it was read")]
+    #[error("cannot check whether it changed while it was read")]
     NotCheckedAfterwards,
-    #[error("its extended attributes cannot be read, and are left out")]
+    #[error("cannot read extended attributes, skipped")]
     XattrsUnreadable,
-    #[error("its extended attribute '{}' cannot be read, and is left out", shown(.0))]
+    #[error("cannot read extended attribute '{}', skipped", shown(.0))]
     XattrUnreadable(Vec<u8>),
-    #[error("was changed while it was read, and may be neither as before nor as after")]
+    #[error("changed while it was read; its data in the archive may be inconsistent")]
     ChangedWhileRead,
     /// Directories were moved during the walk, so that this many entries have no path.
-    #[error(
-        "{0} entries are left out: the directories that they are in were moved meanwhile; dump \
-         again"
-    )]
+    #[error("{0} entries skipped: their directories were moved during the dump")]
     EntriesLost(u64),
-    #[error("more than {0} entries cannot be dumped at once; the rest is left out")]
+    #[error("more than {0} entries; the rest is skipped")]
     TooManyEntries(usize),
-    #[error("no member has this name, nor is any under it")]
+    #[error("no member has this name")]
     NoSuchMember,
-    #[error("cannot read the archive any further")]
+    #[error("cannot read the rest of the archive")]
     ArchiveUnreadable,
-    #[error("cannot read the archive any further: {0}")]
+    #[error("cannot read the rest of the archive: {0}")]
     ArchiveEnds(ErrorKind),
     #[error("{0}")]
     Damaged(ErrorKind),
-    #[error("its data is not what was archived: the checksum is wrong (member at byte {at})")]
+    #[error("checksum mismatch: the data is damaged (member at byte {at})")]
     WrongChecksum { at: u64 },
-    #[error(
-        "something follows the end, and is no part of the archive: two archives, one after the \
-         other?"
-    )]
+    #[error("data follows the end of the archive (two concatenated archives?)")]
     DataAfterEnd,
-    #[error("and {0} more of these warnings")]
+    #[error("and {0} more warnings")]
     MoreOfThese(u64),
 }
 
 impl WarningReason for WarningKind {
-    fn consequence(&self) -> Option<Cow<'_, str>> {
-        match self {
-            WarningKind::ZerosFrom { .. } | WarningKind::NotCheckedAfterwards => {
-                Some("dump it again".into())
-            }
-            _ => None,
-        }
-    }
-
     fn explains_errno(&self) -> bool {
         !matches!(
             self,
             WarningKind::Unreadable
                 | WarningKind::ZerosFrom { .. }
                 | WarningKind::NotCheckedAfterwards
+                | WarningKind::XattrsUnreadable
+                | WarningKind::XattrUnreadable(_)
                 | WarningKind::ArchiveUnreadable
         )
     }

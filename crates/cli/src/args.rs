@@ -98,35 +98,34 @@ pub(crate) enum Command {
     /// that is the answer. Else the tree is walked by the engine that costs least, with what the
     /// catalog's walk left out left out again. Names are relative to DIR.
     Changed(changed::args::Changed),
-    /// Write trees into a tar archive: whole, or what has changed.
+    /// Write files into a tar archive: everything, or what changed.
     ///
-    /// The archive is a POSIX pax tar, which GNU tar and bsdtar extract as well. First all that
-    /// statx(2) says of every file is gathered, by the way that costs least here; then the files
-    /// are read and written, in the order of their names. The same tree gives the same archive,
-    /// byte for byte, whatever the gathering and the number of threads. A file that is changed
-    /// meanwhile leaves the archive sound; what is wrong then is named in a warning.
+    /// The archive is a POSIX pax tar, which GNU tar and bsdtar can extract. The metadata of all
+    /// files is read first, by the fastest method; then the files are read and written in the order
+    /// of their names. The same tree gives the same archive, byte for byte, with any method and
+    /// number of threads. If files change during the dump, the archive is still valid, and warnings
+    /// name the files that are missing or incomplete.
     Dump(Box<dump::args::Dump>),
-    /// Make a tree from an archive and its increments.
+    /// Extract an archive and its increments into a directory.
     ///
-    /// All is made beneath DIR, and nothing outside it is touched, whatever an archive says: names
-    /// with '..' are refused, and no symlink is followed. Owners, modes, times, links, holes,
-    /// extended attributes and access control lists become as they were; owners and devices only
-    /// for root. The archives of GNU tar and bsdtar are restored as well, plain or compressed with
-    /// zstd.
+    /// Nothing outside DIR is created, changed or removed, whatever the archives contain: names
+    /// with '..' are refused, and symbolic links are not followed. Owners, modes, times, links,
+    /// holes, extended attributes and access control lists are restored; owners and devices only by
+    /// root. Archives of GNU tar and bsdtar can be extracted, too, plain or compressed with zstd.
     ///
-    /// The first archive is laid over what is in DIR and takes nothing away. Each increment after
-    /// it renames and removes what was renamed and removed before it was made.
+    /// The first archive is extracted over the files in DIR, and removes nothing. Each increment
+    /// after it renames and removes what was renamed and removed before it was made.
     Restore(restore::args::Restore),
-    /// List what is in archives, as tar -tv does.
+    /// List the members of archives, as tar -tv does.
     ///
-    /// Any tar archive is read (pax, GNU tar's, ustar, v7), plain or compressed with zstd. Times
+    /// All formats of tar can be read (pax, GNU, ustar, v7), plain or compressed with zstd. Times
     /// are in UTC.
     List(list::args::List),
-    /// Check that an archive is whole, or that a tree is as it says.
+    /// Check an archive, or compare a directory with it.
     ///
-    /// Every header is checked, the checksum of every file, and the end. What fathom dump writes
-    /// has a checksum (BLAKE3) of the data of each file; archives of other programs have only those
-    /// of the headers. What is damaged is named, and what follows it is looked at, too.
+    /// Each header, the checksum of each file and the end of the archive are checked. Archives of
+    /// fathom dump have a BLAKE3 checksum of the data of each file; those of other programs have
+    /// checksums of headers only. After damage, the check continues at the next valid header.
     Verify(verify::args::Verify),
     /// Account for the file-system calls of a command.
     ///

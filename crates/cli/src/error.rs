@@ -85,7 +85,7 @@ impl From<archive::Error> for Error {
         };
         match error.kind {
             ErrorKind::Walk(error) => (*error).into(),
-            kind => Error::at(&doing, &error.path, &kind, hint, access),
+            kind => Error::at(&doing, &error.path, &kind, &hint, access),
         }
     }
 }

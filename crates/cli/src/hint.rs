@@ -7,6 +7,7 @@ use archive::restore::NotRestored;
 use archive::{Action, ErrorKind, NotArchive};
 use gate::Errno;
 use mounts::{Incompleteness, Warning};
+use show::name::printable;
 
 use crate::cmd::{pathsearch, pathwalk};
 
@@ -19,10 +20,10 @@ pub(crate) fn hint(warning: &Warning) -> Option<Cow<'static, str>> {
     }
     let hint = if let Some(kind) = warning.reason() {
         pathsearch::show::warning_hint(*kind)
-    } else if let Some(archive::WarningKind::Unreadable) = warning.reason() {
-        hint_for_unreadable(warning.errno?)
+    } else if let Some(kind) = warning.reason() {
+        hint_for_archive(kind, warning.errno)
     } else if let Some(reason) = warning.reason() {
-        hint_for_restore(reason, warning.errno?)
+        hint_for_restore(reason, warning.errno)
     } else if let Some(kind) = warning.reason() {
         hint_for_walk(kind, warning.errno)
     } else {
@@ -31,22 +32,39 @@ pub(crate) fn hint(warning: &Warning) -> Option<Cow<'static, str>> {
     hint.map(Cow::Borrowed)
 }
 
-/// For a file that a dump cannot read.
-fn hint_for_unreadable(errno: Errno) -> Option<&'static str> {
-    Some(match errno {
-        Errno::EACCES | Errno::EPERM => "run as root, or leave it out with --exclude",
-        Errno::EIO | Errno::EUCLEAN => SEE_THE_LOG,
-        Errno::ENOKEY => "it is encrypted, and its key is not there",
+/// For a dump, a listing or a verification.
+fn hint_for_archive(kind: &archive::WarningKind, errno: Option<Errno>) -> Option<&'static str> {
+    use archive::WarningKind::*;
+    Some(match kind {
+        ReplacedAndSkipped
+        | Replaced
+        | EntriesLost(_)
+        | ZerosFrom { .. }
+        | NotCheckedAfterwards => "dump it again",
+        TooManyNames => "make a full dump",
+        NoSuchMember => "fathom list without PATH prints all members",
+        Unreadable => match errno? {
+            Errno::EACCES | Errno::EPERM => "run as root, or skip it with --exclude",
+            Errno::EIO | Errno::EUCLEAN => SEE_THE_LOG,
+            Errno::ENOKEY => "the file is encrypted: unlock it with its key",
+            _ => return None,
+        },
         _ => return None,
     })
 }
 
-fn hint_for_restore(reason: &NotRestored, errno: Errno) -> Option<&'static str> {
-    Some(match errno {
-        Errno::EMFILE | Errno::ENFILE => "let more files be open, see ulimit -n",
-        Errno::ENOSPC | Errno::EDQUOT => "make room, and restore again",
-        Errno::EROFS => "restore to where you may write",
-        Errno::EPERM if *reason == NotRestored::InTheWay => "lsattr shows whether it is immutable",
+fn hint_for_restore(reason: &NotRestored, errno: Option<Errno>) -> Option<&'static str> {
+    use NotRestored::*;
+    Some(match (reason, errno) {
+        (_, Some(Errno::EMFILE | Errno::ENFILE)) => "raise the limit of open files (ulimit -n)",
+        (_, Some(Errno::ENOSPC | Errno::EDQUOT)) => "free some space, and restore again",
+        (_, Some(Errno::EROFS)) => "restore to a writable file system",
+        (InTheWay, Some(Errno::EPERM)) => "lsattr shows whether it is immutable",
+        (NoSuchMember, _) => "fathom list prints the members of an archive",
+        (AboveNotEntered | RemovalTakesRoot | DeviceTakesRoot, _) => "run as root",
+        (AboveNotDirectory, _) => "move the parent away, or restore to another directory",
+        (DirectoryInTheWay, _) => "move it away, and restore again",
+        (NoSuchTarget(_), _) => "restore that file too",
         _ => return None,
     })
 }
@@ -112,46 +130,64 @@ pub(crate) fn meter_hint(why: &meter::Unavailable) -> Option<&'static str> {
 }
 
 /// What to do about an error of an archive or a catalog.
-pub(crate) fn archive_hint(error: &archive::Error) -> &'static str {
+pub(crate) fn archive_hint(error: &archive::Error) -> Cow<'static, str> {
+    match &error.kind {
+        ErrorKind::OtherTree { dir, .. } => format!("use --against '{}'", printable(dir)).into(),
+        _ => fixed_archive_hint(error).into(),
+    }
+}
+
+fn fixed_archive_hint(error: &archive::Error) -> &'static str {
     use Action::*;
     match (error.action, error.errno()) {
         (OpenState | FindBase | RemoveHigherLevels, Some(Errno::ENOENT)) => {
-            return "make the directory first";
+            return "create the directory first";
         }
-        (RestoreInto, Some(Errno::ENOENT)) => return "make it first",
+        (RestoreInto, Some(Errno::ENOENT)) => return "create it first",
         (WriteArchive, Some(Errno::ENOSPC)) => {
-            return "make room, or write it to another file system";
+            return "free some space, or write to another file system";
         }
         (WriteArchive, Some(Errno::EFBIG)) => {
-            return "this file system takes no larger file, or ulimit -f forbids it; give the archive a name that ends in .zst";
+            return "ulimit -f or the file system limits the file size; compress with a name that ends in .zst";
         }
         _ => {}
     }
     match (error.action, &error.kind) {
-        (UseCatalog, ErrorKind::SeveralRoots { .. }) => "make one with fathom walk --catalog",
+        (UseCatalog, ErrorKind::SeveralRoots { .. }) => "write one with fathom walk --catalog",
         (UseCatalog, ErrorKind::OtherFileSystem { .. } | ErrorKind::OtherDirectory { .. }) => {
-            "give the directory that it is of, or make a new catalog"
+            "give that directory, or write a new catalog"
         }
-        (UseCatalog, ErrorKind::OtherNameForExcludes { .. }) => "give DIR by that name",
+        (UseCatalog, ErrorKind::OtherNameForExcludes { .. }) => "give DIR by the same path",
         (UseBase, ErrorKind::OtherSources { .. }) => {
-            "give SRC by the same name, or make a full dump"
+            "give SRC by the same path, or make a full dump"
         }
         (UseBase, _) => "make a full dump",
-        (_, ErrorKind::NewerCatalog { .. }) => "use a newer fathom, or make a new catalog",
+        (_, ErrorKind::NewerCatalog { .. }) => "use a newer fathom, or write a new catalog",
         // A new catalog would not show what has changed since the lost one was written: a dump must
         // not be based on it.
         (_, kind) if kind.is_unusable_catalog() => {
-            "make a full dump, or, for fathom changed, a new catalog with fathom walk --catalog"
+            "make a full dump, or, for fathom changed, write a new catalog with fathom walk --catalog"
         }
-        (Restore, ErrorKind::BadName(_)) => "give the name as fathom list has it",
+        (Restore, ErrorKind::BadName(_)) => "give the name as fathom list prints it",
         (_, ErrorKind::ReplacesSource) => "give another name",
+        (_, ErrorKind::SharedFile) => "give each a name of its own",
+        (_, ErrorKind::UnsupportedCompression) => {
+            "use the suffix .tar.zst, or .tar for an uncompressed archive"
+        }
+        (_, ErrorKind::NoSuchPath { is_directory: true }) => "to restore into it, use -C",
+        (_, ErrorKind::NoSuchPath { .. }) => {
+            "check the name of the archive; fathom list prints the members"
+        }
         (_, ErrorKind::NotArchive(what)) => match what {
-            NotArchive::Gzip => "give it to fathom's standard input by gzip -dc",
-            NotArchive::Bzip2 => "give it to fathom's standard input by bzip2 -dc",
-            NotArchive::Xz => "give it to fathom's standard input by xz -dc",
-            NotArchive::Empty | NotArchive::Other => "give one that fathom dump or tar has written",
+            NotArchive::Gzip => "decompress it with gzip -dc, and give - as ARCHIVE",
+            NotArchive::Bzip2 => "decompress it with bzip2 -dc, and give - as ARCHIVE",
+            NotArchive::Xz => "decompress it with xz -dc, and give - as ARCHIVE",
+            NotArchive::Parquet => "give the archive of the same dump",
+            NotArchive::Empty | NotArchive::Other => "give an archive of fathom dump or tar",
         },
-        (_, ErrorKind::LargeWindow) => "give it to fathom's standard input by zstd -dc --long=31",
+        (_, ErrorKind::LargeWindow) => {
+            "decompress it with zstd -dc --long=31, and give - as ARCHIVE"
+        }
         _ => "",
     }
 }

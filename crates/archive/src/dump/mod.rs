@@ -57,6 +57,7 @@ pub fn dump(
     map: Option<&mut (dyn Map + 'static)>,
 ) -> Result<DumpSummary, Error> {
     let begun = Moment::now();
+    check_suffix(options)?;
     let chain = Chain::open(options)?;
     check_outputs(options, &chain)?;
     // First, so that an archive that cannot be written fails before hours of reading.
@@ -75,7 +76,6 @@ pub fn dump(
         Collected::Changed(planned) => dump.write(output, *planned)?,
     };
     let mut notes = stripped_prefixes(options);
-    notes.extend(uncompressed(options));
     notes.extend(chain.note);
     notes.append(&mut summary.notes);
     summary.notes = notes;
@@ -273,12 +273,17 @@ fn stripped_prefixes(options: &DumpOptions) -> Vec<Note> {
     notes.map(Note::PrefixLeftOut).collect()
 }
 
-/// An archive whose name promises a compression that is not supported.
-fn uncompressed(options: &DumpOptions) -> Option<Note> {
+/// Refuses an archive whose name promises a compression that is not supported.
+fn check_suffix(options: &DumpOptions) -> Result<(), Error> {
     const OTHERS: [&[u8]; 9] = [
         b".gz", b".tgz", b".bz2", b".tbz2", b".xz", b".txz", b".lz4", b".lzma", b".tzst",
     ];
-    let path = options.archive.as_deref()?;
-    let is_other = OTHERS.iter().any(|end| path.ends_with(end));
-    is_other.then(|| Note::Uncompressed(path.to_vec()))
+    let archive = options.archive.as_deref();
+    match archive.filter(|path| OTHERS.iter().any(|end| path.ends_with(end))) {
+        None => Ok(()),
+        Some(path) => {
+            let kind = ErrorKind::UnsupportedCompression;
+            Err(Error::new(Action::WriteArchive, path, kind))
+        }
+    }
 }

@@ -81,8 +81,6 @@ impl DumpOptions {
 pub enum Note {
     /// The names in the archive do not begin with this prefix of a source.
     PrefixLeftOut(Vec<u8>),
-    /// The archive is not compressed, though its name says so.
-    Uncompressed(Vec<u8>),
     /// There is no dump of a lower level: everything is dumped.
     NoLowerLevel(u8),
     /// A file that the dump itself writes is not dumped.

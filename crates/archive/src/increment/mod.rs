@@ -20,11 +20,11 @@ use crate::attribution::{self, Function};
 use crate::background::both;
 use crate::catalog::Options;
 use crate::error::Error;
-use crate::gather::{CollectOptions, Gathered, engines};
+use crate::gather::{CollectOptions, GatherReason, Gathered, engines};
 use crate::plan::{Files, Plan, Step};
 use crate::rows::Rows;
 use crate::since::index::{Identity, Index, NO_PART, fingerprint};
-use crate::since::{Evidence, Proof, Tree, find_changes};
+use crate::since::{Proof, Tree, find_changes};
 pub(crate) use base::Base;
 use base::in_archive;
 use compare::{Fate, Now, Outcome, compare};
@@ -72,12 +72,12 @@ pub(crate) fn collect(
     };
     Ok(match find_changes(&base.reader, Tree::new(tops), &scan)? {
         Proof::Untouched { by, evidence } => Collected::Unchanged {
-            parts: vec![scan.part(by, evidence.to_string())],
+            parts: vec![scan.part(by, GatherReason::Untouched(evidence))],
             looked_at: 0,
         },
         Proof::SameDigest((_, mut parts)) => {
             for part in &mut parts {
-                part.why = format!("{}; {}", Evidence::SameDigest, part.why);
+                part.why = GatherReason::SameDigest(Box::new(part.why.clone()));
             }
             Collected::Unchanged {
                 parts,

@@ -9,7 +9,9 @@ use crate::attribution::{self, Function};
 use crate::catalog::Reader;
 use crate::catalog::columns::{DIR, NAME};
 use crate::error::Error;
-use crate::gather::{CollectOptions, Gather, Gathered, collect, directory_collector, engines};
+use crate::gather::{
+    CollectOptions, Gather, GatherReason, Gathered, collect, directory_collector, engines,
+};
 use crate::rows::Collector;
 use crate::since::index::each_group;
 use crate::since::{Differing, Scan, Step, Written, give};
@@ -25,7 +27,7 @@ pub(super) struct DumpScan<'a> {
 
 impl DumpScan<'_> {
     /// The mount, if it was not walked.
-    pub(super) fn part(&self, engine: EngineKind, why: String) -> Gathered {
+    pub(super) fn part(&self, engine: EngineKind, why: GatherReason) -> Gathered {
         Gathered {
             path: self.request.sources.first().cloned().unwrap_or_default(),
             fstype: None,
@@ -67,7 +69,7 @@ impl<'a> Scan for DumpScan<'a> {
         let place = (meta.dev, meta.mount);
         emit_rows(&self.base.reader, &differing, source, place, &collector)?;
         differing.emit(source, &collector);
-        let why = format!("{}, and the rest is as the catalog says", written.evidence);
+        let why = GatherReason::Written(written.evidence);
         Ok((collector, vec![self.part(written.by, why)]))
     }
 

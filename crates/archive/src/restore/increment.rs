@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use gate::file::renameat2;
 use gate::fs::{At, FileType, Open, Want, getdents64, statx};
-use gate::long::{c_string, open_beneath, statx_long};
+use gate::long::{c_string, open_beneath};
 use gate::{Errno, Fd, Gate};
 use ondisk::dirent::{EntryType, entries};
 use ondisk::pax::dumpdir::{self, Code};
@@ -21,7 +21,7 @@ use super::name::{Renames, after, clean};
 use super::not_restored::{Failure, NotRestored};
 use super::remove::remove;
 use super::restorer::{ALL, Restorer};
-use crate::input::Input;
+use crate::input::{Input, is_regular};
 use crate::split;
 
 /// An entry of a directory here.
@@ -102,9 +102,9 @@ impl Restorer<'_> {
             let consequence = match errno {
                 Errno::ENOENT => "is an earlier archive of the chain missing?",
                 Errno::ENOTEMPTY | Errno::EEXIST => {
-                    "something has the new name; restore into an empty directory"
+                    "the new name exists; restore into an empty directory"
                 }
-                _ => "what is in it may be missing under its new name",
+                _ => "its entries may be missing under the new name",
             };
             let from = from.clone();
             Failure::call(gate, errno, NotRestored::NotRenamed { from, consequence })
@@ -286,8 +286,7 @@ fn list(here: &Rc<Fd>) -> Result<Vec<Present>, Failure> {
 /// that cannot be read twice, and for the first, which carries out none.
 pub(super) fn read_renames(archives: &[Vec<u8>]) -> Vec<Option<Renames>> {
     let read = |archive: &Vec<u8>| {
-        let seen = || statx_long(archive, At::empty(), Want::TYPE).ok();
-        if archive == b"-" || seen()?.file_type != FileType::Regular {
+        if !is_regular(archive) {
             return None;
         }
         let mut input = Input::open(archive).ok()?;

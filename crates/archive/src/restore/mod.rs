@@ -50,6 +50,8 @@ pub struct RestoreOptions {
     pub dir: Vec<u8>,
     /// Names of members: these and what is below them, or all if there are none.
     pub paths: Vec<Vec<u8>>,
+    /// Refuse to begin if a PATH is in no archive: it may be a mistyped archive.
+    pub must_have_paths: bool,
     /// Identify owners by their numbers, even where their names are known.
     pub numeric_owner: bool,
     /// Only tell what would be done.
@@ -80,6 +82,9 @@ pub fn restore(
     }
     if !chosen.is_all() {
         chosen.trace(increment::read_renames(archives));
+        if options.must_have_paths {
+            chosen.check_paths(archives)?;
+        }
     }
     let top = Rc::new(dir);
     if options.dry_run {

@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+use gate::fs::{At, FileType, Want};
+use gate::long::statx_long;
 use ondisk::pax::{Kind, Member};
 use walk::entry::joined;
 
 use super::not_restored::{Failure, NotRestored};
 use super::report::{Note, Remarks};
 use crate::error::{Action, BadName, Error, ErrorKind};
+use crate::input::{Input, is_regular};
 use crate::split;
 
 /// A name in an archive, relative to DIR.
@@ -132,6 +135,50 @@ impl Chosen {
             remarks.note(Note::SlashLeftOut);
         }
         Ok(Some(place))
+    }
+
+    /// Checks that each PATH is in an archive, unless an archive cannot be read twice or to its
+    /// end.
+    ///
+    /// # Errors
+    /// The first PATH that is in none.
+    pub(super) fn check_paths(&mut self, archives: &[Vec<u8>]) -> Result<(), Error> {
+        let is_met = self.meet(archives);
+        self.turn = 0;
+        self.find_places();
+        let mut given = self.given.iter_mut();
+        let missed = given.find_map(|(path, is_met)| (!*is_met).then(|| path.clone()));
+        self.given
+            .iter_mut()
+            .for_each(|(_, is_met)| *is_met = false);
+        match missed.filter(|_| is_met == Some(false)) {
+            None => Ok(()),
+            Some(path) => {
+                let seen = statx_long(&path, At::empty(), Want::TYPE);
+                let is_directory = seen.is_ok_and(|seen| seen.file_type == FileType::Directory);
+                let kind = ErrorKind::NoSuchPath { is_directory };
+                Err(Error::new(Action::Restore, &path, kind))
+            }
+        }
+    }
+
+    /// Reads archives until each PATH was met. `None` if an archive cannot be read.
+    fn meet(&mut self, archives: &[Vec<u8>]) -> Option<bool> {
+        for archive in archives {
+            if !is_regular(archive) {
+                return None;
+            }
+            let mut input = Input::open(archive).ok()?;
+            while let Some(member) = input.next().ok()? {
+                let name = clean(&member.path);
+                let is_new = name.is_ok_and(|name| self.takes(&name.path).is_some());
+                if is_new && self.given.iter().all(|(_, is_met)| *is_met) {
+                    return Some(true);
+                }
+            }
+            self.next_archive();
+        }
+        Some(false)
     }
 
     /// The last name of a clean name, if it was chosen.

@@ -12,79 +12,73 @@ use crate::shown;
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what each one means")]
 pub enum NotRestored {
-    #[error("its contents are not what was dumped, by their checksum: the archive is damaged")]
+    #[error("restored, but its data is damaged: checksum mismatch")]
     WrongChecksum,
-    #[error("it is of a kind that cannot be restored")]
+    #[error("not restored: unknown member type")]
     UnknownKind,
-    #[error("no archive has a member of this name; fathom list gives the names that there are")]
+    #[error("no archive has a member of this name")]
     NoSuchMember,
     #[error("not restored: {0}")]
     BadName(BadName),
-    #[error("it has no possible name")]
+    #[error("not restored: invalid name")]
     ImpossibleName,
-    #[error("it has the name of the directory to restore into, and is none")]
+    #[error("not restored: its name is that of the target directory, but it is not a directory")]
     NotDirectory,
-    #[error("not restored: a directory above it cannot be made")]
+    #[error("not restored: cannot create its parent directory")]
     AboveNotMade,
-    #[error("not restored: a directory above it cannot be opened")]
+    #[error("not restored: cannot open its parent directory")]
     AboveNotOpened,
-    #[error("not restored: a directory above it may not be entered; run as root")]
+    #[error("not restored: cannot enter its parent directory")]
     AboveNotEntered,
-    #[error(
-        "not restored: what is above it is no directory here; a symlink is not followed, so move it away first"
-    )]
+    #[error("not restored: its parent is a symlink or not a directory")]
     AboveNotDirectory,
-    #[error("not restored: what has its name cannot be taken away")]
+    #[error("not restored: cannot remove the existing file")]
     InTheWay,
-    #[error(
-        "not restored: a directory that is not empty has its name; move it away, and restore again"
-    )]
+    #[error("not restored: a directory that is not empty has its name")]
     DirectoryInTheWay,
-    #[error("not restored: somebody else keeps making something of its name")]
+    #[error("not restored: another process keeps creating a file of its name")]
     NameTaken,
-    #[error("not restored: the directory that is there cannot be opened")]
+    #[error("not restored: cannot open the existing directory")]
     DirectoryNotOpened,
-    #[error("the new directory cannot be opened")]
+    #[error("cannot open the new directory")]
     NewDirectoryNotOpened,
-    #[error("the directory cannot be made")]
+    #[error("cannot create the directory")]
     DirectoryNotMade,
-    #[error("the file cannot be made")]
+    #[error("cannot create the file")]
     FileNotMade,
-    #[error("no file can be as large here as the archive says")]
+    #[error("not restored: too large for this file system")]
     TooLarge,
-    #[error("not restored: it cannot be written")]
+    #[error("not restored: cannot write")]
     NotWritten,
-    #[error("it cannot be made")]
+    #[error("cannot create")]
     NotMade,
-    #[error("not restored: only root can make devices")]
+    #[error("not restored: only root can create devices")]
     DeviceTakesRoot,
-    #[error("there is a NUL in its target")]
+    #[error("not restored: the target of the symlink contains a NUL")]
     BadTarget,
-    #[error("not restored: of the name that it is another one of, {0}")]
+    #[error("not restored: bad target of a hard link: {0}")]
     BadLink(BadName),
-    #[error(
-        "not restored: it is another name of '{}', which is not there; restore that one too", shown(.0)
-    )]
+    #[error("not restored: hard link to '{}', which does not exist", shown(.0))]
     NoSuchTarget(Vec<u8>),
 
-    #[error("its owner cannot be set, so that it has no set-user-id bits either")]
+    #[error("cannot set the owner, so set-user-ID bits are not set either")]
     Owner,
-    #[error("its mode cannot be set")]
+    #[error("cannot set the mode")]
     Mode,
-    #[error("its times cannot be set")]
+    #[error("cannot set the times")]
     Times,
     /// Those of a namespace.
-    #[error("its extended attributes {0}* cannot be set")]
+    #[error("cannot set extended attributes {0}*")]
     Xattrs(&'static str),
-    #[error("extended attributes that it has no more cannot be taken away")]
+    #[error("cannot remove extended attributes that the archive does not have")]
     StaleXattrs,
-    #[error("its access control list cannot be set")]
+    #[error("cannot set the access control list")]
     Acl,
-    #[error("its access control list cannot be read, and is left out")]
+    #[error("invalid access control list in the archive; skipped")]
     BadAcl,
 
     /// An increment renames a directory, and it kept its name; and what follows from it.
-    #[error("cannot rename '{}' to this", shown(.from))]
+    #[error("cannot rename '{}' to this name", shown(.from))]
     NotRenamed {
         from: Vec<u8>,
         consequence: &'static str,
@@ -95,23 +89,23 @@ pub enum NotRestored {
     RenamedRoot,
     #[error("not renamed: the archive names no temporary directory")]
     NoTemporary,
-    #[error("there is no name free for a directory to be renamed to meanwhile")]
+    #[error("not renamed: no free temporary name")]
     NoFreeName,
-    #[error("what the archive says of its entries cannot be read: nothing in it is taken away")]
+    #[error("invalid list of entries in the archive; nothing is removed from this directory")]
     BadDumpdir,
-    #[error("its entries cannot be read: nothing in it is taken away")]
+    #[error("cannot list the directory; nothing is removed from it")]
     NotListed,
-    #[error("{} should be in it from an earlier archive of the chain: is one missing?", missing(.first, *.others))]
+    #[error("{} should exist from an earlier archive: is an archive missing?", missing(.first, *.others))]
     MissingEntries { first: Vec<u8>, others: u64 },
-    #[error("it is not in the archive any more, and cannot be taken away")]
+    #[error("cannot remove it, though the archive no longer lists it")]
     NotRemoved,
-    #[error("it is not in the archive any more, and may not be taken away; run as root")]
+    #[error("no permission to remove it, though the archive no longer lists it")]
     RemovalTakesRoot,
-    #[error("not taken away: something is mounted there")]
+    #[error("not removed: it is a mount point")]
     MountPoint,
 
     /// Warnings for which there was no memory.
-    #[error("and {0} more warnings, for which there was no room")]
+    #[error("and {0} more warnings")]
     MoreThanFit(u64),
 }
 
@@ -136,14 +130,10 @@ impl WarningReason for NotRestored {
         match self {
             NotRestored::NotRenamed { consequence, .. } => Some((*consequence).into()),
             once if once.is_warned_of_once() => {
-                Some("of others for which the same holds, nothing is said".into())
+                Some("further warnings of this kind are not printed".into())
             }
             _ => None,
         }
-    }
-
-    fn explains_errno(&self) -> bool {
-        !matches!(self, NotRestored::NotRenamed { .. })
     }
 }
 

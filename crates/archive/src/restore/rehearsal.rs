@@ -105,7 +105,7 @@ impl Rehearsal<'_> {
             Kind::Char => ("character device", &mut counts.other),
             Kind::Block => ("block device", &mut counts.other),
             Kind::Fifo => ("fifo", &mut counts.other),
-            Kind::Unknown(_) => ("leave out", &mut counts.skipped),
+            Kind::Unknown(_) => ("skip", &mut counts.skipped),
         };
         *count += 1;
         if member.kind == Kind::File {

@@ -12,41 +12,41 @@ use walk::Type;
 #[expect(missing_docs, reason = "the messages say what each one means")]
 pub enum Difference {
     /// The member's name contains `..`.
-    #[error("its name leads out of the tree, and is not looked for")]
+    #[error("its name contains '..'; skipped")]
     LeadsOut,
-    #[error("it is not in the tree")]
+    #[error("does not exist")]
     NotInTree,
-    #[error("it is not in the archive")]
+    #[error("not in the archive")]
     NotInArchive,
-    #[error("it is not the same file as '{}'", .0.escape_ascii())]
+    #[error("not a hard link to '{}'", .0.escape_ascii())]
     NotLinkedTo(Vec<u8>),
-    #[error("it is a {}, and was a {}", .0.name(), .1.name())]
+    #[error("type differs: {}, in the archive {}", .0.name(), .1.name())]
     Type(Type, Type),
-    #[error("its mode is {0:04o}, and was {1:04o}")]
+    #[error("mode differs: {0:04o}, in the archive {1:04o}")]
     Mode(u32, u32),
     /// User and group ids.
-    #[error("it belongs to {}:{}, and belonged to {}:{}", .0.0, .0.1, .1.0, .1.1)]
+    #[error("owner differs: {}:{}, in the archive {}:{}", .0.0, .0.1, .1.0, .1.1)]
     Owner((u32, u32), (u32, u32)),
-    #[error("it has {0} bytes, and had {1}")]
+    #[error("size differs: {0} bytes, in the archive {1}")]
     Size(u64, u64),
-    #[error("it is the device {0}, and was {1}")]
+    #[error("device number differs: {0}, in the archive {1}")]
     Device(Dev, Dev),
-    #[error("it was last written at {0}, and had been at {1} (seconds since 1970)")]
+    #[error("modification time differs: {0}, in the archive {1} (seconds since 1970)")]
     ModificationTime(Time, Time),
     /// Targets of a symlink.
-    #[error("it leads to '{}', and led to '{}'", .0.escape_ascii(), .1.escape_ascii())]
+    #[error("symlink target differs: '{}', in the archive '{}'", .0.escape_ascii(), .1.escape_ascii())]
     Target(Vec<u8>, Vec<u8>),
-    #[error("its contents differ from byte {from} on")]
+    #[error("contents differ from byte {from} on")]
     Contents { from: u64 },
-    #[error("it has an extended attribute '{}', and had none", .0.escape_ascii())]
+    #[error("extended attribute '{}' is not in the archive", .0.escape_ascii())]
     XattrAdded(Vec<u8>),
-    #[error("its extended attribute '{}' is another", .0.escape_ascii())]
+    #[error("extended attribute '{}' differs", .0.escape_ascii())]
     XattrChanged(Vec<u8>),
-    #[error("it has no extended attribute '{}' any more", .0.escape_ascii())]
+    #[error("extended attribute '{}' is missing", .0.escape_ascii())]
     XattrRemoved(Vec<u8>),
-    #[error("its access control list ({}) is another", .0.to_bytes().escape_ascii())]
+    #[error("access control list ({}) differs", .0.to_bytes().escape_ascii())]
     Acl(&'static CStr),
-    #[error("its access control list has names that cannot be compared")]
+    #[error("access control list has unknown users or groups; not compared")]
     AclWithUnknownNames,
 }
 
@@ -60,23 +60,23 @@ impl WarningReason for Difference {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what each one means")]
 pub enum TreeAccess {
-    #[error("cannot reach it in the tree")]
+    #[error("cannot open its parent directory")]
     Reach,
-    #[error("cannot read its attributes in the tree")]
+    #[error("cannot read its attributes")]
     ReadAttributes,
-    #[error("cannot read the symlink in the tree")]
+    #[error("cannot read the symlink")]
     ReadSymlink,
-    #[error("cannot open it in the tree")]
+    #[error("cannot open")]
     Open,
-    #[error("cannot read it in the tree")]
+    #[error("cannot read")]
     Read,
-    #[error("cannot list the directory in the tree")]
+    #[error("cannot list the directory")]
     ListDirectory,
-    #[error("cannot list its extended attributes in the tree")]
+    #[error("cannot list extended attributes")]
     ListXattrs,
-    #[error("cannot read an extended attribute in the tree")]
+    #[error("cannot read an extended attribute")]
     ReadXattr,
-    #[error("cannot read an access control list in the tree")]
+    #[error("cannot read an access control list")]
     ReadAcl,
 }
 

@@ -26,6 +26,11 @@ impl Known {
         self.seed.hash_one(path)
     }
 
+    /// Whether no member is in the tree, except for its top.
+    pub(super) fn is_empty(&self) -> bool {
+        self.names.len() <= usize::from(self.names.contains(&self.hash(b"")))
+    }
+
     /// Adds a file of the tree that has the name of a member. `is_dumped` says that it is a
     /// directory, and that all its entries are in this archive.
     pub(super) fn add(&mut self, name: &[u8], is_dumped: bool) {

@@ -25,6 +25,8 @@ use crate::split;
 /// A tree to compare with.
 #[derive(Debug)]
 pub struct Tree {
+    /// Its directory, as it was given.
+    pub(super) dir: Vec<u8>,
     pub(super) top: Fd,
     /// The directory of the last member, open: the next is mostly in it, too.
     last: Option<(Vec<u8>, Fd)>,
@@ -35,7 +37,7 @@ pub struct Tree {
 }
 
 /// A file, by its name in an open directory.
-struct Spot<'a> {
+pub(super) struct Spot<'a> {
     dir: BorrowedFd<'a>,
     name: CString,
 }
@@ -74,6 +76,7 @@ impl Tree {
     pub fn open(dir: &[u8], filter: Filter) -> Result<Tree, Errno> {
         let top = open_long(dir, Open::DIRECTORY | Open::PATH)?;
         Ok(Tree {
+            dir: dir.to_vec(),
             top,
             last: None,
             owners: Rc::new(Owners::read()),
@@ -82,7 +85,7 @@ impl Tree {
     }
 
     /// The file of a member's name. No symlink above it is followed.
-    fn spot(&mut self, name: &[u8]) -> Result<Spot<'_>, Errno> {
+    pub(super) fn spot(&mut self, name: &[u8]) -> Result<Spot<'_>, Errno> {
         let name = name.strip_suffix(b"/").unwrap_or(name);
         let (dir, base) = split(name);
         let is_last = |(last, _): &(Vec<u8>, Fd)| last == dir;
@@ -109,10 +112,17 @@ impl Tree {
             differ.say(Difference::LeadsOut);
             return None;
         };
-        let spot = self.spot(name);
-        let spot = spot
-            .map_err(differ.failed(TreeAccess::Reach, Gate::Openat2))
-            .ok()?;
+        let spot = match self.spot(name) {
+            Ok(spot) => spot,
+            Err(Errno::ENOENT) => {
+                differ.say(Difference::NotInTree);
+                return None;
+            }
+            Err(errno) => {
+                differ.failed(TreeAccess::Reach, Gate::Openat2)(errno);
+                return None;
+            }
+        };
         let is = match spot.statx() {
             Ok(is) => is,
             Err(Errno::ENOENT) => {
@@ -177,7 +187,7 @@ impl Tree {
 }
 
 impl Spot<'_> {
-    fn statx(&self) -> Result<Statx, Errno> {
+    pub(super) fn statx(&self) -> Result<Statx, Errno> {
         let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
         statx(self.dir, &self.name, at, Want::BASIC_STATS)
     }

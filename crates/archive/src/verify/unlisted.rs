@@ -102,7 +102,7 @@ impl Tree {
         }
     }
 
-    fn list(&self, path: &[u8]) -> Result<Listed, (Gate, Errno)> {
+    pub(super) fn list(&self, path: &[u8]) -> Result<Listed, (Gate, Errno)> {
         const BUFFER: usize = 64 << 10;
         let dir =
             open_beneath(self.top.as_fd(), path, Open::SCAN).map_err(|e| (Gate::Openat2, e))?;
@@ -125,9 +125,9 @@ impl Tree {
 }
 
 /// A directory in the tree.
-struct Listed {
+pub(super) struct Listed {
     dir: Fd,
-    names: BTreeSet<CString>,
+    pub(super) names: BTreeSet<CString>,
     /// It is a mount point.
     is_mounted: bool,
 }

@@ -44,8 +44,8 @@ fn definitions_are_valid() {
 fn descriptions_of_commands_are_one_line_and_begin_with_a_verb() {
     const LINE: usize = 80 - "  completions  ".len();
     const VERBS: &[&str] = &[
-        "Account", "Check", "Compare", "Find", "List", "Make", "Measure", "Print", "Survey",
-        "Watch", "Write",
+        "Account", "Check", "Compare", "Extract", "Find", "List", "Make", "Measure", "Print",
+        "Survey", "Watch", "Write",
     ];
     for command in commands() {
         let (name, about) = (command.get_name(), plain(command.get_about()));
@@ -124,10 +124,11 @@ fn descriptions_of_options_begin_with_a_verb_and_of_arguments_with_the() {
         }
     }
     const VERBS: &[&str] = &[
-        "Add", "Avoid", "Compare", "Count", "Do", "Draw", "Dump", "Fill", "Find", "Gather", "Give",
-        "Go", "Have", "Hold", "Keep", "Leave", "Look", "Make", "Measure", "Meter", "Name", "Print",
-        "Read", "Refuse", "Remove", "Restore", "Run", "Say", "Search", "Share", "Show", "Stay",
-        "Stop", "Succeed", "Take", "Time", "Touch", "Use", "Walk", "With", "Work", "Write",
+        "Add", "Archive", "Avoid", "Compare", "Count", "Do", "Draw", "Dump", "Extract", "Fill",
+        "Find", "Gather", "Give", "Go", "Have", "Hold", "Keep", "Leave", "Look", "Make", "Measure",
+        "Meter", "Name", "Print", "Read", "Refuse", "Remove", "Restore", "Run", "Say", "Search",
+        "Set", "Share", "Show", "Skip", "Stay", "Stop", "Succeed", "Suppress", "Take", "Time",
+        "Touch", "Use", "Walk", "With", "Work", "Write",
     ];
 }
 

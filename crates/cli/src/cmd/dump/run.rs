@@ -8,7 +8,7 @@ use account::dump::DumpAccount;
 use archive::account::{Took, Unavailable, measure};
 use archive::catalog::Options;
 use archive::dump::{DumpOptions, Map, Progress, dump};
-use archive::gather::{Gather, Gathered};
+use archive::gather::{Gather, GatherReason, Gathered};
 use archive::increment::levels::Level;
 use gate::fs::{At, FileType, Want};
 use gate::long::statx_long;
@@ -64,6 +64,9 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     }
     out.report(SCHEMA, &report, &summary.warnings, || {
         out.note(show::summary(&report, &summary));
+        if out.verbose {
+            out.note(show::method(&report));
+        }
         print_account(&report, out)
     })
 }
@@ -94,14 +97,11 @@ fn dump_options(args: &Args) -> (DumpOptions, Option<Vec<u8>>) {
 /// Refuses to write an archive to a standard output that JSON goes to, or a terminal.
 fn check_stdout(out: &Out) -> Result<(), Error> {
     if out.json {
-        return Err(Error::new(
-            "--json and -o - both write to standard output; give -o FILE",
-        ));
+        return Err(Error::new("--json and -o - both write to standard output").and("give -o FILE"));
     }
     if out.on_terminal() {
-        return Err(Error::new(
-            "an archive is nothing for a terminal; give -o FILE, or pipe it to where it is to go",
-        ));
+        return Err(Error::new("cannot write an archive to a terminal")
+            .and("give -o FILE, or redirect standard output"));
     }
     Ok(())
 }
@@ -145,7 +145,7 @@ fn explain(args: &Args, out: &Out) -> Outcome {
         fstype: first.fstype.clone(),
         gather: wanted.unwrap_or(Gather::from_engine(first.plan.engine)),
         engine: first.plan.engine,
-        why: first.plan.reason.to_string(),
+        why: GatherReason::Plan(first.plan.reason.clone()),
     });
     let report = Report {
         method: method.as_ref(),

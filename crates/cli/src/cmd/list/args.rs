@@ -7,19 +7,19 @@ use clap::Args;
 use crate::args::help::{EXIT, ending};
 
 const EXAMPLES: &str = "\
-fathom list srv.tar  # every member, a line each
-fathom list srv.0.tar.zst srv.1.tar.zst  # of a dump and its increment, compressed
-fathom list srv.tar -- srv/www  # what is at or under srv/www
+fathom list srv.tar  # every member
+fathom list srv.0.tar.zst srv.1.tar.zst  # a dump and its increment
+fathom list srv.tar -- srv/www  # srv/www and everything below it
 ssh HOST cat srv.tar | fathom list -  # from standard input
-fathom list srv.tar --json  # with all that is known of each";
+fathom list srv.tar --json  # with all metadata";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
 pub(crate) struct List {
-    /// The archives; - is standard input
+    /// The archives to list (- for standard input)
     #[arg(required = true, value_name = "ARCHIVE")]
     pub(crate) archives: Vec<OsString>,
-    /// The members to list, with all that is under them; all, if there is none
+    /// The members to list, with everything below them [default: all]
     #[arg(last = true, value_name = "PATH")]
     pub(crate) paths: Vec<OsString>,
 }

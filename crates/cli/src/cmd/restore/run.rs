@@ -24,6 +24,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let options = RestoreOptions {
         archives,
         dir: args.directory.as_bytes().to_vec(),
+        must_have_paths: args.paths.is_empty() && !paths.is_empty(),
         paths,
         numeric_owner: args.numeric_owner,
         dry_run: args.dry_run,
@@ -59,7 +60,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         out.warn(&summary.warnings);
         let is_begun = !args.dry_run && progress.get().0 > 0;
         return Err(match is_begun {
-            true => error::Error::from(error).and("what was restored until there stays"),
+            true => error::Error::from(error).and("what was restored so far remains"),
             false => error.into(),
         });
     }
@@ -79,7 +80,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
 fn not_begun(error: Error, archives: &[Vec<u8>]) -> error::Error {
     let is_later = archives.iter().skip(1).any(|it| *it == error.path);
     if is_later && error.action == Action::ReadArchive {
-        error::Error::from(error).and("if it is a name in the archives, put -- before it")
+        error::Error::from(error).and("if it is a PATH, put -- before it")
     } else {
         error.into()
     }

@@ -3,7 +3,7 @@
 use archive::restore::{Note, RestoreSummary, Step};
 use show::json_object;
 use show::name::printable;
-use show::units::plural;
+use show::units::{duration, plural, sized};
 
 use crate::json::Json;
 
@@ -37,13 +37,13 @@ json_object!(Json<'_, Step>, |step| {
 pub(crate) fn note(note: Note) -> &'static str {
     match note {
         Note::SlashLeftOut => {
-            "the slash that names begin with is left away: all is restored beneath the directory"
+            "the leading slash of names is removed: everything is restored below the directory"
         }
         Note::OwnersIgnored => {
-            "what is restored belongs to you, and not to the owners that the archive names: that takes root"
+            "owners are not restored, because only root can set them: the files belong to you"
         }
         Note::XattrsLeftOut => {
-            "extended attributes other than user.*, capabilities among them, are left out: they take root"
+            "extended attributes other than user.* are not restored, because only root can set them"
         }
     }
 }
@@ -85,12 +85,12 @@ pub(crate) fn summary(report: &Report<'_>) -> String {
     let effects = [
         (counts.renamed, "renamed"),
         (counts.removed, "removed"),
-        (counts.skipped, "left out"),
+        (counts.skipped, "skipped"),
     ];
     let effects = effects.into_iter().filter(|(n, _)| *n > 0);
     let effects: String = effects.map(|(n, how)| format!("; {n} {how}")).collect();
-    let bytes = plural(counts.bytes, "byte", "bytes");
-    format!("{what} {how} in {:.3} s: {bytes}{effects}", report.seconds)
+    let time = duration(report.seconds);
+    format!("{what} ({}) {how} in {time}{effects}", sized(counts.bytes))
 }
 
 #[cfg(test)]
@@ -120,11 +120,11 @@ mod tests {
         };
         assert_eq!(
             report(&restored, None, 0.5),
-            "1 file, 2 links restored in 0.500 s: 7 bytes; 3 removed"
+            "1 file, 2 links (7 bytes) restored in 500 ms; 3 removed"
         );
         assert_eq!(
             report(&RestoreSummary::default(), Some(&[]), 0.0),
-            "nothing would be restored in 0.000 s: 0 bytes"
+            "nothing (0 bytes) would be restored in 0 ns"
         );
         let step = Step {
             what: "symlink",

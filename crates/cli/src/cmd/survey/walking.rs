@@ -264,7 +264,7 @@ pub(super) fn dump(
     ration: &Ration,
     _: usize,
 ) -> Result<(), Missing> {
-    let why = walked(found, ration)?.part.reason.to_string();
+    let why = walked(found, ration)?.part.reason.clone();
     let dir = context.dir();
     let question = gather::CollectOptions {
         sources: vec![[dir.strip_suffix(b"/").unwrap_or(dir), b"/"].concat()],

@@ -2,7 +2,8 @@
 
 use archive::verify::VerifyReport;
 use show::json_object;
-use show::units::plural;
+use show::name::printable;
+use show::units::{plural, sized};
 
 pub(crate) struct Report<'a> {
     pub(crate) archive: &'a [u8],
@@ -33,29 +34,28 @@ pub(crate) fn summary(report: &Report<'_>) -> String {
     let verified = report.verified;
     let some = |n: u64, what: &str| plural(n, what, &format!("{what}s"));
     let state = match verified.damaged {
-        0 => "whole".to_owned(),
+        0 => "intact".to_owned(),
         n => format!("damaged in {}", some(n, "place")),
     };
-    let right = some(verified.right, "checksum");
-    let checksums = match verified.without_checksum {
-        0 => format!("{right} right"),
-        unsaid => format!("{right} right, {} without one", some(unsaid, "file")),
-    };
-    let (members, bytes) = (
-        some(verified.members, "member"),
-        some(verified.bytes, "byte"),
-    );
-    let mut text = format!("{state}: {members}, {checksums}, {bytes}\n");
-    if report.against.is_some() {
+    let mut checksums = format!("{} correct", some(verified.right, "checksum"));
+    if verified.without_checksum > 0 {
+        let files = some(verified.without_checksum, "file");
+        checksums += &format!(", {files} without checksum");
+    }
+    let (members, bytes) = (some(verified.members, "member"), sized(verified.bytes));
+    let mut text = format!("{state}: {members}, {bytes}, {checksums}\n");
+    if let Some(dir) = report.against {
         let compared = some(verified.compared, "member");
-        text += &match (verified.different, verified.unknown) {
-            (0, 0) => format!("as in the archive: {compared}\n"),
-            (n, 0) => format!("not as in the archive: {n} of {compared}\n"),
-            (n, more) => {
-                let more = some(more, "name");
-                format!("not as in the archive: {n} of {compared}; not in it: {more}\n")
-            }
+        text += &format!("compared with '{}': ", printable(dir));
+        text += &match verified.different {
+            0 => format!("{compared} equal"),
+            n => format!("{n} of {compared} differ"),
         };
+        if verified.unknown > 0 {
+            let files = some(verified.unknown, "file");
+            text += &format!(", {files} not in the archive");
+        }
+        text += "\n";
     }
     text
 }

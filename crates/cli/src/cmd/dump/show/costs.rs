@@ -7,7 +7,7 @@ use account::dump::{DumpAccount, Figure, FunctionShare, GateUse, GatherOption, M
 use archive::attribution::Function;
 use show::json_object;
 use show::table::{Align, Table, TableStyle, Tone};
-use show::units::plural;
+use show::units::{duration, plural};
 
 use crate::cmd::account::show::memo::Grid;
 use crate::json::Json;
@@ -78,20 +78,29 @@ fn function_name(function: Function) -> &'static str {
     }
 }
 
+fn function_text(function: Function) -> &'static str {
+    match function {
+        Function::Information => "system calls for information",
+        Function::Effect => "system calls for effect",
+        other => function_name(other),
+    }
+}
+
 /// Three tables: CPU time by function, gates, and ways of gathering.
 pub(crate) fn account_text(account: &DumpAccount, style: TableStyle) -> String {
     let functions = style.wrapped(&format!(
-        "CPU time by function, of {:.3} s ({:.3} s more went into taking the time):",
-        account.cpu.as_secs_f64(),
-        account.metering.as_secs_f64()
+        "CPU time by function (total {}; the measurement took {} more):",
+        duration(account.cpu.as_secs_f64()),
+        duration(account.metering.as_secs_f64())
     ));
     let gates = style.wrapped(&format!(
-        "Gates, in CPU time, for {} directories and {} other entries; * for effect:",
-        account.directories, account.files
+        "System calls, in CPU time, for {} and {}; * changes something:",
+        plural(account.directories, "directory", "directories"),
+        plural(account.files, "other entry", "other entries")
     ));
     let options = style.wrapped(&format!(
-        "Ways to gather, in µs of CPU time in gates for information. By the model a call costs {:.3} µs ({}), and the \
-         rest is useful:",
+        "Methods to read metadata, in µs of CPU time of system calls. By the model, a call has an overhead of {:.3} µs \
+         ({}), and the rest is useful:",
         1000.0 * account.fixed_ms,
         account.cheapest
     ));
@@ -108,7 +117,7 @@ pub(crate) fn account_text(account: &DumpAccount, style: TableStyle) -> String {
     .concat();
     for option in &account.options {
         if let Some(reason) = &option.reason {
-            text += &style.wrapped(&format!("{} is not to be had: {reason}", option.name));
+            text += &style.wrapped(&format!("{} is unavailable: {reason}", option.name));
         }
     }
     text
@@ -116,13 +125,13 @@ pub(crate) fn account_text(account: &DumpAccount, style: TableStyle) -> String {
 
 fn functions_text(account: &DumpAccount, style: TableStyle) -> String {
     use Align::{Left, Right};
-    let columns = [("FUNCTION", Left), ("%", Right), ("SECONDS", Right)];
+    let columns = [("FUNCTION", Left), ("%", Right), ("TIME", Right)];
     let mut table = Table::new(&columns, account.functions.len());
     for row in &account.functions {
         let cells = [
-            function_name(row.function).to_owned(),
+            function_text(row.function).to_owned(),
             format!("{:.1}", row.percent),
-            format!("{:.4}", row.cpu.as_secs_f64()),
+            duration(row.cpu.as_secs_f64()),
         ];
         table.row(cells, Tone::Plain);
     }
@@ -134,11 +143,11 @@ fn gates_text(account: &DumpAccount, style: TableStyle) -> String {
     /// Calls for an entry from which on a gate is called repeatedly.
     const REPEATED: f64 = 0.005;
     let columns = [
-        ("GATE", Left),
-        ("ms/call", Right),
-        ("calls/dir", Right),
-        ("calls/file", Right),
-        ("FOR", Left),
+        ("CALL", Left),
+        ("TIME/CALL", Right),
+        ("CALLS/DIR", Right),
+        ("CALLS/FILE", Right),
+        ("PURPOSE", Left),
     ];
     let is_repeated = |row: &&GateUse| row.each.dir.max(row.each.file) >= REPEATED;
     let (repeated, others): (Vec<&GateUse>, Vec<_>) = account.gates.iter().partition(is_repeated);
@@ -151,7 +160,7 @@ fn gates_text(account: &DumpAccount, style: TableStyle) -> String {
         };
         let cells = [
             format!("{mark}{}", row.gate.name()),
-            format!("{:.6}", row.ms),
+            duration(row.ms / 1000.0),
             format!("{:.3}", row.each.dir),
             format!("{:.3}", row.each.file),
             purpose.to_owned(),
@@ -161,9 +170,9 @@ fn gates_text(account: &DumpAccount, style: TableStyle) -> String {
     let mut text = table.to_text(style.width, style.color);
     if !others.is_empty() {
         let calls = others.iter().map(|row| row.calls).sum();
-        let others = plural(others.len() as u64, "more that is", "more that are");
-        let calls = plural(calls, "call", "calls");
-        text += &format!("and {others} not called repeatedly, {calls}\n");
+        let others = plural(others.len() as u64, "other call", "other calls");
+        let calls = plural(calls, "time", "times");
+        text += &style.wrapped(&format!("{others} not repeated for each entry: {calls}"));
     }
     text
 }
@@ -191,15 +200,15 @@ fn options_text(account: &DumpAccount, style: TableStyle) -> String {
         rows("measured", &measured);
     }
     let entries = (account.directories + account.files).max(1) as f64;
-    grid.heading("For an entry, measured");
+    grid.heading("Each entry, measured");
     let mut row = |what: &str, time: fn(&Measured) -> Duration| {
         grid.row(what, |option| {
             let time = option.measured.as_ref().map(time)?;
             Some(us(1000.0 * time.as_secs_f64() / entries))
         });
     };
-    row("  in gates", |measured| measured.gates);
-    row("  in the program itself", |measured| measured.own);
+    row("  in system calls", |measured| measured.gates);
+    row("  in the program", |measured| measured.own);
     grid.to_text(style)
 }
 
@@ -269,7 +278,7 @@ mod tests {
     fn unavailable_ways_have_a_reason() {
         let text = account_text(&account(), TableStyle::default());
         assert!(
-            text.contains("raw is not to be had: no SRC is a directory"),
+            text.contains("raw is unavailable: no SRC is a directory"),
             "{text}"
         );
         let shows = |words: &[&str]| {
@@ -282,7 +291,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("and 1 more that is not called repeatedly, 1 call\n"),
+            text.contains("1 other call not repeated for each entry: 1 time\n"),
             "{text}"
         );
         assert!(

@@ -9,7 +9,7 @@ use show::json_object;
 use show::name::printable;
 use show::table::{Align, Table, TableStyle};
 use show::time::utc;
-use show::units::{plural, sized};
+use show::units::{duration, plural, sized};
 use walk::{EngineKind, Explained, Type};
 
 use crate::json::Json;
@@ -37,9 +37,10 @@ impl Report<'_> {
         gather.name()
     }
 
-    fn why(&self) -> &str {
+    fn why(&self) -> String {
+        let no_directory = || "no SRC is a directory".to_owned();
         self.method
-            .map_or("no SRC is a directory", |method| &method.why)
+            .map_or_else(no_directory, |method| method.why.to_string())
     }
 
     fn count(&self, of: impl Fn(&DumpSummary) -> u64) -> Option<u64> {
@@ -73,21 +74,22 @@ json_object!(Report<'_>, |report| {
 
 pub(crate) fn summary(report: &Report<'_>, summary: &DumpSummary) -> String {
     let Counts { dumped, bytes, .. } = summary.counts;
+    let size = sized(summary.archive_bytes);
     let to = match report.archive {
-        Some(b"-") => " to standard output".to_owned(),
-        Some(archive) => format!(" into '{}'", printable(archive)),
-        None => " nowhere".to_owned(),
+        Some(b"-") => format!("dumped to standard output ({size})"),
+        Some(archive) => format!("dumped to '{}' ({size})", printable(archive)),
+        None => format!("read (an archive of {size} is not written)"),
     };
     let seconds = report.seconds.unwrap_or_default();
-    let rate = match seconds > 0.0 {
+    let rate = match bytes > 0 && seconds > 0.0 {
         true => format!(", {}/s", sized((bytes as f64 / seconds) as u64)),
         false => String::new(),
     };
     let mut text = format!(
-        "{} with {} of data dumped{to} in {seconds:.3} s: {}{rate}",
+        "{}, {}, {to} in {}{rate}",
         plural(dumped, "entry", "entries"),
         sized(bytes),
-        sized(summary.archive_bytes)
+        duration(seconds)
     );
     if summary.since.is_some() {
         text += &format!(
@@ -95,26 +97,28 @@ pub(crate) fn summary(report: &Report<'_>, summary: &DumpSummary) -> String {
             summary.unchanged, summary.removed, summary.renamed
         );
     }
+    text
+}
+
+/// The method that read the metadata, and why.
+pub(crate) fn method(report: &Report<'_>) -> String {
     let engine = report.method.map(|method| method.engine.name());
     let engine = engine.map_or(String::new(), |engine| format!(" ({engine})"));
-    let why = printable(report.why().as_bytes());
-    text + &format!("; gathered by {}{engine}: {why}", report.gather())
+    let why = report.why();
+    let why = printable(why.as_bytes());
+    format!("metadata read by {}{engine}: {why}", report.gather())
 }
 
 pub(crate) fn note(note: &Note) -> String {
     let quoted = |name: &[u8]| format!("'{}'", printable(name));
     match note {
-        Note::PrefixLeftOut(prefix) => quoted(prefix) + " is left out of names in the archive",
-        Note::Uncompressed(archive) => {
-            quoted(archive)
-                + " is not compressed: give it a name that ends in .tar.zst to have it so"
-        }
+        Note::PrefixLeftOut(prefix) => quoted(prefix) + " is removed from member names",
         Note::NoLowerLevel(level) => {
-            format!("there is no dump of a level below {level}: everything is dumped")
+            format!("no catalog of a level below {level} exists: everything is dumped")
         }
-        Note::OwnFileLeftOut(path) => quoted(path) + " is being written, and is left out",
+        Note::OwnFileLeftOut(path) => quoted(path) + " is an output of this dump, and is skipped",
         Note::ChecksumsMissing => {
-            "the catalog has no checksums of some files, as it goes on from one that has none"
+            "the base catalog has no checksums, so the new one has none of unchanged files"
                 .to_owned()
         }
     }
@@ -147,9 +151,9 @@ pub(crate) fn possible(explained: &Explained, wanted: Option<Gather>) -> Vec<Pos
     let possible = |gather: Gather| {
         let engine = gather.engine_of(&plan.engines);
         let why = match &engine {
-            Ok(by) if Some(*by) != chosen => "it can work here".to_owned(),
+            Ok(by) if Some(*by) != chosen => "possible".to_owned(),
             Ok(_) if wanted.is_none() => plan.reason.to_string(),
-            Ok(_) => "it was asked for, or is what that falls back to".to_owned(),
+            Ok(_) => "requested, or the fallback of the requested method".to_owned(),
             Err(refused) => refused.to_string(),
         };
         Possible {
@@ -167,7 +171,7 @@ pub(crate) fn explain(possible: &[Possible], style: TableStyle) -> String {
     let mut out = String::new();
     for rows in possible.chunk_by(|a, b| a.path == b.path) {
         out.extend(rows.first().map(|row| format!("{}\n", printable(row.path))));
-        let columns = ["  GATHER", "POSSIBLE", "ENGINE", "WHY"].map(|head| (head, Left));
+        let columns = ["  METHOD", "POSSIBLE", "ENGINE", "WHY"].map(|head| (head, Left));
         let mut table = Table::new(&columns, rows.len());
         let why_from = "  combined POSSIBLE bulkstat ".len();
         for row in rows {

@@ -18,7 +18,7 @@ json_object!(Json<'_, Expected>, |expected| {
 json_object!(Json<'_, Nightly>, |nightly| {
     "gather": nightly.gather.name(),
     "engine": nightly.engine.name(),
-    "why": nightly.why,
+    "why": nightly.why.to_string(),
     "entries": nightly.entries,
     "files": nightly.files,
     "bytes": nightly.bytes,
@@ -37,7 +37,7 @@ pub(crate) fn head(nightly: &Nightly) -> [String; 2] {
             "Gathered by {} ({}): {}.",
             nightly.gather.name(),
             nightly.engine.name(),
-            printable(nightly.why.as_bytes())
+            printable(nightly.why.to_string().as_bytes())
         ),
         format!(
             "{} in {:.2} ms, {:.2} ms of CPU time and {} calls ({:.3} an entry).",

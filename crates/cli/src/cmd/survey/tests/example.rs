@@ -394,7 +394,7 @@ fn nightly() -> Nightly {
     Nightly {
         gather: archive::gather::Gather::Combined,
         engine: EngineKind::Threads,
-        why: "so".to_owned(),
+        why: PlanReason::Requested,
         entries: 12_345,
         files: 10_000,
         bytes: 2_000_000_000,

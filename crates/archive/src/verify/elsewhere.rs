@@ -1,0 +1,64 @@
+//! Recognizes that an archive is compared with the wrong directory: one too deep, or too shallow.
+
+use gate::fs::{At, Want};
+use gate::long::statx_long;
+use walk::entry::{append, joined};
+
+use super::known::Known;
+use super::tree::Tree;
+use crate::absolute;
+use crate::error::{Action, Error, ErrorKind};
+
+impl Tree {
+    /// Checks that a member is in the tree, or that its first member is nowhere near it either.
+    ///
+    /// # Errors
+    /// The members are in another directory, which the error names.
+    pub(super) fn check_members(
+        &mut self,
+        first: Option<&[u8]>,
+        known: &Known,
+    ) -> Result<(), Error> {
+        let Some(first) = first.filter(|_| known.is_empty()) else {
+            return Ok(());
+        };
+        match self.find_elsewhere(first) {
+            None => Ok(()),
+            Some(dir) => {
+                let member = first.to_vec();
+                let kind = ErrorKind::OtherTree { member, dir };
+                Err(Error::new(Action::CompareWith, &self.dir, kind))
+            }
+        }
+    }
+
+    /// The directory that has a member: one above the tree, if the member's name begins with the
+    /// last names of the tree's path; or the only one directly in the tree.
+    fn find_elsewhere(&mut self, member: &[u8]) -> Option<Vec<u8>> {
+        /// More entries are not searched.
+        const MOST: usize = 10_000;
+        let top = absolute(&self.dir)?;
+        for at in (0..top.len()).rev().filter(|&at| top[at] == b'/') {
+            let rest = member.strip_prefix(&top[at + 1..]);
+            let dir = &top[..at.max(1)];
+            let exists =
+                || statx_long(&joined(dir, member), At::SYMLINK_NOFOLLOW, Want::TYPE).is_ok();
+            if matches!(rest, Some([] | [b'/', ..])) && exists() {
+                return Some(dir.to_vec());
+            }
+        }
+        let names = self.list(b"").ok()?.names;
+        let mut found = Vec::new();
+        for name in names.iter().take(MOST) {
+            let path = joined(name.to_bytes(), member);
+            let spot = self.spot(&path);
+            found.extend(spot.and_then(|spot| spot.statx()).is_ok().then_some(name));
+        }
+        let &[name] = &found[..] else {
+            return None;
+        };
+        let mut dir = self.dir.clone();
+        append(&mut dir, name.to_bytes());
+        Some(dir)
+    }
+}

@@ -11,7 +11,7 @@ fn bad_command_lines_are_refused() {
         &["probe", "/dev/null"],
         &["probe", "/tmp", "dreams"],
         &["probe", "/tmp", "--max-bytes", "lots"],
-        &["probe", "/tmp", "--max-seconds", "0"],
+        &["probe", "/tmp", "--max-seconds", "0s"],
         &["probe", "/tmp", "--replay", "x.csv"],
         &["probe", "/tmp", "--method", "magic"],
         &["probe", "/tmp", "timer", "--plot", "/no/such/directory"],

@@ -226,12 +226,15 @@ fn usage_errors_are_one_line_with_a_hint_that_names_the_help() {
         );
     }
     for (line, what) in [
-        ("walk . --jobs 0", "give a whole number from 1 to 65535"),
-        ("walk . --jobs many", "give a whole number from 1 to 65535"),
-        ("probe . --max-bytes 3X", "give a size as 64K, 1M or 2G"),
+        ("walk . --jobs 0", "use a whole number from 1 to 65535"),
+        ("walk . --jobs many", "use a whole number from 1 to 65535"),
+        (
+            "probe . --max-bytes 3X",
+            "use a whole number with a unit, such as 64K, 1M or 2G",
+        ),
         (
             "mounts --check --deadline 2h",
-            "give a time as 2s, 500ms or 1m",
+            "use a duration such as 500ms, 2s or 1m",
         ),
         (
             "walk . --engine xfs",

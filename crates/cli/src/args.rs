@@ -161,23 +161,21 @@ pub(crate) enum Command {
     /// be so. Files that are made for it have no name, or go in any case; nobody else's files are
     /// read, and nobody else's cache is emptied.
     Probe(probe::args::Probe),
-    /// Watch what a command searches for in vain, and what that costs.
+    /// Trace a command's path searches, and what failed lookups cost.
     ///
-    /// Every look-up by name of the command and all that it starts is counted for its directory,
-    /// and grouped into searches: of the shell's PATH, of the dynamic linker, of Python, Perl,
-    /// Ruby, Node, the compiler, of locales and terminals. From what was done with each name here
-    /// follow the requests that the same start makes on a network file system, cold and warm, alone
-    /// or on many nodes at once; and what would help. docs/pathsearch.md has the rules and the
-    /// model.
+    /// Runs COMMAND and counts the lookups by name that it and its child processes make, in each
+    /// directory. Lookups are grouped into searches: by shells along PATH, by the dynamic linker,
+    /// Python, Perl, Ruby, Node and compilers, for locales and terminals. The report predicts the
+    /// requests and the time of the same start on a network file system, with cold and warm caches,
+    /// on one node or on many, and proposes changes. docs/pathsearch.md describes the model.
     Pathsearch(pathsearch::args::Pathsearch),
-    /// Measure path search by the benchmark pathwalk of LLNL.
+    /// Measure path lookup with LLNL's pathwalk benchmark.
     ///
-    /// It is that of Lawrence Livermore National Laboratory, line for line. A tree of directories
-    /// full of empty files is made (-c), each file is looked for in one directory after another
-    /// until it is found in the last one (-t), and the tree is removed (-r). Trees and options are
-    /// those of LLNL's program, and either can use the other's. The timed part makes the same
-    /// stat(2) calls, and does nothing else. Threads (-j) share the files; the ranks of an MPI job
-    /// each look for all of them, at once.
+    /// -c creates a tree of directories with empty files, -t searches the directories in turn for
+    /// each file of the last one, and -r removes the tree. The options, trees and output lines are
+    /// those of the program of Lawrence Livermore National Laboratory, and the timed part makes the
+    /// same stat(2) calls; either program can use the trees of the other. With -j, threads share
+    /// the files. The ranks of an MPI job each search for all files, at the same time.
     Pathwalk(pathwalk::args::Pathwalk),
     /// Survey a machine: its mounts, file systems, and what work costs.
     ///

@@ -11,10 +11,17 @@ use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, Ty
 
 /// A number is outside of the bounds, or is no whole number.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("give a whole number from {low} to {high}")]
+#[error("use a whole number {}", range(.low, .high))]
 pub(crate) struct NotWithin {
     low: String,
     high: String,
+}
+
+fn range(low: &str, high: &str) -> String {
+    match high.parse::<u64>() {
+        Ok(u64::MAX) => format!("of at least {low}"),
+        _ => format!("from {low} to {high}"),
+    }
 }
 
 pub(crate) fn bytes(names: &[OsString]) -> Vec<Vec<u8>> {
@@ -67,22 +74,25 @@ fn split_unit(text: &str) -> (&str, &str) {
     text.split_at(unit.unwrap_or(text.len()))
 }
 
-/// A time: a number of seconds, or with a unit: `us`, `ms`, `s`, `m`.
+/// A duration: a number with a unit, `us`, `ms`, `s` or `m`.
 pub(crate) fn duration(text: &str) -> Result<Duration, &'static str> {
-    const NOT_TIME: &str = "give a time as 2s, 500ms or 1m";
+    const NOT_TIME: &str = "use a duration such as 500ms, 2s or 1m";
     let (number, unit) = split_unit(text);
     let factor = match unit {
         "us" => 1e-6,
         "ms" => 1e-3,
-        "" | "s" => 1.0,
+        "s" => 1.0,
         "m" | "min" => 60.0,
+        "" if number.parse::<f64>().is_ok() => {
+            return Err("a duration needs a unit, such as 5ms or 5s");
+        }
         _ => return Err(NOT_TIME),
     };
     let seconds: f64 = number.trim().parse().map_err(|_| NOT_TIME)?;
     Duration::try_from_secs_f64(seconds * factor)
         .ok()
         .filter(|time| !time.is_zero() && time.as_secs() < 1_000_000)
-        .ok_or("give a time over 0 and under 11 days")
+        .ok_or("use a duration over 0 and under 11 days")
 }
 
 /// Two shares, as 40:60.
@@ -95,18 +105,18 @@ pub(crate) fn mix(text: &str) -> Result<(f64, f64), &'static str> {
     let shares = shares.and_then(|(dirs, files)| Some((share(dirs)?, share(files)?)));
     shares
         .filter(|(dirs, files)| dirs + files > 0.0)
-        .ok_or("give two shares as 40:60")
+        .ok_or("use two numbers such as 40:60")
 }
 
 pub(crate) fn percent(text: &str) -> Result<f64, &'static str> {
     let number = text.trim_end_matches('%').trim().parse().ok();
     let percent = number.filter(|share| (0.0..=100.0).contains(share));
-    percent.ok_or("give a number from 0 to 100")
+    percent.ok_or("use a number from 0 to 100")
 }
 
 /// A size in bytes: a number, with `K`, `M`, `G` or `T` behind it for powers of 1024.
 pub(crate) fn size(text: &str) -> Result<u64, &'static str> {
-    const NOT_SIZE: &str = "give a size as 64K, 1M or 2G";
+    const NOT_SIZE: &str = "use a whole number with a unit, such as 64K, 1M or 2G";
     let (number, unit) = split_unit(text.trim());
     let unit = unit.to_ascii_uppercase();
     let shift = match unit.trim_end_matches('B').trim_end_matches('I') {
@@ -121,7 +131,7 @@ pub(crate) fn size(text: &str) -> Result<u64, &'static str> {
     number
         .checked_mul(1 << shift)
         .filter(|size| *size < 1 << 60)
-        .ok_or("that is too large a size")
+        .ok_or("the size is too large")
 }
 
 #[cfg(test)]
@@ -134,6 +144,8 @@ mod tests {
             (number(1..=9_u8)("9"), number(0..=u64::MAX)("0")),
             (Ok(9), Ok(0))
         );
+        let error = |text: &str| number(1..=u64::MAX)(text).unwrap_err().to_string();
+        assert_eq!(error("0"), "use a whole number of at least 1");
         for bad in ["", "0", "10", "300", "-1", "1.5", "x"] {
             assert_eq!(
                 number(1..=9_u8)(bad),
@@ -175,7 +187,9 @@ mod tests {
     fn times() {
         assert_eq!(duration("2s"), Ok(Duration::from_secs(2)));
         assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
-        assert_eq!(duration("0.5"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("0.5s"), Ok(Duration::from_millis(500)));
+        let needs_unit = Err("a duration needs a unit, such as 5ms or 5s");
+        assert_eq!([duration("5"), duration("0.5")], [needs_unit, needs_unit]);
         for bad in ["", "s", "-1s", "2h", "0", "nan", "inf"] {
             assert!(duration(bad).is_err(), "{bad}");
         }

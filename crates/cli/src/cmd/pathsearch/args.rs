@@ -10,49 +10,59 @@ use crate::args::values::{choices, duration, number};
 use crate::cmd::account::args::METERS;
 
 const EXAMPLES: &str = "\
-fathom pathsearch -- python3 -c 'import json'  # what it looks up, and where in vain
-fathom pathsearch --rtt 500us -- ./tool  # what that takes on a network file system
-fathom pathsearch --rtt auto -- /nfs/app/tool  # with the round trip of its mount
-fathom pathsearch --network /opt -- /opt/app/tool  # as if /opt were on a network file system
-fathom pathsearch --rtt 200us --nodes 1000 --server-rate 50000 -- ./tool  # on a cluster
-fathom pathsearch --apply-path -- sh -c './build >&2'  # a better PATH
-fathom pathsearch --json -o FILE -- make  # for other programs";
+fathom pathsearch python3 -c 'import json'  # list the failed lookups of Python
+fathom pathsearch --rtt 2ms ./tool  # predict its start on a network file system
+fathom pathsearch --rtt auto /nfs/app/tool  # with the round trip measured on its mount
+fathom pathsearch --network /opt /opt/app/tool  # as if /opt were on a network file system
+fathom pathsearch --rtt 200us --nodes 1000 --server-rate 50000 ./tool  # on 1000 nodes at once
+fathom pathsearch --apply-path sh -c './build >&2'  # print a better PATH
+fathom pathsearch --json -o FILE make  # write JSON for other programs";
 
-const LINE: &str = "The line of --apply-path goes to standard output.";
+const OPTIONS_FIRST: &str = "\
+Options of fathom come before COMMAND; everything from COMMAND on belongs to the command.";
 
 /// The flags of `fathom pathsearch`.
 #[derive(Args, Debug)]
-#[command(after_help = EXIT_OF_COMMAND, after_long_help = ending(EXAMPLES, &[REPORT, LINE].join(" "), EXIT_OF_COMMAND))]
+#[command(after_help = EXIT_OF_COMMAND, after_long_help = ending(EXAMPLES, &[OPTIONS_FIRST, REPORT].join("\n\n"), EXIT_OF_COMMAND),
+          override_usage = "fathom pathsearch [OPTIONS] COMMAND [ARGUMENT]...")]
 pub(crate) struct Pathsearch {
-    /// The command, and its arguments
-    #[arg(required = true, last = true, value_name = "COMMAND")]
+    /// The command to run, with its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 
-    /// Take a request to the server to last so long, as 500us, 2ms; auto measures it on the mount
-    /// [default: 500us]
-    #[arg(long, value_name = "DURATION", value_parser = rtt, help_heading = "Predicting")]
+    /// Assume this round trip to the server (500us, 2ms) [default: 500us]
+    ///
+    /// With `auto` it is measured on the network file system that the command uses.
+    #[arg(long, value_name = "DURATION", value_parser = rtt, help_heading = "Prediction")]
     pub(crate) rtt: Option<Rtt>,
-    /// Take N nodes to start the command at once
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Predicting",
+    /// Assume that N nodes start the command at once
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Prediction",
           value_parser = number(1..=1_000_000_000_u64))]
     pub(crate) nodes: u64,
-    /// Take the server to answer so many requests a second [default: as many as come]
-    #[arg(long, value_name = "RATE", help_heading = "Predicting", value_parser = rate)]
+    /// Assume a server of RATE requests per second [default: unlimited]
+    #[arg(long, value_name = "RATE", help_heading = "Prediction", value_parser = rate)]
     pub(crate) server_rate: Option<f64>,
-    /// Take what is in this directory to be on the network file system; may be given several times
-    /// [default: what is on one; if nothing is, everything]
-    #[arg(long, value_name = "DIR", help_heading = "Predicting")]
+    /// Assume that DIR is on a network file system; may be repeated
+    ///
+    /// By default these are the directories that are on one now, or all if none is.
+    #[arg(long, value_name = "DIR", help_heading = "Prediction")]
     pub(crate) network: Vec<OsString>,
 
-    /// Meter by this meter; auto is ptrace, which misses no call; bpf, for root, is cheaper where
-    /// there are very many
+    /// Meter system calls with METER
+    ///
+    /// `auto` is ptrace, which misses no call. For commands that make very many calls, bpf has less
+    /// overhead.
     #[arg(long, value_name = "METER", default_value = "auto", help_heading = "Metering", value_parser = choices(METERS))]
     pub(crate) meter: String,
 
-    /// Print no report but a better PATH, as a shell takes it: PATH='...'; export PATH
+    /// Print only a better PATH, as a shell command
+    ///
+    /// The line PATH='...'; export PATH goes to standard output, after the output of the command.
     #[arg(long, help_heading = "Output", conflicts_with = "json")]
     pub(crate) apply_path: bool,
-    /// Write the report into FILE, which appears when it is whole; - is standard output
+    /// Write the report to FILE (- is standard output)
+    ///
+    /// FILE is written atomically, when the command has ended.
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     pub(crate) output: Option<OsString>,
 }
@@ -69,7 +79,7 @@ pub(crate) enum Rtt {
 fn rtt(text: &str) -> Result<Rtt, &'static str> {
     match text {
         "auto" => Ok(Rtt::Auto),
-        // `duration` refuses 0, but here it is valid: a server without latency.
+        // `duration` refuses 0, but here it is valid, also without a unit: a server without latency.
         text if text
             .trim_end_matches(|c: char| c.is_ascii_alphabetic())
             .parse()
@@ -78,8 +88,13 @@ fn rtt(text: &str) -> Result<Rtt, &'static str> {
             Ok(Rtt::Given(Duration::ZERO))
         }
         text => {
-            let rtt = duration(text).map(Rtt::Given);
-            rtt.map_err(|_| "give a time as 500us, 2ms or 1s, or auto")
+            // A number without a unit gets the error of `duration`.
+            duration(text)
+                .map(Rtt::Given)
+                .map_err(|e| match text.parse::<f64>() {
+                    Ok(_) => e,
+                    Err(_) => "use a duration such as 500us or 2ms, or auto",
+                })
         }
     }
 }
@@ -87,7 +102,7 @@ fn rtt(text: &str) -> Result<Rtt, &'static str> {
 fn rate(text: &str) -> Result<f64, &'static str> {
     let rate = text.parse().ok();
     let rate = rate.filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
-    rate.ok_or("give a number of requests a second, over 0")
+    rate.ok_or("use a number of requests per second, over 0")
 }
 
 #[cfg(test)]
@@ -102,7 +117,7 @@ mod tests {
             (rtt("auto"), rtt("0")),
             (Ok(Rtt::Auto), Ok(Rtt::Given(Duration::ZERO)))
         );
-        for bad in ["", "us", "-1ms", "fast"] {
+        for bad in ["", "us", "-1ms", "fast", "5"] {
             assert!(rtt(bad).is_err(), "{bad}");
         }
         assert_eq!(rate("5e4"), Ok(50_000.0));

@@ -149,7 +149,7 @@ fn the_requests_of_a_shell_script_are_predicted() {
 }
 
 #[test]
-fn on_a_network_file_system_the_round_trip_is_measured_and_only_its_look_ups_are_predicted() {
+fn on_a_network_file_system_the_round_trip_is_measured_and_only_its_lookups_are_predicted() {
     if require(&[Need::Root, Need::Fuse, Need::Program("dash")]) {
         in_namespace(|scratch| {
             use std::os::unix::fs::PermissionsExt;

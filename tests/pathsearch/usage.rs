@@ -75,9 +75,9 @@ fn the_report_and_the_output_of_the_command_are_separate() {
     assert_eq!(ran.stdout, b"out\n");
     for word in [
         "err\n",
-        "look-ups by name",
+        "lookups by name",
         "Directories",
-        "On a network file system",
+        "Prediction for a network file system",
         "Proposed changes",
     ] {
         assert!(ran.stderr.contains(word), "no {word}: {ran}");
@@ -111,7 +111,7 @@ fn the_report_and_the_output_of_the_command_are_separate() {
     assert!(
         std::fs::read_to_string(&file)
             .unwrap()
-            .contains("look-ups by name")
+            .contains("lookups by name")
     );
 
     let ran = run(&mut fathom(args![

@@ -112,7 +112,7 @@ fn long_path(command: &mut Command) {
 }
 
 #[test]
-fn shells_and_env_miss_what_strace_shows() {
+fn failed_lookups_of_shells_and_env_equal_those_of_strace() {
     if require(&[
         Need::Program("strace"),
         Need::Program("bash"),
@@ -127,7 +127,7 @@ fn shells_and_env_miss_what_strace_shows() {
 }
 
 #[test]
-fn python_misses_what_strace_shows() {
+fn failed_lookups_of_python_equal_those_of_strace() {
     if require(&[Need::Program("strace"), Need::Program("python3")]) {
         let place = tempfile::tempdir().unwrap();
         let nowhere = place.path().join("modules");
@@ -141,7 +141,7 @@ fn python_misses_what_strace_shows() {
 }
 
 #[test]
-fn perl_misses_what_strace_shows() {
+fn failed_lookups_of_perl_equal_those_of_strace() {
     if require(&[Need::Program("strace"), Need::Program("perl")]) {
         agree(
             &args![
@@ -155,7 +155,7 @@ fn perl_misses_what_strace_shows() {
 }
 
 #[test]
-fn a_compiler_misses_what_strace_shows() {
+fn failed_lookups_of_a_compiler_equal_those_of_strace() {
     if require(&[Need::Program("strace"), Need::Program("gcc")]) {
         let place = tempfile::tempdir().unwrap();
         std::fs::write(
@@ -175,7 +175,7 @@ fn a_compiler_misses_what_strace_shows() {
 }
 
 #[test]
-fn a_long_runpath_misses_what_strace_shows() {
+fn failed_lookups_along_a_long_runpath_equal_those_of_strace() {
     if require(&[Need::Program("strace"), Need::Program("gcc")]) {
         let place = tempfile::tempdir().unwrap();
         let tool = with_runpath(place.path(), 30);
@@ -222,7 +222,7 @@ pub(super) fn with_runpath(place: &Path, dirs: usize) -> std::path::PathBuf {
 }
 
 #[test]
-fn node_misses_what_strace_shows() {
+fn failed_lookups_of_node_equal_those_of_strace() {
     if require(&[Need::Program("strace"), Need::Program("node")]) {
         let place = tempfile::tempdir().unwrap();
         let script = place.path().join("a/b/main.js");

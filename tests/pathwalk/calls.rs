@@ -1,4 +1,4 @@
-//! The timed loop makes the look-ups of the paper and no other call, as strace shows.
+//! The timed loop makes the lookups of the paper and no other call, as strace shows.
 
 use std::fs;
 use std::path::Path;
@@ -10,8 +10,8 @@ use crate::support::run::args;
 use crate::support::strace::{agree, less_start};
 use crate::support::{Need, require, run};
 
-/// The look-ups in a tree by strace, in turn: the call, the path and the result.
-fn look_ups(program: &[&str], flags: &[&str], root: &Path, log: &Path) -> Vec<String> {
+/// The lookups in a tree by strace, in turn: the call, the path and the result.
+fn lookups(program: &[&str], flags: &[&str], root: &Path, log: &Path) -> Vec<String> {
     let mut strace = Command::new("strace");
     strace
         .args(["-s", "4096", "-e", "trace=%file", "-o"])
@@ -36,7 +36,7 @@ fn look_ups(program: &[&str], flags: &[&str], root: &Path, log: &Path) -> Vec<St
 }
 
 #[test]
-fn the_look_ups_and_their_order_are_those_of_the_reference() {
+fn the_lookups_and_their_order_are_those_of_the_reference() {
     if require(&[Need::Program("cc"), Need::Program("strace")]) {
         let scratch = tempfile::tempdir().unwrap();
         let (root, log) = (scratch.path().join("x"), scratch.path().join("log"));
@@ -45,8 +45,8 @@ fn the_look_ups_and_their_order_are_those_of_the_reference() {
         let theirs = [reference().to_str().unwrap()];
         for flags in [&["-t"][..], &["-tF"], &["-tC"], &["-tCF"]] {
             let flags = [flags, &["-l", "4", "-f", "12"]].concat();
-            let looked = look_ups(&ours, &flags, &root, &log);
-            assert_eq!(looked, look_ups(&theirs, &flags, &root, &log), "{flags:?}");
+            let looked = lookups(&ours, &flags, &root, &log);
+            assert_eq!(looked, lookups(&theirs, &flags, &root, &log), "{flags:?}");
             assert_eq!(
                 looked.len(),
                 4 * if flags[0].contains('C') { 13 } else { 12 }
@@ -56,7 +56,7 @@ fn the_look_ups_and_their_order_are_those_of_the_reference() {
 }
 
 #[test]
-fn strace_counts_the_same_calls_and_only_look_ups() {
+fn strace_counts_the_same_calls_and_only_lookups() {
     if require(&[Need::Program("strace")]) {
         let scratch = tempfile::tempdir().unwrap();
         let (root, log) = (scratch.path().join("x"), scratch.path().join("log"));
@@ -107,7 +107,7 @@ fn strace_counts_the_same_calls_and_only_look_ups() {
 
 /// A call that were in the loop would be made for each file.
 #[test]
-fn only_look_ups_grow_with_the_files() {
+fn only_lookups_grow_with_the_files() {
     if require(&[Need::Program("strace")]) {
         let scratch = tempfile::tempdir().unwrap();
         let (root, log) = (scratch.path().join("x"), scratch.path().join("log"));

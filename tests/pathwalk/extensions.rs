@@ -24,7 +24,7 @@ fn counts(pass: &Value) -> [u64; 5] {
 }
 
 #[test]
-fn every_method_and_number_of_threads_makes_the_same_look_ups() {
+fn every_method_and_number_of_threads_makes_the_same_lookups() {
     let (_scratch, root) = tree("-l 5 -f 1234");
     for method in ["stat", "statx", "access", "open", "dirfd"] {
         for threads in [1, 2, 3, 16] {
@@ -153,13 +153,12 @@ fn a_table_follows_the_lines() {
             );
         }
         assert!(
-            lines[repeats].is_empty()
-                && lines[repeats + 1].trim_start().starts_with("SEARCH METHOD"),
+            lines[repeats].is_empty() && lines[repeats + 1].trim_start().starts_with("SEARCH"),
             "{ran}"
         );
-        assert!(lines.iter().any(|line| line.contains("66.67 %")), "{ran}");
+        assert!(lines.iter().any(|line| line.contains("66.7 %")), "{ran}");
         assert_eq!(
-            lines.iter().any(|line| line.contains("99.9 %")),
+            lines.iter().any(|line| line.contains("P99.9")),
             flags == "--latency",
             "{ran}"
         );
@@ -178,7 +177,7 @@ fn a_table_follows_the_lines() {
             .exits(0)
             .lines()
             .iter()
-            .any(|line| line.contains("99.9 %"))
+            .any(|line| line.contains("P99.9"))
     );
     for name in [
         "pathwalk-latency-1",
@@ -209,7 +208,7 @@ fn without_privilege_a_warning_says_that_no_caches_are_dropped() {
                 );
                 as_nobody(&mut command);
                 let ran = run(&mut command).exits(1);
-                assert!(ran.stderr.contains("nothing was forgotten"), "{ran}");
+                assert!(ran.stderr.contains("cannot drop"), "{ran}");
                 let value = ran.json();
                 assert!(
                     value["result"]["test"]["forgot"]["what"].is_null(),

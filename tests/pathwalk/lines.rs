@@ -20,7 +20,7 @@ const SHAPES: [(u32, u32); 8] = [
 ];
 
 #[test]
-fn the_lines_are_those_of_the_paper() {
+fn output_lines_equal_those_of_llnl() {
     if require(&[Need::Root]) {
         in_namespace(|scratch| {
             let root = scratch.join("abc");
@@ -40,7 +40,7 @@ fn the_lines_are_those_of_the_paper() {
 }
 
 #[test]
-fn each_program_runs_on_the_trees_of_the_other() {
+fn fathom_and_the_reference_use_the_trees_of_each_other() {
     if !require(&[Need::Root, Need::Program("cc")]) {
         return;
     }

@@ -169,8 +169,8 @@ fn an_error_of_one_rank_is_one_line_and_ends_all() {
                 "no {words}: {ran}"
             );
         };
-        once(&ranks(4, "-t", &root), "make it first, with -c");
-        once(&ranks(4, "-r", &root), "nothing to remove");
+        once(&ranks(4, "-t", &root), "create the tree with -c");
+        once(&ranks(4, "-r", &root), "check the path of the tree");
         alone("-c -l 6 -f 5", &root).exits(0);
         once(&ranks(4, "-c", &root), "File exists");
         once(&ranks(4, "-t -l 6 -f 6", &root), "5.5");

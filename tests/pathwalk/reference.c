@@ -3,7 +3,7 @@
  *
  *     cc -O2 -o reference reference.c && ./reference [-c] [-t] [-r] [-C] [-F] [-l DIRECTORIES] [-f FILES] ROOT
  *
- * Paths are formatted in the timed loop, and every look-up is a stat. As there, the lines go to standard error, and the first
+ * Paths are formatted in the timed loop, and every lookup is a stat. As there, the lines go to standard error, and the first
  * thing that is not as it should be is the end. */
 #define _GNU_SOURCE
 #include <fcntl.h>

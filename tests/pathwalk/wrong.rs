@@ -89,7 +89,7 @@ fn a_root_that_exists_is_not_touched() {
     }
     refused(
         pathwalk("-c", &scratch.path().join("no/such")),
-        "must be there",
+        "create its parent directory first",
     );
     refused(pathwalk("-c", &plain.join("x")), "Not a directory");
     assert_eq!(listing(scratch.path()), before);
@@ -108,10 +108,10 @@ fn a_missing_root_is_refused() {
         "-t --repeat 3 --json",
         "-t -f 99999999999",
     ] {
-        refused(pathwalk(test, &root), "make it first, with -c");
+        refused(pathwalk(test, &root), "create the tree with -c");
     }
-    refused(pathwalk("-t -f 0", &root), "make it first");
-    refused(pathwalk("-r", &root), "nothing to remove");
+    refused(pathwalk("-t -f 0", &root), "create the tree with -c");
+    refused(pathwalk("-r", &root), "check the path of the tree");
     let plain = file(scratch.path().join("plain"), 1);
     for part in ["-t", "-t -F", "-r"] {
         refused(pathwalk(part, &plain), "Not a directory");
@@ -126,7 +126,7 @@ fn a_tree_of_another_shape_is_refused() {
     refused(pathwalk("-t -l 4 -f 11", &root), "x/3/3.10': No such file");
     refused(
         pathwalk("-t -l 4 -f 99999999999999", &root),
-        "-f 99999999999999?",
+        "not -l 4 -f 99999999999999",
     );
     refused(pathwalk("-t -l 4 -f 11 -j 3", &root), "3.10");
     refused(pathwalk("-t -l 5 -f 1", &root), "x/4/4.0");
@@ -137,7 +137,7 @@ fn a_tree_of_another_shape_is_refused() {
     // A missing directory is not searched, and a warning says so.
     fs::remove_dir_all(root.join("1")).unwrap();
     let ran = pathwalk("-t -l 4 -f 10", &root).exits(1);
-    assert!(ran.stderr.contains("1 of the 4 directories"), "{ran}");
+    assert!(ran.stderr.contains("1 of 4 directories"), "{ran}");
     assert_eq!(
         untimed(&ran.lines().join("\n")),
         ["pathwalk: Found 10/10 files in 4 directories"]
@@ -224,17 +224,17 @@ fn a_symlink_to_the_root_is_refused_by_remove() {
     pathwalk("-c -l 2 -f 2", &root).exits(0);
     symlink(&root, &link).unwrap();
     let before = listing(&root);
-    refused(pathwalk("-r -l 2 -f 2", &link), "no symlink");
+    refused(pathwalk("-r -l 2 -f 2", &link), "not a symlink");
     refused(
         pathwalk("-r -l 2 -f 2", &scratch.path().join("link/")),
-        "no symlink",
+        "not a symlink",
     );
     assert_eq!(listing(&root), before);
     pathwalk("-t -l 2 -f 2", &link).exits(0);
 }
 
 #[test]
-fn a_part_of_a_tree_can_be_removed() {
+fn remove_with_a_smaller_shape_keeps_the_rest_of_the_tree() {
     let scratch = tempfile::tempdir().unwrap();
     let root = scratch.path().join("x");
     pathwalk("-c -l 4 -f 5", &root).exits(0);
@@ -245,7 +245,7 @@ fn a_part_of_a_tree_can_be_removed() {
     let ran = pathwalk("-r -l 4 -f 5 --json", &root).exits(1);
     assert_eq!(ran.json()["result"]["removed"]["objects"], 11);
     assert!(
-        ran.stderr.contains("10 of 21 objects were not there"),
+        ran.stderr.contains("10 of 21 objects did not exist"),
         "{ran}"
     );
     assert!(!root.exists());
@@ -266,11 +266,11 @@ fn too_few_inodes_are_refused_before_creating() {
             .unwrap();
             refused(
                 pathwalk("-c -l 4 -f 50", &at.join("x")),
-                "it takes 204 inodes",
+                "the tree needs 204 inodes",
             );
             refused(
                 pathwalk("-ctr -f 99999999999", &at.join("x")),
-                "give fewer with -l and -f",
+                "use a smaller -l or -f",
             );
             refused(pathwalk("-c -l 99999999999999", &at.join("x")), "inodes");
             assert_eq!(fs::read_dir(&at).unwrap().count(), 0);
@@ -310,7 +310,7 @@ fn a_disk_that_becomes_full_leaves_no_tree() {
                 let root = at.join("x");
                 let ran = pathwalk(flags, &root);
                 assert!(ran.stderr.contains("No space left on device"), "{ran}");
-                refused(ran, "nothing of the tree is left");
+                refused(ran, "the tree was removed again");
                 assert!(!root.exists());
             }
             pathwalk("-ctr -l 2 -f 20", &at.join("x")).exits(0);
@@ -319,7 +319,7 @@ fn a_disk_that_becomes_full_leaves_no_tree() {
 }
 
 #[test]
-fn without_permission_nothing_is_changed_and_failures_are_no_misses() {
+fn without_permission_nothing_is_changed_and_other_errors_are_not_misses() {
     if require(&[Need::Root]) {
         in_namespace(|scratch| {
             let own = fathom_in(&scratch.join("bin"));
@@ -336,7 +336,7 @@ fn without_permission_nothing_is_changed_and_failures_are_no_misses() {
             refused(nobody("-r -l 3 -f 4", &root), "Permission denied");
             assert_eq!(listing(&root), before);
             nobody("-t -l 3 -f 4", &root).exits(0);
-            // A look-up in a directory without search permission is not a miss.
+            // A lookup in a directory without search permission is not a miss.
             fs::set_permissions(
                 root.join("1"),
                 std::os::unix::fs::PermissionsExt::from_mode(0o700),

@@ -65,7 +65,7 @@ pub(crate) fn calibrate(dir: &[u8], samples: &Samples) -> Result<Calibration> {
     if let Some(bytes) = readahead(&fd) {
         found.behavior.window = bytes;
     }
-    // What cannot be measured has the default behavior, and takes as long as a look-up.
+    // What cannot be measured has the default behavior, and takes as long as a lookup.
     let repetitions = if rtt > LONG_RTT_SECONDS {
         FEW_REPETITIONS
     } else {

@@ -1,4 +1,4 @@
-//! The kind of a look-up, by the program that makes it, the name, and the directory. The rules are
+//! The kind of a lookup, by the program that makes it, the name, and the directory. The rules are
 //! in docs/pathsearch.md, in this order.
 
 use std::collections::{HashMap, HashSet};
@@ -58,7 +58,7 @@ pub(crate) struct Searcher {
     pub(crate) family: Family,
     /// It has done nothing yet but load its shared libraries.
     starting: bool,
-    /// The directory of its last look-up, if that missed a shared library.
+    /// The directory of its last lookup, if that missed a shared library.
     missed: Vec<u8>,
 }
 
@@ -81,7 +81,7 @@ impl Searcher {
     }
 }
 
-/// A look-up of an absolute name.
+/// A lookup of an absolute name.
 #[derive(Clone, Copy)]
 pub(crate) struct Lookup<'a> {
     pub(crate) op: Op,
@@ -139,7 +139,7 @@ impl SearchPaths {
         times.unwrap_or(self.working_directory.max(1))
     }
 
-    /// The kind of a look-up. Updates what is known of the searcher and of PATH.
+    /// The kind of a lookup. Updates what is known of the searcher and of PATH.
     pub(crate) fn classify(&mut self, searcher: &mut Searcher, lookup: &Lookup<'_>) -> Kind {
         let kind = self.kind_of(searcher, lookup);
         if kind == Kind::Linker {
@@ -393,7 +393,7 @@ mod tests {
 
     const PATH: &[u8] = b"/usr/local/bin:/usr//./bin/:/bin";
 
-    /// The kind of a look-up of a process that has started, or is starting.
+    /// The kind of a lookup of a process that has started, or is starting.
     fn kind(program: &str, starting: bool, op: Op, path: &str, found: bool) -> Kind {
         let mut paths = SearchPaths::new(Some(PATH), Some(b"/py/own"));
         let mut searcher = Searcher {

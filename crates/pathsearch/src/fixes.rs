@@ -251,7 +251,7 @@ fn fix_path(trace: &Trace, path: &PathProposal, remote: &mut Remote<'_>) -> Opti
     let remote_names = names.filter(|name| remote.tree.is_remote(split(name).0));
     let remote_names = remote_names.count() as u64;
     let mut requests = count_lookups(&path.names, remote.tree, remote.behavior);
-    // One look-up finds that a directory is missing, whatever is searched for in it.
+    // One lookup finds that a directory is missing, whatever is searched for in it.
     for dir in path.removed.iter().map(|dir| normalize(dir)) {
         let is_missing = remote.tree.node(&dir) == Node::Missing;
         requests += u64::from(is_missing && remote.tree.is_remote(&dir));

@@ -1,4 +1,4 @@
-//! Searches: look-ups of the same name, in one directory after another, by one process.
+//! Searches: lookups of the same name, in one directory after another, by one process.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -85,7 +85,7 @@ impl Search {
         }
     }
 
-    /// Whether a look-up of the same name continues this search.
+    /// Whether a lookup of the same name continues this search.
     fn is_continued_by(&self, lookup: &Lookup<'_>, path: &[u8]) -> bool {
         if let Some(found) = &self.found {
             let (dir, _) = split(found);
@@ -117,17 +117,17 @@ pub(crate) struct Process<'a> {
     pub(crate) is_shell: bool,
 }
 
-/// The search that a look-up belongs to.
+/// The search that a lookup belongs to.
 pub(crate) struct Assigned {
     /// Its index in the open searches.
     pub(crate) at: usize,
-    /// Its kind, which is that of the look-up as well.
+    /// Its kind, which is that of the lookup as well.
     pub(crate) kind: Kind,
     /// The search as it was before its kind changed from `Other` to `Path`, if it did.
     pub(crate) promoted: Option<Search>,
 }
 
-/// Finds the open search that a look-up continues, or begins a new one at the end of `open`.
+/// Finds the open search that a lookup continues, or begins a new one at the end of `open`.
 pub(crate) fn assign(
     open: &mut Vec<Search>,
     lookup: &Lookup<'_>,

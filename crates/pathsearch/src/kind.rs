@@ -1,4 +1,4 @@
-//! What a search is for, and counts of look-ups by kind.
+//! What a search is for, and counts of lookups by kind.
 
 use std::ops::AddAssign;
 
@@ -54,12 +54,12 @@ impl Kind {
     }
 }
 
-/// Look-ups of one kind.
+/// Lookups of one kind.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Count {
-    /// Look-ups that did not end in ENOENT or ENOTDIR.
+    /// Lookups that did not end in ENOENT or ENOTDIR.
     pub hits: u64,
-    /// Look-ups that did.
+    /// Lookups that did.
     pub misses: u64,
 }
 
@@ -80,22 +80,22 @@ impl AddAssign for Count {
     }
 }
 
-/// The look-ups of each kind.
+/// The lookups of each kind.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct KindCounts([Count; Kind::ALL.len()]);
 
 impl KindCounts {
-    /// The look-ups of one kind.
+    /// The lookups of one kind.
     pub fn get(&self, kind: Kind) -> Count {
         self.0[kind as usize]
     }
 
-    /// The look-ups of one kind, to change them.
+    /// The lookups of one kind, to change them.
     pub fn get_mut(&mut self, kind: Kind) -> &mut Count {
         &mut self.0[kind as usize]
     }
 
-    /// The kinds that have any look-ups.
+    /// The kinds that have any lookups.
     pub fn iter(&self) -> impl Iterator<Item = (Kind, Count)> {
         Kind::ALL
             .into_iter()

@@ -5,9 +5,9 @@
 //! |---|---|
 //! | `report` | the result: everything below, put together |
 //! | `kind` | what a search is for, and counts by kind |
-//! | `lookup` | which calls are look-ups, and the directory that a name is looked up in |
-//! | `classify` | the kind of a look-up |
-//! | `group` | the search that a look-up belongs to |
+//! | `lookup` | which calls are lookups, and the directory that a name is looked up in |
+//! | `classify` | the kind of a lookup |
+//! | `group` | the search that a lookup belongs to |
 //! | `recorder` | records the calls that a meter reports |
 //! | `trace` | what is recorded |
 //! | `tree` | the file tree and its file systems, as the model needs them |

@@ -1,4 +1,4 @@
-//! A look-up by name: which calls are look-ups, and the directory that a name is looked up in.
+//! A lookup by name: which calls are lookups, and the directory that a name is looked up in.
 
 use gate::Errno;
 use meter::call::Call;
@@ -52,7 +52,7 @@ pub(crate) fn parse(call: &Call<'_>) -> Option<(Op, bool)> {
     })
 }
 
-/// How a look-up ended.
+/// How a lookup ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
     Found,
@@ -90,7 +90,7 @@ fn trim(path: &[u8]) -> &[u8] {
 }
 
 /// An absolute name without doubled slashes, trailing slashes and `.` components, as the names of
-/// look-ups are recorded.
+/// lookups are recorded.
 pub(crate) fn normalize(path: &[u8]) -> Vec<u8> {
     let parts: Vec<&[u8]> = components(path).filter(|part| *part != b".").collect();
     [b"/", &parts.join(&b'/')[..]].concat()
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn look_ups_are_recognized_with_their_flags() {
+    fn lookups_are_recognized_with_their_flags() {
         let call = |name: &str, args: [u64; 6]| Call {
             pid: 1,
             tid: 1,

@@ -244,7 +244,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Makes the look-ups of a name, and returns what the last of them refers to.
+    /// Makes the lookups of a name, and returns what the last of them refers to.
     fn look_up_all(&mut self, used: &NameUse) -> Option<(Vec<u8>, Node)> {
         let times = used.count.hits + used.count.misses;
         let mut resolved = None;

@@ -60,7 +60,7 @@ pub struct PathProposal {
 struct Elements<'a> {
     /// The elements as they are given.
     given: Vec<&'a [u8]>,
-    /// The directories, as the names of look-ups are recorded.
+    /// The directories, as the names of lookups are recorded.
     dirs: Vec<Vec<u8>>,
     states: Vec<ElementState>,
 }

@@ -86,7 +86,7 @@ pub struct Prediction {
 }
 
 impl Prediction {
-    /// Seconds of a look-up.
+    /// Seconds of a lookup.
     pub fn rtt(&self) -> f64 {
         self.prices.get(Request::Lookup)
     }
@@ -97,7 +97,7 @@ impl Prediction {
     }
 }
 
-/// Predicts the start of a command. `network` are the directories of its look-ups that are on a
+/// Predicts the start of a command. `network` are the directories of its lookups that are on a
 /// network file system.
 pub(crate) fn predict(
     trace: &Trace,

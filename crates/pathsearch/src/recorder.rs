@@ -45,7 +45,7 @@ struct Process {
     before: Option<Image>,
 }
 
-/// A listener that records look-ups.
+/// A listener that records lookups.
 #[derive(Default)]
 pub(crate) struct Recorder {
     names: Names,
@@ -162,7 +162,7 @@ impl Recorder {
         }
     }
 
-    /// Counts the look-ups of a search of kind `Other` as those of a search along PATH.
+    /// Counts the lookups of a search of kind `Other` as those of a search along PATH.
     fn count_as_path(&mut self, search: &Search) {
         for tried in &search.tried {
             if let Some(directory) = self.directories.get_mut(split(&tried.path).0) {
@@ -199,7 +199,7 @@ impl Recorder {
         self.uses.get_mut(at)
     }
 
-    /// Records a look-up of `path`. `file` is the file that it names: `path` without a final `.`.
+    /// Records a lookup of `path`. `file` is the file that it names: `path` without a final `.`.
     fn lookup(&mut self, call: &Call<'_>, path: &[u8], file: &[u8], (op, follow): (Op, bool)) {
         let outcome = Outcome::from_errno(call.errno());
         let is_hit = outcome != Outcome::Missed;
@@ -223,7 +223,7 @@ impl Recorder {
         }
     }
 
-    /// Adds a look-up to the search that it belongs to, and returns its kind.
+    /// Adds a lookup to the search that it belongs to, and returns its kind.
     fn record_search(
         &mut self,
         call: &Call<'_>,
@@ -362,7 +362,7 @@ impl Recorder {
     }
 }
 
-/// Records what a look-up did with a name.
+/// Records what a lookup did with a name.
 fn record_use(
     used: &mut NameUse,
     call: &Call<'_>,
@@ -409,7 +409,7 @@ impl Listener for Recorder {
                 self.lookup(call, &join(name, b"."), name, lookup);
             }
             (Some(name), Some(_)) if about.by_name => self.lookup(call, name, name, lookup),
-            // A call on the descriptor itself is not a look-up.
+            // A call on the descriptor itself is not a lookup.
             (Some(name), _) if !about.by_name => self.work(call, name, about.opened),
             // An empty name fails with ENOENT; it counts for the directory that it is relative to.
             (_, Some(b"")) if Outcome::from_errno(call.errno()) == Outcome::Missed => {

@@ -16,7 +16,7 @@ use crate::warning::WarningKind;
 pub struct SearchReport {
     /// How the command was metered.
     pub metered: Metered,
-    /// Its look-ups.
+    /// Its lookups.
     pub trace: Trace,
     /// The directories, those with the most misses first.
     pub directories: Vec<DirectoryReport>,
@@ -89,7 +89,7 @@ impl SearchReport {
         fixes.filter(move |fix| is_worthwhile(fix.saves_seconds, total))
     }
 
-    /// The look-ups of each kind in all directories.
+    /// The lookups of each kind in all directories.
     pub fn kinds(&self) -> KindCounts {
         let mut sum = KindCounts::default();
         for directory in &self.directories {
@@ -99,12 +99,12 @@ impl SearchReport {
     }
 }
 
-/// A directory, and the look-ups in it.
+/// A directory, and the lookups in it.
 #[derive(Clone, Debug)]
 pub struct DirectoryReport {
     /// Its name, absolute.
     pub dir: Vec<u8>,
-    /// The look-ups.
+    /// The lookups.
     pub lookups: DirectoryLookups,
     /// The type of its file system, where the mount table has it.
     pub fstype: Option<Vec<u8>>,
@@ -224,7 +224,7 @@ mod tests {
             .map(|warning| warning.reason::<WarningKind>().copied())
             .collect();
         assert_eq!(kinds, [Some(WarningKind::Unrecorded(4))]);
-        let message = "4 calls are not counted: the meter did not tell of them";
+        let message = "4 calls are not counted: the meter did not report them";
         assert_eq!(report.warnings[0].message(), message);
     }
 }

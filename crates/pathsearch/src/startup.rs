@@ -86,8 +86,8 @@ pub struct StartupReport {
 }
 
 impl StartupReport {
-    /// For each element of PATH the look-ups of a program in it, of the first program that was
-    /// started; `None` if none was. The look-ups in a duplicate count for the first of its name.
+    /// For each element of PATH the lookups of a program in it, of the first program that was
+    /// started; `None` if none was. The lookups in a duplicate count for the first of its name.
     pub fn path_lookups(&self) -> Option<Vec<Count>> {
         let mut counts: HashMap<&[u8], Count> = HashMap::new();
         for directory in &self.started.first()?.directories {

@@ -1,11 +1,11 @@
-//! What is recorded of the look-ups of a command.
+//! What is recorded of the lookups of a command.
 
 use std::rc::Rc;
 
 use crate::group::Search;
 use crate::kind::{Count, Kind, KindCounts};
 
-/// The look-ups in a directory.
+/// The lookups in a directory.
 #[derive(Clone, Default, Debug)]
 pub struct DirectoryLookups {
     /// By kind.
@@ -29,7 +29,7 @@ impl DirectoryLookups {
 pub struct NameUse {
     /// Absolute.
     pub path: Rc<[u8]>,
-    /// The kind of its first look-up.
+    /// The kind of its first lookup.
     pub kind: Kind,
     pub count: Count,
     /// Nanoseconds in all calls with this name.
@@ -53,10 +53,10 @@ pub struct NameUse {
     pub stats_after_read: u64,
 }
 
-/// Sums over all look-ups.
+/// Sums over all lookups.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Totals {
-    /// Look-ups.
+    /// Lookups.
     pub lookups: u64,
     /// Those that missed.
     pub misses: u64,
@@ -68,11 +68,11 @@ pub struct Totals {
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Omitted {
     pub searches: u64,
-    /// Look-ups in directories that are not in the table.
+    /// Lookups in directories that are not in the table.
     pub directories: u64,
-    /// Look-ups of names that are not in the table.
+    /// Lookups of names that are not in the table.
     pub names: u64,
-    /// Look-ups whose names the meter could not read: they are not in the totals either.
+    /// Lookups whose names the meter could not read: they are not in the totals either.
     pub nameless: u64,
     /// Descriptors and threads that could not be followed.
     pub untracked: u64,
@@ -93,20 +93,20 @@ pub struct ProgramUse {
     pub misses: u64,
 }
 
-/// The look-ups of a command.
+/// The lookups of a command.
 #[derive(Debug, Default)]
 pub struct Trace {
     /// Searches, in the order in which they began.
     pub searches: Vec<Search>,
     /// Directories, by name.
     pub directories: Vec<(Vec<u8>, DirectoryLookups)>,
-    /// Names, in the order of their first look-ups.
+    /// Names, in the order of their first lookups.
     pub names: Vec<NameUse>,
     /// Programs that were searched for along PATH.
     pub programs: Vec<(Program, ProgramUse)>,
-    /// Sums over all look-ups.
+    /// Sums over all lookups.
     pub totals: Totals,
-    /// Calls, look-ups or not, that were recorded and have returned.
+    /// Calls, lookups or not, that were recorded and have returned.
     pub recorded: u64,
     /// What is not in the tables.
     pub omitted: Omitted,

@@ -8,35 +8,34 @@ use crate::request::ASSUMED_RTT;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WarningKind {
     /// Searches that do not fit into the table.
-    #[error("{0} searches are not listed one by one: there is no room for so many")]
+    #[error("{0} searches are not listed: the table of searches is full")]
     SearchesOmitted(u64),
-    /// Look-ups in directories that do not fit into the table.
-    #[error("{0} look-ups are in the totals and in no directory: there is no room for so many")]
+    /// Lookups in directories that do not fit into the table.
+    #[error("{0} lookups count in the totals only: the table of directories is full")]
     DirectoriesOmitted(u64),
-    /// Look-ups of names that do not fit into the table.
-    #[error("{0} look-ups are not in the prediction: there is no room for so many")]
+    /// Lookups of names that do not fit into the table.
+    #[error("{0} lookups are not in the prediction: the table of names is full")]
     NamesOmitted(u64),
     /// Descriptors and threads that could not be followed.
     #[error(
-        "{0} descriptors and threads were not followed, and names may lack their beginning: \
-         there is no room for so many"
+        "{0} descriptors and threads were not tracked, so some relative names have no directory: \
+         the table is full"
     )]
     Untracked(u64),
-    /// Look-ups whose names the meter could not read.
-    #[error("{0} look-ups are not counted: the meter could not read their names")]
+    /// Lookups whose names the meter could not read.
+    #[error("{0} lookups are not counted: the meter could not read their names")]
     Nameless(u64),
     /// Calls that the meter did not report one by one.
-    #[error("{0} calls are not counted: the meter did not tell of them")]
+    #[error("{0} calls are not counted: the meter did not report them")]
     Unrecorded(u64),
-    /// The round trip cannot be measured, because no look-up was on a network file system.
+    /// The round trip cannot be measured, because no lookup was on a network file system.
     #[error(
-        "nothing that the command looked up is on a network file system: a round trip of {} ms is \
-         assumed",
+        "the command looked up no name on a network file system; a round trip of {} ms is assumed",
         1e3 * ASSUMED_RTT
     )]
     NothingRemote,
     /// Measuring the round trip failed.
-    #[error("cannot measure a round trip here: {} ms is assumed", 1e3 * ASSUMED_RTT)]
+    #[error("cannot measure the round trip; {} ms is assumed", 1e3 * ASSUMED_RTT)]
     RttNotMeasured,
 }
 

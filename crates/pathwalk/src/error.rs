@@ -29,14 +29,14 @@ pub enum Operation {
     /// Opening a directory that was created just before.
     #[error("cannot open")]
     Open,
-    /// Opening every directory of the tree, for look-ups relative to them.
+    /// Opening every directory of the tree, for lookups relative to them.
     #[error("cannot open")]
     OpenAll,
     /// Searching the tree.
     #[error("cannot search")]
     Search,
     /// Starting a thread that searches.
-    #[error("cannot make a thread to search")]
+    #[error("cannot start a thread")]
     StartThread,
     /// Finding a file where it should be.
     #[error("cannot find")]
@@ -59,7 +59,7 @@ pub enum Reason {
     #[error("interrupted")]
     Interrupted,
     /// The file system has too few inodes.
-    #[error("it takes {wanted} inodes, and the file system has {}{free} to give", if *.is_estimate { "at the very most " } else { "" })]
+    #[error("the tree needs {wanted} inodes, and the file system has {}{free} free", if *.is_estimate { "at most " } else { "" })]
     TooFewInodes {
         /// Inodes that the tree needs.
         wanted: u64,
@@ -69,16 +69,16 @@ pub enum Reason {
         is_estimate: bool,
     },
     /// The paths of a tree of this many directories would take too much memory.
-    #[error("the names of {0} directories do not fit into 1 GiB of memory")]
+    #[error("the paths of {0} directories need more than 1 GiB of memory")]
     PathsTooLarge(u64),
     /// The process could not allocate the paths.
     #[error("memory allocation failed")]
     OutOfMemory,
     /// The file was missing during the search and exists now.
-    #[error("it was not there a moment ago")]
+    #[error("it did not exist during the search, and exists now")]
     Appeared,
     /// The name exists in a directory in which the benchmark does not create it.
-    #[error("it is not to be found there: the tree is not of this benchmark alone")]
+    #[error("the benchmark does not create a file of this name here")]
     Misplaced,
 }
 

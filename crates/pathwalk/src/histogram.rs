@@ -1,4 +1,4 @@
-//! How long look-ups take: a histogram of nanoseconds.
+//! How long lookups take: a histogram of nanoseconds.
 
 use serde::{Deserialize, Serialize};
 

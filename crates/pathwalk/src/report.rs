@@ -37,9 +37,9 @@ pub struct Pass {
     pub files: u64,
     /// Files that were found.
     pub found: u64,
-    /// Look-ups.
+    /// Lookups.
     pub lookups: u64,
-    /// Look-ups that failed with another error than ENOENT or ENOTDIR.
+    /// Lookups that failed with another error than ENOENT or ENOTDIR.
     pub failed: u64,
     /// From the first start of any thread to the last end, on the slowest rank.
     pub elapsed: Duration,
@@ -50,17 +50,17 @@ pub struct Pass {
 }
 
 impl Pass {
-    /// Look-ups that failed with ENOENT or ENOTDIR.
+    /// Lookups that failed with ENOENT or ENOTDIR.
     pub fn misses(&self) -> u64 {
         self.lookups.saturating_sub(self.found + self.failed)
     }
 
-    /// Misses by look-ups; 0 without look-ups.
+    /// Misses by lookups; 0 without lookups.
     pub fn miss_share(&self) -> f64 {
         self.misses() as f64 / self.lookups.max(1) as f64
     }
 
-    /// Look-ups by seconds; 0 if it took no time.
+    /// Lookups by seconds; 0 if it took no time.
     pub fn lookups_per_second(&self) -> f64 {
         rate(self.lookups, self.elapsed)
     }
@@ -71,14 +71,14 @@ impl Pass {
 pub struct RankPass {
     /// Files that were found.
     pub found: u64,
-    /// Look-ups.
+    /// Lookups.
     pub lookups: u64,
     /// From the first start of a thread to the last end.
     pub elapsed: Duration,
 }
 
 impl RankPass {
-    /// Look-ups by seconds; 0 if it took no time.
+    /// Lookups by seconds; 0 if it took no time.
     pub fn lookups_per_second(&self) -> f64 {
         rate(self.lookups, self.elapsed)
     }
@@ -92,17 +92,17 @@ fn rate(lookups: u64, elapsed: Duration) -> f64 {
     }
 }
 
-/// How long look-ups took.
+/// How long lookups took.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Latency {
-    /// Look-ups that found a file.
+    /// Lookups that found a file.
     pub hits: Histogram,
     /// All others.
     pub misses: Histogram,
 }
 
 impl Latency {
-    /// All look-ups.
+    /// All lookups.
     pub fn all(&self) -> Histogram {
         let mut all = self.hits.clone();
         all.merge(&self.misses);

@@ -2,8 +2,8 @@
 //! found.
 //!
 //! Everything is prepared before: the paths of each thread, and open directories where the method
-//! needs them. Between the two clock readings there are only the look-ups, counting up the paths
-//! for the next file, and, every few thousand look-ups, taking the next chunk of files (the threads
+//! needs them. Between the two clock readings there are only the lookups, counting up the paths
+//! for the next file, and, every few thousand lookups, taking the next chunk of files (the threads
 //! share them chunk by chunk) and checking for a signal.
 //!
 //! ```text
@@ -78,7 +78,7 @@ pub struct SearchOptions {
     pub threads: usize,
     /// How many times all files are searched for.
     pub passes: u32,
-    /// Measure the latency of each look-up.
+    /// Measure the latency of each lookup.
     pub latency: bool,
     /// Caches to drop before the first search.
     pub drop_caches: Option<DropCaches>,
@@ -132,7 +132,7 @@ struct Prepared<'a> {
     options: &'a SearchOptions,
     /// The directory that contains the files; `None` if none does.
     target: Option<usize>,
-    /// The open directories, for look-ups relative to them.
+    /// The open directories, for lookups relative to them.
     dirs: Vec<Fd>,
 }
 
@@ -142,7 +142,7 @@ struct Shared {
     target: Option<usize>,
     /// Finding nothing is right as well: when priming in a tree that has no files.
     may_miss: bool,
-    /// Directories, and so look-ups for each file that is not found.
+    /// Directories, and so lookups for each file that is not found.
     length: u64,
     /// Files in a chunk.
     chunk: u64,
@@ -279,7 +279,7 @@ impl<'a> Prepared<'a> {
 
     /// Searches once, on all threads of all ranks.
     fn pass(&self, files: u64, team: &dyn Team, errno: &mut Option<Errno>) -> Result<Pass, Error> {
-        /// Look-ups in a chunk, about: they take a few milliseconds, and what is between two chunks
+        /// Lookups in a chunk, about: they take a few milliseconds, and what is between two chunks
         /// is negligible.
         const IN_A_ROW: u64 = 4096;
         let threads = self.options.threads.max(1);
@@ -357,7 +357,7 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// The loop, with the latency of each look-up if it was asked for.
+    /// The loop, with the latency of each lookup if it was asked for.
     #[inline]
     fn run_timed(
         &self,

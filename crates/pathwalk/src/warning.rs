@@ -7,26 +7,24 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum WarningKind {
     /// The caches were not dropped: the process is in no memory cgroup that could.
-    #[error(
-        "nothing was forgotten before the search: this process is in no memory cgroup that could"
-    )]
+    #[error("cannot drop caches: this process is in no memory cgroup below the root")]
     NoCgroup,
     /// The kernel refused to drop what the memory cgroup of this process has cached.
-    #[error("nothing was forgotten before the search")]
+    #[error("cannot drop the caches of this process's memory cgroup")]
     CgroupNotDropped,
     /// The kernel refused to drop the caches of the host.
-    #[error("nothing was forgotten before the search")]
+    #[error("cannot drop the caches of the host")]
     HostNotDropped,
     /// Look-ups failed, and not because the name does not exist.
     #[error(
-        "{lookups} look-ups failed otherwise than for want of the name: they count as none of the misses"
+        "{lookups} lookups failed with an error other than ENOENT and ENOTDIR; they are not counted as failed lookups"
     )]
     LookupsFailed {
         /// How many.
         lookups: u64,
     },
     /// The tree has fewer directories than were searched.
-    #[error("{missing} of the {length} directories are not there, which makes the search cheaper")]
+    #[error("{missing} of {length} directories do not exist, which makes the search cheaper")]
     DirectoriesMissing {
         /// Directories that do not exist.
         missing: u64,
@@ -34,7 +32,7 @@ pub enum WarningKind {
         length: u64,
     },
     /// The tree had fewer objects than its shape says.
-    #[error("{missing} of {objects} objects were not there")]
+    #[error("{missing} of {objects} objects did not exist")]
     ObjectsMissing {
         /// Objects that did not exist.
         missing: u64,
@@ -47,7 +45,7 @@ pub enum WarningKind {
     },
     /// A directory was kept, because it has entries that the benchmark did not create.
     #[error(
-        "left as it is: {} in it that a tree of {length} directories of {files} files does not have",
+        "not removed: {} not part of a tree of {length} directories of {files} files",
         foreign_entries(*entries, example.as_deref())
     )]
     ForeignEntries {
@@ -62,24 +60,21 @@ pub enum WarningKind {
     },
 }
 
-impl WarningReason for WarningKind {
-    fn explains_errno(&self) -> bool {
-        true
-    }
-}
+impl WarningReason for WarningKind {}
 
 fn foreign_entries(entries: u64, example: Option<&[u8]>) -> String {
     let many = match entries {
-        1 => "1 entry is".to_owned(),
-        n => format!("{n} entries are"),
+        1 => "1 entry".to_owned(),
+        n => format!("{n} entries"),
     };
+    let be = if entries == 1 { "is" } else { "are" };
     match example {
         // The name may contain control characters.
         Some(name) => format!(
-            "{many} (such as '{}')",
+            "{many} (such as '{}'), {be}",
             String::from_utf8_lossy(name).escape_debug()
         ),
-        None => many,
+        None => format!("{many} {be}"),
     }
 }
 

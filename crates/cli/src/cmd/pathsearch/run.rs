@@ -22,9 +22,8 @@ const SCHEMA: &str = "fathom.pathsearch/1";
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let output = args.output.as_deref();
     if args.apply_path && (output == Some(OsStr::new("-")) || out.json && output.is_none()) {
-        return Err(Error::new(
-            "--apply-path and the report both go to standard output; give -o FILE for the report",
-        ));
+        let message = "--apply-path and the report cannot both go to standard output";
+        return Err(Error::new(message).and("write the report to a file with -o FILE"));
     }
     // All checks come before the command runs.
     let options = options(args)?;
@@ -61,7 +60,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
 }
 
 fn options(args: &Args) -> Result<SearchOptions, Error> {
-    // The names of look-ups are compared with these directories, so they must be absolute and
+    // The names of lookups are compared with these directories, so they must be absolute and
     // without symbolic links.
     let resolve = |dir: &OsString| {
         let root = mounts::root::Root::open(dir.as_bytes())?;

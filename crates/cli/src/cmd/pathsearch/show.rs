@@ -4,7 +4,7 @@ use ::show::json_object;
 use ::show::name::printable;
 use ::show::table::Align::{Left, Right};
 use ::show::table::{Table, TableStyle, Tone};
-use ::show::units::{duration, plural};
+use ::show::units::{count, duration, sized};
 use pathsearch::{
     Change, ClientBehavior, Count, DirectoryReport, Fix, Kind, KindCounts, PathProposal,
     Prediction, RemoteScope, Request, Search, SearchReport, Totals, WarningKind, quoted,
@@ -137,55 +137,59 @@ const SHOWN: usize = 20;
 /// The report; with `all`, it lists every directory and search.
 pub(crate) fn report(report: &SearchReport, style: TableStyle, all: bool) -> String {
     let most = if all { usize::MAX } else { SHOWN };
-    let mut text = summary(report, style);
+    let mut text = summary(report, style, all);
     text += &style.heading("Directories");
     text += &directories(&report.directories, style, most);
     text += &style.heading("Searches");
     text += &kinds(report, style);
     text += &searches(&report.trace.searches, style, most);
     text += &prediction(&report.prediction, style);
-    text += &fixes(report.worthwhile_fixes(), report.prediction.rtt(), style);
+    text += &fixes(report.worthwhile_fixes(), style);
     text
 }
 
-fn summary(report: &SearchReport, style: TableStyle) -> String {
+fn summary(report: &SearchReport, style: TableStyle, all: bool) -> String {
     let (totals, metered) = (&report.trace.totals, &report.metered);
     let (lookups, misses) = (totals.lookups, totals.misses);
     let share = 100.0 * misses as f64 / lookups.max(1) as f64;
     let mut text = format!(
-        "{} by name, {misses} of them misses ({share:.0} %), {} in those. Metered by {}: {}.",
-        plural(lookups, "look-up", "look-ups"),
+        "{} lookups by name, of which {} failed ({share:.0} %) and took {}. Metered with {}.",
+        count(lookups),
+        count(misses),
         duration(seconds(totals.nanos)),
         metered.meter,
-        printable(metered.why().as_bytes())
     );
+    if all {
+        text.pop();
+        text += &format!(": {}.", printable(metered.why().as_bytes()));
+    }
     if metered.lost > 0 {
-        let lost = plural(metered.lost, "call was lost", "calls were lost");
-        text += &format!(" {lost}: the counts are too low.");
+        let lost = count(metered.lost);
+        text += &format!(" {lost} calls were lost: the counts are too low.");
     }
     style.wrapped(&text) + "\n"
 }
 
 fn directories(directories: &[DirectoryReport], style: TableStyle, most: usize) -> String {
     let columns = [
-        ("MISSES", Right),
-        ("HITS", Right),
+        ("FAILED", Right),
+        ("FOUND", Right),
         ("TIME", Right),
+        ("DIRECTORY", Left),
         ("KIND", Left),
         ("FILE SYSTEM", Left),
-        ("DIRECTORY", Left),
     ];
     let shown = directories.len().min(most);
     let mut table = Table::new(&columns, shown);
     for directory in &directories[..shown] {
         let Count { hits, misses } = directory.lookups.counts.total();
         let cells = [
-            misses.to_string(),
-            hits.to_string(),
+            count(misses),
+            count(hits),
             duration(seconds(directory.lookups.nanos)),
+            printable(&directory.dir).into_owned(),
             directory.lookups.kind().name().to_owned(),
             file_system(directory.fstype.as_deref(), directory.network),
-            printable(&directory.dir).into_owned(),
         ];
         let tone = if misses == 0 { Tone::Dim } else { Tone::Plain };
         table.row(cells, tone);
@@ -207,24 +211,24 @@ fn kinds(report: &SearchReport, style: TableStyle) -> String {
     let columns = [
         ("KIND", Left),
         ("SEARCHES", Right),
-        ("HITS", Right),
-        ("MISSES", Right),
+        ("FAILED", Right),
+        ("FOUND", Right),
     ];
     let kinds = report.kinds();
-    let rows = kinds.iter().map(|(kind, count)| {
+    let rows = kinds.iter().map(|(kind, Count { hits, misses })| {
         let searches = report.trace.searches.iter();
         let searches = searches.filter(|search| search.kind == kind).count();
         [
             kind.name().to_owned(),
-            searches.to_string(),
-            count.hits.to_string(),
-            count.misses.to_string(),
+            count(searches as u64),
+            count(misses),
+            count(hits),
         ]
     });
     Table::from_rows(&columns, rows).to_text(style.width, style.color) + "\n"
 }
 
-/// The searches with misses, those with the most first.
+/// The searches with failed lookups, those with the most first.
 fn searches(searches: &[Search], style: TableStyle, most: usize) -> String {
     let missed = searches.iter().filter(|search| search.misses() > 0);
     let mut missed: Vec<_> = missed.collect();
@@ -233,81 +237,80 @@ fn searches(searches: &[Search], style: TableStyle, most: usize) -> String {
         return String::new();
     }
     let columns = [
-        ("MISSES", Right),
-        ("KIND", Left),
+        ("FAILED", Right),
         ("NAME", Left),
         ("PROGRAM", Left),
-        ("FOUND", Left),
+        ("KIND", Left),
+        ("FOUND AT", Left),
     ];
     let rows = missed.iter().take(most).map(|search| {
         let program = search.program.rsplit(|&b| b == b'/').next();
         let found = search.found.as_deref().map_or("-".into(), printable);
         [
-            search.misses().to_string(),
-            search.kind.name().to_owned(),
+            count(search.misses()),
             printable(&search.name).into_owned(),
             printable(program.unwrap_or_default()).into_owned(),
+            search.kind.name().to_owned(),
             found.into_owned(),
         ]
     });
     let table = Table::from_rows(&columns, rows).to_text(style.width, style.color);
     let omitted = missed.len().saturating_sub(most);
-    table + &more(omitted, "search with misses", "searches with misses") + "\n"
+    table + &more(omitted, "search", "searches") + "\n"
 }
 
 fn prediction(prediction: &Prediction, style: TableStyle) -> String {
     let remote = match &prediction.scope {
-        RemoteScope::Network => "what is on network file systems here".to_owned(),
-        RemoteScope::Everything => "everything that it uses".to_owned(),
+        RemoteScope::Network => "files on network file systems are remote".to_owned(),
+        RemoteScope::Everything => "all files are remote".to_owned(),
         RemoteScope::Directories(dirs) => {
             let dirs: Vec<_> = dirs.iter().map(|dir| printable(dir)).collect();
-            dirs.join(", ")
+            format!("files below {} are remote", dirs.join(", "))
         }
     };
-    let busy = |busy: f64| format!(" (busy {:.0} % of the time)", busy * 100.0);
+    let busy = |busy: f64| format!(" ({:.0} % busy)", busy * 100.0);
     let busy = prediction.cold.utilization.map_or(String::new(), busy);
     let rate = prediction.server_rate.map_or(String::new(), |rate| {
-        format!(", a server that answers {rate:.0} requests a second{busy}")
+        format!(
+            ", a server of {} requests per second{busy}",
+            count(rate as u64)
+        )
     });
     let nodes = match prediction.nodes {
         1 => "one node".to_owned(),
-        nodes => format!("{nodes} nodes at once"),
+        nodes => format!("{} nodes at once", count(nodes)),
+    };
+    let own = match prediction.compute {
+        0.0 => String::new(),
+        own => format!(", including {} of the command's own work", duration(own)),
     };
     let sentence = format!(
-        "With {remote} there, a round trip of {} ({}), {nodes}{rate}: {} with empty caches, {} \
-         once more right afterwards. {} of that is the command's own work.",
-        duration(prediction.rtt()),
-        prediction.rtt_source.name(),
+        "Start time: {} with cold caches, {} with warm caches{own}. Assumptions: {remote}, round \
+         trip {} ({}), {nodes}{rate}.",
         duration(prediction.cold.seconds),
         duration(prediction.warm.seconds),
-        duration(prediction.compute)
+        duration(prediction.rtt()),
+        prediction.rtt_source.name(),
     );
-    let heading = style.heading("On a network file system");
-    heading + &style.wrapped(&sentence) + &requests(prediction, style) + "\n"
+    let heading = style.heading("Prediction for a network file system");
+    heading + &style.wrapped(&sentence) + &requests_table(prediction, style) + "\n"
 }
 
-fn requests(prediction: &Prediction, style: TableStyle) -> String {
+fn requests_table(prediction: &Prediction, style: TableStyle) -> String {
     let columns = [
         ("REQUEST", Left),
         ("COLD", Right),
         ("WARM", Right),
         ("TIME COLD", Right),
-        ("", Left),
     ];
     let row = |request: Request| {
         let cold = prediction.requests.cold.get(request);
         let warm = prediction.requests.warm.get(request);
-        let (time, waited) = match request.is_waited_for() {
-            true => (duration(cold_seconds(prediction, request)), ""),
-            false => ("-".to_owned(), "not waited for"),
+        let time = match request.is_waited_for() {
+            true => duration(cold_seconds(prediction, request)),
+            false => "async".to_owned(),
         };
-        let cells = [
-            request.name().to_owned(),
-            cold.to_string(),
-            warm.to_string(),
-            time,
-            waited.to_owned(),
-        ];
+        let cells = [request.name().to_owned(), count(cold), count(warm), time];
         (cold + warm > 0).then_some(cells)
     };
     let rows = Request::ALL.into_iter().filter_map(row);
@@ -320,102 +323,97 @@ fn cold_seconds(prediction: &Prediction, request: Request) -> f64 {
     prediction.prices.seconds_for(request, cold)
 }
 
-pub(crate) fn fixes<'a>(
-    fixes: impl IntoIterator<Item = &'a Fix>,
-    rtt: f64,
-    style: TableStyle,
-) -> String {
+pub(crate) fn fixes<'a>(fixes: impl IntoIterator<Item = &'a Fix>, style: TableStyle) -> String {
     let mut fixes = fixes.into_iter().peekable();
     let mut text = style.heading("Proposed changes");
     if fixes.peek().is_none() {
         text += &style.wrapped("None: no known change saves 10 ms and 5 % of the start.");
     }
     for fix in fixes {
-        text += &style.wrapped(&format!("- {}", fix_sentence(fix, rtt)));
+        text += &style.wrapped(&format!("- {}", fix_sentence(fix)));
     }
     text
 }
 
-/// What to change, and what that saves. `rtt` is the price of a request if it saves none.
-pub(crate) fn fix_sentence(fix: &Fix, rtt: f64) -> String {
-    let each = match fix.saves_requests {
-        0 => rtt,
-        requests => fix.saves_seconds / requests as f64,
-    };
+/// What to change, and what that saves.
+pub(crate) fn fix_sentence(fix: &Fix) -> String {
     format!(
-        "{}: {}, {} at {} each.",
+        "{}: {}.",
         printable(change_text(&fix.change).as_bytes()),
         fix_savings(fix),
-        duration(fix.saves_seconds),
-        duration(each)
     )
 }
 
 pub(crate) fn fix_savings(fix: &Fix) -> String {
-    let requests = plural(fix.saves_requests, "request", "requests");
+    let remote = format!(
+        "{} on a network file system ({})",
+        duration(fix.saves_seconds),
+        counted(fix.saves_requests, "request", "requests")
+    );
     match fix.saves_misses {
-        0 => format!("saves {requests}"),
+        0 => format!("saves {remote}"),
         misses => format!(
-            "saves {} ({} here), {requests}",
-            plural(misses, "miss", "misses"),
+            "saves {}, {} here and {remote}",
+            counted(misses, "failed lookup", "failed lookups"),
             duration(fix.saves_seconds_here)
         ),
     }
+}
+
+fn counted(n: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(n), if n == 1 { one } else { many })
 }
 
 pub(crate) fn change_text(change: &Change) -> String {
     match change {
         Change::SetPath(path) => return set_path_text(path),
         Change::UnsetLibraryPath => {
-            "unset LD_LIBRARY_PATH, and give its directories to ld.so.cache: a file in \
-             /etc/ld.so.conf.d, then ldconfig"
+            "unset LD_LIBRARY_PATH; list its directories in a file in /etc/ld.so.conf.d, and run \
+             ldconfig"
         }
         Change::ShortenRunpath { programs } => {
             return format!(
-                "let ld.so go straight to the libraries of {}: needed by absolute names (patchelf \
-                 --replace-needed), or a RUNPATH of just the directories that have them (patchelf \
-                 --set-rpath), or those directories in ld.so.cache and no RUNPATH",
+                "shorten the RUNPATH of {} to the directories that contain its libraries (patchelf \
+                 --set-rpath); or list these directories in ld.so.cache (ldconfig) and remove the \
+                 RUNPATH",
                 program_names(programs)
             );
         }
         Change::IsolatePython => {
-            "run python with -I and -S: without PYTHONPATH, the user's packages and site-packages, \
-             where the program needs none of them"
+            "run python with -I -S, if the program needs neither PYTHONPATH nor user packages nor \
+             site-packages"
         }
         Change::PackPythonModules => {
-            "put the modules that it imports into one zip file on sys.path (python -m zipfile), or \
-             freeze the program (PyInstaller, zipapp, shiv): a module is then found without a \
-             look-up"
+            "put the imported modules into one zip file on sys.path (python -m zipfile), or freeze \
+             the program (PyInstaller, zipapp, shiv)"
         }
         Change::ShortenPerlPath => {
-            "shorten @INC: unset PERL5LIB and PERLLIB, or pack the program (pp), so that modules \
-             are where perl looks first"
+            "shorten @INC: unset PERL5LIB and PERLLIB, or pack the program (pp)"
         }
         Change::CacheRubyLibraries => {
-            "cache where libraries are (bootsnap), or run ruby with --disable-gems where the \
-             program needs none"
+            "cache the paths of libraries (bootsnap), or run ruby with --disable-gems if the \
+             program needs no gems"
         }
         Change::BundleNodeProgram => {
-            "bundle the program into one file (esbuild, ncc): modules are then not searched for"
+            "bundle the program and its modules into one file (esbuild, ncc)"
         }
         Change::ReorderCompilerPaths => {
-            "put the directories first that have what is included and linked (-I, -L), or cache \
-             the results (ccache)"
+            "list the directories of the included headers and linked libraries first (-I, -L), or \
+             cache compilations (ccache)"
         }
         Change::SetInstalledLocale => {
-            "set LC_ALL to a locale by the name under which it is installed (locale -a: C.utf8, \
-             not C.UTF-8), or to C"
+            "set LC_ALL to the exact name of an installed locale (see locale -a), or to C"
         }
         Change::SetInstalledTerminal => {
-            "set TERM to a terminal whose description is installed (infocmp), or TERMINFO to where \
-             it is"
+            "set TERM to a terminal with an installed description (see toe -a), or TERMINFO to its \
+             directory"
         }
         Change::CopyToLocalDisk { files, bytes } => {
-            let size = bytes.div_ceil(1 << 20);
             return format!(
-                "copy what it uses to a local disk, {files} files of {size} MiB at most (a \
-                 container image, or an archive unpacked at the start of the job): no search then \
-                 leaves the machine"
+                "copy the {} files that it reads ({}) to a local disk, as a container image or an \
+                 archive unpacked when the job starts",
+                count(*files),
+                sized(*bytes)
             );
         }
     }
@@ -426,14 +424,10 @@ fn set_path_text(path: &PathProposal) -> String {
     let mut text = format!("set PATH={}", lossy(&quoted(&path.path)));
     if !path.removed.is_empty() {
         let removed: Vec<_> = path.removed.iter().map(|dir| lossy(dir)).collect();
-        text += &format!(
-            "; without {}, not there or in it twice: what is made there later is not found",
-            removed.join(", ")
-        );
+        text += &format!(", without the missing or duplicate {}", removed.join(", "));
     }
     if path.is_reordered {
-        text += "; every name leads to the program that it leads to now, until one of the same \
-                 name is installed elsewhere";
+        text += ", in an order in which every name still finds the same program";
     }
     text
 }
@@ -458,18 +452,18 @@ fn lossy(name: &[u8]) -> String {
 fn more(n: usize, one: &str, many: &str) -> String {
     match n {
         0 => String::new(),
-        1 => format!("and one more {one}; -v shows it\n"),
-        n => format!("and {n} more {many}; -v shows them\n"),
+        1 => format!("1 more {one} (-v lists all)\n"),
+        n => format!("{} more {many} (-v lists all)\n", count(n as u64)),
     }
 }
 
 pub(crate) fn warning_hint(kind: WarningKind) -> Option<&'static str> {
     match kind {
-        WarningKind::Nameless(_) => Some("--meter ptrace can"),
-        WarningKind::Unrecorded(_) => Some("--meter ptrace tells of all"),
-        WarningKind::NothingRemote | WarningKind::RttNotMeasured => {
-            Some("give --rtt, or --network DIR")
+        WarningKind::Nameless(_) | WarningKind::Unrecorded(_) => {
+            Some("use --meter ptrace, which reports every call")
         }
+        WarningKind::NothingRemote => Some("set --rtt, or name a directory with --network"),
+        WarningKind::RttNotMeasured => Some("set --rtt"),
         WarningKind::SearchesOmitted(_)
         | WarningKind::DirectoriesOmitted(_)
         | WarningKind::NamesOmitted(_)
@@ -604,12 +598,12 @@ mod tests {
     fn the_text_has_every_part_and_no_control_characters() {
         let text = report(&sample(), TableStyle::default(), false);
         for line in [
-            "2 look-ups by name, 1 of them misses (50 %), 2.0 µs in those. Metered by ptrace: it \
-             tells of every call.",
+            "2 lookups by name, of which 1 failed (50 %) and took 2.00 µs. Metered with ptrace.",
             "nfs4 (network)",
             "/a\\x1b",
-            "10.00 ms with empty caches",
-            "- set PATH='/bin': saves 1 miss (2.0 µs here), 1 request, 50.00 ms at 50.00 ms each.",
+            "10.0 ms with cold caches",
+            "- set PATH='/bin': saves 1 failed lookup, 2.00 µs here and 50.0 ms on a network file \
+             system (1 request).",
         ] {
             assert!(text.contains(line), "no {line}:\n{text}");
         }

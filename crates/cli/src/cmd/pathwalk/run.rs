@@ -2,6 +2,7 @@
 
 use std::os::unix::ffi::OsStrExt;
 
+use ::show::units::count;
 use mounts::TableSource;
 use mounts::table::Table;
 use pathwalk::{
@@ -39,8 +40,11 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     // A signal during -c or -r must not end the process before the tree is removed. A search alone
     // may end at once.
     let held = (options.create || options.remove).then(gate::interrupt::hold);
+    // Objects are counted when they are created, and again when they are removed.
+    let steps = u64::from(options.create) + u64::from(options.remove);
     let objects = options.shape.objects().unwrap_or(u64::MAX);
-    let status = |_| format!("{} of {objects} objects", progress.objects());
+    let all = count(objects.saturating_mul(steps));
+    let status = |_| format!("{} of {all} objects", count(progress.objects()));
     let shows_progress = out.progress && is_first && held.is_some();
     let report = watch(shows_progress, status, || {
         pathwalk::run(&options, &*team, &progress, &mut on_event)
@@ -88,7 +92,7 @@ fn team(_: &Out) -> Result<Box<dyn Team>, Error> {
     match pathwalk::mpi::Ranks::join() {
         Some(ranks) => Ok(Box::new(ranks)),
         None => Err(Error::new(
-            "cannot join the MPI job: it has been begun before in this process",
+            "cannot join the MPI job: MPI is already initialized in this process",
         )),
     }
 }
@@ -96,7 +100,7 @@ fn team(_: &Out) -> Result<Box<dyn Team>, Error> {
 #[cfg(not(feature = "mpi"))]
 fn team(out: &Out) -> Result<Box<dyn Team>, Error> {
     if launched_rank() == Some(0) {
-        out.note("each process searches for itself: this fathom was built without MPI (cargo build --features mpi)");
+        out.note("each process searches alone: fathom was built without MPI (cargo build --features mpi)");
     }
     Ok(Box::new(Alone))
 }
@@ -106,8 +110,8 @@ fn options(args: &Args) -> Result<PathwalkOptions, Error> {
     let (length, files) = (args.length, args.files);
     let shape = Shape { length, files };
     if shape.objects().is_none() {
-        let cause = format!("{length} directories of {files} files are more than can be counted");
-        let hint = "give fewer with -l and -f";
+        let cause = format!("{length} directories of {files} files are too many");
+        let hint = "use a smaller -l or -f";
         return Err(Error::read("cannot work on", &root, cause, hint));
     }
     let search = args.test.then(|| SearchOptions {

@@ -7,6 +7,7 @@ use ::show::json_object;
 use ::show::stats::Stats;
 use ::show::table::Align::{Left, Right};
 use ::show::table::{Align, Table, TableStyle};
+use ::show::units::{count, duration};
 use gate::Errno;
 use pathwalk::{
     Aftermath, Bucket, DroppedCaches, Event, Histogram, Latency, Operation, Pass, PathwalkOptions,
@@ -50,7 +51,7 @@ impl Searches<'_> {
     }
 }
 
-/// The statistics over the ranks of a pass, if there are several: seconds, look-ups a second.
+/// The statistics over the ranks of a pass, if there are several: seconds, lookups a second.
 fn spread(pass: &Pass) -> Option<[Stats; 2]> {
     if pass.ranks.len() < 2 {
         return None;
@@ -162,12 +163,12 @@ fn words_for_dropped(dropped: DroppedCaches) -> (Option<&'static str>, &'static 
     match dropped {
         DroppedCaches::Nothing => (None, "everything"),
         DroppedCaches::Cgroup => (
-            Some("names, inodes and pages that this process's memory cgroup had in memory"),
-            "what is in use, what other groups have looked up, and the caches of servers and disks",
+            Some("cached names, inodes and pages of this process's memory cgroup"),
+            "those in use, those of other cgroups, and the caches of servers and disks",
         ),
         DroppedCaches::Host => (
-            Some("names, inodes and pages that the host had in memory"),
-            "what is in use, and the caches of servers and disks",
+            Some("cached names, inodes and pages of the host"),
+            "those in use, and the caches of servers and disks",
         ),
     }
 }
@@ -201,33 +202,37 @@ pub(crate) fn tables(searches: &Searches<'_>, style: TableStyle) -> String {
     text += &latency_table(searches, style);
     text += &ranks_table(searches, style);
     if let Some(ratio) = searches.report.first_to_second() {
-        text += &format!("\nThe first search took {ratio:.2} times as long as the second.\n");
+        text += &style.wrapped(&format!(
+            "\nThe first search took {ratio:.2} times as long as the second."
+        ));
     }
     if let Some((Some(what), kept)) = searches.report.dropped.map(words_for_dropped) {
-        text += &format!("\nForgotten before the first search: {what}. Not: {kept}.\n");
+        text += &style.wrapped(&format!(
+            "\nDropped before the first search: {what}. Not dropped: {kept}."
+        ));
     }
     text
 }
 
 fn passes_table(searches: &Searches<'_>, style: TableStyle) -> String {
     let columns = [
-        ("SEARCH", Right),
-        ("METHOD", Left),
-        ("THREADS", Right),
-        ("SECONDS", Right),
+        ("SEARCH", Left),
+        ("TIME", Right),
         ("LOOKUPS", Right),
         ("LOOKUPS/S", Right),
-        ("MISSES", Right),
+        ("FAILED", Right),
+        ("METHOD", Left),
+        ("THREADS", Right),
     ];
     let rows = searches.passes().map(|(name, pass)| {
         [
             name,
+            duration(pass.elapsed.as_secs_f64()),
+            count(pass.lookups),
+            count(pass.lookups_per_second() as u64),
+            format!("{:.1} %", 100.0 * pass.miss_share()),
             searches.options.method.name().to_owned(),
             searches.options.threads.to_string(),
-            format!("{:.6}", pass.elapsed.as_secs_f64()),
-            pass.lookups.to_string(),
-            format!("{:.0}", pass.lookups_per_second()),
-            format!("{:.2} %", 100.0 * pass.miss_share()),
         ]
     });
     table(&columns, rows, style)
@@ -235,31 +240,31 @@ fn passes_table(searches: &Searches<'_>, style: TableStyle) -> String {
 
 fn latency_table(searches: &Searches<'_>, style: TableStyle) -> String {
     let columns = [
-        ("SEARCH", Right),
-        ("OF", Left),
+        ("SEARCH", Left),
+        ("RESULT", Left),
         ("CALLS", Right),
-        ("MIN ns", Right),
-        ("MEAN", Right),
-        ("50 %", Right),
-        ("90 %", Right),
-        ("99 %", Right),
-        ("99.9 %", Right),
+        ("P50", Right),
+        ("P90", Right),
+        ("P99", Right),
+        ("P99.9", Right),
         ("MAX", Right),
+        ("MEAN", Right),
+        ("MIN", Right),
     ];
     let row = |name: String, kind: &str, histogram: &Histogram| {
-        let cell = |value: Option<u64>| value.map_or(String::new(), |n| n.to_string());
-        let mean = histogram.mean();
+        let time = |nanos: f64| duration(nanos / 1e9);
+        let cell = |value: Option<u64>| value.map_or(String::new(), |nanos| time(nanos as f64));
         [
             name,
             kind.to_owned(),
-            histogram.calls().to_string(),
-            cell(histogram.min()),
-            mean.map_or(String::new(), |mean| format!("{mean:.0}")),
+            count(histogram.calls()),
             cell(histogram.percentile(0.5)),
             cell(histogram.percentile(0.9)),
             cell(histogram.percentile(0.99)),
             cell(histogram.percentile(0.999)),
             cell(histogram.max()),
+            histogram.mean().map_or(String::new(), time),
+            cell(histogram.min()),
         ]
     };
     let mut rows = Vec::new();
@@ -268,7 +273,7 @@ fn latency_table(searches: &Searches<'_>, style: TableStyle) -> String {
             continue;
         };
         let (all, hits, misses) = (&latency.all(), &latency.hits, &latency.misses);
-        let kinds = [("all", all), ("hits", hits), ("misses", misses)];
+        let kinds = [("all", all), ("found", hits), ("failed", misses)];
         let called = kinds.into_iter().filter(|(_, kind)| kind.calls() > 0);
         rows.extend(called.map(|(kind, histogram)| row(name.clone(), kind, histogram)));
     }
@@ -277,26 +282,26 @@ fn latency_table(searches: &Searches<'_>, style: TableStyle) -> String {
 
 fn ranks_table(searches: &Searches<'_>, style: TableStyle) -> String {
     let columns = [
-        ("SEARCH", Right),
+        ("SEARCH", Left),
         ("RANKS", Right),
-        ("SECONDS min", Right),
-        ("mean", Right),
-        ("max", Right),
-        ("LOOKUPS/S min", Right),
-        ("mean", Right),
-        ("max", Right),
+        ("TIME MIN", Right),
+        ("MEAN", Right),
+        ("MAX", Right),
+        ("LOOKUPS/S MIN", Right),
+        ("MEAN", Right),
+        ("MAX", Right),
     ];
     let rows = searches.passes().filter_map(|(name, pass)| {
         let [seconds, rates] = spread(pass)?;
         Some([
             name,
             pass.ranks.len().to_string(),
-            format!("{:.6}", seconds.min),
-            format!("{:.6}", seconds.mean),
-            format!("{:.6}", seconds.max),
-            format!("{:.0}", rates.min),
-            format!("{:.0}", rates.mean),
-            format!("{:.0}", rates.max),
+            duration(seconds.min),
+            duration(seconds.mean),
+            duration(seconds.max),
+            count(rates.min as u64),
+            count(rates.mean as u64),
+            count(rates.max as u64),
         ])
     });
     table(&columns, rows, style)
@@ -330,15 +335,15 @@ pub(crate) fn figures(searches: &Searches<'_>) -> Vec<(String, Figure)> {
         let calls = all.calls();
         let note = match (all.percentile(0.5), all.percentile(0.99)) {
             (Some(p50), Some(p99)) => {
-                format!("half within {p50} ns, 99 % within {p99} ns ({calls} calls)")
+                format!("median {p50} ns, 99th percentile {p99} ns, {calls} calls")
             }
             _ => "no calls".to_owned(),
         };
         let figure = Figure {
-            title: format!("Look-ups by {method}, search {n}"),
+            title: format!("Lookups by {method}, search {n}"),
             note,
-            x: "nines: 1 is 90 % of the look-ups, 2 is 99 %, 3 is 99.9 %".to_owned(),
-            y: "ns that they do not exceed".to_owned(),
+            x: "percentile, as number of nines: 1 is 90 %, 2 is 99 %, 3 is 99.9 %".to_owned(),
+            y: "latency in ns".to_owned(),
             points: nines(&all),
             marks: Vec::new(),
         };
@@ -350,7 +355,7 @@ pub(crate) fn figures(searches: &Searches<'_>) -> Vec<(String, Figure)> {
         let figure = Figure {
             title: format!("Searches by {method}"),
             note: ratio.map_or(String::new(), |ratio| {
-                format!("the first took {ratio:.2} x the second")
+                format!("the first took {ratio:.2} times as long as the second")
             }),
             x: "search".to_owned(),
             y: "seconds".to_owned(),
@@ -377,39 +382,47 @@ fn nines(histogram: &Histogram) -> Vec<(f64, f64)> {
     histogram.buckets().map(point).collect()
 }
 
-/// Why the benchmark failed on a tree of this shape, with hints.
+/// Why the benchmark failed on a tree of this shape, what it left behind, and a hint.
 pub(crate) fn error(error: &pathwalk::Error, shape: Shape) -> Error {
-    let aftermath = error.aftermath.map(|aftermath| match aftermath {
-        Aftermath::NothingLeft => "nothing of the tree is left".to_owned(),
-        Aftermath::PartlyLeft => {
-            "not all that was made could be removed again: fathom pathwalk -r \
-                                  with the same -l and -f"
-                .to_owned()
+    let mut hint = hint(error, shape).unwrap_or_default();
+    let aftermath = match error.aftermath {
+        None => None,
+        Some(Aftermath::NothingLeft) => Some("the tree was removed again".to_owned()),
+        Some(Aftermath::PartlyLeft) => {
+            hint = "remove the rest with fathom pathwalk -r and the same -l and -f".to_owned();
+            Some("part of the tree is left".to_owned())
         }
-        Aftermath::FilesRemoved(files) => format!("{files} files were removed before"),
-    });
-    let hints: Vec<String> = hint(error, shape).into_iter().chain(aftermath).collect();
-    let (operation, hint) = (error.operation.to_string(), hints.join("; "));
-    match error.reason {
-        Reason::Errno(errno) => Error::read(&operation, &error.path, errno, &hint),
-        reason => Error::read(&operation, &error.path, reason.to_string(), &hint),
+        Some(Aftermath::FilesRemoved(files)) => Some(format!("{files} files were removed")),
+    };
+    let operation = error.operation.to_string();
+    match (error.reason, aftermath) {
+        (Reason::Errno(errno), None) => Error::read(&operation, &error.path, errno, &hint),
+        (reason, None) => Error::read(&operation, &error.path, reason.to_string(), &hint),
+        (reason, Some(aftermath)) => {
+            let cause = format!("{reason}; {aftermath}");
+            Error::read(&operation, &error.path, cause, &hint)
+        }
     }
 }
 
 fn hint(error: &pathwalk::Error, Shape { length, files }: Shape) -> Option<String> {
     let hint = match (error.operation, error.reason) {
         (Operation::Find | Operation::SearchPast, _) => {
-            return Some(format!("was the tree made with -l {length} -f {files}?"));
+            return Some(format!(
+                "use the -l and -f with which the tree was created, not -l {length} -f {files}"
+            ));
         }
-        (_, Reason::TooFewInodes { .. }) => "give fewer with -l and -f",
-        (_, Reason::PathsTooLarge { .. }) => "give fewer with -l",
-        (_, Reason::OutOfMemory) => "give fewer directories with -l",
-        (Operation::StartThread, _) => "give fewer with --threads",
+        (_, Reason::TooFewInodes { .. }) => "use a smaller -l or -f",
+        (_, Reason::PathsTooLarge { .. }) => "use a smaller -l",
+        (_, Reason::OutOfMemory) => "use a smaller -l",
+        (Operation::StartThread, _) => "use fewer --threads",
         (Operation::OpenAll, Reason::Errno(Errno::EMFILE | Errno::ENFILE)) => {
-            "give fewer directories with -l, or another --method"
+            "use a smaller -l, or another --method"
         }
         (Operation::OpenAll, Reason::Errno(_)) => {
-            return Some(format!("was the tree made with -l {length}?"));
+            return Some(format!(
+                "use the -l with which the tree was created, not {length}"
+            ));
         }
         (operation, Reason::Errno(errno)) => hint_by_errno(operation, errno)?,
         _ => return None,
@@ -420,20 +433,20 @@ fn hint(error: &pathwalk::Error, Shape { length, files }: Shape) -> Option<Strin
 fn hint_by_errno(operation: Operation, errno: Errno) -> Option<&'static str> {
     Some(match (operation, errno) {
         (Operation::CreateRoot, Errno::EEXIST) => {
-            "give a name that is free, or remove it first (-r, if it is a tree of this benchmark)"
+            "use another name, or remove the old tree with -r"
         }
-        (Operation::CreateRoot, Errno::ENOENT) => "the directory that it is to be in must be there",
+        (Operation::CreateRoot, Errno::ENOENT) => "create its parent directory first",
         (Operation::CreateRoot, Errno::EACCES | Errno::EROFS) => {
-            "give a place where you may make directories"
+            "use a directory that you may write to"
         }
         (Operation::Create, Errno::ENOSPC) => {
-            "the file system is full, or out of inodes: give fewer with -l and -f"
+            "use a smaller -l or -f, or free space and inodes (df, df -i)"
         }
-        (Operation::Create, Errno::EDQUOT) => "your quota is used up: give fewer with -l and -f",
-        (Operation::Search, Errno::ENOENT) => "make it first, with -c",
-        (Operation::Remove, Errno::ENOENT) => "there is nothing to remove",
+        (Operation::Create, Errno::EDQUOT) => "use a smaller -l or -f, or get a larger quota",
+        (Operation::Search, Errno::ENOENT) => "create the tree with -c",
+        (Operation::Remove, Errno::ENOENT) => "check the path of the tree",
         (Operation::Remove, Errno::ELOOP | Errno::ENOTDIR) => {
-            "give the directory itself, and no symlink to it: -c has made no such thing"
+            "use the path of the directory that -c created, not a symlink"
         }
         _ => return None,
     })
@@ -442,15 +455,22 @@ fn hint_by_errno(operation: Operation, errno: Errno) -> Option<&'static str> {
 pub(crate) fn warning_hint(kind: &WarningKind) -> Option<Cow<'static, str>> {
     let hint = match kind {
         WarningKind::NoCgroup => {
-            "run it in one (systemd-run --scope), or empty the whole host's caches with --cold=host"
+            "use systemd-run --scope, or drop the caches of the host with --cold=host"
         }
-        WarningKind::CgroupNotDropped => "as root, or with --cold=host",
-        WarningKind::HostNotDropped => "that takes root, outside a container",
+        WarningKind::CgroupNotDropped => "run as root, or use --cold=host",
+        WarningKind::HostNotDropped => "run as root, outside a container",
         WarningKind::DirectoriesMissing { length, .. } => {
-            return Some(format!("was the tree made with -l {length}?").into());
+            return Some(
+                format!("use the -l with which the tree was created, not {length}").into(),
+            );
         }
         WarningKind::ObjectsMissing { length, files, .. } => {
-            return Some(format!("was it made with -l {length} -f {files}?").into());
+            return Some(
+                format!(
+                    "use the -l and -f with which the tree was created, not -l {length} -f {files}"
+                )
+                .into(),
+            );
         }
         WarningKind::LookupsFailed { .. } | WarningKind::ForeignEntries { .. } => return None,
     };
@@ -521,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lines_are_those_of_the_paper() {
+    fn output_lines_equal_those_of_llnl() {
         let shape = Shape::default();
         let created = Event::Created(Duration::from_micros(2_381_999));
         assert_eq!(
@@ -566,13 +586,13 @@ mod tests {
         let text = tables(&alone.searches().unwrap(), style);
         for words in [
             "stat",
-            "0.400000",
-            "410",
-            "93.75 %",
-            "99.9 %",
-            "820",
+            "400 ms",
+            "410 ns",
+            "93.8 %",
+            "P99.9",
+            "820 ns",
             "2.00 times as long",
-            "Forgotten",
+            "Dropped",
         ] {
             assert!(text.contains(words), "no {words}:\n{text}");
         }

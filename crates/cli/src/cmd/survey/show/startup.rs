@@ -143,9 +143,9 @@ pub(crate) fn text(startup: &StartupReport, style: TableStyle) -> String {
     for start in startup
         .started
         .iter()
-        .filter(|start| !start.fixes.is_empty())
+        .filter(|start| start.worthwhile_fixes().next().is_some())
     {
-        let fixes = fixes(&start.fixes, startup.rtt, plain);
+        let fixes = fixes(start.worthwhile_fixes(), plain);
         text += &format!("\n{}: {fixes}", start.command);
     }
     text

@@ -56,7 +56,7 @@ pub(crate) fn starting(startup: &StartupReport, commands: &Commands) -> Vec<Bloc
         blocks.extend(searched(one, commands));
         if !one.fixes.is_empty() {
             blocks.push(Block::Heading(format!("What would help {}", one.command)));
-            let fixes = one.fixes.iter().map(|fix| fix_sentence(fix, startup.rtt));
+            let fixes = one.fixes.iter().map(fix_sentence);
             blocks.push(Block::List(fixes.collect()));
         }
     }

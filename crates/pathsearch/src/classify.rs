@@ -3,54 +3,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::family::{Family, lists};
 use crate::kind::Kind;
 use crate::lookup::{DEFAULT_PATH, Op, absolute_dirs, components};
-
-/// The language or purpose of a program, by the name of its file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Family {
-    Shell,
-    Python,
-    Perl,
-    Ruby,
-    Node,
-    /// A compiler, an assembler, a linker.
-    Gcc,
-    #[default]
-    Plain,
-}
-
-const SHELLS: &str = "sh dash bash ash zsh ksh mksh yash fish busybox tcsh csh rbash";
-/// Compilers, assemblers and linkers, without target triplet and version.
-const COMPILERS: &str = "gcc g++ cc c++ cpp collect as ld ld.bfd ld.gold clang clang++ gfortran lld \
-                         ld.lld ld.mold mold f951 gnat";
-const COMPILER_PASSES: &str = "cc1 cc1plus cc1obj f951 lto1 lto-wrapper collect2";
-
-impl Family {
-    /// The family of a program's file. A version at the end of the name and a target triplet before
-    /// it are ignored.
-    pub(crate) fn from_program(program: &[u8]) -> Family {
-        let file = program.rsplit(|&b| b == b'/').next().unwrap_or(program);
-        let is_version = |b: &u8| b.is_ascii_digit() || matches!(b, b'.' | b'-');
-        let end = file.iter().rposition(|b| !is_version(b));
-        let name = &file[..end.map_or(0, |at| at + 1)];
-        let last = name.rsplit(|&b| b == b'-').next().unwrap_or(name);
-        match name {
-            b"python" | b"pypy" => Family::Python,
-            b"perl" => Family::Perl,
-            b"ruby" => Family::Ruby,
-            b"node" | b"nodejs" => Family::Node,
-            _ if lists(SHELLS, name) => Family::Shell,
-            _ if lists(COMPILERS, last) || lists(COMPILER_PASSES, file) => Family::Gcc,
-            _ => Family::Plain,
-        }
-    }
-}
-
-/// Whether one of the words is `word`.
-fn lists(words: &str, word: &[u8]) -> bool {
-    words.split(' ').any(|listed| listed.as_bytes() == word)
-}
 
 /// A process that looks names up.
 #[derive(Clone, Debug, Default)]
@@ -331,62 +286,6 @@ fn is_gcc_lookup(lookup: &Lookup<'_>) -> bool {
         || lists(DIRS, lookup.name)
 }
 
-/// What is searched for: the name without the suffixes that are tried in turn.
-pub(crate) fn search_name(kind: Kind, dir: &[u8], name: &[u8]) -> Vec<u8> {
-    match kind {
-        Kind::Python => python_module(dir, name).to_vec(),
-        Kind::Perl => name
-            .strip_suffix(b"c")
-            .filter(|stem| stem.ends_with(b".pm"))
-            .unwrap_or(name)
-            .to_vec(),
-        Kind::Ruby => stem(name, ".rb .so").to_vec(),
-        Kind::Node => node_module(dir, name),
-        Kind::Gcc => stem(name, ".so .a .gch").to_vec(),
-        _ => name.to_vec(),
-    }
-}
-
-/// A name without the first of the suffixes that it has.
-fn stem<'a>(name: &'a [u8], ends: &str) -> &'a [u8] {
-    let mut ends = ends.split(' ');
-    let stem = ends.find_map(|end| name.strip_suffix(end.as_bytes()));
-    stem.filter(|stem| !stem.is_empty()).unwrap_or(name)
-}
-
-/// `json` for `json`, `json.py`, `json/__init__.abi3.so` and
-/// `json/__pycache__/__init__.cpython-311.pyc`.
-fn python_module<'a>(dir: &'a [u8], name: &'a [u8]) -> &'a [u8] {
-    let tags = [&b".cpython-"[..], b".abi3.so", b".pypy"];
-    let tags = tags.iter().filter_map(|tag| {
-        let mut windows = name.windows(tag.len());
-        windows.position(|window| window == *tag)
-    });
-    let module = match tags.min() {
-        Some(at) => &name[..at],
-        None => stem(name, ".py .pyc .pyo .so .pyi"),
-    };
-    if module != b"__init__" {
-        return module;
-    }
-    let mut above = dir.rsplit(|&b| b == b'/');
-    above
-        .find(|part| *part != b"__pycache__" && !part.is_empty())
-        .unwrap_or(module)
-}
-
-/// What follows the last `node_modules`; without one, the name without its suffix.
-fn node_module(dir: &[u8], name: &[u8]) -> Vec<u8> {
-    let parts: Vec<&[u8]> = components(dir).chain([name]).collect();
-    let at = parts.iter().rposition(|part| *part == b"node_modules");
-    match at.map(|at| &parts[at + 1..]) {
-        Some(module @ [scope, _, ..]) if scope.starts_with(b"@") => module[..2].join(&b'/'),
-        Some([module, ..]) => module.to_vec(),
-        _ if matches!(name, b"package.json" | b"node_modules") => name.to_vec(),
-        _ => stem(name, ".js .json .node .cjs .mjs").to_vec(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -414,300 +313,59 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_family_is_recognized_by_the_name_of_the_program() {
-        for (program, family) in [
-            ("/bin/dash", Family::Shell),
-            ("/usr/bin/python3.11", Family::Python),
-            ("/usr/bin/python3", Family::Python),
-            ("/usr/bin/perl5.36.0", Family::Perl),
-            ("/usr/bin/x86_64-linux-gnu-gcc-12", Family::Gcc),
-            ("/usr/lib/gcc/x86_64-linux-gnu/12/cc1", Family::Gcc),
-            ("/usr/lib/gcc/x86_64-linux-gnu/12/collect2", Family::Gcc),
-            ("/usr/bin/x86_64-linux-gnu-ld.bfd", Family::Gcc),
-            ("/usr/bin/nodejs", Family::Node),
-            ("/usr/bin/ruby3.1", Family::Ruby),
-            ("/usr/bin/env", Family::Plain),
-            ("/usr/bin/basename", Family::Plain),
-            ("", Family::Plain),
-            ("/", Family::Plain),
-        ] {
-            assert_eq!(
-                Family::from_program(program.as_bytes()),
-                family,
-                "{program}"
-            );
-        }
-    }
+    /// Program, whether it is starting, operation, name, whether it was found, kind.
+    const LOOKUPS: &str = "\
+/bin/dash started Stat /usr/local/bin/ls failed Path
+        /bin/dash started Stat /usr/bin/ls found Path
+        /bin/dash started Stat /etc/some failed Other
+        /usr/bin/env started Exec /opt/own/ls failed Path
+        /usr/bin/env started Exec /opt/own/ls found Other
+        /bin/dash starting Access /etc/ld.so.preload failed Linker
+        /bin/dash starting Open /etc/ld.so.cache found Linker
+        /opt/tool starting Open /opt/lib/glibc-hwcaps/x86-64-v3/libx.so.1 failed Linker
+        /opt/tool starting Stat /opt/lib/glibc-hwcaps/x86-64-v3 failed Linker
+        /usr/bin/python3.11 started Open /usr/lib/x86_64-linux-gnu/libffi.so.8 found Linker
+        /usr/bin/python3.11 started Stat /usr/lib/python311.zip failed Python
+        /usr/bin/python3.11 started Stat /usr/lib/python3.11/json/__init__.abi3.so failed Python
+        /usr/bin/python3.11 started Open /usr/lib/python3.11/lib-dynload/_json.cpython-311-x86_64-linux-gnu.so found Python
+        /usr/bin/python3.11 started Stat /usr/local/bin/python3 failed Path
+        /usr/bin/python3.11 started Open /usr/bin/pyvenv.cfg failed Python
+        /usr/bin/python3.11 started Stat /py/own/json failed Python
+        /usr/bin/python3.11 started Open /usr/lib/locale/locale-archive failed Locale
+        /usr/bin/python3.11 started Open /srv/data.csv failed Other
+        /usr/bin/perl started Stat /etc/perl/List/Util.pm failed Perl
+        /usr/bin/perl started Open /usr/lib/x86_64-linux-gnu/perl-base/auto/List/Util/Util.so found Perl
+        /usr/bin/perl starting Open /lib/x86_64-linux-gnu/libcrypt.so.1 found Linker
+        /usr/bin/ruby3.1 started Open /usr/lib/ruby/vendor_ruby/set.rb failed Ruby
+        /usr/bin/node started Stat /srv/app/node_modules/x failed Node
+        /usr/bin/node started Open /srv/package.json failed Node
+        /usr/bin/node started Stat /proc/self/x failed Other
+        /usr/bin/gcc-12 started Stat /usr/lib/gcc/x86_64-linux-gnu/12/../lib64 failed Gcc
+        /usr/bin/gcc-12 started Access /usr/local/bin/gcc failed Path
+        /usr/lib/gcc/x86_64-linux-gnu/12/cc1 started Open /usr/include/stdio.h found Gcc
+        /usr/bin/ld started Open /usr/lib/x86_64-linux-gnu/libm.so.6 found Gcc
+        /usr/bin/ld starting Open /usr/lib/x86_64-linux-gnu/libbfd-2.40-system.so found Linker
+        /usr/lib/gcc/x86_64-linux-gnu/12/cc1 started Open /tmp/ccX1.s found Other
+        /bin/bash started Access /usr/share/terminfo/x/xterm found Terminfo
+        /bin/bash started Open /usr/share/locale/de/LC_MESSAGES/bash.mo failed Locale
+        /bin/bash started Readlink /usr/bin/ls found Other";
 
     #[test]
     fn each_rule_gives_its_kind() {
-        use Op::{Access, Exec, Open, Readlink, Stat};
-        for (program, starting, op, path, found, expected) in [
-            (
-                "/bin/dash",
-                false,
-                Stat,
-                "/usr/local/bin/ls",
-                false,
-                Kind::Path,
-            ),
-            ("/bin/dash", false, Stat, "/usr/bin/ls", true, Kind::Path),
-            ("/bin/dash", false, Stat, "/etc/some", false, Kind::Other),
-            (
-                "/usr/bin/env",
-                false,
-                Exec,
-                "/opt/own/ls",
-                false,
-                Kind::Path,
-            ),
-            (
-                "/usr/bin/env",
-                false,
-                Exec,
-                "/opt/own/ls",
-                true,
-                Kind::Other,
-            ),
-            (
-                "/bin/dash",
-                true,
-                Access,
-                "/etc/ld.so.preload",
-                false,
-                Kind::Linker,
-            ),
-            (
-                "/bin/dash",
-                true,
-                Open,
-                "/etc/ld.so.cache",
-                true,
-                Kind::Linker,
-            ),
-            (
-                "/opt/tool",
-                true,
-                Open,
-                "/opt/lib/glibc-hwcaps/x86-64-v3/libx.so.1",
-                false,
-                Kind::Linker,
-            ),
-            (
-                "/opt/tool",
-                true,
-                Stat,
-                "/opt/lib/glibc-hwcaps/x86-64-v3",
-                false,
-                Kind::Linker,
-            ),
-            (
-                "/usr/bin/python3.11",
-                false,
-                Open,
-                "/usr/lib/x86_64-linux-gnu/libffi.so.8",
-                true,
-                Kind::Linker,
-            ),
-            (
-                "/usr/bin/python3.11",
-                false,
-                Stat,
-                "/usr/lib/python311.zip",
-                false,
-                Kind::Python,
-            ),
-            (
-                "/usr/bin/python3.11",
-                false,
-                Stat,
-                "/usr/lib/python3.11/json/__init__.abi3.so",
-                false,
-                Kind::Python,
-            ),
-            (
-                "/usr/bin/python3.11",
-                false,
-                Open,
-                "/usr/lib/python3.11/lib-dynload/_json.cpython-311-x86_64-linux-gnu.so",
-                true,
-                Kind::Python,
-            ),
-            (
-                "/usr/bin/python3.11",
-                false,
-                Stat,
-                "/usr/local/bin/python3",
-                false,
-                Kind::Path,
-            ),
-            (
-                "/usr/bin/python3.11",
-                false,
-                Open,
-                "/usr/bin/pyvenv.cfg",
-                false,
-                Kind::Python,
-            ),
-            (
-                "/usr/bin/python3.11",
-                false,
-                Stat,
-                "/py/own/json",
-                false,
-                Kind::Python,
-            ),
-            (
-                "/usr/bin/python3.11",
-                false,
-                Open,
-                "/usr/lib/locale/locale-archive",
-                false,
-                Kind::Locale,
-            ),
-            (
-                "/usr/bin/python3.11",
-                false,
-                Open,
-                "/srv/data.csv",
-                false,
-                Kind::Other,
-            ),
-            (
-                "/usr/bin/perl",
-                false,
-                Stat,
-                "/etc/perl/List/Util.pm",
-                false,
-                Kind::Perl,
-            ),
-            (
-                "/usr/bin/perl",
-                false,
-                Open,
-                "/usr/lib/x86_64-linux-gnu/perl-base/auto/List/Util/Util.so",
-                true,
-                Kind::Perl,
-            ),
-            (
-                "/usr/bin/perl",
-                true,
-                Open,
-                "/lib/x86_64-linux-gnu/libcrypt.so.1",
-                true,
-                Kind::Linker,
-            ),
-            (
-                "/usr/bin/ruby3.1",
-                false,
-                Open,
-                "/usr/lib/ruby/vendor_ruby/set.rb",
-                false,
-                Kind::Ruby,
-            ),
-            (
-                "/usr/bin/node",
-                false,
-                Stat,
-                "/srv/app/node_modules/x",
-                false,
-                Kind::Node,
-            ),
-            (
-                "/usr/bin/node",
-                false,
-                Open,
-                "/srv/package.json",
-                false,
-                Kind::Node,
-            ),
-            (
-                "/usr/bin/node",
-                false,
-                Stat,
-                "/proc/self/x",
-                false,
-                Kind::Other,
-            ),
-            (
-                "/usr/bin/gcc-12",
-                false,
-                Stat,
-                "/usr/lib/gcc/x86_64-linux-gnu/12/../lib64",
-                false,
-                Kind::Gcc,
-            ),
-            (
-                "/usr/bin/gcc-12",
-                false,
-                Access,
-                "/usr/local/bin/gcc",
-                false,
-                Kind::Path,
-            ),
-            (
-                "/usr/lib/gcc/x86_64-linux-gnu/12/cc1",
-                false,
-                Open,
-                "/usr/include/stdio.h",
-                true,
-                Kind::Gcc,
-            ),
-            (
-                "/usr/bin/ld",
-                false,
-                Open,
-                "/usr/lib/x86_64-linux-gnu/libm.so.6",
-                true,
-                Kind::Gcc,
-            ),
-            (
-                "/usr/bin/ld",
-                true,
-                Open,
-                "/usr/lib/x86_64-linux-gnu/libbfd-2.40-system.so",
-                true,
-                Kind::Linker,
-            ),
-            (
-                "/usr/lib/gcc/x86_64-linux-gnu/12/cc1",
-                false,
-                Open,
-                "/tmp/ccX1.s",
-                true,
-                Kind::Other,
-            ),
-            (
-                "/bin/bash",
-                false,
-                Access,
-                "/usr/share/terminfo/x/xterm",
-                true,
-                Kind::Terminfo,
-            ),
-            (
-                "/bin/bash",
-                false,
-                Open,
-                "/usr/share/locale/de/LC_MESSAGES/bash.mo",
-                false,
-                Kind::Locale,
-            ),
-            (
-                "/bin/bash",
-                false,
-                Readlink,
-                "/usr/bin/ls",
-                true,
-                Kind::Other,
-            ),
-        ] {
-            assert_eq!(
-                kind(program, starting, op, path, found),
-                expected,
-                "{program} {op:?} {path}"
-            );
+        for line in LOOKUPS.lines() {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let [program, state, op, path, end, expected] = words[..] else {
+                panic!("{line}");
+            };
+            let op = match op {
+                "Access" => Op::Access,
+                "Exec" => Op::Exec,
+                "Open" => Op::Open,
+                "Readlink" => Op::Readlink,
+                _ => Op::Stat,
+            };
+            let found = kind(program, state == "starting", op, path, end == "found");
+            assert_eq!(format!("{found:?}"), expected, "{line}");
         }
     }
 
@@ -722,38 +380,5 @@ mod tests {
         assert_eq!(kind(Op::Open, "/opt/lib/libx.so.1", false), Kind::Linker);
         assert_eq!(kind(Op::Stat, "/opt/lib", true), Kind::Linker);
         assert_eq!(kind(Op::Stat, "/opt", true), Kind::Other);
-    }
-
-    #[test]
-    fn a_search_name_has_no_suffix() {
-        for (kind, path, expected) in [
-            (
-                Kind::Python,
-                "/usr/lib/python3.11/json/__init__.cpython-311-x86_64-linux-gnu.so",
-                "json",
-            ),
-            (
-                Kind::Python,
-                "/usr/lib/python3.11/json/__pycache__/__init__.cpython-311.pyc",
-                "json",
-            ),
-            (Kind::Python, "/usr/lib/python3.11/json", "json"),
-            (Kind::Python, "/usr/lib/python3.11/decimal.py", "decimal"),
-            (
-                Kind::Python,
-                "/usr/lib/python3.11/lib-dynload/_json.abi3.so",
-                "_json",
-            ),
-            (Kind::Perl, "/etc/perl/List/Util.pmc", "Util.pm"),
-            (Kind::Node, "/srv/node_modules/@a/b/package.json", "@a/b"),
-            (Kind::Node, "/srv/node_modules/lodash/index.js", "lodash"),
-            (Kind::Node, "/srv/node_modules", "node_modules"),
-            (Kind::Node, "/srv/lib/x.js", "x"),
-            (Kind::Gcc, "/usr/lib/libm.a", "libm"),
-            (Kind::Path, "/usr/bin/a.py", "a.py"),
-        ] {
-            let (dir, name) = crate::lookup::split(path.as_bytes());
-            assert_eq!(search_name(kind, dir, name), expected.as_bytes(), "{path}");
-        }
     }
 }

@@ -7,6 +7,8 @@
 //! | `kind` | what a search is for, and counts by kind |
 //! | `lookup` | which calls are lookups, and the directory that a name is looked up in |
 //! | `classify` | the kind of a lookup |
+//! | `family` | the language or purpose of a program |
+//! | `search_name` | the name that a search is for |
 //! | `group` | the search that a lookup belongs to |
 //! | `recorder` | records the calls that a meter reports |
 //! | `trace` | what is recorded |
@@ -25,6 +27,7 @@
 
 mod calibrate;
 mod classify;
+mod family;
 mod fixes;
 mod group;
 mod kind;
@@ -37,6 +40,7 @@ mod predict;
 mod recorder;
 mod report;
 mod request;
+mod search_name;
 mod startup;
 mod trace;
 mod tree;

@@ -11,11 +11,13 @@ use meter::call::{Call, Fork, Listener};
 use meter::names::{Inherited, Names};
 use meter::syscalls;
 
-use crate::classify::{Family, Lookup, SearchPaths, Searcher, search_name};
+use crate::classify::{Lookup, SearchPaths, Searcher};
+use crate::family::Family;
 use crate::group::{Process as SearchProcess, Search, assign};
 use crate::kind::Count;
 use crate::kind::Kind;
 use crate::lookup::{self, Op, Outcome, join, split};
+use crate::search_name::search_name;
 use crate::trace::{DirectoryLookups, NameUse, Omitted, Program, ProgramUse, Totals, Trace};
 
 // The most entries of each table, and the most bytes of names in each of them.

@@ -76,6 +76,8 @@ struct Gate {
     sort: Sort,
     calls: u32,
     parts: u32,
+    /// Time in them; at most 4.3 s are counted.
+    nanos: u32,
 }
 
 /// The calls on one file.
@@ -107,24 +109,29 @@ impl File {
 
     fn add(&mut self, call: &Call<'_>, sort: Sort, parts: u32) {
         self.sum.add(call);
+        let nanos = u32::try_from(call.nanos).unwrap_or(u32::MAX);
         let is_same = |gate: &&mut Gate| u32::from(gate.number) == call.number && gate.sort == sort;
         match self.gates.iter_mut().find(is_same) {
             Some(gate) => {
                 gate.calls = gate.calls.saturating_add(1);
                 gate.parts = gate.parts.saturating_add(parts);
+                gate.nanos = gate.nanos.saturating_add(nanos);
             }
             None => self.gates.push(Gate {
                 number: call.number as u16,
                 sort,
                 calls: 1,
                 parts,
+                nanos,
             }),
         }
     }
 
-    /// The calls that ask for its metadata; of a directory also its opening and closing.
-    pub(crate) fn asking(&self) -> Work {
+    /// The calls that ask for its metadata, of a directory also its opening and closing; and the
+    /// time in them, in nanoseconds.
+    pub(crate) fn asking(&self) -> (Work, u64) {
         let mut work = Work::default();
+        let mut nanos = 0;
         for gate in &self.gates {
             let asks = match gate.sort {
                 Sort::Stat | Sort::OpenStat | Sort::List | Sort::Xattr | Sort::OpenXattr => true,
@@ -133,9 +140,10 @@ impl File {
             };
             if asks {
                 work.add(gate.sort, gate.calls.into(), gate.parts.into());
+                nanos += u64::from(gate.nanos);
             }
         }
-        work
+        (work, nanos)
     }
 
     /// The directory that its calls are counted for: itself, if it is one; else its parent.

@@ -290,6 +290,10 @@ impl Patterns {
         Pattern::ALL.into_iter().zip(&self.found)
     }
 
+    pub(crate) fn of(&self, pattern: Pattern) -> &Found {
+        &self.found[pattern as usize]
+    }
+
     pub(crate) fn spared(&self, by: Spare) -> &Spared {
         &self.spared[by as usize]
     }

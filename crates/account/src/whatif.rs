@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::ledger::Detail;
-use crate::patterns::Spare;
+use crate::patterns::{Pattern, Spare};
 use crate::prices::{Prices, Sort, URING_BATCH, Work};
 
 /// The price of an entry by XFS's bulkstat, joined with its name from getdents64, in stats.
@@ -25,6 +25,9 @@ const BATCH: u64 = 1024;
 const LISTED: f64 = 0.25;
 /// With fewer entries, reading the whole file system is not worth it.
 const WHOLE: u64 = 1000;
+/// With fewer calls, or less time in them, an estimate would be noise.
+const FEWEST_CALLS: u64 = 100;
+const SHORTEST: f64 = 0.010;
 
 /// What would be changed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -74,8 +77,25 @@ pub struct Change {
     /// Time in the calls that would go, as it was metered, in seconds; waiting included. `None`
     /// where only prices are known.
     pub elapsed: Option<f64>,
+    /// What the estimate rests on.
+    pub basis: Basis,
     /// Whether it is worth doing.
     pub advised: bool,
+}
+
+/// The calls that a change replaces, as they were metered.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct Basis {
+    pub calls: u64,
+    pub seconds: f64,
+}
+
+impl Change {
+    /// Whether too few calls, or too little time in them, were metered for an estimate.
+    pub fn is_too_short(&self) -> bool {
+        self.basis.calls < FEWEST_CALLS || self.basis.seconds < SHORTEST
+    }
 }
 
 /// What changes would save.
@@ -98,6 +118,8 @@ pub(crate) struct Asked {
     /// Different files.
     entries: u64,
     work: Work,
+    /// Time in these calls, as it was metered.
+    nanos: u64,
 }
 
 /// The calls for metadata by the type of the file system, with an empty name if it is unknown.
@@ -110,7 +132,7 @@ pub(crate) fn asked(
     let mut asked: Vec<(Vec<u8>, Asked)> = Vec::new();
     let mut last: (&[u8], usize) = (b"", 0);
     for file in &detail.files {
-        let work = file.asking();
+        let (work, nanos) = file.asking();
         if work.calls() == 0 {
             continue;
         }
@@ -130,6 +152,7 @@ pub(crate) fn asked(
         if let Some((_, row)) = asked.get_mut(last.1) {
             row.entries += 1;
             row.work.join(&work);
+            row.nanos += nanos;
         }
     }
     let named = detail.work.calls().saturating_sub(detail.nameless.calls);
@@ -141,6 +164,7 @@ pub(crate) fn asked(
     for (_, row) in &mut asked {
         row.entries = (row.entries as f64 * times).round() as u64;
         row.work = row.work.scaled(times);
+        row.nanos = (row.nanos as f64 * times).round() as u64;
     }
     asked.into_iter().collect()
 }
@@ -175,6 +199,7 @@ pub(crate) fn what_if(
         for row in names.iter().filter_map(|name| asked.get(*name)) {
             all.entries += row.entries;
             all.work.join(&row.work);
+            all.nanos += row.nanos;
         }
         all
     };
@@ -216,9 +241,19 @@ struct Model {
 }
 
 impl Model {
-    fn change(&self, kind: ChangeKind, calls: i64, seconds: f64) -> Change {
+    /// A change saves no more than was metered: the time in the calls that go, and `user`, the time
+    /// of the command that goes with them.
+    fn change(
+        &self,
+        kind: ChangeKind,
+        calls: i64,
+        seconds: f64,
+        basis: Basis,
+        user: f64,
+    ) -> Change {
         let is_any = self.cpu > 0.0;
-        Change {
+        let seconds = seconds.min(basis.seconds + user).min(self.cpu);
+        let change = Change {
             kind,
             calls,
             seconds,
@@ -227,9 +262,14 @@ impl Model {
             } else {
                 0.0
             },
-            overhead: calls as f64 * self.fixed / 1e9,
+            overhead: (calls as f64 * self.fixed / 1e9).min(basis.seconds),
             elapsed: None,
-            advised: seconds > 0.0,
+            basis,
+            advised: false,
+        };
+        Change {
+            advised: seconds > 0.0 && !change.is_too_short(),
+            ..change
         }
     }
 
@@ -242,9 +282,21 @@ impl Model {
             seconds -= spared.work.calls_of(Sort::Open) as f64 * dearer / 1e9;
         }
         let calls = i64::try_from(spared.work.calls()).unwrap_or(i64::MAX);
+        let (count, nanos) = match by {
+            // The calls stay, and cost less.
+            Spare::DirectoryFd => {
+                let long_names = detail.patterns.of(Pattern::LongNames);
+                (long_names.count, long_names.nanos)
+            }
+            _ => (spared.work.calls(), spared.nanos),
+        };
+        let basis = Basis {
+            calls: count,
+            seconds: nanos as f64 / 1e9,
+        };
         Change {
             elapsed: (calls > 0).then_some(spared.nanos as f64 / 1e9),
-            ..self.change(ChangeKind::Spare(by), calls, seconds)
+            ..self.change(ChangeKind::Spare(by), calls, seconds, basis, 0.0)
         }
     }
 
@@ -252,7 +304,7 @@ impl Model {
     /// stats.
     fn whole(&self, kind: ChangeKind, asked: &Asked, prices: &Prices, each: f64) -> Change {
         if asked.entries == 0 {
-            return self.change(kind, 0, 0.0);
+            return self.change(kind, 0, 0.0, Basis::default(), 0.0);
         }
         let new_calls = asked.entries.div_ceil(BATCH);
         let calls = i64::try_from(asked.work.calls()).unwrap_or(i64::MAX);
@@ -266,10 +318,16 @@ impl Model {
             now += entries * LISTED * stat;
         }
         // The user time of a command that does little else goes as well.
-        if asked.work.calls() * 10 >= self.calls * 9 {
-            now += self.user;
-        }
-        let change = self.change(kind, calls, now - entries * each * stat);
+        let user = match asked.work.calls() * 10 >= self.calls * 9 {
+            true => self.user,
+            false => 0.0,
+        };
+        let basis = Basis {
+            calls: asked.work.calls(),
+            seconds: asked.nanos as f64 / 1e9,
+        };
+        let saved = now + user - entries * each * stat;
+        let change = self.change(kind, calls, saved, basis, user);
         Change {
             advised: change.advised && asked.entries >= WHOLE,
             ..change
@@ -281,9 +339,13 @@ impl Model {
         let calls = i64::try_from(stats - stats.div_ceil(URING_BATCH.into())).unwrap_or(i64::MAX);
         let (ring, stat) = (prices.uring, prices.price(Sort::Stat));
         let seconds = stats as f64 * (stat - ring) / 1e9;
+        let basis = Basis {
+            calls: stats,
+            seconds: self.cpu,
+        };
         Change {
             advised: false,
-            ..self.change(ChangeKind::Uring { ring, stat }, calls, seconds)
+            ..self.change(ChangeKind::Uring { ring, stat }, calls, seconds, basis, 0.0)
         }
     }
 }
@@ -296,6 +358,7 @@ mod tests {
     use meter::call::{Call, Listener};
     use meter::names::Inherited;
     use meter::syscalls;
+    use proptest::prelude::*;
 
     /// 400 ns a question by name or a miss, and for a pair of open and close.
     fn prices() -> Prices {
@@ -314,8 +377,12 @@ mod tests {
         prices
     }
 
-    /// So many files are asked for, opened, asked and closed.
     fn detail(files: u32) -> Detail {
+        detail_of_calls(files, 3000)
+    }
+
+    /// stat, open, fstat and close of each of a number of files; each call takes `nanos`.
+    fn detail_of_calls(files: u32, nanos: u64) -> Detail {
         let mut ledger = Ledger::new(Inherited {
             cwd: Some(b"/x".to_vec()),
             files: vec![],
@@ -340,7 +407,7 @@ mod tests {
                     other: None,
                     result,
                     start: 0,
-                    nanos: 2000,
+                    nanos,
                 });
             }
         }
@@ -355,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_redundant_is_saved_whole() {
+    fn redundant_calls_are_saved_at_their_full_price() {
         let (detail, prices) = (detail(2000), prices());
         let asked = asked(&detail, |dir| (dir == b"/x").then(|| b"ext4".to_vec()));
         assert_eq!(
@@ -375,7 +442,7 @@ mod tests {
             "{combine:?}"
         );
         assert!((combine.overhead - 6000.0 * 400.0 / 1e9).abs() < 1e-12 && combine.advised);
-        assert_eq!(combine.elapsed, Some(6000.0 * 2000.0 / 1e9));
+        assert_eq!(combine.elapsed, Some(6000.0 * 3000.0 / 1e9));
         assert!((what.cpu - (0.010 + what.priced)).abs() < 1e-12);
         assert!((combine.percent - 100.0 * combine.seconds / what.cpu).abs() < 1e-9);
         let uring = find_change(&what, "batch-uring");
@@ -396,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_as_it_began_saves_as_much_again() {
+    fn savings_of_a_part_are_scaled_to_the_whole_run() {
         let detail = detail(2000);
         let part = what_if(
             &detail,
@@ -417,10 +484,10 @@ mod tests {
     }
 
     #[test]
-    fn files_that_there_is_no_room_for_are_like_the_others() {
+    fn files_beyond_the_limit_are_counted_like_the_others() {
         let files = MOST_FILES as u32 * 2;
         let asked = asked(&detail(files), |_| Some(b"ext4".to_vec()));
-        let Asked { entries, work } = asked[&b"ext4"[..]];
+        let Asked { entries, work, .. } = asked[&b"ext4"[..]];
         assert!(
             entries.abs_diff(files.into()) * 100 < files.into(),
             "{entries}"
@@ -432,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_saved_of_nothing() {
+    fn without_calls_there_are_no_savings() {
         let detail = detail(0);
         let what = what_if(&detail, &BTreeMap::new(), &prices(), 0.0, 0.0);
         assert_eq!(what.changes.len(), 10);
@@ -448,9 +515,52 @@ mod tests {
     }
 
     #[test]
-    fn few_files_are_not_worth_a_look_at_all_tables() {
+    fn raw_tables_are_not_advised_for_few_files() {
         let detail = detail(10);
         let asked = asked(&detail, |_| Some(b"ext4".to_vec()));
         assert!(!find_change(&what_if(&detail, &asked, &prices(), 0.0, 0.0), "raw-tables").advised);
+    }
+
+    #[test]
+    fn changes_that_rest_on_few_calls_or_little_time_are_too_short_to_estimate() {
+        // Of each file three calls are redundant.
+        for (files, nanos, is_too_short) in [
+            (33, 1_000_000, true),
+            (34, 1_000_000, false),
+            (1000, 3_000, true),
+            (1000, 4_000, false),
+        ] {
+            let detail = detail_of_calls(files, nanos);
+            let what = what_if(&detail, &BTreeMap::new(), &prices(), 0.0, 0.0);
+            let combine = find_change(&what, "combine-stat");
+            assert_eq!(
+                (combine.is_too_short(), combine.advised),
+                (is_too_short, !is_too_short),
+                "{files} files, {nanos} ns a call: {combine:?}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_saving_exceeds_what_was_measured(
+            files in 0..3000_u32,
+            nanos in 0..5000_u64,
+            user in 0.0..0.1_f64,
+            system in 0.0..0.1_f64,
+            fstype in prop::sample::select(vec!["ext4", "xfs", "tmpfs"]),
+        ) {
+            let detail = detail_of_calls(files, nanos);
+            let asked = asked(&detail, |_| Some(fstype.into()));
+            let what = what_if(&detail, &asked, &prices(), user, user + system);
+            let in_calls = 4.0 * f64::from(files) * nanos as f64 / 1e9;
+            for change in &what.changes {
+                prop_assert!(change.seconds <= in_calls + user + 1e-9, "{:?}", change);
+                prop_assert!(change.seconds <= what.cpu + 1e-9, "{:?}", change);
+                prop_assert!(change.percent <= 100.0 + 1e-9, "{:?}", change);
+                prop_assert!(change.overhead <= in_calls + user + 1e-9 || !change.advised, "{:?}", change);
+                prop_assert!(!change.advised || !change.is_too_short(), "{:?}", change);
+            }
+        }
     }
 }

@@ -127,39 +127,37 @@ pub(crate) enum Command {
     /// fathom dump have a BLAKE3 checksum of the data of each file; those of other programs have
     /// checksums of headers only. After damage, the check continues at the next valid header.
     Verify(verify::args::Verify),
-    /// Account for the file-system calls of a command.
+    /// Count and time the file-system calls of a command.
     ///
-    /// What the calls of a command and all that it starts cost, and what would save them. The
-    /// command runs as it would alone, with its own input, output, terminal and signals. Each call
-    /// that it makes on files is counted: by gate, by program or process, by file and directory.
-    /// Then come the redundant ones, and what it would save to make fewer, by the model of the
-    /// Multics memo of 1974: any call has a fixed price, and what it takes beyond that is useful
-    /// work.
+    /// Runs COMMAND and reports the file-system calls that it and all its child processes make:
+    /// number, errors and time by system call, by program or process, by file and by directory. The
+    /// report names redundant calls and estimates what avoiding them would save. The command keeps
+    /// its own input, output, terminal and signals.
     ///
-    /// `--model` meters nothing, and works that model out on a table of gates.
+    /// `--model` runs no command: it applies the cost model of the Multics memo of 1974 to a table
+    /// of calls.
     Account(Box<account::args::Account>),
-    /// Compare runs of programs from many machines, by ratios.
+    /// Compare measured runs by ratios, with mean, median and deviation.
     ///
-    /// How many times as much one program takes as another, in the tables of the papers of 1988. Of
-    /// each machine's or each run's times the ratios real, user and sys, as in the report's Figures
-    /// 7 and 10; of the ratios mean, median, max, min and standard deviation (of the sample), as in
-    /// the journal paper's Tables 2 to 4. Ratios, since times of unlike machines cannot be added
-    /// up.
+    /// Prints how many times longer one program takes than another, on one machine or many: the
+    /// ratio of the real, user and system time of each machine, then the mean, median, maximum,
+    /// minimum and sample standard deviation of the ratios. Ratios can be averaged over different
+    /// machines, where times cannot. The tables are those of the papers of 1988.
     ///
-    /// A FILE has comma-separated values: a row for each machine, and columns NAME_real, NAME_user,
-    /// NAME_sys for each of two or more programs; NAME_calls, if calls were counted; other columns
-    /// are labels, and columns ratio_real or printed_ratio_real, ... have ratios to show beside. Or
-    /// it has JSON of fathom: of mounts --compare and walk --compare, the file named SYSTEM.json;
-    /// of account and pathwalk, SYSTEM.NAME.json. What has other NAMEs is another table. How to
-    /// collect such files from many machines is in docs/fleet.md.
+    /// A FILE is CSV, with a row per machine and the columns NAME_real, NAME_user and NAME_sys (and
+    /// NAME_calls, if calls were counted) for each of two or more programs. Columns ratio_real,
+    /// printed_ratio_real and so on are printed ratios to compare with; other columns are labels.
+    /// Or FILE is the JSON output of `mounts --compare` or `walk --compare`, named SYSTEM.json, or
+    /// of `account` or `pathwalk`, named SYSTEM.NAME.json. Files with different NAMEs go into
+    /// different tables. docs/fleet.md shows how to collect files from many machines.
     Compare(compare::args::Compare),
-    /// Find out by experiment what a file system is, and what calls cost.
+    /// Measure a file system's block size, readahead, cache and call prices.
     ///
-    /// Its block, readahead, cache and extents, and the price of each call, after the paper
-    /// "Exploring and Measuring Unix-Based File Systems". Each finding stands beside what the
-    /// kernel itself says, with how it was found and how sure it is; what cannot be told is said to
-    /// be so. Files that are made for it have no name, or go in any case; nobody else's files are
-    /// read, and nobody else's cache is emptied.
+    /// Runs the experiments of the paper "Exploring and Measuring Unix-Based File Systems" in DIR,
+    /// and measures the price of each system call. Each result has its confidence and the value
+    /// that the kernel reports, where there is one; a result that cannot be determined is reported
+    /// as unknown, with the reason. Temporary files are always removed, no other files are read,
+    /// and the page cache of other processes is not evicted.
     Probe(probe::args::Probe),
     /// Trace a command's path searches, and what failed lookups cost.
     ///
@@ -188,7 +186,7 @@ pub(crate) enum Command {
     /// Walk a directory, for fathom survey to account for
     #[command(hide = true)]
     SurveyWalk(survey::args::SurveyWalk),
-    /// Print shell completions
+    /// Print a completion script for a shell
     Completions(completions::args::Completions),
     /// Write the man pages to a directory
     Man(man::args::Man),

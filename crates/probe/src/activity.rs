@@ -11,11 +11,11 @@ use crate::names::SeenBy;
 pub enum Check {
     #[error("open it")]
     Open,
-    #[error("make a file in it")]
+    #[error("create a file in it")]
     Create,
     #[error("write to a file in it")]
     Write,
-    #[error("bring a file in it to the disk")]
+    #[error("sync a file in it")]
     Sync,
 }
 
@@ -23,30 +23,28 @@ pub enum Check {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the text says it")]
 pub enum Activity {
-    #[error("timer: what each clock costs, and whether they run alike")]
+    #[error("timer: cost and drift of the clocks")]
     Clocks,
-    #[error("block: one byte far into a hole, to see how much the file has then")]
+    #[error("block: write single bytes into holes")]
     ByteInHole,
-    #[error("block: 256-byte writes into a hole, to see which take longer")]
+    #[error("block: time 256-byte writes into a hole")]
     SmallWrites,
-    #[error("block: the least hole that gives something back")]
+    #[error("block: find the smallest hole that frees space")]
     LeastHole,
-    #[error("block: what a read of one byte brings into memory")]
+    #[error("block: find what a read of one byte caches")]
     OneByteRead,
-    #[error("block: the paper's reads of 256 and 512 bytes, without readahead and with it")]
+    #[error("block: time reads of 256 and 512 bytes")]
     SmallReads,
-    #[error("block: reads past the page cache, ever less aligned")]
+    #[error("block: direct reads with smaller and smaller alignment")]
     DirectReads,
-    #[error("readahead: writing a file of {mebibytes} MiB to read")]
+    #[error("readahead: write a file of {mebibytes} MiB")]
     ReadaheadFile { mebibytes: u64 },
-    #[error("readahead: {} after each read of a page shows every window", .by.name())]
+    #[error("readahead: read page by page, {} after each", .by.name())]
     ReadaheadWindows { by: SeenBy },
-    #[error(
-        "readahead: the time of each read; the one that has the next window fetched takes longer"
-    )]
+    #[error("readahead: time each read")]
     ReadaheadTimes,
     #[error(
-        "cache: in {}, limited to {} MiB, {}",
+        "cache: {2} in {0}, limit {1} MiB",
         cgroup_words(*.own_cgroup), .limit >> 20, cache_method(*.two_passes)
     )]
     FillCache {
@@ -54,39 +52,39 @@ pub enum Activity {
         limit: u64,
         two_passes: bool,
     },
-    #[error("extent: up to {runs} times a mebibyte is written and waited for, as in the paper")]
+    #[error("extent: write and sync 1 MiB, up to {runs} times")]
     Syncs { runs: u64 },
-    #[error("extent: where the file lies on the device")]
+    #[error("extent: read the extents of the file")]
     Extents,
-    #[error("gates: what an empty call costs")]
+    #[error("gates: time an empty call")]
     EmptyCalls,
-    #[error("gates: each call that needs no file of our own, on {threads} of the processors")]
+    #[error("gates: time calls that need no temporary file, threads: {threads}")]
     CallsWithoutFiles { threads: usize },
-    #[error("gates: 4 KiB reads, from memory and from the disk")]
+    #[error("gates: time 4 KiB reads, cached and from disk")]
     ReadCalls,
-    #[error("gates: each call, its answer in memory, on {threads} of the processors")]
+    #[error("gates: time cached calls, threads: {threads}")]
     WarmCalls { threads: usize },
-    #[error("gates: making, renaming and taking away, on {threads} of the processors")]
+    #[error("gates: time create, rename and unlink, threads: {threads}")]
     ChangingCalls { threads: usize },
-    #[error("gates: waiting until a byte is on the disk")]
+    #[error("gates: time fsync")]
     SyncCalls,
-    #[error("gates: the same calls after the kernel has forgotten names and inodes")]
+    #[error("gates: time calls that are not cached")]
     ColdCalls,
 }
 
 fn cache_method(two_passes: bool) -> &'static str {
     if two_passes {
-        "a file is read twice, at ever other lengths"
+        "read a file twice, at several lengths"
     } else {
-        "the holes of a file are read until no more of it stays in memory"
+        "read holes until no more stays cached"
     }
 }
 
 /// The cgroup in which the cache is filled.
 pub fn cgroup_words(own: bool) -> &'static str {
     if own {
-        "a cgroup of its own"
+        "a temporary cgroup"
     } else {
-        "the cgroup that it is in"
+        "the current cgroup"
     }
 }

@@ -37,28 +37,28 @@ macro_rules! actions {
 
 actions! {
     OpenDirectory Openat "cannot open the directory",
-    StatDirectory Statx "cannot look at the directory",
-    StatFileSystem Fstatfs "cannot ask for the file system",
-    CreateFile Openat "cannot make a file to experiment on",
-    CreateDirectory Mkdirat "cannot make a directory to experiment in",
-    OpenScratchDirectory Openat "cannot open a directory to experiment in",
+    StatDirectory Statx "cannot stat the directory",
+    StatFileSystem Fstatfs "cannot read the file-system attributes",
+    CreateFile Openat "cannot create a temporary file",
+    CreateDirectory Mkdirat "cannot create a temporary directory",
+    OpenScratchDirectory Openat "cannot open a temporary directory",
     NameTemporary Openat "cannot name a temporary file",
-    Reopen Openat "cannot open the file once more",
+    Reopen Openat "cannot reopen the file",
     Write Pwrite64 "cannot write to the file",
     WriteHole Pwrite64 "cannot write into a hole",
     Read Pread64 "cannot read the file",
-    Sync Fsync "cannot bring the file to the disk",
-    Extend Ftruncate "cannot make the file longer",
-    DropCache Fadvise64 "cannot drop the file from memory",
-    DisableReadahead Fadvise64 "cannot turn readahead off",
-    ReadResidency Cachestat "cannot see what is in memory",
-    FindData Lseek "cannot see where the data lies",
-    StatFile Statx "cannot see what the file takes up",
+    Sync Fsync "cannot sync the file",
+    Extend Ftruncate "cannot extend the file",
+    DropCache Fadvise64 "cannot drop the file from the page cache",
+    DisableReadahead Fadvise64 "cannot disable readahead",
+    ReadResidency Cachestat "cannot read the page-cache residency",
+    FindData Lseek "cannot find the data in the file",
+    StatFile Statx "cannot stat the file",
     PunchHole Fallocate "cannot punch a hole",
-    Allocate Fallocate "cannot make room for the file",
-    Fork Unshare "cannot make a process for it",
-    EnterCgroup Write "cannot enter the group",
-    ReturnHome Fchdir "cannot go back to the current directory",
+    Allocate Fallocate "cannot allocate space for the file",
+    Fork Unshare "cannot create a child process",
+    EnterCgroup Write "cannot join the cgroup",
+    ReturnHome Fchdir "cannot return to the current directory",
 }
 
 impl Action {
@@ -77,25 +77,25 @@ impl Action {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the text says it")]
 pub enum SampleFault {
-    #[error("it is not text")]
+    #[error("not a text file")]
     NotText,
-    #[error("no such series; see docs/probe.md")]
+    #[error("unknown series; docs/probe.md lists them")]
     UnknownSeries,
-    #[error("the step is no number of bytes")]
+    #[error("the step is not a number of bytes")]
     BadStep,
-    #[error("a line is the number of the run and a time for each trial")]
+    #[error("expected the run number and a time for each trial")]
     BadLine,
-    #[error("it has not as many trials as the line before it")]
+    #[error("the number of trials differs from the line before")]
     TrialCount,
     #[error("the runs are not in order")]
     Order,
-    #[error("a line '# series: NAME' must say what was measured; see docs/probe.md")]
+    #[error("the line '# series: NAME' is missing; docs/probe.md describes the format")]
     NoSeries,
-    #[error("a line '# step: BYTES' must say how far apart the runs are")]
+    #[error("the line '# step: BYTES' is missing")]
     NoStep,
-    #[error("there are no samples in it")]
+    #[error("it has no samples")]
     Empty,
-    #[error("there are more runs in it than any experiment makes")]
+    #[error("it has more runs than any experiment makes")]
     TooManyRuns,
 }
 
@@ -103,11 +103,11 @@ pub enum SampleFault {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the text says it")]
 pub enum NoDeviceReads {
-    #[error("there is no device whose reads could be counted")]
+    #[error("there is no device whose reads can be counted")]
     NoDevice,
-    #[error("there are no reads past the page cache: {0}")]
+    #[error("direct I/O is not supported: {0}")]
     NoDirectIo(#[serde(with = "ErrnoCode")] Errno),
-    #[error("a read past the page cache says {0}")]
+    #[error("a direct read failed: {0}")]
     ReadFailed(#[serde(with = "ErrnoCode")] Errno),
     #[error("there was nothing to read")]
     NothingToRead,
@@ -125,93 +125,89 @@ pub enum Error {
         errno: Errno,
     },
     /// ENOENT from a directory that exists, as procfs and sysfs say it.
-    #[error("{action}: {errno}; its file system takes no files", errno = Errno::ENOENT)]
+    #[error("{action}: {errno}; files cannot be created on this file system", errno = Errno::ENOENT)]
     TakesNoFiles { action: Action },
-    #[error("there was no time left")]
+    #[error("the time limit was reached")]
     OutOfTime,
-    #[error("it had read and written as much as it may")]
+    #[error("the byte limit was reached")]
     OutOfBytes,
     #[error("interrupted")]
     Interrupted,
-    #[error("cannot write to the file: it takes nothing more")]
+    #[error("cannot write to the file: short write")]
     ShortWrite,
-    #[error("the file is shorter than it was made")]
+    #[error("short read: the file is shorter than was written")]
     ShortRead,
-    #[error("there is no room for a file of {}", mebibytes(*.bytes))]
+    #[error("not enough space for a file of {}", mebibytes(*.bytes))]
     NoRoom { bytes: u64 },
-    #[error("nothing that has a name is made here unasked")]
+    #[error("it needs named temporary files, which this command does not create")]
     UnnamedOnly,
 
     // The process that does the experiments.
-    #[error("its file system did not answer within {seconds} s when asked to {check}{}", stays(.stuck))]
+    #[error("the file system did not answer within {seconds} s when asked to {check}{}", stays(.stuck))]
     NoAnswer {
         check: Check,
         seconds: u64,
         /// The process that could not be killed.
         stuck: Option<i32>,
     },
-    #[error("its file system stopped answering in the middle of '{activity}'{}", stays(.stuck))]
+    #[error("the file system stopped answering during '{activity}'{}", stays(.stuck))]
     StoppedAnswering {
         activity: Activity,
         stuck: Option<i32>,
     },
-    #[error("its file system does not let go of the process that has asked it{}", stays(.stuck))]
+    #[error("the child process is blocked in the file system{}", stays(.stuck))]
     NotReleased { stuck: Option<i32> },
-    #[error("the process that does the experiments {}", ended(.signal))]
+    #[error("the child process {}", ended(.signal))]
     ProcessEnded { signal: Option<i32> },
-    #[error("the process that filled the cache was killed")]
+    #[error("the process that filled the page cache was killed")]
     CacheProcessKilled,
 
     // What the page cache does.
-    #[error("neither cachestat(2) nor mincore(2) sees what is in memory")]
+    #[error("neither cachestat(2) nor mincore(2) works here")]
     ResidencyUnknown,
-    #[error("the kernel does not forget the file: it is kept in memory, and nowhere else")]
+    #[error("the file cannot be dropped from memory: the file system is in memory")]
     NotDropped,
-    #[error("its files are in memory and nowhere else: there is no cache of them")]
+    #[error("the file system is in memory: its files are not cached")]
     InMemory,
-    #[error("holes that are read do not stay in memory here, or it is not to be seen")]
+    #[error("holes are not kept in the page cache here, or it cannot be observed")]
     HolesNotCached,
     #[error(
-        "the process is in no group whose memory is limited, and to fill all memory would take from everybody else; no \
-         memory cgroup is to be seen"
+        "no memory cgroup is available, and filling all memory would evict the page cache of other processes"
     )]
     NoCgroup,
     #[error(
-        "the process is in no group whose memory is limited, and to fill all memory would take from everybody else; a group \
-         with a limit of its own cannot be made ({0}): run as root, or in a container with a limit"
+        "cannot create a memory cgroup ({0}), and filling all memory would evict the page cache of other processes"
     )]
     CgroupRefused(#[serde(with = "ErrnoCode")] Errno),
     #[error(
-        "a group with {limit} bytes of memory cannot be filled here: {least} or more, and less than is free"
+        "a cgroup limit of {limit} bytes cannot be used: give at least {least}, and less than is free"
     )]
     CgroupLimit { limit: u64, least: u64 },
-    #[error("two passes around {limit} bytes move some {} bytes", 16 * .limit)]
+    #[error("two passes over {limit} bytes transfer about {} bytes", 16 * .limit)]
     PassesTooLarge { limit: u64 },
     #[error(
-        "a read from the disk takes hardly longer here than one from memory: times cannot tell them apart"
+        "a read from the disk takes hardly longer than one from memory, so that times cannot tell them apart"
     )]
     DiskAsFastAsMemory,
 
     // Blocks and direct I/O.
     #[error("SEEK_DATA finds no data where some was written")]
     NoData,
-    #[error("the file system shows no holes: SEEK_HOLE takes all of the file for data")]
+    #[error("the file system reports no holes (SEEK_HOLE)")]
     NoHoles,
-    #[error(
-        "the file takes up nothing more when a byte is written into a hole (st_blocks), and holes give nothing back"
-    )]
+    #[error("neither writing a byte into a hole nor punching a hole changes st_blocks")]
     NoClusters,
-    #[error("there are no reads past the page cache here: open(2) with O_DIRECT says {0}")]
+    #[error("direct I/O is not supported: open(2) with O_DIRECT failed: {0}")]
     NoDirectIo(#[serde(with = "ErrnoCode")] Errno),
-    #[error("the file is kept in memory, and nowhere else: no read goes past that")]
+    #[error("the file system is in memory: there is no direct I/O")]
     NoDirectReadFromMemory,
-    #[error("no read past the page cache is done, however it is aligned")]
+    #[error("no direct read succeeds, whatever its alignment")]
     NoDirectRead,
 
     // Extents.
-    #[error("the file lies in no place that the file system would name")]
+    #[error("the file system reports no extents for the file")]
     NoExtents,
-    #[error("FS_IOC_FIEMAP says {errno}; and {reason}")]
+    #[error("FS_IOC_FIEMAP failed: {errno}; {reason}")]
     NoFiemap {
         #[serde(with = "ErrnoCode")]
         errno: Errno,
@@ -219,41 +215,43 @@ pub enum Error {
     },
 
     // The prices of calls.
-    #[error("{} ({}) could not be priced: {errno}", .call.name(), .call.target())]
+    #[error("{} ({}) could not be measured: {errno}", .call.name(), .call.target())]
     NotPriced {
         call: Call,
         #[serde(with = "ErrnoCode")]
         errno: Errno,
     },
-    #[error("no call could be priced{}", .0.as_ref().map_or(String::new(), |why| format!("; not all could be priced: {why}")))]
+    #[error("no call could be measured{}", .0.as_ref().map_or(String::new(), |why| format!(": {why}")))]
     NothingPriced(Option<Box<Error>>),
-    #[error("its names and inodes are in memory and nowhere else: none are forgotten")]
+    #[error("the file system is in memory: names and inodes cannot be dropped")]
     NamesInMemory,
-    #[error("no group of its own can be had, to forget names and inodes in without harm to others")]
+    #[error(
+        "names and inodes cannot be dropped without affecting other processes: no cgroup is available"
+    )]
     NoColdCgroup,
     #[error(
-        "no group of its own can be had, to forget names and inodes in without harm to others ({0})"
+        "names and inodes cannot be dropped without affecting other processes: no cgroup can be created ({0})"
     )]
     ColdCgroupRefused(#[serde(with = "ErrnoCode")] Errno),
-    #[error("names and inodes cannot be forgotten here, without harm to others")]
+    #[error("names and inodes cannot be dropped here without affecting other processes")]
     NamesNotForgotten,
 
     // What samples do not say.
     #[error("there were no samples")]
     NoSamples,
-    #[error("{0}: no power of two of them begins with one that takes longer")]
+    #[error("{0}: no power of two of calls begins with a slower one")]
     NoBlock(SampleCount),
-    #[error("{0}: those that take longer come at no one distance")]
+    #[error("{0}: the slow calls are not periodic")]
     NoPeriod(SampleCount),
-    #[error("each read had just its own page fetched: there is no readahead")]
+    #[error("no readahead: each read fetched only its own page")]
     NoReadahead,
-    #[error("in {reads} reads the windows did not come to one length: {windows} of them")]
+    #[error("the window size did not become constant: {windows} windows in {reads} reads")]
     NoSteadyWindow { reads: usize, windows: usize },
-    #[error("the second time through costs the same a step for each of {lengths} lengths")]
+    #[error("the second pass takes the same time per step at each of {lengths} lengths")]
     NoKnee { lengths: usize },
-    #[error("all of {0} stayed in memory")]
+    #[error("{0}: all of it stayed in memory")]
     NotFilled(SampleCount),
-    #[error("no signal here: {samples}; {waits} waits were long, and at no one distance")]
+    #[error("{samples}: {waits} waits were long, but not periodic")]
     NoSyncPeriod { samples: SampleCount, waits: usize },
 
     // A file of samples.
@@ -290,11 +288,11 @@ fn mebibytes(bytes: u64) -> String {
 
 fn stays(stuck: &Option<i32>) -> String {
     stuck.map_or(String::new(), |process| {
-        format!("; process {process} waits for it in the kernel, and ends when its server answers or ends")
+        format!("; process {process} remains until the server answers or ends")
     })
 }
 
 fn ended(signal: &Option<i32>) -> String {
-    let ended = |signal| format!("was ended by signal {signal}");
-    signal.map_or("has failed".to_owned(), ended)
+    let ended = |signal| format!("was killed by signal {signal}");
+    signal.map_or("failed".to_owned(), ended)
 }

@@ -67,15 +67,15 @@ impl Truth {
 #[derive(Clone, PartialEq, Debug, thiserror::Error, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the text says it")]
 pub enum Distrust {
-    #[error("the processor has no counter that is read in order (rdtscp)")]
+    #[error("the processor has no rdtscp")]
     NoCounter,
-    #[error("its speed may change with the processor's")]
+    #[error("its rate may change with the CPU frequency (not invariant)")]
     NotInvariant,
-    #[error("the kernel goes by {0}")]
+    #[error("the kernel uses the clock source {0}")]
     ClockSource(String),
-    #[error("its speed in {windows} windows differed by {ppm:.0} millionths")]
+    #[error("its rate differs by {ppm:.0} ppm between {windows} measurements")]
     Drift { windows: usize, ppm: f64 },
-    #[error("it ran backwards from one processor to the next")]
+    #[error("it ran backwards between processors")]
     Backwards,
 }
 
@@ -94,9 +94,9 @@ pub enum WindowFigure {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the text says it")]
 pub enum PeriodBy {
-    #[error("a comb laid over the times")]
+    #[error("by a comb filter")]
     Comb,
-    #[error("the distances of the peaks")]
+    #[error("by the distance of peaks")]
     Peaks,
 }
 
@@ -104,9 +104,9 @@ pub enum PeriodBy {
 #[derive(Clone, PartialEq, Debug, thiserror::Error, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the text says it")]
 pub enum Method {
-    #[error("the quickest of {batches} times {readings} looks")]
+    #[error("minimum of {batches} batches of {readings} readings")]
     QuickestBatch { batches: usize, readings: u32 },
-    #[error("the least that two looks in a row lay apart, if they were not the same")]
+    #[error("smallest nonzero difference of two successive readings")]
     LeastStep,
     #[error("{}", windows_text(*.windows, *.millis, *.figure))]
     Windows {
@@ -117,19 +117,17 @@ pub enum Method {
     /// The counter is trusted if nothing speaks against it.
     #[error("{}", trust_text(.0))]
     TscChecked(Vec<Distrust>),
-    #[error("the counter may be trusted, and a look at it costs less than half")]
+    #[error("the TSC is reliable, and a reading costs less than half")]
     TscCheaper,
     #[error(
-        "a look costs {ns:.0} ns: it enters the kernel each time (no vDSO), and short calls look long"
+        "a reading takes {ns:.0} ns, because it enters the kernel (no vDSO); short calls appear longer"
     )]
     RawEntersKernel { ns: f64 },
-    #[error(
-        "it costs hardly more than the counter, is in nanoseconds, and is there on every machine"
-    )]
+    #[error("it costs hardly more than the TSC, and counts nanoseconds")]
     RawGoodEnough,
     #[error(
-        "one byte at each of {places} odd places in a sparse file, brought to the disk: from SEEK_DATA to SEEK_HOLE it was \
-         {length} bytes {agreeing} times"
+        "one byte written and synced at {places} odd offsets of a sparse file: SEEK_DATA to SEEK_HOLE is {length} bytes, \
+         {agreeing} times"
     )]
     DataLength {
         places: usize,
@@ -141,25 +139,23 @@ pub enum Method {
         grown: Option<u64>,
         hole: Option<u64>,
     },
-    #[error("a read of one byte had {bytes} bytes in memory, by {}, {agreeing} of {trials} times", .by.name())]
+    #[error("a read of one byte cached {bytes} bytes, by {}, {agreeing} of {trials} times", .by.name())]
     OneByteRead {
         bytes: u64,
         by: SeenBy,
         agreeing: usize,
         trials: u64,
     },
-    #[error(
-        "reads of {align} bytes at byte {align} are done past the page cache; of less, none was"
-    )]
+    #[error("direct reads of {align} bytes at offset {align} succeed, smaller ones fail")]
     DirectReads { align: u64 },
     #[error(
-        "{samples}: the first of each {runs} takes longer, and {runs} x {} = {}",
+        "{samples}: the first of every {runs} is slower; {runs} x {} = {}",
         .samples.step, .runs * .samples.step
     )]
     FirstOfGroup { samples: SampleCount, runs: u64 },
     /// `first` is the first distance, where it alone is another one.
     #[error(
-        "{reads}, {by}: each {n}th takes longer; {n} x {} = {} bytes come at one time{}",
+        "{reads}, {by}: every {n}th is slower; {n} x {} = {} bytes are fetched at once{}",
         .reads.step, .n * .reads.step, first_distance_text(*.first)
     )]
     EachNth {
@@ -169,38 +165,34 @@ pub enum Method {
         first: Option<usize>,
     },
     #[error(
-        "of the {fetched} that come at one time, 1 was asked for; the other {} are there before anybody asks",
+        "of {fetched} blocks fetched at once, 1 was requested, {} were prefetched",
         .fetched - 1
     )]
     AllButFirst { fetched: u64 },
-    #[error("what was in memory when the first page had been read")]
+    #[error("bytes cached after the first page was read")]
     AfterFirstRead,
-    #[error("what each read had the kernel fetch, until it was always the same")]
+    #[error("bytes fetched by each read, until they stay the same")]
     EachRead,
-    #[error("what each later window held: {alike} of {windows} were alike")]
+    #[error("size of the later windows: {alike} of {windows} were equal")]
     LaterWindows { alike: usize, windows: usize },
-    #[error("how much was still unread when the next steady window was fetched")]
+    #[error("bytes still unread when the next window was fetched")]
     UnreadAtFetch,
     #[error(
-        "the second time through up to {bytes} bytes costs the same for each {step}; from run {run} on it costs more: \
-         not all was still in memory"
+        "the second pass over up to {bytes} bytes takes the same time per {step} bytes; from run {run} on it takes longer, \
+         because not everything was still cached"
     )]
     SecondPass { bytes: u64, step: u64, run: u64 },
-    #[error(
-        "{steps} of a file's holes were read; what stayed in memory no longer grew after step {after}"
-    )]
+    #[error("{steps} of holes were read; the cached amount stopped growing after step {after}")]
     HolesFilled { steps: SampleCount, after: usize },
-    #[error(
-        "what lies side by side on the device taken for one, {mebibytes} MiB lie in {count} pieces (FS_IOC_FIEMAP)"
-    )]
+    #[error("{mebibytes} MiB are in {count} extents, adjacent ones merged (FS_IOC_FIEMAP)")]
     ExtentCount { mebibytes: u64, count: u64 },
-    #[error("the largest of {count}; half of them are over {median} bytes (FS_IOC_FIEMAP)")]
+    #[error("largest of {count} extents; median {median} bytes (FS_IOC_FIEMAP)")]
     LargestExtent { count: u64, median: f64 },
     #[error(
-        "what share of {mebibytes} MiB found no room beside its largest piece; 0 where free space is whole (FS_IOC_FIEMAP)"
+        "share of {mebibytes} MiB outside the largest extent; 0 if free space is contiguous (FS_IOC_FIEMAP)"
     )]
     OutsideLargest { mebibytes: u64 },
-    #[error("{samples}; {waits} waits were long, {low} to {high} apart")]
+    #[error("{samples}: {waits} waits were long, {low} to {high} apart")]
     LongSyncs {
         samples: SampleCount,
         waits: usize,
@@ -208,8 +200,8 @@ pub enum Method {
         high: f64,
     },
     #[error(
-        "FS_IOC_FIEMAP says {errno}; each of {mebibytes} mebibytes past the page cache, and the device's own count of reads: \
-         {usual} for {agreeing} of them (others that read from the device count too)"
+        "FS_IOC_FIEMAP failed: {errno}; {mebibytes} direct reads of 1 MiB: the device counts {usual} reads for {agreeing} of \
+         them (reads of other processes included)"
     )]
     DeviceReads {
         #[serde(with = "ErrnoCode")]
@@ -220,7 +212,7 @@ pub enum Method {
     },
     /// `incomplete` is why not all calls could be priced.
     #[error(
-        "getppid(2), which does nothing in the kernel, {calls} times: what every call costs at least"
+        "{calls} calls of getppid(2), which does nothing in the kernel: the minimum cost of a call"
     )]
     EmptyCalls {
         calls: u64,
@@ -229,18 +221,19 @@ pub enum Method {
 }
 
 fn windows_text(windows: usize, millis: u64, figure: WindowFigure) -> String {
-    let worst =
-        format!("the worst of {windows} windows of {millis} ms, against CLOCK_MONOTONIC_RAW");
+    let compared = format!("in {windows} windows of {millis} ms, against CLOCK_MONOTONIC_RAW");
     match figure {
-        WindowFigure::Worst => worst,
-        WindowFigure::WorstOfSteered => format!("{worst}; the clock on the wall is steered"),
-        WindowFigure::Spread => format!("how far {worst} of its speeds lie apart"),
+        WindowFigure::Worst => format!("largest drift {compared}"),
+        WindowFigure::WorstOfSteered => {
+            format!("largest drift {compared}; NTP adjusts this clock")
+        }
+        WindowFigure::Spread => format!("range of the rate {compared}"),
     }
 }
 
 fn trust_text(reasons: &[Distrust]) -> String {
     if reasons.is_empty() {
-        return "it runs at one speed, the kernel goes by it, and it never ran backwards"
+        return "its rate is constant, it is the kernel's clock source, and it never ran backwards"
             .to_owned();
     }
     let reasons: Vec<String> = reasons.iter().map(Distrust::to_string).collect();
@@ -250,19 +243,17 @@ fn trust_text(reasons: &[Distrust]) -> String {
 fn cluster_text(grown: Option<u64>, hole: Option<u64>) -> String {
     match (grown, hole) {
         (Some(grown), None) => format!(
-            "a byte in a hole had the file take up {grown} bytes more (st_blocks); no hole gave anything back"
+            "a byte written into a hole allocates {grown} bytes (st_blocks); punching holes frees nothing"
         ),
         (Some(grown), Some(hole)) if grown == hole => format!(
-            "a byte in a hole had the file take up {hole} bytes more (st_blocks), and so long is the least hole that gives something back"
+            "a byte written into a hole allocates {hole} bytes (st_blocks), and the smallest hole that frees space has the same size"
         ),
         (grown, hole) => {
             let hole = hole.unwrap_or_default();
             let but = grown.map_or(String::new(), |grown| {
-                format!(", but a byte in a hole took up {grown}")
+                format!(", but a byte written into a hole allocates {grown}")
             });
-            format!(
-                "the least hole that gives something back (st_blocks) is {hole} bytes long{but}"
-            )
+            format!("the smallest hole that frees space is {hole} bytes (st_blocks){but}")
         }
     }
 }
@@ -270,8 +261,7 @@ fn cluster_text(grown: Option<u64>, hole: Option<u64>) -> String {
 fn first_distance_text(first: Option<usize>) -> String {
     first.map_or(String::new(), |first| {
         format!(
-            ". Only the first distance is {first}: the first window is opened by a read that finds nothing, the others \
-             by one that comes upon the mark which the window before has set"
+            "; only the first distance is {first}: a cache miss starts the first window, the readahead mark each later one"
         )
     })
 }
@@ -280,12 +270,12 @@ fn first_distance_text(first: Option<usize>) -> String {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum CacheBound {
     /// The limit of a cgroup.
-    #[error("page cache counts in the limit of the cgroup that the process is in")]
+    #[error("the page cache counts towards the memory limit of the cgroup")]
     Cgroup,
     /// All memory, of which so many bytes are available now.
     #[error(
-        "no cgroup limits it, so that the page cache may take all memory that is not in use{}",
-        .0.map_or(String::new(), |bytes| format!(", {} MiB of it now (MemAvailable)", bytes >> 20))
+        "no cgroup limit: the page cache can use all free memory{}",
+        .0.map_or(String::new(), |bytes| format!(", now {} MiB (MemAvailable)", bytes >> 20))
     )]
     Memory(Option<u64>),
 }

@@ -205,11 +205,11 @@ impl fmt::Display for SampleCount {
         let SampleCount { kind, runs, step } = self;
         let calls = match kind {
             Kind::Syncs => {
-                return write!(f, "{runs} times {step} bytes were written and waited for");
+                return write!(f, "{runs} writes and syncs of {step} bytes");
             }
             Kind::Passes | Kind::Filled => return write!(f, "{runs} steps of {step} bytes"),
             Kind::Reads => "reads without readahead",
-            Kind::ReadsAhead => "reads with readahead, as in the paper",
+            Kind::ReadsAhead => "reads with readahead",
             Kind::Writes => "writes into a hole",
             Kind::Blocks | Kind::Cached => "reads",
         };

@@ -12,15 +12,15 @@ Exit status:
 /// The exit statuses of a command that runs another.
 pub(crate) const EXIT_OF_COMMAND: &str = "\
 Exit status:
-  that of the command, or 128 and the number of the signal that ended it; else
-  2    not done, or the command line was wrong
-  126  the command cannot be run
-  127  there is no such command";
+  that of the command, or 128 plus the number of the signal that ended it; else
+  2    no report, or a wrong command line
+  126  the command cannot be executed
+  127  the command was not found";
 
 /// Where the report of a command that runs another goes.
 pub(crate) const REPORT: &str = "\
-The report goes to standard error when the command has ended, or to the file of -o; with --json it goes to standard output, behind \
-what the command has written there, or to the file of -o.";
+The report is written when the command has ended: to standard error, or with --json to standard output, after the output of the \
+command. -o writes it to a file instead.";
 
 const WIDTH: usize = 80;
 /// A longer example has its purpose in the next line.

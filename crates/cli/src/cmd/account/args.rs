@@ -9,72 +9,89 @@ use crate::args::help::{EXIT_OF_COMMAND, REPORT, ending};
 use crate::args::values::{choices, mix, number, percent};
 
 const EXAMPLES: &str = "\
-fathom account -- make -j4  # where the file-system time of a build goes
-fathom account --by directory:2 -- ls -lR /usr  # by directory, of the first two levels
-fathom account --by process -o FILE -- ./configure  # by process, into FILE
-fathom account --json -- python3 -c 1  # for other programs
-fathom probe /srv gates --json >prices.json  # the prices of the file system at hand
-fathom account --prices prices.json -- tar -cf /dev/null /srv  # with these
-fathom account --model  # the memo's own table, and what it prints
-fathom account --model gates.csv  # another table";
+fathom account ls -l /usr  # calls of ls, by system call, file and directory
+fathom account make -j4  # where the file-system time of a build goes
+fathom account --by directory:2 ls -lR /usr  # sum by the first two path components
+fathom account --by process -o report.txt ./configure  # by process, into a file
+fathom account --json python3 -c 1  # JSON for other programs
+fathom probe /srv gates --json >prices.json  # measure the call prices of /srv
+fathom account --prices prices.json tar -cf /dev/null /srv  # use these prices
+fathom account --model  # the model of 1974 with the memo's own table
+fathom account --model calls.csv  # the model with another table";
+
+const OPTIONS_FIRST: &str = "\
+Options of fathom come before COMMAND; everything from COMMAND on belongs to the command.";
 
 const TABLE: &str = "\
-A table of gates has the columns gate, ms_per_call, calls_per_dir, calls_per_file (or calls_per_seg) and for_effect (yes or no).";
+The table of --model is CSV with the columns gate, ms_per_call, calls_per_dir, calls_per_file (or calls_per_seg) and for_effect (yes or no).";
 
 pub(crate) const METERS: &str = "\
-auto    The cheapest that works here
-bpf     A program of our own in the kernel, for root: a call costs least
-perf    The kernel's tracepoints, through a ring of memory, for root
-ptrace  ptrace(2) with a seccomp filter, for everybody: a call costs some 10 us more";
+auto    The available meter with the lowest overhead
+bpf     BPF programs on tracepoints; needs root, lowest overhead
+perf    perf events on tracepoints; needs root, sees no file names
+ptrace  ptrace(2) with a seccomp filter; no root needed, about 10 us per call";
 
 #[derive(Args, Debug)]
-#[command(after_help = EXIT_OF_COMMAND, after_long_help = ending(EXAMPLES, &[REPORT, TABLE].join("\n\n"), EXIT_OF_COMMAND),
-          override_usage = "fathom account [OPTIONS] -- COMMAND [ARGUMENT]...\n       fathom account --model [FILE] [OPTIONS]")]
+#[command(after_help = EXIT_OF_COMMAND, after_long_help = ending(EXAMPLES, &[OPTIONS_FIRST, REPORT, TABLE].join("\n\n"), EXIT_OF_COMMAND),
+          override_usage = "fathom account [OPTIONS] COMMAND [ARGUMENT]...\n       fathom account --model [FILE] [OPTIONS]")]
 pub(crate) struct Account {
-    /// The command, and its arguments
-    #[arg(last = true, value_name = "COMMAND", required_unless_present = "model")]
+    /// The command to run, with its arguments
+    #[arg(
+        trailing_var_arg = true,
+        value_name = "COMMAND",
+        required_unless_present = "model"
+    )]
     #[arg(conflicts_with = "model")]
     pub(crate) command: Vec<OsString>,
 
-    /// Meter by this meter
+    /// Meter system calls with METER
     #[arg(long, value_name = "METER", default_value = "auto")]
     #[arg(help_heading = "Metering", value_parser = choices(METERS))]
     pub(crate) meter: String,
-    /// Look at so many calls one by one, for files, directories, patterns and changes; all are
-    /// counted in any case
+    /// Examine the first N calls for files, directories and patterns
+    ///
+    /// All calls are counted in any case. If the command makes more than N, what follows from
+    /// single calls (files, directories, patterns, savings) is from the first N.
     #[arg(long, value_name = "N", default_value_t = 65_536, help_heading = "Metering", value_parser = number(0..=u64::MAX))]
     pub(crate) calls: u64,
 
-    /// Add up by program, process or directory; or by directory:DEPTH, the first DEPTH components
-    /// of its name
+    /// Sum calls by program, process, directory or directory:DEPTH
+    ///
+    /// directory:DEPTH sums them by the first DEPTH components of the path.
     #[arg(long, value_name = "WHAT", default_value = "program", value_parser = by, help_heading = "Output")]
     pub(crate) by: Grouping,
-    /// Print N rows of each table at most [default: 10; with --json 10000]
+    /// Print at most N rows per table [default: 10, or 10000 with --json]
     #[arg(long, value_name = "N", help_heading = "Output", value_parser = number(1..=u32::MAX as usize))]
     pub(crate) top: Option<usize>,
-    /// Take the prices of calls from the output of fathom probe DIR gates --json, and measure none
+    /// Read call prices from the output of `fathom probe DIR gates --json`
+    ///
+    /// By default the prices are measured after the command has ended, in a few milliseconds.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     #[arg(conflicts_with = "model")]
     pub(crate) prices: Option<OsString>,
-    /// Write the report into FILE, which appears when it is whole; - is standard output
+    /// Write the report to FILE (- is standard output)
+    ///
+    /// FILE is written atomically, when the command has ended.
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     #[arg(conflicts_with = "model")]
     pub(crate) output: Option<OsString>,
 
-    /// Meter nothing, and say what other gates would save by the model of the memo, on the table of
-    /// gates in FILE [default: the memo's own]
-    #[arg(long, value_name = "FILE", num_args = 0..=1, help_heading = "The memo's model")]
+    /// Apply the cost model of 1974 to the calls in FILE; run no command
+    ///
+    /// The model is that of the Multics memo: it gives the savings of cheaper calls on a table of
+    /// calls. Without FILE it is the memo's own table.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, help_heading = "Model of 1974")]
     pub(crate) model: Option<Option<OsString>>,
-    /// Take this to be the ratio of directories to files among what is asked about
-    #[arg(long, value_name = "DIRS:FILES", default_value = "40:60", value_parser = mix, help_heading = "The memo's model")]
+    /// Assume this ratio of directories to files
+    #[arg(long, value_name = "DIRS:FILES", default_value = "40:60", value_parser = mix, help_heading = "Model of 1974")]
     pub(crate) mix: (f64, f64),
-    /// Take this percentage of the program's CPU time to go into calls for information
+    /// Assume calls for information take PERCENT of the program's CPU time
     #[arg(long, value_name = "PERCENT", default_value_t = account::memo::SHARE, value_parser = percent,
-          help_heading = "The memo's model")]
+          help_heading = "Model of 1974")]
     pub(crate) share: f64,
-    /// Take the program to use this percentage of the system's CPU time
+    /// Assume the program takes PERCENT of the system's CPU time
     #[arg(long, value_name = "PERCENT", default_value_t = account::memo::SYSTEM, value_parser = percent,
-          help_heading = "The memo's model")]
+          help_heading = "Model of 1974")]
     pub(crate) system: f64,
 }
 
@@ -84,7 +101,7 @@ fn by(text: &str) -> Result<Grouping, &'static str> {
         None if text == "process" => Ok(Grouping::Process),
         None if text == "directory" => Ok(Grouping::Directory(None)),
         Some(("directory", depth)) => {
-            let depth = depth.parse().map_err(|_| "give a depth as directory:2")?;
+            let depth = depth.parse().map_err(|_| "give a depth, as directory:2")?;
             Ok(Grouping::Directory(Some(depth)))
         }
         _ => Err("give program, process, directory or directory:DEPTH"),

@@ -1,4 +1,4 @@
-//! `fathom account -- COMMAND`: runs a command under a meter, and shows what its calls cost.
+//! `fathom account COMMAND`: runs a command under a meter, and shows what its calls cost.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -36,7 +36,7 @@ pub(super) fn run(args: &Args, out: &Out) -> Outcome {
     let warnings: Vec<Warning> = warnings.map(Warning::general).collect();
     let text = |style: TableStyle| match out.json {
         true => envelope(SCHEMA, Json(&account), &warnings).to_line(),
-        false => account_text(&account, style, rows),
+        false => account_text(&account, style, rows, out.verbose),
     };
     report.end(text, status, out)?;
     out.warn(&warnings);
@@ -51,14 +51,15 @@ fn read_prices(file: &OsStr) -> Result<(Given, String), Error> {
     const MOST: usize = 8 << 20;
     const NEXT: &str = "give the output of fathom probe DIR gates --json";
     let path = file.as_bytes();
-    let cannot =
-        |e: &dyn std::fmt::Display| Error::read("cannot use the prices", path, e.to_string(), NEXT);
-    let text = whole(path, MOST, "cannot read the prices", NEXT)?;
+    let cannot = |e: &dyn std::fmt::Display| {
+        Error::read("cannot use the prices in", path, e.to_string(), NEXT)
+    };
+    let text = whole(path, MOST, "cannot read the prices in", NEXT)?;
     let value: serde_json::Value =
-        serde_json::from_slice(&text).map_err(|e| cannot(&format!("it is not JSON: {e}")))?;
+        serde_json::from_slice(&text).map_err(|e| cannot(&format!("not JSON: {e}")))?;
     let given = given(&value);
     if given == Given::default() {
-        return Err(cannot(&"there are no prices in it"));
+        return Err(cannot(&"it has no prices"));
     }
     let dir = value["result"]["dir"].as_str().unwrap_or("a file");
     let dir = printable(dir.as_bytes());

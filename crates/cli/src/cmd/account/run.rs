@@ -40,7 +40,7 @@ fn model(file: Option<&OsStr>, args: &Args, out: &Out) -> Outcome {
     out.report(SCHEMA, &model, &[], || {
         out.data(model_text(&model, out.table_style()))?;
         if columns.len() < memo::OPTIONS.len() {
-            out.note("two_gates is left out: the gates that it replaces are not in the table");
+            out.note("option two_gates skipped: the table has no calls that it replaces");
         }
         Ok(())
     })
@@ -48,11 +48,16 @@ fn model(file: Option<&OsStr>, args: &Args, out: &Out) -> Outcome {
 
 fn read(file: &OsStr) -> Result<Vec<Gate>, Error> {
     const MOST: usize = 1 << 20;
-    const NEXT: &str = "give a file with a table of gates; fathom account --help names its columns";
+    const NEXT: &str = "give a CSV table of calls; fathom account --help lists its columns";
     let path = file.as_bytes();
-    let text = whole(path, MOST, "cannot read table", NEXT)?;
+    let text = whole(path, MOST, "cannot read the table of calls", NEXT)?;
     let wrong = |what: &dyn std::fmt::Display| {
-        Error::read("cannot use table", path, what.to_string(), NEXT)
+        Error::read(
+            "cannot use the table of calls",
+            path,
+            what.to_string(),
+            NEXT,
+        )
     };
     let text = str::from_utf8(&text).map_err(|_| wrong(&ErrorKind::NotUtf8))?;
     parse(text).map_err(|e| wrong(&e))

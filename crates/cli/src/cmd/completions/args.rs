@@ -6,13 +6,13 @@ use clap_complete::Shell;
 use crate::args::help::{EXIT, ending};
 
 const EXAMPLES: &str = "\
-fathom completions bash >/usr/share/bash-completion/completions/fathom  # for everybody
-fathom completions zsh >~/.zfunc/_fathom  # for one user of zsh
-fathom completions fish >~/.config/fish/completions/fathom.fish  # for one user of fish";
+fathom completions bash >/usr/share/bash-completion/completions/fathom  # for all users
+fathom completions zsh >~/.zfunc/_fathom  # zsh, for one user
+fathom completions fish >~/.config/fish/completions/fathom.fish  # fish, for one user";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
 pub(crate) struct Completions {
-    /// The shell
+    /// The shell to complete for
     pub(super) shell: Shell,
 }

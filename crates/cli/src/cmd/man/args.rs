@@ -6,11 +6,11 @@ use clap::Args;
 
 use crate::args::help::{EXIT, ending};
 
-const EXAMPLES: &str = "fathom man /usr/local/share/man/man1  # for everybody: man fathom-walk";
+const EXAMPLES: &str = "fathom man /usr/local/share/man/man1  # then: man fathom-walk";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
 pub(crate) struct Man {
-    /// The directory to write them into, which is made if need be
+    /// The directory for the man pages, created if it does not exist
     pub(super) dir: OsString,
 }

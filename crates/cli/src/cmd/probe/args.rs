@@ -9,81 +9,85 @@ use crate::args::help::{EXIT, ending};
 use crate::args::values::{duration, size};
 
 const EXAMPLES: &str = "\
-fathom probe /srv  # every experiment, with up to 1 GiB of reads and writes
-fathom probe /srv block readahead  # two of them
-fathom probe /srv gates --json  # what each call costs, for other programs
-fathom probe /srv --plot figs --csv figs  # with figures and samples, in a directory that is there
-fathom probe --replay figs/extent-syncs-1048576.csv  # judge samples again
-fathom probe /srv cache --method paper  # by reading a file twice, as in the paper";
+fathom probe /srv  # all experiments, at most 1 GiB of reads and writes
+fathom probe /srv block readahead  # two experiments
+fathom probe /srv gates --json  # the price of each system call, as JSON
+fathom probe /srv --plot figs --csv figs  # figures and samples, into an existing directory
+fathom probe --replay figs/extent-syncs-1048576.csv  # evaluate saved samples again
+fathom probe /srv cache --method paper  # read a file twice, as the paper does";
 
 /// The flags of `fathom probe`.
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
 pub(crate) struct Probe {
-    /// The directory on the file system in which files can be made
+    /// The directory to measure in; temporary files are created there
     #[arg(
         value_name = "DIR",
         required_unless_present = "replay",
         conflicts_with = "replay"
     )]
     pub(crate) dir: Option<OsString>,
-    /// The experiments to do [default: all]
+    /// The experiments to run [default: all]
     #[arg(value_name = "EXPERIMENT", conflicts_with = "replay")]
     pub(crate) experiments: Vec<Experiment>,
 
-    /// Read and write no more than so much, as 64M, 2G
-    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size, help_heading = "Bounds")]
+    /// Read and write at most SIZE bytes, as 64M or 2G
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size, help_heading = "Limits")]
     pub(crate) max_bytes: u64,
-    /// Take no longer than this, as 60s, 5m
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration, help_heading = "Bounds")]
+    /// Stop after DURATION, as 60s or 5m
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration, help_heading = "Limits")]
     pub(crate) max_seconds: Duration,
 
-    /// Find the size of the page cache by this method
+    /// Measure the size of the page cache by METHOD
     #[arg(
         long,
         value_name = "METHOD",
         default_value = "holes",
-        help_heading = "Cache"
+        help_heading = "Page cache"
     )]
     pub(crate) method: CacheMethod,
-    /// Fill the page cache in a group (cgroup) that is made with this limit, 16M to 4G [default:
-    /// the group's own limit, where there is one; else 256M]
-    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Cache")]
+    /// Fill the page cache in a cgroup with this memory limit, 16M to 4G
+    ///
+    /// By default it is the memory limit of the cgroup that fathom runs in, else 256M. The cgroup
+    /// is temporary, so that the page cache of other processes is not evicted.
+    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Page cache")]
     pub(crate) cache_limit: Option<u64>,
 
-    /// Draw each series of samples into a directory, as SVG
+    /// Draw each series of samples as SVG, into an existing directory
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(crate) plot: Option<OsString>,
-    /// Keep the samples in a directory, a file for each series, and the prices
+    /// Write samples and prices as CSV, into an existing directory
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(crate) csv: Option<OsString>,
-    /// Measure nothing, and judge the samples of a file that --csv has kept, or of the paper
+    /// Evaluate the samples in FILE instead of measuring
+    ///
+    /// FILE is one that --csv has written, or has the samples of the paper in the same form.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) replay: Option<OsString>,
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Experiment {
-    /// Which clock to go by, and whether the processor's counter may be trusted
+    /// Resolution, cost and drift of the clocks
     Timer,
-    /// Block, cluster, page-cache granule, alignment of direct I/O
+    /// Allocation unit, page-cache granule, direct I/O alignment
     Block,
-    /// Every window of the readahead
+    /// Readahead windows
     Readahead,
-    /// How much the page cache holds
+    /// Capacity of the page cache
     Cache,
-    /// How a file lies on the device, and how whole free space is
+    /// Extents of a file, and fragmentation of free space
     Extent,
-    /// What each call costs: warm, cold, on one thread and on all
+    /// Price of each system call: cached and not, one thread and all
     Gates,
-    /// All of them
+    /// All experiments
     All,
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CacheMethod {
-    /// The holes of a file fill it, without asking the disk
+    /// Fill it with the holes of a sparse file, without disk I/O
     Holes,
-    /// A file is read twice, at lengths that a search chooses
+    /// Read files of growing length twice, as the paper does
     Paper,
 }

@@ -68,14 +68,9 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
 pub(crate) fn check_output_dir(dir: &OsStr) -> Result<(), Error> {
     let dir = dir.as_bytes();
     let opened = gate::long::open_long(dir, Open::DIRECTORY);
-    opened.map(drop).map_err(|e| {
-        Error::write(
-            "cannot write into",
-            dir,
-            e,
-            "give a directory that is there",
-        )
-    })
+    opened
+        .map(drop)
+        .map_err(|e| Error::write("cannot write to", dir, e, "give an existing directory"))
 }
 
 fn measure(args: &Args, dir: &[u8], out: &Out) -> Result<ProbeReport, Error> {
@@ -118,8 +113,8 @@ fn experiments(chosen: &[Experiment]) -> Vec<probe::Experiment> {
 fn replay(path: &[u8]) -> Result<ProbeReport, Error> {
     /// More than any series takes.
     const MOST: usize = 64 << 20;
-    const DOING: &str = "cannot replay";
-    const NEXT: &str = "give a file that --csv has kept";
+    const DOING: &str = "cannot evaluate the samples in";
+    const NEXT: &str = "give a CSV file that fathom probe --csv has written";
     let series = Series::from_csv(&whole(path, MOST, DOING, NEXT)?)
         .map_err(|why| Error::read(DOING, path, why.to_string(), NEXT))?;
     Ok(ProbeReport {

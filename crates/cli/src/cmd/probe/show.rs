@@ -6,8 +6,9 @@ use ::show::json_object;
 use ::show::name::printable;
 use ::show::table::Align::{Left, Right};
 use ::show::table::{Table, TableStyle, Tone};
+use ::show::units::{count, duration, size};
 use mounts::{Warning, WarningReason};
-use probe::{Error, Finding, Measured, Price, ProbeReport, Unit, Value};
+use probe::{Call, Error, Finding, Measured, Price, ProbeReport, Unit, Value};
 use serde::{Serialize, Serializer};
 
 use crate::json::Json;
@@ -84,19 +85,26 @@ pub(crate) fn state(price: &Price) -> &'static str {
     if price.warm { "warm" } else { "cold" }
 }
 
-/// A value for people: bytes with their unit, `4K`, `13G`.
+/// A value with its unit, for people: `4 KiB`, `20.3 ns`. Of a long list the ends.
 pub(crate) fn value_text(value: &Value, unit: Unit) -> String {
     let one = |v: f64| match unit {
-        Unit::Bytes => bytes(v),
+        Unit::Bytes => size(v as u64),
+        Unit::Nanoseconds => duration(v / 1e9),
+        Unit::Hertz => format!("{:.2} GHz", v / 1e9),
+        Unit::PartsPerMillion => format!("{} ppm", plain(v)),
+        Unit::Share => format!("{:.1} %", 100.0 * v),
         _ => plain(v),
     };
     match value {
         Value::Number(v) => one(*v),
         Value::Range(low, high) => format!("{}-{}", one(*low), one(*high)),
-        Value::List(values) => {
-            let all: Vec<String> = values.iter().map(|v| one(*v as f64)).collect();
-            all.join(" ")
-        }
+        Value::List(values) => match values[..] {
+            [first, _, .., last] => format!("{} ... {}", one(first as f64), one(last as f64)),
+            _ => {
+                let all: Vec<String> = values.iter().map(|v| one(*v as f64)).collect();
+                all.join(", ")
+            }
+        },
         Value::Clock(clock) => clock.name().to_owned(),
         Value::Holds(holds) => yes_or_no(*holds).to_owned(),
     }
@@ -112,23 +120,8 @@ pub(crate) fn plain(v: f64) -> String {
     }
 }
 
-/// Bytes, with a unit where they are a multiple of it, or nearly so.
-pub(crate) fn bytes(v: f64) -> String {
-    const UNITS: [(&str, f64); 4] = [
-        ("T", 1_099_511_627_776.0),
-        ("G", 1_073_741_824.0),
-        ("M", 1_048_576.0),
-        ("K", 1024.0),
-    ];
-    match UNITS.into_iter().find(|(_, size)| v >= *size) {
-        Some((unit, size)) if (v / size).fract() == 0.0 => format!("{:.0}{unit}", v / size),
-        Some((unit, size)) if v >= 1_048_576.0 => format!("{:.1}{unit}", v / size),
-        _ => format!("{v:.0}"),
-    }
-}
-
 impl Report<'_> {
-    /// For people; with `methods`, how each value was found as well.
+    /// The report as text; with `methods`, how each value was measured as well.
     pub(crate) fn to_text(self, style: TableStyle, methods: bool) -> String {
         let mut text = String::new();
         if let Some(dir) = self.dir {
@@ -136,7 +129,7 @@ impl Report<'_> {
             let fstype = fstype.map_or(String::new(), |fstype| format!(" ({})", printable(fstype)));
             let _ = writeln!(text, "{}{fstype}\n", printable(dir));
         }
-        text += &self.table(false).to_text(style.width, style.color);
+        text += &self.table().to_text(style.width, style.color);
         for note in self.notes(methods) {
             let _ = write!(text, "\n{}", style.wrapped(&note));
         }
@@ -154,40 +147,31 @@ impl Report<'_> {
         measured.map(|measured| &measured.finding)
     }
 
-    /// The findings. With `repeat`, the name of the experiment is in each row.
-    pub(crate) fn table(&self, repeat: bool) -> Table {
+    pub(crate) fn table(&self) -> Table {
         let columns = [
-            ("EXPERIMENT", Left),
-            ("WHAT", Left),
-            ("FOUND", Right),
-            ("UNIT", Left),
-            ("SURE", Right),
-            ("KERNEL SAYS", Right),
+            ("PROPERTY", Left),
+            ("MEASURED", Right),
+            ("KERNEL", Right),
             ("AGREES", Left),
-            ("BY", Left),
+            ("CONFIDENCE", Right),
+            ("METHOD", Left),
         ];
         let mut table = Table::new(&columns, self.report.measured.len());
-        let mut last = None;
         for finding in self.findings() {
-            let experiment = finding.quantity.experiment();
             let (value, truth) = (finding.value(), finding.truth.as_ref());
             let unit = finding.quantity.unit();
             let text = |value: &Value| value_text(value, unit);
-            let is_repeated = last == Some(experiment) && !repeat;
-            let has_unit = value.is_some() || truth.is_some();
-            let sure = value.map(|_| format!("{:.0} %", 100.0 * finding.confidence()));
+            let confidence = value.map(|_| format!("{:.0} %", 100.0 * finding.confidence()));
             let cells = [
-                if is_repeated { "" } else { experiment.name() },
                 finding.quantity.name(),
-                &value.map_or("cannot tell".to_owned(), text),
-                if has_unit { unit.name() } else { "" },
-                &sure.unwrap_or_default(),
+                &value.map_or("unknown".to_owned(), text),
                 &truth.map_or(String::new(), |truth| text(&truth.value)),
                 finding.agrees.map_or("", yes_or_no),
+                &confidence.unwrap_or_default(),
                 if finding.by_time {
-                    "time alone"
+                    "timing"
                 } else {
-                    "behaviour"
+                    "observation"
                 },
             ];
             let tone = match (finding.agrees, value) {
@@ -196,12 +180,11 @@ impl Report<'_> {
                 _ => Tone::Plain,
             };
             table.row(cells, tone);
-            last = Some(experiment);
         }
         table
     }
 
-    /// Why nothing was found, where it was not; with `methods`, how everything was found.
+    /// Why a property is unknown; with `methods`, also how each was measured.
     pub(crate) fn notes(&self, methods: bool) -> Vec<String> {
         let is_noted = |finding: &&Finding| methods || finding.value().is_none();
         let noted = self.findings().filter(is_noted);
@@ -211,7 +194,7 @@ impl Report<'_> {
             let names: Vec<&str> = group.iter().map(|(f, _)| f.quantity.name()).collect();
             let truth = first.truth.as_ref().filter(|_| methods);
             let truth = truth.map_or(String::new(), |truth| {
-                format!(" (the kernel: {})", source(&truth.source))
+                format!(" (kernel value: {})", source(&truth.source))
             });
             Some(format!("{}: {method}{truth}", names.join(", ")))
         };
@@ -222,23 +205,31 @@ impl Report<'_> {
 
 pub(crate) fn prices_table(prices: &[Price]) -> Table {
     let columns = [
-        ("GATE", Left),
-        ("OF", Left),
-        ("STATE", Left),
+        ("SYSTEM CALL", Left),
+        ("TARGET", Left),
+        ("CACHE", Left),
         ("THREADS", Right),
-        ("NS EACH", Right),
-        ("HALF ARE WITHIN", Right),
+        ("MEDIAN", Right),
+        ("INTERQUARTILE RANGE", Right),
         ("CALLS", Right),
     ];
+    // The names in the JSON, "a name that is not there", stay as they are.
+    let target = |call: Call| match call {
+        Call::StatxMissing => "a missing name",
+        Call::Llistxattr => "a file without attributes",
+        Call::LgetxattrMissing => "a missing attribute",
+        call => call.target(),
+    };
+    let time = |ns: f64| duration(ns / 1e9);
     let row = |price: &Price| {
         [
             price.call.name().to_owned(),
-            price.call.target().to_owned(),
+            target(price.call).to_owned(),
             state(price).to_owned(),
             price.threads.to_string(),
-            plain(price.ns),
-            format!("{}-{}", plain(price.low), plain(price.high)),
-            price.calls.to_string(),
+            time(price.ns),
+            format!("{} - {}", time(price.low), time(price.high)),
+            count(price.calls),
         ]
     };
     Table::from_rows(&columns, prices.iter().map(row))
@@ -268,7 +259,7 @@ pub(crate) enum WarningKind {
     Prevented(Finding),
     /// A finding contradicts the kernel's report.
     #[error(
-        "{}: {} is not what the kernel says: {}",
+        "{}: {} differs from what the kernel reports: {}",
         .0.quantity.experiment().name(), .0.quantity.name(), method(.0)
     )]
     Contradicted(Finding),
@@ -308,7 +299,8 @@ pub(crate) fn warnings(dir: &[u8], report: &ProbeReport) -> Vec<Warning> {
 /// The message about a clock whose readings enter the kernel, for so many nanoseconds.
 pub(crate) fn slow_clock(ns: f64) -> String {
     format!(
-        "each reading of the clock enters the kernel and costs {ns:.0} ns: short calls look longer than they are"
+        "reading the clock takes {} (it enters the kernel); short calls appear longer than they are",
+        duration(ns / 1e9)
     )
 }
 
@@ -323,14 +315,19 @@ mod tests {
             assert_eq!(serde_json::to_string(&Json(&value)).unwrap(), json);
         };
         const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
-        check(Value::Number(4096.0), Unit::Bytes, "4K", "4096");
-        check(Value::Number(13.0 * GIB), Unit::Bytes, "13G", "13958643712");
+        check(Value::Number(4096.0), Unit::Bytes, "4 KiB", "4096");
+        check(
+            Value::Number(13.0 * GIB),
+            Unit::Bytes,
+            "13 GiB",
+            "13958643712",
+        );
         let range = Value::Range(83.0 * 1048576.0, 84.0 * 1048576.0);
-        check(range, Unit::Bytes, "83M-84M", "[87031808,88080384]");
-        check(Value::Number(24.93), Unit::Nanoseconds, "24.9", "24.93");
+        check(range, Unit::Bytes, "83 MiB-84 MiB", "[87031808,88080384]");
+        check(Value::Number(24.93), Unit::Nanoseconds, "25 ns", "24.93");
         let list = Value::List(vec![16384, 32768]);
-        check(list, Unit::Bytes, "16K 32K", "[16384,32768]");
-        check(Value::Number(512.0), Unit::Bytes, "512", "512");
+        check(list, Unit::Bytes, "16 KiB, 32 KiB", "[16384,32768]");
+        check(Value::Number(512.0), Unit::Bytes, "512 B", "512");
         check(Value::Holds(true), Unit::Word, "yes", "\"yes\"");
     }
 }

@@ -2,42 +2,42 @@
 
 use account::patterns::Spare;
 use account::whatif::ChangeKind;
+use show::units::duration;
 
 /// How a change is done, or why it cannot be.
 pub(crate) fn how(kind: ChangeKind) -> String {
     let how = match kind {
         ChangeKind::Spare(Spare::CombineStat) => {
-            "one statx for stat, open and fstat: ask what is open, or ask by name and do not open (that it was mapped is not seen)"
+            "use one statx instead of stat, open and fstat (not for files that are mapped)"
         }
         ChangeKind::Spare(Spare::CombineXattr) => {
-            "one listxattr for all attributes of a file, and listxattrat and getxattrat by name in place of an open for them"
+            "call listxattr once per file, and getxattr by name instead of opening the file"
         }
-        ChangeKind::Spare(Spare::KeepStat) => "remember what stat said",
-        ChangeKind::Spare(Spare::CacheMisses) => {
-            "remember what is not there, or list the directory once"
-        }
-        ChangeKind::Spare(Spare::Buffer) => "read and write a page at least",
+        ChangeKind::Spare(Spare::KeepStat) => "cache the result of stat",
+        ChangeKind::Spare(Spare::CacheMisses) => "cache failed lookups, or list the directory once",
+        ChangeKind::Spare(Spare::Buffer) => "read and write at least 4 KiB at a time",
         ChangeKind::Spare(Spare::SyncOnce) => {
-            "one fsync for all that is written to a file; what it saves is waiting"
+            "call fsync once per open file; this saves waiting rather than CPU time"
         }
         ChangeKind::Spare(Spare::DirectoryFd) => {
-            "open the directory once, and look names up from there"
+            "open the directory once, and look names up relative to it (openat, fstatat)"
         }
         ChangeKind::Bulkstat { .. } => {
-            "many inodes a call, on XFS, as root (fathom walk --engine bulkstat): fewer calls, but hardly less CPU time"
+            "on XFS, as root, read many inodes per call (fathom walk --engine bulkstat); fewer calls, but hardly less CPU time"
         }
         ChangeKind::Uring { ring, stat } => {
+            let [ring, stat] = [ring, stat].map(|ns| duration(ns / 1e9));
             return format!(
-                "statx by io_uring: fewer calls, but each goes to a worker thread and costs {ring:.0} ns of CPU time in place of {stat:.0}; do not"
+                "statx through io_uring: fewer calls, but each takes {ring} of CPU time instead of {stat}; not recommended"
             );
         }
         ChangeKind::RawTables { .. } => {
-            "read the inodes from the device, on ext4, as root (fathom walk --engine ext4): for whole trees"
+            "on ext4, as root, read the inode tables from the device (fathom walk --engine ext4); for whole file systems"
         }
     };
     match kind {
         ChangeKind::Bulkstat { is_asked: false } | ChangeKind::RawTables { is_asked: false } => {
-            format!("nothing was asked of such a file system; {how}")
+            format!("not applicable, no call was on such a file system; {how}")
         }
         _ => how.to_owned(),
     }

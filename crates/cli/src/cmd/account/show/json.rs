@@ -120,6 +120,7 @@ json_object!(Json<'_, Change>, |change| {
     "saves_percent": change.percent,
     "saves_overhead_seconds": change.overhead,
     "elapsed_seconds": change.elapsed,
+    "too_short": change.is_too_short(),
     "advised": change.advised,
     "how": super::how::how(change.kind),
 });

@@ -50,15 +50,17 @@ pub(crate) fn model_text(model: &Model<'_>, style: TableStyle) -> String {
         grid.row("  useful", |column| Some(short(cost(column).useful)));
         grid.row("  total", |column| Some(short(cost(column).total())));
     }
-    grid.heading("Saves, %");
-    grid.row("  of this CPU time", |column| Some(short(column.saves)));
+    grid.heading("Savings, %");
+    grid.row("  of the program's CPU time", |column| {
+        Some(short(column.saves))
+    });
     grid.printed_row(|column| column.printed);
-    grid.row("  of the system's", |column| {
+    grid.row("  of the system's CPU time", |column| {
         Some(short(column.saves_system))
     });
     grid.printed_row(|column| column.printed_system);
     format!(
-        "A call costs {} ms; what it takes beyond that is useful work.\n\n{}",
+        "Overhead of a call: {} ms; the rest of its time is useful work.\n\n{}",
         short(model.fixed_ms),
         grid.to_text(style)
     )
@@ -98,7 +100,7 @@ impl Grid<'_, Column> {
     /// Adds a row of what the memo prints; none where it prints nothing.
     fn printed_row(&mut self, printed: fn(&Column) -> Option<f64>) {
         if self.options.iter().any(|column| printed(column).is_some()) {
-            self.row("    as the memo prints it", |column| {
+            self.row("    printed in the memo", |column| {
                 printed(column).map(short)
             });
         }
@@ -152,22 +154,22 @@ mod tests {
         };
         let text = model_text(&model, TableStyle::default());
         let expected = "\
-A call costs 14 ms; what it takes beyond that is useful work.
+Overhead of a call: 14 ms; the rest of its time is useful work.
 
-                          today rawdump
+                            today rawdump
 Directories, ms
-  overhead                  350      30
-  useful                    115      15
-  total                     465      45
+  overhead                    350      30
+  useful                      115      15
+  total                       465      45
 Files, ms
-  overhead                   84       5
-  useful                     15      15
-  total                      99      20
-Saves, %
-  of this CPU time            0      45
-    as the memo prints it     -      41
-  of the system's             0       9
-    as the memo prints it     -       8
+  overhead                     84       5
+  useful                       15      15
+  total                        99      20
+Savings, %
+  of the program's CPU time     0      45
+    printed in the memo         -      41
+  of the system's CPU time      0       9
+    printed in the memo         -       8
 ";
         assert_eq!(text, expected);
     }

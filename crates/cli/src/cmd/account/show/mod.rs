@@ -1,13 +1,13 @@
-//! The words of `fathom account -- COMMAND`.
+//! The text of `fathom account COMMAND`.
 
 use std::cmp::Reverse;
-use std::time::Duration;
 
 use account::ledger::Sum;
 use account::report::{AccountReport, Groups, Place, ProgramTotal};
 use account::whatif::Change;
 use show::name::printable;
 use show::table::{Align, Table, TableStyle, Tone, wrap};
+use show::units::{count, duration};
 
 use crate::out::seconds;
 
@@ -20,9 +20,20 @@ pub(crate) mod memo;
 
 pub(super) const SCHEMA: &str = "fathom.account/1";
 
-/// The account of a command; at most `top` programs, files and directories.
-pub(super) fn account_text(account: &AccountReport<'_>, style: TableStyle, top: usize) -> String {
+/// The account of a command; at most `top` programs, files and directories. With `verbose`, why the
+/// meter was chosen.
+pub(super) fn account_text(
+    account: &AccountReport<'_>,
+    style: TableStyle,
+    top: usize,
+    verbose: bool,
+) -> String {
     let mut text = head(account, style);
+    if verbose {
+        let why = account.metered.why();
+        let why = printable(why.as_bytes());
+        text += &line(style, &format!("Meter {}: {why}.", account.metered.meter));
+    }
     let mut part = |title: &str, body: String| {
         text.push('\n');
         text.push_str(&style.heading(title));
@@ -31,14 +42,14 @@ pub(super) fn account_text(account: &AccountReport<'_>, style: TableStyle, top: 
     let all = account.nanos();
     let view = Rows { all, style, top };
     let gates = gates_table(account);
-    part("Calls by gate", gates.to_text(style.width, style.color));
+    part("System calls", gates.to_text(style.width, style.color));
     match &account.groups {
         Groups::Program => {
             let all = account.programs.len() as u64;
-            part("By program", view.programs(&account.programs, all));
+            part("Programs", view.programs(&account.programs, all));
         }
-        Groups::Process(rows, all) => part("By process", view.programs(rows, *all)),
-        Groups::Directory(rows, all) => part("By directory", view.places(rows, *all)),
+        Groups::Process(rows, all) => part("Processes", view.programs(rows, *all)),
+        Groups::Directory(rows, all) => part("Directories, summed up", view.places(rows, *all)),
     }
     let coverage = &account.coverage;
     let uncovered = uncovered(account, style);
@@ -51,10 +62,10 @@ pub(super) fn account_text(account: &AccountReport<'_>, style: TableStyle, top: 
     }
     if let Some(patterns) = patterns_table(account) {
         let patterns = patterns.to_text(style.width, style.color);
-        part("Redundant patterns", patterns);
+        part("Redundant calls", patterns);
     }
     if let Some(what_if) = what_if_text(account, style) {
-        part("What if", what_if);
+        part("Possible savings", what_if);
     }
     text
 }
@@ -71,17 +82,17 @@ struct Rows {
 impl Rows {
     const SUM: [(&str, Align); 4] = [
         ("%TIME", Align::Right),
-        ("SECONDS", Align::Right),
-        ("#CALLS", Align::Right),
-        ("#ERRORS", Align::Right),
+        ("TIME", Align::Right),
+        ("CALLS", Align::Right),
+        ("ERRORS", Align::Right),
     ];
 
     fn sum(&self, sum: &Sum) -> [String; 4] {
         [
             format!("{:.1}", sum.percent_of(self.all)),
-            format!("{:.6}", seconds(sum.nanos)),
-            sum.calls.to_string(),
-            sum.errors.to_string(),
+            duration(seconds(sum.nanos)),
+            count(sum.calls),
+            count(sum.errors),
         ]
     }
 
@@ -92,7 +103,9 @@ impl Rows {
         let columns = [&Self::SUM[..], &columns].concat();
         let mut table = Table::new(&columns, rows.len().min(self.top));
         for row in rows.iter().take(self.top) {
-            let id = row.pid.map_or(row.processes, u64::from).to_string();
+            let id = row
+                .pid
+                .map_or_else(|| count(row.processes), |pid| pid.to_string());
             let cells = [id, printable(&row.program).into_owned()];
             table.row(self.sum(&row.sum).into_iter().chain(cells), Tone::Plain);
         }
@@ -101,12 +114,12 @@ impl Rows {
 
     fn places(&self, rows: &[Place<'_>], all: u64) -> String {
         let has_files = rows.iter().any(|row| row.files.is_some());
-        let files = has_files.then_some(("#FILES", Align::Right));
+        let files = has_files.then_some(("FILES", Align::Right));
         let columns = Self::SUM.into_iter().chain(files);
         let columns: Vec<_> = columns.chain([("PATH", Align::Left)]).collect();
         let mut table = Table::new(&columns, rows.len().min(self.top));
         for row in rows.iter().take(self.top) {
-            let files = row.files.map(|files| files.to_string());
+            let files = row.files.map(count);
             let path = printable(row.path).into_owned();
             let cells = self.sum(&row.sum).into_iter().chain(files).chain([path]);
             table.row(cells, Tone::Plain);
@@ -117,7 +130,7 @@ impl Rows {
     fn finish(&self, table: &Table, all: u64) -> String {
         let more = match all.saturating_sub(self.top as u64) {
             0 => String::new(),
-            more => format!("and {more} more\n"),
+            more => format!("{} more (see --top)\n", count(more)),
         };
         table.to_text(self.style.width, self.style.color) + &more
     }
@@ -128,32 +141,32 @@ fn uncovered(account: &AccountReport<'_>, style: TableStyle) -> String {
     let coverage = &account.coverage;
     let mut text = String::new();
     let mut put = |sentence: String| text.push_str(&line(style, &sentence));
-    let whats = [
+    let others = [
         (
             coverage.nameless,
-            "what has no name that is known: pipes, sockets, calls without a file",
+            "pipes, sockets and others without a path",
         ),
-        (
-            coverage.unheld,
-            "further files, for which there was no room",
-        ),
+        (coverage.unheld, "files beyond the number that is tracked"),
     ];
-    for (Sum { calls, nanos, .. }, what) in whats.into_iter().filter(|(sum, _)| sum.calls > 0) {
-        let time = duration(Duration::from_nanos(nanos));
-        put(format!("{calls} calls, {time}, were on {what}."));
+    for (Sum { calls, nanos, .. }, what) in others.into_iter().filter(|(sum, _)| sum.calls > 0) {
+        let time = duration(seconds(nanos));
+        put(format!(
+            "Not listed: {} ({time}) on {what}.",
+            call_count(calls)
+        ));
     }
     if coverage.forgotten > 0 {
         let forgotten = coverage.forgotten;
         put(format!(
-            "{forgotten} descriptors or threads were too many to be followed."
+            "{} descriptors or threads were not tracked: there were too many at once.",
+            count(forgotten)
         ));
     }
     if coverage.calls < account.calls() {
         put(format!(
-            "Files, directories and patterns are of the first {} calls of {}, and what changes would save is what they would save \
-             if all were like these; --calls gives more.",
-            coverage.calls,
-            account.calls()
+            "Files, directories, redundant calls and savings are based on the first {} of {} calls (see --calls).",
+            count(coverage.calls),
+            count(account.calls())
         ));
     }
     text
@@ -178,37 +191,36 @@ pub(crate) fn sentences(account: &AccountReport<'_>) -> [String; 2] {
     let metered = account.metered;
     let status = metered.ended.status();
     let ended = match signal(metered.ended) {
-        Some(signal) => format!("ended by signal {signal} (status {status})"),
-        None => format!("exit status {status}"),
+        Some(signal) => format!("Killed by signal {signal} (exit status {status})"),
+        None => format!("Exit status {status}"),
     };
     let lost = match metered.lost {
-        0 => "none lost".to_owned(),
-        lost => format!("{lost} LOST"),
+        0 => String::new(),
+        lost => format!("; {} lost", call_count(lost)),
     };
     let [real, user, sys] =
-        [metered.real, metered.user, metered.sys].map(|time| time.as_secs_f64());
+        [metered.real, metered.user, metered.sys].map(|time| duration(time.as_secs_f64()));
     [
-        format!("The command: {ended}; {real:.3} s real, {user:.3} s user, {sys:.3} s sys."),
+        format!("{ended}; {real} real, {user} user, {sys} system."),
         format!(
-            "{} file-system calls, {:.6} s in them, {lost}; {} of metering beside that, by {}: {}.",
-            account.calls(),
-            seconds(account.nanos()),
-            duration(metered.overhead),
+            "{} on files took {}{lost}; metered by {}, overhead {}.",
+            call_count(account.calls()),
+            duration(seconds(account.nanos())),
             metered.meter,
-            printable(metered.why().as_bytes())
+            duration(metered.overhead.as_secs_f64()),
         ),
     ]
 }
 
-/// The calls by gate, costliest first.
+/// The calls by name, costliest first.
 pub(crate) fn gates_table(account: &AccountReport<'_>) -> Table {
     use Align::{Left, Right};
     let columns = [
         ("%TIME", Right),
-        ("SECONDS", Right),
-        ("#CALLS", Right),
-        ("ms/CALL", Right),
-        ("GATE", Left),
+        ("TIME", Right),
+        ("CALLS", Right),
+        ("TIME/CALL", Right),
+        ("SYSTEM CALL", Left),
         ("ERRORS", Left),
     ];
     let all = account.nanos();
@@ -223,13 +235,13 @@ pub(crate) fn gates_table(account: &AccountReport<'_>) -> Table {
         errors.sort();
         let errors = errors
             .into_iter()
-            .map(|(n, errno)| format!("{} {errno}", n.0));
+            .map(|(n, errno)| format!("{} {errno}", count(n.0)));
         let errors: Vec<String> = errors.collect();
         let cells = [
             format!("{:.1}", gate.sum.percent_of(all)),
-            format!("{:.6}", seconds(gate.sum.nanos)),
-            gate.sum.calls.to_string(),
-            format!("{:.6}", gate.sum.ms_per_call()),
+            duration(seconds(gate.sum.nanos)),
+            count(gate.sum.calls),
+            duration(gate.sum.ms_per_call() / 1e3),
             (*name).to_owned(),
             errors.join(", "),
         ];
@@ -243,18 +255,18 @@ pub(crate) fn patterns_table(account: &AccountReport<'_>) -> Option<Table> {
     let columns = [
         ("COUNT", Right),
         ("REDUNDANT", Right),
-        ("SECONDS", Right),
+        ("TIME", Right),
         ("PATTERN", Left),
-        ("FOR EXAMPLE", Left),
+        ("EXAMPLE", Left),
     ];
     let patterns = account.found_patterns();
     let mut table = Table::new(&columns, patterns.len());
     for (pattern, found) in &patterns {
         let example = found.example.as_deref();
         let cells = [
-            found.count.to_string(),
-            found.calls.to_string(),
-            format!("{:.6}", seconds(found.nanos)),
+            count(found.count),
+            count(found.calls),
+            duration(seconds(found.nanos)),
             pattern.name().to_owned(),
             example.map_or_else(String::new, |path| printable(path).into_owned()),
         ];
@@ -265,34 +277,57 @@ pub(crate) fn patterns_table(account: &AccountReport<'_>) -> Option<Table> {
 
 /// What each change would save, and how; `None` when nothing would be saved.
 pub(crate) fn what_if_text(account: &AccountReport<'_>, style: TableStyle) -> Option<String> {
-    let table = what_if_table(account)?.to_text(style.width, style.color);
-    let changes = account.effective_changes();
-    let how = changes
-        .iter()
-        .map(|change| line(style, &explain_change(change)));
+    let too_short = too_short_sentence(account).map(|text| line(style, &text));
+    let Some(table) = what_if_table(account) else {
+        return too_short;
+    };
+    let table = table.to_text(style.width, style.color);
+    let how = saving_changes(account);
+    let how = how.map(|change| line(style, &explain_change(change)));
     let how: String = how.collect();
     let model = line(style, &model_sentence(account));
-    Some(format!("{model}\n{table}{how}"))
+    let too_short = too_short.unwrap_or_default();
+    Some(format!("{model}\n{table}\n{how}{too_short}"))
+}
+
+/// The changes that would save CPU time, and rest on enough calls; the best first.
+pub(crate) fn saving_changes<'a>(
+    account: &AccountReport<'a>,
+) -> impl Iterator<Item = &'a Change> + use<'a> {
+    let changes = account.effective_changes().into_iter();
+    changes.filter(|change| change.seconds > 0.0 && !change.is_too_short())
+}
+
+/// The changes whose calls were too few or too short, if there are any.
+pub(crate) fn too_short_sentence(account: &AccountReport<'_>) -> Option<String> {
+    let changes = account.effective_changes().into_iter();
+    let names = changes.filter(|change| change.is_too_short());
+    let names: Vec<&str> = names.map(|change| change.kind.name()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "{}: too short to estimate (fewer than 100 calls, or less than 10 ms in them).",
+            names.join(", ")
+        )
+    })
 }
 
 /// What each change would save; `None` when nothing would be saved.
 pub(crate) fn what_if_table(account: &AccountReport<'_>) -> Option<Table> {
     use Align::{Left, Right};
     let columns = [
-        ("-CALLS", Right),
-        ("-CPU ms", Right),
-        ("-CPU %", Right),
-        ("BY 1974", Right),
+        ("CPU TIME", Right),
+        ("%CPU", Right),
+        ("CALLS", Right),
+        ("1974 MODEL", Right),
         ("CHANGE", Left),
     ];
-    let changes = account.effective_changes();
-    let mut table = Table::new(&columns, changes.len());
-    for change in &changes {
+    let mut table = Table::new(&columns, 0);
+    for change in saving_changes(account) {
         let cells = [
-            change.calls.to_string(),
-            format!("{:.3}", 1000.0 * change.seconds),
+            duration(change.seconds),
             format!("{:.1}", change.percent),
-            format!("{:.3}", 1000.0 * change.overhead),
+            count(u64::try_from(change.calls).unwrap_or_default()),
+            duration(change.overhead.max(0.0)),
             change.kind.name().to_owned(),
         ];
         let tone = match change.advised {
@@ -301,15 +336,16 @@ pub(crate) fn what_if_table(account: &AccountReport<'_>) -> Option<Table> {
         };
         table.row(cells, tone);
     }
-    (!changes.is_empty()).then_some(table)
+    (!table.is_empty()).then_some(table)
 }
 
 /// What percents are of, and where prices are from.
 pub(crate) fn model_sentence(account: &AccountReport<'_>) -> String {
     format!(
-        "What each change would save of {:.6} s of CPU time. By the model of 1974 any call costs {:.0} ns, \
-         and what it takes beyond that is useful. Prices without a meter: {}.",
-        account.what_if.cpu, account.what_if.fixed, account.price_source
+        "Estimated savings of {} CPU time. 1974 MODEL is {} for each call avoided. Call prices: {}.",
+        duration(account.what_if.cpu),
+        duration(account.what_if.fixed / 1e9),
+        account.price_source
     )
 }
 
@@ -322,22 +358,22 @@ pub(crate) fn line(style: TableStyle, text: &str) -> String {
     wrap(text, style.width.unwrap_or(80)) + "\n"
 }
 
-/// A time with as many decimals as are significant.
-pub(crate) fn duration(time: Duration) -> String {
-    let seconds = time.as_secs_f64();
-    match seconds < 0.1 {
-        true => format!("{:.3} ms", 1000.0 * seconds),
-        false => format!("{seconds:.3} s"),
-    }
+fn call_count(calls: u64) -> String {
+    format!(
+        "{} {}",
+        count(calls),
+        if calls == 1 { "call" } else { "calls" }
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::time::Duration;
 
     use account::patterns::{Found, Pattern, Spare};
     use account::report::{Coverage, GateTotal};
-    use account::whatif::{Change, ChangeKind, WhatIf};
+    use account::whatif::{Basis, Change, ChangeKind, WhatIf};
     use gate::Errno;
     use meter::call::{Choice, Ended, Metered};
     use proptest::prelude::*;
@@ -384,12 +420,24 @@ mod tests {
         };
         let change = Change {
             kind: ChangeKind::Spare(Spare::CacheMisses),
-            calls: 19,
-            seconds: 5e-6,
+            calls: 1900,
+            seconds: 0.005,
             percent: 0.5,
-            overhead: 6e-6,
-            elapsed: Some(0.0001),
+            overhead: 0.006,
+            elapsed: Some(0.02),
+            basis: Basis {
+                calls: 1900,
+                seconds: 0.02,
+            },
             advised: true,
+        };
+        let short = Change {
+            kind: ChangeKind::Spare(Spare::KeepStat),
+            basis: Basis {
+                calls: 99,
+                seconds: 0.02,
+            },
+            ..change.clone()
         };
         AccountReport {
             gates: BTreeMap::from([("openat", gate)]),
@@ -411,7 +459,7 @@ mod tests {
                 fixed: 312.0,
                 cpu: 0.001,
                 priced: 0.0005,
-                changes: vec![change],
+                changes: vec![change, short],
             })),
             price_source: "measured here",
             metered: Box::leak(Box::new(Metered {
@@ -438,20 +486,21 @@ mod tests {
             width: Some(80),
             ..TableStyle::default()
         };
-        let text = account_text(&report(b"/usr/bin/x"), style, 10);
+        let text = account_text(&report(b"/usr/bin/x"), style, 10, false);
         for line in [
-            "The command: ended by signal 9 (status 137); 0.010 s real, 0.001 s user, 0.002 s",
-            "%TIME  SECONDS #CALLS  ms/CALL GATE   ERRORS",
-            "100.0 0.001200    120 0.010000 openat 19 ENOENT, 1 EACCES",
-            "%TIME  SECONDS #CALLS #ERRORS PID PROGRAM",
-            "100.0 0.001200    120      20   7 /usr/bin/x",
-            "100.0 0.001200    120      20      2 /usr/bin/x",
-            "and 2 more",
-            "and 3 more",
-            "COUNT REDUNDANT  SECONDS PATTERN FOR EXAMPLE",
-            "   20        20 0.000100 miss    /usr/bin/x",
-            "-CALLS -CPU ms -CPU % BY 1974 CHANGE",
-            "    19   0.005    0.5   0.006 cache-misses",
+            "Killed by signal 9 (exit status 137); 10.0 ms real, 1.00 ms user, 2.00 ms",
+            "%TIME    TIME CALLS TIME/CALL SYSTEM CALL ERRORS",
+            "100.0 1.20 ms   120   10.0 µs openat      19 ENOENT, 1 EACCES",
+            "%TIME    TIME CALLS ERRORS PID PROGRAM",
+            "100.0 1.20 ms   120     20   7 /usr/bin/x",
+            "100.0 1.20 ms   120     20     2 /usr/bin/x",
+            "2 more (see --top)",
+            "3 more (see --top)",
+            "COUNT REDUNDANT   TIME PATTERN EXAMPLE",
+            "   20        20 100 µs miss    /usr/bin/x",
+            "CPU TIME %CPU CALLS 1974 MODEL CHANGE",
+            " 5.00 ms  0.5 1,900    6.00 ms cache-misses",
+            "keep-stat: too short to estimate (fewer than 100 calls, or less than 10 ms in",
         ] {
             assert!(text.lines().any(|shown| shown == line), "{line}\n{text}");
         }
@@ -489,7 +538,7 @@ mod tests {
             width in 60..120_usize,
         ) {
             let style = TableStyle { width: Some(width), ..TableStyle::default() };
-            let text = account_text(&report(&path), style, 5);
+            let text = account_text(&report(&path), style, 5, true);
             prop_assert!(!text.contains(|c: char| c.is_control() && c != '\n'));
             prop_assert!(text.lines().all(|line| line.width() <= width), "{}", text);
         }

@@ -1,6 +1,6 @@
 //! The figures of series of samples, as the paper draws them.
 
-use probe::{Finding, Kind, Series, Unit, combined, judge, marks};
+use probe::{Finding, Kind, Series, combined, judge, marks};
 use show::figure::Figure;
 
 use super::value_text;
@@ -30,23 +30,23 @@ fn title(series: &Series) -> String {
         Kind::Reads => format!("Reads of {step} bytes, without readahead"),
         Kind::ReadsAhead | Kind::Blocks => format!("Reads of {step} bytes, with readahead"),
         Kind::Writes => format!("Writes of {step} bytes into a hole"),
-        Kind::Cached => "Pages of the file in memory after each read".to_owned(),
+        Kind::Cached => "Pages of the file in the page cache after each read".to_owned(),
         Kind::Passes => {
-            format!("The second time through a file, ever longer by {step} bytes")
+            format!("Second pass over a file that grows by {step} bytes")
         }
-        Kind::Filled => format!("Holes read, {step} bytes a step"),
-        Kind::Syncs => format!("Waits until {step} bytes are on the disk"),
+        Kind::Filled => format!("Reads of holes, {step} bytes per step"),
+        Kind::Syncs => format!("fsync after {step} bytes"),
     }
 }
 
 fn y_axis(kind: Kind) -> &'static str {
     match kind {
-        Kind::Reads | Kind::ReadsAhead | Kind::Blocks => "ns for each read",
-        Kind::Writes => "ns for each write",
+        Kind::Reads | Kind::ReadsAhead | Kind::Blocks => "time per read, ns",
+        Kind::Writes => "time per write, ns",
         Kind::Cached => "pages",
-        Kind::Passes => "ns for a step",
-        Kind::Filled => "bytes of the file in memory",
-        Kind::Syncs => "ns for each wait",
+        Kind::Passes => "time per step, ns",
+        Kind::Filled => "bytes cached",
+        Kind::Syncs => "time per fsync, ns",
     }
 }
 
@@ -59,10 +59,8 @@ fn note(finding: &Finding, series: &Series) -> String {
     let (name, unit) = (finding.quantity.name(), finding.quantity.unit());
     match finding.value() {
         Some(value) => {
-            // Bytes have their unit already.
-            let word = if unit == Unit::Bytes { "" } else { unit.name() };
-            format!("{name}: {} {word}{trials}", value_text(value, unit))
+            format!("{name}: {}{trials}", value_text(value, unit))
         }
-        None => format!("{name}: cannot tell{trials}"),
+        None => format!("{name}: unknown{trials}"),
     }
 }

@@ -38,6 +38,7 @@ pub(crate) fn hint(why: &Error) -> &'static str {
         Error::OutOfBytes => "raise --max-bytes",
         Error::PassesTooLarge { .. } => "raise --max-bytes",
         Error::UnnamedOnly => "run fathom probe, which creates a named file and removes it",
+        Error::CgroupRefused(_) => "run as root, or in a container with a memory limit",
         Error::NoAnswer { .. } | Error::StoppedAnswering { .. } | Error::NotReleased { .. } => {
             "run fathom mounts --check to see which mounts hang"
         }
@@ -52,13 +53,16 @@ fn outcome(outcome: &Outcome) -> String {
             Method::EmptyCalls {
                 incomplete: Some(why),
                 ..
-            } => format!("{method}; not all could be priced: {}", hinted(why)),
+            } => format!(
+                "{method}; some calls could not be measured: {}",
+                hinted(why)
+            ),
             _ => method.to_string(),
         },
-        Outcome::LookedUp(bound) => format!("looked up, and not measured: {bound}"),
+        Outcome::LookedUp(bound) => format!("looked up, not measured: {bound}"),
         Outcome::Disagree(both) => {
             let [by_256, by_512] = both.each_ref().map(self::outcome);
-            format!("reads of 256 and of 512 bytes do not say the same: {by_256}; {by_512}")
+            format!("reads of 256 and 512 bytes differ: {by_256}; {by_512}")
         }
         Outcome::Unknown(why) => hinted(why),
     }
@@ -66,17 +70,17 @@ fn outcome(outcome: &Outcome) -> String {
 
 fn note_text(note: Note) -> String {
     match note {
-        Note::ConfirmedBy512 => "; 512 bytes each time give the same".to_owned(),
-        Note::ContradictedByResidency => "; what was seen in memory says otherwise".to_owned(),
+        Note::ConfirmedBy512 => "; reads of 512 bytes give the same".to_owned(),
+        Note::ContradictedByResidency => "; the page-cache residency contradicts it".to_owned(),
         Note::SeenBy(call) => format!(", by {}", call.name()),
         Note::OwnCgroup(available) => format!(
-            "; this was in {}, whose limit was chosen: outside, {} MiB could be had (MemAvailable)",
+            "; measured in {} with a chosen limit; outside, {} MiB are available (MemAvailable)",
             cgroup_words(true),
             available >> 20
         ),
         Note::CurrentCgroup(others) => {
             let cgroup = cgroup_words(false);
-            format!("; with {others} bytes of other files, this was in {cgroup}")
+            format!("; measured in {cgroup}, which also holds {others} bytes of other files")
         }
     }
 }
@@ -84,11 +88,11 @@ fn note_text(note: Note) -> String {
 pub(crate) fn source(source: &Source) -> &str {
     match source {
         Source::Statfs => "statfs(2), f_frsize",
-        Source::Page => "the page of memory, or the block where it is larger",
-        Source::Superblock => "the superblock, s_log_cluster_size",
+        Source::Page => "page size, or the block size if larger",
+        Source::Superblock => "superblock, s_log_cluster_size",
         Source::Statx => "statx(2), stx_dio_offset_align",
         Source::Sysinfo => "sysinfo(2)",
-        Source::Fiemap => "FS_IOC_FIEMAP, the largest extent",
+        Source::Fiemap => "FS_IOC_FIEMAP, largest extent",
         Source::File(path) => path,
     }
 }

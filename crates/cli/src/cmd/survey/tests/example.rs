@@ -7,7 +7,7 @@ use std::time::Duration;
 use account::ledger::Sum;
 use account::patterns::{Found as FoundPattern, Pattern};
 use account::report::{AccountReport, Coverage, GateTotal, Groups};
-use account::whatif::{Change as CallChange, ChangeKind, WhatIf};
+use account::whatif::{Basis, Change as CallChange, ChangeKind, WhatIf};
 use archive::nightly::{Expected, Nightly};
 use gate::Errno;
 use meter::call::{Choice, Ended, Metered};
@@ -454,6 +454,10 @@ fn account() -> AccountReport<'static> {
                 percent: 43.2,
                 overhead: 0.008,
                 elapsed: None,
+                basis: Basis {
+                    calls: 12_000,
+                    seconds: 0.02,
+                },
                 advised: true,
             }],
         })),

@@ -92,7 +92,7 @@ fn experiments(
         Block::Command(commands.text(&command)),
         table(
             &format!("What the experiments on {name} have found"),
-            &probed.shown().table(true),
+            &probed.shown().table(),
         ),
     ];
     blocks.extend(notes(probed));
@@ -168,7 +168,7 @@ pub(crate) fn prices(gates: &Probed, commands: &Commands, plots: &mut Plots) -> 
         blocks.push(table("What each call costs", &prices_table(all)));
     }
     if !gates.report.measured.is_empty() {
-        let findings = gates.shown().table(true);
+        let findings = gates.shown().table();
         blocks.push(table("What every call costs at least", &findings));
         blocks.extend(notes(gates));
     }

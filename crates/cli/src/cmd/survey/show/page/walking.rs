@@ -155,9 +155,7 @@ pub(crate) fn calls(account: &AccountReport<'_>, commands: &Commands) -> Vec<Blo
         blocks.push(Block::Text(account_show::model_sentence(account)));
         blocks.push(table("What changes would save", &what_if));
         blocks.push(Block::List(
-            account
-                .effective_changes()
-                .into_iter()
+            account_show::saving_changes(account)
                 .map(account_show::explain_change)
                 .collect(),
         ));

@@ -7,7 +7,7 @@ use archive::{Action, ErrorKind};
 use gate::Errno;
 use show::name::printable;
 
-use crate::hint::{archive_hint, meter_hint};
+use crate::hint::{archive_hint, command_hint, meter_hint};
 
 /// How a command ended: with how many warnings, or why it was not done.
 pub(crate) type Outcome = Result<usize, Error>;
@@ -68,7 +68,7 @@ impl From<meter::Error> for Error {
     fn from(error: meter::Error) -> Error {
         use meter::Error::{Command, Late, Unavailable};
         match &error {
-            Command(_) => Error::new(error.to_string()),
+            Command(why) => Error::new(error.to_string()).and(command_hint(why)),
             Unavailable(why) => Error::new(format!("cannot meter the command: {error}"))
                 .and(meter_hint(why).unwrap_or_default()),
             Late(..) => Error::new(format!("the command ran, but there is no report: {error}")),

@@ -26,6 +26,8 @@ pub(crate) fn hint(warning: &Warning) -> Option<Cow<'static, str>> {
         hint_for_restore(reason, warning.errno)
     } else if let Some(kind) = warning.reason() {
         hint_for_walk(kind, warning.errno)
+    } else if let Some(kind) = warning.reason() {
+        hint_for_meter(kind)
     } else {
         hint_for_mounts(warning.reason()?, warning.errno)
     };
@@ -115,18 +117,44 @@ fn hint_for_mounts(kind: &mounts::WarningKind, errno: Option<Errno>) -> Option<&
     })
 }
 
-/// What to do if ptrace(2) is refused, as containers and Yama do.
+/// What to do if no meter works, or the chosen one does not.
 pub(crate) fn meter_hint(why: &meter::Unavailable) -> Option<&'static str> {
     use meter::Unavailable::{NoMeter, Ptrace};
     match why {
         NoMeter(refused) => refused.iter().find_map(|(_, why)| meter_hint(why)),
         Ptrace(Errno::EPERM) => Some(
-            "in a container, allow ptrace (--cap-add=SYS_PTRACE, or another seccomp profile); else set \
-             kernel.yama.ptrace_scope to 1 or less, and let nobody else trace fathom",
+            "in a container, allow ptrace (--cap-add=SYS_PTRACE); elsewhere, set kernel.yama.ptrace_scope to \
+             at most 1, and do not trace fathom itself",
         ),
-        Ptrace(_) => Some("use bpf or perf, as root"),
+        Ptrace(_) => Some("use --meter bpf or perf, as root"),
         _ => None,
     }
+}
+
+/// What to do about a command that cannot be run.
+pub(crate) fn command_hint(why: &meter::CommandError) -> &'static str {
+    use meter::CommandError::{Empty, NotExecuted, NotFound};
+    match why {
+        Empty => "give a command",
+        NotFound(_) => "check the name, or give the path of the command",
+        NotExecuted(_, errno) => match *errno {
+            Errno::ENOENT | Errno::ENOTDIR => {
+                "check the path, and the interpreter that a script names"
+            }
+            Errno::EACCES => "make it executable; its file system must not be mounted noexec",
+            Errno::ENOEXEC => "begin a script with #! and its interpreter",
+            _ => "check whether it runs without fathom",
+        },
+    }
+}
+
+fn hint_for_meter(kind: &meter::WarningKind) -> Option<&'static str> {
+    use meter::WarningKind::{HiddenPrograms, LostRecords, Unprivileged};
+    Some(match kind {
+        LostRecords(_) | HiddenPrograms(_) => "use --meter bpf, as root",
+        Unprivileged(_) => "run fathom as root",
+        _ => return None,
+    })
 }
 
 /// What to do about an error of an archive or a catalog.

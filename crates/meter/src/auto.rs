@@ -102,23 +102,22 @@ mod tests {
             (meter, &why[..]),
             (
                 "c",
-                "the cheapest that works here (a: it takes Linux 5.8; b: a BPF program could not be assembled)"
+                "it has the lowest overhead of those that work here (a: requires Linux 5.8; b: cannot assemble a BPF program)"
             )
         );
         assert_eq!(
             auto(vec![Fake("a", Ok(()), Ok(()))]).unwrap().1,
-            "it is the cheapest, and works here"
+            "it has the lowest overhead"
         );
         let none = auto(vec![Fake("a", old(), Ok(())), Fake("b", Ok(()), broken())]).unwrap_err();
         assert_eq!(
             none.to_string(),
-            "there is no way to meter here: a: it takes Linux 5.8; \
-             b: a BPF program could not be assembled"
+            "no meter works here: a: requires Linux 5.8; b: cannot assemble a BPF program"
         );
     }
 
     #[test]
-    fn no_other_meter_is_tried_for_a_command_that_cannot_be_run_or_has_begun() {
+    fn no_other_meter_is_tried_after_the_command_failed_or_began() {
         let missing = || Error::Command(CommandError::Empty);
         let late = || Error::Late(Step::Wait, Errno::EIO);
         for failure in [missing(), late()] {

@@ -153,13 +153,17 @@ pub enum Choice {
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Choice::Requested => f.write_str("it was asked for"),
-            Choice::Exact => f.write_str("it tells of every call"),
+            Choice::Requested => f.write_str("chosen with --meter"),
+            Choice::Exact => f.write_str("it loses no call"),
             Choice::Cheapest(refused) if refused.is_empty() => {
-                f.write_str("it is the cheapest, and works here")
+                f.write_str("it has the lowest overhead")
             }
             Choice::Cheapest(refused) => {
-                write!(f, "the cheapest that works here ({})", Refusals(refused))
+                write!(
+                    f,
+                    "it has the lowest overhead of those that work here ({})",
+                    Refusals(refused)
+                )
             }
         }
     }
@@ -203,7 +207,7 @@ impl Metered {
     pub fn why(&self) -> String {
         match self.sees_names {
             true => self.choice.to_string(),
-            false => format!("{}; it sees no names", self.choice),
+            false => format!("{}; it sees no file names", self.choice),
         }
     }
 

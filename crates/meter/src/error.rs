@@ -24,13 +24,13 @@ pub enum Error {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
     /// There are no words, the first one is empty, or one contains a NUL.
-    #[error("there is no command to run")]
+    #[error("the command is empty")]
     Empty,
     /// No directory of `PATH` has a file of this name.
-    #[error("cannot find the command '{}' in any directory of PATH; give its path", escape(.0))]
+    #[error("cannot find the command '{}' in PATH", escape(.0))]
     NotFound(Vec<u8>),
     /// execve(2) of this program failed.
-    #[error("cannot run '{}': {}; {}", escape(.0.as_bytes()), .1, advice(*.1))]
+    #[error("cannot run '{}': {}", escape(.0.as_bytes()), .1)]
     NotExecuted(CString, Errno),
 }
 
@@ -48,17 +48,6 @@ impl CommandError {
     }
 }
 
-fn advice(errno: Errno) -> &'static str {
-    match errno {
-        Errno::ENOENT | Errno::ENOTDIR => "look at its path, and at what interpreter it names",
-        Errno::EACCES => {
-            "it must be a file that you may execute, on a file system mounted without noexec"
-        }
-        Errno::ENOEXEC => "begin a script with #! and its interpreter",
-        _ => "run it without fathom to see whether it can be run at all",
-    }
-}
-
 fn escape(name: &[u8]) -> String {
     String::from_utf8_lossy(name).escape_debug().to_string()
 }
@@ -67,10 +56,10 @@ fn escape(name: &[u8]) -> String {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
     /// The layout of this processor's registers is unknown.
-    #[error("nobody has written down the registers of this processor")]
+    #[error("this processor architecture is not supported")]
     Architecture,
     /// The kernel is too old.
-    #[error("it takes Linux {0}")]
+    #[error("requires Linux {0}")]
     NeedsLinux(&'static str),
     /// A step before the command began failed.
     #[error("cannot {0}: {1}")]
@@ -82,41 +71,39 @@ pub enum Unavailable {
     #[error("{}", program_refused(*.0, .1))]
     BpfProgram(Errno, String),
     /// A BPF program is too large, or jumps too far: a bug of fathom.
-    #[error("a BPF program could not be assembled")]
+    #[error("cannot assemble a BPF program")]
     BpfAssembly,
     /// A BPF program cannot be attached to this raw tracepoint.
     #[error("cannot attach to the tracepoint {}: {}", .0.to_string_lossy(), .1)]
     Attach(&'static CStr, Errno),
     /// There is no BTF, and the fields of `task_struct` cannot be found by their values either.
     #[error(
-        "this kernel does not describe itself (no /sys/kernel/btf/vmlinux), and its task_struct is not as others'"
+        "the kernel has no BTF (/sys/kernel/btf/vmlinux), and the layout of its task_struct is unknown"
     )]
     NoBtf,
     /// A thread of this process cannot be created.
-    #[error("cannot begin a thread: {}; let there be more", Errno(*.0))]
+    #[error("cannot create a thread: {}", Errno(*.0))]
     Thread(i32),
     /// A thread of this process has panicked.
-    #[error("a thread has ended too early")]
+    #[error("a thread of fathom panicked")]
     ThreadPanicked,
     /// tracefs cannot be read.
-    #[error(
-        "the numbers of the kernel's tracepoints cannot be read; run as root, and mount tracefs on /sys/kernel/tracing"
-    )]
+    #[error("cannot read tracefs: run as root, with tracefs mounted on /sys/kernel/tracing")]
     NoTracefs,
     /// perf_event_open(2) failed.
     #[error("{}", perf_refused(*.0))]
     PerfEvent(Errno),
     /// ptrace(2) failed.
-    #[error("tracing is refused: {0}")]
+    #[error("ptrace is not permitted: {0}")]
     Ptrace(Errno),
     /// Names are wanted, and this meter does not see what path arguments point to.
-    #[error("the meter {0} sees no names; use bpf, as root, or ptrace")]
+    #[error("the meter {0} sees no file names: use bpf, as root, or ptrace")]
     SeesNoNames(String),
     /// No meter has this name.
-    #[error("there is no meter of this name; there are auto, {}", .0.join(", "))]
+    #[error("unknown meter: use auto, {}", .0.join(", "))]
     UnknownMeter(Vec<&'static str>),
     /// No meter works here.
-    #[error("there is no way to meter here: {}", Refusals(.0))]
+    #[error("no meter works here: {}", Refusals(.0))]
     NoMeter(Vec<Refusal>),
 }
 
@@ -146,33 +133,35 @@ const BPF_PRIVILEGE: &str = "run as root, or with CAP_BPF and CAP_PERFMON";
 fn map_refused(errno: Errno) -> String {
     match errno {
         Errno::EPERM => format!(
-            "BPF is not permitted: {errno}; {BPF_PRIVILEGE}, and before Linux 5.11 with `ulimit -l unlimited`"
+            "BPF is not permitted: {errno} ({BPF_PRIVILEGE}, and before Linux 5.11 with ulimit -l unlimited)"
         ),
         Errno::ENOSYS => format!("this kernel has no BPF: {errno}"),
         Errno::EMFILE => {
-            format!("cannot make a BPF map: {errno}; it takes some 20 descriptors, see `ulimit -n`")
+            format!(
+                "cannot create a BPF map: {errno} (about 20 file descriptors are needed, see ulimit -n)"
+            )
         }
-        _ => format!("cannot make a BPF map: {errno}"),
+        _ => format!("cannot create a BPF map: {errno}"),
     }
 }
 
 fn program_refused(errno: Errno, log: &str) -> String {
     if errno == Errno::EPERM && log.is_empty() {
-        format!("BPF programs are not permitted: {errno}; {BPF_PRIVILEGE}")
+        format!("BPF is not permitted: {errno} ({BPF_PRIVILEGE})")
     } else {
-        format!("the kernel refuses a BPF program: {errno}; {log}")
+        format!("the kernel rejects a BPF program: {errno}: {log}")
     }
 }
 
 fn perf_refused(errno: Errno) -> String {
     match errno {
         Errno::EPERM | Errno::EACCES => format!(
-            "perf_event_open is not permitted: {errno}; run as root, or with CAP_PERFMON and CAP_IPC_LOCK"
+            "perf_event_open is not permitted: {errno} (run as root, or with CAP_PERFMON and CAP_IPC_LOCK)"
         ),
         Errno::EMFILE => format!(
-            "cannot watch the kernel's tracepoints: {errno}; it takes three for each processor, see `ulimit -n`"
+            "cannot open the tracepoints: {errno} (three file descriptors per processor are needed, see ulimit -n)"
         ),
-        _ => format!("cannot watch the kernel's tracepoints: {errno}"),
+        _ => format!("cannot open the tracepoints: {errno}"),
     }
 }
 
@@ -191,7 +180,7 @@ pub enum Step {
     InstallFilter,
     /// The BPF program at sys_enter did not see the command: a seccomp filter that this process
     /// inherited answered the call.
-    #[error("see the command at the tracepoint sys_enter")]
+    #[error("trace the command at sys_enter (a seccomp filter may hide it)")]
     BeSeen,
     #[error("wait for the command")]
     Wait,
@@ -217,55 +206,46 @@ impl Step {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WarningKind {
     /// The table of processes is full.
-    #[error("there were too many processes to hold each: later ones are added up by program")]
+    #[error("too many processes: the later ones are summed up by program")]
     ManyProcesses,
     /// The table of programs is full.
-    #[error("there were more than {0} programs: further ones are added up without a name")]
+    #[error("more than {0} programs: the others are summed up without a name")]
     ManyPrograms(usize),
     /// Threads were still running when the user asked fathom to stop.
     #[error(
-        "{} {} still running when fathom was told to stop: their calls until then were counted",
+        "{} {} still running when fathom was stopped: later calls were not counted",
         .0,
         if *.0 == 1 { "thread was" } else { "threads were" }
     )]
     StillRunning(u64),
     /// Processes were killed when the user asked fathom to stop.
     #[error(
-        "{} {} still running when fathom was told to stop, and had to be ended",
+        "{} {} still running when fathom was stopped, and killed",
         .0,
         if *.0 == 1 { "process was" } else { "processes were" }
     )]
     Killed(usize),
     /// The table of calls by process and error was full.
-    #[error(
-        "{0} calls were counted, but there was no room for whose they were, and how they failed if they did"
-    )]
+    #[error("{0} calls are in the totals only: the table of processes and errors was full")]
     Unattributed(u64),
     /// Calls are in the totals but were not reported one by one.
-    #[error(
-        "{0} calls are in the totals, but are not told one by one: they came faster than they could be read"
-    )]
+    #[error("{0} calls are in the totals only: they came faster than they could be read")]
     Unreported(u64),
     /// Events of processes were lost.
-    #[error(
-        "{0} forks, new programs and ends of threads came faster than they could be read: names may be wrong since"
-    )]
+    #[error("{0} fork, exec and exit events were lost: names of programs and files may be wrong")]
     LostEvents(u64),
     /// The table of threads was full.
-    #[error(
-        "{0} threads could not be followed, and their calls are not counted: too many ran at once"
-    )]
+    #[error("{0} threads were not traced, and their calls not counted: too many at once")]
     UnfollowedThreads(u64),
     /// 32-bit programs made calls.
     #[error("{0} calls of 32-bit programs were not counted")]
     Calls32Bit(u64),
     /// Records of calls were overwritten before they were read.
-    #[error("{0} calls came faster than they could be read: the figures are too low; use bpf")]
+    #[error("{0} calls were lost: they came faster than they could be read")]
     LostRecords(u64),
     /// Set-user-ID programs were executed, which the kernel hides from perf.
     #[error(
-        "{} {} not followed, and the figures are too low: the kernel does not let perf see who gets \
-         another user's rights (set-user-ID); use bpf",
+        "{} {} not traced: the kernel hides set-user-ID programs from perf",
         .0,
         if *.0 == 1 { "program was" } else { "programs were" }
     )]
@@ -275,13 +255,12 @@ pub enum WarningKind {
     OtherArchitecture(Vec<u8>),
     /// A set-user-ID program was executed, and gained no privilege.
     #[error(
-        "'{}' ran without the privilege that its file gives: a program that is traced gains no \
-         privilege; run fathom as root",
+        "'{}' ran without its set-user-ID privilege, because it was traced",
         escape(.0)
     )]
     Unprivileged(Vec<u8>),
     /// Calls were lost for another reason.
-    #[error("{0} calls were lost: the machine was too busy to tell of all")]
+    #[error("{0} calls were lost: the machine was too busy")]
     Lost(u64),
 }
 
@@ -292,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refused_meter_names_the_missing_privilege() {
+    fn error_of_a_refused_meter_names_the_missing_privilege() {
         assert!(
             Unavailable::BpfMap(Errno::EPERM)
                 .to_string()

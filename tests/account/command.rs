@@ -56,7 +56,7 @@ fn script(text: &str) -> [&str; 3] {
 }
 
 #[test]
-fn input_output_and_status_are_the_commands_own() {
+fn command_keeps_its_input_output_and_exit_status() {
     let dir = tempfile::tempdir().unwrap();
     let report = dir.path().join("report");
     for (flags, status) in [(&[][..], 3), (&["--json"], 0)] {
@@ -103,8 +103,7 @@ fn input_output_and_status_are_the_commands_own() {
     .exits(4);
     assert_eq!(ran.stdout, b"out\n");
     assert!(
-        ran.stderr.starts_with("The command: exit status 4; ")
-            && ran.stderr.contains("\nCalls by gate\n"),
+        ran.stderr.starts_with("Exit status 4; ") && ran.stderr.contains("\nSystem calls\n"),
         "{ran}"
     );
     let ran = run(&mut fathom(["account", "--json", "--", "echo", "out"])).exits(0);
@@ -117,25 +116,73 @@ fn input_output_and_status_are_the_commands_own() {
     assert_eq!(value["result"]["gates"]["execve"]["calls"], 1);
     let ran = run(&mut fathom(["account", "-o", "-", "--", "true"])).exits(0);
     assert!(
-        ran.stdout.starts_with(b"The command: exit status 0; ") && ran.stderr.is_empty(),
+        ran.stdout.starts_with(b"Exit status 0; ") && ran.stderr.is_empty(),
         "{ran}"
     );
 }
 
 #[test]
-fn a_signal_that_ends_the_command_is_passed_on() {
+fn exit_status_of_a_killed_command_is_passed_on() {
     let value = account(&[], script("kill -9 $$"));
     assert_eq!((&value["exit"], &value["signal"]), (&137.into(), &9.into()));
     let ran = run(&mut fathom(["account", "--", "sh", "-c", "kill -TERM $$"])).exits(143);
     assert!(
         ran.stderr
-            .starts_with("The command: ended by signal 15 (status 143); "),
+            .starts_with("Killed by signal 15 (exit status 143); "),
         "{ran}"
     );
 }
 
 #[test]
-fn what_cannot_be_run_is_refused_as_a_shell_does() {
+fn command_needs_no_separator_and_keeps_its_options() {
+    let dir = tempfile::tempdir().unwrap();
+    file(dir.path().join("a"), 1);
+    let report = dir.path().join("report");
+    for words in [
+        args!["ls", "-l", "--color=never", dir.path()],
+        args!["--", "ls", "-l", "--color=never", dir.path()],
+        args!["ls", "--", "-x", dir.path()],
+        args!["echo", "--json", "-o", "--version", "--", "--help"],
+    ] {
+        let alone: Vec<_> = words.iter().skip_while(|word| *word == "--").collect();
+        let alone = Command::new(alone[0]).args(&alone[1..]).output().unwrap();
+        let mut metered = fathom(args!["account", "--top", "3", "-o", report]);
+        let ran = run(metered.args(&words)).exits(alone.status.code().unwrap());
+        assert_eq!(ran.stdout, alone.stdout, "{words:?}: {ran}");
+        assert!(std::fs::read(&report).unwrap().starts_with(b"Exit status "));
+    }
+}
+
+#[test]
+fn unknown_options_before_the_command_are_refused_with_the_nearest_one() {
+    for (option, meant) in [
+        ("--metre", "--meter"),
+        ("--jsn", "--json"),
+        ("--calls2", "--calls"),
+    ] {
+        let ran = run(&mut fathom(["account", option, "ls", "-l"])).refused();
+        assert!(
+            ran.stderr.contains(&format!("did you mean '{meant}'?"))
+                && !ran.stderr.contains("'-- "),
+            "{ran}"
+        );
+    }
+    run(&mut fathom(["account", "-x", "ls"])).refused();
+}
+
+#[test]
+fn reason_for_the_meter_is_printed_with_v_only() {
+    let ran = run(&mut fathom(["account", "--meter", "ptrace", "true"])).exits(0);
+    assert!(!ran.stderr.contains("chosen"), "{ran}");
+    let ran = run(&mut fathom(["account", "-v", "--meter", "ptrace", "true"])).exits(0);
+    assert!(
+        ran.stderr.contains("Meter ptrace: chosen with --meter."),
+        "{ran}"
+    );
+}
+
+#[test]
+fn exit_statuses_are_126_and_127_as_in_a_shell() {
     let dir = tempfile::tempdir().unwrap();
     let plain = file(dir.path().join("plain"), 10);
     let report = dir.path().join("report");
@@ -153,14 +200,18 @@ fn what_cannot_be_run_is_refused_as_a_shell_does() {
                     || command.is_empty(),
                 "{ran}"
             );
-            assert_eq!(ran.stderr.lines().count(), 1, "{ran}");
-            assert!(!report.exists());
+            let (message, hint) = ran.stderr.trim_end().split_once('\n').unwrap_or_default();
+            assert!(
+                message.starts_with("fathom: ") && hint.starts_with("hint: "),
+                "{ran}"
+            );
+            assert!(!hint.contains('\n') && !report.exists(), "{ran}");
         }
     }
 }
 
 #[test]
-fn a_report_that_cannot_be_written_is_no_account() {
+fn unwritable_reports_are_errors() {
     let dir = tempfile::tempdir().unwrap();
     let (touched, prices) = (
         dir.path().join("touched"),
@@ -220,11 +271,12 @@ fn a_report_that_cannot_be_written_is_no_account() {
             .exits(2);
             assert_eq!(ran.stdout, b"out\n");
             assert!(
-                ran.stderr.contains("cannot write report") && ran.stderr.contains("No space left"),
+                ran.stderr.contains("cannot write the report to")
+                    && ran.stderr.contains("No space left"),
                 "{ran}"
             );
             assert!(
-                ran.stderr.contains("ended with status 0") && !full.join("report").exists(),
+                ran.stderr.contains("exited with status 0") && !full.join("report").exists(),
                 "{ran}"
             );
         });
@@ -232,7 +284,7 @@ fn a_report_that_cannot_be_written_is_no_account() {
 }
 
 #[test]
-fn calls_are_counted_for_their_file_whatever_it_is_called() {
+fn calls_are_counted_for_files_of_any_name() {
     let dir = tempfile::tempdir().unwrap();
     let top = dir.path().canonicalize().unwrap();
     let odd = file(top.join("sub").join(name(b"\xff\x1b[31m\n")), 100);
@@ -270,7 +322,7 @@ fn calls_are_counted_for_their_file_whatever_it_is_called() {
 }
 
 #[test]
-fn all_that_is_counted_adds_up() {
+fn sums_by_call_program_file_and_directory_agree() {
     let value = account(
         &["--by", "process"],
         script("ls / | cat; for i in 1 2 3; do cat /etc/passwd; done"),
@@ -321,7 +373,7 @@ fn all_that_is_counted_adds_up() {
 }
 
 #[test]
-fn a_program_has_one_name_however_soon_it_ends() {
+fn short_lived_programs_have_their_name() {
     let dir = tempfile::tempdir().unwrap();
     let top = dir.path().canonicalize().unwrap();
     std::fs::create_dir(top.join("real")).unwrap();
@@ -361,7 +413,7 @@ fn a_program_has_one_name_however_soon_it_ends() {
 }
 
 #[test]
-fn after_so_many_calls_only_totals_are_taken() {
+fn beyond_the_limit_of_calls_only_totals_are_counted() {
     let whole = account(&[], script("cat /etc/passwd"));
     let part = account(&["--calls", "10"], script("cat /etc/passwd"));
     assert_eq!(
@@ -387,11 +439,11 @@ fn after_so_many_calls_only_totals_are_taken() {
     ]))
     .exits(0)
     .stderr;
-    assert!(text.contains("of the first 10 calls of"), "{text}");
+    assert!(text.contains("based on the first 10 of"), "{text}");
 }
 
 #[test]
-fn who_goes_up_again_is_followed() {
+fn names_with_dot_dot_are_resolved() {
     let dir = tempfile::tempdir().unwrap();
     let top = dir.path().canonicalize().unwrap();
     let deep = "a/b/c/d/e/f/g/h/i/j";
@@ -413,7 +465,7 @@ fn who_goes_up_again_is_followed() {
 }
 
 #[test]
-fn directories_are_cut_where_they_are_asked_to_be() {
+fn directories_are_summed_up_to_the_given_depth() {
     let dir = tempfile::tempdir().unwrap();
     let top = dir.path().canonicalize().unwrap();
     for n in 0..3 {
@@ -435,7 +487,7 @@ fn directories_are_cut_where_they_are_asked_to_be() {
 }
 
 #[test]
-fn prices_are_taken_from_a_probe() {
+fn prices_are_read_from_the_output_of_probe() {
     let dir = tempfile::tempdir().unwrap();
     let prices = dir.path().join("prices");
     let rows = [("newfstatat", "a file, by name", 5000), ("getppid", "an empty call", 1000)].map(

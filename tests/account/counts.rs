@@ -223,7 +223,7 @@ fn threads_forks_and_vforks_at_once() {
 }
 
 #[test]
-fn a_daemon_a_death_a_bad_pointer_and_programs_begun_by_threads() {
+fn daemons_crashes_bad_pointers_and_exec_by_threads() {
     on_a_plain_directory(&[STRACE, CC], |place| {
         let busy = busy(place.at);
         for words in [
@@ -248,7 +248,7 @@ fn a_daemon_a_death_a_bad_pointer_and_programs_begun_by_threads() {
 }
 
 #[test]
-fn a_python_that_starts() {
+fn start_of_python() {
     on_a_plain_directory(&[STRACE, Need::Program("python3")], |place| {
         let python = ["/usr/bin/python3", "python3"]
             .into_iter()
@@ -263,7 +263,7 @@ fn a_python_that_starts() {
 }
 
 #[test]
-fn a_parallel_build() {
+fn parallel_build() {
     on_a_plain_directory(&[STRACE, CC, Need::Program("make")], |place| {
         let tree = dir(place.at.join("tree"));
         for unit in 1..=3 {
@@ -290,7 +290,7 @@ fn a_parallel_build() {
 }
 
 #[test]
-fn names_that_are_no_text() {
+fn names_that_are_not_utf8() {
     on_a_plain_directory(&[STRACE], |place| {
         let odd = place.at.join(name(b"\xff\xfe\n\x1b[1m"));
         place.agree(&[OsStr::new("mkdir"), "-p".as_ref(), odd.as_os_str()]);
@@ -304,7 +304,7 @@ fn names_that_are_no_text() {
 }
 
 #[test]
-fn a_namespace_of_processes() {
+fn pid_namespace() {
     on_a_plain_directory(&[STRACE, Need::Root, Need::Program("unshare")], |place| {
         place.agree(&[
             "unshare",
@@ -318,7 +318,7 @@ fn a_namespace_of_processes() {
 }
 
 #[test]
-fn another_root() {
+fn chroot() {
     if require(&[STRACE, Need::Root]) {
         in_namespace(|ground| {
             let jail = dir(ground.join("jail"));
@@ -336,7 +336,7 @@ fn another_root() {
 }
 
 #[test]
-fn an_ordinary_user() {
+fn unprivileged_user() {
     if require(&[STRACE, Need::Root]) {
         in_namespace(|ground| {
             let open = dir(ground.join("open"));
@@ -354,7 +354,7 @@ fn an_ordinary_user() {
 }
 
 #[test]
-fn a_program_that_would_gain_privilege_is_named() {
+fn set_user_id_programs_cause_a_warning() {
     if require(&[Need::Root, Need::Program("setpriv")]) {
         in_namespace(|ground| {
             let open = dir(ground.join("open"));
@@ -374,7 +374,7 @@ fn a_program_that_would_gain_privilege_is_named() {
             assert_eq!(ran.lines(), ["1000"]);
             let warned = value["warnings"].to_string();
             assert!(
-                warned.contains("without the privilege") && warned.contains("gains"),
+                warned.contains("without its set-user-ID privilege"),
                 "{value}"
             );
             // Metered by the superuser, it does gain it.
@@ -391,7 +391,7 @@ fn a_program_that_would_gain_privilege_is_named() {
             assert!(
                 value["warnings"]
                     .to_string()
-                    .contains("1 program was not followed"),
+                    .contains("1 program was not traced"),
                 "{value}"
             );
         });

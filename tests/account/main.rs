@@ -39,7 +39,7 @@ fn column(value: &Value, name: &str) -> Value {
 }
 
 #[test]
-fn the_memos_last_table_comes_out() {
+fn model_gives_the_last_table_of_the_memo() {
     let value = run(&mut fathom(["account", "--model", "--json"]))
         .exits(0)
         .json();
@@ -101,7 +101,7 @@ fn the_memos_last_table_comes_out() {
 }
 
 #[test]
-fn another_table_is_not_rounded_and_nothing_is_printed_of_it() {
+fn model_of_another_table_has_no_printed_values() {
     let file = table("list,9,1,0,no\nstat,0.5,1,1,no\nset,0.25,1,1,yes\n");
     let value = run(&mut fathom(args![
         "account",
@@ -139,11 +139,11 @@ fn another_table_is_not_rounded_and_nothing_is_printed_of_it() {
     assert!((saves - 88.333_333).abs() < 1e-3, "{saves}");
     assert!((raw["saves_system_percent"].as_f64().unwrap() - saves / 5.0).abs() < 1e-9);
     let text = run(&mut fathom(args!["account", "--model", file.path()])).exits(0);
-    assert!(text.stderr.contains("two_gates is left out"), "{text}");
+    assert!(text.stderr.contains("option two_gates skipped"), "{text}");
 }
 
 #[test]
-fn a_table_may_come_through_a_pipe() {
+fn table_is_read_from_a_pipe() {
     let file = table("list,9,1,0,no\nstat,0.5,1,1,no\nset,0.25,1,1,yes\n");
     let plain = run(&mut fathom(args![
         "account",
@@ -167,10 +167,17 @@ fn a_table_may_come_through_a_pipe() {
 }
 
 #[test]
-fn bad_input_is_refused() {
+fn bad_tables_and_values_are_refused() {
     for command in [
         &["account"][..],
-        &["account", "ls"],
+        &["account", "--calls", "1.5", "ls"],
+        &["account", "--top", "-1", "ls"],
+        &["account", "--by", "directory:x", "ls"],
+        &["account", "--prices", "/no/such/file", "ls"],
+        &["account", "--prices", "/proc/self/status", "ls"],
+        &["account", "-o", "/no/such/directory/report", "ls"],
+        &["account", "--model", "/dev/null", "--mix", "40"],
+        &["account", "--quiet", "--verbose", "ls"],
         &["account", "--"],
         &["account", "--json", "--model", "--", "true"],
         &["account", "--by", "file", "--", "true"],
@@ -185,7 +192,7 @@ fn bad_input_is_refused() {
         run(&mut fathom(command.iter().copied())).refused();
     }
     for (rows, says) in [
-        ("", "no gate in it"),
+        ("", "no call in it is for information"),
         ("a,b,1,1,no\n", "line 2"),
         ("a,\x1b[1m,1,1,no\n", "line 2"),
     ] {

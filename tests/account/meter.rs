@@ -49,7 +49,7 @@ fn unchanged(words: &[&str], prepare: impl Fn(&mut Command)) -> String {
 }
 
 #[test]
-fn environment_descriptors_and_arguments_are_its_own() {
+fn command_keeps_environment_descriptors_and_arguments() {
     let shown = unchanged(
         &[
             "sh",
@@ -70,7 +70,7 @@ fn environment_descriptors_and_arguments_are_its_own() {
 }
 
 #[test]
-fn signals_do_what_they_did() {
+fn signal_dispositions_are_inherited() {
     let words = ["grep", "-E", "^Sig(Blk|Ign|Cgt):", "/proc/self/status"];
     let before = unchanged(&words, |_| {});
     // Rust's runtime ignores SIGPIPE and then it is restored: what somebody wanted ignored is to
@@ -92,7 +92,7 @@ fn signals_do_what_they_did() {
 }
 
 #[test]
-fn what_was_closed_is_closed() {
+fn closed_standard_streams_stay_closed() {
     let script = "[ -e /proc/$$/fd/0 ]; in=$?; [ -e /proc/$$/fd/1 ]; out=$?; [ -e /proc/$$/fd/2 ]; exit $((in + 2 * out + 4 * $?))";
     for closed in 0..8 {
         for meter in METERS {
@@ -148,7 +148,7 @@ fn ends(child: &mut Child) -> std::process::ExitStatus {
 }
 
 #[test]
-fn a_signal_sent_to_fathom_goes_on_to_the_command() {
+fn signals_to_fathom_are_forwarded_to_the_command() {
     for meter in METERS {
         let signals = [
             Signal::TERM,
@@ -175,7 +175,7 @@ fn a_signal_sent_to_fathom_goes_on_to_the_command() {
 }
 
 #[test]
-fn what_outlives_the_command_need_not_be_waited_for() {
+fn second_signal_stops_waiting_for_descendants() {
     for meter in METERS {
         let mut child = begin(&mut metered(
             meter,
@@ -219,7 +219,7 @@ fn loaded() -> BTreeSet<u32> {
 }
 
 #[test]
-fn no_program_and_no_mount_is_left_after_a_sudden_end() {
+fn kill_9_leaves_no_bpf_program_and_no_mount() {
     let mounts = || std::fs::read("/proc/self/mountinfo").unwrap();
     for meter in ["bpf", "perf"] {
         let (before, mounts_before) = (loaded(), mounts());
@@ -245,7 +245,7 @@ fn no_program_and_no_mount_is_left_after_a_sudden_end() {
 }
 
 #[test]
-fn many_calls_take_no_more_memory_than_few() {
+fn memory_does_not_grow_with_the_number_of_calls() {
     let at = tempfile::tempdir().unwrap();
     let (busy, report) = (crate::counts::busy(at.path()), at.path().join("report"));
     for (meter, many) in [("bpf", 5_000_000), ("perf", 1_000_000)] {
@@ -297,7 +297,7 @@ fn many_calls_take_no_more_memory_than_few() {
 }
 
 #[test]
-fn nothing_stays_attached_after_a_sudden_end() {
+fn kill_9_detaches_from_the_command() {
     for meter in METERS {
         let at = tempfile::tempdir().unwrap();
         let file = at.path().join("pid");
@@ -331,7 +331,7 @@ fn nothing_stays_attached_after_a_sudden_end() {
 }
 
 #[test]
-fn what_cannot_be_run_is_one_line_and_a_status() {
+fn commands_that_cannot_run_give_an_error_and_126_or_127() {
     for meter in METERS {
         for (word, code) in [
             ("/no/such/program", 127),
@@ -342,7 +342,7 @@ fn what_cannot_be_run_is_one_line_and_a_status() {
             let ran = run(&mut metered(meter, &[word]));
             assert_eq!((ran.code(), ran.stdout.len()), (code, 0), "{meter}: {ran}");
             assert!(
-                ran.stderr.starts_with("fathom: ") && ran.stderr.trim_end().lines().count() == 1,
+                ran.stderr.starts_with("fathom: ") && ran.stderr.trim_end().lines().count() <= 2,
                 "{meter}: {ran}"
             );
         }
@@ -350,18 +350,18 @@ fn what_cannot_be_run_is_one_line_and_a_status() {
 }
 
 #[test]
-fn where_tracing_is_refused_one_line_says_so() {
+fn refused_ptrace_is_an_error_with_a_hint() {
     let mut command = metered("ptrace", &["true"]);
     crate::support::restrict::fail_calls(&mut command, &[libc::SYS_ptrace as u32], libc::EPERM);
     let ran = run(&mut command).refused();
     assert!(
-        ran.stderr.contains("tracing is refused") && ran.stderr.contains("SYS_PTRACE"),
+        ran.stderr.contains("ptrace is not permitted") && ran.stderr.contains("SYS_PTRACE"),
         "{ran}"
     );
 }
 
 #[test]
-fn with_few_descriptors_it_is_the_next_meter() {
+fn with_few_descriptors_the_next_meter_is_used() {
     let report = tempfile::NamedTempFile::new().unwrap();
     let words = [
         "-c",
@@ -375,6 +375,6 @@ fn with_few_descriptors_it_is_the_next_meter() {
     if rustix::process::geteuid().is_root() {
         let why = value["result"]["why"].as_str().unwrap();
         assert_eq!(why.matches("Too many open files").count(), 2, "{why}");
-        assert_eq!(why.matches("`ulimit -n`").count(), 2, "{why}");
+        assert_eq!(why.matches("ulimit -n").count(), 2, "{why}");
     }
 }

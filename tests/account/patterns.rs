@@ -44,7 +44,7 @@ fn tree(top: &Path, directories: usize, files: usize) {
 }
 
 #[test]
-fn tools_that_look_at_trees() {
+fn patterns_of_ls_find_and_du() {
     let dir = tempfile::tempdir().unwrap();
     let top = dir.path().canonicalize().unwrap();
     tree(&top.join("t"), 10, 5);
@@ -80,7 +80,7 @@ fn tools_that_look_at_trees() {
 }
 
 #[test]
-fn python_looks_for_what_it_does_not_find_and_asks_again() {
+fn python_has_failed_lookups_and_repeated_stats() {
     if require(&[Need::Program("python3")]) {
         let value = account(&[], ["python3", "-c", "import json, decimal"]);
         assert!(

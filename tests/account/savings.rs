@@ -137,7 +137,7 @@ fn one_statx_for_stat_open_fstat_and_close() {
 }
 
 #[test]
-fn misses_that_are_remembered() {
+fn cached_failed_lookups() {
     if require(&[Need::Program("cc")]) {
         let ways = Ways::new();
         holds(
@@ -171,7 +171,7 @@ fn io_uring_costs_more() {
 }
 
 #[test]
-fn where_there_is_nothing_to_save_nothing_is_promised() {
+fn without_redundant_calls_there_are_no_savings() {
     let dir = tempfile::tempdir().unwrap();
     let one = file(dir.path().join("f"), 10);
     let value = account(&[], [Path::new("cat").as_os_str(), one.as_os_str()]);

@@ -63,7 +63,7 @@ fn metered(at: &Path, meter: &str, command: &[OsString]) -> f64 {
 }
 
 #[test]
-fn the_seconds_in_long_calls_are_those_of_perf_trace() {
+fn seconds_in_long_calls_agree_with_perf_trace() {
     if require(&[Need::Root, Need::Program("perf")]) {
         // Where there is no tracefs, perf mounts one.
         in_namespace(hold);

@@ -105,7 +105,7 @@ impl Fleet {
 }
 
 #[test]
-fn a_loop_of_ssh_and_the_tables_of_it() {
+fn ssh_loop_gives_a_table() {
     let fleet = Fleet::new();
     let blocks = blocks("sh");
     let ran = fleet.shell(
@@ -173,7 +173,7 @@ fn any_two_programs() {
 }
 
 #[test]
-fn a_playbook() {
+fn ansible_playbook_gives_a_table() {
     if !require(&[Need::Program("ansible-playbook")]) {
         return;
     }

@@ -60,7 +60,7 @@ fn a_file_for_each_machine() {
 }
 
 #[test]
-fn methods_of_finding_mounts_and_several_objects_in_a_file() {
+fn several_objects_of_mounts_in_one_file() {
     let mounts = object(&["mounts", "--compare", "--trials", "1", "--json"]);
     let (_dir, path) = file("all.json", [&mounts[..], &mounts[..]].concat());
     let value = compare_json(&[&path]);
@@ -73,7 +73,7 @@ fn methods_of_finding_mounts_and_several_objects_in_a_file() {
 }
 
 #[test]
-fn kinds_are_tables_of_their_own() {
+fn each_kind_of_run_has_its_own_table() {
     let dir = tempfile::tempdir().unwrap();
     let (walks, mounts) = (dir.path().join("a.json"), dir.path().join("b.json"));
     std::fs::write(
@@ -97,13 +97,10 @@ fn kinds_are_tables_of_their_own() {
 }
 
 #[test]
-fn what_was_not_compared_says_how() {
+fn output_without_compare_is_refused_with_a_hint() {
     let (_dir, path) = file("a.json", object(&["walk", "--json"]));
     let ran = compare(&[&path]).refused();
-    assert!(
-        ran.stderr.contains("give --compare to fathom walk"),
-        "{ran}"
-    );
+    assert!(ran.stderr.contains("use fathom walk --compare"), "{ran}");
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn elements(page: &str) -> Vec<String> {
 }
 
 #[test]
-fn it_is_whole_and_needs_nothing_beside_it() {
+fn page_is_complete_and_self_contained() {
     let page = page(&[&figure(7), &figure(10)]);
     let elements = elements(&page);
     let count = |begin: &str| {
@@ -71,7 +71,7 @@ fn it_is_whole_and_needs_nothing_beside_it() {
 }
 
 #[test]
-fn it_is_for_phones_paper_the_dark_and_those_who_do_not_see() {
+fn page_is_accessible_and_has_styles_for_phone_print_and_dark() {
     let page = page(&[&figure(7)]);
     for part in [
         "<html lang=\"en\">",
@@ -102,7 +102,7 @@ fn it_is_for_phones_paper_the_dark_and_those_who_do_not_see() {
 }
 
 #[test]
-fn nothing_in_a_file_is_markup() {
+fn names_in_a_file_are_escaped() {
     let (_dir, path) = file(
         "runs.csv",
         "host,\"<i>\"\"&'</svg>_real\",b_real\n<script>alert(1)</script>,4,2\n",
@@ -116,7 +116,7 @@ fn nothing_in_a_file_is_markup() {
 }
 
 #[test]
-fn it_takes_the_place_of_another_or_leaves_it() {
+fn page_is_replaced_atomically() {
     let (dir, page) = file("page.html", "before");
     run(&mut fathom(args![
         "compare",

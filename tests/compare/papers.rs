@@ -41,7 +41,7 @@ fn figures_7_and_10_have_their_means() {
 }
 
 #[test]
-fn each_single_ratio_is_the_printed_one_to_rounding() {
+fn each_ratio_equals_the_printed_one_after_rounding() {
     for number in [7, 10] {
         let value = compare_json(&[&figure(number)]);
         let comparison = &value["result"]["comparisons"][0];

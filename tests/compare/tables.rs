@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn three_programs_are_held_against_the_last_or_another() {
+fn three_programs_are_compared_with_the_last_or_another() {
     let (_dir, path) = file("runs.csv", "host,a_real,b_real,c_real\nx,8,4,2\ny,6,4,1\n");
     let value = compare_json(&[&path]);
     let mean = |value: &Value, of| ratio(value, of)["real"]["mean"].as_f64().unwrap();
@@ -32,7 +32,7 @@ fn the_statistics_are_those_of_a_sample() {
 }
 
 #[test]
-fn one_row_will_do() {
+fn one_row_is_enough() {
     let (_dir, path) = file("runs.csv", "a_real,b_real\n6,2");
     let value = compare_json(&[&path]);
     assert_eq!(
@@ -47,7 +47,7 @@ fn one_row_will_do() {
 }
 
 #[test]
-fn what_is_0_or_not_there_is_left_out_and_said() {
+fn zero_and_missing_times_are_skipped_with_a_warning() {
     let rows = "S1,4,1,1,2,0,1\nS2,6,,1,2,1,1\nS3,8,3,1,2,1,0\nS4,9,0,1,3,0,1\n";
     let (_dir, path) = file(
         "runs.csv",
@@ -55,8 +55,8 @@ fn what_is_0_or_not_there_is_left_out_and_said() {
     );
     let ran = compare(&[&path]).exits(1);
     let says = |what: &str| assert!(ran.stderr.contains(what), "{what}: {ran}");
-    says("line 3: there is no a_user; left out of the ratios");
-    says("line 2: on S1 (and 1 system more) a or b has 0 for user; left out of a/b");
+    says("line 3: no value for a_user; skipped in the ratios");
+    says("line 2: on S1 (and 1 system more) a or b has 0 for user; skipped in a/b");
     says("line 4: on S3 a or b has 0 for sys");
     assert_eq!(ran.stderr.lines().count(), 3, "{ran}");
     let value = compare_json(&[&path]);
@@ -80,7 +80,7 @@ fn what_is_0_or_not_there_is_left_out_and_said() {
 }
 
 #[test]
-fn as_a_spreadsheet_saves_it() {
+fn csv_of_a_spreadsheet_is_read() {
     let text = "\u{feff}\"host\",\"size, GB\",\"a_real\",\"b_real\",\"last_user\"\r\n\"web\"\"1\"\"\",\"1,5\",\"4\",\"2\",root\r\n\r\n";
     let (_dir, path) = file("runs.csv", text);
     let value = compare_json(&[&path]);
@@ -100,7 +100,7 @@ fn as_a_spreadsheet_saves_it() {
 }
 
 #[test]
-fn nothing_in_a_file_reaches_the_terminal_raw() {
+fn control_characters_are_escaped() {
     let (_dir, path) = file(
         "runs.csv",
         "host,\x1b[2J_real,b_real\n\x1b[31mred\u{202e},4,2\n",

@@ -7,40 +7,40 @@ use std::process::Stdio;
 use super::*;
 
 #[test]
-fn what_is_wrong_is_named_with_file_and_line() {
+fn errors_name_file_and_line() {
     for (text, says) in [
-        (&b""[..], "it is empty"),
-        (b"a_real,b_real\n", "there are headings in it, and no runs"),
+        (&b""[..], "the file is empty"),
+        (b"a_real,b_real\n", "headings, but no runs"),
         (
             b"x,y\n1,2\n",
-            "line 1: there are no columns NAME_real, NAME_user, NAME_sys",
+            "line 1: no columns NAME_real, NAME_user, NAME_sys",
         ),
-        (b"host,a_real\nx,2\n", "line 1: there are times of a only"),
+        (b"host,a_real\nx,2\n", "line 1: only one program, a"),
         (
             b"a_real,b_real\n1,2\n1,fast\n",
-            "line 3: 'fast' is no b_real",
-        ),
-        (b"a_real,b_real\n1,2\n1,-2\n", "line 3: '-2' is no b_real"),
-        (b"a_real,b_real\n1,nan\n", "line 2: 'nan' is no b_real"),
-        (
-            b"a_real,b_real\n1,2,3\n",
-            "line 2: it has 3 cells, and the headings are 2",
+            "line 3: 'fast' is not a valid b_real",
         ),
         (
-            b"a_real,b_real\n1,\"2\n",
-            "line 2: a quote in it is not closed",
+            b"a_real,b_real\n1,2\n1,-2\n",
+            "line 3: '-2' is not a valid b_real",
         ),
-        (b"a_real,b_real\n1,2\n\xff,2\n", "line 3: it is not UTF-8"),
-        (b"\xff\xfea\0_\0", "line 1: it is not UTF-8"),
+        (
+            b"a_real,b_real\n1,nan\n",
+            "line 2: 'nan' is not a valid b_real",
+        ),
+        (b"a_real,b_real\n1,2,3\n", "line 2: 3 cells, but 2 headings"),
+        (b"a_real,b_real\n1,\"2\n", "line 2: unclosed quote"),
+        (b"a_real,b_real\n1,2\n\xff,2\n", "line 3: not UTF-8"),
+        (b"\xff\xfea\0_\0", "line 1: not UTF-8"),
         (
             b"{\"schema\":\"fathom.verify/1\"}",
-            "line 1: it is fathom.verify/1",
+            "line 1: unsupported schema fathom.verify/1",
         ),
         (
             b"{\"schema\":\"fathom.walk/1\",\"result\":{\"compare\":null}}",
-            "line 1: it has no runs in it: give --compare to fathom walk",
+            "line 1: no runs to compare (use fathom walk --compare)",
         ),
-        (b"{\n\"a\":", "line 2: it is no JSON"),
+        (b"{\n\"a\":", "line 2: not JSON"),
     ] {
         let (_dir, path) = file("runs.csv", text);
         let ran = compare(&[&figure(7), &path]).refused();
@@ -53,7 +53,7 @@ fn what_is_wrong_is_named_with_file_and_line() {
 }
 
 #[test]
-fn what_cannot_be_read_or_written_is_refused() {
+fn unreadable_inputs_and_unwritable_pages_are_refused() {
     for bad in ["/no/such/file", "/", "/dev/zero"] {
         run(&mut fathom(["compare", bad])).refused();
     }
@@ -73,7 +73,7 @@ fn what_cannot_be_read_or_written_is_refused() {
 }
 
 #[test]
-fn a_pipe_and_standard_input_will_do() {
+fn pipes_and_standard_input_are_read() {
     let text = std::fs::read(figure(7)).unwrap();
     for name in ["-", "/dev/stdin"] {
         let mut command = fathom(["compare", "--json", name]);
@@ -97,7 +97,7 @@ fn a_pipe_and_standard_input_will_do() {
 }
 
 #[test]
-fn names_of_any_bytes_are_kept() {
+fn names_that_are_not_utf8_are_kept() {
     let (dir, path) = file("x", "a_real,b_real\n4,2\n");
     let strange = dir
         .path()
@@ -113,7 +113,7 @@ fn names_of_any_bytes_are_kept() {
 }
 
 #[test]
-fn help_tells_of_statuses_and_examples() {
+fn help_has_exit_statuses_and_examples() {
     let help = run(&mut fathom(["compare", "--help"])).exits(0);
     let text = String::from_utf8(help.stdout).unwrap();
     for part in ["NAME_real", "--base", "--html", "Examples:", "Exit status:"] {

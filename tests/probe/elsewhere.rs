@@ -83,7 +83,7 @@ fn compressed_files_have_the_same_units() {
 }
 
 #[test]
-fn an_ordinary_user_finds_all_but_what_takes_a_cgroup() {
+fn unprivileged_user_gets_all_but_the_cgroup_experiments() {
     if require(&[Need::Root, Need::Loop]) {
         in_namespace(|ground| {
             let own = fathom_in(&ground.join("bin"));

@@ -23,59 +23,59 @@ fn prefix(line: usize) -> String {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what each one means")]
 pub enum ErrorKind {
-    #[error("it is empty")]
+    #[error("the file is empty")]
     Empty,
-    #[error("it is not UTF-8")]
+    #[error("not UTF-8")]
     NotUtf8,
-    #[error("a quote in it is not closed")]
+    #[error("unclosed quote")]
     OpenQuote,
-    #[error("something stands behind a closing quote in it")]
+    #[error("text after a closing quote")]
     AfterQuote,
-    #[error("it has {cells} cells, and the headings are {headings}")]
+    #[error("{cells} cells, but {headings} headings")]
     Cells { cells: usize, headings: usize },
-    #[error("there is no column {0}")]
+    #[error("no column {0}")]
     NoColumn(&'static str),
-    #[error("there is no {0}")]
+    #[error("no value for {0}")]
     NoCell(&'static str),
-    #[error("'{}' is no {column}", text.escape_debug())]
+    #[error("'{}' is not a valid {column}", text.escape_debug())]
     NotNumber { text: String, column: &'static str },
-    #[error("for_effect is yes or no, and not '{}'", .0.escape_debug())]
+    #[error("for_effect must be yes or no, not '{}'", .0.escape_debug())]
     NotYesOrNo(String),
-    #[error("no gate in it is called for information")]
+    #[error("no call in it is for information (for_effect is never no)")]
     NoGate,
-    #[error("it has more than {0} columns")]
+    #[error("more than {0} columns")]
     ManyColumns(usize),
-    #[error("it has two columns {}", .0.escape_debug())]
+    #[error("two columns are named {}", .0.escape_debug())]
     SameColumns(String),
-    #[error("there are no columns NAME_real, NAME_user, NAME_sys")]
+    #[error("no columns NAME_real, NAME_user, NAME_sys")]
     NoTimes,
-    #[error("there are times of {} only, and nothing to compare them with", .0.escape_debug())]
+    #[error("only one program, {}: nothing to compare it with", .0.escape_debug())]
     OneProgram(String),
     /// A cell is not a time or a count.
     #[error(
-        "'{}' is no {}: give a number, 0 or more",
+        "'{}' is not a valid {}: give a number, 0 or more",
         text.escape_debug(),
         column.escape_debug()
     )]
     NotTime { text: String, column: String },
-    #[error("there are headings in it, and no runs")]
+    #[error("headings, but no runs")]
     NoRows,
     /// It is not JSON, by the parser's words.
-    #[error("it is no JSON: {0}")]
+    #[error("not JSON: {0}")]
     NotJson(String),
-    #[error("it is none of fathom's: it names no schema")]
+    #[error("JSON, but not of fathom: no schema")]
     NoSchema,
-    #[error("it is {}", .0.escape_debug())]
+    #[error("unsupported schema {}", .0.escape_debug())]
     OtherSchema(String),
-    #[error("it has no runs in it")]
+    #[error("no runs to compare")]
     NotCompared(Kind),
-    #[error("it has no run in it")]
+    #[error("no run")]
     NoRun,
     #[error(
-        "one run has nothing to be called by: name its file NAME.json or SYSTEM.NAME.json, as before.json or web1.before.json"
+        "a run has no name: call its file NAME.json or SYSTEM.NAME.json, as before.json or web1.before.json"
     )]
     NoName,
-    #[error("here is one of fathom {}, and above are others of fathom {}", .0.name(), .1.name())]
+    #[error("this object is of fathom {}, those before it of fathom {}", .0.name(), .1.name())]
     Mixed(Kind, Kind),
 }
 

@@ -223,7 +223,7 @@ pub enum Method {
 fn windows_text(windows: usize, millis: u64, figure: WindowFigure) -> String {
     let compared = format!("in {windows} windows of {millis} ms, against CLOCK_MONOTONIC_RAW");
     match figure {
-        WindowFigure::Worst => format!("largest drift {compared}"),
+        WindowFigure::Worst => format!("measured {compared}"),
         WindowFigure::WorstOfSteered => {
             format!("largest drift {compared}; NTP adjusts this clock")
         }

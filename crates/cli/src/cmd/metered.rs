@@ -24,11 +24,11 @@ impl<'a> Report<'a> {
     /// Opens the destination that `-o` and `--json` ask for, so that an error ends fathom before the
     /// command runs.
     pub(crate) fn begin(output: Option<&'a OsStr>, out: &Out) -> Result<Report<'a>, Error> {
-        const NEXT: &str = "give a file that you may write";
+        const NEXT: &str = "give a file that you can write";
         match output.map(OsStr::as_bytes) {
             Some(b"-") => Ok(Report::Stdout),
             Some(name) => {
-                let cannot = |e| Error::write("cannot write report", name, e, NEXT);
+                let cannot = |e| Error::write("cannot write the report to", name, e, NEXT);
                 Ok(Report::File(Writer::create(name).map_err(cannot)?, name))
             }
             None if out.json => Ok(Report::Stdout),
@@ -45,19 +45,19 @@ impl<'a> Report<'a> {
     ) -> Result<(), Error> {
         match self {
             Report::File(mut file, name) => {
-                let next = format!("is there room? The command itself ended with status {status}");
+                let next =
+                    format!("check the free space; the command itself exited with status {status}");
                 file.write_all(text(TableStyle::default()).as_bytes())
-                    .map_err(|e| Error::write("cannot write report", name, e, &next))?;
+                    .map_err(|e| Error::write("cannot write the report to", name, e, &next))?;
                 file.publish()
-                    .map_err(|e| Error::write("cannot write report", name, e, &next))
+                    .map_err(|e| Error::write("cannot write the report to", name, e, &next))
             }
             Report::Stdout => out.data(text(out.table_style())),
             Report::Stderr => {
                 let text = text(out.table_style_err());
                 std::io::stderr().write_all(text.as_bytes()).map_err(|e| {
-                    Error::new(format!(
-                        "cannot write the report on standard error: {e}; give it a file with -o"
-                    ))
+                    Error::new(format!("cannot write the report to standard error: {e}"))
+                        .and("write it to a file with -o")
                 })
             }
         }

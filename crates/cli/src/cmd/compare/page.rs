@@ -9,9 +9,8 @@ use show::stats::Stats;
 use super::show::{origin, summary_table, systems_table, times, title};
 
 pub(super) fn html(comparisons: &[Comparison<'_>]) -> String {
-    const INTRODUCTION: &str = "<p>A ratio says how many times as much the program above the line takes as the one below it, on \
-        one system. Mean, median, max, min and standard deviation (of the sample) are over the systems. Where a time is missing \
-        or 0 there is no ratio.</p>\n";
+    const INTRODUCTION: &str = "<p>A ratio is the time of the first program divided by that of the second, on one system. Mean, \
+        median, max, min and sample standard deviation are over the systems. There is no ratio where a time is missing or 0.</p>\n";
     let pairs = comparisons.iter().flat_map(Comparison::pairs);
     let sections: String = (1..)
         .zip(pairs)
@@ -23,9 +22,10 @@ pub(super) fn html(comparisons: &[Comparison<'_>]) -> String {
 /// The section of a pair; `id` makes the names in its figure unique in the page.
 fn section(id: usize, pair: Pair<'_>) -> String {
     let title = title(pair);
-    let summary = summary_table(pair).to_html(&format!("{title}: the ratios; AVG in seconds"));
-    let systems =
-        systems_table(pair).to_html(&format!("{title}, system by system: seconds, and ratios"));
+    let summary = summary_table(pair).to_html(&format!(
+        "{title}: statistics of the ratios; AVG in seconds"
+    ));
+    let systems = systems_table(pair).to_html(&format!("{title} by system: seconds and ratios"));
     let strips = strips(
         id,
         &format!("Ratios {title}"),
@@ -35,13 +35,13 @@ fn section(id: usize, pair: Pair<'_>) -> String {
             .collect::<Vec<_>>(),
     );
     format!(
-        "<section>\n<h2>{}</h2>\n<p>{}.</p>\n<figure>\n{strips}<figcaption>How many times as much: a dot for each system, \
-         a thick line at the median, a thin one at 1, where both take the same. The scale is one of powers.</figcaption>\n\
+        "<section>\n<h2>{}</h2>\n<p>{}.</p>\n<figure>\n{strips}<figcaption>Ratios: a dot for each system, \
+         a thick line at the median, a thin line at 1 (equal times). The scale is logarithmic.</figcaption>\n\
          </figure>\n{}{}</section>\n",
         escape(&title),
         escape(&origin(pair)),
-        scroll(&format!("{title}, the ratios"), &summary),
-        scroll(&format!("{title}, system by system"), &systems)
+        scroll(&format!("{title}, statistics"), &summary),
+        scroll(&format!("{title}, by system"), &systems)
     )
 }
 
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_is_whole_and_escaped() {
+    fn page_has_tables_and_figure_and_is_escaped() {
         let runs = example();
         let page = html(&[Comparison {
             runs: &runs,

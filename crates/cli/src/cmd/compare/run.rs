@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
 
 fn read(file: &OsStr) -> Result<Runs, Error> {
     const MOST: usize = 256 << 20;
-    const HINT: &str = "fathom compare --help says what they are to look like";
+    const HINT: &str = "fathom compare --help describes the format";
     let path = file.as_bytes();
     let bytes = whole(path, MOST, UNREADABLE, HINT)?;
     parse(path, &bytes).map_err(|error| {
@@ -59,14 +59,14 @@ fn read(file: &OsStr) -> Result<Runs, Error> {
     })
 }
 
-/// The program that the others are held against.
+/// The program that the others are compared with.
 fn base(runs: &Runs, asked: Option<&str>) -> Result<usize, Error> {
     let names = || printable(runs.names.join(", ").as_bytes()).into_owned();
     let first = runs.systems.first();
     let file = first.map_or(&b"-"[..], |system| &system.file);
     if runs.names.len() < 2 {
-        let why = format!("they are of {} alone", names());
-        let hint = "give those of another program as well";
+        let why = format!("all runs are of {}", names());
+        let hint = "add the runs of another program";
         return Err(Error::read(UNREADABLE, file, why, hint));
     }
     let Some(asked) = asked else {
@@ -75,8 +75,8 @@ fn base(runs: &Runs, asked: Option<&str>) -> Result<usize, Error> {
     let at = runs.names.iter().position(|name| name == asked);
     at.ok_or_else(|| {
         let asked = printable(asked.as_bytes());
-        let doing = format!("cannot hold against {asked} the runs in");
-        let why = format!("they are of {}", names());
-        Error::read(&doing, file, why, "give one of these to --base")
+        let doing = format!("cannot compare with {asked} the runs in");
+        let why = format!("they have the programs {}", names());
+        Error::read(&doing, file, why, "give one of these with --base")
     })
 }

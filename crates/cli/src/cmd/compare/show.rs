@@ -206,7 +206,7 @@ pub(super) fn times(ratio: f64) -> String {
 enum WarningKind {
     /// The first empty cell of a file, and how many there are.
     #[error(
-        "line {line}: there is no {}{}; left out of the ratios",
+        "line {line}: no value for {}{}; skipped in the ratios",
         printable(.column.as_bytes()), more(*.cells, "cell", "cells")
     )]
     Empty {
@@ -216,7 +216,7 @@ enum WarningKind {
     },
     /// The first system on which a measure is 0, and how many there are.
     #[error(
-        "line {line}: on {}{} {of} or {to} has 0 for {}; left out of {of}/{to}",
+        "line {line}: on {}{} {of} or {to} has 0 for {}; skipped in {of}/{to}",
         printable(.system), more(*.systems, "system", "systems"), .measure.name(),
         of = printable(.names[0].as_bytes()), to = printable(.names[1].as_bytes())
     )]
@@ -270,10 +270,10 @@ pub(super) fn warn_of_short_times(pair: Pair<'_>) -> Vec<Warning> {
 pub(super) fn advice(kind: &ErrorKind) -> String {
     match kind {
         ErrorKind::OtherSchema(_) => {
-            ": runs are of mounts --compare, walk --compare, account and pathwalk".to_owned()
+            " (use mounts --compare, walk --compare, account or pathwalk)".to_owned()
         }
-        ErrorKind::NotCompared(kind) => format!(": give --compare to fathom {}", kind.name()),
-        ErrorKind::NoRun => ": give account a command, and pathwalk -t".to_owned(),
+        ErrorKind::NotCompared(kind) => format!(" (use fathom {} --compare)", kind.name()),
+        ErrorKind::NoRun => " (use account with a command, or pathwalk -t)".to_owned(),
         _ => String::new(),
     }
 }
@@ -312,7 +312,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_tables_of_1988() {
+    fn tables_are_those_of_1988() {
         let runs = example();
         let comparison = Comparison {
             runs: &runs,
@@ -339,7 +339,7 @@ sys          2.00   2.00 2.00 2.00    0.00    0.50    0.25
     }
 
     #[test]
-    fn the_json_has_all_of_it() {
+    fn json_has_the_runs_and_the_ratios() {
         let runs = example();
         let json = |base| serde_json::to_value(Json(&Comparison { runs: &runs, base })).unwrap();
         let value = json(1);

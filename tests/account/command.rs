@@ -84,7 +84,7 @@ fn command_keeps_its_input_output_and_exit_status() {
         assert!(
             text.contains("execve")
                 && text.starts_with(if flags.is_empty() {
-                    "The command: "
+                    "Exit status "
                 } else {
                     "{"
                 }),
@@ -139,13 +139,16 @@ fn command_needs_no_separator_and_keeps_its_options() {
     file(dir.path().join("a"), 1);
     let report = dir.path().join("report");
     for words in [
-        args!["ls", "-l", "--color=never", dir.path()],
-        args!["--", "ls", "-l", "--color=never", dir.path()],
-        args!["ls", "--", "-x", dir.path()],
-        args!["echo", "--json", "-o", "--version", "--", "--help"],
+        args!["ls", "-l", "--color=never", dir.path()].to_vec(),
+        args!["--", "ls", "-l", "--color=never", dir.path()].to_vec(),
+        args!["ls", "--", "-x", dir.path()].to_vec(),
+        args!["echo", "--json", "-o", "--version", "--", "--help"].to_vec(),
     ] {
         let alone: Vec<_> = words.iter().skip_while(|word| *word == "--").collect();
-        let alone = Command::new(alone[0]).args(&alone[1..]).output().unwrap();
+        let alone = std::process::Command::new(alone[0])
+            .args(&alone[1..])
+            .output()
+            .unwrap();
         let mut metered = fathom(args!["account", "--top", "3", "-o", report]);
         let ran = run(metered.args(&words)).exits(alone.status.code().unwrap());
         assert_eq!(ran.stdout, alone.stdout, "{words:?}: {ran}");

@@ -90,11 +90,11 @@ fn model_gives_the_last_table_of_the_memo() {
     }
     let text = String::from_utf8(run(&mut fathom(["account", "--model"])).exits(0).stdout).unwrap();
     for line in [
-        "  total                     465       200     145      45",
-        "  of this CPU time            0        29      37      45",
-        "    as the memo prints it     -        27      32      41",
-        "  of the system's             0         6       7       9",
-        "    as the memo prints it     -         5       6       8",
+        "  total                       465       200     145      45",
+        "  of the program's CPU time     0        29      37      45",
+        "    printed in the memo         -        27      32      41",
+        "  of the system's CPU time      0         6       7       9",
+        "    printed in the memo         -         5       6       8",
     ] {
         assert!(text.lines().any(|shown| shown == line), "{line}\n{text}");
     }

@@ -151,7 +151,7 @@ pub(crate) enum Command {
     /// of `account` or `pathwalk`, named SYSTEM.NAME.json. Files with different NAMEs go into
     /// different tables. docs/fleet.md shows how to collect files from many machines.
     Compare(compare::args::Compare),
-    /// Measure a file system's block size, readahead, cache and call prices.
+    /// Measure block size, readahead, page cache and call prices.
     ///
     /// Runs the experiments of the paper "Exploring and Measuring Unix-Based File Systems" in DIR,
     /// and measures the price of each system call. Each result has its confidence and the value

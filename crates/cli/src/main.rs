@@ -8,7 +8,7 @@
 //! |---|---|---|---|
 //! | `walk --engine` | `cmd/walk/args.rs` | `cmd/walk/run.rs`, `walk/src/traversal.rs`, `walk/src/engine/` | `cmd/walk/show.rs`; entries: `cmd/walk/lines.rs` |
 //! | `dump --since` | `cmd/dump/args.rs` | `cmd/dump/run.rs`, `archive/src/dump/mod.rs` (`chain.rs` opens the catalog), `increment/`, `since/` | `cmd/dump/show/mod.rs` |
-//! | `account -- COMMAND` | `cmd/account/args.rs` | `cmd/account/command.rs`, `account/src/command.rs`, `meter` | `cmd/account/show/mod.rs`; JSON: `show/json.rs` |
+//! | `account COMMAND` | `cmd/account/args.rs` | `cmd/account/command.rs`, `account/src/command.rs`, `meter` | `cmd/account/show/mod.rs`; JSON: `show/json.rs` |
 //!
 //! [`main`] parses the command line ([`args`]), calls `cmd::<command>::run`, and exits through
 //! [`out::Out::end`]. The work is in the library crates, except for the survey's:

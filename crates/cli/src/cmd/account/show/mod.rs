@@ -301,7 +301,7 @@ pub(crate) fn saving_changes<'a>(
 /// The changes whose calls were too few or too short, if there are any.
 pub(crate) fn too_short_sentence(account: &AccountReport<'_>) -> Option<String> {
     let changes = account.effective_changes().into_iter();
-    let names = changes.filter(|change| change.is_too_short());
+    let names = changes.filter(|change| change.seconds > 0.0 && change.is_too_short());
     let names: Vec<&str> = names.map(|change| change.kind.name()).collect();
     (!names.is_empty()).then(|| {
         format!(

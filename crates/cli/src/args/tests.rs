@@ -44,7 +44,8 @@ fn definitions_are_valid() {
 fn descriptions_of_commands_are_one_line_and_begin_with_a_verb() {
     const LINE: usize = 80 - "  completions  ".len();
     const VERBS: &[&str] = &[
-        "Account", "Check", "Compare", "Count", "Extract", "Find", "List", "Make", "Measure", "Print", "Survey", "Trace", "Watch", "Write",
+        "Account", "Check", "Compare", "Count", "Extract", "Find", "List", "Make", "Measure",
+        "Print", "Survey", "Trace", "Watch", "Write",
     ];
     for command in commands() {
         let (name, about) = (command.get_name(), plain(command.get_about()));
@@ -123,7 +124,12 @@ fn descriptions_of_options_begin_with_a_verb_and_of_arguments_with_the() {
         }
     }
     const VERBS: &[&str] = &[
-        "Add", "Also", "Apply", "Archive", "Assume", "Avoid", "Compare", "Count", "Create", "Do", "Draw", "Drop", "Dump", "Evaluate", "Examine", "Extract", "Fill", "Find", "Gather", "Give", "Go", "Have", "Hold", "Keep", "Leave", "Look", "Make", "Measure", "Meter", "Name", "Print", "Read", "Refuse", "Remove", "Restore", "Run", "Say", "Search", "Set", "Share", "Show", "Skip", "Stay", "Stop", "Succeed", "Sum", "Suppress", "Take", "Time", "Touch", "Trace", "Use", "Walk", "With", "Work", "Write",
+        "Add", "Also", "Apply", "Archive", "Assume", "Avoid", "Compare", "Count", "Create", "Do",
+        "Draw", "Drop", "Dump", "Evaluate", "Examine", "Extract", "Fill", "Find", "Gather", "Give",
+        "Go", "Have", "Hold", "Keep", "Leave", "Look", "Make", "Measure", "Meter", "Name", "Print",
+        "Read", "Refuse", "Remove", "Restore", "Run", "Say", "Search", "Set", "Share", "Show",
+        "Skip", "Stay", "Stop", "Succeed", "Sum", "Suppress", "Take", "Time", "Touch", "Trace",
+        "Use", "Walk", "With", "Work", "Write",
     ];
 }
 

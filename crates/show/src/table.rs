@@ -335,7 +335,7 @@ fn fit(widths: &mut [usize], least: &[Option<usize>], limit: usize) {
 }
 
 /// A cell of at most `width` columns; where it was cut, it ends in `…`.
-fn cut(cell: &str, width: usize) -> std::borrow::Cow<'_, str> {
+pub fn cut(cell: &str, width: usize) -> std::borrow::Cow<'_, str> {
     if cell.len() <= width || columns(cell) <= width {
         return cell.into();
     }

@@ -62,6 +62,49 @@ fn bad_usage_is_refused() {
 }
 
 #[test]
+fn options_before_the_command_are_those_of_fathom() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("report");
+    for (words, printed) in [
+        (&["echo", "--rtt", "5", "-o", "x"][..], "--rtt 5 -o x\n"),
+        (&["--", "echo", "--json"], "--json\n"),
+        (&["echo", "a", "--", "b"], "a -- b\n"),
+    ] {
+        let all = args!["pathsearch", "-o", &file].into_iter();
+        let ran = run(&mut fathom(all.chain(words.iter().map(Into::into)))).exits(0);
+        assert_eq!(String::from_utf8_lossy(&ran.stdout), printed, "{ran}");
+        assert!(
+            std::fs::read_to_string(&file)
+                .unwrap()
+                .contains("lookups by name")
+        );
+    }
+}
+
+#[test]
+fn wrong_command_lines_name_what_is_meant() {
+    for (words, expected) in [
+        (
+            &["--rtt", "5", "true"][..],
+            "a duration needs a unit, such as 5ms or 5s",
+        ),
+        (
+            &["--rtt", "fast", "true"],
+            "use a duration such as 500us or 2ms, or auto",
+        ),
+        (&["--rrt", "5ms", "true"], "did you mean '--rtt'?"),
+        (&["--metr", "bpf", "true"], "did you mean '--meter'?"),
+        (&["--name", "true"], "unexpected argument '--name'"),
+        (&[], "COMMAND"),
+    ] {
+        let all = ["pathsearch"].iter().chain(words);
+        let ran = run(&mut fathom(all)).refused();
+        assert!(ran.stderr.contains(expected), "no {expected}: {ran}");
+        assert!(!ran.stderr.contains("-- --"), "{ran}");
+    }
+}
+
+#[test]
 fn the_report_and_the_output_of_the_command_are_separate() {
     let place = tempfile::tempdir().unwrap();
     let ran = run(&mut fathom(args![

@@ -281,7 +281,10 @@ fn cost_of_starting_programs() {
             );
             let text = run(survey(args![ground, "--full"]).env("PATH", path)).exits(0);
             let text = String::from_utf8(text.stdout).unwrap();
-            assert!(text.contains("env true") && text.contains("dead"), "{text}");
+            assert!(
+                text.contains("env true") && text.contains("missing"),
+                "{text}"
+            );
         });
     }
 }

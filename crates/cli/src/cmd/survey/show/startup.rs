@@ -4,7 +4,7 @@ use pathsearch::{DirectoryReport, ElementState, PathElement, ProgramStart, Start
 use show::json_object;
 use show::name::printable;
 use show::table::{Align, Table, TableStyle, Tone};
-use show::units::duration;
+use show::units::{count, duration};
 
 use crate::cmd::pathsearch::show::{file_system, fixes, kind_counts};
 use crate::json::Json;
@@ -18,7 +18,7 @@ json_object!(Json<'_, StartupReport>, |startup| {
 
 json_object!(Json<'_, PathElement>, |element| {
     name "dir": Some(&element.dir),
-    "state": state(element.state),
+    "state": state_name(element.state),
     name "fstype": element.fstype.as_deref(),
     "network": element.network,
 });
@@ -45,7 +45,8 @@ json_object!(Searched<'_>, |searched| {
     "kinds": kind_counts(&searched.0.lookups.counts),
 });
 
-fn state(state: ElementState) -> &'static str {
+/// A state in the JSON.
+fn state_name(state: ElementState) -> &'static str {
     match state {
         ElementState::Ok => "live",
         ElementState::Missing => "dead",
@@ -54,12 +55,22 @@ fn state(state: ElementState) -> &'static str {
     }
 }
 
+/// A state in tables.
+fn state_text(state: ElementState) -> &'static str {
+    match state {
+        ElementState::Ok => "ok",
+        ElementState::Missing => "missing",
+        ElementState::Duplicate(_) => "duplicate",
+        ElementState::Unknown => "unknown",
+    }
+}
+
 /// The numbers of missing and of duplicate elements of PATH.
 pub(crate) fn useless_elements(startup: &StartupReport) -> [usize; 2] {
-    ["dead", "again"].map(|wanted| {
+    ["missing", "duplicate"].map(|wanted| {
         let elements = startup.path.iter();
         elements
-            .filter(|element| state(element.state) == wanted)
+            .filter(|element| state_text(element.state) == wanted)
             .count()
     })
 }
@@ -71,20 +82,20 @@ pub(crate) fn path_table(startup: &StartupReport) -> Table {
         ("PATH", Left),
         ("STATE", Left),
         ("FILE SYSTEM", Left),
-        ("HITS", Right),
-        ("MISSES", Right),
+        ("FOUND", Right),
+        ("FAILED", Right),
     ];
     let mut table = Table::new(&columns, startup.path.len());
     let lookups = startup.path_lookups();
     for (at, element) in startup.path.iter().enumerate() {
-        let count = lookups.as_ref().and_then(|lookups| lookups.get(at));
-        let shown = |n: Option<u64>| n.map_or("-".to_owned(), |n| n.to_string());
+        let here = lookups.as_ref().and_then(|lookups| lookups.get(at));
+        let shown = |n: Option<u64>| n.map_or("-".to_owned(), count);
         let cells = [
             printable(&element.dir).into_owned(),
-            state(element.state).to_owned(),
+            state_text(element.state).to_owned(),
             file_system(element.fstype.as_deref(), element.network),
-            shown(count.map(|count| count.hits)),
-            shown(count.map(|count| count.misses)),
+            shown(here.map(|here| here.hits)),
+            shown(here.map(|here| here.misses)),
         ];
         let tone = match element.state {
             ElementState::Missing | ElementState::Duplicate(_) => Tone::Dim,
@@ -98,20 +109,20 @@ pub(crate) fn path_table(startup: &StartupReport) -> Table {
 pub(crate) fn started_table(startup: &StartupReport) -> Table {
     use Align::{Left, Right};
     let columns = [
-        ("STARTING", Left),
-        ("LOOK-UPS", Right),
-        ("MISSES", Right),
-        ("TIME IN THEM", Right),
-        ("REQUESTS FAR AWAY", Right),
-        ("TIME THERE", Right),
+        ("COMMAND", Left),
+        ("LOOKUPS", Right),
+        ("FAILED", Right),
+        ("TIME", Right),
+        ("REMOTE REQUESTS", Right),
+        ("REMOTE TIME", Right),
     ];
     let row = |start: &ProgramStart| {
         [
             start.command.to_owned(),
-            start.totals.lookups.to_string(),
-            start.totals.misses.to_string(),
+            count(start.totals.lookups),
+            count(start.totals.misses),
             duration(seconds(start.totals.nanos)),
-            start.requests.to_string(),
+            count(start.requests),
             duration(start.remote_seconds),
         ]
     };
@@ -120,8 +131,8 @@ pub(crate) fn started_table(startup: &StartupReport) -> Table {
 
 pub(crate) fn foot(startup: &StartupReport) -> String {
     format!(
-        "Far away is a network file system with everything on it, empty caches and a round trip of {}. fathom pathsearch tells \
-         the same of any command.",
+        "TIME is that of the failed lookups. Remote: the same start with all files on a network file system, cold caches and a round \
+         trip of {}. fathom pathsearch COMMAND reports the same for any command.",
         duration(startup.rtt)
     )
 }

@@ -221,8 +221,8 @@ fn the_page_is_sound_and_has_the_figures() {
             left("ext4")
         )
     };
-    assert!(path.contains(&row("/gone", "dead", 0, 1)), "{path}");
-    assert!(path.contains(&row("/usr/bin/", "live", 1, 0)), "{path}");
+    assert!(path.contains(&row("/gone", "missing", 0, 1)), "{path}");
+    assert!(path.contains(&row("/usr/bin/", "ok", 1, 0)), "{path}");
 }
 
 #[test]
@@ -645,7 +645,7 @@ fn full_text_quotes_commands_and_omits_empty_tables() {
         "{text}"
     );
     assert!(
-        !text.contains("METHOD") && !text.contains("STARTING") && text.contains("HITS"),
+        !text.contains("METHOD") && !text.contains("REMOTE") && text.contains("FAILED"),
         "{text}"
     );
 }

@@ -26,14 +26,16 @@ fn the_exit_status_is_that_of_the_command() {
 }
 
 #[test]
-fn a_command_that_cannot_be_executed_is_an_error_of_one_line() {
+fn a_command_that_cannot_be_executed_is_an_error_with_a_hint() {
     let missing = run(&mut fathom([
         "pathsearch",
         "--",
         "no-such-command-anywhere",
     ]))
     .exits(127);
-    assert_eq!(missing.stderr.lines().count(), 1, "{missing}");
+    let lines: Vec<&str> = missing.stderr.lines().collect();
+    assert_eq!(lines.len(), 2, "{missing}");
+    assert!(lines[1].starts_with("hint: "), "{missing}");
     run(&mut fathom(["pathsearch", "--", "/no/such/command"])).exits(127);
     run(&mut fathom(["pathsearch", "--", "/etc/passwd"])).exits(126);
 }

@@ -80,8 +80,6 @@ pub struct Table {
     ends: Vec<usize>,
     tones: Vec<Tone>,
     widths: Vec<usize>,
-    /// The widest cell of each column, its heading aside.
-    cells: Vec<usize>,
 }
 
 impl Table {
@@ -97,7 +95,6 @@ impl Table {
             ends: Vec::with_capacity(rows * heads.len()),
             tones: Vec::with_capacity(rows),
             widths: heads.iter().map(|(head, _)| columns(head)).collect(),
-            cells: vec![0; heads.len()],
             columns: heads,
         }
     }
@@ -119,10 +116,8 @@ impl Table {
 
     /// Adds a row with a cell for each column.
     pub fn row(&mut self, cells: impl IntoIterator<Item = impl AsRef<str>>, tone: Tone) {
-        for ((cell, width), widest) in cells.into_iter().zip(&mut self.widths).zip(&mut self.cells)
-        {
-            *widest = (*widest).max(columns(cell.as_ref()));
-            *width = (*width).max(*widest);
+        for (cell, width) in cells.into_iter().zip(&mut self.widths) {
+            *width = (*width).max(columns(cell.as_ref()));
             self.text.push_str(cell.as_ref());
             self.ends.push(self.text.len());
         }
@@ -146,9 +141,9 @@ impl Table {
         }
     }
 
-    /// The table as text, with a newline at its end. So that no line is longer than `width`, text
-    /// and headings are cut, and a last column of text is omitted. Numbers are never cut: with many
-    /// of them, lines are longer.
+    /// The table as text, with a newline at its end. If a line would be longer than `width`, text is
+    /// shortened, then columns are omitted from the right. The first column of text identifies the
+    /// row: it is never omitted, and keeps half of the width. Columns of numbers are never shortened.
     pub fn to_text(&self, width: Option<usize>, color: bool) -> String {
         let mut text = String::new();
         self.write(width, color, &mut |piece| text.push_str(piece));
@@ -160,12 +155,8 @@ impl Table {
         const PIECE: usize = 32 << 10;
         let mut widths = self.widths.clone();
         if let Some(limit) = width {
-            let columns = self.columns.iter().zip(&self.cells);
-            let least = |((_, align), cell): (&(String, Align), &usize)| {
-                (*align == Align::Right).then_some(*cell)
-            };
-            let least: Vec<Option<usize>> = columns.map(least).collect();
-            fit(&mut widths, &least, limit);
+            let aligns: Vec<Align> = self.columns.iter().map(|(_, align)| *align).collect();
+            fit(&mut widths, &aligns, self.key(), limit);
         }
         let mut out = String::with_capacity(self.text.len().min(PIECE) * 2);
         self.line(
@@ -189,6 +180,12 @@ impl Table {
         put(&out);
     }
 
+    /// The column that identifies the row: the first one of text.
+    fn key(&self) -> usize {
+        let is_text = |(_, align): &(String, Align)| *align == Align::Left;
+        self.columns.iter().position(is_text).unwrap_or(0)
+    }
+
     fn rows(&self) -> impl Iterator<Item = (impl Iterator<Item = &str>, Tone)> {
         let end = |at: usize| self.ends.get(at).copied().unwrap_or(self.text.len());
         let cell = move |at: usize| {
@@ -204,8 +201,7 @@ impl Table {
     /// The table as HTML, under a caption; the heading of a row is its first cell with words.
     pub fn to_html(&self, caption: &str) -> String {
         const LONG: usize = 48;
-        let is_text = |(_, align): &(String, Align)| *align == Align::Left;
-        let head = self.columns.iter().position(is_text).unwrap_or(0);
+        let head = self.key();
         let class = |align: Align, width: usize| match align {
             Align::Left if width > LONG => " class=\"left long\"",
             Align::Left => " class=\"left\"",
@@ -251,10 +247,9 @@ impl Table {
         out.push_str(paint);
         // Blanks are owed until something follows them, so that none stand at the end of a line.
         let mut owed = 0;
-        for (at, ((cell, &width), (_, align))) in cells.zip(widths).zip(&self.columns).enumerate() {
-            if width == 0 {
-                continue;
-            }
+        let shown = cells.zip(widths).zip(&self.columns);
+        let shown = shown.filter(|((_, width), _)| **width > 0);
+        for (at, ((cell, &width), (_, align))) in shown.enumerate() {
             owed += usize::from(at > 0);
             let cell = cut(cell, width);
             let pad = width.saturating_sub(columns(&cell));
@@ -305,11 +300,17 @@ fn blanks(out: &mut String, mut n: usize) {
     }
 }
 
-/// Makes columns narrower until a line is at most `limit` wide: first the last one, if it is text;
-/// it is omitted if fewer than eight characters of it would fit. Then the widest ones: text to eight
-/// characters, numbers to their `least` width.
-fn fit(widths: &mut [usize], least: &[Option<usize>], limit: usize) {
+/// Makes columns narrower until a line is at most `limit` wide. First the last column, if it is text,
+/// then the widest column of text, to eight characters, or to half of the limit for the `key` column.
+/// If that is not enough, columns are omitted from the right until it is.
+fn fit(widths: &mut [usize], aligns: &[Align], key: usize, limit: usize) {
     const LEAST: usize = 8;
+    let full = widths.to_vec();
+    let floor = |at: usize| match aligns[at] {
+        _ if at == key => full[at].min(limit / 2),
+        Align::Right => full[at],
+        Align::Left => full[at].min(LEAST),
+    };
     let total = |widths: &[usize]| {
         let shown = widths.iter().filter(|width| **width > 0);
         shown
@@ -318,24 +319,37 @@ fn fit(widths: &mut [usize], least: &[Option<usize>], limit: usize) {
             .saturating_sub(1)
     };
     let over = total(widths).saturating_sub(limit);
-    if let (Some(last), Some(None)) = (widths.last_mut(), least.last()) {
-        let left = last.saturating_sub(over);
-        *last = if over == 0 || left >= LEAST { left } else { 0 };
+    let last = widths.len() - 1;
+    if over > 0 && last != key && aligns[last] == Align::Left {
+        let left = widths[last].saturating_sub(over);
+        widths[last] = if left >= floor(last) { left } else { 0 };
     }
-    while total(widths) > limit {
-        let narrower = widths
+    loop {
+        while total(widths) > limit {
+            let is_wide = |at: &usize| widths[*at] > floor(*at).max(1);
+            let Some(widest) = (0..=last).filter(is_wide).max_by_key(|at| widths[*at]) else {
+                break;
+            };
+            widths[widest] -= 1;
+        }
+        let omitted = (0..=last).rfind(|at| *at != key && widths[*at] > 0);
+        match omitted.filter(|_| total(widths) > limit) {
+            Some(at) => widths[at] = 0,
+            None => break,
+        }
+        for (at, width) in widths
             .iter_mut()
-            .zip(least)
-            .filter(|(width, least)| **width > least.unwrap_or(LEAST).max(1));
-        let Some((widest, _)) = narrower.max_by_key(|(width, _)| **width) else {
-            return;
-        };
-        *widest -= 1;
+            .enumerate()
+            .filter(|(_, width)| **width > 0)
+        {
+            *width = full[at];
+        }
     }
+    widths[key] = widths[key].min(limit.max(1));
 }
 
 /// A cell of at most `width` columns; where it was cut, it ends in `…`.
-pub fn cut(cell: &str, width: usize) -> std::borrow::Cow<'_, str> {
+fn cut(cell: &str, width: usize) -> std::borrow::Cow<'_, str> {
     if cell.len() <= width || columns(cell) <= width {
         return cell.into();
     }
@@ -395,11 +409,11 @@ mod tests {
     }
 
     #[test]
-    fn no_wider_than_the_terminal() {
-        for width in [12, 20, 25, 31, 80] {
+    fn no_line_is_wider_than_the_terminal() {
+        for width in 1..80 {
             let text = table().to_text(Some(width), false);
             assert!(
-                text.lines().all(|line| line.width() <= width.max(14)),
+                text.lines().all(|line| line.width() <= width),
                 "{width}:\n{text}"
             );
         }
@@ -407,22 +421,24 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_there_whatever_the_width() {
-        let mut table = Table::new(
-            &[
-                ("SYSTEM", Align::Left),
-                ("a long heading", Align::Right),
-                ("ratio", Align::Right),
-            ],
-            1,
-        );
-        table.row(["web1.example.org", "1234567890.12", "7.38"], Tone::Plain);
-        let narrow = "SYSTEM   a long headi… rat…\nweb1.ex… 1234567890.12 7.38\n";
-        assert_eq!(table.to_text(Some(27), false), narrow);
-        assert!(
-            table
-                .to_text(Some(9), false)
-                .ends_with("1234567890.12 7.38\n")
-        );
+    fn identifying_column_stays_and_columns_are_omitted_from_the_right() {
+        let heads = [
+            ("ALLOCATED", Align::Right),
+            ("A LONG HEADING", Align::Right),
+            ("PATH", Align::Left),
+        ];
+        let row = ["96.5 MiB", "1234567890.12", "/srv/mail/archive/20231"];
+        let table = Table::from_rows(&heads, [row]);
+        for (width, expected) in [
+            (
+                46,
+                "ALLOCATED A LONG HEADING PATH\n 96.5 MiB  1234567890.12 /srv/mail/archive/20…\n",
+            ),
+            (40, "ALLOCATED PATH\n 96.5 MiB /srv/mail/archive/20231\n"),
+            (30, "ALLOCATED PATH\n 96.5 MiB /srv/mail/archive/2…\n"),
+            (10, "PATH\n/srv/mail…\n"),
+        ] {
+            assert_eq!(table.to_text(Some(width), false), expected, "{width}");
+        }
     }
 }

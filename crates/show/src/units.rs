@@ -1,8 +1,8 @@
-//! Figures in words: how many of what, sizes, times.
+//! Figures for people: counts, sizes, times.
 
-/// A count and its noun: `one` for 1, else `more`.
+/// A count and its noun, `one` for 1, else `more`: `40,057 files`.
 pub fn plural(n: u64, one: &str, more: &str) -> String {
-    format!("{n} {}", if n == 1 { one } else { more })
+    format!("{} {}", count(n), if n == 1 { one } else { more })
 }
 
 /// A count with thousands separators: `493,309`.
@@ -111,7 +111,7 @@ mod tests {
         }
         assert_eq!(
             [sized(0), sized(1), sized(1023), sized(1536)],
-            ["0 bytes", "1 byte", "1023 bytes", "1.50 KiB"]
+            ["0 bytes", "1 byte", "1,023 bytes", "1.50 KiB"]
         );
     }
 

@@ -156,9 +156,9 @@ fn csv_equals_ndjson() {
     }
 }
 
-/// The allocated bytes of each directory, by du(1).
-fn du(top: &Path) -> BTreeMap<PathBuf, u64> {
-    let printed = tool(Command::new("du").args(["-0", "--block-size=1"]).arg(top));
+/// The allocated bytes of each directory, by du(1); with `--inodes`, its inodes.
+fn du(top: &Path, option: &str) -> BTreeMap<PathBuf, u64> {
+    let printed = tool(Command::new("du").args(["-0", option]).arg(top));
     let line = |line: &[u8]| {
         let tab = line.iter().position(|&b| b == b'\t').unwrap();
         let figure = std::str::from_utf8(&line[..tab]).unwrap().parse().unwrap();
@@ -182,17 +182,21 @@ fn du_format_equals_du() {
                 let value = walk(top, engine, &["--format", "du", "--json"])
                     .exits(0)
                     .json();
-                let mut sums = BTreeMap::new();
-                for line in value["result"]["du"].as_array().unwrap() {
-                    let again =
-                        sums.insert(path(line, "path"), line["allocated"].as_u64().unwrap());
-                    assert_eq!(again, None, "{line}");
-                }
-                let expected = du(top);
-                // Hard links are counted once; in which of their directories is anybody's guess.
+                let lines = value["result"]["du"].as_array().unwrap();
+                let figures = |field: &str| -> BTreeMap<PathBuf, u64> {
+                    let figure = |line| (path(line, "path"), line[field].as_u64().unwrap());
+                    lines.iter().map(figure).collect()
+                };
+                let (sums, inodes) = (figures("allocated"), figures("inodes"));
+                assert_eq!(sums.len(), lines.len(), "each directory is listed once");
+                let expected = du(top, "--block-size=1");
+                let expected_inodes = du(top, "--inodes");
+                // Hard links are counted once, not always in the same directory as by du.
                 if top == &plain {
                     assert_eq!(sums, expected, "{engine}");
+                    assert_eq!(inodes, expected_inodes, "{engine}");
                 }
+                assert_eq!(inodes[top], expected_inodes[top], "{engine}");
                 assert_eq!(sums[top], expected[top], "{engine}");
                 assert!(sums.keys().eq(expected.keys()), "{engine}");
                 let mut once = BTreeSet::new();
@@ -210,14 +214,53 @@ fn du_format_equals_du() {
                     "{engine}"
                 );
                 let text = walk(top, engine, &["--format", "du"]).exits(0);
-                let last = format!(
-                    "{}\t{}\t{}",
-                    sums[top].div_ceil(1024),
-                    apparent.div_ceil(1024),
-                    top.display()
+                let lines = text.lines();
+                assert_eq!(
+                    lines.len(),
+                    sums.len() + 1,
+                    "a heading, and a line each: {text}"
                 );
-                assert_eq!(text.lines().last().unwrap(), &last);
+                let heads: Vec<&str> = lines[0].split_whitespace().collect();
+                assert_eq!(heads, ["ALLOCATED", "SIZE", "INODES", "PATH"]);
+                let last = lines.last().unwrap();
+                let ending = format!(" {} {}", inodes[top], top.display());
+                assert!(last.ends_with(&ending), "{last}");
             }
+        });
+    }
+}
+
+#[test]
+fn du_format_is_sorted_by_the_field() {
+    if require(&[Need::Root]) {
+        in_namespace(|base| {
+            let top = still(&base.join("top")).to_owned();
+            file(top.join("a/large"), 300_000);
+            for n in 0..20 {
+                file(top.join(format!("b/many/{n}")), 10);
+            }
+            let sparse = std::fs::File::create(file(top.join("c/sparse"), 0)).unwrap();
+            sparse.set_len(1 << 30).unwrap();
+            let sorted = |options: &[&str]| -> Vec<String> {
+                let options = [&["--format", "du", "--json"], options].concat();
+                let value = walk(&top, "stat", &options).exits(0).json();
+                let lines = value["result"]["du"].as_array().unwrap().iter();
+                let relative = |line| path(line, "path").strip_prefix(&top).unwrap().to_owned();
+                lines
+                    .map(|line| relative(line).display().to_string())
+                    .collect()
+            };
+            let as_du = ["a", "b/many", "b", "c", ""];
+            assert_eq!(sorted(&[]), as_du);
+            assert_eq!(sorted(&["--sort", "name"]), ["", "a", "b", "b/many", "c"]);
+            assert_eq!(sorted(&["--sort", "bytes"])[..3], ["", "c", "a"]);
+            assert_eq!(sorted(&["--sort", "count"])[..3], ["", "b", "b/many"]);
+            assert_eq!(sorted(&["--sort", "allocated"])[..2], ["", "a"]);
+            assert_eq!(sorted(&["--top", "2"]), ["", "a"]);
+            assert_eq!(sorted(&["--top", "2", "--sort", "bytes"]), ["", "c"]);
+            assert_eq!(sorted(&["--top", "2", "--sort", "name"]), ["", "a"]);
+            let refused = run(&mut fathom(args!["walk", &top, "--sort", "name"])).refused();
+            assert!(refused.stderr.contains("requires --format du"), "{refused}");
         });
     }
 }

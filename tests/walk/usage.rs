@@ -196,7 +196,7 @@ fn closed_or_full_stdout_is_an_error() {
                 assert_eq!(out.status.code(), Some(2), "{more}: {said}");
                 assert!(
                     said.contains("No space left on device")
-                        && said.trim_end().lines().count() == 1,
+                        && said.trim_end().lines().count() == 2,
                     "{more}: {said}"
                 );
             }

@@ -139,6 +139,14 @@ impl Out {
         self.note_table(|style| style.wrapped(&text.to_string()));
     }
 
+    /// With `--verbose`, `: ` and the reason of a choice, to be added to a status message.
+    pub(crate) fn reason(&self, reason: &dyn std::fmt::Display) -> String {
+        match self.verbose {
+            true => format!(": {}", printable(reason.to_string().as_bytes())),
+            false => String::new(),
+        }
+    }
+
     pub(crate) fn note_table(&self, table: impl FnOnce(TableStyle) -> String) {
         if !self.quiet {
             write_stderr(&table(self.style_err));

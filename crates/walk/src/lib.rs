@@ -54,4 +54,4 @@ pub use sink::{Both, Sink, Worker};
 pub use summary::{Summary, Totals};
 pub use top::{MountContext, Top};
 pub use traversal::{Part, WalkOptions, WalkReport, mounts_around, open_top, walk};
-pub use usage::{DirectoryUsage, Sums, Usage, UsageSink};
+pub use usage::{DirectoryUsage, Sums, Usage, UsageOrder, UsageSink};

@@ -24,12 +24,15 @@ pub struct Sums {
     pub blocks: u64,
     /// Apparent size of regular files and symbolic links, in bytes.
     pub bytes: u64,
+    /// Number of inodes.
+    pub inodes: u64,
 }
 
 impl Sums {
     fn add(&mut self, other: Sums) {
         self.blocks = self.blocks.wrapping_add(other.blocks);
         self.bytes = self.bytes.wrapping_add(other.bytes);
+        self.inodes = self.inodes.wrapping_add(other.inodes);
     }
 }
 
@@ -199,6 +202,22 @@ fn children_first(rows: &[SortedDir]) -> Vec<usize> {
     order
 }
 
+/// The order of directories.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum UsageOrder {
+    /// The order of du(1).
+    ChildrenFirst,
+    /// By path; parents come before children.
+    Path,
+    /// By apparent size, largest first.
+    Bytes,
+    /// By allocated space, largest first.
+    Allocated,
+    /// By number of inodes, largest first.
+    Inodes,
+}
+
 /// The usage of one directory.
 #[derive(Clone, Debug)]
 pub struct DirectoryUsage {
@@ -219,21 +238,36 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// The directories down to a depth, children before parents; with `top`, only the largest of
-    /// them, the largest first.
+    /// The directories down to a depth; with `top`, only the largest of them: by the size that they are
+    /// sorted by, else by allocated space.
     pub fn directories(
         &self,
         max_depth: Option<u32>,
+        sort: UsageOrder,
         top: Option<usize>,
     ) -> impl Iterator<Item = DirectoryUsage> {
         let mut order = self.order.clone();
         order.retain(|&at| max_depth.is_none_or(|max| self.rows[at].depth <= max));
-        if let Some(n) = top {
+        let is_by_size = !matches!(sort, UsageOrder::ChildrenFirst | UsageOrder::Path);
+        if is_by_size || top.is_some() {
             order.sort_by_key(|&at| {
-                let Sums { blocks, bytes } = self.rows[at].sums;
-                Reverse((blocks, bytes))
+                let Sums {
+                    blocks,
+                    bytes,
+                    inodes,
+                } = self.rows[at].sums;
+                Reverse(match sort {
+                    UsageOrder::Bytes => (bytes, blocks),
+                    UsageOrder::Inodes => (inodes, blocks),
+                    _ => (blocks, bytes),
+                })
             });
-            order.truncate(n);
+            order.truncate(top.unwrap_or(usize::MAX));
+        }
+        if sort == UsageOrder::Path {
+            let mut paths: Vec<_> = order.iter().map(|&at| (self.path(at), at)).collect();
+            paths.sort_by(|(a, _), (b, _)| mounts::path::compare(a, b));
+            order = paths.into_iter().map(|(_, at)| at).collect();
         }
         order.into_iter().map(|at| DirectoryUsage {
             path: self.path(at),
@@ -306,6 +340,7 @@ impl Worker for UsageWorker<'_> {
             let sums = Sums {
                 blocks: meta.blocks,
                 bytes: if has_size { meta.size } else { 0 },
+                inodes: 1,
             };
             let node = |above, name: &[u8]| Node {
                 above,
@@ -364,7 +399,11 @@ mod tests {
     }
 
     fn sums(blocks: u64, bytes: u64) -> Sums {
-        Sums { blocks, bytes }
+        Sums {
+            blocks,
+            bytes,
+            inodes: 1,
+        }
     }
 
     fn link(nth: u64, place: DirKey, sums: Sums) -> Link {
@@ -373,10 +412,14 @@ mod tests {
     }
 
     fn text(usage: &Usage, max_depth: Option<u32>, top: Option<usize>) -> Vec<String> {
+        let order = match top {
+            Some(_) => UsageOrder::Allocated,
+            None => UsageOrder::ChildrenFirst,
+        };
         usage
-            .directories(max_depth, top)
+            .directories(max_depth, order, top)
             .map(|directory| {
-                let Sums { blocks, bytes } = directory.sums;
+                let Sums { blocks, bytes, .. } = directory.sums;
                 let (allocated, apparent) = (blocks.div_ceil(2), bytes.div_ceil(1024));
                 format!("{allocated} {apparent} {}", directory.path.escape_ascii())
             })
@@ -428,6 +471,35 @@ mod tests {
             );
             assert_eq!(text(&usage, None, Some(2)), ["26 5 t/", "13 5 t/b"]);
         }
+    }
+
+    #[test]
+    fn directories_are_sorted_by_path_or_by_a_size() {
+        let mut du = Collector::default();
+        tree().iter().for_each(|step| step(&mut du));
+        let usage = du.finish();
+        let paths = |order, top| -> Vec<String> {
+            let directories = usage.directories(None, order, top);
+            directories
+                .map(|it| it.path.escape_ascii().to_string())
+                .collect()
+        };
+        let by_path = ["t/", "t/a", "t/a/c\\n", "t/b"];
+        assert_eq!(paths(UsageOrder::Path, None), by_path);
+        assert_eq!(paths(UsageOrder::Path, Some(2)), ["t/", "t/b"]);
+        let by_size = ["t/", "t/b", "t/a", "t/a/c\\n"];
+        assert_eq!(paths(UsageOrder::Allocated, None), by_size);
+        assert_eq!(paths(UsageOrder::Bytes, None), by_size);
+        assert_eq!(
+            paths(UsageOrder::Inodes, None),
+            ["t/", "t/a", "t/b", "t/a/c\\n"]
+        );
+        let top = usage.directories(None, UsageOrder::Inodes, Some(1)).next();
+        assert_eq!(
+            top.unwrap().sums.inodes,
+            9,
+            "4 directories, 4 files, 1 link"
+        );
     }
 
     #[test]

@@ -33,18 +33,16 @@ pub(crate) struct Compared {
 pub(crate) enum WarningKind {
     #[error("{engine}: {why}")]
     LeftOut { engine: &'static str, why: String },
-    #[error("{engine} skipped something")]
+    #[error("{engine} skipped entries")]
     Skipped { engine: &'static str },
-    #[error(
-        "the engines do not agree on what is there; unless the tree changed meanwhile, one of them is wrong"
-    )]
+    #[error("the engines disagree; unless the tree changed meanwhile, one of them is wrong")]
     Disagree,
 }
 
 impl WarningReason for WarningKind {
     fn consequence(&self) -> Option<Cow<'_, str>> {
         match self {
-            WarningKind::Skipped { engine } => Some(format!("--engine {engine} names it").into()),
+            WarningKind::Skipped { engine } => Some(format!("--engine {engine} lists them").into()),
             _ => None,
         }
     }
@@ -58,7 +56,7 @@ pub(crate) fn engines(
 ) -> Result<Compared, Error> {
     let compared = compare(options, trials, bounds, |engine, trial| {
         progress.at(|| match trial {
-            0 => format!("{engine}, to warm the caches"),
+            0 => format!("{engine}, warming caches"),
             _ => format!("{engine}, trial {trial} of {trials}"),
         });
     });
@@ -69,12 +67,13 @@ pub(crate) fn engines(
         let engine = by.name();
         let (why, is_wrong) = match why {
             walk::compare::LeftOut::Impossible(refusal) => (refusal.to_string(), false),
-            walk::compare::LeftOut::Not(NoRun::Refused, _) => {
-                (format!("it gave up; --engine {engine} says why"), true)
-            }
+            walk::compare::LeftOut::Not(NoRun::Refused, _) => (
+                format!("it failed; --engine {engine} prints the reason"),
+                true,
+            ),
             walk::compare::LeftOut::Not(why, entries) => {
                 stopped.push((engine, why.clone(), *entries));
-                (format!("{why}, at {entries} entries"), true)
+                (format!("{why}, after {entries} entries"), true)
             }
         };
         if is_wrong {

@@ -4,12 +4,12 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
-use ::show::name::printable;
-use ::show::units::plural;
+use ::show::units::{count, duration, plural};
 use archive::catalog::{Catalog, Options};
 use mounts::{Warning, WarningReason};
 use walk::{
-    Both, Diagnostics, Filter, Largest, Part, Sink, Summary, Totals, UsageSink, WalkOptions,
+    Both, Diagnostics, Filter, Largest, Part, Sink, Summary, Totals, UsageOrder, UsageSink,
+    WalkOptions,
 };
 
 use super::compare;
@@ -17,7 +17,7 @@ use super::lines::Form;
 use super::show::{self, SCHEMA, Walk};
 use super::sinks::{Output, Watched};
 use crate::args::values::bytes;
-use crate::cmd::walk::args::{Walk as Args, WalkFormat as Format};
+use crate::cmd::walk::args::{Sort, Walk as Args, WalkFormat as Format};
 use crate::error::{Error, Outcome};
 use crate::out::Out;
 use crate::progress::watch_walk;
@@ -32,8 +32,12 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     };
     if form.is_some() && (out.json || args.top.is_some()) {
         return Err(Error::new(
-            "--json and --top say nothing to --format paths, paths0, ndjson and csv",
-        ));
+            "--json and --top cannot be used with --format paths, paths0, ndjson or csv",
+        )
+        .and("use --format summary or --format du"));
+    }
+    if args.sort.is_some() && args.format != Format::Du {
+        return Err(Error::new("--sort requires --format du").and("add --format du"));
     }
     let options = walk_options(args)?;
     if args.explain {
@@ -49,8 +53,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     }
 }
 
-/// What to leave out. `--format du` counts all, and only prints what is less deep than `--max-depth`,
-/// as du(1) does.
+/// What to skip. `--format du` counts entries of any depth; `--max-depth` limits only what it prints,
+/// as with du(1).
 fn selection(args: &Args) -> Options {
     Options {
         excludes: args.exclude.clone(),
@@ -112,9 +116,8 @@ fn walk_into(
 
 fn create_catalog(file: &OsStr, args: &Args, options: &WalkOptions) -> Result<Catalog, Error> {
     let [dir] = &options.dirs[..] else {
-        return Err(Error::new(
-            "--catalog is of one DIR; give each a catalog of its own",
-        ));
+        return Err(Error::new("--catalog cannot be used with several DIRs")
+            .and("run fathom walk once per DIR"));
     };
     Ok(Catalog::create(file.as_bytes(), dir, selection(args))?)
 }
@@ -171,7 +174,8 @@ fn usage(args: &Args, options: &WalkOptions, out: &Out) -> Outcome {
         let kind = WarningKind::Collisions(usage.collisions);
         walked.warnings.push(Warning::general(kind));
     }
-    let directories = usage.directories(args.max_depth, args.top);
+    let order = usage_order(args);
+    let directories = usage.directories(args.max_depth, order, args.top);
     if out.json {
         let totals = totals.totals();
         let directories: Vec<_> = directories.collect();
@@ -183,24 +187,35 @@ fn usage(args: &Args, options: &WalkOptions, out: &Out) -> Outcome {
         };
         out.envelope(SCHEMA, result, &walked.warnings)?;
     } else {
-        const PIECE: usize = 64 << 10;
-        let mut text = String::new();
-        for directory in directories {
-            text.push_str(&show::usage_line(&directory));
-            if text.len() >= PIECE {
-                out.data(&text)?;
-                text.clear();
+        let style = out.table_style();
+        let mut written = Ok(());
+        show::usage_table(directories).write(style.width, style.color, &mut |piece| {
+            if written.is_ok() {
+                written = out.data(piece);
             }
-        }
-        out.data(&text)?;
+        });
+        written?;
     }
     out.warn(&walked.warnings);
     Ok(walked.warnings.len())
 }
 
+/// The order of `--format du`. The largest directories are those that allocate most, unless `--sort`
+/// names another size.
+fn usage_order(args: &Args) -> UsageOrder {
+    match args.sort {
+        None if args.top.is_some() => UsageOrder::Allocated,
+        None => UsageOrder::ChildrenFirst,
+        Some(Sort::Name) => UsageOrder::Path,
+        Some(Sort::Bytes) => UsageOrder::Bytes,
+        Some(Sort::Allocated) => UsageOrder::Allocated,
+        Some(Sort::Count) => UsageOrder::Inodes,
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 enum WarningKind {
-    #[error("{0} directories are added to others, whose names have one hash")]
+    #[error("{0} directories are counted as part of others (hash collision)")]
     Collisions(u64),
 }
 
@@ -224,16 +239,19 @@ fn print_note(totals: &Totals, walked: &Walked, out: &Out) {
     let rate = totals.entries as f64 / seconds;
     let calls = gate::meter::tally().calls();
     let entries = plural(totals.entries, "entry", "entries");
-    let took = format!("in {seconds:.3} s and {calls} calls ({rate:.0}/s)");
+    let (calls, rate) = (plural(calls, "call", "calls"), count(rate as u64));
+    let took = format!("{} and {calls} ({rate} entries/s)", duration(seconds));
     match &walked.parts[..] {
         [one] => {
-            let (engine, reason) = (one.engine.name(), one.reason.to_string());
-            let reason = printable(reason.as_bytes());
-            out.note(format_args!("{entries} by {engine} {took}: {reason}"));
+            let (engine, reason) = (one.engine.name(), out.reason(&one.reason));
+            out.note(format_args!("{entries} with {engine} in {took}{reason}"));
         }
         parts => {
-            out.note(format_args!("{entries} in {} mounts {took}:", parts.len()));
-            out.note_table(|style| show::parts_text(parts, style));
+            out.note(format_args!(
+                "{entries} on {} mounts in {took}",
+                parts.len()
+            ));
+            out.note_table(|style| show::parts_text(parts, out.verbose, style));
         }
     }
 }

@@ -6,7 +6,7 @@ use ::show::name::printable;
 use ::show::stats::Stats;
 use ::show::table::{Align, Table, TableStyle, Tone};
 use ::show::times::{Times, median_ms};
-use ::show::units::{plural, size};
+use ::show::units::{count, duration, plural, size};
 use serde::Serialize;
 use walk::{
     DirectoryUsage, EngineKind, EngineRefusal, Explained, LargeFile, Part, PlanReason, Totals,
@@ -34,6 +34,7 @@ json_object!(Json<'_, DirectoryUsage>, |usage| {
     name "path": Some(&usage.path),
     "allocated": usage.sums.blocks.saturating_mul(512),
     "apparent": usage.sums.bytes,
+    "inodes": usage.sums.inodes,
 });
 
 /// An engine, and whether it can work in a directory.
@@ -56,7 +57,7 @@ impl Possible<'_> {
         match (self.refusal, self.chosen) {
             (Some(refusal), _) => refusal.to_string(),
             (None, Some(reason)) => reason.to_string(),
-            (None, None) => "it can work here".to_owned(),
+            (None, None) => "works here".to_owned(),
         }
     }
 }
@@ -118,17 +119,32 @@ json_object!(Walk<'_>, |result| {
     "compare": result.compare,
 });
 
-/// A directory as du(1) prints it, in KiB rounded up, with its apparent size in a second column.
-pub(crate) fn usage_line(usage: &DirectoryUsage) -> String {
-    let (blocks, bytes) = (usage.sums.blocks, usage.sums.bytes);
-    let (allocated, apparent) = (blocks.div_ceil(2), bytes.div_ceil(1024));
-    format!("{allocated}\t{apparent}\t{}\n", printable(&usage.path))
+/// The table of `--format du`.
+pub(crate) fn usage_table(directories: impl Iterator<Item = DirectoryUsage>) -> Table {
+    use Align::{Left, Right};
+    let columns = [
+        ("ALLOCATED", Right),
+        ("SIZE", Right),
+        ("INODES", Right),
+        ("PATH", Left),
+    ];
+    let mut table = Table::new(&columns, 0);
+    for DirectoryUsage { path, sums } in directories {
+        let cells = [
+            size(sums.blocks.saturating_mul(512)).into(),
+            size(sums.bytes).into(),
+            count(sums.inodes).into(),
+            printable(&path),
+        ];
+        table.row(cells, Tone::Plain);
+    }
+    table
 }
 
 pub(crate) fn totals_text(totals: &Totals, seconds: f64, parts: &[Part]) -> String {
-    let sized = |bytes: u64| match size(bytes) {
-        human if human == bytes.to_string() => plural(bytes, "byte", "bytes"),
-        human => format!("{human} ({bytes} bytes)"),
+    let sized = |bytes: u64| match bytes {
+        0..1024 => plural(bytes, "byte", "bytes"),
+        _ => format!("{} ({} bytes)", size(bytes), count(bytes)),
     };
     let mut engines: Vec<&str> = parts.iter().map(|part| part.engine.name()).collect();
     engines.sort_unstable();
@@ -138,17 +154,17 @@ pub(crate) fn totals_text(totals: &Totals, seconds: f64, parts: &[Part]) -> Stri
         _ => "engines",
     };
     let rows = [
-        ("entries", totals.entries.to_string()),
-        ("  files", totals.files.to_string()),
-        ("  directories", totals.directories.to_string()),
-        ("  symlinks", totals.symlinks.to_string()),
-        ("  other", totals.other.to_string()),
+        ("entries", count(totals.entries)),
+        ("  files", count(totals.files)),
+        ("  directories", count(totals.directories)),
+        ("  symlinks", count(totals.symlinks)),
+        ("  other", count(totals.other)),
         ("size", sized(totals.bytes)),
         ("allocated", sized(totals.blocks.saturating_mul(512))),
-        ("deepest", totals.max_depth.to_string()),
+        ("maximum depth", count(totals.max_depth.into())),
         ("digest", totals.digest.to_string()),
         (engine_head, engines.join(", ")),
-        ("seconds", format!("{seconds:.3}")),
+        ("time", duration(seconds)),
     ];
     let lines = rows
         .iter()
@@ -156,10 +172,12 @@ pub(crate) fn totals_text(totals: &Totals, seconds: f64, parts: &[Part]) -> Stri
     lines.collect()
 }
 
-pub(crate) fn parts_text(parts: &[Part], style: TableStyle) -> String {
+/// The engine of each mount, and with `with_reasons` why it was chosen.
+pub(crate) fn parts_text(parts: &[Part], with_reasons: bool, style: TableStyle) -> String {
     use Align::Left;
-    let columns = ["MOUNT", "FSTYPE", "ENGINE", "WHY"].map(|head| (head, Left));
-    let mut table = Table::new(&columns, parts.len());
+    let columns = ["MOUNT", "FSTYPE", "ENGINE", "REASON"].map(|head| (head, Left));
+    let columns = &columns[..if with_reasons { 4 } else { 3 }];
+    let mut table = Table::new(columns, parts.len());
     for part in parts {
         let reason = part.reason.to_string();
         let cells = [
@@ -168,25 +186,19 @@ pub(crate) fn parts_text(parts: &[Part], style: TableStyle) -> String {
             part.engine.name().into(),
             printable(reason.as_bytes()),
         ];
-        table.row(cells, Tone::Plain);
+        table.row(cells.into_iter().take(columns.len()), Tone::Plain);
     }
     table.to_text(style.width, style.color)
 }
 
 pub(crate) fn top_text(top: &[LargeFile], style: TableStyle) -> String {
     use Align::{Left, Right};
-    let columns = [
-        ("ALLOCATED", Right),
-        ("SIZE", Right),
-        ("BYTES", Right),
-        ("FILE", Left),
-    ];
+    let columns = [("ALLOCATED", Right), ("SIZE", Right), ("PATH", Left)];
     let mut table = Table::new(&columns, top.len());
     for file in top {
         let cells = [
             size(file.blocks.saturating_mul(512)).into(),
             size(file.bytes).into(),
-            file.bytes.to_string().into(),
             printable(&file.path),
         ];
         table.row(cells, Tone::Plain);
@@ -202,8 +214,8 @@ pub(crate) fn explain_text(explained: &[Explained], style: TableStyle) -> String
         let fstype = one.fstype.as_deref().map(printable);
         let fstype = fstype.map_or(String::new(), |fstype| format!(" ({fstype})"));
         let (path, engine) = (printable(&one.path), one.plan.engine.name());
-        out.push_str(&format!("{path}{fstype}: by {engine}\n"));
-        let columns = ["  ENGINE", "POSSIBLE", "WHY"].map(|head| (head, Left));
+        out.push_str(&format!("{path}{fstype}: engine {engine}\n"));
+        let columns = ["  ENGINE", "POSSIBLE", "REASON"].map(|head| (head, Left));
         let mut table = Table::new(&columns, one.plan.engines.len());
         let why_from = "  bulkstat POSSIBLE ".len();
         for row in possible_engines(std::slice::from_ref(one)) {
@@ -292,8 +304,8 @@ impl<'a> Comparison<'a> {
             ("USER ms", Right),
             ("SYS ms", Right),
             ("CALLS", Right),
-            ("PER ENTRY", Right),
-            ("x STAT", Right),
+            ("CALLS/ENTRY", Right),
+            ("TIME/STAT", Right),
         ];
         let real = |engine: &Engine| median_ms(&engine.runs, |t| t.real);
         let stat = self.engines.iter().find(|engine| engine.engine == "stat");
@@ -306,11 +318,11 @@ impl<'a> Comparison<'a> {
             let ratio = stat.zip(real(engine)).map(|(stat, ms)| ms / stat);
             let cells = [
                 engine.engine.to_owned(),
-                engine.entries.to_string(),
+                count(engine.entries),
                 ms(|t| t.real),
                 ms(|t| t.user),
                 ms(|t| t.sys),
-                engine.calls().to_string(),
+                count(engine.calls()),
                 format!("{:.3}", engine.calls_per_entry()),
                 ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
             ];
@@ -325,19 +337,21 @@ impl<'a> Comparison<'a> {
         for Engine { engine, gates, .. } in self.engines {
             let gates = gates
                 .iter()
-                .map(|(name, row)| format!("{name} {}", row.calls));
+                .map(|(name, row)| format!("{name} {}", count(row.calls)));
             let gates: Vec<String> = gates.collect();
             notes.push(format!("{engine}: {}", gates.join(", ")));
         }
         for LeftOut { engine, why } in self.left_out {
-            notes.push(format!("{engine} left out: {}", printable(why.as_bytes())));
+            notes.push(format!("{engine} skipped: {}", printable(why.as_bytes())));
         }
         match self.engines {
             [] => {}
             [one] => notes.push(format!("digest {}", one.digest)),
-            [first, ..] if self.agree => notes.push(format!("All agree: digest {}", first.digest)),
+            [first, ..] if self.agree => {
+                notes.push(format!("all engines agree: digest {}", first.digest))
+            }
             all => {
-                notes.push("They do not agree:".to_owned());
+                notes.push("the engines disagree:".to_owned());
                 let digests = all
                     .iter()
                     .map(|one| format!("{} {}", one.engine, one.digest));
@@ -410,7 +424,7 @@ mod tests {
         .unwrap();
         assert_eq!(
             (&value["engine"], &value["why"], &value["entries"]),
-            (&"stat".into(), &"it was asked for".into(), &4.into())
+            (&"stat".into(), &"as requested".into(), &4.into())
         );
         assert_eq!(value["parts"][0]["path_b64"], "Yf8=");
         for field in ["top", "du", "explain", "compare"] {
@@ -429,7 +443,7 @@ mod tests {
     fn sizes_have_a_unit_and_the_exact_number() {
         let text = totals_text(&totals(), 0.5, &[]);
         assert!(
-            text.contains("size           1.5K (1536 bytes)\n")
+            text.contains("size           1.50 KiB (1,536 bytes)\n")
                 && text.contains("allocated      512 bytes\n"),
             "{text}"
         );
@@ -445,14 +459,14 @@ mod tests {
         let comparison = Comparison::new(&engines, &left_out);
         let text = comparison.to_text(TableStyle::default());
         assert!(
-            comparison.agree && text.contains("All agree: digest aa"),
+            comparison.agree && text.contains("all engines agree: digest aa"),
             "{text}"
         );
         assert!(
-            text.lines().nth(1).unwrap().ends_with("2.000   0.50"),
+            text.lines().nth(1).unwrap().ends_with("2.000      0.50"),
             "{text}"
         );
-        assert!(text.contains("ext4 left out: not\\x1b ext4"), "{text}");
+        assert!(text.contains("ext4 skipped: not\\x1b ext4"), "{text}");
         let value = serde_json::to_value(comparison).unwrap();
         assert_eq!(value["engines"][0]["calls_per_entry"], 2.0);
         let engines = [engine("threads", 0.1, "aa"), engine("stat", 0.2, "ab")];
@@ -461,7 +475,7 @@ mod tests {
             !comparison.agree
                 && comparison
                     .to_text(TableStyle::default())
-                    .contains("do not agree")
+                    .contains("engines disagree")
         );
     }
 
@@ -472,9 +486,10 @@ mod tests {
             sums: walk::Sums {
                 blocks: 3,
                 bytes: 7,
+                inodes: 2,
             },
         };
-        let expected = serde_json::json!({"path": "\u{fffd}", "path_b64": "/w==", "allocated": 1536, "apparent": 7});
+        let expected = serde_json::json!({"path": "\u{fffd}", "path_b64": "/w==", "allocated": 1536, "apparent": 7, "inodes": 2});
         assert_eq!(serde_json::to_value(Json(&usage)).unwrap(), expected);
     }
 }

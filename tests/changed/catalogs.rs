@@ -29,7 +29,7 @@ fn within(at: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_catalog_that_is_none() {
+fn file_that_is_not_a_catalog_is_refused() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let (top, out) = (tmpfs(ground.join("top")), dir(ground.join("out")));
@@ -75,7 +75,7 @@ fn a_catalog_that_is_none() {
 /// Bytes that somebody has changed: refused, or read as whatever they now say; never a panic, and
 /// never gigabytes.
 #[test]
-fn a_catalog_with_random_bytes() {
+fn random_bytes_in_a_catalog_do_not_panic() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let (top, bad) = (tmpfs(ground.join("top")), ground.join("bad"));
@@ -109,7 +109,7 @@ fn a_catalog_with_random_bytes() {
 }
 
 #[test]
-fn a_catalog_of_another_tree() {
+fn catalog_of_another_tree_is_refused() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let (one, other, to) = (
@@ -131,7 +131,7 @@ fn a_catalog_of_another_tree() {
 }
 
 #[test]
-fn a_full_disk_leaves_the_old_catalog() {
+fn full_disk_leaves_the_old_catalog() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let (top, small) = (tmpfs(ground.join("top")), dir(ground.join("small")));
@@ -155,7 +155,7 @@ fn a_full_disk_leaves_the_old_catalog() {
 }
 
 #[test]
-fn a_sudden_end_leaves_the_old_catalog() {
+fn killed_process_leaves_the_old_catalog() {
     if require(&[Need::Root, Need::Fuse]) {
         in_namespace(|ground| {
             let (at, out) = (ground.join("far"), dir(ground.join("out")));
@@ -203,7 +203,7 @@ fn a_sudden_end_leaves_the_old_catalog() {
 }
 
 #[test]
-fn who_reads_no_more_ends_it() {
+fn closed_pipe_ends_it_by_sigpipe() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let (top, to) = (tmpfs(ground.join("top")), ground.join("catalog"));
@@ -232,7 +232,7 @@ fn who_reads_no_more_ends_it() {
 /// A stream that breaks after the answer was found must not have moved the catalog on: the change
 /// would be lost.
 #[test]
-fn an_answer_that_nobody_got_is_no_update() {
+fn failed_output_leaves_the_old_catalog() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let (top, to) = (tmpfs(ground.join("top")), ground.join("catalog"));
@@ -259,7 +259,7 @@ fn an_answer_that_nobody_got_is_no_update() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_combinations_of_options_are_refused() {
     let place = tempfile::tempdir().unwrap();
     file(place.path().join("catalog"), 0);
     for line in [
@@ -307,7 +307,7 @@ for row in rows.fetchall():
 "#;
 
 #[test]
-fn duckdb_reads_what_is_there() {
+fn duckdb_reads_the_metadata_of_every_entry() {
     let Some(python) = python("duckdb") else {
         return;
     };
@@ -388,7 +388,7 @@ fn examples(language: &str) -> Vec<&'static str> {
 }
 
 #[test]
-fn the_examples_of_the_docs_work() {
+fn duckdb_examples_of_the_docs_work() {
     let Some(python) = python("duckdb, pandas, pyarrow") else {
         return;
     };
@@ -437,7 +437,7 @@ print(pyarrow.parquet.read_table(sys.argv[1], page_checksum_verification=True).n
 
 /// Each page has a checksum that others know, too.
 #[test]
-fn pyarrow_sees_that_a_page_is_damaged() {
+fn pyarrow_detects_a_damaged_page() {
     let Some(python) = python("pyarrow") else {
         return;
     };

@@ -30,7 +30,7 @@ fn but_for_directories(mut found: BTreeSet<Change>, top: &Path) -> BTreeSet<Chan
 }
 
 #[test]
-fn nothing() {
+fn unchanged_tree_has_no_changes() {
     if require(&DISK) {
         on_each_kind(|top, to, kind| {
             grow(top, 1, 300);
@@ -61,7 +61,7 @@ fn nothing() {
 }
 
 #[test]
-fn nothing_costs_next_to_nothing_where_the_file_system_can_tell() {
+fn unchanged_tree_is_not_walked_where_the_file_system_has_a_token() {
     if require(&DISK) {
         on_each_kind(|top, to, kind| {
             bush(top, 20, 200);
@@ -170,7 +170,7 @@ fn each_kind_of_change() {
 }
 
 #[test]
-fn directories_are_renamed_with_what_is_in_them() {
+fn renamed_directory_is_one_entry() {
     if require(&DISK) {
         on_each_kind(|top, to, kind| {
             bush(&top.join("a"), 3, 20);
@@ -205,7 +205,7 @@ fn directories_are_renamed_with_what_is_in_them() {
 }
 
 #[test]
-fn what_was_where_another_directory_is_now_is_removed() {
+fn entries_of_a_replaced_directory_are_removed() {
     if require(&DISK) {
         on_each_kind(|top, to, kind| {
             for directory in ["a", "b", "gone", "comes", "away/within"] {
@@ -251,7 +251,7 @@ fn what_was_where_another_directory_is_now_is_removed() {
 
 /// As backups are kept that share what has not changed: each has one name more of the same file.
 #[test]
-fn files_of_many_names_go_with_their_directories() {
+fn hard_links_belong_to_their_directories() {
     if require(&DISK) {
         on_each_kind(|top, to, kind| {
             for n in 0..20 {
@@ -289,7 +289,7 @@ fn files_of_many_names_go_with_their_directories() {
 }
 
 #[test]
-fn what_comes_into_the_tree_and_leaves_it() {
+fn entries_moved_into_and_out_of_the_tree() {
     if require(&DISK) {
         on_each_kind(|top, to, kind| {
             let outside = dir(top.join("../outside"));
@@ -314,7 +314,7 @@ fn what_comes_into_the_tree_and_leaves_it() {
 }
 
 #[test]
-fn odd_names_are_whole() {
+fn odd_names_are_exact() {
     if require(&DISK) {
         on_each_kind(|top, to, kind| {
             for odd in odd_names() {
@@ -356,7 +356,7 @@ fn odd_names_are_whole() {
 }
 
 #[test]
-fn update_goes_on_from_now() {
+fn update_replaces_the_catalog() {
     if require(&DISK) {
         on_each_kind(|top, to, kind| {
             grow(top, 1, 50);
@@ -375,7 +375,7 @@ fn update_goes_on_from_now() {
 /// btrfs tells what was written. A subvolume that has come has a tree of its own, so everything is
 /// walked.
 #[test]
-fn on_btrfs_only_what_was_written_is_looked_at() {
+fn btrfs_compares_only_what_was_written() {
     if require(&DISK) {
         on_each_kind(|top, to, kind| {
             if kind != "btrfs" {
@@ -415,7 +415,7 @@ fn on_btrfs_only_what_was_written_is_looked_at() {
 /// Where a subvolume was, a snapshot has an empty directory, which btrfs makes anew for whoever
 /// looks: that is no change.
 #[test]
-fn what_stands_in_a_snapshot_for_a_subvolume_does_not_change() {
+fn placeholder_of_a_subvolume_in_a_snapshot_is_unchanged() {
     if require(&DISK) {
         on_each_kind(|top, to, kind| {
             if kind != "btrfs" {
@@ -433,7 +433,7 @@ fn what_stands_in_a_snapshot_for_a_subvolume_does_not_change() {
                         .json();
                     assert_eq!(changes(&value), BTreeSet::new(), "{engine}: {value}");
                     let why = value["result"]["why"].as_str().unwrap();
-                    assert!(!why.contains("one by one"), "{engine}: {why}");
+                    assert!(!why.contains("compared all entries"), "{engine}: {why}");
                 }
                 let new = snapshot.join(format!("new {nth}"));
                 file(&new, 1);

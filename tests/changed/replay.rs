@@ -153,7 +153,7 @@ fn equal(one: &BTreeSet<Change>, other: &BTreeSet<Change>, what: &str) {
 }
 
 #[test]
-fn where_all_names_are_taken_again_too() {
+fn changes_can_be_replayed_when_names_are_reused() {
     if require(&[Need::Root, Need::Loop]) {
         on_each_kind(|top, to, kind| {
             let (mut dice, mut quickly) = (Dice::new(31), 0);
@@ -171,7 +171,7 @@ fn where_all_names_are_taken_again_too() {
                     value["result"]["why"]
                         .as_str()
                         .unwrap()
-                        .starts_with("only "),
+                        .starts_with("compared only "),
                 );
                 let told = changes(&value);
                 replay(&before, &after, &told, &what);
@@ -192,7 +192,7 @@ fn where_all_names_are_taken_again_too() {
 }
 
 #[test]
-fn replayed_it_gives_what_is_there() {
+fn changes_can_be_replayed() {
     if require(&[Need::Root, Need::Loop]) {
         on_each_kind(|top, to, kind| {
             grow(top, 1, 200);

@@ -13,7 +13,7 @@ use crate::support::trees::grow;
 use crate::support::{Need, in_namespace, require};
 
 #[test]
-fn what_changes_in_the_tick_of_the_catalog() {
+fn changes_in_the_clock_tick_of_the_catalog() {
     if require(&[Need::Root, Need::Loop]) {
         on_each_kind(|top, to, kind| {
             let hot = file(top.join("hot"), 10);
@@ -55,7 +55,7 @@ fn changes_in_quick_succession() {
 /// The clock was set back, then the file was written: its ctime is older than the catalog's, by
 /// years.
 #[test]
-fn a_clock_that_goes_back() {
+fn clock_set_back() {
     if require(&[Need::Root, Need::Loop, Need::Program("debugfs")]) {
         in_namespace(|ground| {
             let (disk, at, to) = (
@@ -85,7 +85,7 @@ fn a_clock_that_goes_back() {
 /// The same image on another loop device, mounted again: another device number, another mount id,
 /// the same files.
 #[test]
-fn a_device_number_that_changes() {
+fn device_number_that_changes() {
     if require(&[Need::Root, Need::Loop]) {
         for make in [EXT4[0], XFS[0], BTRFS[0]] {
             in_namespace(|ground| {

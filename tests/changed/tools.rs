@@ -94,7 +94,7 @@ fn list(top: &Path, to: &Path, format: &str) -> Vec<u8> {
 }
 
 #[test]
-fn tar_takes_it() {
+fn tar_reads_the_list() {
     if require(&[Need::Root, Need::Program("tar")]) {
         in_namespace(|ground| {
             let (top, to, copy) = scene(ground);
@@ -123,7 +123,7 @@ fn tar_takes_it() {
 }
 
 #[test]
-fn rsync_takes_it() {
+fn rsync_reads_the_list() {
     if require(&[Need::Root, Need::Program("rsync")]) {
         in_namespace(|ground| {
             let (top, to, copy) = scene(ground);
@@ -141,7 +141,7 @@ fn rsync_takes_it() {
 }
 
 #[test]
-fn restic_takes_it() {
+fn restic_reads_the_list() {
     if require(&[Need::Root, Need::Program("restic")]) {
         in_namespace(|ground| {
             let (top, to, copy) = scene(ground);
@@ -177,7 +177,7 @@ fn restic_takes_it() {
 }
 
 #[test]
-fn borg_takes_it() {
+fn borg_reads_the_list() {
     if require(&[Need::Root, Need::Program("borg")]) {
         in_namespace(|ground| {
             let (top, to, copy) = scene(ground);

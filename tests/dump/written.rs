@@ -19,8 +19,8 @@ use crate::support::trees::Dice;
 
 /// The reason when only written files were read.
 const ONLY: [&str; 2] = [
-    "only what was written after generation",
-    "only inodes that are not as the catalog has them",
+    "compared only what was written after generation",
+    "compared only inodes that differ from the catalog",
 ];
 
 /// Reading only written files gives the same archive as a walk, and a catalog with the same digest;

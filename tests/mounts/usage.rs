@@ -439,8 +439,8 @@ fn quiet_suppresses_status_messages_only() {
                 quiet
                     .stderr
                     .lines()
-                    .all(|line| line.starts_with("fathom: ")),
-                "warnings only: {quiet}"
+                    .all(|line| line.starts_with("fathom: ") || line.starts_with("hint: ")),
+                "warnings and hints only: {quiet}"
             );
             assert!(!quiet.stderr.is_empty(), "warnings remain");
         });

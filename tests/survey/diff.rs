@@ -20,7 +20,7 @@ fn diff(old: &Path, new: &Path) -> Ran {
 }
 
 #[test]
-fn difference_of_two_surveys() {
+fn a_pair_of_surveys() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let root = tmpfs(ground.join("root"));
@@ -75,7 +75,7 @@ fn difference_of_two_surveys() {
 }
 
 #[test]
-fn files_that_are_no_surveys_are_refused() {
+fn what_is_no_survey_is_refused() {
     let ground = tempfile::tempdir().unwrap();
     let at = |name: &str| ground.path().join(name);
     let good = kept(
@@ -113,7 +113,7 @@ fn files_that_are_no_surveys_are_refused() {
 }
 
 #[test]
-fn malformed_members_are_not_compared() {
+fn members_of_the_wrong_form_are_not_compared() {
     let ground = tempfile::tempdir().unwrap();
     let at = |name: &str| ground.path().join(name);
     let old = json!({"schema": "fathom.survey/1", "result": {

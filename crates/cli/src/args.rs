@@ -72,31 +72,30 @@ pub(crate) enum When {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Find every mount point, and what is the matter with it.
+    /// List mount points, and diagnose them.
     ///
-    /// By default the kernel's mount table is read, in the way that is cheaper here; it shows every
-    /// mount, hidden ones too. Where there is no table, or it is not to be trusted, `--by search`
-    /// finds the mounts that a path reaches in the file tree itself. naive and getmnt1 to getmnt3
-    /// are the programs of the papers of 1988, for comparison: they go by device numbers, and see
-    /// neither bind mounts of one device nor mounts on files.
+    /// By default, the kernel's mount table is read, through the interface that costs less here. It
+    /// contains all mounts, also hidden ones. Where there is no mount table, or it is wrong, `--by
+    /// search` finds the mounts that a path reaches by searching the file tree. naive and getmnt1 to
+    /// getmnt3 are the programs of the papers of 1988, for comparison: they compare device numbers,
+    /// and find neither bind mounts on the same device nor mounts on files.
     ///
-    /// No automount is set off and no dead server waited for, save that naive and getmnt1 to
-    /// getmnt3 go into every directory, as does search where it has no table to go by.
+    /// fathom triggers no automount and does not wait for dead servers, with one exception: naive,
+    /// getmnt1 to getmnt3, and search without a mount table enter every directory.
     Mounts(Box<mounts::args::Mounts>),
-    /// Find all that is in directories, by the engine that costs least.
+    /// List every entry below a directory, with its metadata.
     ///
-    /// Of each entry all is found that statx(2) says. An engine is a way to learn of every entry in
-    /// a mount: `threads` and `stat` ask for each by name, the others ask the file system for many
-    /// at a time (`bulkstat`: XFS, `btrfs`) or read its tables from the device (`ext4`). By default
-    /// each mount that the tree crosses is walked by the one that is cheapest there. All give the
-    /// same answer.
+    /// The metadata of an entry is what statx(2) returns. An engine is a way to read the entries of
+    /// a mount: `threads` and `stat` call statx(2) for each name; `bulkstat` (XFS) and `btrfs` read
+    /// many inodes per call; `ext4` reads the inode tables from the device. By default, each mount
+    /// is walked with the engine that costs least there. All engines give the same result.
     Walk(Box<walk::args::Walk>),
-    /// Find what has changed in a directory since a catalog was written.
+    /// List what changed in a directory since a catalog was written.
     ///
-    /// What was added, changed, removed or renamed since `fathom walk --catalog`, in a form that
-    /// backup tools take. Where the file system keeps count of its changes, and has counted none,
-    /// that is the answer. Else the tree is walked by the engine that costs least, with what the
-    /// catalog's walk left out left out again. Names are relative to DIR.
+    /// Lists entries that were added, changed, removed or renamed since `fathom walk --catalog`, also
+    /// as input for backup tools. If the file system can prove that nothing has changed, the tree is
+    /// not walked. Otherwise it is walked with the engine that costs least, and the exclusions of the
+    /// walk that wrote the catalog apply again. Paths are relative to DIR.
     Changed(changed::args::Changed),
     /// Write files into a tar archive: everything, or what changed.
     ///

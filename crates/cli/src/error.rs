@@ -112,7 +112,10 @@ impl From<walk::Error> for Error {
     fn from(error: walk::Error) -> Error {
         match error {
             walk::Error::Directory(error) => error.into(),
-            walk::Error::Pattern(error) => Error::new(format!("cannot use --exclude: {error}")),
+            walk::Error::Pattern(error) => {
+                Error::new(format!("invalid --exclude pattern: {error}"))
+                    .and("write special characters in brackets: [[] or [*]")
+            }
             walk::Error::Refused {
                 path,
                 engine,

@@ -72,12 +72,16 @@ fn hint_for_restore(reason: &NotRestored, errno: Option<Errno>) -> Option<&'stat
 }
 
 fn hint_for_walk(kind: &walk::WarningKind, errno: Option<Errno>) -> Option<&'static str> {
-    use walk::WarningKind::{OpenDirectory, ReadAttributes, ReadDirectory, UnreadableTree};
+    use walk::WarningKind::*;
     Some(match (kind, errno) {
         (UnreadableTree { .. }, _) => SEE_THE_LOG,
+        (Damaged(_), _) => "check the file system with fsck",
+        (MountedMeanwhile, _) => "run the command again",
         (OpenDirectory | ReadDirectory | ReadAttributes, Some(errno)) => match errno {
-            Errno::EACCES | Errno::EPERM => "run as root, or leave it out with --exclude",
-            Errno::ESTALE | Errno::ENOTCONN => "its server is gone, see fathom mounts --check",
+            Errno::EACCES | Errno::EPERM => "run as root, or skip it with --exclude",
+            Errno::ESTALE | Errno::ENOTCONN => {
+                "run fathom mounts --check to see which mounts do not answer"
+            }
             Errno::EIO | Errno::EUCLEAN => SEE_THE_LOG,
             _ => return None,
         },
@@ -90,29 +94,31 @@ fn hint_for_mounts(kind: &mounts::WarningKind, errno: Option<Errno>) -> Option<&
     let is_root = gate::process::is_root();
     Some(match kind {
         ReadAttributes(_) | ReadDirectory(_) => match errno? {
-            Errno::EACCES | Errno::EPERM if !is_root => "run as root, or give a ROOT beside it",
+            Errno::EACCES | Errno::EPERM if !is_root => {
+                "run as root, or give a ROOT that you can read"
+            }
             Errno::ENOTCONN | Errno::ESTALE | Errno::EIO | Errno::ETIMEDOUT | Errno::EHOSTDOWN => {
-                "see fathom mounts --check"
+                "run fathom mounts --check to see which mounts do not answer"
             }
             _ => return None,
         },
         LookBeneath => match errno? {
-            Errno::EPERM => "it takes CAP_SYS_ADMIN: run as root",
+            Errno::EPERM => "run as root (CAP_SYS_ADMIN)",
             Errno::EINVAL => {
-                "mounts here are locked to what they are on: run it outside this container"
+                "run fathom outside of this container, where the mounts are not locked"
             }
-            Errno::ETIMEDOUT => "what it is on does not answer: see fathom mounts --check",
+            Errno::ETIMEDOUT => "its parent mount does not answer: see fathom mounts --check",
             _ => return None,
         },
         UnreadBeneath(_) if !is_root => "run as root",
         UnreadableMountPoint => "run as root",
         Incomplete(Incompleteness::MissingRoot) => "try --by search",
-        Incomplete(Incompleteness::DepthBound { .. }) => "--depth 0 has no bound",
-        Hung(_) => "keep programs out of it (--format exclude), or detach it with umount -l",
+        Incomplete(Incompleteness::DepthBound { .. }) => "use --depth 0 for no limit",
+        Hung(_) => "exclude it from backups (--format exclude), or detach it with umount -l",
         Gone => "detach it with umount -l",
         Removed => "unmount it",
-        Stale => "look at its server",
-        Denied => "run as another",
+        Stale => "check its server",
+        Denied => "run as another user",
         _ => return None,
     })
 }

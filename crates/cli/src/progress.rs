@@ -56,7 +56,7 @@ impl Progress {
         let rate = entries as f64 / self.start.elapsed().as_secs_f64();
         self.at(|| {
             let path = printable(path);
-            format!("{directories} directories, {entries} entries, {rate:.0} entries/s, at {path}")
+            format!("{directories} directories, {entries} entries, {rate:.0} entries/s: {path}")
         });
     }
 }
@@ -109,7 +109,7 @@ fn walk_message(diagnostics: &walk::Diagnostics, seconds: f64) -> String {
     let rate = entries as f64 / seconds;
     let place = match &path[..] {
         b"" => String::new(),
-        path => format!(", at {}", printable(path)),
+        path => format!(": {}", printable(path)),
     };
     format!("{entries} entries, {rate:.0} entries/s{place}")
 }

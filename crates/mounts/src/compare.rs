@@ -51,18 +51,18 @@ pub struct Located {
 pub enum NoRun {
     /// It was stopped by the limit of time, after this time.
     #[error("{}", match .0 {
-        &Duration::ZERO => "no time was left for it".to_owned(),
+        &Duration::ZERO => "no time was left".to_owned(),
         after => format!("stopped after {:.3} s", after.as_secs_f64()),
     })]
     Stopped(Duration),
     /// It was stopped by the limit of disk I/O, after this many bytes and this time.
     #[error("{}", match .1 {
-        &Duration::ZERO => "no disk reads and writes were left for it".to_owned(),
+        &Duration::ZERO => "the limit of disk I/O was reached before it started".to_owned(),
         _ => format!("stopped after {:.1} MiB of disk reads and writes", *.0 as f64 / 1_048_576.0),
     })]
     Moved(u64, Duration),
     /// It failed or gave up.
-    #[error("what it needs is not to be had here")]
+    #[error("it is not supported here")]
     Refused,
 }
 

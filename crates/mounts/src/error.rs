@@ -81,21 +81,21 @@ pub enum ErrorKind {
     FindName,
     #[error("cannot list the mounts")]
     ListMounts,
-    #[error("cannot describe a mount")]
+    #[error("cannot read the attributes of a mount")]
     DescribeMount,
-    #[error("statmount(2) says nothing of the mounts that listmount(2) gave")]
+    #[error("statmount(2) fails for all mounts that listmount(2) returned")]
     EmptyStatmount,
-    #[error("listmount(2) gave ids that make no sense")]
+    #[error("listmount(2) returned invalid mount ids")]
     InvalidIds,
     #[error("cannot open /proc/self/mountinfo")]
     OpenMountinfo,
     #[error("cannot read /proc/self/mountinfo")]
     ReadMountinfo,
-    #[error("cannot tell what /proc is")]
+    #[error("cannot identify the file system on /proc")]
     IdentifyProc,
-    #[error("/proc/self/mountinfo is an ordinary file, not the kernel's")]
+    #[error("/proc/self/mountinfo is a regular file, not the mount table of the kernel")]
     ForgedMountinfo,
-    #[error("{} does not give the mount that the root is on", match .0 {
+    #[error("{} does not contain the mount of ROOT", match .0 {
         TableSource::Kernel => "listmount(2)",
         TableSource::Mountinfo => "/proc/self/mountinfo",
     })]
@@ -119,7 +119,7 @@ pub enum ErrorKind {
 
 /// The call that fails where fanotify does not report mounts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{} answers {errno}", gate.name())]
+#[error("{} fails: {errno}", gate.name())]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct FanotifyRefusal {
     pub gate: Gate,
@@ -140,19 +140,22 @@ pub enum Loss {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum Incompleteness {
-    #[error("the table does not hold the mount that the root is on")]
+    #[error("the mount table does not contain the mount of ROOT")]
     MissingRoot,
     #[error(
-        "the kernel does not say where mounts begin: bind mounts and mounts on files are not seen"
+        "statx(2) does not report mount points here: bind mounts and mounts on files are not found"
     )]
     NoMountAttributes,
     #[error("the mount table kept changing during the search")]
     TableKeptChanging,
-    #[error("some mount points may not be looked at")]
+    #[error("some mount points cannot be accessed")]
     UnreadableMountPoints,
     #[error("some directories could not be read")]
     UnreadableDirectories,
-    #[error("the depth bound of {bound} left {unread} directories unread")]
+    #[error("{} below the depth limit of {bound} not read", match unread {
+        1 => "1 directory was".to_owned(),
+        n => format!("{n} directories were"),
+    })]
     DepthBound { bound: usize, unread: u64 },
 }
 
@@ -164,39 +167,37 @@ pub enum WarningKind {
     ReadAttributes(Loss),
     #[error("cannot read directory")]
     ReadDirectory(Loss),
-    #[error("more of the same; only the first 1000 are named")]
+    #[error("more warnings of this kind follow; only the first 1000 are listed")]
     TooMany,
     #[error("incomplete: {0}")]
     Incomplete(Incompleteness),
-    #[error("the mount table names it, but it cannot be looked at")]
+    #[error("it is in the mount table, but cannot be accessed")]
     UnreadableMountPoint,
-    #[error("what lies beneath is not known: it is on a mount that no name leads to")]
+    #[error("cannot read what is hidden beneath it: no path reaches its parent mount")]
     UnreachableParent,
-    #[error("cannot look beneath the mount point")]
+    #[error("cannot read what is hidden beneath it")]
     LookBeneath,
-    #[error("{} beneath it could not be read, and not counted", match .0 {
+    #[error("{} beneath it could not be read, and were not counted", match .0 {
         1 => "1 file".to_owned(),
         n => format!("{n} files"),
     })]
     UnreadBeneath(u64),
-    #[error("slow: it answered after {:.3} s", .0.as_secs_f64())]
+    #[error("slow: answered after {:.3} s", .0.as_secs_f64())]
     Slow(Duration),
-    #[error("slow: it answers, but not to all within {:.3} s", .0.as_secs_f64())]
+    #[error("slow: some requests were not answered within {:.3} s", .0.as_secs_f64())]
     SlowToAll(Duration),
     #[error("hung: no answer within {:.3} s", .0.as_secs_f64())]
     Hung(Duration),
     #[error("stale: its server or device is gone")]
     Gone,
-    #[error("stale: what is mounted here has been removed")]
+    #[error("stale: the mounted directory has been removed")]
     Removed,
-    #[error("stale: it answers with an error")]
+    #[error("stale: answers with an error")]
     Stale,
-    #[error("denied: this user may not look into it")]
+    #[error("denied: this user has no access to it")]
     Denied,
     /// A process that checked a mount, by its id.
-    #[error(
-        "process {0} waits in the kernel for this mount's server, which has taken its request, and cannot be killed"
-    )]
+    #[error("process {0} is blocked in the kernel on this mount, and cannot be killed")]
     Unkillable(i32),
 }
 
@@ -204,11 +205,11 @@ impl WarningReason for WarningKind {
     fn consequence(&self) -> Option<Cow<'_, str>> {
         let text = match self {
             WarningKind::ReadAttributes(loss) | WarningKind::ReadDirectory(loss) => match loss {
-                Loss::MountPoints => "mount points in it are not seen",
-                Loss::Boundaries => "boundaries in it are not seen",
-                Loss::Count => "what is in it is not counted",
+                Loss::MountPoints => "mount points in it are not found",
+                Loss::Boundaries => "boundaries in it are not found",
+                Loss::Count => "its contents are not counted",
             },
-            WarningKind::Unkillable(_) => "it ends when the server answers or ends",
+            WarningKind::Unkillable(_) => "it ends when the server answers",
             _ => return None,
         };
         Some(text.into())

@@ -72,18 +72,18 @@ pub struct LocateOptions {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum LocateReason {
-    #[error("asked for")]
+    #[error("as requested")]
     Requested,
     #[error("{0}")]
     Table(TableReason),
     #[error("{0}")]
     Search(SearchReason),
-    #[error("the kernel gives no mount table ({error}), so the tree was searched; {search}")]
+    #[error("no mount table is available ({error}), so the tree was searched; {search}")]
     NoTable { error: Error, search: SearchReason },
     /// The tree was searched by a method of the papers.
     #[error(
-        "{}{}; goes by st_dev, so bind mounts of one device and mounts on files are not seen",
-        bound.map_or("no depth bound".to_owned(), |bound| format!("depth bound {bound}")),
+        "{}{}; compares st_dev, so bind mounts on the same device and mounts on files are not found",
+        bound.map_or("no depth limit".to_owned(), |bound| format!("depth limit {bound}")),
         pairs.as_ref().map_or(String::new(), |pairs| format!(", {pairs}"))
     )]
     Historical {
@@ -96,13 +96,13 @@ pub enum LocateReason {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum PairSource {
-    #[error("without a table of device pairs: stops where getmnt1 does")]
+    #[error("without a table of device pairs, so it stops where getmnt1 does")]
     Excluded,
-    #[error("no table of device pairs ({0}): stops where getmnt1 does")]
+    #[error("no table of device pairs ({0}), so it stops where getmnt1 does")]
     NoTable(Error),
-    #[error("the mount table does not hold together: stops where getmnt1 does")]
+    #[error("the mount table is inconsistent, so it stops where getmnt1 does")]
     Inconsistent,
-    #[error("pairs of devices from {}", match .0 {
+    #[error("table of device pairs from {}", match .0 {
         TableSource::Kernel => "statmount(2)",
         TableSource::Mountinfo => "/proc/self/mountinfo",
     })]

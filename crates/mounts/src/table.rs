@@ -22,17 +22,17 @@ use crate::error::{Error, ErrorKind, TableSource};
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum TableReason {
-    #[error("listmount(2) and statmount(2) are not to be had ({0})")]
+    #[error("listmount(2) and statmount(2) are unavailable ({0})")]
     NoStatmount(Error),
     #[error(
-        "none of {sampled} mounts looked at is a slave, so a page of rows costs less than a call for each"
+        "none of {sampled} sampled mounts receives propagation, so reading mountinfo costs less than a call per mount"
     )]
     NoSlaves { sampled: usize },
     #[error(
-        "{slaves} of {sampled} mounts looked at are slaves, which cost mountinfo a search of peer groups"
+        "{slaves} of {sampled} sampled mounts receive propagation; mountinfo searches the peer groups of each"
     )]
     Slaves { slaves: usize, sampled: usize },
-    #[error("the cheaper way failed: {0}")]
+    #[error("the cheaper interface failed: {0}")]
     OtherFailed(Error),
 }
 

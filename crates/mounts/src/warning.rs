@@ -9,7 +9,7 @@ use gate::{Errno, Gate};
 /// The reason of a [`Warning`]: each crate defines its own, as an enum `WarningKind`.
 ///
 /// `Display` says what could not be done ("cannot open the directory") or what was found, and
-/// [`consequence`](WarningReason::consequence) what follows ("what is in it is left out"). The
+/// [`consequence`](WarningReason::consequence) what follows ("its contents are skipped"). The
 /// command line adds a hint: a library does not know the flags.
 pub trait WarningReason: std::error::Error + Any + Send + Sync {
     /// What follows from it.
@@ -88,7 +88,7 @@ mod tests {
 
     impl WarningReason for Unopened {
         fn consequence(&self) -> Option<Cow<'_, str>> {
-            Some("what is in it is left out".into())
+            Some("its contents are skipped".into())
         }
     }
 
@@ -102,7 +102,7 @@ mod tests {
     fn reason_is_downcast_by_type() {
         let warning = Warning::failed(b"/x", Gate::Openat, Errno::EACCES, Unopened);
         assert!(warning.reason::<Unopened>().is_some() && warning.reason::<Gone>().is_none());
-        let message = "cannot open the directory; what is in it is left out";
+        let message = "cannot open the directory; its contents are skipped";
         assert_eq!(warning.message(), message);
         assert_eq!(Warning::general(Gone).message(), "its server is gone");
     }

@@ -23,7 +23,7 @@ pub enum Error {
         engine: EngineKind,
         refusal: EngineRefusal,
     },
-    #[error("cannot make a process to walk in: {0}")]
+    #[error("cannot create a process for the walk: {0}")]
     Process(Errno),
 }
 
@@ -31,46 +31,45 @@ pub enum Error {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum EngineRefusal {
-    #[error("it is for {} only", file_systems(*.0))]
+    #[error("it supports only {}", file_systems(*.0))]
     WrongFileSystem(EngineKind),
     #[error("{}", match .0 {
-        EngineKind::Bulkstat => "without a mount table it cannot tell what is mounted on files; mount /proc",
-        EngineKind::Btrfs => "the mount table does not have this mount, so that mounts below it would go unseen",
-        _ => "the mount table does not say how it is mounted",
+        EngineKind::Bulkstat => "it needs the mount table, to find mounts on files: mount /proc",
+        EngineKind::Btrfs => "the mount table has no entry for this mount, so mounts below it would be missed",
+        _ => "the mount table has no entry for this mount",
     })]
     UnknownMount(EngineKind),
     #[error("{}", match .0 {
-        EngineKind::Bulkstat => "owners are mapped on this mount, and XFS has no bulkstat there; walk where they are as stored",
-        EngineKind::Btrfs => "the mount is idmapped: it shows other owners than are stored; walk another mount of it",
-        _ => "the mount shows other owners than those that are stored (it is idmapped)",
+        EngineKind::Bulkstat => "XFS does not support bulkstat on an idmapped mount",
+        _ => "the mount is idmapped: owners differ from those on disk",
     })]
     Idmapped(EngineKind),
-    #[error("in this user namespace, owners are shown otherwise than they are stored")]
+    #[error("in this user namespace, owners differ from those on disk")]
     UserNamespace,
     #[error("{}", match .0 {
-        EngineKind::Bulkstat => "XFS_IOC_BULKSTAT needs CAP_SYS_ADMIN; run as root",
-        EngineKind::Btrfs => "searching btrfs's trees takes CAP_SYS_ADMIN; run as root, outside of containers",
-        _ => "only root may read the device; run as root",
+        EngineKind::Bulkstat => "XFS_IOC_BULKSTAT requires CAP_SYS_ADMIN: run as root",
+        EngineKind::Btrfs => "BTRFS_IOC_TREE_SEARCH requires CAP_SYS_ADMIN: run as root, outside of containers",
+        _ => "reading the device requires root",
     })]
     NotRoot(EngineKind),
-    #[error("{call} is not there; it needs Linux {since}")]
+    #[error("{call} requires Linux {since}")]
     KernelTooOld {
         call: &'static str,
         since: &'static str,
     },
     #[error("{action}: {errno}")]
     Failed { action: EngineAction, errno: Errno },
-    #[error("XFS_IOC_FSGEOMETRY gives nonsense")]
+    #[error("XFS_IOC_FSGEOMETRY returns invalid values")]
     InvalidGeometry,
     #[error("{0}")]
     Superblock(ext4::Error),
-    #[error("it is mounted with nouid32, so that owners are not what is stored")]
+    #[error("it is mounted with nouid32: owners differ from those on disk")]
     Nouid32,
-    #[error("it is mounted by the kernel's driver for ext2, not by that for ext4")]
+    #[error("it is mounted with the ext2 driver, not with the ext4 driver")]
     Ext2Driver,
     #[error("cannot read {0}")]
     UnreadableIdMap(&'static str),
-    #[error("no name leads to its device, {0}")]
+    #[error("/dev has no node for its device {0}")]
     NoDevice(Dev),
 }
 
@@ -88,19 +87,19 @@ fn file_systems(engine: EngineKind) -> &'static str {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum EngineAction {
-    #[error("cannot write out what has changed")]
+    #[error("cannot write dirty data to disk (syncfs)")]
     Sync,
-    #[error("XFS_IOC_BULKSTAT fails")]
+    #[error("XFS_IOC_BULKSTAT failed")]
     Bulkstat,
-    #[error("XFS_IOC_FSGEOMETRY fails")]
+    #[error("XFS_IOC_FSGEOMETRY failed")]
     Geometry,
-    #[error("cannot search the tree")]
+    #[error("cannot search the btrfs tree")]
     SearchTree,
-    #[error("cannot ask about the subvolume")]
+    #[error("cannot read the attributes of the subvolume")]
     SubvolumeInfo,
-    #[error("cannot open {0}, the device that it is on")]
+    #[error("cannot open its device {0}")]
     OpenDevice(String),
-    #[error("cannot read {0}, the device that it is on")]
+    #[error("cannot read its device {0}")]
     ReadDevice(String),
     #[error("cannot read the group descriptors")]
     GroupDescriptors,
@@ -126,53 +125,51 @@ pub enum WarningKind {
     ReadDirectory,
     #[error("cannot read the attributes")]
     ReadAttributes,
-    #[error("cannot open the directory that a mount is in")]
+    #[error("cannot open the parent directory of a mount")]
     OpenMountParent,
-    #[error("cannot read the attributes of what is mounted here")]
+    #[error("cannot read the attributes of the mount")]
     ReadMountAttributes,
-    #[error("was mounted on while the tree was being walked")]
+    #[error("was mounted over during the walk")]
     MountedMeanwhile,
     #[error("cannot be walked: {0}")]
     NotWalked(EngineRefusal),
     #[error("has {0}")]
     Damaged(ext4::Error),
-    #[error("is a directory that has another name as well")]
+    #[error("is a directory with a second name")]
     SecondName,
-    #[error("cannot read where subvolumes lie")]
+    #[error("cannot read the paths of subvolumes")]
     ReadSubvolumes,
-    #[error("cannot read where a directory lies")]
+    #[error("cannot find the path of a directory")]
     ReadParent { ino: u64 },
-    #[error("directories seem to lie in one another (inode {ino})")]
+    #[error("directories contain one another (inode {ino})")]
     Circle { ino: u64 },
-    #[error("a part of the tree cannot be read")]
+    #[error("a part of the btrfs tree cannot be read")]
     UnreadableTree { tree: u64, ino: u64 },
-    #[error("a name of inode {ino} in tree {tree} is none")]
+    #[error("inode {ino} in tree {tree} has an invalid name")]
     InvalidName { ino: u64, tree: u64 },
-    #[error("and {0} more of the kind")]
+    #[error("{0} more warnings of this kind")]
     More(u64),
 }
 
 impl WarningReason for WarningKind {
     fn consequence(&self) -> Option<Cow<'_, str>> {
         let text = match self {
-            WarningKind::OpenDirectory => "what is in it is left out",
-            WarningKind::ReadDirectory => "the rest of it is left out",
+            WarningKind::OpenDirectory => "its contents are skipped",
+            WarningKind::ReadDirectory => "the rest of it is skipped",
             WarningKind::ReadAttributes
             | WarningKind::OpenMountParent
             | WarningKind::ReadMountAttributes
-            | WarningKind::InvalidName { .. } => "it is left out",
-            WarningKind::MountedMeanwhile => "what is in it is left out, walk it again",
-            WarningKind::Damaged(_) => {
-                "what the kernel makes of it is given, and fsck should see to it"
-            }
-            WarningKind::SecondName => "it is not entered again",
-            WarningKind::ReadSubvolumes => "some may be left out",
+            | WarningKind::InvalidName { .. } => "it is skipped",
+            WarningKind::MountedMeanwhile => "its contents are skipped",
+            WarningKind::Damaged(_) => "entries are listed as the kernel reads them",
+            WarningKind::SecondName => "it is listed once",
+            WarningKind::ReadSubvolumes => "some may be skipped",
             WarningKind::ReadParent { ino } => {
-                return Some(format!("what is in it is left out (inode {ino})").into());
+                return Some(format!("its contents are skipped (inode {ino})").into());
             }
-            WarningKind::Circle { .. } => "they are left out",
+            WarningKind::Circle { .. } => "they are skipped",
             WarningKind::UnreadableTree { tree, ino } => {
-                let text = "what it tells of is left out";
+                let text = "the entries in it are skipped";
                 return Some(format!("{text} (tree {tree}, from inode {ino})").into());
             }
             WarningKind::NotWalked(_) | WarningKind::More(_) => return None,

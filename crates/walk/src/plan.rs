@@ -45,11 +45,9 @@ impl Plan {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum PlanReason {
-    #[error("it was asked for")]
+    #[error("as requested")]
     Requested,
-    #[error(
-        "its calls to the file API are shared out among threads; this file system has no other door"
-    )]
+    #[error("statx(2) from several threads; there is no faster interface on this file system")]
     NoFasterEngine,
     /// The engine for file systems of this type, or the preferred one.
     #[error("{} cannot work here: {}", .0.name(), .1)]
@@ -62,12 +60,12 @@ pub enum PlanReason {
         instead: Box<PlanReason>,
     },
     /// The chosen engine gave up before it had emitted anything; `threads` took its place.
-    #[error("{} could not do it: {}", .0.name(), .1)]
+    #[error("{} failed: {}", .0.name(), .1)]
     GaveUp(EngineKind, EngineRefusal),
     /// It costs less than the alternative: `threads`, or the engine below the file API (`raw`).
     #[error("{scope}: {}", match is_raw {
-        true => format!("for so many {} costs less, its start included", raw.name()),
-        false => format!("for so few the start of {} would cost more than it saves", raw.name()),
+        true => format!("{} costs less for this many, including its start", raw.name()),
+        false => format!("the start of {} costs more than it saves", raw.name()),
     })]
     Cheaper {
         raw: EngineKind,
@@ -96,10 +94,10 @@ impl fmt::Display for Scope {
         };
         let entries = about(self.entries);
         match (self.is_whole, self.total) {
-            (true, _) => write!(f, "the whole file system is asked for, {entries} entries"),
-            (false, None) => write!(f, "{entries} entries are asked for"),
+            (true, _) => write!(f, "the whole file system, {entries} entries"),
+            (false, None) => write!(f, "{entries} entries"),
             (false, Some(total)) => {
-                write!(f, "{entries} of {} entries are asked for", about(total))
+                write!(f, "{entries} of {} entries", about(total))
             }
         }
     }

@@ -8,32 +8,32 @@ use walk::EngineKind;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Evidence {
     /// The file system's token, and its engine.
-    #[error("{} is as it was when the catalog was made, so nothing can have changed", token(*.0))]
+    #[error("{} is unchanged since the catalog was written", token(*.0))]
     Token(EngineKind),
     /// btrfs has written nothing.
-    #[error("nothing in the directory was written after the generation that the catalog is of")]
+    #[error("nothing in the directory was written after the generation of the catalog")]
     NothingWritten,
     /// bulkstat has found no other inode.
-    #[error("every inode is as the catalog has it")]
+    #[error("all inodes are equal to those in the catalog")]
     SameInodes,
     /// btrfs has told which inodes it has written since this generation.
-    #[error("only what was written after generation {0} of the subvolume was looked at")]
+    #[error("compared only what was written after generation {0} of the subvolume")]
     WrittenAfter(u64),
     /// bulkstat has found other inodes.
-    #[error("only inodes that are not as the catalog has them were looked at")]
+    #[error("compared only inodes that differ from the catalog")]
     OtherInodes,
     /// The digest of a walk.
-    #[error("the digest of all entries is that of the catalog")]
+    #[error("the digest of all entries equals that of the catalog")]
     SameDigest,
     /// The entries of a walk.
-    #[error("entries were compared with the catalog one by one")]
+    #[error("compared all entries with the catalog")]
     Compared,
 }
 
 fn token(by: EngineKind) -> &'static str {
     match by {
         EngineKind::Btrfs => "the generation of the subvolume",
-        EngineKind::Ext4 => "the number of transactions that the journal has committed",
+        EngineKind::Ext4 => "the transaction number of the journal",
         _ => "the head of the log",
     }
 }

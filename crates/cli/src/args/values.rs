@@ -61,9 +61,7 @@ pub(crate) fn choice<T: Copy + Send + Sync + 'static, const N: usize>(
 /// A file that must be seekable, so that `-` (standard output) is refused.
 pub(crate) fn seekable() -> impl TypedValueParser<Value = OsString> {
     OsStringValueParser::new().try_map(|name| match name.as_encoded_bytes() {
-        b"-" => {
-            Err("a catalog cannot be written to standard output; give it a name, or ./- for a file that is called so")
-        }
+        b"-" => Err("a catalog cannot be written to standard output"),
         _ => Ok(name),
     })
 }

@@ -54,15 +54,15 @@ pub enum Hints {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum SearchReason {
-    #[error("statx(2) does not tell mounts here, so changes of st_dev were searched for")]
+    #[error("statx(2) does not report mount points here, so st_dev was compared")]
     NoMountAttributes,
-    #[error("every directory was read, without hints")]
+    #[error("all directories were read, without hints")]
     NoHints,
-    #[error("every directory was read: no mount table ({0})")]
+    #[error("all directories were read: no mount table ({0})")]
     NoTable(Error),
-    #[error("every name in the mount table holds ({0})")]
+    #[error("all paths in the mount table were confirmed ({0})")]
     NamesHold(TableReason),
-    #[error("directories were read where the mount table leaves something open")]
+    #[error("directories were read where the mount table is ambiguous")]
     TableLeavesOpen,
 }
 

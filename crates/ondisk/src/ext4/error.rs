@@ -6,44 +6,44 @@
 pub enum Error {
     #[error("the device has no ext4 superblock")]
     NoSuperblock,
-    #[error("ext4 feature {0} cannot be read from the device")]
+    #[error("ext4 feature {0} is not supported")]
     UnreadableFeature(&'static str),
-    #[error("ext4 {} feature {bit:#x} is not known", set.name())]
+    #[error("ext4 {} feature {bit:#x} is unknown", set.name())]
     UnknownFeature { set: FeatureSet, bit: u32 },
     /// The kernel keeps times in memory that the inode cannot store.
-    #[error("ext2 of revision 0 shows times that are not stored")]
+    #[error("ext2 revision 0 reports times that are not on disk")]
     RevisionZero,
     /// The superblock was being written while it was read, or is damaged. Read it again.
-    #[error("the superblock fails its checksum")]
+    #[error("the checksum of the superblock is wrong")]
     SuperblockChecksum,
     /// A field contradicts others.
     #[error("the superblock is damaged: {0}")]
     SuperblockField(&'static str),
     /// A node has no valid header, or its entries do not ascend.
-    #[error("a tree of extents that is none")]
+    #[error("an invalid extent tree")]
     ExtentTree,
-    #[error("a block of extents that fails its checksum")]
+    #[error("an extent block with a wrong checksum")]
     ExtentChecksum,
     /// A block number beyond the file system, or before its first group.
     #[error("blocks outside the file system")]
     BlocksOutside,
-    #[error("blocks that belong to something else as well")]
+    #[error("blocks that are allocated twice")]
     BlocksShared,
     #[error("blocks that cannot be read")]
     BlocksUnreadable,
-    #[error("a block that fails its checksum")]
+    #[error("a directory block with a wrong checksum")]
     DirectoryChecksum,
     /// The attribute with the rest of the inline data is missing.
-    #[error("inline data that are missing")]
+    #[error("missing inline data")]
     NoInlineData,
     /// An entry is longer than the rest of its block, or has an invalid inode number.
-    #[error("an entry that does not fit into its directory")]
+    #[error("an invalid directory entry")]
     Entry,
     /// A name is empty, or contains a slash or NUL.
-    #[error("an entry whose name is none")]
+    #[error("a directory entry with an invalid name")]
     EntryName,
     /// The bytes after the last entry are too few for another one.
-    #[error("an entry that is cut off")]
+    #[error("a truncated directory entry")]
     EntryCutOff,
 }
 

@@ -9,40 +9,42 @@ use crate::args::values::number;
 use crate::cmd::walk::args::{Engine, engine};
 
 const EXAMPLES: &str = "\
-fathom walk /srv --catalog c.parquet  # the catalog to begin with
-fathom changed /srv --since c.parquet  # what is not as it was
-fathom changed /srv --since c.parquet --update  # and a new catalog in the place of the old one
-fathom changed . --since ../c.parquet --format restic | restic backup --files-from-raw -  # for restic, run in /srv
-fathom changed . --since ../c.parquet --format borg | borg create --paths-from-stdin --paths-delimiter '\\0' REPO::NAME  # for borg, run in /srv
-fathom changed /srv --since c.parquet --format rsync | rsync -a --from0 --files-from=- /srv/ BACKUP/  # for rsync
-fathom changed /srv --since c.parquet --format tar | tar -C /srv --no-recursion --null -T - -cf A.tar  # for tar";
+fathom walk /srv --catalog c.parquet  # write the catalog to compare with
+fathom changed /srv --since c.parquet  # list what changed since then
+fathom changed /srv --since c.parquet --update  # and replace the catalog with a new one
+fathom changed . --since ../c.parquet --format restic | restic backup --files-from-raw -  # back up with restic, run in /srv
+fathom changed . --since ../c.parquet --format borg | borg create --paths-from-stdin --paths-delimiter '\\0' REPO::NAME  # back up with borg, run in /srv
+fathom changed /srv --since c.parquet --format rsync | rsync -a --from0 --files-from=- /srv/ BACKUP/  # copy with rsync
+fathom changed /srv --since c.parquet --format tar | tar -C /srv --no-recursion --null -T - -cf A.tar  # archive with tar";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
 pub(crate) struct Changed {
-    /// The directory that the catalog is of
+    /// The directory that the catalog describes
     #[arg(value_name = "DIR")]
     pub(crate) dir: OsString,
-    /// Compare with this catalog
+    /// Compare with this catalog, written by fathom walk or fathom dump
     #[arg(long, value_name = "CATALOG")]
     pub(crate) since: OsString,
-    /// Write a new catalog in the place of the old one, once all is done
+    /// Replace the catalog with a new one after the output is written
     #[arg(long)]
     pub(crate) update: bool,
 
-    /// Walk by this engine, where there must be a walk
+    /// Walk with this engine, if a walk is necessary
     #[arg(long, value_name = "ENGINE", default_value = "auto")]
-    #[arg(help_heading = "Walking", value_parser = engine())]
+    #[arg(help_heading = "Method", value_parser = engine())]
     pub(crate) engine: Engine,
-    /// Work with N threads [default: as many as are good for the engine]
-    #[arg(short, long, value_name = "N", help_heading = "Walking", value_parser = number(1..=65_535_usize))]
+    /// Use N threads [default: depends on the engine]
+    #[arg(short, long, value_name = "N", help_heading = "Method", value_parser = number(1..=65_535_usize))]
     pub(crate) jobs: Option<usize>,
-    /// Refuse a catalog that was not made with -x (what was left out of it is left out again
-    /// without being told)
-    #[arg(short = 'x', long, help_heading = "Walking")]
+    /// Require a catalog that was written with -x
+    ///
+    /// -x, --exclude and --max-depth of the walk that wrote the catalog apply without being given
+    /// again.
+    #[arg(short = 'x', long, help_heading = "Method")]
     pub(crate) one_file_system: bool,
 
-    /// Print in this form
+    /// Print the changes in this format
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     #[arg(help_heading = "Output")]
     pub(crate) format: ChangedFormat,
@@ -50,13 +52,13 @@ pub(crate) struct Changed {
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ChangedFormat {
-    /// For people: + added, * changed, - removed, > renamed
+    /// One change per line: + added, * changed, - removed, > renamed
     Table,
-    /// A JSON object a line
+    /// One JSON object per line
     Ndjson,
-    /// Names of what is there, a line each; removed ones left out
+    /// One path per line, without removed entries
     Paths,
-    /// The same, ended by NUL
+    /// The same, separated by NUL characters
     Paths0,
     /// For restic backup --files-from-raw
     Restic,

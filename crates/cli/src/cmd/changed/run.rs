@@ -16,15 +16,14 @@ const SCHEMA: &str = "fathom.changed/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if out.json && args.format != ChangedFormat::Table {
-        return Err(Error::new(
-            "--json is a format of its own; leave out --format",
-        ));
+        return Err(Error::new("--json cannot be used with --format")
+            .and("use --format ndjson for one JSON object per line"));
     }
     let start = Instant::now();
     let since = args.since.as_bytes();
     if args.one_file_system && !Reader::open(since)?.about().options.one_file_system {
-        const WHY: &str = "it was made without -x";
-        const NEXT: &str = "leave -x away, or make a new one with fathom walk -x --catalog";
+        const WHY: &str = "it was written without -x";
+        const NEXT: &str = "omit -x, or write a new catalog with fathom walk -x --catalog";
         return Err(Error::read("cannot use catalog", since, WHY, NEXT));
     }
     let options = ChangedOptions {
@@ -47,7 +46,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         out.envelope(SCHEMA, &output, &report.warnings)?;
     } else {
         out.data(show::to_bytes(args.format, &report))?;
-        out.note(output.summary());
+        out.note(output.summary() + &out.reason(&report.reason));
     }
     // The catalog is replaced after the output is written, so that a failed run can be repeated.
     update.map(|sealed| sealed.publish()).transpose()?;

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use archive::changed::{Change, ChangedEntry, ChangedReport, count};
 use show::json_object;
 use show::name::printable;
+use show::units::duration;
 
 use super::args::ChangedFormat;
 use crate::json::Json;
@@ -39,7 +40,7 @@ impl Output<'_> {
 
     pub(crate) fn summary(&self) -> String {
         let what = match self.report.entries.is_empty() {
-            true => "nothing has changed".to_owned(),
+            true => "no changes".to_owned(),
             false => format!(
                 "{} added, {} changed, {} removed, {} renamed",
                 self.count(Change::Added),
@@ -48,9 +49,8 @@ impl Output<'_> {
                 self.count(Change::Renamed)
             ),
         };
-        let ChangedReport { engine, reason, .. } = self.report;
-        let (engine, seconds) = (engine.name(), self.seconds);
-        format!("{what}; found by {engine} in {seconds:.3} s: {reason}")
+        let (engine, took) = (self.report.engine.name(), duration(self.seconds));
+        format!("{what}; found with {engine} in {took}")
     }
 }
 
@@ -204,8 +204,7 @@ mod tests {
         };
         assert_eq!(
             result.summary(),
-            "3 added, 2 changed, 1 removed, 1 renamed; found by stat in 0.500 s: entries were \
-             compared with the catalog one by one"
+            "3 added, 2 changed, 1 removed, 1 renamed; found with stat in 500 ms"
         );
         let json = serde_json::to_value(&result).unwrap();
         assert_eq!(

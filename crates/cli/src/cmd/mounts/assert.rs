@@ -42,7 +42,7 @@ pub(super) fn run(args: &Args, format: Format, out: &Out) -> Outcome {
     if format == Format::Json {
         let result = Mounts {
             by: "search",
-            why: "each path was looked at",
+            why: "statx(2) of each path",
             complete: true,
             asserted: Some(&asserted),
             ..Mounts::default()
@@ -56,15 +56,15 @@ pub(super) fn run(args: &Args, format: Format, out: &Out) -> Outcome {
 /// Whether a directory is on another device than its parent. This is for kernels whose statx(2) does
 /// not report mount points.
 fn is_on_other_device(path: &[u8]) -> Result<bool, Error> {
-    const WHY: &str = "statx(2) does not say here, and bind mounts cannot be told otherwise";
-    const NEXT: &str = "run it where statx is allowed, on Linux 5.8 or later";
+    const WHY: &str = "statx(2) does not report mount points here";
+    const NEXT: &str = "run it on Linux 5.8 or later, where statx(2) is permitted";
     let parent = mounts::path::join(path, b"..");
     let stat = |name: &[u8]| newfstatat_long(CWD, name, At::NO_AUTOMOUNT);
     match (stat(path), stat(&parent)) {
         (Ok(a), Ok(b)) if a.dev != b.dev || a.ino == b.ino => Ok(true),
         (Err(_), _) => Ok(false),
         _ => Err(Error::read(
-            "cannot tell whether there is a mount at",
+            "cannot find out whether there is a mount on",
             path,
             WHY,
             NEXT,
@@ -76,7 +76,7 @@ fn is_on_other_device(path: &[u8]) -> Result<bool, Error> {
 enum WarningKind {
     #[error("not a mount point")]
     NotMountPoint,
-    #[error("cannot tell whether it is a mount point")]
+    #[error("cannot find out whether it is a mount point")]
     Unknown,
 }
 

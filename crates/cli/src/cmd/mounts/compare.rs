@@ -36,7 +36,7 @@ pub(crate) fn compare_methods(
         });
     };
     let comparison = mounts::compare::compare(root, options, methods, trials, bounds, tick)
-        .map_err(|e| Error::new(format!("cannot make a process to run a method in: {e}")))?;
+        .map_err(|e| Error::new(format!("cannot create a process to run a method: {e}")))?;
     let methods = comparison.profiles.iter().map(|profile| {
         let method = profile.result.method;
         let runs = comparison.trials.iter().flatten();
@@ -76,7 +76,7 @@ pub(super) fn run(
         ..options.clone()
     };
     let report = locate(&root, &any_method, &mut |_, _| {})
-        .map_err(|e| Error::new(format!("cannot find the mounts: {e}")))?;
+        .map_err(|e| Error::new(format!("cannot find mount points: {e}")))?;
     let (all, progress) = (&mounts::Method::ALL, Progress::new(out.progress));
     let Compared { methods, left_out } =
         compare_methods(&root, options, all, trials, &bounds, progress)?;

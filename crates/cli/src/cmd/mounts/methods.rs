@@ -8,6 +8,7 @@ use show::profile::{self, Line};
 use show::stats::{self, Stats, StatsRow};
 use show::table::{Align, Table, Tone};
 use show::times::{Times, median_ms};
+use show::units::count;
 
 /// A method, and what its runs took.
 #[derive(Clone, Debug)]
@@ -140,9 +141,9 @@ pub(crate) fn methods_table(methods: &[Method]) -> Table {
         ("REAL ms", Right),
         ("USER ms", Right),
         ("SYS ms", Right),
-        ("STATS", Right),
         ("CALLS", Right),
-        ("x BEST", Right),
+        ("STAT CALLS", Right),
+        ("TIME/BEST", Right),
     ];
     let medians = methods
         .iter()
@@ -154,13 +155,13 @@ pub(crate) fn methods_table(methods: &[Method]) -> Table {
         let real = median_ms(&m.runs, |t| t.real);
         let cells = [
             m.by.to_owned(),
-            m.found.to_string(),
+            count(m.found),
             if m.complete { "yes" } else { "no" }.to_owned(),
             ms(|t| t.real),
             ms(|t| t.user),
             ms(|t| t.sys),
-            m.stat_calls.to_string(),
-            m.calls().to_string(),
+            count(m.calls()),
+            count(m.stat_calls),
             real.map_or("-".to_owned(), |ms| format!("{:.1}", ms / best)),
         ];
         table.row(cells, Tone::Plain);
@@ -211,7 +212,7 @@ pub(crate) fn profiles_text(methods: &[Method], color: bool) -> String {
         };
         let profile = profile::to_text(&method.profile, color);
         let by = method.by;
-        out += &format!("\n{by}{figure}, one run with every call timed\n{profile}");
+        out += &format!("\n{by}{figure}: profile of one run\n{profile}");
     }
     out
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use ::show::name::printable;
 use ::show::table::TableStyle;
-use ::show::units::plural;
+use ::show::units::{duration, plural};
 use mounts::boundaries::Boundary;
 use mounts::locate::LocateOptions;
 use mounts::method::SearchContext;
@@ -31,8 +31,9 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let is_table_or_json = matches!(format, Format::Table | Format::Json);
     if !is_table_or_json && (args.compare || args.watch || !args.assert.is_empty()) {
         return Err(Error::new(
-            "--compare, --watch and --assert are shown as table or json only",
-        ));
+            "--compare, --watch and --assert cannot be used with this --format",
+        )
+        .and("use --format table or --format json"));
     }
     if !args.assert.is_empty() {
         return assert::run(args, format, out);
@@ -40,9 +41,10 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let knows_ids = |method| matches!(method, Method::Kernel | Method::Mountinfo | Method::Search);
     if args.beneath && !args.by.is_none_or(knows_ids) {
         return Err(Error::new(format!(
-            "--beneath needs to know what each mount is on, and {} does not",
+            "--beneath cannot be used with --by {}",
             args.by_name()
-        )));
+        ))
+        .and("use --by auto, kernel, mountinfo or search"));
     }
     let options = locate_options(args, format)?;
     let root = Root::open(args.root.as_bytes())?;
@@ -57,9 +59,10 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let report = locate(&root, &options, &mut |far, path| progress.search(far, path));
     let mut report = report.map_err(|e| {
         let by = args.by_name();
-        Error::new(format!(
-            "cannot find the mounts by {by}: {e}; try --by auto"
-        ))
+        Error::new(format!("cannot find mount points with --by {by}: {e}")).and(match args.by {
+            None => "",
+            Some(_) => "use --by auto",
+        })
     })?;
     let boundaries = examine(args, format, &root, &mut report, &mut progress)?;
     drop(progress);
@@ -117,7 +120,7 @@ fn examine(
     if args.beneath {
         beneath::look(points, &mut context).map_err(|e| {
             Error::new(format!(
-                "cannot look beneath the mounts: no mount table says what is on what ({e})"
+                "cannot count files beneath the mounts without a mount table: {e}"
             ))
         })?;
     }
@@ -130,13 +133,11 @@ fn examine(
         let total = points.len();
         let deadline = args.deadline.unwrap_or(Duration::from_secs(2));
         let checked = check::check(points, deadline, |done| {
-            progress.at(|| format!("{done} of {total} mounts have answered"));
+            progress.at(|| format!("{done} of {total} mounts checked"));
         });
-        report.warnings.extend(
-            checked.map_err(|e| {
-                Error::new(format!("cannot make a process to check the mounts: {e}"))
-            })?,
-        );
+        report.warnings.extend(checked.map_err(|e| {
+            Error::new(format!("cannot create a process to check the mounts: {e}"))
+        })?);
     }
     Ok(boundaries)
 }
@@ -184,9 +185,10 @@ fn print(
             }
             let calls = gate::meter::tally().calls();
             let mounts = plural(points.len() as u64, "mount", "mounts");
-            let ms = 1000.0 * took.as_secs_f64();
+            let (calls, took) = (plural(calls, "call", "calls"), duration(took.as_secs_f64()));
             out.note(format_args!(
-                "{mounts} by {by} in {ms:.1} ms and {calls} calls: {why}"
+                "{mounts} found with {by} in {took} and {calls}{}",
+                out.reason(&why)
             ));
             if args.servers {
                 out.note(show::servers(points));
@@ -232,7 +234,7 @@ impl Args {
 
 fn locate_options(args: &Args, format: Format) -> Result<LocateOptions, Error> {
     if args.deadline.is_some() && !args.check && format != Format::Exclude {
-        return Err(Error::new("--deadline says nothing without --check"));
+        return Err(Error::new("--deadline requires --check").and("add --check"));
     }
     let method = args.by;
     let hints = match args.hints.as_bytes() {
@@ -249,16 +251,18 @@ fn locate_options(args: &Args, format: Format) -> Result<LocateOptions, Error> {
     };
     if !is_used {
         let (hints, by) = (printable(args.hints.as_bytes()), args.by_name());
-        return Err(Error::new(format!(
-            "--hints {hints} says nothing to --by {by}; give --by search"
-        )));
+        return Err(
+            Error::new(format!("--hints {hints} cannot be used with --by {by}"))
+                .and("use --by search"),
+        );
     }
     let has_bound = |by| matches!(by, Method::Getmnt1 | Method::Getmnt2 | Method::Getmnt3);
     if args.depth.is_some() && !args.by.is_some_and(has_bound) && !args.compare {
         return Err(Error::new(format!(
-            "--depth says nothing to --by {}; only getmnt1 to getmnt3 have a bound",
+            "--depth cannot be used with --by {}",
             args.by_name()
-        )));
+        ))
+        .and("use --by getmnt1, getmnt2 or getmnt3"));
     }
     let bound = args.depth.unwrap_or(4);
     Ok(LocateOptions {
@@ -271,8 +275,8 @@ fn locate_options(args: &Args, format: Format) -> Result<LocateOptions, Error> {
 /// The mount points that a file names, in its order.
 fn read_mount_points(file: &OsStr) -> Result<Vec<Vec<u8>>, Error> {
     const MOST: usize = 64 << 20;
-    const NEXT: &str = "--hints takes auto, none, ids or a file";
-    let bytes = whole(file.as_bytes(), MOST, "cannot read the hints in", NEXT)?;
+    const NEXT: &str = "use --hints auto, none, ids, or a file that exists";
+    let bytes = whole(file.as_bytes(), MOST, "cannot read hints from", NEXT)?;
     let end = if bytes.contains(&0) { 0 } else { b'\n' };
     let lines = bytes.split(|&b| b == end);
     Ok(lines.filter_map(ondisk::mnttab::mount_point).collect())

@@ -12,7 +12,7 @@ use ondisk::split_options;
 use show::json_object;
 use show::name::printable;
 use show::table::{Align, Table, TableStyle, Tone};
-use show::units::size;
+use show::units::{count, size};
 
 use super::methods::Comparison;
 use crate::json::Json;
@@ -124,15 +124,15 @@ pub(crate) fn table(points: &[Point], style: TableStyle, put: &mut dyn FnMut(&st
         }),
         (
             any(|point| point.verdict.is_some()),
-            "ANSWERS",
+            "STATUS",
             Align::Left,
             |point| point.verdict.map_or("-", Verdict::name).into(),
         ),
-        (has_beneath, "FILES", Align::Right, |point| {
-            let files = point.beneath.map(|beneath| beneath.files.to_string());
+        (has_beneath, "HIDDEN FILES", Align::Right, |point| {
+            let files = point.beneath.map(|beneath| count(beneath.files));
             files.map_or("-".into(), Cow::from)
         }),
-        (has_beneath, "BENEATH", Align::Right, |point| {
+        (has_beneath, "HIDDEN SIZE", Align::Right, |point| {
             point.beneath.map_or("-".into(), |b| size(b.bytes).into())
         }),
         (
@@ -406,7 +406,7 @@ pub(crate) fn servers(points: &[Point]) -> String {
         }
     }
     if servers.is_empty() {
-        return "no mount is on another machine".to_owned();
+        return "no network mounts".to_owned();
     }
     let servers = servers
         .iter()

@@ -34,10 +34,10 @@ impl Line<'_> {
         let name = |name: Option<&[u8]>| name.map_or("-".to_owned(), field);
         match (self.event, self.mount) {
             ("overflow", _) => {
-                "overflow: changes were lost; run fathom mounts to see what is there".to_owned()
+                "overflow: events were lost; run fathom mounts for the present state".to_owned()
             }
             (event, None) => format!(
-                "{event} ? {} (gone before it could be described)",
+                "{event} ? {} (unmounted before it could be read)",
                 self.unique.unwrap_or(0)
             ),
             ("attach", Some(m)) => format!(
@@ -52,16 +52,14 @@ impl Line<'_> {
 }
 
 pub(crate) fn run(root: &[u8], json: bool, out: &Out) -> Outcome {
-    let refused = |e| Error::new(format!("cannot watch for mounts: {e}"));
+    let refused = |e| Error::new(format!("cannot watch mounts: {e}"));
     let mut watch = Watch::start().map_err(refused)?;
     let source = match watch.polls_because() {
-        None => "fanotify: every attach and detach".to_owned(),
-        Some(why) => format!(
-            "polling mountinfo ({why}): a mount that comes and goes between two looks is not seen"
-        ),
+        None => "fanotify".to_owned(),
+        Some(why) => format!("polling mountinfo, which misses short-lived mounts ({why})"),
     };
     out.note(format_args!(
-        "watching {} by {source}; Ctrl-C ends it",
+        "watching mounts under {} with {source}; press Ctrl-C to stop",
         printable(root)
     ));
     let mut lost = 0;

@@ -229,7 +229,7 @@ fn hung_file_system_is_abandoned_at_the_deadline() {
         in_namespace(|ground| {
             for (manner, step) in [
                 (Manner::Silent, "open it"),
-                (Manner::Syncs(0), "bring a file in it to the disk"),
+                (Manner::Syncs(0), "sync a file in it"),
             ] {
                 let at = dir(ground.join("at"));
                 let server = serve(manner, &at);

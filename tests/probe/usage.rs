@@ -22,6 +22,25 @@ fn bad_command_lines_are_refused() {
 }
 
 #[test]
+fn wrong_values_are_refused_before_anything_is_measured() {
+    let ground = tempfile::tempdir().unwrap();
+    for (words, says) in [
+        (&["--max-seconds", "5"][..], "needs a unit"),
+        (&["--max-bytes", "5X"], "64K"),
+        (&["--cache-limit", "1K"], "from 16M to 4G"),
+        (&["--method", "papr"], "did you mean 'paper'?"),
+        (&["blok"], "did you mean 'block'?"),
+        (&["--plot", "/no/such"], "give an existing directory"),
+        (&["--csv", "/dev/null"], "give an existing directory"),
+    ] {
+        let mut probe = fathom(args!["probe", ground.path()]);
+        let ran = run(probe.args(words)).refused();
+        assert!(ran.stderr.contains(says), "{ran}");
+    }
+    assert_eq!(std::fs::read_dir(ground.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn the_table_has_findings_and_prices() {
     let ground = tempfile::tempdir().unwrap();
     let ran = run(&mut fathom(args!["probe", ground.path(), "timer", "gates"]));

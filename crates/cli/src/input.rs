@@ -6,10 +6,11 @@ use gate::long::open_long;
 
 use crate::error::Error;
 
-/// Reads a file or a pipe of at most `most` bytes; `-` is standard input.
+/// Reads a file or a pipe of at most `most` bytes; `-` is standard input. `next` is the hint if there
+/// are more.
 pub(crate) fn whole(path: &[u8], most: usize, doing: &str, next: &str) -> Result<Vec<u8>, Error> {
     const PIECE: usize = 64 << 10;
-    let failed = |e| Error::read(doing, path, e, next);
+    let failed = |e| Error::read(doing, path, e, "");
     let file = if path == b"-" {
         None
     } else {
@@ -29,7 +30,7 @@ pub(crate) fn whole(path: &[u8], most: usize, doing: &str, next: &str) -> Result
             Err(e) => return Err(failed(e)),
         }
         if have > most {
-            let over = format!("it is over {} MiB", most >> 20);
+            let over = format!("larger than {} MiB", most >> 20);
             return Err(Error::read(doing, path, over, next));
         }
     }

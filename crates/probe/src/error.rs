@@ -125,7 +125,7 @@ pub enum Error {
         errno: Errno,
     },
     /// ENOENT from a directory that exists, as procfs and sysfs say it.
-    #[error("{action}: {errno}; files cannot be created on this file system", errno = Errno::ENOENT)]
+    #[error("{action}: this file system does not allow it")]
     TakesNoFiles { action: Action },
     #[error("the time limit was reached")]
     OutOfTime,

@@ -132,6 +132,15 @@ pub(crate) fn size(text: &str) -> Result<u64, &'static str> {
         .ok_or("the size is too large")
 }
 
+/// The memory limit of a cgroup to fill.
+pub(crate) fn cache_limit(text: &str) -> Result<u64, &'static str> {
+    let limit = size(text)?;
+    match (16 << 20..=4 << 30).contains(&limit) {
+        true => Ok(limit),
+        false => Err("use a size from 16M to 4G"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,6 +187,17 @@ mod tests {
             "18446744073709551616",
         ] {
             assert!(size(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn cache_limits() {
+        assert_eq!(
+            [cache_limit("16M"), cache_limit("4G")],
+            [Ok(16 << 20), Ok(4 << 30)]
+        );
+        for bad in ["1K", "16383K", "5G", "x"] {
+            assert!(cache_limit(bad).is_err(), "{bad}");
         }
     }
 

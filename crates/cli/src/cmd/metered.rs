@@ -24,11 +24,10 @@ impl<'a> Report<'a> {
     /// Opens the destination that `-o` and `--json` ask for, so that an error ends fathom before the
     /// command runs.
     pub(crate) fn begin(output: Option<&'a OsStr>, out: &Out) -> Result<Report<'a>, Error> {
-        const NEXT: &str = "give a file that you can write";
         match output.map(OsStr::as_bytes) {
             Some(b"-") => Ok(Report::Stdout),
             Some(name) => {
-                let cannot = |e| Error::write("cannot write the report to", name, e, NEXT);
+                let cannot = |e| Error::write("cannot write the report to", name, e, "");
                 Ok(Report::File(Writer::create(name).map_err(cannot)?, name))
             }
             None if out.json => Ok(Report::Stdout),

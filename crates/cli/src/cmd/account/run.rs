@@ -50,10 +50,10 @@ fn read(file: &OsStr) -> Result<Vec<Gate>, Error> {
     const MOST: usize = 1 << 20;
     const NEXT: &str = "give a CSV table of calls; fathom account --help lists its columns";
     let path = file.as_bytes();
-    let text = whole(path, MOST, "cannot read the table of calls", NEXT)?;
+    let text = whole(path, MOST, "cannot read the table of calls in", NEXT)?;
     let wrong = |what: &dyn std::fmt::Display| {
         Error::read(
-            "cannot use the table of calls",
+            "cannot use the table of calls in",
             path,
             what.to_string(),
             NEXT,

@@ -16,10 +16,10 @@ use crate::error::{Error, Outcome};
 use crate::out::publish;
 
 pub(crate) fn run(args: &Man) -> Outcome {
-    const NEXT: &str = "give a directory that can be written";
+    const NEXT: &str = "give a directory that you can write to";
     let dir = args.dir.as_bytes();
     create_directories(dir)
-        .map_err(|e| Error::write("cannot write the man pages into", dir, e, NEXT))?;
+        .map_err(|e| Error::write("cannot write the man pages to", dir, e, NEXT))?;
     let mut all = Cli::command().disable_help_subcommand(true);
     all.build();
     let commands = all

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use crate::args::help::{EXIT, ending};
-use crate::args::values::{duration, size};
+use crate::args::values::{cache_limit, duration, size};
 
 const EXAMPLES: &str = "\
 fathom probe /srv  # all experiments, at most 1 GiB of reads and writes
@@ -50,7 +50,7 @@ pub(crate) struct Probe {
     ///
     /// By default it is the memory limit of the cgroup that fathom runs in, else 256M. The cgroup
     /// is temporary, so that the page cache of other processes is not evicted.
-    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Page cache")]
+    #[arg(long, value_name = "SIZE", value_parser = cache_limit, help_heading = "Page cache")]
     pub(crate) cache_limit: Option<u64>,
 
     /// Draw each series of samples as SVG, into an existing directory

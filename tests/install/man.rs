@@ -105,13 +105,13 @@ fn every_page_is_whole_and_formats_without_a_warning() {
 }
 
 #[test]
-fn a_page_cannot_be_written_everywhere() {
+fn unwritable_directory_is_an_error() {
     let ran = run(&mut fathom(["man", "/dev/null/man"])).refused();
     assert!(ran.stderr.contains("/dev/null/man"), "{ran}");
 }
 
 #[test]
-fn the_directory_is_made_with_all_above_it() {
+fn directory_is_created_with_its_parents() {
     let place = tempfile::tempdir().unwrap();
     let dir = place.path().join("share//man/man1/");
     for _ in 0..2 {

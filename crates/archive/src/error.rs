@@ -143,7 +143,7 @@ pub enum ErrorKind {
     OtherDirectory { root: Vec<u8>, dir: Vec<u8> },
     #[error("its exclude patterns contain paths that begin with '{}'", shown(.root))]
     OtherNameForExcludes { root: Vec<u8> },
-    #[error("it describes {}; SRC must have the same name", quoted(.roots))]
+    #[error("it describes {}, not the given SRC", quoted(.roots))]
     OtherSources { roots: Vec<Vec<u8>> },
     #[error("'{}' is now another directory, or on another file system", shown(.source_path))]
     ReplacedSource { source_path: Vec<u8> },

@@ -90,6 +90,17 @@ impl From<archive::Error> for Error {
     }
 }
 
+/// An archive that cannot be opened. One after the first may be meant as a PATH.
+pub(crate) fn not_an_archive(error: archive::Error, archives: &[Vec<u8>]) -> Error {
+    let is_later = archives.iter().skip(1).any(|it| *it == error.path);
+    let is_read = error.action == Action::ReadArchive;
+    let error = Error::from(error);
+    match is_later && is_read {
+        true => error.and("if it is a PATH, put -- before it"),
+        false => error,
+    }
+}
+
 impl From<mounts::Error> for Error {
     fn from(error: mounts::Error) -> Error {
         let hint = match error.errno {

@@ -197,6 +197,9 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
         }
         (UseBase, _) => "make a full dump",
         (_, ErrorKind::NewerCatalog { .. }) => "use a newer fathom, or write a new catalog",
+        (_, ErrorKind::NotParquet | ErrorKind::NotCatalog) => {
+            "give a file that --catalog has written, or make a full dump"
+        }
         // A new catalog would not show what has changed since the lost one was written: a dump must
         // not be based on it.
         (_, kind) if kind.is_unusable_catalog() => {
@@ -219,6 +222,7 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
             NotArchive::Parquet => "give the archive of the same dump",
             NotArchive::Empty | NotArchive::Other => "give an archive of fathom dump or tar",
         },
+        (_, ErrorKind::DamagedArchive { .. }) => "fathom verify shows what is damaged",
         (_, ErrorKind::LargeWindow) => {
             "decompress it with zstd -dc --long=31, and give - as ARCHIVE"
         }

@@ -7,14 +7,14 @@ use ondisk::pax::Member;
 use super::show::{Entry, Lines};
 use crate::args::values::bytes;
 use crate::cmd::list::args::List as Args;
-use crate::error::{Error, Outcome};
+use crate::error::{Error, Outcome, not_an_archive};
 use crate::out::{Out, envelope};
 
 const SCHEMA: &str = "fathom.list/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let (names, paths) = (bytes(&args.archives), bytes(&args.paths));
-    let inputs = open(&names)?;
+    let inputs = open(&names).map_err(|error| not_an_archive(error, &names))?;
     let mut wanted = Wanted::new(&paths);
     let mut printer = Printer::new(out);
     let mut warnings: Vec<Warning> = Vec::new();

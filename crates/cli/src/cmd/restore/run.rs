@@ -5,14 +5,13 @@ use std::time::Instant;
 
 use ::show::name::printable;
 use archive::restore::{RestoreOptions, RestoreProgress, Step, restore};
-use archive::{Action, Error};
 use gate::fs::{At, FileType, Want};
 use gate::long::statx_long;
 
 use super::show;
 use crate::args::values::bytes;
 use crate::cmd::restore::args::Restore as Args;
-use crate::error::{self, Outcome};
+use crate::error::{self, Outcome, not_an_archive};
 use crate::out::Out;
 use crate::progress::watch;
 
@@ -52,7 +51,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         restore(&options, &progress, &mut emit)
     });
     printed?;
-    let mut summary = done.map_err(|error| not_begun(error, &options.archives))?;
+    let mut summary = done.map_err(|error| not_an_archive(error, &options.archives))?;
     for note in &summary.notes {
         out.note(show::note(*note));
     }
@@ -74,16 +73,6 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         Ok(())
     };
     out.report(SCHEMA, &report, &summary.warnings, print_text)
-}
-
-/// An error before anything was restored.
-fn not_begun(error: Error, archives: &[Vec<u8>]) -> error::Error {
-    let is_later = archives.iter().skip(1).any(|it| *it == error.path);
-    if is_later && error.action == Action::ReadArchive {
-        error::Error::from(error).and("if it is a PATH, put -- before it")
-    } else {
-        error.into()
-    }
 }
 
 /// Separates the archives from the names in them. Behind `--` are only names. Without it, the first

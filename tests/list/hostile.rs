@@ -1,5 +1,4 @@
-//! Archives that somebody has spoilt, or made to spoil something: what is wrong is named with its
-//! place, memory stays small, and nothing panics.
+//! Damaged and hostile archives: errors have a position, memory stays small, and nothing panics.
 
 use std::fs;
 use std::path::Path;
@@ -13,9 +12,8 @@ use crate::support::pack::{end, pack, plain, push};
 use crate::support::run::args;
 use crate::support::{Need, fathom, require, run};
 
-/// Runs a command on an archive to its end; gives its exit status and the most memory that it had,
-/// in MiB. What a process was before exec(2) counts as well, so that it is begun by one that is
-/// small.
+/// Runs a command on an archive; returns its exit status and its peak memory in MiB. The memory of a
+/// process before exec(2) counts as well, so the command is started by a small process.
 fn memory(command: &str, archive: &Path) -> (i32, u64) {
     const SCRIPT: &str = "
 import resource, subprocess, sys
@@ -33,7 +31,7 @@ print(status, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10)
     (status.parse().unwrap(), most.parse().unwrap())
 }
 
-/// An extended header with any text in it, and a file that it is about.
+/// An extended header with any text, and the file that it describes.
 fn with_records(text: &[u8]) -> Vec<u8> {
     // The headers of a member that has a comment of the right length, whose text is replaced.
     let mut own = Vec::new();

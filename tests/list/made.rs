@@ -1,5 +1,4 @@
-//! Archives of GNU tar and bsdtar, in every form that they write: what we list is what is in the
-//! tree that they are of.
+//! Archives of GNU tar and bsdtar in all their formats: the list equals the archived tree.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +13,7 @@ use crate::support::build::{dir, disk, file, name, tool};
 use crate::support::run::{args, exact};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
-/// How much of a tree a form of archive can hold.
+/// The metadata that an archive format can store.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Rich {
     /// What the first tar could hold.
@@ -29,7 +28,7 @@ enum Rich {
     Attributes,
 }
 
-/// A tree on a file system that has all there is.
+/// A tree with all types of files and attributes.
 fn tree(top: &Path, rich: Rich) {
     dir(top.join("d/empty"));
     file(top.join("d/file"), 1000);
@@ -105,7 +104,7 @@ fn tree(top: &Path, rich: Rich) {
     }
 }
 
-/// Names of everything under a directory, and it itself, as tar has them.
+/// The names of a directory and everything below it, as tar stores them.
 fn names(top: &Path) -> BTreeMap<Vec<u8>, fs::Metadata> {
     let mut found = BTreeMap::new();
     let mut unread = vec![(b"top/".to_vec(), top.to_owned())];
@@ -125,7 +124,7 @@ fn names(top: &Path) -> BTreeMap<Vec<u8>, fs::Metadata> {
     found
 }
 
-/// Holds that a row of the list says what is there.
+/// Checks a row of the list against the file.
 fn is_right(row: &Value, meta: &fs::Metadata, at: &Path, is_fine: bool) {
     let what = &row["path"];
     let kind = meta.file_type();
@@ -187,7 +186,7 @@ fn is_right(row: &Value, meta: &fs::Metadata, at: &Path, is_fine: bool) {
     }
 }
 
-/// Makes archives of one tree, each by a command, and holds each against the tree.
+/// Archives one tree with each command, and compares each archive with the tree.
 fn check_lists(rich: Rich, is_fine: bool, commands: &[&str]) {
     let needs = ["tar", "bsdtar", "setfacl", "mkfs.ext4"].map(Need::Program);
     if require(&[&[Need::Root, Need::Loop], &needs[..]].concat()) {

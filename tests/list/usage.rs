@@ -1,4 +1,4 @@
-//! What can be said to `fathom list`, and what it says.
+//! Options and output of `fathom list`.
 
 use std::fs;
 use std::io::Write;

@@ -1,5 +1,5 @@
-//! What our own layer writes, read by others: every name, size, time, owner, link, attribute and
-//! hole arrives.
+//! Our archives, read by other programs: names, sizes, times, owners, links, attributes and holes are
+//! exact.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -16,7 +16,7 @@ use crate::support::pack::{end, plain, push, sum};
 use crate::support::run::{args, exact};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
-/// A member of every kind, with all that can be said of it, and its data.
+/// A member of every type with all metadata, and its data.
 pub(super) fn members() -> Vec<(Member, Vec<u8>)> {
     let time = |sec, nsec| Time { sec, nsec };
     let of = |path: &[u8], kind| Member {
@@ -212,7 +212,7 @@ pub(super) fn archive() -> Vec<u8> {
     archive
 }
 
-/// Holds that a tree is what [`members`] are.
+/// Checks a tree against [`members`].
 fn is_there(top: &Path, is_bsdtar: bool) {
     for (member, data) in members() {
         let path = top.join(name(member.path.strip_suffix(b"/").unwrap_or(&member.path)));

@@ -1,4 +1,4 @@
-//! Archives that mean harm: nothing outside the directory is touched, and the reason is told.
+//! Hostile archives: nothing outside the directory is changed, and the reason is printed.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -16,11 +16,11 @@ use crate::support::run::{args, program};
 use crate::support::snapshot::{Snapshot, kept, same};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
-/// Memory that no archive may make it use more of, in KiB.
+/// The most memory that a restore may use, in KiB.
 const MOST: i64 = 64 << 10;
 
-/// Python that makes an archive of its own forms. `A` is the archive to be written, and `OUT` a
-/// directory outside.
+/// The beginning of a Python script that writes an archive. `A` is the archive, and `OUT` a directory
+/// outside the target.
 const HEAD: &str = r#"
 import io, os, struct, sys, tarfile
 A, OUT = sys.argv[1], sys.argv[2]
@@ -56,8 +56,8 @@ def members(*all):
             t.addfile(m, io.BytesIO(b"evil" * m.size) if m.size else None)
 "#;
 
-/// What is done to whom: a name, how the archive is made, whether another is restored before it,
-/// the exit status, and what is in the warnings.
+/// A hostile archive: its name, the script that writes it, the exit status of the restore, and a part
+/// of the warnings.
 struct Case {
     name: &'static str,
     script: &'static str,
@@ -267,7 +267,7 @@ h[148:156] = b" " * 8; h[148:156] = b"%06o\0 " % sum(h)
 raw(bytes(h), (b"00000000000\0" * 42 + b"\1" + b"\0" * 7) * 60000)"#,
     ),
     case(
-        "an extended header for an extended header, and so on",
+        "an extended header before an extended header, and so on",
         2,
         "cannot read",
         r#"raw(*[block(b"pax", b"x", 512) + pad(record(b"path", b"a" * 400))] * 20000, block(b"x"))"#,
@@ -321,9 +321,8 @@ impl Scene {
     }
 }
 
-/// Runs a command, and gives its status, what it said, and how much memory it used at most, in KiB.
-/// What a process has before it becomes another counts as well, and that of the tests is large: so
-/// it is a small one that starts it.
+/// Runs a command; returns its status, its messages, and its peak memory in KiB. The memory of a
+/// process before exec(2) counts as well, so the command is started by a small process.
 fn measured(command: &Command) -> (i32, String, i64) {
     const STARTER: &str = r#"
 import resource, subprocess, sys

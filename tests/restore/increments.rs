@@ -1,5 +1,4 @@
-//! Full dumps and increments, as GNU tar writes them, restored in turn: the tree is as it was at
-//! the last.
+//! Full dumps and increments of GNU tar, restored in order: the result is the last tree.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -132,8 +131,8 @@ fn each_increment_restores_its_tree() {
     }
 }
 
-/// Whatever was renamed, replaced and removed on the way: a PATH is what has that name in the end,
-/// and nothing else comes along.
+/// A PATH is the name in the last tree, whatever was renamed, replaced and removed before; nothing else
+/// is restored.
 #[test]
 fn selected_paths_equal_those_of_a_full_restore() {
     if require(&[Need::Root]) {

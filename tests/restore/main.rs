@@ -1,5 +1,5 @@
-//! End-to-end tests of `fathom restore`: archives that others wrote, restored and compared with
-//! what they were made of.
+//! End-to-end tests of `fathom restore`: archives of other programs are restored, and the trees are
+//! compared.
 
 #![allow(
     clippy::disallowed_methods,

@@ -1,4 +1,4 @@
-//! What GNU tar and bsdtar have written, restored: all of it is as it was.
+//! Archives of GNU tar and bsdtar are restored exactly.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::support::snapshot::{Seen, alike, kept};
 use crate::support::trees::grow;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
-/// The archives that the tools make of a tree: what each keeps of it.
+/// The archive formats of the tools, and the metadata that each keeps.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Maker {
     GnuPax,
@@ -24,7 +24,7 @@ enum Maker {
     Fathom,
 }
 
-/// Archives what is in `top`.
+/// Archives the contents of `top`.
 fn archive(maker: Maker, top: &Path, to: &Path) {
     if maker == Maker::Fathom {
         let ran = run(fathom(args!["dump", ".", "-o", to]).current_dir(top));
@@ -52,7 +52,7 @@ fn archive(maker: Maker, top: &Path, to: &Path) {
     tool(command.arg("-cf").arg(to).arg("-C").arg(top).arg("."));
 }
 
-/// What an archive does not hold is made alike.
+/// Equalizes metadata that an archive does not have.
 fn less(maker: Maker) -> impl Fn(&[u8], &mut Seen) {
     move |_, seen| {
         seen.atime = (0, 0); // tools read what they archive
@@ -73,7 +73,7 @@ fn less(maker: Maker) -> impl Fn(&[u8], &mut Seen) {
     }
 }
 
-/// A tree with everything in it.
+/// A tree with all types of files and attributes.
 fn tree(top: &Path) {
     grow(top, 7, 400);
     // Of a socket that has another name, bsdtar archives a link to nothing.
@@ -345,8 +345,7 @@ fn all_archive_formats_are_restored() {
     }
 }
 
-/// A volume's label is about the archive, and no file: there is nothing to restore, and nothing
-/// that is missing.
+/// A volume label is not a file: it is not restored, and no warning is printed.
 #[test]
 fn volume_label_is_not_restored() {
     if !require(&[Need::Program("tar")]) {

@@ -1,4 +1,4 @@
-//! The command line, and what ends a restore.
+//! The command line, interrupted restores, and full disks.
 
 use std::fs;
 use std::io::Write;
@@ -192,7 +192,7 @@ fn gates_count_the_calls_that_strace_counts() {
     }
 }
 
-/// Python that makes an archive of its own: `A` is its name.
+/// Writes an archive `A` with a Python script.
 fn by_python(script: &str, to: &Path) -> PathBuf {
     let head = "import io, sys, tarfile\nA = sys.argv[1]\n";
     tool(
@@ -323,8 +323,8 @@ with tarfile.open(A, "w") as t:
     }
 }
 
-/// What there is room for is there, whole; what there is none for is named, and nothing is left of
-/// it. With room, it is made good.
+/// Files that fit are complete; a warning names each other file, and no part of it is left. With more
+/// space, a second restore completes the tree.
 #[test]
 fn full_disk() {
     if require(&[Need::Root]) {
@@ -401,7 +401,7 @@ fn full_disk() {
     }
 }
 
-/// What cannot be taken away stays as it is, and the rest is restored.
+/// An immutable file stays as it is, and the rest is restored.
 #[test]
 fn immutable_file_is_reported_and_the_rest_restored() {
     if require(&[Need::Root, Need::Loop]) {
@@ -433,8 +433,8 @@ fn immutable_file_is_reported_and_the_rest_restored() {
     }
 }
 
-/// A directory that is dumped twice, by itself and within another: what has two names is another
-/// name of itself the second time.
+/// A directory is dumped twice, by itself and within another, so that a hard link is a link to itself
+/// the second time.
 #[test]
 fn dry_run_has_the_counts_of_the_restore() {
     if require(&[Need::Root]) {
@@ -454,7 +454,7 @@ fn dry_run_has_the_counts_of_the_restore() {
     }
 }
 
-/// The name of a member may be that of a file that is here, too.
+/// A file in the working directory may have the name of a member.
 #[test]
 fn file_that_is_no_archive_is_refused_before_anything_is_written() {
     if require(&[Need::Root]) {

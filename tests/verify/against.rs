@@ -1,5 +1,4 @@
-//! An archive against the tree that it is of: each thing that is not as it was is named, and
-//! nothing else.
+//! An archive compared with its tree: each difference is reported, and nothing else.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt, chown, symlink};
@@ -50,7 +49,7 @@ fn verify(at: &Path, code: i32) -> Value {
     .json()
 }
 
-/// Changes something, and holds that just this is told of; then changes it back.
+/// Changes something, checks that just this is reported, and changes it back.
 fn told(at: &Path, path: &str, message: &str, change: impl FnOnce(&Path)) {
     let (tree, kept) = (at.join("tree"), at.join("kept"));
     tool(Command::new("cp").arg("-a").arg(&tree).arg(&kept));
@@ -261,8 +260,7 @@ fn dump(at: &Path, archive: &str, more: &[&str]) {
     .exits(0);
 }
 
-/// The names that are told of as not in an archive, when it is compared with what is in `at`; and
-/// no others are.
+/// The names that are reported as not in an archive when it is compared with `at`.
 fn not_in_it(at: &Path, archive: &str, more: &[&str]) -> Vec<String> {
     let mut command = fathom(args!["verify", archive, "--against", ".", "--json"]);
     let value = run(command.args(more).current_dir(at)).json();

@@ -1,5 +1,4 @@
-//! Archives that are whole, and such as are not: what is damaged is named, and what follows is
-//! looked at.
+//! Intact and damaged archives: damage is reported, and the check continues after it.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +10,7 @@ use crate::support::pack::{end, plain, push, sum};
 use crate::support::run::args;
 use crate::support::{fathom, run};
 
-/// Bytes of the data of each file.
+/// The size of each file.
 const LEN: usize = 700;
 
 /// Five files: the first and the third with a checksum of their own, the second and the fifth with
@@ -127,7 +126,7 @@ fn damaged_headers_are_found() {
         let message = value["warnings"][0]["message"].as_str().unwrap();
         assert!(
             message.contains(&format!(
-                "checksum of a header is wrong, at byte {}",
+                "wrong header checksum, at byte {}",
                 start + 2 * BLOCK
             )),
             "{message}"

@@ -237,10 +237,10 @@ fn catalogs_that_cannot_be_used() {
     let whole = fs::read(fixture.file()).unwrap();
     let bad = fixture.dir.path().join("bad");
     for (content, why) in [
-        (&b""[..], "no Parquet file"),
-        (b"hello, world, this is no catalog", "no Parquet file"),
-        (&whole[..whole.len() / 2], "cut short"),
-        (&whole[..whole.len() - 1], "cut short"),
+        (&b""[..], "not a Parquet file"),
+        (b"hello, world, this is no catalog", "not a Parquet file"),
+        (&whole[..whole.len() / 2], "truncated"),
+        (&whole[..whole.len() - 1], "truncated"),
     ] {
         fs::write(&bad, content).unwrap();
         assert!(reason(&fixture.dir(), &bad).contains(why), "{why}");

@@ -156,7 +156,7 @@ fn duplicates_and_lost_directories() {
         panic!("one warning")
     };
     assert!(
-        warning.message().starts_with("3 entries are left out"),
+        warning.message().starts_with("3 entries skipped"),
         "{}",
         warning.message()
     );

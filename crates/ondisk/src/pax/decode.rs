@@ -157,7 +157,7 @@ impl Decoder {
     fn block(&mut self, block: &[u8; BLOCK]) -> Result<Event, Problem> {
         let at = self.at;
         let next = at.checked_add(BLOCK as u64);
-        self.at = next.ok_or("the archive is longer than any can be")?;
+        self.at = next.ok_or("the archive is too large")?;
         match std::mem::take(&mut self.state) {
             State::Header => self.header(block, at),
             State::Collect(what, left, mut text) => {
@@ -172,7 +172,7 @@ impl Decoder {
             State::Map(member, mut text, left) => {
                 let left = left
                     .checked_sub(BLOCK as u64)
-                    .ok_or("a sparse file's map does not end")?;
+                    .ok_or("the map of a sparse file is incomplete")?;
                 if !text.take(block)? {
                     self.state = State::Map(member, text, left);
                     return Ok(Event::More);
@@ -192,9 +192,7 @@ impl Decoder {
         }
         if block.iter().all(|&byte| byte == 0) {
             if self.ahead.at.is_some() {
-                return Err(
-                    "the archive ends after the header of a member, before the member".into(),
-                );
+                return Err("the archive ends between an extended header and its member".into());
             }
             return Ok(if std::mem::replace(&mut self.is_ending, true) {
                 Event::End
@@ -203,13 +201,13 @@ impl Decoder {
             });
         }
         if std::mem::take(&mut self.is_ending) {
-            return Err("a single block of zeros, where two would be the end".into());
+            return Err("a single block of zeros (the end has two)".into());
         }
         if !is_sound {
-            return Err("the checksum of a header is wrong".into());
+            return Err("wrong header checksum".into());
         }
         let size = number(&block[SIZE]).and_then(|size| u64::try_from(size).ok());
-        let size = size.ok_or("a header has a size that is no number, or is too large")?;
+        let size = size.ok_or("invalid size in a header")?;
         let (what, most) = match block[TYPE] {
             b'x' | b'X' => (What::Extended, dumpdir::MOST + MOST),
             b'g' => (What::Global, MOST),
@@ -218,7 +216,7 @@ impl Decoder {
             _ => return self.member(block, size, at),
         };
         if matches!(what, What::Extended) && self.ahead.records.is_some() {
-            return Err("an extended header for an extended header".into());
+            return Err("an extended header before an extended header".into());
         }
         if !matches!(what, What::Global) {
             self.ahead.at.get_or_insert(at);
@@ -229,7 +227,7 @@ impl Decoder {
     /// Starts collecting the content of a header.
     fn expect(&mut self, what: What, size: u64, most: usize) -> Result<Event, Problem> {
         if size > most as u64 {
-            return Err("an extended header is longer than is taken".into());
+            return Err("an extended header is too long".into());
         }
         // Pages are only allocated when they are filled, so that a wrong size costs nothing.
         self.collect(what, size, Vec::with_capacity(size as usize))
@@ -314,7 +312,7 @@ impl Decoder {
             }
             _ => 0,
         };
-        let mode = number(&block[MODE]).ok_or("a header has a mode that is no number")?;
+        let mode = number(&block[MODE]).ok_or("invalid mode in a header")?;
         let xattrs = match records.coded_xattrs.is_empty() {
             true => records.xattrs,
             false => records.coded_xattrs,
@@ -351,7 +349,7 @@ impl Decoder {
         block: &[u8; BLOCK],
     ) -> Result<Event, Problem> {
         let size = number(&block[gnu::REAL_SIZE]).and_then(|size| u64::try_from(size).ok());
-        member.size = size.ok_or("a sparse file has a size that is no number, or is too large")?;
+        member.size = size.ok_or("invalid size of a sparse file")?;
         let mut map = Map::default();
         extents(&block[gnu::EXTENTS], &mut map)?;
         self.old_sparse(member, map, block[gnu::IS_EXTENDED] != 0)
@@ -360,14 +358,12 @@ impl Decoder {
     /// Takes a sparse file whose map is in its records or at the beginning of its data.
     fn sparse_member(&mut self, mut member: Box<Member>, sparse: Sparse) -> Result<Event, Problem> {
         let left = member.stored;
-        member.size = sparse
-            .size
-            .ok_or("a sparse file does not say how large it is")?;
+        member.size = sparse.size.ok_or("a sparse file has no size")?;
         if !sparse.map_is_in_data() {
             return self.sparse(member, sparse.map.unwrap_or_default(), left);
         }
         if (sparse.major, sparse.minor.unwrap_or(0)) != (Some(1), 0) {
-            return Err("a sparse file in a form that is not known".into());
+            return Err("unknown format of a sparse file".into());
         }
         self.state = State::Map(member, sparse::Text::default(), left);
         Ok(Event::More)
@@ -400,7 +396,7 @@ impl Decoder {
         let end = padded(data).and_then(|data| self.at.checked_add(data));
         self.at = end.ok_or(Problem {
             at: Some(at),
-            what: "a member is longer than any archive can be",
+            what: "a member is too large",
         })?;
         Ok(Event::Member { member, at, data })
     }
@@ -431,9 +427,9 @@ impl Header<'_> {
     /// An id or device number: that of a record, otherwise that of a field.
     fn id(&self, recorded: Option<u32>, field: Range<usize>) -> Result<u32, &'static str> {
         let in_field = || u32::try_from(number(&self.0[field])?).ok();
-        recorded.or_else(in_field).ok_or(
-            "a header has an owner, group or device number that is no number, or is too large",
-        )
+        recorded
+            .or_else(in_field)
+            .ok_or("invalid owner, group or device number in a header")
     }
 
     /// The name of a user or group; headers older than ustar have none.
@@ -447,7 +443,7 @@ impl Header<'_> {
     fn seconds(&self, field: Range<usize>) -> Result<Time, &'static str> {
         number(&self.0[field])
             .map(|sec| Time { sec, nsec: 0 })
-            .ok_or("a header has a time that is no number")
+            .ok_or("invalid time in a header")
     }
 
     /// A time that only GNU's headers have; zeros mean that it is not recorded.
@@ -485,7 +481,7 @@ fn extents(fields: &[u8], map: &mut Map) -> Result<(), &'static str> {
         let size = |field| number(field).and_then(|n| u64::try_from(n).ok());
         let extent = size(offset)
             .zip(size(len))
-            .ok_or("a sparse file's map has something that is no number")?;
+            .ok_or("invalid number in the map of a sparse file")?;
         map.push(extent.0, extent.1)?;
     }
     Ok(())

@@ -41,7 +41,7 @@ fn each<'a>(
     let mut at = 0;
     while at < text.len() {
         let record =
-            first(text, at).ok_or((at, "an extended header has a record whose length is wrong"))?;
+            first(text, at).ok_or((at, "a record of an extended header has a wrong length"))?;
         let end = record.1.end + 1;
         take(record).map_err(|what| (at, what))?;
         at = end;
@@ -160,7 +160,7 @@ impl Records {
         let mut records = Records::default();
         let mut names = None;
         each(&text, |(key, at)| match key {
-            b"GNU.dumpdir" if at.len() > dumpdir::MOST => Err("a dumpdir is longer than is taken"),
+            b"GNU.dumpdir" if at.len() > dumpdir::MOST => Err("a dumpdir is too long"),
             b"GNU.dumpdir" => {
                 names = Some(at);
                 Ok(())
@@ -168,7 +168,7 @@ impl Records {
             _ => records.take(key, text.get(at).unwrap_or_default()),
         })?;
         if text.len() - names.as_ref().map_or(0, |names| names.len()) > MOST {
-            return Err((0, "an extended header is longer than is taken"));
+            return Err((0, "an extended header is too long"));
         }
         // It may be long, so its bytes are moved instead of copied.
         records.dumpdir = names.map(|names| {
@@ -204,7 +204,7 @@ impl Records {
                         value.to_vec(),
                     );
                 } else if let Some(name) = key.strip_prefix(b"LIBARCHIVE.xattr.") {
-                    let value = base64(value).ok_or("an extended attribute is no base64")?;
+                    let value = base64(value).ok_or("an extended attribute is not valid base64")?;
                     self.coded_xattrs
                         .insert(attribute(unescape(name, |_| true))?, value);
                 } else {
@@ -223,13 +223,13 @@ impl Sparse {
             .offset
             .take()
             .zip(len)
-            .ok_or("a sparse file's map has a length without an offset")?;
+            .ok_or("the map of a sparse file has a length without an offset")?;
         self.map.get_or_insert_default().push(extent.0, extent.1)
     }
 
     /// Takes a map in the format 0.1, which is one record.
     fn list(&mut self, value: &[u8]) -> Result<(), &'static str> {
-        const NO_NUMBER: &str = "a sparse file's map has something that is no number";
+        const NO_NUMBER: &str = "invalid number in the map of a sparse file";
         let mut map = Map::default();
         let mut numbers = value
             .split(|&byte| byte == b',')
@@ -238,7 +238,7 @@ impl Sparse {
         while let Some(offset) = numbers.next() {
             let len = numbers
                 .next()
-                .ok_or("a sparse file's map has an offset without a length")?;
+                .ok_or("the map of a sparse file has an offset without a length")?;
             map.push(offset.ok_or(NO_NUMBER)?, len.ok_or(NO_NUMBER)?)?;
         }
         self.map = Some(map);
@@ -266,7 +266,7 @@ impl Global {
             match key {
                 b"comment" => global.blake3 = checksum(value).or(global.blake3),
                 b"path" | b"linkpath" | b"size" => {
-                    return Err("a global header gives all members one name or size");
+                    return Err("a global header has a name or a size");
                 }
                 _ => global.common.take(key, value)?,
             }
@@ -279,7 +279,7 @@ impl Global {
 /// A name; `None` if it is empty.
 fn name(value: &[u8]) -> Result<Option<Vec<u8>>, &'static str> {
     if value.contains(&0) {
-        return Err("a name has a NUL in it");
+        return Err("a name contains a NUL");
     }
     Ok((!value.is_empty()).then(|| value.to_vec()))
 }
@@ -289,7 +289,7 @@ fn number(value: &[u8]) -> Result<Option<u64>, &'static str> {
         return Ok(None);
     }
     let number = decimal(value).filter(|&number| i64::try_from(number).is_ok());
-    let number = number.ok_or("a record has a number that is none, or is too large")?;
+    let number = number.ok_or("invalid number in a record")?;
     Ok(Some(number))
 }
 
@@ -305,7 +305,7 @@ fn time(value: &[u8]) -> Result<Option<Time>, &'static str> {
     let time = std::str::from_utf8(value)
         .ok()
         .and_then(|text| text.parse().ok());
-    time.map(Some).ok_or("a time is no number, or is too large")
+    time.map(Some).ok_or("invalid time in a record")
 }
 
 /// The checksum in a comment; `None` for other comments.
@@ -321,7 +321,7 @@ fn checksum(comment: &[u8]) -> Option<[u8; 32]> {
 /// Checks an attribute's name, which cannot be empty or contain NUL.
 fn attribute(name: Vec<u8>) -> Result<Vec<u8>, &'static str> {
     if name.is_empty() || name.contains(&0) {
-        Err("an extended attribute's name cannot be one")
+        Err("invalid name of an extended attribute")
     } else {
         Ok(name)
     }

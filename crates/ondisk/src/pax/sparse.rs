@@ -66,16 +66,16 @@ impl Map {
             .checked_add(len)
             .filter(|&end| i64::try_from(end).is_ok());
         if end.is_none() {
-            return Err("a sparse file's map has an extent that goes beyond any file");
+            return Err("the map of a sparse file has an extent that is too large");
         }
         if offset < self.end() {
-            return Err("a sparse file's map has extents that overlap, or are out of order");
+            return Err("the map of a sparse file has overlapping or unordered extents");
         }
         if len == 0 {
             return Ok(());
         }
         if self.0.len() == Map::MOST {
-            return Err("a sparse file's map has more extents than are taken");
+            return Err("the map of a sparse file has too many extents");
         }
         self.0.push(Extent { offset, len });
         Ok(())
@@ -84,10 +84,10 @@ impl Map {
     /// Checks it against the size of the file and of its stored data.
     pub(super) fn check(&self, size: u64, stored: u64) -> Result<(), &'static str> {
         if self.end() > size {
-            return Err("a sparse file's map goes beyond its size");
+            return Err("the map of a sparse file exceeds its size");
         }
         if self.data() != stored {
-            return Err("a sparse file's map does not say as much as is stored");
+            return Err("the map of a sparse file does not match the stored size");
         }
         Ok(())
     }
@@ -134,8 +134,9 @@ impl Text {
                 b'0'..=b'9' => {
                     let tens = self.number.unwrap_or(0).checked_mul(10);
                     let larger = tens.and_then(|n| n.checked_add((byte - b'0').into()));
-                    self.number =
-                        Some(larger.ok_or("a sparse file's map has a number that is too large")?);
+                    self.number = Some(
+                        larger.ok_or("the map of a sparse file has a number that is too large")?,
+                    );
                 }
                 b'\n' => {
                     let number = self
@@ -144,7 +145,7 @@ impl Text {
                         .ok_or("a sparse file's map has an empty line")?;
                     self.line(number)?;
                 }
-                _ => return Err("a sparse file's map has something that is no number"),
+                _ => return Err("invalid number in the map of a sparse file"),
             }
         }
         Ok(self.left == Some(0))
@@ -154,7 +155,7 @@ impl Text {
         let Some(left) = self.left else {
             // One more than there can be extents: an empty one may end the file.
             if number > Map::MOST as u64 + 1 {
-                return Err("a sparse file's map has more extents than are taken");
+                return Err("the map of a sparse file has too many extents");
             }
             self.left = Some(number * 2);
             return Ok(());

@@ -17,7 +17,7 @@ fn groups() -> Vec<String> {
 }
 
 #[test]
-fn deeper_it_fills_a_cache_looks_for_extents_and_prices_what_is_not_in_memory() {
+fn deep_measures_cache_extents_and_uncached_calls() {
     if require(&[Need::Root, Need::Loop]) {
         in_namespace(|ground| {
             let disk = ground.join("disk");

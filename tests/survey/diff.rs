@@ -20,7 +20,7 @@ fn diff(old: &Path, new: &Path) -> Ran {
 }
 
 #[test]
-fn a_pair_of_surveys() {
+fn difference_of_two_surveys() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let root = tmpfs(ground.join("root"));
@@ -75,7 +75,7 @@ fn a_pair_of_surveys() {
 }
 
 #[test]
-fn what_is_no_survey_is_refused() {
+fn files_that_are_no_surveys_are_refused() {
     let ground = tempfile::tempdir().unwrap();
     let at = |name: &str| ground.path().join(name);
     let good = kept(
@@ -113,7 +113,7 @@ fn what_is_no_survey_is_refused() {
 }
 
 #[test]
-fn members_of_the_wrong_form_are_not_compared() {
+fn malformed_members_are_not_compared() {
     let ground = tempfile::tempdir().unwrap();
     let at = |name: &str| ground.path().join(name);
     let old = json!({"schema": "fathom.survey/1", "result": {

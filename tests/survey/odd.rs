@@ -21,7 +21,7 @@ fn gathered(value: &Value) -> Vec<&'static str> {
 }
 
 #[test]
-fn where_there_is_no_proc_the_rest_is_there() {
+fn survey_works_without_proc() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let jail = tmpfs(ground.join("jail"));
@@ -52,7 +52,7 @@ fn where_there_is_no_proc_the_rest_is_there() {
 }
 
 #[test]
-fn in_a_container_it_tells_of_what_is_there() {
+fn survey_works_in_a_container() {
     if require(&[Need::Root, Need::Program("unshare")]) {
         in_namespace(|ground| {
             let (root, here) = (tmpfs(ground.join("root")), dir(ground.join("here")));
@@ -74,20 +74,32 @@ fn in_a_container_it_tells_of_what_is_there() {
 }
 
 #[test]
-fn a_narrow_terminal_gets_it_too() {
+fn narrow_terminal() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let (root, here) = (tmpfs(ground.join("root")), dir(ground.join("here")));
             bush(&root, 3, 3);
-            let mut command = crate::survey(args![&root]);
-            let (text, status) = at_terminal(command.current_dir(&here).env("NO_COLOR", "1"), 40);
-            assert_eq!(status.code(), Some(0), "{text}");
+            let text = |args: &[std::ffi::OsString]| {
+                let mut command = crate::survey(args.to_vec());
+                let (text, status) =
+                    at_terminal(command.current_dir(&here).env("NO_COLOR", "1"), 40);
+                assert_eq!(status.code(), Some(0), "{text}");
+                text
+            };
+            // Only commands are not cut.
+            let summary = text(&args![&root]);
+            let long = |line: &&str| line.chars().count() > 40 && !line.contains("fathom ");
+            assert_eq!(summary.lines().find(long), None, "{summary}");
+            assert!(summary.contains("fsync"), "{summary}");
             // Sentences are broken between words, whatever tables do.
-            let long = text.lines().find(|line| {
-                line.starts_with("- ") && line.chars().count() > 40 && line.contains(' ')
-            });
+            let full = text(&args![&root, "--full"]);
+            let is_sentence = |line: &&str| line.starts_with("- ") && line.contains(' ');
+            let long = full
+                .lines()
+                .filter(is_sentence)
+                .find(|line| line.chars().count() > 40);
             assert!(
-                text.contains("What to do about it")
+                full.contains("What to do about it")
                     && long.is_none_or(|line| line.split(' ').count() <= 2),
                 "{long:?}"
             );

@@ -25,7 +25,7 @@ fn is_page(file: &Path) {
 }
 
 #[test]
-fn the_page_goes_where_it_is_wanted() {
+fn page_is_written_to_the_given_file() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let (here, seen) = (dir(ground.join("here")), tmpfs(ground.join("seen")));
@@ -50,23 +50,24 @@ fn the_page_goes_where_it_is_wanted() {
 }
 
 #[test]
-fn a_page_that_cannot_be_written_is_a_warning() {
+fn output_that_cannot_be_written_is_refused_before_anything_is_measured() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let (here, seen) = (tmpfs(ground.join("here")), tmpfs(ground.join("seen")));
+            let none = ground.join("none/x.html");
+            let refused = |args: &[std::ffi::OsString]| {
+                let begun = std::time::Instant::now();
+                let ran = run(fathom(args.to_vec()).current_dir(&here)).refused();
+                assert!(begun.elapsed().as_secs_f64() < 5.0, "{ran}");
+                assert!(ran.stderr.contains("--no-page"), "{ran}");
+            };
+            refused(&args!["survey", &seen, "-o", &none]);
+            refused(&args!["survey", &seen, "-o", &seen]);
             mount_remount(&here, MountFlags::RDONLY, "").unwrap();
-            let ran = run(fathom(args!["survey", &seen, "--json"]).current_dir(&here)).exits(1);
-            let value = ran.json();
-            let warnings = value["warnings"].as_array().unwrap();
-            assert_eq!(warnings.len(), 1, "{ran}");
-            assert!(
-                warnings[0]["message"]
-                    .as_str()
-                    .unwrap()
-                    .contains("Read-only"),
-                "{ran}"
-            );
-            assert!(value["result"]["walk"].is_object());
+            refused(&args!["survey", &seen]);
+            refused(&args!["survey", &seen, "-o", "x.html", "--json"]);
+            run(fathom(args!["survey", &seen, "--plot", &none]).current_dir(&seen)).refused();
+            assert_eq!(names(&seen), [] as [&str; 0]);
         });
     }
 }
@@ -153,7 +154,7 @@ fn every_figure_is_that_of_the_single_command() {
 }
 
 #[test]
-fn a_user_without_root_gets_a_useful_page() {
+fn plain_user_gets_a_useful_page() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let own = fathom_in(&ground.join("bin"));

@@ -39,11 +39,11 @@ fn the_mounts_and_what_each_method_costs() {
 }
 
 #[test]
-fn one_page_on_the_terminal() {
+fn full_text_has_every_section() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             tree(ground);
-            let ran = run(&mut survey(args![ground])).exits(0);
+            let ran = run(&mut survey(args![ground, "--full"])).exits(0);
             let text = String::from_utf8(ran.stdout.clone()).unwrap();
             for word in [
                 "Mounts",
@@ -63,7 +63,7 @@ fn one_page_on_the_terminal() {
 }
 
 #[test]
-fn what_a_nightly_dump_would_cost() {
+fn cost_of_a_nightly_dump() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let root = tmpfs(ground.join("a"));
@@ -88,7 +88,7 @@ fn what_a_nightly_dump_would_cost() {
                 (&2.into(), &2000.into()),
                 "{dump}"
             );
-            let text = run(&mut survey(args![&root])).exits(0);
+            let text = run(&mut survey(args![&root, "--full"])).exits(0);
             assert!(
                 String::from_utf8_lossy(&text.stdout).contains("nothing changed"),
                 "{text}"
@@ -115,11 +115,57 @@ fn the_account_of_a_walk() {
                 "{account}"
             );
             assert_eq!(account["exit"], 0);
-            let text = run(&mut survey(args![&root])).exits(0);
+            let text = run(&mut survey(args![&root, "--full"])).exits(0);
             assert!(
                 String::from_utf8_lossy(&text.stdout).contains("call by call"),
                 "{text}"
             );
+        });
+    }
+}
+
+#[test]
+fn summary_fits_on_one_screen() {
+    let ran = run(&mut survey(args!["/"]));
+    let text = String::from_utf8(ran.stdout.clone()).unwrap();
+    assert!(text.lines().count() <= 30, "{ran}");
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 100),
+        "{ran}"
+    );
+    for word in [
+        "Survey of /",
+        "FILE SYSTEM",
+        "scan ",
+        "fsync ",
+        "--full prints everything",
+    ] {
+        assert!(text.contains(word), "no {word}: {ran}");
+    }
+}
+
+#[test]
+fn sizes_are_those_of_statvfs() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let root = tmpfs(ground.join("a"));
+            file(root.join("f"), 1 << 20);
+            let value = run(&mut survey(args![&root, "--json"])).exits(0).json();
+            let stat = rustix::fs::statvfs(&root).unwrap();
+            let [system] = &value["result"]["file_systems"].as_array().unwrap()[..] else {
+                panic!("{value}");
+            };
+            assert_eq!(path(system, "target"), root);
+            assert_eq!(system["size"], stat.f_blocks * stat.f_frsize);
+            assert_eq!(
+                system["used"],
+                (stat.f_blocks - stat.f_bfree) * stat.f_frsize
+            );
+            assert_eq!(system["available"], stat.f_bavail * stat.f_frsize);
+            assert_eq!(system["inodes"], stat.f_files);
+            assert_eq!(system["state"], "ok");
+            let fsync = &value["result"]["costs"][4];
+            assert!(fsync["now"].as_f64() > Some(0.0), "{fsync}");
         });
     }
 }
@@ -137,12 +183,12 @@ fn bad_input_is_refused() {
 }
 
 #[test]
-fn odd_names_arrive_and_nothing_raw_is_shown() {
+fn hostile_names_are_escaped() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let root = tmpfs(ground.join(name(b"\x1b[31mred \xff")));
             tmpfs(root.join("\x1b]0;title\x07\u{9b}2J"));
-            let ran = run(&mut survey(args![&root, "--profile"])).exits(0);
+            let ran = run(&mut survey(args![&root, "--full", "--profile"])).exits(0);
             let text = String::from_utf8(ran.stdout).expect("not UTF-8") + &ran.stderr;
             assert!(
                 !text.contains(|c: char| c.is_control() && c != '\n'),
@@ -157,7 +203,7 @@ fn odd_names_arrive_and_nothing_raw_is_shown() {
 }
 
 #[test]
-fn what_each_file_system_is_by_experiment() {
+fn experiments_on_each_file_system() {
     if require(&[Need::Root, Need::Loop]) {
         in_namespace(|ground| {
             let (disk, figures) = (ground.join("disk"), ground.join("figures"));
@@ -198,7 +244,7 @@ fn what_each_file_system_is_by_experiment() {
 }
 
 #[test]
-fn what_starting_programs_takes() {
+fn cost_of_starting_programs() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             tree(ground);
@@ -233,7 +279,7 @@ fn what_starting_programs_takes() {
                     .any(|fix| fix["kind"] == "PATH"),
                 "{env}"
             );
-            let text = run(survey(args![ground]).env("PATH", path)).exits(0);
+            let text = run(survey(args![ground, "--full"]).env("PATH", path)).exits(0);
             let text = String::from_utf8(text.stdout).unwrap();
             assert!(
                 text.contains("env true") && text.contains("missing"),

@@ -41,7 +41,7 @@ fn ended(mut child: Child) -> (Option<i32>, Vec<u8>) {
 }
 
 #[test]
-fn at_any_time_there_is_a_page_of_what_was_found() {
+fn interrupt_writes_the_page_of_what_was_found() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let root = tmpfs(ground.join("root"));
@@ -89,7 +89,7 @@ fn at_any_time_there_is_a_page_of_what_was_found() {
 }
 
 #[test]
-fn the_second_time_it_ends_at_once() {
+fn second_interrupt_exits_at_once() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let (root, here) = (tmpfs(ground.join("root")), dir(ground.join("here")));
@@ -109,7 +109,7 @@ fn the_second_time_it_ends_at_once() {
 }
 
 #[test]
-fn whoever_is_killed_leaves_nothing() {
+fn kill_leaves_no_files() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let root = tmpfs(ground.join("root"));

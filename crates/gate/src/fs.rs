@@ -350,6 +350,8 @@ pub struct Statfs {
     pub fragment_size: u64,
     /// Total size in bytes.
     pub size: u64,
+    /// Free bytes, those that are reserved for root included.
+    pub free: u64,
     /// Bytes available to unprivileged users.
     pub available: u64,
     /// Inodes that exist or can be created; 0 where the file system does not say.
@@ -379,6 +381,7 @@ pub fn fstatfs(fd: impl AsFd) -> Result<Statfs> {
         block_size,
         fragment_size: unit,
         size: s.f_blocks.saturating_mul(unit),
+        free: s.f_bfree.saturating_mul(unit),
         available: s.f_bavail.saturating_mul(unit),
         files: s.f_files,
         files_free: s.f_ffree,

@@ -48,6 +48,17 @@ pub fn faccessat(dir: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
     unsafe { syscall!(Gate::Faccessat, dir, name, libc::F_OK) }.map(drop)
 }
 
+/// Whether this user may create files in an open directory: access(3) with `W_OK` and `X_OK`.
+/// [faccessat(2)](https://man7.org/linux/man-pages/man2/access.2.html)
+///
+/// # Errors
+/// `EACCES` if not, `EROFS` on a read-only file system.
+pub fn may_create_in(dir: BorrowedFd<'_>) -> Result<()> {
+    let wanted = libc::W_OK | libc::X_OK;
+    // SAFETY: the name is NUL-terminated.
+    unsafe { syscall!(Gate::Faccessat, dir, c".", wanted) }.map(drop)
+}
+
 /// Opens for reading, as the dynamic linker and interpreters do.
 /// [openat(2)](https://man7.org/linux/man-pages/man2/openat.2.html)
 #[inline]

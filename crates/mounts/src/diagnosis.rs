@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use ondisk::split_options;
 
+use crate::kind::is_pseudo;
 use crate::point::{Beneath, Kind, Point, Verdict};
 
 /// Something unusual about a mount.
@@ -89,7 +90,11 @@ pub fn diagnose(points: &[Point]) -> Vec<Diagnosis<'_>> {
     for point in points {
         let target = &point.target[..];
         let mut anomalies = own_anomalies(point, visible.contains(target));
-        if let Some(fsroot) = point.fsroot().filter(|_| !point.hidden) {
+        if is_pseudo(point) {
+            // It stores nothing: that it is hidden or mounted twice costs nobody anything.
+            anomalies
+                .retain(|one| matches!(one.kind(), AnomalyKind::Unresponsive | AnomalyKind::Slow));
+        } else if let Some(fsroot) = point.fsroot().filter(|_| !point.hidden) {
             let first = *shown.entry((point.dev, fsroot)).or_insert(target);
             if first != target {
                 anomalies.push(Anomaly::Duplicate(first));

@@ -7,7 +7,8 @@ use gate::fs::{At, FileType, Want};
 use gate::long::statx_long;
 use ondisk::{Dev, Mount};
 
-use crate::point::Kind;
+use crate::path::below;
+use crate::point::{Kind, Point};
 use crate::tree::Tree;
 
 /// Whether a file system may have a server that is gone, so that a call may wait for ever.
@@ -22,6 +23,21 @@ pub fn is_kernel_file_system(fstype: &[u8]) -> bool {
     const KERNEL: &str = "binfmt_misc bpf cgroup cgroup2 configfs cpuset debugfs devpts devtmpfs \
         efivarfs fusectl hugetlbfs mqueue nsfs proc pstore securityfs sysfs tracefs";
     is_one_of(fstype, KERNEL)
+}
+
+/// Whether a mount stores no files of a user: a file system that the kernel or the system makes, or
+/// one in memory below /dev, /run, /sys or /proc.
+pub fn is_pseudo(point: &Point) -> bool {
+    const OTHERS: &str = "autofs binder dlm fuse.gvfsd-fuse fuse.lxcfs fuse.portal nfsd resctrl \
+        rpc_pipefs selinuxfs smackfs";
+    let Some(fstype) = point.fstype() else {
+        return false;
+    };
+    let is_below = |dir: &&str| below(dir.as_bytes(), &point.target).is_some();
+    is_kernel_file_system(fstype)
+        || is_one_of(fstype, OTHERS)
+        || is_one_of(fstype, "tmpfs ramfs")
+            && ["/dev", "/run", "/sys", "/proc"].iter().any(is_below)
 }
 
 /// Whether a type of file system is one of these, which are separated by spaces.
@@ -97,7 +113,36 @@ fn look(row: &Mount, tree: &Tree<'_>) -> Option<Kind> {
 
 #[cfg(test)]
 mod tests {
-    use super::may_hang;
+    use std::sync::Arc;
+
+    use ondisk::{Content, Dev};
+
+    use super::{is_pseudo, may_hang};
+    use crate::point::Point;
+
+    #[test]
+    fn pseudo_file_systems_store_no_files_of_users() {
+        let is_pseudo = |fstype: &str, target: &str| {
+            let content = Content {
+                fstype: fstype.into(),
+                ..Content::default()
+            };
+            is_pseudo(&Point {
+                content: Some(Arc::new(content)),
+                ..Point::bare(target.into(), Dev { major: 0, minor: 1 }, None)
+            })
+        };
+        for (fstype, target) in [("proc", "/proc"), ("tmpfs", "/dev"), ("tmpfs", "/run/lock")] {
+            assert!(is_pseudo(fstype, target), "{target}");
+        }
+        for (fstype, target) in [
+            ("tmpfs", "/tmp"),
+            ("tmpfs", "/running"),
+            ("ext4", "/run/media"),
+        ] {
+            assert!(!is_pseudo(fstype, target), "{target}");
+        }
+    }
 
     #[test]
     fn network_file_systems_may_hang_and_local_ones_may_not() {

@@ -141,6 +141,7 @@ impl Pricing<'_, '_> {
             self.price_lookups(threads, &dir.dir, &lookups)?;
         }
         if dir.unnamed_only {
+            self.price_syncs()?;
             self.price_reads()?;
         }
         Ok(())
@@ -302,6 +303,27 @@ impl Pricing<'_, '_> {
                 Ok(([create, rename, unlink], new.len() as u64))
             })
         })
+    }
+
+    /// Prices fsync on a file without a name: a few times, since each waits for the disk.
+    fn price_syncs(&mut self) -> Result<()> {
+        const SYNCS: u8 = 5;
+        self.context.begin(Activity::SyncCalls)?;
+        let scratch = self.context.dir.scratch()?;
+        let mut costs = Vec::new();
+        for byte in 0..SYNCS {
+            self.context.spend(0, PAGE as u64)?;
+            pwrite64(&scratch.file, &[byte], 0).map_err(Action::Write.failed())?;
+            let begun = self.context.clock.now();
+            if let Err(errno) = fsync(&scratch.file) {
+                self.push_failed(Call::Fsync, errno);
+                break;
+            }
+            costs.push(self.context.clock.since(begun));
+            self.context.check()?;
+        }
+        self.push(Call::Fsync, true, 1, costs, SYNCS.into());
+        Ok(())
     }
 
     /// Prices reads of 4 KiB at random offsets, from memory and from the disk.

@@ -349,7 +349,7 @@ fn fit(widths: &mut [usize], aligns: &[Align], key: usize, limit: usize) {
 }
 
 /// A cell of at most `width` columns; where it was cut, it ends in `…`.
-fn cut(cell: &str, width: usize) -> std::borrow::Cow<'_, str> {
+pub fn cut(cell: &str, width: usize) -> std::borrow::Cow<'_, str> {
     if cell.len() <= width || columns(cell) <= width {
         return cell.into();
     }

@@ -6,6 +6,8 @@
 //! | [`section`] | the sections of a survey |
 //! | [`missing`] | why a section was not gathered |
 //! | [`step`] | the steps of a survey, and the machine |
+//! | [`capacity`] | size, use and state of each file system |
+//! | [`cost`] | what the usual work costs now, and could cost |
 //! | [`bounded`] | walks that were stopped at their limits |
 //! | [`saved`] | a survey as `fathom survey --json` wrote it, read back |
 //! | [`diff`] | what differs between two saved surveys |
@@ -13,6 +15,8 @@
 #![forbid(unsafe_code)]
 
 pub mod bounded;
+pub mod capacity;
+pub mod cost;
 pub mod diff;
 pub mod error;
 pub mod missing;

@@ -9,24 +9,24 @@ use crate::args::help::ending;
 use crate::args::values::duration;
 
 const EXAMPLES: &str = "\
-fathom survey  # this machine, on a page and on the terminal
-fathom survey /srv -o /tmp/srv.html  # the file system at /srv, and the page elsewhere
-fathom survey --json >before.json  # for programs, and to compare with later
-fathom survey --diff before.json after.json  # what an upgrade of kernel or storage has changed
-fathom survey --deep  # longer, and with what writes more";
+fathom survey  # survey this machine: a summary here, a page in fathom-survey.html
+fathom survey --full  # print every section
+fathom survey /srv -o /tmp/srv.html  # survey the file systems at /srv; write the page elsewhere
+fathom survey --json >before.json  # save a survey to compare with later
+fathom survey --diff before.json after.json  # show what an upgrade has changed
+fathom survey --deep  # measure longer, and write more";
 
 const MORE: &str = "\
 What it does to the machine:
-  It reads, and writes only to files without a name, which are gone when it is
-  killed. All of it takes under a minute, and 256 MiB of disk reads and writes.
-  It goes into no network mount, waits for nobody, and lets others go first.
-  Ctrl-C gives the page of what is done so far, a second one ends it at once.
+  It reads, and writes only to temporary files without a name. It takes less
+  than a minute, and at most 256 MiB of disk reads and writes. It does not enter
+  network mounts, and runs at low CPU and disk priority. Ctrl-C stops measuring
+  and writes the page; a second Ctrl-C exits at once.
 
-  --deep allows ten minutes and 4 GiB: it experiments on every local file
-  system, also for cache and extents, and prices calls whose answers are not in
-  memory. For that it makes files and a cgroup, and takes them away again.
+  --deep allows ten minutes and 4 GiB. It creates temporary files and a cgroup,
+  and removes them at the end.
 
-  With --diff, what got worse beyond the noise of its trials makes status 1.";
+  With --diff, the exit status is 1 if something got worse by more than noise.";
 
 const EXIT: &str = "\
 Exit status:
@@ -39,17 +39,20 @@ Exit status:
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT))]
 pub(crate) struct Survey {
-    /// The directory to begin at [default: /]
+    /// The directory to survey, with all mounts below it [default: /]
     #[arg(value_name = "DIR", conflicts_with = "diff")]
     dir: Option<OsString>,
 
-    /// Write the page into FILE; - is standard output [default: fathom-survey.html]
+    /// Write the page to FILE; - is standard output [default: fathom-survey.html]
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["no_page", "diff"], help_heading = "Output")]
     pub(crate) output: Option<OsString>,
+    /// Print all sections, not only the summary
+    #[arg(long, conflicts_with = "diff", help_heading = "Output")]
+    pub(crate) full: bool,
     /// Write no page
     #[arg(long, conflicts_with = "diff", help_heading = "Output")]
     pub(crate) no_page: bool,
-    /// Draw what the experiments on each file system measured into a directory, as SVG
+    /// Write plots of the experiments to an existing directory, as SVG
     #[arg(
         long,
         value_name = "DIR",
@@ -57,18 +60,21 @@ pub(crate) struct Survey {
         help_heading = "Output"
     )]
     pub(crate) plot: Option<OsString>,
-    /// Measure nothing, and say what has changed from one survey (--json) to another
+    /// Compare two surveys that were saved with --json; measure nothing
     #[arg(long, num_args = 2, value_names = ["OLD", "NEW"], help_heading = "Output")]
     diff: Option<Vec<OsString>>,
 
-    /// Give one run of one method or engine so long, and all steps together twelve times that
-    /// [default: 5s; with --deep 50s]
+    /// Stop a run of a method or engine after DURATION [default: 5s]
+    ///
+    /// All steps together take at most twelve times that. With --deep the default is 50s.
     #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with = "diff", help_heading = "Bounds")]
     limit: Option<Duration>,
-    /// Do more: longer limits, 4 GiB, every local file system, cache and extents, cold prices
+    /// Measure for up to ten minutes and 4 GiB, and every local file system
+    ///
+    /// Also measures the page cache, extents, and calls on metadata that is not cached.
     #[arg(long, conflicts_with = "diff", help_heading = "Bounds")]
     pub(crate) deep: bool,
-    /// Go into network mounts, too, if they answer within a second
+    /// Also survey network mounts that answer within a second
     #[arg(long, conflicts_with = "diff", help_heading = "Bounds")]
     pub(crate) network: bool,
 }

@@ -32,7 +32,6 @@ pub(crate) enum Command<'a> {
     Prices,
     Gather(Section),
     SurveyAsRoot,
-    SaveSurvey,
 }
 
 /// The program whose start the survey recommends to look into.
@@ -95,7 +94,6 @@ impl Commands {
             Prices => format!("fathom probe {root} gates"),
             Gather(section) => self.gather(*section),
             SurveyAsRoot => format!("sudo fathom survey {root}"),
-            SaveSurvey => format!("fathom survey {root} --json >before.json"),
         }
     }
 }

@@ -88,9 +88,8 @@ pub(crate) enum Statement<'a> {
     MendMounts(AnomalyKind, Vec<&'a [u8]>),
     /// Check so many network mounts before scans.
     CheckServers(usize),
-    /// Walk once, and then ask for changes only; the engine is named where one walk takes too long
-    /// for a survey.
-    KeepCatalog(Option<&'static str>, Effort<'a>),
+    /// Keep a catalog: a scan takes long.
+    KeepCatalog(Effort<'a>),
     ChooseEngine {
         fastest: Cost,
         default: Cost,
@@ -108,26 +107,8 @@ pub(crate) enum Statement<'a> {
     DumpIncrements(&'a Nightly),
     /// Change the calls of a program that walks.
     ChangeCalls(&'a Change),
-    /// Keep small data in few files.
-    PackSmallFiles {
-        dir: &'a [u8],
-        block: &'a Value,
-        readahead: Option<&'a Value>,
-    },
-    /// Keep names and inodes cached; prices of statx(2) in nanoseconds.
-    KeepCached {
-        warm: f64,
-        cold: f64,
-    },
-    /// Write much before each fsync(2); prices in nanoseconds.
-    BatchSyncs {
-        fsync: f64,
-        statx: f64,
-    },
     SurveyAsRoot(&'a [Unseen]),
     Gather(Section, &'a Missing),
-    /// Keep a survey, which takes so many seconds, to compare the next one with.
-    KeepSurvey(f64),
 }
 
 /// The cost of one way to find mounts or to walk.
@@ -147,4 +128,15 @@ pub(crate) enum Effort<'a> {
     /// It was stopped, and what that allows to estimate.
     Bounded(&'a Bounded),
     Stopped(&'a StoppedEngine),
+}
+
+impl Effort<'_> {
+    /// The seconds that a walk takes, measured or estimated.
+    pub(crate) fn seconds(&self) -> Option<f64> {
+        match self {
+            Effort::Ms(ms) => Some(ms / 1e3),
+            Effort::Bounded(bounded) => bounded.whole_seconds(),
+            Effort::Stopped(stopped) => Some(stopped.estimate()?.2),
+        }
+    }
 }

@@ -1,13 +1,16 @@
 //! The mounts, and what each way to find them costs.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
+use gate::fs::Open;
 use mounts::check::{self, Verdict};
 use mounts::compare::{Bounds, run_in_child};
 use mounts::locate::{self, Method};
 use mounts::{Hints, Kind, Point, may_hang, servers};
 use ondisk::{Content, split_options};
 use show::name::printable;
+use survey::capacity::{self, Capacity};
 use survey::{Failure, Missing, Task};
 
 use super::context::{Ration, SurveyContext};
@@ -65,6 +68,35 @@ pub(super) fn table(
         is_remote,
         is_silent,
     });
+    Ok(())
+}
+
+/// Asks each file system that stores files, and answers, for its capacity.
+pub(super) fn capacities(
+    _: &SurveyContext<'_>,
+    found: &mut Found,
+    ration: &Ration,
+    _: usize,
+) -> Result<(), Missing> {
+    let points = &found.responding()?.report.points;
+    let mut capacities = HashMap::new();
+    for point in capacity::answering(points) {
+        if ration.left().is_zero() {
+            break;
+        }
+        let opened = gate::long::open_long(&point.target, Open::PATH);
+        if let Ok(statfs) = opened.and_then(gate::fs::fstatfs) {
+            let capacity = Capacity {
+                size: statfs.size,
+                used: statfs.size.saturating_sub(statfs.free),
+                available: statfs.available,
+                inodes: statfs.files,
+                inodes_used: statfs.files.saturating_sub(statfs.files_free),
+            };
+            capacities.insert(point.dev, capacity);
+        }
+    }
+    found.capacities = capacities;
     Ok(())
 }
 

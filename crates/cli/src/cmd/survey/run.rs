@@ -1,11 +1,16 @@
 //! Takes the steps of a survey, draws conclusions, and prints or writes the result.
 
 use std::ffi::OsStr;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use account::report::{AccountReport, Grouping};
+use gate::Errno;
+use gate::fs::{At, FileType, Open, Want};
 use gate::interrupt::{Guard, let_go};
+use gate::long::{open_long, statx_long};
+use gate::lookup::may_create_in;
 use gate::machine::{memory, processors, uname};
 use gate::process::{is_root, yield_to_others};
 use mounts::Warning;
@@ -19,6 +24,7 @@ use super::conclude::conclude;
 use super::context::SurveyContext;
 use super::show::json::JsonSurvey;
 use super::show::page::html;
+use super::show::summary;
 use super::survey::{Found, Survey};
 use super::warning::WarningKind;
 use super::{diff, steps};
@@ -39,6 +45,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         ));
     }
     args.plot.iter().try_for_each(|dir| check_output_dir(dir))?;
+    args.page().map_or(Ok(()), check_page)?;
     let root = Root::open(args.dir().as_bytes())?;
     let context = SurveyContext { args, out, root };
     let (when, begun) = (gate::clock::time_of_day() / 1_000_000, Instant::now());
@@ -111,15 +118,19 @@ fn print(
         is_interrupted,
         warnings: &shown,
     });
+    let mut written = None;
     if let Some(name) = args.page() {
         match publish(name, html(&survey).as_bytes()) {
-            Ok(()) => out.note(format_args!("the page is {}", printable(name))),
+            Ok(()) => written = Some(name),
             Err(why) => warnings.push(Warning::general(WarningKind::Page(why))),
         }
     }
     // No step has files left to remove: a signal may end the process.
     let_go(signals);
     if out.json {
+        if let Some(name) = written {
+            out.note(format_args!("page: {}", printable(name)));
+        }
         out.envelope(SCHEMA, JsonSurvey(&survey), &warnings)?;
     } else if args.to_stdout() {
         out.data(html(&survey).as_bytes())?;
@@ -128,10 +139,42 @@ fn print(
             tree: out.on_terminal(),
             ..out.table_style()
         };
-        out.data(super::show::text(&survey, style).as_bytes())?;
+        let text = match args.full {
+            true => super::show::text(&survey, style) + "\n" + &summary::page_line(written),
+            false => summary::text(&survey, style, written),
+        };
+        out.data(text.as_bytes())?;
+        if !args.full && written == args.page() {
+            return Ok(warnings.len()); // the summary has them
+        }
     }
     out.warn(&warnings);
     Ok(warnings.len())
+}
+
+/// Refuses a page that could not be written in the end.
+fn check_page(name: &[u8]) -> Result<(), Error> {
+    let cannot = |e: Errno| {
+        let hint = "choose another file with -o, or give --no-page";
+        Error::write("cannot write the page to", name, e, hint)
+    };
+    if let Ok(stat) = statx_long(name, At::empty(), Want::TYPE) {
+        match stat.file_type {
+            FileType::Directory => return Err(cannot(Errno::EISDIR)),
+            FileType::Regular => {}
+            // A device or a fifo is written as it is.
+            _ => return Ok(()),
+        }
+    }
+    let parent = match name.iter().rposition(|byte| *byte == b'/') {
+        Some(0) => &b"/"[..],
+        Some(at) => &name[..at],
+        None => b".",
+    };
+    let opened = open_long(parent, Open::PATH | Open::DIRECTORY);
+    opened
+        .and_then(|dir| may_create_in(dir.as_fd()))
+        .map_err(cannot)
 }
 
 impl Args {

@@ -1,15 +1,17 @@
 //! What a survey gathered, and what was concluded from it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use account::command::CommandAccount;
 use account::report::AccountReport;
 use archive::nightly::Nightly;
 use mounts::{LocateReport, Warning};
+use ondisk::Dev;
 use pathsearch::StartupReport;
 use probe::ProbeReport;
 use show::json;
 use survey::bounded::{Bounded, StoppedEngine};
+use survey::capacity::{Capacity, FileSystem, file_systems};
 use survey::{Machine, Missing, Section, StepTaken, Unseen};
 use walk::Part;
 
@@ -74,6 +76,8 @@ pub(crate) struct Found {
     /// A directory on each file system that is to be probed.
     pub(crate) to_probe: Vec<Vec<u8>>,
     pub(crate) file_systems: Vec<Probed>,
+    /// Of each file system that stores files and answers.
+    pub(crate) capacities: HashMap<Dev, Capacity>,
     pub(crate) warnings: Vec<Warning>,
     pub(crate) unseen: Vec<Unseen>,
     pub(crate) steps: Vec<StepTaken>,
@@ -123,6 +127,15 @@ impl<'a> Survey<'a> {
         let walking = self.found.walking.as_ref();
         let bounded = walking.and_then(|walking| walking.bounded.as_ref());
         Commands::new(self.root, bounded.and_then(|bounded| bounded.levels))
+    }
+
+    /// The file systems that store files, the worst and fullest first, and how many mounts are
+    /// pseudo file systems.
+    pub(crate) fn file_systems(&self) -> (Vec<FileSystem>, usize) {
+        let mounts = self.found.mounts.as_ref();
+        mounts.map_or_else(Default::default, |mounted| {
+            file_systems(&mounted.report.points, &self.found.capacities)
+        })
     }
 
     /// The sections that were not gathered, and why.

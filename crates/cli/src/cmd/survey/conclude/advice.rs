@@ -1,22 +1,30 @@
 //! The advice on each section.
 
-use std::cmp::Reverse;
+use std::collections::HashSet;
 
+use account::whatif::{Change, ChangeKind};
+use mounts::Kind as MountKind;
 use mounts::diagnosis::{AnomalyKind, diagnose};
 use pathsearch::Kind;
 use show::stats::Stats;
 use survey::Section;
-use walk::Explained;
+use survey::cost::is_worthwhile;
+use walk::{EngineKind, Explained};
 
+use super::activities::useful_fixes;
 use super::costs::{EngineCosts, cost, stopped, targets};
 use crate::cmd::survey::command::Command;
-use crate::cmd::survey::finding::{Conclusion, Effort, Statement};
-use crate::cmd::survey::known::{BLOCK, Known, READAHEAD, best_price};
+use crate::cmd::survey::finding::{Conclusion, Cost, Effort, Statement};
 use crate::cmd::survey::survey::{Found, Mounted, Survey, Walking};
 use crate::cmd::walk::show::possible_engines;
 
 /// By this factor an engine must be faster before it is recommended.
 const FASTER: f64 = 1.1;
+/// Seconds that a scan must take before something is recommended that makes only the next one
+/// cheaper.
+const LONG_SCAN: f64 = 10.0;
+/// Seconds that a walk must take before it is recommended to try it as root.
+const LONG_WALK: f64 = 1.0;
 
 pub(super) fn all<'a>(survey: &Survey<'a>) -> Vec<Conclusion<'a>> {
     let found = survey.found;
@@ -29,24 +37,31 @@ pub(super) fn all<'a>(survey: &Survey<'a>) -> Vec<Conclusion<'a>> {
     advice.extend(path(found));
     advice.extend(dump(found));
     advice.extend(calls(survey));
-    advice.extend(small_files(found));
-    advice.extend(prices(found));
     advice.extend(more(survey));
     advice
 }
 
 fn mounts(mounted: &Mounted) -> impl Iterator<Item = Conclusion<'_>> {
-    let diagnoses = diagnose(&mounted.report.points);
+    let points = &mounted.report.points;
+    let diagnoses = diagnose(points);
+    let files = points
+        .iter()
+        .filter(|point| point.kind == Some(MountKind::File));
+    // A file that is mounted twice costs a backup nothing.
+    let files: HashSet<&[u8]> = files.map(|point| &point.target[..]).collect();
     let rules = [
         (AnomalyKind::Unresponsive, 100, Command::ListExcludes),
         (AnomalyKind::Hidden, 70, Command::Mounts),
-        (AnomalyKind::Duplicate, 52, Command::Mounts),
+        (AnomalyKind::Duplicate, 30, Command::Mounts),
         (AnomalyKind::ReadOnly, 68, Command::Mounts),
     ];
     rules
         .into_iter()
         .filter_map(move |(kind, weight, command)| {
-            let targets = targets(&diagnoses, kind);
+            let mut targets = targets(&diagnoses, kind);
+            if kind == AnomalyKind::Duplicate {
+                targets.retain(|target| !files.contains(target));
+            }
             let statement = Statement::MendMounts(kind, targets.clone());
             (!targets.is_empty())
                 .then(|| Conclusion::new(Section::Mounts, weight, command, statement))
@@ -58,23 +73,29 @@ fn scan(walking: &Walking) -> Vec<Conclusion<'_>> {
     let bounded = walking.bounded.as_ref();
     let advise =
         |weight, command, statement| Conclusion::new(Section::Walk, weight, command, statement);
-    // One walk takes too long for a survey.
-    let keep = |effort| {
-        let statement = Statement::KeepCatalog(Some(engine), effort);
-        advise(81, Command::WriteCatalog, statement)
-    };
     let mut found = Vec::new();
-    found.extend(bounded.map(|bounded| keep(Effort::Bounded(bounded))));
-    let Some(costs) = EngineCosts::new(walking) else {
-        let stopped = stopped(walking, engine).filter(|_| bounded.is_none());
-        found.extend(stopped.map(|stopped| keep(Effort::Stopped(stopped))));
+    let costs = EngineCosts::new(walking);
+    let stopped = stopped(walking, engine).filter(|_| costs.is_none());
+    let effort = match (bounded, stopped, &costs) {
+        (Some(bounded), ..) => Some(Effort::Bounded(bounded)),
+        (None, Some(stopped), _) => Some(Effort::Stopped(stopped)),
+        (None, None, costs) => costs.as_ref().map(|costs| Effort::Ms(costs.chosen.1)),
+    };
+    if let Some(effort) = effort.filter(|effort| effort.seconds() >= Some(LONG_SCAN)) {
+        let statement = Statement::KeepCatalog(effort);
+        found.push(advise(81, Command::WriteCatalog, statement));
+    }
+    let Some(costs) = costs else {
         return found;
     };
     let chosen = cost(costs.chosen);
-    let plain = costs.plain.as_ref();
-    let slower = plain.filter(|plain| plain.name != chosen.name && chosen.ms * FASTER < plain.ms);
-    if is_other_engine_faster(&costs) && bounded.is_none() {
-        let fastest = cost(costs.fastest);
+    let is_faster = |fast: &Cost, slow: &Cost| {
+        fast.name != slow.name
+            && is_possible(walking, fast.name)
+            && is_worthwhile((slow.ms - fast.ms) / 1e3, slow.ms / 1e3)
+    };
+    let fastest = cost(costs.fastest);
+    if is_other_engine_faster(&costs) && is_faster(&fastest, &chosen) && bounded.is_none() {
         let command = Command::WalkBy(fastest.name);
         let default = chosen;
         found.push(advise(
@@ -82,22 +103,25 @@ fn scan(walking: &Walking) -> Vec<Conclusion<'_>> {
             command,
             Statement::ChooseEngine { fastest, default },
         ));
-    } else if let Some(plain) = slower {
+    } else if let Some(plain) = costs.plain.filter(|plain| is_faster(&chosen, plain)) {
         let command = match bounded {
             Some(_) => Command::CompareEngines,
             None => Command::Walk,
         };
         let statement = Statement::ReplacePlainWalk {
             cost: chosen,
-            plain: plain.clone(),
+            plain,
             bounded,
         };
         found.push(advise(80, command, statement));
-    } else if bounded.is_none() {
-        let statement = Statement::KeepCatalog(None, Effort::Ms(chosen.ms));
-        found.push(advise(55, Command::WriteCatalog, statement));
     }
     found
+}
+
+/// Whether no part of the survey says that an engine cannot work here.
+fn is_possible(walking: &Walking, engine: &str) -> bool {
+    let mut all = possible_engines(&walking.engines.explained);
+    all.all(|one| one.engine.name() != engine || one.is_possible())
 }
 
 /// Whether every run of the fastest engine was faster than every run of the chosen one. One run of
@@ -125,9 +149,10 @@ fn walk_as_root(walking: &Walking) -> Option<Conclusion<'_>> {
         Some(bounded) => Effort::Bounded(bounded),
         None => Effort::Ms(costs.chosen.1),
     };
+    let is_long = effort.seconds() >= Some(LONG_WALK);
     let statement = Statement::WalkAsRoot(possible, effort);
     let command = Command::CompareEnginesAsRoot;
-    Some(Conclusion::new(Section::Walk, 83, command, statement))
+    is_long.then(|| Conclusion::new(Section::Walk, 83, command, statement))
 }
 
 /// The best change to PATH, and the best other change.
@@ -135,34 +160,24 @@ fn path(found: &Found) -> impl Iterator<Item = Conclusion<'_>> {
     let startup = found.startup.iter();
     let mut fixes: Vec<_> = startup
         .flat_map(|startup| {
-            // Copying what is searched for helps only where it is remote.
-            let is_remote = startup.path.iter().any(|element| element.network);
             let started = startup.started.iter();
-            let fixes = started.flat_map(|start| start.fixes.iter().map(move |fix| (start, fix)));
-            fixes.filter(move |(_, fix)| fix.saves_misses > 0 || is_remote)
+            started.flat_map(|start| {
+                let useful = useful_fixes(startup, start).into_iter();
+                useful.map(move |fix| (start, fix))
+            })
         })
         .collect();
-    fixes.sort_by_key(|(_, fix)| Reverse(fix.saves_misses));
+    fixes.sort_by(|(_, a), (_, b)| b.saves_seconds_here.total_cmp(&a.saves_seconds_here));
     let is_of_path = |fix: &pathsearch::Fix| fix.change.kind() == Kind::Path;
-    let best = [true, false].map(|of_path| {
+    let best = [(true, 75), (false, 54)].map(|(of_path, weight)| {
         let mut fixes = fixes.iter();
-        fixes.find(|(_, fix)| is_of_path(fix) == of_path).copied()
+        let best = fixes.find(|(_, fix)| is_of_path(fix) == of_path).copied();
+        best.map(|(start, fix)| (weight, start, fix))
     });
-    best.into_iter().flatten().map(move |(start, fix)| {
-        // One that saves next to nothing is still the best of its kind.
-        let saves_much = 20 * fix.saves_misses >= start.totals.misses;
-        let weight = match (saves_much, is_of_path(fix)) {
-            (true, true) => 75,
-            (true, false) => 54,
-            (false, _) => 34,
-        };
+    best.into_iter().flatten().map(|(weight, start, fix)| {
         let command = Command::StartOf(start.command);
-        Conclusion::new(
-            Section::Startup,
-            weight,
-            command,
-            Statement::FixSearch(start, fix),
-        )
+        let statement = Statement::FixSearch(start, fix);
+        Conclusion::new(Section::Startup, weight, command, statement)
     })
 }
 
@@ -170,65 +185,40 @@ fn dump(found: &Found) -> Option<Conclusion<'_>> {
     /// Less is dumped in full without much loss.
     const MUCH: u64 = 1 << 20;
     let dump = found.dump.as_ref()?;
-    let weight = if dump.first.bytes >= MUCH { 65 } else { 32 };
+    let saving = dump.first.cpu_seconds - dump.changed.cpu_seconds;
+    let is_useful = dump.first.bytes >= MUCH
+        && dump.changed.bytes < dump.first.bytes
+        && is_worthwhile(saving, dump.first.cpu_seconds);
     let statement = Statement::DumpIncrements(dump);
     let command = Command::DumpInFull;
-    (dump.changed.bytes < dump.first.bytes)
-        .then(|| Conclusion::new(Section::Dump, weight, command, statement))
+    is_useful.then(|| Conclusion::new(Section::Dump, 65, command, statement))
 }
 
-/// The change that saves most, if it saves anything worth changing a program for.
+/// The change that saves most, if this machine and user can make it.
 fn calls<'a>(survey: &Survey<'a>) -> Option<Conclusion<'a>> {
-    let changes = survey.account.as_ref()?.effective_changes();
-    let mut useful = changes
-        .into_iter()
-        .filter(|one| one.advised && one.seconds > 0.0);
-    let best = useful.next().filter(|best| best.percent >= 1.0)?;
-    let weight = if best.percent >= 5.0 { 60 } else { 33 };
+    let account = survey.account.as_ref()?;
+    let walking = survey.found.walking.as_ref()?;
+    let is_useful = |change: &&Change| {
+        // An engine that was compared is judged by what it took.
+        let can_be_made = match change.kind {
+            ChangeKind::RawTables { .. } => can_work(walking, EngineKind::Ext4),
+            ChangeKind::Bulkstat { .. } => can_work(walking, EngineKind::Bulkstat),
+            ChangeKind::Uring { .. } | ChangeKind::Spare(_) => true,
+        };
+        change.advised
+            && can_be_made
+            && (5.0..=100.0).contains(&change.percent)
+            && is_worthwhile(change.seconds, account.what_if.cpu)
+    };
+    let best = account.effective_changes().into_iter().find(is_useful)?;
     let statement = Statement::ChangeCalls(best);
-    Some(Conclusion::new(
-        Section::Account,
-        weight,
-        Command::Account,
-        statement,
-    ))
+    let command = Command::Account;
+    Some(Conclusion::new(Section::Account, 33, command, statement))
 }
 
-fn small_files(found: &Found) -> Option<Conclusion<'_>> {
-    let probed = found.file_systems.first()?;
-    let measured = |quantities| match Known::new(&probed.report, quantities) {
-        Known::Measured(value) => Some(value),
-        _ => None,
-    };
-    let dir = &probed.dir;
-    let statement = Statement::PackSmallFiles {
-        dir,
-        block: measured(&BLOCK)?,
-        readahead: measured(&READAHEAD),
-    };
-    let command = Command::Probe(dir, "block readahead".to_owned());
-    Some(Conclusion::new(Section::Probe, 48, command, statement))
-}
-
-fn prices(found: &Found) -> Vec<Conclusion<'_>> {
-    /// By these factors a call must be dearer than a cached statx(2).
-    const COLD: f64 = 3.0;
-    const SYNC: f64 = 10.0;
-    let prices = found
-        .gates
-        .as_ref()
-        .and_then(|gates| gates.report.prices.as_deref());
-    let price = |gate, warm| best_price(prices?, gate, warm).map(|price| price.ns);
-    let Some(warm) = price("statx", true) else {
-        return Vec::new();
-    };
-    let cold = price("statx", false).filter(|cold| *cold > COLD * warm);
-    let cold = cold.map(|cold| (46, Statement::KeepCached { warm, cold }));
-    let sync = price("fsync", true).filter(|sync| *sync > SYNC * warm);
-    let sync = sync.map(|fsync| (44, Statement::BatchSyncs { fsync, statx: warm }));
-    let advise =
-        |(weight, statement)| Conclusion::new(Section::Gates, weight, Command::Prices, statement);
-    cold.into_iter().chain(sync).map(advise).collect()
+fn can_work(walking: &Walking, engine: EngineKind) -> bool {
+    let mut all = possible_engines(&walking.engines.explained);
+    all.any(|one| one.engine == engine && one.is_possible()) && is_possible(walking, engine.name())
 }
 
 fn more<'a>(survey: &Survey<'a>) -> Vec<Conclusion<'a>> {
@@ -237,7 +227,7 @@ fn more<'a>(survey: &Survey<'a>) -> Vec<Conclusion<'a>> {
     if !machine.unseen.is_empty() && !machine.root {
         let statement = Statement::SurveyAsRoot(&machine.unseen);
         let command = Command::SurveyAsRoot;
-        found.push(Conclusion::new(Section::Steps, 58, command, statement));
+        found.push(Conclusion::new(Section::Steps, 25, command, statement));
     }
     for (section, missing) in survey.missing() {
         let statement = Statement::Gather(section, missing);
@@ -248,13 +238,6 @@ fn more<'a>(survey: &Survey<'a>) -> Vec<Conclusion<'a>> {
             statement,
         ));
     }
-    let statement = Statement::KeepSurvey(machine.seconds);
-    found.push(Conclusion::new(
-        Section::Steps,
-        10,
-        Command::SaveSurvey,
-        statement,
-    ));
     let points = survey
         .found
         .mounts

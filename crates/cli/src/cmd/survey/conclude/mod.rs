@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use super::finding::Conclusion;
 use super::survey::Survey;
 
+pub(crate) mod activities;
 mod advice;
 mod costs;
 mod findings;

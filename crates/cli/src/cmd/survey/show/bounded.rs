@@ -1,6 +1,6 @@
 //! Walks that were stopped, in words.
 
-use show::units::sized;
+use show::units::{duration, sized};
 
 use crate::cmd::survey::finding::Effort;
 use ::survey::bounded::{Bounded, StoppedEngine};
@@ -43,16 +43,19 @@ pub(crate) fn duration_estimate(bounded: &Bounded) -> Option<String> {
 /// What a bounded walk would take, or how fast it was.
 pub(crate) fn how_far(bounded: &Bounded) -> String {
     match bounded.whole_seconds() {
-        Some(seconds) => format!("some {}", about(seconds)),
+        Some(seconds) => format!("estimated {}", about(seconds)),
         None => format!("{:.0} entries a second", bounded.rate()),
     }
 }
 
 pub(crate) fn effort_figure(effort: &Effort<'_>) -> String {
     match effort {
-        Effort::Ms(ms) => format!("{ms:.2} ms each time"),
+        Effort::Ms(ms) => duration(ms / 1e3),
         Effort::Bounded(bounded) => how_far(bounded),
-        Effort::Stopped(stopped) => stopped.why.to_string(),
+        Effort::Stopped(stopped) => match effort.seconds() {
+            Some(seconds) => format!("estimated {}", about(seconds)),
+            None => stopped.why.to_string(),
+        },
     }
 }
 
@@ -116,7 +119,7 @@ mod tests {
         let said = sentences(&one).join(" ");
         assert!(
             said.contains(
-                "threads came to 100000 entries in 2.0 s and 96.0M of disk reads, 50000 a second"
+                "threads came to 100000 entries in 2.0 s and 96 MiB of disk reads, 50000 a second"
             ),
             "{said}"
         );

@@ -2,15 +2,20 @@
 
 use std::collections::BTreeMap;
 
+use pathsearch::Change;
 use serde::{Serialize, Serializer};
 use show::json_object;
 use survey::bounded::Bounded;
+use survey::capacity::FileSystem;
+use survey::cost::{ActivityCost, Amount};
 use survey::{Machine, Section, StepTaken};
 
 use super::missing::{text, unseen};
 use super::points::Point;
+use super::summary::means;
 use crate::cmd::mounts::methods::comparison;
 use crate::cmd::mounts::show::Mounts;
+use crate::cmd::survey::conclude::activities::activity_costs;
 use crate::cmd::survey::survey::{Mounted, Probed, Survey, Walking};
 use crate::cmd::walk::show::possible_engines;
 use crate::json::Json;
@@ -22,6 +27,9 @@ json_object!(JsonSurvey<'_>, |this| {
     "machine": Json(this.0.machine),
     "findings": Point::findings(this.0),
     "advice": Point::advice(this.0),
+    "file_systems": this.0.file_systems().0.iter().map(Json).collect::<Vec<_>>(),
+    "pseudo_file_systems": this.0.file_systems().1,
+    "costs": costs(this.0),
     "mounts": this.0.found.mounts.as_ref().map(|mounted| JsonMounts(this.0, mounted)),
     "probe": this.0.found.file_systems.iter().map(Probed::shown).collect::<Vec<_>>(),
     "walk": this.0.found.walking.as_ref().map(Json),
@@ -79,6 +87,50 @@ struct Skipped {
 json_object!(Skipped, |skipped| {
     "why": skipped.why,
     "how": skipped.how,
+});
+
+json_object!(Json<'_, FileSystem>, |it| {
+    name "target": Some(&it.target),
+    name "fstype": Some(&it.fstype),
+    name "source": it.source.as_deref(),
+    "state": it.state.name(),
+    "size": it.capacity.map(|capacity| capacity.size),
+    "used": it.capacity.map(|capacity| capacity.used),
+    "available": it.capacity.map(|capacity| capacity.available),
+    "inodes": it.capacity.map(|capacity| capacity.inodes),
+    "inodes_used": it.capacity.map(|capacity| capacity.inodes_used),
+});
+
+fn costs(survey: &Survey<'_>) -> Vec<Cost> {
+    let commands = survey.commands();
+    let cost = |cost: &ActivityCost<&Change>| Cost {
+        name: cost.activity.name(),
+        unit: cost.now.map(Amount::unit),
+        now: cost.now.map(Amount::value),
+        is_estimated: matches!(cost.now, Some(Amount::EstimatedSeconds(_))),
+        possible: cost.possible.map(Amount::value),
+        how: means(cost, &commands),
+    };
+    activity_costs(survey).iter().map(cost).collect()
+}
+
+/// What an activity costs now, and could cost.
+struct Cost {
+    name: &'static str,
+    unit: Option<&'static str>,
+    now: Option<f64>,
+    is_estimated: bool,
+    possible: Option<f64>,
+    how: String,
+}
+
+json_object!(Cost, |cost| {
+    "name": cost.name,
+    "unit": cost.unit,
+    "now": cost.now,
+    "estimated": cost.is_estimated,
+    "possible": cost.possible,
+    "how": cost.how,
 });
 
 json_object!(Json<'_, Machine>, |it| {

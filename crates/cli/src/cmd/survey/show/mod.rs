@@ -21,6 +21,7 @@ pub(crate) mod nightly;
 pub(crate) mod page;
 pub(crate) mod points;
 pub(crate) mod startup;
+pub(crate) mod summary;
 pub(crate) mod title;
 
 pub(crate) fn text(survey: &Survey<'_>, style: TableStyle) -> String {
@@ -97,8 +98,14 @@ struct Text<'a> {
 }
 
 impl Text<'_> {
+    /// Prose: on a wide terminal, and in a pipe, as wide as the summary.
     fn line(&mut self, text: &str) {
-        self.text += &self.style.wrapped(text);
+        let width = self.style.width.unwrap_or(summary::COLUMNS);
+        let style = TableStyle {
+            width: Some(width.min(summary::COLUMNS)),
+            ..self.style
+        };
+        self.text += &style.wrapped(text);
     }
 
     fn head(&mut self, text: &str) {

@@ -2,7 +2,7 @@
 
 use account::ledger::Sum;
 use mounts::diagnosis::AnomalyKind;
-use pathsearch::{Fix, ProgramStart, StartupReport};
+use pathsearch::{Change, ProgramStart, StartupReport};
 use show::json_object;
 use show::name::printable;
 use show::units::{duration, plural, size, sized};
@@ -12,14 +12,13 @@ use survey::bounded::{Bounded, StoppedEngine};
 use super::bounded::{
     duration_estimate, effort_figure, how_far, part_walked, stopped, stopped_after,
 };
-use super::known::{bytes_text, cache_sentence, cache_text, known_sentence, known_text};
+use super::known::{cache_sentence, cache_text, known_sentence, known_text};
 use super::title::section_title;
 use super::{anomalies, missing};
 use crate::cmd::account::show::how::how;
-use crate::cmd::pathsearch::show::{change_text, fix_savings};
 use crate::cmd::probe::show::{Report, plain, value_text};
 use crate::cmd::survey::command::{Command, Commands};
-use crate::cmd::survey::finding::{Conclusion, Cost, Effort, Statement};
+use crate::cmd::survey::finding::{Conclusion, Cost, Statement};
 use crate::cmd::survey::known::{BLOCK, CacheSize, Known, READAHEAD};
 use crate::cmd::survey::survey::Survey;
 use crate::out::seconds;
@@ -371,17 +370,19 @@ fn advice_text(statement: &Statement<'_>, root: &str) -> (String, String) {
     match statement {
         Statement::MendMounts(kind, targets) => mend_mounts(*kind, targets),
         Statement::CheckServers(count) => check_servers(*count as u64),
-        Statement::KeepCatalog(engine, effort) => {
-            let by = engine.map_or(String::new(), |engine| format!(", by {engine}"));
+        Statement::KeepCatalog(effort) => {
             let text = format!(
-                "Go through {root} once{by}, and then ask only for what has changed: fathom walk writes a catalog, and fathom changed holds the tree against it."
+                "Keep a catalog of {root}: fathom changed then lists only what has changed."
             );
-            (effort_figure(effort), text)
+            (format!("{} a scan", effort_figure(effort)), text)
         }
         Statement::ChooseEngine { fastest, default } => {
             let text = format!(
-                "Walk {root} with --engine {}: it has taken {:.2} ms here, where {}, which is taken by default, took {:.2} ms.",
-                fastest.name, fastest.ms, default.name, default.ms
+                "Walk {root} with --engine {}: {} instead of {} by {}.",
+                fastest.name,
+                duration(fastest.ms / 1e3),
+                duration(default.ms / 1e3),
+                default.name
             );
             let times = default.ms / fastest.ms;
             (format!("{times:.1} times as fast"), text)
@@ -390,90 +391,87 @@ fn advice_text(statement: &Statement<'_>, root: &str) -> (String, String) {
             cost,
             plain,
             bounded,
-        } => replace_plain_walk(root, cost, plain, *bounded),
-        Statement::WalkAsRoot(possible, effort) => {
-            let took = match effort {
-                Effort::Ms(ms) => format!("{ms:.2} ms"),
-                effort => effort_figure(effort),
-            };
+        } => {
+            let part = bounded.and_then(part_walked);
+            let part = part.map_or(String::new(), |part| format!(" for {part}"));
             let text = format!(
-                "Walk as root: then {} can be tried, which goes below the file API. It was left out: {}.",
-                possible.engine.name(),
-                printable(possible.why().as_bytes())
+                "Walk {root} with fathom instead of find: {} instead of {}{part}.",
+                duration(cost.ms / 1e3),
+                duration(plain.ms / 1e3)
             );
-            (format!("{took} without root"), text)
+            (format!("{:.1} times as fast", plain.ms / cost.ms), text)
         }
-        Statement::FixSearch(start, fix) => fix_search(start, fix),
+        Statement::WalkAsRoot(possible, effort) => {
+            let engine = possible.engine.name();
+            let text = format!("Walk {root} as root: only root can use the engine {engine}.");
+            (format!("{} without root", effort_figure(effort)), text)
+        }
+        Statement::FixSearch(start, fix) => {
+            let text = format!(
+                "To start {} faster, {}.",
+                start.command,
+                short_change(&fix.change)
+            );
+            let [saved, all] = [fix.saves_seconds_here, seconds(start.totals.nanos)].map(duration);
+            (format!("saves {saved} of {all}"), text)
+        }
         Statement::DumpIncrements(dump) => {
             let (first, changed) = (sized(dump.first.bytes), sized(dump.changed.bytes));
             let text = format!(
-                "Dump increments: when one file in a hundred has changed, one reads {changed} with {} calls, where everything is {first} with {} calls. Keep a catalog with the first dump, and give it to the next with --since.",
-                dump.changed.calls, dump.first.calls
+                "Dump increments: with 1 % of the files changed, read {changed} instead of {first}."
             );
-            (format!("{changed} instead of {first}"), text)
+            let saved = dump.first.cpu_seconds - dump.changed.cpu_seconds;
+            (format!("saves {}", duration(saved)), text)
         }
         Statement::ChangeCalls(change) => {
-            let text = format!(
-                "Where a program of yours walks as plainly as that: {} ({}). It would make {} calls fewer.",
-                change.kind.name(),
-                how(change.kind),
-                change.calls
-            );
-            (format!("{:.1} % of the CPU time", change.percent), text)
-        }
-        Statement::PackSmallFiles {
-            dir,
-            block,
-            readahead,
-        } => {
-            let block = bytes_text(block);
-            let ahead = readahead.map_or(String::new(), |ahead| {
-                let ahead = bytes_text(ahead);
-                format!(" Who reads from front to back gets {ahead} at a time, however little is asked for.")
-            });
-            let text = format!(
-                "Keep many small things in one file on {}: a byte in a file of its own takes {block} on the disk.{ahead}",
-                printable(dir)
-            );
-            (format!("{block} for one byte"), text)
-        }
-        Statement::KeepCached { warm, cold } => {
-            let text = format!(
-                "Let scans run one after the other rather than hours apart, and leave names and inodes in memory (vm.vfs_cache_pressure below 100): a statx costs {} ns when the file system has to look, and {} ns when not.",
-                plain(*cold),
-                plain(*warm)
-            );
-            (format!("{:.1} times as dear", cold / warm), text)
-        }
-        Statement::BatchSyncs { fsync, statx } => {
-            let text = format!(
-                "Write much before each fsync: one takes {}, as long as {:.0} statx.",
-                duration(fsync / 1e9),
-                fsync / statx
-            );
-            (format!("{} ns an fsync", plain(*fsync)), text)
+            let text = format!("In programs that walk as find does: {}.", how(change.kind));
+            let saved = duration(change.seconds);
+            (
+                format!("saves {:.1} % of CPU time, {saved}", change.percent),
+                text,
+            )
         }
         Statement::SurveyAsRoot(unseen) => {
             let first = unseen.first().map(missing::unseen).unwrap_or_default();
+            let first = first.split([',', ':']).next().unwrap_or_default();
             let count = unseen.len() as u64;
             let figure = plural(count, "thing not seen", "things not seen");
-            (figure, format!("Run the survey once as root: {first}."))
+            (
+                figure,
+                format!("Run the survey once as root, to measure more: {first}."),
+            )
         }
         Statement::Gather(section, missing) => {
             let why = missing::text(missing);
+            let why = why.split(';').next().unwrap_or_default();
             let what = section_title(*section).0.to_lowercase();
-            let text = format!(
-                "There is nothing on {what} here: {why}. The command has it, and takes its time."
-            );
-            ("not measured".to_owned(), text)
+            ("not measured".to_owned(), format!("Measure {what}: {why}."))
         }
-        Statement::KeepSurvey(seconds) => (
-            format!("{seconds:.1} s each"),
-            "Keep a survey as JSON, and take another after the next change of kernel or storage: fathom survey --diff says what has become slower."
-                .to_owned(),
-        ),
         _ => Default::default(),
     }
+}
+
+/// A change to how programs start, in a few words: an imperative.
+pub(crate) fn short_change(change: &Change) -> String {
+    let text = match change {
+        Change::SetPath(path) if path.is_reordered => "reorder PATH",
+        Change::SetPath(path) => {
+            let count = plural(path.removed.len() as u64, "directory", "directories");
+            return format!("remove {count} from PATH");
+        }
+        Change::UnsetLibraryPath => "move LD_LIBRARY_PATH into ld.so.cache",
+        Change::ShortenRunpath { .. } => "shorten RUNPATH (patchelf)",
+        Change::IsolatePython => "run python with -I and -S",
+        Change::PackPythonModules => "pack its modules into one zip file",
+        Change::ShortenPerlPath => "shorten @INC, or pack the program",
+        Change::CacheRubyLibraries => "cache library paths (bootsnap)",
+        Change::BundleNodeProgram => "bundle it into one file (esbuild)",
+        Change::ReorderCompilerPaths => "reorder -I and -L, or use ccache",
+        Change::SetInstalledLocale => "set LC_ALL to an installed locale",
+        Change::SetInstalledTerminal => "set TERM to an installed terminal",
+        Change::CopyToLocalDisk { .. } => "copy its files to a local disk",
+    };
+    text.to_owned()
 }
 
 fn mend_mounts(kind: AnomalyKind, targets: &[&[u8]]) -> (String, String) {
@@ -481,77 +479,25 @@ fn mend_mounts(kind: AnomalyKind, targets: &[&[u8]]) -> (String, String) {
     match kind {
         AnomalyKind::Hidden => (
             plural(count, "hidden mount", "hidden mounts"),
-            format!(
-                "See whether anybody still needs what is hidden ({names}), and unmount it or what lies over it: no path reaches it, no backup sees it, and it keeps its device busy."
-            ),
+            format!("Check whether {names} is still needed: another mount covers it."),
         ),
         AnomalyKind::Duplicate => (
-            plural(count, "mount is there twice", "mounts are there twice"),
-            format!(
-                "Leave one of the names out of backups and scans (--exclude): {names} {} the same as another mount, and would be gone through once more; -x does not help where both are of one device.",
-                if count == 1 { "shows" } else { "show" }
-            ),
+            plural(count, "duplicate mount", "duplicate mounts"),
+            format!("Exclude {names} from backups: another mount shows the same files."),
         ),
         AnomalyKind::ReadOnly => (
             plural(count, "mount is read-only", "mounts are read-only"),
-            format!(
-                "Look into the kernel's log (dmesg) for {names}: it is read-only, and its options say that an error makes it so."
-            ),
+            format!("Look for errors of {names} in dmesg: an error makes it read-only."),
         ),
         _ => (
             plural(count, "mount does not answer", "mounts do not answer"),
-            format!(
-                "Leave {names} out of scans and backups until it is mended: whatever walks into it may wait for ever. The command lists what to exclude."
-            ),
+            format!("Exclude {names} from scans and backups until it answers."),
         ),
     }
 }
 
 fn check_servers(count: u64) -> (String, String) {
-    let answer = match count {
-        1 => "the network mount answers",
-        _ => "the network mounts answer",
-    };
-    let text = format!(
-        "See that {answer} before a scan goes there: a server that is gone stops whatever waits for it."
-    );
-    (plural(count, "network mount", "network mounts"), text)
-}
-
-fn replace_plain_walk(
-    root: &str,
-    cost: &Cost,
-    plain: &Cost,
-    bounded: Option<&Bounded>,
-) -> (String, String) {
-    let per_entry = |cost: &Cost| format!("{:.3}", cost.calls as f64 / cost.found.max(1) as f64);
-    let (fewer, many) = (per_entry(cost), per_entry(plain));
-    let calls = match fewer == many {
-        true => String::new(),
-        false => format!("{fewer} calls an entry instead of {many}, and "),
-    };
-    let part = bounded.and_then(part_walked);
-    let part = part.map_or(String::new(), |part| format!(" (for {part}, in memory)"));
-    let text = format!(
-        "Where find, du or a backup goes through {root}, let fathom walk, changed or dump do it by {}: {calls}{:.2} ms instead of {:.2} ms{part}.",
-        cost.name, cost.ms, plain.ms
-    );
-    (format!("{:.1} times as fast", plain.ms / cost.ms), text)
-}
-
-fn fix_search(start: &ProgramStart, fix: &Fix) -> (String, String) {
-    let change = change_text(&fix.change);
-    let change = printable(change.as_bytes());
-    let mut letters = change.chars();
-    let first = letters.next().into_iter().flat_map(char::to_uppercase);
-    let change: String = first.chain(letters).collect();
-    let figure = match fix.saves_misses {
-        0 => {
-            let requests = plural(fix.saves_requests, "request", "requests");
-            format!("{requests} fewer")
-        }
-        saved => format!("{saved} of {} misses fewer", start.totals.misses),
-    };
-    let text = format!("{change}. For {} it {}.", start.command, fix_savings(fix));
-    (figure, text)
+    let text = "Check that network mounts answer before a scan enters them.";
+    let figure = plural(count, "network mount", "network mounts");
+    (figure, text.to_owned())
 }

@@ -1,0 +1,157 @@
+//! What scans, backups, starting programs, stat and fsync cost now, and could cost.
+
+use pathsearch::{Change, Fix, ProgramStart, StartupReport};
+use survey::Section;
+use survey::cost::{Activity, ActivityCost, Amount, Means, is_worthwhile};
+
+use super::costs::{EngineCosts, cost};
+use crate::cmd::survey::known::best_price;
+use crate::cmd::survey::survey::{Found, Survey};
+
+type Row<'a> = ActivityCost<&'a Change>;
+
+pub(crate) fn activity_costs<'a>(survey: &Survey<'a>) -> [Row<'a>; 5] {
+    let found = survey.found;
+    [
+        scan(found, survey.machine.deep),
+        backup(found),
+        start(found),
+        stat(found, survey.machine.deep),
+        fsync(found),
+    ]
+}
+
+fn unknown<'a>(activity: Activity, by: Means<&'a Change>) -> Row<'a> {
+    Row {
+        activity,
+        now: None,
+        possible: None,
+        by,
+    }
+}
+
+fn scan(found: &Found, is_deep: bool) -> Row<'_> {
+    let row = unknown(Activity::Scan, Means::Measure(Section::Walk));
+    let Some(walking) = &found.walking else {
+        return row;
+    };
+    // One by a survey's limits tells nothing of what others would take.
+    let by = if is_deep { row.by } else { Means::Deep };
+    if let Some(bounded) = &walking.bounded {
+        let now = bounded.whole_seconds().map(Amount::EstimatedSeconds);
+        return Row { now, by, ..row };
+    }
+    let Some(costs) = EngineCosts::new(walking) else {
+        let mut stopped = walking.stopped.iter();
+        let now = stopped.find_map(|stopped| Some(stopped.estimate()?.2));
+        let now = now.map(Amount::EstimatedSeconds);
+        return Row { now, by, ..row };
+    };
+    let fastest = cost(costs.fastest);
+    let now = costs.plain.unwrap_or_else(|| cost(costs.chosen));
+    let is_faster = is_worthwhile((now.ms - fastest.ms) / 1e3, now.ms / 1e3);
+    Row {
+        now: Some(Amount::Seconds(now.ms / 1e3)),
+        possible: is_faster.then_some(Amount::Seconds(fastest.ms / 1e3)),
+        by: match is_faster {
+            true => Means::Engine(fastest.name),
+            false => Means::Fastest,
+        },
+        ..row
+    }
+}
+
+fn backup(found: &Found) -> Row<'_> {
+    let row = unknown(Activity::Backup, Means::Measure(Section::Dump));
+    let Some(dump) = &found.dump else {
+        return row;
+    };
+    let is_less = dump.changed.bytes < dump.first.bytes;
+    Row {
+        now: Some(Amount::Bytes(dump.first.bytes)),
+        possible: is_less.then_some(Amount::Bytes(dump.changed.bytes)),
+        by: match is_less {
+            true => Means::Increments,
+            false => Means::Fastest,
+        },
+        ..row
+    }
+}
+
+fn start(found: &Found) -> Row<'_> {
+    let row = unknown(Activity::Start, Means::Measure(Section::Startup));
+    let startup = found.startup.as_ref();
+    let slowest = startup.and_then(|startup| {
+        let start = startup.started.iter().max_by_key(|one| one.totals.nanos)?;
+        Some((startup, start))
+    });
+    let Some((startup, start)) = slowest else {
+        return row;
+    };
+    let seconds = start.totals.nanos as f64 / 1e9;
+    let best = useful_fixes(startup, start).into_iter().next();
+    Row {
+        now: Some(Amount::Seconds(seconds)),
+        possible: best.map(|fix| Amount::Seconds(seconds - fix.saves_seconds_here)),
+        by: best.map_or(Means::NoChange, |fix| Means::Change(&fix.change)),
+        ..row
+    }
+}
+
+/// The changes that save enough here, the one that saves most first. A PATH in another order finds
+/// other programs, so that it is only for network file systems.
+pub(super) fn useful_fixes<'a>(
+    startup: &'a StartupReport,
+    start: &'a ProgramStart,
+) -> Vec<&'a Fix> {
+    let is_remote = startup.path.iter().any(|element| element.network);
+    let measured = start.totals.nanos as f64 / 1e9;
+    let is_useful = |fix: &&Fix| {
+        let is_possible = match &fix.change {
+            Change::SetPath(path) => is_remote || !path.is_reordered,
+            Change::CopyToLocalDisk { .. } => is_remote,
+            _ => true,
+        };
+        is_possible && is_worthwhile(fix.saves_seconds_here, measured)
+    };
+    let mut useful: Vec<_> = start.fixes.iter().filter(is_useful).collect();
+    useful.sort_by(|a, b| b.saves_seconds_here.total_cmp(&a.saves_seconds_here));
+    useful
+}
+
+fn stat(found: &Found, is_deep: bool) -> Row<'_> {
+    let row = unknown(Activity::Stat, Means::Measure(Section::Gates));
+    let price = |warm| Some(Amount::Seconds(price(found, "statx", warm)? / 1e9));
+    match (price(true), price(false)) {
+        (warm, Some(cold)) => Row {
+            now: Some(cold),
+            possible: warm,
+            by: Means::Cached,
+            ..row
+        },
+        (Some(warm), None) => Row {
+            now: Some(warm),
+            by: if is_deep { Means::Fastest } else { Means::Deep },
+            ..row
+        },
+        (None, None) => row,
+    }
+}
+
+fn fsync(found: &Found) -> Row<'_> {
+    let row = unknown(Activity::Fsync, Means::Measure(Section::Gates));
+    match price(found, "fsync", true) {
+        Some(ns) => Row {
+            now: Some(Amount::Seconds(ns / 1e9)),
+            by: Means::Batches,
+            ..row
+        },
+        None => row,
+    }
+}
+
+/// The price of a call, in nanoseconds.
+fn price(found: &Found, gate: &str, warm: bool) -> Option<f64> {
+    let prices = found.gates.as_ref()?.report.prices.as_deref()?;
+    best_price(prices, gate, warm).map(|price| price.ns)
+}

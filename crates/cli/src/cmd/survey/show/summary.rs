@@ -1,0 +1,243 @@
+//! The summary of a survey: at most 30 lines of at most 100 columns.
+
+use ::survey::capacity::{FileSystem, FsState};
+use ::survey::cost::{Activity, ActivityCost, Amount, Means};
+use mounts::check::Verdict;
+use mounts::is_pseudo;
+use pathsearch::Change;
+use show::name::printable;
+use show::table::{Align, Table, TableStyle, Tone, cut};
+use show::units::{duration, plural, size, sized};
+
+use super::points::{Point, short_change};
+use crate::cmd::survey::command::Commands;
+use crate::cmd::survey::conclude::activities::activity_costs;
+use crate::cmd::survey::finding::Statement;
+use crate::cmd::survey::survey::Survey;
+
+const LINES: usize = 30;
+pub(crate) const COLUMNS: usize = 100;
+/// File systems, warnings and pieces of advice that are shown.
+const SHOWN: usize = 8;
+const WARNINGS: usize = 3;
+const ADVICE: usize = 3;
+
+pub(crate) fn text(survey: &Survey<'_>, style: TableStyle, page: Option<&[u8]>) -> String {
+    let width = style.width.map_or(COLUMNS, |width| width.min(COLUMNS));
+    let style = TableStyle {
+        width: Some(width),
+        ..style
+    };
+    let mut below = format!("\n{}", costs(survey, style));
+    let warnings = warnings(survey);
+    if !warnings.is_empty() {
+        below += "\n";
+        warnings
+            .iter()
+            .for_each(|line| below += &format!("{}\n", cut(line, width)));
+    }
+    below += &advice(survey, width);
+    below += &format!("\n{}", last(page));
+    let above = format!("{}\n\n", cut(&title(survey), width));
+    // The heading, what is not shown, and the pseudo file systems.
+    let others = above.lines().count() + below.lines().count() + 3;
+    let rows = LINES.saturating_sub(others).clamp(1, SHOWN);
+    above + &file_systems(survey, rows, style) + &below
+}
+
+fn title(survey: &Survey<'_>) -> String {
+    let machine = survey.machine;
+    let host = machine.host.as_deref();
+    let host = host.map_or(String::new(), |host| format!(" on {}", printable(host)));
+    let memory = machine.memory.map(size);
+    let memory = memory.map_or(String::new(), |memory| format!(", {memory} of memory"));
+    let early = match survey.is_interrupted {
+        true => " (interrupted)",
+        false => "",
+    };
+    format!(
+        "Survey of {}{host}{early}: Linux {}, {}{memory}",
+        printable(survey.root),
+        machine.kernel,
+        plural(machine.cpus as u64, "CPU", "CPUs"),
+    )
+}
+
+pub(crate) fn file_system_table<'a>(systems: impl IntoIterator<Item = &'a FileSystem>) -> Table {
+    use Align::{Left, Right};
+    let columns = [
+        ("FILE SYSTEM", Left),
+        ("STATE", Left),
+        ("SIZE", Right),
+        ("USED", Right),
+        ("USED %", Right),
+        ("INODES %", Right),
+        ("TYPE", Left),
+    ];
+    let mut table = Table::new(&columns, 0);
+    for one in systems {
+        let percent = |value: Option<f64>| value.map_or("-".to_owned(), |n| format!("{n:.0}"));
+        let capacity = one.capacity;
+        let bytes = |value: Option<u64>| value.map_or("-".to_owned(), size);
+        let cells = [
+            printable(&one.target).into_owned(),
+            one.state.name().to_owned(),
+            bytes(capacity.map(|capacity| capacity.size)),
+            bytes(capacity.map(|capacity| capacity.used)),
+            percent(capacity.and_then(|capacity| capacity.percent())),
+            percent(capacity.and_then(|capacity| capacity.inodes_percent())),
+            printable(&one.fstype).into_owned(),
+        ];
+        let tone = if one.state.is_bad() {
+            Tone::Bad
+        } else {
+            Tone::Plain
+        };
+        table.row(cells, tone);
+    }
+    table
+}
+
+fn file_systems(survey: &Survey<'_>, rows: usize, style: TableStyle) -> String {
+    let Some(mounted) = &survey.found.mounts else {
+        return "The mounts are unknown: --full says why.\n".to_owned();
+    };
+    let (systems, pseudo) = survey.file_systems();
+    let (shown, others) = systems.split_at(systems.len().min(rows));
+    let mut text = match shown {
+        [] => "No file system that stores files is mounted here.\n".to_owned(),
+        shown => file_system_table(shown).to_text(style.width, style.color),
+    };
+    if !others.is_empty() {
+        let count = |is: fn(FsState) -> bool| others.iter().filter(|one| is(one.state)).count();
+        let (ok, bad) = (count(FsState::is_ok), count(FsState::is_bad));
+        let states = [
+            (ok, "ok"),
+            (bad, "not ok"),
+            (others.len() - ok - bad, "not checked"),
+        ];
+        let states = states.into_iter().filter(|(n, _)| *n > 0);
+        let states: Vec<String> = states.map(|(n, state)| format!("{n} {state}")).collect();
+        let states = match ok == others.len() {
+            true => "all ok".to_owned(),
+            false => states.join(", "),
+        };
+        text += &format!("{} more, {states} (--full)\n", others.len());
+    }
+    if pseudo > 0 {
+        let points = mounted.report.points.iter();
+        let bad = points.filter(|point| {
+            is_pseudo(point) && matches!(point.verdict, Some(Verdict::Hung | Verdict::Stale))
+        });
+        let state = match bad.count() {
+            0 => "all ok".to_owned(),
+            bad => format!("{bad} not ok"),
+        };
+        let pseudo = plural(pseudo as u64, "pseudo file system", "pseudo file systems");
+        text += &format!("{pseudo}: {state}\n");
+    }
+    text
+}
+
+fn costs(survey: &Survey<'_>, style: TableStyle) -> String {
+    use Align::Left;
+    let columns = [
+        ("COST", Left),
+        ("NOW", Left),
+        ("POSSIBLE", Left),
+        ("HOW", Left),
+    ];
+    let commands = survey.commands();
+    let row = |cost: &ActivityCost<&Change>| {
+        [
+            cost.activity.name().to_owned(),
+            cost.now.map_or("cannot tell".to_owned(), amount),
+            cost.possible.map_or("-".to_owned(), amount),
+            means(cost, &commands),
+        ]
+    };
+    let rows = activity_costs(survey);
+    Table::from_rows(&columns, rows.iter().map(row)).to_text(style.width, style.color)
+}
+
+fn amount(amount: Amount) -> String {
+    match amount {
+        Amount::Seconds(seconds) => duration(seconds),
+        Amount::EstimatedSeconds(seconds) => format!("estimated {}", duration(seconds)),
+        Amount::Bytes(bytes) => sized(bytes),
+    }
+}
+
+/// What makes the possible cost possible, or would tell an unknown one.
+pub(crate) fn means(cost: &ActivityCost<&Change>, commands: &Commands) -> String {
+    let text = match (cost.by, cost.activity) {
+        (Means::Fastest, _) => "nothing measured here costs less",
+        (Means::Engine(engine), _) => return format!("fathom walk, engine {engine}"),
+        (Means::Increments, _) => "increments (fathom dump --since), 1 % of the files changed",
+        (Means::Change(change), _) => return short_change(change),
+        (Means::NoChange, _) => "no change saves 10 ms and 5 %",
+        (Means::Cached, _) => "keep names and inodes in memory",
+        (Means::Batches, _) => "write more before each fsync",
+        (Means::Deep, Activity::Stat) => "cached; --deep measures it uncached, too",
+        (Means::Deep, _) => "--deep walks further",
+        (Means::Measure(section), _) => return commands.gather(section),
+    };
+    text.to_owned()
+}
+
+/// What was found wrong, the worst first.
+fn warnings(survey: &Survey<'_>) -> Vec<String> {
+    let is_wrong = |statement: &Statement<'_>| {
+        matches!(
+            statement,
+            Statement::EnginesDisagree(false) | Statement::KernelDisagrees { .. }
+        )
+    };
+    let findings = survey.findings.iter().zip(Point::findings(survey));
+    let wrong = findings.filter(|(conclusion, _)| is_wrong(&conclusion.statement));
+    let wrong = wrong.map(|(_, point)| point.text);
+    let others = survey.warnings.iter().map(|warning| {
+        let path = warning.path.as_deref().map(printable);
+        let path = path.map_or(String::new(), |path| format!("'{path}': "));
+        let errno = warning.errno.as_deref();
+        let errno = errno.map_or(String::new(), |errno| format!(" ({errno})"));
+        format!("{path}{}{errno}", printable(warning.message.as_bytes()))
+    });
+    let all: Vec<String> = wrong.chain(others).collect();
+    let shown = match all.len() {
+        0..=WARNINGS => all.len(),
+        _ => WARNINGS - 1,
+    };
+    let mut lines: Vec<String> = all[..shown]
+        .iter()
+        .map(|text| format!("warning: {text}"))
+        .collect();
+    if all.len() > shown {
+        lines.push(format!("and {} more warnings (--full)", all.len() - shown));
+    }
+    lines
+}
+
+fn advice(survey: &Survey<'_>, width: usize) -> String {
+    let mut text = String::new();
+    for (n, point) in (1..).zip(Point::advice(survey).iter().take(ADVICE)) {
+        text += if n == 1 { "\n" } else { "" };
+        let sentence = point.text.strip_suffix('.').unwrap_or(&point.text);
+        let line = format!("{n}. {sentence} ({})", point.figure);
+        text += &format!("{}\n", cut(&line, width));
+        text += &format!("   {}\n", point.command);
+    }
+    text
+}
+
+fn last(page: Option<&[u8]>) -> String {
+    match page {
+        Some(page) => format!("Page: {}; --full prints everything\n", printable(page)),
+        None => "--full prints everything\n".to_owned(),
+    }
+}
+
+/// Where the page is, as the last line of the full text.
+pub(crate) fn page_line(page: Option<&[u8]>) -> String {
+    page.map_or(String::new(), |page| format!("Page: {}\n", printable(page)))
+}

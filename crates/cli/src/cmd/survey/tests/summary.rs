@@ -1,0 +1,110 @@
+//! The summary: it fits on a screen, and names what is wrong first.
+
+use mounts::check::Verdict;
+use mounts::{Kind, Point as Mount};
+use show::table::TableStyle;
+use survey::capacity::Capacity;
+
+use super::example::{Owned, point_of};
+use super::show::summary::text;
+use crate::cmd::survey::survey::Survey;
+
+pub(super) fn fits(survey: &Survey<'_>) -> String {
+    let text = text(survey, TableStyle::default(), Some(b"fathom-survey.html"));
+    assert!(text.lines().count() <= 30, "{text}");
+    let widest = text.lines().map(|line| line.chars().count()).max();
+    assert!(widest <= Some(100), "{text}");
+    text
+}
+
+fn capacity(percent: u64) -> Capacity {
+    Capacity {
+        size: 100 << 30,
+        used: percent << 30,
+        available: (100 - percent) << 30,
+        inodes: 1_000_000,
+        inodes_used: 10_000,
+    }
+}
+
+#[test]
+fn small_container_fits() {
+    let mut owned = Owned::new();
+    let file = |target: &[u8]| Mount {
+        kind: Some(Kind::File),
+        ..point_of(target, 3, b"ext4")
+    };
+    *owned.points() = vec![
+        point_of(b"/", 1, b"overlay"),
+        point_of(b"/proc", 2, b"proc"),
+        point_of(b"/dev", 4, b"tmpfs"),
+        point_of(b"/dev/pts", 5, b"devpts"),
+        point_of(b"/sys", 6, b"sysfs"),
+        file(b"/etc/hosts"),
+        file(b"/etc/resolv.conf"),
+    ];
+    for point in owned.points().clone() {
+        owned.found.capacities.insert(point.dev, capacity(40));
+    }
+    let text = fits(&owned.survey());
+    assert!(text.contains("4 pseudo file systems: all ok"), "{text}");
+    assert_eq!(text.matches(" ext4").count(), 1, "{text}");
+    assert!(!text.contains("resolv.conf"), "{text}");
+    for row in [
+        "/           ok    100 GiB 40 GiB     40        1 overlay",
+        "nightly backup 1.86 GiB 19.1 MiB increments (fathom dump --since), 1 % of the files changed",
+        "2. Dump increments: with 1 % of the files changed, read 19.1 MiB instead of 1.86 GiB (saves 39.6 ms)",
+        "program start ",
+        "Page: fathom-survey.html; --full prints everything",
+    ] {
+        assert!(text.contains(row), "no {row}: {text}");
+    }
+}
+
+#[test]
+fn server_with_200_mounts_fits_and_names_the_hung_one_first() {
+    let mut owned = Owned::new();
+    let mount = |n: u32| point_of(format!("/srv/{n:03}").as_bytes(), 100 + n, b"xfs");
+    *owned.points() = (0..200).map(mount).collect();
+    for (n, point) in (0..).zip(owned.points().clone()) {
+        let percent = if n == 77 { 97 } else { n % 80 };
+        owned.found.capacities.insert(point.dev, capacity(percent));
+    }
+    owned.points().push(Mount {
+        verdict: Some(Verdict::Hung),
+        server: Some("filer".to_owned()),
+        ..point_of(b"/mnt/far", 77, b"nfs4")
+    });
+    owned.points().push(point_of(b"/mnt/other", 78, b"nfs4"));
+    owned.warnings = vec![owned.warnings[0].clone(); 20];
+    let text = fits(&owned.survey());
+    let line = |n: usize| text.lines().nth(n).unwrap();
+    assert!(
+        line(3).starts_with("/mnt/far ") && line(3).contains(" hung "),
+        "{text}"
+    );
+    assert!(
+        line(4).starts_with("/srv/077 ") && line(4).contains(" nearly full "),
+        "{text}"
+    );
+    assert!(
+        line(5).starts_with("/mnt/other") && line(5).contains("not checked"),
+        "{text}"
+    );
+    assert!(text.contains(" more, all ok (--full)"), "{text}");
+    assert!(text.contains("and 18 more warnings (--full)"), "{text}");
+    assert!(
+        text.contains("1. Exclude /mnt/far from scans and backups until it answers"),
+        "{text}"
+    );
+}
+
+#[test]
+fn summary_of_nothing_names_the_commands_that_would_tell() {
+    let mut owned = Owned::new();
+    owned.found = Default::default();
+    owned.account = None;
+    let text = fits(&owned.survey());
+    assert_eq!(text.matches("cannot tell").count(), 5, "{text}");
+    assert!(text.contains("fathom walk / -x --compare"), "{text}");
+}

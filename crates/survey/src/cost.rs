@@ -1,0 +1,104 @@
+//! What the usual work on a file system costs now, and what it could cost.
+
+use crate::Section;
+
+/// Work that a survey prices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Activity {
+    /// Reading the metadata of every entry.
+    Scan,
+    /// A dump in a night.
+    Backup,
+    /// The lookups of a program that starts.
+    Start,
+    /// statx(2) of one file.
+    Stat,
+    /// fsync(2) after one byte was written.
+    Fsync,
+}
+
+impl Activity {
+    /// Its name in tables and in the JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Activity::Scan => "scan",
+            Activity::Backup => "nightly backup",
+            Activity::Start => "program start",
+            Activity::Stat => "stat",
+            Activity::Fsync => "fsync",
+        }
+    }
+}
+
+/// What an activity costs.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Amount {
+    /// Measured seconds.
+    Seconds(f64),
+    /// Seconds that a part of the work allows to estimate.
+    EstimatedSeconds(f64),
+    /// Bytes to read.
+    Bytes(u64),
+}
+
+impl Amount {
+    /// Its value, in its unit.
+    pub fn value(self) -> f64 {
+        match self {
+            Amount::Seconds(seconds) | Amount::EstimatedSeconds(seconds) => seconds,
+            Amount::Bytes(bytes) => bytes as f64,
+        }
+    }
+
+    /// Its unit.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Amount::Seconds(_) | Amount::EstimatedSeconds(_) => "seconds",
+            Amount::Bytes(_) => "bytes",
+        }
+    }
+}
+
+/// What makes the possible cost possible, or would tell an unknown one. `C` is a change to how
+/// programs start.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Means<C> {
+    /// Nothing that was measured costs less.
+    Fastest,
+    /// This engine of `fathom walk`.
+    Engine(&'static str),
+    /// Dumping only what has changed; one file in a hundred.
+    Increments,
+    /// A change to the environment of the program.
+    Change(C),
+    /// No change saves enough.
+    NoChange,
+    /// Keeping metadata in memory.
+    Cached,
+    /// Calling it once for many writes.
+    Batches,
+    /// A longer survey (`--deep`) tells.
+    Deep,
+    /// The command of this section tells.
+    Measure(Section),
+}
+
+/// What an activity costs now, and could cost.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct ActivityCost<C> {
+    pub activity: Activity,
+    /// `None` where it is unknown.
+    pub now: Option<Amount>,
+    /// `None` where nothing cheaper is known.
+    pub possible: Option<Amount>,
+    pub by: Means<C>,
+}
+
+/// Whether a saving is worth a change: at least 5 % of what was measured, at least 10 ms, and no
+/// more than was measured. All in seconds.
+pub fn is_worthwhile(saving: f64, measured: f64) -> bool {
+    const SHARE: f64 = 0.05;
+    const LEAST: f64 = 0.010;
+    saving >= SHARE * measured && saving >= LEAST && saving <= measured
+}

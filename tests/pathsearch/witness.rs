@@ -1,4 +1,4 @@
-//! The misses of each directory, compared with those that strace shows.
+//! The failed lookups in each directory equal those that strace shows.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! Errors are one line, and no file that the benchmark did not create is touched.
+//! Errors are one line and a hint, and no file that the benchmark did not create is touched.
 
 use std::fs;
 use std::os::unix::fs::symlink;

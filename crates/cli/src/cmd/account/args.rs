@@ -25,7 +25,7 @@ Options of fathom come before COMMAND; everything from COMMAND on belongs to the
 const TABLE: &str = "\
 The table of --model is CSV with the columns gate, ms_per_call, calls_per_dir, calls_per_file (or calls_per_seg) and for_effect (yes or no).";
 
-pub(crate) const METERS: &str = "\
+const METERS: &str = "\
 auto    The available meter with the lowest overhead
 bpf     BPF programs on tracepoints; needs root, lowest overhead
 perf    perf events on tracepoints; needs root, sees no file names

@@ -7,7 +7,6 @@ use clap::Args;
 
 use crate::args::help::{EXIT_OF_COMMAND, REPORT, ending};
 use crate::args::values::{choices, duration, number};
-use crate::cmd::account::args::METERS;
 
 const EXAMPLES: &str = "\
 fathom pathsearch python3 -c 'import json'  # list the failed lookups of Python
@@ -17,6 +16,12 @@ fathom pathsearch --network /opt /opt/app/tool  # as if /opt were on a network f
 fathom pathsearch --rtt 200us --nodes 1000 --server-rate 50000 ./tool  # on 1000 nodes at once
 fathom pathsearch --apply-path sh -c './build >&2'  # print a better PATH
 fathom pathsearch --json -o FILE make  # write JSON for other programs";
+
+/// perf is not among them: it sees no file names.
+const METERS: &str = "\
+auto    The same as ptrace
+bpf     BPF programs on tracepoints; needs root, lowest overhead
+ptrace  ptrace(2) with a seccomp filter; reports every call, about 10 us per call";
 
 const OPTIONS_FIRST: &str = "\
 Options of fathom come before COMMAND; everything from COMMAND on belongs to the command.";
@@ -50,8 +55,8 @@ pub(crate) struct Pathsearch {
 
     /// Meter system calls with METER
     ///
-    /// `auto` is ptrace, which misses no call. For commands that make very many calls, bpf has less
-    /// overhead.
+    /// For commands that make very many calls, bpf has less overhead. If it loses calls, a warning
+    /// says how many.
     #[arg(long, value_name = "METER", default_value = "auto", help_heading = "Metering", value_parser = choices(METERS))]
     pub(crate) meter: String,
 

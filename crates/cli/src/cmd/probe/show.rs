@@ -207,9 +207,9 @@ pub(crate) fn prices_table(prices: &[Price]) -> Table {
     let columns = [
         ("SYSTEM CALL", Left),
         ("TARGET", Left),
+        ("MEDIAN", Right),
         ("CACHE", Left),
         ("THREADS", Right),
-        ("MEDIAN", Right),
         ("INTERQUARTILE RANGE", Right),
         ("CALLS", Right),
     ];
@@ -225,9 +225,9 @@ pub(crate) fn prices_table(prices: &[Price]) -> Table {
         [
             price.call.name().to_owned(),
             target(price.call).to_owned(),
+            time(price.ns),
             state(price).to_owned(),
             price.threads.to_string(),
-            time(price.ns),
             format!("{} - {}", time(price.low), time(price.high)),
             count(price.calls),
         ]

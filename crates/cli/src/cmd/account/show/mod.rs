@@ -535,7 +535,7 @@ mod tests {
         #[test]
         fn text_is_escaped_and_fits_the_terminal(
             path in prop::collection::vec(any::<u8>(), 0..200),
-            width in 60..120_usize,
+            width in 40..120_usize,
         ) {
             let style = TableStyle { width: Some(width), ..TableStyle::default() };
             let text = account_text(&report(&path), style, 5, true);

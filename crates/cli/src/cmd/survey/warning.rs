@@ -11,15 +11,15 @@ use crate::error::Error;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WarningKind {
     /// A step failed; this command tries it alone.
-    #[error("{step}: {}; {command} tries it alone", text(.missing))]
+    #[error("{step}: {}; to retry: {command}", text(.missing))]
     Step {
         step: &'static str,
         missing: Missing,
         command: String,
     },
-    #[error("interrupted: what was found until then is here; the steps say what is not")]
+    #[error("interrupted: the sections that were not measured are named")]
     Interrupted,
-    #[error("{0}; -o FILE puts the page elsewhere")]
+    #[error("{0}")]
     Page(Error),
     #[error("{0}")]
     Plot(Error),

@@ -23,7 +23,7 @@ pub(crate) fn stopped(bounded: &Bounded) -> String {
         String::new()
     };
     format!(
-        "{} came to {} entries in {:.1} s{reads}, {:.0} a second, and was stopped there",
+        "{} read {} entries in {:.1} s{reads} ({:.0} a second), and was stopped",
         bounded.engine,
         bounded.entries,
         bounded.seconds,
@@ -35,7 +35,7 @@ pub(crate) fn stopped(bounded: &Bounded) -> String {
 pub(crate) fn duration_estimate(bounded: &Bounded) -> Option<String> {
     let (seconds, inodes) = (bounded.whole_seconds()?, bounded.inodes?);
     Some(format!(
-        "all {inodes} files of the file system would take some {} at that rate",
+        "all {inodes} files of the file system take {} at that rate",
         about(seconds)
     ))
 }
@@ -61,24 +61,23 @@ pub(crate) fn effort_figure(effort: &Effort<'_>) -> String {
 
 pub(crate) fn part_walked(bounded: &Bounded) -> Option<String> {
     Some(match bounded.levels? {
-        1 => "the uppermost level".to_owned(),
-        levels => format!("the uppermost {levels} levels"),
+        1 => "the upper level".to_owned(),
+        levels => format!("the upper {levels} levels"),
     })
 }
 
 pub(crate) fn sentences(bounded: &Bounded) -> Vec<String> {
     let mut sentences = vec![format!(
-        "More than is walked unasked: {}.",
+        "The tree exceeds the limits of a survey: {}.",
         stopped(bounded)
     )];
-    sentences.extend(duration_estimate(bounded).map(|estimate| format!("At a guess {estimate}.")));
+    sentences.extend(duration_estimate(bounded).map(|estimate| format!("Estimated: {estimate}.")));
     sentences.push(match part_walked(bounded) {
         Some(part) => format!(
-            "The engines are compared on {part}, which were in memory by then (--max-depth {}): what is on the disk takes \
-             each of them longer.",
+            "The engines are compared on {part} (--max-depth {}), cached; uncached metadata takes longer.",
             bounded.levels.unwrap_or_default()
         ),
-        None => "No part of it was found on which the engines could be compared in time.".to_owned(),
+        None => "No part of it was small enough to compare the engines.".to_owned(),
     });
     sentences
 }
@@ -93,7 +92,7 @@ pub(crate) fn stopped_after(stopped: &StoppedEngine) -> String {
 pub(crate) fn estimate(stopped: &StoppedEngine) -> Option<String> {
     let (inodes, rate, seconds) = stopped.estimate()?;
     Some(format!(
-        " ({rate:.0} a second); all {inodes} files of its file system would take some {seconds:.0} s"
+        " ({rate:.0} a second); all {inodes} files of its file system take an estimated {seconds:.0} s"
     ))
 }
 
@@ -102,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_whole_is_estimated_from_the_part_that_was_walked() {
+    fn whole_tree_is_estimated_from_the_part_that_was_walked() {
         let bounded = |entries, inodes, levels| {
             let (seconds, bytes) = (2.0, 96 << 20);
             Bounded {
@@ -119,16 +118,16 @@ mod tests {
         let said = sentences(&one).join(" ");
         assert!(
             said.contains(
-                "threads came to 100000 entries in 2.0 s and 96 MiB of disk reads, 50000 a second"
+                "threads read 100000 entries in 2.0 s and 96 MiB of disk reads (50000 a second)"
             ),
             "{said}"
         );
         assert!(
-            said.contains("all 2000000 files of the file system would take some 40 s at that rate"),
+            said.contains("all 2000000 files of the file system take 40 s at that rate"),
             "{said}"
         );
         assert!(
-            said.contains("the uppermost 3 levels") && said.contains("(--max-depth 3)"),
+            said.contains("the upper 3 levels") && said.contains("(--max-depth 3)"),
             "{said}"
         );
         // More links than inodes, no word of inodes, nothing seen: no guess.
@@ -138,7 +137,7 @@ mod tests {
             bounded(0, Some(5), None),
         ] {
             assert!(
-                odd.whole_seconds().is_none() && !sentences(&odd).concat().contains("At a guess"),
+                odd.whole_seconds().is_none() && !sentences(&odd).concat().contains("Estimated"),
                 "{odd:?}"
             );
         }

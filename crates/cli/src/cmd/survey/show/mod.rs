@@ -31,10 +31,10 @@ pub(crate) fn text(survey: &Survey<'_>, style: TableStyle) -> String {
         style,
         survey,
     };
-    text.points("What matters most", &Point::findings(survey));
-    text.points("What to do about it", &Point::advice(survey));
+    text.points("Findings", &Point::findings(survey));
+    text.points("Advice", &Point::advice(survey));
     text.mounts();
-    let head = "Walking: what each engine costs here";
+    let head = "Walk: cost of each engine";
     text.section(
         head,
         Section::Walk,
@@ -52,11 +52,11 @@ pub(crate) fn text(survey: &Survey<'_>, style: TableStyle) -> String {
             text.text += &walking.comparison().to_text(style);
         },
     );
-    let head = "Dumping: what a nightly dump would cost here";
+    let head = "Nightly dump: estimated cost";
     text.section(head, Section::Dump, found.dump.as_ref(), |text, dump| {
         text.text += &nightly::text(dump, style);
     });
-    let head = "Calls: what walking asks of the kernel, call by call";
+    let head = "System calls of a walk";
     text.section(
         head,
         Section::Account,
@@ -65,7 +65,7 @@ pub(crate) fn text(survey: &Survey<'_>, style: TableStyle) -> String {
             text.text += &brief(account, style);
         },
     );
-    let head = "What each file system is, by experiment";
+    let head = "File systems, by experiment";
     let probed = Some(&found.file_systems).filter(|probed| !probed.is_empty());
     text.section(head, Section::Probe, probed, |text, probed| {
         let texts: Vec<String> = probed
@@ -74,7 +74,7 @@ pub(crate) fn text(survey: &Survey<'_>, style: TableStyle) -> String {
             .collect();
         text.text += &texts.join("\n");
     });
-    let head = "Starting programs: PATH, the dynamic linker, Python";
+    let head = "Program start: PATH, dynamic linker, Python";
     text.section(
         head,
         Section::Startup,
@@ -83,7 +83,7 @@ pub(crate) fn text(survey: &Survey<'_>, style: TableStyle) -> String {
             text.text += &startup::text(startup, style);
         },
     );
-    let head = "What each call costs here";
+    let head = "Price of each system call";
     text.section(head, Section::Gates, found.gates.as_ref(), |text, gates| {
         text.text += &gates.shown().to_text(style, false);
     });
@@ -149,7 +149,7 @@ impl Text<'_> {
         let how = self.survey.commands().gather(section);
         let why = missing::text(self.survey.found.why_missing(section));
         let why = printable(why.as_bytes());
-        self.line(&format!("Not gathered: {why}. To have it: {how}"));
+        self.line(&format!("Not measured: {why}. To measure it: {how}"));
     }
 
     fn mounts(&mut self) {
@@ -171,9 +171,9 @@ impl Text<'_> {
         let is_hidden = |point: &&Mount| point.hidden;
         match report.points.iter().filter(is_hidden).count() {
             0 => {}
-            1 => self.text += "One of them no path reaches; it is marked hidden.\n",
+            1 => self.text += "1 of them is hidden: no path reaches it.\n",
             n => {
-                self.text += &format!("{n} of them no path reaches; they are marked hidden.\n");
+                self.text += &format!("{n} of them are hidden: no path reaches them.\n");
             }
         }
         let why = report.reason.to_string();
@@ -182,7 +182,7 @@ impl Text<'_> {
         self.text += "\n";
         let text = &mut self.text;
         mount_table::table(&report.points, self.style, &mut |piece| *text += piece);
-        let head = "What each way to find them costs here";
+        let head = "Cost of each method to find mounts";
         let methods = self.survey.found.methods.as_ref();
         self.section(head, Section::Mounts, methods, Text::methods);
     }
@@ -192,17 +192,17 @@ impl Text<'_> {
         self.text += &methods_table(&compared.methods).to_text(width, color);
         for left in &compared.left_out {
             let why = printable(left.why.as_bytes());
-            self.line(&format!("{} left out: {why}", left.by));
+            self.line(&format!("{} skipped: {why}", left.by));
         }
     }
 
     fn took(&mut self) {
         let machine = self.survey.machine;
         self.text += "\n";
-        self.head("What this survey took");
+        self.head("Cost of this survey");
         let mib = |bytes: u64| bytes as f64 / 1_048_576.0;
         self.line(&format!(
-            "{:.1} s of {:.0}, {:.1} MiB read from disks and {:.1} written to files without a name, of {:.0} MiB.",
+            "{:.1} s of {:.0}, {:.1} MiB read from disks and {:.1} written to temporary files, of {:.0} MiB.",
             machine.seconds,
             machine.limit_seconds,
             mib(machine.bytes_read),
@@ -210,10 +210,10 @@ impl Text<'_> {
             mib(machine.limit_bytes)
         ));
         if self.survey.is_interrupted {
-            self.line("It was ended early: interrupted.");
+            self.line("It was interrupted.");
         }
         if !machine.unseen.is_empty() {
-            self.text += "Root would see more:\n";
+            self.text += "Root would add:\n";
         }
         for unseen in &machine.unseen {
             let line = format!("- {}", missing::unseen(unseen));

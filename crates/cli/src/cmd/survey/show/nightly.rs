@@ -4,7 +4,7 @@ use archive::nightly::{Expected, Nightly};
 use show::json_object;
 use show::name::printable;
 use show::table::{Align, Table, TableStyle};
-use show::units::{plural, size};
+use show::units::{duration, plural, size};
 
 use crate::json::Json;
 
@@ -40,10 +40,10 @@ pub(crate) fn head(nightly: &Nightly) -> [String; 2] {
             printable(nightly.why.to_string().as_bytes())
         ),
         format!(
-            "{} in {:.2} ms, {:.2} ms of CPU time and {} calls ({:.3} an entry).",
+            "{} in {}, {} of CPU time and {} calls ({:.3} per entry).",
             plural(nightly.entries, "entry", "entries"),
-            1000.0 * nightly.seconds,
-            1000.0 * nightly.cpu_seconds,
+            duration(nightly.seconds),
+            duration(nightly.cpu_seconds),
             nightly.calls,
             nightly.calls as f64 / nightly.entries.max(1) as f64
         ),
@@ -55,9 +55,9 @@ pub(crate) fn table(nightly: &Nightly) -> Table {
     let columns = [
         ("DUMP", Left),
         ("FILES", Right),
-        ("TO READ", Right),
+        ("BYTES", Right),
         ("CALLS", Right),
-        ("CPU ms", Right),
+        ("CPU TIME", Right),
     ];
     let rows = [
         ("the first", nightly.first),
@@ -70,7 +70,7 @@ pub(crate) fn table(nightly: &Nightly) -> Table {
             expected.files.to_string(),
             size(expected.bytes),
             expected.calls.to_string(),
-            format!("{:.2}", 1000.0 * expected.cpu_seconds),
+            duration(expected.cpu_seconds),
         ]
     };
     Table::from_rows(&columns, rows.map(row))
@@ -79,10 +79,10 @@ pub(crate) fn table(nightly: &Nightly) -> Table {
 /// What the estimate is based on.
 pub(crate) fn foot(nightly: &Nightly) -> String {
     format!(
-        "Nothing was read but metadata. Estimated are {} calls for each file, {:.2} µs each; reading and writing the bytes \
-         comes on top. Where the file system can tell that nothing was written to it since, an increment does not even gather.",
+        "Only metadata was read. Estimated with {} calls per file, {} each, without reading and writing the bytes. Where the \
+         file system proves that nothing has changed, an increment gathers nothing.",
         Nightly::CALLS_PER_FILE,
-        1e6 * nightly.call_seconds
+        duration(nightly.call_seconds)
     )
 }
 

@@ -16,7 +16,7 @@ use super::known::{cache_sentence, cache_text, known_sentence, known_text};
 use super::title::section_title;
 use super::{anomalies, missing};
 use crate::cmd::account::show::how::how;
-use crate::cmd::probe::show::{Report, plain, value_text};
+use crate::cmd::probe::show::{Report, value_text};
 use crate::cmd::survey::command::{Command, Commands};
 use crate::cmd::survey::finding::{Conclusion, Cost, Statement};
 use crate::cmd::survey::known::{BLOCK, CacheSize, Known, READAHEAD};
@@ -74,10 +74,15 @@ fn finding_text(
     Some(match statement {
         Statement::Mounts(count, unusual, kinds) => mounts(root, *count, *unusual, kinds),
         Statement::MountMethods(used, dearest) => (
-            format!("{:.2} ms to find the mounts", used.ms),
+            format!("{} to find the mounts", duration(used.ms / 1e3)),
             format!(
-                "The mounts are found by {} in {:.2} ms and {} calls. The dearest way that was tried, {}, takes {:.2} ms and {} calls.",
-                used.name, used.ms, used.calls, dearest.name, dearest.ms, dearest.calls
+                "{} finds the mounts in {} and {} calls; the slowest method, {}, takes {} and {} calls.",
+                used.name,
+                duration(used.ms / 1e3),
+                used.calls,
+                dearest.name,
+                duration(dearest.ms / 1e3),
+                dearest.calls
             ),
         ),
         Statement::FileSystem {
@@ -95,7 +100,7 @@ fn finding_text(
             let (name, unit) = (finding.quantity.name(), finding.quantity.unit());
             let [is, says] = [measured, stated].map(|value| value_text(value, unit));
             let text = format!(
-                "On {}, what was seen is not what the kernel says: the {name} is {is}, where the kernel says {says}.",
+                "On {}, {name} is {is} by measurement, and {says} by the kernel.",
                 printable(dir)
             );
             (format!("{is}, not {says}"), text)
@@ -109,17 +114,17 @@ fn finding_text(
         Statement::StoppedWalk(stopped, plain) => stopped_walk(root, stopped, *plain),
         Statement::EnginesDisagree(true) => (
             "The tree changes".to_owned(),
-            "The engines have not all found the same: something was changed while they walked, which is no fault where the tree is in use.".to_owned(),
+            "The engines found different entries: the tree changed while they walked.".to_owned(),
         ),
         Statement::EnginesDisagree(false) => (
             "The engines differ".to_owned(),
-            "The engines have not all found the same, and each has found the same every time: one of them is wrong.".to_owned(),
+            "The engines found different entries in a tree that did not change: one of them is wrong.".to_owned(),
         ),
         Statement::PathSearch(startup) => path_search(startup),
         Statement::NightlyDump(dump) => {
-            let ms = format!("{:.2} ms", 1000.0 * dump.unchanged.cpu_seconds);
+            let ms = duration(dump.unchanged.cpu_seconds);
             let text = format!(
-                "A nightly dump in which nothing has changed costs {} calls and {ms} of CPU time. The first one reads {} in {}.",
+                "A nightly dump without changes costs {} calls and {ms} of CPU time; the first dump reads {} in {}.",
                 dump.unchanged.calls,
                 sized(dump.first.bytes),
                 plural(dump.first.files, "file", "files")
@@ -134,9 +139,9 @@ fn finding_text(
 
 fn dearest_call(gate: &str, sum: &Sum, percent: f64) -> (String, String) {
     let text = format!(
-        "Of the time that a plain walk spends in calls, {percent:.1} % goes to {gate}: {} calls of {:.6} ms.",
+        "A walk with one call after the other spends {percent:.1} % of its time in {gate}: {} calls of {} each.",
         sum.calls,
-        sum.ms_per_call()
+        duration(sum.ms_per_call() / 1e3)
     );
     (format!("{percent:.1} % in {gate}"), text)
 }
@@ -173,11 +178,11 @@ fn mounts(
     let kinds = kinds.collect::<Vec<_>>().join("; ");
     let text = match (count, kinds.is_empty()) {
         (0, _) => format!("Nothing is mounted at or under {root}."),
-        (1, true) => format!("{mounts} at or under {root}, and nothing is odd about it."),
-        (_, true) => format!("{mounts} at or under {root}, and nothing is odd about them."),
-        (_, false) => format!("{mounts} at or under {root}, {unusual} of them odd: {kinds}."),
+        (1, true) => format!("{mounts} at or under {root}, not unusual."),
+        (_, true) => format!("{mounts} at or under {root}, none of them unusual."),
+        (_, false) => format!("{mounts} at or under {root}, {unusual} of them unusual: {kinds}."),
     };
-    (format!("{mounts}, {unusual} odd"), text)
+    (format!("{mounts}, {unusual} unusual"), text)
 }
 
 fn file_system(
@@ -205,18 +210,15 @@ fn file_system(
     ];
     let cache = match memory {
         Some(memory) => Some(format!(
-            "how much of it stays in memory was not measured, and is at most the {memory} of memory that there are ({})",
+            "the page cache holds at most {memory}, all memory ({} measures it)",
             commands.text(&Command::Probe(dir, "cache".to_owned()))
         )),
         None => cache_sentence(cache),
     };
-    let (grows, ahead) = (
-        "a file grows by % at a time",
-        "reading on, % come at a time",
-    );
+    let (grows, ahead) = ("the allocation unit is %", "the readahead is %");
     let facts = [
-        known_sentence(block, grows, "by how much a file grows"),
-        known_sentence(readahead, ahead, "how far is read ahead"),
+        known_sentence(block, grows, "the allocation unit"),
+        known_sentence(readahead, ahead, "the readahead"),
         cache,
     ];
     let fstype = report.fstype.as_deref();
@@ -235,21 +237,23 @@ fn walk(root: &str, cost: &Cost, plain: Option<&Cost>) -> (String, String) {
     let entries = plural(cost.found, "entry", "entries");
     let plain = match plain {
         Some(plain) if plain.name == cost.name => {
-            ", one call after the other, as find does it".to_owned()
+            ", one call after the other, as find does".to_owned()
         }
         Some(plain) => format!(
-            "; one call after the other, as find does it, takes {:.2} ms and {} calls ({:.1} times as long)",
-            plain.ms,
+            "; one call after the other, as find does, takes {} and {} calls ({:.1} times as long)",
+            duration(plain.ms / 1e3),
             plain.calls,
             plain.ms / cost.ms
         ),
         None => String::new(),
     };
     let text = format!(
-        "A walk of {root} goes through {entries} in {:.2} ms and {} calls by {}{plain}.",
-        cost.ms, cost.calls, cost.name
+        "A walk of {root} reads {entries} in {} and {} calls by {}{plain}.",
+        duration(cost.ms / 1e3),
+        cost.calls,
+        cost.name
     );
-    (format!("{:.2} ms for {entries}", cost.ms), text)
+    (format!("{} for {entries}", duration(cost.ms / 1e3)), text)
 }
 
 /// A walk that needs more than a survey may use: how far it came, what all of it would take, and
@@ -261,22 +265,23 @@ fn bounded_walk(
     plain: Option<&Cost>,
 ) -> (String, String) {
     let mut text = format!(
-        "A walk of {root} needs more than a survey may use: {}.",
+        "A walk of {root} exceeds the limits of a survey: {}.",
         stopped(bounded)
     );
     if let Some(estimate) = duration_estimate(bounded) {
-        text += &format!(" At a guess {estimate}.");
+        text += &format!(" Estimated: {estimate}.");
     }
     if let (Some(part), Some(cost)) = (part_walked(bounded), cost) {
         let entries = plural(cost.found, "entry", "entries");
         text += &format!(
-            " In memory, {} goes through {part} ({entries}) in {:.2} ms",
-            cost.name, cost.ms
+            " Cached, {} walks {part} ({entries}) in {}",
+            cost.name,
+            duration(cost.ms / 1e3)
         );
         if let Some(plain) = plain.filter(|plain| plain.name != cost.name) {
             text += &format!(
-                "; one call after the other, as find does it, takes {:.2} ms",
-                plain.ms
+                "; one call after the other, as find does, takes {}",
+                duration(plain.ms / 1e3)
             );
             if plain.ms > cost.ms {
                 text += &format!(" ({:.1} times as long)", plain.ms / cost.ms);
@@ -298,10 +303,10 @@ fn stopped_walk(
 ) -> (String, String) {
     let plain = plain.map_or(String::new(), |plain| {
         let why = stopped_after(plain);
-        format!(" One call after the other, as find does it, was {why}.")
+        format!(" One call after the other, as find does, was {why}.")
     });
     let text = format!(
-        "A walk of {root} needs more than a survey may use. By {}, the engine for it, it was {}.{plain} The command goes on to its end.",
+        "A walk of {root} exceeds the limits of a survey: {} was {}.{plain}",
         stopped.engine,
         stopped_after(stopped)
     );
@@ -312,7 +317,7 @@ fn path_search(startup: &StartupReport) -> (String, String) {
     let directories = startup.path.len() as u64;
     let figure = match startup.started.first() {
         Some(ProgramStart { totals, .. }) => {
-            format!("{} of {} look-ups miss", totals.misses, totals.lookups)
+            format!("{} of {} lookups fail", totals.misses, totals.lookups)
         }
         None => {
             let directories = plural(directories, "directory", "directories");
@@ -320,23 +325,19 @@ fn path_search(startup: &StartupReport) -> (String, String) {
         }
     };
     let [missing, duplicate] = super::startup::useless_elements(startup);
-    let useless: Vec<String> = [(missing, "not there"), (duplicate, "in it twice")]
+    let useless: Vec<String> = [(missing, "missing"), (duplicate, "duplicate")]
         .into_iter()
         .filter(|(n, _)| *n > 0)
         .map(|(n, what)| format!("{n} {what}"))
         .collect();
-    let mut text = plural(
-        directories,
-        "directory stands in PATH",
-        "directories stand in PATH",
-    );
+    let mut text = plural(directories, "directory in PATH", "directories in PATH");
     if !useless.is_empty() {
         text += &format!(" ({})", useless.join(", "));
     }
     text.push('.');
     for start in &startup.started {
         text += &format!(
-            " To start {}, {} names are looked up, {} of them in vain ({}); with everything on a network file system that would take {}.",
+            " To start {}, {} names are looked up, {} of them without success ({}); with everything on a network file system: {}.",
             start.command,
             start.totals.lookups,
             start.totals.misses,
@@ -348,21 +349,19 @@ fn path_search(startup: &StartupReport) -> (String, String) {
 }
 
 fn statx_price(warm: f64, cold: Option<f64>, empty: Option<f64>) -> (String, String) {
-    let ns = |price| format!("{} ns", plain(price));
+    let ns = |price: f64| duration(price / 1e9);
     let warm = ns(warm);
     let (figure, cold) = match cold.map(ns) {
         Some(cold) => (
             format!("{warm} warm, {cold} cold"),
-            format!(", and {cold} when the file system has to look"),
+            format!(", and {cold} uncached"),
         ),
         None => (format!("{warm} a statx"), String::new()),
     };
     let empty = empty.map_or(String::new(), |empty| {
-        format!(" A call that does nothing costs {}.", ns(empty))
+        format!(" An empty call costs {}.", ns(empty))
     });
-    let text = format!(
-        "To ask for a file's metadata (statx) costs {warm} when it is in memory{cold}.{empty}"
-    );
+    let text = format!("A statx costs {warm} cached{cold}.{empty}");
     (figure, text)
 }
 

@@ -169,18 +169,18 @@ fn the_page_is_sound_and_has_the_figures() {
         "<h2>Five findings</h2>",
         "<h2>Five pieces of advice</h2>",
         // The mounts, and which are odd.
-        "5 mounts, 2 odd",
-        "5 mounts at or under /, 2 of them odd: 1 hidden (/mnt); 1 on a file (/etc/hosts).",
+        "5 mounts, 2 unusual",
+        "5 mounts at or under /, 2 of them unusual: 1 hidden (/mnt); 1 on a file (/etc/hosts).",
         "0.31 ms, 12 calls",
         "By type: 4 ext4, 1 nfs4.",
         "getmnt1 left out: no end within 5 s.",
         // The file system.
-        "block 4K, readahead 128K, cache 256M",
-        "cluster: it had read and written as much as it may; raise --max-bytes",
-        "Pages of the file in memory after each read (readahead)",
+        "block 4 KiB, readahead 128 KiB, cache 256 MiB",
+        "cluster: the byte limit was reached; raise --max-bytes",
+        "Pages of the file in the page cache after each read (readahead)",
         // The walk.
-        "500.00 ms for 12345 entries",
-        "takes 2000.00 ms and 24690 calls (4.0 times as long)",
+        "500 ms for 12,345 entries",
+        "takes 2.00 s and 24690 calls (4.0 times as long)",
         "reading the device requires root",
         // The dump.
         "<td>26000</td>",
@@ -189,11 +189,11 @@ fn the_page_is_sound_and_has_the_figures() {
         "<td>61.3</td><td>0.012000</td><td>12345</td><td>0.000972</td><th scope=\"row\" class=\"left\">statx</th>",
         "raw-tables: read the inodes from the device, on ext4, as root (fathom walk --engine ext4)",
         // PATH.
-        "9 of 23 look-ups miss",
-        "To start env true, 23 names are looked up, 9 of them in vain (35.2 µs)",
+        "9 of 23 lookups fail",
+        "To start env true, 23 names are looked up, 9 of them without success (35.2 µs)",
         "saves 2 failed lookups, 2.00 µs here",
         // The gates.
-        "warm 812 ns, cold 41234 ns",
+        "812 ns warm, 41.2 µs cold",
         // The machine.
         "Linux 6.12.8-amd64 (x86_64), 2 processors, 8 GiB of memory; 2023-11-14T22:13:20 UTC, in 34.1 s.",
         "walking by threads",
@@ -261,7 +261,7 @@ fn findings_and_advice_have_a_figure_and_a_command() {
         ]
     );
     let value = json(&survey);
-    assert_eq!(value["findings"][0]["figure"], "5 mounts, 2 odd");
+    assert_eq!(value["findings"][0]["figure"], "5 mounts, 2 unusual");
     assert_eq!(value["skipped"], serde_json::json!({}));
     assert_eq!(value["machine"]["host"], "anvil");
     assert_eq!(value["probe"][0]["dir"], "/");
@@ -280,20 +280,20 @@ fn unknown_figures_are_stated_as_unknown() {
     let said = |section| finding_in(&survey, section);
     assert_eq!(
         said(Section::Probe).figure,
-        "block 4K, readahead 128K (kernel's word), cache up to 8 GiB"
+        "block 4 KiB, readahead 128 KiB (kernel's word), cache up to 8 GiB"
     );
     assert!(
         said(Section::Probe)
             .text
-            .contains("how far is read ahead cannot be told (the kernel says 128K)")
+            .contains("the readahead cannot be told (the kernel says 128 KiB)")
     );
     assert_eq!(
         said(Section::Walk).figure,
         "stopped after 64.1 MiB of disk reads and writes"
     );
     assert!(said(Section::Walk).text.contains(
-        "By threads, the engine for it, it was stopped after 64.1 MiB of disk reads and writes, at 100 entries (80 a second); all \
-         5600 files of its file system would take some 70 s."
+        "threads was stopped after 64.1 MiB of disk reads and writes, at 100 entries (80 a second); all 5600 files of its file \
+         system take an estimated 70 s."
     ));
     assert!(
         Point::advice(&survey)
@@ -303,7 +303,7 @@ fn unknown_figures_are_stated_as_unknown() {
     let page = html(&survey);
     is_sound(&page);
     assert!(
-        page.contains("<td>128K (kernel&#39;s word)</td>")
+        page.contains("<td>128 KiB (kernel&#39;s word)</td>")
             && page.contains("at most the memory, 8 GiB"),
         "{page}"
     );
@@ -320,10 +320,9 @@ fn stopped_walk_estimates_the_whole_and_compares_engines_on_a_part() {
         ("estimated 25 s for 2000000 files", "fathom walk / -x")
     );
     for part in [
-        "threads came to 400000 entries in 5.0 s and 96 MiB of disk reads, 80000 a second, and was stopped there",
-        "all 2000000 files of the file system would take some 25 s",
-        "threads goes through the uppermost 3 levels (12345 entries) in 500.00 ms; one call after the other, as find does it, \
-         takes 2000.00 ms (4.0 times as long).",
+        "threads read 400000 entries in 5.0 s and 96 MiB of disk reads (80000 a second), and was stopped",
+        "all 2000000 files of the file system take 25 s",
+        "threads walks the upper 3 levels (12,345 entries) in 500 ms; one call after the other, as find does, takes 2.00 s (4.0 times as long).",
     ] {
         assert!(said.text.contains(part), "no {part}: {}", said.text);
     }
@@ -360,7 +359,7 @@ fn stopped_walk_estimates_the_whole_and_compares_engines_on_a_part() {
     }
     assert!(
         show::text(&survey, TableStyle::default())
-            .contains("The engines are compared on the uppermost 3 levels")
+            .contains("The engines are compared on the upper 3 levels")
     );
     let walk = &json(&survey)["walk"];
     assert_eq!(
@@ -377,11 +376,7 @@ fn stopped_walk_estimates_the_whole_and_compares_engines_on_a_part() {
     let survey = owned.survey();
     let said = finding_in(&survey, Section::Walk);
     assert_eq!(said.figure, "80000 entries a second");
-    assert!(
-        said.text.ends_with("and was stopped there."),
-        "{}",
-        said.text
-    );
+    assert!(said.text.ends_with("and was stopped."), "{}", said.text);
     is_sound(&html(&survey));
 }
 
@@ -424,20 +419,26 @@ fn cache_size_is_the_limit_unless_it_was_measured() {
     const MIB: f64 = 1_048_576.0;
     // What was found in a group that was made for it says nothing of the cache that others have.
     let (figure, text, page) = limit(24_000.0 * MIB, Source::Sysinfo);
-    assert_eq!(figure, "block 4K, readahead 128K, cache up to 23.4G");
+    assert_eq!(
+        figure,
+        "block 4 KiB, readahead 128 KiB, cache up to 23.4 GiB"
+    );
     assert!(
         text.contains(
-            "stays in memory as long as there is room, up to 23.4G (all the memory that there is"
+            "stays in memory as long as there is room, up to 23.4 GiB (all the memory that there is"
         ),
         "{text}"
     );
     assert!(
-        page.contains("<td>up to 23.4G</td>")
-            && page.contains("up to 23.4G, all the memory that there is"),
+        page.contains("<td>up to 23.4 GiB</td>")
+            && page.contains("up to 23.4 GiB, all the memory that there is"),
         "{page}"
     );
     let (figure, text, page) = limit(512.0 * MIB, cgroup());
-    assert_eq!(figure, "block 4K, readahead 128K, cache up to 512M");
+    assert_eq!(
+        figure,
+        "block 4 KiB, readahead 128 KiB, cache up to 512 MiB"
+    );
     assert!(
         text.contains("the limit of the cgroup that this ran in, /sys/fs/cgroup/memory.max"),
         "{text}"
@@ -445,9 +446,9 @@ fn cache_size_is_the_limit_unless_it_was_measured() {
     is_sound(&page);
     // In a group that was there already it was the cache.
     let (figure, _, page) = limit(256.0 * MIB, cgroup());
-    assert_eq!(figure, "block 4K, readahead 128K, cache 256M");
+    assert_eq!(figure, "block 4 KiB, readahead 128 KiB, cache 256 MiB");
     assert!(
-        page.contains("<td>256M</td>") && !page.contains("fills a cache to see"),
+        page.contains("<td>256 MiB</td>") && !page.contains("fills a cache to see"),
         "{page}"
     );
 }
@@ -611,7 +612,7 @@ fn page_with_ten_thousand_mounts_is_small() {
     assert!(page.len() < 400_000, "{}", page.len());
     assert!(page.contains("And 9,800 more mounts: fathom mounts / shows all of them."));
     assert!(page.contains("And 9,960 more odd ones: fathom mounts / shows all of them."));
-    assert!(page.contains("10,000 mounts, 10000 odd"));
+    assert!(page.contains("10,000 mounts, 10000 unusual"));
 }
 
 #[test]
@@ -637,11 +638,11 @@ fn full_text_quotes_commands_and_omits_empty_tables() {
         },
     );
     assert!(
-        text.contains(r"Not gathered: so. To have it: fathom mounts $'/a\\b\377' --compare"),
+        text.contains(r"Not measured: so. To measure it: fathom mounts $'/a\\b\377' --compare"),
         "{text}"
     );
     assert!(
-        text.contains(r"To have it: fathom dump $'/a\\b\377' -x --no-output --account"),
+        text.contains(r"To measure it: fathom dump $'/a\\b\377' -x --no-output --account"),
         "{text}"
     );
     assert!(

@@ -45,7 +45,6 @@ pub fn measure(
     if let Some(other) = parts.into_iter().find(|part| part.gather != way) {
         return Err(Unavailable::OtherWay {
             path: other.path,
-            gather: other.gather,
             why: other.why,
         });
     }
@@ -75,12 +74,10 @@ pub enum Unavailable {
     #[error("no SRC is a directory")]
     NoDirectory,
     /// A mount falls back to another way.
-    #[error("{} is gathered by {}: {why}", String::from_utf8_lossy(.path), gather.name())]
+    #[error("'{}': {why}", crate::shown(.path))]
     OtherWay {
         /// The mount.
         path: Vec<u8>,
-        /// The other way.
-        gather: Gather,
         /// Why.
         why: GatherReason,
     },

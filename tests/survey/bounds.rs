@@ -331,9 +331,9 @@ fn large_tree_is_walked_in_part_and_estimated() {
                 .map(|what| value["result"][what].to_string())
                 .concat();
             for part in [
-                "needs more than a survey may use",
+                "exceeds the limits of a survey",
                 "entries a second",
-                "the uppermost level (11 entries)",
+                "the upper level (11 entries)",
             ] {
                 assert!(all.contains(part), "no {part}: {all}");
             }

@@ -117,7 +117,7 @@ fn the_account_of_a_walk() {
             assert_eq!(account["exit"], 0);
             let text = run(&mut survey(args![&root, "--full"])).exits(0);
             assert!(
-                String::from_utf8_lossy(&text.stdout).contains("call by call"),
+                String::from_utf8_lossy(&text.stdout).contains("System calls of a walk"),
                 "{text}"
             );
         });

@@ -13,7 +13,8 @@ run: build
 	$(target)/release/fathom survey /
 
 build: setup
-	cargo build --release --locked --quiet
+	@echo "building fathom; the first time takes some minutes"
+	cargo build --package fathom --release --locked
 
 test: setup-test
 	cargo fmt --all --check
@@ -24,10 +25,11 @@ test: setup-test
 	tools/test
 
 static: setup-static
-	cargo build --package fathom --release --locked --quiet --target $(musl)
-	@echo $(target)/$(musl)/release/fathom
+	cargo build --package fathom --profile dist --locked --target $(musl)
+	@echo $(target)/$(musl)/dist/fathom
 
-deb: build setup-deb
+deb: setup-deb
+	cargo build --package fathom --profile dist --locked
 	tools/deb
 
 # The benchmarks, as root; see bench/README.md.

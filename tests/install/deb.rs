@@ -12,11 +12,11 @@ use super::*;
 
 const CARGO_DEB: &str = "tools/bin/cargo-deb";
 
-/// Builds a package of the tested program, in the way `make deb` packages the release build.
+/// Builds a package of the tested program, in the way `make deb` packages its build.
 fn package(place: &Path) -> PathBuf {
-    let release = place.join("target/release");
-    fs::create_dir_all(&release).unwrap();
-    fs::copy(env!("CARGO_BIN_EXE_fathom"), release.join("fathom")).unwrap();
+    let dist = place.join("target/dist");
+    fs::create_dir_all(&dist).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_fathom"), dist.join("fathom")).unwrap();
     let mut deb = Command::new(top().join("tools/deb"));
     let tools = [built("tools/bin")]
         .into_iter()

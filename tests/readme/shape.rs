@@ -66,6 +66,8 @@ fn is_like(shown: &Word, printed: &Word) -> bool {
     }
 }
 
+const SIZES: [&str; 8] = ["byte", "bytes", "B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
 fn words(text: &str) -> Vec<Word> {
     let mut words: Vec<Word> = Vec::new();
     for word in text.split_whitespace() {
@@ -79,14 +81,14 @@ fn words(text: &str) -> Vec<Word> {
                 let unit = word.trim_end_matches([',', ';', ':', ')', '.']);
                 let behind = &word[unit.len()..];
                 match unit {
-                    "ns" | "µs" | "us" | "ms" | "s" if last_is_number => {
+                    "ns" | "µs" | "us" | "ms" | "s" | "min" | "h" if last_is_number => {
                         Word::Plain(format!("s{behind}"))
                     }
-                    "bytes" | "byte" | "bytes/s" if last_is_number => {
+                    _ if last_is_number && SIZES.contains(&unit.trim_end_matches("/s")) => {
                         let Some(Word::Plain(last)) = words.last_mut() else {
                             unreachable!("it was looked at")
                         };
-                        last.push_str(unit.trim_start_matches("bytes").trim_start_matches("byte"));
+                        last.push_str(unit.strip_suffix("/s").map_or("", |_| "/s"));
                         last.push_str(behind);
                         continue;
                     }

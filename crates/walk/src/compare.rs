@@ -9,12 +9,13 @@ use gate::Errno;
 use gate::process::Shared;
 use mounts::compare::{Bounds, Measured, NoRun, run_in_child};
 
+use crate::directories::{CountingDirectories, DirectoryCounts};
 use crate::entry::{Dir, Entry};
 use crate::error::{EngineRefusal, Error};
 use crate::explain::{Explained, explain};
 use crate::job::Diagnostics;
 use crate::kind::EngineKind;
-use crate::sink::{Sink, Worker};
+use crate::sink::{Both, Sink, Worker};
 use crate::summary::{Summary, Totals};
 use crate::traversal::{WalkOptions, walk};
 
@@ -80,6 +81,19 @@ pub fn run(
     engine: EngineKind,
     bounds: &Bounds,
 ) -> gate::Result<Result<Measured<Walked>, (NoRun, u64)>> {
+    run_counting(options, engine, bounds, None)
+}
+
+/// The same; with `counts`, it also counts the entries of each directory, of one DIR.
+///
+/// # Errors
+/// When no process can be made.
+pub fn run_counting(
+    options: &WalkOptions,
+    engine: EngineKind,
+    bounds: &Bounds,
+    counts: Option<&DirectoryCounts>,
+) -> gate::Result<Result<Measured<Walked>, (NoRun, u64)>> {
     let options = WalkOptions {
         engine: Some(engine),
         ..options.clone()
@@ -94,7 +108,13 @@ pub fn run(
             summary: &summary,
             entries,
         };
-        walk(&options, &sink, &diagnostics).ok()?;
+        let dir = options.dirs.first().map_or(&b""[..], |dir| dir);
+        let directories = counts.map(|counts| CountingDirectories::new(counts, dir));
+        match &directories {
+            Some(directories) => walk(&options, &Both(&sink, directories), &diagnostics),
+            None => walk(&options, &sink, &diagnostics),
+        }
+        .ok()?;
         let mut words = [0; Totals::WORDS + 1];
         words[..Totals::WORDS].copy_from_slice(&summary.totals().to_words());
         words[Totals::WORDS] = diagnostics.take_warnings().len() as u64;

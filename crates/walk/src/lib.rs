@@ -16,6 +16,7 @@
 //! | `traversal` | [`walk()`]: the options, and a job for each mount in the tree |
 //! | [`explain`](mod@explain) | the engines that a walk would use, and why, without walking |
 //! | [`compare`](mod@compare) | every engine on one tree, each in a process of its own |
+//! | `directories` | entries by directory, to a depth of 2 |
 //! | `summary` | totals and digest of a walk |
 //! | `usage` | the disk usage of each directory |
 //! | `largest` | the largest files |
@@ -24,6 +25,7 @@
 pub mod attribution;
 pub mod compare;
 pub mod digest;
+mod directories;
 pub mod engine;
 pub mod entry;
 mod error;
@@ -41,6 +43,7 @@ mod traversal;
 mod usage;
 
 pub use digest::Digest;
+pub use directories::{DirectoryCount, DirectoryCounts};
 pub use entry::{Dir, Entry, Meta, Type};
 pub use error::{EngineAction, EngineRefusal, Error, WarningKind};
 pub use explain::{Explained, explain};

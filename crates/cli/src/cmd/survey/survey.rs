@@ -13,7 +13,7 @@ use show::json;
 use survey::bounded::{Bounded, StoppedEngine};
 use survey::capacity::{Capacity, FileSystem, file_systems};
 use survey::{Machine, Missing, Section, StepTaken, Unseen};
-use walk::Part;
+use walk::{DirectoryCount, Part};
 
 use super::command::Commands;
 use super::finding::Conclusion;
@@ -51,6 +51,8 @@ pub(crate) struct Walking {
     pub(crate) part: Part,
     /// What each engine costs; where a walk was stopped, on a part of the tree.
     pub(crate) engines: Engines,
+    /// The entries of the directories with most entries, to a depth of 2, as far as a walk came.
+    pub(crate) directories: Vec<DirectoryCount>,
     /// How far a walk came that was stopped.
     pub(crate) bounded: Option<Bounded>,
     /// Engines that were stopped in the comparison.

@@ -15,7 +15,7 @@ use meter::call::Ended;
 use mounts::compare::{Bounds, Measured, NoRun, run_in_child};
 use survey::bounded::{Bounded, StoppedEngine};
 use survey::{Failure, Missing, Task, Unseen};
-use walk::{EngineKind, Type};
+use walk::{DirectoryCount, DirectoryCounts, EngineKind, Type};
 
 use super::args::SurveyWalk;
 use super::context::{Ration, SurveyContext};
@@ -47,7 +47,9 @@ pub(super) fn engines(
         filter,
         ..walk::WalkOptions::default()
     };
-    let (bounded, mut bounds) = scout(&question, ration)?;
+    let counts = DirectoryCounts::new().map_err(no_process)?;
+    let (bounded, mut bounds) = scout(&question, ration, &counts)?;
+    let directories = most_entries(&counts);
     let bounded = match bounded {
         Some(stopped) => {
             let part = part(&question, excludes, &mut bounds, ration)?;
@@ -99,6 +101,7 @@ pub(super) fn engines(
     found.walking = Some(Walking {
         part,
         engines: compared,
+        directories,
         bounded,
         stopped,
     });
@@ -110,6 +113,7 @@ pub(super) fn engines(
 fn scout(
     question: &walk::WalkOptions,
     ration: &Ration,
+    counts: &DirectoryCounts,
 ) -> Result<(Option<Bounded>, Bounds), Missing> {
     /// The share of the bytes that it leaves to others.
     const LEAVES: u64 = 4;
@@ -139,7 +143,9 @@ fn scout(
             bytes: Some(Cell::new(left)),
             ..ration.bounds()
         };
-        let ran = walk::compare::run(question, by, &bounds).map_err(no_process)?;
+        counts.clear();
+        let ran = walk::compare::run_counting(question, by, &bounds, Some(counts))
+            .map_err(no_process)?;
         let mut bytes = left - bounds.bytes.map_or(left, Cell::into_inner);
         if let Err((NoRun::Moved(moved, _), _)) = ran {
             bytes = bytes.max(moved);
@@ -184,6 +190,34 @@ fn scout(
             ..ration.bounds()
         },
     ))
+}
+
+/// The directories with most entries; what the others have is counted in the first, DIR.
+fn most_entries(counts: &DirectoryCounts) -> Vec<DirectoryCount> {
+    const MOST: usize = 100;
+    let mut all = counts.collect();
+    let others = all.split_off(all.len().min(MOST));
+    for other in others {
+        // In the directory above it, if that is among them.
+        let parent = other.path.split(|byte| *byte == b'/').next();
+        let is_parent = |one: &&mut DirectoryCount| Some(&one.path[..]) == parent;
+        let place = match all.iter_mut().find(is_parent) {
+            Some(place) => Some(place),
+            None => all.iter_mut().find(|one| one.path.is_empty()),
+        };
+        match place {
+            Some(place) => {
+                place.entries += other.entries;
+                place.directories += other.directories;
+            }
+            None => all.push(DirectoryCount {
+                path: Vec::new(),
+                ..other
+            }),
+        }
+    }
+    all.sort_by_key(|one| std::cmp::Reverse(one.entries));
+    all
 }
 
 /// The uppermost levels of a tree, as many as a walk, call by call, and then some by each engine

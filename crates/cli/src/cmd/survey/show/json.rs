@@ -9,6 +9,7 @@ use survey::bounded::Bounded;
 use survey::capacity::FileSystem;
 use survey::cost::{ActivityCost, Amount};
 use survey::{Machine, Section, StepTaken};
+use walk::DirectoryCount;
 
 use super::missing::{text, unseen};
 use super::points::Point;
@@ -157,6 +158,13 @@ json_object!(Json<'_, Walking>, |it| {
     "explain": possible_engines(&it.engines.explained).collect::<Vec<_>>(),
     "compare": it.comparison(),
     "bounded": it.bounded.as_ref().map(Json),
+    "directories": it.directories.iter().map(Json).collect::<Vec<_>>(),
+});
+
+json_object!(Json<'_, DirectoryCount>, |it| {
+    name "path": Some(&it.path),
+    "entries": it.entries,
+    "directories": it.directories,
 });
 
 json_object!(Json<'_, Bounded>, |it| {

@@ -1,15 +1,16 @@
-// Opens a page in headless Chromium: on a phone and a desk, by day and by night, on paper, and without scripts. Says what there
-// was to see, as JSON on standard output: an object for each view. Whether that is right is for the tests to say.
+// Opens a page in headless Chromium at several widths, light and dark, on paper, and without scripts. Prints what it measures as
+// JSON: an object for each view. The tests decide what is right.
 //
-//   node look.mjs PAGE AXE PICTURES HOME
+//   node look.mjs PAGE AXE PICTURES HOME [WIDTH HEIGHT]
 //
-// PICTURES is how the names of the pictures begin; Chromium keeps its own things in HOME. It is spoken to in the DevTools
+// PICTURES is the beginning of the names of the pictures; Chromium keeps its profile in HOME. With WIDTH and HEIGHT it only
+// writes one picture, PICTURES.png, of the upper part of the page. It is spoken to in the DevTools
 // protocol, https://chromedevtools.github.io/devtools-protocol/, through a pipe: no port, and no package.
 import { spawn } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { pathToFileURL } from 'node:url'
 
-const [page, axe, pictures, home] = process.argv.slice(2)
+const [page, axe, pictures, home, wide, high] = process.argv.slice(2)
 const url = pathToFileURL(page).href
 const ruler = readFileSync(axe, 'utf8')
 
@@ -17,8 +18,15 @@ const ruler = readFileSync(axe, 'utf8')
 const VIEWS = [
   { name: 'phone-light', width: 360, height: 800, scheme: 'light', keys: true },
   { name: 'phone-dark', width: 360, height: 800, scheme: 'dark' },
+  { name: 'large-phone-light', width: 500, height: 900, scheme: 'light' },
+  { name: 'tablet-light', width: 768, height: 1024, scheme: 'light' },
+  { name: 'tablet-dark', width: 768, height: 1024, scheme: 'dark' },
   { name: 'desk-light', width: 1280, height: 900, scheme: 'light', keys: true },
   { name: 'desk-dark', width: 1280, height: 900, scheme: 'dark' },
+  { name: 'phone-opened', width: 360, height: 800, scheme: 'light', opened: true },
+  { name: 'large-phone-opened', width: 500, height: 900, scheme: 'dark', opened: true },
+  { name: 'tablet-opened', width: 768, height: 1024, scheme: 'light', opened: true },
+  { name: 'desk-opened', width: 1280, height: 900, scheme: 'light', opened: true },
   { name: 'paper', width: 718, height: 1046, scheme: 'light', media: 'print' },
   { name: 'no-script', width: 1280, height: 900, scheme: 'light', scripts: false },
 ]
@@ -40,7 +48,7 @@ const fail = (why) => {
 let done = false
 chromium.on('error', fail)
 chromium.on('exit', (status) => { if (!done) fail(`chromium has ended: ${status}`) })
-setTimeout(() => fail('no end after two minutes'), 120_000).unref()
+setTimeout(() => fail('no end after five minutes'), 300_000).unref()
 
 // A message is JSON with a NUL behind it. One with an id answers a question; one without tells of an event.
 let asked = 0
@@ -83,6 +91,38 @@ const measure = (width) => {
     const size = parseFloat(style(element).fontSize)
     return element instanceof SVGGraphicsElement ? size * element.getScreenCTM().a : size
   }
+  const letter = (node) => node.nodeType === Node.TEXT_NODE && node.data.trim() !== ''
+  const texts = []
+  const broken = []
+  const range = document.createRange()
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const element = node.parentElement
+    if (!letter(node) || !element.checkVisibility() || element.closest('title, desc, .skip') !== null) continue
+    range.selectNodeContents(node)
+    // What a region that scrolls has moved out of sight does not lie on anything.
+    const clip = element.closest('.scroll')?.getBoundingClientRect()
+    for (const box of range.getClientRects()) {
+      const [left, right] = clip ? [Math.max(box.left, clip.left), Math.min(box.right, clip.right)] : [box.left, box.right]
+      if (right - left > 1) texts.push({ left, right, top: box.top, bottom: box.bottom, text: node.data.trim().slice(0, 30), node })
+    }
+    // A plain word in two lines.
+    for (const { 0: word, index } of node.data.matchAll(/(?<![^\s])[A-Za-z]{2,15}(?![^\s,.;:])/g)) {
+      range.setStart(node, index)
+      range.setEnd(node, index + word.length)
+      if (new Set([...range.getClientRects()].map((box) => Math.round(box.top))).size > 1) broken.push(`${word} in <${element.localName} class="${element.className}">`)
+    }
+  }
+  texts.sort((a, b) => a.top - b.top)
+  const overlaps = []
+  for (let at = 0; at < texts.length && overlaps.length < 5; at++) {
+    const a = texts[at]
+    for (let next = at + 1; next < texts.length && texts[next].top < a.bottom - 3; next++) {
+      const b = texts[next]
+      const [across, down] = [Math.min(a.right, b.right) - Math.max(a.left, b.left), Math.min(a.bottom, b.bottom) - b.top]
+      if (a.node !== b.node && across > 1.5 && down > 4) overlaps.push(`'${a.text}' and '${b.text}'`)
+    }
+  }
   const written = all.filter((element) => element.checkVisibility() && [...element.childNodes].some(
     (node) => node.nodeType === Node.TEXT_NODE && node.data.trim()) && element.closest('svg title, svg desc') === null)
   return {
@@ -97,7 +137,9 @@ const measure = (width) => {
     cut: all.filter((element) => element.checkVisibility() && style(element).overflowX !== 'visible' &&
       element.scrollWidth > element.clientWidth + 1 && !(element instanceof SVGElement)).slice(0, 5).map(shown),
     smallest: Math.min(...written.map(letters)),
-    figures: document.querySelectorAll('svg').length,
+    figures: document.querySelectorAll('figure').length,
+    overlaps,
+    broken: broken.slice(0, 5),
     // What a page that needs nothing beside it has no use for.
     foreign: [...document.querySelectorAll('iframe, object, embed, link, base, img, script[src], form')].map(shown),
   }
@@ -173,6 +215,13 @@ async function look(view) {
   const { errorText } = await ask('Page.navigate', { url })
   if (errorText) throw new Error(`${url}: ${errorText}`)
   await load
+  if (view.opened) await run(() => document.querySelectorAll('details').forEach((details) => { details.open = true }))
+  if (wide) {
+    const clip = { x: 0, y: 0, width: view.width, height: view.height, scale: 1 }
+    const { data } = await ask('Page.captureScreenshot', { clip, captureBeyondViewport: true })
+    writeFileSync(`${pictures}.png`, Buffer.from(data, 'base64'))
+    return seen
+  }
   Object.assign(seen, await run(measure, width))
 
   const { cssContentSize } = await ask('Page.getLayoutMetrics')
@@ -218,7 +267,8 @@ async function look(view) {
 
 try {
   const seen = []
-  for (const view of VIEWS) seen.push(await look(view))
+  const one = { name: 'picture', width: Number(wide), height: Number(high), scheme: 'light' }
+  for (const view of wide ? [one] : VIEWS) seen.push(await look(view))
   done = true
   await send('Browser.close')
   process.stdout.write(JSON.stringify(seen), () => process.exit(0))

@@ -12,6 +12,8 @@ const WRONG: &str = r##"<!DOCTYPE html>
 <h4>Four</h4>
 <p class="wide">Wider than any window.</p>
 <p style="font-size:5px">Small.</p>
+<p style="width:1em;overflow-wrap:anywhere">Broken</p>
+<p style="height:0;margin:0;overflow:visible">Beneath another text</p>
 <div class="cut">What is cut off on paper, however long one looks at it.</div>
 <a href="#here">A link</a>
 <img src="http://fathom.invalid/a.png">
@@ -20,7 +22,7 @@ const WRONG: &str = r##"<!DOCTYPE html>
 </html>"##;
 
 #[test]
-fn the_faults_of_a_page_are_found() {
+fn each_fault_of_a_page_is_reported() {
     if require(&NEEDS) {
         let dir = tempfile::tempdir().unwrap();
         let page = dir.path().join("wrong.html");
@@ -33,6 +35,8 @@ fn the_faults_of_a_page_are_found() {
             "desk-light: foreign: \"<img",
             "desk-light: requests: [",
             "phone-light: wider: \"<p class=\\\"wide\\\"",
+            "phone-light: broken: \"Broken in <p",
+            "phone-light: overlaps: \"'Beneath another text' and",
             "phone-light: unmarked: \"<a> A link\"",
             "phone-light: letters of 5 pixels",
             "phone-light: title \"\"",

@@ -84,7 +84,7 @@ fn hostile(ground: &Path) -> PathBuf {
 }
 
 #[test]
-fn names_are_escaped_in_the_page() {
+fn hostile_names_are_escaped_in_the_page() {
     if require(&NEEDS) && require(&[Need::Root]) {
         let (_place, page, _) = survey(hostile);
         let views = look(&page, "hostile");

@@ -1,9 +1,10 @@
 //! Figures as SVG: series of samples, bars, and dots on logarithmic scales.
 //!
 //! Horizontal positions are percentages, vertical ones pixels, so that a figure in a page is as wide
-//! as its column while its letters keep their size. The classes are those of
-//! `templates/style.css`; a figure in a file of its own ([`Figure::to_svg`]) has a style, black on
-//! white. No meaning depends on colour alone.
+//! as its column while its letters keep their size. Names and values of rows, and the names of axes,
+//! are HTML, which is wrapped where it is too long; an SVG has only what is drawn and the numbers of
+//! its axes. The classes are those of `templates/style.css`; a figure in a file of its own
+//! ([`Figure::to_svg`]) has a style, black on white. No meaning depends on colour alone.
 
 use crate::html::escape;
 
@@ -28,6 +29,8 @@ pub struct Bar {
     pub label: String,
     pub value: f64,
     pub text: String,
+    /// `now`, `possible`, `warn` or `bad`; empty for others.
+    pub class: &'static str,
 }
 
 /// A dot on a logarithmic scale of seconds, and the range of the line through it.
@@ -43,18 +46,17 @@ pub struct Dot {
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Dots {
     pub label: String,
-    /// The values in words, short enough for a phone.
+    /// The values in words.
     pub text: String,
-    /// The values in words, for screen readers.
-    pub description: String,
     pub dots: Vec<Dot>,
 }
 
 /// A row of ratios on a logarithmic scale: a dot for each, and a line at the median.
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Strip {
-    /// Its name and its values in words.
     pub label: String,
+    /// Its values in words.
+    pub text: String,
     pub ratios: Vec<f64>,
     pub median: f64,
 }
@@ -80,19 +82,6 @@ impl Canvas {
             &format!("<circle class=\"{class}\" cx=\"{x:.2}%\" cy=\"{y:.1}\" r=\"{radius}\"/>\n");
     }
 
-    fn bar(&mut self, class: &str, y: f64, percent: f64) {
-        self.0 += &format!(
-            "<rect class=\"{class}\" x=\"0\" y=\"{y:.0}\" width=\"{percent:.2}%\" height=\"10\"/>\n"
-        );
-    }
-
-    /// The label of a row at the left, and its values at the right.
-    fn row_text(&mut self, top: f64, label: &str, text: &str) {
-        let y = top + LABEL - 5.0;
-        self.text("start", (0.0, y), label);
-        self.text("end", (100.0, y), text);
-    }
-
     /// The image for a page. Title and description are for screen readers; `id` makes their names
     /// unique in the page.
     fn into_svg(self, id: usize, title: &str, description: &str, height: f64) -> String {
@@ -106,35 +95,52 @@ impl Canvas {
     }
 }
 
-/// Height of a row's label, and of the whole row.
-const LABEL: f64 = 18.0;
-const ROW: f64 = 38.0;
-
-/// Bars on one scale, which begins at 0.
-pub fn bars(id: usize, title: &str, rows: &[Bar]) -> String {
-    let longest = rows.iter().map(|row| row.value).fold(0.0, f64::max);
-    let mut canvas = Canvas::default();
-    for (at, row) in rows.iter().enumerate() {
-        let top = ROW * at as f64;
-        canvas.row_text(top, &row.label, &row.text);
-        let percent = (100.0 * row.value / longest.max(f64::MIN_POSITIVE)).clamp(0.0, 100.0);
-        canvas.bar("rail", top + LABEL, 100.0);
-        canvas.bar("bar", top + LABEL, percent);
-    }
-    let value = |row: &Bar| format!("{}: {}", row.label, row.text);
-    let values = rows.iter().map(value);
-    canvas.into_svg(id, title, &sentence(values), ROW * rows.len() as f64)
+/// A bar of so many percent of its width, in words elsewhere.
+pub fn bar(class: &str, percent: f64) -> String {
+    let percent = percent.clamp(0.0, 100.0);
+    format!(
+        "<svg class=\"track {class}\" aria-hidden=\"true\"><rect class=\"rail\" width=\"100%\" height=\"100%\"/>\
+         <rect class=\"bar\" width=\"{percent:.2}%\" height=\"100%\"/></svg>"
+    )
 }
 
-fn sentence(parts: impl Iterator<Item = String>) -> String {
-    format!("{}.", parts.collect::<Vec<_>>().join("; "))
+/// A row: its name, its value, and what is drawn.
+fn row(label: &str, text: &str, drawn: &str) -> String {
+    let (label, text) = (escape(label), escape(text));
+    format!(
+        "<li><span class=\"label\">{label}</span> <span class=\"value\">{text}</span>{drawn}</li>\n"
+    )
+}
+
+fn rows(title: &str, rows: &str, axis: &str) -> String {
+    let title = escape(title);
+    format!("<p class=\"title\">{title}</p>\n<ul class=\"rows\">\n{rows}</ul>\n{axis}")
+}
+
+/// Bars on one scale, which begins at 0.
+pub fn bars(title: &str, bars: &[Bar]) -> String {
+    let longest = bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
+    let shown = bars.iter().map(|one| {
+        let percent = 100.0 * one.value / longest.max(f64::MIN_POSITIVE);
+        row(&one.label, &one.text, &bar(one.class, percent))
+    });
+    rows(title, &shown.collect::<String>(), "")
+}
+
+/// What is drawn beside a text that says the same.
+fn hidden_svg(class: &str, height: f64, drawn: &Canvas) -> String {
+    format!(
+        "<svg class=\"{class}\" aria-hidden=\"true\" style=\"height:{height:.0}px\">\n{}</svg>\n",
+        drawn.0
+    )
 }
 
 /// Rows of dots on one logarithmic scale of seconds.
-pub fn dots(id: usize, title: &str, rows: &[Dots]) -> String {
-    let dots = rows.iter().flat_map(|row| &row.dots);
-    let all = dots.flat_map(|dot| [dot.seconds, dot.range.0, dot.range.1]);
-    let positive = all.filter(|v| *v > 0.0 && v.is_finite());
+pub fn dots(title: &str, all: &[Dots]) -> String {
+    const HEIGHT: f64 = 16.0;
+    let dots = all.iter().flat_map(|row| &row.dots);
+    let values = dots.flat_map(|dot| [dot.seconds, dot.range.0, dot.range.1]);
+    let positive = values.filter(|v| *v > 0.0 && v.is_finite());
     let Some((low, high)) = ends(positive.map(f64::log10)) else {
         return String::new();
     };
@@ -144,32 +150,30 @@ pub fn dots(id: usize, title: &str, rows: &[Dots]) -> String {
         // The logarithm of 0 is negative infinity, which is at the left end.
         let across = (seconds.max(0.0).log10() - from) / (to - from);
         // Half a label must have room on either side, on a phone too.
-        7.0 + 86.0 * across.clamp(0.0, 1.0)
+        8.0 + 84.0 * across.clamp(0.0, 1.0)
     };
-    let mut canvas = Canvas::default();
-    let bottom = ROW * rows.len() as f64;
-    // On a phone there is room for about six labels.
-    let every = ((to - from) / 6.0).ceil().max(1.0) as i32;
-    for (at, power) in (from as i32..=to as i32).enumerate() {
-        let across = x(10_f64.powi(power));
-        canvas.line("line", (across, 0.0), (across, bottom));
-        if at as i32 % every == 0 {
-            canvas.text("mid", (across, bottom + 14.0), &power_of_ten(power));
+    let powers = || (from as i32..=to as i32).map(|power| (power, x(10_f64.powi(power))));
+    let drawn = all.iter().map(|one| {
+        let mut canvas = Canvas::default();
+        for (_, across) in powers() {
+            canvas.line("line", (across, 0.0), (across, HEIGHT));
         }
-    }
-    for (at, row) in rows.iter().enumerate() {
-        let top = ROW * at as f64;
-        canvas.row_text(top, &row.label, &row.text);
-        let y = top + LABEL + 6.0;
-        for dot in &row.dots {
+        for dot in &one.dots {
+            let y = HEIGHT / 2.0;
             canvas.line("range", (x(dot.range.0), y), (x(dot.range.1), y));
             let class = if dot.filled { "dot" } else { "ring" };
             canvas.circle(class, (x(dot.seconds), y), 4.5);
         }
+        row(&one.label, &one.text, &hidden_svg("dots", HEIGHT, &canvas))
+    });
+    let drawn: String = drawn.collect();
+    // On a phone there is room for about five labels.
+    let every = ((to - from) / 5.0).ceil().max(1.0) as usize;
+    let mut axis = Canvas::default();
+    for (power, across) in powers().step_by(every) {
+        axis.text("soft mid", (across, 12.0), &power_of_ten(power));
     }
-    let value = |row: &Dots| format!("{}: {}", row.label, row.description);
-    let values = rows.iter().map(value);
-    canvas.into_svg(id, title, &sentence(values), bottom + 20.0)
+    rows(title, &drawn, &hidden_svg("axis", 16.0, &axis))
 }
 
 fn ends(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
@@ -194,8 +198,6 @@ fn power_of_ten(power: i32) -> String {
     }
 }
 
-/// Height of a strip: its label, and the dots.
-const STRIP: f64 = 62.0;
 /// Half of the height of the dots.
 const PILE: f64 = 19.0;
 /// The distance of dots in a pile, in pixels.
@@ -204,30 +206,39 @@ const DOT: f64 = 5.0;
 const COLUMN: f64 = 1.5;
 
 /// Strips of ratios on one logarithmic scale, with a line at 1.
-pub fn strips(id: usize, title: &str, strips: &[Strip]) -> String {
+pub fn strips(title: &str, strips: &[Strip]) -> String {
+    const HEIGHT: f64 = 2.0 * PILE + 8.0;
     let all = strips.iter().flat_map(|strip| &strip.ratios);
     let (low, high) = ends(all.chain([&1.0]).map(|ratio| ratio.log10())).unwrap_or_default();
     let pad = ((high - low) * 0.04).max(0.02);
     let (from, to) = (low - pad, high + pad);
     let x = |ratio: f64| 4.0 + 92.0 * (ratio.log10() - from) / (to - from);
-    let bottom = STRIP * strips.len() as f64 + 6.0;
-    let mut canvas = Canvas::default();
-    for tick in ratio_ticks(from, to) {
-        let class = if tick == 1.0 { "strong" } else { "line" };
-        canvas.line(class, (x(tick), 4.0), (x(tick), bottom));
-        canvas.text("mid", (x(tick), bottom + 15.0), &ratio_label(tick));
-    }
-    for (at, strip) in strips.iter().enumerate() {
-        let top = STRIP * at as f64 + 4.0;
-        canvas.text("start", (4.0, top + 11.0), &strip.label);
-        let middle = top + 17.0 + PILE;
+    let ticks = ratio_ticks(from, to);
+    let drawn = strips.iter().map(|strip| {
+        let mut canvas = Canvas::default();
+        for tick in &ticks {
+            let class = if *tick == 1.0 { "strong" } else { "line" };
+            canvas.line(class, (x(*tick), 0.0), (x(*tick), HEIGHT));
+        }
         let median = x(strip.median);
-        let (above, below) = (middle - PILE - 2.0, middle + PILE + 2.0);
-        canvas.line("strong thick", (median, above), (median, below));
-        piles(&mut canvas, strip.ratios.iter().copied().map(x), middle);
+        canvas.line("strong thick", (median, 2.0), (median, HEIGHT - 2.0));
+        piles(
+            &mut canvas,
+            strip.ratios.iter().copied().map(x),
+            HEIGHT / 2.0,
+        );
+        row(
+            &strip.label,
+            &strip.text,
+            &hidden_svg("dots", HEIGHT, &canvas),
+        )
+    });
+    let drawn: String = drawn.collect();
+    let mut axis = Canvas::default();
+    for tick in &ticks {
+        axis.text("soft mid", (x(*tick), 12.0), &ratio_label(*tick));
     }
-    let values = strips.iter().map(|strip| strip.label.clone());
-    canvas.into_svg(id, title, &sentence(values), bottom + 20.0)
+    rows(title, &drawn, &hidden_svg("axis", 16.0, &axis))
 }
 
 /// Dots at these positions, piled up where there are many. More than fit a pile are not drawn: the
@@ -447,13 +458,12 @@ impl Figure {
         plot.draw_marks(&mut canvas, self, RINGS, false);
         let last = self.finite_points().last().map_or(plot.last, |(x, _)| x);
         let (first, last) = (number(plot.first), number(last));
-        let row = TOP + HEIGHT + 15.0;
-        canvas.text("start", (0.0, row), &first);
-        canvas.text("mid", (50.0, row), &self.x);
-        canvas.text("end", (100.0, row), &last);
+        let row = TOP + HEIGHT + 16.0;
+        canvas.text("soft start", (0.0, row), &first);
+        canvas.text("soft end", (100.0, row), &last);
         let (lowest, highest) = ends(self.finite_points().map(|(_, y)| y)).unwrap_or_default();
         let description = format!(
-            "{} (upwards) by {} (across), from {first} to {last}: between {} and {}; {} marked. {}.",
+            "{} (vertical axis) by {} (horizontal axis), from {first} to {last}: between {} and {}; {} marked. {}.",
             self.y,
             self.x,
             number(lowest),
@@ -462,9 +472,20 @@ impl Figure {
             self.note
         );
         // The values are left of the area.
-        canvas
-            .into_svg(id, &self.title, &description, TOP + HEIGHT + 22.0)
-            .replacen("<svg role", "<svg class=\"inset\" role", 1)
+        let svg = canvas.into_svg(id, &self.title, &description, TOP + HEIGHT + 22.0);
+        let svg = svg.replacen("<svg role", "<svg class=\"inset\" role", 1);
+        let log = if self.is_logarithmic() {
+            ", powers of ten"
+        } else {
+            ""
+        };
+        format!(
+            "<p class=\"title\">{}</p>\n<p class=\"soft\" aria-hidden=\"true\">↑ {}{log}</p>\n{svg}\
+             <p class=\"soft across\" aria-hidden=\"true\">{} →</p>\n",
+            escape(&self.title),
+            escape(&self.y),
+            escape(&self.x)
+        )
     }
 
     /// The figure as a file of its own.
@@ -588,23 +609,18 @@ mod tests {
             label: label.to_owned(),
             value,
             text: format!("{value} <ms>"),
+            class: "",
         };
-        let text = bars(3, "a & b", &[bar("stat", 4.0), bar("threads", 1.0)]);
+        let text = bars("a & b", &[bar("stat", 4.0), bar("threads", 1.0)]);
         assert!(
             text.contains("width=\"100.00%\"") && text.contains("width=\"25.00%\""),
             "{text}"
         );
-        assert!(
-            text.contains("<title id=\"plot3-title\">a &amp; b</title>"),
-            "{text}"
-        );
-        assert!(
-            text.contains(
-                "<desc id=\"plot3-desc\">stat: 4 &lt;ms&gt;; threads: 1 &lt;ms&gt;.</desc>"
-            ),
-            "{text}"
-        );
-        assert!(bars(1, "", &[bar("nothing", 0.0)]).contains("width=\"0.00%\""));
+        assert!(text.contains("<p class=\"title\">a &amp; b</p>"), "{text}");
+        let threads =
+            "<span class=\"label\">threads</span> <span class=\"value\">1 &lt;ms&gt;</span>";
+        assert!(text.contains(threads), "{text}");
+        assert!(bars("", &[bar("nothing", 0.0)]).contains("width=\"0.00%\""));
     }
 
     #[test]
@@ -617,12 +633,11 @@ mod tests {
         let row = |dots| Dots {
             label: "statx".to_owned(),
             text: "so".to_owned(),
-            description: "so".to_owned(),
             dots,
         };
-        let text = dots(1, "t", &[row(vec![dot(1e-6), dot(1e-3)])]);
+        let text = dots("t", &[row(vec![dot(1e-6), dot(1e-3)])]);
         assert!(
-            text.contains("cx=\"7.00%\"") && text.contains("cx=\"93.00%\""),
+            text.contains("cx=\"8.00%\"") && text.contains("cx=\"92.00%\""),
             "{text}"
         );
         assert!(
@@ -630,9 +645,9 @@ mod tests {
             "{text}"
         );
         for odd in [vec![], vec![dot(0.0)], vec![dot(f64::NAN)], vec![dot(-1.0)]] {
-            assert_eq!(dots(1, "t", &[row(odd)]), "");
+            assert_eq!(dots("t", &[row(odd)]), "");
         }
-        assert!(!dots(1, "t", &[row(vec![dot(1e-300), dot(1e300)])]).contains("NaN"));
+        assert!(!dots("t", &[row(vec![dot(1e-300), dot(1e300)])]).contains("NaN"));
     }
 
     #[test]
@@ -650,7 +665,7 @@ mod tests {
         let text = figure.to_page_svg(7);
         assert_eq!(text.matches("<circle").count(), 2);
         assert!(
-            text.contains("pages (upwards) by run (across), from 1 to 2000"),
+            text.contains("pages (vertical axis) by run (horizontal axis), from 1 to 2000"),
             "{text}"
         );
         assert!(text.contains("readahead-steady: 128K."), "{text}");

@@ -14,6 +14,7 @@
 //! | [`profile`] | the profile table of the 1988 papers |
 //! | [`shell`] | file names in commands that are to be typed |
 //! | [`figure`] | figures as SVG |
+//! | [`treemap`](mod@treemap) | treemaps as SVG |
 //! | [`html`] | the shell of a self-contained HTML page |
 #![forbid(unsafe_code)]
 
@@ -31,4 +32,5 @@ pub mod stats;
 pub mod table;
 pub mod time;
 pub mod times;
+pub mod treemap;
 pub mod units;

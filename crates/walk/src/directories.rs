@@ -56,7 +56,9 @@ impl DirectoryCounts {
     /// What has been counted, the directories with most entries first.
     pub fn collect(&self) -> Vec<DirectoryCount> {
         let used = self.0.chunks_exact(WORDS).filter_map(|slot| {
-            let len = usize::try_from(slot[0].load(Acquire)).ok()?.checked_sub(1)?;
+            let len = usize::try_from(slot[0].load(Acquire))
+                .ok()?
+                .checked_sub(1)?;
             let path = slot[PATH..].iter();
             let mut path: Vec<u8> = path
                 .flat_map(|word| word.load(Relaxed).to_ne_bytes())
@@ -129,7 +131,10 @@ impl Slots {
         if let Some(at) = self.by_path.get(path) {
             return Some(*at);
         }
-        let (first, most) = [(1, SLOTS - FOR_DEPTH_1 - 1), (SLOTS - FOR_DEPTH_1, FOR_DEPTH_1)][shallow];
+        let (first, most) = [
+            (1, SLOTS - FOR_DEPTH_1 - 1),
+            (SLOTS - FOR_DEPTH_1, FOR_DEPTH_1),
+        ][shallow];
         if self.used[shallow] == most || path.len() > PATH_BYTES {
             return None;
         }
@@ -183,7 +188,9 @@ mod tests {
     fn named(counts: &DirectoryCounts) -> Vec<(String, u64)> {
         let name = |path| String::from_utf8(path).unwrap();
         let counts = counts.collect().into_iter();
-        counts.map(|count| (name(count.path), count.entries)).collect()
+        counts
+            .map(|count| (name(count.path), count.entries))
+            .collect()
     }
 
     #[test]

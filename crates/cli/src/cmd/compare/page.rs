@@ -12,22 +12,17 @@ pub(super) fn html(comparisons: &[Comparison<'_>]) -> String {
     const INTRODUCTION: &str = "<p>A ratio is the time of the first program divided by that of the second, on one system. Mean, \
         median, max, min and sample standard deviation are over the systems. There is no ratio where a time is missing or 0.</p>\n";
     let pairs = comparisons.iter().flat_map(Comparison::pairs);
-    let sections: String = (1..)
-        .zip(pairs)
-        .map(|(id, pair)| section(id, pair))
-        .collect();
+    let sections: String = pairs.map(section).collect();
     page("Ratios of runs", &format!("{INTRODUCTION}{sections}"))
 }
 
-/// The section of a pair; `id` makes the names in its figure unique in the page.
-fn section(id: usize, pair: Pair<'_>) -> String {
+fn section(pair: Pair<'_>) -> String {
     let title = title(pair);
     let summary = summary_table(pair).to_html(&format!(
         "{title}: statistics of the ratios; AVG in seconds"
     ));
     let systems = systems_table(pair).to_html(&format!("{title} by system: seconds and ratios"));
     let strips = strips(
-        id,
         &format!("Ratios {title}"),
         &pair
             .measures()
@@ -50,7 +45,8 @@ fn strip(pair: Pair<'_>, measure: Measure) -> Option<Strip> {
     let stats = Stats::from_values(pair.ratios(measure))?;
     let [median, min, max] = [stats.median, stats.min, stats.max].map(times);
     Some(Strip {
-        label: format!("{}: median {median}, from {min} to {max}", measure.name()),
+        label: measure.name().to_owned(),
+        text: format!("median {median}, from {min} to {max}"),
         ratios: pair.ratios(measure).collect(),
         median: stats.median,
     })
@@ -77,11 +73,11 @@ mod tests {
                 page.matches("<table>").count(),
                 page.matches("</svg>").count()
             ),
-            (2, 1)
+            (2, 4)
         );
         assert_eq!(page.matches("<circle").count(), 4);
         assert!(
-            page.contains("real: median 2.50, from 2.00 to 3.00"),
+            page.contains("real</span> <span class=\"value\">median 2.50, from 2.00 to 3.00"),
             "{page}"
         );
     }

@@ -144,8 +144,8 @@ fn scout(
             ..ration.bounds()
         };
         counts.clear();
-        let ran = walk::compare::run_counting(question, by, &bounds, Some(counts))
-            .map_err(no_process)?;
+        let ran =
+            walk::compare::run_counting(question, by, &bounds, Some(counts)).map_err(no_process)?;
         let mut bytes = left - bounds.bytes.map_or(left, Cell::into_inner);
         if let Err((NoRun::Moved(moved, _), _)) = ran {
             bytes = bytes.max(moved);

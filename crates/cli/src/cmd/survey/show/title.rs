@@ -7,35 +7,35 @@ pub(crate) fn section_title(section: Section) -> (&'static str, &'static str) {
     match section {
         Section::Mounts => (
             "Mounts",
-            "What is mounted here, what is odd about it, and what each way to find that out costs.",
+            "What is mounted, which mounts are unusual, and what each method of finding mounts costs.",
         ),
         Section::Probe => (
             "File systems",
-            "What each file system does, found by experiment, beside what the kernel says of it.",
+            "Properties of each file system: measured, and as the kernel reports them.",
         ),
         Section::Walk => (
             "Walking",
-            "What it costs to look at every name and its metadata, by each engine that works here.",
+            "What it costs to read the metadata of every entry, with each engine that works here.",
         ),
         Section::Dump => (
             "Dumping",
-            "What a dump every night would cost: the metadata was gathered as a dump does, no data was read.",
+            "What a nightly dump would cost. Only metadata was read, no file contents.",
         ),
         Section::Account => (
-            "The account of a walk",
-            "What a walk, one call after the other, asks of the kernel, and what would save calls.",
+            "System calls of a walk",
+            "The system calls of a walk with one call at a time, and what would save calls.",
         ),
         Section::Startup => (
             "Path search",
-            "Where the shell, the dynamic linker and Python look for what a program needs, mostly in vain.",
+            "Where the shell, the dynamic linker and Python look for the files of a program.",
         ),
         Section::Gates => (
-            "Gate prices",
-            "What one call costs here, when its answer is in memory (warm) and when it is not (cold).",
+            "Prices of system calls",
+            "What one call costs when the data is in memory (warm) and when it is not (cold).",
         ),
         Section::Steps => (
-            "How it was measured",
-            "On which machine, in which steps, and what was left out.",
+            "Measurement",
+            "The machine, the steps of the survey, and what was skipped.",
         ),
         Section::Machine => ("", ""),
     }

@@ -78,7 +78,7 @@ fn gates(calls: u64) -> show::json::Gates {
     .into()
 }
 
-fn engine(engine: &'static str, real: f64, calls: u64) -> Engine {
+pub(crate) fn engine(engine: &'static str, real: f64, calls: u64) -> Engine {
     let digest = "00ff".repeat(8);
     Engine {
         engine,
@@ -384,6 +384,7 @@ fn walking() -> Walking {
             found: None,
             warnings: vec![],
         },
+        directories: vec![],
         bounded: None,
         stopped: vec![],
     }

@@ -23,6 +23,7 @@ use super::survey::Survey;
 
 mod advice;
 pub(in crate::cmd::survey) mod example;
+mod machines;
 mod summary;
 
 /// The first finding in a section.
@@ -156,6 +157,10 @@ fn is_sound(page: &str) {
         page.matches("<table>").count(),
         page.matches("<caption>").count()
     );
+    assert_eq!(
+        page.matches("<details>\n<summary>").count(),
+        page.matches("<details>").count()
+    );
 }
 
 #[test]
@@ -166,18 +171,22 @@ fn the_page_is_sound_and_has_the_figures() {
     is_sound(&page);
     for text in [
         "<title>Survey of / on anvil</title>",
-        "<h2>Five findings</h2>",
-        "<h2>Five pieces of advice</h2>",
+        "<h2>Findings</h2>",
+        "<h2>Advice</h2>",
         // The mounts, and which are odd.
         "5 mounts, 2 unusual",
         "5 mounts at or under /, 2 of them unusual: 1 hidden (/mnt); 1 on a file (/etc/hosts).",
-        "0.31 ms, 12 calls",
-        "By type: 4 ext4, 1 nfs4.",
-        "getmnt1 left out: no end within 5 s.",
+        "310 µs, 12 calls",
+        "Mounts that store files, by path",
+        "getmnt1 skipped: no end within 5 s.",
+        // What is wrong, at the top.
+        "<h2>1 warning, 1 note</h2>",
+        "<span class=\"badge warning\">Warning</span> <span>1 mount hidden: /mnt (<a href=\"#mounts\">Mounts</a>)",
         // The file system.
         "block 4 KiB, readahead 128 KiB, cache 256 MiB",
         "cluster: the byte limit was reached; raise --max-bytes",
-        "Pages of the file in the page cache after each read (readahead)",
+        "<p class=\"title\">Pages of the file in the page cache after each read</p>",
+        "<summary>1 plot of the samples</summary>",
         // The walk.
         "500 ms for 12,345 entries",
         "takes 2.00 s and 24690 calls (4.0 times as long)",
@@ -193,9 +202,9 @@ fn the_page_is_sound_and_has_the_figures() {
         "To start env true, 23 names are looked up, 9 of them without success (35.2 µs)",
         "saves 2 failed lookups, 2.00 µs here",
         // The gates.
-        "warm 812 ns, cold 41234 ns",
+        "warm 812 ns, cold 41.2 µs",
         // The machine.
-        "Linux 6.12.8-amd64 (x86_64), 2 processors, 8 GiB of memory; 2023-11-14T22:13:20 UTC, in 34.1 s.",
+        "Linux 6.12.8-amd64 (x86_64) · 2 processors · 8 GiB of memory · 2023-11-14 22:13:20 UTC, 34.1 s, not as root",
         "walking by threads",
         "/x\\xff: cannot be (EIO)",
         "the bpf meter, which slows a command down least: only root may",
@@ -206,11 +215,11 @@ fn the_page_is_sound_and_has_the_figures() {
         assert!(page.contains(&text.replace('\'', "&#39;")), "no {text}");
     }
     let path = page
-        .split_once("The directories of PATH")
+        .split_once("Directories of PATH")
         .expect("the table of PATH")
         .1;
     let path = path
-        .split_once("The directories of PATH")
+        .split_once("Directories of PATH")
         .expect("its caption")
         .1;
     let row = |dir: &str, state: &str, hits: u32, misses: u32| {
@@ -304,7 +313,7 @@ fn unknown_figures_are_stated_as_unknown() {
     is_sound(&page);
     assert!(
         page.contains("<td>128 KiB (kernel&#39;s word)</td>")
-            && page.contains("at most the memory, 8 GiB"),
+            && page.contains("At most the memory, 8 GiB"),
         "{page}"
     );
 }
@@ -350,10 +359,10 @@ fn stopped_walk_estimates_the_whole_and_compares_engines_on_a_part() {
     let page = html(&survey);
     is_sound(&page);
     for part in [
-        "<dd>some 25 s</dd>",
+        "<dd>estimated 25 s</dd>",
         "<code>fathom walk / -x --max-depth 3 --compare</code>",
-        "400000",
-        "2000000",
+        "400,000",
+        "2,000,000",
     ] {
         assert!(page.contains(part), "no {part}");
     }
@@ -517,11 +526,14 @@ fn missing_sections_name_the_reason_and_the_command() {
             "{what}: {page}"
         );
         assert!(
-            page.contains(&format!("To have it: <code>fathom {command}</code>")),
+            page.contains(&format!("Run: <code>fathom {command}</code>")),
             "{what}: {page}"
         );
     }
-    assert!(page.contains("ended early (interrupted)") && survey.findings.is_empty());
+    assert!(
+        page.contains("Interrupted: the page has what was measured until then.")
+            && survey.findings.is_empty()
+    );
     assert_eq!(
         survey.advice.len(),
         5,
@@ -610,8 +622,8 @@ fn page_with_ten_thousand_mounts_is_small() {
     let page = html(&owned.survey());
     is_sound(&page);
     assert!(page.len() < 400_000, "{}", page.len());
-    assert!(page.contains("And 9,800 more mounts: fathom mounts / shows all of them."));
-    assert!(page.contains("And 9,960 more odd ones: fathom mounts / shows all of them."));
+    assert!(page.contains("And 9,800 more mounts: fathom mounts / shows all."));
+    assert!(page.contains("And 9,960 more unusual mounts: fathom mounts / shows all."));
     assert!(page.contains("10,000 mounts, 10000 unusual"));
 }
 
@@ -627,7 +639,7 @@ fn full_text_quotes_commands_and_omits_empty_tables() {
     let page = html(&survey);
     is_sound(&page);
     assert!(
-        page.contains("To have it: <code>fathom mounts $&#39;/a\\\\b\\377&#39; --compare</code>"),
+        page.contains("Run: <code>fathom mounts $&#39;/a\\\\b\\377&#39; --compare</code>"),
         "{page}"
     );
     let text = show::text(

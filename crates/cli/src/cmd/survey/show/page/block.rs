@@ -1,6 +1,7 @@
 //! The blocks that a section of the page is made of.
 
 use ::survey::Section;
+use askama::Template;
 use show::table::Table;
 use show::units::plural;
 
@@ -20,8 +21,11 @@ pub(super) enum Block {
     Facts(Vec<(&'static str, String)>),
     Skipped(String, String),
     Table(String, String),
+    /// A figure, and its caption.
     Plot(String, String),
     Tree(Tree),
+    /// Blocks that are shown when the summary is opened.
+    Details(String, Vec<Block>),
 }
 
 pub(super) struct Tree {
@@ -57,7 +61,19 @@ pub(super) fn texts(sentences: impl IntoIterator<Item = String>) -> impl Iterato
     sentences.into_iter().map(Block::Text)
 }
 
+/// A block alone, which a block of details has inside.
+#[derive(Template)]
+#[template(path = "block.html")]
+struct Alone<'a> {
+    part: &'a Block,
+}
+
 impl Block {
+    pub(super) fn to_html(&self) -> String {
+        // Rendering into a string cannot fail.
+        Alone { part: self }.render().unwrap_or_default()
+    }
+
     /// A section that is missing, and the command that gathers it.
     pub(super) fn missing(section: Section, survey: &Survey<'_>) -> Block {
         let why = text(survey.found.why_missing(section));
@@ -78,5 +94,5 @@ pub(super) fn more(
 ) -> Option<String> {
     let left = all.saturating_sub(shown) as u64;
     let what = plural(left, &format!("more {one}"), &format!("more {many}"));
-    (left > 0).then(|| format!("And {what}: {command} shows all of them."))
+    (left > 0).then(|| format!("And {what}: {command} shows all."))
 }

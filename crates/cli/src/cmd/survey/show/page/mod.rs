@@ -7,20 +7,24 @@ use askama::Template;
 use show::html::shell;
 use show::name::printable;
 use show::time::utc;
-use show::units::{plural, size};
+use show::units::{duration, plural, size};
 use survey::Section;
 
+use self::costs::costs;
 use self::mounts::mounts;
+use self::problems::{Disk, Problem, disks, problems, verdict};
 use self::starting::starting;
 use self::steps::measured;
 use self::systems::{file_systems, prices};
-use self::walking::{calls, dumping, walking};
+use self::walking::{calls, directories, dumping, walking};
 use super::points::Point;
 use super::title::section_title;
 use crate::cmd::survey::survey::{Found, Survey};
 
 mod block;
+mod costs;
 mod mounts;
+mod problems;
 mod starting;
 mod steps;
 mod systems;
@@ -32,7 +36,14 @@ use self::block::{Block, Plots};
 #[template(path = "survey.html")]
 struct Page {
     title: String,
+    machine: String,
     head: Vec<String>,
+    verdict: String,
+    /// The class of the worst problem.
+    worst: &'static str,
+    problems: Vec<Problem>,
+    disks: Vec<Disk>,
+    more_disks: Option<String>,
     lists: [List; 2],
     sections: Vec<PageSection>,
     foot: String,
@@ -40,8 +51,7 @@ struct Page {
 
 struct List {
     id: &'static str,
-    link: &'static str,
-    title: String,
+    title: &'static str,
     none: &'static str,
     points: Vec<Point>,
 }
@@ -54,7 +64,7 @@ impl Point {
 }
 
 struct PageSection {
-    /// The name of the section in the JSON.
+    /// The name of the section in the JSON; `costs` and `directories` are only on the page.
     id: &'static str,
     title: &'static str,
     lead: &'static str,
@@ -62,28 +72,29 @@ struct PageSection {
 }
 
 pub(crate) fn html(survey: &Survey<'_>) -> String {
+    let problems = problems(survey);
+    let (disks, left) = disks(survey, MOST_DISKS);
     let page = Page {
         title: title(survey),
+        machine: machine(survey),
         head: head(survey),
+        verdict: verdict(&problems),
+        worst: problems.first().map_or("ok", |one| one.severity.class()),
+        problems,
+        disks,
+        more_disks: more_disks(left),
         lists: [
             list(
                 "findings",
                 "Findings",
-                ["finding", "findings"],
-                "Nothing was gathered that would say anything.",
+                "No findings.",
                 Point::findings(survey),
             ),
-            list(
-                "advice",
-                "Advice",
-                ["piece of advice", "pieces of advice"],
-                "Nothing that was gathered calls for any.",
-                Point::advice(survey),
-            ),
+            list("advice", "Advice", "No advice.", Point::advice(survey)),
         ],
         sections: sections(survey),
         foot: format!(
-            "fathom {}, {} UTC. This page needs nothing beside itself: no network, no script.",
+            "fathom {}, {} UTC. This page loads nothing from the network and runs no scripts.",
             survey.machine.version,
             utc(survey.machine.when)
         ),
@@ -97,7 +108,25 @@ pub(crate) fn html(survey: &Survey<'_>) -> String {
 fn sections(survey: &Survey<'_>) -> Vec<PageSection> {
     let commands = &survey.commands();
     let plots = &mut Plots::default();
-    let mut sections = Vec::new();
+    let mut sections = vec![PageSection {
+        id: "costs",
+        title: "Costs",
+        lead: "What common work costs on this machine now, and what it could cost.",
+        blocks: costs(survey),
+    }];
+    let tiles = survey
+        .found
+        .walking
+        .as_ref()
+        .map(|it| directories(it, plots));
+    if let Some(blocks) = tiles.filter(|blocks| !blocks.is_empty()) {
+        sections.push(PageSection {
+            id: "directories",
+            title: "Calls by directory",
+            lead: "Which directories a scan spends its system calls on.",
+            blocks,
+        });
+    }
     let mut add = |section, blocks: Option<Vec<Block>>| {
         let (title, lead) = section_title(section);
         sections.push(PageSection {
@@ -116,11 +145,11 @@ fn sections(survey: &Survey<'_>) -> Vec<PageSection> {
         file_systems: all,
         ..
     } = survey.found;
-    let blocks = mounted.as_ref().map(|it| mounts(survey, it, plots));
+    let blocks = mounted.as_ref().map(|it| mounts(survey, it));
     add(Section::Mounts, blocks);
     let blocks = file_systems(all, survey.machine.memory, commands, plots);
     add(Section::Probe, Some(blocks).filter(|_| !all.is_empty()));
-    let blocks = walk.as_ref().map(|it| walking(it, commands, plots));
+    let blocks = walk.as_ref().map(|it| walking(it, commands));
     add(Section::Walk, blocks);
     let blocks = dump.as_ref().map(|it| dumping(it, commands));
     add(Section::Dump, blocks);
@@ -128,35 +157,29 @@ fn sections(survey: &Survey<'_>) -> Vec<PageSection> {
     add(Section::Account, account.map(|it| calls(it, commands)));
     let blocks = startup.as_ref().map(|it| starting(it, commands));
     add(Section::Startup, blocks);
-    let blocks = gates.as_ref().map(|it| prices(it, commands, plots));
+    let blocks = gates.as_ref().map(|it| prices(it, commands));
     add(Section::Gates, blocks);
-    add(Section::Steps, Some(measured(survey, commands, plots)));
+    add(Section::Steps, Some(measured(survey, commands)));
     sections
 }
 
-fn list(
-    id: &'static str,
-    link: &'static str,
-    [one, many]: [&str; 2],
-    none: &'static str,
-    points: Vec<Point>,
-) -> List {
-    const WORDS: [&str; 4] = ["Two", "Three", "Four", "Five"];
-    let title = match points.len() {
-        0 => link.to_owned(),
-        1 => format!("One {one}"),
-        n => match WORDS.get(n - 2) {
-            Some(word) => format!("{word} {many}"),
-            None => format!("{n} {many}"),
-        },
-    };
+fn list(id: &'static str, title: &'static str, none: &'static str, points: Vec<Point>) -> List {
     List {
         id,
-        link,
         title,
         none,
         points,
     }
+}
+
+/// File systems whose capacity is at the top of the page.
+const MOST_DISKS: usize = 12;
+
+fn more_disks(left: usize) -> Option<String> {
+    let more = plural(left as u64, "more file system", "more file systems");
+    (left > 0).then(|| {
+        format!("And {more}, no worse and no fuller than these: fathom survey --json has all.")
+    })
 }
 
 fn title(survey: &Survey<'_>) -> String {
@@ -165,26 +188,33 @@ fn title(survey: &Survey<'_>) -> String {
     format!("Survey of {}{host}", printable(survey.root))
 }
 
-fn head(survey: &Survey<'_>) -> Vec<String> {
+fn machine(survey: &Survey<'_>) -> String {
     let machine = survey.machine;
     let cpus = plural(machine.cpus as u64, "processor", "processors");
     let memory = machine.memory.map_or(String::new(), |bytes| {
-        format!(", {} of memory", size(bytes))
+        format!(" · {} of memory", size(bytes))
     });
-    let mut head = vec![format!(
-        "Linux {} ({}), {cpus}{memory}; {} UTC, in {:.1} s.",
+    let user = if machine.root {
+        "as root"
+    } else {
+        "not as root"
+    };
+    format!(
+        "Linux {} ({}) · {cpus}{memory} · {} UTC, {}, {user}",
         machine.kernel,
         machine.arch,
-        utc(machine.when),
-        machine.seconds
-    )];
-    if !machine.root {
-        head.push("Not as root: what that leaves out is said where it is missing.".to_owned());
+        utc(machine.when).replace('T', " "),
+        duration(machine.seconds)
+    )
+}
+
+fn head(survey: &Survey<'_>) -> Vec<String> {
+    let mut head = Vec::new();
+    if !survey.machine.root && !survey.machine.unseen.is_empty() {
+        head.push("Not run as root: see what root would add at the end of the page.".to_owned());
     }
     if survey.is_interrupted {
-        head.push(
-            "It was ended early (interrupted): here is what had been done by then.".to_owned(),
-        );
+        head.push("Interrupted: the page has what was measured until then.".to_owned());
     }
     head
 }

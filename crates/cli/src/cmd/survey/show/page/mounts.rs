@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use mounts::Point;
 use mounts::check::Verdict;
 use mounts::diagnosis::{Diagnosis, diagnose};
+use mounts::{Point, is_pseudo};
 use ondisk::split_options;
 use show::figure::{Dot, Dots, dots};
 use show::name::printable;
 use show::stats::Stats;
 use show::table::{Align, Table};
 use show::times::median_ms;
-use show::units::{plural, sized};
+use show::units::{count, duration, plural, sized};
 use survey::Section;
 
-use super::block::{Block, Branch, MAX_ROWS, MAX_SENTENCES, Plots, Tree, more, plot, table, texts};
+use super::block::{Block, Branch, MAX_ROWS, MAX_SENTENCES, Tree, more, plot, table, texts};
 use crate::cmd::mounts::compare::Compared;
 use crate::cmd::mounts::methods::{Method, methods_table};
 use crate::cmd::mounts::show::{by_name, cell, limbs, source, state, tone};
@@ -22,15 +22,16 @@ use crate::cmd::survey::command::{Command, Commands};
 use crate::cmd::survey::show::anomalies;
 use crate::cmd::survey::survey::{Mounted, Survey};
 
-pub(crate) fn mounts(survey: &Survey<'_>, mounted: &Mounted, plots: &mut Plots) -> Vec<Block> {
+pub(crate) fn mounts(survey: &Survey<'_>, mounted: &Mounted) -> Vec<Block> {
     let commands = survey.commands();
     let report = &mounted.report;
     let points = &report.points;
     let diagnoses = diagnose(points);
     let by = report.method.name();
+    let pseudo = points.iter().filter(|point| is_pseudo(point)).count();
     let mut facts = vec![
-        ("Mounts", points.len().to_string()),
-        ("Of them odd", diagnoses.len().to_string()),
+        ("Mounts", count(points.len() as u64)),
+        ("Pseudo file systems", count(pseudo as u64)),
         ("Found by", by.to_owned()),
     ];
     let compared = survey.found.methods.as_ref();
@@ -38,79 +39,92 @@ pub(crate) fn mounts(survey: &Survey<'_>, mounted: &Mounted, plots: &mut Plots) 
     let used = methods.iter().find(|method| method.by == by);
     if let Some((used, ms)) = used.and_then(|used| Some((used, median_ms(&used.runs, |t| t.real)?)))
     {
-        facts.push(("That takes", format!("{ms:.2} ms, {} calls", used.calls())));
+        let (time, calls) = (duration(ms / 1e3), count(used.calls()));
+        facts.push(("Time to find them", format!("{time}, {calls} calls")));
     }
     let mut blocks = vec![
         Block::Facts(facts),
         Block::Command(commands.text(&Command::Mounts)),
     ];
-    let complete = match report.is_complete() {
-        true => "",
-        false => " Something may be missing: see the warnings.",
-    };
-    let why = report.reason.to_string();
-    let why = printable(why.as_bytes());
-    blocks.push(Block::Text(format!("Found by {by}: {why}.{complete}")));
-    blocks.extend(texts(types(points)));
-    blocks.push(Block::Heading("What is odd".to_owned()));
-    blocks.extend(anomaly_table(&diagnoses, &commands));
-    if !points.is_empty() {
-        blocks.push(Block::Heading("The tree".to_owned()));
-        blocks.push(Block::Tree(tree(points)));
+    if !report.is_complete() {
+        blocks.push(Block::Text(
+            "The list may be incomplete: see the warnings.".to_owned(),
+        ));
     }
-    blocks.extend(texts(more(
-        points.len(),
-        MAX_ROWS,
-        ["mount", "mounts"],
-        &commands.text(&Command::Mounts),
-    )));
-    blocks.push(Block::Heading("What each method costs here".to_owned()));
+    if !diagnoses.is_empty() {
+        blocks.push(Block::Heading("Unusual mounts".to_owned()));
+        blocks.extend(anomaly_table(&diagnoses, &commands));
+    }
+    if !points.is_empty() {
+        blocks.push(Block::Heading("Mount tree".to_owned()));
+        blocks.extend(trees(points, &commands));
+    }
+    blocks.push(Block::Heading("Cost of each method".to_owned()));
     match compared {
-        Some(compared) => blocks.extend(method_blocks(compared, &commands, plots)),
+        Some(compared) => blocks.extend(method_blocks(compared, &commands)),
         None => blocks.push(Block::missing(Section::Mounts, survey)),
     }
     blocks
 }
 
-fn anomaly_table(diagnoses: &[Diagnosis<'_>], commands: &Commands) -> Vec<Block> {
-    if diagnoses.is_empty() {
-        return vec![Block::Text(
-            "Nothing: a path reaches each mount, and none is on a file or there twice.".to_owned(),
-        )];
+/// The mounts that store files, and the others, which are shown when they are asked for.
+fn trees(points: &[Point], commands: &Commands) -> Vec<Block> {
+    let (pseudo, real): (Vec<Point>, Vec<Point>) = points.iter().cloned().partition(is_pseudo);
+    let mut blocks = Vec::new();
+    let all = |count| {
+        let command = commands.text(&Command::Mounts);
+        more(count, MAX_ROWS, ["mount", "mounts"], &command)
+    };
+    if !real.is_empty() {
+        blocks.push(Block::Tree(tree(&real, "Mounts that store files, by path")));
+        blocks.extend(texts(all(real.len())));
     }
-    let columns = [("TARGET", Align::Left), ("WHY IT IS ODD", Align::Left)];
+    if !pseudo.is_empty() {
+        let systems = plural(
+            pseudo.len() as u64,
+            "pseudo file system",
+            "pseudo file systems",
+        );
+        let mut inner: Vec<Block> = texts(types(&pseudo)).collect();
+        inner.push(Block::Tree(tree(&pseudo, "Pseudo file systems, by path")));
+        inner.extend(texts(all(pseudo.len())));
+        blocks.push(Block::Details(systems, inner));
+    }
+    blocks
+}
+
+fn anomaly_table(diagnoses: &[Diagnosis<'_>], commands: &Commands) -> Vec<Block> {
+    let columns = [("TARGET", Align::Left), ("REASON", Align::Left)];
     let shown = diagnoses.iter().take(MAX_SENTENCES);
     let rows = shown.map(|one| [printable(one.target), anomalies::all(one).into()]);
     let rows = Table::from_rows(&columns, rows);
-    let mut blocks = vec![table("Mounts that are odd, the worst first", &rows)];
+    let mut blocks = vec![table("Unusual mounts, the worst first", &rows)];
     blocks.extend(texts(more(
         diagnoses.len(),
         MAX_SENTENCES,
-        ["odd one", "odd ones"],
+        ["unusual mount", "unusual mounts"],
         &commands.text(&Command::Mounts),
     )));
     blocks
 }
 
-fn method_blocks(compared: &Compared, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
+fn method_blocks(compared: &Compared, commands: &Commands) -> Vec<Block> {
     let rows: Vec<Dots> = compared.methods.iter().filter_map(method_dots).collect();
-    let title = "What each method of finding the mounts takes";
+    let title = "Elapsed time of each method of finding mounts";
     let mut blocks = vec![Block::Command(commands.text(&Command::CompareMethods))];
     blocks.extend(plot(
-        dots(plots.next(), title, &rows),
-        "Elapsed time on a scale of powers of ten: a dot at the median of the runs, a line from the shortest to the \
-         longest.",
+        dots(title, &rows),
+        "Logarithmic scale. Dot: the median of the runs. Line: from the shortest to the longest run.",
     ));
-    blocks.push(table(
-        "Methods of finding the mounts: medians",
-        &methods_table(&compared.methods),
-    ));
-    blocks.extend(texts(
+    let methods = "Methods of finding mounts: medians";
+    let mut inner = vec![table(methods, &methods_table(&compared.methods))];
+    inner.extend(texts(
         compared
             .left_out
             .iter()
-            .map(|left| format!("{} left out: {}.", left.by, left.why)),
+            .map(|left| format!("{} skipped: {}.", left.by, left.why)),
     ));
+    blocks.push(Block::Details("Table of the methods".to_owned(), inner));
     blocks
 }
 
@@ -138,7 +152,7 @@ fn types(points: &[Point]) -> Option<String> {
     (!counts.is_empty()).then(|| format!("By type: {}{rest}.", said.join(", ")))
 }
 
-fn tree(rows: &[Point]) -> Tree {
+fn tree(rows: &[Point], caption: &str) -> Tree {
     let order = by_name(rows);
     let limbs = limbs(rows, &order);
     let any = |has: fn(&Point) -> bool| rows.iter().any(has);
@@ -173,7 +187,7 @@ fn tree(rows: &[Point]) -> Tree {
         }
     };
     Tree {
-        caption: "The mounts, in the order of their names".to_owned(),
+        caption: caption.to_owned(),
         heads: std::iter::once("TARGET")
             .chain(shown().map(|(_, head, _)| *head))
             .collect(),
@@ -195,10 +209,13 @@ fn access(row: &Point) -> String {
 
 fn method_dots(method: &Method) -> Option<Dots> {
     let stats = Stats::from_values(method.runs.iter().map(|t| t.real))?;
-    let text = format!("{:.2} ms, {} calls", 1000.0 * stats.median, method.calls());
+    let text = format!(
+        "{}, {} calls",
+        duration(stats.median),
+        count(method.calls())
+    );
     Some(Dots {
         label: method.by.to_owned(),
-        description: text.clone(),
         text,
         dots: vec![Dot {
             seconds: stats.median,

@@ -17,15 +17,15 @@ pub(crate) fn starting(startup: &StartupReport, commands: &Commands) -> Vec<Bloc
     let [missing, duplicate] = useless_elements(startup);
     let mut facts = vec![
         ("Directories in PATH", startup.path.len().to_string()),
-        ("Of them not there", missing.to_string()),
-        ("In it twice", duplicate.to_string()),
+        ("Missing", missing.to_string()),
+        ("Duplicate", duplicate.to_string()),
     ];
     for one in &startup.started {
         let totals = one.totals;
         facts.push((
             one.command,
             format!(
-                "{} of {} look-ups miss, {}",
+                "{} of {} lookups failed, {}",
                 totals.misses,
                 totals.lookups,
                 duration(seconds(totals.nanos))
@@ -37,25 +37,23 @@ pub(crate) fn starting(startup: &StartupReport, commands: &Commands) -> Vec<Bloc
         Block::Command(commands.text(&Command::Start)),
     ];
     if !startup.path.is_empty() {
-        let by = startup.started.first().map_or(String::new(), |one| {
-            format!("; hits and misses are those of {}", one.command)
-        });
+        let by = startup
+            .started
+            .first()
+            .map_or(String::new(), |one| format!("; lookups of {}", one.command));
         blocks.push(table(
-            &format!("The directories of PATH{by}"),
+            &format!("Directories of PATH{by}"),
             &path_table(startup),
         ));
     }
     if !startup.started.is_empty() {
-        blocks.push(table(
-            "What starting programs takes",
-            &started_table(startup),
-        ));
+        blocks.push(table("Cost of starting programs", &started_table(startup)));
         blocks.push(Block::Text(foot(startup)));
     }
     for one in &startup.started {
         blocks.extend(searched(one, commands));
         if !one.fixes.is_empty() {
-            blocks.push(Block::Heading(format!("What would help {}", one.command)));
+            blocks.push(Block::Heading(format!("Changes that help {}", one.command)));
             let fixes = one.fixes.iter().map(fix_sentence);
             blocks.push(Block::List(fixes.collect()));
         }
@@ -77,8 +75,8 @@ fn searched(one: &ProgramStart, commands: &Commands) -> Vec<Block> {
     let columns = [
         ("DIRECTORY", Align::Left),
         ("KIND", Align::Left),
-        ("MISSES", Align::Right),
-        ("HITS", Align::Right),
+        ("FAILED", Align::Right),
+        ("FOUND", Align::Right),
         ("TIME", Align::Right),
     ];
     let mut rows = Table::new(&columns, searched.len().min(MAX_TRIED));
@@ -94,9 +92,9 @@ fn searched(one: &ProgramStart, commands: &Commands) -> Vec<Block> {
         ];
         rows.row(cells, Tone::Plain);
     }
-    let caption = format!("Directories in which {} misses something", one.command);
+    let caption = format!("Directories with failed lookups of {}", one.command);
     let mut blocks = vec![
-        Block::Heading(format!("Where {} looks in vain", one.command)),
+        Block::Heading(format!("Failed lookups of {}", one.command)),
         table(&caption, &rows),
     ];
     blocks.extend(texts(more(

@@ -1,6 +1,6 @@
 //! How all of it was measured: the machine, the steps, and what was left out.
 
-use super::block::{Block, MAX_ROWS, MAX_SENTENCES, Plots, more, plot, table, texts};
+use super::block::{Block, MAX_ROWS, MAX_SENTENCES, more, plot, table, texts};
 use crate::cmd::survey::command::Commands;
 use crate::cmd::survey::show::missing::{text, unseen};
 use crate::cmd::survey::show::title::section_title;
@@ -10,9 +10,9 @@ use show::figure::{Bar, bars};
 use show::json::Warning;
 use show::name::printable;
 use show::table::{Align, Table, Tone};
-use show::units::size;
+use show::units::{duration, size};
 
-pub(crate) fn measured(survey: &Survey<'_>, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
+pub(crate) fn measured(survey: &Survey<'_>, commands: &Commands) -> Vec<Block> {
     let machine = survey.machine;
     let facts = vec![
         (
@@ -20,61 +20,55 @@ pub(crate) fn measured(survey: &Survey<'_>, commands: &Commands, plots: &mut Plo
             format!("Linux {} ({})", machine.kernel, machine.arch),
         ),
         ("Processors", machine.cpus.to_string()),
-        (
-            "Memory",
-            machine.memory.map_or("not known".to_owned(), size),
-        ),
+        ("Memory", machine.memory.map_or("unknown".to_owned(), size)),
         (
             "As root",
             (if machine.root { "yes" } else { "no" }).to_owned(),
         ),
-        ("Took", format!("{:.1} s", machine.seconds)),
+        ("Duration", format!("{:.1} s", machine.seconds)),
         ("Read", size(machine.bytes_read)),
-        ("Written, and taken away again", size(machine.bytes_written)),
+        ("Written to temporary files", size(machine.bytes_written)),
     ];
     let mut blocks = vec![Block::Facts(facts)];
     let deep = if machine.deep {
-        "It was asked to go deep."
+        "Option --deep was given."
     } else {
-        "fathom survey --deep goes on for longer."
+        "fathom survey --deep measures more."
     };
     blocks.push(Block::Text(format!(
-        "Files were only read, but for those without a name that the experiments made and took away. It was given \
-         {:.0} s and {}. {deep}",
+        "Files were only read, except for unnamed temporary files of the experiments. Limits: {:.0} s, {} of disk I/O. {deep}",
         machine.limit_seconds,
         size(machine.limit_bytes)
     )));
     if !survey.found.steps.is_empty() {
         let rows: Vec<Bar> = by_section(&survey.found.steps);
         if rows.len() > 1 {
-            let svg = bars(plots.next(), "Where the time of this survey went", &rows);
-            blocks.extend(plot(svg, "Seconds that each section took."));
+            let svg = bars("Time of each section", &rows);
+            blocks.extend(plot(svg, "Elapsed time."));
         }
-        blocks.push(table(
-            "The steps, in order",
-            &steps_table(&survey.found.steps),
-        ));
-        blocks.extend(texts(more(
-            survey.found.steps.len(),
+        let steps = &survey.found.steps;
+        let mut inner = vec![table("Steps, in order", &steps_table(steps))];
+        let command = "fathom survey --json";
+        inner.extend(texts(more(
+            steps.len(),
             MAX_ROWS,
             ["step", "steps"],
-            "fathom survey --json",
+            command,
         )));
+        blocks.push(Block::Details("Table of the steps".to_owned(), inner));
     }
     let missing = survey.missing();
     if !missing.is_empty() {
         let sentence = |&(section, missing): &(Section, &Missing)| {
             let why = text(missing);
             let (title, _) = section_title(section);
-            format!("{title}: {why}. {} gives it.", commands.gather(section))
+            format!("{title}: {why}. Run: {}", commands.gather(section))
         };
-        blocks.push(Block::Heading("What was left out".to_owned()));
+        blocks.push(Block::Heading("Skipped".to_owned()));
         blocks.push(Block::List(missing.iter().map(sentence).collect()));
     }
     if !machine.unseen.is_empty() {
-        blocks.push(Block::Heading(
-            "What more privilege would have shown".to_owned(),
-        ));
+        blocks.push(Block::Heading("What root would add".to_owned()));
         let unseen_list = machine.unseen.iter().map(|one| format!("{}.", unseen(one)));
         blocks.push(Block::List(unseen_list.collect()));
     }
@@ -115,11 +109,12 @@ fn by_section(steps: &[StepTaken]) -> Vec<Bar> {
                 label: label.to_owned(),
                 value: step.seconds,
                 text: String::new(),
+                class: "",
             }),
         }
     }
     rows.iter_mut()
-        .for_each(|row| row.text = format!("{:.2} s", row.value));
+        .for_each(|row| row.text = duration(row.value));
     rows
 }
 

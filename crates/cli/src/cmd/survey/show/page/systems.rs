@@ -3,7 +3,7 @@
 use super::block::{Block, Plots, plot, table, texts};
 use crate::cmd::mounts::show::cell;
 use crate::cmd::probe::show::figures::figure;
-use crate::cmd::probe::show::{plain, prices_table, state};
+use crate::cmd::probe::show::{prices_table, state};
 use crate::cmd::survey::command::{Command, Commands};
 use crate::cmd::survey::known::{BLOCK, CacheSize, EXTENT, Known, READAHEAD, best_price};
 use crate::cmd::survey::show::known::{bytes_text, cache_text, known_text, limited_by};
@@ -12,7 +12,7 @@ use probe::{Experiment, Price, ProbeReport, Series};
 use show::figure::{Dot, Dots, dots};
 use show::name::printable;
 use show::table::{Align, Table};
-use show::units::size;
+use show::units::{duration, plural, size};
 
 pub(crate) fn file_systems(
     all: &[Probed],
@@ -49,7 +49,7 @@ fn overview(all: &[Probed]) -> Block {
         ]
     };
     let overview = Table::from_rows(&columns, all.iter().map(row));
-    table("What each file system is", &overview)
+    table("File systems", &overview)
 }
 
 /// A note on the column CACHE, where the cache was not measured.
@@ -59,21 +59,21 @@ fn cache_note(all: &[Probed], memory: Option<u64>, commands: &Commands) -> Optio
     for cache in &caches {
         if let CacheSize::AtMost(most, limit) = cache {
             return Some(format!(
-                "CACHE is how much of what was read stays in memory, of all file systems together: up to {}, {}. It shrinks as \
-                 programs take memory. That was looked up, and not measured; {command} fills a cache to see.",
+                "CACHE: what the page cache can hold of all file systems together, up to {}, {}; less while programs use memory. \
+                 Read from the kernel, not measured; {command} measures it.",
                 bytes_text(most),
                 limited_by(*limit)
             ));
         }
     }
     let most = memory.map_or(String::new(), |memory| {
-        format!(" It is at most the memory, {}.", size(memory))
+        format!(" At most the memory, {}.", size(memory))
     });
     caches
         .contains(&CacheSize::Known(Known::NotMeasured))
         .then(|| {
             format!(
-                "CACHE is how much of a file system stays in memory. To find out takes memory, and is done when it is asked for: {command}.{most}"
+                "CACHE: what the page cache can hold. Not measured; {command} measures it.{most}"
             )
         })
 }
@@ -91,7 +91,7 @@ fn experiments(
         Block::Heading(format!("{name} ({})", cell(report.fstype.as_deref()))),
         Block::Command(commands.text(&command)),
         table(
-            &format!("What the experiments on {name} have found"),
+            &format!("Results of the experiments on {name}"),
             &probed.shown().table(),
         ),
     ];
@@ -101,7 +101,13 @@ fn experiments(
     let (readahead, others): (Vec<_>, Vec<_>) = report.series.iter().partition(is_readahead);
     let others = others.into_iter().filter(|_| is_first);
     let wanted = readahead.into_iter().chain(others);
-    blocks.extend(wanted.filter_map(|series| experiment(series, plots)));
+    let drawn: Vec<Block> = wanted
+        .filter_map(|series| experiment(series, plots))
+        .collect();
+    if !drawn.is_empty() {
+        let count = plural(drawn.len() as u64, "plot", "plots");
+        blocks.push(Block::Details(format!("{count} of the samples"), drawn));
+    }
     blocks
 }
 
@@ -112,17 +118,12 @@ fn notes(probed: &Probed) -> impl Iterator<Item = Block> {
 
 fn experiment(series: &Series, plots: &mut Plots) -> Option<Block> {
     let figure = figure(series);
-    let log = match figure.is_logarithmic() {
-        true => ", on a scale of powers of ten",
-        false => "",
+    let rings = if figure.marks.is_empty() {
+        ""
+    } else {
+        "Ring: the samples that the result rests on. "
     };
-    let caption = format!(
-        "{} ({}): {} upwards{log}; what stands out has a ring. {}.",
-        figure.title,
-        series.kind.experiment().name(),
-        figure.y,
-        figure.note
-    );
+    let caption = format!("{rings}{}.", figure.note);
     plot(figure.to_page_svg(plots.next()), &caption)
 }
 
@@ -135,7 +136,7 @@ fn made(report: &ProbeReport) -> String {
     names.join(" ")
 }
 
-pub(crate) fn prices(gates: &Probed, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
+pub(crate) fn prices(gates: &Probed, commands: &Commands) -> Vec<Block> {
     let mut blocks = vec![Block::Command(commands.text(&Command::Prices))];
     let all = gates.report.prices.as_deref().unwrap_or_default();
     let facts: Vec<(&'static str, String)> = [
@@ -144,33 +145,27 @@ pub(crate) fn prices(gates: &Probed, commands: &Commands, plots: &mut Plots) -> 
         ("statx, cold", "statx", false),
     ]
     .into_iter()
-    .filter_map(|(name, gate, warm)| {
-        Some((
-            name,
-            format!("{} ns", plain(best_price(all, gate, warm)?.ns)),
-        ))
-    })
+    .filter_map(|(name, gate, warm)| Some((name, duration(best_price(all, gate, warm)?.ns / 1e9))))
     .collect();
     if !facts.is_empty() {
         blocks.insert(0, Block::Facts(facts));
     }
-    let svg = dots(
-        plots.next(),
-        "What each call costs, on one thread",
-        &price_dots(all),
-    );
+    let svg = dots("Price of each system call, on one thread", &price_dots(all));
     blocks.extend(plot(
         svg,
-        "On a scale of powers of ten: a dot, and the first figure, where the answer is in memory (warm); a ring, and the \
-         second one, where it is not (cold). Half of the batches are within the line.",
+        "Logarithmic scale. Dot: warm, the data is in memory. Ring: cold, it is not. Line: interquartile range.",
     ));
+    let mut inner = Vec::new();
     if !all.is_empty() {
-        blocks.push(table("What each call costs", &prices_table(all)));
+        inner.push(table("Prices of system calls", &prices_table(all)));
     }
     if !gates.report.measured.is_empty() {
         let findings = gates.shown().table();
-        blocks.push(table("What every call costs at least", &findings));
-        blocks.extend(notes(gates));
+        inner.push(table("Least price of any call", &findings));
+        inner.extend(notes(gates));
+    }
+    if !inner.is_empty() {
+        blocks.push(Block::Details("Tables of the prices".to_owned(), inner));
     }
     blocks
 }
@@ -186,32 +181,16 @@ fn price_dots(prices: &[Price]) -> Vec<Dots> {
             range: (seconds(price.low), seconds(price.high)),
             filled: price.warm,
         };
-        let said = format!("{} {} ns", state(price), plain(price.ns));
+        let text = format!("{} {}", state(price), duration(price.ns / 1e9));
         match rows.iter_mut().find(|(known, _)| *known == key) {
             Some((_, row)) => {
-                row.description = format!("{}, {said}", row.description);
-                row.text = format!(
-                    "{} / {} ns",
-                    row.text.trim_end_matches(" ns"),
-                    plain(price.ns)
-                );
+                row.text = format!("{}, {text}", row.text);
                 row.dots.push(dot);
             }
             None => {
-                let text = format!(
-                    "{}{} ns",
-                    if dot.filled { "" } else { "- / " },
-                    plain(price.ns)
-                );
-                rows.push((
-                    key,
-                    Dots {
-                        label: format!("{}: {}", key.0, key.1),
-                        text,
-                        description: said,
-                        dots: vec![dot],
-                    },
-                ));
+                let label = format!("{}: {}", key.0, key.1);
+                let dots = vec![dot];
+                rows.push((key, Dots { label, text, dots }));
             }
         }
     }

@@ -6,7 +6,7 @@ use crate::cmd::survey::command::{Command, Commands};
 use crate::cmd::survey::show::bounded::{about, sentences};
 use crate::cmd::survey::show::nightly;
 use crate::cmd::survey::survey::Walking;
-use crate::cmd::walk::show::{Engine, possible_engines};
+use crate::cmd::walk::show::{Comparison, Engine, possible_engines};
 use ::survey::bounded::Bounded;
 use account::report::AccountReport;
 use archive::nightly::Nightly;
@@ -14,9 +14,11 @@ use show::figure::{Bar, bars};
 use show::name::printable;
 use show::table::{Align, Table, Tone};
 use show::times::median_ms;
-use show::units::size;
+use show::treemap::{Tile, treemap};
+use show::units::{count, duration, size};
+use walk::DirectoryCount;
 
-pub(crate) fn walking(walk: &Walking, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
+pub(crate) fn walking(walk: &Walking, commands: &Commands) -> Vec<Block> {
     let facts = match &walk.bounded {
         Some(bounded) => bounded_facts(walk, bounded),
         None => facts(walk),
@@ -25,19 +27,51 @@ pub(crate) fn walking(walk: &Walking, commands: &Commands, plots: &mut Plots) ->
     let mut blocks = vec![
         Block::Facts(facts),
         Block::Command(commands.text(&Command::CompareEngines)),
-        Block::Text(format!(
-            "By {}: {}.",
-            walk.part.engine.name(),
-            printable(why.as_bytes())
-        )),
     ];
     blocks.extend(texts(walk.bounded.iter().flat_map(sentences)));
-    blocks.extend(engines(walk, plots));
-    blocks.push(Block::List(walk.comparison().notes()));
-    if !walk.engines.explained.is_empty() {
-        blocks.push(possible_table(walk));
+    blocks.extend(engines(walk));
+    let comparison = walk.comparison();
+    blocks.extend(texts(agreement(&comparison)));
+    let mut inner = vec![Block::Text(format!(
+        "Engine {}: {}.",
+        walk.part.engine.name(),
+        printable(why.as_bytes())
+    ))];
+    if !comparison.engines.is_empty() {
+        let caption = "Engines, medians of the runs; x STAT: relative to one call at a time";
+        inner.push(table(caption, &comparison.table()));
     }
+    if !walk.engines.explained.is_empty() {
+        inner.push(possible_table(walk));
+    }
+    let skipped = comparison.left_out.iter();
+    let skipped = skipped.map(|left| format!("{} skipped: {}", left.engine, left.why));
+    let skipped: Vec<String> = skipped.collect();
+    if !skipped.is_empty() {
+        inner.push(Block::List(skipped));
+    }
+    blocks.push(Block::Details("Tables of the engines".to_owned(), inner));
     blocks
+}
+
+/// Whether the engines report the same tree. Engines differ on a tree that is in use: that is no
+/// error.
+fn agreement(comparison: &Comparison<'_>) -> Option<String> {
+    let first = comparison.engines.first()?;
+    let is_steady = comparison.engines.iter().all(|engine| engine.steady);
+    Some(match (comparison.agree, is_steady) {
+        (true, _) => format!("All engines report the same tree: digest {}.", first.digest),
+        (false, false) => {
+            "The tree changed during the comparison, so the engines report different trees."
+                .to_owned()
+        }
+        (false, true) => {
+            let digests = comparison.engines.iter();
+            let digests = digests.map(|one| format!("{} {}", one.engine, one.digest));
+            let digests = digests.collect::<Vec<_>>().join(", ");
+            format!("The engines report different trees: one of them is wrong. Digests: {digests}.")
+        }
+    })
 }
 
 fn median(engine: &Engine) -> Option<f64> {
@@ -51,50 +85,163 @@ fn facts(walk: &Walking) -> Vec<(&'static str, String)> {
     if let Some(engine) = find(walk.part.engine.name())
         && let Some(ms) = median(engine)
     {
-        facts.insert(0, ("Entries", engine.entries.to_string()));
-        let calls = engine.calls();
-        facts.push(("A walk takes", format!("{ms:.2} ms, {calls} calls")));
+        facts.insert(0, ("Entries", count(engine.entries)));
+        let (time, calls) = (duration(ms / 1e3), count(engine.calls()));
+        facts.push(("Time", format!("{time}, {calls} calls")));
     }
     if let Some(ms) = find("stat").and_then(median) {
-        facts.push(("One call after the other", format!("{ms:.2} ms")));
+        facts.push(("One call at a time", duration(ms / 1e3)));
     }
     facts
 }
 
 fn bounded_facts(walk: &Walking, bounded: &Bounded) -> Vec<(&'static str, String)> {
-    let entries = bounded.entries.to_string();
     let mut facts = vec![
-        ("Entries before it was stopped", entries),
+        ("Entries until the limit", count(bounded.entries)),
         ("Engine", walk.part.engine.name().to_owned()),
-        ("A second", format!("{:.0}", bounded.rate())),
+        ("Entries per second", count(bounded.rate() as u64)),
     ];
-    let inodes = bounded.inodes.map(|inodes| inodes.to_string());
-    facts.extend(inodes.map(|inodes| ("Files of the file system", inodes)));
+    let inodes = bounded.inodes.map(count);
+    facts.extend(inodes.map(|inodes| ("Inodes in use", inodes)));
     let whole = bounded.whole_seconds();
-    facts.extend(whole.map(|seconds| ("A walk takes", format!("some {}", about(seconds)))));
+    facts.extend(whole.map(|seconds| ("Whole tree", format!("estimated {}", about(seconds)))));
     facts
 }
 
-fn engines(walk: &Walking, plots: &mut Plots) -> Vec<Block> {
+fn engines(walk: &Walking) -> Option<Block> {
     let bar = |engine: &Engine| {
         let ms = median(engine)?;
         Some(Bar {
             label: engine.engine.to_owned(),
             value: ms,
-            text: format!("{ms:.2} ms, {} calls", engine.calls()),
+            text: format!("{}, {} calls", duration(ms / 1e3), count(engine.calls())),
+            class: "",
         })
     };
     let rows: Vec<Bar> = walk.engines.engines.iter().filter_map(bar).collect();
-    if rows.is_empty() {
+    let svg = bars("Elapsed time of each engine", &rows);
+    plot(svg, "Medians of the runs, with the metadata in memory.").filter(|_| !rows.is_empty())
+}
+
+/// Where the entries are, by directory, and with them the calls of a walk.
+pub(super) fn directories(walk: &Walking, plots: &mut Plots) -> Vec<Block> {
+    const GROUPS: usize = 24;
+    let counts = &walk.directories;
+    let calls = PlainCalls::new(walk);
+    let unit = if calls.is_some() { "calls" } else { "entries" };
+    let value = |one: &DirectoryCount| match &calls {
+        Some(calls) => calls.of(one),
+        None => one.entries as f64,
+    };
+    let mut groups: Vec<(Vec<u8>, Vec<&DirectoryCount>)> = Vec::new();
+    for one in counts {
+        let top = one.path.split(|byte| *byte == b'/').next();
+        let top = top.unwrap_or_default();
+        match groups.iter_mut().find(|(known, _)| known == top) {
+            Some((_, group)) => group.push(one),
+            None => groups.push((top.to_vec(), vec![one])),
+        }
+    }
+    let sum = |group: &[&DirectoryCount]| group.iter().map(|one| value(one)).sum::<f64>();
+    groups.sort_by(|a, b| sum(&b.1).total_cmp(&sum(&a.1)));
+    groups.truncate(GROUPS);
+    let tile = |one: &&DirectoryCount| Tile {
+        label: directory(one),
+        value: value(one),
+        text: count(value(one).round() as u64),
+    };
+    let tiles: Vec<Vec<Tile>> = groups
+        .iter()
+        .map(|(_, group)| group.iter().map(tile).collect())
+        .collect();
+    if tiles.is_empty() {
         return Vec::new();
     }
-    let svg = bars(plots.next(), "What each engine takes to walk here", &rows);
-    let caption = "Elapsed time, medians: a bar of twice the length has taken twice as long.";
-    let table = table(
-        "The engines: medians of the runs; x STAT is the share of what one call after the other takes",
-        &walk.comparison().table(),
-    );
-    plot(svg, caption).into_iter().chain([table]).collect()
+    let mut largest: Vec<&DirectoryCount> = counts.iter().collect();
+    largest.sort_by(|a, b| value(b).total_cmp(&value(a)));
+    let words = largest.iter().take(5).map(|one| {
+        let value = count(value(one).round() as u64);
+        format!("{}: {value} {unit}", directory(one))
+    });
+    let words = words.collect::<Vec<_>>().join("; ");
+    let title = match calls {
+        Some(_) => "System calls of a walk with one call at a time, by directory",
+        None => "Entries by directory, as far as the walk came",
+    };
+    let caption = match calls {
+        Some(_) => {
+            "Area: system calls, estimated from the entries and directories of each directory. Tiles of one colour \
+             have the same top directory."
+        }
+        None => "Area: number of entries. Tiles of one colour have the same top directory.",
+    };
+    let svg = treemap(plots.next(), title, &format!("Largest: {words}."), &tiles);
+    let columns = [
+        ("DIRECTORY", Align::Left),
+        ("ENTRIES", Align::Right),
+        ("DIRECTORIES", Align::Right),
+        ("CALLS (ESTIMATED)", Align::Right),
+    ];
+    let columns = &columns[..if calls.is_some() { 4 } else { 3 }];
+    let mut rows = Table::new(columns, largest.len());
+    for one in &largest {
+        let mut cells = vec![directory(one), count(one.entries), count(one.directories)];
+        cells.extend(
+            calls
+                .as_ref()
+                .map(|calls| count(calls.of(one).round() as u64)),
+        );
+        rows.row(cells, Tone::Plain);
+    }
+    vec![
+        Block::Plot(
+            format!("<p class=\"title\">{title}</p>\n{svg}"),
+            caption.to_owned(),
+        ),
+        Block::Details(
+            "Table of the directories".to_owned(),
+            vec![table("Entries of the directories with most entries", &rows)],
+        ),
+    ]
+}
+
+fn directory(one: &DirectoryCount) -> String {
+    match &one.path[..] {
+        [] => "(top)".to_owned(),
+        path => printable(path).into_owned(),
+    }
+}
+
+/// The calls of a walk with one call at a time: one for each entry, and the rest in equal parts for
+/// each directory.
+struct PlainCalls {
+    for_directory: f64,
+}
+
+impl PlainCalls {
+    /// `None` where no such walk went through all that was counted.
+    fn new(walk: &Walking) -> Option<PlainCalls> {
+        let plain = walk
+            .engines
+            .engines
+            .iter()
+            .find(|one| one.engine == "stat")?;
+        if walk.bounded.is_some() {
+            return None;
+        }
+        let all = walk.directories.iter();
+        let (entries, directories) = all.fold((0, 0), |(entries, directories), one| {
+            (entries + one.entries, directories + one.directories)
+        });
+        let rest = plain.calls().checked_sub(entries)? as f64;
+        (directories > 0).then(|| PlainCalls {
+            for_directory: rest / directories as f64,
+        })
+    }
+
+    fn of(&self, one: &DirectoryCount) -> f64 {
+        one.entries as f64 + self.for_directory * one.directories as f64
+    }
 }
 
 fn possible_table(walk: &Walking) -> Block {
@@ -110,23 +257,17 @@ fn possible_table(walk: &Walking) -> Block {
         let why = printable(why.as_bytes());
         possible.row([row.engine.name(), word, &why], Tone::Plain);
     }
-    table(
-        "Which engines can work here, and why others cannot",
-        &possible,
-    )
+    table("Engines that work here, and why others do not", &possible)
 }
 
 pub(crate) fn dumping(dump: &Nightly, commands: &Commands) -> Vec<Block> {
     let facts = vec![
-        ("Entries", dump.entries.to_string()),
-        ("Everything", size(dump.first.bytes)),
+        ("Entries", count(dump.entries)),
+        ("Full dump", size(dump.first.bytes)),
+        ("Calls if nothing changed", count(dump.unchanged.calls)),
         (
-            "Calls when nothing has changed",
-            dump.unchanged.calls.to_string(),
-        ),
-        (
-            "CPU time then",
-            format!("{:.2} ms", 1000.0 * dump.unchanged.cpu_seconds),
+            "CPU time if nothing changed",
+            duration(dump.unchanged.cpu_seconds),
         ),
     ];
     let mut blocks = vec![
@@ -134,7 +275,7 @@ pub(crate) fn dumping(dump: &Nightly, commands: &Commands) -> Vec<Block> {
         Block::Command(commands.text(&Command::GatherDump)),
     ];
     blocks.extend(texts(nightly::head(dump)));
-    blocks.push(table("What a dump would cost", &nightly::table(dump)));
+    blocks.push(table("Cost of a dump", &nightly::table(dump)));
     blocks.push(Block::Text(nightly::foot(dump)));
     blocks
 }
@@ -143,17 +284,17 @@ pub(crate) fn calls(account: &AccountReport<'_>, commands: &Commands) -> Vec<Blo
     let mut blocks = vec![Block::Command(commands.text(&Command::Account))];
     blocks.extend(texts(account_show::sentences(account)));
     blocks.push(table(
-        "The calls of a walk, by gate",
+        "System calls of a walk",
         &account_show::gates_table(account),
     ));
     if let Some(patterns) = account_show::patterns_table(account) {
-        blocks.push(Block::Heading("Redundant patterns".to_owned()));
-        blocks.push(table("Redundant patterns among them", &patterns));
+        blocks.push(Block::Heading("Redundant calls".to_owned()));
+        blocks.push(table("Redundant calls, by pattern", &patterns));
     }
     if let Some(what_if) = account_show::what_if_table(account) {
-        blocks.push(Block::Heading("What if".to_owned()));
+        blocks.push(Block::Heading("Possible savings".to_owned()));
         blocks.push(Block::Text(account_show::model_sentence(account)));
-        blocks.push(table("What changes would save", &what_if));
+        blocks.push(table("Savings of each change", &what_if));
         blocks.push(Block::List(
             account_show::saving_changes(account)
                 .map(account_show::explain_change)

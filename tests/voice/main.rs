@@ -7,6 +7,7 @@
     reason = "the tests build and check past the gate"
 )]
 
+mod phrases;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -10,10 +10,10 @@ pub(crate) fn kind(kind: AnomalyKind) -> &'static str {
         AnomalyKind::Unresponsive => "not answering",
         AnomalyKind::Slow => "slow to answer",
         AnomalyKind::Hidden => "hidden",
-        AnomalyKind::Covers => "over files",
-        AnomalyKind::Duplicate => "the same as another",
+        AnomalyKind::Covers => "hides files",
+        AnomalyKind::Duplicate => "duplicate",
         AnomalyKind::ReadOnly => "read-only, perhaps by an error",
-        AnomalyKind::Denied => "not to be looked at",
+        AnomalyKind::Denied => "access denied",
         AnomalyKind::OnFile => "on a file",
     }
 }
@@ -25,29 +25,28 @@ pub(crate) fn all(diagnosis: &Diagnosis<'_>) -> String {
 
 fn text(anomaly: &Anomaly<'_>) -> String {
     let text = match anomaly {
-        Anomaly::Hung => "it does not answer: hung",
-        Anomaly::Stale => "its server does not know it any more: stale",
-        Anomaly::Slow => "it answers slowly",
-        Anomaly::Denied => "it may not be looked at: denied",
+        Anomaly::Hung => "hung: it does not answer",
+        Anomaly::Stale => "stale: its server no longer has it",
+        Anomaly::Slow => "slow to answer",
+        Anomaly::Denied => "access denied",
         Anomaly::ReadOnly => {
-            "it is read-only, and an error makes it so (errors=remount-ro): see whether there was one"
+            "read-only, possibly because of an error (errors=remount-ro): check the kernel log"
         }
-        Anomaly::Hidden { at_same_path: true } => "no path reaches it: another mount lies over it",
+        Anomaly::Hidden { at_same_path: true } => "hidden: another mount is on the same directory",
         Anomaly::Hidden {
             at_same_path: false,
-        } => "no path reaches it: another mount lies over a directory above it",
-        Anomaly::OnFile => "it is mounted on a file: who looks at directories only misses it",
+        } => "hidden: another mount is on a parent directory",
+        Anomaly::OnFile => "mounted on a file: programs that search only directories miss it",
         Anomaly::Covers(beneath) => {
-            let lie = if beneath.files == 1 { "lies" } else { "lie" };
             return format!(
-                "beneath it {lie} {} with {} that no path reaches",
+                "hides {} ({}) in the directory below it",
                 plural(beneath.files, "file", "files"),
                 sized(beneath.bytes)
             );
         }
         Anomaly::Duplicate(first) => {
             return format!(
-                "it shows the same as {}: what walks into both goes through it twice",
+                "the same as {}: a walk into both reads it twice",
                 printable(first)
             );
         }

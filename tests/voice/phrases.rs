@@ -59,7 +59,7 @@ fn files(dir: &Path, suffix: &str) -> Vec<PathBuf> {
 
 /// The phrases in a text, as whole words.
 fn phrases(text: &str) -> impl Iterator<Item = &'static (&'static str, &'static str)> {
-    let words = text.split(|c: char| !c.is_alphanumeric() && c != '-');
+    let words = text.split(|c: char| !c.is_alphanumeric() && !"-_".contains(c));
     let words: Vec<String> = words
         .filter(|word| !word.is_empty())
         .map(str::to_lowercase)

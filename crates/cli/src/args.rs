@@ -174,13 +174,12 @@ pub(crate) enum Command {
     /// same stat(2) calls; either program can use the trees of the other. With -j, threads share
     /// the files. The ranks of an MPI job each search for all files, at the same time.
     Pathwalk(pathwalk::args::Pathwalk),
-    /// Survey a machine: its mounts, file systems, and what work costs.
+    /// Survey a machine: file systems, costs, and advice.
     ///
-    /// All that is safe to run unasked, on one page: the mounts and how they were found at what
-    /// cost; what each file system is; what walking costs and which engine wins, and dumping; what
-    /// each call costs; what starting programs costs; and what to do about it. A summary goes to
-    /// the terminal, and the page, which needs nothing beside itself, into a file. What takes too
-    /// long is left out, and the page says why and how to have it.
+    /// Runs every measurement that is safe: the mounts, the properties of each file system, the
+    /// cost of walks, dumps, program starts and single calls. A summary goes to the terminal and a
+    /// self-contained HTML page to a file. A measurement that takes too long is skipped; the page
+    /// gives the command that runs it.
     Survey(Box<survey::args::Survey>),
     /// Walk a directory, for fathom survey to account for
     #[command(hide = true)]

@@ -151,21 +151,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_line() {
+    fn errors_name_the_line() {
         let head = "gate,ms_per_call,calls_per_dir,calls_per_file,for_effect";
         for (row, line, what) in [
-            ("a,14,1,1", 2, "there is no for_effect"),
-            ("a,-1,1,1,no", 2, "'-1' is no ms_per_call"),
-            ("a,nan,1,1,no", 2, "'nan' is no ms_per_call"),
-            ("a,1,inf,1,no", 2, "'inf' is no calls_per_dir"),
-            (",1,1,1,no", 2, "there is no gate"),
-            ("a,1e300,1,1,no", 2, "'1e300' is no ms_per_call"),
-            ("a,\"1,5\",1,1,no", 2, "'1,5' is no ms_per_call"),
-            ("a,1,1,1,no,1", 2, "it has 6 cells, and the headings are 5"),
-            ("a,\"1,1,1,no", 2, "a quote in it is not closed"),
-            ("a,1,1,1,perhaps", 2, "for_effect is yes or no"),
-            ("a,1,1,1,yes", 0, "no gate in it is called for information"),
-            ("a,1,0,0,no", 0, "no gate in it is called for information"),
+            ("a,14,1,1", 2, "no value for for_effect"),
+            ("a,-1,1,1,no", 2, "'-1' is not a valid ms_per_call"),
+            ("a,nan,1,1,no", 2, "'nan' is not a valid ms_per_call"),
+            ("a,1,inf,1,no", 2, "'inf' is not a valid calls_per_dir"),
+            (",1,1,1,no", 2, "no value for gate"),
+            ("a,1e300,1,1,no", 2, "'1e300' is not a valid ms_per_call"),
+            ("a,\"1,5\",1,1,no", 2, "'1,5' is not a valid ms_per_call"),
+            ("a,1,1,1,no,1", 2, "6 cells, but 5 headings"),
+            ("a,\"1,1,1,no", 2, "unclosed quote"),
+            ("a,1,1,1,perhaps", 2, "for_effect must be yes or no"),
+            ("a,1,1,1,yes", 0, "no call in it is for information"),
+            ("a,1,0,0,no", 0, "no call in it is for information"),
         ] {
             let wrong = parse(&format!("{head}\n{row}\n")).unwrap_err();
             assert!(
@@ -175,7 +175,7 @@ mod tests {
         }
         assert_eq!(
             parse("gate,ms_per_call\n").unwrap_err().to_string(),
-            "line 1: there is no column calls_per_dir"
+            "line 1: no column calls_per_dir"
         );
         assert_eq!(
             parse("\n# nothing\n").unwrap_err().to_string(),

@@ -427,14 +427,21 @@ mod tests {
             ("A LONG HEADING", Align::Right),
             ("PATH", Align::Left),
         ];
-        let row = ["96.5 MiB", "1234567890.12", "/srv/mail/archive/20231"];
+        let row = [
+            "96.5 MiB",
+            "1234567890.12",
+            "/srv/mail/archive/2023/november/inbox/0001",
+        ];
         let table = Table::from_rows(&heads, [row]);
         for (width, expected) in [
             (
-                46,
-                "ALLOCATED A LONG HEADING PATH\n 96.5 MiB  1234567890.12 /srv/mail/archive/20…\n",
+                60,
+                "ALLOCATED A LONG HEADING PATH\n 96.5 MiB  1234567890.12 /srv/mail/archive/2023/november/in…\n",
             ),
-            (40, "ALLOCATED PATH\n 96.5 MiB /srv/mail/archive/20231\n"),
+            (
+                46,
+                "ALLOCATED PATH\n 96.5 MiB /srv/mail/archive/2023/november/inb…\n",
+            ),
             (30, "ALLOCATED PATH\n 96.5 MiB /srv/mail/archive/2…\n"),
             (10, "PATH\n/srv/mail…\n"),
         ] {

@@ -184,44 +184,38 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_line() {
-        assert_eq!(wrong(""), "it is empty");
-        assert_eq!(wrong("# nothing\n\n"), "it is empty");
-        assert_eq!(
-            wrong("a_real,b_real\n"),
-            "there are headings in it, and no runs"
-        );
+    fn errors_name_the_line() {
+        assert_eq!(wrong(""), "the file is empty");
+        assert_eq!(wrong("# nothing\n\n"), "the file is empty");
+        assert_eq!(wrong("a_real,b_real\n"), "headings, but no runs");
         assert_eq!(
             wrong("real,user,sys\n1,1,1\n"),
-            "line 1: there are no columns NAME_real, NAME_user, NAME_sys"
+            "line 1: no columns NAME_real, NAME_user, NAME_sys"
         );
         assert_eq!(
             wrong("a_real,a_user\n1,1\n"),
-            "line 1: there are times of a only, and nothing to compare them with"
+            "line 1: only one program, a: nothing to compare it with"
         );
         assert_eq!(
             wrong("\na_real,printed_ratio_real\n"),
-            "line 2: there are times of a only, and nothing to compare them with"
+            "line 2: only one program, a: nothing to compare it with"
         );
         assert_eq!(
             wrong("a_real,b_real,a_real\n"),
-            "line 1: it has two columns a_real"
+            "line 1: two columns are named a_real"
         );
         assert_eq!(
             wrong("a_real,b_real\n1,2\n1\n"),
-            "line 3: it has 1 cells, and the headings are 2"
+            "line 3: 1 cells, but 2 headings"
         );
         assert_eq!(
             wrong("a_real,b_real\n1,2,3\n"),
-            "line 2: it has 3 cells, and the headings are 2"
+            "line 2: 3 cells, but 2 headings"
         );
-        assert_eq!(
-            wrong("a_real,b_real\n1,\"2\n"),
-            "line 2: a quote in it is not closed"
-        );
+        assert_eq!(wrong("a_real,b_real\n1,\"2\n"), "line 2: unclosed quote");
         assert_eq!(
             wrong("a_real,b_real\n1,\"2\"3\n"),
-            "line 2: something stands behind a closing quote in it"
+            "line 2: text after a closing quote"
         );
         for bad in [
             "-1",
@@ -236,7 +230,7 @@ mod tests {
             "0x10",
         ] {
             let shown = bad.trim_matches('"').escape_debug().to_string();
-            let line = format!("line 3: '{shown}' is no b_real: give a number, 0 or more");
+            let line = format!("line 3: '{shown}' is not a valid b_real: give a number, 0 or more");
             assert_eq!(wrong(&format!("a_real,b_real\n1,2\n1,{bad}\n")), line);
         }
     }

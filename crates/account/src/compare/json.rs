@@ -210,15 +210,12 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_runs_is_refused() {
+    fn file_without_runs_is_refused() {
         let wrong = |text: &str| parse(text, b"a.json").unwrap_err().to_string();
-        assert_eq!(wrong(" "), "it is empty");
-        assert_eq!(
-            wrong("{}"),
-            "line 1: it is none of fathom's: it names no schema"
-        );
-        assert!(wrong("{\n\"schema\": 1,,").starts_with("line 2: it is no JSON"));
-        assert!(wrong(&MOUNTS[..200]).contains("it is no JSON"), "cut off");
+        assert_eq!(wrong(" "), "the file is empty");
+        assert_eq!(wrong("{}"), "line 1: JSON, but not of fathom: no schema");
+        assert!(wrong("{\n\"schema\": 1,,").starts_with("line 2: not JSON"));
+        assert!(wrong(&MOUNTS[..200]).contains("not JSON"), "cut off");
         assert_eq!(
             parse(
                 r#"{"schema":"fathom.walk/1","result":{"compare":null}}"#,
@@ -230,7 +227,7 @@ mod tests {
         );
         assert!(
             wrong(r#"{"schema":"fathom.dump/1","result":{}}"#)
-                .starts_with("line 1: it is fathom.dump/1")
+                .starts_with("line 1: unsupported schema fathom.dump/1")
         );
         let both = format!(
             "{MOUNTS}\n{}",
@@ -241,7 +238,7 @@ mod tests {
         );
         assert_eq!(
             wrong(&both),
-            "line 4: here is one of fathom walk, and above are others of fathom mounts"
+            "line 4: this object is of fathom walk, those before it of fathom mounts"
         );
     }
 

@@ -232,23 +232,20 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named_in_the_error() {
+    fn unsupported_superblock_is_named_in_the_error() {
         let with = |at: usize, bits: u32| {
             let mut bytes = plain();
             bytes[at..at + 4].copy_from_slice(&bits.to_le_bytes());
             Superblock::parse(&bytes).unwrap_err().to_string()
         };
-        assert_eq!(
-            with(0x60, 0x1002),
-            "ext4 feature dirdata cannot be read from the device"
-        );
+        assert_eq!(with(0x60, 0x1002), "ext4 feature dirdata is not supported");
         assert_eq!(
             with(0x60, 0x4_0002),
-            "ext4 incompat feature 0x40000 is not known"
+            "ext4 incompat feature 0x40000 is unknown"
         );
         assert_eq!(
             with(0x64, 0x8000_0000),
-            "ext4 ro_compat feature 0x80000000 is not known"
+            "ext4 ro_compat feature 0x80000000 is unknown"
         );
         assert_eq!(
             with(0x64, 0x400),
@@ -257,7 +254,7 @@ pub(super) mod tests {
         assert_eq!(with(0x38, 0), "the device has no ext4 superblock");
         assert_eq!(
             with(0x4c, 0),
-            "ext2 of revision 0 shows times that are not stored"
+            "ext2 revision 0 reports times that are not on disk"
         );
         assert_eq!(
             with(0x0, 63),

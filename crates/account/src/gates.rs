@@ -179,7 +179,7 @@ mod tests {
         );
         assert_eq!(
             parse("\n# nothing\n").unwrap_err().to_string(),
-            "it is empty"
+            "the file is empty"
         );
     }
 

@@ -420,7 +420,7 @@ fn advice_text(statement: &Statement<'_>, root: &str) -> (String, String) {
                 "Dump increments: with 1 % of the files changed, read {changed} instead of {first}."
             );
             let saved = dump.first.cpu_seconds - dump.changed.cpu_seconds;
-            (format!("saves {} of CPU time", duration(saved)), text)
+            (format!("saves {}", duration(saved)), text)
         }
         Statement::ChangeCalls(change) => {
             let text = format!("In programs that walk as find does: {}.", how(change.kind));

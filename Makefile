@@ -8,6 +8,8 @@
 
 target := $(or $(CARGO_TARGET_DIR),target)
 musl := $(shell uname -m)-unknown-linux-musl
+# cargo leaves the debug symbols of a packed build among the dependencies.
+symbols = cp "$$(ls -t $(1)/deps/fathom-*.dwp | head -n 1)" $(1)/fathom.dwp
 
 run: build
 	$(target)/release/fathom survey /
@@ -26,10 +28,12 @@ test: setup-test
 
 static: setup-static
 	cargo build --package fathom --profile dist --locked --target $(musl)
+	@$(call symbols,$(target)/$(musl)/dist)
 	@echo $(target)/$(musl)/dist/fathom
 
 deb: setup-deb
 	cargo build --package fathom --profile dist --locked
+	@$(call symbols,$(target)/dist)
 	tools/deb
 
 # The benchmarks, as root; see bench/README.md.

@@ -2,11 +2,13 @@
 
 use std::ops::Deref;
 
+use mounts::runs::Times;
 use serde::{Serialize, Serializer};
+use show::json_object;
 
 /// A domain crate's value as a command's JSON has it. The orphan rule permits no `impl Serialize`
 /// for a foreign type; a command's `show.rs` implements it for this wrapper by
-/// [`show::json_object!`].
+/// [`json_object!`].
 pub(crate) struct Json<'a, T: ?Sized>(pub(crate) &'a T);
 
 impl<T: ?Sized> Deref for Json<'_, T> {
@@ -34,3 +36,9 @@ where
         self.as_ref().map(Json).serialize(serializer)
     }
 }
+
+json_object!(Json<'_, Times>, |times| {
+    "real": times.real,
+    "user": times.user,
+    "sys": times.sys,
+});

@@ -11,7 +11,7 @@
 //! | `account COMMAND` | `cmd/account/args.rs` | `cmd/account/command.rs`, `account/src/command.rs`, `meter` | `cmd/account/show/mod.rs`; JSON: `show/json.rs` |
 //!
 //! [`main`] parses the command line ([`args`]), calls `cmd::<command>::run`, and exits through
-//! [`out::Out::end`]. The work is in the library crates, except for the survey's:
+//! [`out::Out::end`]. The work is in the library crates, except for the steps of the survey:
 //!
 //! | command | library |
 //! |---|---|
@@ -23,7 +23,7 @@
 //! | [`cmd::pathsearch`] | `meter`, `pathsearch` |
 //! | [`cmd::pathwalk`] | `pathwalk` |
 //! | [`cmd::probe`] | `probe`: an experiment per file |
-//! | [`cmd::survey`] | all of the above; `conclude/` derives findings and advice; `survey`: steps, sections, `--diff` |
+//! | [`cmd::survey`] | all of the above; `survey`: what is gathered, `conclude/` (findings and advice), `--diff` |
 //! | [`cmd::completions`], [`cmd::man`] | made from the flags in [`args`] |
 //!
 //! What the commands share:
@@ -37,6 +37,7 @@
 //! | [`json`] | JSON of the libraries' types |
 //! | [`out`] | stdout, stderr, warnings, the profile, the exit status |
 //! | [`progress`] | the progress line |
+//! | [`stats`] | the papers' tables of statistics |
 //! | [`cmd::metered`] | the report of the two commands that run another one |
 #![forbid(unsafe_code)]
 
@@ -52,6 +53,7 @@ mod input;
 mod json;
 mod out;
 mod progress;
+mod stats;
 
 fn main() -> ExitCode {
     gate::process::restore_sigpipe();

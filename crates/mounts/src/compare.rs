@@ -10,6 +10,7 @@ use gate::{Result, Tally};
 
 use crate::locate::{LocateOptions, Method, locate};
 use crate::root::Root;
+use crate::runs::Times;
 
 /// A run in a process of its own: the elapsed time of the work, CPU times including start and end of
 /// the process, its system calls, and its result.
@@ -24,6 +25,11 @@ pub struct Measured<T> {
 }
 
 impl<T> Measured<T> {
+    /// Its times.
+    pub fn times(&self) -> Times {
+        Times::new([self.real, self.user, self.sys])
+    }
+
     /// The same run with another form of its result.
     pub fn map<U>(self, form: impl FnOnce(T) -> U) -> Measured<U> {
         Measured {
@@ -246,13 +252,25 @@ pub fn run(
     Ok(run.map(|run| run.map(located)))
 }
 
+/// A method, and what its runs took.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct MethodRuns {
+    pub method: Method,
+    /// Mount points found.
+    pub found: u64,
+    pub complete: bool,
+    /// One for each trial.
+    pub runs: Vec<Times>,
+    /// The calls of one more run, each of them timed.
+    pub profile: Tally,
+}
+
 /// Several runs of every method.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
-    /// Trial by trial, the methods of each in the order of [`Method::ALL`].
-    pub trials: Vec<Vec<Measured<Located>>>,
-    /// One more run of each method, with every call timed: its tally is the profile.
-    pub profiles: Vec<Measured<Located>>,
+    /// In the order of [`Method::ALL`].
+    pub methods: Vec<MethodRuns>,
     /// Methods without a result, and why.
     pub left_out: Vec<(Method, NoRun)>,
 }
@@ -272,7 +290,8 @@ pub fn compare(
     bounds: &Bounds,
     mut tick: impl FnMut(&str, usize),
 ) -> Result<Comparison> {
-    let mut comparison = Comparison::default();
+    let (mut profiles, mut trial_runs) = (Vec::new(), Vec::new());
+    let mut left_out = Vec::new();
     let was_profiling = gate::meter::profiling();
     gate::meter::set_profiling(true);
     for &method in methods {
@@ -282,17 +301,13 @@ pub fn compare(
             profile = run(root, method, options, bounds)?; // with warm caches
         }
         match profile {
-            Ok(profile) => comparison.profiles.push(profile),
-            Err(why) => comparison.left_out.push((method, why)),
+            Ok(profile) => profiles.push(profile),
+            Err(why) => left_out.push((method, why)),
         }
     }
     gate::meter::set_profiling(was_profiling);
-    let methods: Vec<Method> = comparison
-        .profiles
-        .iter()
-        .map(|run| run.result.method)
-        .collect();
-    let mut round = comparison.profiles.iter().map(|run| run.real).sum();
+    let methods: Vec<Method> = profiles.iter().map(|run| run.result.method).collect();
+    let mut round = profiles.iter().map(|run| run.real).sum();
     for trial in 1..=trials {
         if !bounds.fits(round) {
             break;
@@ -304,7 +319,7 @@ pub fn compare(
             match run(root, method, options, bounds)? {
                 Ok(run) => runs.push(run),
                 Err(why) => {
-                    comparison.left_out.push((method, why));
+                    left_out.push((method, why));
                     break;
                 }
             }
@@ -313,19 +328,33 @@ pub fn compare(
         if runs.len() < methods.len() {
             break;
         }
-        comparison.trials.push(runs);
+        trial_runs.extend(runs);
         round = begun.elapsed();
     }
-    if comparison.trials.is_empty() && trials > 0 && !comparison.profiles.is_empty() {
-        comparison.trials.push(comparison.profiles.clone());
+    if trial_runs.is_empty() && trials > 0 {
+        trial_runs.clone_from(&profiles);
     }
-    let order = |run: &Measured<Located>| {
+    profiles.sort_by_key(|run| {
         let method = run.result.method;
         Method::ALL.iter().position(|one| *one == method)
-    };
-    comparison.profiles.sort_by_key(order);
-    for runs in &mut comparison.trials {
-        runs.sort_by_key(order);
-    }
-    Ok(comparison)
+    });
+    let methods = profiles.into_iter().map(|profile| {
+        let Located {
+            method,
+            found,
+            complete,
+        } = profile.result;
+        let runs = trial_runs.iter().filter(|run| run.result.method == method);
+        MethodRuns {
+            method,
+            found,
+            complete,
+            runs: runs.map(Measured::times).collect(),
+            profile: profile.tally,
+        }
+    });
+    Ok(Comparison {
+        methods: methods.collect(),
+        left_out,
+    })
 }

@@ -10,6 +10,7 @@
 //! | [`root`] | the directory at which a search begins |
 //! | [`locate`](mod@locate) | every mount point at or under a directory |
 //! | [`compare`] | every method on one tree, each in a process of its own |
+//! | [`runs`] | what runs of a method or an engine took, and statistics of them |
 //! | [`check`] | which mounts answer |
 //! | [`beneath`] | the files hidden under a mount point |
 //! | [`diagnosis`] | mounts that are hidden, unresponsive, duplicate or otherwise unusual |
@@ -34,6 +35,7 @@ pub mod pairs;
 pub mod path;
 pub mod point;
 pub mod root;
+pub mod runs;
 pub mod servers;
 pub mod table;
 pub mod tree;

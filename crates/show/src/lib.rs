@@ -10,7 +10,6 @@
 //! | [`table`] | columns that fit the terminal |
 //! | [`units`] | counts, sizes and durations for people |
 //! | [`time`] | dates and times |
-//! | [`stats`] | mean, median, maximum, minimum, standard deviation |
 //! | [`profile`] | the profile table of the 1988 papers |
 //! | [`shell`] | file names in commands that are to be typed |
 //! | [`figure`] | figures as SVG |
@@ -28,9 +27,7 @@ pub mod json;
 pub mod name;
 pub mod profile;
 pub mod shell;
-pub mod stats;
 pub mod table;
 pub mod time;
-pub mod times;
 pub mod treemap;
 pub mod units;

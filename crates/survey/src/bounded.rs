@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use mounts::compare::NoRun;
+use walk::EngineKind;
 
 /// A walk that was stopped at its limits, and what it allows to estimate.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Bounded {
     /// The engine.
-    pub engine: &'static str,
+    pub engine: EngineKind,
     /// The entries that it reached.
     pub entries: u64,
     /// The seconds that it took for them.
@@ -42,7 +43,7 @@ impl Bounded {
 #[derive(Clone, PartialEq, Debug)]
 pub struct StoppedEngine {
     /// The engine.
-    pub engine: &'static str,
+    pub engine: EngineKind,
     /// What it used up: time or I/O.
     pub why: NoRun,
     /// The entries that it reached.

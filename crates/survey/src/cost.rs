@@ -1,6 +1,8 @@
 //! What the usual work on a file system costs now, and what it could cost.
 
-use crate::Section;
+use pathsearch::Change;
+
+use crate::section::Section;
 
 /// Work that a survey prices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,18 +61,17 @@ impl Amount {
     }
 }
 
-/// What makes the possible cost possible, or would tell an unknown one. `C` is a change to how
-/// programs start.
+/// What makes the possible cost possible, or would tell an unknown one.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Means<C> {
+pub enum Means<'a> {
     /// Nothing that was measured costs less.
     Fastest,
-    /// This engine of `fathom walk`.
+    /// This engine.
     Engine(&'static str),
     /// Dumping only what has changed; one file in a hundred.
     Increments,
     /// A change to the environment of the program.
-    Change(C),
+    Change(&'a Change),
     /// No change saves enough.
     NoChange,
     /// Keeping metadata in memory.
@@ -86,19 +87,11 @@ pub enum Means<C> {
 /// What an activity costs now, and could cost.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
-pub struct ActivityCost<C> {
+pub struct ActivityCost<'a> {
     pub activity: Activity,
     /// `None` where it is unknown.
     pub now: Option<Amount>,
     /// `None` where nothing cheaper is known.
     pub possible: Option<Amount>,
-    pub by: Means<C>,
-}
-
-/// Whether a saving is worth a change: at least 5 % of what was measured, at least 10 ms, and no
-/// more than was measured. All in seconds.
-pub fn is_worthwhile(saving: f64, measured: f64) -> bool {
-    const SHARE: f64 = 0.05;
-    const LEAST: f64 = 0.010;
-    saving >= SHARE * measured && saving >= LEAST && saving <= measured
+    pub by: Means<'a>,
 }

@@ -5,9 +5,10 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use gate::Errno;
 use gate::process::Shared;
+use gate::{Errno, Tally};
 use mounts::compare::{Bounds, Measured, NoRun, run_in_child};
+use mounts::runs::Times;
 
 use crate::directories::{CountingDirectories, DirectoryCounts};
 use crate::entry::{Dir, Entry};
@@ -38,15 +39,68 @@ pub enum LeftOut {
     Not(NoRun, u64),
 }
 
+/// An engine, and what its walks took.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct EngineRuns {
+    pub engine: EngineKind,
+    /// What the last of them found.
+    pub totals: Totals,
+    /// How many warnings that one gave.
+    pub warnings: u64,
+    /// Whether there were several, and all found the same.
+    pub is_steady: bool,
+    /// One for each trial.
+    pub runs: Vec<Times>,
+    /// The calls of the last one.
+    pub tally: Tally,
+}
+
+impl EngineRuns {
+    /// An engine whose walks these are; `None` where there are none.
+    fn new(walks: &[&Measured<Walked>]) -> Option<EngineRuns> {
+        let last = walks.last()?;
+        let Walked {
+            engine,
+            totals,
+            warnings,
+        } = last.result;
+        let mut digests = walks.iter().map(|walk| walk.result.totals.digest);
+        Some(EngineRuns {
+            engine,
+            totals,
+            warnings,
+            is_steady: walks.len() > 1 && digests.all(|digest| digest == totals.digest),
+            runs: walks.iter().map(|walk| walk.times()).collect(),
+            tally: last.tally.clone(),
+        })
+    }
+}
+
 /// Several walks by every engine.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
     /// What a walk would do in each directory.
     pub explained: Vec<Explained>,
-    /// Trial by trial, the engines of each in the order of [`EngineKind::SELECTABLE`].
-    pub trials: Vec<Vec<Measured<Walked>>>,
+    /// In the order of [`EngineKind::SELECTABLE`].
+    pub engines: Vec<EngineRuns>,
     /// Engines that are not compared, and why.
     pub left_out: Vec<(EngineKind, LeftOut)>,
+}
+
+impl Comparison {
+    /// Whether all engines found the same tree.
+    pub fn agrees(&self) -> bool {
+        let tree = |engine: &EngineRuns| (engine.totals.digest, engine.totals.entries);
+        self.engines
+            .windows(2)
+            .all(|two| tree(&two[0]) == tree(&two[1]))
+    }
+
+    /// What an engine took, if it was compared.
+    pub fn find(&self, engine: EngineKind) -> Option<&EngineRuns> {
+        self.engines.iter().find(|one| one.engine == engine)
+    }
 }
 
 /// A [`Summary`] that shows another process meanwhile how many entries there were.
@@ -144,19 +198,17 @@ pub fn compare(
     bounds: &Bounds,
     mut tick: impl FnMut(&str, usize),
 ) -> Result<Comparison, Error> {
-    let mut comparison = Comparison {
-        explained: explain(&options.dirs, options.sink_syncs_first)?,
-        ..Comparison::default()
-    };
+    let explained = explain(&options.dirs, options.sink_syncs_first)?;
+    let mut left_out = Vec::new();
+    let mut walks: Vec<Measured<Walked>> = Vec::new();
     let mut engines = EngineKind::SELECTABLE.to_vec();
     engines.retain(|&engine| {
-        let plans = comparison.explained.iter().map(|one| &one.plan);
+        let plans = explained.iter().map(|one| &one.plan);
         let refusal = plans.filter_map(|plan| plan.refusal(engine)).next();
-        let left_out = refusal.map(|refusal| (engine, LeftOut::Impossible(refusal.clone())));
-        comparison.left_out.extend(left_out);
+        left_out.extend(refusal.map(|refusal| (engine, LeftOut::Impossible(refusal.clone()))));
         refusal.is_none()
     });
-    let mut warming = Vec::new();
+    let mut warming: Vec<Measured<Walked>> = Vec::new();
     let mut round = Duration::ZERO;
     for trial in 0..=trials {
         if trial > 0 && !bounds.fits(round) {
@@ -170,11 +222,10 @@ pub fn compare(
                 Ok(run) => runs.push(run),
                 Err((why, entries)) => {
                     engines.retain(|&other| other != engine);
-                    for runs in &mut comparison.trials {
-                        runs.retain(|run| run.result.engine != engine);
+                    for walks in [&mut warming, &mut walks] {
+                        walks.retain(|walk| walk.result.engine != engine);
                     }
-                    let left_out = (engine, LeftOut::Not(why, entries));
-                    comparison.left_out.push(left_out);
+                    left_out.push((engine, LeftOut::Not(why, entries)));
                 }
             }
         }
@@ -183,11 +234,19 @@ pub fn compare(
         round = times.sum::<Duration>().min(begun.elapsed());
         match trial {
             0 => warming = runs,
-            _ => comparison.trials.push(runs),
+            _ => walks.extend(runs),
         }
     }
-    if comparison.trials.is_empty() && trials > 0 {
-        comparison.trials.push(warming);
+    if walks.is_empty() && trials > 0 {
+        walks = warming;
     }
-    Ok(comparison)
+    let engines = EngineKind::SELECTABLE.iter().filter_map(|engine| {
+        let of_engine = walks.iter().filter(|walk| walk.result.engine == *engine);
+        EngineRuns::new(&of_engine.collect::<Vec<_>>())
+    });
+    Ok(Comparison {
+        engines: engines.collect(),
+        explained,
+        left_out,
+    })
 }

@@ -77,11 +77,13 @@ impl Digest {
         self.0 = self.0.wrapping_sub(one.0);
     }
 
-    pub(crate) fn halves(self) -> [u64; 2] {
+    /// The lower and the upper half.
+    pub fn halves(self) -> [u64; 2] {
         [self.0 as u64, (self.0 >> 64) as u64]
     }
 
-    pub(crate) fn from_halves([lower, upper]: [u64; 2]) -> Digest {
+    /// The inverse of [`Digest::halves`].
+    pub fn from_halves([lower, upper]: [u64; 2]) -> Digest {
         Digest(u128::from(lower) | u128::from(upper) << 64)
     }
 

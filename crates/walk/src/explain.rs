@@ -2,7 +2,7 @@
 
 use crate::error::{EngineRefusal, Error};
 use crate::kind::EngineKind;
-use crate::plan::{Plan, plan};
+use crate::plan::{Plan, PlanReason, plan};
 use crate::top::MountContext;
 use crate::traversal::{Part, mounts_around, open_tops};
 
@@ -28,12 +28,45 @@ impl Explained {
         }
     }
 
+    /// The engines, and whether each can work there.
+    pub fn choices(&self) -> impl Iterator<Item = EngineChoice<'_>> {
+        let Explained { path, plan, .. } = self;
+        plan.engines
+            .iter()
+            .map(move |(engine, possible)| EngineChoice {
+                path,
+                engine: *engine,
+                refusal: possible.as_ref().err(),
+                reason: (*engine == plan.engine).then_some(&plan.reason),
+            })
+    }
+
     /// The engines that cannot work there because they need root.
     pub fn needing_root(&self) -> impl Iterator<Item = EngineKind> {
         let needs_root = |engine: &EngineKind| {
             matches!(self.plan.refusal(*engine), Some(EngineRefusal::NotRoot(_)))
         };
         EngineKind::SELECTABLE.into_iter().filter(needs_root)
+    }
+}
+
+/// An engine, and whether it can work in a directory.
+#[derive(Clone, Copy, Debug)]
+pub struct EngineChoice<'a> {
+    /// The directory.
+    pub path: &'a [u8],
+    /// The engine.
+    pub engine: EngineKind,
+    /// Why it cannot.
+    pub refusal: Option<&'a EngineRefusal>,
+    /// Why it is the one that was chosen.
+    pub reason: Option<&'a PlanReason>,
+}
+
+impl EngineChoice<'_> {
+    /// Whether it can work there.
+    pub fn is_possible(&self) -> bool {
+        self.refusal.is_none()
     }
 }
 

@@ -46,7 +46,7 @@ pub use digest::Digest;
 pub use directories::{DirectoryCount, DirectoryCounts};
 pub use entry::{Dir, Entry, Meta, Type};
 pub use error::{EngineAction, EngineRefusal, Error, WarningKind};
-pub use explain::{Explained, explain};
+pub use explain::{EngineChoice, Explained, explain};
 pub use filter::Filter;
 pub use job::{Diagnostics, Engine, Job};
 pub use kind::EngineKind;

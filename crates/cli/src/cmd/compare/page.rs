@@ -2,9 +2,9 @@
 
 use account::compare::comparison::{Comparison, Pair};
 use account::compare::runs::Measure;
+use mounts::runs::Stats;
 use show::figure::{Strip, strips};
 use show::html::{escape, page, scroll};
-use show::stats::Stats;
 
 use super::show::{origin, summary_table, systems_table, times, title};
 

@@ -5,16 +5,17 @@ use std::collections::{HashMap, HashSet};
 use account::ErrorKind;
 use account::compare::comparison::{Comparison, Pair};
 use account::compare::runs::{Kind, Measure, Runs, System, Took};
+use mounts::runs::Stats;
 use mounts::{Warning, WarningReason};
 use show::json_object;
 use show::name::printable;
 use show::serde::{Serialize, Serializer};
-use show::stats::{self, Stats, StatsRow};
 use show::table::Align::{Left, Right};
 use show::table::{Table, TableStyle, Tone};
 use show::units::plural;
 
 use crate::json::Json;
+use crate::stats::{self, JsonStats, StatsRow};
 
 pub(super) struct Report<'a>(pub(super) &'a [Comparison<'a>]);
 
@@ -57,11 +58,11 @@ json_object!(Json<'_, Pair<'_>>, |pair| {
     "of": pair.name(pair.of),
     "to": pair.name(pair.to),
     "systems": pair.rows().count(),
-    "real": Stats::from_values(pair.ratios(Measure::Real)),
-    "user": Stats::from_values(pair.ratios(Measure::User)),
-    "sys": Stats::from_values(pair.ratios(Measure::Sys)),
-    "calls": Stats::from_values(pair.ratios(Measure::Calls)),
-    "printed": Each(Measure::ALL.map(|measure| Stats::from_values(pair.printed(measure)))),
+    "real": Stats::from_values(pair.ratios(Measure::Real)).map(JsonStats),
+    "user": Stats::from_values(pair.ratios(Measure::User)).map(JsonStats),
+    "sys": Stats::from_values(pair.ratios(Measure::Sys)).map(JsonStats),
+    "calls": Stats::from_values(pair.ratios(Measure::Calls)).map(JsonStats),
+    "printed": Each(Measure::ALL.map(|measure| Stats::from_values(pair.printed(measure)).map(JsonStats))),
     "average_of": Each(averages(**pair, pair.of)),
     "average_to": Each(averages(**pair, pair.to)),
     "each": pair.all_ratios().map(|(_, ratios)| Each(ratios.map(Result::ok))).collect::<Vec<_>>(),

@@ -2,24 +2,17 @@
 
 use std::time::Duration;
 
-use ::show::times::Times;
-use mounts::compare::Bounds;
+use mounts::compare::{Bounds, Comparison};
 use mounts::locate::LocateOptions;
 use mounts::root::Root;
 use mounts::{Warning, WarningReason, locate};
 
 use super::args::Format;
-use super::methods::{LeftOut, Method, comparison, methods_table, profiles_text, ratios_text};
+use super::methods::{JsonComparison, left_out, methods_table, profiles_text, ratios_text};
 use super::show::{Mounts, SCHEMA};
 use crate::error::{Error, Outcome};
-use crate::out::{Out, gates, profile_lines};
+use crate::out::Out;
 use crate::progress::Progress;
-
-/// The methods compared, ready to be shown.
-pub(crate) struct Compared {
-    pub(crate) methods: Vec<Method>,
-    pub(crate) left_out: Vec<LeftOut>,
-}
 
 pub(crate) fn compare_methods(
     root: &Root,
@@ -28,39 +21,15 @@ pub(crate) fn compare_methods(
     trials: usize,
     bounds: &Bounds,
     mut progress: Progress,
-) -> Result<Compared, Error> {
+) -> Result<Comparison, Error> {
     let tick = |method: &str, trial: usize| {
         progress.at(|| match trial {
             0 => format!("{method}, profile"),
             _ => format!("{method}, trial {trial} of {trials}"),
         });
     };
-    let comparison = mounts::compare::compare(root, options, methods, trials, bounds, tick)
-        .map_err(|e| Error::new(format!("cannot create a process to run a method: {e}")))?;
-    let methods = comparison.profiles.iter().map(|profile| {
-        let method = profile.result.method;
-        let runs = comparison.trials.iter().flatten();
-        let runs = runs.filter(|run| run.result.method == method);
-        Method {
-            by: method.name(),
-            complete: profile.result.complete,
-            found: profile.result.found,
-            runs: runs
-                .map(|run| Times::new([run.real, run.user, run.sys]))
-                .collect(),
-            gates: gates(&profile.tally),
-            stat_calls: profile.tally.stat_calls(),
-            profile: profile_lines(&profile.tally),
-        }
-    });
-    let left_out = comparison.left_out.iter().map(|(by, why)| LeftOut {
-        by: by.name(),
-        why: why.to_string(),
-    });
-    Ok(Compared {
-        methods: methods.collect(),
-        left_out: left_out.collect(),
-    })
+    mounts::compare::compare(root, options, methods, trials, bounds, tick)
+        .map_err(|e| Error::new(format!("cannot create a process to run a method: {e}")))
 }
 
 pub(super) fn run(
@@ -78,10 +47,11 @@ pub(super) fn run(
     let report = locate(&root, &any_method, &mut |_, _| {})
         .map_err(|e| Error::new(format!("cannot find mount points: {e}")))?;
     let (all, progress) = (&mounts::Method::ALL, Progress::new(out.progress));
-    let Compared { methods, left_out } =
-        compare_methods(&root, options, all, trials, &bounds, progress)?;
-    let warning = |left: &LeftOut| Warning::general(WarningKind(left.by, left.why.clone()));
-    let warnings: Vec<Warning> = left_out.iter().map(warning).collect();
+    let comparison = compare_methods(&root, options, all, trials, &bounds, progress)?;
+    let left_out = left_out(&comparison.left_out);
+    let warnings = left_out.iter();
+    let warnings = warnings.map(|left| WarningKind(left.by, left.why.clone()));
+    let warnings: Vec<Warning> = warnings.map(Warning::general).collect();
     let path = root.into_path(); // its descriptor is closed before the calls are counted
     if format == Format::Json {
         let result = Mounts {
@@ -90,16 +60,20 @@ pub(super) fn run(
             why: &report.reason.to_string(),
             complete: report.is_complete(),
             mounts: &report.points,
-            compare: Some(&comparison(&methods, &left_out)),
+            compare: Some(&JsonComparison {
+                comparison: &comparison,
+                left_out,
+            }),
             ..Mounts::default()
         };
         out.envelope(SCHEMA, result, &warnings)?;
     } else {
         let style = out.table_style();
-        let table = methods_table(&methods).to_text(style.width, style.color);
+        let methods = &comparison.methods;
+        let table = methods_table(methods).to_text(style.width, style.color);
         let (ratios, profiles) = (
-            ratios_text(&methods, style.color),
-            profiles_text(&methods, style.color),
+            ratios_text(methods, style.color),
+            profiles_text(methods, style.color),
         );
         out.data([table, ratios, profiles].concat())?;
     }

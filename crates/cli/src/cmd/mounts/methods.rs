@@ -1,55 +1,30 @@
 //! What `fathom mounts --compare` prints: the papers' Tables 2 to 4 and Figures 2, 3, 7, 9 and 10, for
 //! another tree.
 
+use mounts::compare::{Comparison, MethodRuns, NoRun};
+use mounts::runs::{Stats, Times, median_ms};
 use serde::Serialize;
-use show::json::Gates;
 use show::json_object;
-use show::profile::{self, Line};
-use show::stats::{self, Stats, StatsRow};
+use show::profile;
 use show::table::{Align, Table, Tone};
-use show::times::{Times, median_ms};
 use show::units::count;
 
-/// A method, and what its runs took.
-#[derive(Clone, Debug)]
-pub(crate) struct Method {
-    pub(crate) by: &'static str,
-    pub(crate) complete: bool,
-    /// Mount points found.
-    pub(crate) found: u64,
-    /// One for each trial.
-    pub(crate) runs: Vec<Times>,
-    /// Calls of one run.
-    pub(crate) gates: Gates,
-    /// Of them, those that ask for a file's attributes.
-    pub(crate) stat_calls: u64,
-    /// One more run with every call timed.
-    pub(crate) profile: Vec<Line>,
-}
+use crate::json::Json;
+use crate::out::{gates, profile_lines};
+use crate::stats::{self, JsonStats, StatsRow};
 
-impl Method {
-    /// All calls of one run.
-    pub(crate) fn calls(&self) -> u64 {
-        self.gates.values().map(|row| row.calls).sum()
-    }
-
-    fn stats(&self, field: fn(&Times) -> f64) -> Option<Stats> {
-        Stats::from_values(self.runs.iter().map(field))
-    }
-}
-
-json_object!(Method, |method| {
-    "by": method.by,
-    "complete": method.complete,
-    "found": method.found,
-    "real": method.stats(|t| t.real),
-    "user": method.stats(|t| t.user),
-    "sys": method.stats(|t| t.sys),
-    "runs": method.runs,
-    "calls": method.calls(),
-    "stat_calls": method.stat_calls,
-    "gates": method.gates,
-    "profile": method.profile,
+json_object!(Json<'_, MethodRuns>, |it| {
+    "by": it.method.name(),
+    "complete": it.complete,
+    "found": it.found,
+    "real": Stats::from_runs(&it.runs, |t| t.real).map(JsonStats),
+    "user": Stats::from_runs(&it.runs, |t| t.user).map(JsonStats),
+    "sys": Stats::from_runs(&it.runs, |t| t.sys).map(JsonStats),
+    "runs": Json(&it.runs[..]),
+    "calls": it.profile.calls(),
+    "stat_calls": it.profile.stat_calls(),
+    "gates": gates(&it.profile),
+    "profile": profile_lines(&it.profile),
 });
 
 /// The ratios that are shown: of a method to a better one, and where the papers have the same.
@@ -64,7 +39,7 @@ const PAIRS: [(&str, &str, Option<&str>); 7] = [
 ];
 
 /// What the method `of` takes, divided by what the method `to` takes.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 struct Ratio {
     of: &'static str,
     to: &'static str,
@@ -78,13 +53,16 @@ struct Ratio {
     stat_calls: f64,
 }
 
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Comparison<'a> {
-    trials: usize,
-    methods: &'a [Method],
-    ratios: Vec<Ratio>,
-    left_out: &'a [LeftOut],
-}
+json_object!(Ratio, |ratio| {
+    "of": ratio.of,
+    "to": ratio.to,
+    "table": ratio.table,
+    "real": ratio.real.map(JsonStats),
+    "user": ratio.user.map(JsonStats),
+    "sys": ratio.sys.map(JsonStats),
+    "calls": ratio.calls,
+    "stat_calls": ratio.stat_calls,
+});
 
 /// A method that was not compared.
 #[derive(Clone, Debug, Serialize)]
@@ -93,21 +71,32 @@ pub(crate) struct LeftOut {
     pub(crate) why: String,
 }
 
-pub(crate) fn comparison<'a>(methods: &'a [Method], left_out: &'a [LeftOut]) -> Comparison<'a> {
-    let trials = methods.iter().map(|method| method.runs.len()).max();
-    Comparison {
-        trials: trials.unwrap_or(0),
-        methods,
-        ratios: ratios(methods),
-        left_out,
-    }
+/// The methods without a result.
+pub(crate) fn left_out(left_out: &[(mounts::Method, NoRun)]) -> Vec<LeftOut> {
+    let left_out = left_out.iter().map(|(method, why)| LeftOut {
+        by: method.name(),
+        why: why.to_string(),
+    });
+    left_out.collect()
 }
 
-fn ratios(methods: &[Method]) -> Vec<Ratio> {
-    let find = |name: &str| methods.iter().find(|method| method.by == name);
+/// The comparison in the JSON.
+pub(crate) struct JsonComparison<'a> {
+    pub(crate) comparison: &'a Comparison,
+    pub(crate) left_out: Vec<LeftOut>,
+}
+
+json_object!(JsonComparison<'_>, |it| {
+    "trials": it.comparison.methods.iter().map(|it| it.runs.len()).max().unwrap_or(0),
+    "methods": Json(&it.comparison.methods[..]),
+    "ratios": ratios(&it.comparison.methods),
+    "left_out": it.left_out,
+});
+
+fn ratios(methods: &[MethodRuns]) -> Vec<Ratio> {
     let mut ratios = Vec::new();
     for (of, to, table) in PAIRS {
-        let (Some(a), Some(b)) = (find(of), find(to)) else {
+        let (Some(a), Some(b)) = (find(methods, of), find(methods, to)) else {
             continue;
         };
         let of_times = |field: fn(&Times) -> f64| {
@@ -118,21 +107,25 @@ fn ratios(methods: &[Method]) -> Vec<Ratio> {
         };
         let of_counts = |a: u64, b: u64| a as f64 / (b as f64).max(1.0);
         ratios.push(Ratio {
-            of: a.by,
-            to: b.by,
+            of,
+            to,
             table,
             real: of_times(|t| t.real),
             user: of_times(|t| t.user),
             sys: of_times(|t| t.sys),
-            calls: of_counts(a.calls(), b.calls()),
-            stat_calls: of_counts(a.stat_calls, b.stat_calls),
+            calls: of_counts(a.profile.calls(), b.profile.calls()),
+            stat_calls: of_counts(a.profile.stat_calls(), b.profile.stat_calls()),
         });
     }
     ratios
 }
 
+fn find<'a>(methods: &'a [MethodRuns], name: &str) -> Option<&'a MethodRuns> {
+    methods.iter().find(|method| method.method.name() == name)
+}
+
 /// The table of methods: what each found, and what it took.
-pub(crate) fn methods_table(methods: &[Method]) -> Table {
+pub(crate) fn methods_table(methods: &[MethodRuns]) -> Table {
     use Align::{Left, Right};
     let columns = [
         ("METHOD", Left),
@@ -154,14 +147,14 @@ pub(crate) fn methods_table(methods: &[Method]) -> Table {
         let ms = |field| median_ms(&m.runs, field).map_or("-".to_owned(), |ms| format!("{ms:.2}"));
         let real = median_ms(&m.runs, |t| t.real);
         let cells = [
-            m.by.to_owned(),
+            m.method.name().to_owned(),
             count(m.found),
             if m.complete { "yes" } else { "no" }.to_owned(),
             ms(|t| t.real),
             ms(|t| t.user),
             ms(|t| t.sys),
-            count(m.calls()),
-            count(m.stat_calls),
+            count(m.profile.calls()),
+            count(m.profile.stat_calls()),
             real.map_or("-".to_owned(), |ms| format!("{:.1}", ms / best)),
         ];
         table.row(cells, Tone::Plain);
@@ -170,7 +163,7 @@ pub(crate) fn methods_table(methods: &[Method]) -> Table {
 }
 
 /// The ratios, in the form of the papers' Tables 2 to 4.
-pub(crate) fn ratios_text(methods: &[Method], color: bool) -> String {
+pub(crate) fn ratios_text(methods: &[MethodRuns], color: bool) -> String {
     let mut out = String::new();
     for ratio in ratios(methods) {
         let table = ratio.table.map(|table| format!(" (as {table})"));
@@ -179,9 +172,9 @@ pub(crate) fn ratios_text(methods: &[Method], color: bool) -> String {
             "\n{}/{}{table}: {:.1} times the calls, {:.1} times the stat calls\n",
             ratio.of, ratio.to, ratio.calls, ratio.stat_calls
         ));
-        let method = methods.iter().find(|m| m.by == ratio.of);
+        let method = find(methods, ratio.of);
         let row = |name: &str, stats: Option<Stats>, field: fn(&Times) -> f64| {
-            let average = method.and_then(|method| method.stats(field));
+            let average = method.and_then(|method| Stats::from_runs(&method.runs, field));
             let average = average.map_or("-".to_owned(), |s| format!("{:.4}", s.mean));
             StatsRow {
                 name: name.to_owned(),
@@ -201,17 +194,20 @@ pub(crate) fn ratios_text(methods: &[Method], color: bool) -> String {
 }
 
 /// The profiles, in the form of the papers' Figures 2, 3 and 9.
-pub(crate) fn profiles_text(methods: &[Method], color: bool) -> String {
+pub(crate) fn profiles_text(methods: &[MethodRuns], color: bool) -> String {
     let mut out = String::new();
-    for method in methods {
-        let figure = match method.by {
+    for MethodRuns {
+        method, profile, ..
+    } in methods
+    {
+        let by = method.name();
+        let figure = match by {
             "getmnt1" => " (as Figure 2)",
             "getmnt2" => " (as Figure 3)",
             "getmnt3" => " (as Figure 9)",
             _ => "",
         };
-        let profile = profile::to_text(&method.profile, color);
-        let by = method.by;
+        let profile = profile::to_text(&profile_lines(profile), color);
         out += &format!("\n{by}{figure}: profile of one run\n{profile}");
     }
     out

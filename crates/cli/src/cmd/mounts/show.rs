@@ -14,7 +14,7 @@ use show::name::printable;
 use show::table::{Align, Table, TableStyle, Tone};
 use show::units::{count, size};
 
-use super::methods::Comparison;
+use super::methods::JsonComparison;
 use crate::json::Json;
 
 pub(super) const SCHEMA: &str = "fathom.mounts/1";
@@ -84,7 +84,7 @@ pub(crate) struct Mounts<'a> {
     pub(crate) boundaries: Option<&'a [Boundary]>,
     /// How much was searched, when anything was.
     pub(crate) search: Option<Progress>,
-    pub(crate) compare: Option<&'a Comparison<'a>>,
+    pub(crate) compare: Option<&'a JsonComparison<'a>>,
     pub(crate) asserted: Option<&'a [Asserted]>,
 }
 

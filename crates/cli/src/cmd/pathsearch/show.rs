@@ -576,11 +576,11 @@ mod tests {
             scope: RemoteScope::Everything,
             behavior: ClientBehavior::default(),
             requests,
-            compute: 0.001,
+            compute: 0.1,
             nodes: 1,
             server_rate: None,
-            cold: time(0.01),
-            warm: time(0.001),
+            cold: time(0.102),
+            warm: time(0.1),
         }
     }
 
@@ -601,7 +601,7 @@ mod tests {
             "2 lookups by name, of which 1 failed (50 %) and took 2.00 µs. Metered with ptrace.",
             "nfs4 (network)",
             "/a\\x1b",
-            "10.0 ms with cold caches",
+            "102 ms with cold caches",
             "- set PATH='/bin': saves 1 failed lookup, 2.00 µs here and 50.0 ms on a network file \
              system (1 request).",
         ] {

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use ::show::json_object;
-use ::show::stats::Stats;
 use ::show::table::Align::{Left, Right};
 use ::show::table::{Align, Table, TableStyle};
 use ::show::units::{count, duration};
 use gate::Errno;
+use mounts::runs::Stats;
 use pathwalk::{
     Aftermath, Bucket, DroppedCaches, Event, Histogram, Latency, Operation, Pass, PathwalkOptions,
     PathwalkReport, RankPass, Reason, Removed, SearchOptions, SearchReport, Shape, WarningKind,
@@ -17,6 +17,7 @@ use show::figure::Figure;
 
 use crate::error::Error;
 use crate::json::Json;
+use crate::stats::JsonStats;
 
 pub(crate) struct Report<'a> {
     pub(crate) options: &'a PathwalkOptions,
@@ -145,8 +146,8 @@ json_object!(Json<'_, Bucket>, |bucket| {
 });
 
 json_object!(Ranks<'_>, |ranks| {
-    "seconds": ranks.0[0],
-    "lookups_per_second": ranks.0[1],
+    "seconds": JsonStats(ranks.0[0]),
+    "lookups_per_second": JsonStats(ranks.0[1]),
     "each": ranks.1.iter().enumerate().map(|(rank, pass)| Rank(rank, pass)).collect::<Vec<_>>(),
 });
 

@@ -1,38 +1,7 @@
 //! The commands that a survey names, as they are typed into a shell.
 
 use show::shell::quoted;
-use survey::Section;
-
-/// A command on the directory of the survey, or on another one where that is given.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Command<'a> {
-    Mounts,
-    CheckMounts,
-    ListExcludes,
-    CheckServers,
-    CompareMethods,
-    /// Probe a directory with these experiments.
-    Probe(&'a [u8], String),
-    FillCache,
-    Walk,
-    WalkBy(&'static str),
-    WriteCatalog,
-    /// Compare the engines, on the part of the tree that the survey compared them on.
-    CompareEngines,
-    CompareEnginesAsRoot,
-    /// Gather what a dump would, and account for it.
-    GatherDump,
-    DumpInFull,
-    Account,
-    /// Search the paths of the usual program.
-    Start,
-    StartOf(&'static str),
-    /// The same, with every directory that it searches.
-    StartInDetail(&'static str),
-    Prices,
-    Gather(Section),
-    SurveyAsRoot,
-}
+use survey::{Command, Section, Survey};
 
 /// The program whose start the survey recommends to look into.
 const USUAL_PROGRAM: &str = "env true";
@@ -50,6 +19,10 @@ impl Commands {
     pub(crate) fn new(root: &[u8], levels: Option<u32>) -> Commands {
         let root = quoted(root);
         Commands { root, levels }
+    }
+
+    pub(crate) fn from_survey(survey: &Survey<'_>) -> Commands {
+        Commands::new(survey.root, survey.found.compared_levels())
     }
 
     pub(crate) fn gather(&self, section: Section) -> String {
@@ -75,10 +48,13 @@ impl Commands {
             ListExcludes => format!("fathom mounts {root} --check --format exclude"),
             CheckServers => format!("fathom mounts {root} --check --servers"),
             CompareMethods => format!("fathom mounts {root} --compare"),
-            Probe(dir, experiments) => format!("fathom probe {} {experiments}", quoted(dir)),
+            Probe(dir, experiments) => {
+                let names: Vec<_> = experiments.iter().map(|one| one.name()).collect();
+                format!("fathom probe {} {}", quoted(dir), names.join(" "))
+            }
             FillCache => format!("fathom probe {root} cache"),
             Walk => format!("fathom walk {root} -x"),
-            WalkBy(engine) => format!("fathom walk {root} -x --engine {engine}"),
+            WalkBy(engine) => format!("fathom walk {root} -x --engine {}", engine.name()),
             WriteCatalog => format!("fathom walk {root} -x --catalog walk.parquet"),
             CompareEngines => match self.levels {
                 Some(levels) => format!("fathom walk {root} -x --max-depth {levels} --compare"),

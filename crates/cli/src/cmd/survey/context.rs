@@ -5,10 +5,9 @@ use std::time::{Duration, Instant};
 
 use mounts::compare::Bounds;
 use mounts::root::Root;
-use survey::Missing;
+use survey::{Found, Missing, Mounted};
 
 use super::args::Survey as Args;
-use super::survey::{Found, Mounted};
 use crate::out::Out;
 use crate::progress::Progress;
 

@@ -1,20 +1,16 @@
-//! `fathom survey`: one page about a machine. The steps in `steps` gather what `survey` holds,
-//! `conclude` draws findings and advice from it, and `show` makes the text, the JSON and the page.
+//! `fathom survey`: one page about a machine. The steps in `steps` gather what `survey::Found` holds,
+//! the crate `survey` draws findings and advice from it, and `show` makes the text, the JSON and the
+//! page.
 
 pub(crate) mod args;
 mod command;
-mod conclude;
 mod context;
 mod diff;
-mod finding;
-mod known;
 mod mounts;
 mod run;
 mod show;
 mod starting;
 mod steps;
-#[expect(clippy::module_inception)]
-mod survey;
 mod systems;
 #[cfg(test)]
 mod tests;

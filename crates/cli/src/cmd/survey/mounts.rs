@@ -9,14 +9,11 @@ use mounts::compare::{Bounds, run_in_child};
 use mounts::locate::{self, Method};
 use mounts::{Hints, Kind, Point, may_hang, servers};
 use ondisk::{Content, split_options};
-use show::name::printable;
 use survey::capacity::{self, Capacity};
-use survey::{Failure, Missing, Task};
+use survey::{ComparedMethods, Failure, Found, Missing, Mounted, SkippedMethods, Task};
 
 use super::context::{Ration, SurveyContext};
-use super::survey::{Found, Mounted};
 use crate::cmd::mounts::compare::compare_methods;
-use crate::cmd::mounts::methods::LeftOut;
 
 /// Runs of each method and of each engine.
 pub(super) const TRIALS: usize = 3;
@@ -128,29 +125,16 @@ pub(super) fn methods(
     // Those that take least first: they are sure to have been run when there is no time left.
     let mut wanted = Method::ALL.to_vec();
     wanted.reverse();
-    let left_out: Vec<LeftOut> = match far.first() {
-        None => Vec::new(),
-        Some(first) => {
-            wanted.retain(|by| TABLE_IS_ENOUGH.contains(by));
-            let first = printable(&first.target);
-            let more = match far.len() - 1 {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
-            let why = match context.args.network {
-                true => format!("it would wait for '{first}'{more}, which does not answer"),
-                false => format!(
-                    "it would go into '{first}'{more}, whose server might not answer; --network lets it"
-                ),
-            };
-            let others = Method::ALL.iter().filter(|by| !wanted.contains(by));
-            let left_out = others.map(|by| LeftOut {
-                by: by.name(),
-                why: why.clone(),
-            });
-            left_out.collect()
+    let skipped = far.first().map(|first| {
+        let (kept, methods) = wanted.iter().partition(|by| TABLE_IS_ENOUGH.contains(by));
+        wanted = kept;
+        SkippedMethods {
+            methods,
+            target: first.target.clone(),
+            others: far.len() - 1,
+            was_checked: context.args.network,
         }
-    };
+    });
     let compared = compare_methods(
         &context.root,
         &options(),
@@ -159,12 +143,14 @@ pub(super) fn methods(
         &ration.bounds(),
         ration.progress(),
     );
-    let mut compared = compared.map_err(|e| Missing::Failed(Failure::new(Task::Other, e)))?;
-    if compared.methods.is_empty() {
+    let comparison = compared.map_err(|e| Missing::Failed(Failure::new(Task::Other, e)))?;
+    if comparison.methods.is_empty() {
         return Err(Missing::NoMethod);
     }
-    compared.left_out.splice(0..0, left_out);
-    found.methods = Some(compared);
+    found.methods = Some(ComparedMethods {
+        comparison,
+        skipped,
+    });
     Ok(())
 }
 

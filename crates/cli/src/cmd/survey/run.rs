@@ -17,20 +17,18 @@ use mounts::Warning;
 use mounts::root::Root;
 use show::name::printable;
 use show::table::TableStyle;
-use survey::{Machine, Unseen};
+use survey::{Found, Machine, Survey, Unseen, conclude};
 
 use super::args::Survey as Args;
-use super::conclude::conclude;
 use super::context::SurveyContext;
 use super::show::json::JsonSurvey;
 use super::show::page::html;
 use super::show::summary;
-use super::survey::{Found, Survey};
 use super::warning::WarningKind;
 use super::{diff, steps};
 use crate::cmd::probe::run::{check_output_dir, draw};
 use crate::error::{Error, Outcome};
-use crate::out::{Out, json_warnings, publish};
+use crate::out::{Out, publish};
 
 const SCHEMA: &str = "fathom.survey/1";
 
@@ -107,7 +105,7 @@ fn print(
         }
     }
     let account = found.account.as_ref();
-    let shown = json_warnings(&warnings);
+    let known = warnings.clone();
     let survey = conclude(Survey {
         root: &root.path,
         machine,
@@ -116,7 +114,7 @@ fn print(
         findings: Vec::new(),
         advice: Vec::new(),
         is_interrupted,
-        warnings: &shown,
+        warnings: &known,
     });
     let mut written = None;
     if let Some(name) = args.page() {

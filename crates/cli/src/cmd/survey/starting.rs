@@ -7,11 +7,10 @@ use meter::call::Command;
 use pathsearch::{
     ASSUMED_RTT, ProgramStart, RoundTrip, SearchOptions, StartupReport, path_elements, search,
 };
-use survey::{Failure, Missing, Task};
+use survey::{Failure, Found, Missing, Task};
 
 use super::context::{Ration, SurveyContext};
 use super::mounts::times_out;
-use super::survey::Found;
 use super::walking::heard;
 use crate::cmd::pathsearch::run::environment;
 

@@ -20,11 +20,10 @@ use gate::interrupt::asked;
 use gate::process::{Child, Shared, leave};
 use gate::usage::{IoBytes, io_bytes};
 use mounts::Warning;
-use survey::{Missing, Section, StepState, StepTaken};
+use survey::{Found, Missing, Section, StepState, StepTaken};
 
 use super::command::Commands;
 use super::context::{Ration, SurveyContext};
-use super::survey::Found;
 use super::warning::WarningKind;
 use super::{mounts as mount_steps, starting, systems, walking};
 

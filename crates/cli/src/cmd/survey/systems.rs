@@ -8,10 +8,9 @@ use probe::dir::ProbeDir;
 use probe::{CacheOptions, Experiment, Limits, ProbeOptions};
 use show::name::printable;
 
-use survey::{Failure, Missing, Task, Unseen};
+use survey::{Failure, Found, Missing, Probed, Task, Unseen};
 
 use super::context::{Ration, SurveyContext};
-use super::survey::{Found, Probed};
 use crate::cmd::probe::show::hinted;
 
 /// What the experiments on one file system may read and write in any case.

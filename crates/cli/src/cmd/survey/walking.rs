@@ -14,15 +14,14 @@ use gate::long::statx_long;
 use meter::call::Ended;
 use mounts::compare::{Bounds, Measured, NoRun, run_in_child};
 use survey::bounded::{Bounded, StoppedEngine};
-use survey::{Failure, Missing, Task, Unseen};
-use walk::{DirectoryCount, DirectoryCounts, EngineKind, Type};
+use survey::{Failure, Found, Missing, Task, Unseen, Walking};
+use walk::compare::LeftOut;
+use walk::{DirectoryCount, DirectoryCounts, EngineKind, Explained, Type};
 
 use super::args::SurveyWalk;
 use super::context::{Ration, SurveyContext};
 use super::mounts::TRIALS;
-use super::show::bounded::estimate;
-use super::survey::{Found, Walking};
-use crate::cmd::walk::compare::{self, WarningKind};
+use crate::cmd::walk::compare;
 use crate::error::{Error, Outcome};
 
 /// Calls that are looked at one by one.
@@ -70,34 +69,19 @@ pub(super) fn engines(
     let compared = compare::engines(&question, TRIALS, &bounds, ration.progress());
     let mut compared = compared.map_err(|e| Missing::Failed(Failure::new(Task::Other, e)))?;
     let inodes = inodes(context).filter(|_| bounded.is_none());
-    let stopped = std::mem::take(&mut compared.stopped).into_iter();
-    let stopped: Vec<_> = stopped
-        .map(|(engine, why, entries)| StoppedEngine {
-            engine,
-            why,
-            entries,
-            inodes,
-        })
-        .collect();
+    let stopped: Vec<_> = stopped(&compared.left_out, inodes).collect();
     if matches!(bounded, Some(Bounded { levels: None, .. })) {
         // That no time was left for them is said already.
         compared
             .left_out
-            .retain(|left| stopped.iter().all(|one| one.engine != left.engine));
+            .retain(|(engine, _)| stopped.iter().all(|one| one.engine != *engine));
     }
-    for left in &mut compared.left_out {
-        let stopped = stopped.iter().find(|one| one.engine == left.engine);
-        left.why.extend(stopped.and_then(estimate));
-    }
-    if !gate::process::is_root()
-        && compared
-            .warnings
-            .iter()
-            .any(|warning| matches!(warning.reason(), Some(WarningKind::Skipped { .. })))
-    {
+    let has_skipped = compared.engines.iter().any(|engine| engine.warnings > 0);
+    if !gate::process::is_root() && has_skipped {
         found.unseen.push(Unseen::UnreadableDirectories);
     }
-    let part = compared.parts.first().cloned().ok_or(Missing::Nothing)?;
+    let part = compared.explained.first().map(Explained::part);
+    let part = part.ok_or(Missing::Nothing)?;
     found.walking = Some(Walking {
         part,
         engines: compared,
@@ -106,6 +90,22 @@ pub(super) fn engines(
         stopped,
     });
     Ok(())
+}
+
+/// The engines that were stopped in the comparison.
+fn stopped(
+    left_out: &[(EngineKind, LeftOut)],
+    inodes: Option<u64>,
+) -> impl Iterator<Item = StoppedEngine> {
+    left_out.iter().filter_map(move |(engine, why)| match why {
+        LeftOut::Impossible(_) | LeftOut::Not(NoRun::Refused, _) => None,
+        LeftOut::Not(why, entries) => Some(StoppedEngine {
+            engine: *engine,
+            why: why.clone(),
+            entries: *entries,
+            inodes,
+        }),
+    })
 }
 
 /// Walks once, by the engine that a walk would take. How far it came, if it was stopped; and what
@@ -162,7 +162,7 @@ fn scout(
                         .is_none_or(|other| other.entries < entries)
                 {
                     furthest = Some(Bounded {
-                        engine: by.name(),
+                        engine: by,
                         entries,
                         seconds: after.as_secs_f64(),
                         bytes,
@@ -392,10 +392,7 @@ pub(super) fn account(
     // The meter cannot hold the walk to its bytes: that it keeps within them is known from the same
     // walk just before.
     let engines = &walking.engines.engines;
-    if engines
-        .iter()
-        .all(|run| run.engine != EngineKind::Stat.name())
-    {
+    if engines.iter().all(|run| run.engine != EngineKind::Stat) {
         return Err(Missing::TooLong(ration.each));
     }
     let limit = format!("{}ms", ration.each.as_millis().max(1));

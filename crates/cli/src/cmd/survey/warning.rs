@@ -1,8 +1,8 @@
 //! The warnings of a survey.
 
 use ::mounts::WarningReason;
-use ::survey::Missing;
-use ::survey::diff::Change;
+use survey::Missing;
+use survey::diff::Change;
 
 use super::diff::show::line;
 use super::show::missing::text;

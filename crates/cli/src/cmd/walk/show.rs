@@ -1,18 +1,18 @@
 //! What `fathom walk` prints.
 
-use ::show::json::Gates;
 use ::show::json_object;
 use ::show::name::printable;
-use ::show::stats::Stats;
 use ::show::table::{Align, Table, TableStyle, Tone};
-use ::show::times::{Times, median_ms};
 use ::show::units::{count, duration, plural, size};
-use serde::Serialize;
-use walk::{
-    DirectoryUsage, EngineKind, EngineRefusal, Explained, LargeFile, Part, PlanReason, Totals,
-};
+use mounts::compare::NoRun;
+use mounts::runs::{Stats, median_ms};
+use serde::{Serialize, Serializer};
+use walk::compare::EngineRuns;
+use walk::{DirectoryUsage, EngineChoice, EngineKind, Explained, LargeFile, Part, Totals};
 
 use crate::json::Json;
+use crate::out::gates;
+use crate::stats::JsonStats;
 
 pub(super) const SCHEMA: &str = "fathom.walk/1";
 
@@ -37,51 +37,34 @@ json_object!(Json<'_, DirectoryUsage>, |usage| {
     "inodes": usage.sums.inodes,
 });
 
-/// An engine, and whether it can work in a directory.
-#[derive(Clone, Copy)]
-pub(crate) struct Possible<'a> {
-    path: &'a [u8],
-    pub(crate) engine: EngineKind,
-    /// Why it cannot.
-    pub(crate) refusal: Option<&'a EngineRefusal>,
-    /// Why it is the one that was chosen.
-    chosen: Option<&'a PlanReason>,
-}
-
-impl Possible<'_> {
-    pub(crate) fn is_possible(&self) -> bool {
-        self.refusal.is_none()
-    }
-
-    pub(crate) fn why(&self) -> String {
-        match (self.refusal, self.chosen) {
-            (Some(refusal), _) => refusal.to_string(),
-            (None, Some(reason)) => reason.to_string(),
-            (None, None) => "works here".to_owned(),
-        }
-    }
-}
-
-json_object!(Possible<'_>, |possible| {
-    name "path": Some(possible.path),
-    "engine": possible.engine.name(),
-    "possible": possible.is_possible(),
-    "why": possible.why(),
+json_object!(Json<'_, EngineChoice<'_>>, |choice| {
+    name "path": Some(choice.path),
+    "engine": choice.engine.name(),
+    "possible": choice.is_possible(),
+    "why": why(choice),
 });
 
-pub(crate) fn possible_engines(explained: &[Explained]) -> impl Iterator<Item = Possible<'_>> {
-    explained.iter().flat_map(|Explained { path, plan, .. }| {
-        plan.engines.iter().map(move |(engine, possible)| Possible {
-            path,
-            engine: *engine,
-            refusal: possible.as_ref().err(),
-            chosen: (*engine == plan.engine).then_some(&plan.reason),
-        })
-    })
+/// Why an engine was chosen, or cannot work.
+pub(crate) fn why(choice: &EngineChoice<'_>) -> String {
+    match (choice.refusal, choice.reason) {
+        (Some(refusal), _) => refusal.to_string(),
+        (None, Some(reason)) => reason.to_string(),
+        (None, None) => "works here".to_owned(),
+    }
+}
+
+/// The engines of each directory, as in the JSON.
+pub(crate) struct Choices<'a>(pub(crate) &'a [Explained]);
+
+impl Serialize for Choices<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let choices: Vec<_> = self.0.iter().flat_map(Explained::choices).collect();
+        Json(&choices[..]).serialize(serializer)
+    }
 }
 
 /// The result of `fathom walk`; what was not requested is `None`.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 pub(crate) struct Walk<'a> {
     /// What was found, if anything was walked, and the seconds that it took.
     pub(crate) totals: Option<(&'a Totals, f64)>,
@@ -90,7 +73,7 @@ pub(crate) struct Walk<'a> {
     pub(crate) top: Option<&'a [LargeFile]>,
     pub(crate) usage: Option<&'a [DirectoryUsage]>,
     pub(crate) explain: Option<&'a [Explained]>,
-    pub(crate) compare: Option<Comparison<'a>>,
+    pub(crate) compare: Option<&'a Comparison<'a>>,
 }
 
 impl Walk<'_> {
@@ -115,7 +98,7 @@ json_object!(Walk<'_>, |result| {
     "parts": Json(result.parts),
     "top": result.top.map(Json),
     "du": result.usage.map(Json),
-    "explain": result.explain.map(|explained| possible_engines(explained).collect::<Vec<_>>()),
+    "explain": result.explain.map(Choices),
     "compare": result.compare,
 });
 
@@ -218,9 +201,9 @@ pub(crate) fn explain_text(explained: &[Explained], style: TableStyle) -> String
         let columns = ["  ENGINE", "POSSIBLE", "REASON"].map(|head| (head, Left));
         let mut table = Table::new(&columns, one.plan.engines.len());
         let why_from = "  bulkstat POSSIBLE ".len();
-        for row in possible_engines(std::slice::from_ref(one)) {
-            let possible = if row.is_possible() { "yes" } else { "no" };
-            let (engine, why) = (format!("  {}", row.engine.name()), row.why());
+        for choice in one.choices() {
+            let possible = if choice.is_possible() { "yes" } else { "no" };
+            let (engine, why) = (format!("  {}", choice.engine.name()), why(&choice));
             let why = printable(why.as_bytes());
             table.row_with_reason([&engine, possible], &why, why_from, style);
         }
@@ -229,46 +212,21 @@ pub(crate) fn explain_text(explained: &[Explained], style: TableStyle) -> String
     out
 }
 
-/// An engine, and what its runs took.
-#[derive(Clone, Debug)]
-pub(crate) struct Engine {
-    pub(crate) engine: &'static str,
-    pub(crate) entries: u64,
-    pub(crate) digest: String,
-    /// Whether it was run several times, and found the same each time.
-    pub(crate) steady: bool,
-    /// One for each trial.
-    pub(crate) runs: Vec<Times>,
-    /// Calls of one run.
-    pub(crate) gates: Gates,
-}
-
-impl Engine {
-    /// All calls of one run.
-    pub(crate) fn calls(&self) -> u64 {
-        self.gates.values().map(|row| row.calls).sum()
-    }
-
-    fn calls_per_entry(&self) -> f64 {
-        self.calls() as f64 / self.entries.max(1) as f64
-    }
-
-    fn stats(&self, field: fn(&Times) -> f64) -> Option<Stats> {
-        Stats::from_values(self.runs.iter().map(field))
-    }
-}
-
-json_object!(Engine, |engine| {
-    "engine": engine.engine,
-    "entries": engine.entries,
-    "digest": engine.digest,
-    "real": engine.stats(|t| t.real),
-    "user": engine.stats(|t| t.user),
-    "sys": engine.stats(|t| t.sys),
-    "calls": engine.calls(),
-    "calls_per_entry": engine.calls_per_entry(),
-    "gates": engine.gates,
+json_object!(Json<'_, EngineRuns>, |it| {
+    "engine": it.engine.name(),
+    "entries": it.totals.entries,
+    "digest": it.totals.digest.to_string(),
+    "real": Stats::from_runs(&it.runs, |t| t.real).map(JsonStats),
+    "user": Stats::from_runs(&it.runs, |t| t.user).map(JsonStats),
+    "sys": Stats::from_runs(&it.runs, |t| t.sys).map(JsonStats),
+    "calls": it.tally.calls(),
+    "calls_per_entry": calls_per_entry(it),
+    "gates": gates(&it.tally),
 });
+
+fn calls_per_entry(engine: &EngineRuns) -> f64 {
+    engine.tally.calls() as f64 / engine.totals.entries.max(1) as f64
+}
 
 /// An engine that was not compared.
 #[derive(Clone, Debug, Serialize)]
@@ -277,21 +235,38 @@ pub(crate) struct LeftOut {
     pub(crate) why: String,
 }
 
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Comparison<'a> {
-    pub(crate) engines: &'a [Engine],
-    pub(crate) agree: bool,
-    pub(crate) left_out: &'a [LeftOut],
+impl LeftOut {
+    pub(crate) fn new((engine, why): &(EngineKind, walk::compare::LeftOut)) -> LeftOut {
+        use walk::compare::LeftOut::{Impossible, Not};
+        let engine = engine.name();
+        let why = match why {
+            Impossible(refusal) => refusal.to_string(),
+            Not(NoRun::Refused, _) => format!("it failed; --engine {engine} prints the reason"),
+            Not(why, entries) => format!("{why}, after {entries} entries"),
+        };
+        LeftOut { engine, why }
+    }
 }
 
+/// The comparison of the engines in words.
+pub(crate) struct Comparison<'a> {
+    pub(crate) engines: &'a [EngineRuns],
+    pub(crate) agree: bool,
+    pub(crate) left_out: Vec<LeftOut>,
+}
+
+json_object!(Comparison<'_>, |it| {
+    "engines": Json(it.engines),
+    "agree": it.agree,
+    "left_out": it.left_out,
+});
+
 impl<'a> Comparison<'a> {
-    pub(crate) fn new(engines: &'a [Engine], left_out: &'a [LeftOut]) -> Comparison<'a> {
-        let is_same = |a: &Engine, b: &Engine| a.digest == b.digest && a.entries == b.entries;
-        let agree = engines.windows(2).all(|two| is_same(&two[0], &two[1]));
+    pub(crate) fn new(compared: &'a walk::compare::Comparison) -> Comparison<'a> {
         Comparison {
-            engines,
-            agree,
-            left_out,
+            engines: &compared.engines,
+            agree: compared.agrees(),
+            left_out: compared.left_out.iter().map(LeftOut::new).collect(),
         }
     }
 
@@ -307,8 +282,9 @@ impl<'a> Comparison<'a> {
             ("CALLS/ENTRY", Right),
             ("TIME/STAT", Right),
         ];
-        let real = |engine: &Engine| median_ms(&engine.runs, |t| t.real);
-        let stat = self.engines.iter().find(|engine| engine.engine == "stat");
+        let real = |engine: &EngineRuns| median_ms(&engine.runs, |t| t.real);
+        let mut engines = self.engines.iter();
+        let stat = engines.find(|engine| engine.engine == EngineKind::Stat);
         let stat = stat.and_then(real);
         let mut table = Table::new(&columns, self.engines.len());
         for engine in self.engines {
@@ -317,13 +293,13 @@ impl<'a> Comparison<'a> {
             };
             let ratio = stat.zip(real(engine)).map(|(stat, ms)| ms / stat);
             let cells = [
-                engine.engine.to_owned(),
-                count(engine.entries),
+                engine.engine.name().to_owned(),
+                count(engine.totals.entries),
                 ms(|t| t.real),
                 ms(|t| t.user),
                 ms(|t| t.sys),
-                count(engine.calls()),
-                format!("{:.3}", engine.calls_per_entry()),
+                count(engine.tally.calls()),
+                format!("{:.3}", calls_per_entry(engine)),
                 ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
             ];
             table.row(cells, Tone::Plain);
@@ -334,34 +310,35 @@ impl<'a> Comparison<'a> {
     /// The calls of each, what was left out, and whether they agree.
     pub(crate) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        for Engine { engine, gates, .. } in self.engines {
-            let gates = gates
-                .iter()
-                .map(|(name, row)| format!("{name} {}", count(row.calls)));
+        for engine in self.engines {
+            let gates = gates(&engine.tally);
+            let gates = gates.iter();
+            let gates = gates.map(|(name, row)| format!("{name} {}", count(row.calls)));
             let gates: Vec<String> = gates.collect();
-            notes.push(format!("{engine}: {}", gates.join(", ")));
+            notes.push(format!("{}: {}", engine.engine.name(), gates.join(", ")));
         }
-        for LeftOut { engine, why } in self.left_out {
+        for LeftOut { engine, why } in &self.left_out {
             notes.push(format!("{engine} skipped: {}", printable(why.as_bytes())));
         }
         match self.engines {
             [] => {}
-            [one] => notes.push(format!("digest {}", one.digest)),
+            [one] => notes.push(format!("digest {}", one.totals.digest)),
             [first, ..] if self.agree => {
-                notes.push(format!("all engines agree: digest {}", first.digest))
+                notes.push(format!("all engines agree: digest {}", first.totals.digest))
             }
             all => {
                 notes.push("the engines disagree:".to_owned());
-                let digests = all
-                    .iter()
-                    .map(|one| format!("{} {}", one.engine, one.digest));
-                notes.extend(digests);
+                let digest = |one: &EngineRuns| {
+                    let digest = one.totals.digest;
+                    format!("{} {digest}", one.engine.name())
+                };
+                notes.extend(all.iter().map(digest));
             }
         }
         notes
     }
 
-    pub(crate) fn to_text(self, style: TableStyle) -> String {
+    pub(crate) fn to_text(&self, style: TableStyle) -> String {
         let notes = self.notes();
         let notes: String = notes.iter().map(|note| style.wrapped(note)).collect();
         self.table().to_text(style.width, style.color) + &notes
@@ -370,8 +347,12 @@ impl<'a> Comparison<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicU64;
+
     use super::*;
-    use ::show::json::GateCounts;
+    use gate::{Gate, Tally};
+    use mounts::runs::Times;
+    use walk::{Digest, EngineRefusal, PlanReason};
 
     fn totals() -> Totals {
         Totals {
@@ -386,25 +367,29 @@ mod tests {
         }
     }
 
-    fn engine(name: &'static str, real: f64, digest: &str) -> Engine {
-        let row = GateCounts {
-            calls: 8,
-            errors: 0,
-            seconds: None,
-        };
+    /// A tally of so many calls of statx.
+    fn tally(calls: u64) -> Tally {
+        let words = (0..Tally::WORDS).map(|_| AtomicU64::new(0));
+        let mut words: Vec<AtomicU64> = words.collect();
+        let words_per_gate = Tally::WORDS / Gate::ALL.len();
+        words[Gate::Statx as usize * words_per_gate] = calls.into();
+        Tally::collect(&words)
+    }
+
+    fn engine(engine: EngineKind, real: f64, digest: u64) -> EngineRuns {
         let runs = vec![Times {
             real,
             user: 0.0,
             sys: 0.0,
         }];
-        let digest = digest.to_owned();
-        Engine {
-            engine: name,
-            entries: 4,
-            digest,
-            steady: true,
+        let digest = Digest::from_halves([digest, 0]);
+        EngineRuns {
+            engine,
+            totals: Totals { digest, ..totals() },
+            warnings: 0,
+            is_steady: true,
             runs,
-            gates: [("statx", row)].into(),
+            tally: tally(8),
         }
     }
 
@@ -451,32 +436,36 @@ mod tests {
 
     #[test]
     fn comparison_finds_whether_engines_agree() {
-        let engines = [engine("threads", 0.1, "aa"), engine("stat", 0.2, "aa")];
-        let left_out = [LeftOut {
-            engine: "ext4",
-            why: "not\x1b ext4".to_owned(),
-        }];
-        let comparison = Comparison::new(&engines, &left_out);
+        use walk::compare::{Comparison as Compared, LeftOut as Why};
+        let engines = |digests: [u64; 2]| {
+            let of_stat = engine(EngineKind::Stat, 0.2, digests[1]);
+            vec![engine(EngineKind::Threads, 0.1, digests[0]), of_stat]
+        };
+        let refusal = EngineRefusal::NotRoot(EngineKind::Ext4);
+        let why = refusal.to_string();
+        let compared = Compared {
+            engines: engines([0xaa, 0xaa]),
+            left_out: vec![(EngineKind::Ext4, Why::Impossible(refusal))],
+            ..Compared::default()
+        };
+        let comparison = Comparison::new(&compared);
         let text = comparison.to_text(TableStyle::default());
-        assert!(
-            comparison.agree && text.contains("all engines agree: digest aa"),
-            "{text}"
-        );
+        let agree = format!("all engines agree: digest {:032x}", 0xaa);
+        assert!(comparison.agree && text.contains(&agree), "{text}");
         assert!(
             text.lines().nth(1).unwrap().ends_with("2.000      0.50"),
             "{text}"
         );
-        assert!(text.contains("ext4 skipped: not\\x1b ext4"), "{text}");
-        let value = serde_json::to_value(comparison).unwrap();
+        assert!(text.contains(&format!("ext4 skipped: {why}")), "{text}");
+        let value = serde_json::to_value(&comparison).unwrap();
         assert_eq!(value["engines"][0]["calls_per_entry"], 2.0);
-        let engines = [engine("threads", 0.1, "aa"), engine("stat", 0.2, "ab")];
-        let comparison = Comparison::new(&engines, &[]);
-        assert!(
-            !comparison.agree
-                && comparison
-                    .to_text(TableStyle::default())
-                    .contains("engines disagree")
-        );
+        let compared = Compared {
+            engines: engines([0xaa, 0xab]),
+            ..Compared::default()
+        };
+        let comparison = Comparison::new(&compared);
+        let text = comparison.to_text(TableStyle::default());
+        assert!(!comparison.agree && text.contains("engines disagree"));
     }
 
     #[test]

@@ -2,8 +2,22 @@
 
 use show::units::{duration, sized};
 
-use crate::cmd::survey::finding::Effort;
-use ::survey::bounded::{Bounded, StoppedEngine};
+use survey::bounded::{Bounded, StoppedEngine};
+use survey::{Effort, Walking};
+
+use crate::cmd::walk::show::Comparison;
+
+/// The comparison of the engines; of those that were stopped it also has how long all of the file
+/// system would take them.
+pub(crate) fn comparison(walking: &Walking) -> Comparison<'_> {
+    let mut comparison = Comparison::new(&walking.engines);
+    for left in &mut comparison.left_out {
+        let mut stopped = walking.stopped.iter();
+        let stopped = stopped.find(|stopped| stopped.engine.name() == left.engine);
+        left.why.extend(stopped.and_then(estimate));
+    }
+    comparison
+}
 
 /// Seconds, as precisely as an estimate is.
 pub(crate) fn about(seconds: f64) -> String {
@@ -24,7 +38,7 @@ pub(crate) fn stopped(bounded: &Bounded) -> String {
     };
     format!(
         "{} read {} entries in {:.1} s{reads} ({:.0} a second), and was stopped",
-        bounded.engine,
+        bounded.engine.name(),
         bounded.entries,
         bounded.seconds,
         bounded.rate()
@@ -105,7 +119,7 @@ mod tests {
         let bounded = |entries, inodes, levels| {
             let (seconds, bytes) = (2.0, 96 << 20);
             Bounded {
-                engine: "threads",
+                engine: walk::EngineKind::Threads,
                 entries,
                 seconds,
                 bytes,

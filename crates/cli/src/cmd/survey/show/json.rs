@@ -2,23 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use pathsearch::Change;
 use serde::{Serialize, Serializer};
 use show::json_object;
 use survey::bounded::Bounded;
 use survey::capacity::FileSystem;
 use survey::cost::{ActivityCost, Amount};
-use survey::{Machine, Section, StepTaken};
+use survey::{Machine, Mounted, Section, StepTaken, Survey, Walking, activity_costs};
 use walk::DirectoryCount;
 
 use super::missing::{text, unseen};
 use super::points::Point;
 use super::summary::means;
-use crate::cmd::mounts::methods::comparison;
+use super::{bounded, known, missing};
+use crate::cmd::mounts::methods::JsonComparison;
 use crate::cmd::mounts::show::Mounts;
-use crate::cmd::survey::conclude::activities::activity_costs;
-use crate::cmd::survey::survey::{Mounted, Probed, Survey, Walking};
-use crate::cmd::walk::show::possible_engines;
+use crate::cmd::survey::command::Commands;
+use crate::cmd::walk::show::Choices;
 use crate::json::Json;
 
 pub(crate) struct JsonSurvey<'a>(pub(crate) &'a Survey<'a>);
@@ -32,7 +31,7 @@ json_object!(JsonSurvey<'_>, |this| {
     "pseudo_file_systems": this.0.file_systems().1,
     "costs": costs(this.0),
     "mounts": this.0.found.mounts.as_ref().map(|mounted| JsonMounts(this.0, mounted)),
-    "probe": this.0.found.file_systems.iter().map(Probed::shown).collect::<Vec<_>>(),
+    "probe": this.0.found.file_systems.iter().map(known::report).collect::<Vec<_>>(),
     "walk": this.0.found.walking.as_ref().map(Json),
     "dump": this.0.found.dump.as_ref().map(Json),
     "account": this.0.account.as_ref().map(Json),
@@ -41,7 +40,7 @@ json_object!(JsonSurvey<'_>, |this| {
         None => Some(text(this.0.found.why_missing(Section::Account))),
     },
     "startup": this.0.found.startup.as_ref().map(Json),
-    "gates": this.0.found.gates.as_ref().map(Probed::shown),
+    "gates": this.0.found.gates.as_ref().map(known::report),
     "skipped": skipped(this.0),
     "steps": Json(&this.0.found.steps[..]),
     "ended": this.0.is_interrupted.then_some("interrupted"),
@@ -54,7 +53,10 @@ impl Serialize for JsonMounts<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let JsonMounts(survey, Mounted { report, .. }) = self;
         let methods = survey.found.methods.as_ref();
-        let compare = methods.map(|compared| comparison(&compared.methods, &compared.left_out));
+        let compare = methods.map(|compared| JsonComparison {
+            comparison: &compared.comparison,
+            left_out: missing::left_out(compared),
+        });
         let mounts = Mounts {
             root: Some(survey.root),
             compare: compare.as_ref(),
@@ -69,7 +71,7 @@ impl Serialize for JsonMounts<'_> {
 }
 
 fn skipped(survey: &Survey<'_>) -> BTreeMap<&'static str, Skipped> {
-    let commands = survey.commands();
+    let commands = Commands::from_survey(survey);
     let missing = survey.missing().into_iter();
     missing
         .map(|(section, missing)| {
@@ -103,8 +105,8 @@ json_object!(Json<'_, FileSystem>, |it| {
 });
 
 fn costs(survey: &Survey<'_>) -> Vec<Cost> {
-    let commands = survey.commands();
-    let cost = |cost: &ActivityCost<&Change>| Cost {
+    let commands = Commands::from_survey(survey);
+    let cost = |cost: &ActivityCost<'_>| Cost {
         name: cost.activity.name(),
         unit: cost.now.map(Amount::unit),
         now: cost.now.map(Amount::value),
@@ -155,8 +157,8 @@ json_object!(Json<'_, Machine>, |it| {
 json_object!(Json<'_, Walking>, |it| {
     "engine": it.part.engine.name(),
     "why": it.part.reason.to_string(),
-    "explain": possible_engines(&it.engines.explained).collect::<Vec<_>>(),
-    "compare": it.comparison(),
+    "explain": Choices(&it.engines.explained),
+    "compare": bounded::comparison(it),
     "bounded": it.bounded.as_ref().map(Json),
     "directories": it.directories.iter().map(Json).collect::<Vec<_>>(),
 });
@@ -168,7 +170,7 @@ json_object!(Json<'_, DirectoryCount>, |it| {
 });
 
 json_object!(Json<'_, Bounded>, |it| {
-    "engine": it.engine,
+    "engine": it.engine.name(),
     "entries": it.entries,
     "seconds": it.seconds,
     "bytes": it.bytes,

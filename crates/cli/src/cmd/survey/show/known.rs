@@ -3,8 +3,17 @@
 use probe::{Unit, Value};
 use show::name::printable;
 
-use crate::cmd::probe::show::value_text;
-use crate::cmd::survey::known::{CacheSize, Known};
+use crate::cmd::probe::show::{Report, value_text};
+use survey::Probed;
+use survey::known::{CacheSize, Known};
+
+/// What the experiments on a file system found.
+pub(crate) fn report(probed: &Probed) -> Report<'_> {
+    Report {
+        dir: Some(&probed.dir),
+        report: &probed.report,
+    }
+}
 
 pub(crate) fn bytes_text(value: &Value) -> String {
     value_text(value, Unit::Bytes)

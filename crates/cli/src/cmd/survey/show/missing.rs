@@ -1,7 +1,9 @@
 //! Why sections are missing, in words.
 
-use ::survey::{Failure, Missing, Task, Unseen};
 use show::name::printable;
+use survey::{ComparedMethods, Failure, Missing, SkippedMethods, Task, Unseen};
+
+use crate::cmd::mounts::methods::{self, LeftOut};
 
 /// Why a section is missing: a sentence without a full stop, beginning with a small letter.
 pub(crate) fn text(missing: &Missing) -> String {
@@ -75,4 +77,30 @@ pub(crate) fn unseen(unseen: &Unseen) -> String {
         Unseen::BpfMeter => "the bpf meter, which slows a command down least: only root may",
     };
     text.to_owned()
+}
+
+/// The methods of finding mounts that have no result.
+pub(crate) fn left_out(compared: &ComparedMethods) -> Vec<LeftOut> {
+    let mut all = compared.skipped.as_ref().map_or(Vec::new(), skipped);
+    all.extend(methods::left_out(&compared.comparison.left_out));
+    all
+}
+
+fn skipped(skipped: &SkippedMethods) -> Vec<LeftOut> {
+    let target = printable(&skipped.target);
+    let more = match skipped.others {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let why = match skipped.was_checked {
+        true => format!("it would wait for '{target}'{more}, which does not answer"),
+        false => format!(
+            "it would go into '{target}'{more}, whose server might not answer; --network lets it"
+        ),
+    };
+    let left_out = skipped.methods.iter().map(|method| LeftOut {
+        by: method.name(),
+        why: why.clone(),
+    });
+    left_out.collect()
 }

@@ -3,12 +3,11 @@
 use mounts::Point as Mount;
 use show::name::printable;
 use show::table::TableStyle;
-use survey::Section;
+use survey::{ComparedMethods, Mounted, Section, Survey};
 
 use self::points::Point;
-use super::survey::{Mounted, Survey};
+use super::command::Commands;
 use crate::cmd::account::show::brief;
-use crate::cmd::mounts::compare::Compared;
 use crate::cmd::mounts::methods::methods_table;
 use crate::cmd::mounts::show as mount_table;
 
@@ -49,7 +48,7 @@ pub(crate) fn text(survey: &Survey<'_>, style: TableStyle) -> String {
             let bounded = walking.bounded.iter().flat_map(bounded::sentences);
             bounded.for_each(|sentence| text.line(&sentence));
             text.text += "\n";
-            text.text += &walking.comparison().to_text(style);
+            text.text += &bounded::comparison(walking).to_text(style);
         },
     );
     let head = "Nightly dump: estimated cost";
@@ -70,7 +69,7 @@ pub(crate) fn text(survey: &Survey<'_>, style: TableStyle) -> String {
     text.section(head, Section::Probe, probed, |text, probed| {
         let texts: Vec<String> = probed
             .iter()
-            .map(|one| one.shown().to_text(style, false))
+            .map(|one| known::report(one).to_text(style, false))
             .collect();
         text.text += &texts.join("\n");
     });
@@ -85,7 +84,7 @@ pub(crate) fn text(survey: &Survey<'_>, style: TableStyle) -> String {
     );
     let head = "Price of each system call";
     text.section(head, Section::Gates, found.gates.as_ref(), |text, gates| {
-        text.text += &gates.shown().to_text(style, false);
+        text.text += &known::report(gates).to_text(style, false);
     });
     text.took();
     text.text
@@ -146,7 +145,7 @@ impl Text<'_> {
 
     fn missing(&mut self, section: Section) {
         // The command is typed as it stands: its names are quoted already.
-        let how = self.survey.commands().gather(section);
+        let how = Commands::from_survey(self.survey).gather(section);
         let why = missing::text(self.survey.found.why_missing(section));
         let why = printable(why.as_bytes());
         self.line(&format!("Not measured: {why}. To measure it: {how}"));
@@ -187,10 +186,10 @@ impl Text<'_> {
         self.section(head, Section::Mounts, methods, Text::methods);
     }
 
-    fn methods(&mut self, compared: &Compared) {
+    fn methods(&mut self, compared: &ComparedMethods) {
         let TableStyle { width, color, .. } = self.style;
-        self.text += &methods_table(&compared.methods).to_text(width, color);
-        for left in &compared.left_out {
+        self.text += &methods_table(&compared.comparison.methods).to_text(width, color);
+        for left in missing::left_out(compared) {
             let why = printable(left.why.as_bytes());
             self.line(&format!("{} skipped: {why}", left.by));
         }

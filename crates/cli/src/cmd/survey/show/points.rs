@@ -3,11 +3,12 @@
 use account::ledger::Sum;
 use mounts::diagnosis::AnomalyKind;
 use pathsearch::{Change, ProgramStart, StartupReport};
+use probe::{Experiment, ProbeReport};
 use show::json_object;
 use show::name::printable;
 use show::units::{duration, plural, size, sized};
-use survey::Section;
 use survey::bounded::{Bounded, StoppedEngine};
+use survey::{Command, Conclusion, Cost, Section, Statement, Survey};
 
 use super::bounded::{
     duration_estimate, effort_figure, how_far, part_walked, stopped, stopped_after,
@@ -16,12 +17,10 @@ use super::known::{cache_sentence, cache_text, known_sentence, known_text};
 use super::title::section_title;
 use super::{anomalies, missing};
 use crate::cmd::account::show::how::how;
-use crate::cmd::probe::show::{Report, value_text};
-use crate::cmd::survey::command::{Command, Commands};
-use crate::cmd::survey::finding::{Conclusion, Cost, Statement};
-use crate::cmd::survey::known::{BLOCK, CacheSize, Known, READAHEAD};
-use crate::cmd::survey::survey::Survey;
+use crate::cmd::probe::show::value_text;
+use crate::cmd::survey::command::Commands;
 use crate::out::seconds;
+use survey::known::{BLOCK, CacheSize, Known, READAHEAD};
 
 /// A finding or a piece of advice in words.
 #[derive(Clone, PartialEq, Debug)]
@@ -50,7 +49,7 @@ impl Point {
     }
 
     fn all(conclusions: &[Conclusion<'_>], survey: &Survey<'_>) -> Vec<Point> {
-        let commands = survey.commands();
+        let commands = Commands::from_survey(survey);
         let root = printable(survey.root);
         let point = |conclusion: &Conclusion<'_>| {
             let (figure, text) = finding_text(&conclusion.statement, &root, &commands)
@@ -90,7 +89,7 @@ fn finding_text(
             dir,
             memory,
             others,
-        } => file_system(*report, dir, *memory, *others as u64, commands),
+        } => file_system(report, dir, *memory, *others as u64, commands),
         Statement::KernelDisagrees {
             dir,
             finding,
@@ -186,7 +185,7 @@ fn mounts(
 }
 
 fn file_system(
-    Report { report, .. }: Report<'_>,
+    report: &ProbeReport,
     dir: &[u8],
     memory: Option<u64>,
     others: u64,
@@ -211,7 +210,7 @@ fn file_system(
     let cache = match memory {
         Some(memory) => Some(format!(
             "the page cache holds at most {memory}, all memory ({} measures it)",
-            commands.text(&Command::Probe(dir, "cache".to_owned()))
+            commands.text(&Command::Probe(dir, vec![Experiment::Cache]))
         )),
         None => cache_sentence(cache),
     };
@@ -307,7 +306,7 @@ fn stopped_walk(
     });
     let text = format!(
         "A walk of {root} exceeds the limits of a survey: {} was {}.{plain}",
-        stopped.engine,
+        stopped.engine.name(),
         stopped_after(stopped)
     );
     (stopped.why.to_string(), text)
@@ -400,8 +399,8 @@ fn advice_text(statement: &Statement<'_>, root: &str) -> (String, String) {
             );
             (format!("{:.1} times as fast", plain.ms / cost.ms), text)
         }
-        Statement::WalkAsRoot(possible, effort) => {
-            let engine = possible.engine.name();
+        Statement::WalkAsRoot(engine, effort) => {
+            let engine = engine.name();
             let text = format!("Walk {root} as root: only root can use the engine {engine}.");
             (format!("{} without root", effort_figure(effort)), text)
         }

@@ -1,19 +1,17 @@
 //! The summary of a survey: at most 30 lines of at most 100 columns.
 
-use ::survey::capacity::{FileSystem, FsState};
-use ::survey::cost::{Activity, ActivityCost, Amount, Means};
 use mounts::check::Verdict;
 use mounts::is_pseudo;
-use pathsearch::Change;
 use show::name::printable;
 use show::table::{Align, Table, TableStyle, Tone, cut};
 use show::units::{duration, plural, size, sized};
+use survey::capacity::{FileSystem, FsState};
+use survey::cost::{Activity, ActivityCost, Amount, Means};
 
 use super::points::{Point, short_change};
 use crate::cmd::survey::command::Commands;
-use crate::cmd::survey::conclude::activities::activity_costs;
-use crate::cmd::survey::finding::Statement;
-use crate::cmd::survey::survey::Survey;
+use crate::out::json_warnings;
+use survey::{Statement, Survey, activity_costs};
 
 const LINES: usize = 30;
 pub(crate) const COLUMNS: usize = 100;
@@ -147,8 +145,8 @@ fn costs(survey: &Survey<'_>, style: TableStyle) -> String {
         ("POSSIBLE", Left),
         ("HOW", Left),
     ];
-    let commands = survey.commands();
-    let row = |cost: &ActivityCost<&Change>| {
+    let commands = Commands::from_survey(survey);
+    let row = |cost: &ActivityCost<'_>| {
         [
             cost.activity.name().to_owned(),
             cost.now.map_or("cannot tell".to_owned(), amount),
@@ -169,7 +167,7 @@ fn amount(amount: Amount) -> String {
 }
 
 /// What makes the possible cost possible, or would tell an unknown one.
-pub(crate) fn means(cost: &ActivityCost<&Change>, commands: &Commands) -> String {
+pub(crate) fn means(cost: &ActivityCost<'_>, commands: &Commands) -> String {
     let text = match (cost.by, cost.activity) {
         (Means::Fastest, _) => "nothing measured here costs less",
         (Means::Engine(engine), _) => return format!("fathom walk, engine {engine}"),
@@ -196,7 +194,8 @@ fn warnings(survey: &Survey<'_>) -> Vec<String> {
     let findings = survey.findings.iter().zip(Point::findings(survey));
     let wrong = findings.filter(|(conclusion, _)| is_wrong(&conclusion.statement));
     let wrong = wrong.map(|(_, point)| point.text);
-    let others = survey.warnings.iter().map(|warning| {
+    let others = json_warnings(survey.warnings);
+    let others = others.iter().map(|warning| {
         let path = warning.path.as_deref().map(printable);
         let path = path.map_or(String::new(), |path| format!("'{path}': "));
         let errno = warning.errno.as_deref();

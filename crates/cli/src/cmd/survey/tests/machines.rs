@@ -5,12 +5,12 @@
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use ::survey::capacity::Capacity;
-use ::survey::{Missing, Section, StepState, StepTaken, Unseen};
 use mounts::Point;
 use mounts::check::Verdict;
 use ondisk::Content;
-use walk::{DirectoryCount, EngineKind};
+use survey::capacity::Capacity;
+use survey::{Missing, Section, StepState, StepTaken, Unseen};
+use walk::{Digest, DirectoryCount, EngineKind};
 
 use super::super::show::page::html;
 use super::example::{Owned, engine, point_of};
@@ -160,12 +160,12 @@ pub(super) fn laptop() -> Owned {
     walking.part.engine = EngineKind::Ext4;
     walking.engines.left_out.clear();
     walking.engines.engines = vec![
-        engine("ext4", 0.213, 1_840),
-        engine("threads", 0.612, 702_118),
-        engine("stat", 2.310, 710_233),
+        engine(EngineKind::Ext4, 0.213, 1_840),
+        engine(EngineKind::Threads, 0.612, 702_118),
+        engine(EngineKind::Stat, 2.310, 710_233),
     ];
     for engine in &mut walking.engines.engines {
-        engine.entries = LAPTOP.iter().map(|(_, entries, _)| entries).sum();
+        engine.totals.entries = LAPTOP.iter().map(|(_, entries, _)| entries).sum();
     }
     owned.found.steps = vec![
         step("the mounts", Section::Mounts, 0.04),
@@ -255,8 +255,8 @@ pub(super) fn server() -> Owned {
         fill(&mut owned, &target, 2_000 * GIB, (n * 37) % 89, 0, 0);
     }
     owned.bound_walk(Some(1_204_000_000), Some(4));
-    owned.walking().engines.engines[1].steady = false;
-    owned.walking().engines.engines[1].digest = "11ee".repeat(8);
+    owned.walking().engines.engines[1].is_steady = false;
+    owned.walking().engines.engines[1].totals.digest = Digest::from_halves([0x11; 2]);
     owned.lose(Section::Dump, Missing::NoWalk);
     owned.lose(Section::Account, Missing::NoWalk);
     owned

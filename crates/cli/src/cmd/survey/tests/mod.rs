@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::show::table::TableStyle;
-use ::survey::{Failure, Missing, Section, Task};
 use mounts::check::Verdict;
 use mounts::compare::NoRun;
 use mounts::{Kind, Point as Mount};
@@ -13,15 +12,16 @@ use ondisk::Content;
 use pathsearch::Change;
 use probe::finding::{CacheBound, Outcome, Source};
 use probe::{Error, Experiment, Measured, Quantity};
+use survey::{Failure, Missing, Section, Survey, Task};
+use walk::Digest;
 
 use self::example::{Owned, finding, measured, point};
 use super::show;
 use super::show::json::JsonSurvey;
 use super::show::page::html;
 use super::show::points::Point;
-use super::survey::Survey;
 
-mod advice;
+#[path = "../../../../../survey/tests/example/mod.rs"]
 pub(in crate::cmd::survey) mod example;
 mod machines;
 mod summary;
@@ -178,7 +178,7 @@ fn the_page_is_sound_and_has_the_figures() {
         "5 mounts at or under /, 2 of them unusual: 1 hidden (/mnt); 1 on a file (/etc/hosts).",
         "310 µs, 12 calls",
         "Mounts that store files, by path",
-        "getmnt1 skipped: no end within 5 s.",
+        "getmnt1 skipped: stopped after 5.000 s.",
         // What is wrong, at the top.
         "<h2>1 warning, 1 note</h2>",
         "<span class=\"badge warning\">Warning</span> <span>1 mount hidden: /mnt (<a href=\"#mounts\">Mounts</a>)",
@@ -392,14 +392,14 @@ fn stopped_walk_estimates_the_whole_and_compares_engines_on_a_part() {
 #[test]
 fn engines_that_disagree_on_an_unchanged_tree_are_reported() {
     let mut owned = Owned::new();
-    owned.walking().engines.engines[0].digest = "11ee".repeat(8);
+    owned.walking().engines.engines[0].totals.digest = Digest::from_halves([0x11; 2]);
     let first = Point::findings(&owned.survey()).remove(0);
     assert_eq!(
         (&first.figure[..], first.section.name()),
         ("The engines differ", "walk")
     );
     // A tree in use is another each time; that is no news, and nobody's fault.
-    owned.walking().engines.engines[1].steady = false;
+    owned.walking().engines.engines[1].is_steady = false;
     let survey = owned.survey();
     assert_eq!(survey.findings[0].section, Section::Mounts);
     assert!(

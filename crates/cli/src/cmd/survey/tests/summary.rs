@@ -2,12 +2,14 @@
 
 use mounts::check::Verdict;
 use mounts::{Kind, Point as Mount};
+use proptest::prelude::*;
 use show::table::TableStyle;
 use survey::capacity::Capacity;
 
+use super::example::random::{machine, survey_of};
 use super::example::{Owned, point_of};
 use super::show::summary::text;
-use crate::cmd::survey::survey::Survey;
+use survey::Survey;
 
 pub(super) fn fits(survey: &Survey<'_>) -> String {
     let text = text(survey, TableStyle::default(), Some(b"fathom-survey.html"));
@@ -107,4 +109,14 @@ fn summary_of_nothing_names_the_commands_that_would_tell() {
     let text = fits(&owned.survey());
     assert_eq!(text.matches("cannot tell").count(), 5, "{text}");
     assert!(text.contains("fathom walk / -x --compare"), "{text}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn summary_of_any_machine_fits(machine in machine()) {
+        let text = fits(&survey_of(&machine).survey());
+        prop_assert!(!text.contains("unmount"), "{}", text);
+    }
 }

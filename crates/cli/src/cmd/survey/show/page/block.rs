@@ -1,12 +1,12 @@
 //! The blocks that a section of the page is made of.
 
-use ::survey::Section;
 use askama::Template;
 use show::table::Table;
 use show::units::plural;
+use survey::{Section, Survey};
 
+use crate::cmd::survey::command::Commands;
 use crate::cmd::survey::show::missing::text;
-use crate::cmd::survey::survey::Survey;
 
 /// So many rows of a table of names are shown, and then the command that shows all.
 pub(super) const MAX_ROWS: usize = 200;
@@ -77,7 +77,7 @@ impl Block {
     /// A section that is missing, and the command that gathers it.
     pub(super) fn missing(section: Section, survey: &Survey<'_>) -> Block {
         let why = text(survey.found.why_missing(section));
-        Block::Skipped(why, survey.commands().gather(section))
+        Block::Skipped(why, Commands::from_survey(survey).gather(section))
     }
 }
 

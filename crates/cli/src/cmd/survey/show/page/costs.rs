@@ -1,13 +1,13 @@
 //! What the usual work costs now, as increments, and at best.
 
-use ::survey::Section;
-use ::survey::cost::is_worthwhile;
+use mounts::runs::median_ms;
+use pathsearch::is_worthwhile;
 use show::figure::{Bar, bars};
-use show::times::median_ms;
 use show::units::{duration, size};
+use survey::{Section, Survey};
+use walk::EngineKind;
 
 use super::block::Block;
-use crate::cmd::survey::survey::Survey;
 use crate::out::seconds;
 
 /// A bar of a group: its name, its value, and its class.
@@ -38,8 +38,8 @@ pub(super) fn costs(survey: &Survey<'_>) -> Vec<Block> {
             walking.engines.engines.iter().filter_map(|engine| {
                 Some((engine.engine, median_ms(&engine.runs, |t| t.real)? / 1e3))
             });
-        let times: Vec<(&str, f64)> = times.collect();
-        let plain = times.iter().find(|(engine, _)| *engine == "stat");
+        let times: Vec<(EngineKind, f64)> = times.collect();
+        let plain = times.iter().find(|(engine, _)| *engine == EngineKind::Stat);
         let best = times.iter().min_by(|a, b| a.1.total_cmp(&b.1));
         let best =
             best.filter(|best| plain.is_none_or(|plain| is_worthwhile(plain.1 - best.1, plain.1)));
@@ -50,7 +50,7 @@ pub(super) fn costs(survey: &Survey<'_>) -> Vec<Block> {
                 format!(" Measured on the upper {levels} levels of the tree.")
             });
         let engine = best.map_or(String::new(), |(engine, _)| {
-            format!(" Possible: engine {engine}.")
+            format!(" Possible: engine {}.", engine.name())
         });
         group(
             "Scan: read the metadata of every entry",

@@ -8,7 +8,7 @@ use show::html::shell;
 use show::name::printable;
 use show::time::utc;
 use show::units::{duration, plural, size};
-use survey::Section;
+use survey::{Found, Section, Survey};
 
 use self::costs::costs;
 use self::mounts::mounts;
@@ -19,7 +19,7 @@ use self::systems::{file_systems, prices};
 use self::walking::{calls, directories, dumping, walking};
 use super::points::Point;
 use super::title::section_title;
-use crate::cmd::survey::survey::{Found, Survey};
+use crate::cmd::survey::command::Commands;
 
 mod block;
 mod costs;
@@ -106,7 +106,7 @@ pub(crate) fn html(survey: &Survey<'_>) -> String {
 }
 
 fn sections(survey: &Survey<'_>) -> Vec<PageSection> {
-    let commands = &survey.commands();
+    let commands = &Commands::from_survey(survey);
     let plots = &mut Plots::default();
     let mut sections = vec![PageSection {
         id: "costs",

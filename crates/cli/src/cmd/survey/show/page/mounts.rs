@@ -3,27 +3,26 @@
 use std::collections::BTreeMap;
 
 use mounts::check::Verdict;
+use mounts::compare::MethodRuns;
 use mounts::diagnosis::{Diagnosis, diagnose};
+use mounts::runs::Stats;
+use mounts::runs::median_ms;
 use mounts::{Point, is_pseudo};
 use ondisk::split_options;
 use show::figure::{Dot, Dots, dots};
 use show::name::printable;
-use show::stats::Stats;
 use show::table::{Align, Table};
-use show::times::median_ms;
 use show::units::{count, duration, plural, sized};
-use survey::Section;
+use survey::{Command, ComparedMethods, Mounted, Section, Survey};
 
 use super::block::{Block, Branch, MAX_ROWS, MAX_SENTENCES, Tree, more, plot, table, texts};
-use crate::cmd::mounts::compare::Compared;
-use crate::cmd::mounts::methods::{Method, methods_table};
+use crate::cmd::mounts::methods::methods_table;
 use crate::cmd::mounts::show::{by_name, cell, limbs, source, state, tone};
-use crate::cmd::survey::command::{Command, Commands};
-use crate::cmd::survey::show::anomalies;
-use crate::cmd::survey::survey::{Mounted, Survey};
+use crate::cmd::survey::command::Commands;
+use crate::cmd::survey::show::{anomalies, missing};
 
 pub(crate) fn mounts(survey: &Survey<'_>, mounted: &Mounted) -> Vec<Block> {
-    let commands = survey.commands();
+    let commands = Commands::from_survey(survey);
     let report = &mounted.report;
     let points = &report.points;
     let diagnoses = diagnose(points);
@@ -35,11 +34,11 @@ pub(crate) fn mounts(survey: &Survey<'_>, mounted: &Mounted) -> Vec<Block> {
         ("Found by", by.to_owned()),
     ];
     let compared = survey.found.methods.as_ref();
-    let methods = compared.map_or(&[][..], |compared| &compared.methods);
-    let used = methods.iter().find(|method| method.by == by);
+    let methods = compared.map_or(&[][..], |compared| &compared.comparison.methods);
+    let used = methods.iter().find(|one| one.method == report.method);
     if let Some((used, ms)) = used.and_then(|used| Some((used, median_ms(&used.runs, |t| t.real)?)))
     {
-        let (time, calls) = (duration(ms / 1e3), count(used.calls()));
+        let (time, calls) = (duration(ms / 1e3), count(used.profile.calls()));
         facts.push(("Time to find them", format!("{time}, {calls} calls")));
     }
     let mut blocks = vec![
@@ -108,21 +107,20 @@ fn anomaly_table(diagnoses: &[Diagnosis<'_>], commands: &Commands) -> Vec<Block>
     blocks
 }
 
-fn method_blocks(compared: &Compared, commands: &Commands) -> Vec<Block> {
-    let rows: Vec<Dots> = compared.methods.iter().filter_map(method_dots).collect();
+fn method_blocks(compared: &ComparedMethods, commands: &Commands) -> Vec<Block> {
+    let methods = &compared.comparison.methods;
+    let rows: Vec<Dots> = methods.iter().filter_map(method_dots).collect();
     let title = "Elapsed time of each method of finding mounts";
     let mut blocks = vec![Block::Command(commands.text(&Command::CompareMethods))];
     blocks.extend(plot(
         dots(title, &rows),
         "Logarithmic scale. Dot: the median of the runs. Line: from the shortest to the longest run.",
     ));
-    let methods = "Methods of finding mounts: medians";
-    let mut inner = vec![table(methods, &methods_table(&compared.methods))];
+    let caption = "Methods of finding mounts: medians";
+    let mut inner = vec![table(caption, &methods_table(methods))];
+    let left_out = missing::left_out(compared).into_iter();
     inner.extend(texts(
-        compared
-            .left_out
-            .iter()
-            .map(|left| format!("{} skipped: {}.", left.by, left.why)),
+        left_out.map(|left| format!("{} skipped: {}.", left.by, left.why)),
     ));
     blocks.push(Block::Details("Table of the methods".to_owned(), inner));
     blocks
@@ -207,15 +205,15 @@ fn access(row: &Point) -> String {
     .to_owned()
 }
 
-fn method_dots(method: &Method) -> Option<Dots> {
-    let stats = Stats::from_values(method.runs.iter().map(|t| t.real))?;
+fn method_dots(method: &MethodRuns) -> Option<Dots> {
+    let stats = Stats::from_runs(&method.runs, |t| t.real)?;
     let text = format!(
         "{}, {} calls",
         duration(stats.median),
-        count(method.calls())
+        count(method.profile.calls())
     );
     Some(Dots {
-        label: method.by.to_owned(),
+        label: method.method.name().to_owned(),
         text,
         dots: vec![Dot {
             seconds: stats.median,

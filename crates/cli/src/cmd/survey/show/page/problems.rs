@@ -4,13 +4,12 @@ use mounts::diagnosis::{AnomalyKind, diagnose};
 use show::figure::bar;
 use show::name::printable;
 use show::units::plural;
-use survey::Section;
 use survey::capacity::{Capacity, FileSystem, FsState};
+use survey::{Section, Survey};
 
 use crate::cmd::mounts::show::cell;
 use crate::cmd::survey::show::anomalies;
 use crate::cmd::survey::show::title::section_title;
-use crate::cmd::survey::survey::Survey;
 use show::units::size;
 
 /// How bad something is, the worst first.
@@ -57,10 +56,10 @@ impl Problem {
 pub(super) fn problems(survey: &Survey<'_>) -> Vec<Problem> {
     let mut all = mounts(survey);
     all.extend(capacity(survey));
-    let walking = survey.found.walking.as_ref();
-    if let Some(comparison) = walking.map(|walking| walking.comparison())
-        && !comparison.agree
-        && comparison.engines.iter().all(|engine| engine.steady)
+    let walking = &survey.found.walking;
+    if let Some(walking) = walking
+        && !walking.engines.agrees()
+        && walking.is_steady()
     {
         all.push(Problem {
             severity: Severity::Error,

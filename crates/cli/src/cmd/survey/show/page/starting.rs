@@ -2,13 +2,14 @@
 
 use super::block::{Block, more, table, texts};
 use crate::cmd::pathsearch::show::fix_sentence;
-use crate::cmd::survey::command::{Command, Commands};
+use crate::cmd::survey::command::Commands;
 use crate::cmd::survey::show::startup::{foot, path_table, started_table, useless_elements};
 use crate::out::seconds;
 use pathsearch::{ProgramStart, StartupReport};
 use show::name::printable;
 use show::table::{Align, Table, Tone};
 use show::units::duration;
+use survey::Command;
 
 /// The most directories that are listed for a program.
 const MAX_TRIED: usize = 20;

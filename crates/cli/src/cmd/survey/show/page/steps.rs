@@ -4,13 +4,13 @@ use super::block::{Block, MAX_ROWS, MAX_SENTENCES, more, plot, table, texts};
 use crate::cmd::survey::command::Commands;
 use crate::cmd::survey::show::missing::{text, unseen};
 use crate::cmd::survey::show::title::section_title;
-use crate::cmd::survey::survey::Survey;
-use ::survey::{Missing, Section, StepState, StepTaken};
+use crate::out::json_warnings;
 use show::figure::{Bar, bars};
 use show::json::Warning;
 use show::name::printable;
 use show::table::{Align, Table, Tone};
 use show::units::{duration, size};
+use survey::{Missing, Section, StepState, StepTaken, Survey};
 
 pub(crate) fn measured(survey: &Survey<'_>, commands: &Commands) -> Vec<Block> {
     let machine = survey.machine;
@@ -73,9 +73,10 @@ pub(crate) fn measured(survey: &Survey<'_>, commands: &Commands) -> Vec<Block> {
         blocks.push(Block::List(unseen_list.collect()));
     }
     if !survey.warnings.is_empty() {
-        let warnings = survey.warnings.iter().take(MAX_SENTENCES).map(warning);
+        let shown = &survey.warnings[..survey.warnings.len().min(MAX_SENTENCES)];
+        let warnings = json_warnings(shown).iter().map(warning).collect();
         blocks.push(Block::Heading("Warnings".to_owned()));
-        blocks.push(Block::List(warnings.collect()));
+        blocks.push(Block::List(warnings));
         blocks.extend(texts(more(
             survey.warnings.len(),
             MAX_SENTENCES,

@@ -4,15 +4,17 @@ use super::block::{Block, Plots, plot, table, texts};
 use crate::cmd::mounts::show::cell;
 use crate::cmd::probe::show::figures::figure;
 use crate::cmd::probe::show::{prices_table, state};
-use crate::cmd::survey::command::{Command, Commands};
-use crate::cmd::survey::known::{BLOCK, CacheSize, EXTENT, Known, READAHEAD, best_price};
-use crate::cmd::survey::show::known::{bytes_text, cache_text, known_text, limited_by};
-use crate::cmd::survey::survey::Probed;
+use crate::cmd::survey::command::Commands;
+use crate::cmd::survey::show::known::{
+    bytes_text, cache_text, known_text, limited_by, report as shown,
+};
 use probe::{Experiment, Price, ProbeReport, Series};
 use show::figure::{Dot, Dots, dots};
 use show::name::printable;
 use show::table::{Align, Table};
 use show::units::{duration, plural, size};
+use survey::known::{BLOCK, CacheSize, EXTENT, Known, READAHEAD, best_price};
+use survey::{Command, Probed};
 
 pub(crate) fn file_systems(
     all: &[Probed],
@@ -92,7 +94,7 @@ fn experiments(
         Block::Command(commands.text(&command)),
         table(
             &format!("Results of the experiments on {name}"),
-            &probed.shown().table(),
+            &shown(probed).table(),
         ),
     ];
     blocks.extend(notes(probed));
@@ -112,7 +114,7 @@ fn experiments(
 }
 
 fn notes(probed: &Probed) -> impl Iterator<Item = Block> {
-    let notes = probed.shown().notes(false).into_iter();
+    let notes = shown(probed).notes(false).into_iter();
     texts(notes.map(|note| note + "."))
 }
 
@@ -127,13 +129,13 @@ fn experiment(series: &Series, plots: &mut Plots) -> Option<Block> {
     plot(figure.to_page_svg(plots.next()), &caption)
 }
 
-fn made(report: &ProbeReport) -> String {
+fn made(report: &ProbeReport) -> Vec<Experiment> {
     let findings = report.measured.iter().map(|measured| &measured.finding);
-    let mut names: Vec<&str> = findings
-        .map(|finding| finding.quantity.experiment().name())
+    let mut experiments: Vec<Experiment> = findings
+        .map(|finding| finding.quantity.experiment())
         .collect();
-    names.dedup();
-    names.join(" ")
+    experiments.dedup();
+    experiments
 }
 
 pub(crate) fn prices(gates: &Probed, commands: &Commands) -> Vec<Block> {
@@ -160,7 +162,7 @@ pub(crate) fn prices(gates: &Probed, commands: &Commands) -> Vec<Block> {
         inner.push(table("Prices of system calls", &prices_table(all)));
     }
     if !gates.report.measured.is_empty() {
-        let findings = gates.shown().table();
+        let findings = shown(gates).table();
         inner.push(table("Least price of any call", &findings));
         inner.extend(notes(gates));
     }

@@ -2,40 +2,41 @@
 
 use super::block::{Block, Plots, plot, table, texts};
 use crate::cmd::account::show as account_show;
-use crate::cmd::survey::command::{Command, Commands};
-use crate::cmd::survey::show::bounded::{about, sentences};
+use crate::cmd::survey::command::Commands;
+use crate::cmd::survey::show::bounded::{about, comparison, sentences};
 use crate::cmd::survey::show::nightly;
-use crate::cmd::survey::survey::Walking;
-use crate::cmd::walk::show::{Comparison, Engine, possible_engines};
-use ::survey::bounded::Bounded;
+use crate::cmd::walk::show::why;
 use account::report::AccountReport;
 use archive::nightly::Nightly;
+use mounts::runs::median_ms;
 use show::figure::{Bar, bars};
 use show::name::printable;
 use show::table::{Align, Table, Tone};
-use show::times::median_ms;
 use show::treemap::{Tile, treemap};
 use show::units::{count, duration, size};
-use walk::DirectoryCount;
+use survey::bounded::Bounded;
+use survey::{Command, Walking};
+use walk::compare::EngineRuns;
+use walk::{DirectoryCount, EngineKind, Explained};
 
 pub(crate) fn walking(walk: &Walking, commands: &Commands) -> Vec<Block> {
     let facts = match &walk.bounded {
         Some(bounded) => bounded_facts(walk, bounded),
         None => facts(walk),
     };
-    let why = walk.part.reason.to_string();
+    let reason = walk.part.reason.to_string();
     let mut blocks = vec![
         Block::Facts(facts),
         Block::Command(commands.text(&Command::CompareEngines)),
     ];
     blocks.extend(texts(walk.bounded.iter().flat_map(sentences)));
     blocks.extend(engines(walk));
-    let comparison = walk.comparison();
-    blocks.extend(texts(agreement(&comparison)));
+    let comparison = comparison(walk);
+    blocks.extend(texts(agreement(walk)));
     let mut inner = vec![Block::Text(format!(
         "Engine {}: {}.",
         walk.part.engine.name(),
-        printable(why.as_bytes())
+        printable(reason.as_bytes())
     ))];
     if !comparison.engines.is_empty() {
         let caption = "Engines, medians of the runs; x STAT: relative to one call at a time";
@@ -56,40 +57,39 @@ pub(crate) fn walking(walk: &Walking, commands: &Commands) -> Vec<Block> {
 
 /// Whether the engines report the same tree. Engines differ on a tree that is in use: that is no
 /// error.
-fn agreement(comparison: &Comparison<'_>) -> Option<String> {
-    let first = comparison.engines.first()?;
-    let is_steady = comparison.engines.iter().all(|engine| engine.steady);
-    Some(match (comparison.agree, is_steady) {
-        (true, _) => format!("All engines report the same tree: digest {}.", first.digest),
+fn agreement(walk: &Walking) -> Option<String> {
+    let engines = &walk.engines.engines;
+    let digest = engines.first()?.totals.digest;
+    Some(match (walk.engines.agrees(), walk.is_steady()) {
+        (true, _) => format!("All engines report the same tree: digest {digest}."),
         (false, false) => {
             "The tree changed during the comparison, so the engines report different trees."
                 .to_owned()
         }
         (false, true) => {
-            let digests = comparison.engines.iter();
-            let digests = digests.map(|one| format!("{} {}", one.engine, one.digest));
+            let digests = engines.iter();
+            let digests = digests.map(|one| format!("{} {}", one.engine.name(), one.totals.digest));
             let digests = digests.collect::<Vec<_>>().join(", ");
             format!("The engines report different trees: one of them is wrong. Digests: {digests}.")
         }
     })
 }
 
-fn median(engine: &Engine) -> Option<f64> {
+fn median(engine: &EngineRuns) -> Option<f64> {
     median_ms(&engine.runs, |t| t.real)
 }
 
 fn facts(walk: &Walking) -> Vec<(&'static str, String)> {
     let mut facts = vec![("Engine", walk.part.engine.name().to_owned())];
-    let engines = &walk.engines.engines;
-    let find = |name| engines.iter().find(|engine| engine.engine == name);
-    if let Some(engine) = find(walk.part.engine.name())
+    let engines = &walk.engines;
+    if let Some(engine) = engines.find(walk.part.engine)
         && let Some(ms) = median(engine)
     {
-        facts.insert(0, ("Entries", count(engine.entries)));
-        let (time, calls) = (duration(ms / 1e3), count(engine.calls()));
+        facts.insert(0, ("Entries", count(engine.totals.entries)));
+        let (time, calls) = (duration(ms / 1e3), count(engine.tally.calls()));
         facts.push(("Time", format!("{time}, {calls} calls")));
     }
-    if let Some(ms) = find("stat").and_then(median) {
+    if let Some(ms) = engines.find(EngineKind::Stat).and_then(median) {
         facts.push(("One call at a time", duration(ms / 1e3)));
     }
     facts
@@ -109,12 +109,16 @@ fn bounded_facts(walk: &Walking, bounded: &Bounded) -> Vec<(&'static str, String
 }
 
 fn engines(walk: &Walking) -> Option<Block> {
-    let bar = |engine: &Engine| {
+    let bar = |engine: &EngineRuns| {
         let ms = median(engine)?;
         Some(Bar {
-            label: engine.engine.to_owned(),
+            label: engine.engine.name().to_owned(),
             value: ms,
-            text: format!("{}, {} calls", duration(ms / 1e3), count(engine.calls())),
+            text: format!(
+                "{}, {} calls",
+                duration(ms / 1e3),
+                count(engine.tally.calls())
+            ),
             class: "",
         })
     };
@@ -221,11 +225,7 @@ struct PlainCalls {
 impl PlainCalls {
     /// `None` where no such walk went through all that was counted.
     fn new(walk: &Walking) -> Option<PlainCalls> {
-        let plain = walk
-            .engines
-            .engines
-            .iter()
-            .find(|one| one.engine == "stat")?;
+        let plain = walk.engines.find(EngineKind::Stat)?;
         if walk.bounded.is_some() {
             return None;
         }
@@ -233,7 +233,7 @@ impl PlainCalls {
         let (entries, directories) = all.fold((0, 0), |(entries, directories), one| {
             (entries + one.entries, directories + one.directories)
         });
-        let rest = plain.calls().checked_sub(entries)? as f64;
+        let rest = plain.tally.calls().checked_sub(entries)? as f64;
         (directories > 0).then(|| PlainCalls {
             for_directory: rest / directories as f64,
         })
@@ -251,11 +251,11 @@ fn possible_table(walk: &Walking) -> Block {
         ("WHY", Align::Left),
     ];
     let mut possible = Table::new(&columns, 0);
-    for row in possible_engines(&walk.engines.explained) {
-        let word = if row.is_possible() { "yes" } else { "no" };
-        let why = row.why();
+    for choice in walk.engines.explained.iter().flat_map(Explained::choices) {
+        let word = if choice.is_possible() { "yes" } else { "no" };
+        let why = why(&choice);
         let why = printable(why.as_bytes());
-        possible.row([row.engine.name(), word, &why], Tone::Plain);
+        possible.row([choice.engine.name(), word, &why], Tone::Plain);
     }
     table("Engines that work here, and why others do not", &possible)
 }

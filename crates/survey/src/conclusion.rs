@@ -1,31 +1,33 @@
-//! What was concluded from a survey, as data. [`super::show::points`] words it.
+//! Findings and advice as data.
 
 use account::ledger::Sum;
 use account::whatif::Change;
 use archive::nightly::Nightly;
 use mounts::diagnosis::AnomalyKind;
 use pathsearch::{Fix, ProgramStart, StartupReport};
-use probe::{Finding, Value};
-use survey::bounded::{Bounded, StoppedEngine};
-use survey::{Missing, Section, Unseen};
+use probe::{Finding, ProbeReport, Value};
+use walk::EngineKind;
 
-use super::command::Command;
-use crate::cmd::probe::show::Report;
-use crate::cmd::walk::show::Possible;
+use crate::bounded::{Bounded, StoppedEngine};
+use crate::command::Command;
+use crate::missing::{Missing, Unseen};
+use crate::section::Section;
 
 /// A finding or a piece of advice.
-pub(crate) struct Conclusion<'a> {
-    pub(crate) statement: Statement<'a>,
+pub struct Conclusion<'a> {
+    /// What it says.
+    pub statement: Statement<'a>,
     /// The section that it is drawn from.
-    pub(crate) section: Section,
+    pub section: Section,
     /// How much it matters, against others.
-    pub(crate) weight: u32,
+    pub weight: u32,
     /// The command that shows more, or that is recommended.
-    pub(crate) command: Command<'a>,
+    pub command: Command<'a>,
 }
 
 impl<'a> Conclusion<'a> {
-    pub(crate) fn new(
+    /// A conclusion from these parts.
+    pub fn new(
         section: Section,
         weight: u32,
         command: Command<'a>,
@@ -41,14 +43,15 @@ impl<'a> Conclusion<'a> {
 }
 
 /// Something worth knowing, or worth doing.
-pub(crate) enum Statement<'a> {
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Statement<'a> {
     /// How many mounts there are, how many are unusual, and which of them.
     Mounts(usize, usize, Vec<(AnomalyKind, Vec<&'a [u8]>)>),
     /// The method that finds the mounts, and the most expensive one.
     MountMethods(Cost, Cost),
     /// The properties of the first file system that was probed.
     FileSystem {
-        report: Report<'a>,
+        report: &'a ProbeReport,
         dir: &'a [u8],
         memory: Option<u64>,
         /// How many other file systems were probed.
@@ -101,8 +104,8 @@ pub(crate) enum Statement<'a> {
         /// A walk of all was stopped, and the engines walked a part.
         bounded: Option<&'a Bounded>,
     },
-    /// Walk as root: an engine needs it.
-    WalkAsRoot(Possible<'a>, Effort<'a>),
+    /// Walk as root: this engine needs it.
+    WalkAsRoot(EngineKind, Effort<'a>),
     FixSearch(&'a ProgramStart, &'a Fix),
     DumpIncrements(&'a Nightly),
     /// Change the calls of a program that walks.
@@ -113,26 +116,30 @@ pub(crate) enum Statement<'a> {
 
 /// The cost of one way to find mounts or to walk.
 #[derive(Clone)]
-pub(crate) struct Cost {
-    pub(crate) name: &'static str,
+pub struct Cost {
+    /// The method or the engine.
+    pub name: &'static str,
     /// Mounts or entries that it found.
-    pub(crate) found: u64,
+    pub found: u64,
     /// The median of its elapsed times.
-    pub(crate) ms: f64,
-    pub(crate) calls: u64,
+    pub ms: f64,
+    /// Its system calls.
+    pub calls: u64,
 }
 
 /// What a walk takes, as far as it is known.
-pub(crate) enum Effort<'a> {
+pub enum Effort<'a> {
+    /// It was measured, in milliseconds.
     Ms(f64),
     /// It was stopped, and what that allows to estimate.
     Bounded(&'a Bounded),
+    /// The engine was stopped in the comparison.
     Stopped(&'a StoppedEngine),
 }
 
 impl Effort<'_> {
     /// The seconds that a walk takes, measured or estimated.
-    pub(crate) fn seconds(&self) -> Option<f64> {
+    pub fn seconds(&self) -> Option<f64> {
         match self {
             Effort::Ms(ms) => Some(ms / 1e3),
             Effort::Bounded(bounded) => bounded.whole_seconds(),

@@ -1,16 +1,18 @@
 //! The findings of each section.
 
+use mounts::compare::MethodRuns;
 use mounts::diagnosis::{AnomalyKind, diagnose};
+use mounts::runs::median_ms;
 use probe::{Experiment, ProbeReport};
-use show::times::median_ms;
-use survey::Section;
+use walk::EngineKind;
 
 use super::costs::{EngineCosts, cost, stopped, targets};
-use crate::cmd::mounts::methods::Method;
-use crate::cmd::survey::command::Command;
-use crate::cmd::survey::finding::{Conclusion, Cost, Statement};
-use crate::cmd::survey::known::{BLOCK, CacheSize, Known, READAHEAD, best_price};
-use crate::cmd::survey::survey::{Found, Mounted, Survey, Walking};
+use crate::command::Command;
+use crate::conclusion::{Conclusion, Cost, Statement};
+use crate::found::{Found, Mounted, Walking};
+use crate::known::{BLOCK, CacheSize, Known, READAHEAD, best_price};
+use crate::section::Section;
+use crate::survey::Survey;
 
 pub(super) fn all<'a>(survey: &Survey<'a>) -> Vec<Conclusion<'a>> {
     let found = survey.found;
@@ -59,22 +61,22 @@ fn mounts(mounted: &Mounted) -> Conclusion<'_> {
 }
 
 fn methods(found: &Found) -> Option<Conclusion<'_>> {
-    let ms = |method: &Method| median_ms(&method.runs, |t| t.real);
-    let by = found.mounts.as_ref()?.report.method.name();
-    let methods = &found.methods.as_ref()?.methods;
-    let used = methods.iter().find(|method| method.by == by)?;
+    let ms = |method: &MethodRuns| median_ms(&method.runs, |t| t.real);
+    let used = found.mounts.as_ref()?.report.method;
+    let methods = &found.methods.as_ref()?.comparison.methods;
+    let used = methods.iter().find(|one| one.method == used)?;
     let dearest = methods
         .iter()
         .max_by(|a, b| ms(a).unwrap_or(0.0).total_cmp(&ms(b).unwrap_or(0.0)))?;
-    if used.by == dearest.by {
+    if used.method == dearest.method {
         return None;
     }
-    let cost = |method: &Method| {
+    let cost = |method: &MethodRuns| {
         Some(Cost {
-            name: method.by,
+            name: method.method.name(),
             found: method.found,
             ms: ms(method)?,
-            calls: method.calls(),
+            calls: method.profile.calls(),
         })
     };
     let statement = Statement::MountMethods(cost(used)?, cost(dearest)?);
@@ -90,9 +92,9 @@ fn file_system<'a>(survey: &Survey<'a>) -> Option<Conclusion<'a>> {
     let is_cache_known = CacheSize::new(&first.report) != CacheSize::Known(Known::NotMeasured);
     let memory = survey.machine.memory;
     let says_something = is_block_known || is_readahead_known || is_cache_known || memory.is_some();
-    let command = Command::Probe(&first.dir, experiments(&first.report).to_owned());
+    let command = Command::Probe(&first.dir, experiments(&first.report));
     let statement = Statement::FileSystem {
-        report: first.shown(),
+        report: &first.report,
         dir: &first.dir,
         memory,
         others: all.len() - 1,
@@ -101,17 +103,15 @@ fn file_system<'a>(survey: &Survey<'a>) -> Option<Conclusion<'a>> {
 }
 
 /// The experiments that give the same results again.
-fn experiments(report: &ProbeReport) -> &'static str {
-    let has = |experiment| {
+fn experiments(report: &ProbeReport) -> Vec<Experiment> {
+    let has = |experiment: &Experiment| {
         let mut findings = report.measured.iter().map(|measured| &measured.finding);
-        findings.any(|finding| finding.quantity.experiment() == experiment)
+        findings.any(|finding| finding.quantity.experiment() == *experiment)
     };
-    match (has(Experiment::Cache), has(Experiment::Extent)) {
-        (false, false) => "block readahead",
-        (true, false) => "block readahead cache",
-        (false, true) => "block readahead extent",
-        (true, true) => "block readahead cache extent",
-    }
+    let others = [Experiment::Cache, Experiment::Extent];
+    let others = others.into_iter().filter(has);
+    let always = [Experiment::Block, Experiment::Readahead];
+    always.into_iter().chain(others).collect()
 }
 
 /// The first result that contradicts the kernel. One that rests on times alone proves nothing.
@@ -129,15 +129,14 @@ fn disagreement_with_kernel(found: &Found) -> Option<Conclusion<'_>> {
             measured: finding.value()?,
             stated: &finding.truth.as_ref()?.value,
         };
-        let experiment = finding.quantity.experiment().name().to_owned();
-        let command = Command::Probe(&probed.dir, experiment);
+        let command = Command::Probe(&probed.dir, vec![finding.quantity.experiment()]);
         Some(Conclusion::new(Section::Probe, 70, command, statement))
     })
 }
 
 fn walk(walking: &Walking) -> Option<Conclusion<'_>> {
     let costs = EngineCosts::new(walking);
-    let chosen = walking.part.engine.name();
+    let chosen = walking.part.engine;
     let (command, statement) = match (&walking.bounded, costs) {
         (Some(bounded), costs) => {
             let statement = Statement::BoundedWalk {
@@ -152,7 +151,7 @@ fn walk(walking: &Walking) -> Option<Conclusion<'_>> {
             (Command::CompareEngines, statement)
         }
         (None, None) => {
-            let plain = stopped(walking, "stat").filter(|_| chosen != "stat");
+            let plain = stopped(walking, EngineKind::Stat).filter(|_| chosen != EngineKind::Stat);
             let statement = Statement::StoppedWalk(stopped(walking, chosen)?, plain);
             (Command::CompareEngines, statement)
         }
@@ -163,12 +162,11 @@ fn walk(walking: &Walking) -> Option<Conclusion<'_>> {
 /// In a tree at rest every engine finds the same each time, and a difference is a fault. In a tree
 /// that is in use, no engine does.
 fn disagreement_of_engines(walking: &Walking) -> Option<Conclusion<'_>> {
-    let compared = walking.comparison();
-    let tree_changes = !compared.engines.iter().all(|engine| engine.steady);
+    let tree_changes = !walking.is_steady();
     let weight = if tree_changes { 35 } else { 95 };
     let statement = Statement::EnginesDisagree(tree_changes);
     let command = Command::CompareEngines;
-    (!compared.agree).then(|| Conclusion::new(Section::Walk, weight, command, statement))
+    (!walking.engines.agrees()).then(|| Conclusion::new(Section::Walk, weight, command, statement))
 }
 
 fn path(found: &Found) -> Option<Conclusion<'_>> {

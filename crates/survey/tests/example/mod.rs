@@ -1,7 +1,9 @@
-//! A survey made by hand, for tests.
+//! A survey made by hand, for tests: of the conclusions in this crate, and of the words in `cli`.
+#![allow(dead_code, reason = "neither crate's tests use all of it")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use account::ledger::Sum;
@@ -9,11 +11,12 @@ use account::patterns::{Found as FoundPattern, Pattern};
 use account::report::{AccountReport, Coverage, GateTotal, Groups};
 use account::whatif::{Basis, Change as CallChange, ChangeKind, WhatIf};
 use archive::nightly::{Expected, Nightly};
-use gate::Errno;
+use gate::{Errno, Gate, Tally};
 use meter::call::{Choice, Ended, Metered};
-use mounts::compare::NoRun;
-use mounts::locate::{LocateReason, LocateReport, Method as By};
-use mounts::{Kind, Point};
+use mounts::compare::{Comparison as Methods, MethodRuns, NoRun};
+use mounts::locate::{LocateReason, LocateReport, Method};
+use mounts::runs::Times;
+use mounts::{Kind, Point, Warning, WarningReason};
 use ondisk::{Content, Dev};
 use pathsearch::{
     Change, Count, DirectoryLookups, DirectoryReport, ElementState, Fix, KindCounts, PathElement,
@@ -22,18 +25,15 @@ use pathsearch::{
 use probe::Value;
 use probe::finding::{Method as FoundBy, Outcome, Source, Truth};
 use probe::{Error, Finding, Kind as SeriesKind, Measured, Price, ProbeReport, Quantity, Series};
-use show::json::{GateCounts, Warning};
-use show::times::Times;
 use survey::bounded::{Bounded, StoppedEngine};
-use survey::{Machine, Missing, Section, StepState, StepTaken, Unseen};
-use walk::{EngineKind, EngineRefusal, Explained, Part, Plan, PlanReason};
+use survey::{
+    ComparedMethods, Found, Machine, Missing, Mounted, Probed, Section, StepState, StepTaken,
+    Survey, Unseen, Walking, conclude,
+};
+use walk::compare::{Comparison as Engines, EngineRuns, LeftOut};
+use walk::{Digest, EngineKind, EngineRefusal, Explained, Part, Plan, PlanReason};
 
-use crate::cmd::mounts::compare::Compared as Methods;
-use crate::cmd::mounts::methods::{LeftOut, Method};
-use crate::cmd::survey::conclude::conclude;
-use crate::cmd::survey::survey::{Found, Mounted, Probed, Survey, Walking};
-use crate::cmd::walk::compare::Compared as Engines;
-use crate::cmd::walk::show::{Engine, LeftOut as EngineLeftOut};
+pub(crate) mod random;
 
 /// A mount without anomalies; each path has a device of its own.
 pub(crate) fn point(target: &[u8]) -> Point {
@@ -66,29 +66,35 @@ fn times(real: f64) -> Vec<Times> {
         .to_vec()
 }
 
-fn gates(calls: u64) -> show::json::Gates {
-    [(
-        "statx",
-        GateCounts {
-            calls,
-            errors: 0,
-            seconds: None,
-        },
-    )]
-    .into()
+/// A tally of so many calls of statx.
+fn tally(calls: u64) -> Tally {
+    let words = (0..Tally::WORDS).map(|_| AtomicU64::new(0));
+    let mut words: Vec<AtomicU64> = words.collect();
+    let words_per_gate = Tally::WORDS / Gate::ALL.len();
+    words[Gate::Statx as usize * words_per_gate] = calls.into();
+    Tally::collect(&words)
 }
 
-pub(crate) fn engine(engine: &'static str, real: f64, calls: u64) -> Engine {
-    let digest = "00ff".repeat(8);
-    Engine {
+pub(crate) fn engine(engine: EngineKind, real: f64, calls: u64) -> EngineRuns {
+    EngineRuns {
         engine,
-        entries: 12_345,
-        digest,
-        steady: true,
+        totals: walk::Totals {
+            entries: 12_345,
+            digest: Digest::from_halves([0xff; 2]),
+            ..walk::Totals::default()
+        },
+        warnings: 0,
+        is_steady: true,
         runs: times(real),
-        gates: gates(calls),
+        tally: tally(calls),
     }
 }
+
+#[derive(Debug, thiserror::Error)]
+#[error("cannot be")]
+struct CannotBe;
+
+impl WarningReason for CannotBe {}
 
 /// A finding with this outcome, where the kernel reports this value.
 pub(crate) fn finding(
@@ -196,12 +202,12 @@ impl Owned {
                 ..Found::default()
             },
             account: Some(account()),
-            warnings: vec![Warning {
-                path: Some(b"/x\xff".to_vec()),
-                gate: Some("statx"),
-                errno: Some("EIO".into()),
-                message: "cannot be".to_owned(),
-            }],
+            warnings: vec![Warning::failed(
+                b"/x\xff",
+                Gate::Statx,
+                Errno::EIO,
+                CannotBe,
+            )],
             is_interrupted: false,
         }
     }
@@ -223,10 +229,8 @@ impl Owned {
     pub(crate) fn stop_engines(&mut self, why: NoRun, inodes: Option<u64>) {
         let walking = self.walking();
         for engine in std::mem::take(&mut walking.engines.engines) {
-            walking.engines.left_out.push(EngineLeftOut {
-                engine: engine.engine,
-                why: why.to_string(),
-            });
+            let left_out = LeftOut::Not(why.clone(), 100);
+            walking.engines.left_out.push((engine.engine, left_out));
             walking.stopped.push(StoppedEngine {
                 engine: engine.engine,
                 why: why.clone(),
@@ -239,7 +243,7 @@ impl Owned {
     /// Has a walk stopped before it finished.
     pub(crate) fn bound_walk(&mut self, inodes: Option<u64>, levels: Option<u32>) {
         self.walking().bounded = Some(Bounded {
-            engine: "threads",
+            engine: EngineKind::Threads,
             entries: 400_000,
             seconds: 5.0,
             bytes: 96 << 20,
@@ -317,7 +321,7 @@ fn mounted() -> Mounted {
     ];
     Mounted {
         report: LocateReport {
-            method: By::Kernel,
+            method: Method::Kernel,
             reason: LocateReason::Requested,
             root_fstype: None,
             points,
@@ -331,26 +335,24 @@ fn mounted() -> Mounted {
     }
 }
 
-fn methods() -> Methods {
-    let method = |by, real, calls| Method {
-        by,
+fn methods() -> ComparedMethods {
+    let method = |method, real, calls| MethodRuns {
+        method,
         complete: true,
         found: 5,
         runs: times(real),
-        gates: gates(calls),
-        stat_calls: calls,
-        profile: vec![],
+        profile: tally(calls),
     };
-    Methods {
-        methods: vec![
-            method("kernel", 0.000_31, 12),
-            method("mountinfo", 0.000_42, 9),
-            method("naive", 0.312, 54_321),
-        ],
-        left_out: vec![LeftOut {
-            by: "getmnt1",
-            why: "no end within 5 s".to_owned(),
-        }],
+    ComparedMethods {
+        comparison: Methods {
+            methods: vec![
+                method(Method::Kernel, 0.000_31, 12),
+                method(Method::Mountinfo, 0.000_42, 9),
+                method(Method::Naive, 0.312, 54_321),
+            ],
+            left_out: vec![(Method::Getmnt1, NoRun::Stopped(Duration::from_secs(5)))],
+        },
+        skipped: None,
     }
 }
 
@@ -362,7 +364,7 @@ fn walking() -> Walking {
         plan: Plan {
             engine: EngineKind::Threads,
             reason: PlanReason::Requested,
-            engines: vec![(EngineKind::Ext4, Err(refusal))],
+            engines: vec![(EngineKind::Ext4, Err(refusal.clone()))],
         },
     };
     Walking {
@@ -373,16 +375,12 @@ fn walking() -> Walking {
             reason: PlanReason::Requested,
         },
         engines: Engines {
-            parts: vec![],
             explained: vec![explained],
-            engines: vec![engine("threads", 0.5, 6_000), engine("stat", 2.0, 24_690)],
-            left_out: vec![EngineLeftOut {
-                engine: "ext4",
-                why: "only root may read the device".to_owned(),
-            }],
-            stopped: vec![],
-            found: None,
-            warnings: vec![],
+            engines: vec![
+                engine(EngineKind::Threads, 0.5, 6_000),
+                engine(EngineKind::Stat, 2.0, 24_690),
+            ],
+            left_out: vec![(EngineKind::Ext4, LeftOut::Impossible(refusal))],
         },
         directories: vec![],
         bounded: None,

@@ -1,12 +1,13 @@
 //! What several findings and pieces of advice are drawn from.
 
 use mounts::diagnosis::{AnomalyKind, Diagnosis};
-use show::times::median_ms;
-use survey::bounded::StoppedEngine;
+use mounts::runs::median_ms;
+use walk::EngineKind;
+use walk::compare::EngineRuns;
 
-use crate::cmd::survey::finding::Cost;
-use crate::cmd::survey::survey::Walking;
-use crate::cmd::walk::show::Engine;
+use crate::bounded::StoppedEngine;
+use crate::conclusion::Cost;
+use crate::found::Walking;
 
 /// The paths of the mounts whose most serious anomaly is of a kind.
 pub(super) fn targets<'a>(diagnoses: &[Diagnosis<'a>], kind: AnomalyKind) -> Vec<&'a [u8]> {
@@ -14,11 +15,14 @@ pub(super) fn targets<'a>(diagnoses: &[Diagnosis<'a>], kind: AnomalyKind) -> Vec
     of_kind.map(|one| one.target).collect()
 }
 
+/// An engine, and the median of its elapsed times.
+pub(super) type Timed<'a> = (&'a EngineRuns, f64);
+
 pub(super) struct EngineCosts<'a> {
-    pub(super) chosen: (&'a Engine, f64),
+    pub(super) chosen: Timed<'a>,
     /// The one that makes one call after the other.
     pub(super) plain: Option<Cost>,
-    pub(super) fastest: (&'a Engine, f64),
+    pub(super) fastest: Timed<'a>,
 }
 
 impl<'a> EngineCosts<'a> {
@@ -28,27 +32,27 @@ impl<'a> EngineCosts<'a> {
         let timed: Vec<_> = engines
             .filter_map(|engine| Some((engine, median_ms(&engine.runs, |t| t.real)?)))
             .collect();
-        let find = |name| timed.iter().find(|(engine, _)| engine.engine == name);
+        let find = |engine| timed.iter().find(|(one, _)| one.engine == engine);
         let fastest = *timed.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
         Some(EngineCosts {
-            chosen: *find(walking.part.engine.name()).unwrap_or(&fastest),
-            plain: find("stat").map(|timed| cost(*timed)),
+            chosen: *find(walking.part.engine).unwrap_or(&fastest),
+            plain: find(EngineKind::Stat).map(|timed| cost(*timed)),
             fastest,
         })
     }
 }
 
-pub(super) fn cost((engine, ms): (&Engine, f64)) -> Cost {
+pub(super) fn cost((engine, ms): Timed<'_>) -> Cost {
     Cost {
-        name: engine.engine,
-        found: engine.entries,
+        name: engine.engine.name(),
+        found: engine.totals.entries,
         ms,
-        calls: engine.calls(),
+        calls: engine.tally.calls(),
     }
 }
 
 /// How an engine was stopped, if it was.
-pub(super) fn stopped<'a>(walking: &'a Walking, engine: &str) -> Option<&'a StoppedEngine> {
+pub(super) fn stopped(walking: &Walking, engine: EngineKind) -> Option<&StoppedEngine> {
     let mut all = walking.stopped.iter();
     all.find(|stopped| stopped.engine == engine && stopped.has_run())
 }

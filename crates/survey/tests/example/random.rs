@@ -1,4 +1,4 @@
-//! Advice on many machines: none is wrong, and none is worthless.
+//! Surveys of many machines, for property tests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,20 +7,13 @@ use account::whatif::{Basis, Change as CallChange, ChangeKind, WhatIf};
 use mounts::Point as Mount;
 use mounts::check::Verdict;
 use mounts::compare::NoRun;
-use mounts::is_pseudo;
+use mounts::runs::Times;
 use ondisk::Content;
 use pathsearch::Change;
 use proptest::prelude::*;
-use show::times::Times;
-use survey::cost::is_worthwhile;
 use walk::{EngineKind, EngineRefusal};
 
-use super::example::{Owned, point_of};
-use crate::cmd::survey::command::Command;
-use crate::cmd::survey::conclude::activities::activity_costs;
-use crate::cmd::survey::finding::{Conclusion, Statement};
-use crate::cmd::survey::survey::Survey;
-use crate::cmd::walk::show::possible_engines;
+use super::{Owned, point_of};
 
 /// Seconds from a microsecond to a quarter of an hour.
 fn seconds() -> impl Strategy<Value = f64> {
@@ -91,25 +84,25 @@ fn change() -> impl Strategy<Value = CallChange> {
 
 /// What differs from one machine to the next.
 #[derive(Clone, Debug)]
-struct Machine {
-    is_root: bool,
-    mounts: Vec<Mount>,
+pub(crate) struct Machine {
+    pub(crate) is_root: bool,
+    pub(crate) mounts: Vec<Mount>,
     /// The times of the engines threads and stat.
-    walks: [f64; 2],
-    is_stopped: bool,
-    inodes: Option<u64>,
-    refusal: Option<EngineRefusal>,
-    changes: Vec<CallChange>,
-    cpu: f64,
+    pub(crate) walks: [f64; 2],
+    pub(crate) is_stopped: bool,
+    pub(crate) inodes: Option<u64>,
+    pub(crate) refusal: Option<EngineRefusal>,
+    pub(crate) changes: Vec<CallChange>,
+    pub(crate) cpu: f64,
     /// Seconds in lookups, and what a change saves of them.
-    lookups: [f64; 2],
-    is_reordered: bool,
-    is_network: bool,
+    pub(crate) lookups: [f64; 2],
+    pub(crate) is_reordered: bool,
+    pub(crate) is_network: bool,
     /// CPU seconds of a full dump, and of an increment.
-    dumps: [f64; 2],
+    pub(crate) dumps: [f64; 2],
 }
 
-fn machine() -> impl Strategy<Value = Machine> {
+pub(crate) fn machine() -> impl Strategy<Value = Machine> {
     let refusals = [
         None,
         Some(EngineRefusal::NotRoot(EngineKind::Ext4)),
@@ -154,7 +147,7 @@ fn machine() -> impl Strategy<Value = Machine> {
         )
 }
 
-fn survey_of(machine: &Machine) -> Owned {
+pub(crate) fn survey_of(machine: &Machine) -> Owned {
     let mut owned = Owned::new();
     owned.machine.root = machine.is_root;
     *owned.points() = machine.mounts.clone();
@@ -194,92 +187,4 @@ fn survey_of(machine: &Machine) -> Owned {
     let dump = owned.found.dump.as_mut().unwrap();
     [dump.first.cpu_seconds, dump.changed.cpu_seconds] = machine.dumps;
     owned
-}
-
-/// The saving that advice names, and what it is a part of, in seconds.
-fn saving(statement: &Statement<'_>, machine: &Machine) -> Option<(f64, f64)> {
-    Some(match statement {
-        Statement::ChooseEngine { fastest, default } => {
-            ((default.ms - fastest.ms) / 1e3, default.ms / 1e3)
-        }
-        Statement::ReplacePlainWalk { cost, plain, .. } => {
-            ((plain.ms - cost.ms) / 1e3, plain.ms / 1e3)
-        }
-        Statement::FixSearch(start, fix) => {
-            (fix.saves_seconds_here, start.totals.nanos as f64 / 1e9)
-        }
-        Statement::ChangeCalls(change) => (change.seconds, machine.cpu),
-        Statement::DumpIncrements(dump) => (
-            dump.first.cpu_seconds - dump.changed.cpu_seconds,
-            dump.first.cpu_seconds,
-        ),
-        _ => return None,
-    })
-}
-
-fn is_sound(advice: &Conclusion<'_>, survey: &Survey<'_>, machine: &Machine) {
-    let statement = &advice.statement;
-    if let Some((saving, measured)) = saving(statement, machine) {
-        assert!(
-            is_worthwhile(saving, measured),
-            "{saving} of {measured}: {machine:?}"
-        );
-        assert!(saving >= 0.01 && saving >= 0.05 * measured && saving <= measured);
-    }
-    let explained = &survey.found.walking.as_ref().unwrap().engines.explained;
-    let refused = |engine: &str| {
-        possible_engines(explained).any(|one| one.engine.name() == engine && !one.is_possible())
-    };
-    match statement {
-        Statement::MendMounts(_, targets) => {
-            for target in targets {
-                let mut of_target = machine.mounts.iter().filter(|one| one.target == *target);
-                assert!(of_target.any(|one| !is_pseudo(one) || one.verdict.is_some()));
-            }
-        }
-        Statement::ChangeCalls(change) => {
-            assert!(change.percent <= 100.0 && change.advised);
-            assert!(
-                change.kind.name() != "raw-tables" || !refused("ext4"),
-                "{machine:?}"
-            );
-            assert_ne!(
-                change.kind.name(),
-                "batch-bulkstat",
-                "no plan says that it works"
-            );
-        }
-        Statement::ChooseEngine { fastest, .. } => assert!(!refused(fastest.name)),
-        Statement::FixSearch(_, fix) => {
-            if let Change::SetPath(path) = &fix.change {
-                assert!(machine.is_network || !path.is_reordered);
-            }
-        }
-        Statement::KeepCatalog(effort) => assert!(effort.seconds() >= Some(10.0)),
-        Statement::WalkAsRoot(..) | Statement::SurveyAsRoot(_) => {
-            assert!(!machine.is_root);
-            let says_so = [Command::CompareEnginesAsRoot, Command::SurveyAsRoot];
-            assert!(says_so.contains(&advice.command));
-        }
-        _ => {}
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn advice_saves_enough_and_is_possible(machine in machine()) {
-        let owned = survey_of(&machine);
-        let survey = owned.survey();
-        survey.advice.iter().for_each(|advice| is_sound(advice, &survey, &machine));
-        for cost in activity_costs(&survey) {
-            if let (Some(now), Some(possible)) = (cost.now, cost.possible) {
-                prop_assert!(possible.value() >= 0.0 && possible.value() <= now.value());
-            }
-        }
-        super::summary::fits(&survey);
-        let text = super::show::summary::text(&survey, Default::default(), None);
-        prop_assert!(!text.contains("unmount"), "{}", text);
-    }
 }

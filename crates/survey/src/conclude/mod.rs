@@ -2,16 +2,18 @@
 
 use std::cmp::Reverse;
 
-use super::finding::Conclusion;
-use super::survey::Survey;
+use crate::conclusion::Conclusion;
+use crate::survey::Survey;
 
-pub(crate) mod activities;
+mod activities;
 mod advice;
 mod costs;
 mod findings;
 
+pub use activities::activity_costs;
+
 /// Draws the findings and the advice, the most important first.
-pub(crate) fn conclude(mut survey: Survey<'_>) -> Survey<'_> {
+pub fn conclude(mut survey: Survey<'_>) -> Survey<'_> {
     survey.findings = most_important(findings::all(&survey));
     survey.advice = most_important(advice::all(&survey));
     survey

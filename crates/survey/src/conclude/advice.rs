@@ -5,18 +5,17 @@ use std::collections::HashSet;
 use account::whatif::{Change, ChangeKind};
 use mounts::Kind as MountKind;
 use mounts::diagnosis::{AnomalyKind, diagnose};
-use pathsearch::Kind;
-use show::stats::Stats;
-use survey::Section;
-use survey::cost::is_worthwhile;
+use mounts::runs::Stats;
+use pathsearch::{Kind, is_worthwhile};
 use walk::{EngineKind, Explained};
 
 use super::activities::useful_fixes;
-use super::costs::{EngineCosts, cost, stopped, targets};
-use crate::cmd::survey::command::Command;
-use crate::cmd::survey::finding::{Conclusion, Cost, Effort, Statement};
-use crate::cmd::survey::survey::{Found, Mounted, Survey, Walking};
-use crate::cmd::walk::show::possible_engines;
+use super::costs::{EngineCosts, Timed, cost, stopped, targets};
+use crate::command::Command;
+use crate::conclusion::{Conclusion, Effort, Statement};
+use crate::found::{Found, Mounted, Walking};
+use crate::section::Section;
+use crate::survey::Survey;
 
 /// By this factor an engine must be faster before it is recommended.
 const FASTER: f64 = 1.1;
@@ -69,7 +68,7 @@ fn mounts(mounted: &Mounted) -> impl Iterator<Item = Conclusion<'_>> {
 }
 
 fn scan(walking: &Walking) -> Vec<Conclusion<'_>> {
-    let engine = walking.part.engine.name();
+    let engine = walking.part.engine;
     let bounded = walking.bounded.as_ref();
     let advise =
         |weight, command, statement| Conclusion::new(Section::Walk, weight, command, statement);
@@ -89,21 +88,28 @@ fn scan(walking: &Walking) -> Vec<Conclusion<'_>> {
         return found;
     };
     let chosen = cost(costs.chosen);
-    let is_faster = |fast: &Cost, slow: &Cost| {
-        fast.name != slow.name
-            && is_possible(walking, fast.name)
-            && is_worthwhile((slow.ms - fast.ms) / 1e3, slow.ms / 1e3)
+    // Seconds that an engine takes, and those of a slower one.
+    let is_faster = |(fast, ms): Timed<'_>, slow: EngineKind, slow_ms: f64| {
+        fast.engine != slow
+            && is_possible(walking, fast.engine)
+            && is_worthwhile((slow_ms - ms) / 1e3, slow_ms / 1e3)
     };
-    let fastest = cost(costs.fastest);
-    if is_other_engine_faster(&costs) && is_faster(&fastest, &chosen) && bounded.is_none() {
-        let command = Command::WalkBy(fastest.name);
-        let default = chosen;
+    let (chosen_engine, chosen_ms) = (costs.chosen.0.engine, costs.chosen.1);
+    if is_other_engine_faster(&costs)
+        && is_faster(costs.fastest, chosen_engine, chosen_ms)
+        && bounded.is_none()
+    {
+        let command = Command::WalkBy(costs.fastest.0.engine);
+        let (fastest, default) = (cost(costs.fastest), chosen);
         found.push(advise(
             82,
             command,
             Statement::ChooseEngine { fastest, default },
         ));
-    } else if let Some(plain) = costs.plain.filter(|plain| is_faster(&chosen, plain)) {
+    } else if let Some(plain) = (costs.plain.as_ref())
+        .filter(|plain| is_faster(costs.chosen, EngineKind::Stat, plain.ms))
+        .cloned()
+    {
         let command = match bounded {
             Some(_) => Command::CompareEngines,
             None => Command::Walk,
@@ -119,9 +125,13 @@ fn scan(walking: &Walking) -> Vec<Conclusion<'_>> {
 }
 
 /// Whether no part of the survey says that an engine cannot work here.
-fn is_possible(walking: &Walking, engine: &str) -> bool {
-    let mut all = possible_engines(&walking.engines.explained);
-    all.all(|one| one.engine.name() != engine || one.is_possible())
+fn is_possible(walking: &Walking, engine: EngineKind) -> bool {
+    let mut all = walking
+        .engines
+        .explained
+        .iter()
+        .flat_map(Explained::choices);
+    all.all(|one| one.engine != engine || one.is_possible())
 }
 
 /// Whether every run of the fastest engine was faster than every run of the chosen one. One run of
@@ -130,8 +140,7 @@ fn is_possible(walking: &Walking, engine: &str) -> bool {
 fn is_other_engine_faster(costs: &EngineCosts<'_>) -> bool {
     let (chosen, chosen_ms) = costs.chosen;
     let (fastest, fastest_ms) = costs.fastest;
-    let runs =
-        [chosen, fastest].map(|engine| Stats::from_values(engine.runs.iter().map(|t| t.real)));
+    let runs = [chosen, fastest].map(|engine| Stats::from_runs(&engine.runs, |t| t.real));
     let [Some(chosen_runs), Some(fastest_runs)] = runs else {
         return false;
     };
@@ -143,14 +152,13 @@ fn is_other_engine_faster(costs: &EngineCosts<'_>) -> bool {
 fn walk_as_root(walking: &Walking) -> Option<Conclusion<'_>> {
     let explained = &walking.engines.explained;
     let engine = explained.iter().flat_map(Explained::needing_root).next()?;
-    let possible = possible_engines(explained).find(|possible| possible.engine == engine)?;
     let costs = EngineCosts::new(walking)?;
     let effort = match &walking.bounded {
         Some(bounded) => Effort::Bounded(bounded),
         None => Effort::Ms(costs.chosen.1),
     };
     let is_long = effort.seconds() >= Some(LONG_WALK);
-    let statement = Statement::WalkAsRoot(possible, effort);
+    let statement = Statement::WalkAsRoot(engine, effort);
     let command = Command::CompareEnginesAsRoot;
     is_long.then(|| Conclusion::new(Section::Walk, 83, command, statement))
 }
@@ -217,8 +225,12 @@ fn calls<'a>(survey: &Survey<'a>) -> Option<Conclusion<'a>> {
 }
 
 fn can_work(walking: &Walking, engine: EngineKind) -> bool {
-    let mut all = possible_engines(&walking.engines.explained);
-    all.any(|one| one.engine == engine && one.is_possible()) && is_possible(walking, engine.name())
+    let mut all = walking
+        .engines
+        .explained
+        .iter()
+        .flat_map(Explained::choices);
+    all.any(|one| one.engine == engine && one.is_possible()) && is_possible(walking, engine)
 }
 
 fn more<'a>(survey: &Survey<'a>) -> Vec<Conclusion<'a>> {

@@ -5,32 +5,34 @@ use probe::{Finding, Price, ProbeReport, Quantity, Value};
 
 /// The price of a system call on one thread; of several, the first, which has the plainest
 /// argument.
-pub(crate) fn best_price<'a>(prices: &'a [Price], gate: &str, warm: bool) -> Option<&'a Price> {
+pub fn best_price<'a>(prices: &'a [Price], gate: &str, warm: bool) -> Option<&'a Price> {
     let mut prices = prices.iter();
     prices.find(|price| price.call.name() == gate && price.warm == warm && price.threads == 1)
 }
 
-/// The results that give a file system's block, readahead and extents, the better one first. All
-/// are in bytes.
-pub(crate) const BLOCK: [Quantity; 2] =
-    [Quantity::AllocationBlock, Quantity::AllocationBlockByTime];
-pub(crate) const READAHEAD: [Quantity; 2] =
-    [Quantity::ReadaheadSteady, Quantity::ReadaheadSteadyByTime];
-pub(crate) const EXTENT: [Quantity; 2] = [Quantity::ExtentLargest, Quantity::ExtentByTime];
+/// The results that give a file system's block, the better one first. All are in bytes.
+pub const BLOCK: [Quantity; 2] = [Quantity::AllocationBlock, Quantity::AllocationBlockByTime];
+/// The same of its readahead.
+pub const READAHEAD: [Quantity; 2] = [Quantity::ReadaheadSteady, Quantity::ReadaheadSteadyByTime];
+/// The same of its extents.
+pub const EXTENT: [Quantity; 2] = [Quantity::ExtentLargest, Quantity::ExtentByTime];
 
 /// What is known of a property of a file system, in bytes.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Known<'a> {
+pub enum Known<'a> {
+    /// It was measured.
     Measured(&'a Value),
     /// It could not be measured; the kernel states this.
     Stated(&'a Value),
     /// It could not be measured, and the kernel states nothing.
     Unknown,
+    /// No experiment was made.
     NotMeasured,
 }
 
 impl<'a> Known<'a> {
-    pub(crate) fn new(report: &'a ProbeReport, quantities: &[Quantity]) -> Known<'a> {
+    /// From these results, the better one first.
+    pub fn new(report: &'a ProbeReport, quantities: &[Quantity]) -> Known<'a> {
         let quantities = quantities.iter();
         let results: Vec<&Finding> = quantities
             .filter_map(|quantity| report.find(*quantity))
@@ -48,7 +50,7 @@ impl<'a> Known<'a> {
 
 /// How much of a file system the page cache holds.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum CacheSize<'a> {
+pub enum CacheSize<'a> {
     /// It was measured, or not.
     Known(Known<'a>),
     /// At most so much, for lack of memory, or by the limit of a cgroup in this file.
@@ -58,7 +60,7 @@ pub(crate) enum CacheSize<'a> {
 impl<'a> CacheSize<'a> {
     /// A size measured in a cgroup that was made for it, with a limit of its own, is not that of
     /// other processes: the limit of this process's own cgroup then says more.
-    pub(crate) fn new(report: &'a ProbeReport) -> CacheSize<'a> {
+    pub fn new(report: &'a ProbeReport) -> CacheSize<'a> {
         let capacity = report.find(Quantity::CacheCapacity);
         let limit = report.find(Quantity::CacheLimit);
         let is_measured_under = |limit: &Value| {

@@ -1,11 +1,29 @@
-//! The statistics of the papers' tables.
+//! What runs of a method or an engine took, and statistics of them.
 
-use serde::Serialize;
+use std::time::Duration;
 
-use crate::table::{Align, Table, Tone};
+/// The times of a run in seconds, as time(1) gives them.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct Times {
+    pub real: f64,
+    pub user: f64,
+    pub sys: f64,
+}
+
+impl Times {
+    /// Real, user and sys.
+    pub fn new([real, user, sys]: [Duration; 3]) -> Times {
+        Times {
+            real: real.as_secs_f64(),
+            user: user.as_secs_f64(),
+            sys: sys.as_secs_f64(),
+        }
+    }
+}
 
 /// Mean, median, max, min and standard deviation of a sample, as the tables of 1988 give them.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Stats {
     pub mean: f64,
@@ -45,33 +63,16 @@ impl Stats {
             std_dev,
         })
     }
-}
 
-/// A row of the papers' Tables 2 to 4.
-#[derive(Clone, Debug)]
-#[allow(missing_docs, reason = "the names say it")]
-pub struct StatsRow {
-    pub name: String,
-    pub stats: Option<Stats>,
-    pub averages: Vec<String>,
-}
-
-/// The papers' Tables 2 to 4: the statistics of each row, with so many decimal places, then columns
-/// of averages.
-pub fn table(averages: &[String], rows: &[StatsRow], places: usize) -> Table {
-    let mut heads = vec![("Time", Align::Left)];
-    heads.extend(["mean", "median", "max", "min", "std_dev"].map(|head| (head, Align::Right)));
-    heads.extend(averages.iter().map(|head| (&head[..], Align::Right)));
-    let mut table = Table::new(&heads, rows.len());
-    for row in rows {
-        let stats = match &row.stats {
-            Some(s) => [s.mean, s.median, s.max, s.min, s.std_dev].map(|v| format!("{v:.places$}")),
-            None => ["-"; 5].map(str::to_owned),
-        };
-        let cells = [&row.name].into_iter().chain(&stats).chain(&row.averages);
-        table.row(cells, Tone::Plain);
+    /// The statistics of one of the times of some runs; `None` when there are none.
+    pub fn from_runs(runs: &[Times], time: fn(&Times) -> f64) -> Option<Stats> {
+        Stats::from_values(runs.iter().map(time))
     }
-    table
+}
+
+/// The median of some runs, in milliseconds; `None` where there are none.
+pub fn median_ms(runs: &[Times], time: fn(&Times) -> f64) -> Option<f64> {
+    Stats::from_runs(runs, time).map(|stats| 1000.0 * stats.median)
 }
 
 #[cfg(test)]
@@ -79,7 +80,7 @@ mod tests {
     use super::Stats;
 
     #[test]
-    fn of_a_small_sample() {
+    fn statistics_of_a_small_sample() {
         let stats = Stats::from_values([2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).unwrap();
         assert_eq!(
             (stats.mean, stats.median, stats.max, stats.min),

@@ -1,16 +1,16 @@
 //! What scans, backups, starting programs, stat and fsync cost now, and could cost.
 
-use pathsearch::{Change, Fix, ProgramStart, StartupReport};
-use survey::Section;
-use survey::cost::{Activity, ActivityCost, Amount, Means, is_worthwhile};
+use pathsearch::{Change, Fix, ProgramStart, StartupReport, is_worthwhile};
 
 use super::costs::{EngineCosts, cost};
-use crate::cmd::survey::known::best_price;
-use crate::cmd::survey::survey::{Found, Survey};
+use crate::cost::{Activity, ActivityCost, Amount, Means};
+use crate::found::Found;
+use crate::known::best_price;
+use crate::section::Section;
+use crate::survey::Survey;
 
-type Row<'a> = ActivityCost<&'a Change>;
-
-pub(crate) fn activity_costs<'a>(survey: &Survey<'a>) -> [Row<'a>; 5] {
+/// What each activity costs, in the order in which they are listed.
+pub fn activity_costs<'a>(survey: &Survey<'a>) -> [ActivityCost<'a>; 5] {
     let found = survey.found;
     [
         scan(found, survey.machine.deep),
@@ -21,8 +21,8 @@ pub(crate) fn activity_costs<'a>(survey: &Survey<'a>) -> [Row<'a>; 5] {
     ]
 }
 
-fn unknown<'a>(activity: Activity, by: Means<&'a Change>) -> Row<'a> {
-    Row {
+fn unknown<'a>(activity: Activity, by: Means<'a>) -> ActivityCost<'a> {
+    ActivityCost {
         activity,
         now: None,
         possible: None,
@@ -30,7 +30,7 @@ fn unknown<'a>(activity: Activity, by: Means<&'a Change>) -> Row<'a> {
     }
 }
 
-fn scan(found: &Found, is_deep: bool) -> Row<'_> {
+fn scan(found: &Found, is_deep: bool) -> ActivityCost<'_> {
     let row = unknown(Activity::Scan, Means::Measure(Section::Walk));
     let Some(walking) = &found.walking else {
         return row;
@@ -39,18 +39,18 @@ fn scan(found: &Found, is_deep: bool) -> Row<'_> {
     let by = if is_deep { row.by } else { Means::Deep };
     if let Some(bounded) = &walking.bounded {
         let now = bounded.whole_seconds().map(Amount::EstimatedSeconds);
-        return Row { now, by, ..row };
+        return ActivityCost { now, by, ..row };
     }
     let Some(costs) = EngineCosts::new(walking) else {
         let mut stopped = walking.stopped.iter();
         let now = stopped.find_map(|stopped| Some(stopped.estimate()?.2));
         let now = now.map(Amount::EstimatedSeconds);
-        return Row { now, by, ..row };
+        return ActivityCost { now, by, ..row };
     };
     let fastest = cost(costs.fastest);
     let now = costs.plain.unwrap_or_else(|| cost(costs.chosen));
     let is_faster = is_worthwhile((now.ms - fastest.ms) / 1e3, now.ms / 1e3);
-    Row {
+    ActivityCost {
         now: Some(Amount::Seconds(now.ms / 1e3)),
         possible: is_faster.then_some(Amount::Seconds(fastest.ms / 1e3)),
         by: match is_faster {
@@ -61,13 +61,13 @@ fn scan(found: &Found, is_deep: bool) -> Row<'_> {
     }
 }
 
-fn backup(found: &Found) -> Row<'_> {
+fn backup(found: &Found) -> ActivityCost<'_> {
     let row = unknown(Activity::Backup, Means::Measure(Section::Dump));
     let Some(dump) = &found.dump else {
         return row;
     };
     let is_less = dump.changed.bytes < dump.first.bytes;
-    Row {
+    ActivityCost {
         now: Some(Amount::Bytes(dump.first.bytes)),
         possible: is_less.then_some(Amount::Bytes(dump.changed.bytes)),
         by: match is_less {
@@ -78,7 +78,7 @@ fn backup(found: &Found) -> Row<'_> {
     }
 }
 
-fn start(found: &Found) -> Row<'_> {
+fn start(found: &Found) -> ActivityCost<'_> {
     let row = unknown(Activity::Start, Means::Measure(Section::Startup));
     let startup = found.startup.as_ref();
     let slowest = startup.and_then(|startup| {
@@ -90,7 +90,7 @@ fn start(found: &Found) -> Row<'_> {
     };
     let seconds = start.totals.nanos as f64 / 1e9;
     let best = useful_fixes(startup, start).into_iter().next();
-    Row {
+    ActivityCost {
         now: Some(Amount::Seconds(seconds)),
         possible: best.map(|fix| Amount::Seconds(seconds - fix.saves_seconds_here)),
         by: best.map_or(Means::NoChange, |fix| Means::Change(&fix.change)),
@@ -119,17 +119,17 @@ pub(super) fn useful_fixes<'a>(
     useful
 }
 
-fn stat(found: &Found, is_deep: bool) -> Row<'_> {
+fn stat(found: &Found, is_deep: bool) -> ActivityCost<'_> {
     let row = unknown(Activity::Stat, Means::Measure(Section::Gates));
     let price = |warm| Some(Amount::Seconds(price(found, "statx", warm)? / 1e9));
     match (price(true), price(false)) {
-        (warm, Some(cold)) => Row {
+        (warm, Some(cold)) => ActivityCost {
             now: Some(cold),
             possible: warm,
             by: Means::Cached,
             ..row
         },
-        (Some(warm), None) => Row {
+        (Some(warm), None) => ActivityCost {
             now: Some(warm),
             by: if is_deep { Means::Fastest } else { Means::Deep },
             ..row
@@ -138,10 +138,10 @@ fn stat(found: &Found, is_deep: bool) -> Row<'_> {
     }
 }
 
-fn fsync(found: &Found) -> Row<'_> {
+fn fsync(found: &Found) -> ActivityCost<'_> {
     let row = unknown(Activity::Fsync, Means::Measure(Section::Gates));
     match price(found, "fsync", true) {
-        Some(ns) => Row {
+        Some(ns) => ActivityCost {
             now: Some(Amount::Seconds(ns / 1e9)),
             by: Means::Batches,
             ..row

@@ -1,0 +1,41 @@
+//! The papers' tables of statistics.
+
+use mounts::runs::Stats;
+use show::json_object;
+use show::table::{Align, Table, Tone};
+
+/// Statistics in the JSON.
+pub(crate) struct JsonStats(pub(crate) Stats);
+
+json_object!(JsonStats, |it| {
+    "mean": it.0.mean,
+    "median": it.0.median,
+    "max": it.0.max,
+    "min": it.0.min,
+    "std_dev": it.0.std_dev,
+});
+
+/// A row of the papers' Tables 2 to 4.
+pub(crate) struct StatsRow {
+    pub(crate) name: String,
+    pub(crate) stats: Option<Stats>,
+    pub(crate) averages: Vec<String>,
+}
+
+/// The papers' Tables 2 to 4: the statistics of each row, with so many decimal places, then columns
+/// of averages.
+pub(crate) fn table(averages: &[String], rows: &[StatsRow], places: usize) -> Table {
+    let mut heads = vec![("Time", Align::Left)];
+    heads.extend(["mean", "median", "max", "min", "std_dev"].map(|head| (head, Align::Right)));
+    heads.extend(averages.iter().map(|head| (&head[..], Align::Right)));
+    let mut table = Table::new(&heads, rows.len());
+    for row in rows {
+        let stats = match &row.stats {
+            Some(s) => [s.mean, s.median, s.max, s.min, s.std_dev].map(|v| format!("{v:.places$}")),
+            None => ["-"; 5].map(str::to_owned),
+        };
+        let cells = [&row.name].into_iter().chain(&stats).chain(&row.averages);
+        table.row(cells, Tone::Plain);
+    }
+    table
+}

@@ -1,0 +1,57 @@
+//! A survey: what was gathered, and what is concluded from it.
+
+use account::report::AccountReport;
+use mounts::Warning;
+
+use crate::capacity::{FileSystem, file_systems};
+use crate::conclusion::Conclusion;
+use crate::found::Found;
+use crate::missing::Missing;
+use crate::section::Section;
+use crate::step::Machine;
+
+/// A survey of a directory and its machine.
+#[allow(missing_docs, reason = "the names say it")]
+pub struct Survey<'a> {
+    /// The absolute name of the directory that was surveyed.
+    pub root: &'a [u8],
+    pub machine: &'a Machine,
+    pub found: &'a Found,
+    pub account: Option<AccountReport<'a>>,
+    /// What matters most.
+    pub findings: Vec<Conclusion<'a>>,
+    /// What to do about it.
+    pub advice: Vec<Conclusion<'a>>,
+    pub is_interrupted: bool,
+    /// What was skipped or found wrong.
+    pub warnings: &'a [Warning],
+}
+
+impl<'a> Survey<'a> {
+    /// The file systems that store files, the worst and fullest first, and how many mounts are
+    /// pseudo file systems.
+    pub fn file_systems(&self) -> (Vec<FileSystem>, usize) {
+        let mounts = self.found.mounts.as_ref();
+        mounts.map_or_else(Default::default, |mounted| {
+            file_systems(&mounted.report.points, &self.found.capacities)
+        })
+    }
+
+    /// The sections that were not gathered, and why.
+    pub fn missing(&self) -> Vec<(Section, &'a Missing)> {
+        let found = self.found;
+        let sections = [
+            (Section::Mounts, found.mounts.is_none()),
+            (Section::Probe, found.file_systems.is_empty()),
+            (Section::Walk, found.walking.is_none()),
+            (Section::Dump, found.dump.is_none()),
+            (Section::Account, self.account.is_none()),
+            (Section::Startup, found.startup.is_none()),
+            (Section::Gates, found.gates.is_none()),
+        ];
+        let missing = sections.into_iter().filter(|(_, is_missing)| *is_missing);
+        missing
+            .map(|(section, _)| (section, found.why_missing(section)))
+            .collect()
+    }
+}

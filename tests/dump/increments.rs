@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::process::Command;
 
 use rustix::fs::{XattrFlags, lsetxattr, removexattr};
@@ -205,6 +206,15 @@ fn unchanged_tree_costs_no_call_per_entry() {
     }
 }
 
+/// The row groups of a catalog: all but its description, which has the token.
+fn row_groups(catalog: &Path) -> Vec<u8> {
+    let mut bytes = fs::read(catalog).unwrap();
+    let (_, end) = bytes.split_last_chunk::<8>().unwrap();
+    let footer = u32::from_le_bytes(*end.first_chunk().unwrap());
+    bytes.truncate(bytes.len() - 8 - footer as usize);
+    bytes
+}
+
 /// The file system has no token: the digest shows that nothing has changed, by every way of
 /// gathering.
 #[test]
@@ -222,7 +232,7 @@ fn unchanged_tree_is_recognized_by_the_digest() {
             settle(at);
             series.dump(&[]).exits(0);
             series.restore();
-            let before = fs::read(&series.catalog).unwrap();
+            let before = row_groups(&series.catalog);
             for gather in ["auto", "percall", "combined", "batched", "raw"] {
                 fs::write(at.join("beside"), gather).unwrap();
                 settle(at);
@@ -245,7 +255,7 @@ fn unchanged_tree_is_recognized_by_the_digest() {
                     value["result"]["why"].as_str().unwrap().contains(by),
                     "{name}: {value}"
                 );
-                assert_eq!(fs::read(&series.catalog).unwrap(), before);
+                assert!(row_groups(&series.catalog) == before, "{name}: {value}");
                 by_gnu_tar(&series.archive(), &series.restored);
                 series.is_restored(name);
             }

@@ -5,6 +5,11 @@
 
 use std::ops::Range;
 
+use parquet::errors::Result;
+use parquet::file::metadata::{FileMetaData, ParquetMetaData, ParquetMetaDataWriter};
+
+use super::about::{About, KEY};
+
 /// The digits while the checksum is computed.
 pub(super) const ZEROS: &str = "00000000";
 
@@ -26,6 +31,28 @@ pub(super) fn seal(footer: &mut [u8]) {
         let digits = digits(footer, place.clone());
         footer[place].copy_from_slice(digits.as_bytes());
     }
+}
+
+/// The footer of a file with the same row groups and another description.
+pub(super) fn describe(metadata: &ParquetMetaData, about: &About) -> Result<Vec<u8>> {
+    let file = metadata.file_metadata();
+    let mut pairs = file.key_value_metadata().cloned().unwrap_or_default();
+    for pair in pairs.iter_mut().filter(|pair| pair.key == KEY) {
+        pair.value = Some(about.to_json());
+    }
+    let file = FileMetaData::new(
+        file.version(),
+        file.num_rows(),
+        file.created_by().map(str::to_owned),
+        Some(pairs),
+        file.schema_descr_ptr(),
+        file.column_orders().cloned(),
+    );
+    let metadata = ParquetMetaData::new(file, metadata.row_groups().to_vec());
+    let mut footer = Vec::new();
+    ParquetMetaDataWriter::new(&mut footer, &metadata).finish()?;
+    seal(&mut footer);
+    Ok(footer)
 }
 
 /// Whether the checksum is right; `None` if there is none.

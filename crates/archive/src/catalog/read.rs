@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, Write};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Once};
 
@@ -180,6 +180,25 @@ impl Reader {
         } else {
             Err(damaged())
         }
+    }
+
+    /// Copies the catalog to `path`, atomically, with another description of the same rows.
+    pub(crate) fn copy_to(&self, path: &[u8], about: &About) -> Result<(), Error> {
+        let read = |e: ParquetError| Error::new(Action::ReadCatalog, &self.path, e);
+        let write = |kind: ErrorKind| Error::new(Action::WriteCatalog, path, kind);
+        let footer = read_footer(&self.file).map_err(read)?;
+        let mut to = gate::file::Writer::create(path).map_err(|e| write(e.into()))?;
+        let mut at = 0;
+        let end = self.file.len() - footer.len() as u64;
+        while at < end {
+            let piece = (end - at).min(1 << 20) as usize;
+            let bytes = read_bytes(&self.file, at, piece).map_err(read)?;
+            to.write_all(&bytes).map_err(|e| write(e.into()))?;
+            at += piece as u64;
+        }
+        let footer = footer::describe(&self.metadata, about).map_err(|e| write(e.into()))?;
+        to.write_all(&footer).map_err(|e| write(e.into()))?;
+        to.publish().map_err(|e| write(e.into()))
     }
 
     /// Whether the columns and the numbers of rows are as they must be; and, if the footer has a

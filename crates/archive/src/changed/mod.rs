@@ -128,7 +128,7 @@ pub fn changed(options: &ChangedOptions, desk: &Diagnostics) -> Result<ChangedRe
         desk,
     };
     match find_changes(&reader, tree, &scan)? {
-        Proof::Untouched { by, evidence } => Ok(ChangedReport::new(by, evidence.into())),
+        Proof::Untouched { by, evidence, .. } => Ok(ChangedReport::new(by, evidence.into())),
         Proof::SameDigest(Scanned::Walked(report, _))
         | Proof::Unknown(Scanned::Written(report)) => Ok(report),
         Proof::SameDigest(_) | Proof::Unknown(_) => scan.compare_all(),

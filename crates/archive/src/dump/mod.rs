@@ -35,6 +35,7 @@ use crate::catalog::Draft;
 use crate::error::{Action, Error, ErrorKind};
 use crate::gather::{CollectOptions, Gather, Gathered, gather};
 use crate::increment::{self, Base, Collected, Planned, spare_unseen};
+use crate::part::Part;
 use crate::plan::{Plan, Step, member_name};
 use crate::rows::Rows;
 use chain::Chain;
@@ -70,9 +71,11 @@ pub fn dump(
         map,
     };
     let mut summary = match dump.collect(begun)? {
-        Collected::Unchanged { parts, looked_at } => {
-            dump.write_sources(output, parts, looked_at)?
-        }
+        Collected::Unchanged {
+            parts,
+            looked_at,
+            renewed,
+        } => dump.write_sources(output, parts, looked_at, &renewed)?,
         Collected::Changed(planned) => dump.write(output, *planned)?,
     };
     let mut notes = stripped_prefixes(options);
@@ -210,6 +213,7 @@ impl Dump<'_> {
         output: Output,
         parts: Vec<Gathered>,
         looked_at: u64,
+        renewed: &[Part],
     ) -> Result<DumpSummary, Error> {
         // One call each: no way of gathering is faster.
         let request = CollectOptions {
@@ -223,7 +227,7 @@ impl Dump<'_> {
         let entries = self.chain.base.as_ref().map_or(0, Base::entries);
         if let (Some(catalog), Some(base)) = (&self.chain.catalog, &self.chain.base) {
             self.chain.remove_higher()?;
-            base.copy_to(catalog)?;
+            base.copy_to(catalog, renewed)?;
         }
         Ok(DumpSummary {
             parts,

@@ -1,9 +1,5 @@
 //! The base of an increment: the catalog of an earlier dump.
 
-use std::io::Write;
-
-use gate::Errno;
-use gate::file::{Reader, Writer};
 use gate::fs::{At, Want};
 use gate::long::statx_long;
 use walk::digest;
@@ -50,28 +46,28 @@ impl Base {
         self.reader.about().entries
     }
 
-    /// Copies the catalog to `path`, atomically, unless that is the same file.
-    pub(crate) fn copy_to(&self, path: &[u8]) -> Result<(), Error> {
-        let read = |errno: Errno| Error::new(Action::ReadCatalog, &self.path, errno);
-        let write = |errno: Errno| Error::new(Action::WriteCatalog, path, errno);
+    /// Copies the catalog to `path`, atomically, with the tokens of `renewed` in place of its own, so
+    /// that the next increment need not look again at what was only read since. Nothing is written
+    /// if `path` is the same file and no token is new.
+    pub(crate) fn copy_to(&self, path: &[u8], renewed: &[Part]) -> Result<(), Error> {
+        let mut about = self.reader.about().clone();
+        for part in &mut about.parts {
+            let is_same = |new: &&Part| {
+                (new.top, &new.path, new.ino) == (part.top, &part.path, part.ino)
+                    && part.is_same_file_system(new)
+            };
+            let token = renewed.iter().find(is_same).and_then(|new| new.token.clone());
+            part.token = token.or(part.token.take());
+        }
         let identity = |path: &[u8]| {
-            statx_long(path, At::empty(), Want::BASIC_STATS).map(|seen| (seen.dev, seen.ino))
+            let seen = statx_long(path, At::empty(), Want::BASIC_STATS).ok()?;
+            Some((seen.dev, seen.ino))
         };
-        if identity(path).is_ok() && identity(path) == identity(&self.path) {
+        let here = identity(path);
+        if here.is_some() && here == identity(&self.path) && about == *self.reader.about() {
             return Ok(());
         }
-        let from = Reader::open(&self.path).map_err(read)?;
-        let mut to = Writer::create(path).map_err(write)?;
-        let (mut piece, mut at) = (vec![0; 1 << 20], 0);
-        loop {
-            let n = from.read_at(at, &mut piece).map_err(read)?;
-            if n == 0 {
-                return to.publish().map_err(write);
-            }
-            to.write_all(&piece[..n])
-                .map_err(|e| Error::new(Action::WriteCatalog, path, e))?;
-            at += n as u64;
-        }
+        self.reader.copy_to(path, &about)
     }
 
     /// Checks that each SRC is still the same directory, or has the same path.

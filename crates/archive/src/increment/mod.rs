@@ -3,6 +3,7 @@
 //! docs/dump.md.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::iter;
 
 use mounts::Warning;
 use walk::entry::append;
@@ -21,6 +22,7 @@ use crate::background::both;
 use crate::catalog::Options;
 use crate::error::Error;
 use crate::gather::{CollectOptions, GatherReason, Gathered, engines};
+use crate::part::Part;
 use crate::plan::{Files, Plan, Step};
 use crate::rows::Rows;
 use crate::since::index::{Identity, Index, NO_PART, fingerprint};
@@ -37,6 +39,8 @@ pub(crate) enum Collected {
         parts: Vec<Gathered>,
         /// Entries that were read to find that out.
         looked_at: u64,
+        /// The file systems with their tokens of today; empty if these are still the base's.
+        renewed: Vec<Part>,
     },
     /// Something may have changed.
     Changed(Box<Planned>),
@@ -71,17 +75,24 @@ pub(crate) fn collect(
         diagnostics,
     };
     Ok(match find_changes(&base.reader, Tree::new(tops), &scan)? {
-        Proof::Untouched { by, evidence } => Collected::Unchanged {
+        Proof::Untouched {
+            by,
+            evidence,
+            started,
+        } => Collected::Unchanged {
             parts: vec![scan.part(by, GatherReason::Untouched(evidence))],
             looked_at: 0,
+            renewed: started.map_or_else(Vec::new, |started| started.parts(iter::once(by))),
         },
-        Proof::SameDigest((_, mut parts)) => {
+        Proof::SameDigest((collector, mut parts)) => {
+            let renewed = collector.parts(engines(&parts));
             for part in &mut parts {
                 part.why = GatherReason::SameDigest(Box::new(part.why.clone()));
             }
             Collected::Unchanged {
                 parts,
                 looked_at: base.entries(),
+                renewed,
             }
         }
         Proof::Unknown((collector, parts)) => {

@@ -61,13 +61,18 @@ pub(crate) struct Written<'a> {
 }
 
 /// The result of the first three steps.
-pub(crate) enum Proof<S> {
-    /// Nothing has changed, and nothing was read. The engine is the file system's own.
-    Untouched { by: EngineKind, evidence: Evidence },
+pub(crate) enum Proof<S: Scan> {
+    /// Nothing has changed, and no entry was read. The engine is the file system's own.
+    Untouched {
+        by: EngineKind,
+        evidence: Evidence,
+        /// What was prepared, unless the tokens are those of the catalog.
+        started: Option<S::Started>,
+    },
     /// Nothing has changed: the digest of what was read is the catalog's.
-    SameDigest(S),
+    SameDigest(S::Scanned),
     /// What was read is to be compared with the catalog.
-    Unknown(S),
+    Unknown(S::Scanned),
 }
 
 /// Takes the first three steps, up to the one that tells.
@@ -75,11 +80,14 @@ pub(crate) fn find_changes<S: Scan>(
     catalog: &Reader,
     tree: Tree,
     scan: &S,
-) -> Result<Proof<S::Scanned>> {
+) -> Result<Proof<S>> {
     let about = catalog.about();
     if let Some(by) = tree.is_untouched(about, |by| scan.accepts(Step::Token, by)) {
-        let evidence = Evidence::Token(by);
-        return Ok(Proof::Untouched { by, evidence });
+        return Ok(Proof::Untouched {
+            by,
+            evidence: Evidence::Token(by),
+            started: None,
+        });
     }
     let scanned = match scan_written(catalog, &tree, scan)? {
         Some(Proof::Unknown(scanned)) => scanned,
@@ -103,7 +111,7 @@ fn scan_written<S: Scan>(
     catalog: &Reader,
     tree: &Tree,
     scan: &S,
-) -> Result<Option<Proof<S::Scanned>>> {
+) -> Result<Option<Proof<S>>> {
     let [top] = &tree.tops[..] else {
         return Ok(None);
     };
@@ -116,7 +124,11 @@ fn scan_written<S: Scan>(
         return Ok(None);
     };
     if let Some(evidence) = since.is_nothing() {
-        return Ok(Some(Proof::Untouched { by, evidence }));
+        return Ok(Some(Proof::Untouched {
+            by,
+            evidence,
+            started: Some(started),
+        }));
     }
     let Some((differing, evidence)) = since.differing(catalog)? else {
         return Ok(None);

@@ -319,7 +319,11 @@ fn check_renewal(make: Make, at: &Path, ground: &Path) {
     settle(at);
     for base in [catalog, &next] {
         let base = base.to_str().unwrap();
-        let result = dump(&series.tree, &ground.join("last.tar"), &["--since", base, "--json"]);
+        let result = dump(
+            &series.tree,
+            &ground.join("last.tar"),
+            &["--since", base, "--json"],
+        );
         told(&result.exits(0).json()["result"], &[("files", 1)]);
     }
 }

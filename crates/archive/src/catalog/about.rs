@@ -1,5 +1,6 @@
 //! The description of a catalog: the value of the key `fathom.catalog`, as JSON.
 
+use parquet::file::metadata::KeyValue;
 use serde::{Deserialize, Serialize};
 use walk::entry::Time;
 
@@ -82,7 +83,12 @@ impl About {
         before_a_tick(self.started)
     }
 
-    pub(crate) fn to_json(&self) -> String {
+    /// The description as a member of the file's metadata.
+    pub(super) fn to_pair(&self) -> KeyValue {
+        KeyValue::new(KEY.to_owned(), self.to_json())
+    }
+
+    fn to_json(&self) -> String {
         let stored = Stored {
             checksum: footer::ZEROS,
             about: self,

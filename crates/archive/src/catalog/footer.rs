@@ -6,9 +6,7 @@
 use std::ops::Range;
 
 use parquet::errors::Result;
-use parquet::file::metadata::{FileMetaData, ParquetMetaData, ParquetMetaDataWriter};
-
-use super::about::{About, KEY};
+use parquet::file::metadata::{FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataWriter};
 
 /// The digits while the checksum is computed.
 pub(super) const ZEROS: &str = "00000000";
@@ -34,12 +32,11 @@ pub(super) fn seal(footer: &mut [u8]) {
 }
 
 /// The footer of a file with the same row groups and another description.
-pub(super) fn describe(metadata: &ParquetMetaData, about: &About) -> Result<Vec<u8>> {
+pub(super) fn describe(metadata: &ParquetMetaData, description: KeyValue) -> Result<Vec<u8>> {
     let file = metadata.file_metadata();
     let mut pairs = file.key_value_metadata().cloned().unwrap_or_default();
-    for pair in pairs.iter_mut().filter(|pair| pair.key == KEY) {
-        pair.value = Some(about.to_json());
-    }
+    pairs.retain(|pair| pair.key != description.key);
+    pairs.push(description);
     let file = FileMetaData::new(
         file.version(),
         file.num_rows(),

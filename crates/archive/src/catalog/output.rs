@@ -4,12 +4,11 @@ use std::io::{self, BufWriter, Write};
 
 use gate::file::Writer;
 use parquet::errors::{ParquetError, Result as ParquetResult};
-use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterPropertiesPtr;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::SchemaDescriptor;
 
-use super::about::{About, KEY};
+use super::about::About;
 use super::column::{Chunk, Encoded, compressor};
 use super::columns::COLUMNS;
 use super::footer;
@@ -130,7 +129,7 @@ impl Output {
             checksums,
         } = self;
         let about = About { checksums, ..about };
-        out.append_key_value_metadata(KeyValue::new(KEY.to_owned(), about.to_json()));
+        out.append_key_value_metadata(about.to_pair());
         let write = || -> Result<Writer, ErrorKind> {
             out.flush()?;
             // Everything before the footer is written by now.

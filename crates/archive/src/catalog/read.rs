@@ -196,7 +196,8 @@ impl Reader {
             to.write_all(&bytes).map_err(|e| write(e.into()))?;
             at += piece as u64;
         }
-        let footer = footer::describe(&self.metadata, about).map_err(|e| write(e.into()))?;
+        let footer =
+            footer::describe(&self.metadata, about.to_pair()).map_err(|e| write(e.into()))?;
         to.write_all(&footer).map_err(|e| write(e.into()))?;
         to.publish().map_err(|e| write(e.into()))
     }

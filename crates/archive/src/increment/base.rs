@@ -56,7 +56,10 @@ impl Base {
                 (new.top, &new.path, new.ino) == (part.top, &part.path, part.ino)
                     && part.is_same_file_system(new)
             };
-            let token = renewed.iter().find(is_same).and_then(|new| new.token.clone());
+            let token = renewed
+                .iter()
+                .find(is_same)
+                .and_then(|new| new.token.clone());
             part.token = token.or(part.token.take());
         }
         let identity = |path: &[u8]| {

@@ -76,11 +76,7 @@ pub(crate) enum Proof<S: Scan> {
 }
 
 /// Takes the first three steps, up to the one that tells.
-pub(crate) fn find_changes<S: Scan>(
-    catalog: &Reader,
-    tree: Tree,
-    scan: &S,
-) -> Result<Proof<S>> {
+pub(crate) fn find_changes<S: Scan>(catalog: &Reader, tree: Tree, scan: &S) -> Result<Proof<S>> {
     let about = catalog.about();
     if let Some(by) = tree.is_untouched(about, |by| scan.accepts(Step::Token, by)) {
         return Ok(Proof::Untouched {
@@ -107,11 +103,7 @@ pub(crate) fn find_changes<S: Scan>(
 }
 
 /// Takes step 2; `None` if the file system cannot tell, or everything is walked as fast.
-fn scan_written<S: Scan>(
-    catalog: &Reader,
-    tree: &Tree,
-    scan: &S,
-) -> Result<Option<Proof<S>>> {
+fn scan_written<S: Scan>(catalog: &Reader, tree: &Tree, scan: &S) -> Result<Option<Proof<S>>> {
     let [top] = &tree.tops[..] else {
         return Ok(None);
     };

@@ -290,7 +290,7 @@ impl Patterns {
         Pattern::ALL.into_iter().zip(&self.found)
     }
 
-    pub(crate) fn of(&self, pattern: Pattern) -> &Found {
+    pub(crate) fn get(&self, pattern: Pattern) -> &Found {
         &self.found[pattern as usize]
     }
 

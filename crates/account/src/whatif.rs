@@ -285,7 +285,7 @@ impl Model {
         let (count, nanos) = match by {
             // The calls stay, and cost less.
             Spare::DirectoryFd => {
-                let long_names = detail.patterns.of(Pattern::LongNames);
+                let long_names = detail.patterns.get(Pattern::LongNames);
                 (long_names.count, long_names.nanos)
             }
             _ => (spared.work.calls(), spared.nanos),

@@ -134,7 +134,7 @@ pub(super) fn directories(walk: &Walking, plots: &mut Plots) -> Vec<Block> {
     let calls = PlainCalls::new(walk);
     let unit = if calls.is_some() { "calls" } else { "entries" };
     let value = |one: &DirectoryCount| match &calls {
-        Some(calls) => calls.of(one),
+        Some(calls) => calls.estimate(one),
         None => one.entries as f64,
     };
     let mut groups: Vec<(Vec<u8>, Vec<&DirectoryCount>)> = Vec::new();
@@ -193,7 +193,7 @@ pub(super) fn directories(walk: &Walking, plots: &mut Plots) -> Vec<Block> {
         cells.extend(
             calls
                 .as_ref()
-                .map(|calls| count(calls.of(one).round() as u64)),
+                .map(|calls| count(calls.estimate(one).round() as u64)),
         );
         rows.row(cells, Tone::Plain);
     }
@@ -239,7 +239,7 @@ impl PlainCalls {
         })
     }
 
-    fn of(&self, one: &DirectoryCount) -> f64 {
+    fn estimate(&self, one: &DirectoryCount) -> f64 {
         one.entries as f64 + self.for_directory * one.directories as f64
     }
 }

@@ -173,9 +173,6 @@ fn invalid_pax_records_are_reported() {
     ] {
         fs::write(&archive, with_records(text)).unwrap();
         let ran = run(&mut fathom(args!["list", &archive])).exits(1);
-        assert!(
-            ran.stdout.is_empty() && ran.stderr.contains("at byte "),
-            "{ran}"
-        );
+        assert!(ran.stderr.contains("at byte "), "{ran}");
     }
 }

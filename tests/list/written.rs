@@ -227,7 +227,7 @@ fn is_there(top: &Path, is_bsdtar: bool) {
             Kind::Block => kind.is_block_device(),
             Kind::Directory => kind.is_dir(),
             Kind::Fifo => kind.is_fifo(),
-            Kind::Unknown(_) => false,
+            Kind::Label | Kind::Continuation => false,
         };
         assert!(is_right, "{what}: {is:?}");
         if member.kind == Kind::Link {

@@ -168,13 +168,13 @@ const CASES: [Case; 33] = [
     ),
     case(
         "a NUL in a name",
-        2,
+        1,
         "NUL",
         r#"raw(extended((b"path", b"a\0b")), block(b"x"))"#,
     ),
     case(
         "a NUL in a target",
-        2,
+        1,
         "NUL",
         r#"raw(extended((b"linkpath", b"a\0b")), block(b"x", b"2"))"#,
     ),
@@ -186,62 +186,62 @@ const CASES: [Case; 33] = [
     ),
     case(
         "a record longer than its header",
-        2,
-        "cannot read",
+        1,
+        "at byte",
         r#"raw(block(b"pax", b"x", 20) + pad(b"9999 path=x\n"), block(b"x"))"#,
     ),
     case(
         "a record of no length",
-        2,
-        "cannot read",
+        1,
+        "at byte",
         r#"raw(block(b"pax", b"x", 20) + pad(b"0 path=x\n"), block(b"x"))"#,
     ),
     case(
         "a size that overflows",
-        2,
-        "cannot read",
+        1,
+        "at byte",
         r#"raw(extended((b"size", b"99999999999999999999999")), block(b"x"))"#,
     ),
     case(
         "a size that nearly does",
-        2,
-        "cannot read",
+        1,
+        "at byte",
         r#"raw(extended((b"size", b"18446744073709551615")), block(b"x"))"#,
     ),
     case(
         "a size beyond the end",
-        2,
+        1,
         "truncated",
         r#"raw(block(b"x", sizetext=b"77777777777\0"))"#,
     ),
     case(
         "a size of 2^95",
-        2,
-        "cannot read",
+        1,
+        "at byte",
         r#"raw(block(b"x", sizetext=b"\x80" + b"\x7f" * 11))"#,
     ),
     case(
         "a checksum that lies",
-        2,
-        "not a tar",
+        1,
+        "wrong header checksum",
         r#"b = bytearray(block(b"x")); b[0] = 0x79; raw(bytes(b))"#,
     ),
     case(
         "headers of headers",
-        2,
-        "cannot read",
+        1,
+        "at byte",
         r#"raw(extended((b"path", b"a")) * 3, extended((b"path", b"b"), kind=b"g") * 3, b"garbage" * 512)"#,
     ),
     case(
         "an extended header without end",
-        2,
-        "cannot read",
+        1,
+        "at byte",
         r#"raw(block(b"pax", b"x", 8 << 30))"#,
     ),
     case(
         "a long name without end",
-        2,
-        "cannot read",
+        1,
+        "at byte",
         r#"raw(block(b"././@LongLink", b"L", 8 << 30))"#,
     ),
     case(
@@ -253,28 +253,28 @@ const CASES: [Case; 33] = [
     ),
     case(
         "a sparse map beyond its file",
-        2,
+        1,
         "map",
         r#"raw(extended((b"GNU.sparse.major", b"1"), (b"GNU.sparse.minor", b"0"), (b"GNU.sparse.realsize", b"10"),
                (b"GNU.sparse.name", b"s")), block(b"s", size=1024), pad(b"1\n9223372036854775800\n512\n"), b"x" * 512)"#,
     ),
     case(
         "an old sparse map without end",
-        2,
-        "cannot read",
+        1,
+        "at byte",
         r#"h = bytearray(block(b"s", b"S")); h[257:265] = b"ustar  \0"; h[482] = 1; h[483:495] = b"%011o\0" % 10
 h[148:156] = b" " * 8; h[148:156] = b"%06o\0 " % sum(h)
 raw(bytes(h), (b"00000000000\0" * 42 + b"\1" + b"\0" * 7) * 60000)"#,
     ),
     case(
         "an extended header before an extended header, and so on",
-        2,
-        "cannot read",
+        1,
+        "at byte",
         r#"raw(*[block(b"pax", b"x", 512) + pad(record(b"path", b"a" * 400))] * 20000, block(b"x"))"#,
     ),
     case(
         "a sparse map of millions",
-        2,
+        1,
         "map",
         r#"m = b"100000000\n" + b"0\n0\n" * 20000000
 raw(extended((b"GNU.sparse.major", b"1"), (b"GNU.sparse.minor", b"0"), (b"GNU.sparse.realsize", b"10"),
@@ -474,7 +474,7 @@ fn devices_are_created_by_root_only() {
 #[test]
 fn memory_stays_small_in_deep_trees() {
     if require(&[Need::Root, Need::Program("python3")]) {
-        for (depth, status) in [(5_000, 0), (100_000, 0), (600_000, 2)] {
+        for (depth, status) in [(5_000, 0), (100_000, 0), (600_000, 1)] {
             in_namespace(|ground| {
                 let scene = Scene::new(ground);
                 scene.write(&format!(

@@ -10,6 +10,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod foreign;
 mod hostile;
 mod increments;
 mod others;

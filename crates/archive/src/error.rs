@@ -301,12 +301,33 @@ pub enum NotArchive {
     Other,
 }
 
+/// Something wrong with an archive that does not prevent reading the rest.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Defect {
+    /// The member that it is about, if it can be read.
+    pub member: Option<Vec<u8>>,
+    /// Offset in the archive.
+    pub at: u64,
+    /// What is wrong.
+    pub damage: Damage,
+}
+
 /// What is wrong with an archive.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what each one means")]
 pub enum Damage {
-    #[error("{}", .0.what)]
+    /// The member is lost.
+    #[error("header skipped: {}", .0.what)]
     Header(pax::Fault),
+    /// The member can be read.
+    #[error("{}", .0.what)]
+    Fault(pax::Fault),
+    /// An archive without members, and something other than zeros after its end.
+    #[error("no members, and data follows the end: probably not a tar archive")]
+    Empty,
+    /// Damage for which there was no memory.
+    #[error("and {0} more defects")]
+    MoreDefects(u64),
     #[error("truncated within the headers of a member")]
     CutShortInHeaders,
     /// The archive has no end-of-archive blocks.

@@ -7,11 +7,11 @@ use gate::fs::{At, FileType, Open, Want, pread64, read, statx};
 use gate::long::{open_long, statx_long};
 use gate::{Errno, Fd, Gate};
 use ondisk::pax::sparse::Extent;
-use ondisk::pax::{BLOCK, Decoder, Event, Kind, Member, padded};
+use ondisk::pax::{BLOCK, Decoder, Event, Kind, Member, begins_archive, padded};
 use zstd::zstd_safe::zstd_sys::ZSTD_ErrorCode;
 use zstd::zstd_safe::{self, DCtx, DParameter, ErrorCode, InBuffer, OutBuffer};
 
-use crate::error::{Action, Damage, Error, ErrorKind, NotArchive};
+use crate::error::{Action, Damage, Defect, Error, ErrorKind, NotArchive};
 
 /// Bytes read at a time.
 const CHUNK: usize = 256 << 10;
@@ -45,8 +45,15 @@ pub struct Input {
     at: u64,
     is_over: bool,
     is_followed: bool,
+    is_empty: bool,
+    defects: Vec<Defect>,
+    /// Defects so far.
+    defect_count: u64,
     check: Option<Check>,
 }
+
+/// Defects that are kept: an archive can have any number of them.
+const MOST_DEFECTS: u64 = 100_000;
 
 /// The checksum of a member's data, while it is read.
 #[derive(Default)]
@@ -99,6 +106,9 @@ impl Input {
             at: 0,
             is_over: false,
             is_followed: false,
+            is_empty: true,
+            defects: Vec::new(),
+            defect_count: 0,
             check: None,
         })
     }
@@ -131,11 +141,17 @@ impl Input {
         self.check.as_ref().and_then(|check| check.checksum_status)
     }
 
+    /// What was found wrong since the last call, and did not prevent reading.
+    pub fn take_defects(&mut self) -> Vec<Defect> {
+        std::mem::take(&mut self.defects)
+    }
+
     /// Skips the rest of the current member's data, and reads the next member; `None` at the end of
-    /// the archive.
+    /// the archive. After a damaged header, it goes on with the next one that is sound
+    /// ([`Input::take_defects`]).
     ///
     /// # Errors
-    /// Nothing more can be read, except after `Input::recover`.
+    /// Nothing more can be read.
     #[allow(
         clippy::should_implement_trait,
         reason = "an error and the end are different, as for a reader"
@@ -164,24 +180,46 @@ impl Input {
 
     /// Reads headers until there is a member.
     fn read_headers(&mut self) -> Result<Option<Member>, Error> {
+        // The checksum of a lost member must not be taken for that of the one before it.
+        let mut is_lost = false;
         while !self.is_over {
             let is_data = self.decoder.is_data();
             let Some(block) = self.block()? else {
                 return self.ended_early();
             };
-            let event = self.decoder.push(&block);
-            let event = event.map_err(|fault| self.damaged(fault.at, Damage::Header(fault)))?;
+            let event = match self.decoder.push(&block) {
+                Ok(event) => event,
+                Err(fault) => {
+                    is_lost = true;
+                    self.note(None, fault.at, Damage::Header(fault));
+                    self.padding = self.decoder.recover();
+                    self.skip()?;
+                    continue;
+                }
+            };
+            let path = match &event {
+                Event::Member { member, .. } => Some(&member.path),
+                _ => None,
+            };
+            for fault in self.decoder.take_faults() {
+                self.note(path, fault.at, Damage::Fault(fault));
+            }
             if let Some(check) = self.check.as_mut().filter(|_| is_data) {
                 check.hasher.update(&block);
             }
             match event {
                 Event::More => {}
                 Event::Checksum(sum) => {
-                    if let Some(check) = self.check.as_mut().filter(|_| !self.decoder.is_within()) {
+                    if let Some(check) = self
+                        .check
+                        .as_mut()
+                        .filter(|_| !self.decoder.is_within() && !is_lost)
+                    {
                         check.stored = Some(sum);
                     }
                 }
                 Event::Member { member, at, data } => {
+                    self.is_empty = false;
                     self.at = at;
                     self.left = data;
                     self.padding = padded(data).unwrap_or(data) - data;
@@ -190,19 +228,38 @@ impl Input {
                 Event::End => {
                     self.is_over = true;
                     self.drain()?;
+                    if self.is_empty && self.is_followed {
+                        self.note(None, self.place, Damage::Empty);
+                    }
                 }
             }
         }
+        self.count_rest();
         Ok(None)
     }
 
-    /// After [`ErrorKind::DamagedArchive`]: makes [`Input::next`] search for the next valid header.
-    /// Everything before it is lost. The header may be one in the data of a member that is an
-    /// archive itself.
+    fn note(&mut self, member: Option<&Vec<u8>>, at: u64, damage: Damage) {
+        self.defect_count += 1;
+        if self.defect_count <= MOST_DEFECTS {
+            let member = member.cloned();
+            self.defects.push(Defect { member, at, damage });
+        }
+    }
+
+    /// Notes how many defects there are beyond those that were kept.
+    fn count_rest(&mut self) {
+        let rest = self.defect_count.saturating_sub(MOST_DEFECTS);
+        if rest > 0 {
+            let (member, at, damage) = (None, self.place, Damage::MoreDefects(rest));
+            self.defects.push(Defect { member, at, damage });
+            self.defect_count = 0;
+        }
+    }
+
+    /// After [`ErrorKind::DamagedArchive`] in the data of a member: goes on with [`Input::next`].
     pub(crate) fn recover(&mut self) {
         self.left = 0;
         self.padding = 0;
-        self.decoder.recover();
     }
 
     /// The next piece of the current member's data as stored, of at most `most` bytes; empty at its
@@ -313,15 +370,19 @@ impl Input {
         }
     }
 
-    fn ended_early(&self) -> Result<Option<Member>, Error> {
-        if self.decoder.is_lost() {
-            return Ok(None);
+    fn ended_early(&mut self) -> Result<Option<Member>, Error> {
+        if self.decoder.is_within() {
+            return Err(self.damaged(self.place, Damage::CutShortInHeaders));
         }
-        let damage = match self.decoder.is_within() {
-            true => Damage::CutShortInHeaders,
-            false => Damage::NoEnd,
-        };
-        Err(self.damaged(self.place, damage))
+        if self.decoder.may_end() {
+            for fault in self.decoder.take_faults() {
+                self.note(None, fault.at, Damage::Fault(fault));
+            }
+        } else if !self.decoder.is_lost() {
+            self.note(None, self.place, Damage::NoEnd);
+        }
+        self.count_rest();
+        Ok(None)
     }
 
     fn cut_short(&self, missing: u64) -> Error {
@@ -395,7 +456,7 @@ fn read_block(
 /// Checks that the first block of a file begins an archive.
 fn check_format(head: &[u8]) -> Result<(), NotArchive> {
     let block = head.first_chunk::<BLOCK>();
-    if block.is_some_and(|block| Decoder::new().push(block).is_ok()) {
+    if block.is_some_and(begins_archive) {
         return Ok(());
     }
     Err(match head {

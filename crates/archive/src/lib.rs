@@ -50,7 +50,9 @@ pub mod token;
 pub mod verify;
 mod warning;
 
-pub use error::{Action, BadName, Damage, Error, ErrorKind, FileSystemId, NotArchive, Result};
+pub use error::{
+    Action, BadName, Damage, Defect, Error, ErrorKind, FileSystemId, NotArchive, Result,
+};
 pub use warning::WarningKind;
 
 use gate::fs::Open;

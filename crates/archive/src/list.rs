@@ -3,7 +3,7 @@
 use mounts::Warning;
 use ondisk::pax::Member;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Defect, Error, ErrorKind, Result};
 use crate::input::Input;
 use crate::warning::WarningKind;
 
@@ -82,20 +82,34 @@ pub fn unreadable(error: &Error) -> Warning {
     }
 }
 
-/// Hands over each wanted member of an archive, with where in it its headers begin. What cannot be
-/// read ends it.
+/// The warning for a defect of the archive `name`.
+pub(crate) fn defect(name: &[u8], defect: Defect) -> Warning {
+    let Defect { member, at, damage } = defect;
+    let kind = ErrorKind::DamagedArchive { at, damage };
+    Warning::about(
+        member.as_deref().unwrap_or(name),
+        WarningKind::Damaged(kind),
+    )
+}
+
+/// Hands over each wanted member of the archive `name`, with where in it its headers begin. What is
+/// wrong with it is added to the warnings.
 ///
 /// # Errors
 /// Why it ends before its end; or what `take` says, which ends it, too.
 pub fn each<E: From<Error>>(
-    input: &mut Input,
+    (name, input): &mut Opened<'_>,
     wanted: &mut Wanted,
+    warnings: &mut Vec<Warning>,
     mut take: impl FnMut(u64, &Member) -> std::result::Result<(), E>,
 ) -> std::result::Result<(), E> {
-    while let Some(member) = input.next()? {
+    loop {
+        let next = input.next();
+        let defects = input.take_defects().into_iter();
+        warnings.extend(defects.map(|it| defect(name, it)));
+        let Some(member) = next? else { return Ok(()) };
         if wanted.has(&member.path) {
             take(input.at(), &member)?;
         }
     }
-    Ok(())
 }

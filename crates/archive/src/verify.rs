@@ -10,6 +10,7 @@ use ondisk::pax::Kind;
 
 use crate::error::{Error, ErrorKind};
 use crate::input::{ChecksumStatus, Input};
+use crate::list;
 use crate::warning::WarningKind;
 use known::{Known, plain};
 use unlisted::Skipped;
@@ -78,18 +79,21 @@ pub fn verify(
     input.check();
     loop {
         let next = input.next();
-        if let (Some((path, at)), Some(checksum_status)) = (&last, input.checksum_status()) {
+        if let (Some((path, at)), Some(checksum_status)) = (last.take(), input.checksum_status()) {
             match checksum_status {
                 ChecksumStatus::Right => report.right += 1,
                 ChecksumStatus::NoChecksum => report.without_checksum += 1,
                 ChecksumStatus::Wrong => {
                     report.damaged += 1;
-                    let kind = WarningKind::WrongChecksum { at: *at };
-                    report.warn(Warning::about(path, kind));
+                    let kind = WarningKind::WrongChecksum { at };
+                    report.warn(Warning::about(&path, kind));
                 }
             }
         }
-        last = None;
+        for defect in input.take_defects() {
+            report.damaged += 1;
+            report.warn(list::defect(name, defect));
+        }
         let member = match next {
             Ok(Some(member)) => member,
             Ok(None) => break,
@@ -99,8 +103,7 @@ pub fn verify(
             }) => {
                 report.damaged += 1;
                 report.warn(Warning::about(name, WarningKind::Damaged(kind)));
-                input.recover();
-                continue;
+                break;
             }
             Err(other) => return Err(other),
         };
@@ -113,7 +116,7 @@ pub fn verify(
             let compared = tree.compare(input, &member, &mut known, &mut differences);
             report.compared += 1;
             report.different += u64::from(!differences.is_empty());
-            if first.is_none() && member.kind != Kind::LABEL {
+            if first.is_none() && member.kind != Kind::Label {
                 first = Some(plain(&member.path)).filter(|path| !path.is_empty());
             }
             if report.compared == MISSING_AT_FIRST {

@@ -91,10 +91,12 @@ pub fn restore(
         return Ok(rehearsal::rehearse(archives, chosen, top, progress, say));
     }
     let mut restorer = Restorer::new(options.numeric_owner, top, chosen, progress);
-    let done = archives
-        .iter()
-        .try_for_each(|archive| restorer.archive(archive));
-    restorer.leave_all();
+    let done = archives.iter().enumerate().try_for_each(|(n, archive)| {
+        let done = restorer.archive(archive);
+        restorer.leave_all();
+        let is_last = n + 1 == archives.len();
+        done.or_else(|error| restorer.remarks.end_of_archive(error, is_last))
+    });
     Ok(restorer.into_summary(done.err()))
 }
 
@@ -111,11 +113,12 @@ impl Restorer<'_> {
             if input.checksum_status() == Some(ChecksumStatus::Wrong) {
                 self.remarks.warn(&before, NotRestored::WrongChecksum);
             }
+            self.remarks.defects(archive, input.take_defects());
             let Some(member) = next? else {
                 break;
             };
             self.progress.members.fetch_add(1, Relaxed);
-            if member.kind == Kind::LABEL {
+            if member.kind == Kind::Label {
                 continue;
             }
             match self.member(&member, &mut input) {
@@ -157,8 +160,8 @@ impl Restorer<'_> {
             Kind::Symlink => self.symlink(&path, &name, member)?,
             Kind::Link => self.link(&path, &name, member)?,
             Kind::Char | Kind::Block | Kind::Fifo => self.node(&path, &name, member)?,
-            Kind::Directory | Kind::Unknown(_) => {
-                return Err(Failure::from(NotRestored::UnknownKind).into());
+            Kind::Directory | Kind::Label | Kind::Continuation => {
+                return Err(Failure::from(NotRestored::Continuation).into());
             }
         }
         Ok(())

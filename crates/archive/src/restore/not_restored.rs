@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use gate::{Errno, Gate};
 use mounts::WarningReason;
 
-use crate::error::{BadName, Error};
+use crate::error::{BadName, Damage, Error};
 use crate::shown;
 
 /// The reason of a warning of a restore.
@@ -14,8 +14,12 @@ use crate::shown;
 pub enum NotRestored {
     #[error("restored, but its data is damaged: checksum mismatch")]
     WrongChecksum,
-    #[error("not restored: unknown member type")]
-    UnknownKind,
+    #[error("not restored: it continues a file of another volume")]
+    Continuation,
+    #[error("{damage}, at byte {at}")]
+    Damaged { at: u64, damage: Damage },
+    #[error("cannot read the rest of the archive: {damage}, at byte {at}")]
+    ArchiveEnds { at: u64, damage: Damage },
     #[error("no archive has a member of this name")]
     NoSuchMember,
     #[error("not restored: {0}")]

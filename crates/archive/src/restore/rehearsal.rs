@@ -61,8 +61,10 @@ pub(super) fn rehearse(
         has_later: archives.len() > 1,
         say,
     };
-    let done = archives.iter().try_for_each(|archive| {
-        rehearsal.archive(archive, progress)?;
+    let done = archives.iter().enumerate().try_for_each(|(n, archive)| {
+        let done = rehearsal.archive(archive, progress);
+        let is_last = n + 1 == archives.len();
+        done.or_else(|error| rehearsal.remarks.end_of_archive(error, is_last))?;
         rehearsal.is_later = true;
         rehearsal.chosen.next_archive();
         Ok(())
@@ -74,9 +76,12 @@ pub(super) fn rehearse(
 impl Rehearsal<'_> {
     fn archive(&mut self, archive: &[u8], progress: &RestoreProgress) -> Result<(), Error> {
         let mut input = Input::open(archive)?;
-        while let Some(member) = input.next()? {
+        loop {
+            let next = input.next();
+            self.remarks.defects(archive, input.take_defects());
+            let Some(member) = next? else { break };
             progress.members.fetch_add(1, Relaxed);
-            if member.kind == Kind::LABEL {
+            if member.kind == Kind::Label {
                 continue;
             }
             match self.chosen.take_member(&member, &mut self.remarks) {
@@ -105,7 +110,7 @@ impl Rehearsal<'_> {
             Kind::Char => ("character device", &mut counts.other),
             Kind::Block => ("block device", &mut counts.other),
             Kind::Fifo => ("fifo", &mut counts.other),
-            Kind::Unknown(_) => ("skip", &mut counts.skipped),
+            Kind::Label | Kind::Continuation => ("skip", &mut counts.skipped),
         };
         *count += 1;
         if member.kind == Kind::File {

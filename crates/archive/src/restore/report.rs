@@ -7,7 +7,7 @@ use gate::sync::Mutex;
 use mounts::Warning;
 
 use super::not_restored::{Failure, NotRestored};
-use crate::error::Error;
+use crate::error::{Defect, Error, ErrorKind};
 
 /// How many members were restored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -109,6 +109,26 @@ impl Remarks {
             errno,
             ..Warning::about(path, reason)
         });
+    }
+
+    /// Warns of what was found wrong while an archive was read.
+    pub(super) fn defects(&mut self, archive: &[u8], defects: Vec<Defect>) {
+        for Defect { member, at, damage } in defects {
+            let path = member.as_deref().unwrap_or(archive);
+            self.warn(path, NotRestored::Damaged { at, damage });
+        }
+    }
+
+    /// Warns if the last archive cannot be read to its end because it is damaged. Other errors are
+    /// returned: an increment must not be restored over the part of a dump.
+    pub(super) fn end_of_archive(&mut self, error: Error, is_last: bool) -> Result<(), Error> {
+        match error.kind {
+            ErrorKind::DamagedArchive { at, damage } if is_last => {
+                self.warn(&error.path, NotRestored::ArchiveEnds { at, damage });
+                Ok(())
+            }
+            _ => Err(error),
+        }
     }
 
     pub(super) fn note(&mut self, note: Note) {

@@ -153,7 +153,7 @@ impl Tree {
             found,
         };
         let owners = Rc::clone(&self.owners);
-        if member.kind == Kind::LABEL {
+        if matches!(member.kind, Kind::Label | Kind::Continuation) {
             return Ok(());
         }
         let Some((spot, is)) = self.find(member, known, &mut differ) else {
@@ -212,7 +212,7 @@ fn attributes(member: &Member, is: &Statx, differ: &mut Differences<'_>) -> bool
         Kind::Block => Type::Block,
         Kind::Directory => Type::Directory,
         Kind::Fifo => Type::Fifo,
-        Kind::Link | Kind::Unknown(_) => return false,
+        Kind::Link | Kind::Label | Kind::Continuation => return false,
     };
     let kind = Type::from_mode(is.mode);
     differ.check(kind, said, Difference::Type);

@@ -90,13 +90,15 @@ pub fn to_binary(text: &[u8], id_of: impl Fn(Who, &[u8]) -> Option<u32>) -> Opti
 
 /// One entry of a text: tag, id and permissions.
 fn entry(text: &[u8], id_of: impl Fn(Who, &[u8]) -> Option<u32>) -> Option<(Tag, u32, u16)> {
-    let text = text.strip_prefix(b"default:").unwrap_or(text);
+    // Solaris writes no colon behind it.
+    let text = text.strip_prefix(b"default").unwrap_or(text);
+    let text = text.strip_prefix(b":").unwrap_or(text);
     let mut fields = text.split(|&byte| byte == b':').map(<[u8]>::trim_ascii);
     let (kind, name) = (fields.next()?, fields.next()?);
-    // Some write "other:r--" for "other::r--".
+    // Some write "other:r--" for "other::r--", and an id behind that.
     let (name, permissions) = match (fields.next(), kind) {
+        (_, b"mask" | b"m" | b"other" | b"o") if !name.is_empty() => (&b""[..], name),
         (Some(permissions), _) => (name, permissions),
-        (None, b"mask" | b"m" | b"other" | b"o") => (&b""[..], name),
         (None, _) => return None,
     };
     let behind = fields.next().map(decimal);
@@ -117,10 +119,10 @@ fn entry(text: &[u8], id_of: impl Fn(Who, &[u8]) -> Option<u32>) -> Option<(Tag,
     let permissions = permissions
         .iter()
         .try_fold(0, |bits, letter| match letter {
-            b'r' => Some(bits | 4),
-            b'w' => Some(bits | 2),
-            b'x' => Some(bits | 1),
-            b'-' => Some(bits),
+            b'r' | b'R' => Some(bits | 4),
+            b'w' | b'W' => Some(bits | 2),
+            b'x' | b'X' => Some(bits | 1),
+            b'-' | b' ' => Some(bits),
             _ => None,
         })?;
     Some((tag, id, permissions))
@@ -145,6 +147,8 @@ mod tests {
             &b"user::rw-,group::r--,other::---,user:joe:r--:1000,mask::r--"[..],
             b"default:user::rw-,default:user:joe:r--:1000,default:group::r--,default:mask::r--,default:other::---",
             b"u::rw\nuser:1000:r--\t#effective:r--\ng::r\nm:r--\n\no:---\n",
+            b" user: :rw- , user : joe : R-- :1000,group::r-- ,mask:r--,other:---:",
+            b"defaultuser::rw-,defaultuser:joe:r--:1000,defaultgroup::r--,defaultmask:r--,defaultother:---",
         ] {
             assert_eq!(to_binary(same, unknown).as_ref(), Some(&binary), "{}", String::from_utf8_lossy(same));
         }

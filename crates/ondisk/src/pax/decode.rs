@@ -4,22 +4,12 @@ use std::ops::Range;
 
 use super::field::{
     self, GID, GNAME, GNU, LINK, MAGIC, MAJOR, MINOR, MODE, MTIME, NAME, PREFIX, SIZE, TYPE, UID,
-    UNAME, gnu, number, text,
+    UNAME, gnu, number, star, text,
 };
-use super::record::{Common, Global, Records, Sparse, Wrong};
+use super::record::{Common, Global, Records, Sparse};
 use super::sparse::{self, Map};
-use super::{BLOCK, Kind, MOST, Member, dumpdir, padded};
+use super::{BLOCK, Fault, Kind, MOST, Member, dumpdir, padded};
 use crate::{Dev, Time};
-
-/// What is wrong with an archive, and where.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{what}, at byte {at}")]
-pub struct Fault {
-    /// Offset in the archive of the header or record.
-    pub at: u64,
-    /// What is wrong.
-    pub what: &'static str,
-}
 
 /// A fault while a block is parsed. Without an offset, it is in that block.
 struct Problem {
@@ -67,8 +57,14 @@ pub struct Decoder {
     is_ending: bool,
     /// Whether blocks that are no headers are skipped.
     is_lost: bool,
+    /// Whether a header without a magic was read: the next one may have none either.
+    is_old: bool,
+    /// Padded length of the data that follows the block that is being parsed, where it is known.
+    skip: Option<u64>,
     common: Common,
     ahead: Ahead,
+    /// What was wrong and did not prevent reading.
+    faults: Vec<Fault>,
 }
 
 /// The meaning of the next block.
@@ -79,9 +75,27 @@ enum State {
     /// The content of a header of another kind: bytes that are left, and those so far.
     Collect(What, u64, Vec<u8>),
     /// More extents of an old sparse file.
-    Extents(Box<Member>, Map),
+    Extents(Box<Member>, Map, Rest),
     /// The map of a sparse file, at the beginning of its data: bytes that are left.
     Map(Box<Member>, sparse::Text, u64),
+    /// Content that is not needed: bytes that are left.
+    Skip(u64),
+}
+
+/// An old sparse file whose extents are being read.
+#[derive(Debug)]
+struct Rest {
+    layout: Layout,
+    /// Bytes of data after this block.
+    left: u64,
+}
+
+/// Where an old sparse file has its extents.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Layout {
+    Gnu,
+    /// star counts the blocks of extents as data.
+    Star,
 }
 
 /// The kind of content that is collected.
@@ -91,6 +105,7 @@ enum What {
     Global,
     Path,
     Link,
+    SolarisAcl,
     Dumpdir(Box<Member>),
 }
 
@@ -100,8 +115,30 @@ struct Ahead {
     /// Offset of the first of them.
     at: Option<u64>,
     records: Option<Records>,
+    /// Bytes of extended headers so far.
+    len: u64,
     path: Option<Vec<u8>>,
     link: Option<Vec<u8>>,
+    acl: Option<Vec<u8>>,
+    /// One of the headers was not read, so the member has not all that belongs to it.
+    lost: Option<Fault>,
+}
+
+/// The user and group of what has an invalid owner: the kernel's overflowuid.
+const NOBODY: u32 = 65_534;
+
+/// The longest extended headers of a member, in bytes: a dumpdir, or a map, and other records.
+const MOST_EXTENDED: usize = dumpdir::MOST + MOST;
+
+const LONE_ZEROS: &str = "a single block of zeros ends the archive (the end has two)";
+
+/// Faults that are kept until they are taken: one for each field and header of a member.
+const MOST_FAULTS: usize = 16;
+
+/// Whether the first block of a file begins an archive, though perhaps with a damaged header.
+pub fn begins_archive(block: &[u8; BLOCK]) -> bool {
+    let is_empty = || block.iter().all(|&byte| byte == 0);
+    block[MAGIC].starts_with(b"ustar") || field::sum_is_right(block) || is_empty()
 }
 
 impl Decoder {
@@ -113,6 +150,17 @@ impl Decoder {
     /// Offset of the next block in bytes.
     pub fn at(&self) -> u64 {
         self.at
+    }
+
+    /// What was wrong with the headers since the last call, and did not prevent reading them.
+    pub fn take_faults(&mut self) -> Vec<Fault> {
+        std::mem::take(&mut self.faults)
+    }
+
+    fn fault(&mut self, at: u64, what: &'static str) {
+        if self.faults.len() < MOST_FAULTS {
+            self.faults.push(Fault { at, what });
+        }
     }
 
     /// Whether the next block is stored data of the next member: its map.
@@ -133,13 +181,21 @@ impl Decoder {
         self.is_lost
     }
 
-    /// Continues after an error: skips all blocks up to the next that is certainly a header.
-    pub fn recover(&mut self) {
+    /// Continues after an error. Returns the length of the data to skip, as that of
+    /// [`Event::Member`], if it is known; otherwise all blocks are skipped up to the next that is
+    /// certainly a header.
+    pub fn recover(&mut self) -> u64 {
+        let skip = self.skip.take();
+        let end = skip.and_then(|skip| self.at.checked_add(skip));
         *self = Decoder {
-            at: self.at,
-            is_lost: true,
+            at: end.unwrap_or(self.at),
+            is_lost: end.is_none(),
+            is_old: self.is_old,
+            common: std::mem::take(&mut self.common),
+            faults: std::mem::take(&mut self.faults),
             ..Decoder::default()
         };
+        skip.filter(|_| end.is_some()).unwrap_or(0)
     }
 
     /// Takes the next block.
@@ -165,14 +221,26 @@ impl Decoder {
                 text.extend_from_slice(&block[..taken as usize]);
                 self.collect(what, left - taken, text)
             }
-            State::Extents(member, mut map) => {
+            State::Skip(left) => {
+                self.state = match left.saturating_sub(BLOCK as u64) {
+                    0 => State::Header,
+                    left => State::Skip(left),
+                };
+                Ok(Event::More)
+            }
+            State::Extents(member, mut map, mut rest) => {
+                if rest.layout == Layout::Star {
+                    let left = rest.left.checked_sub(BLOCK as u64);
+                    self.skip = padded(left.unwrap_or(0));
+                    rest.left = left.ok_or("the map of a sparse file is incomplete")?;
+                }
                 extents(&block[gnu::MORE_EXTENTS], &mut map)?;
-                self.old_sparse(member, map, block[gnu::IS_EXTENDED_FURTHER] != 0)
+                self.old_sparse(member, map, rest, block[gnu::IS_EXTENDED_FURTHER] != 0)
             }
             State::Map(member, mut text, left) => {
-                let left = left
-                    .checked_sub(BLOCK as u64)
-                    .ok_or("the map of a sparse file is incomplete")?;
+                let left = left.checked_sub(BLOCK as u64);
+                self.skip = padded(left.unwrap_or(0));
+                let left = left.ok_or("the map of a sparse file is incomplete")?;
                 if !text.take(block)? {
                     self.state = State::Map(member, text, left);
                     return Ok(Event::More);
@@ -183,52 +251,85 @@ impl Decoder {
     }
 
     fn header(&mut self, block: &[u8; BLOCK], at: u64) -> Result<Event, Problem> {
+        self.skip = None;
         let is_sound = field::sum_is_right(block);
+        let has_magic = block[MAGIC].starts_with(b"ustar");
         if self.is_lost {
-            if !is_sound || !block[MAGIC].starts_with(b"ustar") {
+            if !is_sound || !(has_magic || self.is_old) {
                 return Ok(Event::More);
             }
             self.is_lost = false;
         }
         if block.iter().all(|&byte| byte == 0) {
-            if self.ahead.at.is_some() {
-                return Err("the archive ends between an extended header and its member".into());
-            }
-            return Ok(if std::mem::replace(&mut self.is_ending, true) {
-                Event::End
-            } else {
-                Event::More
-            });
+            return Ok(self.zeros(at));
         }
         if std::mem::take(&mut self.is_ending) {
-            return Err("a single block of zeros (the end has two)".into());
+            self.fault(at, LONE_ZEROS);
+            return Ok(Event::End);
         }
         if !is_sound {
             return Err("wrong header checksum".into());
         }
+        self.is_old |= !has_magic;
         let size = number(&block[SIZE]).and_then(|size| u64::try_from(size).ok());
         let size = size.ok_or("invalid size in a header")?;
         let (what, most) = match block[TYPE] {
-            b'x' | b'X' => (What::Extended, dumpdir::MOST + MOST),
+            b'x' | b'X' => (What::Extended, MOST_EXTENDED),
             b'g' => (What::Global, MOST),
             b'L' => (What::Path, MOST),
             b'K' => (What::Link, MOST),
+            b'A' => (What::SolarisAcl, MOST),
             _ => return self.member(block, size, at),
         };
-        if matches!(what, What::Extended) && self.ahead.records.is_some() {
-            return Err("an extended header before an extended header".into());
-        }
-        if !matches!(what, What::Global) {
+        let is_global = matches!(what, What::Global);
+        let mut len = size;
+        if !is_global {
             self.ahead.at.get_or_insert(at);
+            if matches!(what, What::Extended) {
+                // Several are read as one.
+                len = self.ahead.len.saturating_add(size);
+                self.ahead.len = len;
+            }
         }
-        self.expect(what, size, most)
+        if len <= most as u64 {
+            return self.expect(what, size);
+        }
+        let what = "an extended header is too long";
+        if is_global {
+            self.fault(at, what);
+        } else {
+            self.ahead.lost.get_or_insert(Fault { at, what });
+        }
+        self.state = State::Skip(size);
+        Ok(Event::More)
+    }
+
+    /// Takes a block of zeros in the place of a header.
+    fn zeros(&mut self, at: u64) -> Event {
+        if self.ahead.at.is_some() {
+            self.fault(
+                at,
+                "the archive ends between an extended header and its member",
+            );
+            self.ahead = Ahead::default();
+        }
+        match std::mem::replace(&mut self.is_ending, true) {
+            true => Event::End,
+            false => Event::More,
+        }
+    }
+
+    /// Whether the archive may end here: after the first of the two blocks of zeros. It is noted as
+    /// a fault.
+    pub fn may_end(&mut self) -> bool {
+        if self.is_ending {
+            self.fault(self.at, LONE_ZEROS);
+        }
+        self.is_ending
     }
 
     /// Starts collecting the content of a header.
-    fn expect(&mut self, what: What, size: u64, most: usize) -> Result<Event, Problem> {
-        if size > most as u64 {
-            return Err("an extended header is too long".into());
-        }
+    fn expect(&mut self, what: What, size: u64) -> Result<Event, Problem> {
         // Pages are only allocated when they are filled, so that a wrong size costs nothing.
         self.collect(what, size, Vec::with_capacity(size as usize))
     }
@@ -239,22 +340,32 @@ impl Decoder {
             return Ok(Event::More);
         }
         let start = self.at - padded(text.len() as u64).unwrap_or(0);
-        let wrong = |(at, what): Wrong| Problem {
-            at: Some(start + at as u64),
-            what,
-        };
         match what {
-            What::Extended => self.ahead.records = Some(Records::parse(text).map_err(wrong)?),
+            What::Extended => {
+                let records = self.ahead.records.take();
+                let mut records = records.unwrap_or_else(|| Records::new(self.common.clone()));
+                if let Some(Fault { at, what }) = records.add(text, start) {
+                    self.fault(at, what);
+                }
+                self.ahead.records = Some(records);
+            }
             What::Path => self.ahead.path = Some(field::text(&text).to_vec()),
             What::Link => self.ahead.link = Some(field::text(&text).to_vec()),
+            What::SolarisAcl => match solaris_acl(&text) {
+                Ok(acl) => self.ahead.acl = Some(acl),
+                Err(what) => self.fault(start, what),
+            },
             What::Dumpdir(mut member) => {
                 member.dumpdir = Some(text);
                 return self.done(member, 0);
             }
             What::Global => {
-                let Global { common, blake3 } = Global::parse(&text).map_err(wrong)?;
-                self.common = common.or(&self.common);
-                return Ok(blake3.map_or(Event::More, Event::Checksum));
+                let mut global = Global::new(std::mem::take(&mut self.common));
+                if let Some(Fault { at, what }) = global.add(&text, start) {
+                    self.fault(at, what);
+                }
+                self.common = global.common;
+                return Ok(global.blake3.map_or(Event::More, Event::Checksum));
             }
         }
         Ok(Event::More)
@@ -262,15 +373,41 @@ impl Decoder {
 
     /// Takes a member's own header.
     fn member(&mut self, block: &[u8; BLOCK], size: u64, at: u64) -> Result<Event, Problem> {
-        self.ahead.at.get_or_insert(at);
-        let mut records = self.ahead.records.take().unwrap_or_default();
+        let mut ahead = std::mem::take(&mut self.ahead);
+        self.ahead.at = Some(ahead.at.unwrap_or(at));
+        let records = ahead.records.take();
+        let mut records = records.unwrap_or_else(|| Records::new(self.common.clone()));
         let mut sparse = std::mem::take(&mut records.sparse);
-        records.path = sparse.name.take().or(records.path);
-        let member = self.describe(Header(block), size, records)?;
-        let stored = member.stored;
-        match (block[TYPE], member.kind) {
-            (b'D', _) => self.expect(What::Dumpdir(member), stored, dumpdir::MOST),
-            (b'S', _) => self.old_sparse_header(member, block),
+        let header = Header { block, at };
+        let path = sparse.name.take().or(records.path.take()).or(ahead.path);
+        let path = path.unwrap_or_else(|| header.name());
+        let kind = kind(block[TYPE], &path);
+        let stored = match Member::has_data(kind) || block[TYPE] == b'D' {
+            true => records.size.unwrap_or(size),
+            false => 0,
+        };
+        let is_size_known = records.unusable.is_none_or(|unusable| !unusable.is_size);
+        self.skip = padded(stored).filter(|_| is_size_known);
+        if let Some(Fault { at, what }) = ahead.lost.or(records.unusable.map(|it| it.fault)) {
+            return Err(Problem { at: Some(at), what });
+        }
+        records.acl(ahead.acl);
+        records.link = records.link.or(ahead.link);
+        let member = Member {
+            path,
+            kind,
+            stored,
+            size: if Member::has_data(kind) { stored } else { 0 },
+            ..self.describe(&header, kind, records)?
+        };
+        let member = Box::new(member);
+        match (block[TYPE], kind) {
+            (b'D', _) if stored > dumpdir::MOST as u64 => {
+                self.fault(at, "a dumpdir is too long; it is skipped");
+                self.done(member, stored)
+            }
+            (b'D', _) => self.expect(What::Dumpdir(member), stored),
+            (b'S', _) => self.old_sparse_header(member, block, sparse.size),
             (_, Kind::File)
                 if sparse.major.is_some() || sparse.map.is_some() || sparse.size.is_some() =>
             {
@@ -280,79 +417,128 @@ impl Decoder {
         }
     }
 
-    /// Combines a member's header, the headers before it, and its records.
+    /// The metadata of a member, from its header and its records. What a header has wrong is
+    /// replaced by something harmless.
     fn describe(
         &mut self,
-        header: Header<'_>,
-        size: u64,
+        header: &Header<'_>,
+        kind: Kind,
         records: Records,
-    ) -> Result<Box<Member>, Problem> {
-        let block = header.0;
-        let common = records.common.or(&self.common);
-        let path = records.path.or(self.ahead.path.take());
-        let path = path.unwrap_or_else(|| header.name());
-        let kind = kind(block[TYPE], &path);
+    ) -> Result<Member, Problem> {
+        let (block, common) = (header.block, records.common);
         let link = match kind {
             Kind::Link | Kind::Symlink => {
-                let link = records.link.or(self.ahead.link.take());
+                let link = records.link;
                 link.unwrap_or_else(|| text(&block[LINK]).to_vec())
             }
             _ => Vec::new(),
         };
+        let is_known = matches!(block[TYPE], 0 | b'0'..=b'7' | b'D' | b'M' | b'S' | b'V');
+        if !is_known {
+            self.fault(header.at, "unknown member type, read as a plain file");
+        }
         let rdev = match kind {
             Kind::Char | Kind::Block => Dev {
-                major: header.id(records.major, MAJOR)?,
-                minor: header.id(records.minor, MINOR)?,
+                major: header.device(records.major, MAJOR)?,
+                minor: header.device(records.minor, MINOR)?,
             },
             _ => Dev::default(),
         };
-        let stored = match block[TYPE] {
-            letter if Member::has_data(kind) || matches!(letter, 0 | b'0' | b'7' | b'D') => {
-                records.size.unwrap_or(size)
-            }
-            _ => 0,
-        };
-        let mode = number(&block[MODE]).ok_or("invalid mode in a header")?;
         let xattrs = match records.coded_xattrs.is_empty() {
             true => records.xattrs,
             false => records.coded_xattrs,
         };
-        let (mtime, atime, ctime) = (common.mtime, common.atime, common.ctime);
-        Ok(Box::new(Member {
-            kind,
+        let (uid, gid) = (
+            header
+                .id(common.uid, UID)
+                .ok_or("invalid owner in a header; nobody is used"),
+            header
+                .id(common.gid, GID)
+                .ok_or("invalid group in a header; nogroup is used"),
+        );
+        // A program must not run in the name of the user who restores it: -1 changes no owner.
+        let is_owner = |id: &Result<u32, _>| id.is_ok_and(|id| id != u32::MAX);
+        let permitted = if is_owner(&uid) && is_owner(&gid) {
+            0o7777
+        } else {
+            0o1777
+        };
+        let mode =
+            number(&block[MODE]).ok_or("invalid mode in a header; only the owner has access");
+        let mode = self.or_default(
+            header.at,
+            mode,
+            if kind == Kind::Directory {
+                0o700
+            } else {
+                0o600
+            },
+        );
+        let time =
+            |recorded: Option<Time>, field| recorded.map_or_else(|| header.seconds(field), Ok);
+        let gnu_time = |recorded: Option<Time>, field| {
+            recorded.map_or_else(|| header.gnu_time(field), |time| Ok(Some(time)))
+        };
+        Ok(Member {
             link,
-            mode: mode as u32 & 0o7777,
-            uid: header.id(common.uid, UID)?,
-            gid: header.id(common.gid, GID)?,
+            mode: mode as u32 & permitted,
+            uid: self.or_default(header.at, uid, NOBODY),
+            gid: self.or_default(header.at, gid, NOBODY),
             uname: common.uname.unwrap_or_else(|| header.owner(UNAME)),
             gname: common.gname.unwrap_or_else(|| header.owner(GNAME)),
-            size: if Member::has_data(kind) { stored } else { 0 },
-            stored,
-            mtime: mtime.map_or_else(|| header.seconds(MTIME), Ok)?,
-            atime: atime.map_or_else(|| header.gnu_time(gnu::ATIME), |time| Ok(Some(time)))?,
-            ctime: ctime.map_or_else(|| header.gnu_time(gnu::CTIME), |time| Ok(Some(time)))?,
+            mtime: self.or_default(header.at, time(common.mtime, MTIME), Time::default()),
+            atime: self.or_default(header.at, gnu_time(common.atime, gnu::ATIME), None),
+            ctime: self.or_default(header.at, gnu_time(common.ctime, gnu::CTIME), None),
             rdev,
             acl_access: records.acl_access,
             acl_default: records.acl_default,
             xattrs: xattrs.into_iter().collect(),
-            sparse: None,
             dumpdir: records.dumpdir,
             blake3: records.blake3,
-            path,
-        }))
+            ..Member::default()
+        })
     }
 
-    /// Takes the header of a sparse file in the old format, which has the first extents.
+    /// A value, or in the place of one that is wrong a default.
+    fn or_default<T>(&mut self, at: u64, value: Result<T, &'static str>, default: T) -> T {
+        value.unwrap_or_else(|what| {
+            self.fault(at, what);
+            default
+        })
+    }
+
+    /// Takes the header of a sparse file in an old format, which has the first extents.
     fn old_sparse_header(
         &mut self,
         mut member: Box<Member>,
         block: &[u8; BLOCK],
+        recorded: Option<u64>,
     ) -> Result<Event, Problem> {
-        let size = number(&block[gnu::REAL_SIZE]).and_then(|size| u64::try_from(size).ok());
-        member.size = size.ok_or("invalid size of a sparse file")?;
+        let layout = match &block[MAGIC] == GNU {
+            true => Layout::Gnu,
+            false => Layout::Star,
+        };
+        let real_size = match layout {
+            Layout::Gnu => gnu::REAL_SIZE,
+            Layout::Star => star::REAL_SIZE,
+        };
+        let size = number(&block[real_size]).and_then(|size| u64::try_from(size).ok());
+        member.size = recorded.or(size).ok_or("invalid size of a sparse file")?;
+        let left = member.stored;
         let mut map = Map::default();
-        extents(&block[gnu::EXTENTS], &mut map)?;
-        self.old_sparse(member, map, block[gnu::IS_EXTENDED] != 0)
+        let is_extended = match layout {
+            Layout::Gnu => {
+                extents(&block[gnu::EXTENTS], &mut map)?;
+                block[gnu::IS_EXTENDED] != 0
+            }
+            // Before xstar, star has extents in the header, too, in the place of the prefix.
+            Layout::Star if block[PREFIX.start] == 0 && block[star::EXTENTS.start + 10] != 0 => {
+                extents(&block[star::EXTENTS], &mut map)?;
+                block[star::IS_EXTENDED] != 0
+            }
+            Layout::Star => true,
+        };
+        self.old_sparse(member, map, Rest { layout, left }, is_extended)
     }
 
     /// Takes a sparse file whose map is in its records or at the beginning of its data.
@@ -374,14 +560,14 @@ impl Decoder {
         &mut self,
         member: Box<Member>,
         map: Map,
+        rest: Rest,
         is_extended: bool,
     ) -> Result<Event, Problem> {
         if is_extended {
-            self.state = State::Extents(member, map);
+            self.state = State::Extents(member, map, rest);
             return Ok(Event::More);
         }
-        let stored = member.stored;
-        self.sparse(member, map, stored)
+        self.sparse(member, map, rest.left)
     }
 
     /// Completes a sparse file with its map; `data` bytes of its data follow.
@@ -402,21 +588,27 @@ impl Decoder {
     }
 }
 
-/// A member's own header.
-struct Header<'a>(&'a [u8; BLOCK]);
+/// A member's own header, and its offset.
+struct Header<'a> {
+    block: &'a [u8; BLOCK],
+    at: u64,
+}
 
 impl Header<'_> {
     fn is_gnu(&self) -> bool {
-        &self.0[MAGIC] == GNU
+        &self.block[MAGIC] == GNU
     }
 
     fn is_ustar(&self) -> bool {
-        self.0[MAGIC].starts_with(b"ustar")
+        self.block[MAGIC].starts_with(b"ustar")
     }
 
-    /// The name; GNU's headers have other fields in place of the prefix.
+    /// The name; GNU's headers have other fields in place of the prefix, and star's have the map of
+    /// a sparse file or times behind it.
     fn name(&self) -> Vec<u8> {
-        let (prefix, name) = (text(&self.0[PREFIX]), text(&self.0[NAME]));
+        let is_star = &self.block[star::MAGIC] == b"tar\0";
+        let prefix = if is_star { star::PREFIX } else { PREFIX };
+        let (prefix, name) = (text(&self.block[prefix]), text(&self.block[NAME]));
         if self.is_ustar() && !self.is_gnu() && !prefix.is_empty() {
             [prefix, b"/", name].concat()
         } else {
@@ -424,31 +616,45 @@ impl Header<'_> {
         }
     }
 
-    /// An id or device number: that of a record, otherwise that of a field.
-    fn id(&self, recorded: Option<u32>, field: Range<usize>) -> Result<u32, &'static str> {
-        let in_field = || u32::try_from(number(&self.0[field])?).ok();
+    /// The id of a record, otherwise that of a field. Negative ids of 32 bits are those of old
+    /// systems; -1 means no owner to the kernel.
+    fn id(&self, recorded: Option<u32>, field: Range<usize>) -> Option<u32> {
+        let in_field = || {
+            let id = number(&self.block[field])?;
+            let negative = i32::try_from(id).ok().map(i32::cast_unsigned);
+            u32::try_from(id).ok().or(negative)
+        };
+        recorded.or_else(in_field)
+    }
+
+    /// A device number; headers older than ustar have none.
+    fn device(&self, recorded: Option<u32>, field: Range<usize>) -> Result<u32, &'static str> {
+        let in_field = || match self.is_ustar() {
+            true => number(&self.block[field]).and_then(|number| u32::try_from(number).ok()),
+            false => Some(0),
+        };
         recorded
             .or_else(in_field)
-            .ok_or("invalid owner, group or device number in a header")
+            .ok_or("invalid device number in a header")
     }
 
     /// The name of a user or group; headers older than ustar have none.
     fn owner(&self, field: Range<usize>) -> Vec<u8> {
         match self.is_ustar() {
-            true => text(&self.0[field]).to_vec(),
+            true => text(&self.block[field]).to_vec(),
             false => Vec::new(),
         }
     }
 
     fn seconds(&self, field: Range<usize>) -> Result<Time, &'static str> {
-        number(&self.0[field])
+        number(&self.block[field])
             .map(|sec| Time { sec, nsec: 0 })
             .ok_or("invalid time in a header")
     }
 
     /// A time that only GNU's headers have; zeros mean that it is not recorded.
     fn gnu_time(&self, field: Range<usize>) -> Result<Option<Time>, &'static str> {
-        let is_recorded = self.0[field.clone()].iter().any(|&byte| byte != 0);
+        let is_recorded = self.block[field.clone()].iter().any(|&byte| byte != 0);
         match self.is_gnu() && is_recorded {
             true => self.seconds(field).map(Some),
             false => Ok(None),
@@ -456,18 +662,35 @@ impl Header<'_> {
     }
 }
 
-/// The kind of a member. In archives older than ustar, a directory shows by its name only.
+/// The kind of a member. In archives older than ustar, a directory shows by its name only. Unknown
+/// types are plain files, as POSIX says.
 fn kind(letter: u8, path: &[u8]) -> Kind {
     match letter {
         0 | b'0' | b'7' if path.ends_with(b"/") => Kind::Directory,
-        0 | b'0' | b'7' | b'S' => Kind::File,
         b'1' => Kind::Link,
         b'2' => Kind::Symlink,
         b'3' => Kind::Char,
         b'4' => Kind::Block,
         b'5' | b'D' => Kind::Directory,
         b'6' => Kind::Fifo,
-        letter => Kind::Unknown(letter),
+        b'M' => Kind::Continuation,
+        b'V' => Kind::Label,
+        _ => Kind::File,
+    }
+}
+
+/// The list of a Solaris header for the next member: its type and length in octal, a NUL, and the
+/// text of the list.
+fn solaris_acl(content: &[u8]) -> Result<Vec<u8>, &'static str> {
+    const KINDS: i64 = 0o77_000_000;
+    const POSIX: i64 = 0o1_000_000;
+    let (head, list) = content.split_at(text(content).len());
+    let kind = number(head)
+        .filter(|_| !head.is_empty())
+        .map(|head| head & KINDS);
+    match kind.ok_or("invalid access control list of Solaris")? {
+        POSIX => Ok(text(list.strip_prefix(b"\0").unwrap_or_default()).to_vec()),
+        _ => Err("an access control list of NFSv4 is skipped"),
     }
 }
 

@@ -14,7 +14,7 @@ use super::{BLOCK, CHECKSUM, Kind, Member};
 /// fields of a ustar header, and the ustar header. The data must follow, padded with zeros to whole
 /// blocks.
 ///
-/// No name may contain NUL. A [`Kind::Unknown`] is written as its letter.
+/// No name may contain NUL.
 pub fn header(member: &Member, out: &mut Vec<u8>) {
     let mut ustar = [0; BLOCK];
     let start = extended(b'x', out);
@@ -151,7 +151,8 @@ fn fill(member: &Member, ustar: &mut Block) {
         Kind::Block => b'4',
         Kind::Directory => b'5',
         Kind::Fifo => b'6',
-        Kind::Unknown(letter) => letter,
+        Kind::Label => b'V',
+        Kind::Continuation => b'M',
     };
     field::put_bytes(ustar, LINK, &member.link);
     field::put_bytes(ustar, MAGIC, POSIX);

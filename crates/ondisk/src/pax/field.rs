@@ -41,6 +41,17 @@ pub(super) mod gnu {
     pub(in crate::pax) const EXTENT: usize = 24;
 }
 
+/// Fields of star's headers: a shorter prefix, and in place of it the first extents of a sparse file.
+pub(super) mod star {
+    use std::ops::Range;
+
+    pub(in crate::pax) const PREFIX: Range<usize> = 345..476;
+    pub(in crate::pax) const IS_EXTENDED: usize = 355;
+    pub(in crate::pax) const EXTENTS: Range<usize> = 356..452;
+    pub(in crate::pax) const REAL_SIZE: Range<usize> = 452..464;
+    pub(in crate::pax) const MAGIC: Range<usize> = 508..512;
+}
+
 pub(super) type Block = [u8; BLOCK];
 
 /// The checksum of a header, with blanks in the field of the checksum: of unsigned bytes as in POSIX,

@@ -13,7 +13,7 @@ mod field;
 mod record;
 pub mod sparse;
 
-pub use decode::{Decoder, Event, Fault};
+pub use decode::{Decoder, Event, begins_archive};
 pub use encode::{header, trailer};
 pub use field::BLOCK;
 
@@ -33,13 +33,10 @@ pub enum Kind {
     Block,
     Directory,
     Fifo,
-    /// Another type, by its letter: a volume's label, the rest of a file from another volume.
-    Unknown(u8),
-}
-
-impl Kind {
-    /// A volume's label, which is no file.
-    pub const LABEL: Kind = Kind::Unknown(b'V');
+    /// The label of a volume, which is no file.
+    Label,
+    /// The rest of a file that begins on another volume.
+    Continuation,
 }
 
 /// A member of an archive: the result of all its headers. Fields without a comment are those of
@@ -87,8 +84,18 @@ pub struct Member {
 impl Member {
     /// Whether members of this kind have data in an archive.
     fn has_data(kind: Kind) -> bool {
-        matches!(kind, Kind::File | Kind::Unknown(_))
+        matches!(kind, Kind::File | Kind::Label | Kind::Continuation)
     }
+}
+
+/// What is wrong with an archive, and where.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{what}, at byte {at}")]
+pub struct Fault {
+    /// Offset in the archive of the header or record.
+    pub at: u64,
+    /// What is wrong.
+    pub what: &'static str,
 }
 
 /// A length padded to whole blocks.
@@ -99,5 +106,5 @@ pub fn padded(len: u64) -> Option<u64> {
 /// The prefix of a comment that is a checksum.
 const CHECKSUM: &[u8] = b"blake3=";
 
-/// The longest map, name, or set of records (except a dumpdir) that is accepted, in bytes.
+/// The longest name or global header that is accepted, in bytes.
 const MOST: usize = 1 << 20;

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::ops::Range;
 
 use super::sparse::Map;
-use super::{CHECKSUM, MOST, dumpdir};
+use super::{CHECKSUM, Fault, MOST, dumpdir};
 use crate::Time;
 
 /// Adds a record.
@@ -27,30 +27,39 @@ pub(super) fn push_number(out: &mut Vec<u8>, key: &str, value: impl Display) {
     push(out, key.as_bytes(), value.to_string().as_bytes());
 }
 
-/// A fault of an extended header: its offset in the header, and what is wrong.
-pub(super) type Wrong = (usize, &'static str);
+/// A record: its offset, its key, and the range of its value in the header.
+type Record<'a> = (usize, &'a [u8], Range<usize>);
 
-/// A record: its key, and the range of its value in the header.
-type Record<'a> = (&'a [u8], Range<usize>);
-
-/// Passes the records of a header to `take`.
+/// Passes the records of a header, which begins at the offset `start` of the archive, to `take`. A
+/// record without an end ends them. Returns the first fault.
 fn each<'a>(
     text: &'a [u8],
+    start: u64,
     mut take: impl FnMut(Record<'a>) -> Result<(), &'static str>,
-) -> Result<(), Wrong> {
-    let mut at = 0;
+) -> Option<Fault> {
+    let (mut at, mut fault) = (0, None);
     while at < text.len() {
-        let record =
-            first(text, at).ok_or((at, "a record of an extended header has a wrong length"))?;
-        let end = record.1.end + 1;
-        take(record).map_err(|what| (at, what))?;
+        let (taken, end) = match first(text, at) {
+            Some((key, value)) => {
+                let end = value.end + 1;
+                (take((at, key, value)), end)
+            }
+            None => {
+                let what = "a record of an extended header has a wrong length";
+                (Err(what), text.len())
+            }
+        };
+        if let Err(what) = taken {
+            let at = start + at as u64;
+            fault.get_or_insert(Fault { at, what });
+        }
         at = end;
     }
-    Ok(())
+    fault
 }
 
 /// The record at an offset.
-fn first(text: &[u8], at: usize) -> Option<Record<'_>> {
+fn first(text: &[u8], at: usize) -> Option<(&[u8], Range<usize>)> {
     const LONGEST_LENGTH: usize = 10;
     let rest = text.get(at..)?;
     let blank = rest
@@ -92,7 +101,7 @@ pub(super) struct Common {
 }
 
 impl Common {
-    /// Takes a record if it is one of these.
+    /// Takes a record if it is one of these. An empty value removes that of a global header.
     fn take(&mut self, key: &[u8], value: &[u8]) -> Result<(), &'static str> {
         match key {
             b"uid" => self.uid = id(value)?,
@@ -106,19 +115,14 @@ impl Common {
         }
         Ok(())
     }
+}
 
-    /// These values, and those of `others` where these are missing.
-    pub(super) fn or(self, others: &Common) -> Common {
-        Common {
-            uid: self.uid.or(others.uid),
-            gid: self.gid.or(others.gid),
-            uname: self.uname.or_else(|| others.uname.clone()),
-            gname: self.gname.or_else(|| others.gname.clone()),
-            mtime: self.mtime.or(others.mtime),
-            atime: self.atime.or(others.atime),
-            ctime: self.ctime.or(others.ctime),
-        }
-    }
+/// A fault without which the member cannot be read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unusable {
+    pub(super) fault: Fault,
+    /// It is about the size of the member's data.
+    pub(super) is_size: bool,
 }
 
 /// The records of a member's own header.
@@ -139,6 +143,9 @@ pub(super) struct Records {
     pub(super) sparse: Sparse,
     pub(super) dumpdir: Option<Vec<u8>>,
     pub(super) blake3: Option<[u8; 32]>,
+    pub(super) unusable: Option<Unusable>,
+    /// Bytes of records, except those of dumpdirs and maps.
+    len: usize,
 }
 
 /// GNU tar's records of a sparse file, in all versions of its format.
@@ -155,31 +162,65 @@ pub(super) struct Sparse {
 }
 
 impl Records {
-    /// Parses an extended header.
-    pub(super) fn parse(mut text: Vec<u8>) -> Result<Records, Wrong> {
-        let mut records = Records::default();
+    /// No records but those of the global headers.
+    pub(super) fn new(common: Common) -> Records {
+        Records {
+            common,
+            ..Records::default()
+        }
+    }
+
+    /// Adds those of an extended header at the offset `start` of the archive. Returns the first
+    /// fault that does not make the member unusable; its record is skipped.
+    pub(super) fn add(&mut self, mut text: Vec<u8>, start: u64) -> Option<Fault> {
         let mut names = None;
-        each(&text, |(key, at)| match key {
-            b"GNU.dumpdir" if at.len() > dumpdir::MOST => Err("a dumpdir is too long"),
+        let fault = each(&text, start, |(at, key, value)| match key {
+            b"GNU.dumpdir" if value.len() > dumpdir::MOST => {
+                Err("a dumpdir is too long; it is skipped")
+            }
             b"GNU.dumpdir" => {
-                names = Some(at);
+                names = Some(value);
                 Ok(())
             }
-            _ => records.take(key, text.get(at).unwrap_or_default()),
-        })?;
-        if text.len() - names.as_ref().map_or(0, |names| names.len()) > MOST {
-            return Err((0, "an extended header is too long"));
-        }
+            _ => {
+                let taken = self.take(key, text.get(value).unwrap_or_default());
+                let (true, Err(what)) = (is_essential(key), taken) else {
+                    return taken;
+                };
+                let at = start + at as u64;
+                self.unusable.get_or_insert(Unusable {
+                    fault: Fault { at, what },
+                    is_size: key == b"size",
+                });
+                Ok(())
+            }
+        });
         // It may be long, so its bytes are moved instead of copied.
-        records.dumpdir = names.map(|names| {
+        if let Some(names) = names {
             text.truncate(names.end);
             text.drain(..names.start);
-            text
-        });
-        Ok(records)
+            self.dumpdir = Some(text);
+        }
+        fault
+    }
+
+    /// Takes a list that Solaris has before the member: both lists in one text.
+    pub(super) fn acl(&mut self, both: Option<Vec<u8>>) {
+        let Some(both) = both else { return };
+        let (default, access): (Vec<&[u8]>, Vec<&[u8]>) = both
+            .split(|&byte| byte == b',')
+            .partition(|entry| entry.starts_with(b"default"));
+        self.acl_access = (!access.is_empty()).then(|| access.join(&b','));
+        self.acl_default = (!default.is_empty()).then(|| default.join(&b','));
     }
 
     fn take(&mut self, key: &[u8], value: &[u8]) -> Result<(), &'static str> {
+        if !is_map(key) {
+            self.len += key.len() + value.len();
+            if self.len > MOST {
+                return Err("an extended header is too long");
+            }
+        }
         let text = |value: &[u8]| (!value.is_empty()).then(|| value.to_vec());
         match key {
             b"path" => self.path = name(value)?,
@@ -192,10 +233,15 @@ impl Records {
             b"GNU.sparse.major" => self.sparse.major = number(value)?,
             b"GNU.sparse.minor" => self.sparse.minor = number(value)?,
             b"GNU.sparse.name" => self.sparse.name = name(value)?,
-            b"GNU.sparse.size" | b"GNU.sparse.realsize" => self.sparse.size = number(value)?,
+            b"GNU.sparse.size" | b"GNU.sparse.realsize" | b"SCHILY.realsize" => {
+                self.sparse.size = number(value)?;
+            }
             b"GNU.sparse.offset" => self.sparse.offset = number(value)?,
             b"GNU.sparse.numbytes" => self.sparse.extent(number(value)?)?,
             b"GNU.sparse.map" => self.sparse.list(value)?,
+            b"SCHILY.acl.ace" | b"SCHILY.acl.nfs4" => {
+                return Err("an access control list of NFSv4 is skipped");
+            }
             b"comment" => self.blake3 = checksum(value).or(self.blake3),
             _ => {
                 if let Some(name) = key.strip_prefix(b"SCHILY.xattr.") {
@@ -259,27 +305,51 @@ pub(super) struct Global {
 }
 
 impl Global {
-    pub(super) fn parse(text: &[u8]) -> Result<Global, Wrong> {
-        let mut global = Global::default();
-        each(text, |(key, at)| {
-            let value = text.get(at).unwrap_or_default();
+    /// What earlier global headers say.
+    pub(super) fn new(common: Common) -> Global {
+        Global {
+            common,
+            blake3: None,
+        }
+    }
+
+    /// Adds the records of a header at the offset `start` of the archive; returns the first fault.
+    pub(super) fn add(&mut self, text: &[u8], start: u64) -> Option<Fault> {
+        each(text, start, |(_, key, value)| {
+            let value = text.get(value).unwrap_or_default();
             match key {
-                b"comment" => global.blake3 = checksum(value).or(global.blake3),
+                b"comment" => self.blake3 = checksum(value).or(self.blake3),
                 b"path" | b"linkpath" | b"size" => {
-                    return Err("a global header has a name or a size");
+                    return Err("a global header has a name or a size; it is skipped");
                 }
-                _ => global.common.take(key, value)?,
+                _ => self.common.take(key, value)?,
             }
             Ok(())
-        })?;
-        Ok(global)
+        })
     }
+}
+
+/// Whether a record is a part of the map of a sparse file.
+fn is_map(key: &[u8]) -> bool {
+    matches!(
+        key,
+        b"GNU.sparse.map" | b"GNU.sparse.offset" | b"GNU.sparse.numbytes"
+    )
+}
+
+/// Whether a member cannot be read without the record: its name, or its data.
+fn is_essential(key: &[u8]) -> bool {
+    matches!(key, b"path" | b"linkpath" | b"size" | b"SCHILY.realsize")
+        || key.starts_with(b"GNU.sparse.")
 }
 
 /// A name; `None` if it is empty.
 fn name(value: &[u8]) -> Result<Option<Vec<u8>>, &'static str> {
     if value.contains(&0) {
         return Err("a name contains a NUL");
+    }
+    if value.len() > MOST {
+        return Err("a name is too long");
     }
     Ok((!value.is_empty()).then(|| value.to_vec()))
 }
@@ -415,9 +485,12 @@ mod tests {
             b"-6 a=b\n",
             b"2 a=b\n",
         ] {
-            assert!(Records::parse(bad.to_vec()).is_err(), "{bad:?}");
+            let text = [b"8 uid=5\n", bad].concat();
+            let mut records = Records::default();
+            let fault = records.add(text, 100).map(|fault| fault.at);
+            assert_eq!((fault, records.common.uid), (Some(108), Some(5)), "{bad:?}");
         }
-        assert!(Records::parse(b"6 a=b\n6 c=d\n".to_vec()).is_ok());
+        assert_eq!(Records::default().add(b"6 a=b\n6 c=d\n".to_vec(), 0), None);
     }
 
     #[test]
@@ -426,7 +499,8 @@ mod tests {
         push(&mut text, b"LIBARCHIVE.xattr.user.a%20b", b"eHl6IQ");
         push(&mut text, b"SCHILY.xattr.user.c%3Dd%41", b"\0\n=");
         push(&mut text, b"SCHILY.xattr.user.e", b"");
-        let records = Records::parse(text).unwrap();
+        let mut records = Records::default();
+        assert_eq!(records.add(text, 0), None);
         let are = |map: &BTreeMap<Vec<u8>, Vec<u8>>, expected: &[(&[u8], &[u8])]| {
             assert!(
                 map.iter()
@@ -471,8 +545,8 @@ mod tests {
             let mut text = Vec::new();
             pieces.iter().for_each(|(key, value)| push(&mut text, keys[*key].as_bytes(), value));
             text.extend(tail);
-            let _ = Global::parse(&text);
-            let _ = Records::parse(text);
+            let _ = Global::default().add(&text, 0);
+            let _ = Records::default().add(text, 0);
         }
     }
 }

@@ -18,9 +18,10 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let mut wanted = Wanted::new(&paths);
     let mut printer = Printer::new(out);
     let mut warnings: Vec<Warning> = Vec::new();
-    for (name, mut input) in inputs {
+    for mut opened in inputs {
+        let name = opened.0;
         let print = |at, member: &Member| printer.member(name, at, member);
-        match each(&mut input, &mut wanted, print) {
+        match each(&mut opened, &mut wanted, &mut warnings, print) {
             Ok(()) => {}
             Err(Stop::Input(error)) => warnings.push(unreadable(&error)),
             Err(Stop::Output(error)) => return Err(error),

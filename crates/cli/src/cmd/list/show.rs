@@ -47,8 +47,8 @@ fn name_and_letter(kind: Kind) -> (&'static str, u8) {
         Kind::Block => ("block", b'b'),
         Kind::Directory => ("directory", b'd'),
         Kind::Fifo => ("fifo", b'p'),
-        Kind::Unknown(letter) if letter.is_ascii_graphic() => ("unknown", letter),
-        Kind::Unknown(_) => ("unknown", b'?'),
+        Kind::Label => ("label", b'V'),
+        Kind::Continuation => ("continuation", b'M'),
     }
 }
 

@@ -8,8 +8,8 @@
 
 target := $(or $(CARGO_TARGET_DIR),target)
 musl := $(shell uname -m)-unknown-linux-musl
-# cargo leaves the debug symbols of a packed build among the dependencies.
-symbols = cp "$$(ls -t $(1)/deps/fathom-*.dwp | head -n 1)" $(1)/fathom.dwp
+# cargo leaves the debug symbols of a packed build among the dependencies; some versions link them beside the program.
+symbols = dwp="$$(ls -t $(1)/deps/fathom-*.dwp | head -n 1)"; cmp -s "$$dwp" $(1)/fathom.dwp || cp "$$dwp" $(1)/fathom.dwp
 
 run: build
 	$(target)/release/fathom survey /

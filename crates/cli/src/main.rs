@@ -45,6 +45,12 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+/// The allocator of musl returns memory to the kernel after each directory, which made walks and
+/// dumps 14 to 40 % slower.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 mod args;
 mod cmd;
 mod error;

@@ -163,11 +163,18 @@ fn plain_user_gets_a_useful_page() {
             fs::create_dir(seen.join("closed")).unwrap();
             rustix::fs::chmod(seen.join("closed"), 0o700.into()).unwrap();
             rustix::fs::chmod(&here, 0o777.into()).unwrap();
+            // A home on the same file system, whose root only root may write to.
+            rustix::fs::chmod(&seen, 0o755.into()).unwrap();
+            fs::create_dir(seen.join("home")).unwrap();
+            rustix::fs::chmod(seen.join("home"), 0o777.into()).unwrap();
             let mut command = program(&own, args!["survey", &seen, "--json"]);
-            as_nobody(command.current_dir(&here));
+            as_nobody(command.current_dir(&here).env("HOME", seen.join("home")));
             let ran = run(&mut command).exits(0);
             let result = &ran.json()["result"];
             is_page(&here.join(PAGE));
+            let fsync = &result["costs"][4];
+            assert!(fsync["now"].as_f64() > Some(0.0), "{fsync}");
+            assert_eq!(path(&result["gates"], "dir"), seen.join("home"));
             assert_eq!(result["machine"]["root"], false);
             let lacking = result["machine"]["lacking"].to_string();
             assert!(

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::survey;
-use crate::support::build::{bush, file, name, tmpfs};
+use crate::support::build::{bush, dir, file, name, tmpfs};
 use crate::support::disks::{EXT4, Make, mounted};
 use crate::support::reference::visible;
 use crate::support::run::{args, path, targets};
@@ -166,6 +166,34 @@ fn sizes_are_those_of_statvfs() {
             assert_eq!(system["state"], "ok");
             let fsync = &value["result"]["costs"][4];
             assert!(fsync["now"].as_f64() > Some(0.0), "{fsync}");
+        });
+    }
+}
+
+#[test]
+fn directory_has_the_file_system_that_it_is_on() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let root = tmpfs(ground.join("a"));
+            file(root.join("f"), 1 << 20);
+            let sub = dir(root.join("sub"));
+            let value = run(&mut survey(args![&sub, "--json"])).exits(0).json();
+            let stat = rustix::fs::statvfs(&root).unwrap();
+            let [system] = &value["result"]["file_systems"].as_array().unwrap()[..] else {
+                panic!("{value}");
+            };
+            assert_eq!(path(system, "target"), root);
+            assert_eq!(system["size"], stat.f_blocks * stat.f_frsize);
+            assert_eq!(system["state"], "ok");
+            let ran = run(&mut survey(args![&sub])).exits(0);
+            let text = String::from_utf8(ran.stdout.clone()).unwrap();
+            assert!(text.contains("FILE SYSTEM"), "{ran}");
+            // Mounts below it are listed as well, and do not replace it.
+            tmpfs(dir(sub.join("below")));
+            let value = run(&mut survey(args![&sub, "--json"])).exits(0).json();
+            let systems = value["result"]["file_systems"].as_array().unwrap();
+            let targets: Vec<_> = systems.iter().map(|one| path(one, "target")).collect();
+            assert_eq!(targets, [root, sub.join("below")]);
         });
     }
 }

@@ -1,5 +1,7 @@
 //! Finds every mount point at or under a directory.
 
+use ondisk::Mount;
+
 use crate::error::{Error, Incompleteness, Loss, TableSource, WarningKind};
 use crate::kind::Kinds;
 use crate::method::search::{Hints, SearchReason};
@@ -115,8 +117,8 @@ pub enum PairSource {
 pub struct LocateReport {
     pub method: Method,
     pub reason: LocateReason,
-    /// Type of the file system that the root itself is on; `None` where no table says.
-    pub root_fstype: Option<Vec<u8>>,
+    /// The mount that the root itself is on; `None` where no table says.
+    pub root_mount: Option<Mount>,
     pub points: Vec<Point>,
     pub incomplete: Vec<Incompleteness>,
     pub warnings: Vec<Warning>,
@@ -125,6 +127,13 @@ pub struct LocateReport {
 }
 
 impl LocateReport {
+    /// Type of the file system that the root itself is on; `None` where no table says.
+    pub fn root_fstype(&self) -> Option<&[u8]> {
+        self.root_mount
+            .as_ref()
+            .map(|mount| &mount.content.fstype[..])
+    }
+
     /// Whether no mount point is missing, as far as is known.
     pub fn is_complete(&self) -> bool {
         self.incomplete.is_empty()
@@ -175,7 +184,7 @@ fn report_table(root: &Root, table: Table, reason: LocateReason) -> LocateReport
         Some(anchor) => tree.visible(&root.path, anchor),
         None => vec![false; table.mounts.len()],
     };
-    let root_fstype = anchor.and_then(|anchor| Some(tree.row(anchor)?.content.fstype.clone()));
+    let root_mount = anchor.and_then(|anchor| tree.row(anchor).cloned());
     let mut kinds = Kinds::default();
     let found = table.mounts.iter().zip(visible).map(|(row, visible)| {
         below(&root.path, row.target.as_deref()?)?;
@@ -193,7 +202,7 @@ fn report_table(root: &Root, table: Table, reason: LocateReason) -> LocateReport
     LocateReport {
         method,
         reason,
-        root_fstype,
+        root_mount,
         points,
         warnings: incomplete_warnings(&incomplete).collect(),
         incomplete,
@@ -209,12 +218,12 @@ fn search_tree(
 ) -> LocateReport {
     let mut context = SearchContext::new(Loss::MountPoints, tick);
     let bound = options.bound.filter(|_| method != Method::Naive);
-    let mut root_fstype = None;
+    let mut root_mount = None;
     let historical = |pairs| LocateReason::Historical { bound, pairs };
     let (mut points, reason) = match method {
         Method::Search | Method::Kernel | Method::Mountinfo => {
             let found = search::find(root, &options.hints, &mut context);
-            root_fstype = found.root_fstype;
+            root_mount = found.root_mount;
             (found.points, LocateReason::Search(found.reason))
         }
         Method::Naive => (naive::find(root, &mut context), historical(None)),
@@ -241,7 +250,7 @@ fn search_tree(
     LocateReport {
         method,
         reason,
-        root_fstype,
+        root_mount,
         points,
         incomplete: context.incomplete,
         warnings,

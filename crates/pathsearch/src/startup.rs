@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::fixes::{Fix, is_worthwhile};
+use crate::fixes::Fix;
 use crate::kind::{Count, Kind, KindCounts};
 use crate::path::{ElementState, LocalDirectories, elements};
 use crate::report::{DirectoryReport, SearchReport};
@@ -30,8 +30,6 @@ pub struct ProgramStart {
     pub command: &'static str,
     /// The searches that it is an example of.
     pub about: &'static str,
-    /// Seconds that the start took here.
-    pub seconds: f64,
     /// Sums over all lookups.
     pub totals: Totals,
     /// Lookups by kind.
@@ -49,11 +47,9 @@ pub struct ProgramStart {
 impl ProgramStart {
     /// The start of a program, from the report on it.
     pub fn new(command: &'static str, about: &'static str, report: SearchReport) -> ProgramStart {
-        let metered = &report.metered;
         ProgramStart {
             command,
             about,
-            seconds: metered.real.saturating_sub(metered.overhead).as_secs_f64(),
             kinds: report.kinds(),
             totals: report.trace.totals,
             requests: report.prediction.requests.cold.waited(),
@@ -61,16 +57,6 @@ impl ProgramStart {
             fixes: report.fixes,
             directories: report.directories,
         }
-    }
-
-    /// The fixes worth advising on this machine, by what was measured here; or by the prediction, if
-    /// the program looked names up on a network file system.
-    pub fn worthwhile_fixes(&self) -> impl Iterator<Item = &Fix> {
-        let has_network = self.directories.iter().any(|directory| directory.network);
-        self.fixes.iter().filter(move |fix| match has_network {
-            true => is_worthwhile(fix.saves_seconds, self.remote_seconds),
-            false => is_worthwhile(fix.saves_seconds_here, self.seconds),
-        })
     }
 }
 

@@ -108,7 +108,7 @@ pub struct FileSystem {
 /// The file systems that store files, the worst and fullest first, and how many mounts are pseudo
 /// file systems.
 pub fn file_systems(
-    points: &[Point],
+    points: &[&Point],
     capacities: &HashMap<Dev, Capacity>,
 ) -> (Vec<FileSystem>, usize) {
     let pseudo = points.iter().filter(|point| is_pseudo(point)).count();
@@ -141,10 +141,10 @@ pub fn file_systems(
 
 /// One mount for each file system that stores files: of all of it rather than of a part, and with
 /// the shortest path.
-pub fn representatives(points: &[Point]) -> Vec<&Point> {
-    let mut best: HashMap<Dev, &Point> = HashMap::new();
+pub fn representatives<'a>(points: &[&'a Point]) -> Vec<&'a Point> {
+    let mut best: HashMap<Dev, &'a Point> = HashMap::new();
     let rank = |point: &Point| (point.fsroot() != Some(b"/"), point.target.len());
-    for point in points {
+    for &point in points {
         if point.hidden || point.fstype().is_none() || is_pseudo(point) {
             continue;
         }
@@ -157,17 +157,17 @@ pub fn representatives(points: &[Point]) -> Vec<&Point> {
         best.get(&point.dev)
             .is_some_and(|one| std::ptr::eq(*one, *point))
     };
-    points.iter().filter(is_best).collect()
+    points.iter().copied().filter(is_best).collect()
 }
 
 /// The mounts of [`representatives`] that can be asked for their capacity without waiting for a
 /// server: neither are they on one that has not answered, nor does their path lead through one.
-pub fn answering(points: &[Point]) -> Vec<&Point> {
+pub fn answering<'a>(points: &[&'a Point]) -> Vec<&'a Point> {
     let is_doubtful = |point: &&Point| match point.verdict {
         Some(verdict) => verdict != Verdict::Ok,
         None => point.fstype().is_some_and(may_hang),
     };
-    let visible = points.iter().filter(|point| !point.hidden);
+    let visible = points.iter().copied().filter(|point| !point.hidden);
     let doubtful: Vec<_> = visible.filter(is_doubtful).collect();
     let leads_through =
         |point: &Point, other: &&Point| below(&other.target, &point.target).is_some();

@@ -41,6 +41,8 @@ pub enum Amount {
     EstimatedSeconds(f64),
     /// Bytes to read.
     Bytes(u64),
+    /// At most so many bytes to read.
+    AtMostBytes(u64),
 }
 
 impl Amount {
@@ -48,15 +50,20 @@ impl Amount {
     pub fn value(self) -> f64 {
         match self {
             Amount::Seconds(seconds) | Amount::EstimatedSeconds(seconds) => seconds,
-            Amount::Bytes(bytes) => bytes as f64,
+            Amount::Bytes(bytes) | Amount::AtMostBytes(bytes) => bytes as f64,
         }
+    }
+
+    /// Whether it is an estimate or an upper bound, and was not measured.
+    pub fn is_estimated(self) -> bool {
+        matches!(self, Amount::EstimatedSeconds(_) | Amount::AtMostBytes(_))
     }
 
     /// Its unit.
     pub fn unit(self) -> &'static str {
         match self {
             Amount::Seconds(_) | Amount::EstimatedSeconds(_) => "seconds",
-            Amount::Bytes(_) => "bytes",
+            Amount::Bytes(_) | Amount::AtMostBytes(_) => "bytes",
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use account::command::CommandAccount;
 use archive::nightly::Nightly;
-use mounts::{LocateReport, Method, Warning};
+use mounts::{LocateReport, Method, Point, Warning};
 use ondisk::Dev;
 use pathsearch::StartupReport;
 use probe::ProbeReport;
@@ -20,6 +20,8 @@ use crate::step::StepTaken;
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Mounted {
     pub report: LocateReport,
+    /// The mount that the directory is on, where it is not itself a mount point.
+    pub own: Option<Point>,
     /// The directory is on a file system whose server might not respond.
     pub is_remote: bool,
     /// That server did not respond in time.
@@ -27,6 +29,13 @@ pub struct Mounted {
     /// Patterns of the mounts that walks skip: reading the attributes of a mount point asks the
     /// server of what is mounted there.
     pub excludes: Vec<String>,
+}
+
+impl Mounted {
+    /// The mount that the directory is on, and those at or under it.
+    pub fn all(&self) -> Vec<&Point> {
+        self.own.iter().chain(&self.report.points).collect()
+    }
 }
 
 /// What the methods of finding mounts cost.

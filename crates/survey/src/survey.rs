@@ -33,7 +33,7 @@ impl<'a> Survey<'a> {
     pub fn file_systems(&self) -> (Vec<FileSystem>, usize) {
         let mounts = self.found.mounts.as_ref();
         mounts.map_or_else(Default::default, |mounted| {
-            file_systems(&mounted.report.points, &self.found.capacities)
+            file_systems(&mounted.all(), &self.found.capacities)
         })
     }
 

@@ -69,8 +69,8 @@ pub enum SearchReason {
 pub(crate) struct Found {
     pub(crate) points: Vec<Point>,
     pub(crate) reason: SearchReason,
-    /// Type of the file system that the root is on, if a table said.
-    pub(crate) root_fstype: Option<Vec<u8>>,
+    /// The mount that the root is on, if a table said.
+    pub(crate) root_mount: Option<Mount>,
 }
 
 /// Every visible mount at or below `root`.
@@ -124,9 +124,7 @@ pub(crate) fn find(root: &Root, hints: &Hints, context: &mut SearchContext<'_>) 
             let rows = rows.map(|table| table.mounts.as_slice());
             contradicted = search.breadth_first(rows, tree.as_ref());
         }
-        let root_fstype = tree
-            .as_ref()
-            .and_then(|tree| Some(tree.row(anchor)?.content.fstype.clone()));
+        let root_mount = tree.as_ref().and_then(|tree| tree.row(anchor).cloned());
         let fresh = rows.filter(|table| table.has_changed()).map(|_| read());
         let is_current = !contradicted && is_current(root, rows, fresh.as_ref());
         if is_current || rounds == ROUNDS {
@@ -138,7 +136,7 @@ pub(crate) fn find(root: &Root, hints: &Hints, context: &mut SearchContext<'_>) 
             return Found {
                 points: search.into_points(),
                 reason,
-                root_fstype,
+                root_mount,
             };
         }
         // Do not trust a table that has no row for an existing mount, unless that is new.
@@ -158,7 +156,7 @@ fn find_by_device(root: &Root, context: &mut SearchContext<'_>) -> Found {
     Found {
         points: depth::search(root, &style, context),
         reason: SearchReason::NoMountAttributes,
-        root_fstype: None,
+        root_mount: None,
     }
 }
 

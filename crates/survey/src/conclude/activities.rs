@@ -14,7 +14,7 @@ pub fn activity_costs<'a>(survey: &Survey<'a>) -> [ActivityCost<'a>; 5] {
     let found = survey.found;
     [
         scan(found, survey.machine.deep),
-        backup(found),
+        backup(survey),
         start(found),
         stat(found, survey.machine.deep),
         fsync(found),
@@ -61,10 +61,12 @@ fn scan(found: &Found, is_deep: bool) -> ActivityCost<'_> {
     }
 }
 
-fn backup(found: &Found) -> ActivityCost<'_> {
+fn backup<'a>(survey: &Survey<'a>) -> ActivityCost<'a> {
+    let found = survey.found;
     let row = unknown(Activity::Backup, Means::Measure(Section::Dump));
     let Some(dump) = &found.dump else {
-        return row;
+        let now = bytes_in_use(survey).map(Amount::AtMostBytes);
+        return ActivityCost { now, ..row };
     };
     let is_less = dump.changed.bytes < dump.first.bytes;
     ActivityCost {
@@ -76,6 +78,30 @@ fn backup(found: &Found) -> ActivityCost<'_> {
         },
         ..row
     }
+}
+
+/// The space in use on the file system of the directory: a full dump reads no more than that. Where
+/// files share or compress their contents, it may.
+fn bytes_in_use(survey: &Survey<'_>) -> Option<u64> {
+    const SHARED: [&[u8]; 8] = [
+        b"btrfs",
+        b"bcachefs",
+        b"zfs",
+        b"xfs",
+        b"f2fs",
+        b"squashfs",
+        b"erofs",
+        b"overlay",
+    ];
+    let mounted = survey.found.mounts.as_ref()?;
+    let mut points = mounted.report.points.iter();
+    let root = points.find(|point| !point.hidden && point.target == survey.root);
+    let point = mounted.own.as_ref().or(root)?;
+    let is_known = point
+        .fstype()
+        .is_some_and(|fstype| !SHARED.contains(&fstype));
+    let capacity = survey.found.capacities.get(&point.dev)?;
+    is_known.then_some(capacity.used)
 }
 
 fn start(found: &Found) -> ActivityCost<'_> {
@@ -100,10 +126,7 @@ fn start(found: &Found) -> ActivityCost<'_> {
 
 /// The changes that save enough here, the one that saves most first. A PATH in another order finds
 /// other programs, so that it is only for network file systems.
-pub(super) fn useful_fixes<'a>(
-    startup: &'a StartupReport,
-    start: &'a ProgramStart,
-) -> Vec<&'a Fix> {
+pub fn useful_fixes<'a>(startup: &'a StartupReport, start: &'a ProgramStart) -> Vec<&'a Fix> {
     let is_remote = startup.path.iter().any(|element| element.network);
     let measured = start.totals.nanos as f64 / 1e9;
     let is_useful = |fix: &&Fix| {

@@ -10,7 +10,7 @@ mod advice;
 mod costs;
 mod findings;
 
-pub use activities::activity_costs;
+pub use activities::{activity_costs, useful_fixes};
 
 /// Draws the findings and the advice, the most important first.
 pub fn conclude(mut survey: Survey<'_>) -> Survey<'_> {

@@ -323,12 +323,13 @@ fn mounted() -> Mounted {
         report: LocateReport {
             method: Method::Kernel,
             reason: LocateReason::Requested,
-            root_fstype: None,
+            root_mount: None,
             points,
             incomplete: Vec::new(),
             warnings: Vec::new(),
             search: None,
         },
+        own: None,
         is_remote: false,
         is_silent: false,
         excludes: Vec::new(),
@@ -518,7 +519,6 @@ fn startup() -> StartupReport {
         started: vec![ProgramStart {
             command: "env true",
             about: "PATH and ld.so",
-            seconds: 0.0012,
             totals: Totals {
                 lookups: 23,
                 misses: 9,

@@ -96,7 +96,7 @@ fn examine(
     let is_checked = args.check || format == Format::Exclude;
     // A directory that cannot be read is an error, also where a table shows its mounts. But one on
     // a server is not opened, because that may hang.
-    let may_hang = report.root_fstype.as_deref().is_some_and(mounts::may_hang);
+    let may_hang = report.root_fstype().is_some_and(mounts::may_hang);
     if !is_checked && !may_hang {
         root.check_readable()?;
     }
@@ -124,7 +124,8 @@ fn examine(
             ))
         })?;
     }
-    let root_fstype = report.root_fstype.as_deref();
+    let root_mount = report.root_mount.as_ref();
+    let root_fstype = root_mount.map(|mount| &mount.content.fstype[..]);
     let find = || boundaries::find(root, root_fstype, points, &mut context);
     let boundaries = args.boundaries.then(find);
     report.warnings.append(&mut context.warnings);

@@ -7,7 +7,7 @@ use gate::fs::Open;
 use mounts::check::{self, Verdict};
 use mounts::compare::{Bounds, run_in_child};
 use mounts::locate::{self, Method};
-use mounts::{Hints, Kind, Point, may_hang, servers};
+use mounts::{Class, Hints, Kind, LocateReport, Point, may_hang, servers};
 use ondisk::{Content, split_options};
 use survey::capacity::{self, Capacity};
 use survey::{ComparedMethods, Failure, Found, Missing, Mounted, SkippedMethods, Task};
@@ -42,7 +42,7 @@ pub(super) fn table(
     let mut report = locate::locate(&context.root, &options(), &mut tick)
         .map_err(|e| Missing::Failed(Failure::new(Task::FindMounts, e)))?;
     found.warnings.append(&mut report.warnings);
-    let is_remote = report.root_fstype.as_deref().is_some_and(may_hang);
+    let is_remote = report.root_fstype().is_some_and(may_hang);
     // The server may be waited for twice: for the directory, and for the mounts below it.
     let patience = PATIENCE.min(ration.left() / 3);
     let dirs = [context.dir().to_vec()];
@@ -61,11 +61,34 @@ pub(super) fn table(
     found.to_probe = to_probe(context, points, is_remote, is_silent);
     found.mounts = Some(Mounted {
         excludes: context.excludes(points),
+        own: own_mount(context, &report, is_remote, is_silent),
         report,
         is_remote,
         is_silent,
     });
     Ok(())
+}
+
+/// The mount that DIR is on, where it is not mounted just there.
+fn own_mount(
+    context: &SurveyContext<'_>,
+    report: &LocateReport,
+    is_remote: bool,
+    is_silent: bool,
+) -> Option<Point> {
+    let mut points = report.points.iter();
+    let mount = report.root_mount.clone()?;
+    if points.any(|point| !point.hidden && point.target == context.root.path) {
+        return None;
+    }
+    let target = mount.target.clone()?;
+    Some(Point {
+        verdict: is_remote.then_some(match is_silent {
+            true => Verdict::Hung,
+            false => Verdict::Ok,
+        }),
+        ..Point::from_row(mount, target, None, Class::Internal, false)
+    })
 }
 
 /// Asks each file system that stores files, and answers, for its capacity.
@@ -75,9 +98,9 @@ pub(super) fn capacities(
     ration: &Ration,
     _: usize,
 ) -> Result<(), Missing> {
-    let points = &found.responding()?.report.points;
+    let points = found.responding()?.all();
     let mut capacities = HashMap::new();
-    for point in capacity::answering(points) {
+    for point in capacity::answering(&points) {
         if ration.left().is_zero() {
             break;
         }

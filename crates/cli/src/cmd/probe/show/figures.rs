@@ -17,7 +17,7 @@ pub(crate) fn figure(series: &Series) -> Figure {
     Figure {
         title: title(series),
         note: found.map_or(String::new(), |finding| note(&finding, series)),
-        x: "run".to_owned(),
+        x: x_axis(series.kind).to_owned(),
         y: y_axis(series.kind).to_owned(),
         points: runs.zip(combined(series)).take(most).collect(),
         marks: marks(series).into_iter().filter(|at| *at < most).collect(),
@@ -36,6 +36,15 @@ fn title(series: &Series) -> String {
         }
         Kind::Filled => format!("Reads of holes, {step} bytes per step"),
         Kind::Syncs => format!("fsync after {step} bytes"),
+    }
+}
+
+fn x_axis(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Reads | Kind::ReadsAhead | Kind::Blocks | Kind::Cached => "read number",
+        Kind::Writes => "write number",
+        Kind::Passes | Kind::Filled => "step number",
+        Kind::Syncs => "fsync number",
     }
 }
 

@@ -55,7 +55,7 @@ fn what(change: &Change) -> String {
         }
         What::PathElement => "element of PATH",
         What::PathFileSystem => "its file system",
-        What::Misses => return format!("misses of {name}"),
+        What::Misses => return format!("failed lookups of {name}"),
         What::Lookups => return format!("look-ups of {name}"),
     };
     text.to_owned()

@@ -136,7 +136,10 @@ fn facts_about_file_systems_machine_and_path_are_compared() {
     new["startup"]["started"][0]["totals"]["misses"] = 2.into();
     let diff = changed(new);
     assert_eq!(whats(&diff, Verdict::Worse), ["/bin: element of PATH"]);
-    assert_eq!(whats(&diff, Verdict::Better), ["misses of env true"]);
+    assert_eq!(
+        whats(&diff, Verdict::Better),
+        ["failed lookups of env true"]
+    );
     assert_eq!(
         whats(&diff, Verdict::Other),
         ["kernel", "/: allocation-block", "/opt: element of PATH"]

@@ -1,6 +1,6 @@
 //! Walks that were stopped, in words.
 
-use show::units::{duration, sized};
+use show::units::{count, duration, sized};
 
 use survey::bounded::{Bounded, StoppedEngine};
 use survey::{Effort, Walking};
@@ -37,17 +37,17 @@ pub(crate) fn stopped(bounded: &Bounded) -> String {
         String::new()
     };
     format!(
-        "{} read {} entries in {:.1} s{reads} ({:.0} a second), and was stopped",
+        "{} read {} entries in {:.1} s{reads} ({} a second), and was stopped",
         bounded.engine.name(),
-        bounded.entries,
+        count(bounded.entries),
         bounded.seconds,
-        bounded.rate()
+        count(bounded.rate() as u64)
     )
 }
 
 /// How long all of it would take.
 pub(crate) fn duration_estimate(bounded: &Bounded) -> Option<String> {
-    let (seconds, inodes) = (bounded.whole_seconds()?, bounded.inodes?);
+    let (seconds, inodes) = (bounded.whole_seconds()?, count(bounded.inodes?));
     Some(format!(
         "all {inodes} files of the file system take {} at that rate",
         about(seconds)
@@ -58,7 +58,7 @@ pub(crate) fn duration_estimate(bounded: &Bounded) -> Option<String> {
 pub(crate) fn how_far(bounded: &Bounded) -> String {
     match bounded.whole_seconds() {
         Some(seconds) => format!("estimated {}", about(seconds)),
-        None => format!("{:.0} entries a second", bounded.rate()),
+        None => format!("{} entries a second", count(bounded.rate() as u64)),
     }
 }
 
@@ -99,14 +99,16 @@ pub(crate) fn sentences(bounded: &Bounded) -> Vec<String> {
 /// How an engine was stopped, and how long all of the file system would take it.
 pub(crate) fn stopped_after(stopped: &StoppedEngine) -> String {
     let estimate = estimate(stopped).unwrap_or_default();
-    format!("{}, at {} entries{estimate}", stopped.why, stopped.entries)
+    let entries = count(stopped.entries);
+    format!("{}, at {entries} entries{estimate}", stopped.why)
 }
 
 /// How long all of the file system would take an engine that was stopped.
 pub(crate) fn estimate(stopped: &StoppedEngine) -> Option<String> {
     let (inodes, rate, seconds) = stopped.estimate()?;
+    let (rate, inodes) = (count(rate as u64), count(inodes));
     Some(format!(
-        " ({rate:.0} a second); all {inodes} files of its file system take an estimated {seconds:.0} s"
+        " ({rate} a second); all {inodes} files of its file system take an estimated {seconds:.0} s"
     ))
 }
 
@@ -132,12 +134,12 @@ mod tests {
         let said = sentences(&one).join(" ");
         assert!(
             said.contains(
-                "threads read 100000 entries in 2.0 s and 96 MiB of disk reads (50000 a second)"
+                "threads read 100,000 entries in 2.0 s and 96 MiB of disk reads (50,000 a second)"
             ),
             "{said}"
         );
         assert!(
-            said.contains("all 2000000 files of the file system take 40 s at that rate"),
+            said.contains("all 2,000,000 files of the file system take 40 s at that rate"),
             "{said}"
         );
         assert!(

@@ -110,7 +110,7 @@ fn costs(survey: &Survey<'_>) -> Vec<Cost> {
         name: cost.activity.name(),
         unit: cost.now.map(Amount::unit),
         now: cost.now.map(Amount::value),
-        is_estimated: matches!(cost.now, Some(Amount::EstimatedSeconds(_))),
+        is_estimated: cost.now.is_some_and(Amount::is_estimated),
         possible: cost.possible.map(Amount::value),
         how: means(cost, &commands),
     };

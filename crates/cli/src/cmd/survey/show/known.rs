@@ -23,7 +23,7 @@ pub(crate) fn bytes_text(value: &Value) -> String {
 pub(crate) fn known_text(known: Known<'_>) -> String {
     match known {
         Known::Measured(value) => bytes_text(value),
-        Known::Stated(value) => format!("{} (kernel's word)", bytes_text(value)),
+        Known::Stated(value) => format!("{} (from the kernel)", bytes_text(value)),
         Known::Unknown => "cannot tell".to_owned(),
         Known::NotMeasured => "not measured".to_owned(),
     }
@@ -42,10 +42,10 @@ pub(crate) fn known_sentence(known: Known<'_>, measured: &str, what: &str) -> Op
     match known {
         Known::Measured(value) => Some(measured.replace('%', &bytes_text(value))),
         Known::Stated(value) => Some(format!(
-            "{what} cannot be told (the kernel says {})",
+            "{what} could not be measured (the kernel reports {})",
             bytes_text(value)
         )),
-        Known::Unknown => Some(format!("{what} cannot be told")),
+        Known::Unknown => Some(format!("{what} could not be measured")),
         Known::NotMeasured => None,
     }
 }
@@ -71,6 +71,6 @@ pub(crate) fn limited_by(file: Option<&str>) -> String {
             "the limit of the cgroup that this ran in, {}",
             printable(file.as_bytes())
         ),
-        None => "all the memory that there is; no cgroup limits it".to_owned(),
+        None => "all memory; no cgroup limits it".to_owned(),
     }
 }

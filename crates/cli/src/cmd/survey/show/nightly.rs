@@ -4,7 +4,7 @@ use archive::nightly::{Expected, Nightly};
 use show::json_object;
 use show::name::printable;
 use show::table::{Align, Table, TableStyle};
-use show::units::{duration, plural, size};
+use show::units::{count, duration, plural, size};
 
 use crate::json::Json;
 
@@ -44,7 +44,7 @@ pub(crate) fn head(nightly: &Nightly) -> [String; 2] {
             plural(nightly.entries, "entry", "entries"),
             duration(nightly.seconds),
             duration(nightly.cpu_seconds),
-            nightly.calls,
+            count(nightly.calls),
             nightly.calls as f64 / nightly.entries.max(1) as f64
         ),
     ]
@@ -67,9 +67,9 @@ pub(crate) fn table(nightly: &Nightly) -> Table {
     let row = |(what, expected): (&str, Expected)| {
         [
             what.to_owned(),
-            expected.files.to_string(),
+            count(expected.files),
             size(expected.bytes),
-            expected.calls.to_string(),
+            count(expected.calls),
             duration(expected.cpu_seconds),
         ]
     };

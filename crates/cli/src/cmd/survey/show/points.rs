@@ -6,7 +6,7 @@ use pathsearch::{Change, ProgramStart, StartupReport};
 use probe::{Experiment, ProbeReport};
 use show::json_object;
 use show::name::printable;
-use show::units::{duration, plural, size, sized};
+use show::units::{count, duration, plural, size, sized};
 use survey::bounded::{Bounded, StoppedEngine};
 use survey::{Command, Conclusion, Cost, Section, Statement, Survey};
 
@@ -71,17 +71,17 @@ fn finding_text(
     commands: &Commands,
 ) -> Option<(String, String)> {
     Some(match statement {
-        Statement::Mounts(count, unusual, kinds) => mounts(root, *count, *unusual, kinds),
+        Statement::Mounts(all, unusual, kinds) => mounts(root, *all, *unusual, kinds),
         Statement::MountMethods(used, dearest) => (
             format!("{} to find the mounts", duration(used.ms / 1e3)),
             format!(
                 "{} finds the mounts in {} and {} calls; the slowest method, {}, takes {} and {} calls.",
                 used.name,
                 duration(used.ms / 1e3),
-                used.calls,
+                count(used.calls),
                 dearest.name,
                 duration(dearest.ms / 1e3),
-                dearest.calls
+                count(dearest.calls)
             ),
         ),
         Statement::FileSystem {
@@ -124,7 +124,7 @@ fn finding_text(
             let ms = duration(dump.unchanged.cpu_seconds);
             let text = format!(
                 "A nightly dump without changes costs {} calls and {ms} of CPU time; the first dump reads {} in {}.",
-                dump.unchanged.calls,
+                count(dump.unchanged.calls),
                 sized(dump.first.bytes),
                 plural(dump.first.files, "file", "files")
             );
@@ -139,7 +139,7 @@ fn finding_text(
 fn dearest_call(gate: &str, sum: &Sum, percent: f64) -> (String, String) {
     let text = format!(
         "A walk with one call after the other spends {percent:.1} % of its time in {gate}: {} calls of {} each.",
-        sum.calls,
+        count(sum.calls),
         duration(sum.ms_per_call() / 1e3)
     );
     (format!("{percent:.1} % in {gate}"), text)
@@ -241,7 +241,7 @@ fn walk(root: &str, cost: &Cost, plain: Option<&Cost>) -> (String, String) {
         Some(plain) => format!(
             "; one call after the other, as find does, takes {} and {} calls ({:.1} times as long)",
             duration(plain.ms / 1e3),
-            plain.calls,
+            count(plain.calls),
             plain.ms / cost.ms
         ),
         None => String::new(),
@@ -249,7 +249,7 @@ fn walk(root: &str, cost: &Cost, plain: Option<&Cost>) -> (String, String) {
     let text = format!(
         "A walk of {root} reads {entries} in {} and {} calls by {}{plain}.",
         duration(cost.ms / 1e3),
-        cost.calls,
+        count(cost.calls),
         cost.name
     );
     (format!("{} for {entries}", duration(cost.ms / 1e3)), text)
@@ -289,7 +289,7 @@ fn bounded_walk(
         text.push('.');
     }
     let figure = match bounded.inodes.filter(|_| bounded.whole_seconds().is_some()) {
-        Some(inodes) => format!("{} for {inodes} files", how_far(bounded)),
+        Some(inodes) => format!("{} for {} files", how_far(bounded), count(inodes)),
         None => how_far(bounded),
     };
     (figure, text)
@@ -316,7 +316,8 @@ fn path_search(startup: &StartupReport) -> (String, String) {
     let directories = startup.path.len() as u64;
     let figure = match startup.started.first() {
         Some(ProgramStart { totals, .. }) => {
-            format!("{} of {} lookups fail", totals.misses, totals.lookups)
+            let [misses, lookups] = [totals.misses, totals.lookups].map(count);
+            format!("{misses} of {lookups} lookups fail")
         }
         None => {
             let directories = plural(directories, "directory", "directories");
@@ -336,10 +337,10 @@ fn path_search(startup: &StartupReport) -> (String, String) {
     text.push('.');
     for start in &startup.started {
         text += &format!(
-            " To start {}, {} names are looked up, {} of them without success ({}); with everything on a network file system: {}.",
+            " To start {}, {} names are looked up, and {} lookups fail ({}); with everything on a network file system: {}.",
             start.command,
-            start.totals.lookups,
-            start.totals.misses,
+            count(start.totals.lookups),
+            count(start.totals.misses),
             duration(seconds(start.totals.nanos)),
             duration(start.remote_seconds)
         );
@@ -367,7 +368,7 @@ fn statx_price(warm: f64, cold: Option<f64>, empty: Option<f64>) -> (String, Str
 fn advice_text(statement: &Statement<'_>, root: &str) -> (String, String) {
     match statement {
         Statement::MendMounts(kind, targets) => mend_mounts(*kind, targets),
-        Statement::CheckServers(count) => check_servers(*count as u64),
+        Statement::CheckServers(servers) => check_servers(*servers as u64),
         Statement::KeepCatalog(effort) => {
             let text = format!(
                 "Keep a catalog of {root}: fathom changed then lists only what has changed."
@@ -411,18 +412,17 @@ fn advice_text(statement: &Statement<'_>, root: &str) -> (String, String) {
                 short_change(&fix.change)
             );
             let [saved, all] = [fix.saves_seconds_here, seconds(start.totals.nanos)].map(duration);
-            (format!("saves {saved} of {all}"), text)
+            (format!("saves {saved} of {all} in failed lookups"), text)
         }
         Statement::DumpIncrements(dump) => {
             let (first, changed) = (sized(dump.first.bytes), sized(dump.changed.bytes));
-            let text = format!(
-                "Dump increments: with 1 % of the files changed, read {changed} instead of {first}."
-            );
+            let text =
+                format!("Dump increments: {changed}, not {first}, if 1 % of the files changed.");
             let saved = dump.first.cpu_seconds - dump.changed.cpu_seconds;
-            (format!("saves {}", duration(saved)), text)
+            (format!("saves {} of CPU time", duration(saved)), text)
         }
         Statement::ChangeCalls(change) => {
-            let text = format!("In programs that walk as find does: {}.", how(change.kind));
+            let text = format!("To walk with fewer calls than find, {}.", how(change.kind));
             let saved = duration(change.seconds);
             (
                 format!("saves {:.1} % of CPU time, {saved}", change.percent),
@@ -443,7 +443,7 @@ fn advice_text(statement: &Statement<'_>, root: &str) -> (String, String) {
             let why = missing::text(missing);
             let why = why.split(';').next().unwrap_or_default();
             let what = section_title(*section).0.to_lowercase();
-            ("not measured".to_owned(), format!("Measure {what}: {why}."))
+            ("skipped".to_owned(), format!("Measure {what}: {why}."))
         }
         _ => Default::default(),
     }

@@ -5,6 +5,7 @@ use show::json_object;
 use show::name::printable;
 use show::table::{Align, Table, TableStyle, Tone};
 use show::units::{count, duration};
+use survey::conclude::useful_fixes;
 
 use crate::cmd::pathsearch::show::{file_system, fixes, kind_counts};
 use crate::json::Json;
@@ -151,13 +152,12 @@ pub(crate) fn text(startup: &StartupReport, style: TableStyle) -> String {
         color: false,
         ..style
     };
-    for start in startup
-        .started
-        .iter()
-        .filter(|start| start.worthwhile_fixes().next().is_some())
-    {
-        let fixes = fixes(start.worthwhile_fixes(), plain);
-        text += &format!("\n{}: {fixes}", start.command);
+    for start in &startup.started {
+        let useful = useful_fixes(startup, start);
+        if !useful.is_empty() {
+            let fixes = fixes(useful, plain);
+            text += &format!("\n{}: {fixes}", start.command);
+        }
     }
     text
 }

@@ -27,7 +27,7 @@ pub(crate) fn text(survey: &Survey<'_>, style: TableStyle, page: Option<&[u8]>) 
         ..style
     };
     let mut below = format!("\n{}", costs(survey, style));
-    let warnings = warnings(survey);
+    let (warnings, count) = warnings(survey);
     if !warnings.is_empty() {
         below += "\n";
         warnings
@@ -35,7 +35,7 @@ pub(crate) fn text(survey: &Survey<'_>, style: TableStyle, page: Option<&[u8]>) 
             .for_each(|line| below += &format!("{}\n", cut(line, width)));
     }
     below += &advice(survey, width);
-    below += &format!("\n{}", last(page));
+    below += &format!("\n{}", last(page, count));
     let above = format!("{}\n\n", cut(&title(survey), width));
     // The heading, what is not shown, and the pseudo file systems.
     let others = above.lines().count() + below.lines().count() + 3;
@@ -48,7 +48,7 @@ fn title(survey: &Survey<'_>) -> String {
     let host = machine.host.as_deref();
     let host = host.map_or(String::new(), |host| format!(" on {}", printable(host)));
     let memory = machine.memory.map(size);
-    let memory = memory.map_or(String::new(), |memory| format!(", {memory} of memory"));
+    let memory = memory.map_or(String::new(), |memory| format!(", {memory} RAM"));
     let early = match survey.is_interrupted {
         true => " (interrupted)",
         false => "",
@@ -163,6 +163,7 @@ fn amount(amount: Amount) -> String {
         Amount::Seconds(seconds) => duration(seconds),
         Amount::EstimatedSeconds(seconds) => format!("estimated {}", duration(seconds)),
         Amount::Bytes(bytes) => sized(bytes),
+        Amount::AtMostBytes(bytes) => format!("up to {}", sized(bytes)),
     }
 }
 
@@ -171,7 +172,7 @@ pub(crate) fn means(cost: &ActivityCost<'_>, commands: &Commands) -> String {
     let text = match (cost.by, cost.activity) {
         (Means::Fastest, _) => "nothing measured here costs less",
         (Means::Engine(engine), _) => return format!("fathom walk, engine {engine}"),
-        (Means::Increments, _) => "increments (fathom dump --since), 1 % of the files changed",
+        (Means::Increments, _) => "fathom dump --since, 1 % of files changed",
         (Means::Change(change), _) => return short_change(change),
         (Means::NoChange, _) => "no change saves 10 ms and 5 %",
         (Means::Cached, _) => "keep names and inodes in memory",
@@ -183,8 +184,8 @@ pub(crate) fn means(cost: &ActivityCost<'_>, commands: &Commands) -> String {
     text.to_owned()
 }
 
-/// What was found wrong, the worst first.
-fn warnings(survey: &Survey<'_>) -> Vec<String> {
+/// What was found wrong, the worst first, as far as there is room; and how much there is in all.
+fn warnings(survey: &Survey<'_>) -> (Vec<String>, usize) {
     let is_wrong = |statement: &Statement<'_>| {
         matches!(
             statement,
@@ -214,7 +215,7 @@ fn warnings(survey: &Survey<'_>) -> Vec<String> {
     if all.len() > shown {
         lines.push(format!("and {} more warnings (--full)", all.len() - shown));
     }
-    lines
+    (lines, all.len())
 }
 
 fn advice(survey: &Survey<'_>, width: usize) -> String {
@@ -223,17 +224,42 @@ fn advice(survey: &Survey<'_>, width: usize) -> String {
         text += if n == 1 { "\n" } else { "" };
         let sentence = point.text.strip_suffix('.').unwrap_or(&point.text);
         let line = format!("{n}. {sentence} ({})", point.figure);
-        text += &format!("{}\n", cut(&line, width));
+        text += &two_lines(&line, width);
         text += &format!("   {}\n", point.command);
     }
     text
 }
 
-fn last(page: Option<&[u8]>) -> String {
-    match page {
-        Some(page) => format!("Page: {}; --full prints everything\n", printable(page)),
-        None => "--full prints everything\n".to_owned(),
+/// A text in one line or two, the second indented.
+fn two_lines(text: &str, width: usize) -> String {
+    const INDENT: usize = 3;
+    if cut(text, width) == text {
+        return format!("{text}\n");
     }
+    let style = TableStyle {
+        width: Some(width.saturating_sub(INDENT)),
+        ..TableStyle::default()
+    };
+    let wrapped = style.wrapped(text);
+    let (first, rest) = wrapped
+        .trim_end()
+        .split_once('\n')
+        .unwrap_or((wrapped.trim_end(), ""));
+    let mut lines = format!("{}\n", cut(first, width));
+    if !rest.is_empty() {
+        let rest = rest.replace('\n', " ");
+        let second = cut(&rest, width.saturating_sub(INDENT));
+        lines += &format!("{:INDENT$}{second}\n", "");
+    }
+    lines
+}
+
+fn last(page: Option<&[u8]>, warnings: usize) -> String {
+    let page = page.map(|page| format!("Page: {}", printable(page)));
+    let warnings = (warnings > 0).then(|| plural(warnings as u64, "warning", "warnings"));
+    let full = Some("--full prints everything".to_owned());
+    let parts: Vec<String> = [page, warnings, full].into_iter().flatten().collect();
+    parts.join("; ") + "\n"
 }
 
 /// Where the page is, as the last line of the full text.

@@ -13,7 +13,7 @@ use pathsearch::Change;
 use probe::finding::{CacheBound, Outcome, Source};
 use probe::{Error, Experiment, Measured, Quantity};
 use survey::{Failure, Missing, Section, Survey, Task};
-use walk::Digest;
+use walk::{Digest, EngineKind};
 
 use self::example::{Owned, finding, measured, point};
 use super::show;
@@ -186,21 +186,21 @@ fn the_page_is_sound_and_has_the_figures() {
         "block 4 KiB, readahead 128 KiB, cache 256 MiB",
         "cluster: the byte limit was reached; raise --max-bytes",
         "<p class=\"title\">Pages of the file in the page cache after each read</p>",
+        "read number",
         "<summary>1 plot of the samples</summary>",
         // The walk.
         "500 ms for 12,345 entries",
-        "takes 2.00 s and 24690 calls (4.0 times as long)",
+        "takes 2.00 s and 24,690 calls (4.0 times as long)",
         "reading the device requires root",
         // The dump.
-        "<td>26000</td>",
-        "19.1 MiB instead of 1.86 GiB",
+        "<td>26,000</td>",
+        "19.1 MiB, not 1.86 GiB",
         // The account.
         "<td>61.3</td><td>12.0 ms</td><td>12,345</td><td>972 ns</td><th scope=\"row\" class=\"left\">statx</th>",
         "raw-tables: on ext4, as root, read the inode tables from the device (fathom walk --engine ext4)",
         // PATH.
         "9 of 23 lookups fail",
-        "To start env true, 23 names are looked up, 9 of them without success (35.2 µs)",
-        "saves 2 failed lookups, 2.00 µs here",
+        "To start env true, 23 names are looked up, and 9 lookups fail (35.2 µs)",
         // The gates.
         "warm 812 ns, cold 41.2 µs",
         // The machine.
@@ -210,7 +210,7 @@ fn the_page_is_sound_and_has_the_figures() {
         "the bpf meter, which slows a command down least: only root may",
         // Commands.
         "<code>fathom walk / -x --compare</code>",
-        "<code>fathom pathsearch --network / -- env true</code>",
+        "<code>fathom pathsearch --network / env true</code>",
     ] {
         assert!(page.contains(&text.replace('\'', "&#39;")), "no {text}");
     }
@@ -264,7 +264,7 @@ fn findings_and_advice_have_a_figure_and_a_command() {
         [
             "4.0 times as fast",
             "1 hidden mount",
-            "saves 39.6 ms",
+            "saves 39.6 ms of CPU time",
             "1 network mount",
             "1 thing not seen"
         ]
@@ -275,6 +275,41 @@ fn findings_and_advice_have_a_figure_and_a_command() {
     assert_eq!(value["machine"]["host"], "anvil");
     assert_eq!(value["probe"][0]["dir"], "/");
     assert_eq!(value["gates"]["prices"][1]["gate"], "statx");
+}
+
+#[test]
+fn page_proposes_only_worthwhile_changes_of_program_start() {
+    let mut owned = Owned::new();
+    let changes = "Changes that help env true";
+    assert!(!html(&owned.survey()).contains(changes));
+    let start = &mut owned.found.startup.as_mut().unwrap().started[0];
+    start.totals.nanos = 50_000_000;
+    start.fixes[0].saves_seconds_here = 0.02;
+    let page = html(&owned.survey());
+    is_sound(&page);
+    for part in [
+        changes,
+        "saves 2 failed lookups, 20.0 ms here",
+        "possible, with the best change",
+    ] {
+        assert!(page.contains(part), "no {part}");
+    }
+}
+
+#[test]
+fn change_of_calls_is_advised_in_a_sentence_of_its_own() {
+    let mut owned = Owned::new();
+    owned.walking().engines.explained[0].plan.engines = vec![(EngineKind::Ext4, Ok(()))];
+    let advice = Point::advice(&owned.survey());
+    let text = "To walk with fewer calls than find, on ext4, as root, read the inode tables from the device \
+                (fathom walk --engine ext4); for whole file systems.";
+    let of_calls = advice.iter().find(|point| point.text == text);
+    let point = of_calls.unwrap_or_else(|| panic!("{advice:#?}"));
+    assert_eq!(point.figure, "saves 43.2 % of CPU time, 10.0 ms");
+    assert_eq!(
+        point.command,
+        "fathom account fathom walk / -x --engine stat"
+    );
 }
 
 #[test]
@@ -289,19 +324,19 @@ fn unknown_figures_are_stated_as_unknown() {
     let said = |section| finding_in(&survey, section);
     assert_eq!(
         said(Section::Probe).figure,
-        "block 4 KiB, readahead 128 KiB (kernel's word), cache up to 8 GiB"
+        "block 4 KiB, readahead 128 KiB (from the kernel), cache up to 8 GiB"
     );
     assert!(
         said(Section::Probe)
             .text
-            .contains("the readahead cannot be told (the kernel says 128 KiB)")
+            .contains("the readahead could not be measured (the kernel reports 128 KiB)")
     );
     assert_eq!(
         said(Section::Walk).figure,
         "stopped after 64.1 MiB of disk reads and writes"
     );
     assert!(said(Section::Walk).text.contains(
-        "threads was stopped after 64.1 MiB of disk reads and writes, at 100 entries (80 a second); all 5600 files of its file \
+        "threads was stopped after 64.1 MiB of disk reads and writes, at 100 entries (80 a second); all 5,600 files of its file \
          system take an estimated 70 s."
     ));
     assert!(
@@ -312,7 +347,7 @@ fn unknown_figures_are_stated_as_unknown() {
     let page = html(&survey);
     is_sound(&page);
     assert!(
-        page.contains("<td>128 KiB (kernel&#39;s word)</td>")
+        page.contains("<td>128 KiB (from the kernel)</td>")
             && page.contains("At most the memory, 8 GiB"),
         "{page}"
     );
@@ -326,11 +361,11 @@ fn stopped_walk_estimates_the_whole_and_compares_engines_on_a_part() {
     let said = finding_in(&survey, Section::Walk);
     assert_eq!(
         (&said.figure[..], &said.command[..]),
-        ("estimated 25 s for 2000000 files", "fathom walk / -x")
+        ("estimated 25 s for 2,000,000 files", "fathom walk / -x")
     );
     for part in [
-        "threads read 400000 entries in 5.0 s and 96 MiB of disk reads (80000 a second), and was stopped",
-        "all 2000000 files of the file system take 25 s",
+        "threads read 400,000 entries in 5.0 s and 96 MiB of disk reads (80,000 a second), and was stopped",
+        "all 2,000,000 files of the file system take 25 s",
         "threads walks the upper 3 levels (12,345 entries) in 500 ms; one call after the other, as find does, takes 2.00 s (4.0 times as long).",
     ] {
         assert!(said.text.contains(part), "no {part}: {}", said.text);
@@ -384,7 +419,7 @@ fn stopped_walk_estimates_the_whole_and_compares_engines_on_a_part() {
     owned.stop_engines(NoRun::Stopped(Duration::ZERO), None);
     let survey = owned.survey();
     let said = finding_in(&survey, Section::Walk);
-    assert_eq!(said.figure, "80000 entries a second");
+    assert_eq!(said.figure, "80,000 entries a second");
     assert!(said.text.ends_with("and was stopped."), "{}", said.text);
     is_sound(&html(&survey));
 }
@@ -434,13 +469,13 @@ fn cache_size_is_the_limit_unless_it_was_measured() {
     );
     assert!(
         text.contains(
-            "stays in memory as long as there is room, up to 23.4 GiB (all the memory that there is"
+            "stays in memory as long as there is room, up to 23.4 GiB (all memory; no cgroup limits it"
         ),
         "{text}"
     );
     assert!(
         page.contains("<td>up to 23.4 GiB</td>")
-            && page.contains("up to 23.4 GiB, all the memory that there is"),
+            && page.contains("up to 23.4 GiB, all memory; no cgroup limits it"),
         "{page}"
     );
     let (figure, text, page) = limit(512.0 * MIB, cgroup());
@@ -517,8 +552,8 @@ fn missing_sections_name_the_reason_and_the_command() {
         ("probe", "probe / block readahead cache"),
         ("walk", "walk / -x --compare"),
         ("dump", "dump / -x --no-output --account"),
-        ("account", "account -- fathom walk / -x --engine stat"),
-        ("startup", "pathsearch --network / -- env true"),
+        ("account", "account fathom walk / -x --engine stat"),
+        ("startup", "pathsearch --network / env true"),
         ("gates", "probe / gates"),
     ] {
         assert!(

@@ -9,7 +9,7 @@ use survey::capacity::Capacity;
 use super::example::random::{machine, survey_of};
 use super::example::{Owned, point_of};
 use super::show::summary::text;
-use survey::Survey;
+use survey::{Missing, Section, Survey};
 
 pub(super) fn fits(survey: &Survey<'_>) -> String {
     let text = text(survey, TableStyle::default(), Some(b"fathom-survey.html"));
@@ -54,10 +54,10 @@ fn small_container_fits() {
     assert!(!text.contains("resolv.conf"), "{text}");
     for row in [
         "/           ok    100 GiB 40 GiB     40        1 overlay",
-        "nightly backup 1.86 GiB 19.1 MiB increments (fathom dump --since), 1 % of the files changed",
-        "2. Dump increments: with 1 % of the files changed, read 19.1 MiB instead of 1.86 GiB (saves 39.6 ms)",
+        "nightly backup 1.86 GiB 19.1 MiB fathom dump --since, 1 % of files changed",
+        "2. Dump increments: 19.1 MiB, not 1.86 GiB, if 1 % of the files changed (saves 39.6 ms of CPU time)\n",
         "program start ",
-        "Page: fathom-survey.html; --full prints everything",
+        "Page: fathom-survey.html; 1 warning; --full prints everything",
     ] {
         assert!(text.contains(row), "no {row}: {text}");
     }
@@ -96,6 +96,10 @@ fn server_with_200_mounts_fits_and_names_the_hung_one_first() {
     assert!(text.contains(" more, all ok (--full)"), "{text}");
     assert!(text.contains("and 18 more warnings (--full)"), "{text}");
     assert!(
+        text.ends_with("; 20 warnings; --full prints everything\n"),
+        "{text}"
+    );
+    assert!(
         text.contains("1. Exclude /mnt/far from scans and backups until it answers"),
         "{text}"
     );
@@ -109,6 +113,74 @@ fn summary_of_nothing_names_the_commands_that_would_tell() {
     let text = fits(&owned.survey());
     assert_eq!(text.matches("cannot tell").count(), 5, "{text}");
     assert!(text.contains("fathom walk / -x --compare"), "{text}");
+}
+
+#[test]
+fn backup_of_a_large_tree_is_at_most_the_space_in_use() {
+    let mut owned = Owned::new();
+    let root = owned.points()[0].dev;
+    owned.found.capacities.insert(root, capacity(40));
+    owned.lose(
+        Section::Dump,
+        Missing::TooLong(std::time::Duration::from_secs(5)),
+    );
+    let row = "nightly backup up to 40 GiB - ";
+    let row_of = |owned: &Owned| {
+        let text = fits(&owned.survey());
+        let mut lines = text.lines();
+        let line = lines.find(|line| line.starts_with("nightly backup"));
+        let words: Vec<_> = line.unwrap().split_whitespace().collect();
+        words.join(" ")
+    };
+    let line = row_of(&owned);
+    assert!(line.starts_with(row), "{line}");
+    assert!(line.ends_with("fathom dump / -x --no-output --account"));
+    // Of a directory on it, too.
+    let own = owned.points().remove(0);
+    owned.found.mounts.as_mut().unwrap().own = Some(own);
+    owned.root = b"/home/ada".to_vec();
+    let line = row_of(&owned);
+    assert!(line.starts_with(row), "{line}");
+    // Files of btrfs may share their contents.
+    owned.found.mounts.as_mut().unwrap().own = Some(Mount {
+        dev: root,
+        ..point_of(b"/", 1, b"btrfs")
+    });
+    let line = row_of(&owned);
+    assert!(line.starts_with("nightly backup cannot tell"), "{line}");
+}
+
+#[test]
+fn directory_that_is_no_mount_point_has_its_file_system() {
+    let mut owned = Owned::new();
+    owned.root = b"/srv/data".to_vec();
+    let own = point_of(b"/srv", 1, b"xfs");
+    owned.found.capacities.insert(own.dev, capacity(40));
+    *owned.points() = Vec::new();
+    owned.found.mounts.as_mut().unwrap().own = Some(own);
+    let text = fits(&owned.survey());
+    let mut lines = text.lines();
+    let row = lines.find(|line| line.starts_with("/srv ")).unwrap();
+    let words: Vec<_> = row.split_whitespace().collect();
+    assert_eq!(words.join(" "), "/srv ok 100 GiB 40 GiB 40 1 xfs");
+}
+
+#[test]
+fn long_advice_is_broken_and_not_cut() {
+    let mut owned = Owned::new();
+    owned.root = b"/a/directory/with/a/long/name/on/a/narrow/terminal".to_vec();
+    let style = TableStyle {
+        width: Some(80),
+        ..TableStyle::default()
+    };
+    let text = text(&owned.survey(), style, None);
+    let mut lines = text.lines().skip_while(|line| !line.starts_with("1. "));
+    let advice: Vec<_> = lines.by_ref().take(3).map(str::trim_start).collect();
+    assert_eq!(
+        advice.join(" "),
+        "1. Walk /a/directory/with/a/long/name/on/a/narrow/terminal with fathom instead of find: 500 ms instead of 2.00 s \
+         (4.0 times as fast) fathom walk /a/directory/with/a/long/name/on/a/narrow/terminal -x"
+    );
 }
 
 proptest! {

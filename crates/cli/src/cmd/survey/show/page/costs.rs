@@ -4,6 +4,7 @@ use mounts::runs::median_ms;
 use pathsearch::is_worthwhile;
 use show::figure::{Bar, bars};
 use show::units::{duration, size};
+use survey::conclude::useful_fixes;
 use survey::{Section, Survey};
 use walk::EngineKind;
 
@@ -86,23 +87,18 @@ pub(super) fn costs(survey: &Survey<'_>) -> Vec<Block> {
     if let Some(startup) = &found.startup {
         for start in &startup.started {
             let now = seconds(start.totals.nanos);
-            let saved = start.fixes.iter().map(|fix| fix.saves_seconds_here);
-            let saved = saved.filter(|saved| is_worthwhile(*saved, now));
-            let saved = saved.fold(0.0, f64::max).min(now);
+            let best = useful_fixes(startup, start).into_iter().next();
+            let saved = best.map(|fix| fix.saves_seconds_here);
             group(
-                &format!("Program start: lookups of {}", start.command),
+                &format!("Program start: failed lookups of {}", start.command),
                 vec![
                     Some(("now", now, "now")),
-                    (saved > 0.0).then_some((
-                        "possible, with the best change",
-                        now - saved,
-                        "possible",
-                    )),
+                    saved.map(|saved| ("possible, with the best change", now - saved, "possible")),
                     Some(("remote, on a network file system", start.remote_seconds, "")),
                 ],
                 duration,
                 format!(
-                    "Time in lookups. Remote: estimated, with empty caches and a round trip of {}.",
+                    "Time in failed lookups. Remote: the estimated time of all lookups, with empty caches and a round trip of {}.",
                     duration(startup.rtt)
                 ),
             );

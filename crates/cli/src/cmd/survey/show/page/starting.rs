@@ -8,8 +8,9 @@ use crate::out::seconds;
 use pathsearch::{ProgramStart, StartupReport};
 use show::name::printable;
 use show::table::{Align, Table, Tone};
-use show::units::duration;
+use show::units::{count, duration};
 use survey::Command;
+use survey::conclude::useful_fixes;
 
 /// The most directories that are listed for a program.
 const MAX_TRIED: usize = 20;
@@ -27,8 +28,8 @@ pub(crate) fn starting(startup: &StartupReport, commands: &Commands) -> Vec<Bloc
             one.command,
             format!(
                 "{} of {} lookups failed, {}",
-                totals.misses,
-                totals.lookups,
+                count(totals.misses),
+                count(totals.lookups),
                 duration(seconds(totals.nanos))
             ),
         ));
@@ -53,10 +54,11 @@ pub(crate) fn starting(startup: &StartupReport, commands: &Commands) -> Vec<Bloc
     }
     for one in &startup.started {
         blocks.extend(searched(one, commands));
-        if !one.fixes.is_empty() {
+        let fixes = useful_fixes(startup, one).into_iter();
+        let fixes: Vec<String> = fixes.map(fix_sentence).collect();
+        if !fixes.is_empty() {
             blocks.push(Block::Heading(format!("Changes that help {}", one.command)));
-            let fixes = one.fixes.iter().map(fix_sentence);
-            blocks.push(Block::List(fixes.collect()));
+            blocks.push(Block::List(fixes));
         }
     }
     blocks
@@ -81,14 +83,14 @@ fn searched(one: &ProgramStart, commands: &Commands) -> Vec<Block> {
         ("TIME", Align::Right),
     ];
     let mut rows = Table::new(&columns, searched.len().min(MAX_TRIED));
-    for (searched, count) in searched.iter().take(MAX_TRIED) {
+    for (searched, total) in searched.iter().take(MAX_TRIED) {
         let kinds = searched.lookups.counts.iter();
         let kinds: Vec<&str> = kinds.map(|(kind, _)| kind.name()).collect();
         let cells = [
             printable(&searched.dir).into_owned(),
             kinds.join(", "),
-            count.misses.to_string(),
-            count.hits.to_string(),
+            count(total.misses),
+            count(total.hits),
             duration(seconds(searched.lookups.nanos)),
         ];
         rows.row(cells, Tone::Plain);

@@ -202,7 +202,7 @@ fn random_trees_are_dumped_and_restored() {
 
 #[test]
 fn archive_is_the_same_compressed_or_on_standard_output() {
-    if require(&NEEDS) && require(&[Need::Program("zstd")]) {
+    if require(&NEEDS) && require(&["zstd", "gzip", "xz"].map(Need::Program)) {
         in_namespace(|ground| {
             let tree = dir(ground.join("tree"));
             everything(&tree, false);
@@ -214,18 +214,33 @@ fn archive_is_the_same_compressed_or_on_standard_output() {
                 .exits(1)
                 .stdout;
             assert!(piped == plain, "standard output");
-            let packed = ground.join("packed.tar.zst");
-            dump(&tree, &packed, &[]).exits(1);
-            assert!(
-                tool(Command::new("zstd").args(["-dc"]).arg(&packed)) == plain,
-                "zstd"
-            );
-            assert!(std::fs::metadata(&packed).unwrap().len() < plain.len() as u64);
-            quiet(
-                Command::new("tar")
-                    .args(["--warning=no-unknown-keyword", "--zstd", "-tf"])
-                    .arg(&packed),
-            );
+            let programs = [
+                ("zst", "zstd", "--zstd"),
+                ("gz", "gzip", "-z"),
+                ("xz", "xz", "-J"),
+            ];
+            for (suffix, program, option) in programs {
+                let packed = ground.join(format!("packed.tar.{suffix}"));
+                dump(&tree, &packed, &[]).exits(1);
+                tool(Command::new(program).arg("-t").arg(&packed));
+                assert!(
+                    tool(Command::new(program).args(["-dc"]).arg(&packed)) == plain,
+                    "{program}"
+                );
+                assert!(std::fs::metadata(&packed).unwrap().len() < plain.len() as u64);
+                quiet(
+                    Command::new("tar")
+                        .args(["--warning=no-unknown-keyword", option, "-tf"])
+                        .arg(&packed),
+                );
+                run(&mut fathom(args!["verify", &packed])).exits(0);
+                // By the option, whatever the name says nothing about.
+                let piped = run(
+                    fathom(args!["dump", "tree", "-o", "-", "--compress", program])
+                        .current_dir(ground),
+                );
+                assert!(piped.exits(1).stdout == std::fs::read(&packed).unwrap());
+            }
             // And what is no file: a fifo.
             let fifo = ground.join("fifo");
             tool(Command::new("mkfifo").arg(&fifo));

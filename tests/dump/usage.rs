@@ -198,13 +198,39 @@ fn closed_standard_output_is_an_error() {
 fn unsupported_compression_suffix_is_refused() {
     let place = tempfile::tempdir().unwrap();
     let tree = dir(place.path().join("tree"));
-    for name in ["a.tar.gz", "a.tgz", "a.tar.xz", "a.tzst"] {
+    for (name, more, says) in [
+        ("a.tar.bz2", &[][..], "unsupported compression"),
+        ("a.tar.lz4", &[], "unsupported compression"),
+        ("a.tar.Z", &[], "unsupported compression"),
+        ("a.tlz", &[], "unsupported compression"),
+        ("a.tar.br", &[], "unsupported compression"),
+        (
+            "a.tar.gz",
+            &["--compress", "none"],
+            "the suffix of its name",
+        ),
+        (
+            "a.tar.gz",
+            &["--compress", "zstd:19"],
+            "the suffix of its name",
+        ),
+        ("a.tar.bz2", &["--compress", "xz"], "the suffix of its name"),
+    ] {
         let archive = place.path().join(name);
-        let ran = run(&mut fathom(args!["dump", &tree, "-o", &archive])).refused();
+        let mut dump = fathom(args!["dump", &tree, "-o", &archive]);
+        let ran = run(dump.args(more)).refused();
         assert!(
-            ran.stderr.contains("unsupported compression") && ran.stderr.contains(".tar.zst"),
+            ran.stderr.contains(says) && ran.stderr.contains("hint: "),
             "{name}: {ran}"
         );
         assert!(!archive.exists(), "{name}");
+    }
+    for compress in [
+        "bzip2", "gzip:0", "gzip:10", "xz:10", "zstd:20", "none:1", "zstd:", "",
+    ] {
+        let archive = place.path().join("a.tar");
+        let arguments = args!["dump", &tree, "-o", &archive, "--compress", compress];
+        run(&mut fathom(arguments)).refused();
+        assert!(!archive.exists(), "{compress}");
     }
 }

@@ -10,6 +10,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod compressed;
 mod hostile;
 mod made;
 mod usage;

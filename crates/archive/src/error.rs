@@ -8,6 +8,7 @@ use gate::{Errno, Gate};
 use ondisk::pax;
 use parquet::errors::ParquetError;
 
+use crate::compression::{BadSuffix, Compression};
 use crate::shown;
 
 /// A result of this crate.
@@ -158,8 +159,8 @@ pub enum ErrorKind {
     #[error("the file is a source of this dump and would be overwritten")]
     ReplacesSource,
 
-    #[error("unsupported compression")]
-    UnsupportedCompression,
+    #[error("{0}")]
+    Suffix(#[from] BadSuffix),
     #[error("{}, and no archive has a member of this name", match is_directory {
         true => "it is a directory",
         false => "it does not exist",
@@ -170,8 +171,8 @@ pub enum ErrorKind {
     OtherTree { member: Vec<u8>, dir: Vec<u8> },
     #[error("{0}")]
     NotArchive(NotArchive),
-    #[error("its zstd window is larger than 8 MiB")]
-    LargeWindow,
+    #[error("decompressing it takes too much memory (the window of {0} is too large)")]
+    LargeWindow(Compression),
     #[error("{damage}, at byte {at}")]
     DamagedArchive { at: u64, damage: Damage },
     #[error("{0}")]
@@ -289,12 +290,9 @@ impl fmt::Display for FileSystemId {
 pub enum NotArchive {
     #[error("the file is empty")]
     Empty,
-    #[error("it is compressed with gzip, which fathom cannot read")]
-    Gzip,
-    #[error("it is compressed with bzip2, which fathom cannot read")]
-    Bzip2,
-    #[error("it is compressed with xz, which fathom cannot read")]
-    Xz,
+    /// With a program, and the command that decompresses it.
+    #[error("it is compressed with {0}, which fathom cannot read")]
+    Compressed(&'static str, &'static str),
     #[error("it is a Parquet file such as a catalog, not an archive")]
     Parquet,
     #[error("not a tar archive")]
@@ -335,11 +333,13 @@ pub enum Damage {
     NoEnd,
     #[error("truncated: at least {missing} bytes are missing")]
     CutShort { missing: u64 },
-    #[error("the zstd stream is truncated")]
-    CompressedCutShort,
-    /// The compressed stream is damaged: zstd's name for how.
-    #[error("the zstd stream is damaged ({0})")]
-    Compressed(&'static str),
+    #[error("the {0} stream is truncated")]
+    CompressedCutShort(Compression),
+    /// The compressed stream is damaged: how, in the library's words.
+    #[error("the {0} stream is damaged ({1})")]
+    Compressed(Compression, String),
+    #[error("ignored data after the {0} stream")]
+    Garbage(Compression),
 }
 
 /// Why a name is no name of a member.

@@ -1,23 +1,21 @@
-//! Reads an archive from a file, a device, a fifo or standard input, plain or compressed with zstd.
-//! In a plain file, data that is not needed is skipped without reading it.
+//! Reads an archive from a file, a device, a fifo or standard input, plain or compressed. In a plain
+//! file, data that is not needed is skipped without reading it.
 
-use std::io;
+use std::io::{self, Read};
 
-use gate::fs::{At, FileType, Open, Want, pread64, read, statx};
+use gate::fs::{At, FileType, Open, Want, pread64, statx};
 use gate::long::{open_long, statx_long};
 use gate::{Errno, Fd, Gate};
 use ondisk::pax::sparse::Extent;
 use ondisk::pax::{BLOCK, Decoder, Event, Kind, Member, begins_archive, padded};
-use zstd::zstd_safe::zstd_sys::ZSTD_ErrorCode;
-use zstd::zstd_safe::{self, DCtx, DParameter, ErrorCode, InBuffer, OutBuffer};
 
+use crate::compression::Compression;
+use crate::decompress::Decompressor;
 use crate::error::{Action, Damage, Defect, Error, ErrorKind, NotArchive};
+use crate::stream::{Buffered, Stream};
 
 /// Bytes read at a time.
 const CHUNK: usize = 256 << 10;
-
-/// The largest zstd window that is accepted, as a power of two: 8 MiB, as of levels up to 19.
-const WINDOW_LOG: u32 = 23;
 
 /// Whether the data of a member has its checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,20 +67,7 @@ struct Check {
 enum Source {
     File { fd: Fd, at: u64, len: u64 },
     Stream(Stream),
-    Zstd(Box<Zstd>),
-}
-
-/// A descriptor that is read in order; `None` is standard input.
-struct Stream(Option<Fd>);
-
-/// A zstd stream being decompressed.
-struct Zstd {
-    context: DCtx<'static>,
-    from: Stream,
-    /// Compressed data; everything before `taken` is consumed.
-    piece: Vec<u8>,
-    taken: usize,
-    is_within_frame: bool,
+    Compressed(Decompressor),
 }
 
 impl Input {
@@ -352,6 +337,12 @@ impl Input {
         self.buffer.truncate(have);
         // After an error, nothing more can be read either.
         self.is_over |= have == 0;
+        if let (0, Source::Compressed(from)) = (have, &mut self.source)
+            && from.take_garbage()
+        {
+            let damage = Damage::Garbage(from.format());
+            self.note(None, self.place, damage);
+        }
         read.map_err(|kind| self.error(kind))
     }
 
@@ -404,14 +395,6 @@ pub(crate) fn is_regular(archive: &[u8]) -> bool {
     archive != b"-" && seen().is_ok_and(|seen| seen.file_type == FileType::Regular)
 }
 
-/// Whether data begins with a frame of zstd, or a skippable frame.
-fn is_zstd(head: &[u8]) -> bool {
-    matches!(
-        head,
-        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..0x60, 0x2a, 0x4d, 0x18, ..]
-    )
-}
-
 /// Opens the source of an archive, and reads its first block, or less at the end.
 fn open_source(path: &[u8]) -> Result<(Source, Vec<u8>), ErrorKind> {
     let mut file_len = None;
@@ -424,9 +407,10 @@ fn open_source(path: &[u8]) -> Result<(Source, Vec<u8>), ErrorKind> {
         file_len = (seen.file_type == FileType::Regular).then_some(seen.size);
         Stream(Some(fd))
     };
-    let head = read_block(|buffer| stream.read(buffer))?;
-    if is_zstd(&head) {
-        let mut source = Source::Zstd(Box::new(Zstd::new(stream, head)?));
+    let head = read_block(|buffer| stream.read(buffer).map_err(ErrorKind::call(Gate::Read)))?;
+    if let Some(format) = Compression::from_magic(&head) {
+        let input = Buffered::new(stream, head);
+        let mut source = Source::Compressed(Decompressor::new(format, input));
         let head = read_block(|buffer| source.read(buffer, 0))?;
         return Ok((source, head));
     }
@@ -461,10 +445,12 @@ fn check_format(head: &[u8]) -> Result<(), NotArchive> {
     }
     Err(match head {
         [] => NotArchive::Empty,
-        [0x1f, 0x8b, ..] => NotArchive::Gzip,
-        [b'B', b'Z', b'h', ..] => NotArchive::Bzip2,
-        [0xfd, b'7', b'z', b'X', b'Z', ..] => NotArchive::Xz,
         [b'P', b'A', b'R', b'1', ..] => NotArchive::Parquet,
+        [0x1f, 0x9d, ..] => NotArchive::Compressed("compress", "gzip -dc"),
+        [0x02, 0x21, 0x4c, 0x18, ..] => NotArchive::Compressed("an old lz4", "lz4 -dc"),
+        [b'L', b'Z', b'I', b'P', ..] => NotArchive::Compressed("lzip", "lzip -dc"),
+        [0x89, b'L', b'Z', b'O', 0, ..] => NotArchive::Compressed("lzop", "lzop -dc"),
+        [0x5d, 0, 0, _, _, 0xff, ..] => NotArchive::Compressed("lzma", "xz -dc"),
         _ => NotArchive::Other,
     })
 }
@@ -477,79 +463,25 @@ impl Source {
                 *at += n as u64;
                 Ok(n)
             }
-            Source::Stream(stream) => stream.read(buffer),
-            Source::Zstd(zstd) => zstd.read(buffer, place),
-        }
-    }
-}
-
-impl Stream {
-    fn read(&self, buffer: &mut [u8]) -> Result<usize, ErrorKind> {
-        loop {
-            let read = match &self.0 {
-                Some(fd) => read(fd, buffer),
-                None => read(io::stdin(), buffer),
-            };
-            if read != Err(Errno::EINTR) {
-                return read.map_err(ErrorKind::call(Gate::Read));
+            Source::Stream(stream) => stream.read(buffer).map_err(ErrorKind::call(Gate::Read)),
+            Source::Compressed(from) => {
+                let format = from.format();
+                from.read(buffer)
+                    .map_err(|e| compression_error(format, place, e))
             }
         }
     }
 }
 
-impl Zstd {
-    /// Decompresses a stream whose beginning is `head`.
-    fn new(from: Stream, head: Vec<u8>) -> Result<Zstd, ErrorKind> {
-        let mut context = DCtx::try_create().ok_or(ErrorKind::from(Errno::ENOMEM))?;
-        context
-            .set_parameter(DParameter::WindowLogMax(WINDOW_LOG))
-            .map_err(|_| Errno::ENOMEM)?;
-        Ok(Zstd {
-            context,
-            from,
-            piece: head,
-            taken: 0,
-            is_within_frame: false,
-        })
-    }
-
-    fn read(&mut self, buffer: &mut [u8], place: u64) -> Result<usize, ErrorKind> {
-        let damaged = |damage| ErrorKind::DamagedArchive { at: place, damage };
-        loop {
-            // Within a frame, output may be pending without more input.
-            if self.is_within_frame || self.taken < self.piece.len() {
-                let mut output = OutBuffer::around(&mut *buffer);
-                let mut input = InBuffer::around(&self.piece[self.taken..]);
-                let wanted = self.context.decompress_stream(&mut output, &mut input);
-                let wanted = wanted.map_err(|code| match is_window_too_large(code) {
-                    true => ErrorKind::LargeWindow,
-                    false => damaged(Damage::Compressed(zstd_safe::get_error_name(code))),
-                })?;
-                self.taken += input.pos;
-                self.is_within_frame = wanted > 0;
-                if output.pos() > 0 {
-                    return Ok(output.pos());
-                }
-            }
-            if self.taken == self.piece.len() {
-                self.piece.resize(DCtx::in_size(), 0);
-                let n = self.from.read(&mut self.piece);
-                self.piece.truncate(*n.as_ref().unwrap_or(&0));
-                self.taken = 0;
-                match n? {
-                    0 if self.is_within_frame => return Err(damaged(Damage::CompressedCutShort)),
-                    0 => return Ok(0),
-                    _ => {}
-                }
-            }
-        }
-    }
-}
-
-/// zstd returns the numbers of its errors as negated `size_t`s (`ZSTD_getErrorCode` in
-/// zstd_errors.h).
-fn is_window_too_large(code: ErrorCode) -> bool {
-    code == (ZSTD_ErrorCode::ZSTD_error_frameParameter_windowTooLarge as usize).wrapping_neg()
+/// An error of reading a compressed archive, decompressed up to `at`.
+fn compression_error(format: Compression, at: u64, error: io::Error) -> ErrorKind {
+    let damage = match (error.raw_os_error(), error.kind()) {
+        (Some(errno), _) => return ErrorKind::call(Gate::Read)(Errno(errno)),
+        (None, io::ErrorKind::OutOfMemory) => return ErrorKind::LargeWindow(format),
+        (None, io::ErrorKind::UnexpectedEof) => Damage::CompressedCutShort(format),
+        (None, _) => Damage::Compressed(format, error.to_string()),
+    };
+    ErrorKind::DamagedArchive { at, damage }
 }
 
 /// The contents of a member.

@@ -8,6 +8,8 @@
 //! | [`catalog`] | reads and writes catalogs: Parquet files with one row per entry |
 //! | [`changed`](mod@changed) | what was added, changed, removed and renamed since a catalog |
 //! | [`dump`](mod@dump) | writes trees into an archive |
+//! | [`compression`] | the compressed formats of archives |
+//! | `decompress`, `stream` | read compressed archives |
 //! | `error`, `warning` | why something was not done, or skipped |
 //! | [`gather`](mod@gather) | collects the metadata of a tree before any file is read |
 //! | [`increment`] | what an incremental archive must contain |
@@ -31,6 +33,8 @@ pub mod attribution;
 mod background;
 pub mod catalog;
 pub mod changed;
+pub mod compression;
+mod decompress;
 pub mod dump;
 mod error;
 pub mod gather;
@@ -45,6 +49,7 @@ pub mod restore;
 pub mod rows;
 pub mod since;
 mod stored;
+mod stream;
 pub mod tick;
 pub mod token;
 pub mod verify;

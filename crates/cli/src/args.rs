@@ -110,15 +110,16 @@ pub(crate) enum Command {
     /// Nothing outside DIR is created, changed or removed, whatever the archives contain: names
     /// with '..' are refused, and symbolic links are not followed. Owners, modes, times, links,
     /// holes, extended attributes and access control lists are restored; owners and devices only by
-    /// root. Archives of GNU tar and bsdtar can be extracted, too, plain or compressed with zstd.
+    /// root. Archives of GNU tar and bsdtar can be extracted, too, plain or compressed with gzip,
+    /// bzip2, xz, lz4 or zstd.
     ///
     /// The first archive is extracted over the files in DIR, and removes nothing. Each increment
     /// after it renames and removes what was renamed and removed before it was made.
     Restore(restore::args::Restore),
     /// List the members of archives, as tar -tv does.
     ///
-    /// All formats of tar can be read (pax, GNU, ustar, v7), plain or compressed with zstd. Times
-    /// are in UTC.
+    /// All formats of tar can be read (pax, GNU, ustar, v7), plain or compressed with gzip, bzip2,
+    /// xz, lz4 or zstd. Times are in UTC.
     List(list::args::List),
     /// Check an archive, or compare a directory with it.
     ///

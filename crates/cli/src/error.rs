@@ -219,6 +219,7 @@ mod tests {
         is_error::<archive::verify::Difference>();
         is_error::<archive::verify::TreeAccess>();
         is_error::<archive::BadName>();
+        is_error::<archive::compression::BadSuffix>();
         is_error::<archive::Damage>();
         is_error::<archive::NotArchive>();
         is_error::<archive::account::Unavailable>();

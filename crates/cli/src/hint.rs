@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use archive::compression::{BadSuffix, Compression};
 use archive::restore::NotRestored;
 use archive::{Action, ErrorKind, NotArchive};
 use gate::Errno;
@@ -167,6 +168,9 @@ fn hint_for_meter(kind: &meter::WarningKind) -> Option<&'static str> {
 pub(crate) fn archive_hint(error: &archive::Error) -> Cow<'static, str> {
     match &error.kind {
         ErrorKind::OtherTree { dir, .. } => format!("use --against '{}'", printable(dir)).into(),
+        ErrorKind::NotArchive(NotArchive::Compressed(_, command)) => {
+            format!("decompress it with {command}, and give - as ARCHIVE").into()
+        }
         _ => fixed_archive_hint(error).into(),
     }
 }
@@ -208,24 +212,27 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
         (Restore, ErrorKind::BadName(_)) => "give the name as fathom list prints it",
         (_, ErrorKind::ReplacesSource) => "give another name",
         (_, ErrorKind::SharedFile) => "give each a name of its own",
-        (_, ErrorKind::UnsupportedCompression) => {
-            "use the suffix .tar.zst, or .tar for an uncompressed archive"
+        (_, ErrorKind::Suffix(BadSuffix::Other)) => {
+            "give a name with the suffix of --compress, or with .tar"
+        }
+        (_, ErrorKind::Suffix(BadSuffix::Unsupported)) => {
+            "use the suffix .tar.gz, .tar.xz or .tar.zst, or .tar for an uncompressed archive"
         }
         (_, ErrorKind::NoSuchPath { is_directory: true }) => "to restore into it, use -C",
         (_, ErrorKind::NoSuchPath { .. }) => {
             "check the name of the archive; fathom list prints the members"
         }
         (_, ErrorKind::NotArchive(what)) => match what {
-            NotArchive::Gzip => "decompress it with gzip -dc, and give - as ARCHIVE",
-            NotArchive::Bzip2 => "decompress it with bzip2 -dc, and give - as ARCHIVE",
-            NotArchive::Xz => "decompress it with xz -dc, and give - as ARCHIVE",
             NotArchive::Parquet => "give the archive of the same dump",
-            NotArchive::Empty | NotArchive::Other => "give an archive of fathom dump or tar",
+            NotArchive::Empty | NotArchive::Other | NotArchive::Compressed(..) => {
+                "give an archive of fathom dump or tar"
+            }
         },
         (_, ErrorKind::DamagedArchive { .. }) => "fathom verify shows what is damaged",
-        (_, ErrorKind::LargeWindow) => {
+        (_, ErrorKind::LargeWindow(Compression::Zstd)) => {
             "decompress it with zstd -dc --long=31, and give - as ARCHIVE"
         }
+        (_, ErrorKind::LargeWindow(_)) => "decompress it with xz -dc, and give - as ARCHIVE",
         _ => "",
     }
 }

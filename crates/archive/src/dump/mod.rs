@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! collect ─► plan ─► readers ─► window ─► writer ─► output ─────────────┬► published: archive, then catalog
-//!   rows      step    load       order     results   file, zstd           │
+//!   rows      step    load       order     results   file               │
 //!                                          └──► catalog, rows at a time ──┘
 //! ```
 
@@ -58,11 +58,14 @@ pub fn dump(
     map: Option<&mut (dyn Map + 'static)>,
 ) -> Result<DumpSummary, Error> {
     let begun = Moment::now();
-    check_suffix(options)?;
+    if let Some(archive) = &options.archive {
+        let resolved = options.compress.resolve(archive);
+        resolved.map_err(|kind| Error::new(Action::WriteArchive, archive, kind))?;
+    }
     let chain = Chain::open(options)?;
     check_outputs(options, &chain)?;
     // First, so that an archive that cannot be written fails before hours of reading.
-    let output = Output::create(options.archive.as_deref())?;
+    let output = Output::create(options.archive.as_deref(), options.compress)?;
     let mut dump = Dump {
         options,
         chain: &chain,
@@ -275,19 +278,4 @@ fn stripped_prefixes(options: &DumpOptions) -> Vec<Note> {
     let prefixes: BTreeSet<&[u8]> = prefixes.filter(|prefix| !prefix.is_empty()).collect();
     let notes = prefixes.into_iter().map(<[u8]>::to_vec);
     notes.map(Note::PrefixLeftOut).collect()
-}
-
-/// Refuses an archive whose name promises a compression that is not supported.
-fn check_suffix(options: &DumpOptions) -> Result<(), Error> {
-    const OTHERS: [&[u8]; 9] = [
-        b".gz", b".tgz", b".bz2", b".tbz2", b".xz", b".txz", b".lz4", b".lzma", b".tzst",
-    ];
-    let archive = options.archive.as_deref();
-    match archive.filter(|path| OTHERS.iter().any(|end| path.ends_with(end))) {
-        None => Ok(()),
-        Some(path) => {
-            let kind = ErrorKind::UnsupportedCompression;
-            Err(Error::new(Action::WriteArchive, path, kind))
-        }
-    }
 }

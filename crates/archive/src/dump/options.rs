@@ -4,6 +4,7 @@ use mounts::Warning;
 use walk::{Meta, Moment};
 
 use crate::catalog::Options;
+use crate::compression::Compress;
 use crate::error::Error;
 use crate::gather::{CollectOptions, Gather, Gathered};
 use crate::increment::levels::Level;
@@ -15,6 +16,8 @@ pub struct DumpOptions {
     pub sources: Vec<Vec<u8>>,
     /// The archive; `-` is standard output, `None` discards it.
     pub archive: Option<Vec<u8>>,
+    /// How the archive is compressed.
+    pub compress: Compress,
     /// The base catalog of an increment.
     pub since: Option<Vec<u8>>,
     /// The catalog to write.

@@ -1,26 +1,34 @@
 //! The destination of an archive: a file that gets its name atomically, or a stream or a device
-//! (standard output, a fifo, a tape); compressed, if its name ends in `.zst`.
+//! (standard output, a fifo, a tape); compressed, if its name or the user says so.
 
 use std::io::{self, Write};
+use std::num::NonZeroU64;
 
+use flate2::write::GzEncoder;
 use gate::Errno;
 use gate::file::Writer;
 use gate::fs::Statx;
 use gate::machine::processors;
+use lzma_rust2::{XzOptions, XzWriterMt};
 use walk::Type;
-use zstd::stream::write::Encoder;
+use zstd::stream::write::Encoder as ZstdEncoder;
 
 use crate::attribution::{self, Function};
+use crate::compression::{Compress, Compression};
 use crate::error::{Action, Error};
 
 /// The record of GNU tar: 20 blocks. An archive is padded to a multiple of it, and a character
 /// device, which may be a tape, gets each record in a write of its own.
 const RECORD: usize = 10_240;
 
+/// xz compresses blocks of this size by themselves, in several threads: as `xz -T` at its usual level.
+const XZ_BLOCK: u64 = 24 << 20;
+
 /// An archive being written.
 pub(crate) struct Output {
     path: Vec<u8>,
     to: To,
+    seen: Option<Statx>,
     /// Bytes before compression.
     bytes: u64,
 }
@@ -29,30 +37,60 @@ enum To {
     /// `--no-output`
     Nowhere,
     Plain(Sink),
-    Zstd(Box<Encoder<'static, Sink>>),
+    Compressed(Box<dyn Encoder>),
+}
+
+/// Compresses what is written into a file.
+trait Encoder: Write {
+    /// Writes the end of the compressed data.
+    fn finish(self: Box<Self>) -> io::Result<Sink>;
+}
+
+impl Encoder for ZstdEncoder<'static, Sink> {
+    fn finish(self: Box<Self>) -> io::Result<Sink> {
+        (*self).finish()
+    }
+}
+
+impl Encoder for GzEncoder<Sink> {
+    fn finish(self: Box<Self>) -> io::Result<Sink> {
+        (*self).finish()
+    }
+}
+
+impl Encoder for XzWriterMt<Sink> {
+    fn finish(self: Box<Self>) -> io::Result<Sink> {
+        (*self).finish()
+    }
 }
 
 impl Output {
     /// Creates an archive: `-` is standard output, `None` discards everything.
-    pub(crate) fn create(path: Option<&[u8]>) -> Result<Output, Error> {
-        let to = match path {
-            None => To::Nowhere,
-            Some(path) => To::create(path).map_err(|e| error(path, e))?,
-        };
-        Ok(Output {
+    pub(crate) fn create(path: Option<&[u8]>, compress: Compress) -> Result<Output, Error> {
+        let mut output = Output {
             path: path.unwrap_or_default().to_vec(),
-            to,
+            to: To::Nowhere,
+            seen: None,
             bytes: 0,
-        })
+        };
+        if let Some(path) = path {
+            let format = compress.resolve(path);
+            let format = format.map_err(|e| Error::new(Action::WriteArchive, path, e))?;
+            let writer = match path {
+                b"-" => Writer::stdout(),
+                _ => Writer::create(path),
+            };
+            let writer = writer.map_err(|errno| error(path, os_error(errno)))?;
+            output.seen = writer.statx().ok();
+            let sink = Sink::new(writer, output.seen);
+            output.to = To::new(sink, format).map_err(|e| error(path, e))?;
+        }
+        Ok(output)
     }
 
     /// statx(2) of the destination.
     pub(crate) fn statx(&self) -> Option<Statx> {
-        match &self.to {
-            To::Nowhere => None,
-            To::Plain(sink) => sink.writer.statx().ok(),
-            To::Zstd(encoder) => encoder.get_ref().writer.statx().ok(),
-        }
+        self.seen
     }
 
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
@@ -60,7 +98,7 @@ impl Output {
         let written = match &mut self.to {
             To::Nowhere => Ok(()),
             To::Plain(sink) => sink.write_all(bytes),
-            To::Zstd(encoder) => encoder.write_all(bytes),
+            To::Compressed(encoder) => encoder.write_all(bytes),
         };
         written.map_err(|e| error(&self.path, e))
     }
@@ -70,34 +108,45 @@ impl Output {
         const BLOCK: u64 = 512;
         let end = (self.bytes + 2 * BLOCK).next_multiple_of(RECORD as u64);
         self.write(&vec![0; (end - self.bytes) as usize])?;
-        let Output { path, to, bytes } = self;
+        let Output {
+            path, to, bytes, ..
+        } = self;
         let to = to.finish().map_err(|e| error(&path, e))?;
         Ok(Whole { path, to, bytes })
     }
 }
 
 impl To {
-    fn create(path: &[u8]) -> io::Result<To> {
-        let writer = match path {
-            b"-" => Writer::stdout(),
-            _ => Writer::create(path),
-        };
-        let sink = Sink::new(writer.map_err(os_error)?);
-        if !path.ends_with(b".zst") {
-            return Ok(To::Plain(sink));
-        }
-        let mut encoder = Encoder::new(sink, zstd::DEFAULT_COMPRESSION_LEVEL)?;
-        // With one worker or more the output is the same; without workers it differs.
-        encoder.multithread(processors() as u32)?;
-        encoder.include_checksum(true)?;
-        Ok(To::Zstd(Box::new(encoder)))
+    fn new(sink: Sink, format: Option<(Compression, u32)>) -> io::Result<To> {
+        let workers = processors() as u32;
+        Ok(To::Compressed(match format {
+            None => return Ok(To::Plain(sink)),
+            Some((Compression::Gzip, level)) => {
+                Box::new(GzEncoder::new(sink, flate2::Compression::new(level)))
+            }
+            Some((Compression::Xz, level)) => {
+                let mut options = XzOptions::with_preset(level);
+                options.set_block_size(NonZeroU64::new(XZ_BLOCK));
+                Box::new(XzWriterMt::new(sink, options, workers)?)
+            }
+            Some((Compression::Zstd, level)) => {
+                let mut encoder = ZstdEncoder::new(sink, level as i32)?;
+                // With one worker or more the output is the same; without workers it differs.
+                encoder.multithread(workers)?;
+                encoder.include_checksum(true)?;
+                Box::new(encoder)
+            }
+            Some((Compression::Bzip2 | Compression::Lz4, _)) => {
+                return Err(io::ErrorKind::Unsupported.into());
+            }
+        }))
     }
 
     fn finish(self) -> io::Result<Option<Sink>> {
         let mut sink = match self {
             To::Nowhere => return Ok(None),
             To::Plain(sink) => sink,
-            To::Zstd(encoder) => encoder.finish()?,
+            To::Compressed(encoder) => encoder.finish()?,
         };
         sink.sync()?;
         Ok(Some(sink))
@@ -145,9 +194,8 @@ struct Sink {
 }
 
 impl Sink {
-    fn new(writer: Writer) -> Sink {
-        let seen = writer.statx();
-        let is_exact = seen.is_ok_and(|seen| Type::from_mode(seen.mode) == Type::Char);
+    fn new(writer: Writer, seen: Option<Statx>) -> Sink {
+        let is_exact = seen.is_some_and(|seen| Type::from_mode(seen.mode) == Type::Char);
         Sink {
             writer,
             piece: Vec::new(),

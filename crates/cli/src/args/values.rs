@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use archive::compression::{Compress, Compression};
 use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 
 /// A number is outside of the bounds, or is no whole number.
@@ -64,6 +65,27 @@ pub(crate) fn seekable() -> impl TypedValueParser<Value = OsString> {
         b"-" => Err("a catalog cannot be written to standard output"),
         _ => Ok(name),
     })
+}
+
+/// A compressed format, and a level behind a colon.
+pub(crate) fn compress(text: &str) -> Result<Compress, &'static str> {
+    let (name, level) = match text.split_once(':') {
+        Some((name, level)) => (name, Some(level)),
+        None => (text, None),
+    };
+    if name == "none" && level.is_none() {
+        return Ok(Compress::No);
+    }
+    let mut formats = Compression::WRITTEN.into_iter();
+    let format = formats.find(|format| format.to_string() == name);
+    let format = format.ok_or("use none, gzip, xz or zstd")?;
+    let level = level.map(|level| {
+        let level = level.parse().ok();
+        level
+            .filter(|level| format.levels().contains(level))
+            .ok_or("use a level from 1 to 9 for gzip, 0 to 9 for xz, 1 to 19 for zstd")
+    });
+    Ok(Compress::With(format, level.transpose()?))
 }
 
 /// A number and the unit behind it.

@@ -2,11 +2,12 @@
 
 use std::ffi::OsString;
 
+use archive::compression::Compress;
 use archive::gather::Gather;
 use clap::Args;
 
 use crate::args::help::{EXIT, ending};
-use crate::args::values::{choice, number, seekable};
+use crate::args::values::{choice, compress, number, seekable};
 
 const EXAMPLES: &str = "\
 fathom dump /srv -o srv.tar  # everything; fathom restore and tar can extract it
@@ -42,7 +43,7 @@ pub(crate) struct Dump {
     /// Write the archive to this file (- for standard output)
     ///
     /// The file is written atomically: it gets its name when it is complete and on disk. A name
-    /// that ends in .zst compresses it with zstd.
+    /// that ends in .gz, .tgz, .xz, .txz, .zst or .tzst compresses it.
     #[arg(short, long, value_name = "ARCHIVE", required_unless_present_any = ["no_output", "explain"])]
     pub(crate) output: Option<OsString>,
 
@@ -89,6 +90,11 @@ pub(crate) struct Dump {
     #[arg(short, long, value_name = "N", help_heading = "Metadata", value_parser = number(1..=65_535_usize))]
     pub(crate) jobs: Option<usize>,
 
+    /// Compress with none, gzip, xz or zstd [default: by the suffix]
+    ///
+    /// A level may follow: gzip:1 to gzip:9, xz:0 to xz:9, zstd:1 to zstd:19.
+    #[arg(long, value_name = "NAME[:LEVEL]", help_heading = "Output", value_parser = compress)]
+    pub(crate) compress: Option<Compress>,
     /// Write a list of the archived entries (- for standard error)
     ///
     /// Each line has the type, mode, owner, size, modification time and name of an entry.

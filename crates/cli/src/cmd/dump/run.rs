@@ -79,6 +79,7 @@ fn dump_options(args: &Args) -> (DumpOptions, Option<Vec<u8>>) {
     let options = DumpOptions {
         sources: bytes(&args.sources),
         archive: name(&args.output).filter(|_| !args.no_output),
+        compress: args.compress.unwrap_or_default(),
         since: name(&args.since),
         catalog: name(&args.catalog),
         level: level.map(|(number, state)| Level { number, state }),

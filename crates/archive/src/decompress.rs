@@ -1,0 +1,218 @@
+//! Decompresses an archive: one or more streams of one format, as the programs of that format read
+//! them.
+
+use std::io::{self, BufRead, Read};
+
+use bzip2::bufread::BzDecoder;
+use flate2::bufread::GzDecoder;
+use lz4_flex::frame::FrameDecoder;
+use lzma_rust2::XzReader;
+use zstd::zstd_safe::zstd_sys::ZSTD_ErrorCode;
+use zstd::zstd_safe::{self, DCtx, DParameter, ErrorCode, InBuffer, OutBuffer};
+
+use crate::compression::Compression;
+use crate::stream::Buffered;
+
+/// The largest zstd window that is accepted, as a power of two: 8 MiB, as of levels up to 19.
+const WINDOW_LOG: u32 = 23;
+
+/// The most memory for decompressing xz, in KiB: for the 64 MiB of level 9.
+const XZ_MEMORY: u32 = 66 << 10;
+
+/// A compressed file being read.
+///
+/// Its errors have the kind `UnexpectedEof` if it is truncated, `OutOfMemory` if it takes more memory
+/// than is permitted, and an error number if it cannot be read.
+pub(crate) struct Decompressor {
+    format: Compression,
+    state: State,
+    has_garbage: bool,
+}
+
+enum State {
+    /// Between two streams.
+    Between(Buffered),
+    Within(Box<dyn Decoder>),
+    Over,
+}
+
+/// The decoder of one stream; 0 bytes are its end.
+trait Decoder: Read {
+    fn into_rest(self: Box<Self>) -> Buffered;
+}
+
+impl Decompressor {
+    pub(crate) fn new(format: Compression, input: Buffered) -> Decompressor {
+        Decompressor {
+            format,
+            state: State::Between(input),
+            has_garbage: false,
+        }
+    }
+
+    pub(crate) fn format(&self) -> Compression {
+        self.format
+    }
+
+    /// Whether something else than zeros was found behind the last stream since the last call.
+    pub(crate) fn take_garbage(&mut self) -> bool {
+        std::mem::take(&mut self.has_garbage)
+    }
+
+    /// Begins the next stream, if there is one.
+    fn begin(&mut self, mut input: Buffered) -> io::Result<State> {
+        const LONGEST_MAGIC: usize = 6;
+        loop {
+            let head = input.peek(LONGEST_MAGIC)?;
+            match head {
+                [] => return Ok(State::Over),
+                // Padding of tapes.
+                [0, ..] => {
+                    let zeros = head.iter().take_while(|&&byte| byte == 0).count();
+                    input.consume(zeros);
+                }
+                [0x50..0x60, 0x2a, 0x4d, 0x18, ..] if self.format == Compression::Lz4 => {
+                    skip_frame(&mut input)?;
+                }
+                head if Compression::from_magic(head) == Some(self.format) => break,
+                _ => {
+                    self.has_garbage = true;
+                    return Ok(State::Over);
+                }
+            }
+        }
+        Ok(State::Within(match self.format {
+            Compression::Gzip => Box::new(GzDecoder::new(input)),
+            Compression::Bzip2 => Box::new(BzDecoder::new(input)),
+            Compression::Xz => Box::new(XzReader::new_mem_limit(input, false, XZ_MEMORY)),
+            Compression::Lz4 => Box::new(Lz4(FrameDecoder::new(input))),
+            Compression::Zstd => Box::new(Zstd::new(input)?),
+        }))
+    }
+}
+
+impl Read for Decompressor {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            self.state = match std::mem::replace(&mut self.state, State::Over) {
+                State::Over => return Ok(0),
+                State::Between(input) => self.begin(input)?,
+                State::Within(mut decoder) => match decoder.read(buffer)? {
+                    0 => State::Between(decoder.into_rest()),
+                    n => {
+                        self.state = State::Within(decoder);
+                        return Ok(n);
+                    }
+                },
+            }
+        }
+    }
+}
+
+/// Skips a frame that is no data: its magic, its length, and its content.
+fn skip_frame(input: &mut Buffered) -> io::Result<()> {
+    let mut head = [0; 8];
+    input.read_exact(&mut head)?;
+    let [.., a, b, c, d] = head;
+    let len = u64::from(u32::from_le_bytes([a, b, c, d]));
+    match io::copy(&mut input.take(len), &mut io::sink())? {
+        skipped if skipped < len => Err(io::ErrorKind::UnexpectedEof.into()),
+        _ => Ok(()),
+    }
+}
+
+impl Decoder for GzDecoder<Buffered> {
+    fn into_rest(self: Box<Self>) -> Buffered {
+        (*self).into_inner()
+    }
+}
+
+impl Decoder for BzDecoder<Buffered> {
+    fn into_rest(self: Box<Self>) -> Buffered {
+        (*self).into_inner()
+    }
+}
+
+impl Decoder for XzReader<Buffered> {
+    fn into_rest(self: Box<Self>) -> Buffered {
+        (*self).into_inner()
+    }
+}
+
+/// The library takes the end of the file for the end of a frame.
+struct Lz4(FrameDecoder<Buffered>);
+
+impl Read for Lz4 {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.0.read(buffer)? {
+            0 if self.0.get_ref().is_exhausted() => Err(io::ErrorKind::UnexpectedEof.into()),
+            n => Ok(n),
+        }
+    }
+}
+
+impl Decoder for Lz4 {
+    fn into_rest(self: Box<Self>) -> Buffered {
+        self.0.into_inner()
+    }
+}
+
+/// A frame of zstd, also one that is no data.
+struct Zstd {
+    context: DCtx<'static>,
+    input: Buffered,
+    is_over: bool,
+}
+
+impl Zstd {
+    fn new(input: Buffered) -> io::Result<Zstd> {
+        let no_memory = || io::Error::from(io::ErrorKind::OutOfMemory);
+        let mut context = DCtx::try_create().ok_or_else(no_memory)?;
+        let limit = DParameter::WindowLogMax(WINDOW_LOG);
+        context.set_parameter(limit).map_err(|_| no_memory())?;
+        Ok(Zstd {
+            context,
+            input,
+            is_over: false,
+        })
+    }
+}
+
+impl Read for Zstd {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while !self.is_over {
+            let mut output = OutBuffer::around(&mut *buffer);
+            let piece = self.input.peek(1)?;
+            let is_end = piece.is_empty();
+            let mut input = InBuffer::around(piece);
+            let wanted = self.context.decompress_stream(&mut output, &mut input);
+            let taken = input.pos;
+            let wanted = wanted.map_err(zstd_error)?;
+            self.input.consume(taken);
+            self.is_over = wanted == 0;
+            if output.pos() > 0 {
+                return Ok(output.pos());
+            }
+            if is_end && wanted > 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        Ok(0)
+    }
+}
+
+impl Decoder for Zstd {
+    fn into_rest(self: Box<Self>) -> Buffered {
+        self.input
+    }
+}
+
+/// zstd returns the numbers of its errors as negated `size_t`s (`ZSTD_getErrorCode` in
+/// zstd_errors.h).
+fn zstd_error(code: ErrorCode) -> io::Error {
+    const TOO_LARGE: ZSTD_ErrorCode = ZSTD_ErrorCode::ZSTD_error_frameParameter_windowTooLarge;
+    match code == (TOO_LARGE as usize).wrapping_neg() {
+        true => io::ErrorKind::OutOfMemory.into(),
+        false => io::Error::other(zstd_safe::get_error_name(code)),
+    }
+}

@@ -1,0 +1,89 @@
+//! Reads a file, a device, a fifo or standard input in order.
+
+use std::io::{self, BufRead, Read};
+
+use gate::fs::read;
+use gate::{Errno, Fd};
+
+/// Bytes read at a time.
+const CHUNK: usize = 64 << 10;
+
+/// A descriptor that is read in order; `None` is standard input.
+pub(crate) struct Stream(pub(crate) Option<Fd>);
+
+impl Stream {
+    pub(crate) fn read(&self, buffer: &mut [u8]) -> gate::Result<usize> {
+        loop {
+            let read = match &self.0 {
+                Some(fd) => read(fd, buffer),
+                None => read(io::stdin(), buffer),
+            };
+            if read != Err(Errno::EINTR) {
+                return read;
+            }
+        }
+    }
+}
+
+/// A stream, and what was read of it ahead.
+pub(crate) struct Buffered {
+    stream: Stream,
+    /// Everything before `from` is consumed.
+    buffer: Vec<u8>,
+    from: usize,
+    /// Something was wanted after the end.
+    is_exhausted: bool,
+}
+
+impl Buffered {
+    /// A stream whose beginning is `head`.
+    pub(crate) fn new(stream: Stream, head: Vec<u8>) -> Buffered {
+        Buffered {
+            stream,
+            buffer: head,
+            from: 0,
+            is_exhausted: false,
+        }
+    }
+
+    /// Whether more was read than there is.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.is_exhausted
+    }
+
+    /// What comes next: `n` bytes at least, and less only at the end.
+    pub(crate) fn peek(&mut self, n: usize) -> io::Result<&[u8]> {
+        while self.buffer.len() - self.from < n {
+            self.buffer.drain(..std::mem::take(&mut self.from));
+            let have = self.buffer.len();
+            self.buffer.resize(have + CHUNK, 0);
+            let read = self.stream.read(&mut self.buffer[have..]);
+            self.buffer.truncate(have + *read.as_ref().unwrap_or(&0));
+            if read.map_err(|errno| io::Error::from_raw_os_error(errno.0))? == 0 {
+                break;
+            }
+        }
+        Ok(&self.buffer[self.from..])
+    }
+}
+
+impl Read for Buffered {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let have = self.peek(1)?;
+        let n = have.len().min(to.len());
+        to[..n].copy_from_slice(&have[..n]);
+        self.is_exhausted |= have.is_empty() && !to.is_empty();
+        self.consume(n);
+        Ok(n)
+    }
+}
+
+impl BufRead for Buffered {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.peek(1)
+    }
+
+    fn consume(&mut self, n: usize) {
+        self.from += n;
+    }
+}

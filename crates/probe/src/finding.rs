@@ -275,7 +275,9 @@ pub enum CacheBound {
     /// All memory, of which so many bytes are available now.
     #[error(
         "no cgroup limit: the page cache can use all free memory{}",
-        .0.map_or(String::new(), |bytes| format!(", now {} MiB (MemAvailable)", bytes >> 20))
+        .0.map_or(String::new(), |bytes| {
+            format!(", now {:.1} GiB (MemAvailable)", bytes as f64 / (1_u64 << 30) as f64)
+        })
     )]
     Memory(Option<u64>),
 }

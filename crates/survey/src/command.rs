@@ -20,8 +20,6 @@ pub enum Command<'a> {
     CompareMethods,
     /// Probe a directory with these experiments.
     Probe(&'a [u8], Vec<Experiment>),
-    /// Measure the page cache by filling it.
-    FillCache,
     /// Walk.
     Walk,
     /// Walk by this engine.

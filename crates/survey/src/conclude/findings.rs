@@ -192,13 +192,14 @@ fn dearest_call<'a>(survey: &Survey<'a>) -> Option<Conclusion<'a>> {
 }
 
 fn prices(found: &Found) -> Option<Conclusion<'_>> {
-    let prices = found.gates.as_ref()?.report.prices.as_deref()?;
+    let gates = found.gates.as_ref()?;
+    let prices = gates.report.prices.as_deref()?;
     let price = |gate, warm| best_price(prices, gate, warm).map(|price| price.ns);
     let statement = Statement::StatxPrice {
         warm: price("statx", true)?,
         cold: price("statx", false),
         empty: price("getppid", true),
     };
-    let command = Command::Prices;
+    let command = Command::Probe(&gates.dir, vec![Experiment::Gates]);
     Some(Conclusion::new(Section::Gates, 45, command, statement))
 }

@@ -52,7 +52,6 @@ impl Commands {
                 let names: Vec<_> = experiments.iter().map(|one| one.name()).collect();
                 format!("fathom probe {} {}", quoted(dir), names.join(" "))
             }
-            FillCache => format!("fathom probe {root} cache"),
             Walk => format!("fathom walk {root} -x"),
             WalkBy(engine) => format!("fathom walk {root} -x --engine {}", engine.name()),
             WriteCatalog => format!("fathom walk {root} -x --catalog walk.parquet"),

@@ -4,6 +4,7 @@ use gate::Errno;
 use probe::activity::cgroup_words;
 use probe::finding::{Method, Note, Outcome, Source};
 use probe::{Error, Finding};
+use show::units::size;
 
 /// How a finding was made, or why it was not.
 pub(crate) fn method(finding: &Finding) -> String {
@@ -74,13 +75,16 @@ fn note_text(note: Note) -> String {
         Note::ContradictedByResidency => "; the page-cache residency contradicts it".to_owned(),
         Note::SeenBy(call) => format!(", by {}", call.name()),
         Note::OwnCgroup(available) => format!(
-            "; measured in {} with a chosen limit; outside, {} MiB are available (MemAvailable)",
+            "; measured in {} with a chosen limit; outside, {} are available (MemAvailable)",
             cgroup_words(true),
-            available >> 20
+            size(available)
         ),
         Note::CurrentCgroup(others) => {
             let cgroup = cgroup_words(false);
-            format!("; measured in {cgroup}, which also holds {others} bytes of other files")
+            format!(
+                "; measured in {cgroup}, which also holds {} of other files",
+                size(others)
+            )
         }
     }
 }

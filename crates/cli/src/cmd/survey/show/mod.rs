@@ -3,6 +3,7 @@
 use mounts::Point as Mount;
 use show::name::printable;
 use show::table::TableStyle;
+use show::units::{duration, size};
 use survey::{ComparedMethods, Mounted, Section, Survey};
 
 use self::points::Point;
@@ -30,8 +31,8 @@ pub(crate) fn text(survey: &Survey<'_>, style: TableStyle) -> String {
         style,
         survey,
     };
-    text.points("Findings", &Point::findings(survey));
-    text.points("Advice", &Point::advice(survey));
+    text.points("Findings", &Point::findings(survey), true);
+    text.points("Advice", &Point::advice(survey), false);
     text.mounts();
     let head = "Walk: cost of each engine";
     text.section(
@@ -97,33 +98,43 @@ struct Text<'a> {
 }
 
 impl Text<'_> {
-    /// Prose: on a wide terminal, and in a pipe, as wide as the summary.
-    fn line(&mut self, text: &str) {
+    /// Prose: on a wide terminal, and in a pipe, as wide as the summary; `indent` columns less.
+    fn prose(&self, text: &str, indent: usize) -> String {
         let width = self.style.width.unwrap_or(summary::COLUMNS);
         let style = TableStyle {
-            width: Some(width.min(summary::COLUMNS)),
+            width: Some(width.min(summary::COLUMNS).saturating_sub(indent)),
             ..self.style
         };
-        self.text += &style.wrapped(text);
+        style.wrapped(text)
+    }
+
+    fn line(&mut self, text: &str) {
+        self.text += &self.prose(text, 0);
+    }
+
+    /// An item of a list: prose, whose lines after the first are indented.
+    fn item(&mut self, text: &str) {
+        let lines = self.prose(text, 2);
+        self.text += &format!("- {}\n", lines.trim_end().replace('\n', "\n  "));
     }
 
     fn head(&mut self, text: &str) {
         self.text += &self.style.heading(text);
     }
 
-    fn points(&mut self, head: &str, points: &[Point]) {
+    /// `has_figure`: whether the texts themselves have the figures.
+    fn points(&mut self, head: &str, points: &[Point], has_figure: bool) {
         if points.is_empty() {
             return;
         }
         self.head(head);
-        for Point {
-            text,
-            figure,
-            command,
-            ..
-        } in points
-        {
-            self.line(&format!("- {text} ({figure}; {command})"));
+        for point in points {
+            match has_figure {
+                true => self.item(&point.text),
+                false => self.item(&point.with_figure()),
+            }
+            // A command is not broken, so that it can be copied.
+            self.text += &format!("  {}\n", point.command);
         }
         self.text += "\n";
     }
@@ -178,7 +189,9 @@ impl Text<'_> {
         let why = report.reason.to_string();
         let why = printable(why.as_bytes());
         self.line(&format!("Found by {}: {why}.", report.method.name()));
-        self.text += "\n";
+        if !report.points.is_empty() {
+            self.text += "\n";
+        }
         let text = &mut self.text;
         mount_table::table(&report.points, self.style, &mut |piece| *text += piece);
         let head = "Cost of each method to find mounts";
@@ -199,14 +212,13 @@ impl Text<'_> {
         let machine = self.survey.machine;
         self.text += "\n";
         self.head("Cost of this survey");
-        let mib = |bytes: u64| bytes as f64 / 1_048_576.0;
         self.line(&format!(
-            "{:.1} s of {:.0}, {:.1} MiB read from disks and {:.1} written to temporary files, of {:.0} MiB.",
-            machine.seconds,
-            machine.limit_seconds,
-            mib(machine.bytes_read),
-            mib(machine.bytes_written),
-            mib(machine.limit_bytes)
+            "{} (limit: {}); {} read from disks, {} written to temporary files (limit: {}).",
+            duration(machine.seconds),
+            duration(machine.limit_seconds),
+            size(machine.bytes_read),
+            size(machine.bytes_written),
+            size(machine.limit_bytes)
         ));
         if self.survey.is_interrupted {
             self.line("It was interrupted.");
@@ -215,8 +227,8 @@ impl Text<'_> {
             self.text += "Root would add:\n";
         }
         for unseen in &machine.unseen {
-            let line = format!("- {}", missing::unseen(unseen));
-            self.line(&printable(line.as_bytes()));
+            let unseen = missing::unseen(unseen);
+            self.item(&printable(unseen.as_bytes()));
         }
     }
 }

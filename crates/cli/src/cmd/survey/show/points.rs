@@ -48,6 +48,12 @@ impl Point {
         Point::all(&survey.advice, survey)
     }
 
+    /// The text, with the figure in place of its full stop.
+    pub(crate) fn with_figure(&self) -> String {
+        let sentence = self.text.strip_suffix('.').unwrap_or(&self.text);
+        format!("{sentence} ({})", self.figure)
+    }
+
     fn all(conclusions: &[Conclusion<'_>], survey: &Survey<'_>) -> Vec<Point> {
         let commands = Commands::from_survey(survey);
         let root = printable(survey.root);

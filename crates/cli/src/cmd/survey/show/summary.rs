@@ -222,8 +222,7 @@ fn advice(survey: &Survey<'_>, width: usize) -> String {
     let mut text = String::new();
     for (n, point) in (1..).zip(Point::advice(survey).iter().take(ADVICE)) {
         text += if n == 1 { "\n" } else { "" };
-        let sentence = point.text.strip_suffix('.').unwrap_or(&point.text);
-        let line = format!("{n}. {sentence} ({})", point.figure);
+        let line = format!("{n}. {}", point.with_figure());
         text += &two_lines(&line, width);
         text += &format!("   {}\n", point.command);
     }

@@ -56,7 +56,8 @@ fn overview(all: &[Probed]) -> Block {
 
 /// A note on the column CACHE, where the cache was not measured.
 fn cache_note(all: &[Probed], memory: Option<u64>, commands: &Commands) -> Option<String> {
-    let command = commands.text(&Command::FillCache);
+    let first = all.first()?;
+    let command = commands.text(&Command::Probe(&first.dir, vec![Experiment::Cache]));
     let caches: Vec<CacheSize> = all.iter().map(|one| CacheSize::new(&one.report)).collect();
     for cache in &caches {
         if let CacheSize::AtMost(most, limit) = cache {
@@ -139,7 +140,8 @@ fn made(report: &ProbeReport) -> Vec<Experiment> {
 }
 
 pub(crate) fn prices(gates: &Probed, commands: &Commands) -> Vec<Block> {
-    let mut blocks = vec![Block::Command(commands.text(&Command::Prices))];
+    let command = Command::Probe(&gates.dir, vec![Experiment::Gates]);
+    let mut blocks = vec![Block::Command(commands.text(&command))];
     let all = gates.report.prices.as_deref().unwrap_or_default();
     let facts: Vec<(&'static str, String)> = [
         ("An empty call", "getppid", true),

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use ondisk::pax::BLOCK;
 
-use crate::support::build::dir;
+use crate::support::build::{dir, tool};
 use crate::support::pack::{extended, member, raw};
 use crate::support::run::args;
 use crate::support::snapshot::{Snapshot, kept};
@@ -281,6 +281,51 @@ fn rare_members_are_restored() {
     ]);
 }
 
+/// A sparse file of star, of 24 KiB with `extents` extents of a block each: those that come first are
+/// in the header in the oldest format.
+fn sparse_of_star(extents: usize, are_in_header: bool) -> Vec<u8> {
+    let number = |n: usize| format!("{n:011o} ").into_bytes();
+    let size = number(extents * 8192);
+    let mut pairs: Vec<Vec<u8>> = (0..extents)
+        .map(|n| [number(n * 8192), number(BLOCK)].concat())
+        .collect();
+    pairs.push([&size[..], &number(0)].concat());
+    let rest = pairs.split_off(if are_in_header { 4.min(pairs.len()) } else { 0 });
+    let mut content = Vec::new();
+    for (n, piece) in rest.chunks(21).enumerate() {
+        content.extend(piece.concat());
+        content.resize((n + 1) * BLOCK, 0);
+        content[n * BLOCK + 504] = u8::from(n + 1 < rest.len().div_ceil(21));
+    }
+    let is_extended = [u8::from(!rest.is_empty() && are_in_header)];
+    let blocks = content.len();
+    (0..extents).for_each(|n| content.resize(blocks + (n + 1) * BLOCK, b'a' + n as u8));
+    let (pairs, time) = (pairs.concat(), number(1_000_000_000));
+    let fields: [(usize, &[u8]); 6] = [
+        (355, &is_extended),
+        (356, &pairs),
+        (452, &size),
+        (476, &time),
+        (488, &time),
+        (508, b"tar\0"),
+    ];
+    [raw("s", b'S', content.len(), &fields), content].concat()
+}
+
+#[test]
+fn sparse_files_of_star_are_restored() {
+    let mut cases = Vec::new();
+    for (extents, are_in_header) in [(1, true), (3, true), (9, true), (1, false), (50, false)] {
+        let file = sparse_of_star(extents, are_in_header);
+        cases.push(case("a file of star", with_next(&[&file]), 0, "", &["tar"]));
+    }
+    // A size that does not belong to a map means nothing.
+    let size = extended(b'x', &[("SCHILY.realsize", b"99")]);
+    let file = [size, member("f", b'0', b"data")].concat();
+    cases.push(case("a size of star", with_next(&[&file]), 0, "", &["tar"]));
+    check(cases);
+}
+
 #[test]
 fn continuations_of_files_are_named() {
     let place = tempfile::tempdir().unwrap();
@@ -298,6 +343,50 @@ fn continuations_of_files_are_named() {
         "{ran}"
     );
     assert!(to.join("next").exists() && !to.join("m").exists());
+}
+
+#[test]
+fn truncated_archives_are_restored_as_far_as_they_go() {
+    if !require(&[Need::Program("gzip")]) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let (first, next) = (place.path().join("0.tar"), place.path().join("1.tar"));
+    // Data that gzip does not make much smaller.
+    let mut state = 1_u32;
+    let noise: Vec<u8> = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    })
+    .take(300_000)
+    .collect();
+    let archive = with_next(&[
+        &member("whole", b'0', b"data"),
+        &member("half", b'0', &noise),
+    ]);
+    fs::write(&first, &archive).unwrap();
+    fs::write(&next, with_next(&[&member("later", b'0', b"data")])).unwrap();
+    let compressed = tool(Command::new("gzip").arg("-c").arg(&first));
+    for bytes in [&archive[..100_000], &compressed[..100_000]] {
+        fs::write(&first, bytes).unwrap();
+        let to = dir(place.path().join("to"));
+        let ran = run(&mut fathom(args!["restore", &first, "-C", &to])).exits(1);
+        assert_eq!(
+            ran.stderr.matches("cannot read the rest").count(),
+            1,
+            "{ran}"
+        );
+        assert!(ran.stderr.contains("truncated"), "{ran}");
+        assert!(to.join("whole").exists() && !to.join("half").exists());
+        // An increment does not belong over a part of a dump.
+        let ran = run(&mut fathom(args!["restore", &first, &next, "-C", &to])).exits(2);
+        assert!(
+            ran.stderr.contains("what was restored so far remains"),
+            "{ran}"
+        );
+        assert!(!to.join("later").exists());
+        fs::remove_dir_all(&to).unwrap();
+    }
 }
 
 #[test]

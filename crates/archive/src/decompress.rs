@@ -26,6 +26,8 @@ const XZ_MEMORY: u32 = 66 << 10;
 pub(crate) struct Decompressor {
     format: Compression,
     state: State,
+    /// The first stream that has data was begun.
+    is_begun: bool,
     has_garbage: bool,
 }
 
@@ -46,6 +48,7 @@ impl Decompressor {
         Decompressor {
             format,
             state: State::Between(input),
+            is_begun: false,
             has_garbage: false,
         }
     }
@@ -57,6 +60,11 @@ impl Decompressor {
     /// Whether something else than zeros was found behind the last stream since the last call.
     pub(crate) fn take_garbage(&mut self) -> bool {
         std::mem::take(&mut self.has_garbage)
+    }
+
+    /// Whether there can be frames that are to be skipped.
+    fn has_frames(&self) -> bool {
+        matches!(self.format, Compression::Lz4 | Compression::Zstd)
     }
 
     /// Begins the next stream, if there is one.
@@ -71,16 +79,19 @@ impl Decompressor {
                     let zeros = head.iter().take_while(|&&byte| byte == 0).count();
                     input.consume(zeros);
                 }
-                [0x50..0x60, 0x2a, 0x4d, 0x18, ..] if self.format == Compression::Lz4 => {
-                    skip_frame(&mut input)?;
-                }
+                [0x50..0x60, 0x2a, 0x4d, 0x18, ..] if self.has_frames() => skip_frame(&mut input)?,
                 head if Compression::from_magic(head) == Some(self.format) => break,
+                // Frames that are skipped tell nothing about the others.
+                [0x04, 0x22, 0x4d, 0x18, ..] if self.has_frames() && !self.is_begun => {
+                    self.format = Compression::Lz4;
+                }
                 _ => {
                     self.has_garbage = true;
                     return Ok(State::Over);
                 }
             }
         }
+        self.is_begun = true;
         Ok(State::Within(match self.format {
             Compression::Gzip => Box::new(GzDecoder::new(input)),
             Compression::Bzip2 => Box::new(BzDecoder::new(input)),
@@ -157,7 +168,7 @@ impl Decoder for Lz4 {
     }
 }
 
-/// A frame of zstd, also one that is no data.
+/// A frame of zstd.
 struct Zstd {
     context: DCtx<'static>,
     input: Buffered,

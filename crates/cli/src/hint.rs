@@ -215,9 +215,7 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
         (_, ErrorKind::Suffix(BadSuffix::Other)) => {
             "give a name with the suffix of --compress, or with .tar"
         }
-        (_, ErrorKind::Suffix(BadSuffix::Unsupported)) => {
-            "use the suffix .tar.gz, .tar.xz or .tar.zst, or .tar for an uncompressed archive"
-        }
+        (_, ErrorKind::Suffix(BadSuffix::Unsupported)) => "use .tar, .tar.gz, .tar.xz or .tar.zst",
         (_, ErrorKind::NoSuchPath { is_directory: true }) => "to restore into it, use -C",
         (_, ErrorKind::NoSuchPath { .. }) => {
             "check the name of the archive; fathom list prints the members"

@@ -391,6 +391,7 @@ impl Decoder {
         if let Some(Fault { at, what }) = ahead.lost.or(records.unusable.map(|it| it.fault)) {
             return Err(Problem { at: Some(at), what });
         }
+        let star_size = records.star_size;
         records.acl(ahead.acl);
         records.link = records.link.or(ahead.link);
         let member = Member {
@@ -407,7 +408,7 @@ impl Decoder {
                 self.done(member, stored)
             }
             (b'D', _) => self.expect(What::Dumpdir(member), stored),
-            (b'S', _) => self.old_sparse_header(member, block, sparse.size),
+            (b'S', _) => self.old_sparse_header(member, block, star_size),
             (_, Kind::File)
                 if sparse.major.is_some() || sparse.map.is_some() || sparse.size.is_some() =>
             {
@@ -448,32 +449,7 @@ impl Decoder {
             true => records.xattrs,
             false => records.coded_xattrs,
         };
-        let (uid, gid) = (
-            header
-                .id(common.uid, UID)
-                .ok_or("invalid owner in a header; nobody is used"),
-            header
-                .id(common.gid, GID)
-                .ok_or("invalid group in a header; nogroup is used"),
-        );
-        // A program must not run in the name of the user who restores it: -1 changes no owner.
-        let is_owner = |id: &Result<u32, _>| id.is_ok_and(|id| id != u32::MAX);
-        let permitted = if is_owner(&uid) && is_owner(&gid) {
-            0o7777
-        } else {
-            0o1777
-        };
-        let mode =
-            number(&block[MODE]).ok_or("invalid mode in a header; only the owner has access");
-        let mode = self.or_default(
-            header.at,
-            mode,
-            if kind == Kind::Directory {
-                0o700
-            } else {
-                0o600
-            },
-        );
+        let (uid, gid, mode) = self.owner_and_mode(header, kind, &common);
         let time =
             |recorded: Option<Time>, field| recorded.map_or_else(|| header.seconds(field), Ok);
         let gnu_time = |recorded: Option<Time>, field| {
@@ -481,9 +457,9 @@ impl Decoder {
         };
         Ok(Member {
             link,
-            mode: mode as u32 & permitted,
-            uid: self.or_default(header.at, uid, NOBODY),
-            gid: self.or_default(header.at, gid, NOBODY),
+            mode,
+            uid,
+            gid,
             uname: common.uname.unwrap_or_else(|| header.owner(UNAME)),
             gname: common.gname.unwrap_or_else(|| header.owner(GNAME)),
             mtime: self.or_default(header.at, time(common.mtime, MTIME), Time::default()),
@@ -497,6 +473,37 @@ impl Decoder {
             blake3: records.blake3,
             ..Member::default()
         })
+    }
+
+    /// Owner, group and mode of a member.
+    fn owner_and_mode(
+        &mut self,
+        header: &Header<'_>,
+        kind: Kind,
+        common: &Common,
+    ) -> (u32, u32, u32) {
+        let uid = header.id(common.uid, UID);
+        let gid = header.id(common.gid, GID);
+        // A program must not run in the name of the user who restores it: -1 changes no owner.
+        let is_owner = |id: Option<u32>| id.is_some_and(|id| id != u32::MAX);
+        let permitted = match is_owner(uid) && is_owner(gid) {
+            true => 0o7777,
+            false => 0o1777,
+        };
+        let private = match kind {
+            Kind::Directory => 0o700,
+            _ => 0o600,
+        };
+        let uid = uid.ok_or("invalid owner in a header; nobody is used");
+        let gid = gid.ok_or("invalid group in a header; nogroup is used");
+        let mode = number(&header.block[MODE]);
+        let mode = mode.ok_or("invalid mode in a header; only the owner has access");
+        let mode = self.or_default(header.at, mode, private) as u32 & permitted;
+        (
+            self.or_default(header.at, uid, NOBODY),
+            self.or_default(header.at, gid, NOBODY),
+            mode,
+        )
     }
 
     /// A value, or in the place of one that is wrong a default.

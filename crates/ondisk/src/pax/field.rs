@@ -121,10 +121,12 @@ pub(super) fn number(field: &[u8]) -> Option<i64> {
         )
         .ok();
     }
+    // The field before may have put its NUL here; after another one there is no number.
+    let field = if first == 0 { rest } else { field };
     let is_blank = |byte: &u8| matches!(byte, b' ' | 0);
     let from = field
         .iter()
-        .position(|byte| !is_blank(byte))
+        .position(|&byte| byte != b' ')
         .unwrap_or(field.len());
     let end = field[from..]
         .iter()
@@ -158,6 +160,8 @@ mod tests {
         assert_eq!(number(b"\0\0\0\0\0\0\0\0"), Some(0));
         assert_eq!(number(b"        "), Some(0));
         assert_eq!(number(b"12\0garbage"), Some(0o12));
+        assert_eq!(number(b"\x0012 "), Some(0o12));
+        assert_eq!(number(b"\0\x0012 "), Some(0));
         assert_eq!(number(b"\x80\0\0\0\0\0\0\x02\0\0\0\0"), Some(8 << 30));
         assert_eq!(
             number(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xfe"),

@@ -141,6 +141,8 @@ pub(super) struct Records {
     /// decodes.
     pub(super) coded_xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
     pub(super) sparse: Sparse,
+    /// The size of a sparse file of star, whose map is elsewhere.
+    pub(super) star_size: Option<u64>,
     pub(super) dumpdir: Option<Vec<u8>>,
     pub(super) blake3: Option<[u8; 32]>,
     pub(super) unusable: Option<Unusable>,
@@ -233,9 +235,8 @@ impl Records {
             b"GNU.sparse.major" => self.sparse.major = number(value)?,
             b"GNU.sparse.minor" => self.sparse.minor = number(value)?,
             b"GNU.sparse.name" => self.sparse.name = name(value)?,
-            b"GNU.sparse.size" | b"GNU.sparse.realsize" | b"SCHILY.realsize" => {
-                self.sparse.size = number(value)?;
-            }
+            b"GNU.sparse.size" | b"GNU.sparse.realsize" => self.sparse.size = number(value)?,
+            b"SCHILY.realsize" => self.star_size = number(value)?,
             b"GNU.sparse.offset" => self.sparse.offset = number(value)?,
             b"GNU.sparse.numbytes" => self.sparse.extent(number(value)?)?,
             b"GNU.sparse.map" => self.sparse.list(value)?,
@@ -339,8 +340,7 @@ fn is_map(key: &[u8]) -> bool {
 
 /// Whether a member cannot be read without the record: its name, or its data.
 fn is_essential(key: &[u8]) -> bool {
-    matches!(key, b"path" | b"linkpath" | b"size" | b"SCHILY.realsize")
-        || key.starts_with(b"GNU.sparse.")
+    matches!(key, b"path" | b"linkpath" | b"size") || key.starts_with(b"GNU.sparse.")
 }
 
 /// A name; `None` if it is empty.

@@ -334,17 +334,23 @@ pub fn compare(
     if trial_runs.is_empty() && trials > 0 {
         trial_runs.clone_from(&profiles);
     }
+    let methods = by_method(profiles, &trial_runs);
+    Ok(Comparison { methods, left_out })
+}
+
+/// The methods that were profiled, in the order of [`Method::ALL`], each with its runs.
+fn by_method(mut profiles: Vec<Measured<Located>>, runs: &[Measured<Located>]) -> Vec<MethodRuns> {
     profiles.sort_by_key(|run| {
         let method = run.result.method;
         Method::ALL.iter().position(|one| *one == method)
     });
-    let methods = profiles.into_iter().map(|profile| {
+    let method_runs = profiles.into_iter().map(|profile| {
         let Located {
             method,
             found,
             complete,
         } = profile.result;
-        let runs = trial_runs.iter().filter(|run| run.result.method == method);
+        let runs = runs.iter().filter(|run| run.result.method == method);
         MethodRuns {
             method,
             found,
@@ -353,8 +359,5 @@ pub fn compare(
             profile: profile.tally,
         }
     });
-    Ok(Comparison {
-        methods: methods.collect(),
-        left_out,
-    })
+    method_runs.collect()
 }

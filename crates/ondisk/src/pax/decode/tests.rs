@@ -536,6 +536,24 @@ fn too_long_headers_cost_their_member_only() {
 }
 
 #[test]
+fn directories_with_too_many_names_are_read_without_them() {
+    let names = vec![b'Y'; dumpdir::MOST + 1];
+    let mut record_of_names = Vec::new();
+    record::push(&mut record_of_names, b"GNU.dumpdir", &names);
+    let directory = named("d/", b'5', b"", |_| {});
+    for mut archive in [
+        named("d/", b'D', &names, |_| {}),
+        [named("x", b'x', &record_of_names, |_| {}), directory].concat(),
+    ] {
+        archive.extend(named("next", b'0', b"", |_| {}));
+        end(&mut archive);
+        let (members, faults) = read_all(&archive);
+        assert_eq!(members, ["d/", "next"]);
+        assert_eq!(faults, ["a dumpdir is too long; it is skipped"]);
+    }
+}
+
+#[test]
 fn long_maps_in_records_are_read() {
     let extents = 100_000;
     let list: Vec<String> = (0..extents).map(|n| format!("{},1", n * 4096)).collect();

@@ -1,8 +1,9 @@
 //! Levels as in dump(8).
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use super::chains::restores;
 use super::full::NEEDS;
 use super::rounds::{by_gnu_tar, on};
 use crate::support::build::{dir, file};
@@ -37,10 +38,18 @@ fn catalogs(state: &Path) -> Vec<usize> {
     };
     let mut all: Vec<usize> = fs::read_dir(state)
         .unwrap()
-        .map(|entry| number(name(entry.unwrap())).unwrap())
+        .filter_map(|entry| number(name(entry.unwrap())))
         .collect();
     all.sort_unstable();
     all
+}
+
+/// The archives of a chain.
+fn archives(ground: &Path, chain: &[(usize, usize)]) -> Vec<PathBuf> {
+    let numbers = chain.iter().map(|(_, number)| number);
+    numbers
+        .map(|number| ground.join(format!("{number}.tar")))
+        .collect()
 }
 
 /// Restoring the last dump of each lower level, and then a dump, gives its tree.
@@ -84,6 +93,7 @@ fn levels_are_based_on_lower_levels() {
             }
             assert_eq!(value["result"]["level"], wanted);
             chain.push((wanted, number));
+            assert_eq!(restores(&state, number), archives(ground, &chain));
             assert_eq!(
                 catalogs(&state),
                 chain.iter().map(|(level, _)| *level).collect::<Vec<_>>()

@@ -12,6 +12,7 @@ mod support;
 
 mod account;
 mod bases;
+mod chains;
 mod changes;
 mod counts;
 mod everything;

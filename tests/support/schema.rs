@@ -40,6 +40,14 @@ const SCHEMAS: &[(&str, &str)] = &[
         include_str!("../../docs/schemas/dump.json"),
     ),
     (
+        "fathom.dumps/1",
+        include_str!("../../docs/schemas/dumps.json"),
+    ),
+    (
+        "fathom.prune/1",
+        include_str!("../../docs/schemas/prune.json"),
+    ),
+    (
         "fathom.list/1",
         include_str!("../../docs/schemas/list.json"),
     ),

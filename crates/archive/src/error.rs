@@ -80,6 +80,15 @@ pub enum Action {
     FindBase,
     #[error("cannot remove the catalogs of higher levels in")]
     RemoveHigherLevels,
+    /// The records of the dumps of a state directory.
+    #[error("cannot read")]
+    ReadRecords,
+    #[error("cannot write")]
+    WriteRecords,
+    #[error("cannot find a dump in")]
+    FindDump,
+    #[error("cannot remove archive")]
+    RemoveArchive,
     /// Beginning to write a file of a dump.
     #[error("cannot write to")]
     DumpTo,
@@ -153,6 +162,24 @@ pub enum ErrorKind {
         source_path: Vec<u8>,
         is_directory: bool,
     },
+
+    #[error("another dump is using it")]
+    StateInUse,
+    #[error("line {line} is not the record of a dump")]
+    DamagedRecord { line: usize },
+    #[error("no dump was made by then")]
+    NoDumpBefore,
+    #[error("the dump is based on one that is not recorded")]
+    BaseNotRecorded,
+    #[error("archive '{}' {}", shown(.archive), match is_replaced {
+        true => "is another file now",
+        false => "does not exist",
+    })]
+    ArchiveGone { archive: Vec<u8>, is_replaced: bool },
+    #[error("it is the archive of an earlier dump that this one is based on")]
+    ReplacesBase,
+    #[error("the archive of level {level} was written to a pipe")]
+    ArchiveStreamed { level: u8 },
 
     #[error("archive, map and catalogs must be different files")]
     SharedFile,

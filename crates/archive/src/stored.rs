@@ -48,6 +48,7 @@ macro_rules! name {
 
 name!(path, "path", "path_b64", Vec<u8>);
 name!(absolute, "absolute", "absolute_b64", Option<Vec<u8>>);
+name!(archive, "archive", "archive_b64", Option<Vec<u8>>);
 name!(fstype, "fstype", "fstype_b64", Option<Vec<u8>>);
 name!(source, "source", "source_b64", Option<Vec<u8>>);
 name!(fsroot, "fsroot", "fsroot_b64", Option<Vec<u8>>);

@@ -179,7 +179,7 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
     use Action::*;
     match (error.action, error.errno()) {
         (OpenState | FindBase | RemoveHigherLevels, Some(Errno::ENOENT)) => {
-            return "create the directory first";
+            return "check the name, or create the directory";
         }
         (RestoreInto, Some(Errno::ENOENT)) => return "create it first",
         (WriteArchive, Some(Errno::ENOSPC)) => {
@@ -209,8 +209,17 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
         (_, kind) if kind.is_unusable_catalog() => {
             "make a full dump, or, for fathom changed, write a new catalog with fathom walk --catalog"
         }
+        (OpenState, ErrorKind::StateInUse) => "wait until it ends, or give another directory",
+        (ReadRecords, ErrorKind::DamagedRecord { .. }) => {
+            "remove that line; fathom restore takes archives by name as well"
+        }
+        (FindDump, ErrorKind::NoDumpBefore) => "fathom list --state prints all dumps",
+        (FindDump, _) => {
+            "fathom list --state prints the archives; fathom restore takes them by name"
+        }
         (Restore, ErrorKind::BadName(_)) => "give the name as fathom list prints it",
         (_, ErrorKind::ReplacesSource) => "give another name",
+        (_, ErrorKind::ReplacesBase) => "give each archive a name of its own",
         (_, ErrorKind::SharedFile) => "give each a name of its own",
         (_, ErrorKind::Suffix(BadSuffix::Other)) => {
             "give a name with the suffix of --compress, or with .tar"

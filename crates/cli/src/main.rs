@@ -38,6 +38,7 @@
 //! | [`out`] | stdout, stderr, warnings, the profile, the exit status |
 //! | [`progress`] | the progress line |
 //! | [`stats`] | the papers' tables of statistics |
+//! | [`cmd::levels`] | the dumps of a state directory |
 //! | [`cmd::metered`] | the report of the two commands that run another one |
 #![forbid(unsafe_code)]
 

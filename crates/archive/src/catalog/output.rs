@@ -35,6 +35,11 @@ pub struct Sealed {
 }
 
 impl Sealed {
+    /// The description.
+    pub fn about(&self) -> &About {
+        &self.about
+    }
+
     /// Waits until it is on the disk, and gives it its name, atomically.
     pub fn publish(self) -> Result<About, Error> {
         let error = |e| Error::new(Action::WriteCatalog, &self.file, e);

@@ -1,8 +1,12 @@
 //! The catalogs of a dump: its base, and the one that it writes.
 
+use walk::Moment;
+
 use super::options::{DumpOptions, Note};
-use crate::error::Error;
+use crate::catalog::About;
+use crate::error::{Action, Error, ErrorKind};
 use crate::increment::Base;
+use crate::increment::history::{DumpRecord, History, Lock};
 use crate::increment::levels::Level;
 
 pub(super) struct Chain {
@@ -10,12 +14,16 @@ pub(super) struct Chain {
     pub(super) base: Option<Base>,
     pub(super) catalog: Option<Vec<u8>>,
     level: Option<Level>,
+    /// Keeps other dumps away from the state directory.
+    _lock: Option<Lock>,
     pub(super) note: Option<Note>,
 }
 
 impl Chain {
     /// Finds the catalogs, and opens the base.
     pub(super) fn open(options: &DumpOptions) -> Result<Chain, Error> {
+        let lock = options.level.as_ref();
+        let lock = lock.map(|level| Lock::take(&level.state)).transpose()?;
         let (since, catalog) = match &options.level {
             Some(level) => (level.base()?, Some(level.catalog())),
             None => (options.since.clone(), options.catalog.clone()),
@@ -24,6 +32,13 @@ impl Chain {
         let base = base
             .map(|since| Base::open(since, &options.sources))
             .transpose()?;
+        if let (Some(level), Some(base), Some(archive)) =
+            (&options.level, &base, options.archive.as_deref())
+            && History::read(&level.state)?.needs(base.about(), archive)
+        {
+            let kind = ErrorKind::ReplacesBase;
+            return Err(Error::new(Action::WriteArchive, archive, kind));
+        }
         let level = options.level.iter().map(|level| level.number);
         let mut lacking = level.filter(|&number| number > 0 && since.is_none());
         let note = lacking.next().map(Note::NoLowerLevel);
@@ -32,8 +47,24 @@ impl Chain {
             base,
             catalog,
             level: options.level.clone(),
+            _lock: lock,
             note,
         })
+    }
+
+    /// Records a dump of a level whose archive has its name, before its catalog has one.
+    pub(super) fn record(
+        &self,
+        begun: Moment,
+        archive: Option<&[u8]>,
+        written: &About,
+    ) -> Result<(), Error> {
+        let Some(level) = &self.level else {
+            return Ok(());
+        };
+        let base = self.base.as_ref().map(Base::about);
+        let dump = (begun.time(), level.number, written.entries);
+        History::read(&level.state)?.add(DumpRecord::new(dump, archive, written, base)?)
     }
 
     /// Removes the catalogs of higher levels.

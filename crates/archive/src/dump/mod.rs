@@ -31,7 +31,7 @@ mod write;
 
 use crate::attribution::{Function, with_function};
 use crate::background::spawn;
-use crate::catalog::Draft;
+use crate::catalog::{About, Draft};
 use crate::error::{Action, Error, ErrorKind};
 use crate::gather::{CollectOptions, Gather, Gathered, gather};
 use crate::increment::{self, Base, Collected, Planned, spare_unseen};
@@ -67,13 +67,14 @@ pub fn dump(
     // First, so that an archive that cannot be written fails before hours of reading.
     let output = Output::create(options.archive.as_deref(), options.compress)?;
     let mut dump = Dump {
+        begun,
         options,
         chain: &chain,
         diagnostics,
         progress,
         map,
     };
-    let mut summary = match dump.collect(begun)? {
+    let mut summary = match dump.collect()? {
         Collected::Unchanged {
             parts,
             looked_at,
@@ -90,6 +91,7 @@ pub fn dump(
 }
 
 struct Dump<'a> {
+    begun: Moment,
     options: &'a DumpOptions,
     chain: &'a Chain,
     diagnostics: &'a Diagnostics,
@@ -99,8 +101,8 @@ struct Dump<'a> {
 
 impl Dump<'_> {
     /// Collects the tree, and plans what is to be written.
-    fn collect(&self, begun: Moment) -> Result<Collected, Error> {
-        let for_catalog = self.chain.catalog.is_some().then_some(begun);
+    fn collect(&self) -> Result<Collected, Error> {
+        let for_catalog = self.chain.catalog.is_some().then_some(self.begun);
         let mut request = self.options.collect_options(for_catalog);
         let Some(base) = &self.chain.base else {
             let (rows, parts) = gather(&request, self.diagnostics)?;
@@ -205,6 +207,7 @@ impl Dump<'_> {
         let archive_bytes = archive.publish()?;
         let sealed = sealed?;
         self.publish_map()?;
+        self.record(sealed.about())?;
         self.chain.remove_higher()?;
         sealed.publish()?;
         Ok((counts, archive_bytes))
@@ -229,6 +232,7 @@ impl Dump<'_> {
         let (counts, archive_bytes) = self.write_archive(output, &rows, &Plan::full(&rows))?;
         let entries = self.chain.base.as_ref().map_or(0, Base::entries);
         if let (Some(catalog), Some(base)) = (&self.chain.catalog, &self.chain.base) {
+            self.record(base.about())?;
             self.chain.remove_higher()?;
             base.copy_to(catalog, renewed)?;
         }
@@ -261,6 +265,12 @@ impl Dump<'_> {
             self.options.threads,
         )?;
         Ok((counts, output.finish()?))
+    }
+
+    /// Records the dump in the state directory.
+    fn record(&self, written: &About) -> Result<(), Error> {
+        let archive = self.options.archive.as_deref();
+        self.chain.record(self.begun, archive, written)
     }
 
     fn publish_map(&mut self) -> Result<(), Error> {

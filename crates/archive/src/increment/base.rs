@@ -6,7 +6,7 @@ use walk::digest;
 
 use super::moves::OldName;
 use crate::catalog::columns::{DIR, NAME, TOP};
-use crate::catalog::{self, Root};
+use crate::catalog::{self, About, Root};
 use crate::error::{Action, Error, ErrorKind};
 use crate::part::Part;
 use crate::plan::{member_name, trim_slashes};
@@ -39,6 +39,11 @@ impl Base {
 
     fn refused(&self, kind: ErrorKind) -> Error {
         Error::new(Action::UseBase, &self.path, kind)
+    }
+
+    /// The description of the catalog.
+    pub(crate) fn about(&self) -> &About {
+        self.reader.about()
     }
 
     /// The number of its entries.

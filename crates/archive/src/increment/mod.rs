@@ -11,6 +11,7 @@ use walk::{Diagnostics, Top, digest, open_top};
 
 mod base;
 mod compare;
+pub mod history;
 pub mod levels;
 mod moves;
 mod scan;

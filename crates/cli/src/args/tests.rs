@@ -165,6 +165,7 @@ fn value_names_are_from_one_list() {
         "SHELL",
         "SIZE",
         "SRC",
+        "TIME",
         "WHAT",
         "WHEN",
         "WHICH",

@@ -16,6 +16,7 @@ fathom dump /srv -o - | ssh HOST 'cat >srv.tar'  # to another host
 fathom dump /srv -o 0.tar --catalog c.parquet  # a full dump, and a catalog for increments
 fathom dump /srv -o 1.tar --since c.parquet --catalog c.parquet  # what changed since then, and a new catalog
 fathom dump /srv -o 1.tar --level 1 --state /var/lib/fathom  # an increment by levels, as in dump(8)
+fathom dump --state /var/lib/fathom --prune --keep-full 2  # which archives are no longer needed
 fathom dump /srv -o srv.tar --map srv.txt  # and a list of the archived entries
 fathom dump /srv --no-output --account  # measure the cost, write nothing
 fathom dump /srv --explain  # how metadata would be read, and why";
@@ -32,19 +33,24 @@ type Method = Option<Gather>;
 
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
+#[command(group = clap::ArgGroup::new("level or prune").args(["level", "prune"]).multiple(true))]
 pub(crate) struct Dump {
     /// The files and directories to archive
     ///
     /// Directories are archived with everything below them. A symbolic link is archived itself,
     /// unless a slash follows it.
-    #[arg(required = true, value_name = "SRC")]
+    #[arg(
+        required_unless_present = "prune",
+        conflicts_with = "prune",
+        value_name = "SRC"
+    )]
     pub(crate) sources: Vec<OsString>,
 
     /// Write the archive to this file (- for standard output)
     ///
     /// The file is written atomically: it gets its name when it is complete and on disk. A name
     /// that ends in .gz, .tgz, .xz, .txz, .zst or .tzst compresses it.
-    #[arg(short, long, value_name = "ARCHIVE", required_unless_present_any = ["no_output", "explain"])]
+    #[arg(short, long, value_name = "ARCHIVE", required_unless_present_any = ["no_output", "explain", "prune"])]
     pub(crate) output: Option<OsString>,
 
     /// Archive what changed since this catalog was written
@@ -65,8 +71,21 @@ pub(crate) struct Dump {
     pub(crate) level: Option<u8>,
     /// Keep the catalogs of the levels in an existing directory
     #[arg(long, value_name = "DIR", help_heading = "Increments")]
-    #[arg(requires = "level")]
+    #[arg(requires = "level or prune")]
     pub(crate) state: Option<OsString>,
+    /// Print which archives of the state directory no dump needs any more
+    ///
+    /// Nothing is dumped. The last full dumps (--keep-full) and every dump based on them or newer
+    /// are kept. A full dump whose archive is missing does not count as kept.
+    #[arg(long, help_heading = "Increments", requires_all = ["state", "keep_full"])]
+    #[arg(conflicts_with_all = ["level", "output", "since", "catalog", "map", "account", "explain"])]
+    pub(crate) prune: bool,
+    /// With --prune, keep the last N full dumps
+    #[arg(long, value_name = "N", help_heading = "Increments", requires = "prune", value_parser = number(1..=65_535_usize))]
+    pub(crate) keep_full: Option<usize>,
+    /// With --prune, remove these archives
+    #[arg(long, help_heading = "Increments", requires = "prune")]
+    pub(crate) yes: bool,
 
     /// Skip entries whose name matches GLOB
     ///

@@ -9,6 +9,7 @@ use archive::account::{Took, Unavailable, measure};
 use archive::catalog::Options;
 use archive::dump::{DumpOptions, Map, Progress, dump};
 use archive::gather::{Gather, GatherReason, Gathered};
+use archive::increment::history::History;
 use archive::increment::levels::Level;
 use gate::fs::{At, FileType, Want};
 use gate::long::statx_long;
@@ -19,14 +20,19 @@ use super::show::costs::account_text;
 use super::show::{self, Possible, Report};
 use crate::args::values::bytes;
 use crate::cmd::dump::args::Dump as Args;
+use crate::cmd::levels::{self, Dump as LevelDump};
 use crate::error::{Error, Outcome};
 use crate::out::Out;
 use crate::progress::{watch_dump, watch_walk};
 
 const SCHEMA: &str = "fathom.dump/1";
+const PRUNE_SCHEMA: &str = "fathom.prune/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let start = Instant::now();
+    if let (Some(state), Some(keep_full)) = (&args.state, args.keep_full) {
+        return prune(state.as_bytes(), keep_full, args.yes, out);
+    }
     let (options, map) = dump_options(args);
     if options.archive.as_deref() == Some(b"-") {
         check_stdout(out)?;
@@ -93,6 +99,31 @@ fn dump_options(args: &Args) -> (DumpOptions, Option<Vec<u8>>) {
         own: map.iter().cloned().collect(),
     };
     (options, map)
+}
+
+/// Prints which dumps of a state directory are no longer needed, or removes them.
+fn prune(state: &[u8], keep_full: usize, remove: bool, out: &Out) -> Outcome {
+    let (mut history, _lock) = History::open(state)?;
+    let unneeded = history.unneeded(keep_full);
+    let listed = history.clone();
+    let dumps = unneeded.iter().map(|&at| LevelDump::new(&listed, at));
+    let dumps: Vec<LevelDump<'_>> = dumps.collect();
+    if remove {
+        history.remove(&unneeded)?;
+    }
+    let report = show::Pruned {
+        kept: listed.dumps().len() - dumps.len(),
+        dumps,
+        is_removed: remove,
+    };
+    let print_text = || {
+        if !report.dumps.is_empty() {
+            out.data(levels::table(&report.dumps, out.table_style()))?;
+        }
+        out.note(show::pruned(&report));
+        Ok(())
+    };
+    out.report(PRUNE_SCHEMA, &report, &[], print_text)
 }
 
 /// Refuses to write an archive to a standard output that JSON goes to, or a terminal.

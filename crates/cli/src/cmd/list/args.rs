@@ -11,15 +11,28 @@ fathom list srv.tar  # every member
 fathom list srv.0.tar.zst srv.1.tar.zst  # a dump and its increment
 fathom list srv.tar -- srv/www  # srv/www and everything below it
 ssh HOST cat srv.tar | fathom list -  # from standard input
-fathom list srv.tar --json  # with all metadata";
+fathom list srv.tar --json  # with all metadata
+fathom list --state /var/lib/fathom  # the dumps of a state directory, and the archives that restore each";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
 pub(crate) struct List {
     /// The archives to list (- for standard input)
-    #[arg(required = true, value_name = "ARCHIVE")]
+    #[arg(
+        required_unless_present = "state",
+        conflicts_with = "state",
+        value_name = "ARCHIVE"
+    )]
     pub(crate) archives: Vec<OsString>,
     /// The members to list, with everything below them [default: all]
     #[arg(last = true, value_name = "PATH")]
     pub(crate) paths: Vec<OsString>,
+
+    /// List the dumps of the levels in a state directory instead
+    ///
+    /// RESTORE has the numbers of the archives to restore, in order, for the tree of that dump.
+    /// STATUS tells whether its archive is where it was written, is missing, was replaced by
+    /// another file, or was streamed to a pipe.
+    #[arg(long, value_name = "DIR", conflicts_with = "paths")]
+    pub(crate) state: Option<OsString>,
 }

@@ -1,18 +1,27 @@
 //! `fathom list`: what is in archives.
 
+use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
+
+use archive::increment::history::History;
 use archive::list::{Wanted, each, open, unreadable};
 use mounts::Warning;
 use ondisk::pax::Member;
 
 use super::show::{Entry, Lines};
 use crate::args::values::bytes;
+use crate::cmd::levels::{self, Dump};
 use crate::cmd::list::args::List as Args;
 use crate::error::{Error, Outcome, not_an_archive};
 use crate::out::{Out, envelope};
 
 const SCHEMA: &str = "fathom.list/1";
+const DUMPS_SCHEMA: &str = "fathom.dumps/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
+    if let Some(state) = &args.state {
+        return list_dumps(state.as_bytes(), out);
+    }
     let (names, paths) = (bytes(&args.archives), bytes(&args.paths));
     let inputs = open(&names).map_err(|error| not_an_archive(error, &names))?;
     let mut wanted = Wanted::new(&paths);
@@ -31,6 +40,26 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     printer.end(&warnings)?;
     out.warn(&warnings);
     Ok(warnings.len())
+}
+
+/// Lists the dumps of a state directory.
+fn list_dumps(state: &[u8], out: &Out) -> Outcome {
+    let history = History::read(state)?;
+    let dumps = (0..history.dumps().len()).map(|at| Dump::new(&history, at));
+    let dumps: Vec<Dump<'_>> = dumps.collect();
+    let print_text = || match dumps.is_empty() {
+        true => {
+            out.note("no dump with --state is recorded in this directory");
+            Ok(())
+        }
+        false => out.data(levels::table(&dumps, out.table_style())),
+    };
+    out.report(
+        DUMPS_SCHEMA,
+        BTreeMap::from([("dumps", &dumps)]),
+        &[],
+        print_text,
+    )
 }
 
 /// Why an archive is not read to its end.

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use clap::Args;
 
 use crate::args::help::{EXIT, ending};
+use crate::args::values::time_of_day;
 
 const EXAMPLES: &str = "\
 fathom restore full.tar -C /srv  # everything, below /srv
@@ -12,6 +13,7 @@ fathom restore full.tar monday.tar tuesday.tar  # the tree as of Tuesday
 fathom restore full.tar.zst -C /tmp/x home/me  # only home/me
 fathom restore full.tar -- home/me a.tar  # PATHs that could be taken for archives
 ssh HOST cat full.tar | fathom restore - -C /srv  # from standard input
+fathom restore --state /var/lib/fathom --at 2026-11-20 -C /srv  # the tree as of that day
 fathom restore full.tar --dry-run  # print what would be done";
 
 const MORE: &str = "\
@@ -23,11 +25,23 @@ an existing file; the rest are PATHs. If the archives have no member of such a n
           override_usage = "fathom restore [OPTIONS] ARCHIVE... [-C DIR] [[--] PATH...]")]
 pub(crate) struct Restore {
     /// The archives, oldest first (- for standard input)
-    #[arg(required = true, value_name = "ARCHIVE")]
+    #[arg(required_unless_present = "state", value_name = "ARCHIVE")]
     pub(crate) archives: Vec<OsString>,
     /// The members to extract, with everything below them [default: all]
     #[arg(last = true, value_name = "PATH")]
     pub(crate) paths: Vec<OsString>,
+
+    /// Use the archives that a state directory records
+    ///
+    /// All arguments are PATHs then. fathom list --state prints the dumps.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state: Option<OsString>,
+    /// With --state, restore the last dump that began by this time (UTC) [default: now]
+    ///
+    /// A date, a date and time, or @ and seconds since 1970: 2026-11-20, '2026-11-20 03:00',
+    /// 2026-11-20T03:00:00, @1795143600. A date alone includes the whole day.
+    #[arg(long, value_name = "TIME", requires = "state", value_parser = time_of_day)]
+    pub(crate) at: Option<i64>,
 
     /// Extract into an existing directory
     #[arg(short = 'C', long, value_name = "DIR", default_value = ".")]

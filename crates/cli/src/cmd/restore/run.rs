@@ -4,8 +4,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use ::show::name::printable;
+use archive::increment::history::History;
 use archive::restore::{RestoreOptions, RestoreProgress, Step, restore};
-use gate::fs::{At, FileType, Want};
+use gate::fs::{At, FileType, Time, Want};
 use gate::long::statx_long;
 
 use super::show;
@@ -19,7 +20,17 @@ const SCHEMA: &str = "fathom.restore/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let start = Instant::now();
-    let (archives, paths) = archives_and_paths(args);
+    let (archives, paths) = match &args.state {
+        Some(state) => {
+            let archives = archives_at(state.as_bytes(), args.at)?;
+            out.note(show::chosen(&archives));
+            (
+                archives,
+                [bytes(&args.archives), bytes(&args.paths)].concat(),
+            )
+        }
+        None => archives_and_paths(args),
+    };
     let options = RestoreOptions {
         archives,
         dir: args.directory.as_bytes().to_vec(),
@@ -73,6 +84,15 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         Ok(())
     };
     out.report(SCHEMA, &report, &summary.warnings, print_text)
+}
+
+/// The archives that restore the last dump that began by a second; the last of all without one.
+fn archives_at(state: &[u8], second: Option<i64>) -> Result<Vec<Vec<u8>>, error::Error> {
+    let time = Time {
+        sec: second.unwrap_or(i64::MAX),
+        nsec: 999_999_999,
+    };
+    Ok(History::read(state)?.archives_at(time)?)
 }
 
 /// Separates the archives from the names in them. Behind `--` are only names. Without it, the first

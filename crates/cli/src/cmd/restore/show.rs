@@ -48,6 +48,12 @@ pub(crate) fn note(note: Note) -> &'static str {
     }
 }
 
+/// The archives that were chosen by time.
+pub(crate) fn chosen(archives: &[Vec<u8>]) -> String {
+    let names: Vec<_> = archives.iter().map(|archive| printable(archive)).collect();
+    format!("restoring {}", names.join(" "))
+}
+
 /// The path of a step; `.` for the directory that is restored into.
 fn path(step: &Step) -> &[u8] {
     match &step.path[..] {

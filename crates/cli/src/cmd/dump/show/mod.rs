@@ -12,6 +12,7 @@ use show::time::utc;
 use show::units::{duration, plural, sized};
 use walk::{EngineKind, Explained, Type};
 
+use crate::cmd::levels::Dump as LevelDump;
 use crate::json::Json;
 
 pub(super) mod costs;
@@ -45,6 +46,38 @@ impl Report<'_> {
 
     fn count(&self, of: impl Fn(&DumpSummary) -> u64) -> Option<u64> {
         self.summary.map(of)
+    }
+}
+
+/// What --prune finds.
+pub(crate) struct Pruned<'a> {
+    /// The dumps that no other one needs.
+    pub(crate) dumps: Vec<LevelDump<'a>>,
+    /// The number of dumps that are kept.
+    pub(crate) kept: usize,
+    pub(crate) is_removed: bool,
+}
+
+json_object!(Pruned<'_>, |pruned| {
+    "dumps": pruned.dumps,
+    "kept": pruned.kept,
+    "bytes": present_bytes(pruned),
+    "removed": pruned.is_removed,
+});
+
+/// The size of the archives that are there.
+fn present_bytes(pruned: &Pruned<'_>) -> u64 {
+    pruned.dumps.iter().map(LevelDump::present_bytes).sum()
+}
+
+pub(crate) fn pruned(pruned: &Pruned<'_>) -> String {
+    let dumps = plural(pruned.dumps.len() as u64, "dump", "dumps");
+    let bytes = sized(present_bytes(pruned));
+    let kept = plural(pruned.kept as u64, "dump is", "dumps are");
+    match pruned.is_removed {
+        _ if pruned.dumps.is_empty() => format!("all dumps are needed: {kept} kept"),
+        true => format!("{dumps} removed ({bytes}), {kept} kept"),
+        false => format!("{dumps} no longer needed ({bytes}), {kept} kept; --yes removes them"),
     }
 }
 

@@ -1,0 +1,324 @@
+//! The dumps of a state directory: which archives restore each of them, and which archives no dump
+//! that is kept needs.
+//!
+//! `dumps.ndjson` has a line for each dump, oldest first. A dump names the catalog that it is based
+//! on by its id; the first dump that wrote that catalog is the one to restore before it. A
+//! dump in which nothing has changed copies the catalog of its base, and with it the id.
+//!
+//! The line is written after the archive has its name and before the catalog has it: a dump that is
+//! killed in between is listed, and no later dump is based on it.
+
+use std::io::Write;
+
+use gate::file::{Reader, Writer, unlinkat};
+use gate::fs::{At, Open, Want};
+use gate::long::{c_string, open_long, statx_long};
+use gate::scratch::flock;
+use gate::{Errno, Fd};
+use serde::{Deserialize, Serialize};
+use walk::entry::{Time, append};
+
+use crate::catalog::About;
+use crate::error::{Action, Error, ErrorKind, Result};
+use crate::{split, stored};
+
+const FILE: &[u8] = b"dumps.ndjson";
+
+/// A dump of a level.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DumpRecord {
+    /// When it began.
+    #[serde(with = "stored::StoredTime")]
+    pub date: Time,
+    /// The level.
+    pub level: u8,
+    /// The absolute path of the archive; `None` for a standard output or a pipe.
+    #[serde(flatten, with = "stored::archive")]
+    pub archive: Option<Vec<u8>>,
+    /// The size of the archive, in bytes.
+    pub bytes: u64,
+    /// The modification time of the archive: another one is the archive of another dump.
+    #[serde(with = "stored::StoredTime")]
+    modified: Time,
+    /// The entries of the tree.
+    pub entries: u64,
+    /// The id of the catalog that was written.
+    pub(crate) catalog: String,
+    /// The id of the base catalog; `None` for a full dump.
+    pub(crate) base: Option<String>,
+}
+
+/// Identifies a catalog and its copies in a state directory.
+pub(crate) fn catalog_id(about: &About) -> String {
+    let Time { sec, nsec } = about.started;
+    format!("{sec}.{nsec:09} {}", about.digest)
+}
+
+/// Whether the archive of a dump is where it was written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ArchiveStatus {
+    /// It is there.
+    Present,
+    /// Nothing has its path.
+    Missing,
+    /// Another file has its path.
+    Replaced,
+    /// It was written to a standard output or a pipe.
+    Streamed,
+}
+
+impl DumpRecord {
+    /// Describes a dump whose archive has just got its name.
+    pub(crate) fn new(
+        (date, level, entries): (Time, u8, u64),
+        archive: Option<&[u8]>,
+        written: &About,
+        base: Option<&About>,
+    ) -> Result<DumpRecord> {
+        let mut record = DumpRecord {
+            date,
+            level,
+            archive: None,
+            bytes: 0,
+            modified: Time::default(),
+            entries,
+            catalog: catalog_id(written),
+            base: base.map(catalog_id),
+        };
+        if let Some(path) = archive.filter(|path| *path != b"-") {
+            let seen = statx_long(path, At::empty(), Want::BASIC_STATS)
+                .map_err(|e| Error::new(Action::WriteArchive, path, e))?;
+            if seen.file_type == gate::fs::FileType::Regular {
+                record.archive = absolute_file(path);
+                (record.bytes, record.modified) = (seen.size, seen.mtime);
+            }
+        }
+        Ok(record)
+    }
+
+    /// Looks for the archive.
+    pub fn status(&self) -> ArchiveStatus {
+        let Some(path) = &self.archive else {
+            return ArchiveStatus::Streamed;
+        };
+        match statx_long(path, At::empty(), Want::BASIC_STATS) {
+            Ok(seen) => {
+                let now = (seen.size, seen.mtime);
+                match now == (self.bytes, self.modified) {
+                    true => ArchiveStatus::Present,
+                    false => ArchiveStatus::Replaced,
+                }
+            }
+            Err(_) => ArchiveStatus::Missing,
+        }
+    }
+}
+
+/// The absolute path of a file, if its directory has one.
+fn absolute_file(path: &[u8]) -> Option<Vec<u8>> {
+    let (dir, name) = split(path);
+    let dir = match dir {
+        b"" if path.starts_with(b"/") => b"/",
+        b"" => b".",
+        dir => dir,
+    };
+    let mut absolute = crate::absolute(dir)?;
+    append(&mut absolute, name);
+    Some(absolute)
+}
+
+/// Keeps other dumps away from a state directory while it lives.
+#[derive(Debug)]
+pub struct Lock {
+    _dir: Fd,
+}
+
+impl Lock {
+    /// Locks a directory. Where the file system has no such locks (NFS needs a descriptor for
+    /// writing), it is not locked.
+    ///
+    /// # Errors
+    /// Another process has locked it.
+    pub(crate) fn take(state: &[u8]) -> Result<Lock> {
+        let error = |kind: ErrorKind| Error::new(Action::OpenState, state, kind);
+        let dir = open_long(state, Open::DIRECTORY).map_err(|e| error(e.into()))?;
+        match flock(&dir) {
+            Err(Errno::EAGAIN) => Err(error(ErrorKind::StateInUse)),
+            _ => Ok(Lock { _dir: dir }),
+        }
+    }
+}
+
+/// The dumps of a state directory.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct History {
+    state: Vec<u8>,
+    dumps: Vec<DumpRecord>,
+}
+
+impl History {
+    /// Reads it; empty if no dump was recorded.
+    pub fn read(state: &[u8]) -> Result<History> {
+        open_long(state, Open::DIRECTORY).map_err(|e| Error::new(Action::OpenState, state, e))?;
+        let mut path = state.to_vec();
+        append(&mut path, FILE);
+        let error = |kind: ErrorKind| Error::new(Action::ReadRecords, &path, kind);
+        let text = match Reader::open(&path) {
+            Ok(file) => {
+                let mut text = vec![0; file.len() as usize];
+                let n = file.read_at(0, &mut text).map_err(|e| error(e.into()))?;
+                text.truncate(n);
+                text
+            }
+            Err(Errno::ENOENT) => Vec::new(),
+            Err(e) => return Err(error(e.into())),
+        };
+        let lines = text.split(|&byte| byte == b'\n').enumerate();
+        let dumps = lines
+            .filter(|(_, line)| !line.is_empty())
+            .map(|(at, line)| {
+                let line_number = at + 1;
+                serde_json::from_slice(line)
+                    .map_err(|_| error(ErrorKind::DamagedRecord { line: line_number }))
+            });
+        Ok(History {
+            state: state.to_vec(),
+            dumps: dumps.collect::<Result<_>>()?,
+        })
+    }
+
+    /// Reads it for a change, with the directory locked.
+    pub fn open(state: &[u8]) -> Result<(History, Lock)> {
+        let lock = Lock::take(state)?;
+        Ok((History::read(state)?, lock))
+    }
+
+    /// The dumps, oldest first.
+    pub fn dumps(&self) -> &[DumpRecord] {
+        &self.dumps
+    }
+
+    /// Adds a dump.
+    pub(crate) fn add(mut self, dump: DumpRecord) -> Result<()> {
+        self.dumps.push(dump);
+        self.write()
+    }
+
+    fn write(&self) -> Result<()> {
+        let mut path = self.state.clone();
+        append(&mut path, FILE);
+        let error = |kind: ErrorKind| Error::new(Action::WriteRecords, &path, kind);
+        let mut text = Vec::new();
+        for dump in &self.dumps {
+            text.extend(serde_json::to_vec(dump).unwrap_or_default());
+            text.push(b'\n');
+        }
+        let mut file = Writer::create(&path).map_err(|e| error(e.into()))?;
+        file.write_all(&text).map_err(|e| error(e.into()))?;
+        file.publish().map_err(|e| error(e.into()))
+    }
+
+    /// The dumps to restore for the tree of a dump, in order, the dump itself last; `None` if one of
+    /// them was not recorded.
+    pub fn chain(&self, dump: usize) -> Option<Vec<usize>> {
+        let mut chain = vec![dump];
+        let mut at = dump;
+        while let Some(base) = &self.dumps[at].base {
+            let mut earlier = self.dumps[..at].iter();
+            at = earlier.position(|earlier| earlier.catalog == *base)?;
+            chain.push(at);
+        }
+        chain.reverse();
+        Some(chain)
+    }
+
+    /// Whether a file is one of the archives that must be restored before a dump with this base.
+    pub(crate) fn needs(&self, base: &About, file: &[u8]) -> bool {
+        let id = catalog_id(base);
+        let base = self.dumps.iter().position(|dump| dump.catalog == id);
+        let chain = base.and_then(|base| self.chain(base)).unwrap_or_default();
+        let file = absolute_file(file);
+        chain.into_iter().any(|at| {
+            let dump = &self.dumps[at];
+            file.is_some() && dump.archive == file && dump.status() == ArchiveStatus::Present
+        })
+    }
+
+    /// The archives that restore the tree as it was at a time: those of the last dump that had begun
+    /// by then.
+    ///
+    /// # Errors
+    /// There is no such dump, or an archive of it is not where it was written.
+    pub fn archives_at(&self, time: Time) -> Result<Vec<Vec<u8>>> {
+        let error = |kind| Error::new(Action::FindDump, &self.state, kind);
+        let dump = self.dumps.iter().rposition(|dump| dump.date <= time);
+        let dump = dump.ok_or_else(|| error(ErrorKind::NoDumpBefore))?;
+        let chain = self
+            .chain(dump)
+            .ok_or_else(|| error(ErrorKind::BaseNotRecorded))?;
+        let archive = |at: usize| {
+            let dump = &self.dumps[at];
+            match (dump.status(), &dump.archive) {
+                (ArchiveStatus::Present, Some(archive)) => Ok(archive.clone()),
+                (status, Some(archive)) => Err(error(ErrorKind::ArchiveGone {
+                    archive: archive.clone(),
+                    is_replaced: status == ArchiveStatus::Replaced,
+                })),
+                (_, None) => Err(error(ErrorKind::ArchiveStreamed { level: dump.level })),
+            }
+        };
+        chain.into_iter().map(archive).collect()
+    }
+
+    /// The dumps that are not needed if the last `keep_full` full dumps are kept, with every dump
+    /// that is based on one of them or is newer. A full dump whose archive is gone does not count.
+    pub fn unneeded(&self, keep_full: usize) -> Vec<usize> {
+        let full = |at: &usize| {
+            let dump = &self.dumps[*at];
+            dump.base.is_none() && dump.status() == ArchiveStatus::Present
+        };
+        let newest_first = (0..self.dumps.len()).rev();
+        let Some(oldest) = newest_first.filter(full).nth(keep_full.max(1) - 1) else {
+            return Vec::new();
+        };
+        let mut is_needed = vec![false; self.dumps.len()];
+        for at in oldest..self.dumps.len() {
+            is_needed[at] = true;
+            self.chain(at)
+                .into_iter()
+                .flatten()
+                .for_each(|at| is_needed[at] = true);
+        }
+        (0..oldest).filter(|&at| !is_needed[at]).collect()
+    }
+
+    /// Removes the archives of dumps, then their records. A file that has the path of another dump's
+    /// archive, or was replaced, stays.
+    pub fn remove(&mut self, dumps: &[usize]) -> Result<()> {
+        for &at in dumps {
+            let dump = &self.dumps[at];
+            let others = self.dumps.iter().enumerate();
+            let is_used = others
+                .filter(|(other, _)| !dumps.contains(other))
+                .any(|(_, other)| other.archive == dump.archive);
+            if let Some(archive) = dump.archive.as_deref().filter(|_| !is_used)
+                && dump.status() == ArchiveStatus::Present
+            {
+                remove_file(archive).map_err(|e| Error::new(Action::RemoveArchive, archive, e))?;
+            }
+        }
+        let mut at = 0;
+        self.dumps.retain(|_| {
+            at += 1;
+            !dumps.contains(&(at - 1))
+        });
+        self.write()
+    }
+}
+
+fn remove_file(path: &[u8]) -> std::result::Result<(), Errno> {
+    let (dir, name) = split(path);
+    let dir = open_long(if dir.is_empty() { b"/" } else { dir }, Open::DIRECTORY)?;
+    unlinkat(&dir, &c_string(name)?)?;
+    gate::file::fsync(&dir)
+}

@@ -1,0 +1,107 @@
+//! The dumps of a state directory, as `list --state` and `dump --prune` print them.
+
+use archive::increment::history::{ArchiveStatus, History};
+use show::json_object;
+use show::name::printable;
+use show::table::{Align, Table, TableStyle, Tone};
+use show::time::utc;
+use show::units::{count, size};
+
+/// A dump, for people and as JSON.
+pub(crate) struct Dump<'a> {
+    history: &'a History,
+    at: usize,
+    status: ArchiveStatus,
+}
+
+impl<'a> Dump<'a> {
+    pub(crate) fn new(history: &'a History, at: usize) -> Dump<'a> {
+        let status = history.dumps()[at].status();
+        Dump {
+            history,
+            at,
+            status,
+        }
+    }
+
+    /// The size of the archive, if it is where it was written.
+    pub(crate) fn present_bytes(&self) -> u64 {
+        match self.status {
+            ArchiveStatus::Present => self.history.dumps()[self.at].bytes,
+            _ => 0,
+        }
+    }
+
+    /// The archives that restore it, by their dumps.
+    fn chain(&self) -> Vec<usize> {
+        self.history.chain(self.at).unwrap_or_default()
+    }
+}
+
+json_object!(Dump<'_>, |dump| {
+    "date": utc(dump.history.dumps()[dump.at].date.sec),
+    "level": dump.history.dumps()[dump.at].level,
+    "entries": dump.history.dumps()[dump.at].entries,
+    "bytes": dump.history.dumps()[dump.at].bytes,
+    "status": status(dump.status),
+    name "archive": dump.history.dumps()[dump.at].archive.as_deref(),
+    names "restore": Some(&restore(dump)),
+});
+
+/// The archives to restore, in order; none if one of them is not recorded or went to a pipe.
+fn restore<'a>(dump: &Dump<'a>) -> Vec<&'a Vec<u8>> {
+    let archives = dump.chain().into_iter();
+    let archives = archives.map(|at| dump.history.dumps()[at].archive.as_ref());
+    archives.collect::<Option<_>>().unwrap_or_default()
+}
+
+fn status(status: ArchiveStatus) -> &'static str {
+    match status {
+        ArchiveStatus::Present => "ok",
+        ArchiveStatus::Missing => "missing",
+        ArchiveStatus::Replaced => "replaced",
+        ArchiveStatus::Streamed => "streamed",
+    }
+}
+
+/// A row for each dump, which is numbered as in the column that names the archives to restore.
+pub(crate) fn table(dumps: &[Dump<'_>], style: TableStyle) -> String {
+    let columns = [
+        ("N", Align::Right),
+        ("DATE (UTC)", Align::Left),
+        ("LEVEL", Align::Right),
+        ("ENTRIES", Align::Right),
+        ("SIZE", Align::Right),
+        ("STATUS", Align::Left),
+        ("RESTORE", Align::Left),
+        ("ARCHIVE", Align::Left),
+    ];
+    let mut table = Table::new(&columns, dumps.len());
+    for dump in dumps {
+        let record = &dump.history.dumps()[dump.at];
+        let chain: Vec<String> = dump.chain().iter().map(|at| (at + 1).to_string()).collect();
+        let chain = match chain.is_empty() {
+            true => "cannot tell".to_owned(),
+            false => chain.join(" "),
+        };
+        let archive = record.archive.as_ref().map(|archive| printable(archive));
+        let tone = match dump.status {
+            ArchiveStatus::Missing | ArchiveStatus::Replaced => Tone::Bad,
+            _ => Tone::Plain,
+        };
+        table.row(
+            [
+                (dump.at + 1).to_string(),
+                utc(record.date.sec).replace('T', " "),
+                record.level.to_string(),
+                count(record.entries),
+                size(record.bytes),
+                status(dump.status).to_owned(),
+                chain,
+                archive.unwrap_or_else(|| "-".into()).into_owned(),
+            ],
+            tone,
+        );
+    }
+    table.to_text(style.width, style.color)
+}

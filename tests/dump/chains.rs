@@ -1,0 +1,261 @@
+//! The recorded dumps of a state directory: `list --state`, `restore --state`, `dump --prune`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::tempdir;
+
+use super::rounds::rounds;
+use crate::support::build::{dir, file};
+use crate::support::run::{Ran, args};
+use crate::support::schema::check;
+use crate::support::snapshot::{kept, same, snapshot};
+use crate::support::trees::{Dice, shuffle};
+use crate::support::{fathom, run};
+
+/// A tree, and a state directory with its dumps.
+struct Dumps {
+    at: PathBuf,
+}
+
+impl Dumps {
+    fn new(at: &Path) -> Dumps {
+        dir(at.join("state"));
+        dir(at.join("tree"));
+        Dumps { at: at.to_owned() }
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ran {
+        run(fathom(arguments).current_dir(&self.at))
+    }
+
+    fn dump(&self, archive: &str, level: usize) -> Ran {
+        let level = level.to_string();
+        let arguments = [
+            "dump", "tree", "-o", archive, "--level", &level, "--state", "state",
+        ];
+        self.run(&arguments)
+    }
+
+    fn list(&self) -> Vec<Value> {
+        dumps(&self.at.join("state"))
+    }
+
+    fn prune(&self, keep: usize, more: &[&str]) -> Value {
+        let keep = keep.to_string();
+        let arguments = [
+            "dump",
+            "--state",
+            "state",
+            "--prune",
+            "--json",
+            "--keep-full",
+            &keep,
+        ];
+        let value = self.run(&[&arguments, more].concat()).exits(0).json();
+        check(&value);
+        value["result"].clone()
+    }
+
+    /// Restores the last dump by a time into a directory of its own.
+    fn restore(&self, time: &str, to: &str) -> Ran {
+        fs::create_dir(self.at.join(to)).unwrap();
+        self.run(&["restore", "--state", "state", "--at", time, "-C", to])
+    }
+}
+
+fn dumps(state: &Path) -> Vec<Value> {
+    let value = run(&mut fathom(args!["list", "--state", state, "--json"]))
+        .exits(0)
+        .json();
+    check(&value);
+    value["result"]["dumps"].as_array().unwrap().clone()
+}
+
+/// The archives that restore a dump.
+pub(super) fn restores(state: &Path, dump: usize) -> Vec<PathBuf> {
+    let dumps = dumps(state);
+    let archives = dumps[dump]["restore"].as_array().unwrap().iter();
+    archives
+        .map(|archive| archive.as_str().unwrap().into())
+        .collect()
+}
+
+/// Whatever is pruned, every dump that is kept restores its tree, and those that are pruned are
+/// gone.
+#[test]
+fn kept_dumps_are_restored_after_pruning() {
+    for seed in 0..rounds(6) as u64 {
+        let temporary = tempdir().unwrap();
+        let dumps = Dumps::new(temporary.path());
+        let (tree, mut dice) = (dumps.at.join("tree"), Dice::new(seed));
+        let mut trees = BTreeMap::new();
+        for number in 0..15 {
+            (0..3).for_each(|_| shuffle(&tree, &mut dice, 4));
+            file(tree.join(format!("f{number}")), 10);
+            let level = if number == 0 {
+                0
+            } else {
+                *dice.pick(&[0, 0, 1, 1, 2, 3, 5, 9])
+            };
+            let archive = format!("{number}.tar");
+            dumps.dump(&archive, level).exits(0);
+            trees.insert(dumps.at.join(archive), kept(&tree));
+            if dice.one_in(4) {
+                dumps.prune(1 + dice.below(2), &["--yes"]);
+            }
+        }
+        let before = dumps.list();
+        let dry = dumps.prune(1, &[]);
+        assert_eq!(dumps.list(), before);
+        let pruned = dumps.prune(1, &["--yes"]);
+        assert_eq!(pruned["dumps"], dry["dumps"], "seed {seed}");
+        let archive = |dump: &Value| PathBuf::from(dump["archive"].as_str().unwrap());
+        for dump in pruned["dumps"].as_array().unwrap() {
+            assert!(!archive(dump).exists(), "seed {seed}: {dump}");
+        }
+        let kept = dumps.list();
+        assert_eq!(kept.iter().filter(|dump| dump["level"] == 0).count(), 1);
+        for (number, dump) in kept.iter().enumerate() {
+            let restored = dir(dumps.at.join(format!("restored {number}")));
+            let archives = restores(&dumps.at.join("state"), number);
+            let mut command = fathom(args!["restore", "-C", &restored]);
+            run(command.args(archives)).exits(0);
+            let what = format!("seed {seed}: {dump}");
+            same(
+                &trees[&archive(dump)],
+                &snapshot(&restored.join("tree")),
+                &what,
+            );
+        }
+    }
+}
+
+/// `--at` restores the last dump that had begun by then.
+#[test]
+fn trees_are_restored_as_of_a_time() {
+    let temporary = tempdir().unwrap();
+    let dumps = Dumps::new(temporary.path());
+    for (number, level) in [0, 1, 2].into_iter().enumerate() {
+        fs::write(dumps.at.join("tree/f"), number.to_string()).unwrap();
+        dumps.dump(&format!("{number}.tar"), level).exits(0);
+        std::thread::sleep(std::time::Duration::from_millis(1100));
+    }
+    for (number, dump) in dumps.list().iter().enumerate() {
+        let to = number.to_string();
+        dumps.restore(dump["date"].as_str().unwrap(), &to).exits(0);
+        let restored = fs::read_to_string(dumps.at.join(&to).join("tree/f")).unwrap();
+        assert_eq!(restored, to);
+    }
+    let ran = dumps.restore("2001-01-01", "early").refused();
+    assert!(ran.stderr.contains("no dump was made by then"), "{ran}");
+    dumps.restore("yesterday", "bad").refused();
+}
+
+/// An archive that is missing or was replaced is named, and nothing is restored; no file is removed
+/// that is not the archive.
+#[test]
+fn archives_that_are_gone_are_named() {
+    let temporary = tempdir().unwrap();
+    let dumps = Dumps::new(temporary.path());
+    let tree = dumps.at.join("tree");
+    for (number, level) in [0, 1, 0, 1].into_iter().enumerate() {
+        file(tree.join(number.to_string()), 10);
+        dumps.dump(&format!("{number}.tar"), level).exits(0);
+    }
+    fs::write(dumps.at.join("1.tar"), "another file").unwrap();
+    fs::rename(dumps.at.join("2.tar"), dumps.at.join("elsewhere.tar")).unwrap();
+    let status: Vec<Value> = dumps
+        .list()
+        .iter()
+        .map(|dump| dump["status"].clone())
+        .collect();
+    assert_eq!(status, ["ok", "replaced", "missing", "ok"]);
+    let ran = dumps.restore("2100-01-01", "a").refused();
+    assert!(ran.stderr.contains("2.tar' does not exist"), "{ran}");
+    assert_eq!(fs::read_dir(dumps.at.join("a")).unwrap().count(), 0);
+    // The full dump that is missing does not count.
+    assert_eq!(dumps.prune(1, &["--yes"])["kept"], 4);
+    fs::rename(dumps.at.join("elsewhere.tar"), dumps.at.join("2.tar")).unwrap();
+    assert_eq!(dumps.prune(1, &["--yes"])["kept"], 2);
+    assert!(!dumps.at.join("0.tar").exists());
+    assert_eq!(
+        fs::read_to_string(dumps.at.join("1.tar")).unwrap(),
+        "another file"
+    );
+    dumps.restore("2100-01-01", "b").exits(0);
+    same(
+        &kept(&tree),
+        &snapshot(&dumps.at.join("b/tree")),
+        "restored",
+    );
+}
+
+/// An archive that went to a pipe can be listed only; one that others are based on is not
+/// overwritten.
+#[test]
+fn archives_of_a_chain_are_not_overwritten() {
+    let temporary = tempdir().unwrap();
+    let dumps = Dumps::new(temporary.path());
+    file(dumps.at.join("tree/f"), 10);
+    dumps.dump("0.tar", 0).exits(0);
+    let before = fs::read(dumps.at.join("0.tar")).unwrap();
+    let ran = dumps.dump("0.tar", 1).refused();
+    assert!(ran.stderr.contains("that this one is based on"), "{ran}");
+    assert_eq!(fs::read(dumps.at.join("0.tar")).unwrap(), before);
+    // A full dump may replace it.
+    dumps.dump("0.tar", 0).exits(0);
+    assert_eq!(dumps.list()[0]["status"], "replaced");
+    dumps.dump("-", 1).exits(0);
+    let last = dumps.list().pop().unwrap();
+    assert_eq!(
+        (&last["status"], &last["archive"]),
+        (&"streamed".into(), &Value::Null)
+    );
+    let ran = dumps.restore("2100-01-01", "a").refused();
+    assert!(ran.stderr.contains("was written to a pipe"), "{ran}");
+}
+
+/// Two dumps do not use one state directory at once, and a damaged record stops both.
+#[test]
+fn state_directory_in_use_or_damaged() {
+    let temporary = tempdir().unwrap();
+    let dumps = Dumps::new(temporary.path());
+    file(dumps.at.join("tree/f"), 10);
+    // Without a child process, which would keep the lock.
+    let mut holder = Command::new("flock");
+    let mut holder = holder
+        .arg("--no-fork")
+        .arg(dumps.at.join("state"))
+        .args(["sleep", "60"])
+        .spawn()
+        .unwrap();
+    let in_use = (0..500).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let ran = dumps.dump("0.tar", 0);
+        ran.stderr.contains("another dump is using it")
+    });
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    assert!(in_use);
+    fs::write(dumps.at.join("state/dumps.ndjson"), "{\"level\":0}\n").unwrap();
+    let ran = dumps.run(&["list", "--state", "state"]).refused();
+    assert!(
+        ran.stderr.contains("line 1 is not the record of a dump"),
+        "{ran}"
+    );
+    dumps
+        .run(&["dump", "--state", "state", "--prune", "--keep-full", "1"])
+        .refused();
+    dumps
+        .run(&["dump", "--state", "state", "--prune", "--keep-full", "0"])
+        .refused();
+    dumps
+        .run(&["dump", "--state", "state", "--prune"])
+        .refused();
+    dumps.run(&["list", "--state", "absent"]).refused();
+    dumps.run(&["restore", "--at", "2026-01-01"]).refused();
+}

@@ -217,30 +217,50 @@ pub fn syscall_info(tid: u32) -> Result<Doing> {
     })
 }
 
-/// The number and the first argument of the call that a thread is in, at any stop; `None` where they
-/// are unknown.
-pub fn call_in_progress(tid: u32) -> Option<(u64, u64)> {
-    // Their indices in the general registers.
-    const PLACES: Option<(usize, usize)> = if cfg!(target_arch = "x86_64") {
-        Some((15, 14)) // orig_rax, rdi of struct user_regs_struct
+/// The registers of a stopped thread that hold the number, the arguments and the result of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct CallRegisters {
+    pub number: u64,
+    pub args: [u64; 6],
+    /// Valid when the call has returned: its negative error number if it failed.
+    pub result: i64,
+}
+
+/// The registers of a thread at any stop. They do not say whether it enters a call, returns from it,
+/// or is in none. `None` for a 32-bit program, and on processors that are not supported.
+/// `PTRACE_GETREGSET`
+///
+/// # Errors
+/// `ESRCH`: the thread is not stopped, for example because it has been killed.
+pub fn call_registers(tid: u32) -> Result<Option<CallRegisters>> {
+    /// Indices in the general registers: of the number, of the arguments, of the result.
+    type Places = (usize, [usize; 6], usize);
+    const PLACES: Option<Places> = if cfg!(target_arch = "x86_64") {
+        // orig_rax; rdi, rsi, rdx, r10, r8, r9; rax of struct user_regs_struct
+        Some((15, [14, 13, 12, 7, 9, 8], 10))
     } else if cfg!(target_arch = "aarch64") {
-        Some((8, 0)) // x8, x0
+        Some((8, [0, 1, 2, 3, 4, 5], 0)) // x8; x0 to x5; x0
     } else {
         None
     };
     const NT_PRSTATUS: usize = 1;
-    let (number, first) = PLACES?;
+    let Some((number, args, result)) = PLACES else {
+        return Ok(None);
+    };
     let mut registers = [0_u64; 40];
     let mut part = libc::iovec {
         iov_base: registers.as_mut_ptr().cast::<c_void>(),
         iov_len: size_of_val(&registers),
     };
-    ptrace(GETREGSET, tid, NT_PRSTATUS, (&raw mut part) as usize).ok()?;
+    ptrace(GETREGSET, tid, NT_PRSTATUS, (&raw mut part) as usize)?;
     // A 32-bit program has fewer and smaller ones.
-    if part.iov_len < 27 * size_of::<u64>() {
-        return None;
-    }
-    Some((*registers.get(number)?, *registers.get(first)?))
+    let is_64_bit = part.iov_len >= 27 * size_of::<u64>();
+    Ok(is_64_bit.then(|| CallRegisters {
+        number: registers[number],
+        args: args.map(|place| registers[place]),
+        result: registers[result].cast_signed(),
+    }))
 }
 
 /// Reads memory of a traced process as far as it is readable, page by page, and returns the number of
@@ -323,10 +343,14 @@ mod tests {
                             );
                             assert!(read >= 10);
                             assert_eq!(read_memory(tid, 0, &mut name), 0);
-                            assert_eq!(call_in_progress(tid), Some((number, args[0])));
+                            let registers = call_registers(tid).unwrap().unwrap();
+                            assert_eq!((registers.number, registers.args), (number, args));
                         }
                         (Stop::Execs, _) => assert_eq!(event_message(tid), Ok(pid)),
-                        (Stop::Returns, call) => assert_eq!(call, Some(At::Exit { result: 0 })),
+                        (Stop::Returns, call) => {
+                            assert_eq!(call, Some(At::Exit { result: 0 }));
+                            assert_eq!(call_registers(tid).unwrap().unwrap().result, 0);
+                        }
                         other => panic!("{other:?}"),
                     }
                     stops.push(stop);

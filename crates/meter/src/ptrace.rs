@@ -59,9 +59,6 @@ impl Meter for Ptrace {
         let timing = run_held(held, command, Step::InstallFilter, |running| {
             Ok(tracer.follow(running))
         })?;
-        if tracer.is_kernel_too_old {
-            return Err(Unavailable::NeedsLinux("5.3").into());
-        }
         let per_call = |word: usize| words[word].load(Ordering::SeqCst) / u64::from(ROUNDS);
         let (user, sys) = (tracer.user, tracer.sys);
         let mut metered = tracer.collector.finish(self, per_call(ELAPSED), timing);
@@ -117,6 +114,9 @@ struct Entered {
 struct Thread {
     pid: u32,
     call: Option<Entered>,
+    /// It has entered a call, and stops when that returns. Only this tells entry from return before
+    /// Linux 5.3.
+    is_inside: bool,
     /// It is in a call that installs a seccomp filter.
     installs_filter: bool,
     /// What the path arguments of the call point to; kept, so that calls do not allocate.
@@ -128,6 +128,7 @@ impl Thread {
         Thread {
             pid,
             call: None,
+            is_inside: false,
             installs_filter: false,
             names: [Vec::new(), Vec::new()],
         }
@@ -222,7 +223,8 @@ struct Tracer<'a> {
     has_orphans: bool,
     user: Duration,
     sys: Duration,
-    is_kernel_too_old: bool,
+    /// The kernel has no `PTRACE_GET_SYSCALL_INFO` (before Linux 5.3).
+    lacks_syscall_info: bool,
     is_ending: bool,
 }
 
@@ -247,7 +249,7 @@ impl<'a> Tracer<'a> {
             has_orphans: false,
             user: Duration::ZERO,
             sys: Duration::ZERO,
-            is_kernel_too_old: false,
+            lacks_syscall_info: false,
             is_ending: false,
         }
     }
@@ -298,14 +300,41 @@ impl<'a> Tracer<'a> {
         }
     }
 
+    /// What a stopped thread does. Before Linux 5.3 its registers say which call that is, and the stops
+    /// before this one whether it has entered it.
+    fn doing(&mut self, tid: u32, is_inside: bool) -> gate::Result<Doing> {
+        if !self.lacks_syscall_info {
+            match ptrace::syscall_info(tid) {
+                Err(Errno::EIO | Errno::EINVAL) => self.lacks_syscall_info = true,
+                other => return other,
+            }
+        }
+        let registers = ptrace::call_registers(tid)?;
+        Ok(Doing {
+            arch: if registers.is_some() { ARCH } else { 0 },
+            call: registers.map(|registers| match is_inside {
+                true => At::Exit {
+                    result: registers.result,
+                },
+                false => At::Entry {
+                    number: registers.number,
+                    args: registers.args,
+                },
+            }),
+        })
+    }
+
     /// Resumes a thread, until the call that it is in returns. A thread that has been killed
     /// meanwhile cannot be resumed; the next wait says that it has ended.
-    fn resume(&self, tid: u32, signal: i32) {
-        let stops_at_calls = self.threads.get(&tid).is_some_and(|thread| {
+    fn resume(&mut self, tid: u32, signal: i32) {
+        let thread = self.threads.get_mut(&tid);
+        let stops_at_calls = thread.is_some_and(|thread| {
             let process = self.processes.get(&thread.pid);
-            thread.call.is_some()
+            let stops = thread.call.is_some()
                 || thread.installs_filter
-                || process.is_some_and(|process| process.is_filtered)
+                || process.is_some_and(|process| process.is_filtered);
+            thread.is_inside &= stops;
+            stops
         });
         let how = if stops_at_calls {
             How::Syscall
@@ -318,11 +347,7 @@ impl<'a> Tracer<'a> {
     /// A thread enters a call. One that stops at all calls may stop here twice: at the call, and at
     /// this meter's filter.
     fn enter(&mut self, tid: u32) {
-        let (number, args) = match ptrace::syscall_info(tid) {
-            Err(Errno::EIO | Errno::EINVAL) => {
-                self.is_kernel_too_old = true;
-                return ptrace::kill(self.root);
-            }
+        let (number, args) = match self.doing(tid, false) {
             Ok(Doing {
                 call: Some(At::Entry { number, args }),
                 arch: ARCH,
@@ -332,6 +357,7 @@ impl<'a> Tracer<'a> {
         let Some(thread) = self.threads.get_mut(&tid) else {
             return self.resume(tid, 0);
         };
+        thread.is_inside = true;
         thread.installs_filter = INSTALLS.contains(&(number, args[0]));
         let Some(call) = u32::try_from(number).ok().and_then(syscalls::by_number) else {
             return self.resume(tid, 0);
@@ -354,7 +380,8 @@ impl<'a> Tracer<'a> {
 
     /// A call returns, at the time `now`.
     fn leave(&mut self, tid: u32, now: u64) {
-        let call = ptrace::syscall_info(tid).ok().and_then(|doing| doing.call);
+        let is_inside = self.threads.get(&tid).is_some_and(|it| it.is_inside);
+        let call = self.doing(tid, is_inside).ok().and_then(|doing| doing.call);
         let result = match call {
             Some(At::Exit { result }) => result,
             Some(At::Entry { .. }) => return self.enter(tid),
@@ -364,6 +391,7 @@ impl<'a> Tracer<'a> {
             return self.resume(tid, 0);
         };
         let pid = thread.pid;
+        thread.is_inside = false;
         if std::mem::take(&mut thread.installs_filter)
             && result >= 0
             && let Some(process) = self.processes.get_mut(&pid)
@@ -415,7 +443,13 @@ impl<'a> Tracer<'a> {
     }
 
     fn begin(&mut self, fork: &Fork) {
-        self.threads.insert(fork.tid, Thread::new(fork.pid));
+        let parent = self.processes.get(&fork.parent);
+        let is_inside = parent.is_some_and(|parent| parent.is_filtered);
+        let thread = Thread {
+            is_inside, // the fork that it returns from
+            ..Thread::new(fork.pid)
+        };
+        self.threads.insert(fork.tid, thread);
         if fork.pid == fork.tid {
             self.last_serial += 1;
             let mut made = Process {
@@ -496,11 +530,11 @@ impl<'a> Tracer<'a> {
 
     /// Warns, once each, of what would be different without a meter.
     fn warn_of_differences(&mut self, pid: u32, exe: &CString, program: &[u8]) {
-        let warnings = &mut self.collector.warnings;
-        let has_other_arch =
-            || ptrace::syscall_info(pid).is_ok_and(|doing: Doing| doing.arch != ARCH);
         let is_given = |warning: &WarningKind| matches!(warning, WarningKind::OtherArchitecture(_));
-        if !warnings.iter().any(is_given) && has_other_arch() {
+        let has_other_arch = !self.collector.warnings.iter().any(is_given)
+            && self.doing(pid, true).is_ok_and(|doing| doing.arch != ARCH);
+        let warnings = &mut self.collector.warnings;
+        if has_other_arch {
             warnings.push(WarningKind::OtherArchitecture(program.to_vec()));
         }
         let is_unprivileged = self.words[UNPRIVILEGED].load(Ordering::SeqCst) != 0;
@@ -602,7 +636,8 @@ fn read_name(tid: u32, address: u64, into: &mut Vec<u8>) -> bool {
 /// they cannot be read (a 32-bit program).
 fn clone_flags(tid: u32) -> u64 {
     const CLONE3: u64 = 435;
-    match ptrace::call_in_progress(tid) {
+    let registers = ptrace::call_registers(tid).ok().flatten();
+    match registers.map(|registers| (registers.number, registers.args[0])) {
         Some((call, flags)) if call == u64::from(CLONE) => flags,
         Some((CLONE3, address)) => {
             let mut flags = [0; 8];

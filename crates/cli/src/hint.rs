@@ -62,6 +62,8 @@ fn hint_for_restore(reason: &NotRestored, errno: Option<Errno>) -> Option<&'stat
         (_, Some(Errno::EMFILE | Errno::ENFILE)) => "raise the limit of open files (ulimit -n)",
         (_, Some(Errno::ENOSPC | Errno::EDQUOT)) => "free some space, and restore again",
         (_, Some(Errno::EROFS)) => "restore to a writable file system",
+        // The attributes of files that are not opened, such as devices, are set through /proc/self/fd.
+        (Mode | Xattrs(_) | StaleXattrs | Acl, Some(Errno::ENOENT)) => "mount /proc",
         (InTheWay, Some(Errno::EPERM)) => "lsattr shows whether it is immutable",
         (NoSuchMember, _) => "fathom list prints the members of an archive",
         (AboveNotEntered | RemovalTakesRoot | DeviceTakesRoot, _) => "run as root",
@@ -105,6 +107,7 @@ fn hint_for_mounts(kind: &mounts::WarningKind, errno: Option<Errno>) -> Option<&
         },
         LookBeneath => match errno? {
             Errno::EPERM => "run as root (CAP_SYS_ADMIN)",
+            Errno::ENOSYS => "open_tree(2) requires Linux 5.2",
             Errno::EINVAL => {
                 "run fathom outside of this container, where the mounts are not locked"
             }

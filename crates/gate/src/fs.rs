@@ -100,30 +100,101 @@ pub struct Statx {
 ///
 /// With an empty `want` the kernel still returns the device, the mount id and the mount-root
 /// attribute, and asks no server.
+///
+/// Where a sandbox does not implement statx(2), or a seccomp filter does not permit it, this is
+/// newfstatat(2): without birth time, attributes and mount id. [`has_statx`] says which.
+///
+/// # Errors
+/// `ENOSYS` or `EPERM` in such a place with [`At::STATX_DONT_SYNC`]: newfstatat may wait for a
+/// server.
 pub fn statx(dir: impl AsFd, name: &CStr, at: At, want: Want) -> Result<Statx> {
-    let s = raw_statx(dir, name, at.bits(), want.bits())?;
-    let have = Want::from_bits_retain(s.stx_mask);
+    let dir = dir.as_fd();
+    let has_substitute = !at.contains(At::STATX_DONT_SYNC);
+    if has_substitute && !has_statx() {
+        return stat_as_statx(dir, name, at);
+    }
+    match raw_statx(dir, name, at.bits(), want.bits()) {
+        Ok(s) => Ok(Statx::from(s)),
+        Err(refused @ (Errno::ENOSYS | Errno::EPERM)) if has_substitute => {
+            // If newfstatat fails too, its error is that of the file.
+            let seen = stat_as_statx(dir, name, at)?;
+            // A file system may return EPERM for one file and not a moment later: a filter returns
+            // it for every file.
+            let is_missing = refused == Errno::ENOSYS
+                || raw_statx(CWD, c"/", 0, 0).is_err_and(|errno| errno == refused);
+            if is_missing {
+                NO_STATX.store(true, Ordering::Relaxed);
+            }
+            Ok(seen)
+        }
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Whether statx(2) is missing or forbidden.
+static NO_STATX: AtomicBool = AtomicBool::new(false);
+
+/// Whether [`statx`] returns birth times, attributes and mount ids where the kernel and the file
+/// system have them; `true` until the call was found missing.
+pub fn has_statx() -> bool {
+    !NO_STATX.load(Ordering::Relaxed)
+}
+
+impl From<libc::statx> for Statx {
+    fn from(s: libc::statx) -> Statx {
+        let have = Want::from_bits_retain(s.stx_mask);
+        Statx {
+            have,
+            attributes: Attributes::from_bits_retain(s.stx_attributes),
+            attributes_known: Attributes::from_bits_retain(s.stx_attributes_mask),
+            file_type: FileType::from_mode(u32::from(s.stx_mode)),
+            mode: u32::from(s.stx_mode),
+            ino: s.stx_ino,
+            nlink: s.stx_nlink,
+            uid: s.stx_uid,
+            gid: s.stx_gid,
+            size: s.stx_size,
+            blocks: s.stx_blocks,
+            atime: s.stx_atime.into(),
+            mtime: s.stx_mtime.into(),
+            ctime: s.stx_ctime.into(),
+            btime: have.contains(Want::BTIME).then(|| s.stx_btime.into()),
+            dev: (s.stx_dev_major, s.stx_dev_minor),
+            rdev: (s.stx_rdev_major, s.stx_rdev_minor),
+            mnt_id: have
+                .intersects(Want::MNT_ID | Want::MNT_ID_UNIQUE)
+                .then_some(s.stx_mnt_id),
+        }
+    }
+}
+
+/// What stat(2) knows, in the form of [`statx`].
+fn stat_as_statx(dir: BorrowedFd<'_>, name: &CStr, at: At) -> Result<Statx> {
+    let s = raw_stat(dir, name, at)?;
+    let split = |dev| (libc::major(dev), libc::minor(dev));
+    let time = |sec, nsec| Time {
+        sec,
+        nsec: nsec as u32,
+    };
     Ok(Statx {
-        have,
-        attributes: Attributes::from_bits_retain(s.stx_attributes),
-        attributes_known: Attributes::from_bits_retain(s.stx_attributes_mask),
-        file_type: FileType::from_mode(u32::from(s.stx_mode)),
-        mode: u32::from(s.stx_mode),
-        ino: s.stx_ino,
-        nlink: s.stx_nlink,
-        uid: s.stx_uid,
-        gid: s.stx_gid,
-        size: s.stx_size,
-        blocks: s.stx_blocks,
-        atime: s.stx_atime.into(),
-        mtime: s.stx_mtime.into(),
-        ctime: s.stx_ctime.into(),
-        btime: have.contains(Want::BTIME).then(|| s.stx_btime.into()),
-        dev: (s.stx_dev_major, s.stx_dev_minor),
-        rdev: (s.stx_rdev_major, s.stx_rdev_minor),
-        mnt_id: have
-            .intersects(Want::MNT_ID | Want::MNT_ID_UNIQUE)
-            .then_some(s.stx_mnt_id),
+        have: Want::BASIC_STATS,
+        attributes: Attributes::empty(),
+        attributes_known: Attributes::empty(),
+        file_type: FileType::from_mode(s.st_mode),
+        mode: s.st_mode,
+        ino: s.st_ino,
+        nlink: s.st_nlink as u32,
+        uid: s.st_uid,
+        gid: s.st_gid,
+        size: s.st_size as u64,
+        blocks: s.st_blocks as u64,
+        atime: time(s.st_atime, s.st_atime_nsec),
+        mtime: time(s.st_mtime, s.st_mtime_nsec),
+        ctime: time(s.st_ctime, s.st_ctime_nsec),
+        btime: None,
+        dev: split(s.st_dev),
+        rdev: split(s.st_rdev),
+        mnt_id: None,
     })
 }
 
@@ -150,12 +221,7 @@ pub struct Stat {
 /// Attributes of a file, as older programs read them.
 /// [newfstatat(2)](https://man7.org/linux/man-pages/man2/stat.2.html)
 pub fn newfstatat(dir: impl AsFd, name: &CStr, at: At) -> Result<Stat> {
-    let mut s = MaybeUninit::<libc::stat>::zeroed();
-    let (at, to) = (at.bits(), s.as_mut_ptr());
-    // SAFETY: `name` is NUL-terminated and `s` has room for one struct stat.
-    unsafe { syscall!(Gate::Newfstatat, dir.as_fd(), name, to, at) }?;
-    // SAFETY: zeroed above, and every bit pattern of the plain integers in it is valid.
-    let s = unsafe { s.assume_init() };
+    let s = raw_stat(dir.as_fd(), name, at)?;
     let split = |dev| (libc::major(dev), libc::minor(dev));
     Ok(Stat {
         dev: split(s.st_dev),
@@ -163,6 +229,17 @@ pub fn newfstatat(dir: impl AsFd, name: &CStr, at: At) -> Result<Stat> {
         file_type: FileType::from_mode(s.st_mode),
         rdev: split(s.st_rdev),
     })
+}
+
+/// The C structure that newfstatat(2) fills in.
+fn raw_stat(dir: BorrowedFd<'_>, name: &CStr, at: At) -> Result<libc::stat> {
+    let mut s = MaybeUninit::<libc::stat>::zeroed();
+    // It refuses the flags that only statx(2) has.
+    let at = (at - (At::STATX_FORCE_SYNC | At::STATX_DONT_SYNC)).bits();
+    // SAFETY: `name` is NUL-terminated and `s` has room for one struct stat.
+    unsafe { syscall!(Gate::Newfstatat, dir, name, s.as_mut_ptr(), at) }?;
+    // SAFETY: zeroed above, and every bit pattern of the plain integers in it is valid.
+    Ok(unsafe { s.assume_init() })
 }
 
 /// Opens a file. [openat(2)](https://man7.org/linux/man-pages/man2/openat.2.html)

@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-use gate::fs::{At, FileType, Open, Want, fstatfs, getdents64, newfstatat, openat, statx};
+use gate::fs::{At, FileType, Open, Want, fstatfs, getdents64, openat, statx};
 use gate::long::open_long;
 use gate::process::{Child, Shared};
 use gate::{Errno, Gate, Tally};
@@ -353,17 +353,9 @@ fn touch(point: &Point, publish: impl Fn()) -> Result<(), (Gate, Errno)> {
         open_long(&point.target, Open::PATH | Open::NOFOLLOW).map_err(gate(Gate::Openat))?;
     publish();
     let at = At::EMPTY_PATH | At::NO_AUTOMOUNT | At::STATX_FORCE_SYNC;
-    let (directory, mount) = match statx(&place, c"", at, Want::BASIC_STATS) {
-        Ok(seen) => (seen.file_type == FileType::Directory, seen.mnt_id),
-        // Perhaps statx is refused (by seccomp), and not access to the mount.
-        Err(errno @ (Errno::ENOSYS | Errno::EPERM)) => {
-            let seen = newfstatat(&place, c"", At::EMPTY_PATH).map_err(|_| (Gate::Statx, errno))?;
-            (seen.file_type == FileType::Directory, None)
-        }
-        Err(errno) => return Err((Gate::Statx, errno)),
-    };
+    let seen = statx(&place, c"", at, Want::BASIC_STATS).map_err(gate(Gate::Statx))?;
     publish();
-    if point.id.is_some() && mount.is_some() && point.id != mount {
+    if point.id.is_some() && seen.mnt_id.is_some() && point.id != seen.mnt_id {
         return Err((Gate::Statx, COVERED));
     }
     if point.fstype() == Some(b"autofs") {
@@ -371,7 +363,7 @@ fn touch(point: &Point, publish: impl Fn()) -> Result<(), (Gate, Errno)> {
     }
     fstatfs(&place).map_err(gate(Gate::Fstatfs))?;
     publish();
-    if directory {
+    if seen.file_type == FileType::Directory {
         let dir = openat(&place, c".", Open::SCAN).map_err(gate(Gate::Openat))?;
         publish();
         getdents64(&dir, &mut [0u8; 4096]).map_err(gate(Gate::Getdents64))?;

@@ -3,8 +3,9 @@
 
 use std::collections::HashMap;
 
-use gate::fs::{At, FileType, Want};
-use gate::long::statx_long;
+use gate::Errno;
+use gate::fs::{At, CWD, FileType, Want};
+use gate::long::{newfstatat_long, statx_long};
 use ondisk::{Dev, Mount};
 
 use crate::path::below;
@@ -103,8 +104,16 @@ fn look(row: &Mount, tree: &Tree<'_>) -> Option<Kind> {
             .filter(|parent| parent.id != mount.id);
     }
     let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT | At::STATX_DONT_SYNC;
-    let seen = statx_long(row.target.as_deref()?, at, Want::empty()).ok()?;
-    match seen.file_type {
+    let target = row.target.as_deref()?;
+    let file_type = match statx_long(target, at, Want::empty()) {
+        Ok(seen) => seen.file_type,
+        // Without statx(2), only a call that may ask a server is left.
+        Err(Errno::ENOSYS | Errno::EPERM) if !may_hang(&row.content.fstype) => {
+            newfstatat_long(CWD, target, at).ok()?.file_type
+        }
+        Err(_) => return None,
+    };
+    match file_type {
         FileType::Unknown => None,
         FileType::Directory => Some(Kind::Dir),
         _ => Some(Kind::File),

@@ -7,6 +7,7 @@ use gate::create::{mkdirat, unlinkat_directory};
 use gate::file::{read_kernel, unlinkat};
 use gate::fs::{At, CWD, Open, Statfs, Want, fstatfs, getdents64, openat, statx};
 use gate::long::{c_string, open_long};
+use gate::mount::mount_id;
 use gate::scratch::{flock, open_direct, open_new, open_unnamed};
 use gate::{Errno, Fd};
 use mounts::TableSource;
@@ -51,14 +52,14 @@ impl ProbeDir {
     /// Opens a directory in which only files without a name are created, and nothing is removed.
     pub fn open_unnamed_only(path: &[u8]) -> Result<ProbeDir> {
         let dir = open_long(path, Open::DIRECTORY).map_err(Action::OpenDirectory.failed())?;
-        let wanted = Want::BASIC_STATS | Want::MNT_ID;
-        let stat = statx(&dir, c"", At::EMPTY_PATH, wanted);
+        let stat = statx(&dir, c"", At::EMPTY_PATH, Want::BASIC_STATS);
         let stat = stat.map_err(Action::StatDirectory.failed())?;
         let statfs = fstatfs(&dir).map_err(Action::StatFileSystem.failed())?;
         let table = Table::read(TableSource::Mountinfo);
         let table = table.or_else(|_| Table::read(TableSource::Kernel));
         let table = table.map(|table| table.mounts).unwrap_or_default();
-        let mount = table.iter().find(|mount| Some(mount.id) == stat.mnt_id);
+        let id = mount_id(&dir);
+        let mount = table.iter().find(|mount| Some(mount.id) == id);
         Ok(ProbeDir {
             dir,
             mount: mount.cloned(),

@@ -147,6 +147,8 @@ pub enum WarningKind {
     UnreadableTree { tree: u64, ino: u64 },
     #[error("inode {ino} in tree {tree} has an invalid name")]
     InvalidName { ino: u64, tree: u64 },
+    #[error("statx(2) is missing here, or forbidden by a seccomp filter")]
+    NoStatx,
     #[error("{0} more warnings of this kind")]
     More(u64),
 }
@@ -172,6 +174,7 @@ impl WarningReason for WarningKind {
                 let text = "the entries in it are skipped";
                 return Some(format!("{text} (tree {tree}, from inode {ino})").into());
             }
+            WarningKind::NoStatx => "birth times and attributes of files are not read",
             WarningKind::NotWalked(_) | WarningKind::More(_) => return None,
         };
         Some(text.into())

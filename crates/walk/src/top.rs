@@ -1,6 +1,7 @@
 //! The directory at which a job begins, and what is known of its mount.
 
 use gate::fs::{At, Attributes, Statfs, fstatfs, statx};
+use gate::mount::mount_id;
 use gate::{Errno, Fd};
 use ondisk::{Mount, split_options};
 
@@ -32,10 +33,15 @@ impl Top {
     /// Those of statx(2).
     pub fn new(fd: Fd, path: Vec<u8>, hash: u64, depth: u32) -> Result<Top, Errno> {
         let seen = statx(&fd, c"", At::EMPTY_PATH, Meta::WANT)?;
+        let mut meta = Meta::from_statx(&seen);
+        if seen.mnt_id.is_none() {
+            // Before Linux 5.8. Without the id, the mount would be missing from the table.
+            meta.mount = mount_id(&fd).unwrap_or(0);
+        }
         Ok(Top {
             fd,
             path,
-            meta: Meta::from_statx(&seen),
+            meta,
             is_mount_root: seen.attributes.contains(Attributes::MOUNT_ROOT),
             hash,
             depth,

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
 
-use gate::fs::{At, Attributes, Open, openat, statx};
+use gate::fs::{At, Attributes, Open, has_statx, openat, statx};
 use gate::long::{open_long, open_long_no_symlinks};
 use gate::sync::Mutex;
 use gate::{Errno, Fd, Gate};
@@ -111,6 +111,9 @@ pub fn walk(
         };
         traversal.walk_dir(top, &mut report)?;
     }
+    if !has_statx() {
+        diagnostics.warn(Warning::general(WarningKind::NoStatx));
+    }
     Ok(report)
 }
 
@@ -172,8 +175,10 @@ impl Traversal<'_> {
         let (kind, reason) = self.choose(&context, is_first)?;
         self.sink.begin(&context, kind);
         // Read the metadata again: the sink must know of the mount before that of any entry is read.
-        top.meta = statx(&top.fd, c"", At::EMPTY_PATH, Meta::WANT)
-            .map_or(top.meta, |seen| Meta::from_statx(&seen));
+        top.meta = statx(&top.fd, c"", At::EMPTY_PATH, Meta::WANT).map_or(top.meta, |seen| Meta {
+            mount: top.meta.mount,
+            ..Meta::from_statx(&seen)
+        });
         let top = &*top;
         let path: &[u8] = match self.sink.wants_paths() {
             true => &entry.dir_path,

@@ -174,9 +174,14 @@ fn warn(
 /// Changes the mode of a file by its name, and never that of a symlink's target.
 pub(super) fn change_mode(here: &Fd, name: &CStr, mode: u32) -> gate::Result<()> {
     match fchmodat2(here, name, mode) {
-        Err(Errno::ENOSYS) => {
+        // A seccomp filter that does not know the call, such as Docker's, returns EPERM.
+        Err(refused @ (Errno::ENOSYS | Errno::EPERM)) => {
             let fd = openat(here, name, Open::PATH | Open::NOFOLLOW)?;
-            fchmodat(&in_proc(&fd, b"")?, mode)
+            let changed = fchmodat(&in_proc(&fd, b"")?, mode);
+            changed.map_err(|errno| match refused {
+                Errno::EPERM => Errno::EPERM,
+                _ => errno,
+            })
         }
         other => other,
     }

@@ -4,7 +4,7 @@
 # And for those who hand it on:
 #   make static  one file that runs on any Linux of this processor
 #   make deb     a Debian package
-.PHONY: run build test static deb setup setup-test setup-static setup-deb bench fuzz clean
+.PHONY: run build test static deb setup setup-test setup-static setup-deb bench profiles fuzz clean
 
 target := $(or $(CARGO_TARGET_DIR),target)
 musl := $(shell uname -m)-unknown-linux-musl
@@ -39,6 +39,10 @@ deb: setup-deb
 # The benchmarks, as root; see bench/README.md.
 bench: build
 	bench/suite all
+
+# Every command on older kernels and in sandboxes, as root: all profiles of tests/profiles.
+profiles: setup-test
+	CI=true FATHOM_PROFILES=all cargo test --package fathom --test profiles --locked
 
 # Ten seconds of each fuzz target; needs a nightly toolchain and cargo-fuzz.
 fuzz:

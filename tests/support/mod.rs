@@ -15,6 +15,7 @@ pub(crate) mod fuse;
 pub(crate) mod namespace;
 pub(crate) mod need;
 pub(crate) mod pack;
+pub(crate) mod profile;
 pub(crate) mod reference;
 pub(crate) mod restrict;
 pub(crate) mod run;

@@ -12,26 +12,39 @@ use super::build::{bind, dir};
 pub(crate) const STATMOUNT: u32 = 457;
 pub(crate) const LISTMOUNT: u32 = 458;
 
-/// Makes the system calls of these numbers fail with `errno`, by a seccomp filter. With 0 they
-/// succeed and do nothing.
+/// Which calls of a number a [`Rule`] is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Calls {
+    All,
+    /// Those whose argument of this index (its lower 32 bits) is this value.
+    With(u32, u32),
+    /// Those whose argument of this index has one of these bits.
+    WithBits(u32, u32),
+}
+
+/// Makes system calls fail with an error number; with 0 they succeed and do nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rule {
+    pub(crate) number: u32,
+    pub(crate) calls: Calls,
+    pub(crate) errno: i32,
+}
+
+/// Makes all system calls of these numbers fail with `errno`.
 pub(crate) fn fail_calls(command: &mut Command, calls: &[u32], errno: i32) {
-    const LOAD_NUMBER: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
-    const EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
-    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
-    let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    let rule = |&number: &u32| Rule {
+        number,
+        calls: Calls::All,
+        errno,
+    };
+    apply(command, &calls.iter().map(rule).collect::<Vec<_>>());
+}
 
-    let mut filter = vec![step(LOAD_NUMBER, 0, 0, 0)];
-    for &call in calls {
-        filter.push(step(EQUAL, 0, 1, call));
-        filter.push(step(
-            RETURN,
-            0,
-            0,
-            libc::SECCOMP_RET_ERRNO | errno.cast_unsigned(),
-        ));
-    }
-    filter.push(step(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW));
-
+/// Applies the rules by a seccomp filter, also to what the command starts. A filter sees numbers and
+/// arguments, but not the memory that arguments point to, and cannot change what a call returns
+/// besides its error.
+pub(crate) fn apply(command: &mut Command, rules: &[Rule]) {
+    let filter = filter(rules);
     let install = move || {
         let len = u16::try_from(filter.len()).unwrap();
         let program = libc::sock_fprog {
@@ -55,6 +68,44 @@ pub(crate) fn fail_calls(command: &mut Command, calls: &[u32], errno: i32) {
     };
     // SAFETY: between fork and exec it makes two system calls, and allocates nothing.
     unsafe { command.pre_exec(install) };
+}
+
+fn filter(rules: &[Rule]) -> Vec<libc::sock_filter> {
+    const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+    const IF_BITS: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
+    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+    // Offsets in `struct seccomp_data`.
+    const ARCH: u32 = 4;
+    let argument = |index: u32| 16 + 8 * index;
+    let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+
+    // Programs of other architectures have other numbers.
+    let mut steps = vec![
+        step(LOAD, 0, 0, ARCH),
+        step(IF_EQUAL, 1, 0, gate::seccomp::ARCH),
+        step(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    for rule in rules {
+        let fail = libc::SECCOMP_RET_ERRNO | rule.errno.cast_unsigned();
+        steps.push(step(LOAD, 0, 0, 0));
+        match rule.calls {
+            Calls::All => steps.push(step(IF_EQUAL, 0, 1, rule.number)),
+            Calls::With(index, value) => steps.extend([
+                step(IF_EQUAL, 0, 3, rule.number),
+                step(LOAD, 0, 0, argument(index)),
+                step(IF_EQUAL, 0, 1, value),
+            ]),
+            Calls::WithBits(index, bits) => steps.extend([
+                step(IF_EQUAL, 0, 3, rule.number),
+                step(LOAD, 0, 0, argument(index)),
+                step(IF_BITS, 0, 1, bits),
+            ]),
+        }
+        steps.push(step(RETURN, 0, 0, fail));
+    }
+    steps.push(step(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW));
+    steps
 }
 
 /// Runs the command as an ordinary user.

@@ -1,0 +1,122 @@
+//! Every command on older kernels and in sandboxes, without booting them: system calls that are
+//! missing there fail ([`support::profile`]). The results must equal those without the profile, or
+//! the command must say what is unavailable.
+//!
+//! `cargo test` runs some of the profiles; `make profiles` (`FATHOM_PROFILES=all`) runs all of them.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the tests build and check past the gate"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod archives;
+mod helper;
+mod meters;
+mod mounts;
+mod walks;
+
+use std::fmt::Debug;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::mount::{MountFlags, mount};
+
+use crate::support::build::{dir, tmpfs};
+use crate::support::disks::{BTRFS, EXT4, XFS, mounted, overlay};
+use crate::support::profile::{Profile, has_landlock};
+use crate::support::run;
+use crate::support::run::Ran;
+use crate::support::trees::grow;
+
+/// Kernels and sandboxes. Each kernel lacks what a newer one lacks, and more, so that the oldest and
+/// some others find most faults.
+fn filters() -> Vec<Profile> {
+    let mut all = Profile::kernels();
+    all.extend(Profile::docker());
+    all.push(Profile::gvisor());
+    let is_chosen =
+        |profile: &Profile| is_complete() || !["5.4", "5.15", "6.1"].contains(&profile.name);
+    all.retain(is_chosen);
+    all
+}
+
+fn is_complete() -> bool {
+    std::env::var_os("FATHOM_PROFILES").is_some_and(|which| which == "all")
+}
+
+/// And places where a part of the file system is missing or may not be used: commands read `tree`
+/// and write only into `out`, a mount point.
+fn places(tree: &Path, out: &Path) -> Vec<Profile> {
+    let mut all = filters();
+    all.extend([
+        Profile::without("/proc"),
+        Profile::without("/sys"),
+        Profile::read_only(out),
+    ]);
+    if has_landlock() {
+        all.push(Profile::landlock(tree, out));
+    }
+    all
+}
+
+/// Runs a command as it is and in each place, and compares the outcomes. In the places that `unlike`
+/// names, the command must say something else: exit with a status other than 0 and this text on
+/// stderr.
+fn compare<T: Debug + PartialEq>(
+    places: &[Profile],
+    what: &str,
+    unlike: &[(&str, &str)],
+    command: impl Fn() -> Command,
+    outcome: impl Fn(&Ran, &Profile) -> T,
+) {
+    let usual = run(&mut command());
+    for place in places {
+        let mut restricted = command();
+        place.apply(&mut restricted);
+        let ran = run(&mut restricted);
+        let within = format!("{what}, {}", place.name);
+        assert!(!ran.stderr.contains("stopped answering"), "{within}: {ran}");
+        match unlike.iter().find(|(name, _)| *name == place.name) {
+            Some((_, says)) => assert!(
+                ran.code() != 0 && ran.stderr.contains(says),
+                "{within} does not say '{says}': {ran}"
+            ),
+            None => assert_eq!(
+                outcome(&ran, place),
+                outcome(&usual, place),
+                "{within}: {ran}\nwithout it: {usual}"
+            ),
+        }
+    }
+}
+
+/// A tmpfs on which reading changes nothing.
+fn tmpfs_noatime(at: &Path) -> PathBuf {
+    let (flags, options) = (MountFlags::NOATIME, c"mode=755");
+    mount("tmpfs", dir(at), "tmpfs", flags, options).unwrap();
+    at.to_owned()
+}
+
+/// Mounts one of each file system below `base`, with a tree in each. Returns type and place.
+fn file_systems(base: &Path, entries: usize) -> Vec<(&'static str, PathBuf)> {
+    let mut all = Vec::new();
+    for make in [EXT4[0], XFS[0], BTRFS[0]] {
+        let at = base.join("disks").join(make.fstype);
+        assert!(mounted(make, &at));
+        all.push((make.fstype, at));
+    }
+    all.push(("tmpfs", tmpfs_noatime(&base.join("disks/tmpfs"))));
+    let layers = tmpfs(base.join("layers"));
+    all.push((
+        "overlay",
+        overlay(&layers, &dir(base.join("disks/overlay"))),
+    ));
+    for (n, (_, at)) in all.iter().enumerate() {
+        grow(at, n as u64, entries);
+    }
+    all
+}

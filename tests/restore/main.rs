@@ -14,4 +14,5 @@ mod foreign;
 mod hostile;
 mod increments;
 mod others;
+mod safety;
 mod usage;

@@ -9,7 +9,7 @@ use std::ffi::{CStr, CString};
 use gate::long::c_string;
 use gate::xattr::flistxattr;
 use gate::{Errno, Fd, Gate};
-use ondisk::pax::acl::{Who, to_binary};
+use ondisk::pax::acl::{Who, permissions_without, to_binary};
 use ondisk::pax::{Kind, Member};
 use walk::entry::time;
 
@@ -20,6 +20,32 @@ use super::restorer::{ALL, Doing, Restorer};
 
 /// The capabilities of a program, which a change of its owner removes.
 const CAPABILITY: &[u8] = b"security.capability";
+
+/// Bytes of an access control list with three entries.
+const MINIMAL: usize = 4 + 3 * 8;
+
+/// What has become of an access control list.
+enum Listed {
+    /// The member has none.
+    None,
+    /// The file has it, and so these permissions.
+    Set(u32),
+    /// The file cannot have it; the permissions that it must have instead, if the list tells them.
+    Failed(Option<u32>),
+}
+
+impl Listed {
+    /// The mode for the mode of a member. With a list, the group's permissions in the mode are the
+    /// mask (or, from bsdtar, those of the owning group), so without it they may be too many.
+    fn limit(&self, mode: u32) -> u32 {
+        match self {
+            Listed::None => mode,
+            Listed::Set(permissions) => mode & 0o7000 | permissions,
+            Listed::Failed(Some(permissions)) => mode & (0o7000 | permissions),
+            Listed::Failed(None) => mode & 0o7707,
+        }
+    }
+}
 
 impl Restorer<'_> {
     /// Gives a new file all its attributes. Its mode is right already if `is_exact`, apart from
@@ -43,17 +69,18 @@ impl Restorer<'_> {
         self.xattrs(on, path, member, |name| name != CAPABILITY);
         if !is_symlink {
             let listed = self.list(on, path, ACCESS, member.acl_access.as_deref());
-            if listed.is_none() && inherits {
+            if !matches!(listed, Listed::Set(_)) && inherits {
                 self.unlist(on, path, ACCESS);
             }
-            mode = listed.map_or(mode, |listed| mode & 0o7000 | listed);
+            mode = listed.limit(mode);
+            let is_exact = is_exact && !matches!(listed, Listed::Failed(_));
             if !is_exact || inherits || mode & 0o7000 != 0 {
                 chmod(on, mode, path, &mut self.remarks);
             }
         }
         self.xattrs(on, path, member, |name| name == CAPABILITY);
         for (name, value) in properties(member) {
-            let _ = on.set(&name, &value);
+            self.set_xattr(on, path, name.to_bytes(), &value);
         }
         let (atime, mtime) = (member.atime.map(time), Some(time(member.mtime)));
         times(on, atime, mtime, path, &mut self.remarks);
@@ -95,14 +122,14 @@ impl Restorer<'_> {
         self.xattrs(on, path, member, |_| true);
         let listed = self.list(on, path, ACCESS, member.acl_access.as_deref());
         self.list(on, path, DEFAULT, member.acl_default.as_deref());
-        if listed.is_some() {
+        if matches!(listed, Listed::Set(_)) {
             // The list has set the mode; until the directory is left, it must be writable.
             chmod(on, ALL, path, &mut self.remarks);
         }
         let mode = self.rights.mode(member);
         let late = Late {
             owner: self.owner(member),
-            mode: Some(listed.map_or(mode, |listed| mode & 0o7000 | listed)),
+            mode: Some(listed.limit(mode)),
             atime: member.atime.map(time),
             mtime: Some(time(member.mtime)),
             properties: properties(member).take(4).collect(),
@@ -135,37 +162,45 @@ impl Restorer<'_> {
                 self.remarks.note(Note::XattrsLeftOut);
                 continue;
             }
-            // Those of other namespaces are the system's: access control lists, which have records of
-            // their own, and properties.
-            let known = ["user.", "trusted.", "security."];
-            let Some(known) = known
-                .iter()
-                .find(|known| name.starts_with(known.as_bytes()))
-            else {
+            // Properties are set at the end: entries made in a directory would inherit them.
+            if is_property(name, value) {
                 continue;
-            };
-            if let Err(e) = c_string(name).and_then(|name| on.set(&name, value)) {
-                self.warn_of_set(on, path, e, NotRestored::Xattrs(known));
             }
+            self.set_xattr(on, path, name, value);
         }
     }
 
-    /// Sets an access control list, if there is one; gives the permissions that it makes.
-    fn list(&mut self, on: On<'_>, path: &[u8], which: &CStr, text: Option<&[u8]>) -> Option<u32> {
-        let text = text?;
+    fn set_xattr(&mut self, on: On<'_>, path: &[u8], name: &[u8], value: &[u8]) {
+        let spaces = ["user.", "trusted.", "security.", "system.", "btrfs."];
+        let mut spaces = spaces.into_iter();
+        let space = spaces.find(|space| name.starts_with(space.as_bytes()));
+        if let Err(e) = c_string(name).and_then(|name| on.set(&name, value)) {
+            self.warn_of_set(on, path, e, NotRestored::Xattrs(space.unwrap_or("")));
+        }
+    }
+
+    /// Sets an access control list, if there is one.
+    fn list(&mut self, on: On<'_>, path: &[u8], which: &CStr, text: Option<&[u8]>) -> Listed {
+        let Some(text) = text else {
+            return Listed::None;
+        };
         let id = |who, name: &[u8]| match who {
             Who::User => self.owners.user(name),
             Who::Group => self.owners.group(name),
         };
         let Some(binary) = to_binary(text, id) else {
             self.remarks.warn(path, NotRestored::BadAcl);
-            return None;
+            return Listed::Failed(permissions_without(text));
         };
-        if let Err(e) = on.set(which, &binary) {
-            self.warn_of_set(on, path, e, NotRestored::Acl);
-            return None;
+        match on.set(which, &binary) {
+            Ok(()) => permissions(&binary).map_or(Listed::None, Listed::Set),
+            // A list of three entries says no more than the mode.
+            Err(Errno::EOPNOTSUPP) if binary.len() <= MINIMAL => Listed::None,
+            Err(e) => {
+                self.warn_of_set(on, path, e, NotRestored::Acl);
+                Listed::Failed(permissions_without(text))
+            }
         }
-        permissions(&binary)
     }
 
     /// Removes an extended attribute.

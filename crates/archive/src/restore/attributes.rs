@@ -116,7 +116,10 @@ impl Late {
             .owner
             .is_none_or(|owner| chown(on, owner, path, remarks));
         for (name, value) in &self.properties {
-            let _ = on.set(name, value);
+            if let Err(e) = on.set(name, value) {
+                let reason = NotRestored::Xattrs("btrfs.");
+                remarks.warn(path, Failure::call(Gate::Fsetxattr, e, reason));
+            }
         }
         if let Some(mode) = self.mode {
             let mode = if is_owned { mode } else { mode & !SET_ID };

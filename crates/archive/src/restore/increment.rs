@@ -56,6 +56,7 @@ impl Restorer<'_> {
                 Code::Y | Code::N | Code::D => continue,
             };
             if let Err(failure) = done {
+                self.keeps_all = true;
                 let path = if name.is_empty() { path } else { name };
                 self.remarks.warn(path, failure);
             }
@@ -228,6 +229,10 @@ impl Restorer<'_> {
         for entry in present.iter().filter(|entry| !entry.stays) {
             let whole = joined(path, entry.name.to_bytes());
             let was = joined(dir, &entry.listed);
+            if self.keeps_all {
+                self.remarks.warn(&whole, NotRestored::KeptAfterRename);
+                continue;
+            }
             self.linked = None;
             if self.chosen.has(&whole) {
                 // A directory with something ahead of its time in it has a list of its own in a

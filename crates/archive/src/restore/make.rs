@@ -186,6 +186,10 @@ impl Restorer<'_> {
         let here = self.here()?;
         let inherits = self.doing().inherits;
         let (major, minor) = (member.rdev.major, member.rdev.minor);
+        // The kernel has 12 bits for the one and 20 for the other, and drops the rest.
+        if major >= 1 << 12 || minor >= 1 << 20 {
+            return Err(NotRestored::ImpossibleDevice { major, minor }.into());
+        }
         let node = match member.kind {
             Kind::Char => Node::Char(major, minor),
             Kind::Block => Node::Block(major, minor),

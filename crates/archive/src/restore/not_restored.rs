@@ -58,6 +58,8 @@ pub enum NotRestored {
     NotMade,
     #[error("not restored: only root can create devices")]
     DeviceTakesRoot,
+    #[error("not restored: Linux has no device {major}:{minor}")]
+    ImpossibleDevice { major: u32, minor: u32 },
     #[error("not restored: the target of the symlink contains a NUL")]
     BadTarget,
     #[error("not restored: bad target of a hard link: {0}")]
@@ -101,6 +103,8 @@ pub enum NotRestored {
     NotListed,
     #[error("{} should exist from an earlier archive: is an archive missing?", missing(.first, *.others))]
     MissingEntries { first: Vec<u8>, others: u64 },
+    #[error("not removed, because a directory could not be renamed before")]
+    KeptAfterRename,
     #[error("cannot remove it, though the archive no longer lists it")]
     NotRemoved,
     #[error("no permission to remove it, though the archive no longer lists it")]
@@ -124,8 +128,11 @@ fn missing(first: &[u8], others: u64) -> String {
 impl NotRestored {
     /// Whether there is one warning for all members with the same reason and errno.
     pub(super) fn is_warned_of_once(&self) -> bool {
-        use NotRestored::{Acl, Mode, Owner, StaleXattrs, Times, Xattrs};
-        matches!(self, Owner | Mode | Times | Xattrs(_) | StaleXattrs | Acl)
+        use NotRestored::{Acl, KeptAfterRename, Mode, Owner, StaleXattrs, Times, Xattrs};
+        matches!(
+            self,
+            Owner | Mode | Times | Xattrs(_) | StaleXattrs | Acl | KeptAfterRename
+        )
     }
 }
 

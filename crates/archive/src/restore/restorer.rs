@@ -70,6 +70,9 @@ pub(super) struct Restorer<'a> {
     pub(super) has_unnamed: bool,
     /// Whether an archive was restored before this one.
     pub(super) is_later: bool,
+    /// A directory could not be renamed: it has its old name, by which the archives no longer list
+    /// it. Nothing is removed from then on.
+    pub(super) keeps_all: bool,
 }
 
 impl Drop for Restorer<'_> {
@@ -115,6 +118,7 @@ impl<'a> Restorer<'a> {
             linked: None,
             has_unnamed: true,
             is_later: false,
+            keeps_all: false,
         }
     }
 

@@ -88,6 +88,23 @@ pub fn to_binary(text: &[u8], id_of: impl Fn(Who, &[u8]) -> Option<u32>) -> Opti
     Some(binary)
 }
 
+/// The permissions that a file with this list must have if it cannot have the list: those of the
+/// owning group are limited by the mask, so that nobody gets more than by the list. Names are not
+/// looked up. `None` for a malformed text.
+pub fn permissions_without(text: &[u8]) -> Option<u32> {
+    let binary = to_binary(text, |_, _| Some(0))?;
+    let (entries, []) = binary.strip_prefix(&VERSION)?.as_chunks::<8>() else {
+        return None;
+    };
+    let find = |tag: Tag| {
+        let number = (tag as u16).to_le_bytes();
+        let entry = entries.iter().find(|entry| entry[..2] == number)?;
+        Some(u32::from(entry[2]) & 7)
+    };
+    let group = find(Tag::OwningGroup)? & find(Tag::Mask).unwrap_or(7);
+    Some(find(Tag::Owner)? << 6 | group << 3 | find(Tag::Other)?)
+}
+
 /// One entry of a text: tag, id and permissions.
 fn entry(text: &[u8], id_of: impl Fn(Who, &[u8]) -> Option<u32>) -> Option<(Tag, u32, u16)> {
     // Solaris writes no colon behind it.

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::acl;
 use super::field::{
     self, GID, GNAME, GNU, LINK, MAGIC, MAJOR, MINOR, MODE, MTIME, NAME, PREFIX, SIZE, TYPE, UID,
     UNAME, gnu, number, star, text,
@@ -445,10 +446,20 @@ impl Decoder {
             },
             _ => Dev::default(),
         };
-        let xattrs = match records.coded_xattrs.is_empty() {
+        let mut xattrs = match records.coded_xattrs.is_empty() {
             true => records.xattrs,
             false => records.coded_xattrs,
         };
+        // GNU tar has access control lists as attributes if it was told to archive these only.
+        let mut list = |recorded: Option<Vec<u8>>, name: &[u8]| {
+            let text = xattrs.get(name).and_then(|binary| acl::to_text(binary));
+            if text.is_some() {
+                xattrs.remove(name);
+            }
+            recorded.or(text)
+        };
+        let acl_access = list(records.acl_access, b"system.posix_acl_access");
+        let acl_default = list(records.acl_default, b"system.posix_acl_default");
         let (uid, gid, mode) = self.owner_and_mode(header, kind, &common);
         let time =
             |recorded: Option<Time>, field| recorded.map_or_else(|| header.seconds(field), Ok);
@@ -466,8 +477,8 @@ impl Decoder {
             atime: self.or_default(header.at, gnu_time(common.atime, gnu::ATIME), None),
             ctime: self.or_default(header.at, gnu_time(common.ctime, gnu::CTIME), None),
             rdev,
-            acl_access: records.acl_access,
-            acl_default: records.acl_default,
+            acl_access,
+            acl_default,
             xattrs: xattrs.into_iter().collect(),
             dumpdir: records.dumpdir,
             blake3: records.blake3,

@@ -243,6 +243,14 @@ impl Records {
             b"SCHILY.acl.ace" | b"SCHILY.acl.nfs4" => {
                 return Err("an access control list of NFSv4 is skipped");
             }
+            b"RHT.security.selinux" => {
+                // GNU tar and bsdtar end it by a NUL or not; the attribute has one.
+                let label = value.strip_suffix(b"\0").unwrap_or(value);
+                let label = [label, b"\0"].concat();
+                self.xattrs
+                    .entry(b"security.selinux".to_vec())
+                    .or_insert(label);
+            }
             b"comment" => self.blake3 = checksum(value).or(self.blake3),
             _ => {
                 if let Some(name) = key.strip_prefix(b"SCHILY.xattr.") {

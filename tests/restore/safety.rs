@@ -1,0 +1,262 @@
+//! What a restore cannot do as the archive says is reported, and nothing is lost or exposed by it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::support::build::{dir, file, tmpfs, tool};
+use crate::support::pack::{end, extended, member, raw};
+use crate::support::restrict::{as_nobody, fathom_in};
+use crate::support::run::{Ran, args, program};
+use crate::support::{Need, fathom, in_namespace, require, run};
+
+/// A full dump of `s/a/f`, and an increment in which `s/a` was renamed to `s/b`.
+fn renamed(ground: &Path) -> [PathBuf; 2] {
+    fs::set_permissions(ground, fs::Permissions::from_mode(0o755)).unwrap();
+    dir(ground.join("s/a/deep"));
+    fs::write(ground.join("s/a/f"), "precious").unwrap();
+    file(ground.join("s/a/deep/g"), 10);
+    let dump = |to: &str, more: &[&str]| {
+        let arguments = [&["dump", "s", "-o", to][..], more].concat();
+        run(fathom(arguments).current_dir(ground)).exits(0);
+    };
+    dump("0.tar", &["--catalog", "c"]);
+    fs::rename(ground.join("s/a"), ground.join("s/b")).unwrap();
+    fs::write(ground.join("s/b/new"), "new").unwrap();
+    dump("1.tar", &["--since", "c", "--catalog", "c"]);
+    // A later dump lists the directory by its new name only.
+    fs::write(ground.join("s/later"), "later").unwrap();
+    dump("2.tar", &["--since", "c"]);
+    ["0.tar", "1.tar"].map(|archive| ground.join(archive))
+}
+
+fn is_kept(to: &Path, ran: &Ran) {
+    let kept = fs::read_to_string(to.join("s/a/f"));
+    assert_eq!(kept.ok().as_deref(), Some("precious"), "{ran}");
+    assert!(to.join("s/a/deep/g").exists(), "{ran}");
+    assert!(ran.stderr.contains("cannot rename 's/a'"), "{ran}");
+    assert!(ran.stderr.contains("not removed, because"), "{ran}");
+    assert!(to.join("s/b/new").exists(), "{ran}");
+    assert!(to.join("s/later").exists(), "{ran}");
+}
+
+/// A directory that cannot be renamed keeps its old name and its contents: the new name exists, or is
+/// on another file system.
+#[test]
+fn failed_rename_removes_nothing() {
+    if !require(&[Need::Root]) {
+        return;
+    }
+    in_namespace(|ground| {
+        let [full, next] = renamed(ground);
+        let last = ground.join("2.tar");
+        let to = dir(ground.join("not empty"));
+        file(to.join("s/b/x"), 1);
+        let arguments = args!["restore", &full, &next, &last, "-C", &to];
+        is_kept(&to, &run(&mut fathom(arguments)).exits(1));
+        assert!(to.join("s/b/x").exists());
+
+        let to = dir(ground.join("mount"));
+        tmpfs(dir(to.join("s/b")));
+        let arguments = args!["restore", &full, &next, &last, "-C", &to];
+        is_kept(&to, &run(&mut fathom(arguments)).exits(1));
+    });
+}
+
+/// A user cannot rename a directory of somebody else.
+#[test]
+fn rename_without_permission_removes_nothing() {
+    if !require(&[Need::Root]) {
+        return;
+    }
+    in_namespace(|ground| {
+        let [full, next] = renamed(ground);
+        let last = ground.join("2.tar");
+        let to = dir(ground.join("to"));
+        run(&mut fathom(args!["restore", &full, "-C", &to])).exits(0);
+        // The directory cannot be changed, so what is in it can be neither renamed nor removed.
+        tool(Command::new("chmod").arg("-R").arg("a+rwX").arg(&to));
+        fs::set_permissions(to.join("s"), fs::Permissions::from_mode(0o755)).unwrap();
+        let mut command = program(
+            &fathom_in(&ground.join("bin")),
+            args!["restore", &full, &next, &last, "-C", &to],
+        );
+        as_nobody(&mut command);
+        let ran = run(&mut command);
+        assert_eq!(ran.code(), 1, "{ran}");
+        let kept = fs::read_to_string(to.join("s/a/f"));
+        assert_eq!(kept.ok().as_deref(), Some("precious"), "{ran}");
+    });
+}
+
+fn mode(path: &Path) -> u32 {
+    path.metadata().unwrap().permissions().mode() & 0o777
+}
+
+fn access_list(path: &Path) -> String {
+    let listed = tool(Command::new("getfacl").args(["-cpn"]).arg(path));
+    String::from_utf8(listed).unwrap()
+}
+
+/// GNU tar has access control lists as extended attributes if it was told to archive only these.
+#[test]
+fn lists_in_extended_attributes_are_restored() {
+    if !require(&[Need::Root, Need::Program("setfacl")]) {
+        return;
+    }
+    in_namespace(|ground| {
+        let top = tmpfs(ground.join("top"));
+        let (tree, to) = (dir(top.join("t")), dir(top.join("to")));
+        let (one, inner) = (file(tree.join("f"), 10), dir(tree.join("d")));
+        fs::set_permissions(&one, fs::Permissions::from_mode(0o640)).unwrap();
+        tool(Command::new("setfacl").args(["-m", "u:1000:rwx"]).arg(&one));
+        let default = ["-d", "-m", "u:1000:rx,g::-"];
+        tool(Command::new("setfacl").args(default).arg(&inner));
+        let archive = top.join("t.tar");
+        let how = ["--xattrs", "--xattrs-include=*", "-C"];
+        tool(
+            Command::new("tar")
+                .args(how)
+                .arg(&top)
+                .arg("-cf")
+                .arg(&archive)
+                .arg("t"),
+        );
+        run(&mut fathom(args!["restore", &archive, "-C", &to])).exits(0);
+        for name in ["t/f", "t/d"] {
+            let (was, is) = (access_list(&top.join(name)), access_list(&to.join(name)));
+            assert_eq!(is, was, "{name}");
+        }
+        let verify = |at: &Path| run(&mut fathom(args!["verify", &archive, "--against", at]));
+        verify(&to).exits(0);
+        verify(&top).exits(0);
+        tool(Command::new("setfacl").arg("-b").arg(to.join("t/f")));
+        verify(&to).exits(1);
+    });
+}
+
+/// A list that cannot be set gives nobody more permissions: those of the group are in the list, and
+/// the mode has the mask.
+#[test]
+fn lists_that_cannot_be_set_do_not_widen_the_mode() {
+    let ground = tempfile::tempdir().unwrap();
+    let lists = [
+        (
+            "named",
+            "user::rwx,user:nobody-has-this-name:rwx,group::r--,mask::rwx,other::---",
+            0o740,
+        ),
+        (
+            "masked",
+            "user::rwx,user:nobody-has-this-name:rwx,group::rwx,mask::r-x,other::---",
+            0o750,
+        ),
+        ("malformed", "what is this", 0o700),
+    ];
+    let mut archive = Vec::new();
+    for (name, list, _) in lists {
+        archive.extend(extended(b'x', &[("SCHILY.acl.access", list.as_bytes())]));
+        archive.extend(raw(name, b'0', 0, &[(100, b"0000770\0")]));
+        let directory = format!("{name} directory/");
+        archive.extend(extended(b'x', &[("SCHILY.acl.access", list.as_bytes())]));
+        archive.extend(raw(&directory, b'5', 0, &[(100, b"0000770\0")]));
+    }
+    end(&mut archive);
+    let at = ground.path().join("a.tar");
+    fs::write(&at, archive).unwrap();
+    let ran = run(&mut fathom(args!["restore", &at, "-C", ground.path()])).exits(1);
+    assert!(ran.stderr.contains("access control list"), "{ran}");
+    for (name, _, wanted) in lists {
+        let is = mode(&ground.path().join(name));
+        assert_eq!(is, wanted, "{name}: {is:o}");
+        let is = mode(&ground.path().join(format!("{name} directory")));
+        assert_eq!(is, wanted, "{name} directory: {is:o}");
+    }
+}
+
+/// Attributes that cannot be set are named, whatever their namespace.
+#[test]
+fn attributes_that_cannot_be_set_are_named() {
+    if !require(&[Need::Root]) {
+        return;
+    }
+    in_namespace(|ground| {
+        let top = tmpfs(ground.join("top"));
+        for (number, name) in ["system.nfs4_acl", "btrfs.compression", "other.name"]
+            .into_iter()
+            .enumerate()
+        {
+            let record = format!("SCHILY.xattr.{name}");
+            let mut archive = [
+                extended(b'x', &[(&record, b"zstd")]),
+                member("f", b'0', b"data"),
+            ]
+            .concat();
+            end(&mut archive);
+            let at = top.join(format!("{number}.tar"));
+            fs::write(&at, archive).unwrap();
+            let ran = run(&mut fathom(args!["restore", &at, "-C", &top])).exits(1);
+            assert!(
+                ran.stderr.contains("cannot set extended attributes"),
+                "{name}: {ran}"
+            );
+        }
+        let mut archive = [
+            extended(
+                b'x',
+                &[("RHT.security.selinux", b"system_u:object_r:etc_t:s0")],
+            ),
+            member("labelled", b'0', b"data"),
+        ]
+        .concat();
+        end(&mut archive);
+        let at = top.join("label.tar");
+        fs::write(&at, archive).unwrap();
+        let ran = run(&mut fathom(args!["restore", &at, "-C", &top]));
+        let label = selinux_label(&top.join("labelled"));
+        assert!(label.is_some() || ran.code() == 1, "{ran}");
+    });
+}
+
+fn selinux_label(path: &Path) -> Option<Vec<u8>> {
+    let mut value = vec![0; 256];
+    let n = rustix::fs::lgetxattr(path, "security.selinux", &mut value[..]).ok()?;
+    value.truncate(n);
+    Some(value)
+}
+
+/// A device number that Linux does not have is not cut to another one.
+#[test]
+fn devices_that_linux_does_not_have_are_refused() {
+    if !require(&[Need::Root]) {
+        return;
+    }
+    let ground = tempfile::tempdir().unwrap();
+    let mut archive = Vec::new();
+    for (name, major, minor) in [
+        ("a", "1", "16777216"),
+        ("b", "4096", "0"),
+        ("c", "1", "1048576"),
+    ] {
+        let records = [
+            ("SCHILY.devmajor", major.as_bytes()),
+            ("SCHILY.devminor", minor.as_bytes()),
+        ];
+        archive.extend(extended(b'x', &records));
+        archive.extend(raw(name, b'3', 0, &[]));
+    }
+    archive.extend(member("after", b'0', b"data"));
+    end(&mut archive);
+    let at = ground.path().join("a.tar");
+    fs::write(&at, archive).unwrap();
+    let ran = run(&mut fathom(args!["restore", &at, "-C", ground.path()])).exits(1);
+    assert!(
+        ran.stderr.contains("Linux has no device 1:16777216"),
+        "{ran}"
+    );
+    for name in ["a", "b", "c"] {
+        assert!(!ground.path().join(name).exists(), "{name}");
+    }
+    assert!(ground.path().join("after").exists());
+}

@@ -15,6 +15,7 @@ mod support;
 
 mod archives;
 mod helper;
+mod measures;
 mod meters;
 mod mounts;
 mod walks;

@@ -77,7 +77,11 @@ fn round_trip(place: &Profile, top: &Path, out: &Path, seed: u64) {
     let mut restore = fathom(words);
     let has_proc = place.name != "no /proc";
     if has_proc {
-        done(place, &mut restore).exits(0);
+        place.apply(&mut restore);
+        let ran = run(&mut restore);
+        // The tmpfs that is restored to has none of btrfs's properties.
+        let is_told = |line: &str| line.contains("cannot set extended attributes btrfs.*");
+        assert!(ran.stderr.lines().all(is_told), "{}: {ran}", place.name);
     } else {
         place.apply(&mut restore);
         let ran = run(&mut restore).exits(1);
@@ -97,6 +101,7 @@ fn round_trip(place: &Profile, top: &Path, out: &Path, seed: u64) {
                 .retain(|name, _| !name.starts_with(b"btrfs."));
             if !has_proc {
                 seen.attributes.clear();
+                seen.mode &= !0o070; // with an access control list, these are its mask
             }
         });
     };

@@ -332,7 +332,7 @@ fn mount_points_are_not_removed() {
             let copy = dir(ground.join("copy"));
             tmpfs(copy.join("a/d0"));
             file(copy.join("a/d0/deep/mine"), 1);
-            let ran = restore(&archives, &copy, &[]).exits(1);
+            let ran = restore(&archives, &copy, &["--overwrite"]).exits(1);
             assert!(ran.stderr.contains("mount point"), "{ran}");
             assert!(copy.join("a/d0/deep/mine").exists() && !copy.join("a/d1").exists());
         });
@@ -394,7 +394,7 @@ fn deep_tree_is_restored_and_removed() {
                 "x",
             ]));
             assert_eq!(depth.len(), 150);
-            let ran = restore(&archives, &copy, &["--json"]).exits(0);
+            let ran = restore(&archives, &copy, &["--json", "--overwrite"]).exits(0);
             assert_eq!(ran.json()["result"]["removed"], 151);
             same(&kept(&top), &kept(&copy), "the deep tree");
         });

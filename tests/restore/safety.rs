@@ -53,13 +53,13 @@ fn failed_rename_removes_nothing() {
         let last = ground.join("2.tar");
         let to = dir(ground.join("not empty"));
         file(to.join("s/b/x"), 1);
-        let arguments = args!["restore", &full, &next, &last, "-C", &to];
+        let arguments = args!["restore", &full, &next, &last, "-C", &to, "--overwrite"];
         is_kept(&to, &run(&mut fathom(arguments)).exits(1));
         assert!(to.join("s/b/x").exists());
 
         let to = dir(ground.join("mount"));
         tmpfs(dir(to.join("s/b")));
-        let arguments = args!["restore", &full, &next, &last, "-C", &to];
+        let arguments = args!["restore", &full, &next, &last, "-C", &to, "--overwrite"];
         is_kept(&to, &run(&mut fathom(arguments)).exits(1));
     });
 }
@@ -80,7 +80,7 @@ fn rename_without_permission_removes_nothing() {
         fs::set_permissions(to.join("s"), fs::Permissions::from_mode(0o755)).unwrap();
         let mut command = program(
             &fathom_in(&ground.join("bin")),
-            args!["restore", &full, &next, &last, "-C", &to],
+            args!["restore", &full, &next, &last, "-C", &to, "--overwrite"],
         );
         as_nobody(&mut command);
         let ran = run(&mut command);
@@ -259,4 +259,58 @@ fn devices_that_linux_does_not_have_are_refused() {
         assert!(!ground.path().join(name).exists(), "{name}");
     }
     assert!(ground.path().join("after").exists());
+}
+
+/// A chain is not restored over something, because its increments remove what they do not list; one
+/// archive after the other is.
+#[test]
+fn chain_is_not_restored_over_existing_files() {
+    if !require(&[Need::Root]) {
+        return;
+    }
+    in_namespace(|ground| {
+        let [full, next] = renamed(ground);
+        let to = dir(ground.join("to"));
+        file(to.join("beside"), 1);
+        let chain = |more: &[&str]| {
+            let arguments = args!["restore", &full, &next, "-C", &to];
+            run(fathom(arguments).args(more))
+        };
+        chain(&[]).exits(0);
+        fs::write(to.join("s/own"), "own").unwrap();
+        for paths in [&[][..], &["--", "s/b"]] {
+            let ran = chain(paths).refused();
+            assert!(ran.stderr.contains("is there and not empty"), "{ran}");
+        }
+        assert!(to.join("s/own").exists());
+        chain(&["--dry-run"]).exits(0);
+        // What is not there yet is restored.
+        fs::rename(to.join("s"), to.join("elsewhere")).unwrap();
+        chain(&[]).exits(0);
+        for archive in [&full, &next] {
+            let to = dir(ground.join("one by one"));
+            run(&mut fathom(args!["restore", archive, "-C", to])).exits(0);
+        }
+        chain(&["--overwrite"]);
+        assert!(!to.join("s/own").exists());
+    });
+}
+
+/// Behind the end of an archive may be another one, as `cat` makes: that is not skipped silently.
+#[test]
+fn concatenated_archives_are_reported() {
+    let ground = tempfile::tempdir().unwrap();
+    let mut both = Vec::new();
+    for name in ["one", "two"] {
+        both.extend(member(name, b'0', b"data"));
+        end(&mut both);
+    }
+    let at = ground.path().join("both.tar");
+    fs::write(&at, both).unwrap();
+    for command in ["list", "restore", "verify"] {
+        let mut command = fathom(args![command, &at]);
+        let ran = run(command.current_dir(ground.path())).exits(1);
+        assert!(ran.stderr.contains("data follows the end"), "{ran}");
+    }
+    assert!(ground.path().join("one").exists());
 }

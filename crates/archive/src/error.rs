@@ -188,6 +188,8 @@ pub enum ErrorKind {
 
     #[error("{0}")]
     Suffix(#[from] BadSuffix),
+    #[error("'{}' is there and not empty, and what the increments do not list would be removed from it", shown(.entry))]
+    NotEmpty { entry: Vec<u8> },
     #[error("{}, and no archive has a member of this name", match is_directory {
         true => "it is a directory",
         false => "it does not exist",
@@ -350,6 +352,8 @@ pub enum Damage {
     /// An archive without members, and something other than zeros after its end.
     #[error("no members, and data follows the end: probably not a tar archive")]
     Empty,
+    #[error("data follows the end of the archive and is skipped (concatenated archives?)")]
+    DataAfterEnd,
     /// Damage for which there was no memory.
     #[error("and {0} more defects")]
     MoreDefects(u64),

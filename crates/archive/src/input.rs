@@ -113,11 +113,6 @@ impl Input {
         self.place
     }
 
-    /// Something other than zeros was found after the end.
-    pub(crate) fn is_followed(&self) -> bool {
-        self.is_followed
-    }
-
     /// The checksum_status on the member **before** the one that [`Input::next`] gave last, or on the last
     /// member when that has given `None` or failed: the checksum of a large member follows its
     /// data.
@@ -212,9 +207,14 @@ impl Input {
                 }
                 Event::End => {
                     self.is_over = true;
+                    let end = self.place;
                     self.drain()?;
-                    if self.is_empty && self.is_followed {
-                        self.note(None, self.place, Damage::Empty);
+                    if self.is_followed {
+                        let damage = match self.is_empty {
+                            true => Damage::Empty,
+                            false => Damage::DataAfterEnd,
+                        };
+                        self.note(None, end, damage);
                     }
                 }
             }

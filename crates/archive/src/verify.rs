@@ -144,10 +144,6 @@ pub fn verify(
         tree.find_unknown(&known, &skipped, |warning| report.unknown(warning));
     }
     report.bytes = input.place();
-    if input.is_followed() {
-        let kind = WarningKind::DataAfterEnd;
-        report.warnings.push(Warning::about(name, kind));
-    }
     if report.more_warnings > 0 {
         let kind = WarningKind::MoreOfThese(report.more_warnings);
         report.warnings.push(Warning::general(kind));

@@ -50,8 +50,6 @@ pub enum WarningKind {
     Damaged(ErrorKind),
     #[error("checksum mismatch: the data is damaged (member at byte {at})")]
     WrongChecksum { at: u64 },
-    #[error("data follows the end of the archive (two concatenated archives?)")]
-    DataAfterEnd,
     #[error("and {0} more warnings")]
     MoreOfThese(u64),
 }

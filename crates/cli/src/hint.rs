@@ -220,6 +220,9 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
         (FindDump, _) => {
             "fathom list --state prints the archives; fathom restore takes them by name"
         }
+        (RestoreInto, ErrorKind::NotEmpty { .. }) => {
+            "restore into an empty directory, or give --overwrite"
+        }
         (Restore, ErrorKind::BadName(_)) => "give the name as fathom list prints it",
         (_, ErrorKind::ReplacesSource) => "give another name",
         (_, ErrorKind::ReplacesBase) => "give each archive a name of its own",

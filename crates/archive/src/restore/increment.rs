@@ -287,6 +287,13 @@ fn list(here: &Rc<Fd>) -> Result<Vec<Present>, Failure> {
     }
 }
 
+/// Whether a directory has no entries; one that cannot be read counts as empty.
+pub(super) fn is_empty(dir: &Fd) -> bool {
+    let mut buffer = [0; 1 << 10];
+    let n = getdents64(dir, &mut buffer).unwrap_or(0);
+    entries(&buffer[..n.min(buffer.len())]).next().is_none()
+}
+
 /// The renames that each archive carries out: those in its first directory. `None` for an archive
 /// that cannot be read twice, and for the first, which carries out none.
 pub(super) fn read_renames(archives: &[Vec<u8>]) -> Vec<Option<Renames>> {

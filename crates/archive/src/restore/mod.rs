@@ -9,18 +9,19 @@
 //! symlinks are never followed, and every file is used by its name in an open directory, or by its
 //! own descriptor.
 
+use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use gate::Gate;
 use gate::fs::{At, FileType, Open, Want};
-use gate::long::{c_string, open_long};
+use gate::long::{c_string, open_beneath, open_long};
+use gate::{Fd, Gate};
 use ondisk::pax::{Kind, Member};
 
-use crate::error::{Action, Error};
-use crate::input::{ChecksumStatus, Input};
+use crate::error::{Action, Error, ErrorKind};
+use crate::input::{ChecksumStatus, Input, is_regular};
 use crate::split;
-use name::Chosen;
+use name::{Chosen, clean};
 use not_restored::{Failure, Halt};
 use restorer::Restorer;
 
@@ -54,6 +55,8 @@ pub struct RestoreOptions {
     pub must_have_paths: bool,
     /// Identify owners by their numbers, even where their names are known.
     pub numeric_owner: bool,
+    /// Restore increments even if there is something where the first archive is restored to.
+    pub overwrite: bool,
     /// Only tell what would be done.
     pub dry_run: bool,
 }
@@ -86,6 +89,9 @@ pub fn restore(
             chosen.check_paths(archives)?;
         }
     }
+    if !options.overwrite {
+        check_empty(options, &dir)?;
+    }
     let top = Rc::new(dir);
     if options.dry_run {
         return Ok(rehearsal::rehearse(archives, chosen, top, progress, say));
@@ -98,6 +104,38 @@ pub fn restore(
         done.or_else(|error| restorer.remarks.end_of_archive(error, is_last))
     });
     Ok(restorer.into_summary(done.err()))
+}
+
+/// Refuses to restore a chain where there is something already: its increments remove what they do not
+/// list. What is there may be the tree that they give, but not that of the first archive.
+fn check_empty(options: &RestoreOptions, dir: &Fd) -> Result<(), Error> {
+    let [first, _, ..] = &options.archives[..] else {
+        return Ok(());
+    };
+    let places = match options.paths.is_empty() {
+        false => options.paths.clone(),
+        // A first archive that cannot be read twice is not checked.
+        true if !is_regular(first) => return Ok(()),
+        true => Input::open(first)?
+            .next()?
+            .map(|member| member.path)
+            .into_iter()
+            .collect(),
+    };
+    for place in places {
+        let path = clean(&place).map(|name| name.path).unwrap_or_default();
+        let path = if path.is_empty() { b"." } else { &path[..] };
+        let Ok(here) = open_beneath(dir.as_fd(), path, Open::SCAN) else {
+            continue;
+        };
+        if !increment::is_empty(&here) {
+            let kind = ErrorKind::NotEmpty {
+                entry: path.to_vec(),
+            };
+            return Err(Error::new(Action::RestoreInto, &options.dir, kind));
+        }
+    }
+    Ok(())
 }
 
 impl Restorer<'_> {

@@ -49,6 +49,12 @@ pub(crate) struct Restore {
     /// Set owners by number, even where their names exist
     #[arg(long)]
     pub(crate) numeric_owner: bool,
+    /// Restore increments over existing files
+    ///
+    /// Increments remove what they do not list, so several archives are not restored where
+    /// something exists already, unless this option is given. One archive always is.
+    #[arg(long)]
+    pub(crate) overwrite: bool,
     /// Print what would be done, and change nothing
     #[arg(short = 'n', long)]
     pub(crate) dry_run: bool,

@@ -37,6 +37,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         must_have_paths: args.paths.is_empty() && !paths.is_empty(),
         paths,
         numeric_owner: args.numeric_owner,
+        overwrite: args.overwrite || args.dry_run,
         dry_run: args.dry_run,
     };
     let progress = RestoreProgress::default();

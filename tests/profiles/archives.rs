@@ -198,7 +198,8 @@ fn restore_empties_no_other_mount() {
                 restore(&[&full]).exits(0);
                 // On the same device, so that only the id of the mount tells.
                 let mounted = bind(out.join("precious"), restored.join("gone/mounted"));
-                let ran = restore(&[&full, &increment]).exits(1);
+                let overwrite = Path::new("--overwrite");
+                let ran = restore(&[&full, &increment, overwrite]).exits(1);
                 assert!(ran.stderr.contains("gone/mounted"), "{}: {ran}", place.name);
                 assert!(precious.exists(), "{}: {ran}", place.name);
                 unmount(mounted);

@@ -85,17 +85,15 @@ impl Compress {
     /// # Errors
     /// The name has the suffix of another format, or of one that is not supported.
     pub(crate) fn resolve(self, name: &[u8]) -> Result<Option<(Compression, u32)>, BadSuffix> {
-        let suffix = Suffix::from_name(name);
-        match (self, suffix) {
+        match (self, Suffix::from_name(name)) {
             (Compress::BySuffix | Compress::No, Suffix::None) => Ok(None),
             (Compress::BySuffix, Suffix::Written(format)) => {
                 Ok(Some((format, format.default_level())))
             }
             (Compress::BySuffix, Suffix::Other) => Err(BadSuffix::Unsupported),
-            (Compress::With(format, level), Suffix::None) => {
-                Ok(Some((format, level.unwrap_or(format.default_level()))))
-            }
-            (Compress::With(format, level), Suffix::Written(other)) if format == other => {
+            (Compress::With(format, level), suffix)
+                if [Suffix::None, Suffix::Written(format)].contains(&suffix) =>
+            {
                 Ok(Some((format, level.unwrap_or(format.default_level()))))
             }
             (Compress::No | Compress::With(..), _) => Err(BadSuffix::Other),

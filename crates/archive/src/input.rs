@@ -42,7 +42,6 @@ pub struct Input {
     /// The offset of the current member.
     at: u64,
     is_over: bool,
-    is_followed: bool,
     is_empty: bool,
     defects: Vec<Defect>,
     /// Defects so far.
@@ -90,7 +89,6 @@ impl Input {
             padding: 0,
             at: 0,
             is_over: false,
-            is_followed: false,
             is_empty: true,
             defects: Vec::new(),
             defect_count: 0,
@@ -208,8 +206,7 @@ impl Input {
                 Event::End => {
                     self.is_over = true;
                     let end = self.place;
-                    self.drain()?;
-                    if self.is_followed {
+                    if self.drain()? {
                         let damage = match self.is_empty {
                             true => Damage::Empty,
                             false => Damage::DataAfterEnd,
@@ -348,14 +345,15 @@ impl Input {
 
     /// Reads up to a mebibyte after the end: the padding of the last record, so that a program that
     /// writes into a pipe gets no SIGPIPE, and the end of the compressed stream.
-    fn drain(&mut self) -> Result<(), Error> {
+    /// Gives whether there was something other than zeros.
+    fn drain(&mut self) -> Result<bool, Error> {
         const MOST: usize = 1 << 20;
-        let mut read = 0;
+        let (mut read, mut is_followed) = (0, false);
         loop {
-            self.is_followed |= self.buffer[self.from..].iter().any(|&byte| byte != 0);
+            is_followed |= self.buffer[self.from..].iter().any(|&byte| byte != 0);
             let n = self.fill()?;
             if n == 0 || read >= MOST {
-                return Ok(());
+                return Ok(is_followed);
             }
             read += n;
         }

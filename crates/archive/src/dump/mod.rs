@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! collect ─► plan ─► readers ─► window ─► writer ─► output ─────────────┬► published: archive, then catalog
-//!   rows      step    load       order     results   file               │
+//!   rows      step    load       order     results   file                 │
 //!                                          └──► catalog, rows at a time ──┘
 //! ```
 
@@ -58,14 +58,15 @@ pub fn dump(
     map: Option<&mut (dyn Map + 'static)>,
 ) -> Result<DumpSummary, Error> {
     let begun = Moment::now();
-    if let Some(archive) = &options.archive {
-        let resolved = options.compress.resolve(archive);
-        resolved.map_err(|kind| Error::new(Action::WriteArchive, archive, kind))?;
-    }
+    let resolve = |archive: &Vec<u8>| {
+        let format = options.compress.resolve(archive);
+        format.map_err(|kind| Error::new(Action::WriteArchive, archive, kind))
+    };
+    let format = options.archive.as_ref().map(resolve).transpose()?.flatten();
     let chain = Chain::open(options)?;
     check_outputs(options, &chain)?;
     // First, so that an archive that cannot be written fails before hours of reading.
-    let output = Output::create(options.archive.as_deref(), options.compress)?;
+    let output = Output::create(options.archive.as_deref(), format)?;
     let mut dump = Dump {
         begun,
         options,

@@ -14,7 +14,7 @@ use walk::Type;
 use zstd::stream::write::Encoder as ZstdEncoder;
 
 use crate::attribution::{self, Function};
-use crate::compression::{Compress, Compression};
+use crate::compression::Compression;
 use crate::error::{Action, Error};
 
 /// The record of GNU tar: 20 blocks. An archive is padded to a multiple of it, and a character
@@ -66,7 +66,10 @@ impl Encoder for XzWriterMt<Sink> {
 
 impl Output {
     /// Creates an archive: `-` is standard output, `None` discards everything.
-    pub(crate) fn create(path: Option<&[u8]>, compress: Compress) -> Result<Output, Error> {
+    pub(crate) fn create(
+        path: Option<&[u8]>,
+        format: Option<(Compression, u32)>,
+    ) -> Result<Output, Error> {
         let mut output = Output {
             path: path.unwrap_or_default().to_vec(),
             to: To::Nowhere,
@@ -74,8 +77,6 @@ impl Output {
             bytes: 0,
         };
         if let Some(path) = path {
-            let format = compress.resolve(path);
-            let format = format.map_err(|e| Error::new(Action::WriteArchive, path, e))?;
             let writer = match path {
                 b"-" => Writer::stdout(),
                 _ => Writer::create(path),

@@ -16,7 +16,7 @@ use gate::long::{c_string, open_long, statx_long};
 use gate::scratch::flock;
 use gate::{Errno, Fd};
 use serde::{Deserialize, Serialize};
-use walk::entry::{Time, append};
+use walk::entry::{Time, joined};
 
 use crate::catalog::About;
 use crate::error::{Action, Error, ErrorKind, Result};
@@ -122,9 +122,7 @@ fn absolute_file(path: &[u8]) -> Option<Vec<u8>> {
         b"" => b".",
         dir => dir,
     };
-    let mut absolute = crate::absolute(dir)?;
-    append(&mut absolute, name);
-    Some(absolute)
+    Some(joined(&crate::absolute(dir)?, name))
 }
 
 /// Keeps other dumps away from a state directory while it lives.
@@ -160,8 +158,7 @@ impl History {
     /// Reads it; empty if no dump was recorded.
     pub fn read(state: &[u8]) -> Result<History> {
         open_long(state, Open::DIRECTORY).map_err(|e| Error::new(Action::OpenState, state, e))?;
-        let mut path = state.to_vec();
-        append(&mut path, FILE);
+        let path = joined(state, FILE);
         let error = |kind: ErrorKind| Error::new(Action::ReadRecords, &path, kind);
         let text = match Reader::open(&path) {
             Ok(file) => {
@@ -205,8 +202,7 @@ impl History {
     }
 
     fn write(&self) -> Result<()> {
-        let mut path = self.state.clone();
-        append(&mut path, FILE);
+        let path = joined(&self.state, FILE);
         let error = |kind: ErrorKind| Error::new(Action::WriteRecords, &path, kind);
         let mut text = Vec::new();
         for dump in &self.dumps {

@@ -9,7 +9,7 @@ use std::ffi::{CStr, CString};
 use gate::long::c_string;
 use gate::xattr::flistxattr;
 use gate::{Errno, Fd, Gate};
-use ondisk::pax::acl::{Who, permissions_without, to_binary};
+use ondisk::pax::acl::{MINIMAL, Who, permissions, permissions_without, to_binary};
 use ondisk::pax::{Kind, Member};
 use walk::entry::time;
 
@@ -20,9 +20,6 @@ use super::restorer::{ALL, Doing, Restorer};
 
 /// The capabilities of a program, which a change of its owner removes.
 const CAPABILITY: &[u8] = b"security.capability";
-
-/// Bytes of an access control list with three entries.
-const MINIMAL: usize = 4 + 3 * 8;
 
 /// What has become of an access control list.
 enum Listed {
@@ -225,22 +222,4 @@ fn properties(member: &Member) -> impl Iterator<Item = (CString, Vec<u8>)> {
     let all = member.xattrs.iter();
     all.filter(|(name, value)| is_property(name, value))
         .filter_map(|(name, value)| Some((c_string(name).ok()?, value.clone())))
-}
-
-/// The permissions that go with an access control list, as the kernel has both. The mode in an
-/// archive of bsdtar is another one: it has the owning group's, and not the mask.
-fn permissions(list: &[u8]) -> Option<u32> {
-    /// Bytes of the version, before the entries.
-    const VERSION: usize = 4;
-    const OWNER: u16 = 0x01;
-    const OWNING_GROUP: u16 = 0x04;
-    const MASK: u16 = 0x10;
-    const OTHER: u16 = 0x20;
-    let (entries, _) = list.get(VERSION..)?.as_chunks::<8>();
-    let of = |tag: u16| {
-        let mut entries = entries.iter();
-        let [_, _, bits, ..] = entries.find(|[a, b, ..]| u16::from_le_bytes([*a, *b]) == tag)?;
-        Some(u32::from(*bits) & 7)
-    };
-    Some(of(OWNER)? << 6 | of(MASK).or(of(OWNING_GROUP))? << 3 | of(OTHER)?)
 }

@@ -335,9 +335,6 @@ fn extended(
     id_of: impl Fn(Who, &[u8]) -> Option<u32>,
     differ: &mut Differences<'_>,
 ) {
-    /// Bytes of a list with three entries, which says no more than the mode: the kernel keeps only
-    /// default lists of that kind.
-    const MINIMAL: usize = 4 + 3 * 8;
     const ACLS: [&CStr; 2] = [c"system.posix_acl_access", c"system.posix_acl_default"];
     let (mut names, mut value) = (Vec::new(), Vec::new());
     match listxattrat(spot.dir, &spot.name, &mut names) {
@@ -379,7 +376,8 @@ fn extended(
             continue;
         }
         let said = said.flatten();
-        let said = said.filter(|said| attribute != ACLS[0] || said.len() > MINIMAL);
+        // The kernel keeps only default lists of three entries.
+        let said = said.filter(|said| attribute != ACLS[0] || said.len() > acl::MINIMAL);
         let is_listed = listed().any(|name| name == attribute.to_bytes());
         match if is_listed { read(attribute) } else { Ok(None) } {
             Ok(is) if is == said => {}

@@ -1,6 +1,6 @@
 //! The dumps of a state directory, as `list --state` and `dump --prune` print them.
 
-use archive::increment::history::{ArchiveStatus, History};
+use archive::increment::history::{ArchiveStatus, DumpRecord, History};
 use show::json_object;
 use show::name::printable;
 use show::table::{Align, Table, TableStyle, Tone};
@@ -24,10 +24,14 @@ impl<'a> Dump<'a> {
         }
     }
 
+    fn record(&self) -> &'a DumpRecord {
+        &self.history.dumps()[self.at]
+    }
+
     /// The size of the archive, if it is where it was written.
     pub(crate) fn present_bytes(&self) -> u64 {
         match self.status {
-            ArchiveStatus::Present => self.history.dumps()[self.at].bytes,
+            ArchiveStatus::Present => self.record().bytes,
             _ => 0,
         }
     }
@@ -39,12 +43,12 @@ impl<'a> Dump<'a> {
 }
 
 json_object!(Dump<'_>, |dump| {
-    "date": utc(dump.history.dumps()[dump.at].date.sec),
-    "level": dump.history.dumps()[dump.at].level,
-    "entries": dump.history.dumps()[dump.at].entries,
-    "bytes": dump.history.dumps()[dump.at].bytes,
+    "date": utc(dump.record().date.sec),
+    "level": dump.record().level,
+    "entries": dump.record().entries,
+    "bytes": dump.record().bytes,
     "status": status(dump.status),
-    name "archive": dump.history.dumps()[dump.at].archive.as_deref(),
+    name "archive": dump.record().archive.as_deref(),
     names "restore": Some(&restore(dump)),
 });
 
@@ -78,7 +82,7 @@ pub(crate) fn table(dumps: &[Dump<'_>], style: TableStyle) -> String {
     ];
     let mut table = Table::new(&columns, dumps.len());
     for dump in dumps {
-        let record = &dump.history.dumps()[dump.at];
+        let record = dump.record();
         let chain: Vec<String> = dump.chain().iter().map(|at| (at + 1).to_string()).collect();
         let chain = match chain.is_empty() {
             true => "cannot tell".to_owned(),

@@ -7,6 +7,9 @@ use super::record::decimal;
 /// The version with which the kernel's format begins.
 const VERSION: [u8; 4] = [2, 0, 0, 0];
 
+/// Bytes of a list with three entries, in the kernel's format: it says no more than the mode.
+pub const MINIMAL: usize = VERSION.len() + 3 * 8;
+
 /// The tag of an entry, with its number in the kernel's format, in its order there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u16)]
@@ -88,21 +91,30 @@ pub fn to_binary(text: &[u8], id_of: impl Fn(Who, &[u8]) -> Option<u32>) -> Opti
     Some(binary)
 }
 
+/// The permissions that go with a list in the kernel's format, as the kernel has both. The mode in an
+/// archive of bsdtar is another one: it has the owning group's, and not the mask.
+pub fn permissions(binary: &[u8]) -> Option<u32> {
+    let find = |tag| find(binary, tag);
+    let group = find(Tag::Mask).or(find(Tag::OwningGroup))?;
+    Some(find(Tag::Owner)? << 6 | group << 3 | find(Tag::Other)?)
+}
+
 /// The permissions that a file with this list must have if it cannot have the list: those of the
 /// owning group are limited by the mask, so that nobody gets more than by the list. Names are not
 /// looked up. `None` for a malformed text.
 pub fn permissions_without(text: &[u8]) -> Option<u32> {
     let binary = to_binary(text, |_, _| Some(0))?;
-    let (entries, []) = binary.strip_prefix(&VERSION)?.as_chunks::<8>() else {
-        return None;
-    };
-    let find = |tag: Tag| {
-        let number = (tag as u16).to_le_bytes();
-        let entry = entries.iter().find(|entry| entry[..2] == number)?;
-        Some(u32::from(entry[2]) & 7)
-    };
+    let find = |tag| find(&binary, tag);
     let group = find(Tag::OwningGroup)? & find(Tag::Mask).unwrap_or(7);
     Some(find(Tag::Owner)? << 6 | group << 3 | find(Tag::Other)?)
+}
+
+/// The permissions of the first entry with a tag, in a list in the kernel's format.
+fn find(binary: &[u8], tag: Tag) -> Option<u32> {
+    let (entries, _) = binary.strip_prefix(&VERSION)?.as_chunks::<8>();
+    let number = (tag as u16).to_le_bytes();
+    let entry = entries.iter().find(|entry| entry[..2] == number)?;
+    Some(u32::from(entry[2]) & 7)
 }
 
 /// One entry of a text: tag, id and permissions.

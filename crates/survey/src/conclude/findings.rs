@@ -35,25 +35,14 @@ pub(super) fn all<'a>(survey: &Survey<'a>) -> Vec<Conclusion<'a>> {
 }
 
 fn mounts(mounted: &Mounted) -> Conclusion<'_> {
-    use AnomalyKind::*;
     let points = &mounted.report.points;
     let diagnoses = diagnose(points);
-    let kinds = [
-        Unresponsive,
-        Slow,
-        Hidden,
-        Covers,
-        Duplicate,
-        ReadOnly,
-        Denied,
-        OnFile,
-    ];
-    let kinds = kinds
+    let kinds = AnomalyKind::ALL
         .map(|kind| (kind, targets(&diagnoses, kind)))
         .into_iter();
     let kinds: Vec<_> = kinds.filter(|(_, targets)| !targets.is_empty()).collect();
     let (weight, command) = match kinds.first() {
-        Some((Unresponsive, _)) => (100, Command::CheckMounts),
+        Some((AnomalyKind::Unresponsive, _)) => (100, Command::CheckMounts),
         _ => (90, Command::Mounts),
     };
     let statement = Statement::Mounts(points.len(), diagnoses.len(), kinds);

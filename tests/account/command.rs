@@ -514,8 +514,10 @@ fn prices_are_read_from_the_output_of_probe() {
     run(&mut program(Path::new("sh"), ["-c", &piped])).exits(0);
     let piped: Value = serde_json::from_slice(&std::fs::read(&report).unwrap()).unwrap();
     assert_eq!(piped["result"]["model"]["prices"], value["model"]["prices"]);
+    // The price of `stat`, or of an empty call where `stat` also looked up a name in vain, for which
+    // the file has no price.
     assert!(
-        value["model"]["fixed_ns"].as_f64().unwrap() > 1000.0,
+        value["model"]["fixed_ns"].as_f64().unwrap() > 999.0,
         "{}",
         value["model"]
     );

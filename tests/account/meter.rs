@@ -267,8 +267,9 @@ fn memory_does_not_grow_with_the_number_of_calls() {
             usage.assume_init()
         };
         let _ = child.try_wait();
+        // 32 MiB where measured; 56 MiB have been seen. Five million calls of 16 bytes are 76 MiB.
         assert!(
-            libc::WIFEXITED(status) && usage.ru_maxrss < 50 << 10,
+            libc::WIFEXITED(status) && usage.ru_maxrss < 64 << 10,
             "{meter}: {} KiB",
             usage.ru_maxrss
         );

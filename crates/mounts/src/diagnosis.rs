@@ -46,23 +46,6 @@ pub enum AnomalyKind {
     OnFile,
 }
 
-impl AnomalyKind {
-    /// All kinds, the most serious first.
-    pub const ALL: [AnomalyKind; 8] = {
-        use AnomalyKind::*;
-        [
-            Unresponsive,
-            Slow,
-            Hidden,
-            Covers,
-            Duplicate,
-            ReadOnly,
-            Denied,
-            OnFile,
-        ]
-    };
-}
-
 impl Anomaly<'_> {
     /// Its kind.
     pub fn kind(&self) -> AnomalyKind {

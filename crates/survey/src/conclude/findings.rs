@@ -1,5 +1,7 @@
 //! The findings of each section.
 
+use std::collections::BTreeSet;
+
 use mounts::compare::MethodRuns;
 use mounts::diagnosis::{AnomalyKind, diagnose};
 use mounts::runs::median_ms;
@@ -37,10 +39,12 @@ pub(super) fn all<'a>(survey: &Survey<'a>) -> Vec<Conclusion<'a>> {
 fn mounts(mounted: &Mounted) -> Conclusion<'_> {
     let points = &mounted.report.points;
     let diagnoses = diagnose(points);
-    let kinds = AnomalyKind::ALL
+    // In their order: the most serious first.
+    let kinds: BTreeSet<_> = diagnoses.iter().map(|one| one.kind()).collect();
+    let kinds: Vec<_> = kinds
+        .into_iter()
         .map(|kind| (kind, targets(&diagnoses, kind)))
-        .into_iter();
-    let kinds: Vec<_> = kinds.filter(|(_, targets)| !targets.is_empty()).collect();
+        .collect();
     let (weight, command) = match kinds.first() {
         Some((AnomalyKind::Unresponsive, _)) => (100, Command::CheckMounts),
         _ => (90, Command::Mounts),

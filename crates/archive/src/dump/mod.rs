@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! collect ─► plan ─► readers ─► window ─► writer ─► output ─────────────┬► published: archive, then catalog
-//!   rows      step    load       order     results   file                 │
-//!                                          └──► catalog, rows at a time ──┘
+//!   rows      step    load       order     results   file               │
+//!                                          └──► catalog, rows at a time ┘
 //! ```
 
 use std::collections::BTreeSet;

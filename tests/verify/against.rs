@@ -8,6 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::support::build::{bind, dir, disk, file, name, tmpfs, tool};
+use crate::support::disks::{BTRFS, EXT4, mounted};
 use crate::support::run::args;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -351,6 +352,36 @@ fn files_that_an_increment_does_not_list_are_reported() {
             // A directory that is as it was is not in the archive, nor is what is in it.
             file(tree.join("same/new"), 1);
             assert_eq!(not_in_it(&at, "1.tar", &[]), ["tree/new", "tree/d/new"]);
+        });
+    }
+}
+
+/// Its archive has nothing but SRC, with the list of its entries.
+#[test]
+fn increment_without_changes_equals_its_tree() {
+    if require(&[Need::Root, Need::Loop]) {
+        in_namespace(|ground| {
+            for make in [Some(EXT4[0]), Some(BTRFS[0]), None] {
+                let at = ground.join(make.map_or("tmpfs", |make| make.fstype));
+                match make {
+                    Some(make) => assert!(mounted(make, &at)),
+                    None => drop(tmpfs(&at)),
+                }
+                let tree = dir(at.join("tree"));
+                for path in ["a", "b", "d/file", "d/e/file"] {
+                    file(tree.join(path), 10);
+                }
+                dir(tree.join("empty"));
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                dump(&at, "0.tar", &["--catalog", "catalog"]);
+                dump(&at, "1.tar", &["--since", "catalog"]);
+                let listed = run(fathom(["list", "1.tar"]).current_dir(&at)).exits(0);
+                assert_eq!(listed.lines().len(), 1, "{listed}");
+                assert!(not_in_it(&at, "1.tar", &[]).is_empty(), "{make:?}");
+                file(tree.join("new"), 1);
+                file(tree.join("empty/new"), 1);
+                assert_eq!(not_in_it(&at, "1.tar", &[]), ["tree/new"], "{make:?}");
+            }
         });
     }
 }

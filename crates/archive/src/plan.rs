@@ -50,6 +50,9 @@ pub enum Step {
 /// The old name of a directory, and the new one.
 pub(crate) type Rename = (Vec<u8>, Vec<u8>);
 
+/// A name in the list of a directory, with its code.
+pub(crate) type ListedName = (Code, Vec<u8>);
+
 /// What is to be written, in the order of the rows.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
@@ -66,8 +69,9 @@ pub struct Plan {
     /// Directories whose entries are unknown: a restore may remove nothing in them, and the catalog
     /// must record them as unknown, so that the next increment dumps them.
     pub(crate) blind: HashSet<usize>,
-    /// By directory, names that could not be read: a restore may not remove them.
-    pub(crate) unseen: HashMap<usize, Vec<Vec<u8>>>,
+    /// By directory, what its list has besides its rows: names that could not be read, which a
+    /// restore may not remove; or the entries of a SRC, if nothing has changed.
+    pub(crate) unread: HashMap<usize, Vec<ListedName>>,
     /// Entries of the base that are gone.
     pub(crate) removed: u64,
     /// Directories that are renamed with everything in them.
@@ -178,8 +182,8 @@ impl Plan {
             };
             entries.push((code, rows.name(child)));
         }
-        if let Some(unseen) = self.unseen.get(&row) {
-            entries.extend(unseen.iter().map(|name| (Code::N, &name[..])));
+        if let Some(unread) = self.unread.get(&row) {
+            entries.extend(unread.iter().map(|(code, name)| (*code, &name[..])));
             // GNU tar searches the list by bisection.
             entries[from..].sort_unstable_by_key(|&(_, name)| name);
         }

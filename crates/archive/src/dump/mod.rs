@@ -229,8 +229,15 @@ impl Dump<'_> {
             ..self.options.collect_options(None)
         };
         let (rows, _) = gather(&request, self.diagnostics)?;
-        // A full dump has no lists of names, so a restore removes nothing.
-        let (counts, archive_bytes) = self.write_archive(output, &rows, &Plan::full(&rows))?;
+        let mut plan = Plan::increment(rows.len());
+        // As a comparison of all entries would: each SRC is in every increment, with its list.
+        let lists = self.chain.base.as_ref().map(Base::lists_of_sources);
+        let lists = lists.transpose()?.unwrap_or_default();
+        for (source, list) in rows.sources().iter().zip(lists) {
+            plan.set(source.rows.start, Step::Whole);
+            plan.unread.insert(source.rows.start, list);
+        }
+        let (counts, archive_bytes) = self.write_archive(output, &rows, &plan)?;
         let entries = self.chain.base.as_ref().map_or(0, Base::entries);
         if let (Some(catalog), Some(base)) = (&self.chain.catalog, &self.chain.base) {
             self.record(base.about())?;

@@ -2,17 +2,18 @@
 
 use gate::fs::{At, Want};
 use gate::long::statx_long;
-use walk::digest;
+use ondisk::pax::dumpdir::Code;
+use walk::{Type, digest};
 
 use super::moves::OldName;
-use crate::catalog::columns::{DIR, NAME, TOP};
+use crate::catalog::columns::{DIR, MODE, NAME, TOP};
 use crate::catalog::{self, About, Root};
 use crate::error::{Action, Error, ErrorKind};
 use crate::part::Part;
-use crate::plan::{member_name, trim_slashes};
+use crate::plan::{ListedName, member_name, trim_slashes};
 use crate::rows::{Rows, Source};
 use crate::since::check_root;
-use crate::since::index::{Index, by_group};
+use crate::since::index::{Index, by_group, each_group};
 
 /// The base of an increment: the catalog of an earlier dump.
 pub(crate) struct Base {
@@ -130,6 +131,43 @@ impl Base {
             }
         }
         Ok(named)
+    }
+
+    /// Reads the entries of each SRC, as its list in an increment has them if nothing has changed.
+    pub(crate) fn lists_of_sources(&self) -> Result<Vec<Vec<ListedName>>, Error> {
+        let mut lists = vec![Vec::new(); self.about().roots.len()];
+        let read = |group: usize| {
+            let dirs = self.reader.read(DIR, group)?;
+            let here = (0..self.reader.rows(group)).filter(|&at| dirs[at].is_empty());
+            let here: Vec<usize> = here.collect();
+            // Most groups of a deep tree have none.
+            if here.is_empty() {
+                return Ok(Vec::new());
+            }
+            let (names, tops) = (
+                self.reader.read(NAME, group)?,
+                self.reader.read(TOP, group)?,
+            );
+            let modes = self.reader.read(MODE, group)?;
+            let listed = here.into_iter().filter_map(|at| {
+                let code = match Type::from_mode(modes[at]) {
+                    _ if names[at].is_empty() => return None,
+                    Type::Socket => return None,
+                    Type::Directory => Code::D,
+                    _ => Code::N,
+                };
+                Some((tops[at], (code, names[at].to_vec())))
+            });
+            Ok(listed.collect::<Vec<_>>())
+        };
+        each_group(&self.reader, read, |_, listed| {
+            for (top, entry) in listed {
+                if let Some(list) = lists.get_mut(top as usize) {
+                    list.push(entry);
+                }
+            }
+        })?;
+        Ok(lists)
     }
 
     /// Reads the checksums of some rows of the catalog. Each row comes with a number that is passed

@@ -6,6 +6,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::iter;
 
 use mounts::Warning;
+use ondisk::pax::dumpdir::Code;
 use walk::entry::append;
 use walk::{Diagnostics, Top, digest, open_top};
 
@@ -24,7 +25,7 @@ use crate::catalog::Options;
 use crate::error::Error;
 use crate::gather::{CollectOptions, GatherReason, Gathered, engines};
 use crate::part::Part;
-use crate::plan::{Files, Plan, Step};
+use crate::plan::{Files, ListedName, Plan, Step};
 use crate::rows::Rows;
 use crate::since::index::{Identity, Index, NO_PART, fingerprint};
 use crate::since::{Proof, Tree, find_changes};
@@ -204,9 +205,10 @@ pub(crate) fn spare_unseen(rows: &Rows, skipped: &[Warning], plan: &mut Plan) {
         }
         if let Some(mut unseen) = within.remove(&path[..]) {
             unseen.retain(|name| rows.children(row).all(|child| rows.name(child) != *name));
-            let unseen: Vec<Vec<u8>> = unseen.into_iter().map(<[u8]>::to_vec).collect();
-            if !unseen.is_empty() {
-                plan.unseen.insert(row, unseen);
+            let unread = unseen.into_iter().map(|name| (Code::N, name.to_vec()));
+            let unread: Vec<ListedName> = unread.collect();
+            if !unread.is_empty() {
+                plan.unread.insert(row, unread);
             }
         }
     }

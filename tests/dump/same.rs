@@ -1,13 +1,16 @@
 //! The same tree gives the same archive, byte for byte: by all ways of gathering, with any number
 //! of threads and at any time.
 
+use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
+use rustix::mount::MountFlags;
+
 use super::everything::everything;
 use super::full::{NEEDS, dump};
-use crate::support::build::{bush, dir, file, tmpfs, tool};
-use crate::support::disks::{BTRFS, EXT4, XFS, mounted};
+use crate::support::build::{bush, dir, file, tmpfs, tool, unmount_whole};
+use crate::support::disks::{BTRFS, EXT4, XFS, mount_image, mounted};
 use crate::support::run::args;
 use crate::support::trees::grow;
 use crate::support::{Need, fathom, in_namespace, require, run};
@@ -64,6 +67,109 @@ fn all_the_same(tree: &Path, out: &Path, what: &str) {
             );
         }
     }
+}
+
+/// Checks that all ways give the same increment since a full dump by `first_way` and a change. Returns it.
+fn all_the_same_since(
+    tree: &Path,
+    ground: &Path,
+    first_way: &str,
+    change: impl Fn(),
+    before_each: impl Fn(),
+) -> Vec<u8> {
+    let base = ground.join("base.parquet");
+    let option = base.to_str().unwrap();
+    let out = ground.join("full.tar");
+    dump(tree, &out, &["--catalog", option, "--gather", first_way]).exits(0);
+    change();
+    let increment = |way: &str| {
+        before_each();
+        archive(
+            tree,
+            &ground.join("increment.tar"),
+            &["--since", option, "--gather", way],
+        )
+    };
+    let first = increment(WAYS[0]);
+    for way in &WAYS[1..] {
+        assert!(
+            increment(way) == first,
+            "the increment by {way} is another one"
+        );
+    }
+    first
+}
+
+/// Placeholders of all snapshots have one device number, and ways of gathering meet them in different
+/// orders.
+#[test]
+fn subvolume_placeholders_give_the_same_increment() {
+    if require(&NEEDS) && require(&[Need::Program("btrfs")]) {
+        in_namespace(|ground| {
+            let at = ground.join("btrfs");
+            assert!(mounted(BTRFS[0], &at));
+            let tree = dir(at.join("tree"));
+            let subvolume = |action: &[&str], paths: &[&str]| {
+                let mut btrfs = Command::new("btrfs");
+                btrfs.args(["-q", "subvolume"]).args(action);
+                tool(btrfs.args(paths).current_dir(&tree));
+            };
+            subvolume(&["create"], &["a"]);
+            (0..50).for_each(|n| drop(file(tree.join(format!("a/{n}")), 300)));
+            dir(tree.join("a/d"));
+            subvolume(&["create"], &["a/b"]);
+            subvolume(&["create"], &["a/d/e"]);
+            for (from, to) in [("a", "s"), ("a", "t"), ("s", "u")] {
+                subvolume(&["snapshot"], &[from, to]);
+            }
+            let change = || drop(file(tree.join("t/new"), 300));
+            let mount_again = || {
+                unmount_whole(&at);
+                let image = at.with_extension("image");
+                assert!(mount_image(BTRFS[0], &image, &at, MountFlags::NOATIME));
+            };
+            for way in ["percall", "batched"] {
+                let increment = all_the_same_since(&tree, ground, way, change, mount_again);
+                assert_eq!(members(&increment), ["tree/", "tree/t/", "tree/t/new"]);
+                std::fs::remove_file(tree.join("t/new")).unwrap();
+            }
+        });
+    }
+}
+
+/// Inodes of 128 bytes have times in whole seconds, so what was written just before a dump is racy,
+/// and written again, whatever the file system's own token says.
+#[test]
+fn racy_files_give_the_same_increment() {
+    if require(&NEEDS) {
+        let small_inodes = EXT4.into_iter().find(|make| make.mkfs == "-I 128");
+        for make in [small_inodes.unwrap(), EXT4[0]] {
+            in_namespace(|ground| {
+                let at = ground.join("disk");
+                assert!(mounted(make, &at));
+                let tree = dir(at.join("tree"));
+                file(tree.join("d/f"), 300);
+                file(tree.join("g"), 300);
+                let is_racy = make.mkfs == "-I 128";
+                if !is_racy {
+                    std::thread::sleep(std::time::Duration::from_millis(50));
+                }
+                let increment = all_the_same_since(&tree, ground, "auto", || {}, || {});
+                let all: &[&str] = &["tree/", "tree/d/", "tree/d/f", "tree/g"];
+                let expected = if is_racy { all } else { &all[..1] };
+                assert_eq!(members(&increment), expected);
+            });
+        }
+    }
+}
+
+/// The names of the members of an archive, by GNU tar.
+fn members(archive: &[u8]) -> Vec<String> {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(archive).unwrap();
+    let listed = tool(Command::new("tar").arg("-tf").arg(file.path()));
+    let listed = String::from_utf8(listed).unwrap();
+    listed.lines().map(str::to_owned).collect()
 }
 
 #[test]

@@ -111,8 +111,21 @@ impl Part {
         }
     }
 
+    /// The stubs of all snapshots have one device number and one inode number. They are a part of
+    /// their own, the same in every catalog, whichever snapshot the walk meets first.
+    fn of_stubs(meta: &Meta) -> Part {
+        Part {
+            dev: meta.dev,
+            ino: meta.ino,
+            ..Part::default()
+        }
+    }
+
     /// Of a path for which there was no job of the walk: a subvolume, or a mount on a file.
     fn from_path(root: &[u8], path: &[u8], meta: &Meta) -> Part {
+        if meta.is_stub() {
+            return Part::of_stubs(meta);
+        }
         let seen = open_long(path, Open::PATH | Open::NOFOLLOW)
             .and_then(|fd| fstatfs(&fd))
             .ok();

@@ -150,6 +150,7 @@ impl Meta {
         let mut meta = *self;
         if meta.is_stub() {
             (meta.atime, meta.mtime, meta.ctime) = Default::default();
+            meta.btime = None;
         }
         meta
     }
@@ -227,6 +228,7 @@ mod tests {
             nlink: 1,
             mtime: at(320),
             ctime: at(324),
+            btime: Some(at(320)),
             ..Meta::default()
         };
         assert!(inode.is_stub());
@@ -235,6 +237,7 @@ mod tests {
             Meta {
                 mtime: Time::default(),
                 ctime: Time::default(),
+                btime: None,
                 ..inode
             }
         );

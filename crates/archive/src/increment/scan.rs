@@ -43,6 +43,10 @@ impl<'a> Scan for DumpScan<'a> {
     type Scanned = (Collector<'a>, Vec<Gathered>);
 
     fn accepts(&self, step: Step, by: EngineKind) -> bool {
+        // Other ways of gathering dump racy entries again, and the archive must be the same.
+        if self.base.about().racy > 0 {
+            return false;
+        }
         match (self.request.gather, step) {
             (None, _) => true,
             (Some(only), Step::Token) => only == Gather::from_engine(by),

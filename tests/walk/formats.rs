@@ -65,7 +65,7 @@ fn paths_equal_those_of_find() {
 }
 
 /// A reader of RFC 4180, of bytes.
-fn records(text: &[u8]) -> Vec<Vec<Vec<u8>>> {
+pub(crate) fn records(text: &[u8]) -> Vec<Vec<Vec<u8>>> {
     let (mut all, mut record, mut field) = (Vec::new(), Vec::new(), Vec::new());
     let mut rest = text.iter().copied().peekable();
     let mut quoted = false;

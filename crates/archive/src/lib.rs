@@ -55,9 +55,11 @@ pub mod token;
 pub mod verify;
 mod warning;
 
+pub use dump::users::Users;
 pub use error::{
     Action, BadName, Damage, Defect, Error, ErrorKind, FileSystemId, NotArchive, Result,
 };
+pub use restore::owners::Owners;
 pub use warning::WarningKind;
 
 use gate::fs::Open;

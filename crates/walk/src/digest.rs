@@ -33,6 +33,14 @@ pub(crate) struct DirKey {
 }
 
 impl DirKey {
+    /// The key of a directory of which entries came.
+    pub(crate) fn from_dir(dir: &Dir<'_>) -> DirKey {
+        DirKey {
+            depth: dir.depth,
+            hash: dir.hash,
+        }
+    }
+
     /// The key of a directory in this one.
     #[inline]
     pub(crate) fn below(self, name: &[u8]) -> DirKey {

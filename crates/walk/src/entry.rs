@@ -165,7 +165,7 @@ impl Meta {
 #[derive(Clone, Copy, Debug)]
 pub struct Dir<'a> {
     /// Its path, beginning with DIR as it was given; empty where the sink needs no paths
-    /// ([`crate::Sink::wants_paths`]).
+    /// ([`crate::Sink::wants_paths`]), except for the entry of DIR itself.
     pub path: &'a [u8],
     /// The hash of its path ([`crate::digest::below`]).
     pub hash: u64,

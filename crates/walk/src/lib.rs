@@ -12,6 +12,7 @@
 //! | `job` | the work of an engine: one mount, from a directory down |
 //! | [`engine`] | one file per engine: `stat`, `threads`, `bulkstat`, `btrfs`, `ext4`, `percall` |
 //! | [`moment`] | a time to compare change times with |
+//! | [`predicate`] | which entries are printed and counted |
 //! | `plan` | chooses the engine of a mount, where none was requested, and says why |
 //! | `traversal` | [`walk()`]: the options, and a job for each mount in the tree |
 //! | [`explain`](mod@explain) | the engines that a walk would use, and why, without walking |
@@ -36,6 +37,7 @@ mod kind;
 mod largest;
 pub mod moment;
 mod plan;
+pub mod predicate;
 mod sink;
 mod summary;
 mod top;

@@ -29,6 +29,10 @@ pub trait Worker {
     /// Takes some of the entries of a directory. Those of one directory may come in several pieces,
     /// from several threads.
     fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]);
+
+    /// Takes entries that [predicates](crate::predicate) did not select, for a worker that needs the
+    /// shape of the tree.
+    fn pass_over(&mut self, _dir: &Dir<'_>, _entries: &[Entry<'_>]) {}
 }
 
 /// Passes every entry to two sinks.
@@ -57,5 +61,10 @@ impl Worker for (Box<dyn Worker + '_>, Box<dyn Worker + '_>) {
     fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
         self.0.take(dir, entries);
         self.1.take(dir, entries);
+    }
+
+    fn pass_over(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
+        self.0.pass_over(dir, entries);
+        self.1.pass_over(dir, entries);
     }
 }

@@ -180,14 +180,9 @@ impl Traversal<'_> {
             ..Meta::from_statx(&seen)
         });
         let top = &*top;
-        let path: &[u8] = match self.sink.wants_paths() {
-            true => &entry.dir_path,
-            false => b"",
-        };
         let (name, meta) = (&entry.name[..], top.meta);
-        self.sink
-            .worker()
-            .take(&entry.dir.dir(path), &[Entry { name, meta }]);
+        let dir = entry.dir.dir(&entry.dir_path);
+        self.sink.worker().take(&dir, &[Entry { name, meta }]);
         let crossings = Mutex::new(Vec::new());
         let job = Job {
             top,

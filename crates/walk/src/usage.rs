@@ -329,37 +329,21 @@ struct UsageWorker<'a> {
 
 impl Worker for UsageWorker<'_> {
     fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
-        let (depth, hash) = (dir.depth, dir.hash);
-        let place = DirKey { depth, hash };
+        let place = DirKey::from_dir(dir);
         let mut files = Sums::default();
         for entry in entries {
             let meta = &entry.meta;
-            let file = (meta.dev, meta.ino);
-            let kind = meta.kind();
-            let has_size = matches!(kind, Type::File | Type::Symlink);
+            let has_size = matches!(meta.kind(), Type::File | Type::Symlink);
             let sums = Sums {
                 blocks: meta.blocks,
                 bytes: if has_size { meta.size } else { 0 },
                 inodes: 1,
             };
-            let node = |above, name: &[u8]| Node {
-                above,
-                name: name.into(),
-                file,
-                sums,
-                is_seen: true,
-            };
-            if entry.name.is_empty() {
-                // DIRs are walked one after the other, and each comes before its entries.
-                self.sink.nth.store(hash, Ordering::Relaxed);
-                let path = self.sink.dirs.get(hash as usize);
-                let node = node(None, path.map_or(&b""[..], |path| path));
-                self.collector.put_node(place, node);
-            } else if kind == Type::Directory {
-                let key = place.below(entry.name);
-                self.collector.put_node(key, node(Some(place), entry.name));
+            if entry.name.is_empty() || meta.is_dir() {
+                self.put_directory(place, entry, sums);
             } else if meta.nlink > 1 {
                 let place = (self.sink.nth.load(Ordering::Relaxed), place);
+                let file = (meta.dev, meta.ino);
                 self.collector.put_link(file, Link { place, sums });
             } else {
                 files.add(sums);
@@ -368,6 +352,37 @@ impl Worker for UsageWorker<'_> {
         if files != Sums::default() {
             self.collector.add(place, files);
         }
+    }
+
+    fn pass_over(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
+        let place = DirKey::from_dir(dir);
+        let dirs = entries
+            .iter()
+            .filter(|entry| entry.name.is_empty() || entry.meta.is_dir());
+        dirs.for_each(|entry| self.put_directory(place, entry, Sums::default()));
+    }
+}
+
+impl UsageWorker<'_> {
+    /// Adds a directory, or DIR itself.
+    fn put_directory(&mut self, place: DirKey, entry: &Entry<'_>, sums: Sums) {
+        let (above, key, name) = match entry.name {
+            b"" => {
+                // DIRs are walked one after the other, and each comes before its entries.
+                self.sink.nth.store(place.hash, Ordering::Relaxed);
+                let path = self.sink.dirs.get(place.hash as usize);
+                (None, place, path.map_or(&b""[..], |path| path))
+            }
+            name => (Some(place), place.below(name), name),
+        };
+        let node = Node {
+            above,
+            name: name.into(),
+            file: (entry.meta.dev, entry.meta.ino),
+            sums,
+            is_seen: true,
+        };
+        self.collector.put_node(key, node);
     }
 }
 

@@ -25,7 +25,7 @@ mod progress;
 mod read;
 mod results;
 mod updates;
-mod users;
+pub(crate) mod users;
 mod window;
 mod write;
 

@@ -4,14 +4,16 @@ use std::collections::HashMap;
 
 use crate::passwd;
 
+/// Names by number.
 #[derive(Debug, Default)]
-pub(crate) struct Users {
+pub struct Users {
     users: HashMap<u32, Vec<u8>>,
     groups: HashMap<u32, Vec<u8>>,
 }
 
 impl Users {
-    pub(crate) fn read() -> Users {
+    /// Reads both files. One that cannot be read has no names.
+    pub fn read() -> Users {
         /// The size up to which a file is read.
         const MOST: u64 = 16 << 20;
         Users {
@@ -21,12 +23,12 @@ impl Users {
     }
 
     /// The name of a user; empty if it has none.
-    pub(crate) fn user(&self, uid: u32) -> &[u8] {
+    pub fn user(&self, uid: u32) -> &[u8] {
         self.users.get(&uid).map_or(b"", |name| name)
     }
 
     /// The name of a group; empty if it has none.
-    pub(crate) fn group(&self, gid: u32) -> &[u8] {
+    pub fn group(&self, gid: u32) -> &[u8] {
         self.groups.get(&gid).map_or(b"", |name| name)
     }
 }

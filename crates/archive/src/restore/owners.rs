@@ -4,15 +4,16 @@ use std::collections::HashMap;
 
 use crate::passwd;
 
+/// Numbers by name.
 #[derive(Debug, Default)]
-pub(crate) struct Owners {
+pub struct Owners {
     users: HashMap<Vec<u8>, u32>,
     groups: HashMap<Vec<u8>, u32>,
 }
 
 impl Owners {
     /// Reads both files. One that cannot be read has no names.
-    pub(crate) fn read() -> Owners {
+    pub fn read() -> Owners {
         /// Names beyond this many are unknown.
         const MOST: u64 = 4 << 20;
         Owners {
@@ -21,11 +22,13 @@ impl Owners {
         }
     }
 
-    pub(crate) fn user(&self, name: &[u8]) -> Option<u32> {
+    /// The number of a user.
+    pub fn user(&self, name: &[u8]) -> Option<u32> {
         self.users.get(name).copied()
     }
 
-    pub(crate) fn group(&self, name: &[u8]) -> Option<u32> {
+    /// The number of a group.
+    pub fn group(&self, name: &[u8]) -> Option<u32> {
         self.groups.get(name).copied()
     }
 }

@@ -127,10 +127,10 @@ fn descriptions_of_options_begin_with_a_verb_and_of_arguments_with_the() {
         "Add", "Also", "Apply", "Archive", "Assume", "Avoid", "Check", "Compare", "Compress",
         "Count", "Create", "Descend", "Do", "Draw", "Drop", "Dump", "Evaluate", "Examine",
         "Extract", "Fill", "Find", "Gather", "Give", "Go", "Have", "Hold", "Keep", "Leave",
-        "Limit", "List", "Look", "Make", "Measure", "Meter", "Name", "Print", "Read", "Refuse",
-        "Remove", "Replace", "Require", "Resolve", "Restore", "Run", "Say", "Search", "Set",
-        "Share", "Show", "Skip", "Sort", "Stay", "Stop", "Succeed", "Sum", "Suppress", "Take",
-        "Time", "Touch", "Trace", "Use", "Wait", "Walk", "With", "Work", "Write",
+        "Limit", "List", "Look", "Make", "Match", "Measure", "Meter", "Name", "Print", "Read",
+        "Refuse", "Remove", "Replace", "Require", "Resolve", "Restore", "Run", "Say", "Search",
+        "Set", "Share", "Show", "Skip", "Sort", "Stay", "Stop", "Succeed", "Sum", "Suppress",
+        "Take", "Time", "Touch", "Trace", "Use", "Wait", "Walk", "With", "Work", "Write",
     ];
 }
 
@@ -143,6 +143,7 @@ fn value_names_are_from_one_list() {
         "DIR",
         "DIRS:FILES",
         "DURATION",
+        "EXT",
         "ENGINE",
         "EXPERIMENT",
         "FIELD",
@@ -161,14 +162,20 @@ fn value_names_are_from_one_list() {
         "PATH",
         "PERCENT",
         "RATE",
+        "RE",
         "ROOT",
         "SHELL",
         "SIZE",
         "SRC",
         "TIME",
+        "TYPE",
+        "USER[:GROUP]",
         "WHAT",
         "WHEN",
         "WHICH",
+        "[+-]N",
+        "[+-]N[UNIT]",
+        "[-/]MODE",
     ];
     for command in &commands() {
         for (shown, arg) in arguments(command).filter(|(_, arg)| arg.get_action().takes_values()) {

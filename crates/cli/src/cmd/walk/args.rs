@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use walk::EngineKind;
 
 use crate::args::help::{EXIT, ending};
+use crate::args::predicates::PredicateArgs;
 use crate::args::values::{choice, number, seekable};
 
 const EXAMPLES: &str = "\
@@ -16,6 +17,8 @@ fathom walk /srv --format du --top 20  # list the 20 largest directories
 fathom walk -x / --format paths0  # print all paths for xargs -0
 fathom walk /srv --format ndjson  # print all metadata, one JSON object per line
 fathom walk /srv --exclude '*.o'  # skip object files
+fathom walk /srv --size +100M --changed-before 1y --format paths  # list large files not modified for a year
+fathom walk /home --type f --owner '!root' --perm /022  # count files that others can write to
 fathom walk /srv --catalog srv.parquet  # write a catalog for fathom changed
 fathom walk /srv --explain  # print which engine would be used, and why
 fathom walk /srv --compare  # compare the cost of all engines on this tree";
@@ -52,14 +55,14 @@ pub(crate) struct Walk {
     /// Run all engines that work here, and compare their costs
     ///
     /// Each run is a process of its own. The digests show whether the engines agree.
-    #[arg(long, help_heading = "Method", conflicts_with_all = ["engine", "format", "sort", "top", "catalog"])]
+    #[arg(long, help_heading = "Method", conflicts_with_all = ["engine", "format", "sort", "top", "catalog", "PredicateArgs"])]
     pub(crate) compare: bool,
     /// Run N trials per engine, with --compare
     #[arg(long, value_name = "N", default_value_t = 5, requires = "compare", help_heading = "Method",
           value_parser = number(1..=65_535_usize))]
     pub(crate) trials: usize,
     /// Print which engine would be used and why, without walking
-    #[arg(long, help_heading = "Method", conflicts_with_all = ["format", "sort", "top", "catalog", "compare"])]
+    #[arg(long, help_heading = "Method", conflicts_with_all = ["format", "sort", "top", "catalog", "compare", "PredicateArgs"])]
     pub(crate) explain: bool,
 
     /// Stay on the file system of each DIR, as find -xdev does
@@ -75,6 +78,9 @@ pub(crate) struct Walk {
     /// A GLOB with a slash is matched against the whole path. May be given several times.
     #[arg(long, value_name = "GLOB", help_heading = "Selection")]
     pub(crate) exclude: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) predicates: PredicateArgs,
 
     /// Print the result in this format
     #[arg(long, value_name = "FORMAT", default_value = "summary")]

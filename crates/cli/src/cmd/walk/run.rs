@@ -7,6 +7,8 @@ use std::time::Instant;
 use ::show::units::{count, duration, plural};
 use archive::catalog::{Catalog, Options};
 use mounts::{Warning, WarningReason};
+use walk::predicate::Predicates;
+use walk::predicate::select::{Selected, is_empty_directory};
 use walk::{
     Both, Diagnostics, Filter, Largest, Part, Sink, Summary, Totals, UsageOrder, UsageSink,
     WalkOptions,
@@ -46,11 +48,28 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if args.compare {
         return compare::run(&options, args.trials, out);
     }
-    match form {
-        Some(form) => lines(args, &options, form, out),
-        None if args.format == Format::Du => usage(args, &options, out),
-        None => summary(args, &options, out),
+    let mut predicates = args.predicates.predicates()?;
+    if !predicates.is_all() {
+        // The walk goes no deeper; this is to find contradictions.
+        predicates.max_depth = selection(args).max_depth;
     }
+    let request = Request {
+        args,
+        options,
+        predicates,
+    };
+    match form {
+        Some(form) => request.lines(form, out),
+        None if args.format == Format::Du => request.usage(out),
+        None => request.summary(out),
+    }
+}
+
+/// What to walk, and what of it to print.
+struct Request<'a> {
+    args: &'a Args,
+    options: WalkOptions,
+    predicates: Predicates,
 }
 
 /// What to skip. `--format du` counts entries of any depth; `--max-depth` limits only what it prints,
@@ -83,35 +102,41 @@ struct Walked {
     seconds: f64,
 }
 
-/// Walks into a sink, and into a catalog if there is to be one.
-fn walk_into(
-    args: &Args,
-    options: &WalkOptions,
-    sink: &dyn Sink,
-    progress: bool,
-) -> Result<Walked, Error> {
-    let diagnostics = Diagnostics::default();
-    let catalog = args.catalog.as_ref();
-    let catalog = catalog.map(|file| create_catalog(file, args, options));
-    let catalog = catalog.transpose()?;
-    let both = catalog.as_ref().map(|catalog| Both(sink, catalog));
-    let all: &dyn Sink = both.as_ref().map_or(sink, |both| both);
-    let with_paths = Watched(all);
-    let all = if progress { &with_paths } else { all };
-    let start = Instant::now();
-    let report = watch_walk(progress, &diagnostics, || {
-        walk::walk(options, all, &diagnostics)
-    })?;
-    let warnings = diagnostics.take_warnings();
-    // If the output is closed the walk has stopped early, and the catalog is not of the whole tree.
-    if let Some(catalog) = catalog.filter(|_| !sink.is_closed()) {
-        catalog.finish(&report, warnings.is_empty())?;
+impl Request<'_> {
+    /// Walks into a sink, and into a catalog if there is to be one. The catalog gets all entries, the
+    /// sink those that the predicates select.
+    fn walk_into(&self, sink: &dyn Sink, progress: bool) -> Result<Walked, Error> {
+        let diagnostics = Diagnostics::default();
+        let catalog = self.args.catalog.as_ref();
+        let catalog = catalog.map(|file| create_catalog(file, self.args, &self.options));
+        let catalog = catalog.transpose()?;
+        let selected = Selected::new(&self.predicates, sink);
+        let chosen: &dyn Sink = match self.predicates.is_all() {
+            true => sink,
+            false => &selected,
+        };
+        let both = catalog.as_ref().map(|catalog| Both(chosen, catalog));
+        let all: &dyn Sink = both.as_ref().map_or(chosen, |both| both);
+        let with_paths = Watched(all);
+        let all = if progress { &with_paths } else { all };
+        let start = Instant::now();
+        let report = watch_walk(progress, &diagnostics, || {
+            walk::walk(&self.options, all, &diagnostics)
+        })?;
+        selected.finish(|path| is_empty_directory(path, &diagnostics));
+        let mut warnings = diagnostics.take_warnings();
+        // If the output is closed the walk has stopped early, and the catalog is not of the whole tree.
+        if let Some(catalog) = catalog.filter(|_| !sink.is_closed()) {
+            catalog.finish(&report, warnings.is_empty())?;
+        }
+        let contradiction = self.predicates.contradiction();
+        warnings.extend(contradiction.map(Warning::general));
+        Ok(Walked {
+            parts: report.parts,
+            warnings,
+            seconds: start.elapsed().as_secs_f64(),
+        })
     }
-    Ok(Walked {
-        parts: report.parts,
-        warnings,
-        seconds: start.elapsed().as_secs_f64(),
-    })
 }
 
 fn create_catalog(file: &OsStr, args: &Args, options: &WalkOptions) -> Result<Catalog, Error> {
@@ -122,82 +147,87 @@ fn create_catalog(file: &OsStr, args: &Args, options: &WalkOptions) -> Result<Ca
     Ok(Catalog::create(file.as_bytes(), dir, selection(args))?)
 }
 
-/// `--format paths`, `paths0`, `ndjson`, `csv`
-fn lines(args: &Args, options: &WalkOptions, form: Form, out: &Out) -> Outcome {
-    let output = Output::new(form, out);
-    // On one terminal, progress line and names would overwrite each other.
-    let progress = out.progress && !out.on_terminal();
-    let walked = walk_into(args, options, &output, progress)?;
-    output.end()?;
-    out.warn(&walked.warnings);
-    Ok(walked.warnings.len())
-}
-
-/// `--format summary`
-fn summary(args: &Args, options: &WalkOptions, out: &Out) -> Outcome {
-    let totals = Summary::default();
-    let largest = args.top.map(Largest::new);
-    let walked = match &largest {
-        Some(largest) => walk_into(args, options, &Both(&totals, largest), out.progress),
-        None => walk_into(args, options, &totals, out.progress),
-    }?;
-    let (totals, seconds) = (totals.totals(), walked.seconds);
-    let top = largest.map(Largest::into_files);
-    let result = Walk {
-        totals: Some((&totals, seconds)),
-        parts: &walked.parts,
-        top: top.as_deref(),
-        ..Walk::default()
-    };
-    out.report(SCHEMA, result, &walked.warnings, || {
-        let mut text = show::totals_text(&totals, seconds, &walked.parts);
-        if let Some(top) = &top {
-            text.push('\n');
-            text.push_str(&show::top_text(top, out.table_style()));
-        }
-        out.data(text)?;
-        print_note(&totals, &walked, out);
-        Ok(())
-    })
-}
-
-/// `--format du`
-fn usage(args: &Args, options: &WalkOptions, out: &Out) -> Outcome {
-    let totals = Summary::default();
-    let usage = UsageSink::new(&options.dirs);
-    let mut walked = match out.json {
-        true => walk_into(args, options, &Both(&totals, &usage), out.progress),
-        false => walk_into(args, options, &usage, out.progress),
-    }?;
-    let usage = usage.finish();
-    if usage.collisions > 0 {
-        let kind = WarningKind::Collisions(usage.collisions);
-        walked.warnings.push(Warning::general(kind));
+impl Request<'_> {
+    /// `--format paths`, `paths0`, `ndjson`, `csv`
+    fn lines(&self, form: Form, out: &Out) -> Outcome {
+        let output = Output::new(form, out);
+        // On one terminal, progress line and names would overwrite each other.
+        let progress = out.progress && !out.on_terminal();
+        let walked = self.walk_into(&output, progress)?;
+        output.end()?;
+        out.warn(&walked.warnings);
+        Ok(walked.warnings.len())
     }
-    let order = usage_order(args);
-    let directories = usage.directories(args.max_depth, order, args.top);
-    if out.json {
-        let totals = totals.totals();
-        let directories: Vec<_> = directories.collect();
+
+    /// `--format summary`
+    fn summary(&self, out: &Out) -> Outcome {
+        let totals = Summary::default();
+        let largest = self.args.top.map(Largest::new);
+        let walked = match &largest {
+            Some(largest) => self.walk_into(&Both(&totals, largest), out.progress),
+            None => self.walk_into(&totals, out.progress),
+        }?;
+        let (totals, seconds) = (totals.totals(), walked.seconds);
+        let top = largest.map(Largest::into_files);
         let result = Walk {
-            totals: Some((&totals, walked.seconds)),
+            totals: Some((&totals, seconds)),
             parts: &walked.parts,
-            usage: Some(&directories),
+            top: top.as_deref(),
             ..Walk::default()
         };
-        out.envelope(SCHEMA, result, &walked.warnings)?;
-    } else {
-        let style = out.table_style();
-        let mut written = Ok(());
-        show::usage_table(directories).write(style.width, style.color, &mut |piece| {
-            if written.is_ok() {
-                written = out.data(piece);
+        out.report(SCHEMA, result, &walked.warnings, || {
+            let mut text = show::totals_text(&totals, seconds, &walked.parts);
+            if let Some(top) = &top {
+                text.push('\n');
+                text.push_str(&show::top_text(top, out.table_style()));
             }
-        });
-        written?;
+            out.data(text)?;
+            print_note(&totals, &walked, out);
+            Ok(())
+        })
     }
-    out.warn(&walked.warnings);
-    Ok(walked.warnings.len())
+
+    /// `--format du`
+    fn usage(&self, out: &Out) -> Outcome {
+        let totals = Summary::default();
+        let usage = UsageSink::new(&self.options.dirs);
+        let mut walked = match out.json {
+            true => self.walk_into(&Both(&totals, &usage), out.progress),
+            false => self.walk_into(&usage, out.progress),
+        }?;
+        let usage = usage.finish();
+        if usage.collisions > 0 {
+            let kind = WarningKind::Collisions(usage.collisions);
+            walked.warnings.push(Warning::general(kind));
+        }
+        let order = usage_order(self.args);
+        let directories = usage.directories(self.args.max_depth, order, self.args.top);
+        // With predicates, most directories may have nothing that is selected.
+        let is_all = self.predicates.is_all();
+        let directories = directories.filter(|it| is_all || it.sums.inodes > 0);
+        if out.json {
+            let totals = totals.totals();
+            let directories: Vec<_> = directories.collect();
+            let result = Walk {
+                totals: Some((&totals, walked.seconds)),
+                parts: &walked.parts,
+                usage: Some(&directories),
+                ..Walk::default()
+            };
+            out.envelope(SCHEMA, result, &walked.warnings)?;
+        } else {
+            let style = out.table_style();
+            let mut written = Ok(());
+            show::usage_table(directories).write(style.width, style.color, &mut |piece| {
+                if written.is_ok() {
+                    written = out.data(piece);
+                }
+            });
+            written?;
+        }
+        out.warn(&walked.warnings);
+        Ok(walked.warnings.len())
+    }
 }
 
 /// The order of `--format du`. The largest directories are those that allocate most, unless `--sort`

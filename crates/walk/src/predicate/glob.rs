@@ -1,0 +1,357 @@
+//! Patterns for names, with the rules of fnmatch(3) that find uses: no alternatives, a `[` without its
+//! end is an ordinary character, and a leading dot is not special.
+//!
+//! `?` and brackets match characters where both name and pattern are UTF-8, else bytes, as glibc does
+//! in a UTF-8 locale.
+
+/// A pattern for the whole of a name.
+#[derive(Clone, Debug)]
+pub struct Glob {
+    by_character: Option<Vec<Token>>,
+    by_byte: Vec<Token>,
+    /// Bytes that every match ends with; empty if letters of both cases match.
+    suffix: Vec<u8>,
+    folds: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Token {
+    One(u32),
+    Any,
+    Star,
+    Set {
+        items: Vec<Item>,
+        negated: bool,
+    },
+    /// An escape without a character: nothing matches.
+    Never,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Item {
+    Range(u32, u32),
+    Class(Class),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Class {
+    Alnum,
+    Alpha,
+    Blank,
+    Cntrl,
+    Digit,
+    Graph,
+    Lower,
+    Print,
+    Punct,
+    Space,
+    Upper,
+    Xdigit,
+}
+
+impl Glob {
+    /// A pattern; with `folds`, letters of both cases match.
+    pub fn new(pattern: &[u8], folds: bool) -> Glob {
+        let by_byte: Vec<u32> = pattern.iter().map(byte_code).collect();
+        let text = std::str::from_utf8(pattern);
+        let by_character = text.map(|text| parse(&text.chars().map(u32::from).collect::<Vec<_>>()));
+        let by_byte = parse(&by_byte);
+        let mut suffix = Vec::new();
+        for token in by_byte.iter().rev().take_while(|_| !folds) {
+            match token {
+                Token::One(byte) => suffix.push(*byte as u8),
+                _ => break,
+            }
+        }
+        suffix.reverse();
+        Glob {
+            by_character: by_character.ok(),
+            by_byte,
+            suffix,
+            folds,
+        }
+    }
+
+    /// The pattern of names that end with `.extension`, in letters of either case, after at least one
+    /// other character, as in fd.
+    pub fn from_extension(extension: &[u8]) -> Glob {
+        let start = extension.iter().position(|&b| b != b'.');
+        let mut pattern = b"?*.".to_vec();
+        for &byte in start.map_or(&b""[..], |start| &extension[start..]) {
+            if matches!(byte, b'*' | b'?' | b'[' | b'\\') {
+                pattern.push(b'\\');
+            }
+            pattern.push(byte);
+        }
+        Glob::new(&pattern, true)
+    }
+
+    /// Whether the whole name matches.
+    pub fn is_match(&self, name: &[u8]) -> bool {
+        if !name.ends_with(&self.suffix) {
+            return false;
+        }
+        if name.is_ascii() {
+            let tokens = self.by_character.as_ref().unwrap_or(&self.by_byte);
+            return matches(tokens, name, byte_code, self.folds);
+        }
+        match (&self.by_character, std::str::from_utf8(name)) {
+            (Some(tokens), Ok(text)) => {
+                let characters: Vec<char> = text.chars().collect();
+                matches(tokens, &characters, |&c| c.into(), self.folds)
+            }
+            _ => matches(&self.by_byte, name, byte_code, self.folds),
+        }
+    }
+}
+
+/// A byte as a character of ASCII, or as a code that is no character: it has no case and no class.
+fn byte_code(&byte: &u8) -> u32 {
+    match byte.is_ascii() {
+        true => byte.into(),
+        false => 0xd800 + u32::from(byte),
+    }
+}
+
+fn parse(pattern: &[u32]) -> Vec<Token> {
+    let (mut tokens, mut rest) = (Vec::new(), pattern);
+    while let Some((&first, tail)) = rest.split_first() {
+        rest = tail;
+        let token = match char::from_u32(first) {
+            Some('*') if tokens.last() == Some(&Token::Star) => continue,
+            Some('*') => Token::Star,
+            Some('?') => Token::Any,
+            Some('\\') => match rest.split_off_first() {
+                Some(&next) => Token::One(next),
+                None => Token::Never,
+            },
+            Some('[') => match set(rest) {
+                Some((set, tail)) => {
+                    rest = tail;
+                    set
+                }
+                None => Token::One(first),
+            },
+            _ => Token::One(first),
+        };
+        tokens.push(token);
+    }
+    tokens
+}
+
+const fn code(c: char) -> u32 {
+    c as u32
+}
+
+/// A bracket expression after its `[`, and the rest; `None` if it has no end.
+fn set(pattern: &[u32]) -> Option<(Token, &[u32])> {
+    let negated = matches!(pattern.first(), Some(&c) if c == code('!') || c == code('^'));
+    let mut rest = &pattern[usize::from(negated)..];
+    let (mut items, mut is_first) = (Vec::new(), true);
+    loop {
+        let c = *rest.split_off_first()?;
+        if c == code(']') && !is_first {
+            return Some((Token::Set { items, negated }, rest));
+        }
+        is_first = false;
+        if c == code('[')
+            && rest.first() == Some(&code(':'))
+            && let Some((class, tail)) = class(rest)
+        {
+            items.push(Item::Class(class));
+            rest = tail;
+            continue;
+        }
+        let low = element(c, &mut rest)?;
+        let is_range = matches!(rest, [dash, end, ..] if *dash == code('-') && *end != code(']'));
+        if !is_range {
+            items.push(Item::Range(low, low));
+            continue;
+        }
+        rest.split_off_first();
+        let end = *rest.split_off_first()?;
+        let high = element(end, &mut rest)?;
+        items.push(Item::Range(low, high));
+    }
+}
+
+/// A character of a bracket expression: itself, after a backslash, or as `[.x.]` or `[=x=]`.
+fn element(c: u32, rest: &mut &[u32]) -> Option<u32> {
+    if c == code('\\') {
+        return rest.split_off_first().copied();
+    }
+    if c == code('[')
+        && let [mark, inner, again, end, tail @ ..] = *rest
+        && (*mark == code('.') || *mark == code('='))
+        && (*again, *end) == (*mark, code(']'))
+    {
+        *rest = tail;
+        return Some(*inner);
+    }
+    Some(c)
+}
+
+/// A class such as `:alpha:]`, and the rest.
+fn class(pattern: &[u32]) -> Option<(Class, &[u32])> {
+    let end = pattern
+        .windows(2)
+        .skip(1)
+        .position(|pair| pair == [code(':'), code(']')])?;
+    let name = pattern[1..=end].iter().map(|&c| char::from_u32(c));
+    let class = match &name.collect::<Option<String>>()?[..] {
+        "alnum" => Class::Alnum,
+        "alpha" => Class::Alpha,
+        "blank" => Class::Blank,
+        "cntrl" => Class::Cntrl,
+        "digit" => Class::Digit,
+        "graph" => Class::Graph,
+        "lower" => Class::Lower,
+        "print" => Class::Print,
+        "punct" => Class::Punct,
+        "space" => Class::Space,
+        "upper" => Class::Upper,
+        "xdigit" => Class::Xdigit,
+        _ => return None,
+    };
+    Some((class, &pattern[end + 3..]))
+}
+
+/// Matches in linear space: after a mismatch, the last star takes one more character.
+fn matches<T>(tokens: &[Token], name: &[T], code: impl Fn(&T) -> u32, folds: bool) -> bool {
+    let (mut at, mut from) = (0, 0);
+    let mut star = None;
+    loop {
+        match tokens.get(at) {
+            Some(Token::Star) => {
+                star = Some((at + 1, from));
+                at += 1;
+                if at == tokens.len() {
+                    return true;
+                }
+                continue;
+            }
+            Some(token) if from < name.len() && token.accepts(code(&name[from]), folds) => {
+                (at, from) = (at + 1, from + 1);
+                continue;
+            }
+            None if from == name.len() => return true,
+            _ => {}
+        }
+        match &mut star {
+            Some((after, begin)) if *begin < name.len() => {
+                *begin += 1;
+                (at, from) = (*after, *begin);
+            }
+            _ => return false,
+        }
+    }
+}
+
+impl Token {
+    fn accepts(&self, c: u32, folds: bool) -> bool {
+        match self {
+            Token::One(one) => c == *one || folds && fold(c) == fold(*one),
+            Token::Any => true,
+            Token::Set { items, negated } => {
+                let has = |c: u32| items.iter().any(|item| item.has(c, folds));
+                (has(c) || folds && has(fold(c))) != *negated
+            }
+            Token::Star | Token::Never => false,
+        }
+    }
+}
+
+/// The lower-case form, if it is one character.
+fn fold(c: u32) -> u32 {
+    let Some(c) = char::from_u32(c) else { return c };
+    let mut lower = c.to_lowercase();
+    match (lower.next(), lower.next()) {
+        (Some(one), None) => one.into(),
+        _ => c.into(),
+    }
+}
+
+impl Item {
+    fn has(self, c: u32, folds: bool) -> bool {
+        match self {
+            Item::Range(low, high) if folds => (fold(low)..=fold(high)).contains(&c),
+            Item::Range(low, high) => (low..=high).contains(&c),
+            Item::Class(class) => char::from_u32(c).is_some_and(|c| class.has(c)),
+        }
+    }
+}
+
+impl Class {
+    fn has(self, c: char) -> bool {
+        match self {
+            Class::Alnum => c.is_alphanumeric(),
+            Class::Alpha => c.is_alphabetic(),
+            Class::Blank => matches!(c, ' ' | '\t'),
+            Class::Cntrl => c.is_control(),
+            Class::Digit => c.is_ascii_digit(),
+            Class::Graph => !c.is_control() && !c.is_whitespace(),
+            Class::Lower => c.is_lowercase(),
+            Class::Print => !c.is_control(),
+            Class::Punct => !c.is_alphanumeric() && !c.is_control() && !c.is_whitespace(),
+            Class::Space => c.is_whitespace(),
+            Class::Upper => c.is_uppercase(),
+            Class::Xdigit => c.is_ascii_hexdigit(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Glob;
+
+    fn is_match(pattern: &str, name: &[u8]) -> bool {
+        Glob::new(pattern.as_bytes(), false).is_match(name)
+    }
+
+    #[test]
+    fn patterns_match_as_with_fnmatch() {
+        for (pattern, yes, no) in [
+            (
+                "*.txt",
+                &["a.txt", ".txt", "\n.txt"][..],
+                &["a.txt2", "txt"][..],
+            ),
+            ("a*b*c", &["abc", "aXbYc", "abbcc"], &["ab", "acb"]),
+            ("?", &["a", "é", "\n"], &["", "ab"]),
+            ("[a-c]x", &["ax", "cx"], &["dx", "x"]),
+            ("[!a-c]", &["d", "é"], &["a", ""]),
+            ("[]a]", &["]", "a"], &["b"]),
+            ("[a-]", &["a", "-"], &["b"]),
+            ("[[:digit:]_]*", &["1", "_x"], &["x1"]),
+            ("[", &["["], &["a"]),
+            ("[a", &["[a"], &["a"]),
+            ("a[", &["a["], &["a"]),
+            ("\\*", &["*"], &["a", "\\*"]),
+            ("[\\]]", &["]"], &["\\"]),
+            ("[[.-.]a]", &["-", "a"], &["."]),
+            ("{a,b}", &["{a,b}"], &["a", "b"]),
+            ("a\\", &[], &["a", "a\\"]),
+            ("", &[""], &["a"]),
+            ("**", &["", "a"], &[]),
+        ] {
+            for name in yes {
+                assert!(is_match(pattern, name.as_bytes()), "{pattern} {name:?}");
+            }
+            for name in no {
+                assert!(!is_match(pattern, name.as_bytes()), "{pattern} {name:?}");
+            }
+        }
+        assert!(is_match("?", b"\xff") && !is_match("?", b"\xff\xff"));
+        assert!(is_match("*\u{e9}", b"\xff\xc3\xa9"));
+        assert!(!is_match("*[[:space:]]*", b"\xff\x85\xa0"));
+    }
+
+    #[test]
+    fn folded_patterns_match_either_case() {
+        let glob = Glob::new("*.[a-c]É".as_bytes(), true);
+        assert!(glob.is_match("x.Bé".as_bytes()) && !glob.is_match(b"x.de"));
+        let glob = Glob::from_extension(b".tar.gz");
+        assert!(glob.is_match(b"a.TAR.gz") && !glob.is_match(b".tar.gz"));
+        assert!(Glob::from_extension(b"a*").is_match(b"x.A*"));
+    }
+}

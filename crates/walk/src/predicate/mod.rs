@@ -1,0 +1,171 @@
+//! Predicates: which entries a command prints and counts. All must hold, as in find.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`glob`] | patterns for names |
+//! | [`test`](mod@test) | tests of single fields of the metadata |
+//! | [`contradiction`] | predicates that exclude each other |
+//! | [`select`] | the sink that passes on the selected entries |
+
+pub mod contradiction;
+pub mod glob;
+pub mod select;
+pub mod test;
+
+use regex::bytes::Regex;
+
+use crate::entry::{Dir, Entry, Meta, Type};
+use glob::Glob;
+use test::{IdTest, NumberTest, PermTest, SizeTest, TimeTest, Types};
+
+/// Selects entries. By default, all of them.
+#[derive(Clone, Debug, Default)]
+pub struct Predicates {
+    /// The types; none for any.
+    pub types: Types,
+    /// Only plain files of no bytes, and directories without entries.
+    pub empty: bool,
+    /// Tests of the permission bits.
+    pub perms: Vec<PermTest>,
+    /// Tests of the owner.
+    pub users: Vec<IdTest>,
+    /// Tests of the group.
+    pub groups: Vec<IdTest>,
+    /// Tests of the number of links.
+    pub links: Vec<NumberTest>,
+    /// Tests of the size.
+    pub sizes: Vec<SizeTest>,
+    /// The limits of one of the times.
+    pub time: TimeTest,
+    /// The least depth; DIR is at 0.
+    pub min_depth: u32,
+    /// The greatest depth.
+    pub max_depth: Option<u32>,
+    /// The name must match any of these, if there are any; the same for the following two.
+    pub names: Vec<Glob>,
+    /// Patterns for letters of either case.
+    pub inames: Vec<Glob>,
+    /// Patterns of extensions.
+    pub extensions: Vec<Glob>,
+    /// Any of these must match somewhere in the path.
+    pub paths: Vec<Regex>,
+}
+
+impl Predicates {
+    /// Whether every entry is selected.
+    pub fn is_all(&self) -> bool {
+        self.types.is_any()
+            && !self.empty
+            && self.perms.is_empty()
+            && self.users.is_empty()
+            && self.groups.is_empty()
+            && self.links.is_empty()
+            && self.sizes.is_empty()
+            && !self.time.is_limited()
+            && self.min_depth == 0
+            && self.max_depth.is_none()
+            && !self.wants_names()
+            && self.paths.is_empty()
+    }
+
+    /// Whether an entry is selected. That a directory is [empty](Predicates::empty) is not checked:
+    /// its metadata does not say.
+    pub fn accepts(&self, dir: &Dir<'_>, entry: &Entry<'_>, path: &mut Vec<u8>) -> bool {
+        self.accepts_meta(&entry.meta)
+            && self.accepts_depth(entry.depth(dir))
+            && self.accepts_name(own_name(dir, entry))
+            && (self.paths.is_empty() || {
+                entry.path(dir, path);
+                self.accepts_path(path)
+            })
+    }
+
+    /// Whether the metadata passes. The comparisons of single numbers come first.
+    #[inline]
+    pub fn accepts_meta(&self, meta: &Meta) -> bool {
+        self.accepts_mode(meta.mode)
+            && self.users.iter().all(|test| test.accepts(meta.uid))
+            && self.groups.iter().all(|test| test.accepts(meta.gid))
+            && self.sizes.iter().all(|test| test.accepts(meta.size))
+            && self
+                .links
+                .iter()
+                .all(|test| test.accepts(meta.nlink.into()))
+            && (!self.empty || is_empty_or_directory(meta.kind(), meta.size))
+            && (!self.time.is_limited() || self.time.accepts(self.time.field.of(meta)))
+    }
+
+    /// Whether type and permission bits pass.
+    #[inline]
+    pub fn accepts_mode(&self, mode: u32) -> bool {
+        self.types.accepts(Type::from_mode(mode))
+            && self.perms.iter().all(|test| test.accepts(mode))
+    }
+
+    /// Whether a depth passes.
+    #[inline]
+    pub fn accepts_depth(&self, depth: u32) -> bool {
+        depth >= self.min_depth && self.max_depth.is_none_or(|max| depth <= max)
+    }
+
+    /// Whether a name passes.
+    pub fn accepts_name(&self, name: &[u8]) -> bool {
+        let any = |globs: &[Glob]| globs.is_empty() || globs.iter().any(|it| it.is_match(name));
+        any(&self.names) && any(&self.inames) && any(&self.extensions)
+    }
+
+    /// Whether a path passes.
+    pub fn accepts_path(&self, path: &[u8]) -> bool {
+        self.paths.is_empty() || self.paths.iter().any(|regex| regex.is_match(path))
+    }
+
+    /// Whether names are tested.
+    pub fn wants_names(&self) -> bool {
+        !(self.names.is_empty() && self.inames.is_empty() && self.extensions.is_empty())
+    }
+}
+
+/// Whether a file can be [empty](Predicates::empty), by its type and size.
+#[inline]
+pub fn is_empty_or_directory(kind: Type, size: u64) -> bool {
+    kind == Type::Directory || kind == Type::File && size == 0
+}
+
+/// The name of an entry. That of DIR itself is the last component of its path, as in find.
+fn own_name<'a>(dir: &Dir<'a>, entry: &Entry<'a>) -> &'a [u8] {
+    match entry.name {
+        b"" => base_name(dir.path),
+        name => name,
+    }
+}
+
+/// The last component of a path without the slashes at its end; `/` for the root.
+pub fn base_name(path: &[u8]) -> &[u8] {
+    let end = path.iter().rposition(|&b| b != b'/');
+    let Some(end) = end else {
+        return &path[..path.len().min(1)];
+    };
+    let path = &path[..=end];
+    let slash = path.iter().rposition(|&b| b == b'/');
+    slash.map_or(path, |slash| &path[slash + 1..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::base_name;
+
+    #[test]
+    fn names_of_directories_as_given() {
+        for (path, name) in [
+            ("/", "/"),
+            ("//", "/"),
+            (".", "."),
+            ("./", "."),
+            ("/srv/x/", "x"),
+            ("a/..", ".."),
+            ("", ""),
+        ] {
+            assert_eq!(base_name(path.as_bytes()), name.as_bytes(), "{path}");
+        }
+    }
+}

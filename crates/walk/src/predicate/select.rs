@@ -1,0 +1,185 @@
+//! The sink that passes on the selected entries of a walk.
+//!
+//! Whether a directory is empty is known only at the end: no entry of it has come by then. Entries
+//! may have been excluded or not read, so [`Selected::finish`] opens the few that are left and looks.
+
+use std::collections::HashSet;
+
+use gate::fs::{Open, getdents64};
+use gate::long::open_long;
+use gate::sync::Mutex;
+use gate::{Errno, Gate};
+use mounts::Warning;
+use ondisk::dirent::entries;
+
+use super::Predicates;
+use crate::digest::DirKey;
+use crate::entry::{Dir, Entry, Meta, joined};
+use crate::error::WarningKind;
+use crate::job::Diagnostics;
+use crate::kind::EngineKind;
+use crate::sink::{Sink, Worker};
+use crate::top::MountContext;
+
+/// Passes the selected entries on to a sink.
+pub struct Selected<'a> {
+    predicates: &'a Predicates,
+    sink: &'a dyn Sink,
+    found: Mutex<Found>,
+}
+
+/// What is known of directories, where empty ones are looked for.
+#[derive(Default)]
+struct Found {
+    /// Directories that have entries.
+    used: HashSet<DirKey>,
+    /// Directories that are selected if they are empty.
+    candidates: Vec<Candidate>,
+}
+
+struct Candidate {
+    dir_path: Vec<u8>,
+    dir: DirKey,
+    key: DirKey,
+    name: Vec<u8>,
+    meta: Meta,
+}
+
+impl<'a> Selected<'a> {
+    /// A sink before another one.
+    pub fn new(predicates: &'a Predicates, sink: &'a dyn Sink) -> Selected<'a> {
+        Selected {
+            predicates,
+            sink,
+            found: Mutex::default(),
+        }
+    }
+
+    /// Passes on the empty directories. `is_empty` is asked about those of which no entry has come,
+    /// by their paths.
+    pub fn finish(self, is_empty: impl Fn(&[u8]) -> bool) {
+        let Found { used, candidates } = self.found.into_inner();
+        let mut worker = self.sink.worker();
+        for candidate in candidates {
+            let Candidate { dir_path, name, .. } = &candidate;
+            if !used.contains(&candidate.key) && is_empty(&joined(dir_path, name)) {
+                let meta = candidate.meta;
+                worker.take(&candidate.dir.dir(dir_path), &[Entry { name, meta }]);
+            }
+        }
+    }
+}
+
+/// Whether a directory has no entries. One that cannot be read has some, and a warning.
+pub fn is_empty_directory(path: &[u8], diagnostics: &Diagnostics) -> bool {
+    let mut buffer = [0; 4096];
+    let failed = |gate, kind: WarningKind| {
+        move |errno: Errno| {
+            if errno != Errno::ENOENT {
+                diagnostics.warn(Warning::failed(path, gate, errno, kind));
+            }
+        }
+    };
+    let Ok(fd) = open_long(path, Open::DIRECTORY | Open::NONBLOCK)
+        .map_err(failed(Gate::Openat, WarningKind::OpenDirectory))
+    else {
+        return false;
+    };
+    loop {
+        match getdents64(&fd, &mut buffer) {
+            Ok(0) => return true,
+            Ok(n) if entries(&buffer[..n]).next().is_some() => return false,
+            Ok(_) => {}
+            Err(errno) => {
+                failed(Gate::Getdents64, WarningKind::ReadDirectory)(errno);
+                return false;
+            }
+        }
+    }
+}
+
+impl Sink for Selected<'_> {
+    fn begin(&self, context: &MountContext<'_>, by: EngineKind) {
+        self.sink.begin(context, by);
+    }
+
+    fn worker(&self) -> Box<dyn Worker + '_> {
+        Box::new(Selector {
+            to: self,
+            worker: self.sink.worker(),
+            found: Found::default(),
+            path: Vec::new(),
+            is_selected: Vec::new(),
+        })
+    }
+
+    fn wants_paths(&self) -> bool {
+        let predicates = self.predicates;
+        self.sink.wants_paths() || predicates.empty || !predicates.paths.is_empty()
+    }
+
+    fn is_closed(&self) -> bool {
+        self.sink.is_closed()
+    }
+}
+
+struct Selector<'a> {
+    to: &'a Selected<'a>,
+    worker: Box<dyn Worker + 'a>,
+    found: Found,
+    path: Vec<u8>,
+    is_selected: Vec<bool>,
+}
+
+impl Worker for Selector<'_> {
+    fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
+        let predicates = self.to.predicates;
+        self.is_selected.clear();
+        if predicates.empty && entries.iter().any(|entry| !entry.name.is_empty()) {
+            self.found.used.insert(DirKey::from_dir(dir));
+        }
+        for entry in entries {
+            let mut is_selected = predicates.accepts(dir, entry, &mut self.path);
+            if predicates.empty {
+                is_selected = self.found.settle(dir, entry, is_selected);
+            }
+            self.is_selected.push(is_selected);
+        }
+        let mut from = 0;
+        for run in self.is_selected.chunk_by(|a, b| a == b) {
+            let some = &entries[from..from + run.len()];
+            from += run.len();
+            match run.first() {
+                Some(true) => self.worker.take(dir, some),
+                _ => self.worker.pass_over(dir, some),
+            }
+        }
+    }
+}
+
+impl Found {
+    /// Notes a directory that is selected if it is empty. Returns whether the entry is selected now.
+    fn settle(&mut self, dir: &Dir<'_>, entry: &Entry<'_>, is_selected: bool) -> bool {
+        if is_selected && entry.meta.is_dir() {
+            let key = DirKey::from_dir(dir);
+            let is_top = entry.name.is_empty();
+            self.candidates.push(Candidate {
+                dir_path: dir.path.to_vec(),
+                dir: key,
+                key: if is_top { key } else { key.below(entry.name) },
+                name: entry.name.to_vec(),
+                meta: entry.meta,
+            });
+        }
+        is_selected && !entry.meta.is_dir()
+    }
+}
+
+impl Drop for Selector<'_> {
+    fn drop(&mut self) {
+        let Found { used, candidates } = std::mem::take(&mut self.found);
+        let mut all = self.to.found.lock();
+        all.used.extend(used);
+        all.candidates.extend(candidates);
+    }
+}

@@ -1,0 +1,247 @@
+//! Tests of single fields of the metadata.
+
+use crate::entry::{Meta, Time, Type};
+
+/// How a number compares with the given one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Sign {
+    Less,
+    Equal,
+    Greater,
+}
+
+/// A test of a number, as in find: `-N`, `N` or `+N`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NumberTest {
+    /// How it compares.
+    pub sign: Sign,
+    /// With what.
+    pub number: u64,
+}
+
+impl NumberTest {
+    /// Whether a number passes.
+    #[inline]
+    pub fn accepts(self, number: u64) -> bool {
+        match self.sign {
+            Sign::Less => number < self.number,
+            Sign::Equal => number == self.number,
+            Sign::Greater => number > self.number,
+        }
+    }
+
+    /// The numbers that pass, as an inclusive range, which may be empty.
+    pub fn range(self) -> (u128, u128) {
+        let number = u128::from(self.number);
+        match self.sign {
+            Sign::Less => (0, number.wrapping_sub(1)),
+            Sign::Equal => (number, number),
+            Sign::Greater => (number + 1, u64::MAX.into()),
+        }
+    }
+}
+
+/// A test of a size in whole units, rounded up as in find: a byte is one MiB, too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SizeTest {
+    /// The test of the number of units.
+    pub units: NumberTest,
+    /// Bytes of a unit.
+    pub unit: u64,
+}
+
+impl SizeTest {
+    /// Whether a size in bytes passes.
+    #[inline]
+    pub fn accepts(self, bytes: u64) -> bool {
+        self.units.accepts(bytes.div_ceil(self.unit))
+    }
+
+    /// The sizes that pass, as an inclusive range of bytes, which may be empty.
+    pub fn range(self) -> (u128, u128) {
+        let unit = u128::from(self.unit);
+        let lower = |units: u128| units.checked_sub(1).map_or(0, |units| units * unit + 1);
+        match self.units.sign {
+            Sign::Less if self.units.number == 0 => (1, 0),
+            _ => {
+                let (low, high) = self.units.range();
+                (lower(low), high.saturating_mul(unit))
+            }
+        }
+    }
+}
+
+/// One of the times of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum TimeField {
+    #[default]
+    Mtime,
+    Ctime,
+    Atime,
+    Btime,
+}
+
+impl TimeField {
+    /// The time of a file, if it has it.
+    #[inline]
+    pub fn of(self, meta: &Meta) -> Option<Time> {
+        match self {
+            TimeField::Mtime => Some(meta.mtime),
+            TimeField::Ctime => Some(meta.ctime),
+            TimeField::Atime => Some(meta.atime),
+            TimeField::Btime => meta.btime,
+        }
+    }
+}
+
+/// Excludes times; neither limit itself passes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TimeTest {
+    /// Which time.
+    pub field: TimeField,
+    /// It must be later.
+    pub after: Option<Time>,
+    /// It must be earlier.
+    pub before: Option<Time>,
+}
+
+impl TimeTest {
+    /// Whether there is a limit.
+    pub fn is_limited(&self) -> bool {
+        self.after.is_some() || self.before.is_some()
+    }
+
+    /// Whether a time passes; a file without that time does not.
+    #[inline]
+    pub fn accepts(&self, time: Option<Time>) -> bool {
+        time.is_some_and(|time| {
+            self.after.is_none_or(|after| time > after)
+                && self.before.is_none_or(|before| time < before)
+        })
+    }
+}
+
+/// A test of a user or group number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IdTest {
+    /// The number.
+    pub id: u32,
+    /// Any other number passes.
+    pub negated: bool,
+}
+
+impl IdTest {
+    /// Whether a number passes.
+    #[inline]
+    pub fn accepts(self, id: u32) -> bool {
+        (id == self.id) != self.negated
+    }
+}
+
+/// How permission bits compare with the given ones.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PermMatch {
+    /// They are equal.
+    Exact,
+    /// All of the given ones are set.
+    All,
+    /// Any of the given ones is set; if none are given, always.
+    Any,
+}
+
+/// A test of the permission bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PermTest {
+    /// How they compare.
+    pub how: PermMatch,
+    /// The bits for a file that is no directory.
+    pub bits: u32,
+    /// The bits for a directory: a symbolic `X` differs.
+    pub directory_bits: u32,
+}
+
+impl PermTest {
+    /// Whether a mode passes.
+    #[inline]
+    pub fn accepts(self, mode: u32) -> bool {
+        let bits = match Type::from_mode(mode) {
+            Type::Directory => self.directory_bits,
+            _ => self.bits,
+        };
+        match self.how {
+            PermMatch::Exact => mode & 0o7777 == bits,
+            PermMatch::All => mode & bits == bits,
+            PermMatch::Any => bits == 0 || mode & bits != 0,
+        }
+    }
+}
+
+/// A set of file types; the empty set accepts any.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Types(u8);
+
+impl Types {
+    /// Adds a type.
+    pub fn insert(&mut self, kind: Type) {
+        self.0 |= 1 << kind as u8;
+    }
+
+    /// Whether it is the empty set.
+    pub fn is_any(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether a type passes.
+    #[inline]
+    pub fn accepts(self, kind: Type) -> bool {
+        self.is_any() || self.0 & 1 << kind as u8 != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_rounded_up_to_units() {
+        let size = |sign, number, unit| SizeTest {
+            units: NumberTest { sign, number },
+            unit,
+        };
+        let mib = 1 << 20;
+        for (test, yes, no) in [
+            (size(Sign::Less, 1, mib), &[0][..], &[1, mib][..]),
+            (size(Sign::Equal, 1, mib), &[1, mib], &[0, mib + 1]),
+            (size(Sign::Greater, 1, mib), &[mib + 1, u64::MAX], &[0, mib]),
+            (size(Sign::Less, 0, 1), &[], &[0, u64::MAX]),
+            (size(Sign::Greater, u64::MAX, 1 << 40), &[], &[0, u64::MAX]),
+        ] {
+            let (low, high) = test.range();
+            for bytes in yes {
+                let within = (low..=high).contains(&(*bytes).into());
+                assert!(test.accepts(*bytes) && within, "{test:?} {bytes}");
+            }
+            for bytes in no {
+                let within = (low..=high).contains(&(*bytes).into());
+                assert!(!test.accepts(*bytes) && !within, "{test:?} {bytes}");
+            }
+        }
+    }
+
+    #[test]
+    fn permissions_compare_as_in_find() {
+        let perm = |how, bits| PermTest {
+            how,
+            bits,
+            directory_bits: bits,
+        };
+        assert!(perm(PermMatch::Exact, 0o644).accepts(0o100_644));
+        assert!(!perm(PermMatch::Exact, 0o644).accepts(0o104_644));
+        assert!(perm(PermMatch::All, 0o4000).accepts(0o104_644));
+        assert!(perm(PermMatch::Any, 0o022).accepts(0o100_620));
+        assert!(!perm(PermMatch::Any, 0o022).accepts(0o100_644));
+        assert!(perm(PermMatch::Any, 0).accepts(0o100_000));
+    }
+}

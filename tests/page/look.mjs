@@ -270,7 +270,10 @@ try {
   const one = { name: 'picture', width: Number(wide), height: Number(high), scheme: 'light' }
   for (const view of wide ? [one] : VIEWS) seen.push(await look(view))
   done = true
+  // Until it has ended, Chromium writes to its profile in HOME.
+  const ended = new Promise((resolve) => chromium.on('exit', resolve))
   await send('Browser.close')
+  await ended
   process.stdout.write(JSON.stringify(seen), () => process.exit(0))
 } catch (error) {
   fail(error)

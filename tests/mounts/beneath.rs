@@ -14,7 +14,32 @@ use crate::support::fuse::Manner::{Hung, Silent, Works};
 use crate::support::fuse::serve;
 use crate::support::restrict::{as_nobody, fathom_in, in_chroot, populate_chroot};
 use crate::support::run::{args, mount_at, path, program};
+use crate::support::terminal::at_terminal;
 use crate::support::{Need, fathom, in_namespace, require, run};
+
+#[test]
+fn requested_columns_stay_on_a_narrow_terminal() {
+    if require(&[Need::Root]) {
+        in_namespace(|base| {
+            tmpfs(base.join("a directory with a name of more than 40 characters"));
+            for columns in [50, 60] {
+                let mut command = fathom(args!["mounts", base, "--check", "--beneath", "-q"]);
+                let (text, _) = at_terminal(command.env("NO_COLOR", "1"), columns);
+                let head: Vec<&str> = text.lines().next().unwrap().split_whitespace().collect();
+                assert_eq!(
+                    head.join(" "),
+                    "TARGET STATUS HIDDEN FILES HIDDEN SIZE",
+                    "{columns}: {text}"
+                );
+                assert!(
+                    text.lines()
+                        .all(|line| line.chars().count() <= columns.into()),
+                    "{text}"
+                );
+            }
+        });
+    }
+}
 
 #[test]
 fn files_and_bytes_under_a_mount_are_exact() {

@@ -75,6 +75,8 @@ impl TableStyle {
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     columns: Vec<(String, Align)>,
+    /// How many columns from the left are the purpose of the table.
+    kept: usize,
     /// The text of all cells, and where each ends.
     text: String,
     ends: Vec<usize>,
@@ -96,7 +98,14 @@ impl Table {
             tones: Vec::with_capacity(rows),
             widths: heads.iter().map(|(head, _)| columns(head)).collect(),
             columns: heads,
+            kept: 0,
         }
+    }
+
+    /// The first columns are the purpose of the table: the column that identifies the row is shortened
+    /// further before one of them is omitted.
+    pub fn keep(&mut self, columns: usize) {
+        self.kept = columns;
     }
 
     /// A table of plain rows.
@@ -156,7 +165,7 @@ impl Table {
         let mut widths = self.widths.clone();
         if let Some(limit) = width {
             let aligns: Vec<Align> = self.columns.iter().map(|(_, align)| *align).collect();
-            fit(&mut widths, &aligns, self.key(), limit);
+            fit(&mut widths, &aligns, (self.key(), self.kept), limit);
         }
         let mut out = String::with_capacity(self.text.len().min(PIECE) * 2);
         self.line(
@@ -302,12 +311,15 @@ fn blanks(out: &mut String, mut n: usize) {
 
 /// Makes columns narrower until a line is at most `limit` wide. First the last column, if it is text,
 /// then the widest column of text, to eight characters, or to half of the limit for the `key` column.
-/// If that is not enough, columns are omitted from the right until it is.
-fn fit(widths: &mut [usize], aligns: &[Align], key: usize, limit: usize) {
+/// If that is not enough, columns are omitted from the right until it is. Before one of the first `kept`
+/// columns is omitted, the `key` column is shortened to sixteen characters.
+fn fit(widths: &mut [usize], aligns: &[Align], (key, kept): (usize, usize), limit: usize) {
     const LEAST: usize = 8;
+    const LEAST_KEY: usize = 16;
     let full = widths.to_vec();
-    let floor = |at: usize| match aligns[at] {
-        _ if at == key => full[at].min(limit / 2),
+    let mut least_key = limit / 2;
+    let floor = |at: usize, least_key: usize| match aligns[at] {
+        _ if at == key => full[at].min(least_key),
         Align::Right => full[at],
         Align::Left => full[at].min(LEAST),
     };
@@ -322,11 +334,15 @@ fn fit(widths: &mut [usize], aligns: &[Align], key: usize, limit: usize) {
     let last = widths.len() - 1;
     if over > 0 && last != key && aligns[last] == Align::Left {
         let left = widths[last].saturating_sub(over);
-        widths[last] = if left >= floor(last) { left } else { 0 };
+        widths[last] = if left >= floor(last, least_key) {
+            left
+        } else {
+            0
+        };
     }
     loop {
         while total(widths) > limit {
-            let is_wide = |at: &usize| widths[*at] > floor(*at).max(1);
+            let is_wide = |at: &usize| widths[*at] > floor(*at, least_key).max(1);
             let Some(widest) = (0..=last).filter(is_wide).max_by_key(|at| widths[*at]) else {
                 break;
             };
@@ -334,6 +350,7 @@ fn fit(widths: &mut [usize], aligns: &[Align], key: usize, limit: usize) {
         }
         let omitted = (0..=last).rfind(|at| *at != key && widths[*at] > 0);
         match omitted.filter(|_| total(widths) > limit) {
+            Some(at) if at < kept && least_key > LEAST_KEY => least_key = LEAST_KEY,
             Some(at) => widths[at] = 0,
             None => break,
         }
@@ -418,6 +435,32 @@ mod tests {
             );
         }
         assert!(table().to_text(Some(31), false).contains("rw,relati…"));
+    }
+
+    #[test]
+    fn kept_columns_are_omitted_last() {
+        let heads = [
+            ("TARGET", Align::Left),
+            ("HIDDEN FILES", Align::Right),
+            ("HIDDEN SIZE", Align::Right),
+            ("SOURCE", Align::Left),
+        ];
+        let row = [
+            "/srv/mail/archive/2023/november/inbox",
+            "12",
+            "30 MiB",
+            "/dev/sda1",
+        ];
+        let mut table = Table::from_rows(&heads, [row]);
+        for (kept, head) in [
+            (0, "TARGET                          HIDDEN FILES"),
+            (3, "TARGET              HIDDEN FILES HIDDEN SIZE"),
+        ] {
+            table.keep(kept);
+            let text = table.to_text(Some(44), false);
+            assert_eq!(text.lines().next(), Some(head), "{text}");
+        }
+        assert!(!table.to_text(Some(30), false).contains("SIZE"));
     }
 
     #[test]

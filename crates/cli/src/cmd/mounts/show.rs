@@ -166,6 +166,9 @@ pub(crate) fn table(points: &[Point], style: TableStyle, put: &mut dyn FnMut(&st
     let shown = || columns.iter().filter(|(shown, ..)| *shown);
     let heads: Vec<(&str, Align)> = shown().map(|&(_, name, align, _)| (name, align)).collect();
     let mut table = Table::new(&heads, points.len());
+    // Before SOURCE are the columns that an option asked for.
+    let requested = heads.iter().take_while(|(name, _)| *name != "SOURCE");
+    table.keep(requested.count());
     for (at, point) in order.iter().map(|&at| (at, &points[at])) {
         let limb = limbs.get(at).map_or("", String::as_str);
         let cells = shown()

@@ -230,6 +230,34 @@ fn usage_errors_are_one_line_with_a_hint_that_names_the_help() {
         ("walk . --jobs 0", "use a whole number from 1 to 65535"),
         ("walk . --jobs many", "use a whole number from 1 to 65535"),
         (
+            "walk . -j -1",
+            "'-1' for '--jobs <N>': use a whole number from 1 to 65535",
+        ),
+        (
+            "walk . --max-depth -1",
+            "'-1' for '--max-depth <N>': use a whole number of at least 0",
+        ),
+        (
+            "walk . --top -1",
+            "'-1' for '--top <N>': use a whole number of at least 1",
+        ),
+        (
+            "walk . --compare --trials 0",
+            "'0' for '--trials <N>': use a whole number from 1 to 65535",
+        ),
+        (
+            "dump . -o x --level 12",
+            "'12' for '--level <N>': use a whole number from 0 to 9",
+        ),
+        (
+            "mounts --check --deadline -1s",
+            "'-1s' for '--deadline <DURATION>': use a duration over 0",
+        ),
+        (
+            "account --model --share -5",
+            "'-5' for '--share <PERCENT>': use a number from 0 to 100",
+        ),
+        (
             "probe . --max-bytes 3X",
             "use a whole number with a unit, such as 64K, 1M or 2G",
         ),
@@ -245,6 +273,27 @@ fn usage_errors_are_one_line_with_a_hint_that_names_the_help() {
         let ran = run(&mut fathom(line.split(' '))).refused();
         assert!(ran.stderr.contains(what), "{ran}");
     }
+}
+
+#[test]
+fn bad_pattern_is_one_line_with_a_hint() {
+    let place = Place::new();
+    for line in [
+        "walk tree",
+        "dump tree -o x.tar",
+        "verify tree.tar --against .",
+    ] {
+        let ran = place.run(&format!("{line} --exclude a[")).refused();
+        assert!(
+            ran.stderr
+                .starts_with("fathom: invalid --exclude pattern 'a[': unclosed character class")
+                && ran.stderr.ends_with(
+                    "\nhint: to match a special character, write it in brackets: [[] or [*]\n"
+                ),
+            "{ran}"
+        );
+    }
+    assert!(!place.at("x.tar").exists());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! `cmd/<command>/args.rs`. The parser, `-h`, `--help`, the man pages and the completions come from
 //! these definitions.
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::cmd::{
     account, changed, compare, completions, dump, list, man, mounts, pathsearch, pathwalk, probe,
@@ -31,6 +31,33 @@ pub(crate) struct Cli {
     pub(crate) global: Global,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Cli {
+    /// The definition of the command line. A value that begins with a hyphen after an option for a
+    /// number is taken as its value, so that the error names the option and its bounds.
+    pub(crate) fn definition() -> clap::Command {
+        const WITH_UNIT: [&str; 6] = ["DURATION", "SIZE", "PERCENT", "RATE", "TIME", "DIRS:FILES"];
+        Cli::command().mut_subcommands(|command| {
+            command.mut_args(|arg| match value_name(&arg) {
+                Some("N") => arg.allow_negative_numbers(true),
+                Some(name) if WITH_UNIT.contains(&name) => arg.allow_hyphen_values(true),
+                _ => arg,
+            })
+        })
+    }
+
+    /// Parses the command line.
+    pub(crate) fn from_command_line() -> Result<Cli, clap::Error> {
+        let mut definition = Cli::definition();
+        let matches = definition.try_get_matches_from_mut(std::env::args_os())?;
+        Cli::from_arg_matches(&matches).map_err(|e| e.format(&mut definition))
+    }
+}
+
+/// The name of an option's value in the help.
+fn value_name(arg: &clap::Arg) -> Option<&str> {
+    Some(arg.get_value_names()?.first()?.as_str())
 }
 
 /// Flags of every command.

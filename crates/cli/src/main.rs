@@ -44,8 +44,6 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 /// The allocator of musl returns memory to the kernel after each directory, which made walks and
 /// dumps 14 to 40 % slower.
 #[cfg(target_env = "musl")]
@@ -67,7 +65,7 @@ fn main() -> ExitCode {
     gate::process::reset_sigchld();
     gate::process::ignore_sigxfsz();
     gate::heap::keep_freed_memory();
-    let cli = match args::Cli::try_parse() {
+    let cli = match args::Cli::from_command_line() {
         Ok(cli) => cli,
         Err(e) => return out::usage(&e),
     };

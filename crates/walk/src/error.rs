@@ -15,7 +15,7 @@ use crate::kind::EngineKind;
 pub enum Error {
     #[error(transparent)]
     Directory(#[from] mounts::Error),
-    #[error("{0}")]
+    #[error("invalid pattern '{}': {}", .0.glob().unwrap_or_default(), .0.kind())]
     Pattern(globset::Error),
     #[error("cannot walk '{}' by {}: {refusal}", String::from_utf8_lossy(path), engine.name())]
     Refused {
@@ -141,7 +141,7 @@ pub enum WarningKind {
     ReadSubvolumes,
     #[error("cannot find the path of a directory")]
     ReadParent { ino: u64 },
-    #[error("directories contain one another (inode {ino})")]
+    #[error("directory loop (inode {ino})")]
     Circle { ino: u64 },
     #[error("a part of the btrfs tree cannot be read")]
     UnreadableTree { tree: u64, ino: u64 },

@@ -1,13 +1,13 @@
 //! Rules for the help texts of all commands.
 
 use clap::builder::StyledStr;
-use clap::{Arg, Command, CommandFactory, Parser};
+use clap::{Arg, Command, Parser};
 
 use super::Cli;
 
 /// Every command that is not hidden, with its options and the global ones.
 fn commands() -> Vec<Command> {
-    let mut all = Cli::command();
+    let mut all = Cli::definition();
     all.build();
     let shown = |command: &&Command| !command.is_hide_set() && command.get_name() != "help";
     all.get_subcommands().filter(shown).cloned().collect()
@@ -37,7 +37,7 @@ fn long_help(command: &Command, width: usize) -> String {
 
 #[test]
 fn definitions_are_valid() {
-    Cli::command().debug_assert();
+    Cli::definition().debug_assert();
 }
 
 #[test]
@@ -132,6 +132,41 @@ fn descriptions_of_options_begin_with_a_verb_and_of_arguments_with_the() {
         "Set", "Share", "Show", "Skip", "Sort", "Stay", "Stop", "Succeed", "Sum", "Suppress",
         "Take", "Time", "Touch", "Trace", "Use", "Wait", "Walk", "With", "Work", "Write",
     ];
+}
+
+#[test]
+fn descriptions_of_options_have_at_most_70_characters() {
+    const MOST: usize = 70;
+    for command in &commands() {
+        for (shown, arg) in arguments(command) {
+            let help = plain(arg.get_help());
+            let text = help.split(" [default: ").next().unwrap_or_default();
+            let length = text.chars().count();
+            assert!(length <= MOST, "{shown}: {length} characters: {text}");
+        }
+    }
+}
+
+#[test]
+fn negative_number_is_the_value_of_the_option_before_it() {
+    let mut options = 0;
+    for command in &commands() {
+        let takes_number = |arg: &&Arg| arg.get_value_names().is_some_and(|names| names == ["N"]);
+        for arg in command.get_arguments().filter(takes_number) {
+            let option = format!("--{}", arg.get_long().unwrap());
+            let line = ["fathom", command.get_name(), &option, "-1"];
+            let error = Cli::definition().try_get_matches_from(line).unwrap_err();
+            let text = error.to_string();
+            assert!(
+                text.starts_with(&format!(
+                    "error: invalid value '-1' for '{option} <N>': use "
+                )),
+                "{line:?}: {text}"
+            );
+            options += 1;
+        }
+    }
+    assert!(options > 12, "{options} options take a number");
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub(crate) struct NotWithin {
 
 fn range(low: &str, high: &str) -> String {
     match high.parse::<u64>() {
-        Ok(u64::MAX) => format!("of at least {low}"),
+        Ok(high) if high >= u64::from(u32::MAX) => format!("of at least {low}"),
         _ => format!("from {low} to {high}"),
     }
 }

@@ -69,7 +69,7 @@ pub(crate) struct Account {
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     #[arg(conflicts_with = "model")]
     pub(crate) prices: Option<OsString>,
-    /// Write the report to FILE (- is standard output)
+    /// Write the report to FILE (- for stdout)
     ///
     /// FILE is written atomically, when the command has ended.
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]

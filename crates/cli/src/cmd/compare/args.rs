@@ -23,7 +23,7 @@ A CSV file of runs:
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT))]
 pub(crate) struct Compare {
-    /// The files with measured runs, CSV or fathom's JSON (- is standard input)
+    /// The files with measured runs: CSV or fathom's JSON (- for stdin)
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<OsString>,
     /// Compare the other programs with NAME [default: the last in the file]

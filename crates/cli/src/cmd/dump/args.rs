@@ -46,7 +46,7 @@ pub(crate) struct Dump {
     )]
     pub(crate) sources: Vec<OsString>,
 
-    /// Write the archive to this file (- for standard output)
+    /// Write the archive to this file (- for stdout)
     ///
     /// The file is written atomically: it gets its name when it is complete and on disk. A name
     /// that ends in .gz, .tgz, .xz, .txz, .zst or .tzst compresses it.
@@ -114,7 +114,7 @@ pub(crate) struct Dump {
     /// A level may follow: gzip:1 to gzip:9, xz:0 to xz:9, zstd:1 to zstd:19.
     #[arg(long, value_name = "NAME[:LEVEL]", help_heading = "Output", value_parser = compress)]
     pub(crate) compress: Option<Compress>,
-    /// Write a list of the archived entries (- for standard error)
+    /// Write a list of the archived entries (- for stderr)
     ///
     /// Each line has the type, mode, owner, size, modification time and name of an entry.
     #[arg(long, value_name = "FILE", help_heading = "Output")]

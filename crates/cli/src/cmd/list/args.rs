@@ -17,7 +17,7 @@ fathom list --state /var/lib/fathom  # the dumps of a state directory, and the a
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
 pub(crate) struct List {
-    /// The archives to list (- for standard input)
+    /// The archives to list (- for stdin)
     #[arg(
         required_unless_present = "state",
         conflicts_with = "state",

@@ -65,7 +65,7 @@ pub(crate) struct Pathsearch {
     /// The line PATH='...'; export PATH goes to standard output, after the output of the command.
     #[arg(long, help_heading = "Output", conflicts_with = "json")]
     pub(crate) apply_path: bool,
-    /// Write the report to FILE (- is standard output)
+    /// Write the report to FILE (- for stdout)
     ///
     /// FILE is written atomically, when the command has ended.
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]

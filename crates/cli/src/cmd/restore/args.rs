@@ -24,7 +24,7 @@ an existing file; the rest are PATHs. If the archives have no member of such a n
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT),
           override_usage = "fathom restore [OPTIONS] ARCHIVE... [-C DIR] [[--] PATH...]")]
 pub(crate) struct Restore {
-    /// The archives, oldest first (- for standard input)
+    /// The archives, oldest first (- for stdin)
     #[arg(required_unless_present = "state", value_name = "ARCHIVE")]
     pub(crate) archives: Vec<OsString>,
     /// The members to extract, with everything below them [default: all]

@@ -43,7 +43,7 @@ pub(crate) struct Survey {
     #[arg(value_name = "DIR", conflicts_with = "diff")]
     dir: Option<OsString>,
 
-    /// Write the page to FILE; - is standard output [default: fathom-survey.html]
+    /// Write the page to FILE (- for stdout) [default: fathom-survey.html]
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["no_page", "diff"], help_heading = "Output")]
     pub(crate) output: Option<OsString>,
     /// Print all sections, not only the summary

@@ -15,7 +15,7 @@ ssh HOST cat srv.tar | fathom verify -  # from standard input";
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
 pub(crate) struct Verify {
-    /// The archive to check (- for standard input)
+    /// The archive to check (- for stdin)
     #[arg(value_name = "ARCHIVE")]
     pub(crate) archive: OsString,
     /// Compare each member with the file of its name below DIR

@@ -20,8 +20,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let start = Instant::now();
     let archive = args.archive.as_bytes();
     let against = args.against.as_deref().map(OsStrExt::as_bytes);
-    let filter = Filter::new(&args.exclude, None)
-        .map_err(|error| Error::new(format!("--exclude: {error}")))?;
+    let filter = Filter::new(&args.exclude, None)?;
     let open =
         |dir| Tree::open(dir, filter).map_err(|e| Error::read("cannot open directory", dir, e, ""));
     let mut tree = against.map(open).transpose()?;

@@ -151,7 +151,7 @@ fn trees_are_restored_as_of_a_time() {
         assert_eq!(restored, to);
     }
     let ran = dumps.restore("2001-01-01", "early").refused();
-    assert!(ran.stderr.contains("no dump was made by then"), "{ran}");
+    assert!(ran.stderr.contains("no dump began by that time"), "{ran}");
     dumps.restore("yesterday", "bad").refused();
 }
 

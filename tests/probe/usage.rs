@@ -1,7 +1,10 @@
 //! The command line, and the tables.
 
+use std::process::Command;
+
+use crate::support::restrict::{as_nobody, fathom_in};
 use crate::support::run::args;
-use crate::support::{fathom, run};
+use crate::support::{Need, fathom, in_namespace, require, run};
 
 #[test]
 fn bad_command_lines_are_refused() {
@@ -38,6 +41,32 @@ fn wrong_values_are_refused_before_anything_is_measured() {
         assert!(ran.stderr.contains(says), "{ran}");
     }
     assert_eq!(std::fs::read_dir(ground.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn warning_has_the_errno_once_and_a_hint() {
+    if require(&[Need::Root]) {
+        in_namespace(|base| {
+            let program = fathom_in(&base.join("bin"));
+            let mut probe = Command::new(program);
+            probe.args(args!["probe", base, "readahead"]);
+            as_nobody(&mut probe);
+            let ran = run(&mut probe).exits(1);
+            let lines: Vec<&str> = ran.stderr.lines().collect();
+            let refused =
+                "readahead: cannot create a temporary file: Permission denied (os error 13)";
+            assert_eq!(
+                lines[0],
+                format!("fathom: '{}': {refused}", base.display()),
+                "{ran}"
+            );
+            assert_eq!(
+                lines[1..],
+                ["hint: give a directory that you can enter and write to"],
+                "{ran}"
+            );
+        });
+    }
 }
 
 #[test]

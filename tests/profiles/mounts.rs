@@ -37,8 +37,8 @@ fn every_method_finds_the_same_mount_points() {
             tmpfs(tree.join("over"));
             let places = places(&tree, &out);
             // Calls that no other call can replace.
-            let missing = "hidden beneath it: Function not implemented (os error 38)";
-            let forbidden = "hidden beneath it: Operation not permitted (os error 1)";
+            let missing = "files beneath it: Function not implemented (os error 38)";
+            let forbidden = "files beneath it: Operation not permitted (os error 1)";
             let open_tree = [
                 ("4.18", missing),
                 ("docker", forbidden),

@@ -280,7 +280,7 @@ fn chain_is_not_restored_over_existing_files() {
         fs::write(to.join("s/own"), "own").unwrap();
         for paths in [&[][..], &["--", "s/b"]] {
             let ran = chain(paths).refused();
-            assert!(ran.stderr.contains("is there and not empty"), "{ran}");
+            assert!(ran.stderr.contains("exists and is not empty"), "{ran}");
         }
         assert!(to.join("s/own").exists());
         chain(&["--dry-run"]).exits(0);

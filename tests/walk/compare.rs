@@ -1,15 +1,18 @@
-//! `--explain` lists the possible engines; `--compare` runs all of them, and they agree.
+//! `--explain` lists the possible engines; `--compare` runs all of them.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 use rustix::mount::MountFlags;
 
 use super::engines::still;
 use super::right::{engines, summary};
-use crate::support::build::dir;
+use crate::support::build::{dir, file, tmpfs};
 use crate::support::disks::{BTRFS, EXT4, XFS, image, mount_image, mounted};
 use crate::support::run::{args, path};
 use crate::support::trees::grow;
@@ -105,7 +108,7 @@ fn explain_keeps_access_times() {
 }
 
 #[test]
-fn all_possible_engines_are_compared_and_agree() {
+fn all_possible_engines_are_compared_and_report_the_same_tree() {
     if require(&[Need::Root, Need::Loop]) {
         on_each_kind(|at, possible| {
             let ran = run(&mut fathom(args![
@@ -132,6 +135,7 @@ fn all_possible_engines_are_compared_and_agree() {
             assert_eq!(names("engines"), expected(true));
             assert!(names("left_out").is_subset(&expected(false)));
             assert_eq!(compare["agree"], true);
+            assert_eq!(compare["tree_changed"], false);
             let digest = &summary(at, "stat", &[])["result"]["digest"];
             for engine in compare["engines"].as_array().unwrap() {
                 assert_eq!(&engine["digest"], digest, "{engine}");
@@ -140,9 +144,55 @@ fn all_possible_engines_are_compared_and_agree() {
             assert!(
                 text.lines()
                     .iter()
-                    .any(|line| line.contains("all engines agree")),
+                    .any(|line| line.contains("All engines report the same tree")),
                 "{text}"
             );
         });
+    }
+}
+
+#[test]
+fn tree_that_changes_during_the_comparison_is_no_disagreement() {
+    if require(&[Need::Root]) {
+        in_namespace(|base| {
+            let tree = dir(tmpfs(base.join("tmpfs")).join("tree"));
+            let is_over = AtomicBool::new(false);
+            let compare = |more: &str| {
+                let words = ["walk", "--compare", "--trials", "3", more];
+                run(fathom(words).arg(&tree)).exits(0)
+            };
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    for n in (0..).take_while(|_| !is_over.load(Relaxed)) {
+                        file(tree.join(n.to_string()), 0);
+                        std::thread::sleep(Duration::from_micros(100));
+                    }
+                });
+                let _over = SetAtEnd(&is_over);
+                let value = compare("--json").json();
+                let compared = &value["result"]["compare"];
+                assert_eq!(
+                    (&compared["agree"], &compared["tree_changed"]),
+                    (&false.into(), &true.into()),
+                    "{value}"
+                );
+                let ran = compare("--quiet");
+                let text = String::from_utf8_lossy(&ran.stdout);
+                assert!(
+                    text.contains("\nThe tree changed during the comparison, "),
+                    "{ran}"
+                );
+                assert!(!text.contains("wrong") && ran.stderr.is_empty(), "{ran}");
+            });
+        });
+    }
+}
+
+/// Ends the writer also when an assertion fails.
+struct SetAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
     }
 }

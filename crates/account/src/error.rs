@@ -41,7 +41,7 @@ pub enum ErrorKind {
     NotNumber { text: String, column: &'static str },
     #[error("for_effect must be yes or no, not '{}'", .0.escape_debug())]
     NotYesOrNo(String),
-    #[error("no call in it is for information (for_effect is never no)")]
+    #[error("it has no calls for information (for_effect is never no)")]
     NoGate,
     #[error("more than {0} columns")]
     ManyColumns(usize),
@@ -63,7 +63,7 @@ pub enum ErrorKind {
     /// It is not JSON, by the parser's words.
     #[error("not JSON: {0}")]
     NotJson(String),
-    #[error("JSON, but not of fathom: no schema")]
+    #[error("JSON without a schema: not written by fathom")]
     NoSchema,
     #[error("unsupported schema {}", .0.escape_debug())]
     OtherSchema(String),

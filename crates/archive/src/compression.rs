@@ -63,7 +63,7 @@ pub enum BadSuffix {
     #[error("unsupported compression")]
     Unsupported,
     /// Another format is given.
-    #[error("the suffix of its name is that of another compression")]
+    #[error("its suffix belongs to another compression format")]
     Other,
 }
 

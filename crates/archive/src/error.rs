@@ -123,7 +123,7 @@ pub enum ErrorKind {
     CutShort,
     #[error("not a Parquet file")]
     NotParquet,
-    #[error("a Parquet file, but not a catalog of fathom")]
+    #[error("a Parquet file, but not written by fathom")]
     NotCatalog,
     #[error("its format version {version} is not supported; this program supports up to {known}")]
     NewerCatalog { version: u64, known: u64 },
@@ -167,7 +167,7 @@ pub enum ErrorKind {
     StateInUse,
     #[error("line {line} is not the record of a dump")]
     DamagedRecord { line: usize },
-    #[error("no dump was made by then")]
+    #[error("no dump began by that time")]
     NoDumpBefore,
     #[error("the dump is based on one that is not recorded")]
     BaseNotRecorded,
@@ -188,7 +188,7 @@ pub enum ErrorKind {
 
     #[error("{0}")]
     Suffix(#[from] BadSuffix),
-    #[error("'{}' is there and not empty, and what the increments do not list would be removed from it", shown(.entry))]
+    #[error("'{}' exists and is not empty; entries that the increments do not list would be removed", shown(.entry))]
     NotEmpty { entry: Vec<u8> },
     #[error("{}, and no archive has a member of this name", match is_directory {
         true => "it is a directory",

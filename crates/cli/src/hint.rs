@@ -10,7 +10,7 @@ use gate::Errno;
 use mounts::{Incompleteness, Warning};
 use show::name::printable;
 
-use crate::cmd::{pathsearch, pathwalk};
+use crate::cmd::{pathsearch, pathwalk, probe};
 
 const SEE_THE_LOG: &str = "the kernel's log says more";
 
@@ -21,6 +21,8 @@ pub(crate) fn hint(warning: &Warning) -> Option<Cow<'static, str>> {
     }
     let hint = if let Some(kind) = warning.reason() {
         pathsearch::show::warning_hint(*kind)
+    } else if let Some(kind) = warning.reason() {
+        probe::show::warning_hint(kind)
     } else if let Some(kind) = warning.reason() {
         hint_for_archive(kind, warning.errno)
     } else if let Some(reason) = warning.reason() {

@@ -225,6 +225,7 @@ fn warning_text(warning: &Warning) -> String {
     let path = path.map_or(String::new(), |path| format!("'{path}': "));
     let reason = &warning.reason;
     let mut text = match warning.errno {
+        Some(_) if reason.includes_errno() => format!("{path}{reason}"),
         Some(errno) if reason.explains_errno() => format!("{path}{errno}: {reason}"),
         Some(errno) => format!("{path}{reason}: {errno}"),
         None => format!("{path}{reason}"),

@@ -26,7 +26,7 @@ impl Progress {
         }
     }
 
-    /// The progress of a step, shown at once: `3 of 8, walking by each engine`.
+    /// The progress of a step, shown at once: `3 of 8, walk with each engine`.
     pub(crate) fn stage(wanted: bool, stage: String) -> Progress {
         let mut progress = Progress::new(wanted);
         progress.stage = Some(stage);

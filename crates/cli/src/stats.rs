@@ -1,8 +1,9 @@
 //! The papers' tables of statistics.
 
-use mounts::runs::Stats;
+use mounts::runs::{Stats, Times, median};
 use show::json_object;
 use show::table::{Align, Table, Tone};
+use show::units::{duration, ratio};
 
 /// Statistics in the JSON.
 pub(crate) struct JsonStats(pub(crate) Stats);
@@ -15,6 +16,11 @@ json_object!(JsonStats, |it| {
     "std_dev": it.0.std_dev,
 });
 
+/// The median of a time of several runs, as a cell of a table.
+pub(crate) fn median_cell(runs: &[Times], field: fn(&Times) -> f64) -> String {
+    median(runs, field).map_or("-".to_owned(), duration)
+}
+
 /// A row of the papers' Tables 2 to 4.
 pub(crate) struct StatsRow {
     pub(crate) name: String,
@@ -22,16 +28,15 @@ pub(crate) struct StatsRow {
     pub(crate) averages: Vec<String>,
 }
 
-/// The papers' Tables 2 to 4: the statistics of each row, with so many decimal places, then columns
-/// of averages.
-pub(crate) fn table(averages: &[String], rows: &[StatsRow], places: usize) -> Table {
+/// The papers' Tables 2 to 4: the statistics of the ratios of each row, then columns of averages.
+pub(crate) fn table(averages: &[String], rows: &[StatsRow]) -> Table {
     let mut heads = vec![("Time", Align::Left)];
     heads.extend(["mean", "median", "max", "min", "std_dev"].map(|head| (head, Align::Right)));
     heads.extend(averages.iter().map(|head| (&head[..], Align::Right)));
     let mut table = Table::new(&heads, rows.len());
     for row in rows {
         let stats = match &row.stats {
-            Some(s) => [s.mean, s.median, s.max, s.min, s.std_dev].map(|v| format!("{v:.places$}")),
+            Some(s) => [s.mean, s.median, s.max, s.min, s.std_dev].map(ratio),
             None => ["-"; 5].map(str::to_owned),
         };
         let cells = [&row.name].into_iter().chain(&stats).chain(&row.averages);

@@ -10,7 +10,7 @@ use gate::{Result, Tally};
 
 use crate::locate::{LocateOptions, Method, locate};
 use crate::root::Root;
-use crate::runs::Times;
+use crate::runs::{Times, time_text};
 
 /// A run in a process of its own: the elapsed time of the work, CPU times including start and end of
 /// the process, its system calls, and its result.
@@ -58,7 +58,7 @@ pub enum NoRun {
     /// It was stopped by the limit of time, after this time.
     #[error("{}", match .0 {
         &Duration::ZERO => "no time was left".to_owned(),
-        after => format!("stopped after {:.3} s", after.as_secs_f64()),
+        after => format!("stopped after {}", time_text(*after)),
     })]
     Stopped(Duration),
     /// It was stopped by the limit of disk I/O, after this many bytes and this time.

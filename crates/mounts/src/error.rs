@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use gate::{Errno, Gate};
 
+use crate::runs::time_text;
 use crate::warning::WarningReason;
 
 /// What could not be done, on which file, and how it failed.
@@ -173,20 +174,20 @@ pub enum WarningKind {
     Incomplete(Incompleteness),
     #[error("it is in the mount table, but cannot be accessed")]
     UnreadableMountPoint,
-    #[error("cannot read what is hidden beneath it: no path reaches its parent mount")]
+    #[error("cannot count the files beneath it: no path reaches its parent mount")]
     UnreachableParent,
-    #[error("cannot read what is hidden beneath it")]
+    #[error("cannot count the files beneath it")]
     LookBeneath,
     #[error("{} beneath it could not be read, and were not counted", match .0 {
         1 => "1 file".to_owned(),
         n => format!("{n} files"),
     })]
     UnreadBeneath(u64),
-    #[error("slow: answered after {:.3} s", .0.as_secs_f64())]
+    #[error("slow: answered after {}", time_text(*.0))]
     Slow(Duration),
-    #[error("slow: some requests were not answered within {:.3} s", .0.as_secs_f64())]
+    #[error("slow: some requests were not answered within {}", time_text(*.0))]
     SlowToAll(Duration),
-    #[error("hung: no answer within {:.3} s", .0.as_secs_f64())]
+    #[error("hung: no answer within {}", time_text(*.0))]
     Hung(Duration),
     #[error("stale: its server or device is gone")]
     Gone,

@@ -70,9 +70,22 @@ impl Stats {
     }
 }
 
-/// The median of some runs, in milliseconds; `None` where there are none.
+/// The median of some runs, in seconds; `None` where there are none.
+pub fn median(runs: &[Times], time: fn(&Times) -> f64) -> Option<f64> {
+    Stats::from_runs(runs, time).map(|stats| stats.median)
+}
+
+/// The same in milliseconds.
 pub fn median_ms(runs: &[Times], time: fn(&Times) -> f64) -> Option<f64> {
-    Stats::from_runs(runs, time).map(|stats| 1000.0 * stats.median)
+    median(runs, time).map(|seconds| 1000.0 * seconds)
+}
+
+/// A time for people, to a hundredth of a second or a millisecond.
+pub(crate) fn time_text(time: Duration) -> String {
+    match time.as_secs_f64() {
+        seconds if seconds >= 1.0 => format!("{seconds:.2} s"),
+        seconds => format!("{:.0} ms", 1000.0 * seconds),
+    }
 }
 
 #[cfg(test)]

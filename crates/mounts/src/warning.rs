@@ -22,6 +22,11 @@ pub trait WarningReason: std::error::Error + Any + Send + Sync {
     fn explains_errno(&self) -> bool {
         false
     }
+
+    /// Whether `Display` contains the errno, or explains it so well that it is not printed.
+    fn includes_errno(&self) -> bool {
+        false
+    }
 }
 
 /// Something that was skipped or found wrong: one of `warnings` in the JSON.

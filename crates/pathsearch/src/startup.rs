@@ -30,6 +30,8 @@ pub struct ProgramStart {
     pub command: &'static str,
     /// The searches that it is an example of.
     pub about: &'static str,
+    /// Seconds that it took, from its start to its end, without the known cost of the meter.
+    pub seconds: f64,
     /// Sums over all lookups.
     pub totals: Totals,
     /// Lookups by kind.
@@ -47,9 +49,11 @@ pub struct ProgramStart {
 impl ProgramStart {
     /// The start of a program, from the report on it.
     pub fn new(command: &'static str, about: &'static str, report: SearchReport) -> ProgramStart {
+        let metered = &report.metered;
         ProgramStart {
             command,
             about,
+            seconds: metered.real.saturating_sub(metered.overhead).as_secs_f64(),
             kinds: report.kinds(),
             totals: report.trace.totals,
             requests: report.prediction.requests.cold.waited(),

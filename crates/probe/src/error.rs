@@ -201,7 +201,7 @@ pub enum Error {
     NoDirectIo(#[serde(with = "ErrnoCode")] Errno),
     #[error("the file system is in memory: there is no direct I/O")]
     NoDirectReadFromMemory,
-    #[error("no direct read succeeds, whatever its alignment")]
+    #[error("direct reads fail at every alignment")]
     NoDirectRead,
 
     // Extents.

@@ -123,7 +123,7 @@ pub enum Method {
         "a reading takes {ns:.0} ns, because it enters the kernel (no vDSO); short calls appear longer"
     )]
     RawEntersKernel { ns: f64 },
-    #[error("it costs hardly more than the TSC, and counts nanoseconds")]
+    #[error("it costs little more than the TSC, and counts nanoseconds")]
     RawGoodEnough,
     #[error(
         "one byte written and synced at {places} odd offsets of a sparse file: SEEK_DATA to SEEK_HOLE is {length} bytes, \

@@ -53,6 +53,16 @@ pub fn sized(bytes: u64) -> String {
     }
 }
 
+/// A ratio in three significant digits: `1.01`, `12.5`, `26,631`; below a tenth in thousandths.
+pub fn ratio(value: f64) -> String {
+    match value {
+        v if v >= 99.95 => count(v.round() as u64),
+        v if v >= 9.995 => format!("{v:.1}"),
+        v if v >= 0.0995 || v == 0.0 => format!("{v:.2}"),
+        v => format!("{v:.3}"),
+    }
+}
+
 /// Seconds in three significant digits and the unit that fits: `1.06 s`, `37.2 ms`, `11.5 min`.
 pub fn duration(seconds: f64) -> String {
     const UNITS: [(f64, &str); 6] = [
@@ -72,6 +82,7 @@ pub fn duration(seconds: f64) -> String {
     let (unit, name) = UNITS.iter().find(is_large_enough).unwrap_or(&UNITS[5]);
     let value = seconds / unit;
     match value {
+        0.0 => "0 s".to_owned(),
         v if v >= 99.95 || *name == "ns" => format!("{v:.0} {name}"),
         v if v >= 9.995 => format!("{v:.1} {name}"),
         v => format!("{v:.2} {name}"),
@@ -116,6 +127,21 @@ mod tests {
     }
 
     #[test]
+    fn ratios() {
+        for (value, text) in [
+            (0.0, "0.00"),
+            (0.004_57, "0.005"),
+            (0.1, "0.10"),
+            (1.006, "1.01"),
+            (9.996, "10.0"),
+            (244.9, "245"),
+            (26_631.0, "26,631"),
+        ] {
+            assert_eq!(ratio(value), text);
+        }
+    }
+
+    #[test]
     fn times() {
         for (seconds, text) in [
             (5.0 * 3600.0, "5.00 h"),
@@ -128,7 +154,7 @@ mod tests {
             (0.000_999_4, "999 µs"),
             (35.2e-6, "35.2 µs"),
             (537e-9, "537 ns"),
-            (0.0, "0 ns"),
+            (0.0, "0 s"),
         ] {
             assert_eq!(duration(seconds), text);
         }

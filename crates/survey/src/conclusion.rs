@@ -7,6 +7,7 @@ use mounts::diagnosis::AnomalyKind;
 use pathsearch::{Fix, ProgramStart, StartupReport};
 use probe::{Finding, ProbeReport, Value};
 use walk::EngineKind;
+use walk::compare::Agreement;
 
 use crate::bounded::{Bounded, StoppedEngine};
 use crate::command::Command;
@@ -73,8 +74,8 @@ pub enum Statement<'a> {
     },
     /// No engine finished: the one that a walk would take, and the one call after the other.
     StoppedWalk(&'a StoppedEngine, Option<&'a StoppedEngine>),
-    /// The engines report different trees; whether that is because the tree changes.
-    EnginesDisagree(bool),
+    /// The engines report different trees, and why.
+    EnginesDiffer(Agreement),
     PathSearch(&'a StartupReport),
     /// The cost of a dump when nothing has changed.
     NightlyDump(&'a Nightly),

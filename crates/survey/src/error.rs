@@ -10,10 +10,10 @@ pub enum Error {
     #[error("it is not JSON: {0}")]
     Json(#[from] serde_json::Error),
     /// It has no `schema`.
-    #[error("it names no schema, and {SCHEMA} was expected")]
+    #[error("it has no schema; expected {SCHEMA}")]
     NoSchema,
     /// It is the result of another command.
-    #[error("it is of '{}', not of {SCHEMA}", .0.escape_debug())]
+    #[error("its schema is '{}'; expected {SCHEMA}", .0.escape_debug())]
     OtherSchema(String),
     /// It has no `result`.
     #[error("there is no result in it")]

@@ -78,13 +78,6 @@ pub struct Walking {
     pub stopped: Vec<StoppedEngine>,
 }
 
-impl Walking {
-    /// Whether every engine found the same each time. In a tree that is in use none does.
-    pub fn is_steady(&self) -> bool {
-        self.engines.engines.iter().all(|engine| engine.is_steady)
-    }
-}
-
 /// What the steps gathered; `None` or empty where they did not come to it.
 #[derive(Default)]
 #[allow(missing_docs, reason = "the names say it")]

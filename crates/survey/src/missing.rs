@@ -115,7 +115,7 @@ pub enum Task {
 /// What more privilege would have shown.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Unseen {
-    /// What is in directories that this user may not read.
+    /// What is in directories that this user cannot read.
     UnreadableDirectories,
     /// Experiments on the file system at a directory where this user can create no files.
     Experiments(Vec<u8>),

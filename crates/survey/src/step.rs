@@ -29,7 +29,7 @@ impl StepState {
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct StepTaken {
-    /// Its name, as the progress line has it: `walking by each engine`.
+    /// Its name, as the progress line has it: `walk with each engine`.
     pub name: &'static str,
     pub section: Section,
     pub state: StepState,

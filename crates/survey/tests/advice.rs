@@ -19,9 +19,7 @@ fn saving(statement: &Statement<'_>, machine: &Machine) -> Option<(f64, f64)> {
         Statement::ReplacePlainWalk { cost, plain, .. } => {
             ((plain.ms - cost.ms) / 1e3, plain.ms / 1e3)
         }
-        Statement::FixSearch(start, fix) => {
-            (fix.saves_seconds_here, start.totals.nanos as f64 / 1e9)
-        }
+        Statement::FixSearch(start, fix) => (fix.saves_seconds_here, start.seconds),
         Statement::ChangeCalls(change) => (change.seconds, machine.cpu),
         Statement::DumpIncrements(dump) => (
             dump.first.cpu_seconds - dump.changed.cpu_seconds,

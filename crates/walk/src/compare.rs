@@ -10,6 +10,7 @@ use gate::{Errno, Tally};
 use mounts::compare::{Bounds, Measured, NoRun, run_in_child};
 use mounts::runs::Times;
 
+use crate::digest::Digest;
 use crate::directories::{CountingDirectories, DirectoryCounts};
 use crate::entry::{Dir, Entry};
 use crate::error::{EngineRefusal, Error};
@@ -48,8 +49,8 @@ pub struct EngineRuns {
     pub totals: Totals,
     /// How many warnings that one gave.
     pub warnings: u64,
-    /// Whether there were several, and all found the same.
-    pub is_steady: bool,
+    /// Whether all its walks found the same, including one to warm the caches; `None` after one walk.
+    pub is_steady: Option<bool>,
     /// One for each trial.
     pub runs: Vec<Times>,
     /// The calls of the last one.
@@ -57,24 +58,43 @@ pub struct EngineRuns {
 }
 
 impl EngineRuns {
-    /// An engine whose walks these are; `None` where there are none.
-    fn new(walks: &[&Measured<Walked>]) -> Option<EngineRuns> {
-        let last = walks.last()?;
+    /// What an engine found and took in its measured walks; `None` where there are none. The `other`
+    /// walks only show whether it finds the same each time.
+    fn new(
+        engine: EngineKind,
+        walks: &[Measured<Walked>],
+        other: &[Measured<Walked>],
+    ) -> Option<EngineRuns> {
+        let own = |walk: &&Measured<Walked>| walk.result.engine == engine;
+        let last = walks.iter().rfind(own)?;
         let Walked {
-            engine,
-            totals,
-            warnings,
+            totals, warnings, ..
         } = last.result;
-        let mut digests = walks.iter().map(|walk| walk.result.totals.digest);
+        let all = walks.iter().chain(other).filter(own);
+        let digests: Vec<Digest> = all.map(|walk| walk.result.totals.digest).collect();
         Some(EngineRuns {
             engine,
             totals,
             warnings,
-            is_steady: walks.len() > 1 && digests.all(|digest| digest == totals.digest),
-            runs: walks.iter().map(|walk| walk.times()).collect(),
+            is_steady: (digests.len() > 1)
+                .then(|| digests.iter().all(|digest| *digest == totals.digest)),
+            runs: walks.iter().filter(own).map(Measured::times).collect(),
             tally: last.tally.clone(),
         })
     }
+}
+
+/// Whether the engines found the same tree, and if not, why.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Agreement {
+    /// They did.
+    Same,
+    /// An engine found different trees in its own walks: the tree changed meanwhile.
+    TreeChanged,
+    /// Each engine found the same tree every time, but not the tree of the others: one is wrong.
+    Disagree,
+    /// There was no time for a second walk, so the tree may have changed.
+    Unconfirmed,
 }
 
 /// Several walks by every engine.
@@ -89,12 +109,28 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Whether all engines found the same tree.
-    pub fn agrees(&self) -> bool {
+    /// Whether all engines found the same tree, and if not, whether the tree changed.
+    pub fn agreement(&self) -> Agreement {
         let tree = |engine: &EngineRuns| (engine.totals.digest, engine.totals.entries);
-        self.engines
-            .windows(2)
-            .all(|two| tree(&two[0]) == tree(&two[1]))
+        let mut pairs = self.engines.windows(2);
+        if pairs.all(|two| tree(&two[0]) == tree(&two[1])) {
+            return Agreement::Same;
+        }
+        match self.tree_changed() {
+            Some(true) => Agreement::TreeChanged,
+            Some(false) => Agreement::Disagree,
+            None => Agreement::Unconfirmed,
+        }
+    }
+
+    /// Whether an engine found different trees in its own walks; `None` if none did, but one walked only
+    /// once.
+    pub fn tree_changed(&self) -> Option<bool> {
+        let mut steady = self.engines.iter().map(|engine| engine.is_steady);
+        if steady.clone().any(|is_steady| is_steady == Some(false)) {
+            return Some(true);
+        }
+        steady.all(|is_steady| is_steady.is_some()).then_some(false)
     }
 
     /// What an engine took, if it was compared.
@@ -187,8 +223,9 @@ pub fn run_counting(
 
 /// Compares all engines, after one walk by each that warms the caches. Each trial runs all engines,
 /// so that other load on the machine affects all alike. If the time does not suffice for all trials,
-/// there are fewer, and if for none, the walks that warm the caches are the only trial. The calling
-/// process must be single-threaded.
+/// there are fewer, and if for none, the walks that warm the caches are the only trial; if they differ
+/// then, each engine walks once more, to find out whether the tree changed. The calling process must be
+/// single-threaded.
 ///
 /// # Errors
 /// A directory that cannot be walked, or no process to be had.
@@ -238,15 +275,32 @@ pub fn compare(
         }
     }
     if walks.is_empty() && trials > 0 {
-        walks = warming;
+        std::mem::swap(&mut walks, &mut warming);
+        warming = walk_again(options, bounds, &walks)?;
     }
-    let engines = EngineKind::SELECTABLE.iter().filter_map(|engine| {
-        let of_engine = walks.iter().filter(|walk| walk.result.engine == *engine);
-        EngineRuns::new(&of_engine.collect::<Vec<_>>())
-    });
+    let engines = EngineKind::SELECTABLE.iter();
+    let engines = engines.filter_map(|&engine| EngineRuns::new(engine, &walks, &warming));
     Ok(Comparison {
         engines: engines.collect(),
         explained,
         left_out,
     })
+}
+
+/// If walks differ, one more by each of their engines, to find out whether the tree changed.
+fn walk_again(
+    options: &WalkOptions,
+    bounds: &Bounds,
+    walks: &[Measured<Walked>],
+) -> Result<Vec<Measured<Walked>>, Error> {
+    let digest = |walk: &Measured<Walked>| walk.result.totals.digest;
+    let is_same = walks
+        .windows(2)
+        .all(|two| digest(&two[0]) == digest(&two[1]));
+    let mut again = Vec::new();
+    for walk in walks.iter().filter(|_| !is_same) {
+        // One that is stopped leaves the question open.
+        again.extend(run(options, walk.result.engine, bounds).map_err(Error::Process)?);
+    }
+    Ok(again)
 }

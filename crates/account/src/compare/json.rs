@@ -213,7 +213,10 @@ mod tests {
     fn file_without_runs_is_refused() {
         let wrong = |text: &str| parse(text, b"a.json").unwrap_err().to_string();
         assert_eq!(wrong(" "), "the file is empty");
-        assert_eq!(wrong("{}"), "line 1: JSON, but not of fathom: no schema");
+        assert_eq!(
+            wrong("{}"),
+            "line 1: JSON without a schema: not written by fathom"
+        );
         assert!(wrong("{\n\"schema\": 1,,").starts_with("line 2: not JSON"));
         assert!(wrong(&MOUNTS[..200]).contains("not JSON"), "cut off");
         assert_eq!(

@@ -85,7 +85,7 @@ impl ChunkReader for ChunkBytes {
 }
 
 fn read_bytes(file: &gate::file::Reader, start: u64, len: usize) -> ParquetResult<Bytes> {
-    let short = || ParquetError::EOF("it is cut short".to_owned());
+    let short = || ParquetError::EOF("it is truncated".to_owned());
     // Checked before memory is allocated: a damaged file may claim any length.
     let end = start.checked_add(len as u64).ok_or_else(short)?;
     if end > file.len() {

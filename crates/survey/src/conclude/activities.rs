@@ -108,13 +108,14 @@ fn start(found: &Found) -> ActivityCost<'_> {
     let row = unknown(Activity::Start, Means::Measure(Section::Startup));
     let startup = found.startup.as_ref();
     let slowest = startup.and_then(|startup| {
-        let start = startup.started.iter().max_by_key(|one| one.totals.nanos)?;
+        let started = startup.started.iter();
+        let start = started.max_by(|a, b| a.seconds.total_cmp(&b.seconds))?;
         Some((startup, start))
     });
     let Some((startup, start)) = slowest else {
         return row;
     };
-    let seconds = start.totals.nanos as f64 / 1e9;
+    let seconds = start.seconds;
     let best = useful_fixes(startup, start).into_iter().next();
     ActivityCost {
         now: Some(Amount::Seconds(seconds)),
@@ -128,14 +129,13 @@ fn start(found: &Found) -> ActivityCost<'_> {
 /// other programs, so that it is only for network file systems.
 pub fn useful_fixes<'a>(startup: &'a StartupReport, start: &'a ProgramStart) -> Vec<&'a Fix> {
     let is_remote = startup.path.iter().any(|element| element.network);
-    let measured = start.totals.nanos as f64 / 1e9;
     let is_useful = |fix: &&Fix| {
         let is_possible = match &fix.change {
             Change::SetPath(path) => is_remote || !path.is_reordered,
             Change::CopyToLocalDisk { .. } => is_remote,
             _ => true,
         };
-        is_possible && is_worthwhile(fix.saves_seconds_here, measured)
+        is_possible && is_worthwhile(fix.saves_seconds_here, start.seconds)
     };
     let mut useful: Vec<_> = start.fixes.iter().filter(is_useful).collect();
     useful.sort_by(|a, b| b.saves_seconds_here.total_cmp(&a.saves_seconds_here));

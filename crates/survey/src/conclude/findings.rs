@@ -7,6 +7,7 @@ use mounts::diagnosis::{AnomalyKind, diagnose};
 use mounts::runs::median_ms;
 use probe::{Experiment, ProbeReport};
 use walk::EngineKind;
+use walk::compare::Agreement;
 
 use super::costs::{EngineCosts, cost, stopped, targets};
 use crate::command::Command;
@@ -152,14 +153,16 @@ fn walk(walking: &Walking) -> Option<Conclusion<'_>> {
     Some(Conclusion::new(Section::Walk, 85, command, statement))
 }
 
-/// In a tree at rest every engine finds the same each time, and a difference is a fault. In a tree
-/// that is in use, no engine does.
 fn disagreement_of_engines(walking: &Walking) -> Option<Conclusion<'_>> {
-    let tree_changes = !walking.is_steady();
-    let weight = if tree_changes { 35 } else { 95 };
-    let statement = Statement::EnginesDisagree(tree_changes);
+    let agreement = walking.engines.agreement();
+    let weight = match agreement {
+        Agreement::Same => return None,
+        Agreement::Disagree => 95,
+        Agreement::TreeChanged | Agreement::Unconfirmed => 35,
+    };
+    let statement = Statement::EnginesDiffer(agreement);
     let command = Command::CompareEngines;
-    (!walking.engines.agrees()).then(|| Conclusion::new(Section::Walk, weight, command, statement))
+    Some(Conclusion::new(Section::Walk, weight, command, statement))
 }
 
 fn path(found: &Found) -> Option<Conclusion<'_>> {

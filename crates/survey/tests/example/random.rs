@@ -179,7 +179,7 @@ pub(crate) fn survey_of(machine: &Machine) -> Owned {
     let startup = owned.found.startup.as_mut().unwrap();
     startup.path[0].network = machine.is_network;
     let start = &mut startup.started[0];
-    start.totals.nanos = (machine.lookups[0] * 1e9) as u64;
+    start.seconds = machine.lookups[0];
     start.fixes[0].saves_seconds_here = machine.lookups[1];
     if let Change::SetPath(path) = &mut start.fixes[0].change {
         path.is_reordered = machine.is_reordered;

@@ -174,7 +174,7 @@ pub(super) fn summary_table(pair: Pair<'_>) -> Table {
             averages: vec![String::new(); 2],
         }));
     }
-    stats::table(&heads, &rows, 2)
+    stats::table(&heads, &rows)
 }
 
 /// Decimals of times: as many as tell the shortest from 0; the papers have two.

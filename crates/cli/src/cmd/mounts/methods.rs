@@ -2,16 +2,16 @@
 //! another tree.
 
 use mounts::compare::{Comparison, MethodRuns, NoRun};
-use mounts::runs::{Stats, Times, median_ms};
+use mounts::runs::{Stats, Times, median};
 use serde::Serialize;
 use show::json_object;
 use show::profile;
 use show::table::{Align, Table, Tone};
-use show::units::count;
+use show::units::{count, duration, ratio};
 
 use crate::json::Json;
 use crate::out::{gates, profile_lines};
-use crate::stats::{self, JsonStats, StatsRow};
+use crate::stats::{self, JsonStats, StatsRow, median_cell};
 
 json_object!(Json<'_, MethodRuns>, |it| {
     "by": it.method.name(),
@@ -131,31 +131,28 @@ pub(crate) fn methods_table(methods: &[MethodRuns]) -> Table {
         ("METHOD", Left),
         ("FOUND", Right),
         ("COMPLETE", Left),
-        ("REAL ms", Right),
-        ("USER ms", Right),
-        ("SYS ms", Right),
+        ("REAL", Right),
+        ("USER", Right),
+        ("SYS", Right),
         ("CALLS", Right),
         ("STAT CALLS", Right),
         ("TIME/BEST", Right),
     ];
-    let medians = methods
-        .iter()
-        .filter_map(|m| median_ms(&m.runs, |t| t.real));
+    let medians = methods.iter().filter_map(|m| median(&m.runs, |t| t.real));
     let best = medians.fold(f64::INFINITY, f64::min);
     let mut table = Table::new(&columns, 0);
     for m in methods {
-        let ms = |field| median_ms(&m.runs, field).map_or("-".to_owned(), |ms| format!("{ms:.2}"));
-        let real = median_ms(&m.runs, |t| t.real);
+        let real = median(&m.runs, |t| t.real);
         let cells = [
             m.method.name().to_owned(),
             count(m.found),
             if m.complete { "yes" } else { "no" }.to_owned(),
-            ms(|t| t.real),
-            ms(|t| t.user),
-            ms(|t| t.sys),
+            median_cell(&m.runs, |t| t.real),
+            median_cell(&m.runs, |t| t.user),
+            median_cell(&m.runs, |t| t.sys),
             count(m.profile.calls()),
             count(m.profile.stat_calls()),
-            real.map_or("-".to_owned(), |ms| format!("{:.1}", ms / best)),
+            real.map_or("-".to_owned(), |time| ratio(time / best)),
         ];
         table.row(cells, Tone::Plain);
     }
@@ -165,17 +162,20 @@ pub(crate) fn methods_table(methods: &[MethodRuns]) -> Table {
 /// The ratios, in the form of the papers' Tables 2 to 4.
 pub(crate) fn ratios_text(methods: &[MethodRuns], color: bool) -> String {
     let mut out = String::new();
-    for ratio in ratios(methods) {
-        let table = ratio.table.map(|table| format!(" (as {table})"));
+    for pair in ratios(methods) {
+        let table = pair.table.map(|table| format!(" (as {table})"));
         let table = table.unwrap_or_default();
         out.push_str(&format!(
-            "\n{}/{}{table}: {:.1} times the calls, {:.1} times the stat calls\n",
-            ratio.of, ratio.to, ratio.calls, ratio.stat_calls
+            "\n{}/{}{table}: {} times the calls, {} times the stat calls\n",
+            pair.of,
+            pair.to,
+            ratio(pair.calls),
+            ratio(pair.stat_calls)
         ));
-        let method = find(methods, ratio.of);
+        let method = find(methods, pair.of);
         let row = |name: &str, stats: Option<Stats>, field: fn(&Times) -> f64| {
             let average = method.and_then(|method| Stats::from_runs(&method.runs, field));
-            let average = average.map_or("-".to_owned(), |s| format!("{:.4}", s.mean));
+            let average = average.map_or("-".to_owned(), |s| duration(s.mean));
             StatsRow {
                 name: name.to_owned(),
                 stats,
@@ -183,11 +183,11 @@ pub(crate) fn ratios_text(methods: &[MethodRuns], color: bool) -> String {
             }
         };
         let rows = [
-            row("real", ratio.real, |t| t.real),
-            row("user", ratio.user, |t| t.user),
-            row("sys", ratio.sys, |t| t.sys),
+            row("real", pair.real, |t| t.real),
+            row("user", pair.user, |t| t.user),
+            row("sys", pair.sys, |t| t.sys),
         ];
-        let table = stats::table(&["AVG s".to_owned()], &rows, 1);
+        let table = stats::table(&["AVG".to_owned()], &rows);
         out.push_str(&table.to_text(None, color));
     }
     out

@@ -153,10 +153,14 @@ fn summary(report: &SearchReport, style: TableStyle, all: bool) -> String {
     let (lookups, misses) = (totals.lookups, totals.misses);
     let share = 100.0 * misses as f64 / lookups.max(1) as f64;
     let mut text = format!(
-        "{} lookups by name, of which {} failed ({share:.0} %) and took {}. Metered with {}.",
+        "{} lookups by name, of which {} failed ({share:.0} %){}. Metered with {}.",
         count(lookups),
         count(misses),
-        duration(seconds(totals.nanos)),
+        match (misses, totals.nanos) {
+            (0, _) => String::new(),
+            (_, 0) => ", in a time too short to measure".to_owned(),
+            (_, nanos) => format!(" and took {}", duration(seconds(nanos))),
+        },
         metered.meter,
     );
     if all {
@@ -168,6 +172,15 @@ fn summary(report: &SearchReport, style: TableStyle, all: bool) -> String {
         text += &format!(" {lost} calls were lost: the counts are too low.");
     }
     style.wrapped(&text) + "\n"
+}
+
+/// The time of failed lookups in a table: `-` if there were none, or if they took no longer than the
+/// meter.
+pub(crate) fn lookup_time(nanos: u64) -> String {
+    match nanos {
+        0 => "-".to_owned(),
+        nanos => duration(seconds(nanos)),
+    }
 }
 
 fn directories(directories: &[DirectoryReport], style: TableStyle, most: usize) -> String {
@@ -186,7 +199,7 @@ fn directories(directories: &[DirectoryReport], style: TableStyle, most: usize) 
         let cells = [
             count(misses),
             count(hits),
-            duration(seconds(directory.lookups.nanos)),
+            lookup_time(directory.lookups.nanos),
             printable(&directory.dir).into_owned(),
             directory.lookups.kind().name().to_owned(),
             file_system(directory.fstype.as_deref(), directory.network),
@@ -608,6 +621,26 @@ mod tests {
             assert!(text.contains(line), "no {line}:\n{text}");
         }
         assert!(!text.contains('\x1b'));
+    }
+
+    #[test]
+    fn time_below_the_cost_of_the_meter_is_not_a_zero() {
+        let mut sample = sample();
+        sample.trace.totals.nanos = 0;
+        for directory in &mut sample.directories {
+            directory.lookups.nanos = 0;
+        }
+        let text = report(&sample, TableStyle::default(), false);
+        assert!(
+            text.contains("1 failed (50 %), in a time too short to measure. ")
+                && !text.contains("0 ns"),
+            "{text}"
+        );
+        let value = serde_json::to_value(Report(&sample)).unwrap();
+        assert_eq!(value["directories"][0]["seconds"], 0.0);
+        sample.trace.totals.misses = 0;
+        let text = report(&sample, TableStyle::default(), false);
+        assert!(text.contains("0 failed (0 %). Metered"), "{text}");
     }
 
     #[test]

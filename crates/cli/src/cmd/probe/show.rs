@@ -8,6 +8,7 @@ use ::show::table::Align::{Left, Right};
 use ::show::table::{Table, TableStyle, Tone};
 use ::show::units::{count, duration, size};
 use mounts::{Warning, WarningReason};
+use probe::finding::Outcome;
 use probe::{Call, Error, Finding, Measured, Price, ProbeReport, Unit, Value};
 use serde::{Serialize, Serializer};
 
@@ -16,7 +17,7 @@ use crate::json::Json;
 pub(crate) mod figures;
 pub(crate) mod methods;
 
-pub(crate) use methods::{hinted, method, source};
+pub(crate) use methods::{hint, hinted, method, source, without_hint};
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Report<'a> {
@@ -252,10 +253,10 @@ pub(crate) fn prices_csv(prices: &[Price]) -> String {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WarningKind {
     /// The experiments ended early.
-    #[error("{}", hinted(.0))]
+    #[error("{0}")]
     Stopped(Error),
     /// A system call prevented a finding.
-    #[error("{}: {}", .0.quantity.experiment().name(), method(.0))]
+    #[error("{}: {}", .0.quantity.experiment().name(), without_hint(.0))]
     Prevented(Finding),
     /// A finding contradicts the kernel's report.
     #[error(
@@ -266,9 +267,22 @@ pub(crate) enum WarningKind {
 }
 
 impl WarningReason for WarningKind {
-    fn explains_errno(&self) -> bool {
+    fn includes_errno(&self) -> bool {
         true
     }
+}
+
+/// What to do about a warning.
+pub(crate) fn warning_hint(kind: &WarningKind) -> Option<&'static str> {
+    let hint = match kind {
+        WarningKind::Stopped(why) => hint(why),
+        WarningKind::Prevented(finding) => match &finding.outcome {
+            Outcome::Unknown(why) => hint(why),
+            _ => "",
+        },
+        WarningKind::Contradicted(_) => "",
+    };
+    (!hint.is_empty()).then_some(hint)
 }
 
 /// The warnings about a report: what could not be done because a call failed, what contradicts the

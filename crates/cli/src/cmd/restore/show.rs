@@ -130,7 +130,7 @@ mod tests {
         );
         assert_eq!(
             report(&RestoreSummary::default(), Some(&[]), 0.0),
-            "nothing (0 bytes) would be restored in 0 ns"
+            "nothing (0 bytes) would be restored in 0 s"
         );
         let step = Step {
             what: "symlink",

@@ -54,8 +54,8 @@ const MIB: u64 = 1 << 20;
 pub(super) const STEPS: [Step; 9] = [
     Step {
         section: Section::Mounts,
-        name: "the mounts",
-        why: "the kernel's table says what is mounted; nothing is touched",
+        name: "mount table",
+        why: "read the kernel's mount table",
         time: 0.7,
         bytes: 16 * MIB,
         inherits: false,
@@ -64,8 +64,8 @@ pub(super) const STEPS: [Step; 9] = [
     },
     Step {
         section: Section::Mounts,
-        name: "the size of each file system",
-        why: "how full it is, by statfs(2); mounts that might not answer are not asked",
+        name: "file-system sizes",
+        why: "statfs(2) on each mount, except those that may not answer",
         time: 0.1,
         bytes: MIB,
         inherits: false,
@@ -74,8 +74,8 @@ pub(super) const STEPS: [Step; 9] = [
     },
     Step {
         section: Section::Walk,
-        name: "walking by each engine",
-        why: "what it costs to learn of every file, and which engine costs least",
+        name: "walk with each engine",
+        why: "measure the cost of reading all metadata",
         time: 2.5,
         bytes: 128 * MIB,
         inherits: false,
@@ -84,8 +84,8 @@ pub(super) const STEPS: [Step; 9] = [
     },
     Step {
         section: Section::Dump,
-        name: "gathering what a dump would",
-        why: "what a nightly dump costs before it reads the first byte",
+        name: "metadata for a dump",
+        why: "measure the cost of a nightly dump before it reads file data",
         time: 1.0,
         bytes: 16 * MIB,
         inherits: false,
@@ -94,8 +94,8 @@ pub(super) const STEPS: [Step; 9] = [
     },
     Step {
         section: Section::Mounts,
-        name: "each way to find the mounts",
-        why: "what it costs to find mounts without the table, as the papers of 1988 did",
+        name: "methods to find mounts",
+        why: "compare the methods of the papers of 1988 with the mount table",
         time: 1.5,
         bytes: 16 * MIB,
         inherits: false,
@@ -104,8 +104,8 @@ pub(super) const STEPS: [Step; 9] = [
     },
     Step {
         section: Section::Account,
-        name: "the calls of a walk, one by one",
-        why: "which calls a walk makes, and which of them it could do without",
+        name: "system calls of a walk",
+        why: "count the calls of a walk, and find redundant ones",
         time: 1.3,
         bytes: 0,
         inherits: false,
@@ -114,8 +114,8 @@ pub(super) const STEPS: [Step; 9] = [
     },
     Step {
         section: Section::Startup,
-        name: "starting programs",
-        why: "how often PATH, the dynamic linker and Python look where nothing is",
+        name: "program starts",
+        why: "count failed lookups by shells, the dynamic linker and Python",
         time: 1.6,
         bytes: 0,
         inherits: true,
@@ -124,8 +124,8 @@ pub(super) const STEPS: [Step; 9] = [
     },
     Step {
         section: Section::Gates,
-        name: "the price of each call",
-        why: "what counts of calls come to, here",
+        name: "system-call prices",
+        why: "measure the price of each call on this machine",
         time: 0.5,
         bytes: 40 * MIB,
         inherits: true,
@@ -135,7 +135,7 @@ pub(super) const STEPS: [Step; 9] = [
     Step {
         section: Section::Probe,
         name: "experiments on each file system",
-        why: "its block and readahead, by files without a name, beside what the kernel says of them",
+        why: "measure block size and readahead with unnamed temporary files",
         time: 1.6,
         bytes: u64::MAX,
         inherits: true,

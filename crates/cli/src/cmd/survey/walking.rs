@@ -137,7 +137,7 @@ fn scout(
     .into_iter()
     .flatten()
     {
-        progress.at(|| format!("{}, as far as it comes", by.name()));
+        progress.at(|| format!("{}, until the limit", by.name()));
         let bounds = Bounds {
             each,
             bytes: Some(Cell::new(left)),
@@ -439,8 +439,7 @@ pub(super) fn heard(ended: Ended) {
 pub(crate) fn survey_walk(args: &SurveyWalk) -> Outcome {
     gate::process::end_after(args.limit);
     let dirs = vec![args.dir.as_bytes().to_vec()];
-    let filter = walk::Filter::new(&args.exclude, None)
-        .map_err(|e| Error::new(format!("--exclude: {e}")))?;
+    let filter = walk::Filter::new(&args.exclude, None)?;
     let question = walk::WalkOptions {
         dirs,
         engine: Some(EngineKind::Stat),

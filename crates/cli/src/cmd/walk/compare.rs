@@ -6,7 +6,7 @@ use std::time::Duration;
 use mounts::compare::Bounds;
 use mounts::runs::Stats;
 use mounts::{Warning, WarningReason};
-use walk::compare::{LeftOut as WhyLeftOut, compare};
+use walk::compare::{Agreement, LeftOut as WhyLeftOut, compare};
 use walk::{Explained, Part, Totals, WalkOptions};
 
 use super::show::{Comparison, LeftOut, SCHEMA, Walk};
@@ -20,8 +20,14 @@ enum WarningKind {
     LeftOut { engine: &'static str, why: String },
     #[error("{engine} skipped entries")]
     Skipped { engine: &'static str },
-    #[error("the engines disagree; unless the tree changed meanwhile, one of them is wrong")]
+    #[error(
+        "the engines report different trees, and the tree did not change: one of them is wrong"
+    )]
     Disagree,
+    #[error(
+        "the engines report different trees; there was no time to check whether the tree changed"
+    )]
+    Unconfirmed,
 }
 
 impl WarningReason for WarningKind {
@@ -49,7 +55,7 @@ pub(crate) fn engines(
     Ok(compared?)
 }
 
-/// What went wrong: engines that were stopped, skipped something, or did not agree.
+/// What went wrong: engines that were stopped, skipped something, or disagree on an unchanged tree.
 fn warnings(compared: &walk::compare::Comparison) -> Vec<Warning> {
     let left_out = compared.left_out.iter();
     let stopped = left_out.filter(|(_, why)| matches!(why, WhyLeftOut::Not(..)));
@@ -61,7 +67,11 @@ fn warnings(compared: &walk::compare::Comparison) -> Vec<Warning> {
     let skipped = skipped.map(|engine| WarningKind::Skipped {
         engine: engine.engine.name(),
     });
-    let disagree = (!compared.agrees()).then_some(WarningKind::Disagree);
+    let disagree = match compared.agreement() {
+        Agreement::Same | Agreement::TreeChanged => None,
+        Agreement::Disagree => Some(WarningKind::Disagree),
+        Agreement::Unconfirmed => Some(WarningKind::Unconfirmed),
+    };
     let all = stopped.chain(skipped).chain(disagree);
     all.map(Warning::general).collect()
 }

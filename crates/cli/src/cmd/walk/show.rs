@@ -3,16 +3,16 @@
 use ::show::json_object;
 use ::show::name::printable;
 use ::show::table::{Align, Table, TableStyle, Tone};
-use ::show::units::{count, duration, plural, size};
+use ::show::units::{count, duration, plural, ratio, size};
 use mounts::compare::NoRun;
-use mounts::runs::{Stats, median_ms};
+use mounts::runs::{Stats, median};
 use serde::{Serialize, Serializer};
-use walk::compare::EngineRuns;
+use walk::compare::{Agreement, EngineRuns};
 use walk::{DirectoryUsage, EngineChoice, EngineKind, Explained, LargeFile, Part, Totals};
 
 use crate::json::Json;
 use crate::out::gates;
-use crate::stats::JsonStats;
+use crate::stats::{JsonStats, median_cell};
 
 pub(super) const SCHEMA: &str = "fathom.walk/1";
 
@@ -248,16 +248,34 @@ impl LeftOut {
     }
 }
 
+/// Whether the engines report the same tree, and if not, why.
+pub(crate) fn agreement_text(agreement: Agreement) -> &'static str {
+    match agreement {
+        Agreement::Same => "All engines report the same tree",
+        Agreement::TreeChanged => {
+            "The tree changed during the comparison, so the engines report different trees"
+        }
+        Agreement::Disagree => {
+            "The engines report different trees, and the tree did not change: one of them is wrong"
+        }
+        Agreement::Unconfirmed => {
+            "The engines report different trees; there was no time to check whether the tree changed"
+        }
+    }
+}
+
 /// The comparison of the engines in words.
 pub(crate) struct Comparison<'a> {
     pub(crate) engines: &'a [EngineRuns],
-    pub(crate) agree: bool,
+    pub(crate) agreement: Agreement,
+    pub(crate) tree_changed: Option<bool>,
     pub(crate) left_out: Vec<LeftOut>,
 }
 
 json_object!(Comparison<'_>, |it| {
     "engines": Json(it.engines),
-    "agree": it.agree,
+    "agree": it.agreement == Agreement::Same,
+    "tree_changed": it.tree_changed,
     "left_out": it.left_out,
 });
 
@@ -265,7 +283,8 @@ impl<'a> Comparison<'a> {
     pub(crate) fn new(compared: &'a walk::compare::Comparison) -> Comparison<'a> {
         Comparison {
             engines: &compared.engines,
-            agree: compared.agrees(),
+            agreement: compared.agreement(),
+            tree_changed: compared.tree_changed(),
             left_out: compared.left_out.iter().map(LeftOut::new).collect(),
         }
     }
@@ -275,32 +294,29 @@ impl<'a> Comparison<'a> {
         let columns = [
             ("ENGINE", Left),
             ("ENTRIES", Right),
-            ("REAL ms", Right),
-            ("USER ms", Right),
-            ("SYS ms", Right),
+            ("REAL", Right),
+            ("USER", Right),
+            ("SYS", Right),
             ("CALLS", Right),
             ("CALLS/ENTRY", Right),
             ("TIME/STAT", Right),
         ];
-        let real = |engine: &EngineRuns| median_ms(&engine.runs, |t| t.real);
+        let real = |engine: &EngineRuns| median(&engine.runs, |t| t.real);
         let mut engines = self.engines.iter();
         let stat = engines.find(|engine| engine.engine == EngineKind::Stat);
         let stat = stat.and_then(real);
         let mut table = Table::new(&columns, self.engines.len());
         for engine in self.engines {
-            let ms = |field| {
-                median_ms(&engine.runs, field).map_or("-".to_owned(), |ms| format!("{ms:.2}"))
-            };
-            let ratio = stat.zip(real(engine)).map(|(stat, ms)| ms / stat);
+            let relative = stat.zip(real(engine)).map(|(stat, time)| time / stat);
             let cells = [
                 engine.engine.name().to_owned(),
                 count(engine.totals.entries),
-                ms(|t| t.real),
-                ms(|t| t.user),
-                ms(|t| t.sys),
+                median_cell(&engine.runs, |t| t.real),
+                median_cell(&engine.runs, |t| t.user),
+                median_cell(&engine.runs, |t| t.sys),
                 count(engine.tally.calls()),
-                format!("{:.3}", calls_per_entry(engine)),
-                ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
+                ratio(calls_per_entry(engine)),
+                relative.map_or("-".to_owned(), ratio),
             ];
             table.row(cells, Tone::Plain);
         }
@@ -320,14 +336,16 @@ impl<'a> Comparison<'a> {
         for LeftOut { engine, why } in &self.left_out {
             notes.push(format!("{engine} skipped: {}", printable(why.as_bytes())));
         }
-        match self.engines {
-            [] => {}
-            [one] => notes.push(format!("digest {}", one.totals.digest)),
-            [first, ..] if self.agree => {
-                notes.push(format!("all engines agree: digest {}", first.totals.digest))
+        let text = agreement_text(self.agreement);
+        match (self.engines, self.agreement) {
+            ([], _) => {}
+            ([one], _) => notes.push(format!("digest {}", one.totals.digest)),
+            ([first, ..], Agreement::Same) => {
+                notes.push(format!("{text}: digest {}", first.totals.digest))
             }
-            all => {
-                notes.push("the engines disagree:".to_owned());
+            (_, Agreement::TreeChanged | Agreement::Unconfirmed) => notes.push(text.to_owned()),
+            (all, Agreement::Disagree) => {
+                notes.push(format!("{text}:"));
                 let digest = |one: &EngineRuns| {
                     let digest = one.totals.digest;
                     format!("{} {digest}", one.engine.name())
@@ -387,7 +405,7 @@ mod tests {
             engine,
             totals: Totals { digest, ..totals() },
             warnings: 0,
-            is_steady: true,
+            is_steady: Some(true),
             runs,
             tally: tally(8),
         }
@@ -450,22 +468,37 @@ mod tests {
         };
         let comparison = Comparison::new(&compared);
         let text = comparison.to_text(TableStyle::default());
-        let agree = format!("all engines agree: digest {:032x}", 0xaa);
-        assert!(comparison.agree && text.contains(&agree), "{text}");
+        let agree = format!("All engines report the same tree: digest {:032x}", 0xaa);
+        assert!(text.contains(&agree), "{text}");
         assert!(
-            text.lines().nth(1).unwrap().ends_with("2.000      0.50"),
+            text.lines().nth(1).unwrap().ends_with("2.00      0.50"),
             "{text}"
         );
         assert!(text.contains(&format!("ext4 skipped: {why}")), "{text}");
         let value = serde_json::to_value(&comparison).unwrap();
         assert_eq!(value["engines"][0]["calls_per_entry"], 2.0);
-        let compared = Compared {
+        assert_eq!(
+            (&value["agree"], &value["tree_changed"]),
+            (&true.into(), &false.into())
+        );
+        let mut compared = Compared {
             engines: engines([0xaa, 0xab]),
             ..Compared::default()
         };
-        let comparison = Comparison::new(&compared);
-        let text = comparison.to_text(TableStyle::default());
-        assert!(!comparison.agree && text.contains("engines disagree"));
+        for (is_steady, says) in [
+            (Some(true), "one of them is wrong:\nthreads 0000"),
+            (Some(false), "The tree changed during the comparison"),
+            (None, "no time to check whether the tree changed"),
+        ] {
+            compared.engines[0].is_steady = is_steady;
+            let comparison = Comparison::new(&compared);
+            let text = comparison.to_text(TableStyle::default());
+            assert!(text.contains(says), "{is_steady:?}: {text}");
+            let value = serde_json::to_value(&comparison).unwrap();
+            let tree_changed = is_steady.map(|is_steady| !is_steady);
+            assert_eq!(value["agree"], false);
+            assert_eq!(value["tree_changed"], serde_json::json!(tree_changed));
+        }
     }
 
     #[test]

@@ -30,17 +30,17 @@ fn what(change: &Change) -> String {
         What::Hidden => "hidden",
         What::Responds => "whether it answers",
         What::Options => "options",
-        What::MethodTime => return format!("finding them by {name}"),
-        What::MethodCalls => return format!("calls to find them by {name}"),
-        What::MethodRuns | What::EngineRuns => return format!("whether {name} can be compared"),
+        What::MethodTime => return format!("time to find the mounts by {name}"),
+        What::MethodCalls => return format!("calls to find the mounts by {name}"),
+        What::MethodRuns | What::EngineRuns => return format!("{name} is available"),
         What::FileSystemType => "type",
         What::Measured(_) => return name.into_owned(),
-        What::StatedByKernel(_) => return format!("{name}, as the kernel says"),
-        What::ChosenEngine => "the engine that is chosen",
-        What::EngineTime => return format!("an entry by {name}"),
-        What::EngineCalls => return format!("calls for an entry by {name}"),
-        What::DumpGather => "how a dump gathers",
-        What::DumpCalls => "calls for an entry that is gathered",
+        What::StatedByKernel(_) => return format!("{name}, as reported by the kernel"),
+        What::ChosenEngine => "the engine of --engine auto",
+        What::EngineTime => return format!("time per entry, engine {name}"),
+        What::EngineCalls => return format!("calls per entry, engine {name}"),
+        What::DumpGather => "method to read the metadata of a dump",
+        What::DumpCalls => "calls per entry of a dump",
         What::Price {
             target,
             state,
@@ -56,7 +56,7 @@ fn what(change: &Change) -> String {
         What::PathElement => "element of PATH",
         What::PathFileSystem => "its file system",
         What::Misses => return format!("failed lookups of {name}"),
-        What::Lookups => return format!("look-ups of {name}"),
+        What::Lookups => return format!("lookups of {name}"),
     };
     text.to_owned()
 }
@@ -64,9 +64,9 @@ fn what(change: &Change) -> String {
 fn why(why: &WhyUncompared) -> Cow<'static, str> {
     match why {
         WhyUncompared::DifferentDirectories => "the surveys are of different directories".into(),
-        WhyUncompared::InNeither => "neither survey has it".into(),
-        WhyUncompared::NotInOld => "the old survey has it not".into(),
-        WhyUncompared::NotInNew => "the new survey has it not".into(),
+        WhyUncompared::InNeither => "missing in both surveys".into(),
+        WhyUncompared::NotInOld => "missing in the old survey".into(),
+        WhyUncompared::NotInNew => "missing in the new survey".into(),
         WhyUncompared::NoExperiments(dir) => {
             format!("the new survey has no experiments in '{}'", printable(dir)).into()
         }
@@ -105,7 +105,7 @@ fn shown(value: &Value, unit: Unit) -> String {
 /// A change in a line, for a warning.
 pub(in crate::cmd::survey) fn line(change: &Change) -> String {
     let ratio = change.ratio.map_or(String::new(), |ratio| {
-        format!(" ({ratio:.2} times as much)")
+        format!(" ({ratio:.2} times the old value)")
     });
     let unit = change.what.unit();
     format!(
@@ -122,8 +122,8 @@ pub(super) fn text(diff: &Diff, style: TableStyle, all: bool) -> String {
     let kinds = [
         (Verdict::Worse, "Worse", Tone::Bad),
         (Verdict::Better, "Better", Tone::Plain),
-        (Verdict::Other, "Otherwise than it was", Tone::Plain),
-        (Verdict::Noise, "Within the noise of its trials", Tone::Dim),
+        (Verdict::Other, "Changed", Tone::Plain),
+        (Verdict::Noise, "Within the noise of the trials", Tone::Dim),
     ];
     let mut text = String::new();
     for (verdict, head, tone) in kinds {
@@ -139,11 +139,11 @@ pub(super) fn text(diff: &Diff, style: TableStyle, all: bool) -> String {
     let changed = diff.changes.len() - noise;
     let noise = match noise {
         0 => String::new(),
-        1 => "; one differs by no more than its trials do".to_owned(),
-        n => format!("; {n} differ by no more than their trials do"),
+        1 => "; 1 more differs within the noise of its trials".to_owned(),
+        n => format!("; {n} more differ within the noise of their trials"),
     };
     text.push_str(&style.wrapped(&format!(
-        "Of {} figures and facts {changed} have changed{noise}.",
+        "{changed} of {} compared values changed{noise}.",
         diff.compared
     )));
     for (section, reason) in &diff.uncompared {

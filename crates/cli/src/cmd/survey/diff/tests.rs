@@ -71,7 +71,7 @@ fn equal_surveys_have_no_changes() {
         "{same:?}"
     );
     assert!(same.compared > 15);
-    assert!(text(&same, TableStyle::default(), true).contains("0 have changed."));
+    assert!(text(&same, TableStyle::default(), true).contains("0 of 20 compared values changed."));
 }
 
 #[test]
@@ -80,15 +80,18 @@ fn a_slower_walk_is_worse_and_noise_is_not() {
     new["walk"]["compare"]["engines"][0] = engine("threads", 200, 4.0, 2.0);
     new["gates"]["prices"][0]["ns"] = 405.0.into();
     let diff = changed(new);
-    assert_eq!(whats(&diff, Verdict::Worse), ["an entry by threads"]);
+    assert_eq!(
+        whats(&diff, Verdict::Worse),
+        ["time per entry, engine threads"]
+    );
     assert_eq!(diff.changes[0].ratio, Some(2.0));
     assert_eq!(whats(&diff, Verdict::Noise), ["statx of a file, warm"]);
     let shown = text(&diff, TableStyle::default(), false);
     assert!(
-        shown.starts_with("Worse\n") && shown.contains("2.00") && shown.contains("one differs"),
+        shown.starts_with("Worse\n") && shown.contains("2.00") && shown.contains("1 more differs"),
         "{shown}"
     );
-    assert!(line(&diff.changes[0]).contains("2.00 times as much"));
+    assert!(line(&diff.changes[0]).contains("2.00 times the old value"));
 }
 
 #[test]
@@ -99,12 +102,9 @@ fn one_call_more_or_less_is_a_change() {
     let diff = changed(new);
     assert_eq!(
         whats(&diff, Verdict::Worse),
-        ["calls for an entry by threads"]
+        ["calls per entry, engine threads"]
     );
-    assert_eq!(
-        whats(&diff, Verdict::Better),
-        ["calls for an entry that is gathered"]
-    );
+    assert_eq!(whats(&diff, Verdict::Better), ["calls per entry of a dump"]);
 }
 
 #[test]
@@ -152,10 +152,7 @@ fn an_engine_that_cannot_run_any_more_gives_its_reason() {
     new["walk"]["compare"] =
         json!({"engines": [], "left_out": [{"engine": "threads", "why": "stopped"}]});
     let diff = changed(new);
-    assert_eq!(
-        whats(&diff, Verdict::Worse),
-        ["whether threads can be compared"]
-    );
+    assert_eq!(whats(&diff, Verdict::Worse), ["threads is available"]);
     assert_eq!(diff.changes[0].new, "stopped");
 }
 
@@ -168,7 +165,7 @@ fn a_section_that_one_survey_lacks_is_not_compared() {
     );
     assert!(
         text(&diff, TableStyle::default(), false)
-            .contains("Not compared: walk: the new survey has it not.")
+            .contains("Not compared: walk: missing in the new survey.")
     );
     let elsewhere = changed(json!({"root": "/srv"}));
     assert_eq!(

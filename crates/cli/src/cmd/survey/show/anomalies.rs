@@ -12,7 +12,7 @@ pub(crate) fn kind(kind: AnomalyKind) -> &'static str {
         AnomalyKind::Hidden => "hidden",
         AnomalyKind::Covers => "hides files",
         AnomalyKind::Duplicate => "duplicate",
-        AnomalyKind::ReadOnly => "read-only, perhaps by an error",
+        AnomalyKind::ReadOnly => "read-only, possibly because of an error",
         AnomalyKind::Denied => "access denied",
         AnomalyKind::OnFile => "on a file",
     }
@@ -26,7 +26,7 @@ pub(crate) fn all(diagnosis: &Diagnosis<'_>) -> String {
 fn text(anomaly: &Anomaly<'_>) -> String {
     let text = match anomaly {
         Anomaly::Hung => "hung: it does not answer",
-        Anomaly::Stale => "stale: its server no longer has it",
+        Anomaly::Stale => "stale: its server or device is gone",
         Anomaly::Slow => "slow to answer",
         Anomaly::Denied => "access denied",
         Anomaly::ReadOnly => {
@@ -46,7 +46,7 @@ fn text(anomaly: &Anomaly<'_>) -> String {
         }
         Anomaly::Duplicate(first) => {
             return format!(
-                "the same as {}: a walk into both reads it twice",
+                "the same files as {}: a walk of both reads them twice",
                 printable(first)
             );
         }

@@ -54,11 +54,11 @@ pub(crate) fn cache_sentence(cache: CacheSize<'_>) -> Option<String> {
     match cache {
         CacheSize::Known(known) => known_sentence(
             known,
-            "% of it stay in memory",
-            "how much of it stays in memory",
+            "the page cache holds %",
+            "the size of the page cache",
         ),
         CacheSize::AtMost(most, limit) => Some(format!(
-            "what was read stays in memory as long as there is room, up to {} ({})",
+            "the page cache can use up to {} ({})",
             bytes_text(most),
             limited_by(limit)
         )),
@@ -67,10 +67,7 @@ pub(crate) fn cache_sentence(cache: CacheSize<'_>) -> Option<String> {
 
 pub(crate) fn limited_by(file: Option<&str>) -> String {
     match file {
-        Some(file) => format!(
-            "the limit of the cgroup that this ran in, {}",
-            printable(file.as_bytes())
-        ),
+        Some(file) => format!("the limit of the cgroup, {}", printable(file.as_bytes())),
         None => "all memory; no cgroup limits it".to_owned(),
     }
 }

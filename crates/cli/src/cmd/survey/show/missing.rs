@@ -1,6 +1,7 @@
 //! Why sections are missing, in words.
 
 use show::name::printable;
+use show::units::duration;
 use survey::{ComparedMethods, Failure, Missing, SkippedMethods, Task, Unseen};
 
 use crate::cmd::mounts::methods::{self, LeftOut};
@@ -11,8 +12,8 @@ pub(crate) fn text(missing: &Missing) -> String {
         Missing::Interrupted => "the survey was interrupted before this step",
         Missing::InterruptedMidway => "the survey was interrupted during this step",
         Missing::NoMounts => "the mounts are unknown",
-        Missing::NoWalk => "it needs the walk, which was skipped",
-        Missing::NoPath => "it needs PATH, which could not be read",
+        Missing::NoWalk => "the walk was skipped",
+        Missing::NoPath => "PATH could not be read",
         Missing::SilentServer => {
             "the server of the directory does not answer; see fathom mounts --check"
         }
@@ -41,7 +42,7 @@ pub(crate) fn text(missing: &Missing) -> String {
         }
         Missing::Killed(signal) => return format!("its process was killed by signal {signal}"),
         Missing::Overdue(limit) => {
-            return format!("it was stopped after {:.1} s", limit.as_secs_f64());
+            return format!("it was stopped after {}", duration(limit.as_secs_f64()));
         }
         Missing::Failed(failure) | Missing::Skipped(failure) => return failed(failure),
     };
@@ -64,17 +65,15 @@ fn failed(Failure { task, cause }: &Failure) -> String {
 
 pub(crate) fn unseen(unseen: &Unseen) -> String {
     let text = match unseen {
-        Unseen::UnreadableDirectories => "directories that this user may not read",
+        Unseen::UnreadableDirectories => "directories that this user cannot read",
         Unseen::Experiments(dir) => {
             return format!(
                 "experiments at '{}', where this user cannot create files",
                 printable(dir)
             );
         }
-        Unseen::BulkEngines => {
-            "engines that read inode tables or many inodes at once: only root may"
-        }
-        Unseen::BpfMeter => "the bpf meter, which slows a command down least: only root may",
+        Unseen::BulkEngines => "the engines bulkstat, btrfs and ext4",
+        Unseen::BpfMeter => "the meter bpf, which has the lowest overhead",
     };
     text.to_owned()
 }
@@ -95,7 +94,7 @@ fn skipped(skipped: &SkippedMethods) -> Vec<LeftOut> {
     let why = match skipped.was_checked {
         true => format!("it would wait for '{target}'{more}, which does not answer"),
         false => format!(
-            "it would go into '{target}'{more}, whose server might not answer; --network lets it"
+            "it would enter '{target}'{more}, whose server might not answer; --network allows it"
         ),
     };
     let left_out = skipped.methods.iter().map(|method| LeftOut {

@@ -19,8 +19,9 @@ use super::{anomalies, missing};
 use crate::cmd::account::show::how::how;
 use crate::cmd::probe::show::value_text;
 use crate::cmd::survey::command::Commands;
-use crate::out::seconds;
+use crate::cmd::walk::show::agreement_text;
 use survey::known::{BLOCK, CacheSize, Known, READAHEAD};
+use walk::compare::Agreement;
 
 /// A finding or a piece of advice in words.
 #[derive(Clone, PartialEq, Debug)]
@@ -117,14 +118,16 @@ fn finding_text(
             plain,
         } => bounded_walk(root, bounded, cost.as_ref(), plain.as_ref()),
         Statement::StoppedWalk(stopped, plain) => stopped_walk(root, stopped, *plain),
-        Statement::EnginesDisagree(true) => (
-            "The tree changes".to_owned(),
-            "The engines found different entries: the tree changed while they walked.".to_owned(),
-        ),
-        Statement::EnginesDisagree(false) => (
-            "The engines differ".to_owned(),
-            "The engines found different entries in a tree that did not change: one of them is wrong.".to_owned(),
-        ),
+        Statement::EnginesDiffer(agreement) => {
+            let figure = match agreement {
+                Agreement::Disagree => "The engines disagree",
+                _ => "The tree changed",
+            };
+            (
+                figure.to_owned(),
+                format!("{}.", agreement_text(*agreement)),
+            )
+        }
         Statement::PathSearch(startup) => path_search(startup),
         Statement::NightlyDump(dump) => {
             let ms = duration(dump.unchanged.cpu_seconds);
@@ -343,11 +346,11 @@ fn path_search(startup: &StartupReport) -> (String, String) {
     text.push('.');
     for start in &startup.started {
         text += &format!(
-            " To start {}, {} names are looked up, and {} lookups fail ({}); with everything on a network file system: {}.",
+            " {} starts in {} with {} lookups by name, of which {} fail; on a network file system, the lookups would take {}.",
             start.command,
+            duration(start.seconds),
             count(start.totals.lookups),
             count(start.totals.misses),
-            duration(seconds(start.totals.nanos)),
             duration(start.remote_seconds)
         );
     }
@@ -383,7 +386,7 @@ fn advice_text(statement: &Statement<'_>, root: &str) -> (String, String) {
         }
         Statement::ChooseEngine { fastest, default } => {
             let text = format!(
-                "Walk {root} with --engine {}: {} instead of {} by {}.",
+                "Walk {root} with --engine {}: {} instead of {} with {}.",
                 fastest.name,
                 duration(fastest.ms / 1e3),
                 duration(default.ms / 1e3),
@@ -417,8 +420,8 @@ fn advice_text(statement: &Statement<'_>, root: &str) -> (String, String) {
                 start.command,
                 short_change(&fix.change)
             );
-            let [saved, all] = [fix.saves_seconds_here, seconds(start.totals.nanos)].map(duration);
-            (format!("saves {saved} of {all} in failed lookups"), text)
+            let [saved, all] = [fix.saves_seconds_here, start.seconds].map(duration);
+            (format!("saves {saved} of {all}"), text)
         }
         Statement::DumpIncrements(dump) => {
             let (first, changed) = (sized(dump.first.bytes), sized(dump.changed.bytes));

@@ -7,7 +7,7 @@ use show::table::{Align, Table, TableStyle, Tone};
 use show::units::{count, duration};
 use survey::conclude::useful_fixes;
 
-use crate::cmd::pathsearch::show::{file_system, fixes, kind_counts};
+use crate::cmd::pathsearch::show::{file_system, fixes, kind_counts, lookup_time};
 use crate::json::Json;
 use crate::out::seconds;
 
@@ -27,6 +27,7 @@ json_object!(Json<'_, PathElement>, |element| {
 json_object!(Json<'_, ProgramStart>, |start| {
     "command": start.command,
     "about": start.about,
+    "seconds": start.seconds,
     "totals": Json(&start.totals),
     "kinds": kind_counts(&start.kinds),
     "requests": start.requests,
@@ -111,18 +112,20 @@ pub(crate) fn started_table(startup: &StartupReport) -> Table {
     use Align::{Left, Right};
     let columns = [
         ("COMMAND", Left),
+        ("TIME", Right),
         ("LOOKUPS", Right),
         ("FAILED", Right),
-        ("TIME", Right),
+        ("FAILED TIME", Right),
         ("REMOTE REQUESTS", Right),
         ("REMOTE TIME", Right),
     ];
     let row = |start: &ProgramStart| {
         [
             start.command.to_owned(),
+            duration(start.seconds),
             count(start.totals.lookups),
             count(start.totals.misses),
-            duration(seconds(start.totals.nanos)),
+            lookup_time(start.totals.nanos),
             count(start.requests),
             duration(start.remote_seconds),
         ]
@@ -132,8 +135,8 @@ pub(crate) fn started_table(startup: &StartupReport) -> Table {
 
 pub(crate) fn foot(startup: &StartupReport) -> String {
     format!(
-        "TIME is that of the failed lookups. Remote: the same start with all files on a network file system, cold caches and a round \
-         trip of {}. fathom pathsearch COMMAND reports the same for any command.",
+        "FAILED TIME: time in failed lookups; - if it is too short to measure. REMOTE: the lookups of the same start with all files on \
+         a network file system, empty caches and a round trip of {}. fathom pathsearch COMMAND reports the same for any command.",
         duration(startup.rtt)
     )
 }

@@ -12,6 +12,7 @@ use super::points::{Point, short_change};
 use crate::cmd::survey::command::Commands;
 use crate::out::json_warnings;
 use survey::{Statement, Survey, activity_costs};
+use walk::compare::Agreement;
 
 const LINES: usize = 30;
 pub(crate) const COLUMNS: usize = 100;
@@ -98,7 +99,7 @@ pub(crate) fn file_system_table<'a>(systems: impl IntoIterator<Item = &'a FileSy
 
 fn file_systems(survey: &Survey<'_>, rows: usize, style: TableStyle) -> String {
     let Some(mounted) = &survey.found.mounts else {
-        return "The mounts are unknown: --full says why.\n".to_owned();
+        return "The mounts are unknown; --full prints the reason.\n".to_owned();
     };
     let (systems, pseudo) = survey.file_systems();
     let (shown, others) = systems.split_at(systems.len().min(rows));
@@ -189,7 +190,7 @@ fn warnings(survey: &Survey<'_>) -> (Vec<String>, usize) {
     let is_wrong = |statement: &Statement<'_>| {
         matches!(
             statement,
-            Statement::EnginesDisagree(false) | Statement::KernelDisagrees { .. }
+            Statement::EnginesDiffer(Agreement::Disagree) | Statement::KernelDisagrees { .. }
         )
     };
     let findings = survey.findings.iter().zip(Point::findings(survey));

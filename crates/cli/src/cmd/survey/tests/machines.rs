@@ -168,11 +168,11 @@ pub(super) fn laptop() -> Owned {
         engine.totals.entries = LAPTOP.iter().map(|(_, entries, _)| entries).sum();
     }
     owned.found.steps = vec![
-        step("the mounts", Section::Mounts, 0.04),
-        step("walking by each engine", Section::Walk, 14.2),
+        step("mount table", Section::Mounts, 0.04),
+        step("walk with each engine", Section::Walk, 14.2),
         step("gathering a dump", Section::Dump, 1.9),
         step("metering a walk", Section::Account, 4.4),
-        step("starting programs", Section::Startup, 0.6),
+        step("program starts", Section::Startup, 0.6),
         step("prices of system calls", Section::Gates, 5.1),
         step("experiments on /", Section::Probe, 7.7),
     ];
@@ -255,7 +255,7 @@ pub(super) fn server() -> Owned {
         fill(&mut owned, &target, 2_000 * GIB, (n * 37) % 89, 0, 0);
     }
     owned.bound_walk(Some(1_204_000_000), Some(4));
-    owned.walking().engines.engines[1].is_steady = false;
+    owned.walking().engines.engines[1].is_steady = Some(false);
     owned.walking().engines.engines[1].totals.digest = Digest::from_halves([0x11; 2]);
     owned.lose(Section::Dump, Missing::NoWalk);
     owned.lose(Section::Account, Missing::NoWalk);

@@ -10,7 +10,6 @@ use survey::{Section, Survey, Walking};
 use walk::EngineKind;
 
 use super::block::Block;
-use crate::out::seconds;
 
 /// A bar of a group: its name, its value, and its class.
 type Cost = (&'static str, f64, &'static str);
@@ -90,19 +89,23 @@ fn backup(dump: &Nightly) -> Option<Block> {
 }
 
 fn start(startup: &StartupReport, start: &ProgramStart) -> Option<Block> {
-    let now = seconds(start.totals.nanos);
+    let now = start.seconds;
     let best = useful_fixes(startup, start).into_iter().next();
     let saved = best.map(|fix| fix.saves_seconds_here);
     group(
-        &format!("Program start: failed lookups of {}", start.command),
+        &format!("Program start: {}", start.command),
         [
             Some(("now", now, "now")),
             saved.map(|saved| ("possible, with the best change", now - saved, "possible")),
-            Some(("remote, on a network file system", start.remote_seconds, "")),
+            Some((
+                "lookups, on a network file system",
+                start.remote_seconds,
+                "",
+            )),
         ],
         duration,
         format!(
-            "Time in failed lookups. Remote: the estimated time of all lookups, with empty caches and a round trip of {}.",
+            "From start to end. On a network file system: the estimated time of all lookups, with empty caches and a round trip of {}.",
             duration(startup.rtt)
         ),
     )

@@ -11,6 +11,7 @@ use crate::cmd::mounts::show::cell;
 use crate::cmd::survey::show::anomalies;
 use crate::cmd::survey::show::title::section_title;
 use show::units::size;
+use walk::compare::Agreement;
 
 /// How bad something is, the worst first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -58,8 +59,7 @@ pub(super) fn problems(survey: &Survey<'_>) -> Vec<Problem> {
     all.extend(capacity(survey));
     let walking = &survey.found.walking;
     if let Some(walking) = walking
-        && !walking.engines.agrees()
-        && walking.is_steady()
+        && walking.engines.agreement() == Agreement::Disagree
     {
         all.push(Problem {
             severity: Severity::Error,

@@ -23,16 +23,10 @@ pub(crate) fn starting(startup: &StartupReport, commands: &Commands) -> Vec<Bloc
         ("Duplicate", duplicate.to_string()),
     ];
     for one in &startup.started {
-        let totals = one.totals;
-        facts.push((
-            one.command,
-            format!(
-                "{} of {} lookups failed, {}",
-                count(totals.misses),
-                count(totals.lookups),
-                duration(seconds(totals.nanos))
-            ),
-        ));
+        let [misses, lookups] = [one.totals.misses, one.totals.lookups].map(count);
+        let time = duration(one.seconds);
+        let fact = format!("{time}; {misses} of {lookups} lookups failed");
+        facts.push((one.command, fact));
     }
     let mut blocks = vec![
         Block::Facts(facts),

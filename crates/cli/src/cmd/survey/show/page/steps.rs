@@ -25,7 +25,7 @@ pub(crate) fn measured(survey: &Survey<'_>, commands: &Commands) -> Vec<Block> {
             "As root",
             (if machine.root { "yes" } else { "no" }).to_owned(),
         ),
-        ("Duration", format!("{:.1} s", machine.seconds)),
+        ("Duration", duration(machine.seconds)),
         ("Read", size(machine.bytes_read)),
         ("Written to temporary files", size(machine.bytes_written)),
     ];

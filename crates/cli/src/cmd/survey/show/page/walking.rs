@@ -3,9 +3,9 @@
 use super::block::{Block, Plots, plot, table, texts};
 use crate::cmd::account::show as account_show;
 use crate::cmd::survey::command::Commands;
-use crate::cmd::survey::show::bounded::{about, comparison, sentences};
+use crate::cmd::survey::show::bounded::{comparison, sentences};
 use crate::cmd::survey::show::nightly;
-use crate::cmd::walk::show::why;
+use crate::cmd::walk::show::{agreement_text, why};
 use account::report::AccountReport;
 use archive::nightly::Nightly;
 use mounts::runs::median_ms;
@@ -16,7 +16,7 @@ use show::treemap::{Tile, treemap};
 use show::units::{count, duration, size};
 use survey::bounded::Bounded;
 use survey::{Command, Walking};
-use walk::compare::EngineRuns;
+use walk::compare::{Agreement, EngineRuns};
 use walk::{DirectoryCount, EngineKind, Explained};
 
 pub(crate) fn walking(walk: &Walking, commands: &Commands) -> Vec<Block> {
@@ -55,22 +55,20 @@ pub(crate) fn walking(walk: &Walking, commands: &Commands) -> Vec<Block> {
     blocks
 }
 
-/// Whether the engines report the same tree. Engines differ on a tree that is in use: that is no
-/// error.
+/// Whether the engines report the same tree.
 fn agreement(walk: &Walking) -> Option<String> {
     let engines = &walk.engines.engines;
     let digest = engines.first()?.totals.digest;
-    Some(match (walk.engines.agrees(), walk.is_steady()) {
-        (true, _) => format!("All engines report the same tree: digest {digest}."),
-        (false, false) => {
-            "The tree changed during the comparison, so the engines report different trees."
-                .to_owned()
-        }
-        (false, true) => {
+    let agreement = walk.engines.agreement();
+    let text = agreement_text(agreement);
+    Some(match agreement {
+        Agreement::Same => format!("{text}: digest {digest}."),
+        Agreement::TreeChanged | Agreement::Unconfirmed => format!("{text}."),
+        Agreement::Disagree => {
             let digests = engines.iter();
             let digests = digests.map(|one| format!("{} {}", one.engine.name(), one.totals.digest));
             let digests = digests.collect::<Vec<_>>().join(", ");
-            format!("The engines report different trees: one of them is wrong. Digests: {digests}.")
+            format!("{text}. Digests: {digests}.")
         }
     })
 }
@@ -104,7 +102,7 @@ fn bounded_facts(walk: &Walking, bounded: &Bounded) -> Vec<(&'static str, String
     let inodes = bounded.inodes.map(count);
     facts.extend(inodes.map(|inodes| ("Inodes in use", inodes)));
     let whole = bounded.whole_seconds();
-    facts.extend(whole.map(|seconds| ("Whole tree", format!("estimated {}", about(seconds)))));
+    facts.extend(whole.map(|seconds| ("Whole tree", format!("estimated {}", duration(seconds)))));
     facts
 }
 
@@ -170,7 +168,7 @@ pub(super) fn directories(walk: &Walking, plots: &mut Plots) -> Vec<Block> {
     let words = words.collect::<Vec<_>>().join("; ");
     let title = match calls {
         Some(_) => "System calls of a walk with one call at a time, by directory",
-        None => "Entries by directory, as far as the walk came",
+        None => "Entries by directory, until the limit",
     };
     let caption = match calls {
         Some(_) => {

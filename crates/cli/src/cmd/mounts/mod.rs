@@ -6,6 +6,7 @@ pub(crate) mod compare;
 pub(crate) mod methods;
 mod run;
 pub(crate) mod show;
+pub(crate) mod tree;
 mod watch;
 
 pub(crate) use run::run;

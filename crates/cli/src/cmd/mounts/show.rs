@@ -15,6 +15,7 @@ use show::table::{Align, Table, TableStyle, Tone};
 use show::units::{count, size};
 
 use super::methods::JsonComparison;
+use super::tree::{Branch, tree};
 use crate::json::Json;
 
 pub(super) const SCHEMA: &str = "fathom.mounts/1";
@@ -106,13 +107,15 @@ pub(crate) fn table(points: &[Point], style: TableStyle, put: &mut dyn FnMut(&st
     if points.is_empty() {
         return;
     }
-    let order: Vec<usize> = match style.tree {
-        true => by_name(points),
-        false => (0..points.len()).collect(),
-    };
-    let limbs = match style.tree {
-        true => limbs(points, &order),
-        false => Vec::new(),
+    let branches = match style.tree {
+        true => tree(points),
+        false => {
+            let branch = |at| Branch {
+                at,
+                limb: String::new(),
+            };
+            (0..points.len()).map(branch).collect()
+        }
     };
     let any = |has: fn(&Point) -> bool| points.iter().any(has);
     let has_fstype = any(|point| point.fstype().is_some());
@@ -169,8 +172,8 @@ pub(crate) fn table(points: &[Point], style: TableStyle, put: &mut dyn FnMut(&st
     // Before SOURCE are the columns that an option asked for.
     let requested = heads.iter().take_while(|(name, _)| *name != "SOURCE");
     table.keep(requested.count());
-    for (at, point) in order.iter().map(|&at| (at, &points[at])) {
-        let limb = limbs.get(at).map_or("", String::as_str);
+    for Branch { at, limb } in branches {
+        let point = &points[at];
         let cells = shown()
             .enumerate()
             .map(|(column, (_, _, _, cell))| match column {
@@ -188,17 +191,6 @@ pub(crate) fn tone(point: &Point) -> Tone {
         _ if point.hidden => Tone::Dim,
         _ => Tone::Plain,
     }
-}
-
-/// The points in the order of their names: those in a directory right after it, and of several with
-/// one name first the visible one.
-pub(crate) fn by_name(points: &[Point]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..points.len()).collect();
-    order.sort_by(|&a, &b| {
-        let (a, b) = (&points[a], &points[b]);
-        path::compare(&a.target, &b.target).then(a.hidden.cmp(&b.hidden))
-    });
-    order
 }
 
 /// A name, or a dash for none.
@@ -221,38 +213,6 @@ pub(crate) fn source(point: &Point) -> Cow<'_, str> {
         None | Some(b"/" | b"") => cell(point.source()),
         Some(part) => format!("{}[{}]", cell(point.source()), printable(part)).into(),
     }
-}
-
-/// The lines that draw the tree, one string for each point, to be put before its name.
-pub(crate) fn limbs(points: &[Point], order: &[usize]) -> Vec<String> {
-    /// More would leave no room for the names.
-    const DEEPEST: usize = 12;
-    let mut above: Vec<usize> = Vec::new();
-    let mut depths = vec![0usize; points.len()];
-    for &at in order {
-        let target = &points[at].target;
-        while above
-            .pop_if(|top| path::below(&points[*top].target, target).is_none())
-            .is_some()
-        {}
-        depths[at] = above.len();
-        above.push(at);
-    }
-    // From the last to the first: whether at each depth a sibling is still to come.
-    let mut more: Vec<bool> = Vec::new();
-    let mut limbs = vec![String::new(); points.len()];
-    for &at in order.iter().rev() {
-        let depth = depths[at];
-        more.resize(depth.max(more.len()), false);
-        if depth > 0 {
-            let upper = more[..depth - 1].iter().take(DEEPEST);
-            limbs[at] = upper.map(|&more| if more { "│ " } else { "  " }).collect();
-            limbs[at].push_str(if more[depth - 1] { "├─" } else { "└─" });
-            more[depth - 1] = true;
-        }
-        more.truncate(depth);
-    }
-    limbs
 }
 
 /// The names of visible mount points, each ended by `end`.

@@ -17,7 +17,8 @@ use survey::{Command, ComparedMethods, Mounted, Section, Survey};
 
 use super::block::{Block, Branch, MAX_ROWS, MAX_SENTENCES, Tree, more, plot, table, texts};
 use crate::cmd::mounts::methods::methods_table;
-use crate::cmd::mounts::show::{by_name, cell, limbs, source, state, tone};
+use crate::cmd::mounts::show::{cell, source, state, tone};
+use crate::cmd::mounts::tree;
 use crate::cmd::survey::command::Commands;
 use crate::cmd::survey::show::{anomalies, missing};
 
@@ -151,8 +152,6 @@ fn types(points: &[Point]) -> Option<String> {
 }
 
 fn tree(rows: &[Point], caption: &str) -> Tree {
-    let order = by_name(rows);
-    let limbs = limbs(rows, &order);
     let any = |has: fn(&Point) -> bool| rows.iter().any(has);
     type Cell = fn(&Point) -> String;
     let columns: [(bool, &'static str, Cell); 7] = [
@@ -175,10 +174,10 @@ fn tree(rows: &[Point], caption: &str) -> Tree {
         }),
     ];
     let shown = || columns.iter().filter(|(shown, ..)| *shown);
-    let branch = |&at: &usize| {
-        let row = &rows[at];
+    let branch = |branch: tree::Branch| {
+        let row = &rows[branch.at];
         Branch {
-            limb: limbs.get(at).cloned().unwrap_or_default(),
+            limb: branch.limb,
             target: printable(&row.target).into_owned(),
             cells: shown().map(|(_, _, cell)| cell(row)).collect(),
             class: tone(row).class(),
@@ -189,7 +188,11 @@ fn tree(rows: &[Point], caption: &str) -> Tree {
         heads: std::iter::once("TARGET")
             .chain(shown().map(|(_, head, _)| *head))
             .collect(),
-        rows: order.iter().take(MAX_ROWS).map(branch).collect(),
+        rows: tree::tree(rows)
+            .into_iter()
+            .take(MAX_ROWS)
+            .map(branch)
+            .collect(),
     }
 }
 

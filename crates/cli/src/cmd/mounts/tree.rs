@@ -1,0 +1,166 @@
+//! The tree of mount points: each below the mount that it is on, as findmnt(8) draws it.
+
+use std::collections::HashMap;
+
+use mounts::{Point, path};
+
+/// A mount point in the tree.
+pub(crate) struct Branch {
+    /// Its place in the list of points.
+    pub(crate) at: usize,
+    /// The lines to be put before its name.
+    pub(crate) limb: String,
+}
+
+/// The points, each after the one that it is on, and those on one mount in the order of their names.
+/// A mount that another one covers is above that one: the kernel mounts the second on the first.
+pub(crate) fn tree(points: &[Point]) -> Vec<Branch> {
+    let mut order: Vec<usize> = (0..points.len()).collect();
+    order.sort_by(|&a, &b| {
+        let (a, b) = (&points[a], &points[b]);
+        path::compare(&a.target, &b.target).then(b.hidden.cmp(&a.hidden))
+    });
+    let placed = depths(points, &order);
+    let limbs = limbs(&placed);
+    let branches = placed.into_iter().zip(limbs);
+    branches
+        .map(|((at, _), limb)| Branch { at, limb })
+        .collect()
+}
+
+/// Each point with its depth in the tree.
+fn depths(points: &[Point], order: &[usize]) -> Vec<(usize, usize)> {
+    let parents = parents(points, order);
+    let mut children: Vec<Vec<usize>> = vec![Vec::new(); points.len()];
+    let mut todo: Vec<(usize, usize)> = Vec::new();
+    for &at in order.iter().rev() {
+        match parents[at] {
+            Some(parent) => children[parent].push(at),
+            None => todo.push((at, 0)),
+        }
+    }
+    let mut is_placed = vec![false; points.len()];
+    let mut placed = Vec::with_capacity(points.len());
+    let mut others = order.iter();
+    loop {
+        while let Some((at, depth)) = todo.pop() {
+            if !std::mem::replace(&mut is_placed[at], true) {
+                placed.push((at, depth));
+                todo.extend(children[at].iter().map(|&child| (child, depth + 1)));
+            }
+        }
+        // In an inconsistent table, mounts may be on one another in a circle.
+        match others.find(|at| !is_placed[**at]) {
+            Some(&at) => todo.push((at, 0)),
+            None => return placed,
+        }
+    }
+}
+
+/// The point that each is on: by the ids of the table, without them by the names.
+fn parents(points: &[Point], order: &[usize]) -> Vec<Option<usize>> {
+    let ids = points.iter().enumerate();
+    let ids: HashMap<u64, usize> = ids
+        .filter_map(|(at, point)| Some((point.id?, at)))
+        .collect();
+    let mut above: Vec<usize> = Vec::new();
+    let mut parents = vec![None; points.len()];
+    for &at in order {
+        let point = &points[at];
+        while above
+            .pop_if(|top| path::below(&points[*top].target, &point.target).is_none())
+            .is_some()
+        {}
+        parents[at] = match point.parent {
+            Some(id) => ids.get(&id).copied().filter(|&parent| parent != at),
+            None => above.last().copied(),
+        };
+        above.push(at);
+    }
+    parents
+}
+
+fn limbs(placed: &[(usize, usize)]) -> Vec<String> {
+    /// More would leave no room for the names.
+    const DEEPEST: usize = 12;
+    // From the last to the first: whether at each depth a sibling is still to come.
+    let mut more: Vec<bool> = Vec::new();
+    let mut limbs = vec![String::new(); placed.len()];
+    for (nth, &(_, depth)) in placed.iter().enumerate().rev() {
+        more.resize(depth.max(more.len()), false);
+        if depth > 0 {
+            let upper = more[..depth - 1].iter().take(DEEPEST);
+            limbs[nth] = upper.map(|&more| if more { "│ " } else { "  " }).collect();
+            limbs[nth].push_str(if more[depth - 1] { "├─" } else { "└─" });
+            more[depth - 1] = true;
+        }
+        more.truncate(depth);
+    }
+    limbs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ondisk::Dev;
+
+    fn drawn(points: &[Point]) -> Vec<String> {
+        let line = |branch: &Branch| {
+            let point = &points[branch.at];
+            let state = if point.hidden { " hidden" } else { "" };
+            let target = String::from_utf8_lossy(&point.target);
+            format!("{}{target}{state}", branch.limb)
+        };
+        tree(points).iter().map(line).collect()
+    }
+
+    fn point(target: &str, ids: Option<(u64, u64)>, hidden: bool) -> Point {
+        Point {
+            id: ids.map(|(id, _)| id),
+            parent: ids.map(|(_, parent)| parent),
+            hidden,
+            ..Point::bare(target.into(), Dev::default(), None)
+        }
+    }
+
+    #[test]
+    fn covered_mount_is_above_the_one_that_covers_it() {
+        let points = [
+            point("/", Some((1, 0)), false),
+            point("/db", Some((2, 1)), true),
+            point("/db/log", Some((3, 2)), true),
+            point("/db", Some((4, 2)), false),
+            point("/db/log", Some((5, 4)), false),
+            point("/www", Some((6, 1)), false),
+        ];
+        assert_eq!(
+            drawn(&points),
+            [
+                "/",
+                "├─/db hidden",
+                "│ ├─/db",
+                "│ │ └─/db/log",
+                "│ └─/db/log hidden",
+                "└─/www"
+            ]
+        );
+    }
+
+    #[test]
+    fn without_ids_the_tree_is_that_of_the_names() {
+        let points = ["/", "/a", "/a/b", "/ab", "/c"].map(|target| point(target, None, false));
+        assert_eq!(drawn(&points), ["/", "├─/a", "│ └─/a/b", "├─/ab", "└─/c"]);
+    }
+
+    #[test]
+    fn each_mount_of_a_circle_is_drawn_once() {
+        let points = [
+            point("/a", Some((1, 2)), false),
+            point("/a/b", Some((2, 1)), false),
+            point("/c", Some((3, 3)), false),
+        ];
+        let mut lines = drawn(&points);
+        lines.sort();
+        assert_eq!(lines.len(), 3, "{lines:?}");
+    }
+}

@@ -178,7 +178,7 @@ fn plain_user_gets_a_useful_page() {
             assert_eq!(result["machine"]["root"], false);
             let lacking = result["machine"]["lacking"].to_string();
             assert!(
-                lacking.contains("only root may") && lacking.contains("may not read"),
+                lacking.contains("the engines bulkstat") && lacking.contains("cannot read"),
                 "{lacking}"
             );
             for section in ["mounts", "walk", "dump", "account", "startup", "gates"] {

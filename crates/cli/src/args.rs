@@ -135,14 +135,14 @@ pub(crate) enum Command {
     Dump(Box<dump::args::Dump>),
     /// Extract an archive and its increments into a directory.
     ///
-    /// Nothing outside DIR is created, changed or removed, whatever the archives contain: names
+    /// Nothing outside DIR is created, changed or removed, no matter what the archives contain: names
     /// with '..' are refused, and symbolic links are not followed. Owners, modes, times, links,
     /// holes, extended attributes and access control lists are restored; owners and devices only by
     /// root. Archives of GNU tar and bsdtar can be extracted, too, plain or compressed with gzip,
     /// bzip2, xz, lz4 or zstd.
     ///
     /// The first archive is extracted over the files in DIR, and removes nothing. Each increment
-    /// after it renames and removes what was renamed and removed before it was made.
+    /// after it repeats the renames and removals that were made before it was written.
     Restore(restore::args::Restore),
     /// List the members of archives, as tar -tv does.
     ///

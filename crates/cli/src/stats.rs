@@ -3,7 +3,7 @@
 use mounts::runs::{Stats, Times, median};
 use show::json_object;
 use show::table::{Align, Table, Tone};
-use show::units::{duration, ratio};
+use show::units::duration;
 
 /// Statistics in the JSON.
 pub(crate) struct JsonStats(pub(crate) Stats);
@@ -28,15 +28,16 @@ pub(crate) struct StatsRow {
     pub(crate) averages: Vec<String>,
 }
 
-/// The papers' Tables 2 to 4: the statistics of the ratios of each row, then columns of averages.
-pub(crate) fn table(averages: &[String], rows: &[StatsRow]) -> Table {
+/// The papers' Tables 2 to 4: the statistics of the ratios of each row, in this form, then columns of
+/// averages.
+pub(crate) fn table(averages: &[String], rows: &[StatsRow], form: fn(f64) -> String) -> Table {
     let mut heads = vec![("Time", Align::Left)];
     heads.extend(["mean", "median", "max", "min", "std_dev"].map(|head| (head, Align::Right)));
     heads.extend(averages.iter().map(|head| (&head[..], Align::Right)));
     let mut table = Table::new(&heads, rows.len());
     for row in rows {
         let stats = match &row.stats {
-            Some(s) => [s.mean, s.median, s.max, s.min, s.std_dev].map(ratio),
+            Some(s) => [s.mean, s.median, s.max, s.min, s.std_dev].map(form),
             None => ["-"; 5].map(str::to_owned),
         };
         let cells = [&row.name].into_iter().chain(&stats).chain(&row.averages);

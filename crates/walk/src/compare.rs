@@ -304,3 +304,57 @@ fn walk_again(
     }
     Ok(again)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn walked(engine: EngineKind, digest: u64) -> Measured<Walked> {
+        let totals = Totals {
+            digest: Digest::from_halves([digest, 0]),
+            ..Totals::default()
+        };
+        Measured {
+            real: Duration::from_secs(1),
+            user: Duration::ZERO,
+            sys: Duration::ZERO,
+            tally: Tally::default(),
+            result: Walked {
+                engine,
+                totals,
+                warnings: 0,
+            },
+        }
+    }
+
+    /// What two engines found in their measured walks, and in the walks that warmed the caches.
+    fn agreement(measured: [&[u64]; 2], warming: [&[u64]; 2]) -> Agreement {
+        let engines = [EngineKind::Threads, EngineKind::Stat];
+        let all = |digests: [&[u64]; 2]| -> Vec<_> {
+            let of_engine = |at: usize| digests[at].iter().map(move |&it| walked(engines[at], it));
+            (0..2).flat_map(of_engine).collect()
+        };
+        let (walks, warming) = (all(measured), all(warming));
+        let runs = engines.map(|engine| EngineRuns::new(engine, &walks, &warming));
+        let compared = Comparison {
+            engines: runs.into_iter().flatten().collect(),
+            ..Comparison::default()
+        };
+        assert_eq!(compared.engines[0].runs.len(), measured[0].len());
+        compared.agreement()
+    }
+
+    #[test]
+    fn engine_that_finds_two_trees_shows_that_the_tree_changed() {
+        use Agreement::*;
+        assert_eq!(agreement([&[7], &[7]], [&[], &[]]), Same);
+        assert_eq!(agreement([&[7], &[8]], [&[], &[]]), Unconfirmed);
+        assert_eq!(agreement([&[7], &[8]], [&[7], &[8]]), Disagree);
+        assert_eq!(agreement([&[7, 7], &[8, 8]], [&[], &[]]), Disagree);
+        // The tree changed after the last walk of the first engine.
+        assert_eq!(agreement([&[7], &[8]], [&[7], &[7]]), TreeChanged);
+        assert_eq!(agreement([&[7, 8], &[9]], [&[], &[]]), TreeChanged);
+        // It changed, but both saw its last state.
+        assert_eq!(agreement([&[6, 7], &[6, 7]], [&[], &[]]), Same);
+    }
+}

@@ -50,8 +50,7 @@ pub(crate) struct Account {
     pub(crate) meter: String,
     /// Examine the first N calls for files, directories and patterns
     ///
-    /// All calls are counted in any case. If the command makes more than N, what follows from
-    /// single calls (files, directories, patterns, savings) is from the first N.
+    /// All calls are counted. Files, directories, patterns and savings are based on the first N.
     #[arg(long, value_name = "N", default_value_t = 65_536, help_heading = "Metering", value_parser = number(0..=u64::MAX))]
     pub(crate) calls: u64,
 
@@ -78,8 +77,8 @@ pub(crate) struct Account {
 
     /// Apply the cost model of 1974 to the calls in FILE; run no command
     ///
-    /// The model is that of the Multics memo: it gives the savings of cheaper calls on a table of
-    /// calls. Without FILE it is the memo's own table.
+    /// The model of the Multics memo predicts what cheaper calls would save. FILE is a table of calls;
+    /// without it, the memo's own table is used.
     #[arg(long, value_name = "FILE", num_args = 0..=1, help_heading = "Model of 1974")]
     pub(crate) model: Option<Option<OsString>>,
     /// Assume this ratio of directories to files

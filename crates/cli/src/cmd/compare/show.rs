@@ -174,7 +174,7 @@ pub(super) fn summary_table(pair: Pair<'_>) -> Table {
             averages: vec![String::new(); 2],
         }));
     }
-    stats::table(&heads, &rows)
+    stats::table(&heads, &rows, |ratio| format!("{ratio:.2}"))
 }
 
 /// Decimals of times: as many as tell the shortest from 0; the papers have two.

@@ -73,7 +73,7 @@ pub(crate) struct Dump {
     #[arg(long, value_name = "DIR", help_heading = "Increments")]
     #[arg(requires = "level or prune")]
     pub(crate) state: Option<OsString>,
-    /// Print which archives of the state directory no dump needs any more
+    /// Print the archives of the state directory that are no longer needed
     ///
     /// Nothing is dumped. The last full dumps (--keep-full) and every dump based on them or newer
     /// are kept. A full dump whose archive is missing does not count as kept.

@@ -187,7 +187,7 @@ pub(crate) fn ratios_text(methods: &[MethodRuns], color: bool) -> String {
             row("user", pair.user, |t| t.user),
             row("sys", pair.sys, |t| t.sys),
         ];
-        let table = stats::table(&["AVG".to_owned()], &rows);
+        let table = stats::table(&["AVG".to_owned()], &rows, ratio);
         out.push_str(&table.to_text(None, color));
     }
     out

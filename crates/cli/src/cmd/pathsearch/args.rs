@@ -49,7 +49,7 @@ pub(crate) struct Pathsearch {
     pub(crate) server_rate: Option<f64>,
     /// Assume that DIR is on a network file system; may be repeated
     ///
-    /// By default these are the directories that are on one now, or all if none is.
+    /// By default, the directories that are on a network file system now; if there are none, all.
     #[arg(long, value_name = "DIR", help_heading = "Prediction")]
     pub(crate) network: Vec<OsString>,
 

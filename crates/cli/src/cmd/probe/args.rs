@@ -31,10 +31,10 @@ pub(crate) struct Probe {
     #[arg(value_name = "EXPERIMENT", conflicts_with = "replay")]
     pub(crate) experiments: Vec<Experiment>,
 
-    /// Read and write at most SIZE bytes, as 64M or 2G
+    /// Read and write at most SIZE bytes, such as 64M or 2G
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size, help_heading = "Limits")]
     pub(crate) max_bytes: u64,
-    /// Stop after DURATION, as 60s or 5m
+    /// Stop after DURATION, such as 60s or 5m
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration, help_heading = "Limits")]
     pub(crate) max_seconds: Duration,
 
@@ -61,7 +61,7 @@ pub(crate) struct Probe {
     pub(crate) csv: Option<OsString>,
     /// Evaluate the samples in FILE instead of measuring
     ///
-    /// FILE is one that --csv has written, or has the samples of the paper in the same form.
+    /// FILE was written by --csv, or has the samples of the paper in the same format.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) replay: Option<OsString>,
 }
@@ -78,7 +78,7 @@ pub(crate) enum Experiment {
     Cache,
     /// Extents of a file, and fragmentation of free space
     Extent,
-    /// Price of each system call: cached and not, one thread and all
+    /// Price of each system call: cached and uncached, on one thread and on all processors
     Gates,
     /// All experiments
     All,

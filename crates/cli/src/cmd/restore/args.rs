@@ -51,8 +51,8 @@ pub(crate) struct Restore {
     pub(crate) numeric_owner: bool,
     /// Restore increments over existing files
     ///
-    /// Increments remove what they do not list, so several archives are not restored where
-    /// something exists already, unless this option is given. One archive always is.
+    /// Increments remove files that they do not list. So several archives are restored only into a new
+    /// or empty directory, unless this option is given. A single archive is always restored.
     #[arg(long)]
     pub(crate) overwrite: bool,
     /// Print what would be done, and change nothing

@@ -192,7 +192,7 @@ fn bad_tables_and_values_are_refused() {
         run(&mut fathom(command.iter().copied())).refused();
     }
     for (rows, says) in [
-        ("", "no call in it is for information"),
+        ("", "it has no calls for information"),
         ("a,b,1,1,no\n", "line 2"),
         ("a,\x1b[1m,1,1,no\n", "line 2"),
     ] {

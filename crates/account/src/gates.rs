@@ -164,8 +164,8 @@ mod tests {
             ("a,1,1,1,no,1", 2, "6 cells, but 5 headings"),
             ("a,\"1,1,1,no", 2, "unclosed quote"),
             ("a,1,1,1,perhaps", 2, "for_effect must be yes or no"),
-            ("a,1,1,1,yes", 0, "no call in it is for information"),
-            ("a,1,0,0,no", 0, "no call in it is for information"),
+            ("a,1,1,1,yes", 0, "it has no calls for information"),
+            ("a,1,0,0,no", 0, "it has no calls for information"),
         ] {
             let wrong = parse(&format!("{head}\n{row}\n")).unwrap_err();
             assert!(

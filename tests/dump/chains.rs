@@ -153,6 +153,9 @@ fn trees_are_restored_as_of_a_time() {
     let ran = dumps.restore("2001-01-01", "early").refused();
     assert!(ran.stderr.contains("no dump began by that time"), "{ran}");
     dumps.restore("yesterday", "bad").refused();
+    let empty = dir(temporary.path().join("empty"));
+    let ran = run(&mut fathom(args!["restore", "--state", empty])).refused();
+    assert!(ran.stderr.contains("no dump is recorded in it"), "{ran}");
 }
 
 /// An archive that is missing or was replaced is named, and nothing is restored; no file is removed
@@ -216,7 +219,10 @@ fn archives_of_a_chain_are_not_overwritten() {
         (&"streamed".into(), &Value::Null)
     );
     let ran = dumps.restore("2100-01-01", "a").refused();
-    assert!(ran.stderr.contains("was written to a pipe"), "{ran}");
+    assert!(
+        ran.stderr.contains("written to standard output or a pipe"),
+        "{ran}"
+    );
 }
 
 /// Two dumps do not use one state directory at once, and a damaged record stops both.

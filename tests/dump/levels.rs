@@ -52,6 +52,34 @@ fn archives(ground: &Path, chain: &[(usize, usize)]) -> Vec<PathBuf> {
         .collect()
 }
 
+/// A full dump does not replace the base of another tree's increments.
+#[test]
+fn state_directory_serves_one_tree() {
+    let temporary = tempfile::tempdir().unwrap();
+    let at = temporary.path();
+    let state = dir(at.join("state"));
+    for tree in ["tree", "other", "more"] {
+        file(dir(at.join(tree)).join("f"), 10);
+    }
+    let full = |sources: &[&str]| {
+        let arguments = args!["dump", "-o", "0.tar", "--level", "0", "--state", &state];
+        run(fathom(arguments).args(sources).current_dir(at))
+    };
+    full(&["tree"]).exits(0);
+    let before = fs::read(state.join("level-0.parquet")).unwrap();
+    let ran = full(&["other"]).refused();
+    assert!(
+        ran.stderr
+            .contains("it describes 'tree', not the given SRC"),
+        "{ran}"
+    );
+    assert!(ran.stderr.contains("a state directory of its own"), "{ran}");
+    assert_eq!(fs::read(state.join("level-0.parquet")).unwrap(), before);
+    // A tree may be added, and one dropped.
+    full(&["tree", "more"]).exits(0);
+    full(&["more"]).exits(0);
+}
+
 /// Restoring the last dump of each lower level, and then a dump, gives its tree.
 #[test]
 fn levels_are_based_on_lower_levels() {

@@ -5,6 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rustix::mount::{MountFlags, mount};
+
 use crate::support::build::{dir, file, tmpfs, tool};
 use crate::support::pack::{end, extended, member, raw};
 use crate::support::restrict::{as_nobody, fathom_in};
@@ -261,6 +263,29 @@ fn devices_that_linux_does_not_have_are_refused() {
     assert!(ground.path().join("after").exists());
 }
 
+/// A file that is not restored has no checksum to compare.
+#[test]
+fn damaged_file_on_a_full_disk_is_reported_once() {
+    if !require(&[Need::Root]) {
+        return;
+    }
+    in_namespace(|ground| {
+        let (from, archive) = (dir(ground.join("from")), ground.join("a.tar"));
+        file(from.join("large"), 900_000);
+        run(&mut fathom(args!["dump", &from, "-o", &archive])).exits(0);
+        let mut bytes = fs::read(&archive).unwrap();
+        bytes[500_000] ^= 1;
+        fs::write(&archive, bytes).unwrap();
+        let small = dir(ground.join("small"));
+        mount("small", &small, "tmpfs", MountFlags::empty(), c"size=100k").unwrap();
+        let ran = run(&mut fathom(args!["restore", &archive, "-C", &small])).exits(1);
+        assert!(ran.stderr.contains("not restored: cannot write"), "{ran}");
+        assert!(!ran.stderr.contains("data is damaged"), "{ran}");
+        let ran = run(&mut fathom(args!["restore", &archive, "-C", ground])).exits(1);
+        assert!(ran.stderr.contains("data is damaged"), "{ran}");
+    });
+}
+
 /// A chain is not restored over something, because its increments remove what they do not list; one
 /// archive after the other is.
 #[test]
@@ -278,18 +303,20 @@ fn chain_is_not_restored_over_existing_files() {
         };
         chain(&[]).exits(0);
         fs::write(to.join("s/own"), "own").unwrap();
-        for paths in [&[][..], &["--", "s/b"]] {
-            let ran = chain(paths).refused();
+        for more in [&[][..], &["--", "s/b"], &["--dry-run"]] {
+            let ran = chain(more).refused();
             assert!(ran.stderr.contains("exists and is not empty"), "{ran}");
         }
         assert!(to.join("s/own").exists());
-        chain(&["--dry-run"]).exits(0);
+        chain(&["--dry-run", "--overwrite"]).exits(0);
         // What is not there yet is restored.
         fs::rename(to.join("s"), to.join("elsewhere")).unwrap();
         chain(&[]).exits(0);
         for archive in [&full, &next] {
             let to = dir(ground.join("one by one"));
-            run(&mut fathom(args!["restore", archive, "-C", to])).exits(0);
+            let ran = run(&mut fathom(args!["restore", archive, "-C", to])).exits(0);
+            let is_noted = ran.stderr.contains("the first archive is an increment");
+            assert_eq!(is_noted, archive == &next, "{ran}");
         }
         chain(&["--overwrite"]);
         assert!(!to.join("s/own").exists());

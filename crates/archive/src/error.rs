@@ -167,6 +167,8 @@ pub enum ErrorKind {
     StateInUse,
     #[error("line {line} is not the record of a dump")]
     DamagedRecord { line: usize },
+    #[error("no dump is recorded in it")]
+    NoDump,
     #[error("no dump began by that time")]
     NoDumpBefore,
     #[error("the dump is based on one that is not recorded")]
@@ -178,7 +180,9 @@ pub enum ErrorKind {
     ArchiveGone { archive: Vec<u8>, is_replaced: bool },
     #[error("it is the archive of an earlier dump that this one is based on")]
     ReplacesBase,
-    #[error("the archive of level {level} was written to a pipe")]
+    #[error(
+        "the path of the archive of level {level} is unknown: it was written to standard output or a pipe"
+    )]
     ArchiveStreamed { level: u8 },
 
     #[error("archive, map and catalogs must be different files")]

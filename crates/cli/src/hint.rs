@@ -204,6 +204,7 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
         (UseBase, ErrorKind::OtherSources { .. }) => {
             "give SRC by the same path, or make a full dump"
         }
+        (OpenState, ErrorKind::OtherSources { .. }) => "give each SRC a state directory of its own",
         (UseBase, _) => "make a full dump",
         (_, ErrorKind::NewerCatalog { .. }) => "use a newer fathom, or write a new catalog",
         (_, ErrorKind::NotParquet | ErrorKind::NotCatalog) => {
@@ -217,6 +218,9 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
         (OpenState, ErrorKind::StateInUse) => "wait until it ends, or give another directory",
         (ReadRecords, ErrorKind::DamagedRecord { .. }) => {
             "remove that line; fathom restore takes archives by name as well"
+        }
+        (FindDump, ErrorKind::NoDump) => {
+            "give the directory of fathom dump --state, or the archives by name"
         }
         (FindDump, ErrorKind::NoDumpBefore) => "fathom list --state prints all dumps",
         (FindDump, _) => {

@@ -1,9 +1,13 @@
-//! Input files that are read into memory: runs, hints, samples.
+//! Input files: those that are read into memory (runs, hints, samples), and archives among the
+//! arguments.
+
+use std::ffi::OsString;
 
 use gate::Errno;
-use gate::fs::{Open, read};
-use gate::long::open_long;
+use gate::fs::{At, FileType, Open, Want, read};
+use gate::long::{open_long, statx_long};
 
+use crate::args::values::bytes;
 use crate::error::Error;
 
 /// Reads a file or a pipe of at most `most` bytes; `-` is standard input. `next` is the hint if there
@@ -36,4 +40,22 @@ pub(crate) fn whole(path: &[u8], most: usize, doing: &str, next: &str) -> Result
     }
     bytes.truncate(have);
     Ok(bytes)
+}
+
+/// Separates the archives from the names in them. Behind `--` are only names. Without it, the first
+/// argument is an archive, and so are those after it up to the first that is no file.
+pub(crate) fn archives_and_paths(
+    archives: &[OsString],
+    paths: &[OsString],
+) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+    let (mut archives, mut paths) = (bytes(archives), bytes(paths));
+    if paths.is_empty() {
+        let is_file = |name: &Vec<u8>| {
+            let seen = || statx_long(name, At::empty(), Want::TYPE);
+            name == b"-" || seen().is_ok_and(|seen| seen.file_type != FileType::Directory)
+        };
+        let first_path = archives.iter().skip(1).position(|name| !is_file(name));
+        paths = archives.split_off(first_path.map_or(archives.len(), |at| at + 1));
+    }
+    (archives, paths)
 }

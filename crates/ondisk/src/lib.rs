@@ -38,7 +38,7 @@ mod time;
 pub mod xfs;
 
 pub use mount::{Content, Dev, Mount, split_options};
-pub use time::{ParseTimeError, Time};
+pub use time::{ParseTimeError, Time, utc};
 
 /// Defines a function that reads an integer at an offset of a buffer.
 macro_rules! integer_at {

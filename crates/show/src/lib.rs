@@ -28,6 +28,5 @@ pub mod name;
 pub mod profile;
 pub mod shell;
 pub mod table;
-pub mod time;
 pub mod treemap;
 pub mod units;

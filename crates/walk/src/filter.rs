@@ -20,23 +20,33 @@ pub struct Filter {
 impl Filter {
     /// Excludes entries that match any of `globs`, with everything below them; and entries deeper than
     /// `max_depth` (DIR is at 0). A pattern without a slash is matched with names, one with a slash
-    /// with paths that begin with DIR as it was given. `*` and `?` match no slash, `**` does.
+    /// with paths that begin with DIR as it was given: the whole path if it begins with a slash, else
+    /// also the end of the path behind any slash, as in tar. A slash at the end is ignored. `*` and `?`
+    /// match no slash, `**` does.
     ///
     /// # Errors
     /// The first malformed pattern.
     pub fn new(globs: &[String], max_depth: Option<u32>) -> Result<Filter, Error> {
         let (mut names, mut paths) = (GlobSetBuilder::new(), GlobSetBuilder::new());
         for pattern in globs {
-            let glob = GlobBuilder::new(pattern)
-                .literal_separator(true)
-                .build()
-                .map_err(Error::Pattern)?;
+            let glob = |pattern: &str| {
+                GlobBuilder::new(pattern)
+                    .literal_separator(true)
+                    .build()
+                    .map_err(Error::Pattern)
+            };
+            let pattern = match pattern.trim_end_matches('/') {
+                "" => pattern,
+                trimmed => trimmed,
+            };
             if pattern.contains('/') {
-                &mut paths
+                paths.add(glob(pattern)?);
+                if !pattern.starts_with('/') {
+                    paths.add(glob(&format!("**/{pattern}"))?);
+                }
             } else {
-                &mut names
+                names.add(glob(pattern)?);
             }
-            .add(glob);
         }
         let build = |set: GlobSetBuilder| set.build().map_err(Error::Pattern);
         Ok(Filter {
@@ -93,5 +103,25 @@ mod tests {
         assert!(filter.keeps(b"lib/a", b"tmp"));
         assert!(filter.enters(1) && !filter.enters(2));
         assert!(Filter::new(&["a[".to_owned()], None).is_err());
+    }
+
+    #[test]
+    fn paths_match_behind_any_slash() {
+        let keeps = |pattern: &str, dir: &[u8], name: &[u8]| {
+            let filter = Filter::new(&[pattern.to_owned()], None).unwrap();
+            filter.keeps(dir, name)
+        };
+        assert!(!keeps("mail/", b"/srv/e", b"mail"));
+        assert!(!keeps("e/mail", b"/srv/e", b"mail"));
+        assert!(!keeps("e/mail/", b"e", b"mail"));
+        assert!(!keeps("srv/e/mail", b"/srv/e", b"mail"));
+        assert!(!keeps("mail/*", b"/srv/mail", b"a"));
+        assert!(!keeps("./mail", b".", b"mail"));
+        assert!(!keeps("/srv/e/mail", b"/srv/e", b"mail"));
+        assert!(keeps("mail/*", b"/srv", b"mail"));
+        assert!(keeps("e/mail", b"/srv/the", b"mail"));
+        assert!(keeps("/e/mail", b"/srv/e", b"mail"));
+        assert!(keeps("srv/mail", b"/srv/e", b"mail"));
+        assert!(keeps("/", b"/srv/e", b"mail"));
     }
 }

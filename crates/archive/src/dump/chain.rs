@@ -28,6 +28,9 @@ impl Chain {
             Some(level) => (level.base()?, Some(level.catalog())),
             None => (options.since.clone(), options.catalog.clone()),
         };
+        if let (Some(level), None) = (&options.level, &since) {
+            Base::check_full(&level.catalog(), level, &options.sources)?;
+        }
         let base = since.as_deref();
         let base = base
             .map(|since| Base::open(since, &options.sources))

@@ -5,6 +5,7 @@ use gate::long::statx_long;
 use ondisk::pax::dumpdir::Code;
 use walk::{Type, digest};
 
+use super::levels::Level;
 use super::moves::OldName;
 use crate::catalog::columns::{DIR, MODE, NAME, TOP};
 use crate::catalog::{self, About, Root};
@@ -36,6 +37,34 @@ impl Base {
             return Err(base.refused(ErrorKind::OtherSources { roots }));
         }
         Ok(base)
+    }
+
+    /// Refuses a full dump into a state directory that has the levels of other trees: it would
+    /// replace the base of their increments. One SRC in common is enough, since SRCs may be added
+    /// and dropped. A catalog that cannot be read is replaced.
+    pub(crate) fn check_full(
+        catalog: &[u8],
+        level: &Level,
+        sources: &[Vec<u8>],
+    ) -> Result<(), Error> {
+        let Ok(old) = catalog::Reader::open(catalog) else {
+            return Ok(());
+        };
+        let roots = old.about().roots.iter().map(|root| root.path.clone());
+        let roots: Vec<Vec<u8>> = roots.collect();
+        let is_same = |root: &Vec<u8>| {
+            sources
+                .iter()
+                .any(|source| in_archive(source) == in_archive(root))
+        };
+        match roots.iter().any(is_same) {
+            true => Ok(()),
+            false => Err(Error::new(
+                Action::OpenState,
+                &level.state,
+                ErrorKind::OtherSources { roots },
+            )),
+        }
     }
 
     fn refused(&self, kind: ErrorKind) -> Error {

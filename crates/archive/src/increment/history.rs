@@ -248,7 +248,10 @@ impl History {
     pub fn archives_at(&self, time: Time) -> Result<Vec<Vec<u8>>> {
         let error = |kind| Error::new(Action::FindDump, &self.state, kind);
         let dump = self.dumps.iter().rposition(|dump| dump.date <= time);
-        let dump = dump.ok_or_else(|| error(ErrorKind::NoDumpBefore))?;
+        let dump = dump.ok_or_else(|| match self.dumps.is_empty() {
+            true => error(ErrorKind::NoDump),
+            false => error(ErrorKind::NoDumpBefore),
+        })?;
         let chain = self
             .chain(dump)
             .ok_or_else(|| error(ErrorKind::BaseNotRecorded))?;

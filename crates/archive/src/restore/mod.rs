@@ -145,11 +145,13 @@ impl Restorer<'_> {
             // All of it is read anyway.
             input.check();
         }
-        let mut before = Vec::new();
+        // The last member, if it was restored.
+        let mut before: Option<Vec<u8>> = None;
         loop {
             let next = input.next();
-            if input.checksum_status() == Some(ChecksumStatus::Wrong) {
-                self.remarks.warn(&before, NotRestored::WrongChecksum);
+            let is_wrong = input.checksum_status() == Some(ChecksumStatus::Wrong);
+            if let Some(path) = before.take().filter(|_| is_wrong) {
+                self.remarks.warn(&path, NotRestored::WrongChecksum);
             }
             self.remarks.defects(archive, input.take_defects());
             let Some(member) = next? else {
@@ -160,14 +162,13 @@ impl Restorer<'_> {
                 continue;
             }
             match self.member(&member, &mut input) {
-                Ok(()) => {}
+                Ok(()) => before = Some(member.path),
                 Err(Halt::One(failure)) => {
                     self.counts.skipped += 1;
                     self.remarks.warn(&member.path, failure);
                 }
                 Err(Halt::All(error)) => return Err(error),
             }
-            before = member.path;
         }
         self.leave_all();
         self.is_later = true;

@@ -5,6 +5,7 @@ use std::ops::Bound;
 
 use gate::fs::{At, FileType, Want};
 use gate::long::statx_long;
+use ondisk::pax::dumpdir::{self, Code};
 use ondisk::pax::{Kind, Member};
 use walk::entry::joined;
 
@@ -51,6 +52,12 @@ pub(super) fn clean(raw: &[u8]) -> Result<Name, BadName> {
         path,
         was_absolute: raw.starts_with(b"/"),
     })
+}
+
+/// Whether a directory has files that are in an earlier archive.
+fn lists_earlier_files(dumpdir: &[u8]) -> bool {
+    let entries = dumpdir::entries(dumpdir);
+    entries.is_some_and(|mut entries| entries.any(|(code, _)| code == Code::N))
 }
 
 /// Renames of directories, in their order: the old name and the new one. The temporary directory
@@ -133,6 +140,9 @@ impl Chosen {
         }
         if name.was_absolute {
             remarks.note(Note::SlashLeftOut);
+        }
+        if self.turn == 0 && member.dumpdir.as_deref().is_some_and(lists_earlier_files) {
+            remarks.note(Note::FirstIsIncrement);
         }
         Ok(Some(place))
     }

@@ -39,6 +39,8 @@ pub enum Note {
     OwnersIgnored,
     /// Extended attributes other than `user.*` cannot be set without root.
     XattrsLeftOut,
+    /// The first archive is an increment: files are missing that are in earlier archives.
+    FirstIsIncrement,
 }
 
 /// The result of a restore.

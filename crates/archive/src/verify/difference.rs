@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use mounts::WarningReason;
 use ondisk::Dev;
-use ondisk::Time;
+use ondisk::{Time, utc};
 use walk::Type;
 
 /// A difference. Of two values, the first is that of the tree, the second that of the archive.
@@ -31,7 +31,7 @@ pub enum Difference {
     Size(u64, u64),
     #[error("device number differs: {0}, in the archive {1}")]
     Device(Dev, Dev),
-    #[error("modification time differs: {0}, in the archive {1} (seconds since 1970)")]
+    #[error("modification time differs: {}, in the archive {} (UTC)", exact(.0), exact(.1))]
     ModificationTime(Time, Time),
     /// Targets of a symlink.
     #[error("symlink target differs: '{}', in the archive '{}'", .0.escape_ascii(), .1.escape_ascii())]
@@ -48,6 +48,11 @@ pub enum Difference {
     Acl(&'static CStr),
     #[error("access control list has unknown users or groups; not compared")]
     AclWithUnknownNames,
+}
+
+/// A time with its nanoseconds.
+fn exact(time: &Time) -> String {
+    format!("{}.{:09}", utc(time.sec), time.nsec)
 }
 
 impl WarningReason for Difference {

@@ -1,10 +1,10 @@
 //! The dumps of a state directory, as `list --state` and `dump --prune` print them.
 
 use archive::increment::history::{ArchiveStatus, DumpRecord, History};
+use ondisk::utc;
 use show::json_object;
 use show::name::printable;
 use show::table::{Align, Table, TableStyle, Tone};
-use show::time::utc;
 use show::units::{count, size};
 
 /// A dump, for people and as JSON.

@@ -89,8 +89,8 @@ pub(crate) struct Dump {
 
     /// Skip entries whose name matches GLOB
     ///
-    /// A GLOB with a slash is compared with the path. A directory that matches is skipped with
-    /// everything below it. The option can be repeated.
+    /// A GLOB with a slash matches the end of a path, or the whole path if it begins with a slash.
+    /// A directory that matches is skipped with everything below it. The option can be repeated.
     #[arg(long, value_name = "GLOB", help_heading = "Selection")]
     pub(crate) exclude: Vec<String>,
     /// Do not enter other file systems (other device numbers)

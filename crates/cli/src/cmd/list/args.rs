@@ -9,13 +9,18 @@ use crate::args::help::{EXIT, ending};
 const EXAMPLES: &str = "\
 fathom list srv.tar  # every member
 fathom list srv.0.tar.zst srv.1.tar.zst  # a dump and its increment
-fathom list srv.tar -- srv/www  # srv/www and everything below it
+fathom list srv.tar srv/www  # srv/www and everything below it
 ssh HOST cat srv.tar | fathom list -  # from standard input
 fathom list srv.tar --json  # with all metadata
 fathom list --state /var/lib/fathom  # the dumps of a state directory, and the archives that restore each";
 
+const MORE: &str = "\
+Arguments after -- are PATHs. Without --, the first argument is an archive, and so are those after it up to the first that is not \
+an existing file; the rest are PATHs.";
+
 #[derive(Args, Debug)]
-#[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
+#[command(after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT),
+          override_usage = "fathom list [OPTIONS] ARCHIVE... [[--] PATH...]\n       fathom list [OPTIONS] --state DIR")]
 pub(crate) struct List {
     /// The archives to list (- for stdin)
     #[arg(

@@ -9,10 +9,10 @@ use mounts::Warning;
 use ondisk::pax::Member;
 
 use super::show::{Entry, Lines};
-use crate::args::values::bytes;
 use crate::cmd::levels::{self, Dump};
 use crate::cmd::list::args::List as Args;
 use crate::error::{Error, Outcome, not_an_archive};
+use crate::input::archives_and_paths;
 use crate::out::{Out, envelope};
 
 const SCHEMA: &str = "fathom.list/1";
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if let Some(state) = &args.state {
         return list_dumps(state.as_bytes(), out);
     }
-    let (names, paths) = (bytes(&args.archives), bytes(&args.paths));
+    let (names, paths) = archives_and_paths(&args.archives, &args.paths);
     let inputs = open(&names).map_err(|error| not_an_archive(error, &names))?;
     let mut wanted = Wanted::new(&paths);
     let mut printer = Printer::new(out);

@@ -2,9 +2,9 @@
 
 use ondisk::Time;
 use ondisk::pax::{Kind, Member};
+use ondisk::utc;
 use show::json_object;
 use show::name::printable;
-use show::time::utc;
 
 pub(crate) struct Entry<'a> {
     pub(crate) archive: &'a [u8],

@@ -6,13 +6,13 @@ use std::time::Instant;
 use ::show::name::printable;
 use archive::increment::history::History;
 use archive::restore::{RestoreOptions, RestoreProgress, Step, restore};
-use gate::fs::{At, FileType, Time, Want};
-use gate::long::statx_long;
+use gate::fs::Time;
 
 use super::show;
 use crate::args::values::bytes;
 use crate::cmd::restore::args::Restore as Args;
 use crate::error::{self, Outcome, not_an_archive};
+use crate::input::archives_and_paths;
 use crate::out::Out;
 use crate::progress::watch;
 
@@ -29,15 +29,15 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
                 [bytes(&args.archives), bytes(&args.paths)].concat(),
             )
         }
-        None => archives_and_paths(args),
+        None => archives_and_paths(&args.archives, &args.paths),
     };
     let options = RestoreOptions {
         archives,
         dir: args.directory.as_bytes().to_vec(),
-        must_have_paths: args.paths.is_empty() && !paths.is_empty(),
+        must_have_paths: args.state.is_none() && args.paths.is_empty() && !paths.is_empty(),
         paths,
         numeric_owner: args.numeric_owner,
-        overwrite: args.overwrite || args.dry_run,
+        overwrite: args.overwrite,
         dry_run: args.dry_run,
     };
     let progress = RestoreProgress::default();
@@ -94,19 +94,4 @@ fn archives_at(state: &[u8], second: Option<i64>) -> Result<Vec<Vec<u8>>, error:
         nsec: 999_999_999,
     };
     Ok(History::read(state)?.archives_at(time)?)
-}
-
-/// Separates the archives from the names in them. Behind `--` are only names. Without it, the first
-/// argument is an archive, and so are those after it up to the first that is no file.
-fn archives_and_paths(args: &Args) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
-    let (mut archives, mut paths) = (bytes(&args.archives), bytes(&args.paths));
-    if paths.is_empty() {
-        let is_file = |name: &Vec<u8>| {
-            let seen = || statx_long(name, At::empty(), Want::TYPE);
-            name == b"-" || seen().is_ok_and(|seen| seen.file_type != FileType::Directory)
-        };
-        let first_path = archives.iter().skip(1).position(|name| !is_file(name));
-        paths = archives.split_off(first_path.map_or(archives.len(), |at| at + 1));
-    }
-    (archives, paths)
 }

@@ -45,6 +45,9 @@ pub(crate) fn note(note: Note) -> &'static str {
         Note::XattrsLeftOut => {
             "extended attributes other than user.* are not restored, because only root can set them"
         }
+        Note::FirstIsIncrement => {
+            "the first archive is an increment: unchanged files are only in the archives before it"
+        }
     }
 }
 
@@ -85,8 +88,8 @@ pub(crate) fn summary(report: &Report<'_>) -> String {
         kinds => kinds.join(", "),
     };
     let how = match report.steps {
-        Some(_) => "would be restored",
-        None => "restored",
+        Some(_) => "would be restored".to_owned(),
+        None => format!("restored in {}", duration(report.seconds)),
     };
     let effects = [
         (counts.renamed, "renamed"),
@@ -95,8 +98,7 @@ pub(crate) fn summary(report: &Report<'_>) -> String {
     ];
     let effects = effects.into_iter().filter(|(n, _)| *n > 0);
     let effects: String = effects.map(|(n, how)| format!("; {n} {how}")).collect();
-    let time = duration(report.seconds);
-    format!("{what} ({}) {how} in {time}{effects}", sized(counts.bytes))
+    format!("{what} ({}) {how}{effects}", sized(counts.bytes))
 }
 
 #[cfg(test)]
@@ -130,7 +132,7 @@ mod tests {
         );
         assert_eq!(
             report(&RestoreSummary::default(), Some(&[]), 0.0),
-            "nothing (0 bytes) would be restored in 0 s"
+            "nothing (0 bytes) would be restored"
         );
         let step = Step {
             what: "symlink",

@@ -43,7 +43,7 @@ pub(crate) fn summary(report: &Report<'_>) -> String {
         checksums += &format!(", {files} without checksum");
     }
     let (members, bytes) = (some(verified.members, "member"), sized(verified.bytes));
-    let mut text = format!("{state}: {members}, {bytes}, {checksums}\n");
+    let mut text = format!("{state}: {members}, {bytes} uncompressed, {checksums}\n");
     if let Some(dir) = report.against {
         let compared = some(verified.compared, "member");
         text += &format!("compared with '{}': ", printable(dir));

@@ -5,10 +5,10 @@ use std::fmt::Write;
 use account::dump::DumpAccount;
 use archive::dump::{Counts, DumpSummary, Line, Note};
 use archive::gather::{Gather, Gathered};
+use ondisk::utc;
 use show::json_object;
 use show::name::printable;
 use show::table::{Align, Table, TableStyle};
-use show::time::utc;
 use show::units::{duration, plural, sized};
 use walk::{EngineKind, Explained, Type};
 
@@ -114,7 +114,8 @@ pub(crate) fn summary(report: &Report<'_>, summary: &DumpSummary) -> String {
         None => format!("read (an archive of {size} is not written)"),
     };
     let seconds = report.seconds.unwrap_or_default();
-    let rate = match bytes > 0 && seconds > 0.0 {
+    // The time of a small dump is that of its start and end.
+    let rate = match bytes >= 1 << 20 && seconds > 0.0 {
         true => format!(", {}/s", sized((bytes as f64 / seconds) as u64)),
         false => String::new(),
     };

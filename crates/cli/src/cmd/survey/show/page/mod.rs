@@ -4,9 +4,9 @@
 //! `starting` and `steps`, as the steps are that gather them.
 
 use askama::Template;
+use ondisk::utc;
 use show::html::shell;
 use show::name::printable;
-use show::time::utc;
 use show::units::{duration, plural, size};
 use survey::{Found, Section, Survey};
 

@@ -17,6 +17,7 @@ mod damaged;
 mod engines;
 mod find;
 mod formats;
+mod groups;
 mod predicates;
 mod remote;
 mod right;

@@ -6,7 +6,7 @@ use gate::sync::Mutex;
 use ondisk::Dev;
 
 use crate::entry::{Dir, Entry, Type};
-use crate::sink::{Sink, Worker};
+use crate::sink::{Fields, Sink, Worker};
 
 /// The order of files: by blocks and size, then by device and inode number.
 type Rank = (u64, u64, Dev, u64);
@@ -67,6 +67,10 @@ impl Sink for Largest {
             files: BTreeMap::new(),
             to: self,
         })
+    }
+
+    fn fields(&self) -> Fields {
+        Fields::NAME | Fields::MODE | Fields::SIZE | Fields::BLOCKS | Fields::INODE
     }
 }
 

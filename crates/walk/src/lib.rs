@@ -7,6 +7,7 @@
 //! | [`attribution`] | charges calls to directories and files, for `dump --account` |
 //! | [`digest`] | a hash over a tree, the same for every order and engine |
 //! | `sink` | the receiver of the entries |
+//! | [`group`] | totals by owner, extension, directory, age and so on |
 //! | `filter` | excluded names and the depth limit |
 //! | `top` | the directory where a job begins, and what is known of its mount |
 //! | `job` | the work of an engine: one mount, from a directory down |
@@ -32,6 +33,7 @@ pub mod entry;
 mod error;
 pub mod explain;
 mod filter;
+pub mod group;
 mod job;
 mod kind;
 mod largest;
@@ -55,7 +57,7 @@ pub use kind::EngineKind;
 pub use largest::{LargeFile, Largest};
 pub use moment::Moment;
 pub use plan::{Plan, PlanReason, Scope};
-pub use sink::{Both, Sink, Worker};
+pub use sink::{Both, Fields, Sink, Worker};
 pub use summary::{Summary, Totals};
 pub use top::{MountContext, Top};
 pub use traversal::{Part, WalkOptions, WalkReport, mounts_around, open_top, walk};

@@ -4,6 +4,41 @@ use crate::entry::{Dir, Entry};
 use crate::kind::EngineKind;
 use crate::top::MountContext;
 
+bitflags::bitflags! {
+    /// What a sink needs of an entry.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Fields: u32 {
+        /// The name, and the path of the directory.
+        const NAME = 1;
+        /// Type and permissions.
+        const MODE = 1 << 1;
+        /// The number of links.
+        const NLINK = 1 << 2;
+        /// The owner.
+        const UID = 1 << 3;
+        /// The group.
+        const GID = 1 << 4;
+        /// The size.
+        const SIZE = 1 << 5;
+        /// The allocated space.
+        const BLOCKS = 1 << 6;
+        /// Inode number and device.
+        const INODE = 1 << 7;
+        /// The same, but only of files with several names.
+        const LINKED_INODE = 1 << 13;
+        /// Time of the last access.
+        const ATIME = 1 << 8;
+        /// Time of the last change of the contents.
+        const MTIME = 1 << 9;
+        /// Time of the last change of the inode.
+        const CTIME = 1 << 10;
+        /// Time of creation.
+        const BTIME = 1 << 11;
+        /// Everything else.
+        const REST = 1 << 12;
+    }
+}
+
 /// Receives the entries of a walk. Each thread of an engine gets its own [`Worker`], so that no thread
 /// waits for another.
 pub trait Sink: Sync {
@@ -16,6 +51,17 @@ pub trait Sink: Sync {
     /// Whether [`Dir::path`] is needed.
     fn wants_paths(&self) -> bool {
         true
+    }
+
+    /// What is needed of each entry. Anything else may be missing in the entries of a
+    /// catalog.
+    fn fields(&self) -> Fields {
+        Fields::all()
+    }
+
+    /// Whether [`Worker::pass_over`] does something.
+    fn wants_shape(&self) -> bool {
+        false
     }
 
     /// Whether the walk can stop: the reader of the output has gone, or the disk is full.
@@ -50,6 +96,14 @@ impl Sink for Both<'_> {
 
     fn wants_paths(&self) -> bool {
         self.0.wants_paths() || self.1.wants_paths()
+    }
+
+    fn fields(&self) -> Fields {
+        self.0.fields() | self.1.fields()
+    }
+
+    fn wants_shape(&self) -> bool {
+        self.0.wants_shape() || self.1.wants_shape()
     }
 
     fn is_closed(&self) -> bool {

@@ -15,7 +15,7 @@ use ondisk::Dev;
 
 use crate::digest::DirKey;
 use crate::entry::{Dir, Entry, Type, append};
-use crate::sink::{Sink, Worker};
+use crate::sink::{Fields, Sink, Worker};
 
 /// The disk usage of some files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -315,6 +315,14 @@ impl Sink for UsageSink<'_> {
             collector: Collector::default(),
             sink: self,
         })
+    }
+
+    fn fields(&self) -> Fields {
+        Fields::NAME | Fields::MODE | Fields::NLINK | Fields::SIZE | Fields::BLOCKS | Fields::INODE
+    }
+
+    fn wants_shape(&self) -> bool {
+        true
     }
 
     fn wants_paths(&self) -> bool {

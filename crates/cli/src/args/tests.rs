@@ -182,6 +182,7 @@ fn value_names_are_from_one_list() {
         "ENGINE",
         "EXPERIMENT",
         "FIELD",
+        "FIELD[:N]",
         "FILE",
         "FORMAT",
         "FROM",

@@ -5,6 +5,7 @@ pub(crate) mod changed;
 pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod dump;
+pub(crate) mod groups;
 pub(crate) mod levels;
 pub(crate) mod list;
 pub(crate) mod man;

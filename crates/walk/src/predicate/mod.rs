@@ -15,8 +15,9 @@ pub mod test;
 use regex::bytes::Regex;
 
 use crate::entry::{Dir, Entry, Meta, Type};
+use crate::sink::Fields;
 use glob::Glob;
-use test::{IdTest, NumberTest, PermTest, SizeTest, TimeTest, Types};
+use test::{IdTest, NumberTest, PermTest, SizeTest, TimeField, TimeTest, Types};
 
 /// Selects entries. By default, all of them.
 #[derive(Clone, Debug, Default)]
@@ -66,6 +67,30 @@ impl Predicates {
             && self.max_depth.is_none()
             && !self.wants_names()
             && self.paths.is_empty()
+    }
+
+    /// What is needed of an entry to decide.
+    pub fn fields(&self) -> Fields {
+        let when = |is_needed: bool, fields: Fields| match is_needed {
+            true => fields,
+            false => Fields::empty(),
+        };
+        let time = match self.time.field {
+            TimeField::Mtime => Fields::MTIME,
+            TimeField::Ctime => Fields::CTIME,
+            TimeField::Atime => Fields::ATIME,
+            TimeField::Btime => Fields::BTIME,
+        };
+        let by_mode = !self.types.is_any() || !self.perms.is_empty() || self.empty;
+        let by_depth = self.min_depth > 0 || self.max_depth.is_some();
+        let by_name = by_depth || self.wants_names() || !self.paths.is_empty() || self.empty;
+        when(by_mode, Fields::MODE)
+            | when(!self.users.is_empty(), Fields::UID)
+            | when(!self.groups.is_empty(), Fields::GID)
+            | when(!self.links.is_empty(), Fields::NLINK)
+            | when(!self.sizes.is_empty() || self.empty, Fields::SIZE)
+            | when(self.time.is_limited(), time)
+            | when(by_name, Fields::NAME)
     }
 
     /// Whether an entry is selected. That a directory is [empty](Predicates::empty) is not checked:

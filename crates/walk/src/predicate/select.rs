@@ -18,7 +18,7 @@ use crate::entry::{Dir, Entry, Meta, joined};
 use crate::error::WarningKind;
 use crate::job::Diagnostics;
 use crate::kind::EngineKind;
-use crate::sink::{Sink, Worker};
+use crate::sink::{Fields, Sink, Worker};
 use crate::top::MountContext;
 
 /// Passes the selected entries on to a sink.
@@ -116,6 +116,10 @@ impl Sink for Selected<'_> {
     fn wants_paths(&self) -> bool {
         let predicates = self.predicates;
         self.sink.wants_paths() || predicates.empty || !predicates.paths.is_empty()
+    }
+
+    fn fields(&self) -> Fields {
+        self.sink.fields() | self.predicates.fields()
     }
 
     fn is_closed(&self) -> bool {

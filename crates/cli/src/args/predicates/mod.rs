@@ -61,7 +61,7 @@ pub(crate) struct PredicateArgs {
     /// Match files modified before TIME, or longer ago than a duration
     #[arg(long, value_name = "TIME", value_parser = limit::parse)]
     changed_before: Option<TimeLimit>,
-    /// Compare this time in --changed-within and --changed-before
+    /// Use this time for --changed-within, --changed-before and ages
     #[arg(long, value_name = "FIELD", default_value = "mtime")]
     time: TimeArg,
     /// Match files of USER and GROUP (names or numbers); ! negates
@@ -141,6 +141,11 @@ struct IdArg {
 }
 
 impl PredicateArgs {
+    /// The time that `--time` names.
+    pub(crate) fn time_field(&self) -> TimeField {
+        self.time.field()
+    }
+
     /// The predicates.
     ///
     /// # Errors
@@ -172,7 +177,7 @@ impl PredicateArgs {
             links: self.links.clone(),
             sizes: self.size.clone(),
             time: TimeTest {
-                field: self.time.field(),
+                field: self.time_field(),
                 after: self.changed_within.map(|limit| limit.before(now)),
                 before: self.changed_before.map(|limit| limit.before(now)),
             },

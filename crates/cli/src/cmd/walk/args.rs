@@ -2,11 +2,12 @@
 
 use std::ffi::OsString;
 
+use clap::Args;
 use clap::builder::TypedValueParser;
-use clap::{Args, ValueEnum};
 use walk::EngineKind;
 
 use crate::args::help::{EXIT, ending};
+use crate::args::output::OutputArgs;
 use crate::args::predicates::PredicateArgs;
 use crate::args::values::{choice, number, seekable};
 
@@ -14,6 +15,8 @@ const EXAMPLES: &str = "\
 fathom walk /srv  # count files, directories and bytes
 fathom walk /srv --top 10  # print the ten largest files as well
 fathom walk /srv --format du --top 20  # list the 20 largest directories
+fathom walk /home --group-by owner  # print entries and space by owner
+fathom walk /srv --group-by dir:2 --top 20  # print the 20 largest directories down to level 2
 fathom walk -x / --format paths0  # print all paths for xargs -0
 fathom walk /srv --format ndjson  # print all metadata, one JSON object per line
 fathom walk /srv --exclude '*.o'  # skip object files
@@ -55,14 +58,14 @@ pub(crate) struct Walk {
     /// Run all engines that work here, and compare their costs
     ///
     /// Each run is a process of its own. The digests show whether the engines agree.
-    #[arg(long, help_heading = "Method", conflicts_with_all = ["engine", "format", "sort", "top", "catalog", "PredicateArgs"])]
+    #[arg(long, help_heading = "Method", conflicts_with_all = ["engine", "format", "sort", "top", "group_by", "catalog", "PredicateArgs"])]
     pub(crate) compare: bool,
     /// Run N trials per engine, with --compare
     #[arg(long, value_name = "N", default_value_t = 5, requires = "compare", help_heading = "Method",
           value_parser = number(1..=65_535_usize))]
     pub(crate) trials: usize,
     /// Print which engine would be used and why, without walking
-    #[arg(long, help_heading = "Method", conflicts_with_all = ["format", "sort", "top", "catalog", "compare", "PredicateArgs"])]
+    #[arg(long, help_heading = "Method", conflicts_with_all = ["format", "sort", "top", "group_by", "catalog", "compare", "PredicateArgs"])]
     pub(crate) explain: bool,
 
     /// Stay on the file system of each DIR, as find -xdev does
@@ -83,49 +86,11 @@ pub(crate) struct Walk {
     #[command(flatten)]
     pub(crate) predicates: PredicateArgs,
 
-    /// Print the result in this format
-    #[arg(long, value_name = "FORMAT", default_value = "summary")]
-    #[arg(help_heading = "Output")]
-    pub(crate) format: WalkFormat,
-    /// Sort the output of --format du [default: as du; with --top: allocated]
-    ///
-    /// By default, the contents of a directory come before it, as in the output of du.
-    #[arg(long, value_name = "FIELD", help_heading = "Output")]
-    pub(crate) sort: Option<Sort>,
-    /// Print the N largest files, or with --format du directories
-    #[arg(long, value_name = "N", help_heading = "Output", value_parser = number(1..=u32::MAX as usize))]
-    pub(crate) top: Option<usize>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
     /// Write a catalog (Parquet), with one row per entry, to FILE
     ///
     /// fathom changed and fathom dump compare a tree with it. DuckDB, pandas and Spark read it, too.
     #[arg(long, value_name = "FILE", help_heading = "Output", value_parser = seekable())]
     pub(crate) catalog: Option<OsString>,
-}
-
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum WalkFormat {
-    /// The number of entries of each type, their size, and a digest
-    Summary,
-    /// The disk usage of each directory, as du prints it; hard links count once
-    Du,
-    /// One path per line, as find prints it
-    Paths,
-    /// The same, separated by NUL characters
-    Paths0,
-    /// All metadata, one JSON object per line
-    Ndjson,
-    /// All metadata, as comma-separated values
-    Csv,
-}
-
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Sort {
-    /// By path
-    Name,
-    /// By apparent size, largest first
-    Bytes,
-    /// By allocated space, largest first
-    Allocated,
-    /// By number of inodes, largest first
-    Count,
 }

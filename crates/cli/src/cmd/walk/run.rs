@@ -6,41 +6,24 @@ use std::time::Instant;
 
 use ::show::units::{count, duration, plural};
 use archive::catalog::{Catalog, Options};
-use mounts::{Warning, WarningReason};
+use mounts::Warning;
 use walk::predicate::Predicates;
 use walk::predicate::select::{Selected, is_empty_directory};
-use walk::{
-    Both, Diagnostics, Filter, Largest, Part, Sink, Summary, Totals, UsageOrder, UsageSink,
-    WalkOptions,
-};
+use walk::{Both, Diagnostics, Filter, Part, Sink, Totals, WalkOptions};
 
 use super::compare;
-use super::lines::Form;
+use super::output::{Emitted, Source, View, check};
 use super::show::{self, SCHEMA, Walk};
-use super::sinks::{Output, Watched};
+use super::sinks::Watched;
+use crate::args::output::Format;
 use crate::args::values::bytes;
-use crate::cmd::walk::args::{Sort, Walk as Args, WalkFormat as Format};
+use crate::cmd::walk::args::Walk as Args;
 use crate::error::{Error, Outcome};
 use crate::out::Out;
 use crate::progress::watch_walk;
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
-    let form = match args.format {
-        Format::Paths => Some(Form::Paths),
-        Format::Paths0 => Some(Form::Paths0),
-        Format::Ndjson => Some(Form::Ndjson),
-        Format::Csv => Some(Form::Csv),
-        Format::Summary | Format::Du => None,
-    };
-    if form.is_some() && (out.json || args.top.is_some()) {
-        return Err(Error::new(
-            "--json and --top cannot be used with --format paths, paths0, ndjson or csv",
-        )
-        .and("use --format summary or --format du"));
-    }
-    if args.sort.is_some() && args.format != Format::Du {
-        return Err(Error::new("--sort requires --format du").and("add --format du"));
-    }
+    check(&args.output, out)?;
     let options = walk_options(args)?;
     if args.explain {
         return explain(&options, out);
@@ -58,11 +41,14 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         options,
         predicates,
     };
-    match form {
-        Some(form) => request.lines(form, out),
-        None if args.format == Format::Du => request.usage(out),
-        None => request.summary(out),
-    }
+    let view = View {
+        args: &args.output,
+        schema: SCHEMA,
+        time: args.predicates.time_field(),
+        max_depth: args.max_depth,
+        is_all: request.predicates.is_all(),
+    };
+    view.print(&request, out)
 }
 
 /// What to walk, and what of it to print.
@@ -77,7 +63,7 @@ struct Request<'a> {
 fn selection(args: &Args) -> Options {
     Options {
         excludes: args.exclude.clone(),
-        max_depth: args.max_depth.filter(|_| args.format != Format::Du),
+        max_depth: args.max_depth.filter(|_| args.output.format != Format::Du),
         one_file_system: args.one_file_system,
     }
 }
@@ -94,18 +80,10 @@ fn walk_options(args: &Args) -> Result<WalkOptions, Error> {
     })
 }
 
-/// The result of a walk, apart from the entries.
-struct Walked {
-    /// The mounts, by their engines.
-    parts: Vec<Part>,
-    warnings: Vec<Warning>,
-    seconds: f64,
-}
-
-impl Request<'_> {
+impl Source for Request<'_> {
     /// Walks into a sink, and into a catalog if there is to be one. The catalog gets all entries, the
     /// sink those that the predicates select.
-    fn walk_into(&self, sink: &dyn Sink, progress: bool) -> Result<Walked, Error> {
+    fn emit(&self, sink: &dyn Sink, progress: bool) -> Result<Emitted, Error> {
         let diagnostics = Diagnostics::default();
         let catalog = self.args.catalog.as_ref();
         let catalog = catalog.map(|file| create_catalog(file, self.args, &self.options));
@@ -131,11 +109,19 @@ impl Request<'_> {
         }
         let contradiction = self.predicates.contradiction();
         warnings.extend(contradiction.map(Warning::general));
-        Ok(Walked {
+        Ok(Emitted {
             parts: report.parts,
             warnings,
             seconds: start.elapsed().as_secs_f64(),
         })
+    }
+
+    fn roots(&self) -> &[Vec<u8>] {
+        &self.options.dirs
+    }
+
+    fn note(&self, totals: &Totals, emitted: &Emitted, out: &Out) {
+        print_note(totals, emitted, out);
     }
 }
 
@@ -146,110 +132,6 @@ fn create_catalog(file: &OsStr, args: &Args, options: &WalkOptions) -> Result<Ca
     };
     Ok(Catalog::create(file.as_bytes(), dir, selection(args))?)
 }
-
-impl Request<'_> {
-    /// `--format paths`, `paths0`, `ndjson`, `csv`
-    fn lines(&self, form: Form, out: &Out) -> Outcome {
-        let output = Output::new(form, out);
-        // On one terminal, progress line and names would overwrite each other.
-        let progress = out.progress && !out.on_terminal();
-        let walked = self.walk_into(&output, progress)?;
-        output.end()?;
-        out.warn(&walked.warnings);
-        Ok(walked.warnings.len())
-    }
-
-    /// `--format summary`
-    fn summary(&self, out: &Out) -> Outcome {
-        let totals = Summary::default();
-        let largest = self.args.top.map(Largest::new);
-        let walked = match &largest {
-            Some(largest) => self.walk_into(&Both(&totals, largest), out.progress),
-            None => self.walk_into(&totals, out.progress),
-        }?;
-        let (totals, seconds) = (totals.totals(), walked.seconds);
-        let top = largest.map(Largest::into_files);
-        let result = Walk {
-            totals: Some((&totals, seconds)),
-            parts: &walked.parts,
-            top: top.as_deref(),
-            ..Walk::default()
-        };
-        out.report(SCHEMA, result, &walked.warnings, || {
-            let mut text = show::totals_text(&totals, seconds, &walked.parts);
-            if let Some(top) = &top {
-                text.push('\n');
-                text.push_str(&show::top_text(top, out.table_style()));
-            }
-            out.data(text)?;
-            print_note(&totals, &walked, out);
-            Ok(())
-        })
-    }
-
-    /// `--format du`
-    fn usage(&self, out: &Out) -> Outcome {
-        let totals = Summary::default();
-        let usage = UsageSink::new(&self.options.dirs);
-        let mut walked = match out.json {
-            true => self.walk_into(&Both(&totals, &usage), out.progress),
-            false => self.walk_into(&usage, out.progress),
-        }?;
-        let usage = usage.finish();
-        if usage.collisions > 0 {
-            let kind = WarningKind::Collisions(usage.collisions);
-            walked.warnings.push(Warning::general(kind));
-        }
-        let order = usage_order(self.args);
-        let directories = usage.directories(self.args.max_depth, order, self.args.top);
-        // With predicates, most directories may have nothing that is selected.
-        let is_all = self.predicates.is_all();
-        let directories = directories.filter(|it| is_all || it.sums.inodes > 0);
-        if out.json {
-            let totals = totals.totals();
-            let directories: Vec<_> = directories.collect();
-            let result = Walk {
-                totals: Some((&totals, walked.seconds)),
-                parts: &walked.parts,
-                usage: Some(&directories),
-                ..Walk::default()
-            };
-            out.envelope(SCHEMA, result, &walked.warnings)?;
-        } else {
-            let style = out.table_style();
-            let mut written = Ok(());
-            show::usage_table(directories).write(style.width, style.color, &mut |piece| {
-                if written.is_ok() {
-                    written = out.data(piece);
-                }
-            });
-            written?;
-        }
-        out.warn(&walked.warnings);
-        Ok(walked.warnings.len())
-    }
-}
-
-/// The order of `--format du`. The largest directories are those that allocate most, unless `--sort`
-/// names another size.
-fn usage_order(args: &Args) -> UsageOrder {
-    match args.sort {
-        None if args.top.is_some() => UsageOrder::Allocated,
-        None => UsageOrder::ChildrenFirst,
-        Some(Sort::Name) => UsageOrder::Path,
-        Some(Sort::Bytes) => UsageOrder::Bytes,
-        Some(Sort::Allocated) => UsageOrder::Allocated,
-        Some(Sort::Count) => UsageOrder::Inodes,
-    }
-}
-
-#[derive(Debug, thiserror::Error)]
-enum WarningKind {
-    #[error("{0} directories are counted as part of others (hash collision)")]
-    Collisions(u64),
-}
-
-impl WarningReason for WarningKind {}
 
 fn explain(options: &WalkOptions, out: &Out) -> Outcome {
     let explained = walk::explain(&options.dirs, options.sink_syncs_first)?;
@@ -264,7 +146,7 @@ fn explain(options: &WalkOptions, out: &Out) -> Outcome {
 }
 
 /// Prints which engines walked, how fast, and why these.
-fn print_note(totals: &Totals, walked: &Walked, out: &Out) {
+fn print_note(totals: &Totals, walked: &Emitted, out: &Out) {
     let seconds = walked.seconds;
     let rate = totals.entries as f64 / seconds;
     let calls = gate::meter::tally().calls();

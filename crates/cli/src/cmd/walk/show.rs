@@ -10,6 +10,7 @@ use serde::{Serialize, Serializer};
 use walk::compare::{Agreement, EngineRuns};
 use walk::{DirectoryUsage, EngineChoice, EngineKind, Explained, LargeFile, Part, Totals};
 
+use crate::cmd::groups::Group;
 use crate::json::Json;
 use crate::out::gates;
 use crate::stats::{JsonStats, median_cell};
@@ -72,6 +73,7 @@ pub(crate) struct Walk<'a> {
     pub(crate) parts: &'a [Part],
     pub(crate) top: Option<&'a [LargeFile]>,
     pub(crate) usage: Option<&'a [DirectoryUsage]>,
+    pub(crate) groups: Option<&'a [Group]>,
     pub(crate) explain: Option<&'a [Explained]>,
     pub(crate) compare: Option<&'a Comparison<'a>>,
 }
@@ -98,6 +100,7 @@ json_object!(Walk<'_>, |result| {
     "parts": Json(result.parts),
     "top": result.top.map(Json),
     "du": result.usage.map(Json),
+    "groups": result.groups,
     "explain": result.explain.map(Choices),
     "compare": result.compare,
 });
@@ -430,7 +433,7 @@ mod tests {
             (&"stat".into(), &"as requested".into(), &4.into())
         );
         assert_eq!(value["parts"][0]["path_b64"], "Yf8=");
-        for field in ["top", "du", "explain", "compare"] {
+        for field in ["top", "du", "groups", "explain", "compare"] {
             assert!(
                 value[field].is_null() && value.as_object().unwrap().contains_key(field),
                 "{field}"

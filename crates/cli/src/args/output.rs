@@ -1,0 +1,120 @@
+//! The flags that choose how entries are printed, the same for `walk` and `query`.
+
+use clap::{Args, ValueEnum};
+use walk::Moment;
+use walk::group::{GroupBy, GroupOrder};
+use walk::predicate::test::TimeField;
+
+use crate::args::values::number;
+
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct OutputArgs {
+    /// Print the result in this format
+    #[arg(long, value_name = "FORMAT", default_value = "summary")]
+    pub(crate) format: Format,
+    /// Print totals by FIELD: owner, group, ext, type, dir[:N], age, size, links
+    ///
+    /// The totals are the number of entries, their apparent size, and the allocated space. A file
+    /// with several names counts once. dir:N is the directory at most N levels below DIR (default
+    /// 1), age the time since the last modification (or --time), size a range of sizes. With
+    /// --format csv or ndjson, numbers are exact.
+    #[arg(long, value_name = "FIELD[:N]", value_parser = group_by)]
+    pub(crate) group_by: Option<GroupField>,
+    /// Sort --format du or --group-by [default: as du; with --top: allocated]
+    ///
+    /// By default, --format du prints the contents of a directory before it, as du does, and
+    /// --group-by sorts by allocated space.
+    #[arg(long, value_name = "FIELD")]
+    pub(crate) sort: Option<Sort>,
+    /// Print the N largest files, or with --format du directories, or groups
+    #[arg(long, value_name = "N", value_parser = number(1..=u32::MAX as usize))]
+    pub(crate) top: Option<usize>,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Format {
+    /// The number of entries of each type, their size, and a digest
+    Summary,
+    /// The disk usage of each directory, as du prints it; hard links count once
+    Du,
+    /// One path per line, as find prints it
+    Paths,
+    /// The same, separated by NUL characters
+    Paths0,
+    /// All metadata, one JSON object per line
+    Ndjson,
+    /// All metadata, as comma-separated values
+    Csv,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sort {
+    /// By path, or by the name of the group
+    Name,
+    /// By apparent size, largest first
+    Bytes,
+    /// By allocated space, largest first
+    Allocated,
+    /// By number of inodes, largest first
+    Count,
+}
+
+impl Sort {
+    /// The order of groups.
+    pub(crate) fn of_groups(self) -> GroupOrder {
+        match self {
+            Sort::Name => GroupOrder::Key,
+            Sort::Bytes => GroupOrder::Bytes,
+            Sort::Allocated => GroupOrder::Allocated,
+            Sort::Count => GroupOrder::Entries,
+        }
+    }
+}
+
+/// A field to group by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum GroupField {
+    Owner,
+    Group,
+    Ext,
+    Type,
+    Dir(u32),
+    Age,
+    Size,
+    Links,
+}
+
+impl GroupField {
+    /// What groups have in common; ages are those of a time of the file, as of now.
+    pub(crate) fn group_by(self, time: TimeField) -> GroupBy {
+        match self {
+            GroupField::Owner => GroupBy::Owner,
+            GroupField::Group => GroupBy::Group,
+            GroupField::Ext => GroupBy::Ext,
+            GroupField::Type => GroupBy::Type,
+            GroupField::Dir(depth) => GroupBy::Dir(depth),
+            GroupField::Age => GroupBy::Age(time, Moment::now().time()),
+            GroupField::Size => GroupBy::Size,
+            GroupField::Links => GroupBy::Links,
+        }
+    }
+}
+
+fn group_by(text: &str) -> Result<GroupField, &'static str> {
+    const FORM: &str = "use owner, group, ext, type, dir, dir:N, age, size or links";
+    Ok(match text {
+        "owner" => GroupField::Owner,
+        "group" => GroupField::Group,
+        "ext" => GroupField::Ext,
+        "type" => GroupField::Type,
+        "dir" => GroupField::Dir(1),
+        "age" => GroupField::Age,
+        "size" => GroupField::Size,
+        "links" => GroupField::Links,
+        _ => {
+            let depth = text.strip_prefix("dir:").ok_or(FORM)?;
+            GroupField::Dir(depth.parse().map_err(|_| FORM)?)
+        }
+    })
+}

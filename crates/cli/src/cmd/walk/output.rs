@@ -1,0 +1,231 @@
+//! Prints entries in the requested format, from wherever they come: the file system, or catalogs.
+
+use archive::Users;
+use mounts::{Warning, WarningReason};
+use walk::group::{GroupOrder, Groups};
+use walk::predicate::test::TimeField;
+use walk::{Both, Largest, Part, Sink, Summary, Totals, UsageOrder, UsageSink};
+
+use super::lines::Form;
+use super::show::{self, Walk};
+use super::sinks::Output;
+use crate::args::output::{Format, OutputArgs, Sort};
+use crate::cmd::groups::{group_csv, group_ndjson, group_table, named};
+use crate::error::{Error, Outcome};
+use crate::out::Out;
+
+/// Where entries come from.
+pub(crate) trait Source {
+    /// Passes the selected entries to a sink.
+    fn emit(&self, sink: &dyn Sink, progress: bool) -> Result<Emitted, Error>;
+
+    /// The directories that paths begin with.
+    fn roots(&self) -> &[Vec<u8>];
+
+    /// Prints a status message about the source.
+    fn note(&self, totals: &Totals, emitted: &Emitted, out: &Out);
+}
+
+/// How entries were found.
+#[derive(Debug, Default)]
+pub(crate) struct Emitted {
+    /// The mounts, by their engines; none for catalogs.
+    pub(crate) parts: Vec<Part>,
+    pub(crate) warnings: Vec<Warning>,
+    pub(crate) seconds: f64,
+}
+
+/// What to print.
+pub(crate) struct View<'a> {
+    pub(crate) args: &'a OutputArgs,
+    pub(crate) schema: &'static str,
+    /// The time for ages.
+    pub(crate) time: TimeField,
+    /// The depth down to which `--format du` prints directories.
+    pub(crate) max_depth: Option<u32>,
+    /// There are no predicates.
+    pub(crate) is_all: bool,
+}
+
+/// Checks that the flags fit each other.
+pub(crate) fn check(args: &OutputArgs, out: &Out) -> Result<(), Error> {
+    let is_grouped = args.group_by.is_some();
+    if is_grouped && matches!(args.format, Format::Du | Format::Paths | Format::Paths0) {
+        return Err(
+            Error::new("--group-by cannot be used with --format du, paths or paths0")
+                .and("omit --format, or use --format csv or ndjson"),
+        );
+    }
+    if out.json && is_grouped && args.format != Format::Summary {
+        return Err(
+            Error::new("--json cannot be used with --format csv or ndjson").and("omit one of them"),
+        );
+    }
+    if form(args.format).is_some() && !is_grouped && (out.json || args.top.is_some()) {
+        return Err(Error::new(
+            "--json and --top cannot be used with --format paths, paths0, ndjson or csv",
+        )
+        .and("use --format summary or --format du"));
+    }
+    if args.sort.is_some() && args.format != Format::Du && !is_grouped {
+        return Err(Error::new("--sort requires --format du or --group-by").and("add --format du"));
+    }
+    Ok(())
+}
+
+fn form(format: Format) -> Option<Form> {
+    match format {
+        Format::Paths => Some(Form::Paths),
+        Format::Paths0 => Some(Form::Paths0),
+        Format::Ndjson => Some(Form::Ndjson),
+        Format::Csv => Some(Form::Csv),
+        Format::Summary | Format::Du => None,
+    }
+}
+
+impl View<'_> {
+    /// Prints what a source has.
+    pub(crate) fn print(&self, source: &dyn Source, out: &Out) -> Outcome {
+        if self.args.group_by.is_some() {
+            return self.groups(source, out);
+        }
+        match form(self.args.format) {
+            Some(form) => lines(source, form, out),
+            None if self.args.format == Format::Du => self.usage(source, out),
+            None => self.summary(source, out),
+        }
+    }
+
+    /// `--group-by`
+    fn groups(&self, source: &dyn Source, out: &Out) -> Outcome {
+        let Some(field) = self.args.group_by else {
+            return Ok(0);
+        };
+        let by = field.group_by(self.time);
+        let groups = Groups::new(by);
+        let emitted = source.emit(&groups, out.progress)?;
+        let order = self
+            .args
+            .sort
+            .map_or(GroupOrder::Allocated, Sort::of_groups);
+        let groups = named(by, groups.into_sorted(order, self.args.top), &Users::read());
+        let result = Walk {
+            parts: &emitted.parts,
+            groups: Some(&groups),
+            ..Walk::default()
+        };
+        out.report(self.schema, result, &emitted.warnings, || {
+            match self.args.format {
+                Format::Csv => out.data(group_csv(&groups)),
+                Format::Ndjson => out.data(group_ndjson(&groups)),
+                _ => {
+                    let style = out.table_style();
+                    let table = group_table(by, &groups, style.width.is_some());
+                    out.data(table.to_text(style.width, style.color))
+                }
+            }
+        })
+    }
+
+    /// `--format summary`
+    fn summary(&self, source: &dyn Source, out: &Out) -> Outcome {
+        let totals = Summary::default();
+        let largest = self.args.top.map(Largest::new);
+        let emitted = match &largest {
+            Some(largest) => source.emit(&Both(&totals, largest), out.progress),
+            None => source.emit(&totals, out.progress),
+        }?;
+        let (totals, seconds) = (totals.totals(), emitted.seconds);
+        let top = largest.map(Largest::into_files);
+        let result = Walk {
+            totals: Some((&totals, seconds)),
+            parts: &emitted.parts,
+            top: top.as_deref(),
+            ..Walk::default()
+        };
+        out.report(self.schema, result, &emitted.warnings, || {
+            let mut text = show::totals_text(&totals, seconds, &emitted.parts);
+            if let Some(top) = &top {
+                text.push('\n');
+                text.push_str(&show::top_text(top, out.table_style()));
+            }
+            out.data(text)?;
+            source.note(&totals, &emitted, out);
+            Ok(())
+        })
+    }
+
+    /// `--format du`
+    fn usage(&self, source: &dyn Source, out: &Out) -> Outcome {
+        let totals = Summary::default();
+        let usage = UsageSink::new(source.roots());
+        let mut emitted = match out.json {
+            true => source.emit(&Both(&totals, &usage), out.progress),
+            false => source.emit(&usage, out.progress),
+        }?;
+        let usage = usage.finish();
+        if usage.collisions > 0 {
+            let kind = WarningKind::Collisions(usage.collisions);
+            emitted.warnings.push(Warning::general(kind));
+        }
+        let order = usage_order(self.args);
+        let directories = usage.directories(self.max_depth, order, self.args.top);
+        // With predicates, most directories may have nothing that is selected.
+        let is_all = self.is_all;
+        let directories = directories.filter(|it| is_all || it.sums.inodes > 0);
+        if out.json {
+            let totals = totals.totals();
+            let directories: Vec<_> = directories.collect();
+            let result = Walk {
+                totals: Some((&totals, emitted.seconds)),
+                parts: &emitted.parts,
+                usage: Some(&directories),
+                ..Walk::default()
+            };
+            out.envelope(self.schema, result, &emitted.warnings)?;
+        } else {
+            let style = out.table_style();
+            let mut written = Ok(());
+            show::usage_table(directories).write(style.width, style.color, &mut |piece| {
+                if written.is_ok() {
+                    written = out.data(piece);
+                }
+            });
+            written?;
+        }
+        out.warn(&emitted.warnings);
+        Ok(emitted.warnings.len())
+    }
+}
+
+/// `--format paths`, `paths0`, `ndjson`, `csv`
+fn lines(source: &dyn Source, form: Form, out: &Out) -> Outcome {
+    let output = Output::new(form, out);
+    // On one terminal, progress line and names would overwrite each other.
+    let progress = out.progress && !out.on_terminal();
+    let emitted = source.emit(&output, progress)?;
+    output.end()?;
+    out.warn(&emitted.warnings);
+    Ok(emitted.warnings.len())
+}
+
+/// The order of `--format du`. The largest directories are those that allocate most, unless `--sort`
+/// names another size.
+fn usage_order(args: &OutputArgs) -> UsageOrder {
+    match args.sort {
+        None if args.top.is_some() => UsageOrder::Allocated,
+        None => UsageOrder::ChildrenFirst,
+        Some(Sort::Name) => UsageOrder::Path,
+        Some(Sort::Bytes) => UsageOrder::Bytes,
+        Some(Sort::Allocated) => UsageOrder::Allocated,
+        Some(Sort::Count) => UsageOrder::Inodes,
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum WarningKind {
+    #[error("{0} directories are counted as part of others (hash collision)")]
+    Collisions(u64),
+}
+
+impl WarningReason for WarningKind {}

@@ -1,0 +1,440 @@
+//! Totals of entries by owner, extension, directory, age and so on: a sink.
+//!
+//! A file with several names counts once, in the group whose key is the least, so that neither the
+//! order of the entries nor the number of threads matters.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use gate::sync::Mutex;
+use ondisk::Dev;
+
+use crate::entry::{Dir, Entry, Meta, Time, Type, joined};
+use crate::predicate::base_name;
+use crate::predicate::test::TimeField;
+use crate::sink::{Fields, Sink, Worker};
+
+/// What the entries of a group have in common.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GroupBy {
+    /// The user number.
+    Owner,
+    /// The group number.
+    Group,
+    /// What follows the last dot of the name, if something precedes it.
+    Ext,
+    /// The type.
+    Type,
+    /// The directory, not deeper than this below DIR.
+    Dir(u32),
+    /// The [bucket](AGES) of a time before now.
+    Age(TimeField, Time),
+    /// The size, rounded down to a power of four.
+    Size,
+    /// The number of links.
+    Links,
+}
+
+/// The ages of [`GroupBy::Age`]: the name, and the most seconds. The number of a bucket is its key.
+pub const AGES: [(&str, u64); 6] = [
+    ("day", 86_400),
+    ("week", 7 * 86_400),
+    ("month", 30 * 86_400),
+    ("quarter", 91 * 86_400),
+    ("year", 365 * 86_400),
+    ("older", u64::MAX),
+];
+
+/// What identifies a group.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Key {
+    /// A number of a user, a group, links or an age; of a type, its place in [`Type`]; a size in bytes.
+    Number(u64),
+    /// An extension, or a path.
+    Name(Box<[u8]>),
+}
+
+/// The totals of a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct GroupSums {
+    /// Number of entries.
+    pub entries: u64,
+    /// Apparent size in bytes.
+    pub bytes: u64,
+    /// Allocated space in bytes.
+    pub allocated: u64,
+}
+
+impl GroupSums {
+    fn from_meta(meta: &Meta) -> GroupSums {
+        GroupSums {
+            entries: 1,
+            bytes: meta.size,
+            allocated: meta.blocks.saturating_mul(512),
+        }
+    }
+
+    fn add(&mut self, other: GroupSums) {
+        self.entries += other.entries;
+        self.bytes = self.bytes.wrapping_add(other.bytes);
+        self.allocated = self.allocated.wrapping_add(other.allocated);
+    }
+}
+
+/// The order of groups.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum GroupOrder {
+    Key,
+    /// Most entries first; the same for the following two.
+    Entries,
+    Bytes,
+    Allocated,
+}
+
+/// The sink that adds up groups.
+pub struct Groups {
+    by: GroupBy,
+    sums: Mutex<Collector>,
+}
+
+#[derive(Default)]
+struct Collector {
+    numbers: HashMap<u64, GroupSums>,
+    names: HashMap<Box<[u8]>, GroupSums>,
+    /// Files with several names, each with the least key.
+    links: HashMap<(Dev, u64), (Key, GroupSums)>,
+}
+
+impl Groups {
+    /// A sink without entries.
+    pub fn new(by: GroupBy) -> Groups {
+        Groups {
+            by,
+            sums: Mutex::default(),
+        }
+    }
+
+    /// The groups in an order, equal ones by key; with `top`, only so many.
+    pub fn into_sorted(self, order: GroupOrder, top: Option<usize>) -> Vec<(Key, GroupSums)> {
+        let Collector {
+            mut numbers,
+            mut names,
+            links,
+        } = self.sums.into_inner();
+        for (key, sums) in links.into_values() {
+            match key {
+                Key::Number(number) => numbers.entry(number).or_default().add(sums),
+                Key::Name(name) => names.entry(name).or_default().add(sums),
+            }
+        }
+        let numbers = numbers.into_iter();
+        let numbers = numbers.map(|(number, sums)| (Key::Number(number), sums));
+        let names = names
+            .into_iter()
+            .map(|(name, sums)| (Key::Name(name), sums));
+        let mut groups: Vec<_> = numbers.chain(names).collect();
+        groups.sort_unstable_by(|(a, x), (b, y)| {
+            let by_sums = match order {
+                GroupOrder::Key => std::cmp::Ordering::Equal,
+                GroupOrder::Entries => y.entries.cmp(&x.entries),
+                GroupOrder::Bytes => y.bytes.cmp(&x.bytes),
+                GroupOrder::Allocated => (y.allocated, y.bytes).cmp(&(x.allocated, x.bytes)),
+            };
+            by_sums.then_with(|| a.cmp(b))
+        });
+        groups.truncate(top.unwrap_or(usize::MAX));
+        groups
+    }
+}
+
+impl Sink for Groups {
+    fn worker(&self) -> Box<dyn Worker + '_> {
+        Box::new(Adder {
+            to: self,
+            sums: Collector::default(),
+        })
+    }
+
+    fn wants_paths(&self) -> bool {
+        matches!(self.by, GroupBy::Dir(_))
+    }
+
+    fn fields(&self) -> Fields {
+        let key = match self.by {
+            GroupBy::Owner => Fields::UID,
+            GroupBy::Group => Fields::GID,
+            GroupBy::Age(TimeField::Mtime, _) => Fields::MTIME,
+            GroupBy::Age(TimeField::Ctime, _) => Fields::CTIME,
+            GroupBy::Age(TimeField::Atime, _) => Fields::ATIME,
+            GroupBy::Age(TimeField::Btime, _) => Fields::BTIME,
+            GroupBy::Ext | GroupBy::Type | GroupBy::Dir(_) | GroupBy::Size | GroupBy::Links => {
+                Fields::empty()
+            }
+        };
+        let names = match self.by {
+            GroupBy::Ext | GroupBy::Dir(_) => Fields::NAME,
+            _ => Fields::empty(),
+        };
+        key | names
+            | Fields::MODE
+            | Fields::NLINK
+            | Fields::SIZE
+            | Fields::BLOCKS
+            | Fields::LINKED_INODE
+    }
+}
+
+struct Adder<'a> {
+    to: &'a Groups,
+    sums: Collector,
+}
+
+impl Worker for Adder<'_> {
+    fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
+        let by = self.to.by;
+        if let GroupBy::Dir(depth) = by {
+            return self.take_by_directory(depth, dir, entries);
+        }
+        // Entries in a row mostly have the same key.
+        let mut last = (0, GroupSums::default());
+        for entry in entries {
+            if by == GroupBy::Ext {
+                let name = match entry.name {
+                    b"" => base_name(dir.path),
+                    name => name,
+                };
+                self.add_name(extension(name), &entry.meta);
+                continue;
+            }
+            let number = number(by, &entry.meta);
+            if is_linked(&entry.meta) {
+                self.add_link(Key::Number(number), &entry.meta);
+                continue;
+            }
+            if number != last.0 {
+                self.flush(&mut last);
+                last.0 = number;
+            }
+            last.1.add(GroupSums::from_meta(&entry.meta));
+        }
+        self.flush(&mut last);
+    }
+}
+
+impl Adder<'_> {
+    fn flush(&mut self, (number, sums): &mut (u64, GroupSums)) {
+        if sums.entries > 0 {
+            let sums = std::mem::take(sums);
+            self.sums.numbers.entry(*number).or_default().add(sums);
+        }
+    }
+
+    fn add_name(&mut self, name: &[u8], meta: &Meta) {
+        if is_linked(meta) {
+            return self.add_link(Key::Name(name.into()), meta);
+        }
+        let sums = GroupSums::from_meta(meta);
+        match self.sums.names.get_mut(name) {
+            Some(group) => group.add(sums),
+            None => drop(self.sums.names.insert(name.into(), sums)),
+        }
+    }
+
+    fn add_link(&mut self, key: Key, meta: &Meta) {
+        let sums = GroupSums::from_meta(meta);
+        put_link(&mut self.sums.links, (meta.dev, meta.ino), key, sums);
+    }
+
+    /// A directory counts in itself, anything else in its directory; both not below `most` levels.
+    fn take_by_directory(&mut self, most: u32, dir: &Dir<'_>, entries: &[Entry<'_>]) {
+        let above = ancestor(dir.path, dir.depth.saturating_sub(most));
+        let mut files = GroupSums::default();
+        for entry in entries {
+            let meta = &entry.meta;
+            if meta.is_dir() && dir.depth < most && !entry.name.is_empty() {
+                self.add_name(&joined(dir.path, entry.name), meta);
+            } else if is_linked(meta) {
+                self.add_link(Key::Name(above.into()), meta);
+            } else {
+                files.add(GroupSums::from_meta(meta));
+            }
+        }
+        if files.entries > 0 {
+            match self.sums.names.get_mut(above) {
+                Some(group) => group.add(files),
+                None => drop(self.sums.names.insert(above.into(), files)),
+            }
+        }
+    }
+}
+
+impl Drop for Adder<'_> {
+    fn drop(&mut self) {
+        fn merge<K: Eq + Hash>(to: &mut HashMap<K, GroupSums>, from: HashMap<K, GroupSums>) {
+            for (key, sums) in from {
+                to.entry(key).or_default().add(sums);
+            }
+        }
+        let own = std::mem::take(&mut self.sums);
+        let mut all = self.to.sums.lock();
+        merge(&mut all.numbers, own.numbers);
+        merge(&mut all.names, own.names);
+        for (file, (key, sums)) in own.links {
+            put_link(&mut all.links, file, key, sums);
+        }
+    }
+}
+
+fn put_link(
+    links: &mut HashMap<(Dev, u64), (Key, GroupSums)>,
+    file: (Dev, u64),
+    key: Key,
+    sums: GroupSums,
+) {
+    match links.get_mut(&file) {
+        Some(known) if known.0 <= key => {}
+        Some(known) => *known = (key, sums),
+        None => drop(links.insert(file, (key, sums))),
+    }
+}
+
+fn is_linked(meta: &Meta) -> bool {
+    meta.nlink > 1 && !meta.is_dir()
+}
+
+fn number(by: GroupBy, meta: &Meta) -> u64 {
+    match by {
+        GroupBy::Owner => meta.uid.into(),
+        GroupBy::Group => meta.gid.into(),
+        GroupBy::Type => meta.kind() as u64,
+        GroupBy::Size => meta.size.checked_ilog2().map_or(0, |log| 1 << (log & !1)),
+        GroupBy::Links => meta.nlink.into(),
+        GroupBy::Age(field, now) => bucket(field.of(meta), now),
+        GroupBy::Ext | GroupBy::Dir(_) => 0,
+    }
+}
+
+/// The bucket of a time; that of a file without it is the last.
+fn bucket(time: Option<Time>, now: Time) -> u64 {
+    let age = time.map_or(u64::MAX, |time| {
+        now.sec.saturating_sub(time.sec).try_into().unwrap_or(0)
+    });
+    AGES.iter().position(|(_, most)| age <= *most).unwrap_or(0) as u64
+}
+
+/// What follows the last dot of a name, if something precedes it; else nothing.
+fn extension(name: &[u8]) -> &[u8] {
+    match name.iter().rposition(|&b| b == b'.') {
+        Some(at) if at > 0 => &name[at + 1..],
+        _ => b"",
+    }
+}
+
+/// The directory some levels above another.
+fn ancestor(path: &[u8], levels: u32) -> &[u8] {
+    let mut path = path;
+    for _ in 0..levels {
+        let slash = path.iter().rposition(|&b| b == b'/').unwrap_or(0);
+        // What is directly below the root has it as its parent.
+        path = &path[..slash.max(usize::from(path.starts_with(b"/")))];
+    }
+    path
+}
+
+/// A type by its [key](Key::Number).
+pub fn type_of_key(number: u64) -> Type {
+    const ALL: [Type; 8] = [
+        Type::File,
+        Type::Directory,
+        Type::Symlink,
+        Type::Fifo,
+        Type::Socket,
+        Type::Block,
+        Type::Char,
+        Type::Unknown,
+    ];
+    let mut all = ALL.into_iter();
+    all.find(|kind| *kind as u64 == number)
+        .unwrap_or(Type::Unknown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_names_and_directories() {
+        for (name, ext) in [
+            ("a.txt", "txt"),
+            (".bashrc", ""),
+            ("a.", ""),
+            ("a.tar.gz", "gz"),
+            ("a", ""),
+        ] {
+            assert_eq!(extension(name.as_bytes()), ext.as_bytes(), "{name}");
+        }
+        assert_eq!(ancestor(b"a/b/c", 1), b"a/b");
+        assert_eq!(ancestor(b"/b/c", 2), b"/");
+        assert_eq!(ancestor(b"a/", 0), b"a/");
+    }
+
+    #[test]
+    fn sizes_and_ages_have_buckets() {
+        let size = |size| {
+            let meta = Meta {
+                size,
+                ..Meta::default()
+            };
+            number(GroupBy::Size, &meta)
+        };
+        assert_eq!(
+            [0, 1, 3, 4, 15, 16, u64::MAX].map(size),
+            [0, 1, 1, 4, 4, 16, 1 << 62]
+        );
+        let now = Time {
+            sec: 1 << 40,
+            nsec: 0,
+        };
+        let age = |age: i64| {
+            let sec = now.sec - age;
+            bucket(Some(Time { sec, nsec: 0 }), now)
+        };
+        assert_eq!([-5, 86_400, 86_401, 31_536_001].map(age), [0, 0, 1, 5]);
+        assert_eq!(bucket(None, now), 5);
+    }
+
+    #[test]
+    fn a_file_with_several_names_counts_in_the_least_group() {
+        let entry = |name, nlink| Entry {
+            name,
+            meta: Meta {
+                ino: 7,
+                nlink,
+                size: 5,
+                mode: 0o100_644,
+                ..Meta::default()
+            },
+        };
+        let groups = Groups::new(GroupBy::Ext);
+        let dir = Dir {
+            path: b"x",
+            hash: 0,
+            depth: 0,
+        };
+        groups
+            .worker()
+            .take(&dir, &[entry(b"a.z", 2), entry(b"b.c", 1)]);
+        groups.worker().take(&dir, &[entry(b"a.b", 2)]);
+        let sums = GroupSums {
+            entries: 1,
+            bytes: 5,
+            allocated: 0,
+        };
+        let key = |name: &[u8]| (Key::Name(name.into()), sums);
+        assert_eq!(
+            groups.into_sorted(GroupOrder::Bytes, None),
+            [key(b"b"), key(b"c")]
+        );
+    }
+}

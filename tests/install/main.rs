@@ -26,9 +26,10 @@ fn top() -> PathBuf {
 }
 
 /// The commands that are not hidden.
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 16] = [
     "mounts",
     "walk",
+    "query",
     "changed",
     "dump",
     "restore",

@@ -20,6 +20,10 @@ const SCHEMAS: &[(&str, &str)] = &[
         include_str!("../../docs/schemas/walk.json"),
     ),
     (
+        "fathom.query/1",
+        include_str!("../../docs/schemas/query.json"),
+    ),
+    (
         "fathom.changed/1",
         include_str!("../../docs/schemas/changed.json"),
     ),

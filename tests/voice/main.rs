@@ -90,6 +90,7 @@ fn short_run(command: &str) -> &'static str {
         "mounts" => "mounts /proc",
         "walk" => "walk tree",
         "changed" => "changed tree --since tree.parquet",
+        "query" => "query tree.parquet",
         "dump" => "dump tree -o again.tar",
         "restore" => "restore tree.tar -C out",
         "list" => "list tree.tar",
@@ -113,6 +114,7 @@ fn run_about(command: &str) -> &'static [&'static str] {
             "changed NAME --since tree.parquet",
             "changed tree --since NAME",
         ],
+        "query" => &["query NAME"],
         "dump" => &[
             "dump tree -o NAME/x",
             "dump tree -o x.tar --since NAME",

@@ -19,6 +19,7 @@ mod find;
 mod formats;
 mod groups;
 mod predicates;
+mod query;
 mod remote;
 mod right;
 mod sizes;

@@ -397,6 +397,9 @@ fn random_predicates_select_what_find_selects() {
     }
     on_each_file_system(|top, fstype, seed| {
         let mut dice = Dice::new(seed);
+        let catalog = top.with_extension("parquet");
+        let write = args!["walk", top, "--catalog", &catalog, "-q"];
+        run(&mut fathom(write)).exits(0);
         let (mut selective, total) = (0, find(top, &[], "C").len());
         for round in 0..rounds() {
             let (ours, finds, locale) = predicates(&mut dice);
@@ -413,6 +416,12 @@ fn random_predicates_select_what_find_selects() {
                 );
                 same_paths(&ran, &expected, &what);
             }
+            let ran = run(fathom(args!["query", &catalog, "--print0"]).args(&ours));
+            same_paths(
+                &ran,
+                &expected,
+                &format!("{fstype} query {round}: {ours:?}"),
+            );
         }
         assert!(
             selective > rounds() / 4,

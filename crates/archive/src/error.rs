@@ -134,6 +134,8 @@ pub enum ErrorKind {
     #[error("the file is damaged: {}", plain(.0))]
     DamagedColumn(Arc<ParquetError>),
 
+    #[error("no file in it is named *.parquet")]
+    NoCatalogs,
     /// A pattern of the catalog is not a pattern.
     #[error("{0}")]
     Pattern(Box<walk::Error>),

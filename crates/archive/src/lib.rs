@@ -19,6 +19,7 @@
 //! | [`part`] | the file systems of a tree, identified by source and subvolume |
 //! | `passwd` | names and numbers of users and groups |
 //! | [`plan`] | what a dump writes of each row |
+//! | [`query`] | passes the entries of catalogs to a sink |
 //! | [`restore`](mod@restore) | restores a tree from archives |
 //! | [`rows`] | the metadata of a whole tree in memory, packed |
 //! | [`since`] | the cheapest way to tell what has changed since a catalog |
@@ -45,6 +46,7 @@ pub mod nightly;
 pub mod part;
 mod passwd;
 pub mod plan;
+pub mod query;
 pub mod restore;
 pub mod rows;
 pub mod since;

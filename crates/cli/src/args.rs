@@ -6,7 +6,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::cmd::{
     account, changed, compare, completions, dump, list, man, mounts, pathsearch, pathwalk, probe,
-    restore, survey, verify, walk,
+    query, restore, survey, verify, walk,
 };
 
 pub(crate) mod help;
@@ -119,6 +119,12 @@ pub(crate) enum Command {
     /// many inodes per call; `ext4` reads the inode tables from the device. By default, each mount
     /// is walked with the engine that costs least there. All engines give the same result.
     Walk(Box<walk::args::Walk>),
+    /// List and count the entries of catalogs, as walk does.
+    ///
+    /// Prints what `fathom walk` printed when it wrote the catalogs, without reading the file system:
+    /// the same predicates, groups and formats apply. Only the columns that the question needs are
+    /// read. DuckDB, pandas and other readers of Parquet answer all other questions.
+    Query(Box<query::args::Query>),
     /// List what changed in a directory since a catalog was written.
     ///
     /// Lists entries that were added, changed, removed or renamed since `fathom walk --catalog`, also

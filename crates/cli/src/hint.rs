@@ -215,6 +215,7 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
         (_, kind) if kind.is_unusable_catalog() => {
             "make a full dump, or, for fathom changed, write a new catalog with fathom walk --catalog"
         }
+        (_, ErrorKind::NoCatalogs) => "give a catalog, or a directory with the parts of one",
         (OpenState, ErrorKind::StateInUse) => "wait until it ends, or give another directory",
         (ReadRecords, ErrorKind::DamagedRecord { .. }) => {
             "remove that line; fathom restore takes archives by name as well"

@@ -17,7 +17,7 @@
 //! |---|---|
 //! | [`cmd::mounts`] | `mounts`: `table.rs`, and a search of the tree per file in `method/` |
 //! | [`cmd::walk`] | `walk`: `plan.rs` chooses one of the engines in `engine/` |
-//! | [`cmd::changed`], [`cmd::dump`], [`cmd::restore`], [`cmd::list`], [`cmd::verify`] | `archive`: modules of the same names |
+//! | [`cmd::query`], [`cmd::changed`], [`cmd::dump`], [`cmd::restore`], [`cmd::list`], [`cmd::verify`] | `archive`: modules of the same names |
 //! | [`cmd::account`] | `meter` counts the calls of a command, `account` judges them |
 //! | [`cmd::compare`] | `account`: ratios of runs in `compare/` |
 //! | [`cmd::pathsearch`] | `meter`, `pathsearch` |
@@ -74,6 +74,7 @@ fn main() -> ExitCode {
     let done = match &cli.command {
         args::Command::Mounts(args) => cmd::mounts::run(args, &out),
         args::Command::Walk(args) => cmd::walk::run(args, &out),
+        args::Command::Query(args) => cmd::query::run(args, &out),
         args::Command::Changed(args) => cmd::changed::run(args, &out),
         args::Command::Account(args) => cmd::account::run(args, &out),
         args::Command::Compare(args) => cmd::compare::run(args, &out),

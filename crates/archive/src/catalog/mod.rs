@@ -14,6 +14,6 @@ pub use about::{About, Options, Root};
 pub use column::Names;
 pub use output::Sealed;
 pub(crate) use output::rows_of_group;
-pub use read::Reader;
+pub use read::{Columns, Reader};
 pub use rows::{Draft, Later};
 pub use write::Catalog;

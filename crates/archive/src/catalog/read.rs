@@ -14,6 +14,7 @@ use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
+use parquet::file::statistics::Statistics;
 use walk::Meta;
 
 use super::about::{About, KEY};
@@ -260,6 +261,36 @@ impl Reader {
     /// Reads a column of a row group, or two that make a time: a value for each row.
     pub fn read<C: Columns>(&self, columns: C, group: usize) -> Result<C::Values, Error> {
         columns.read_from(self, group)
+    }
+
+    /// The least and the greatest value of a column without sign in a row group, if the catalog has
+    /// them: those of older versions have not.
+    pub fn unsigned_limits<V>(&self, column: Column<V>, group: usize) -> Option<(u64, u64)> {
+        match self.statistics(column.name, group)? {
+            Statistics::Int32(s) => Some((
+                s.min_opt()?.cast_unsigned().into(),
+                s.max_opt()?.cast_unsigned().into(),
+            )),
+            Statistics::Int64(s) => {
+                Some((s.min_opt()?.cast_unsigned(), s.max_opt()?.cast_unsigned()))
+            }
+            _ => None,
+        }
+    }
+
+    /// The same for the seconds of a time.
+    pub fn time_limits(&self, times: TimeColumns<i64, u32>, group: usize) -> Option<(i64, i64)> {
+        match self.statistics(times.0.name, group)? {
+            Statistics::Int64(s) => Some((*s.min_opt()?, *s.max_opt()?)),
+            _ => None,
+        }
+    }
+
+    fn statistics(&self, name: &str, group: usize) -> Option<&Statistics> {
+        let nth = COLUMNS.iter().position(|column| column.name == name)?;
+        let column = self.metadata.row_groups().get(group)?.column(nth);
+        let statistics = column.statistics();
+        statistics.filter(|it| !it.is_min_max_deprecated())
     }
 
     fn decode<V: Value>(

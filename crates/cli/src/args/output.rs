@@ -13,7 +13,7 @@ pub(crate) struct OutputArgs {
     /// Print the result in this format
     #[arg(long, value_name = "FORMAT", default_value = "summary")]
     pub(crate) format: Format,
-    /// Print totals by FIELD: owner, group, ext, type, dir[:N], age, size, links
+    /// Print totals by owner, group, ext, type, dir:N, age, size or links
     ///
     /// The totals are the number of entries, their apparent size, and the allocated space. A file
     /// with several names counts once. dir:N is the directory at most N levels below DIR (default

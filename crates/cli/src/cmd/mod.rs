@@ -14,6 +14,7 @@ pub(crate) mod mounts;
 pub(crate) mod pathsearch;
 pub(crate) mod pathwalk;
 pub(crate) mod probe;
+pub(crate) mod query;
 pub(crate) mod restore;
 pub(crate) mod survey;
 pub(crate) mod verify;

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use crc32fast::Hasher;
-use parquet::basic::{Compression, Encoding, PageType, Type, ZstdLevel};
+use parquet::basic::{Compression, ConvertedType, Encoding, PageType, Type, ZstdLevel};
 use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::Result;
 use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnDescPtr;
 use zstd::bulk::Compressor;
 
@@ -158,6 +159,7 @@ impl Chunk {
     }
 
     pub(in crate::catalog) fn close(mut self, zstd: &mut Compressor<'_>) -> Result<Encoded> {
+        let statistics = self.statistics();
         if self.dictionary.is_some() {
             self.finish_dictionary(zstd)?;
         } else if let Some(width) = self.width_if_all_equal() {
@@ -168,7 +170,7 @@ impl Chunk {
         self.finish_page(zstd)?;
         self.encodings.push(Encoding::RLE);
         let size = self.file.len();
-        let metadata = ColumnChunkMetaData::builder(self.descriptor)
+        let mut metadata = ColumnChunkMetaData::builder(self.descriptor)
             .set_compression(match self.how {
                 How::Raw => Compression::UNCOMPRESSED,
                 How::Plain | How::Dictionary => Compression::ZSTD(ZstdLevel::try_new(LEVEL)?),
@@ -178,8 +180,11 @@ impl Chunk {
             .set_total_compressed_size(size as i64)
             .set_total_uncompressed_size(self.uncompressed as i64)
             .set_dictionary_page_offset(self.dictionary_at)
-            .set_data_page_offset(self.data_at.unwrap_or_default())
-            .build()?;
+            .set_data_page_offset(self.data_at.unwrap_or_default());
+        if let Some(statistics) = statistics {
+            metadata = metadata.set_statistics(statistics);
+        }
+        let metadata = metadata.build()?;
         let close = ColumnCloseResult {
             bytes_written: size as u64,
             rows_written: self.rows,
@@ -193,6 +198,53 @@ impl Chunk {
             close,
             checksum: self.checksum.finalize(),
         })
+    }
+
+    /// The least and the greatest value of a column of numbers in which each row has one. By these,
+    /// readers skip row groups. All values are in one page then.
+    fn statistics(&self) -> Option<Statistics> {
+        if self.descriptor.max_def_level() > 0 || self.plain.is_empty() {
+            return None;
+        }
+        let is_unsigned = matches!(
+            self.descriptor.converted_type(),
+            ConvertedType::UINT_32 | ConvertedType::UINT_64
+        );
+        match self.descriptor.physical_type() {
+            Type::INT32 => {
+                let values = self.plain.as_chunks().0.iter();
+                let values = values.map(|value| i32::from_le_bytes(*value));
+                let order = |value: &i32| match is_unsigned {
+                    true => i64::from(value.cast_unsigned()),
+                    false => (*value).into(),
+                };
+                let (min, max) = (values.clone().min_by_key(order)?, values.max_by_key(order)?);
+                Some(Statistics::int32(
+                    Some(min),
+                    Some(max),
+                    None,
+                    Some(0),
+                    false,
+                ))
+            }
+            Type::INT64 => {
+                let values = self.plain.as_chunks().0.iter();
+                let values = values.map(|value| i64::from_le_bytes(*value));
+                let order = |value: &i64| match is_unsigned {
+                    true => value.cast_unsigned(),
+                    false => value.cast_unsigned() ^ 1 << 63,
+                };
+                let (min, max) = (values.clone().min_by_key(order)?, values.max_by_key(order)?);
+                Some(Statistics::int64(
+                    Some(min),
+                    Some(max),
+                    None,
+                    Some(0),
+                    false,
+                ))
+            }
+            _ => None,
+        }
     }
 
     /// The width of the values, if there are several and all are equal.

@@ -9,6 +9,7 @@ use parquet::data_type::{
 };
 use parquet::file::properties::WriterProperties;
 use parquet::file::serialized_reader::SerializedPageReader;
+use parquet::file::statistics::Statistics;
 use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
@@ -192,4 +193,23 @@ fn equal_values_are_stored_once() {
     };
     assert!(of(|_| 1 << 40).bytes.len() < 100);
     assert!(of(|n| n).bytes.len() > 8 * 60_000);
+}
+
+#[test]
+fn numbers_have_limits_in_the_order_of_their_type() {
+    let limits = |of: &str, values: [i64; 3]| {
+        let encoded = encoded(of, How::Plain, |to, _| {
+            to.numbers(values.into_iter().map(i64::to_le_bytes))
+        });
+        match encoded.close.metadata.statistics() {
+            Some(Statistics::Int64(s)) => Some((*s.min_opt().unwrap(), *s.max_opt().unwrap())),
+            _ => None,
+        }
+    };
+    assert_eq!(limits("required int64", [3, -1, 7]), Some((-1, 7)));
+    assert_eq!(limits("required int64", [5, 5, 5]), Some((5, 5)));
+    let byte_arrays = encoded("required binary", How::Plain, |to, zstd| {
+        to.names([&b"a"[..]].into_iter(), zstd).unwrap();
+    });
+    assert!(byte_arrays.close.metadata.statistics().is_none());
 }

@@ -154,6 +154,7 @@ pub(crate) fn totals_text(totals: &Totals, seconds: f64, parts: &[Part]) -> Stri
     ];
     let lines = rows
         .iter()
+        .filter(|(name, _)| *name != engine_head || !engines.is_empty())
         .map(|(name, value)| format!("{name:<14} {value}\n"));
     lines.collect()
 }

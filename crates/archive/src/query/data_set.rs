@@ -1,0 +1,202 @@
+//! The catalogs that are queried together.
+
+use std::collections::BTreeSet;
+
+use gate::fs::{Open, getdents64};
+use gate::long::open_long;
+use mounts::WarningReason;
+use ondisk::dirent::entries;
+use walk::entry::joined;
+
+use crate::catalog::{About, Reader};
+use crate::error::{Action, Error, ErrorKind};
+
+/// Catalogs whose entries are one data set.
+#[derive(Debug)]
+pub struct DataSet {
+    path: Vec<u8>,
+    readers: Vec<Reader>,
+    /// The DIRs of all, each once, as they were given.
+    roots: Vec<Vec<u8>>,
+    /// For each catalog, the numbers of its roots among all.
+    tops: Vec<Vec<usize>>,
+    /// Every row group: the number of its catalog, and its own.
+    pieces: Vec<(usize, usize)>,
+    missing: Vec<(Vec<u8>, MissingParts)>,
+}
+
+/// Some parts of a catalog are not in its directory.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{} of {of} missing: {}", plural(numbers.len()), list(numbers))]
+pub struct MissingParts {
+    /// Their numbers.
+    pub numbers: Vec<u32>,
+    /// The number of all parts.
+    pub of: u32,
+}
+
+impl WarningReason for MissingParts {}
+
+fn plural(parts: usize) -> String {
+    match parts {
+        1 => "1 part".to_owned(),
+        n => format!("{n} parts"),
+    }
+}
+
+fn list(numbers: &[u32]) -> String {
+    const MOST: usize = 8;
+    let shown = numbers.iter().take(MOST).map(u32::to_string);
+    let more = if numbers.len() > MOST { ", ..." } else { "" };
+    shown.collect::<Vec<_>>().join(", ") + more
+}
+
+impl DataSet {
+    /// Opens catalogs. A directory stands for all `.parquet` files in it.
+    ///
+    /// # Errors
+    /// The first catalog that cannot be used, or a directory without catalogs.
+    pub fn open(paths: &[Vec<u8>]) -> Result<DataSet, Error> {
+        let mut data = DataSet {
+            path: paths.first().cloned().unwrap_or_default(),
+            readers: Vec::new(),
+            roots: Vec::new(),
+            tops: Vec::new(),
+            pieces: Vec::new(),
+            missing: Vec::new(),
+        };
+        for path in paths {
+            let Some(names) = catalogs_in(path)? else {
+                data.add(Reader::open(path)?);
+                continue;
+            };
+            if names.is_empty() {
+                return Err(Error::new(Action::ReadCatalog, path, ErrorKind::NoCatalogs));
+            }
+            let missing = missing_parts(&names).map(|missing| (path.clone(), missing));
+            data.missing.extend(missing);
+            for name in names {
+                data.add(Reader::open(&joined(path, &name))?);
+            }
+        }
+        Ok(data)
+    }
+
+    fn add(&mut self, reader: Reader) {
+        let number = |root: &Vec<u8>, roots: &mut Vec<Vec<u8>>| {
+            let known = roots.iter().position(|known| known == root);
+            known.unwrap_or_else(|| {
+                roots.push(root.clone());
+                roots.len() - 1
+            })
+        };
+        let own = reader.about().roots.iter();
+        let own = own
+            .map(|root| number(&root.path, &mut self.roots))
+            .collect();
+        self.tops.push(own);
+        let nth = self.readers.len();
+        self.pieces
+            .extend((0..reader.groups()).map(|group| (nth, group)));
+        self.readers.push(reader);
+    }
+
+    /// The descriptions of all catalogs.
+    pub fn abouts(&self) -> impl Iterator<Item = &About> {
+        self.readers.iter().map(Reader::about)
+    }
+
+    /// The DIRs that paths begin with.
+    pub fn roots(&self) -> &[Vec<u8>] {
+        &self.roots
+    }
+
+    /// The directories in which parts are missing.
+    pub fn missing(&self) -> &[(Vec<u8>, MissingParts)] {
+        &self.missing
+    }
+
+    pub(super) fn pieces(&self) -> &[(usize, usize)] {
+        &self.pieces
+    }
+
+    pub(super) fn reader(&self, nth: usize) -> &Reader {
+        &self.readers[nth]
+    }
+
+    /// The number of a root of a catalog among all, and its path; those of the first root if there is
+    /// no such root.
+    pub(super) fn root(&self, nth: usize, top: u32) -> (usize, &[u8]) {
+        let number = self.tops[nth].get(top as usize).copied().unwrap_or(0);
+        (number, self.roots.get(number).map_or(b"", |root| root))
+    }
+
+    pub(super) fn error(&self, kind: ErrorKind) -> Error {
+        Error::new(Action::ReadCatalog, &self.path, kind)
+    }
+}
+
+/// The names of the catalogs in a directory, in order; `None` if it is none.
+fn catalogs_in(path: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Error> {
+    let Ok(fd) = open_long(path, Open::DIRECTORY | Open::NONBLOCK) else {
+        return Ok(None);
+    };
+    let (mut names, mut buffer) = (Vec::new(), vec![0; 64 << 10]);
+    loop {
+        let read = getdents64(&fd, &mut buffer);
+        let read = read.map_err(|errno| Error::new(Action::ReadCatalog, path, errno))?;
+        if read == 0 {
+            break;
+        }
+        let found = entries(&buffer[..read]).map(|entry| entry.name.to_bytes());
+        let found = found.filter(|name| name.ends_with(b".parquet"));
+        names.extend(found.map(<[u8]>::to_vec));
+    }
+    names.sort_unstable();
+    Ok(Some(names))
+}
+
+/// The parts that are missing among files with names such as `part-0-of-4.parquet`. Numbers begin
+/// with 0, unless there is a part with the number of all.
+fn missing_parts(names: &[Vec<u8>]) -> Option<MissingParts> {
+    let parts = names.iter().filter_map(|name| part_number(name));
+    let parts: BTreeSet<(u32, u32)> = parts.collect();
+    let (_, of) = *parts.first()?;
+    let has = |number| parts.contains(&(number, of));
+    let first = u32::from(has(of));
+    let numbers: Vec<u32> = (first..of.checked_add(first)?)
+        .filter(|it| !has(*it))
+        .collect();
+    (!numbers.is_empty()).then_some(MissingParts { numbers, of })
+}
+
+/// The number of a part, and of all parts.
+fn part_number(name: &[u8]) -> Option<(u32, u32)> {
+    let name = std::str::from_utf8(name).ok()?;
+    let name = name.strip_prefix("part-")?.strip_suffix(".parquet")?;
+    let (number, of) = name.split_once("-of-")?;
+    let (number, of): (u32, u32) = (number.parse().ok()?, of.parse().ok()?);
+    (number <= of && of <= 1 << 20).then_some((number, of))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_parts_are_named() {
+        let missing = |names: &[&str]| {
+            let names: Vec<Vec<u8>> = names.iter().map(|name| name.as_bytes().to_vec()).collect();
+            missing_parts(&names).map(|missing| missing.to_string())
+        };
+        let part = |n| format!("part-{n}-of-3.parquet");
+        let (zero, one, two, three) = (part(0), part(1), part(2), part(3));
+        assert_eq!(missing(&[&zero, &one, &two]), None);
+        assert_eq!(missing(&[&one, &two, &three]), None);
+        assert_eq!(missing(&["c.parquet", "part-x-of-3.parquet"]), None);
+        let text = missing(&[&zero, &two]).unwrap();
+        assert_eq!(text, "1 part of 3 missing: 1");
+        let text = missing(&["part-0-of-40.parquet"]).unwrap();
+        assert_eq!(text, "39 parts of 40 missing: 1, 2, 3, 4, 5, 6, 7, 8, ...");
+    }
+}

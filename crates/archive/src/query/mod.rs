@@ -1,0 +1,100 @@
+//! Passes the entries of catalogs to a sink, as a walk does, without the tree.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `data_set` | the catalogs, or the parts of one in a directory |
+//! | `group` | a row group: selects rows column by column, and makes entries of them |
+//!
+//! Threads share the row groups. Each reads the columns that the predicates test, the cheapest first,
+//! and of the rows that are left those that the sink needs. Memory is bounded by the size of a row
+//! group and the number of threads.
+
+mod data_set;
+mod group;
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+
+use gate::sync::Mutex;
+use walk::predicate::Predicates;
+use walk::predicate::select::Selected;
+use walk::{Fields, Sink};
+
+use crate::background::spawn;
+use crate::error::Error;
+use crate::{ErrorKind, OnPanic};
+pub use data_set::{DataSet, MissingParts};
+use group::RowGroup;
+
+/// At most so many row groups are decoded at once, which bounds the memory.
+const MOST_THREADS: usize = 4;
+
+impl DataSet {
+    /// Passes the selected entries to a sink, in no particular order.
+    ///
+    /// # Errors
+    /// A catalog that cannot be read, or is damaged. Some entries may have been passed then.
+    pub fn emit(&self, predicates: &Predicates, sink: &dyn Sink) -> Result<(), Error> {
+        let needs_all = predicates.empty || sink.wants_shape();
+        if predicates.is_all() || !needs_all {
+            return self.read(predicates, sink);
+        }
+        let selected = Selected::new(predicates, sink);
+        self.read(&Predicates::default(), &selected)?;
+        selected.finish(|_| true);
+        Ok(())
+    }
+
+    fn read(&self, predicates: &Predicates, sink: &dyn Sink) -> Result<(), Error> {
+        let pass = Pass {
+            data: self,
+            predicates,
+            sink,
+            fields: sink.fields(),
+            next: AtomicUsize::new(0),
+            is_over: AtomicBool::new(false),
+            failed: Mutex::default(),
+        };
+        let threads = gate::machine::processors().min(MOST_THREADS);
+        let threads = threads.min(self.pieces().len());
+        std::thread::scope(|scope| {
+            for _ in 1..threads {
+                spawn(scope, || pass.run());
+            }
+            pass.run();
+        });
+        pass.failed.into_inner().map_or(Ok(()), Err)
+    }
+}
+
+/// One pass over all row groups.
+struct Pass<'a> {
+    data: &'a DataSet,
+    predicates: &'a Predicates,
+    sink: &'a dyn Sink,
+    fields: Fields,
+    next: AtomicUsize,
+    is_over: AtomicBool,
+    failed: Mutex<Option<Error>>,
+}
+
+impl Pass<'_> {
+    fn run(&self) {
+        let _on_panic = OnPanic(|| self.fail(self.data.error(ErrorKind::ThreadDied)));
+        let mut worker = self.sink.worker();
+        while !self.is_over.load(Relaxed) && !self.sink.is_closed() {
+            let next = self.next.fetch_add(1, Relaxed);
+            let Some(&(nth, group)) = self.data.pieces().get(next) else {
+                return;
+            };
+            let rows = RowGroup::new(self.data, nth, group);
+            if let Err(error) = rows.emit(self.predicates, self.fields, &mut *worker) {
+                return self.fail(error);
+            }
+        }
+    }
+
+    fn fail(&self, error: Error) {
+        self.is_over.store(true, Relaxed);
+        self.failed.lock().get_or_insert(error);
+    }
+}

@@ -1,0 +1,90 @@
+//! `fathom query`: answers from catalogs what `fathom walk` answers from the file system.
+
+use std::time::Instant;
+
+use ::show::units::{duration, plural};
+use archive::query::DataSet;
+use mounts::Warning;
+use walk::predicate::Predicates;
+use walk::{Diagnostics, Sink, Totals};
+
+use super::args::Query as Args;
+use crate::args::output::{Format, OutputArgs};
+use crate::args::values::bytes;
+use crate::cmd::walk::output::{Emitted, Source, View, check};
+use crate::error::{Error, Outcome};
+use crate::out::Out;
+use crate::progress::watch_walk;
+
+const SCHEMA: &str = "fathom.query/1";
+
+pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
+    let output = OutputArgs {
+        format: if args.print0 {
+            Format::Paths0
+        } else {
+            args.output.format
+        },
+        ..args.output.clone()
+    };
+    check(&output, out)?;
+    let predicates = Predicates {
+        max_depth: args.max_depth.filter(|_| output.format != Format::Du),
+        ..args.predicates.predicates()?
+    };
+    let view = View {
+        args: &output,
+        schema: SCHEMA,
+        time: args.predicates.time_field(),
+        max_depth: args.max_depth,
+        is_all: predicates.is_all(),
+    };
+    let source = Catalogs {
+        data: DataSet::open(&bytes(&args.catalogs))?,
+        predicates,
+    };
+    view.print(&source, out)
+}
+
+/// The catalogs, and which of their entries to print.
+struct Catalogs {
+    data: DataSet,
+    predicates: Predicates,
+}
+
+impl Source for Catalogs {
+    fn emit(&self, sink: &dyn Sink, progress: bool) -> Result<Emitted, Error> {
+        let start = Instant::now();
+        watch_walk(progress, &Diagnostics::default(), || {
+            self.data.emit(&self.predicates, sink)
+        })?;
+        let missing = self.data.missing().iter();
+        let missing = missing.map(|(path, parts)| Warning::about(path, parts.clone()));
+        let contradiction = self.predicates.contradiction();
+        Ok(Emitted {
+            parts: Vec::new(),
+            warnings: missing.chain(contradiction.map(Warning::general)).collect(),
+            seconds: start.elapsed().as_secs_f64(),
+        })
+    }
+
+    fn roots(&self) -> &[Vec<u8>] {
+        self.data.roots()
+    }
+
+    fn note(&self, totals: &Totals, emitted: &Emitted, out: &Out) {
+        let all: u64 = self.data.abouts().map(|about| about.entries).sum();
+        let (catalogs, entries) = (self.data.abouts().count() as u64, totals.entries);
+        out.note(format_args!(
+            "{} of {} in {}, read in {}",
+            plural(entries, "entry", "entries"),
+            ::show::units::count(all),
+            plural(catalogs, "catalog", "catalogs"),
+            duration(emitted.seconds)
+        ));
+        let incomplete = self.data.abouts().filter(|about| !about.complete).count();
+        if incomplete > 0 {
+            out.note("some entries are missing: the walk that wrote the catalog skipped them");
+        }
+    }
+}

@@ -18,6 +18,7 @@ mod engines;
 mod find;
 mod formats;
 mod groups;
+mod ncdu;
 mod predicates;
 mod query;
 mod remote;

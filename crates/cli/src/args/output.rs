@@ -46,6 +46,8 @@ pub(crate) enum Format {
     Ndjson,
     /// All metadata, as comma-separated values
     Csv,
+    /// The tree as JSON that ncdu -f and gdu -f load
+    Ncdu,
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]

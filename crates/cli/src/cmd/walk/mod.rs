@@ -3,6 +3,7 @@
 pub(crate) mod args;
 pub(crate) mod compare;
 mod lines;
+mod ncdu;
 pub(crate) mod output;
 pub(crate) mod run;
 pub(crate) mod show;

@@ -4,9 +4,10 @@ use archive::Users;
 use mounts::{Warning, WarningReason};
 use walk::group::{GroupOrder, Groups};
 use walk::predicate::test::TimeField;
-use walk::{Both, Largest, Part, Sink, Summary, Totals, UsageOrder, UsageSink};
+use walk::{Both, Largest, Moment, Part, Sink, Summary, Totals, UsageOrder, UsageSink};
 
 use super::lines::Form;
+use super::ncdu::Ncdu;
 use super::show::{self, Walk};
 use super::sinks::Output;
 use crate::args::output::{Format, OutputArgs, Sort};
@@ -50,20 +51,26 @@ pub(crate) struct View<'a> {
 /// Checks that the flags fit each other.
 pub(crate) fn check(args: &OutputArgs, out: &Out) -> Result<(), Error> {
     let is_grouped = args.group_by.is_some();
-    if is_grouped && matches!(args.format, Format::Du | Format::Paths | Format::Paths0) {
-        return Err(
-            Error::new("--group-by cannot be used with --format du, paths or paths0")
-                .and("omit --format, or use --format csv or ndjson"),
-        );
+    if is_grouped
+        && matches!(
+            args.format,
+            Format::Du | Format::Paths | Format::Paths0 | Format::Ncdu
+        )
+    {
+        return Err(Error::new(
+            "--group-by cannot be used with --format du, paths, paths0 or ncdu",
+        )
+        .and("omit --format, or use --format csv or ndjson"));
     }
     if out.json && is_grouped && args.format != Format::Summary {
         return Err(
             Error::new("--json cannot be used with --format csv or ndjson").and("omit one of them"),
         );
     }
-    if form(args.format).is_some() && !is_grouped && (out.json || args.top.is_some()) {
+    let is_list = form(args.format).is_some() || args.format == Format::Ncdu;
+    if is_list && !is_grouped && (out.json || args.top.is_some()) {
         return Err(Error::new(
-            "--json and --top cannot be used with --format paths, paths0, ndjson or csv",
+            "--json and --top cannot be used with --format paths, paths0, ndjson, csv or ncdu",
         )
         .and("use --format summary or --format du"));
     }
@@ -79,7 +86,7 @@ fn form(format: Format) -> Option<Form> {
         Format::Paths0 => Some(Form::Paths0),
         Format::Ndjson => Some(Form::Ndjson),
         Format::Csv => Some(Form::Csv),
-        Format::Summary | Format::Du => None,
+        Format::Summary | Format::Du | Format::Ncdu => None,
     }
 }
 
@@ -92,6 +99,7 @@ impl View<'_> {
         match form(self.args.format) {
             Some(form) => lines(source, form, out),
             None if self.args.format == Format::Du => self.usage(source, out),
+            None if self.args.format == Format::Ncdu => export(source, out),
             None => self.summary(source, out),
         }
     }
@@ -205,6 +213,19 @@ fn lines(source: &dyn Source, form: Form, out: &Out) -> Outcome {
     let progress = out.progress && !out.on_terminal();
     let emitted = source.emit(&output, progress)?;
     output.end()?;
+    out.warn(&emitted.warnings);
+    Ok(emitted.warnings.len())
+}
+
+/// `--format ncdu`
+fn export(source: &dyn Source, out: &Out) -> Outcome {
+    if source.roots().len() != 1 {
+        return Err(Error::new("--format ncdu cannot be used with several DIRs")
+            .and("export each DIR to a file of its own"));
+    }
+    let tree = Ncdu::default();
+    let emitted = source.emit(&tree, out.progress)?;
+    tree.write(Moment::now().time(), out)?;
     out.warn(&emitted.warnings);
     Ok(emitted.warnings.len())
 }

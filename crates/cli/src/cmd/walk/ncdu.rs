@@ -1,0 +1,214 @@
+//! `--format ncdu`: the export format of ncdu, which `ncdu -f` and gdu load. It is nested like the
+//! tree, while entries come in any order, so that everything is kept until the end, as text.
+//!
+//! <https://dev.yorhel.nl/ncdu/jsonfmt>
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Slot;
+
+use gate::sync::Mutex;
+use walk::entry::Time;
+use walk::{Dir, Entry, Fields, Meta, Sink, Type, Worker, digest};
+
+use crate::error::Error;
+use crate::out::Out;
+
+/// A directory: its depth, and the hash of its path.
+type Key = (u32, u64);
+
+#[derive(Default)]
+struct Node {
+    /// Its object; empty until its own entry has come.
+    object: Vec<u8>,
+    /// The objects of the entries that are no directories, each after a comma.
+    files: Vec<u8>,
+    directories: Vec<Key>,
+}
+
+/// The sink that keeps the tree.
+#[derive(Default)]
+pub(super) struct Ncdu {
+    nodes: Mutex<HashMap<Key, Node>>,
+}
+
+impl Ncdu {
+    /// Writes the tree from its root. The time is that of the export.
+    pub(super) fn write(self, now: Time, out: &Out) -> Result<(), Error> {
+        const PIECE: usize = 128 << 10;
+        let mut nodes = self.nodes.into_inner();
+        let version = env!("CARGO_PKG_VERSION");
+        let head = "[1,2,{\"progname\":\"fathom\",\"progver\":\"";
+        let timestamp = now.sec.max(0);
+        let mut text = format!("{head}{version}\",\"timestamp\":{timestamp}}}").into_bytes();
+        // Each directory that is open, and those in it that are still to be written.
+        let mut open: Vec<Vec<Key>> = vec![vec![(0, digest::top(0))]];
+        while let Some(pending) = open.last_mut() {
+            let Some(key) = pending.pop() else {
+                open.pop();
+                text.extend_from_slice(b"]");
+                continue;
+            };
+            // A directory without an entry of its own vanished during the walk.
+            let Some(node) = nodes.remove(&key).filter(|node| !node.object.is_empty()) else {
+                continue;
+            };
+            text.extend_from_slice(b",\n[");
+            text.extend_from_slice(&node.object);
+            text.extend_from_slice(&node.files);
+            open.push(node.directories);
+            if text.len() > PIECE {
+                out.data(&text)?;
+                text.clear();
+            }
+        }
+        text.push(b'\n');
+        out.data(&text)
+    }
+}
+
+impl Sink for Ncdu {
+    fn worker(&self) -> Box<dyn Worker + '_> {
+        Box::new(Collector {
+            to: self,
+            nodes: HashMap::new(),
+        })
+    }
+
+    fn fields(&self) -> Fields {
+        Fields::NAME
+            | Fields::MODE
+            | Fields::NLINK
+            | Fields::UID
+            | Fields::GID
+            | Fields::SIZE
+            | Fields::BLOCKS
+            | Fields::INODE
+            | Fields::MTIME
+    }
+
+    fn wants_shape(&self) -> bool {
+        true
+    }
+}
+
+struct Collector<'a> {
+    to: &'a Ncdu,
+    nodes: HashMap<Key, Node>,
+}
+
+impl Collector<'_> {
+    fn add(&mut self, dir: &Dir<'_>, entry: &Entry<'_>, is_selected: bool) {
+        let above = (dir.depth, dir.hash);
+        let meta = entry.meta;
+        if entry.name.is_empty() {
+            let node = self.nodes.entry(above).or_default();
+            put_object(&mut node.object, dir.path, &meta, is_selected);
+        } else if meta.is_dir() {
+            let key = (dir.depth + 1, digest::below(dir.hash, entry.name));
+            self.nodes.entry(above).or_default().directories.push(key);
+            let node = self.nodes.entry(key).or_default();
+            put_object(&mut node.object, entry.name, &meta, is_selected);
+        } else if is_selected {
+            let node = self.nodes.entry(above).or_default();
+            node.files.extend_from_slice(b",\n");
+            put_object(&mut node.files, entry.name, &meta, true);
+        }
+    }
+}
+
+impl Worker for Collector<'_> {
+    fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
+        entries.iter().for_each(|entry| self.add(dir, entry, true));
+    }
+
+    fn pass_over(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
+        entries.iter().for_each(|entry| self.add(dir, entry, false));
+    }
+}
+
+impl Drop for Collector<'_> {
+    fn drop(&mut self) {
+        let mut all = self.to.nodes.lock();
+        for (key, node) in std::mem::take(&mut self.nodes) {
+            match all.entry(key) {
+                Slot::Vacant(slot) => drop(slot.insert(node)),
+                Slot::Occupied(mut slot) => {
+                    let known = slot.get_mut();
+                    if !node.object.is_empty() {
+                        known.object = node.object;
+                    }
+                    known.files.extend(node.files);
+                    known.directories.extend(node.directories);
+                }
+            }
+        }
+    }
+}
+
+/// Adds the object of an entry. A directory that is not selected has no size of its own.
+fn put_object(to: &mut Vec<u8>, name: &[u8], meta: &Meta, is_selected: bool) {
+    to.extend_from_slice(b"{\"name\":\"");
+    put_name(to, name);
+    let dev = u64::from(meta.dev.major) << 20 | u64::from(meta.dev.minor);
+    let (size, allocated) = match is_selected {
+        true => (meta.size, meta.blocks.saturating_mul(512)),
+        false => (0, 0),
+    };
+    let mut text = format!("\",\"asize\":{size},\"dsize\":{allocated},\"dev\":{dev}");
+    if meta.nlink > 1 && !meta.is_dir() {
+        text += &format!(
+            ",\"ino\":{},\"hlnkc\":true,\"nlink\":{}",
+            meta.ino, meta.nlink
+        );
+    }
+    if !matches!(meta.kind(), Type::File | Type::Directory) {
+        text += ",\"notreg\":true";
+    }
+    // ncdu reads no number of a user or group from 2^31.
+    for (field, id) in [("uid", meta.uid), ("gid", meta.gid)] {
+        if i32::try_from(id).is_ok() {
+            text += &format!(",\"{field}\":{id}");
+        }
+    }
+    text += &format!(",\"mode\":{}", meta.mode);
+    // ncdu reads no negative times.
+    if meta.mtime.sec >= 0 {
+        text += &format!(",\"mtime\":{}", meta.mtime.sec);
+    }
+    to.extend_from_slice(text.as_bytes());
+    to.push(b'}');
+}
+
+/// A name in a JSON string. Bytes that are not UTF-8 stay as they are: so ncdu writes and reads them.
+fn put_name(to: &mut Vec<u8>, name: &[u8]) {
+    for &byte in name {
+        match byte {
+            b'"' | b'\\' => to.extend_from_slice(&[b'\\', byte]),
+            0..b' ' | 0x7f => to.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
+            _ => to.push(byte),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_have_sizes_and_exact_names() {
+        let meta = Meta {
+            mode: 0o120_777,
+            size: 7,
+            blocks: 1,
+            nlink: 2,
+            ino: 9,
+            mtime: Time { sec: -1, nsec: 0 },
+            ..Meta::default()
+        };
+        let mut object = Vec::new();
+        put_object(&mut object, b"a\"\n\xff", &meta, true);
+        let expected = b"{\"name\":\"a\\\"\\u000a\xff\",\"asize\":7,\"dsize\":512,\"dev\":0,\"ino\":9,\"hlnkc\":true,\
+                         \"nlink\":2,\"notreg\":true,\"uid\":0,\"gid\":0,\"mode\":41471}";
+        assert_eq!(object, expected);
+    }
+}

@@ -1,0 +1,92 @@
+//! ncdu loads what `--format ncdu` writes, and exports the same tree again.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::engines::still;
+use super::predicates::odd_tree;
+use super::right::walk;
+use crate::support::build::{dir, tool};
+use crate::support::run::args;
+use crate::support::{Need, fathom, in_namespace, require, run};
+
+/// Sizes by path. ncdu writes bytes that are not UTF-8 as they are; here they are replaced.
+fn sizes(json: &[u8]) -> BTreeMap<String, (u64, u64, bool)> {
+    let text = String::from_utf8_lossy(json);
+    let value: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"));
+    let mut sizes = BTreeMap::new();
+    let mut pending = vec![(String::new(), &value[3])];
+    while let Some((above, item)) = pending.pop() {
+        let (own, children) = match item.as_array() {
+            Some(items) => (&items[0], &items[1..]),
+            None => (item, &[][..]),
+        };
+        let path = format!("{above}/{}", own["name"].as_str().unwrap());
+        let number = |field: &str| own[field].as_u64().unwrap_or(0);
+        let is_other = own["notreg"] == true;
+        sizes.insert(path.clone(), (number("asize"), number("dsize"), is_other));
+        pending.extend(children.iter().map(|child| (path.clone(), child)));
+    }
+    sizes
+}
+
+/// What ncdu reads from a file, exported.
+fn by_ncdu(json: &[u8], beside: &Path) -> Vec<u8> {
+    let file = beside.join("tree.json");
+    fs::write(&file, json).unwrap();
+    tool(
+        Command::new("ncdu")
+            .arg("-0")
+            .arg("-f")
+            .arg(&file)
+            .args(["-o", "-"]),
+    )
+}
+
+#[test]
+fn ncdu_loads_the_tree_of_walk_and_query() {
+    if !require(&[Need::Root, Need::Program("ncdu")]) {
+        return;
+    }
+    in_namespace(|base| {
+        let top = dir(still(&base.join("disk")).join("odd"));
+        odd_tree(&top, 41);
+        let catalog = base.join("c.parquet");
+        run(&mut fathom(args![
+            "walk",
+            &top,
+            "--catalog",
+            &catalog,
+            "-q"
+        ]))
+        .exits(0);
+        for predicates in [&[][..], &["--type", "f", "--size", "+1"], &["--type", "e"]] {
+            let format = [predicates, &["--format", "ncdu"]].concat();
+            let walked = walk(&top, "threads", &format).exits(0).stdout;
+            let queried = run(fathom(args!["query", &catalog]).args(&format))
+                .exits(0)
+                .stdout;
+            let (ours, theirs) = (sizes(&walked), sizes(&by_ncdu(&walked, base)));
+            assert_eq!(ours, theirs, "{predicates:?}");
+            assert_eq!(ours, sizes(&queried), "{predicates:?}");
+            assert!(ours.len() > 5, "{ours:?}");
+        }
+    });
+}
+
+#[test]
+fn export_is_of_one_directory() {
+    let ran = run(&mut fathom(args![
+        "walk",
+        "/etc/apt",
+        "/etc/dpkg",
+        "--format",
+        "ncdu"
+    ]))
+    .refused();
+    assert!(ran.stderr.contains("several DIRs"), "{ran}");
+}

@@ -169,20 +169,22 @@ fn tree_that_changes_during_the_comparison_is_no_disagreement() {
                     }
                 });
                 let _over = SetAtEnd(&is_over);
-                let value = compare("--json").json();
-                let compared = &value["result"]["compare"];
-                assert_eq!(
-                    (&compared["agree"], &compared["tree_changed"]),
-                    (&false.into(), &true.into()),
-                    "{value}"
-                );
-                let ran = compare("--quiet");
-                let text = String::from_utf8_lossy(&ran.stdout);
-                assert!(
-                    text.contains("\nThe tree changed during the comparison, "),
-                    "{ran}"
-                );
-                assert!(!text.contains("wrong") && ran.stderr.is_empty(), "{ran}");
+                // On a busy machine, the last walks of all engines may find the same tree.
+                let differs = (0..50).any(|_| {
+                    let value = compare("--json").json();
+                    let compared = &value["result"]["compare"];
+                    let agree = compared["agree"].as_bool().unwrap();
+                    assert!(agree || compared["tree_changed"] == true, "{value}");
+                    !agree
+                });
+                assert!(differs, "the tree never changed between two walks");
+                let is_told = (0..50).any(|_| {
+                    let ran = compare("--quiet");
+                    let text = String::from_utf8_lossy(&ran.stdout);
+                    assert!(!text.contains("wrong") && ran.stderr.is_empty(), "{ran}");
+                    text.contains("\nThe tree changed during the comparison, ")
+                });
+                assert!(is_told);
             });
         });
     }

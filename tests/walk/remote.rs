@@ -1,8 +1,10 @@
 //! File systems on servers that are slow, fail, or disappear.
 
 use std::ffi::OsStr;
+use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -11,6 +13,7 @@ use serde_json::Value;
 use super::right::{census_of, every_engine_is_right, objects, same, walk};
 use crate::support::build::{dir, file, unmount, unmount_whole};
 use crate::support::disks::{EXT4, attach, image};
+use crate::support::fuse::{Manner::Hung, serve};
 use crate::support::reference::{Census, census};
 use crate::support::run::{args, path};
 use crate::support::synthetic::{SyntheticTree, serve_synthetic};
@@ -251,6 +254,34 @@ fn disk_that_disappears_meanwhile() {
                     ran.refused();
                 }
             }
+        });
+    }
+}
+
+#[test]
+fn walk_that_waits_for_a_server_names_the_mount() {
+    if require(&FAR) {
+        in_namespace(|base| {
+            let tree = dir(base.join("tree"));
+            file(tree.join("a"), 1);
+            let hung = tree.join("people");
+            let _server = serve(Hung, &hung);
+            let expected = format!("waiting for '{}'; fathom mounts --check", hung.display());
+            for engine in ["stat", "threads"] {
+                let mut walk = fathom(args!["walk", &tree, "--engine", engine])
+                    .stdout(Stdio::null())
+                    .stderr(Stdio::piped())
+                    .spawn()
+                    .unwrap();
+                let mut line = String::new();
+                let stderr = walk.stderr.take().unwrap();
+                BufReader::new(stderr).read_line(&mut line).unwrap();
+                walk.kill().unwrap();
+                walk.wait().unwrap();
+                assert!(line.starts_with(&expected), "{engine}: {line}");
+            }
+            let ran = run(&mut fathom(args!["walk", &tree, "--exclude", "people"])).exits(0);
+            assert!(!ran.stderr.contains("waiting"), "{ran}");
         });
     }
 }

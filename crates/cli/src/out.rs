@@ -24,7 +24,8 @@ use crate::hint::hint;
 
 impl When {
     fn is_wanted(self, stream: &impl IsTerminal) -> bool {
-        let is_disabled = || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let is_disabled =
+            || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) || is_dumb();
         match self {
             When::Always => true,
             When::Never => false,
@@ -50,6 +51,20 @@ impl When {
     }
 }
 
+/// What is printed during a walk.
+#[derive(Clone, Copy)]
+pub(crate) struct Messages {
+    /// The progress line.
+    pub(crate) progress: bool,
+    /// A message when a file system does not answer.
+    pub(crate) waits: bool,
+}
+
+/// Whether the terminal understands no escape sequences.
+fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| term == "dumb")
+}
+
 pub(crate) struct Out {
     pub(crate) json: bool,
     pub(crate) quiet: bool,
@@ -68,11 +83,22 @@ impl Out {
             json: global.json,
             quiet: global.quiet,
             verbose: global.verbose,
-            progress: !global.quiet && !global.no_progress && std::io::stderr().is_terminal(),
+            progress: !global.quiet
+                && !global.no_progress
+                && std::io::stderr().is_terminal()
+                && !is_dumb(),
             profile: global.profile,
             style: table_style(&std::io::stdout(), global.color),
             style_err: table_style(&std::io::stderr(), global.color),
             status: OnceLock::new(),
+        }
+    }
+
+    /// What is printed during a walk.
+    pub(crate) fn messages(&self) -> Messages {
+        Messages {
+            progress: self.progress,
+            waits: !self.quiet,
         }
     }
 
@@ -263,7 +289,7 @@ fn write_message(message: &str, hint: &str) {
 
 /// Writes to stderr in one write(2), since stderr is unbuffered. A failure has nowhere to be
 /// reported.
-fn write_stderr(text: &str) {
+pub(crate) fn write_stderr(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
@@ -281,7 +307,14 @@ pub(crate) fn usage(e: &clap::Error) -> ExitCode {
             let suggestion = suggestion(e).map_or(String::new(), |name| {
                 format!("did you mean '{}'? ", printable(name.as_bytes()))
             });
-            let message = one_line(&e.render().to_string());
+            let message = match (e.kind(), e.get(ContextKind::InvalidArg)) {
+                (ErrorKind::MissingSubcommand, _) => "no command is given".to_owned(),
+                (ErrorKind::MissingRequiredArgument, Some(ContextValue::Strings(missing))) => {
+                    let missing = missing.join(", ").replace('|', " or ");
+                    format!("missing: {}", missing.replace(['<', '>'], ""))
+                }
+                _ => one_line(&e.render().to_string()),
+            };
             write_message(
                 &printable(message.as_bytes()),
                 &format!("{suggestion}see fathom {command}--help"),
@@ -295,11 +328,17 @@ pub(crate) fn usage(e: &clap::Error) -> ExitCode {
 fn suggestion(e: &clap::Error) -> Option<&str> {
     use ContextKind::{SuggestedArg, SuggestedSubcommand, SuggestedValue};
     let kinds = [SuggestedArg, SuggestedValue, SuggestedSubcommand];
-    kinds.iter().find_map(|kind| match e.get(*kind)? {
+    let name = kinds.iter().find_map(|kind| match e.get(*kind)? {
         ContextValue::String(name) => Some(name.as_str()),
         ContextValue::Strings(names) => names.first().map(String::as_str),
         _ => None,
-    })
+    })?;
+    // `tcsh` is no misspelt `zsh`.
+    let is_meant = match e.get(ContextKind::InvalidValue) {
+        Some(ContextValue::String(given)) => given.chars().next() == name.chars().next(),
+        _ => true,
+    };
+    is_meant.then_some(name)
 }
 
 /// Prints clap's help without trailing blanks.

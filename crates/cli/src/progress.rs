@@ -7,6 +7,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use show::name::printable;
 use show::units::size;
 
+use crate::out::{Messages, write_stderr};
+
 /// A progress line on stderr. It appears after a second, and only on a terminal.
 pub(crate) struct Progress {
     wanted: bool,
@@ -51,6 +53,15 @@ impl Progress {
         bar.tick();
     }
 
+    /// Prints a message above the progress line.
+    fn print(&self, text: &str) {
+        let print = || write_stderr(&format!("{text}\n"));
+        match &self.bar {
+            Some(bar) => bar.suspend(print),
+            None => print(),
+        }
+    }
+
     pub(crate) fn search(&mut self, far: &mounts::method::Progress, path: &[u8]) {
         let (directories, entries) = (far.directories, far.entries);
         let rate = entries as f64 / self.start.elapsed().as_secs_f64();
@@ -69,18 +80,62 @@ impl Drop for Progress {
     }
 }
 
+/// Finds out whether work has stopped at a file.
+struct Stall {
+    done: u64,
+    since: Instant,
+    /// The file that was named last.
+    named: Vec<u8>,
+}
+
+impl Stall {
+    /// A disk answers within this time, also when it is busy.
+    const LONG: Duration = Duration::from_secs(3);
+
+    fn new() -> Stall {
+        Stall {
+            done: 0,
+            since: Instant::now(),
+            named: Vec::new(),
+        }
+    }
+
+    /// A message if nothing was done for some time, and a thread is blocked at a file that was not
+    /// named before.
+    fn message(&mut self, done: u64) -> Option<String> {
+        if done != self.done {
+            (self.done, self.since) = (done, Instant::now());
+        }
+        if self.since.elapsed() < Stall::LONG {
+            return None;
+        }
+        self.since = Instant::now();
+        let path = walk::blocked_paths().into_iter().next()?;
+        if path == self.named {
+            return None;
+        }
+        let text = format!(
+            "waiting for '{}'; fathom mounts --check lists the mounts that do not answer",
+            printable(&path)
+        );
+        self.named = path;
+        Some(text)
+    }
+}
+
 /// Does some work, and shows the progress of a walk meanwhile.
 pub(crate) fn watch_walk<T>(
-    wanted: bool,
+    wanted: Messages,
     diagnostics: &walk::Diagnostics,
     work: impl FnOnce() -> T,
 ) -> T {
-    watch(wanted, |seconds| walk_message(diagnostics, seconds), work)
+    let message = |seconds: f64| walk_message(diagnostics, seconds);
+    watch_all(wanted, message, || diagnostics.progress().0, work)
 }
 
 /// Does some work, and shows the progress of a dump meanwhile.
 pub(crate) fn watch_dump<T>(
-    wanted: bool,
+    wanted: Messages,
     diagnostics: &walk::Diagnostics,
     progress: &archive::dump::Progress,
     work: impl FnOnce() -> T,
@@ -101,7 +156,12 @@ pub(crate) fn watch_dump<T>(
         let [bytes, all_bytes, rate] = [bytes, all_bytes.max(bytes), rate as u64].map(size);
         format!("{entries} of {all_entries} entries, {bytes} of about {all_bytes}, {rate}/s{left}")
     };
-    watch(wanted, message, work)
+    let done = || {
+        let files = progress.done();
+        let files = files.map_or(0, |((entries, _), (bytes, _))| entries + bytes);
+        diagnostics.progress().0 + files
+    };
+    watch_all(wanted, message, done, work)
 }
 
 fn walk_message(diagnostics: &walk::Diagnostics, seconds: f64) -> String {
@@ -130,18 +190,36 @@ pub(crate) fn watch<T>(
     message: impl Fn(f64) -> String + Send,
     work: impl FnOnce() -> T,
 ) -> T {
+    let wanted = Messages {
+        progress: wanted,
+        waits: false,
+    };
+    watch_all(wanted, message, || 0, work)
+}
+
+/// The same; it also names a file at which the work stops, where `done` no longer grows.
+fn watch_all<T>(
+    wanted: Messages,
+    message: impl Fn(f64) -> String + Send,
+    done: impl Fn() -> u64 + Send,
+    work: impl FnOnce() -> T,
+) -> T {
     const EVERY: Duration = Duration::from_millis(100);
-    if !wanted {
+    if !wanted.progress && !wanted.waits {
         return work();
     }
     std::thread::scope(|scope| {
         let (ended, end) = channel::<()>();
         // Without another thread the work goes on without a progress line.
         let _ = std::thread::Builder::new().spawn_scoped(scope, move || {
-            let mut progress = Progress::new(true);
+            let (mut progress, mut stall) = (Progress::new(wanted.progress), Stall::new());
             while end.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
                 let seconds = progress.start.elapsed().as_secs_f64();
                 progress.at(|| message(seconds));
+                let stalled = wanted.waits.then(|| stall.message(done()));
+                if let Some(text) = stalled.flatten() {
+                    progress.print(&text);
+                }
             }
         });
         let done = work();

@@ -19,6 +19,12 @@ macro_rules! gates {
                 match self { $(Gate::$variant => $name,)* }
             }
 
+            /// The gate of a system call with this number; `None` for others, and for ioctls.
+            pub fn from_number(number: i64) -> Option<Gate> {
+                let mut gates = Gate::ALL.iter().copied();
+                gates.find(|gate| gate.number() == number && number != NO_NUMBER)
+            }
+
             /// The number of the system call.
             #[inline]
             pub(crate) const fn number(self) -> c_long {

@@ -25,11 +25,11 @@ pub enum TableReason {
     #[error("listmount(2) and statmount(2) are unavailable ({0})")]
     NoStatmount(Error),
     #[error(
-        "none of {sampled} sampled mounts receives propagation, so reading mountinfo costs less than a call per mount"
+        "mountinfo takes fewer calls, and none of {sampled} sampled mounts is a slave, which would slow it down"
     )]
     NoSlaves { sampled: usize },
     #[error(
-        "{slaves} of {sampled} sampled mounts receive propagation; mountinfo searches the peer groups of each"
+        "{slaves} of {sampled} sampled mounts are slaves, for each of which mountinfo searches peer groups"
     )]
     Slaves { slaves: usize, sampled: usize },
     #[error("the cheaper interface failed: {0}")]

@@ -254,13 +254,17 @@ impl Table {
         paint: &str,
     ) {
         out.push_str(paint);
+        let key = self.key();
         // Blanks are owed until something follows them, so that none stand at the end of a line.
         let mut owed = 0;
-        let shown = cells.zip(widths).zip(&self.columns);
-        let shown = shown.filter(|((_, width), _)| **width > 0);
-        for (at, ((cell, &width), (_, align))) in shown.enumerate() {
-            owed += usize::from(at > 0);
-            let cell = cut(cell, width);
+        let shown = cells.zip(widths).zip(&self.columns).enumerate();
+        let shown = shown.filter(|(_, ((_, width), _))| **width > 0);
+        for (nth, (at, ((cell, &width), (_, align)))) in shown.enumerate() {
+            owed += usize::from(nth > 0);
+            let cell = match at == key {
+                true => cut_middle(cell, width),
+                false => cut(cell, width),
+            };
             let pad = width.saturating_sub(columns(&cell));
             if *align == Align::Right {
                 owed += pad;
@@ -383,6 +387,22 @@ pub fn cut(cell: &str, width: usize) -> std::borrow::Cow<'_, str> {
     kept.into()
 }
 
+/// The same, cut in the middle: paths often differ at their ends.
+fn cut_middle(cell: &str, width: usize) -> std::borrow::Cow<'_, str> {
+    if cell.len() <= width || columns(cell) <= width {
+        return cell.into();
+    }
+    let begin = cut(cell, width.div_ceil(3));
+    let room = width - columns(&begin);
+    let mut used = 0;
+    let end = cell.char_indices().rev().take_while(|(_, c)| {
+        used += c.width().unwrap_or(0);
+        used <= room
+    });
+    let from = end.last().map_or(cell.len(), |(from, _)| from);
+    format!("{begin}{}", &cell[from..]).into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -479,14 +499,14 @@ mod tests {
         for (width, expected) in [
             (
                 60,
-                "ALLOCATED A LONG HEADING PATH\n 96.5 MiB  1234567890.12 /srv/mail/archive/2023/november/in…\n",
+                "ALLOCATED A LONG HEADING PATH\n 96.5 MiB  1234567890.12 /srv/mail/a…023/november/inbox/0001\n",
             ),
             (
                 46,
-                "ALLOCATED PATH\n 96.5 MiB /srv/mail/archive/2023/november/inb…\n",
+                "ALLOCATED PATH\n 96.5 MiB /srv/mail/a…2023/november/inbox/0001\n",
             ),
-            (30, "ALLOCATED PATH\n 96.5 MiB /srv/mail/archive/2…\n"),
-            (10, "PATH\n/srv/mail…\n"),
+            (30, "ALLOCATED PATH\n 96.5 MiB /srv/m…er/inbox/0001\n"),
+            (10, "PATH\n/sr…x/0001\n"),
         ] {
             assert_eq!(table.to_text(Some(width), false), expected, "{width}");
         }

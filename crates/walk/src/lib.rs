@@ -15,6 +15,7 @@
 //! | [`moment`] | a time to compare change times with |
 //! | [`predicate`] | which entries are printed and counted |
 //! | `plan` | chooses the engine of a mount, where none was requested, and says why |
+//! | `blocked` | the files that threads wait for, for a message |
 //! | `traversal` | [`walk()`]: the options, and a job for each mount in the tree |
 //! | [`explain`](mod@explain) | the engines that a walk would use, and why, without walking |
 //! | [`compare`](mod@compare) | every engine on one tree, each in a process of its own |
@@ -25,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 pub mod attribution;
+mod blocked;
 pub mod compare;
 pub mod digest;
 mod directories;
@@ -46,6 +48,7 @@ mod top;
 mod traversal;
 mod usage;
 
+pub use blocked::blocked_paths;
 pub use digest::Digest;
 pub use directories::{DirectoryCount, DirectoryCounts};
 pub use entry::{Dir, Entry, Meta, Type};

@@ -65,7 +65,7 @@ pub enum PlanReason {
     /// It costs less than the alternative: `threads`, or the engine below the file API (`raw`).
     #[error("{scope}: {}", match is_raw {
         true => format!("{} costs less for this many, including its start", raw.name()),
-        false => format!("the start of {} costs more than it saves", raw.name()),
+        false => format!("starting {} would cost more than it saves", raw.name()),
     })]
     Cheaper {
         raw: EngineKind,
@@ -88,7 +88,7 @@ pub struct Scope {
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let about = |n: u64| match n {
-            0..1000 => "under 1,000".to_owned(),
+            0..1000 => "fewer than 1,000".to_owned(),
             1000..1_000_000 => format!("about {},000", (n + 500) / 1000),
             _ => format!("about {:.1} million", n as f64 / 1e6),
         };
@@ -96,6 +96,7 @@ impl fmt::Display for Scope {
         match (self.is_whole, self.total) {
             (true, _) => write!(f, "the whole file system, {entries} entries"),
             (false, None) => write!(f, "{entries} entries"),
+            (false, Some(total)) if total < 1000 => write!(f, "{entries} entries"),
             (false, Some(total)) => {
                 write!(f, "{entries} of {} entries", about(total))
             }

@@ -12,7 +12,7 @@ Exit status:
 /// The exit statuses of a command that runs another.
 pub(crate) const EXIT_OF_COMMAND: &str = "\
 Exit status:
-  that of the command, or 128 plus the number of the signal that ended it; else
+  that of the command (128+N if signal N ended it); otherwise:
   2    no report, or a wrong command line
   126  the command cannot be executed
   127  the command was not found";

@@ -27,16 +27,16 @@ pub(crate) struct OutputArgs {
     /// --group-by sorts by allocated space.
     #[arg(long, value_name = "FIELD")]
     pub(crate) sort: Option<Sort>,
-    /// Print the N largest files, or with --format du directories, or groups
+    /// Print the N largest files (with --format du: directories), or groups
     #[arg(long, value_name = "N", value_parser = number(1..=u32::MAX as usize))]
     pub(crate) top: Option<usize>,
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Format {
-    /// The number of entries of each type, their size, and a digest
+    /// The number of entries of each type, their size (each name counts), and a digest
     Summary,
-    /// The disk usage of each directory, as du prints it; hard links count once
+    /// The disk usage of each directory, as du counts it; SIZE is that of files and symlinks
     Du,
     /// One path per line, as find prints it
     Paths,
@@ -53,12 +53,15 @@ pub(crate) enum Format {
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sort {
     /// By path, or by the name of the group
+    #[value(alias = "path")]
     Name,
     /// By apparent size, largest first
+    #[value(alias = "size")]
     Bytes,
     /// By allocated space, largest first
     Allocated,
     /// By number of inodes, largest first
+    #[value(alias = "inodes")]
     Count,
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         update: args.update,
     };
     let diagnostics = walk::Diagnostics::default();
-    let mut report = watch_walk(out.progress, &diagnostics, || {
+    let mut report = watch_walk(out.messages(), &diagnostics, || {
         changed(&options, &diagnostics)
     })?;
     let update = report.update.take();

@@ -83,17 +83,17 @@ pub(crate) struct Dump {
     /// With --prune, keep the last N full dumps
     #[arg(long, value_name = "N", help_heading = "Increments", requires = "prune", value_parser = number(1..=65_535_usize))]
     pub(crate) keep_full: Option<usize>,
-    /// With --prune, remove these archives
+    /// With --prune, remove them
     #[arg(long, help_heading = "Increments", requires = "prune")]
     pub(crate) yes: bool,
 
-    /// Skip entries whose name matches GLOB
+    /// Skip entries whose name matches GLOB, and everything in them
     ///
-    /// A GLOB with a slash matches the end of a path, or the whole path if it begins with a slash.
-    /// A directory that matches is skipped with everything below it. The option can be repeated.
+    /// A GLOB with a slash matches the end of a path, or the whole path if it begins with a slash. May
+    /// be repeated.
     #[arg(long, value_name = "GLOB", help_heading = "Selection")]
     pub(crate) exclude: Vec<String>,
-    /// Do not enter other file systems (other device numbers)
+    /// Stay on the file system of each SRC, as find -xdev does
     #[arg(short = 'x', long, help_heading = "Selection")]
     pub(crate) one_file_system: bool,
 

@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if args.account {
         archive::attribution::start();
     }
-    let summary = watch_dump(out.progress, &diagnostics, &progress, || {
+    let summary = watch_dump(out.messages(), &diagnostics, &progress, || {
         let map = map.as_mut().map(|map| map as &mut dyn Map);
         dump(&options, &diagnostics, &progress, map)
     })?;
@@ -159,7 +159,7 @@ fn measure_ways(options: &DumpOptions, out: &Out) -> Vec<(Gather, Result<Took, U
             gather.engine_of(&plan.engines)?;
         }
         let diagnostics = Diagnostics::default();
-        watch_walk(out.progress, &diagnostics, || {
+        watch_walk(out.messages(), &diagnostics, || {
             measure(&collect_options, gather, &diagnostics)
         })
     };

@@ -65,8 +65,9 @@ pub(crate) struct Mounts {
 
     /// Check that each mount answers
     ///
-    /// Prints ok, slow, hung, stale, denied or hidden for each mount. A child process that can be
-    /// killed does the check, so that a hung mount does not block fathom.
+    /// STATUS is ok, slow, hung (no answer within --deadline), stale (its server or device is gone),
+    /// denied (no permission) or hidden (covered by another mount, and not checked). Child processes
+    /// that can be killed do the check, so that a hung mount does not block fathom.
     #[arg(long, help_heading = "Diagnosis")]
     pub(crate) check: bool,
     /// Wait this long for each mount, with --check: 500ms, 2s, 1m [default: 2s]

@@ -187,6 +187,10 @@ fn print(
             let calls = gate::meter::tally().calls();
             let mounts = plural(points.len() as u64, "mount", "mounts");
             let (calls, took) = (plural(calls, "call", "calls"), duration(took.as_secs_f64()));
+            if points.is_empty() {
+                let root = printable(root);
+                out.note(format_args!("no mount point at or below '{root}'"));
+            }
             out.note(format_args!(
                 "{mounts} found with {by} in {took} and {calls}{}",
                 out.reason(&why)

@@ -199,7 +199,9 @@ pub(crate) fn cell(name: Option<&[u8]>) -> Cow<'_, str> {
 }
 
 pub(crate) fn state(point: &Point) -> Cow<'_, str> {
-    match (point.hidden, point.kind) {
+    // STATUS shows it, too.
+    let is_shown = point.verdict == Some(Verdict::Hidden);
+    match (point.hidden && !is_shown, point.kind) {
         (true, Some(Kind::File)) => "hidden,file".into(),
         (true, _) => "hidden".into(),
         (false, Some(Kind::File)) => "file".into(),

@@ -21,6 +21,7 @@ srun -N 64 fathom pathwalk -t /mnt/nfs/tree  # run on all nodes at once (with MP
 /// The flags of `fathom pathwalk`.
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT), infer_long_args = true,
+          override_usage = "fathom pathwalk [OPTIONS] {-c|-t|-r}... <ROOT>",
           group = ArgGroup::new("parts").args(["create", "test", "remove"]).multiple(true).required(true))]
 pub(crate) struct Pathwalk {
     /// The top directory of the tree; -c creates it
@@ -86,9 +87,9 @@ pub(crate) struct Pathwalk {
     /// Reading the clock twice per lookup adds to the times of the searches. --json has a histogram.
     #[arg(long, help_heading = "Extensions")]
     pub(crate) latency: bool,
-    /// Draw latencies and times of searches in DIR, as SVG files
+    /// Write plots of the latencies as SVG to DIR, an existing directory
     ///
-    /// DIR is an existing directory. Implies --latency.
+    /// Implies --latency.
     #[arg(long, value_name = "DIR", help_heading = "Extensions")]
     pub(crate) plot: Option<OsString>,
 }

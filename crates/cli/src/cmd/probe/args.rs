@@ -53,10 +53,10 @@ pub(crate) struct Probe {
     #[arg(long, value_name = "SIZE", value_parser = cache_limit, help_heading = "Page cache")]
     pub(crate) cache_limit: Option<u64>,
 
-    /// Draw each series of samples as SVG, into an existing directory
+    /// Write plots of the samples as SVG to DIR, an existing directory
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(crate) plot: Option<OsString>,
-    /// Write samples and prices as CSV, into an existing directory
+    /// Write samples and prices as CSV to DIR, an existing directory
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(crate) csv: Option<OsString>,
     /// Evaluate the samples in FILE instead of measuring

@@ -13,7 +13,7 @@ use crate::args::output::{Format, OutputArgs};
 use crate::args::values::bytes;
 use crate::cmd::walk::output::{Emitted, Source, View, check};
 use crate::error::{Error, Outcome};
-use crate::out::Out;
+use crate::out::{Messages, Out};
 use crate::progress::watch_walk;
 
 const SCHEMA: &str = "fathom.query/1";
@@ -53,9 +53,9 @@ struct Catalogs {
 }
 
 impl Source for Catalogs {
-    fn emit(&self, sink: &dyn Sink, progress: bool) -> Result<Emitted, Error> {
+    fn emit(&self, sink: &dyn Sink, wanted: Messages) -> Result<Emitted, Error> {
         let start = Instant::now();
-        watch_walk(progress, &Diagnostics::default(), || {
+        watch_walk(wanted, &Diagnostics::default(), || {
             self.data.emit(&self.predicates, sink)
         })?;
         let missing = self.data.missing().iter();

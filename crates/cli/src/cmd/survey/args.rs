@@ -52,7 +52,7 @@ pub(crate) struct Survey {
     /// Write no page
     #[arg(long, conflicts_with = "diff", help_heading = "Output")]
     pub(crate) no_page: bool,
-    /// Write plots of the experiments to an existing directory, as SVG
+    /// Write plots of the experiments as SVG to DIR, an existing directory
     #[arg(
         long,
         value_name = "DIR",
@@ -67,15 +67,15 @@ pub(crate) struct Survey {
     /// Stop a run of a method or engine after DURATION [default: 5s]
     ///
     /// All steps together take at most twelve times that. With --deep the default is 50s.
-    #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with = "diff", help_heading = "Bounds")]
+    #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with = "diff", help_heading = "Limits")]
     limit: Option<Duration>,
     /// Measure for up to ten minutes and 4 GiB, and every local file system
     ///
     /// Also measures the page cache, extents, and calls on metadata that is not cached.
-    #[arg(long, conflicts_with = "diff", help_heading = "Bounds")]
+    #[arg(long, conflicts_with = "diff", help_heading = "Limits")]
     pub(crate) deep: bool,
     /// Also survey network mounts that answer within a second
-    #[arg(long, conflicts_with = "diff", help_heading = "Bounds")]
+    #[arg(long, conflicts_with = "diff", help_heading = "Limits")]
     pub(crate) network: bool,
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct Verify {
     pub(crate) against: Option<OsString>,
     /// Do not report files whose name matches GLOB
     ///
-    /// Give the patterns of the dump. A GLOB with a slash is compared with the path below DIR.
+    /// Give the patterns of the dump; paths begin below DIR. May be repeated.
     #[arg(long, value_name = "GLOB", requires = "against")]
     pub(crate) exclude: Vec<String>,
 }

@@ -78,8 +78,8 @@ pub(crate) struct Walk {
     pub(crate) max_depth: Option<u32>,
     /// Skip entries whose name matches GLOB, and everything in them
     ///
-    /// A GLOB with a slash matches the end of a path, or the whole path if it begins with a slash.
-    /// The option can be repeated.
+    /// A GLOB with a slash matches the end of a path, or the whole path if it begins with a slash. May
+    /// be repeated.
     #[arg(long, value_name = "GLOB", help_heading = "Selection")]
     pub(crate) exclude: Vec<String>,
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use mounts::compare::Bounds;
 use mounts::runs::Stats;
 use mounts::{Warning, WarningReason};
+use show::units::plural;
 use walk::compare::{Agreement, LeftOut as WhyLeftOut, compare};
 use walk::{Explained, Part, Totals, WalkOptions};
 
@@ -18,8 +19,8 @@ use crate::progress::Progress;
 enum WarningKind {
     #[error("{engine}: {why}")]
     LeftOut { engine: &'static str, why: String },
-    #[error("{engine} skipped entries")]
-    Skipped { engine: &'static str },
+    #[error("{engine} skipped entries, with {}", plural(*.warnings, "warning", "warnings"))]
+    Skipped { engine: &'static str, warnings: u64 },
     #[error(
         "the engines report different trees, and the tree did not change: one of them is wrong"
     )]
@@ -33,7 +34,9 @@ enum WarningKind {
 impl WarningReason for WarningKind {
     fn consequence(&self) -> Option<Cow<'_, str>> {
         match self {
-            WarningKind::Skipped { engine } => Some(format!("--engine {engine} lists them").into()),
+            WarningKind::Skipped { engine, .. } => {
+                Some(format!("--engine {engine} prints them").into())
+            }
             _ => None,
         }
     }
@@ -66,6 +69,7 @@ fn warnings(compared: &walk::compare::Comparison) -> Vec<Warning> {
     let skipped = compared.engines.iter().filter(|engine| engine.warnings > 0);
     let skipped = skipped.map(|engine| WarningKind::Skipped {
         engine: engine.engine.name(),
+        warnings: engine.warnings,
     });
     let disagree = match compared.agreement() {
         Agreement::Same | Agreement::TreeChanged => None,

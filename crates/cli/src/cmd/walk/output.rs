@@ -13,12 +13,12 @@ use super::sinks::Output;
 use crate::args::output::{Format, OutputArgs, Sort};
 use crate::cmd::groups::{group_csv, group_ndjson, group_table, named};
 use crate::error::{Error, Outcome};
-use crate::out::Out;
+use crate::out::{Messages, Out};
 
 /// Where entries come from.
 pub(crate) trait Source {
     /// Passes the selected entries to a sink.
-    fn emit(&self, sink: &dyn Sink, progress: bool) -> Result<Emitted, Error>;
+    fn emit(&self, sink: &dyn Sink, wanted: Messages) -> Result<Emitted, Error>;
 
     /// The directories that paths begin with.
     fn roots(&self) -> &[Vec<u8>];
@@ -69,10 +69,11 @@ pub(crate) fn check(args: &OutputArgs, out: &Out) -> Result<(), Error> {
     }
     let is_list = form(args.format).is_some() || args.format == Format::Ncdu;
     if is_list && !is_grouped && (out.json || args.top.is_some()) {
-        return Err(Error::new(
-            "--json and --top cannot be used with --format paths, paths0, ndjson, csv or ncdu",
-        )
-        .and("use --format summary or --format du"));
+        let option = if out.json { "--json" } else { "--top" };
+        return Err(
+            Error::new(format!("{option} cannot be used with this --format"))
+                .and("use --format summary or --format du"),
+        );
     }
     if args.sort.is_some() && args.format != Format::Du && !is_grouped {
         return Err(Error::new("--sort requires --format du or --group-by").and("add --format du"));
@@ -111,7 +112,7 @@ impl View<'_> {
         };
         let by = field.group_by(self.time);
         let groups = Groups::new(by);
-        let emitted = source.emit(&groups, out.progress)?;
+        let emitted = source.emit(&groups, out.messages())?;
         let order = self
             .args
             .sort
@@ -140,8 +141,8 @@ impl View<'_> {
         let totals = Summary::default();
         let largest = self.args.top.map(Largest::new);
         let emitted = match &largest {
-            Some(largest) => source.emit(&Both(&totals, largest), out.progress),
-            None => source.emit(&totals, out.progress),
+            Some(largest) => source.emit(&Both(&totals, largest), out.messages()),
+            None => source.emit(&totals, out.messages()),
         }?;
         let (totals, seconds) = (totals.totals(), emitted.seconds);
         let top = largest.map(Largest::into_files);
@@ -168,8 +169,8 @@ impl View<'_> {
         let totals = Summary::default();
         let usage = UsageSink::new(source.roots());
         let mut emitted = match out.json {
-            true => source.emit(&Both(&totals, &usage), out.progress),
-            false => source.emit(&usage, out.progress),
+            true => source.emit(&Both(&totals, &usage), out.messages()),
+            false => source.emit(&usage, out.messages()),
         }?;
         let usage = usage.finish();
         if usage.collisions > 0 {
@@ -210,8 +211,9 @@ impl View<'_> {
 fn lines(source: &dyn Source, form: Form, out: &Out) -> Outcome {
     let output = Output::new(form, out);
     // On one terminal, progress line and names would overwrite each other.
-    let progress = out.progress && !out.on_terminal();
-    let emitted = source.emit(&output, progress)?;
+    let mut wanted = out.messages();
+    wanted.progress &= !out.on_terminal();
+    let emitted = source.emit(&output, wanted)?;
     output.end()?;
     out.warn(&emitted.warnings);
     Ok(emitted.warnings.len())

@@ -19,7 +19,7 @@ use crate::args::output::Format;
 use crate::args::values::bytes;
 use crate::cmd::walk::args::Walk as Args;
 use crate::error::{Error, Outcome};
-use crate::out::Out;
+use crate::out::{Messages, Out};
 use crate::progress::watch_walk;
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
@@ -83,7 +83,7 @@ fn walk_options(args: &Args) -> Result<WalkOptions, Error> {
 impl Source for Request<'_> {
     /// Walks into a sink, and into a catalog if there is to be one. The catalog gets all entries, the
     /// sink those that the predicates select.
-    fn emit(&self, sink: &dyn Sink, progress: bool) -> Result<Emitted, Error> {
+    fn emit(&self, sink: &dyn Sink, wanted: Messages) -> Result<Emitted, Error> {
         let diagnostics = Diagnostics::default();
         let catalog = self.args.catalog.as_ref();
         let catalog = catalog.map(|file| create_catalog(file, self.args, &self.options));
@@ -96,9 +96,9 @@ impl Source for Request<'_> {
         let both = catalog.as_ref().map(|catalog| Both(chosen, catalog));
         let all: &dyn Sink = both.as_ref().map_or(chosen, |both| both);
         let with_paths = Watched(all);
-        let all = if progress { &with_paths } else { all };
+        let all = if wanted.progress { &with_paths } else { all };
         let start = Instant::now();
-        let report = watch_walk(progress, &diagnostics, || {
+        let report = watch_walk(wanted, &diagnostics, || {
             walk::walk(&self.options, all, &diagnostics)
         })?;
         selected.finish(|path| is_empty_directory(path, &diagnostics));

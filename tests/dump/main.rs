@@ -23,5 +23,6 @@ mod increments;
 mod levels;
 mod rounds;
 mod same;
+mod selection;
 mod usage;
 mod written;

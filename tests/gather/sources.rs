@@ -4,6 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
+use archive::catalog::Options;
 use archive::gather::{CollectOptions, Gather, gather};
 use gate::Errno;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -65,7 +66,10 @@ fn several_sources_of_every_type() {
         matches!(gather(&missing, &Diagnostics::default()), Err(walk::Error::Directory(e)) if e.path == Some(given("gone")))
     );
     let nonsense = CollectOptions {
-        excludes: vec!["a[".to_owned()],
+        selection: Options {
+            excludes: vec!["a[".to_owned()],
+            ..Options::default()
+        },
         ..missing
     };
     assert!(matches!(
@@ -84,8 +88,11 @@ fn excluded_entries_are_not_gathered() {
             file(tmpfs(base.join("mount")).join("inside"), 1);
             let options = CollectOptions {
                 sources: vec![base.as_os_str().as_bytes().to_vec()],
-                excludes: vec!["*.o".to_owned(), format!("{}/leave", base.display())],
-                one_file_system: true,
+                selection: Options {
+                    excludes: vec!["*.o".to_owned(), format!("{}/leave", base.display())],
+                    one_file_system: true,
+                    ..Options::default()
+                },
                 ..CollectOptions::default()
             };
             for way in Gather::ALL {

@@ -56,6 +56,9 @@ pub enum Action {
     /// The error of the walk says where.
     #[error("cannot walk")]
     Walk,
+    /// A list of names or patterns.
+    #[error("cannot read")]
+    ReadList,
     #[error("cannot open archive")]
     OpenArchive,
     #[error("cannot read archive")]
@@ -186,6 +189,11 @@ pub enum ErrorKind {
         "the path of the archive of level {level} is unknown: it was written to standard output or a pipe"
     )]
     ArchiveStreamed { level: u8 },
+
+    #[error("line {line} contains a NUL")]
+    NulInLine { line: usize },
+    #[error("line {line} is not UTF-8")]
+    NotUtf8 { line: usize },
 
     #[error("archive, map and catalogs must be different files")]
     SharedFile,

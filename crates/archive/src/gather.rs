@@ -16,11 +16,11 @@ use gate::fs::At;
 use gate::long::statx_long;
 use mounts::ErrorKind;
 use walk::{
-    Diagnostics, EngineKind, EngineRefusal, Filter, Meta, Moment, PlanReason, WalkOptions as Walk,
-    walk,
+    Diagnostics, EngineKind, EngineRefusal, Meta, Moment, PlanReason, WalkOptions as Walk, walk,
 };
 
 use crate::attribution::{self, Function};
+use crate::catalog::Options;
 use crate::rows::{Collector, Rows, Source};
 use crate::since::Evidence;
 
@@ -127,12 +127,8 @@ pub struct CollectOptions {
     pub gather: Option<Gather>,
     /// Threads; `None` for one per processor.
     pub threads: Option<usize>,
-    /// Stay on the device of each SRC.
-    pub one_file_system: bool,
-    /// Exclude patterns, as [`Filter::new`] takes them.
-    pub excludes: Vec<String>,
-    /// The greatest depth; a SRC itself is at 0.
-    pub max_depth: Option<u32>,
+    /// What is left out; a SRC itself is at depth 0.
+    pub selection: Options,
     /// Set if a catalog is made of the tree: then dirty data is written, the file systems are asked
     /// for their tokens, and nothing is read within a tick of this moment, so that racy entries are
     /// recognized.
@@ -212,7 +208,7 @@ pub(crate) fn collect<'a>(
     diagnostics: &'a Diagnostics,
 ) -> Result<(Collector<'a>, Vec<Gathered>), walk::Error> {
     attribution::set_phase(Function::Information);
-    let filter = Filter::new(&options.excludes, options.max_depth)?;
+    let filter = options.selection.filter()?;
     let paths = &options.sources;
     let metas = paths.iter().map(|path| stat(path));
     let metas = metas.collect::<Result<Vec<Meta>, _>>()?;
@@ -225,7 +221,7 @@ pub(crate) fn collect<'a>(
         dirs: walked.collect(),
         preferred: options.gather.map_or(&[], Gather::engines),
         threads: options.threads,
-        one_file_system: options.one_file_system,
+        one_file_system: options.selection.one_file_system,
         filter,
         noatime: true,
         expected: options.expected,

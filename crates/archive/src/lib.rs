@@ -15,6 +15,7 @@
 //! | [`increment`] | what an incremental archive must contain |
 //! | [`input`] | reads an archive from a file or a pipe |
 //! | [`list`] | lists the members of archives |
+//! | [`names`] | reads names and patterns from files |
 //! | [`nightly`] | estimates the cost of a nightly dump |
 //! | [`part`] | the file systems of a tree, identified by source and subvolume |
 //! | `passwd` | names and numbers of users and groups |
@@ -42,6 +43,7 @@ pub mod gather;
 pub mod increment;
 pub mod input;
 pub mod list;
+pub mod names;
 pub mod nightly;
 pub mod part;
 mod passwd;

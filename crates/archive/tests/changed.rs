@@ -16,7 +16,7 @@ use archive::catalog::{About, Catalog, Options, Reader};
 use archive::changed::{Change, ChangedOptions, ChangedReport, changed};
 use archive::since::Evidence;
 use proptest::prelude::*;
-use walk::{Diagnostics, EngineKind, Filter};
+use walk::{Diagnostics, EngineKind};
 
 fn bytes(path: &Path) -> Vec<u8> {
     path.as_os_str().as_bytes().to_vec()
@@ -27,7 +27,7 @@ fn catalog(dir: &Path, file: &Path, options: Options) -> About {
     let question = walk::WalkOptions {
         dirs: vec![bytes(dir)],
         engine: Some(EngineKind::Threads),
-        filter: Filter::new(&options.excludes, options.max_depth).unwrap(),
+        filter: options.filter().unwrap(),
         ..walk::WalkOptions::default()
     };
     let answer = walk::walk(&question, &catalog, &Diagnostics::default()).unwrap();
@@ -194,7 +194,7 @@ fn options_are_those_of_the_catalog() {
     let options = Options {
         excludes: vec!["*.o".to_owned()],
         max_depth: Some(1),
-        one_file_system: false,
+        ..Options::default()
     };
     catalog(&fixture.dir(), &fixture.file(), options);
     fixture.write("a/b/c", "22");

@@ -8,13 +8,15 @@ use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
 
 use crate::entry::append;
 use crate::error::Error;
+use crate::tags::Tags;
 
-/// Excludes entries by globs and by depth.
+/// Excludes entries by globs, by depth and by tags.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     names: GlobSet,
     paths: GlobSet,
     max_depth: Option<u32>,
+    tags: Tags,
 }
 
 impl Filter {
@@ -53,7 +55,18 @@ impl Filter {
             names: build(names)?,
             paths: build(paths)?,
             max_depth,
+            tags: Tags::default(),
         })
+    }
+
+    /// Excludes the contents of directories with tags, too.
+    pub fn with_tags(self, tags: Tags) -> Filter {
+        Filter { tags, ..self }
+    }
+
+    /// The tags of directories whose contents are excluded.
+    pub fn tags(&self) -> &Tags {
+        &self.tags
     }
 
     /// Whether [`Filter::keeps`] needs the directory's path.

@@ -9,6 +9,7 @@
 //! | `sink` | the receiver of the entries |
 //! | [`group`] | totals by owner, extension, directory, age and so on |
 //! | `filter` | excluded names and the depth limit |
+//! | `tags` | files that mark directories whose contents are excluded |
 //! | `top` | the directory where a job begins, and what is known of its mount |
 //! | `job` | the work of an engine: one mount, from a directory down |
 //! | [`engine`] | one file per engine: `stat`, `threads`, `bulkstat`, `btrfs`, `ext4`, `percall` |
@@ -44,6 +45,7 @@ mod plan;
 pub mod predicate;
 mod sink;
 mod summary;
+mod tags;
 mod top;
 mod traversal;
 mod usage;
@@ -62,6 +64,7 @@ pub use moment::Moment;
 pub use plan::{Plan, PlanReason, Scope};
 pub use sink::{Both, Fields, Sink, Worker};
 pub use summary::{Summary, Totals};
+pub use tags::{FoundTags, Tags};
 pub use top::{MountContext, Top};
 pub use traversal::{Part, WalkOptions, WalkReport, mounts_around, open_top, walk};
 pub use usage::{DirectoryUsage, Sums, Usage, UsageOrder, UsageSink};

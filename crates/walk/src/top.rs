@@ -77,6 +77,8 @@ pub struct MountContext<'a> {
     pub expected: Option<u64>,
     /// Whether syncfs(2) is called before anything is read, whichever engine is chosen.
     pub sink_syncs_first: bool,
+    /// Whether the contents of directories with tags are excluded.
+    pub has_tags: bool,
 }
 
 impl<'a> MountContext<'a> {
@@ -90,7 +92,16 @@ impl<'a> MountContext<'a> {
             noatime: false,
             expected: None,
             sink_syncs_first: false,
+            has_tags: false,
         }
+    }
+
+    /// For an engine that reads inodes before the names in their directories.
+    pub(crate) fn check_tags(&self) -> Result<(), EngineRefusal> {
+        if self.has_tags {
+            return Err(EngineRefusal::Tags);
+        }
+        Ok(())
     }
 
     /// Whether an engine below the file API can work on the type of the file system and on the way

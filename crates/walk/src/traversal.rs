@@ -170,6 +170,7 @@ impl Traversal<'_> {
             noatime: options.noatime,
             expected: options.expected.filter(|_| is_only_dir),
             sink_syncs_first: options.sink_syncs_first,
+            has_tags: !options.filter.tags().is_empty(),
             ..MountContext::new(top, mount)
         };
         let (kind, reason) = self.choose(&context, is_first)?;

@@ -3,6 +3,7 @@
 use parquet::file::metadata::KeyValue;
 use serde::{Deserialize, Serialize};
 use walk::entry::Time;
+use walk::{Filter, Tags};
 
 use super::footer;
 use crate::error::ErrorKind;
@@ -19,12 +20,29 @@ const VERSION: u64 = 1;
 /// What the walk left out.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Options {
+    /// Without the contents of directories that are tagged as caches.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exclude_caches: bool,
+    /// Without the contents of directories that have a file of one of these names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclude_if_present: Vec<String>,
     /// Exclude patterns, as they were given.
     pub excludes: Vec<String>,
     /// The greatest depth.
     pub max_depth: Option<u32>,
     /// Only the file system of DIR.
     pub one_file_system: bool,
+}
+
+impl Options {
+    /// What the walk left out.
+    ///
+    /// # Errors
+    /// The first malformed pattern.
+    pub fn filter(&self) -> Result<Filter, walk::Error> {
+        let tags = Tags::new(self.exclude_caches, &self.exclude_if_present);
+        Ok(Filter::new(&self.excludes, self.max_depth)?.with_tags(tags))
+    }
 }
 
 /// A directory that a catalog is of; in the catalog of a dump, a SRC.
@@ -142,7 +160,7 @@ mod tests {
                 roots: vec![Root { path: root, absolute: None }, Root { path: Vec::new(), absolute: Some(b"/\xff".to_vec()) }],
                 started: Time { sec, nsec },
                 entries,
-                options: Options { excludes, max_depth, one_file_system: true },
+                options: Options { excludes, max_depth, one_file_system: true, ..Options::default() },
                 parts: vec![part.clone(), part],
                 checksums,
                 ..About::default()
@@ -187,6 +205,7 @@ mod tests {
                 excludes: vec!["*.o".to_owned()],
                 max_depth: Some(9),
                 one_file_system: true,
+                ..Options::default()
             },
             parts: vec![part, Part::default()],
             checksums: vec![vec![1, 2], vec![]],

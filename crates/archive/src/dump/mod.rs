@@ -33,7 +33,7 @@ use crate::attribution::{Function, with_function};
 use crate::background::spawn;
 use crate::catalog::{About, Draft};
 use crate::error::{Action, Error, ErrorKind};
-use crate::gather::{CollectOptions, Gather, Gathered, gather};
+use crate::gather::{Gather, Gathered, gather};
 use crate::increment::{self, Base, Collected, Planned, spare_unseen};
 use crate::part::Part;
 use crate::plan::{Plan, Step, member_name};
@@ -223,11 +223,9 @@ impl Dump<'_> {
         renewed: &[Part],
     ) -> Result<DumpSummary, Error> {
         // One call each: no way of gathering is faster.
-        let request = CollectOptions {
-            max_depth: Some(0),
-            gather: Some(Gather::Combined),
-            ..self.options.collect_options(None)
-        };
+        let mut request = self.options.collect_options(None);
+        request.selection.max_depth = Some(0);
+        request.gather = Some(Gather::Combined);
         let (rows, _) = gather(&request, self.diagnostics)?;
         let mut plan = Plan::increment(rows.len());
         // As a comparison of all entries would: each SRC is in every increment, with its list.

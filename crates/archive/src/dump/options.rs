@@ -70,10 +70,8 @@ impl DumpOptions {
             sources: self.sources.clone(),
             gather: self.gather,
             threads: self.threads,
-            one_file_system: self.selection.one_file_system,
-            excludes: self.selection.excludes.clone(),
+            selection: self.selection.clone(),
             for_catalog,
-            max_depth: self.selection.max_depth,
             expected: None,
         }
     }

@@ -112,6 +112,8 @@ impl Tree {
         loop {
             match getdents64(&dir, &mut buffer).map_err(|e| (Gate::Getdents64, e))? {
                 0 => {
+                    let tags = self.filter.tags().find(&dir);
+                    names.retain(|name: &CString| tags.keep(name));
                     return Ok(Listed {
                         dir,
                         names,

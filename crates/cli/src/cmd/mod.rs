@@ -16,6 +16,7 @@ pub(crate) mod pathwalk;
 pub(crate) mod probe;
 pub(crate) mod query;
 pub(crate) mod restore;
+pub(crate) mod selection;
 pub(crate) mod survey;
 pub(crate) mod verify;
 pub(crate) mod walk;

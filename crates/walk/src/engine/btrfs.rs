@@ -55,6 +55,7 @@ impl Engine for Btrfs {
     fn possible(&self, context: &MountContext<'_>) -> Result<(), EngineRefusal> {
         const KIND: EngineKind = EngineKind::Btrfs;
         context.check(KIND, BTRFS_SUPER_MAGIC)?;
+        context.check_tags()?;
         let keys = (FIRST_INODE, 0, 0)..=(FIRST_INODE, u8::MAX, u64::MAX);
         match search(&context.top.fd, 0, keys, 1, &mut [0; SMALL]) {
             Ok(_) => Ok(()),

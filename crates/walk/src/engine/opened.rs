@@ -7,10 +7,13 @@ use gate::fs::getdents64;
 use gate::{Errno, Fd};
 
 use crate::job::{Job, Place, c_name};
+use crate::tags::FoundTags;
 
 /// An open directory, counted in its [`OpenDirs`].
 pub(crate) struct Opened {
     pub(crate) fd: Fd,
+    /// Its entries that are in the walk.
+    pub(crate) tags: FoundTags,
     count: Arc<AtomicUsize>,
 }
 
@@ -57,9 +60,11 @@ impl OpenDirs {
             Some(from) => job.open_in(&from.fd, &c_name(name).ok_or(Errno::EINVAL)?)?,
             None => job.open(&place())?,
         };
+        let tags = job.filter.tags().find(&fd);
         self.count.fetch_add(1, Relaxed);
         Ok(Arc::new(Opened {
             fd,
+            tags,
             count: Arc::clone(&self.count),
         }))
     }

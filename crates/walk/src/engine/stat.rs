@@ -106,7 +106,7 @@ fn read(
         let mut found = Vec::new();
         for entry in ondisk::dirent::entries(bytes) {
             let name = entry.name.to_bytes();
-            if !job.filter.keeps(dir.path, name) {
+            if !job.filter.keeps(dir.path, name) || !opened.tags.keep(entry.name) {
                 continue;
             }
             let (seen, xattrs) = match look(&opened.fd, entry.name) {

@@ -263,7 +263,7 @@ impl<'scope, 'env> Thread<'scope, 'env> {
         let mut looked = 0;
         while let Some(entry) = names.next() {
             let name = entry.name.to_bytes();
-            if !job.filter.keeps(path, name) {
+            if !job.filter.keeps(path, name) || !opened.tags.keep(entry.name) {
                 continue;
             }
             let seen = look_at(&opened.fd, entry.name);

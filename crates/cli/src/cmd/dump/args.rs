@@ -8,6 +8,7 @@ use clap::Args;
 
 use crate::args::help::{EXIT, ending};
 use crate::args::values::{choice, compress, number, seekable};
+use crate::cmd::selection::Excludes;
 
 const EXAMPLES: &str = "\
 fathom dump /srv -o srv.tar  # everything; fathom restore and tar can extract it
@@ -18,6 +19,7 @@ fathom dump /srv -o 1.tar --since c.parquet --catalog c.parquet  # what changed 
 fathom dump /srv -o 1.tar --level 1 --state /var/lib/fathom  # an increment by levels, as in dump(8)
 fathom dump --state /var/lib/fathom --prune --keep-full 2  # which archives are no longer needed
 fathom dump /srv -o srv.tar --map srv.txt  # and a list of the archived entries
+fathom dump /home -o home.tar.zst --exclude-caches --exclude '*.tmp'  # without caches and some files
 fathom dump /srv --no-output --account  # measure the cost, write nothing
 fathom dump /srv --explain  # how metadata would be read, and why";
 
@@ -87,12 +89,8 @@ pub(crate) struct Dump {
     #[arg(long, help_heading = "Increments", requires = "prune")]
     pub(crate) yes: bool,
 
-    /// Skip entries whose name matches GLOB, and everything in them
-    ///
-    /// A GLOB with a slash matches the end of a path, or the whole path if it begins with a slash. May
-    /// be repeated.
-    #[arg(long, value_name = "GLOB", help_heading = "Selection")]
-    pub(crate) exclude: Vec<String>,
+    #[command(flatten)]
+    pub(crate) excludes: Excludes,
     /// Stay on the file system of each SRC, as find -xdev does
     #[arg(short = 'x', long, help_heading = "Selection")]
     pub(crate) one_file_system: bool,
@@ -138,6 +136,7 @@ pub(crate) struct Dump {
     /// Print how metadata would be read, and why; dump nothing
     ///
     /// For each SRC, the methods that are possible are printed, and the reasons why others are not.
-    #[arg(long, help_heading = "Reports", conflicts_with_all = ["catalog", "since", "level", "map"])]
+    #[arg(long, help_heading = "Reports", conflicts_with_all = ["catalog", "since", "level", "map", "exclude_caches",
+          "exclude_if_present"])]
     pub(crate) explain: bool,
 }

@@ -33,12 +33,12 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if let (Some(state), Some(keep_full)) = (&args.state, args.keep_full) {
         return prune(state.as_bytes(), keep_full, args.yes, out);
     }
-    let (options, map) = dump_options(args);
-    if options.archive.as_deref() == Some(b"-") {
-        check_stdout(out)?;
-    }
+    let (options, map) = dump_options(args)?;
     if args.explain {
         return explain(args, out);
+    }
+    if options.archive.as_deref() == Some(b"-") {
+        check_stdout(out)?;
     }
     let mut map = map.map(|path| MapFile::create(&path)).transpose()?;
     let (diagnostics, progress) = (Diagnostics::default(), Progress::default());
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
 }
 
 /// What to dump, and where the map goes.
-fn dump_options(args: &Args) -> (DumpOptions, Option<Vec<u8>>) {
+fn dump_options(args: &Args) -> Result<(DumpOptions, Option<Vec<u8>>), Error> {
     let name = |name: &Option<OsString>| name.as_ref().map(|name| name.as_bytes().to_vec());
     let map = name(&args.map).filter(|_| !args.no_map);
     let level = args.level.zip(name(&args.state));
@@ -92,13 +92,12 @@ fn dump_options(args: &Args) -> (DumpOptions, Option<Vec<u8>>) {
         gather: args.gather,
         threads: if args.account { Some(1) } else { args.jobs },
         selection: Options {
-            excludes: args.exclude.clone(),
-            max_depth: None,
             one_file_system: args.one_file_system,
+            ..args.excludes.read()?
         },
         own: map.iter().cloned().collect(),
     };
-    (options, map)
+    Ok((options, map))
 }
 
 /// Prints which dumps of a state directory are no longer needed, or removes them.

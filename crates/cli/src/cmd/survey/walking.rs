@@ -302,8 +302,11 @@ pub(super) fn dump(
     let dir = context.dir();
     let question = gather::CollectOptions {
         sources: vec![[dir.strip_suffix(b"/").unwrap_or(dir), b"/"].concat()],
-        one_file_system: true,
-        excludes: found.responding()?.excludes.clone(),
+        selection: archive::catalog::Options {
+            excludes: found.responding()?.excludes.clone(),
+            one_file_system: true,
+            ..archive::catalog::Options::default()
+        },
         ..gather::CollectOptions::default()
     };
     let ran = run_in_child(&ration.bounds(), || {

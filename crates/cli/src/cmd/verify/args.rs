@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use clap::Args;
 
 use crate::args::help::{EXIT, ending};
+use crate::cmd::selection::Excludes;
 
 const EXAMPLES: &str = "\
 fathom verify srv.tar.zst  # check all checksums
@@ -14,6 +15,8 @@ ssh HOST cat srv.tar | fathom verify -  # from standard input";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
+#[command(group = clap::ArgGroup::new("excluded").multiple(true).requires("against")
+    .args(["exclude", "exclude_from", "exclude_caches", "exclude_if_present"]))]
 pub(crate) struct Verify {
     /// The archive to check (- for stdin)
     #[arg(value_name = "ARCHIVE")]
@@ -25,9 +28,6 @@ pub(crate) struct Verify {
     /// archive of /srv have names such as srv/www: compare it with --against /.
     #[arg(long, value_name = "DIR")]
     pub(crate) against: Option<OsString>,
-    /// Do not report files whose name matches GLOB
-    ///
-    /// Give the patterns of the dump; paths begin below DIR. May be repeated.
-    #[arg(long, value_name = "GLOB", requires = "against")]
-    pub(crate) exclude: Vec<String>,
+    #[command(flatten)]
+    pub(crate) excludes: Excludes,
 }

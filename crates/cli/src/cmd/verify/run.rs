@@ -6,7 +6,6 @@ use std::time::Instant;
 use ::show::name::printable;
 use archive::input::Input;
 use archive::verify::{Tree, verify};
-use walk::Filter;
 
 use super::show;
 use crate::cmd::verify::args::Verify as Args;
@@ -20,7 +19,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let start = Instant::now();
     let archive = args.archive.as_bytes();
     let against = args.against.as_deref().map(OsStrExt::as_bytes);
-    let filter = Filter::new(&args.exclude, None)?;
+    let filter = args.excludes.read()?.filter()?;
     let open =
         |dir| Tree::open(dir, filter).map_err(|e| Error::read("cannot open directory", dir, e, ""));
     let mut tree = against.map(open).transpose()?;

@@ -65,6 +65,7 @@ fn selection(args: &Args) -> Options {
         excludes: args.exclude.clone(),
         max_depth: args.max_depth.filter(|_| args.output.format != Format::Du),
         one_file_system: args.one_file_system,
+        ..Options::default()
     }
 }
 

@@ -1,0 +1,62 @@
+//! Reads names and patterns from files, one after another.
+
+use gate::fs::Open;
+use gate::long::open_long;
+
+use crate::error::{Action, Error, ErrorKind, Result};
+use crate::stream::Stream;
+
+/// Reads the names in a file (`-` is standard input), each ended by a newline, or with `is_null` by
+/// a NUL. Empty ones are skipped; nothing in a name has a meaning.
+///
+/// # Errors
+/// The file cannot be read, or a line has a NUL.
+pub fn read_names(path: &[u8], is_null: bool) -> Result<Vec<Vec<u8>>> {
+    let bytes = read_all(path)?;
+    let end = if is_null { 0 } else { b'\n' };
+    let names = bytes.split(|&b| b == end).enumerate();
+    let names = names.filter(|(_, name)| !name.is_empty());
+    let name = |(at, name): (usize, &[u8])| match name.contains(&0) {
+        true => Err(list_error(path, ErrorKind::NulInLine { line: at + 1 })),
+        false => Ok(name.to_vec()),
+    };
+    names.map(name).collect()
+}
+
+/// Reads the patterns in a file, one a line. Empty lines are skipped.
+///
+/// # Errors
+/// The file cannot be read, or a line is not UTF-8.
+pub fn read_patterns(path: &[u8]) -> Result<Vec<String>> {
+    let bytes = read_all(path)?;
+    let lines = bytes.split(|&b| b == b'\n').enumerate();
+    let lines = lines.filter(|(_, line)| !line.is_empty());
+    let pattern = |(at, line): (usize, &[u8])| {
+        let pattern = String::from_utf8(line.to_vec());
+        pattern.map_err(|_| list_error(path, ErrorKind::NotUtf8 { line: at + 1 }))
+    };
+    lines.map(pattern).collect()
+}
+
+fn list_error(path: &[u8], kind: impl Into<ErrorKind>) -> Error {
+    Error::new(Action::ReadList, path, kind)
+}
+
+fn read_all(path: &[u8]) -> Result<Vec<u8>> {
+    /// Bytes read at a time.
+    const PIECE: usize = 64 << 10;
+    let open = || open_long(path, Open::empty());
+    let fd = (path != b"-").then(open).transpose();
+    let stream = Stream(fd.map_err(|e| list_error(path, e))?);
+    let mut all = Vec::new();
+    loop {
+        let have = all.len();
+        all.resize(have + PIECE, 0);
+        let read = stream.read(&mut all[have..]);
+        let read = read.map_err(|e| list_error(path, e))?;
+        all.truncate(have + read);
+        if read == 0 {
+            return Ok(all);
+        }
+    }
+}

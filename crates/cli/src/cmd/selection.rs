@@ -1,0 +1,61 @@
+//! What is dumped: the flags of the selection.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+
+use archive::catalog::Options;
+use archive::names::read_patterns;
+use clap::Args;
+
+use crate::error::Error;
+
+/// The flags that exclude files; `verify` has them, too.
+#[derive(Args, Debug)]
+pub(crate) struct Excludes {
+    /// Skip entries whose name matches GLOB
+    ///
+    /// A GLOB with a slash matches the end of a path, or the whole path if it begins with a slash.
+    /// A directory that matches is skipped with everything below it. The option can be repeated.
+    #[arg(long, value_name = "GLOB", help_heading = "Selection")]
+    pub(crate) exclude: Vec<String>,
+    /// Skip entries that match a GLOB in FILE, one per line (- for stdin)
+    ///
+    /// Empty lines are ignored; there are no comments.
+    #[arg(long, value_name = "FILE", help_heading = "Selection")]
+    pub(crate) exclude_from: Vec<OsString>,
+    /// Skip the contents of cache directories (with a CACHEDIR.TAG)
+    ///
+    /// The file must begin with the signature of the Cache Directory Tagging Specification. The
+    /// directory and the tag are not skipped.
+    #[arg(long, help_heading = "Selection")]
+    pub(crate) exclude_caches: bool,
+    /// Skip the contents of directories that contain an entry NAME
+    ///
+    /// The directory and the entry NAME are not skipped. The option can be repeated.
+    #[arg(long, value_name = "NAME", help_heading = "Selection", value_parser = tag_name)]
+    pub(crate) exclude_if_present: Vec<String>,
+}
+
+impl Excludes {
+    /// The options of a walk; reads the files with patterns.
+    pub(crate) fn read(&self) -> Result<Options, Error> {
+        let mut excludes = self.exclude.clone();
+        for file in &self.exclude_from {
+            excludes.extend(read_patterns(file.as_bytes())?);
+        }
+        Ok(Options {
+            excludes,
+            exclude_caches: self.exclude_caches,
+            exclude_if_present: self.exclude_if_present.clone(),
+            ..Options::default()
+        })
+    }
+}
+
+fn tag_name(name: &str) -> Result<String, &'static str> {
+    match name {
+        "" | "." | ".." => Err("use the name of a file"),
+        name if name.contains('/') => Err("use a name without slashes"),
+        name => Ok(name.to_owned()),
+    }
+}

@@ -1,0 +1,75 @@
+//! Tags: files that mark a directory. Its contents are excluded, except for the tags themselves.
+
+use std::ffi::{CStr, CString};
+
+use gate::Fd;
+use gate::fs::{At, FileType, Open, Want, openat, read, statx};
+
+/// The name and the beginning of the tag of a cache: <https://bford.info/cachedir/>.
+const CACHE: &CStr = c"CACHEDIR.TAG";
+const SIGNATURE: &[u8; 43] = b"Signature: 8a477f597d28d172789f06886806bc55";
+
+/// Which files are tags.
+#[derive(Clone, Debug, Default)]
+pub struct Tags {
+    caches: bool,
+    names: Vec<CString>,
+}
+
+impl Tags {
+    /// Files of these names, whatever they are; with `caches` also `CACHEDIR.TAG`, if it is a plain
+    /// file that begins with its signature. A name with a NUL is none.
+    pub fn new(caches: bool, names: &[String]) -> Tags {
+        let names = names.iter();
+        let names = names.filter_map(|name| CString::new(name.as_bytes()).ok());
+        Tags {
+            caches,
+            names: names.collect(),
+        }
+    }
+
+    /// Whether no file is a tag.
+    pub fn is_empty(&self) -> bool {
+        !self.caches && self.names.is_empty()
+    }
+
+    /// The tags in an open directory.
+    pub fn find(&self, dir: &Fd) -> FoundTags {
+        let is_there = |name: &&CString| file_type(dir, name).is_some();
+        let mut found: Vec<CString> = self.names.iter().filter(is_there).cloned().collect();
+        if self.caches && is_cache(dir) {
+            found.push(CACHE.to_owned());
+        }
+        FoundTags(found)
+    }
+}
+
+/// The tags of a directory; none for a directory whose contents are not excluded.
+#[derive(Clone, Debug, Default)]
+pub struct FoundTags(Vec<CString>);
+
+impl FoundTags {
+    /// Whether an entry of the directory is not excluded.
+    #[inline]
+    pub fn keep(&self, name: &CStr) -> bool {
+        self.0.is_empty() || self.0.iter().any(|tag| tag.as_c_str() == name)
+    }
+}
+
+fn file_type(dir: &Fd, name: &CStr) -> Option<FileType> {
+    let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
+    Some(statx(dir, name, at, Want::TYPE).ok()?.file_type)
+}
+
+/// Whether a directory has the tag of a cache. If the tag cannot be read, the contents are kept, and
+/// whoever reads them reports the error.
+fn is_cache(dir: &Fd) -> bool {
+    // Opening another type of file may have side effects.
+    if file_type(dir, CACHE) != Some(FileType::Regular) {
+        return false;
+    }
+    let how = Open::NOFOLLOW | Open::NONBLOCK;
+    let fd = openat(dir, CACHE, how | Open::NOATIME).or_else(|_| openat(dir, CACHE, how));
+    let mut begin = [0; SIGNATURE.len()];
+    fd.is_ok_and(|fd| read(&fd, &mut begin) == Ok(begin.len()) && begin == *SIGNATURE)
+}

@@ -1,0 +1,45 @@
+//! Directories are marked by the files in them.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the test writes the files past the gate"
+)]
+
+use std::ffi::CStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+
+use gate::fs::Open;
+use gate::long::open_long;
+use walk::Tags;
+
+const SIGNATURE: &str = "Signature: 8a477f597d28d172789f06886806bc55";
+
+#[test]
+fn tags_are_found_by_name_and_signature() {
+    let place = tempfile::tempdir().unwrap();
+    let at = place.path();
+    let keeps = |tags: &Tags, name: &CStr| {
+        let dir = open_long(at.as_os_str().as_bytes(), Open::SCAN).unwrap();
+        tags.find(&dir).keep(name)
+    };
+    let caches = Tags::new(true, &[]);
+    let named = Tags::new(false, &["skip".to_owned(), "other".to_owned()]);
+    assert!(Tags::default().is_empty() && !caches.is_empty() && !named.is_empty());
+    for text in [
+        "",
+        "Signature: 8a477f597d28d172789f06886806bc5",
+        "Signature: X",
+    ] {
+        fs::write(at.join("CACHEDIR.TAG"), text).unwrap();
+        assert!(keeps(&caches, c"a"), "{text}");
+    }
+    fs::write(at.join("CACHEDIR.TAG"), format!("{SIGNATURE}\n")).unwrap();
+    assert!(!keeps(&caches, c"a") && keeps(&caches, c"CACHEDIR.TAG"));
+    assert!(keeps(&named, c"a"));
+    fs::create_dir(at.join("skip")).unwrap();
+    assert!(!keeps(&named, c"a") && keeps(&named, c"skip") && !keeps(&named, c"other"));
+    fs::remove_file(at.join("CACHEDIR.TAG")).unwrap();
+    std::os::unix::fs::symlink("skip", at.join("CACHEDIR.TAG")).unwrap();
+    assert!(keeps(&caches, c"a"));
+}

@@ -1,0 +1,332 @@
+//! What is selected, compared with GNU tar's selection by its own options.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::changes::change;
+use super::full::{NEEDS, dump, quiet};
+use super::rounds::{by_gnu_tar, grown, on, rounds};
+use crate::support::build::{dir, file, tmpfs, tool};
+use crate::support::disks::{BTRFS, EXT4, XFS};
+use crate::support::reference::settle;
+use crate::support::run::{args, calls};
+use crate::support::snapshot::{Snapshot, alike, kept, snapshot};
+use crate::support::trees::Dice;
+use crate::support::{Need, fathom, in_namespace, require, run};
+
+const SIGNATURE: &str = "Signature: 8a477f597d28d172789f06886806bc55";
+const TAG: &str = ".nobackup";
+
+/// Puts tags and files that look like tags into random directories, and removes others. No
+/// directory gets two tags: GNU tar then keeps only one of them.
+fn tag(tree: &Path, dice: &mut Dice) {
+    let found = tool(
+        Command::new("find")
+            .arg(tree)
+            .args(["-type", "d", "-print0"]),
+    );
+    for path in found.split(|&b| b == 0).filter(|path| !path.is_empty()) {
+        let path = PathBuf::from(crate::support::build::name(path));
+        let (cache, tag) = (path.join("CACHEDIR.TAG"), path.join(TAG));
+        match dice.below(12) {
+            0 => drop(fs::write(cache, format!("{SIGNATURE}\nmore\n"))),
+            1 => drop(fs::write(cache, &SIGNATURE[..40])),
+            2 => drop(fs::create_dir(cache)),
+            3 => drop(fs::write(tag, "")),
+            4 => drop(fs::create_dir(&tag).and_then(|()| fs::write(tag.join("in it"), "x"))),
+            5 => drop(fs::remove_file(cache)),
+            6 => drop(fs::remove_file(tag)),
+            _ => {}
+        }
+        let has_both = path.join("CACHEDIR.TAG").exists() && path.join(TAG).exists();
+        if has_both {
+            let _ = fs::remove_file(path.join("CACHEDIR.TAG"));
+            let _ = fs::remove_dir_all(path.join("CACHEDIR.TAG"));
+        }
+    }
+}
+
+/// Options of fathom, and those of GNU tar with the same meaning.
+const OPTIONS: [(&[&str], &[&str]); 4] = [
+    (&[], &[]),
+    (&["--exclude-caches"], &["--exclude-caches"]),
+    (&["--exclude-if-present", TAG], &["--exclude-tag=.nobackup"]),
+    (
+        &["--exclude-caches", "--exclude-if-present", TAG],
+        &["--exclude-caches", "--exclude-tag=.nobackup"],
+    ),
+];
+
+/// Archives a tree by GNU tar in full.
+fn by_tar(tree: &Path, archive: &Path, options: &[&str]) {
+    let mut tar = Command::new("tar");
+    tar.args(["--xattrs", "--xattrs-include=*", "--acls", "--format=pax"]);
+    tar.args([
+        "--warning=no-cachedir",
+        "--atime-preserve=system",
+        "--sparse",
+    ]);
+    tar.args(options).arg("-cf").arg(archive);
+    quiet(
+        tar.arg("-C")
+            .arg(tree.parent().unwrap())
+            .arg(tree.file_name().unwrap()),
+    );
+}
+
+/// The names of the members of an archive, sorted: GNU tar does not sort directories.
+fn names(archive: &Path) -> Vec<Vec<u8>> {
+    let mut tar = Command::new("tar");
+    tar.args(["--quoting-style=escape", "-tf"]).arg(archive);
+    let listed = tool(&mut tar);
+    let mut names: Vec<Vec<u8>> = listed.split(|&b| b == b'\n').map(<[u8]>::to_vec).collect();
+    names.sort();
+    names
+}
+
+/// The entries of a tree that GNU tar has selected, with the hard links among them. The rest is that
+/// of the tree: a directory that tar creates in a set-group-ID directory keeps that bit.
+fn of_names(mut tree: Snapshot, selected: Snapshot) -> Snapshot {
+    let entries = selected.into_iter().map(|(name, seen)| {
+        let mut entry = tree.remove(&name).unwrap();
+        entry.twin = seen.twin;
+        (name, entry)
+    });
+    entries.collect()
+}
+
+/// Removes what a new file of an increment inherits from its directory: the compression of btrfs,
+/// and in a directory that GNU tar creates set-group-ID.
+fn ignore_inherited(wanted: &Snapshot, is: &mut Snapshot, is_by_tar: bool) {
+    for (name, seen) in is {
+        let Some(wanted) = wanted.get(name) else {
+            continue;
+        };
+        if seen.kind == 'd' && is_by_tar {
+            seen.mode = seen.mode & !0o2000 | wanted.mode & 0o2000;
+        }
+        let is_known = |attribute: &Vec<u8>| wanted.attributes.contains_key(attribute);
+        seen.attributes
+            .retain(|attribute, _| attribute != b"btrfs.compression" || is_known(attribute));
+    }
+}
+
+/// Checks that two trees are equal. GNU tar archives hard links of plain files only.
+#[track_caller]
+fn same_data(a: &Snapshot, b: &Snapshot, what: &str) {
+    alike(a, b, what, |_, seen| {
+        seen.atime = (0, 0);
+        if seen.kind != 'f' {
+            seen.twin = None;
+        }
+    });
+}
+
+#[test]
+fn tagged_directories_are_those_of_gnu_tar() {
+    if !require(&NEEDS) {
+        return;
+    }
+    let makes = [Some(EXT4[0]), Some(XFS[0]), Some(BTRFS[0]), None];
+    for (seed, make) in (70..).zip(makes.into_iter().cycle().take(rounds(8))) {
+        on(make, |at, ground| {
+            let (tree, mut dice) = (dir(at.join("tree")), Dice::new(seed));
+            grown(&tree, seed);
+            tag(&tree, &mut dice);
+            // A tag on another file system.
+            let mounted = tmpfs(tree.join("mounted"));
+            file(mounted.join("cache/f"), 10);
+            fs::write(mounted.join("cache/CACHEDIR.TAG"), SIGNATURE).unwrap();
+            let (out, other) = (ground.join("a.tar"), ground.join("b.tar"));
+            for (ours, theirs) in OPTIONS {
+                by_tar(&tree, &other, theirs);
+                let expected = names(&other);
+                let mut first = None;
+                for way in ["percall", "combined", "batched", "raw", "auto"] {
+                    dump(&tree, &out, &[ours, &["--gather", way]].concat()).exits(0);
+                    let bytes = fs::read(&out).unwrap();
+                    if first.is_none() {
+                        assert_eq!(names(&out), expected, "{ours:?}, seed {seed}");
+                    }
+                    assert!(
+                        *first.get_or_insert_with(|| bytes.clone()) == bytes,
+                        "{way} {ours:?}, seed {seed}"
+                    );
+                }
+            }
+        });
+    }
+}
+
+/// Tags come and go, and so do the options.
+#[test]
+fn increments_with_changing_selections_restore_what_gnu_tar_selects() {
+    if !require(&NEEDS) {
+        return;
+    }
+    for (seed, make) in [
+        (81, Some(EXT4[0])),
+        (82, Some(XFS[0])),
+        (83, Some(BTRFS[0])),
+        (84, None),
+    ] {
+        on(make, |at, ground| {
+            let (tree, mut dice) = (dir(at.join("tree")), Dice::new(seed));
+            let [tars, fathoms] = ["by tar", "by fathom"].map(|to| dir(at.join(to)));
+            grown(&tree, seed);
+            let catalog = ground.join("catalog");
+            let mut archives: Vec<PathBuf> = Vec::new();
+            for round in 0..rounds(8) {
+                tag(&tree, &mut dice);
+                change(&tree, &mut dice, [1, 10, 30][round % 3]);
+                if dice.one_in(2) {
+                    settle(at);
+                }
+                let (ours, theirs) = *dice.pick(&OPTIONS);
+                let archive = ground.join(format!("{round}.tar"));
+                let option = catalog.to_str().unwrap();
+                let since: &[&str] = if round > 0 { &["--since", option] } else { &[] };
+                dump(
+                    &tree,
+                    &archive,
+                    &[&["--catalog", option], since, ours].concat(),
+                )
+                .exits(0);
+                by_gnu_tar(&archive, &tars);
+                archives.push(archive);
+
+                let reference = ground.join("reference.tar");
+                by_tar(&tree, &reference, theirs);
+                let expected = dir(at.join("expected"));
+                by_gnu_tar(&reference, &expected);
+                let expected_tree = of_names(kept(&tree), snapshot(&expected.join("tree")));
+                let what = format!("round {round} of {seed}, {ours:?}");
+                let mut is = snapshot(&tars.join("tree"));
+                ignore_inherited(&expected_tree, &mut is, true);
+                same_data(&expected_tree, &is, &what);
+                run(fathom(args!["restore", "--numeric-owner", "-C", &fathoms]).args(&archives))
+                    .exits(0);
+                let mut is = snapshot(&fathoms.join("tree"));
+                ignore_inherited(&expected_tree, &mut is, false);
+                same_data(&expected_tree, &is, &what);
+                fs::remove_dir_all(&expected).unwrap();
+                fs::remove_dir_all(&fathoms).unwrap();
+                dir(&fathoms);
+            }
+        });
+    }
+}
+
+#[test]
+fn excluded_directories_are_not_read() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let tree = dir(tmpfs(ground.join("at")).join("tree"));
+            (0..50).for_each(|n| drop(file(tree.join(format!("cache/{n}/f")), 10)));
+            fs::write(tree.join("cache/CACHEDIR.TAG"), SIGNATURE).unwrap();
+            let out = ground.join("a.tar");
+            let gates = |more: &[&str]| {
+                let options = [&["--json", "-j", "1"], more].concat();
+                calls(&dump(&tree, &out, &options).exits(0).json()["gates"])
+            };
+            let (all, less) = (gates(&[]), gates(&["--exclude-caches"]));
+            assert_eq!(all["getdents64"] - less["getdents64"], 100, "{less:?}");
+            // tree, cache and CACHEDIR.TAG, and the tag of each of the two directories.
+            assert!(all["statx"] > less["statx"] + 90, "{all:?} {less:?}");
+        });
+    }
+}
+
+#[test]
+fn patterns_are_read_from_files() {
+    let place = tempfile::tempdir().unwrap();
+    let at = place.path();
+    for path in [
+        "tree/a.o",
+        "tree/b",
+        "tree/build/x",
+        "tree/d/build",
+        "tree/# c",
+    ] {
+        file(at.join(path), 1);
+    }
+    fs::write(at.join("one"), "*.o\n\ntree/build\n").unwrap();
+    fs::write(at.join("two"), "# c").unwrap();
+    let dump = |more: &[&str]| {
+        let arguments = [&["dump", "tree", "-o", "a.tar", "-q"], more].concat();
+        run(fathom(arguments).current_dir(at))
+    };
+    dump(&[
+        "--exclude-from",
+        "one",
+        "--exclude-from",
+        "two",
+        "--exclude",
+        "b",
+    ])
+    .exits(0);
+    let listed = run(fathom(["list", "a.tar"]).current_dir(at)).exits(0);
+    let expected = ["tree/", "tree/d/", "tree/d/build"];
+    let listed = listed.lines();
+    let names = listed.iter().map(|line| line.rsplit(' ').next().unwrap());
+    assert_eq!(names.collect::<Vec<_>>(), expected);
+
+    fs::write(at.join("bad"), b"a\n\xff\n").unwrap();
+    for (more, message) in [
+        (["--exclude-from", "bad"], "line 2 is not UTF-8"),
+        (["--exclude-from", "nowhere"], "'nowhere': No such file"),
+        (["--exclude-from", "tree"], "'tree': Is a directory"),
+        (["--exclude-if-present", "a/b"], "without slashes"),
+    ] {
+        let ran = dump(&more).refused();
+        assert!(ran.stderr.contains(message), "{ran}");
+    }
+}
+
+/// `verify --against` and `changed` apply the same selection.
+#[test]
+fn excluded_files_are_neither_missing_nor_new() {
+    let place = tempfile::tempdir().unwrap();
+    let at = place.path();
+    for path in ["tree/a", "tree/cache/b", "tree/skip/c", "tree/skip/no"] {
+        file(at.join(path), 1);
+    }
+    fs::write(at.join("tree/cache/CACHEDIR.TAG"), SIGNATURE).unwrap();
+    let tags = ["--exclude-caches", "--exclude-if-present", "no"];
+    let fathom = |line: &str, more: &[&str]| {
+        run(fathom(line.split(' ').chain(more.iter().copied())).current_dir(at))
+    };
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    fathom("dump tree -o 0.tar --catalog c", &tags).exits(0);
+    fathom("verify 0.tar --against .", &tags).exits(0);
+    fathom("verify 0.tar", &tags).refused();
+    let ran = fathom("verify 0.tar --against .", &[]).exits(1);
+    assert!(
+        ran.stderr.contains("tree/cache/b") && ran.stderr.contains("tree/skip/c"),
+        "{ran}"
+    );
+    let value = fathom("changed tree --since c --json", &[]).exits(0).json();
+    assert_eq!(
+        value["result"]["entries"].as_array().map(Vec::len),
+        Some(0),
+        "{value}"
+    );
+    file(at.join("tree/cache/new"), 1);
+    file(at.join("tree/new"), 1);
+    let value = fathom("changed tree --since c --format paths", &[]).exits(0);
+    let lines = value.lines();
+    assert!(
+        lines.contains(&"new") && !lines.contains(&"cache/new"),
+        "{value}"
+    );
+    fathom("dump tree -o 1.tar --since c", &tags).exits(0);
+    let listed = fathom("list 1.tar", &[]).exits(0);
+    assert!(
+        !listed
+            .lines()
+            .iter()
+            .any(|line| line.ends_with("cache/new")),
+        "{listed}"
+    );
+}

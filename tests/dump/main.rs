@@ -15,6 +15,7 @@ mod bases;
 mod chains;
 mod changes;
 mod counts;
+mod estimates;
 mod everything;
 mod fire;
 mod full;

@@ -24,9 +24,10 @@ impl Chain {
     pub(super) fn open(options: &DumpOptions) -> Result<Chain, Error> {
         let lock = options.level.as_ref();
         let lock = lock.map(|level| Lock::take(&level.state)).transpose()?;
-        let (since, catalog) = match &options.level {
-            Some(level) => (level.base()?, Some(level.catalog())),
-            None => (options.since.clone(), options.catalog.clone()),
+        let since = Chain::find_base(options)?;
+        let catalog = match &options.level {
+            Some(level) => Some(level.catalog()),
+            None => options.catalog.clone(),
         };
         if let (Some(level), None) = (&options.level, &since) {
             Base::check_full(&level.catalog(), level, &options.sources)?;
@@ -53,6 +54,14 @@ impl Chain {
             _lock: lock,
             note,
         })
+    }
+
+    /// The base catalog.
+    pub(super) fn find_base(options: &DumpOptions) -> Result<Option<Vec<u8>>, Error> {
+        match &options.level {
+            Some(level) => level.base(),
+            None => Ok(options.since.clone()),
+        }
     }
 
     /// Records a dump of a level whose archive has its name, before its catalog has one.

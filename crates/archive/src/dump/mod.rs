@@ -14,6 +14,7 @@ use walk::{Diagnostics, Moment};
 
 mod chain;
 mod copy;
+mod estimate;
 mod holes;
 mod load;
 mod member;
@@ -40,6 +41,7 @@ use crate::plan::{Plan, Step, member_name};
 use crate::rows::Rows;
 use chain::Chain;
 use copy::copy;
+pub use estimate::{Estimate, Estimates, estimate};
 pub use options::{Counts, DumpOptions, DumpSummary, Line, Map, Note};
 use output::{Output, Whole};
 use own::{check_outputs, leave_out_own};

@@ -1,7 +1,7 @@
 //! The options of a dump, and its summary.
 
 use mounts::Warning;
-use walk::{Meta, Moment};
+use walk::{Meta, Moment, Type};
 
 use crate::catalog::Options;
 use crate::compression::Compress;
@@ -107,6 +107,24 @@ pub struct Counts {
     pub other: u64,
     /// The sizes of all files, holes included.
     pub bytes: u64,
+}
+
+impl Counts {
+    /// Counts a member of a type, with the size of a file.
+    pub(super) fn add(&mut self, kind: Type, is_link: bool, size: u64) {
+        self.dumped += 1;
+        let count = match kind {
+            _ if is_link => &mut self.links,
+            Type::File => &mut self.files,
+            Type::Directory => &mut self.directories,
+            Type::Symlink => &mut self.symlinks,
+            _ => &mut self.other,
+        };
+        *count += 1;
+        if kind == Type::File && !is_link {
+            self.bytes += size;
+        }
+    }
 }
 
 /// A line of the map: a member of the archive.

@@ -24,6 +24,12 @@ const RECORD: usize = 10_240;
 /// xz compresses blocks of this size by themselves, in several threads: as `xz -T` at its usual level.
 const XZ_BLOCK: u64 = 24 << 20;
 
+/// The size of an archive whose members have so many bytes.
+pub(crate) fn end_of_archive(bytes: u64) -> u64 {
+    const BLOCK: u64 = 512;
+    (bytes + 2 * BLOCK).next_multiple_of(RECORD as u64)
+}
+
 /// An archive being written.
 pub(crate) struct Output {
     path: Vec<u8>,
@@ -106,8 +112,7 @@ impl Output {
 
     /// Writes the end of the archive, and waits until all of it is on the disk.
     pub(crate) fn finish(mut self) -> Result<Whole, Error> {
-        const BLOCK: u64 = 512;
-        let end = (self.bytes + 2 * BLOCK).next_multiple_of(RECORD as u64);
+        let end = end_of_archive(self.bytes);
         self.write(&vec![0; (end - self.bytes) as usize])?;
         let Output {
             path, to, bytes, ..

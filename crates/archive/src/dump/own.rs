@@ -1,6 +1,6 @@
 //! Keeps the files that a dump writes apart from those that it reads.
 
-use gate::fs::{At, FileType, Want};
+use gate::fs::{At, FileType, Statx, Want};
 use gate::long::statx_long;
 use ondisk::Dev;
 use walk::Type;
@@ -56,10 +56,19 @@ pub(super) fn leave_out_own(
     plan: &mut Plan,
 ) -> Vec<Note> {
     let paths = options.archive.iter().chain(&chain.catalog);
-    let paths = paths.chain(&options.own);
+    leave_out_files(paths.chain(&options.own), output.statx(), rows, plan)
+}
+
+/// Leaves out files, and the archive that is being written.
+pub(super) fn leave_out_files<'a>(
+    paths: impl Iterator<Item = &'a Vec<u8>>,
+    archive: Option<Statx>,
+    rows: &Rows,
+    plan: &mut Plan,
+) -> Vec<Note> {
     let own: Vec<(Dev, u64)> = paths
         .filter_map(|path| statx_long(path, At::NO_AUTOMOUNT, Want::BASIC_STATS).ok())
-        .chain(output.statx())
+        .chain(archive)
         .filter(|seen| seen.file_type == FileType::Regular)
         .map(|seen| (seen.dev.into(), seen.ino))
         .filter(|(dev, _)| rows.are_on(*dev))

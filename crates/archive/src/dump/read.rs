@@ -26,7 +26,7 @@ use crate::warning::WarningKind;
 /// Files with at most this much data are read before their header is written: so the header has the
 /// checksum, and a file that changes can be read again. The header of a larger file is written
 /// first.
-const WHOLE: u64 = 1 << 20;
+pub(super) const WHOLE: u64 = 1 << 20;
 /// How often a file is read again that changes while it is read.
 const TRIES: u32 = 3;
 
@@ -533,7 +533,7 @@ fn is_same(a: &Meta, b: &Meta) -> bool {
         == (b.ino, b.dev, b.mode, b.size, b.mtime, b.ctime)
 }
 
-fn may_have_holes(meta: &Meta) -> bool {
+pub(super) fn may_have_holes(meta: &Meta) -> bool {
     meta.blocks.saturating_mul(512) < meta.size
 }
 

@@ -2,8 +2,6 @@
 
 use std::collections::HashMap;
 
-use walk::Type;
-
 use super::load::{Done, Load, Outcome, Stopped, Work};
 use super::member::Names;
 use super::options::{Counts, Line, Map};
@@ -133,16 +131,7 @@ impl<'a> Writer<'a> {
         }
         if is_there {
             let is_link = outcome == Outcome::Link;
-            let counts = &mut self.counts;
-            counts.bytes += bytes;
-            counts.dumped += 1;
-            *match planned.kind() {
-                _ if is_link => &mut counts.links,
-                Type::File => &mut counts.files,
-                Type::Directory => &mut counts.directories,
-                Type::Symlink => &mut counts.symlinks,
-                _ => &mut counts.other,
-            } += 1;
+            self.counts.add(planned.kind(), is_link, bytes);
             if let Some(map) = &mut self.map {
                 let line = Line {
                     meta: now,

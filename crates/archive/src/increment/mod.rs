@@ -109,6 +109,11 @@ pub(crate) fn collect(
     })
 }
 
+/// Plans what must be dumped of a tree that was gathered as a whole.
+pub(crate) fn plan_since(base: &Base, rows: &Rows) -> Result<Plan, Error> {
+    plan(base, rows, Index::load(&base.reader)?)
+}
+
 /// Plans what must be dumped of the tree.
 fn plan(base: &Base, rows: &Rows, index: Index) -> Result<Plan, Error> {
     base.check_sources(rows.sources(), rows.parts())?;

@@ -21,6 +21,7 @@ fathom dump --state /var/lib/fathom --prune --keep-full 2  # which archives are 
 fathom dump /srv -o srv.tar --map srv.txt  # and a list of the archived entries
 fathom dump /home -o home.tar.zst --exclude-caches --exclude '*.tmp'  # without caches and some files
 fathom dump /srv --no-output --account  # measure the cost, write nothing
+fathom dump /srv -n --state /var/lib/fathom  # how much a dump of each level would archive
 fathom dump /srv --explain  # how metadata would be read, and why";
 
 const METHODS: &str = "\
@@ -35,7 +36,7 @@ type Method = Option<Gather>;
 
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
-#[command(group = clap::ArgGroup::new("level or prune").args(["level", "prune"]).multiple(true))]
+#[command(group = clap::ArgGroup::new("level or prune").args(["level", "prune", "dry_run"]).multiple(true))]
 pub(crate) struct Dump {
     /// The files and directories to archive
     ///
@@ -52,7 +53,7 @@ pub(crate) struct Dump {
     ///
     /// The file is written atomically: it gets its name when it is complete and on disk. A name
     /// that ends in .gz, .tgz, .xz, .txz, .zst or .tzst compresses it.
-    #[arg(short, long, value_name = "ARCHIVE", required_unless_present_any = ["no_output", "explain", "prune"])]
+    #[arg(short, long, value_name = "ARCHIVE", required_unless_present_any = ["no_output", "explain", "prune", "dry_run"])]
     pub(crate) output: Option<OsString>,
 
     /// Archive what changed since this catalog was written
@@ -80,7 +81,7 @@ pub(crate) struct Dump {
     /// Nothing is dumped. The last full dumps (--keep-full) and every dump based on them or newer
     /// are kept. A full dump whose archive is missing does not count as kept.
     #[arg(long, help_heading = "Increments", requires_all = ["state", "keep_full"])]
-    #[arg(conflicts_with_all = ["level", "output", "since", "catalog", "map", "account", "explain"])]
+    #[arg(conflicts_with_all = ["level", "output", "since", "catalog", "map", "account", "explain", "dry_run"])]
     pub(crate) prune: bool,
     /// With --prune, keep the last N full dumps
     #[arg(long, value_name = "N", help_heading = "Increments", requires = "prune", value_parser = number(1..=65_535_usize))]
@@ -126,6 +127,12 @@ pub(crate) struct Dump {
     #[arg(long, help_heading = "Output")]
     pub(crate) no_output: bool,
 
+    /// Print how much would be archived; dump nothing
+    ///
+    /// With --state and without --level, for the dumps of all levels. The tree is read once, and no
+    /// file is opened: extended attributes do not count, and of sparse files the allocated space.
+    #[arg(short = 'n', long, help_heading = "Reports", conflicts_with_all = ["account", "explain", "map", "no_output"])]
+    pub(crate) dry_run: bool,
     /// Print the CPU time by function, system call and method
     ///
     /// The tables are those of the Multics memo of 1974. For each method they have the cost that

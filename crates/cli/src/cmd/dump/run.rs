@@ -7,7 +7,7 @@ use std::time::Instant;
 use account::dump::DumpAccount;
 use archive::account::{Took, Unavailable, measure};
 use archive::catalog::Options;
-use archive::dump::{DumpOptions, Map, Progress, dump};
+use archive::dump::{DumpOptions, Map, Progress, dump, estimate};
 use archive::gather::{Gather, GatherReason, Gathered};
 use archive::increment::history::History;
 use archive::increment::levels::Level;
@@ -36,6 +36,9 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let (options, map) = dump_options(args)?;
     if args.explain {
         return explain(args, out);
+    }
+    if args.dry_run {
+        return dry_run(args, &options, out);
     }
     if options.archive.as_deref() == Some(b"-") {
         check_stdout(out)?;
@@ -98,6 +101,23 @@ fn dump_options(args: &Args) -> Result<(DumpOptions, Option<Vec<u8>>), Error> {
         own: map.iter().cloned().collect(),
     };
     Ok((options, map))
+}
+
+/// Prints what would be dumped; with a state directory and no level, at every level.
+fn dry_run(args: &Args, options: &DumpOptions, out: &Out) -> Outcome {
+    let diagnostics = Diagnostics::default();
+    let state = args.state.as_deref().filter(|_| args.level.is_none());
+    let state = state.map(OsStrExt::as_bytes);
+    let estimates = watch_walk(out.progress, &diagnostics, || {
+        estimate(options, state, &diagnostics)
+    })?;
+    let report = Report {
+        method: estimates.parts.first(),
+        estimates: Some(&estimates),
+        ..Report::default()
+    };
+    let print_text = || out.data(show::estimates::table(&estimates, out.table_style()));
+    out.report(SCHEMA, &report, &diagnostics.take_warnings(), print_text)
 }
 
 /// Prints which dumps of a state directory are no longer needed, or removes them.

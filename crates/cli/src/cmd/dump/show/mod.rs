@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use account::dump::DumpAccount;
-use archive::dump::{Counts, DumpSummary, Line, Note};
+use archive::dump::{Counts, DumpSummary, Estimates, Line, Note};
 use archive::gather::{Gather, Gathered};
 use ondisk::utc;
 use show::json_object;
@@ -16,6 +16,7 @@ use crate::cmd::levels::Dump as LevelDump;
 use crate::json::Json;
 
 pub(super) mod costs;
+pub(super) mod estimates;
 
 /// The result of a dump, or of `--explain`.
 #[derive(Default)]
@@ -24,12 +25,14 @@ pub(crate) struct Report<'a> {
     pub(crate) level: Option<u8>,
     /// How the mount of the first source is gathered, and why; `None` if no source is a directory.
     pub(crate) method: Option<&'a Gathered>,
-    /// `None` with `--explain`.
+    /// `None` with `--explain` and `--dry-run`.
     pub(crate) summary: Option<&'a DumpSummary>,
     pub(crate) seconds: Option<f64>,
     pub(crate) account: Option<&'a DumpAccount>,
     /// With `--explain`, every way of gathering for each source.
     pub(crate) explain: Option<&'a [Possible<'a>]>,
+    /// With `--dry-run`.
+    pub(crate) estimates: Option<&'a Estimates>,
 }
 
 impl Report<'_> {
@@ -88,7 +91,7 @@ json_object!(Report<'_>, |report| {
     "why": report.why(),
     "level": report.level,
     name "since": report.summary.and_then(|summary| summary.since.as_deref()),
-    "entries": report.count(|summary| summary.entries),
+    "entries": report.estimates.map(|all| all.entries).or(report.count(|summary| summary.entries)),
     "dumped": report.count(|summary| summary.counts.dumped),
     "files": report.count(|summary| summary.counts.files),
     "directories": report.count(|summary| summary.counts.directories),
@@ -103,6 +106,7 @@ json_object!(Report<'_>, |report| {
     "seconds": report.seconds,
     "account": report.account.map(Json),
     "explain": report.explain,
+    "estimates": report.estimates.map(|all| all.dumps.iter().map(estimates::Row).collect::<Vec<_>>()),
 });
 
 pub(crate) fn summary(report: &Report<'_>, summary: &DumpSummary) -> String {

@@ -1,0 +1,196 @@
+//! What dumps would write, from gathering the tree once: for every level at once.
+//!
+//! No file is opened. So of a file with holes the allocated space counts, and extended attributes
+//! do not. Everything else is exact.
+
+use ondisk::pax::{self, Kind, Member, dumpdir};
+use walk::{Diagnostics, Meta, Type};
+
+use super::chain::Chain;
+use super::member::{Names, member};
+use super::options::{Counts, DumpOptions};
+use super::output::end_of_archive;
+use super::own::leave_out_files;
+use super::read::{WHOLE, may_have_holes};
+use super::users::Users;
+use crate::error::Error;
+use crate::gather::{Gathered, gather};
+use crate::increment::levels::{Level, MOST};
+use crate::increment::{Base, plan_since, spare_unseen};
+use crate::plan::{Plan, Step};
+use crate::rows::Rows;
+
+/// What a dump would write.
+#[derive(Clone, Debug, Default)]
+pub struct Estimate {
+    /// The level, if it is one of a state directory.
+    pub level: Option<u8>,
+    /// The base catalog; `None` for a full dump.
+    pub since: Option<Vec<u8>>,
+    /// The members of the archive.
+    pub counts: Counts,
+    /// The size of the archive, uncompressed.
+    pub archive_bytes: u64,
+    /// Entries of the base that are gone.
+    pub removed: u64,
+    /// Directories of the base that were renamed.
+    pub renamed: u64,
+    /// Entries that are unchanged since the base.
+    pub unchanged: u64,
+}
+
+/// The estimates of dumps of one tree.
+#[derive(Clone, Debug, Default)]
+pub struct Estimates {
+    /// The mounts of the tree.
+    pub parts: Vec<Gathered>,
+    /// Entries that were found.
+    pub entries: u64,
+    /// One for each dump: for all levels, in ascending order up to the one above the highest
+    /// catalog.
+    pub dumps: Vec<Estimate>,
+}
+
+/// Estimates the dump that the options describe; with `state`, the dumps of all levels instead.
+///
+/// # Errors
+/// A SRC or a base catalog cannot be read, or is of another tree.
+pub fn estimate(
+    options: &DumpOptions,
+    state: Option<&[u8]>,
+    diagnostics: &Diagnostics,
+) -> Result<Estimates, Error> {
+    let bases = match state {
+        None => {
+            let level = options.level.as_ref();
+            vec![(level.map(|level| level.number), Chain::find_base(options)?)]
+        }
+        Some(state) => bases_of_levels(state)?,
+    };
+    // All are opened before the tree is read.
+    let open = |(level, since): (_, Option<Vec<u8>>)| {
+        let base = since.as_deref();
+        let base = base.map(|path| Base::open(path, &options.sources));
+        Ok((level, since, base.transpose()?))
+    };
+    let bases: Vec<_> = bases.into_iter().map(open).collect::<Result<_, Error>>()?;
+    let (rows, parts) = gather(&options.collect_options(None), diagnostics)?;
+    let skipped = diagnostics.take_warnings();
+    let mut dumps: Vec<Estimate> = Vec::new();
+    for (level, since, base) in bases {
+        // Neighbouring levels have the same base until there is a catalog of the lower one.
+        if let Some(same) = dumps.last().filter(|last| last.since == since) {
+            let same = same.clone();
+            dumps.push(Estimate { level, ..same });
+            continue;
+        }
+        let mut plan = match &base {
+            None => Plan::full(&rows),
+            Some(base) => plan_since(base, &rows)?,
+        };
+        spare_unseen(&rows, &skipped, &mut plan);
+        let files = options.archive.iter().chain(&options.catalog);
+        leave_out_files(files.chain(&options.own), None, &rows, &mut plan);
+        let estimate = Estimate {
+            level,
+            since,
+            ..estimate_plan(&rows, &plan)
+        };
+        dumps.push(estimate);
+    }
+    skipped
+        .into_iter()
+        .for_each(|skipped| diagnostics.warn(skipped));
+    Ok(Estimates {
+        parts,
+        entries: rows.len() as u64,
+        dumps,
+    })
+}
+
+/// The base of each level.
+#[allow(clippy::type_complexity, reason = "a level, and its base")]
+fn bases_of_levels(state: &[u8]) -> Result<Vec<(Option<u8>, Option<Vec<u8>>)>, Error> {
+    let level = |number| Level {
+        number,
+        state: state.to_vec(),
+    };
+    // That of every level above the last.
+    let last = level(MOST + 1).base()?;
+    let mut bases = Vec::new();
+    for number in 0..=MOST {
+        let base = level(number).base()?;
+        let is_last = base == last;
+        bases.push((Some(number), base));
+        if is_last {
+            break;
+        }
+    }
+    Ok(bases)
+}
+
+fn estimate_plan(rows: &Rows, plan: &Plan) -> Estimate {
+    let (users, names) = (Users::read(), Names::new(rows));
+    let mut estimate = Estimate {
+        removed: plan.removed,
+        renamed: plan.renamed,
+        unchanged: plan.unchanged(),
+        ..Estimate::default()
+    };
+    let (mut bytes, mut header, mut from) = (0, Vec::new(), 0);
+    while let Some(row) = plan.next_written(from) {
+        from = row + 1;
+        let meta = rows.meta(row);
+        let Some(member) = member(&meta, names.name(row), &users) else {
+            continue;
+        };
+        let is_link = plan.step(row) == Step::Link;
+        let member = match is_link {
+            true => Member {
+                kind: Kind::Link,
+                link: names.name(plan.target(row)),
+                size: 0,
+                stored: 0,
+                ..member
+            },
+            false => with_contents(member, &meta, plan.dumpdir(rows, row)),
+        };
+        header.clear();
+        pax::header(&member, &mut header);
+        if member.stored > WHOLE {
+            pax::trailer(&NO_CHECKSUM, &mut header);
+        }
+        bytes += header.len() as u64 + member.stored.next_multiple_of(pax::BLOCK as u64);
+        estimate.counts.add(meta.kind(), is_link, meta.size);
+    }
+    estimate.archive_bytes = end_of_archive(bytes);
+    estimate
+}
+
+/// All checksums have the same length.
+const NO_CHECKSUM: [u8; 32] = [0; 32];
+
+/// A member with what takes the room of its contents.
+fn with_contents(member: Member, meta: &Meta, list: Option<Vec<u8>>) -> Member {
+    match meta.kind() {
+        Type::File => {
+            let stored = match may_have_holes(meta) {
+                true => meta.blocks.saturating_mul(512),
+                false => meta.size,
+            };
+            Member {
+                stored,
+                blake3: (stored <= WHOLE).then_some(NO_CHECKSUM),
+                ..member
+            }
+        }
+        Type::Symlink => Member {
+            link: vec![b'-'; meta.size as usize],
+            ..member
+        },
+        _ => Member {
+            dumpdir: list.filter(|list| list.len() <= dumpdir::MOST),
+            ..member
+        },
+    }
+}

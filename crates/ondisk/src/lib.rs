@@ -16,7 +16,9 @@
 //! | [`btrfs`] | items of btrfs trees, subvolumes |
 //! | [`elf`] | the interpreter of a program or script |
 //! | [`ext4`] | the superblock, inodes and directories of ext4 |
+//! | [`members`] | the index of the members of an archive |
 //! | [`pax`] | archives: headers, maps of sparse files, dumpdirs, access control lists |
+//! | [`seekable`] | the seek table of zstd's seekable format |
 //! | [`xfs`] | geometry and inodes of XFS |
 #![forbid(unsafe_code)]
 
@@ -28,11 +30,13 @@ mod escape;
 pub mod ext4;
 pub mod fanotify;
 pub mod fiemap;
+pub mod members;
 pub mod mnttab;
 mod mount;
 pub mod mountinfo;
 pub mod pax;
 pub mod perf;
+pub mod seekable;
 pub mod statmount;
 mod time;
 pub mod xfs;

@@ -148,6 +148,14 @@ impl Decoder {
         Decoder::default()
     }
 
+    /// A decoder whose next block, at an offset of the archive, is the first header of a member.
+    pub fn starting_at(at: u64) -> Decoder {
+        Decoder {
+            at,
+            ..Decoder::default()
+        }
+    }
+
     /// Offset of the next block in bytes.
     pub fn at(&self) -> u64 {
         self.at

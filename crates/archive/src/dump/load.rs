@@ -1,5 +1,6 @@
 //! What readers and the writer share, and what goes from the ones to the other.
 
+use ondisk::pax::{self, Member};
 use walk::{Diagnostics, Meta};
 
 use super::users::Users;
@@ -22,6 +23,8 @@ pub(crate) const PIECE: usize = 1 << 20;
 #[derive(Default)]
 pub(crate) struct Load {
     pub(crate) bytes: Vec<u8>,
+    /// The rows whose headers begin in it, and where.
+    pub(crate) begun: Vec<(usize, u64)>,
     /// The rows that end in it.
     pub(crate) done: Vec<Done>,
     /// A link that follows it: only the writer knows the outcome of its target.
@@ -29,6 +32,12 @@ pub(crate) struct Load {
 }
 
 impl Load {
+    /// Adds the headers of a row.
+    pub(crate) fn begin(&mut self, row: usize, member: &Member) {
+        self.begun.push((row, self.bytes.len() as u64));
+        pax::header(member, &mut self.bytes);
+    }
+
     /// An empty load in used memory.
     pub(crate) fn reuse(mut bytes: Vec<u8>) -> Load {
         bytes.clear();

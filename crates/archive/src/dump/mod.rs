@@ -15,6 +15,7 @@ use walk::{Diagnostics, Moment};
 mod chain;
 mod copy;
 mod estimate;
+mod frames;
 mod holes;
 mod load;
 mod member;

@@ -10,9 +10,10 @@ use gate::file::Writer;
 use gate::fs::Statx;
 use gate::machine::processors;
 use lzma_rust2::{XzOptions, XzWriterMt};
+use ondisk::members::{IndexWriter, Indexed};
 use walk::Type;
-use zstd::stream::write::Encoder as ZstdEncoder;
 
+use super::frames::Frames;
 use crate::attribution::{self, Function};
 use crate::compression::Compression;
 use crate::error::{Action, Error};
@@ -37,6 +38,8 @@ pub(crate) struct Output {
     seen: Option<Statx>,
     /// Bytes before compression.
     bytes: u64,
+    /// Where members begin, for an archive that a reader can seek in.
+    index: Option<MemberIndex>,
 }
 
 enum To {
@@ -44,18 +47,25 @@ enum To {
     Nowhere,
     Plain(Sink),
     Compressed(Box<dyn Encoder>),
+    Frames(Frames<Sink>),
 }
+
+/// The index that is being made. It names a few members, at some distance.
+struct MemberIndex {
+    writer: IndexWriter,
+    /// The offset from which the next member is named.
+    next: u64,
+    /// All members were named that had to be.
+    is_complete: bool,
+}
+
+/// The least distance of two members in the index: some 10 bytes for each, so 40 bytes for a MiB of content.
+const INDEX_DISTANCE: u64 = 256 << 10;
 
 /// Compresses what is written into a file.
 trait Encoder: Write {
     /// Writes the end of the compressed data.
     fn finish(self: Box<Self>) -> io::Result<Sink>;
-}
-
-impl Encoder for ZstdEncoder<'static, Sink> {
-    fn finish(self: Box<Self>) -> io::Result<Sink> {
-        (*self).finish()
-    }
 }
 
 impl Encoder for GzEncoder<Sink> {
@@ -81,6 +91,7 @@ impl Output {
             to: To::Nowhere,
             seen: None,
             bytes: 0,
+            index: None,
         };
         if let Some(path) = path {
             let writer = match path {
@@ -92,6 +103,13 @@ impl Output {
             let sink = Sink::new(writer, output.seen);
             output.to = To::new(sink, format).map_err(|e| error(path, e))?;
         }
+        if let To::Frames(_) = output.to {
+            output.index = Some(MemberIndex {
+                writer: IndexWriter::default(),
+                next: 0,
+                is_complete: true,
+            });
+        }
         Ok(output)
     }
 
@@ -100,12 +118,40 @@ impl Output {
         self.seen
     }
 
+    /// Notes that a member begins so many bytes after what was written so far. `is_source` says that it
+    /// is a SRC, where the order of names begins anew.
+    pub(crate) fn note_member(
+        &mut self,
+        after: u64,
+        is_source: bool,
+        name: impl FnOnce() -> Vec<u8>,
+    ) {
+        let at = self.bytes + after;
+        let Some(index) = self
+            .index
+            .as_mut()
+            .filter(|index| is_source || at >= index.next)
+        else {
+            return;
+        };
+        let is_noted = index.writer.push(Indexed {
+            at,
+            begins_order: is_source,
+            name: &name(),
+        });
+        match is_noted {
+            true => index.next = at + INDEX_DISTANCE,
+            false => index.is_complete &= !is_source,
+        }
+    }
+
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.bytes += bytes.len() as u64;
         let written = match &mut self.to {
             To::Nowhere => Ok(()),
             To::Plain(sink) => sink.write_all(bytes),
             To::Compressed(encoder) => encoder.write_all(bytes),
+            To::Frames(frames) => frames.write_all(bytes),
         };
         written.map_err(|e| error(&self.path, e))
     }
@@ -115,16 +161,21 @@ impl Output {
         let end = end_of_archive(self.bytes);
         self.write(&vec![0; (end - self.bytes) as usize])?;
         let Output {
-            path, to, bytes, ..
+            path,
+            to,
+            bytes,
+            index,
+            ..
         } = self;
-        let to = to.finish().map_err(|e| error(&path, e))?;
+        let index = index.filter(|index| index.is_complete);
+        let index = index.map(|index| index.writer.finish(bytes));
+        let to = to.finish(index.as_deref()).map_err(|e| error(&path, e))?;
         Ok(Whole { path, to, bytes })
     }
 }
 
 impl To {
     fn new(sink: Sink, format: Option<(Compression, u32)>) -> io::Result<To> {
-        let workers = processors() as u32;
         Ok(To::Compressed(match format {
             None => return Ok(To::Plain(sink)),
             Some((Compression::Gzip, level)) => {
@@ -133,14 +184,10 @@ impl To {
             Some((Compression::Xz, level)) => {
                 let mut options = XzOptions::with_preset(level);
                 options.set_block_size(NonZeroU64::new(XZ_BLOCK));
-                Box::new(XzWriterMt::new(sink, options, workers)?)
+                Box::new(XzWriterMt::new(sink, options, processors() as u32)?)
             }
             Some((Compression::Zstd, level)) => {
-                let mut encoder = ZstdEncoder::new(sink, level as i32)?;
-                // With one worker or more the output is the same; without workers it differs.
-                encoder.multithread(workers)?;
-                encoder.include_checksum(true)?;
-                Box::new(encoder)
+                return Ok(To::Frames(Frames::new(sink, level as i32, processors())));
             }
             Some((Compression::Bzip2 | Compression::Lz4, _)) => {
                 return Err(io::ErrorKind::Unsupported.into());
@@ -148,11 +195,12 @@ impl To {
         }))
     }
 
-    fn finish(self) -> io::Result<Option<Sink>> {
+    fn finish(self, index: Option<&[u8]>) -> io::Result<Option<Sink>> {
         let mut sink = match self {
             To::Nowhere => return Ok(None),
             To::Plain(sink) => sink,
             To::Compressed(encoder) => encoder.finish()?,
+            To::Frames(frames) => frames.finish(index)?,
         };
         sink.sync()?;
         Ok(Some(sink))

@@ -116,7 +116,7 @@ impl<'a> Reader<'a> {
                 stored: 0,
                 ..member
             };
-            pax::header(&link, &mut load.bytes);
+            load.begin(row, &link);
         }
         load.done.push(Done {
             row,
@@ -175,7 +175,7 @@ impl<'a> Reader<'a> {
                 }
                 now => return self.missing(row, Gate::Statx, now.err().unwrap_or(Errno::EISDIR)),
             };
-            pax::header(&member, &mut load.bytes);
+            load.begin(row, &member);
             return outcome;
         }
     }
@@ -288,7 +288,7 @@ impl<'a> Reader<'a> {
         member.blake3 = Some(hash);
         member.stored = data.len() as u64;
         member.sparse = map;
-        pax::header(&member, &mut load.bytes);
+        load.begin(row, &member);
         load.bytes.extend_from_slice(data);
         pad(&mut load.bytes, data.len() as u64);
         Outcome::Member(meta.size, Some(hash))
@@ -376,7 +376,7 @@ impl<'a> Reader<'a> {
             member.stored = text.len() as u64 + map.data();
             member.sparse = Some(map.clone());
         }
-        pax::header(&member, &mut load.bytes);
+        load.begin(row, &member);
         load.bytes.extend_from_slice(&text);
         let mut hasher = Hasher::new();
         hasher.update(&text);

@@ -56,6 +56,11 @@ impl<'a> Writer<'a> {
 
     /// Writes a load and the link that follows it, and gives back the memory of the load.
     pub(crate) fn take(&mut self, load: Load) -> Result<Vec<u8>, Error> {
+        for &(row, after) in &load.begun {
+            let is_source = self.work.rows.parent(row).is_none();
+            let name = || self.names.name(row);
+            self.output.note_member(after, is_source, name);
+        }
         self.output.write(&load.bytes)?;
         self.progress.add_bytes(load.bytes.len() as u64);
         for done in load.done {

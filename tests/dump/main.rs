@@ -25,5 +25,6 @@ mod levels;
 mod rounds;
 mod same;
 mod selection;
+mod seek;
 mod usage;
 mod written;

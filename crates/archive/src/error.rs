@@ -366,6 +366,8 @@ pub enum Damage {
     /// An archive without members, and something other than zeros after its end.
     #[error("no members, and data follows the end: probably not a tar archive")]
     Empty,
+    #[error("wrong index: the archive is read from its beginning")]
+    WrongIndex,
     #[error("data follows the end of the archive and is skipped (concatenated archives?)")]
     DataAfterEnd,
     /// Damage for which there was no memory.

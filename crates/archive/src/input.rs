@@ -2,8 +2,9 @@
 //! file, data that is not needed is skipped without reading it.
 
 use std::io::{self, Read};
+use std::sync::Arc;
 
-use gate::fs::{At, FileType, Open, Want, pread64, statx};
+use gate::fs::{At, FileType, Open, Want, Whence, lseek, pread64, statx};
 use gate::long::{open_long, statx_long};
 use gate::{Errno, Fd, Gate};
 use ondisk::pax::sparse::Extent;
@@ -12,6 +13,8 @@ use ondisk::pax::{BLOCK, Decoder, Event, Kind, Member, begins_archive, padded};
 use crate::compression::Compression;
 use crate::decompress::Decompressor;
 use crate::error::{Action, Damage, Defect, Error, ErrorKind, NotArchive};
+use crate::route::{Region, Route, Turn};
+use crate::seek::Seekable;
 use crate::stream::{Buffered, Stream};
 
 /// Bytes read at a time.
@@ -47,6 +50,11 @@ pub struct Input {
     /// Defects so far.
     defect_count: u64,
     check: Option<Check>,
+    /// A regular file, and its length.
+    file: Option<(Arc<Fd>, u64)>,
+    seekable: Option<Seekable>,
+    /// Only these members are read.
+    route: Option<Route>,
 }
 
 /// Defects that are kept: an archive can have any number of them.
@@ -56,7 +64,9 @@ const MOST_DEFECTS: u64 = 100_000;
 #[derive(Default)]
 struct Check {
     hasher: blake3::Hasher,
-    /// The current member is a file.
+    /// Only data that is used is checked.
+    is_for_used: bool,
+    /// The current member is a file, and is to be checked.
     is_due: bool,
     /// The checksum that the archive has.
     stored: Option<[u8; 32]>,
@@ -64,7 +74,7 @@ struct Check {
 }
 
 enum Source {
-    File { fd: Fd, at: u64, len: u64 },
+    File { fd: Arc<Fd>, at: u64, len: u64 },
     Stream(Stream),
     Compressed(Decompressor),
 }
@@ -76,7 +86,7 @@ impl Input {
     /// A call fails, or the file does not begin as an archive.
     pub fn open(path: &[u8]) -> Result<Input, Error> {
         let error = |kind| Error::new(Action::ReadArchive, path, kind);
-        let (source, head) = open_source(path).map_err(error)?;
+        let (source, head, file) = open_source(path).map_err(error)?;
         check_format(&head).map_err(|what| error(ErrorKind::NotArchive(what)))?;
         Ok(Input {
             path: path.to_vec(),
@@ -93,12 +103,54 @@ impl Input {
             defects: Vec::new(),
             defect_count: 0,
             check: None,
+            file,
+            seekable: None,
+            route: None,
         })
+    }
+
+    /// Before the first member: reads no more of an archive than is needed for some members, if it has an
+    /// index. Other members may be delivered, too.
+    pub(crate) fn narrow(&mut self, regions: Vec<Region>) {
+        /// With more, a look at all for each member of the index takes longer than it spares.
+        const MOST: usize = 10_000;
+        let Some((file, len)) = self.file.as_ref().filter(|_| regions.len() <= MOST) else {
+            return;
+        };
+        let (Source::Compressed(from), Some(seekable)) = (&self.source, Seekable::read(file, *len))
+        else {
+            return;
+        };
+        if from.format() != Compression::Zstd {
+            return;
+        }
+        let content = seekable.table.end().content;
+        let index = seekable.index.as_deref();
+        let route = index.and_then(|index| Route::plan(index, regions, content));
+        let is_wrong = route.is_none() && (seekable.has_bad_index || index.is_some());
+        self.seekable = Some(seekable);
+        if is_wrong {
+            self.note(None, 0, Damage::WrongIndex);
+        }
+        match route.as_ref().map(Route::first_place) {
+            None | Some(Some(0)) => {}
+            Some(Some(place)) => self.jump(place),
+            Some(None) => self.is_over = true,
+        }
+        self.route = route;
     }
 
     /// From now on, reads all data and compares it with the checksums ([`Input::checksum_status`]).
     pub(crate) fn check(&mut self) {
         self.check = Some(Check::default());
+    }
+
+    /// As [`Input::check`], of the members whose contents are read.
+    pub(crate) fn check_used(&mut self) {
+        self.check = Some(Check {
+            is_for_used: true,
+            ..Check::default()
+        });
     }
 
     /// The offset of the current member's headers, uncompressed.
@@ -135,6 +187,73 @@ impl Input {
         reason = "an error and the end are different, as for a reader"
     )]
     pub fn next(&mut self) -> Result<Option<Member>, Error> {
+        let Some(mut route) = self.route.take() else {
+            return self.next_member();
+        };
+        let next = self.next_on(&mut route);
+        self.route = Some(route);
+        next
+    }
+
+    /// The next member on a route.
+    fn next_on(&mut self, route: &mut Route) -> Result<Option<Member>, Error> {
+        let mut checksum_status = None;
+        loop {
+            let defects = self.defects.len();
+            let next = self.next_member();
+            // That of the last member that was delivered.
+            let first = *checksum_status.get_or_insert(self.checksum_status());
+            let is_sound = next.is_ok() && self.defects.len() == defects;
+            let turn = match &next {
+                _ if route.is_after_jump() && !is_sound => Turn::Wrong,
+                Ok(Some(member)) => route.judge(self.at, &member.path),
+                Ok(None) if route.is_after_jump() => Turn::Wrong,
+                Ok(None) | Err(_) => Turn::Deliver,
+            };
+            if let Some(check) = &mut self.check {
+                check.checksum_status = first;
+                check.is_due &= turn == Turn::Deliver;
+            }
+            match turn {
+                Turn::Deliver => return next,
+                Turn::Pass => {}
+                Turn::Jump(place) => self.jump(place),
+                Turn::End => {
+                    self.is_over = true;
+                    self.recover();
+                    return Ok(None);
+                }
+                Turn::Wrong => {
+                    self.defects.truncate(defects);
+                    self.note(None, self.at, Damage::WrongIndex);
+                    route.give_up();
+                    self.jump(0);
+                }
+            }
+        }
+    }
+
+    /// Goes on at an offset of a compressed archive, where a member begins.
+    fn jump(&mut self, place: u64) {
+        let table = self.seekable.as_ref().map(|seekable| &seekable.table);
+        let (Some(table), Some((file, _))) = (table, &self.file) else {
+            return;
+        };
+        let start = table.find(place);
+        // If this fails, what is read next is not what is expected.
+        let _ = lseek(&**file, start.file, Whence::Set);
+        let input = Buffered::new(Stream(Some(Arc::clone(file))), Vec::new());
+        self.source = Source::Compressed(Decompressor::new(Compression::Zstd, input));
+        self.buffer.clear();
+        self.from = 0;
+        self.place = start.content;
+        self.decoder = Decoder::starting_at(place);
+        self.left = 0;
+        self.padding = place - start.content;
+        self.is_over = false;
+    }
+
+    fn next_member(&mut self) -> Result<Option<Member>, Error> {
         let skipped = self.skip();
         let mut computed: Option<[u8; 32]> = None;
         if let Some(check) = &mut self.check {
@@ -150,7 +269,8 @@ impl Input {
                 Some(_) => ChecksumStatus::Wrong,
             });
             let member = next.as_ref().ok().and_then(Option::as_ref);
-            check.is_due = member.is_some_and(|member| member.kind == Kind::File);
+            let is_file = member.is_some_and(|member| member.kind == Kind::File);
+            check.is_due = is_file && !check.is_for_used;
             check.stored = member.and_then(|member| member.blake3);
         }
         next
@@ -262,9 +382,17 @@ impl Input {
         Ok(piece)
     }
 
+    /// Checks the contents of the current member, also where only those are checked that are read.
+    pub(crate) fn use_contents(&mut self, member: &Member) {
+        if let Some(check) = &mut self.check {
+            check.is_due |= member.kind == Kind::File;
+        }
+    }
+
     /// The contents of `member`, which is the current one: pieces of its data with their offsets in
     /// the file.
     pub(crate) fn contents<'a>(&'a mut self, member: &'a Member) -> Contents<'a> {
+        self.use_contents(member);
         let (offset, len) = (0, self.left);
         let (extents, current) = match &member.sparse {
             Some(map) => (map.extents(), Extent::default()),
@@ -279,7 +407,7 @@ impl Input {
 
     /// Skips the rest of the current member's data.
     fn skip(&mut self) -> Result<(), Error> {
-        if self.check.is_some() {
+        if self.check.as_ref().is_some_and(|check| check.is_due) {
             while !self.data(u64::MAX)?.is_empty() {}
         }
         let mut left = std::mem::take(&mut self.left) + std::mem::take(&mut self.padding);
@@ -393,16 +521,20 @@ pub(crate) fn is_regular(archive: &[u8]) -> bool {
     archive != b"-" && seen().is_ok_and(|seen| seen.file_type == FileType::Regular)
 }
 
+/// A regular file, and its length.
+type RegularFile = Option<(Arc<Fd>, u64)>;
+
 /// Opens the source of an archive, and reads its first block, or less at the end.
-fn open_source(path: &[u8]) -> Result<(Source, Vec<u8>), ErrorKind> {
-    let mut file_len = None;
+fn open_source(path: &[u8]) -> Result<(Source, Vec<u8>, RegularFile), ErrorKind> {
+    let mut file = None;
     let stream = if path == b"-" {
         Stream(None)
     } else {
         let fd = open_long(path, Open::empty()).map_err(ErrorKind::call(Gate::Openat))?;
         let seen = statx(&fd, c"", At::EMPTY_PATH, Want::BASIC_STATS);
         let seen = seen.map_err(ErrorKind::call(Gate::Statx))?;
-        file_len = (seen.file_type == FileType::Regular).then_some(seen.size);
+        let fd = Arc::new(fd);
+        file = (seen.file_type == FileType::Regular).then(|| (Arc::clone(&fd), seen.size));
         Stream(Some(fd))
     };
     let head = read_block(|buffer| stream.read(buffer).map_err(ErrorKind::call(Gate::Read)))?;
@@ -410,14 +542,18 @@ fn open_source(path: &[u8]) -> Result<(Source, Vec<u8>), ErrorKind> {
         let input = Buffered::new(stream, head);
         let mut source = Source::Compressed(Decompressor::new(format, input));
         let head = read_block(|buffer| source.read(buffer, 0))?;
-        return Ok((source, head));
+        return Ok((source, head, file));
     }
     let at = head.len() as u64;
-    let source = match (stream, file_len) {
-        (Stream(Some(fd)), Some(len)) => Source::File { fd, at, len },
-        (stream, _) => Source::Stream(stream),
+    let source = match &file {
+        Some((fd, len)) => Source::File {
+            fd: Arc::clone(fd),
+            at,
+            len: *len,
+        },
+        None => Source::Stream(stream),
     };
-    Ok((source, head))
+    Ok((source, head, file))
 }
 
 fn read_block(
@@ -457,7 +593,7 @@ impl Source {
     fn read(&mut self, buffer: &mut [u8], place: u64) -> Result<usize, ErrorKind> {
         match self {
             Source::File { fd, at, .. } => {
-                let n = pread64(fd, buffer, *at).map_err(ErrorKind::call(Gate::Pread64))?;
+                let n = pread64(&**fd, buffer, *at).map_err(ErrorKind::call(Gate::Pread64))?;
                 *at += n as u64;
                 Ok(n)
             }

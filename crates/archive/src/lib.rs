@@ -23,6 +23,8 @@
 //! | [`query`] | passes the entries of catalogs to a sink |
 //! | [`restore`](mod@restore) | restores a tree from archives |
 //! | [`rows`] | the metadata of a whole tree in memory, packed |
+//! | `route` | the way through an archive to a few members, by its index |
+//! | `seek` | reads the seek table and the index of an archive |
 //! | [`since`] | the cheapest way to tell what has changed since a catalog |
 //! | `stored` | how values are stored in the footer of a catalog |
 //! | [`tick`] | the ticks of a file system's clock |
@@ -50,7 +52,9 @@ mod passwd;
 pub mod plan;
 pub mod query;
 pub mod restore;
+mod route;
 pub mod rows;
+mod seek;
 pub mod since;
 mod stored;
 mod stream;

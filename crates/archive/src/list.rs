@@ -5,6 +5,7 @@ use ondisk::pax::Member;
 
 use crate::error::{Defect, Error, ErrorKind, Result};
 use crate::input::Input;
+use crate::route::Region;
 use crate::warning::WarningKind;
 
 /// Names that are wanted: members with these names, and what is under them.
@@ -39,6 +40,12 @@ impl Wanted {
             }
         }
         is_wanted
+    }
+
+    /// The regions of an archive that can have wanted members; `None` for all.
+    pub(crate) fn regions(&self) -> Option<Vec<Region>> {
+        let regions = self.names.iter().map(|name| Region::tree(name));
+        (!self.names.is_empty()).then(|| regions.collect())
     }
 
     /// A warning for each name that no member had.
@@ -103,6 +110,9 @@ pub fn each<E: From<Error>>(
     warnings: &mut Vec<Warning>,
     mut take: impl FnMut(u64, &Member) -> std::result::Result<(), E>,
 ) -> std::result::Result<(), E> {
+    if let Some(regions) = wanted.regions() {
+        input.narrow(regions);
+    }
     loop {
         let next = input.next();
         let defects = input.take_defects().into_iter();

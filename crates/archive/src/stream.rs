@@ -1,6 +1,7 @@
 //! Reads a file, a device, a fifo or standard input in order.
 
 use std::io::{self, BufRead, Read};
+use std::sync::Arc;
 
 use gate::fs::read;
 use gate::{Errno, Fd};
@@ -9,13 +10,14 @@ use gate::{Errno, Fd};
 const CHUNK: usize = 64 << 10;
 
 /// A descriptor that is read in order; `None` is standard input.
-pub(crate) struct Stream(pub(crate) Option<Fd>);
+#[derive(Clone)]
+pub(crate) struct Stream(pub(crate) Option<Arc<Fd>>);
 
 impl Stream {
     pub(crate) fn read(&self, buffer: &mut [u8]) -> gate::Result<usize> {
         loop {
             let read = match &self.0 {
-                Some(fd) => read(fd, buffer),
+                Some(fd) => read(&**fd, buffer),
                 None => read(io::stdin(), buffer),
             };
             if read != Err(Errno::EINTR) {

@@ -10,7 +10,7 @@ use ondisk::pax::Kind;
 
 use crate::error::{Error, ErrorKind};
 use crate::input::{ChecksumStatus, Input};
-use crate::list;
+use crate::list::{self, Wanted};
 use crate::warning::WarningKind;
 use known::{Known, plain};
 use unlisted::Skipped;
@@ -58,14 +58,15 @@ const MOST_WARNINGS: usize = 100_000;
 /// If none of so many members is in the tree, it is probably the wrong one.
 const MISSING_AT_FIRST: u64 = 1000;
 
-/// Reads an archive to its end. `name` is its name in warnings. `watch` gets, for each member, the
+/// Reads an archive to its end, or of an archive with an index no more than the wanted members need. Only
+/// these are checked. `name` is its name in warnings. `watch` gets, for each member, the
 /// report so far, the bytes that were read, and the member's name.
 ///
 /// # Errors
 /// The file is not an archive, or cannot be read further; or `against` is the wrong directory.
 pub fn verify(
-    name: &[u8],
-    input: &mut Input,
+    (name, input): (&[u8], &mut Input),
+    wanted: &mut Wanted,
     mut against: Option<&mut Tree>,
     mut watch: impl FnMut(&VerifyReport, u64, &[u8]),
 ) -> Result<VerifyReport, Error> {
@@ -76,19 +77,17 @@ pub fn verify(
     let seen = || statx_long(name, At::empty(), Want::BASIC_STATS).ok();
     let own = (name != b"-").then(seen).flatten();
     let own = own.map(|seen| (seen.dev.into(), seen.ino));
-    input.check();
+    match wanted.regions() {
+        None => input.check(),
+        Some(regions) => {
+            input.check_used();
+            input.narrow(regions);
+        }
+    }
     loop {
         let next = input.next();
         if let (Some((path, at)), Some(checksum_status)) = (last.take(), input.checksum_status()) {
-            match checksum_status {
-                ChecksumStatus::Right => report.right += 1,
-                ChecksumStatus::NoChecksum => report.without_checksum += 1,
-                ChecksumStatus::Wrong => {
-                    report.damaged += 1;
-                    let kind = WarningKind::WrongChecksum { at };
-                    report.warn(Warning::about(&path, kind));
-                }
-            }
+            report.add_status(checksum_status, &path, at);
         }
         for defect in input.take_defects() {
             report.damaged += 1;
@@ -107,6 +106,10 @@ pub fn verify(
             }
             Err(other) => return Err(other),
         };
+        if !wanted.has(&member.path) {
+            continue;
+        }
+        input.use_contents(&member);
         report.members += 1;
         report.files += u64::from(member.kind == Kind::File);
         watch(&report, input.place(), &member.path);
@@ -144,6 +147,9 @@ pub fn verify(
         tree.find_unknown(&known, &skipped, |warning| report.unknown(warning));
     }
     report.bytes = input.place();
+    for warning in wanted.missing() {
+        report.warn(warning);
+    }
     if report.more_warnings > 0 {
         let kind = WarningKind::MoreOfThese(report.more_warnings);
         report.warnings.push(Warning::general(kind));
@@ -152,6 +158,19 @@ pub fn verify(
 }
 
 impl VerifyReport {
+    /// Counts a file at an offset of the archive.
+    fn add_status(&mut self, status: ChecksumStatus, path: &[u8], at: u64) {
+        match status {
+            ChecksumStatus::Right => self.right += 1,
+            ChecksumStatus::NoChecksum => self.without_checksum += 1,
+            ChecksumStatus::Wrong => {
+                self.damaged += 1;
+                let kind = WarningKind::WrongChecksum { at };
+                self.warn(Warning::about(path, kind));
+            }
+        }
+    }
+
     /// A file is in the tree only; or a system call failed while these were looked for.
     fn unknown(&mut self, warning: Warning) {
         self.unknown += u64::from(warning.gate.is_none());

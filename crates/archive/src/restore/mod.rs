@@ -141,9 +141,13 @@ fn check_empty(options: &RestoreOptions, dir: &Fd) -> Result<(), Error> {
 impl Restorer<'_> {
     fn archive(&mut self, archive: &[u8]) -> Result<(), Error> {
         let mut input = Input::open(archive)?;
-        if self.chosen.is_all() {
+        match self.chosen.regions() {
             // All of it is read anyway.
-            input.check();
+            None => input.check(),
+            Some(regions) => {
+                input.check_used();
+                input.narrow(regions);
+            }
         }
         // The last member, if it was restored.
         let mut before: Option<Vec<u8>> = None;

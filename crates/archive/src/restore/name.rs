@@ -13,6 +13,7 @@ use super::not_restored::{Failure, NotRestored};
 use super::report::{Note, Remarks};
 use crate::error::{Action, BadName, Error, ErrorKind};
 use crate::input::{Input, is_regular};
+use crate::route::Region;
 use crate::split;
 
 /// A name in an archive, relative to DIR.
@@ -172,6 +173,29 @@ impl Chosen {
         }
     }
 
+    /// The regions of the current archive that are needed: the PATHs by the names that they have in it, and
+    /// in an increment the directories above them, whose lists say what is removed. `None` if all of
+    /// it is needed.
+    pub(super) fn regions(&self) -> Option<Vec<Region>> {
+        if self.is_all() {
+            return None;
+        }
+        let mut regions = Vec::new();
+        for path in self.names.keys() {
+            let names = self.before.place_of(path);
+            let names = names.iter().map(|name| &name[..]);
+            regions.extend(names.chain(self.before.below(path)).map(Region::tree));
+            if self.turn > 0 {
+                let above = ends(path, b'/').filter(|&end| end < path.len());
+                let above = above.filter_map(|end| self.before.place_of(&path[..end]));
+                regions.extend(above.map(|name| Region::single(&name)));
+            }
+        }
+        // A rename that is not known can bring along members of any name.
+        let is_known = self.renames.iter().skip(1).all(Option::is_some);
+        is_known.then_some(regions)
+    }
+
     /// Reads archives until each PATH was met. `None` if an archive cannot be read.
     fn meet(&mut self, archives: &[Vec<u8>]) -> Option<bool> {
         for archive in archives {
@@ -179,6 +203,9 @@ impl Chosen {
                 return None;
             }
             let mut input = Input::open(archive).ok()?;
+            if let Some(regions) = self.regions() {
+                input.narrow(regions);
+            }
             while let Some(member) = input.next().ok()? {
                 let name = clean(&member.path);
                 let is_new = name.is_ok_and(|name| self.takes(&name.path).is_some());

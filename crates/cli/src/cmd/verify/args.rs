@@ -9,6 +9,7 @@ use crate::cmd::selection::Excludes;
 
 const EXAMPLES: &str = "\
 fathom verify srv.tar.zst  # check all checksums
+fathom verify srv.tar.zst -- srv/www  # only the members with this name or below it
 fathom verify srv.tar --against /  # and compare the members with /srv
 fathom verify srv.tar --against / --exclude tmp  # except for files named tmp
 ssh HOST cat srv.tar | fathom verify -  # from standard input";
@@ -21,6 +22,9 @@ pub(crate) struct Verify {
     /// The archive to check (- for stdin)
     #[arg(value_name = "ARCHIVE")]
     pub(crate) archive: OsString,
+    /// The members to check, with everything below them [default: all]
+    #[arg(last = true, value_name = "PATH")]
+    pub(crate) paths: Vec<OsString>,
     /// Compare each member with the file of its name below DIR
     ///
     /// Type, mode, owner, size, modification time, contents, links and attributes are compared.

@@ -5,9 +5,11 @@ use std::time::Instant;
 
 use ::show::name::printable;
 use archive::input::Input;
+use archive::list::Wanted;
 use archive::verify::{Tree, verify};
 
 use super::show;
+use crate::args::values::bytes;
 use crate::cmd::verify::args::Verify as Args;
 use crate::error::{Error, Outcome};
 use crate::out::Out;
@@ -24,11 +26,17 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         |dir| Tree::open(dir, filter).map_err(|e| Error::read("cannot open directory", dir, e, ""));
     let mut tree = against.map(open).transpose()?;
     let mut input = Input::open(archive)?;
+    let mut wanted = Wanted::new(&bytes(&args.paths));
     let mut progress = Progress::new(out.progress);
-    let verified = verify(archive, &mut input, tree.as_mut(), |far, place, path| {
-        let (members, mib) = (far.members, place >> 20);
-        progress.at(|| format!("{members} members, {mib} MiB, at {}", printable(path)));
-    });
+    let verified = verify(
+        (archive, &mut input),
+        &mut wanted,
+        tree.as_mut(),
+        |far, place, path| {
+            let (members, mib) = (far.members, place >> 20);
+            progress.at(|| format!("{members} members, {mib} MiB, at {}", printable(path)));
+        },
+    );
     drop(progress);
     let verified = verified?;
     let report = show::Report {

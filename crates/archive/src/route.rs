@@ -1,0 +1,404 @@
+//! The way through an archive to a few members, by the archive's index.
+//!
+//! The index names a few members, and members are in the order of their names, so the places
+//! where a name can be follow from it. The index is a hint: the member that is found where it says one
+//! begins must have the name that it says, and names must be in order. Otherwise the archive is read from
+//! its beginning ([`Turn::Wrong`]).
+
+use std::collections::VecDeque;
+
+use ondisk::members::IndexReader;
+
+/// Names of members that are wanted: one, or one and all below it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Region {
+    /// The name, with a NUL for each slash, so that a name is followed by all names below it.
+    key: Vec<u8>,
+    with_below: bool,
+}
+
+impl Region {
+    /// A name, and all names below it.
+    pub(crate) fn tree(name: &[u8]) -> Region {
+        Region {
+            key: key(name),
+            with_below: true,
+        }
+    }
+
+    /// A name alone.
+    pub(crate) fn single(name: &[u8]) -> Region {
+        Region {
+            key: key(name),
+            with_below: false,
+        }
+    }
+
+    fn has(&self, key: &[u8]) -> bool {
+        match key.strip_prefix(&self.key[..]) {
+            Some([]) => true,
+            Some([first, ..]) => self.with_below && (*first == 0 || self.key.is_empty()),
+            None => false,
+        }
+    }
+
+    /// Whether a name comes after all of these.
+    fn is_before(&self, key: &[u8]) -> bool {
+        key > &self.key[..] && !self.has(key)
+    }
+}
+
+/// A name in the order of archives: a NUL for each slash, and without what means nothing (`./`, `//`).
+fn key(name: &[u8]) -> Vec<u8> {
+    let parts = name.split(|&byte| byte == b'/');
+    let parts = parts.filter(|part| !part.is_empty() && *part != b".");
+    parts.collect::<Vec<_>>().join(&0)
+}
+
+/// A part of the archive where members of a region can be.
+#[derive(Debug)]
+struct Visit {
+    /// Where it begins, and the key of the member there.
+    from: u64,
+    first: Vec<u8>,
+    to: u64,
+    region: usize,
+}
+
+/// A member in the index.
+struct Known {
+    at: u64,
+    key: Vec<u8>,
+    begins_order: bool,
+}
+
+/// The way through an archive.
+#[derive(Debug, Default)]
+pub(crate) struct Route {
+    regions: Vec<Region>,
+    visits: VecDeque<Visit>,
+    /// The last member.
+    last: Option<(u64, Vec<u8>)>,
+    is_after_jump: bool,
+    /// The first and the last offset of members that were delivered one after the other.
+    delivered: Vec<(u64, u64)>,
+    is_delivering: bool,
+    is_sequential: bool,
+}
+
+/// What to do with a member.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) enum Turn {
+    Deliver,
+    Pass,
+    /// Pass, and go on at this offset, where a member begins.
+    Jump(u64),
+    /// Nothing that is wanted follows.
+    End,
+    /// The index is wrong.
+    Wrong,
+}
+
+impl Route {
+    /// Plans the way to some regions; `None` if the index is damaged, or of another archive.
+    pub(crate) fn plan(index: &[u8], mut regions: Vec<Region>, archive_len: u64) -> Option<Route> {
+        regions.sort_unstable();
+        regions.dedup();
+        let mut reader = IndexReader::new(index)?;
+        if reader.archive_len != archive_len {
+            return None;
+        }
+        let mut visits = Visits {
+            all: Vec::new(),
+            latest: vec![None; regions.len()],
+            source: Vec::new(),
+            regions: &regions,
+        };
+        let mut last: Option<Known> = None;
+        while let Some(member) = reader.next() {
+            let known = Known {
+                at: member.at,
+                key: key(member.name),
+                begins_order: member.begins_order,
+            };
+            match last.take() {
+                None if known.at == 0 && known.begins_order => {}
+                Some(last) if last.at < known.at => {
+                    let next = (!known.begins_order).then_some(&known.key[..]);
+                    if next.is_some_and(|next| next <= &last.key[..]) {
+                        return None;
+                    }
+                    visits.add(&last, known.at, next);
+                }
+                _ => return None,
+            }
+            last = Some(known);
+        }
+        let last = last.filter(|last| reader.is_over() && last.at < archive_len)?;
+        visits.add(&last, archive_len, None);
+        let mut visits = visits.all;
+        visits.sort_by_key(|visit| (visit.from, visit.region));
+        Some(Route {
+            is_after_jump: !visits.is_empty(),
+            visits: visits.into(),
+            regions,
+            ..Route::default()
+        })
+    }
+
+    /// Where to begin; `None` if nothing that is wanted can be in the archive.
+    pub(crate) fn first_place(&self) -> Option<u64> {
+        self.visits.front().map(|visit| visit.from)
+    }
+
+    /// The index was found wrong: the archive is read from its beginning, and what was delivered is not
+    /// delivered again.
+    pub(crate) fn give_up(&mut self) {
+        self.is_sequential = true;
+        self.is_after_jump = false;
+        self.delivered.sort_unstable();
+    }
+
+    /// Whether the next member must be one that the index names.
+    pub(crate) fn is_after_jump(&self) -> bool {
+        self.is_after_jump
+    }
+
+    /// What to do with the member of this name at this offset.
+    pub(crate) fn judge(&mut self, at: u64, name: &[u8]) -> Turn {
+        if self.is_sequential {
+            let before = self.delivered.partition_point(|&(first, _)| first <= at);
+            let is_known = before > 0 && self.delivered[before - 1].1 >= at;
+            return if is_known { Turn::Pass } else { Turn::Deliver };
+        }
+        let key = key(name);
+        let turn = self.next_turn(at, &key);
+        self.last = Some((at, key));
+        self.is_after_jump = matches!(turn, Turn::Jump(_));
+        let is_delivering = std::mem::replace(&mut self.is_delivering, turn == Turn::Deliver);
+        match self.delivered.last_mut().filter(|_| is_delivering) {
+            Some((_, last)) if self.is_delivering => *last = at,
+            _ if self.is_delivering => self.delivered.push((at, at)),
+            _ => {}
+        }
+        turn
+    }
+
+    fn next_turn(&mut self, at: u64, key: &[u8]) -> Turn {
+        while let Some(visit) = self.visits.front() {
+            let region = &self.regions[visit.region];
+            let is_passed = |last: u64| visit.from > last;
+            let is_wrong = match &self.last {
+                _ if at >= visit.to || at < visit.from => false,
+                _ if at == visit.from => key != visit.first,
+                // No member began where the visit begins, or it is not in the order of names.
+                Some((last, last_key)) => is_passed(*last) || key <= &last_key[..],
+                None => true,
+            };
+            match () {
+                () if is_wrong => return Turn::Wrong,
+                () if at < visit.from => return Turn::Jump(visit.from),
+                () if at < visit.to && region.has(key) => return Turn::Deliver,
+                () if at < visit.to && !region.is_before(key) => return Turn::Pass,
+                () => drop(self.visits.pop_front()),
+            }
+        }
+        Turn::End
+    }
+}
+
+/// The visits of regions, while the index is read.
+struct Visits<'a> {
+    regions: &'a [Region],
+    all: Vec<Visit>,
+    /// The last one of each region.
+    latest: Vec<Option<usize>>,
+    /// The key of the current source, in which all names begin with it.
+    source: Vec<u8>,
+}
+
+impl Visits<'_> {
+    /// Adds visits of the members from one in the index up to the offset of the next. The key of that is
+    /// given if names are in order up to there.
+    fn add(&mut self, first: &Known, to: u64, next: Option<&[u8]>) {
+        let from = first.at;
+        if first.begins_order {
+            self.source.clone_from(&first.key);
+        }
+        let source = Region {
+            key: self.source.clone(),
+            with_below: true,
+        };
+        for (number, region) in self.regions.iter().enumerate() {
+            if !source.has(&region.key) && !region.has(&source.key) {
+                continue;
+            }
+            if region.is_before(&first.key) || next.is_some_and(|next| next <= &region.key[..]) {
+                continue;
+            }
+            let latest = self.latest[number].and_then(|at| self.all.get_mut(at));
+            // A large directory is one visit, so that memory does not grow with it.
+            match latest.filter(|visit| visit.to == from && !first.begins_order) {
+                Some(visit) => visit.to = to,
+                None => {
+                    self.latest[number] = Some(self.all.len());
+                    self.all.push(Visit {
+                        from,
+                        first: first.key.clone(),
+                        to,
+                        region: number,
+                    });
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ondisk::members::{IndexWriter, Indexed};
+
+    use super::*;
+
+    const ARCHIVE: [(&str, bool); 12] = [
+        ("s", true),
+        ("s/a", false),
+        ("s/a/x", false),
+        ("s/a/y", false),
+        ("s/a-b", false),
+        ("s/b", false),
+        ("s/b/z", false),
+        ("s/c", false),
+        ("a", true),
+        ("a/b", false),
+        ("a/b/c", false),
+        ("a/d", false),
+    ];
+
+    fn index(every: usize) -> Vec<u8> {
+        let mut writer = IndexWriter::default();
+        for (number, (name, begins_order)) in ARCHIVE.into_iter().enumerate() {
+            if begins_order || number % every == 0 {
+                let name = name.as_bytes();
+                let at = number as u64 * 512;
+                writer.push(Indexed {
+                    at,
+                    begins_order,
+                    name,
+                });
+            }
+        }
+        writer.finish(512 * ARCHIVE.len() as u64)
+    }
+
+    /// Follows a route through the archive: the members that were delivered, and how many were read.
+    fn follow(route: Option<Route>) -> Option<(Vec<&'static str>, usize)> {
+        let mut route = route?;
+        let (mut found, mut read) = (Vec::new(), 0);
+        let mut at = route.first_place();
+        while let Some(place) = at {
+            let Some((name, _)) = ARCHIVE.get(place as usize / 512) else {
+                break;
+            };
+            read += 1;
+            at = match route.judge(place, name.as_bytes()) {
+                Turn::Deliver => {
+                    found.push(*name);
+                    Some(place + 512)
+                }
+                Turn::Pass => Some(place + 512),
+                Turn::Jump(to) => Some(to),
+                Turn::End => None,
+                Turn::Wrong => return None,
+            };
+        }
+        Some((found, read))
+    }
+
+    #[test]
+    fn every_region_is_found_whatever_is_indexed() {
+        let len = 512 * ARCHIVE.len() as u64;
+        let names = [
+            "s", "s/a", "s/a/y", "s/a-b", "a", "a/b", "nothing", "s/bb", "", "./s//c/",
+        ];
+        for every in 1..8 {
+            let index = index(every);
+            for one in names {
+                for other in names {
+                    let regions = vec![
+                        Region::tree(one.as_bytes()),
+                        Region::single(other.as_bytes()),
+                    ];
+                    let expected: Vec<&str> = ARCHIVE
+                        .into_iter()
+                        .map(|(name, _)| name)
+                        .filter(|name| {
+                            regions
+                                .iter()
+                                .any(|region| region.has(&key(name.as_bytes())))
+                        })
+                        .collect();
+                    let (found, read) = follow(Route::plan(&index, regions, len)).unwrap();
+                    assert_eq!(found, expected, "{one} {other} {every}");
+                    if every == 1 {
+                        assert!(read <= expected.len() + 6, "{one} {other}: {read}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_wrong_index_is_noticed() {
+        let len = 512 * ARCHIVE.len() as u64;
+        let regions = || vec![Region::tree(b"s/b"), Region::tree(b"a/b")];
+        let index_of = |members: &[(u64, bool, &str)]| {
+            let mut writer = IndexWriter::default();
+            for &(at, begins_order, name) in members {
+                let name = name.as_bytes();
+                writer.push(Indexed {
+                    at,
+                    begins_order,
+                    name,
+                });
+            }
+            writer.finish(len)
+        };
+        let wrong: [&[(u64, bool, &str)]; 6] = [
+            &[],
+            &[(512, true, "s/a")],
+            &[(0, true, "s"), (512, false, "s/b")],
+            &[(0, true, "s"), (1024, false, "s/a")],
+            &[(0, true, "s"), (600, false, "s/a/x")],
+            &[(0, true, "s"), (512, false, "s/a"), (512, false, "s/b")],
+        ];
+        for members in wrong {
+            let route = Route::plan(&index_of(members), regions(), len);
+            assert!(follow(route).is_none(), "{members:?}");
+        }
+        assert!(Route::plan(&index(1), regions(), len + 512).is_none());
+        // The order of names begins anew, and the index does not say so.
+        let unordered = index_of(&[(0, true, "s")]);
+        let route = Route::plan(&unordered, vec![Region::tree(b"s/d")], len);
+        assert!(follow(route).is_none());
+    }
+
+    #[test]
+    fn what_was_delivered_is_not_delivered_again() {
+        let index = index(3);
+        let mut route = Route::plan(&index, vec![Region::tree(b"s/a")], 6144).unwrap();
+        assert_eq!(route.judge(0, b"s"), Turn::Pass);
+        assert_eq!(route.judge(512, b"s/a"), Turn::Deliver);
+        assert_eq!(route.judge(1024, b"s/a/x"), Turn::Deliver);
+        assert_eq!(route.judge(1536, b"s/a"), Turn::Wrong);
+        route.give_up();
+        for (at, turn) in [
+            (0, Turn::Deliver),
+            (512, Turn::Pass),
+            (1024, Turn::Pass),
+            (1536, Turn::Deliver),
+        ] {
+            assert_eq!(route.judge(at, b"s"), turn, "{at}");
+        }
+    }
+}

@@ -1,0 +1,408 @@
+//! A few members of an archive that is compressed with zstd: only what is needed is read, and the result is
+//! that of reading all of it.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use ondisk::members::{IndexWriter, Indexed};
+use ondisk::seekable::{SeekTable, index_frame};
+
+use super::changes::change;
+use super::full::dump;
+use super::rounds::rounds;
+use crate::support::build::{dir, file, tool};
+use crate::support::run::{Ran, args};
+use crate::support::snapshot::{alike, kept, same};
+use crate::support::trees::Dice;
+use crate::support::{Need, fathom, require, run};
+
+const WRONG_INDEX: &str = "wrong index: the archive is read from its beginning";
+
+/// Data that does not compress.
+fn noise(len: usize, seed: u64) -> Vec<u8> {
+    let mut dice = Dice::new(seed);
+    (0..len / 8)
+        .flat_map(|_| dice.roll().to_le_bytes())
+        .collect()
+}
+
+/// A tree of files of 256 KiB, and a small one among them.
+fn large_tree(at: &Path, files: usize) -> PathBuf {
+    let tree = dir(at.join("tree"));
+    for n in 0..files {
+        let within = dir(tree.join(format!("d{:02}", n / 16)));
+        fs::write(within.join(format!("f{n:03}")), noise(256 << 10, n as u64)).unwrap();
+    }
+    fs::write(dir(tree.join("d01")).join("small"), "small").unwrap();
+    tree
+}
+
+/// The system calls of a run that read the archive, and their bytes.
+fn reads(command: &[&str], at: &Path) -> (u64, u64) {
+    let log = at.join("log");
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-y", "-s", "0", "-e", "trace=read,pread64", "-o"]);
+    strace
+        .arg(&log)
+        .arg(env!("CARGO_BIN_EXE_fathom"))
+        .args(command);
+    run(strace.current_dir(at)).exits(0);
+    let log = fs::read_to_string(&log).unwrap();
+    let of_archive = log.lines().filter(|line| line.contains("a.tar.zst>"));
+    let bytes = of_archive.filter_map(|line| line.rsplit_once(" = ")?.1.parse::<u64>().ok());
+    bytes.fold((0, 0), |(calls, sum), bytes| (calls + 1, sum + bytes))
+}
+
+/// An archive that is twice as large takes no more calls, and hardly more bytes: the seek table and the
+/// index. What is fixed is less than 1 % of 400 MiB.
+#[test]
+fn one_file_takes_the_same_reads_whatever_the_size_of_the_archive() {
+    if require(&[Need::Program("strace")]) {
+        let commands: [&[&str]; 4] = [
+            &["list", "a.tar.zst", "--", "tree/d01/small"],
+            &["restore", "a.tar.zst", "-C", "out", "--", "tree/d01/small"],
+            &["verify", "a.tar.zst", "--", "tree/d01/small"],
+            &["list", "a.tar.zst", "--", "tree/d01/not there"],
+        ];
+        let [small, large] = [48, 96].map(|files| {
+            let place = tempfile::tempdir().unwrap();
+            let tree = large_tree(place.path(), files);
+            let archive = place.path().join("a.tar.zst");
+            dump(&tree, &archive, &[]).exits(0);
+            let size = archive.metadata().unwrap().len();
+            assert!(size > (files as u64) << 18, "{size}");
+            let measured = commands[..3].iter().map(|command| {
+                dir(place.path().join("out"));
+                reads(command, place.path())
+            });
+            let measured: Vec<(u64, u64)> = measured.collect();
+            let got = fs::read(place.path().join("out/tree/d01/small")).unwrap();
+            assert_eq!(got, b"small");
+            assert!(!place.path().join("out/tree/d02").exists());
+            let missing = run(fathom(commands[3]).current_dir(place.path())).exits(1);
+            assert!(
+                missing.stderr.contains("no member has this name"),
+                "{missing}"
+            );
+            measured
+        });
+        for ((calls, bytes), (more_calls, more_bytes)) in small.into_iter().zip(large) {
+            assert!(
+                calls < 70 && bytes < 4 << 20,
+                "{calls} calls, {bytes} bytes"
+            );
+            assert_eq!(more_calls, calls);
+            // 12 MiB more in the archive.
+            assert!(more_bytes - bytes < 2000, "{bytes}, {more_bytes} bytes");
+        }
+    }
+}
+
+#[test]
+fn other_programs_read_archives_with_an_index() {
+    if require(&["zstd", "tar", "bsdtar"].map(Need::Program)) {
+        let place = tempfile::tempdir().unwrap();
+        let tree = large_tree(place.path(), 20);
+        let [plain, archive] = ["a.tar", "a.tar.zst"].map(|name| place.path().join(name));
+        dump(&tree, &plain, &[]).exits(0);
+        dump(&tree, &archive, &[]).exits(0);
+        let decompressed = tool(Command::new("zstd").arg("-qdc").arg(&archive));
+        assert!(decompressed == fs::read(&plain).unwrap());
+        tool(Command::new("zstd").arg("-qt").arg(&archive));
+        let names = |program, archive: &Path| tool(Command::new(program).arg("-tf").arg(archive));
+        for program in ["tar", "bsdtar"] {
+            assert_eq!(
+                names(program, &archive),
+                names(program, &plain),
+                "{program}"
+            );
+        }
+        let bytes = fs::read(&archive).unwrap();
+        let (table, end) = table_of(&bytes);
+        assert_eq!(table.end().file, end);
+        assert_eq!(table.end().content, decompressed.len() as u64);
+        // 5 MiB in frames of 2 MiB.
+        assert_eq!(table.find(3 << 20).content, 2 << 20);
+        let listed = run(&mut fathom(args!["list", &archive, "--json"])).exits(0);
+        assert_eq!(listed.json()["result"]["count"], 24);
+    }
+}
+
+/// The seek table of an archive, and where it begins.
+fn table_of(archive: &[u8]) -> (SeekTable, u64) {
+    let footer = archive.last_chunk().unwrap();
+    let len = SeekTable::frame_len(footer).unwrap();
+    let at = archive.len() as u64 - len;
+    (SeekTable::parse(&archive[at as usize..]).unwrap(), at)
+}
+
+/// The archive with another index; `None` for none.
+fn with_index(archive: &[u8], index: Option<&[u8]>) -> Vec<u8> {
+    let (table, _) = table_of(archive);
+    let (at, _) = table.last_skippable().unwrap();
+    let mut changed = archive[..at as usize].to_vec();
+    let mut new = SeekTable::default();
+    let mut start = table.find(0);
+    while start.content < table.end().content {
+        // The next frame begins where the content of this one ends.
+        let mut end = start.content + 1;
+        while end < table.end().content && table.find(end) == start {
+            end += 1 << 20;
+        }
+        let next = match end < table.end().content {
+            true => table.find(end),
+            false => ondisk::seekable::FrameStart {
+                file: at,
+                content: table.end().content,
+            },
+        };
+        new.push(
+            (next.file - start.file) as u32,
+            (next.content - start.content) as u32,
+        );
+        start = next;
+    }
+    if let Some(index) = index {
+        let frame = index_frame::encode(index).unwrap();
+        new.push(frame.len() as u32, 0);
+        changed.extend(frame);
+    }
+    changed.extend(new.encode().unwrap());
+    changed
+}
+
+/// An index that names these members, compressed.
+fn index(members: &[(u64, bool, &str)], archive_len: u64) -> Vec<u8> {
+    let mut writer = IndexWriter::default();
+    for &(at, begins_order, name) in members {
+        let name = name.as_bytes();
+        writer.push(Indexed {
+            at,
+            begins_order,
+            name,
+        });
+    }
+    let mut child = Command::new("zstd");
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("index");
+    fs::write(&path, writer.finish(archive_len)).unwrap();
+    tool(child.args(["-q", "-c"]).arg(&path))
+}
+
+/// The index of an archive, compressed.
+fn index_of(archive: &[u8]) -> &[u8] {
+    let (at, len) = table_of(archive).0.last_skippable().unwrap();
+    index_frame::parse(&archive[at as usize..(at + u64::from(len)) as usize]).unwrap()
+}
+
+/// Archives like `good`, whose index is wrong.
+fn with_wrong_indexes(good: &[u8], other: &[u8]) -> Vec<(String, Vec<u8>)> {
+    let (table, _) = table_of(good);
+    let (index_at, index_len) = table.last_skippable().unwrap();
+    let mut flipped = good.to_vec();
+    flipped[(index_at + u64::from(index_len) / 2) as usize] ^= 1;
+    let lies: [&[(u64, bool, &str)]; 6] = [
+        &[(0, true, "tree"), (5 << 20, false, "tree/d01/s")],
+        &[(0, true, "tree"), (5 << 20, false, "tree/d01/small")],
+        &[(0, true, "tree"), (1024, false, "tree/d01/small")],
+        &[(0, true, "tree/d01/small")],
+        &[
+            (0, true, "tree"),
+            (600, false, "tree/b"),
+            (700, false, "tree/a"),
+        ],
+        &[],
+    ];
+    let lies = lies.map(|lie| {
+        let index = index(lie, table.end().content);
+        (format!("{lie:?}"), with_index(good, Some(&index)))
+    });
+    let others = [
+        (
+            "of another archive",
+            with_index(good, Some(index_of(other))),
+        ),
+        ("a bit flipped", flipped),
+        ("no index at all", with_index(good, Some(b"nothing"))),
+    ];
+    let others = others.map(|(what, archive)| (what.to_owned(), archive));
+    others.into_iter().chain(lies).collect()
+}
+
+#[test]
+fn a_wrong_index_costs_time_and_no_data() {
+    if require(&[Need::Program("zstd")]) {
+        let place = tempfile::tempdir().unwrap();
+        let tree = large_tree(place.path(), 34);
+        let good = place.path().join("good.tar.zst");
+        dump(&tree, &good, &[]).exits(0);
+        let other = place.path().join("other.tar.zst");
+        fs::write(tree.join("d00/f000"), "shorter").unwrap();
+        dump(&tree, &other, &[]).exits(0);
+        let [good, other] = [good, other].map(|path| fs::read(path).unwrap());
+        let begin = table_of(&good).1 as usize;
+        let silent = [
+            ("good", good.clone()),
+            ("the same index", with_index(&good, Some(index_of(&good)))),
+            ("without an index", with_index(&good, None)),
+            ("without a seek table", good[..begin].to_vec()),
+        ];
+        let silent = silent.map(|(what, archive)| (what.to_owned(), archive, 0));
+        let wrong = with_wrong_indexes(&good, &other).into_iter();
+        let wrong = wrong.map(|(what, archive)| (what, archive, 1));
+        for (n, (what, archive, code)) in wrong.chain(silent).enumerate() {
+            let path = place.path().join("changed.tar.zst");
+            fs::write(&path, archive).unwrap();
+            let out = dir(place.path().join(format!("out {n}")));
+            let names = ["tree/d01/small", "tree/d02"];
+            let restored = run(fathom(args!["restore", &path, "-C", &out, "--"]).args(names));
+            let ran = restored.exits(code);
+            assert_eq!(ran.stderr.contains(WRONG_INDEX), code == 1, "{what}: {ran}");
+            let small = fs::read(out.join("tree/d01/small")).unwrap();
+            assert_eq!(small, b"small", "{what}");
+            let [made, theirs] = [&out, place.path()].map(|at| kept(&at.join("tree/d02")));
+            same(&made, &theirs, &what);
+            let listed = run(fathom(args!["list", &path, "--"]).args(names)).exits(code);
+            assert_eq!(listed.lines().len(), 1 + 3, "{what}: {listed}");
+            let verified = run(fathom(args!["verify", &path, "--json", "--"]).args(names));
+            assert_eq!(verified.exits(code).json()["result"]["right"], 3, "{what}");
+        }
+    }
+}
+
+#[test]
+fn damaged_data_is_reported_when_a_file_is_restored() {
+    if require(&[]) {
+        let place = tempfile::tempdir().unwrap();
+        let tree = large_tree(place.path(), 16);
+        let archive = place.path().join("a.tar");
+        dump(&tree, &archive, &[]).exits(0);
+        let mut bytes = fs::read(&archive).unwrap();
+        let data = noise(512, 7);
+        let at = bytes
+            .chunks(512)
+            .position(|block| block == data)
+            .map(|block| 512 * block);
+        bytes[at.unwrap() + 1000] ^= 1;
+        fs::write(&archive, bytes).unwrap();
+        let out = dir(place.path().join("out"));
+        let restore = |name: &str| {
+            run(&mut fathom(args![
+                "restore", &archive, "-C", &out, "--", name
+            ]))
+        };
+        restore("tree/d00/f006").exits(0);
+        restore("tree/d00/f008").exits(0);
+        let ran = restore("tree/d00/f007").exits(1);
+        assert!(ran.stderr.contains("checksum"), "{ran}");
+        let verify = |name: &str| run(&mut fathom(args!["verify", &archive, "--", name]));
+        verify("tree/d00/f006").exits(0);
+        verify("tree/d00/f007").exits(1);
+        let missing = verify("tree/d00/f99").exits(1);
+        assert!(
+            missing.stderr.contains("no member has this name"),
+            "{missing}"
+        );
+    }
+}
+
+/// Restores PATHs from archives by these names in a directory.
+fn restored(at: &Path, archives: &[String], paths: &[String]) -> (i32, String, PathBuf) {
+    let out = at.join("out");
+    let _ = fs::remove_dir_all(&out);
+    dir(&out);
+    let command = args!["restore", "--numeric-owner", "-C", "out"];
+    let mut command = fathom(command);
+    command.args(archives).arg("--").args(paths);
+    let ran: Ran = run(command.current_dir(at));
+    let times = |line: &&str| !line.contains(" restored in ");
+    let said: Vec<&str> = ran.stderr.lines().filter(times).collect();
+    (ran.code(), said.join("\n"), out)
+}
+
+/// A tree with enough data that its archive has several members in the index.
+fn mixed_tree(at: &Path) -> PathBuf {
+    let tree = dir(at.join("tree"));
+    for n in 0..60 {
+        let name = format!("d{}/e{}/f{n}", n % 7, n % 3);
+        file(tree.join(name), 150_000 + n);
+    }
+    file(tree.join("n".repeat(200)).join("m".repeat(200)), 10);
+    fs::hard_link(tree.join("d0/e0/f0"), tree.join("d6/a link")).unwrap();
+    symlink("../d0", tree.join("d3/symlink")).unwrap();
+    let sparse = fs::File::create(tree.join("d5/sparse")).unwrap();
+    sparse.set_len(9 << 20).unwrap();
+    tree
+}
+
+/// PATHs in the tree, and some that are not.
+fn some_paths(at: &Path, dice: &mut Dice) -> Vec<Vec<String>> {
+    let found = tool(Command::new("find").arg("tree").current_dir(at));
+    let found = String::from_utf8_lossy(&found);
+    let found: Vec<&str> = found.lines().collect();
+    let owned = |paths: [&str; 2]| paths.map(str::to_owned).to_vec();
+    let pairs = (0..8).map(|_| owned([*dice.pick(&found), *dice.pick(&found)]));
+    let mut paths: Vec<Vec<String>> = pairs.collect();
+    paths
+        .iter_mut()
+        .step_by(2)
+        .for_each(|pair| pair.truncate(1));
+    paths.push(owned(["tree/d0", "tree/gone"]));
+    paths.push(owned(["tree/d5/sparse", "tree/d6"]));
+    paths
+}
+
+/// Compares what is restored of some PATHs with what is restored without indexes.
+fn compare_restored(by_index: &Path, without: &Path, archives: &[String], paths: &[String]) {
+    let what = format!("{archives:?}: {paths:?}");
+    let (code, said, out) = restored(by_index, archives, paths);
+    let (expected, expected_said, other) = restored(without, archives, paths);
+    assert_eq!((code, said), (expected, expected_said), "{what}");
+    // Directories that were not chosen were just made.
+    let is_chosen = |path: &[u8]| {
+        let path = str::from_utf8(path).unwrap_or("");
+        paths.iter().any(|one| Path::new(path).starts_with(one))
+    };
+    alike(&kept(&out), &kept(&other), &what, |path, seen| {
+        seen.atime = (0, 0);
+        if !is_chosen(path) {
+            seen.mtime = (0, 0);
+        }
+    });
+}
+
+/// PATHs of an increment chain that is read by its indexes are restored as from the chain without indexes.
+#[test]
+fn paths_of_chains_are_restored_as_without_an_index() {
+    if require(&[Need::Root, Need::Program("zstd")]) {
+        let place = tempfile::tempdir().unwrap();
+        let tree = mixed_tree(place.path());
+        let [by_index, without] = ["by index", "without"].map(|name| dir(place.path().join(name)));
+        let catalog = place.path().join("catalog");
+        let catalog = catalog.to_str().unwrap();
+        let (mut dice, mut archives) = (Dice::new(11), Vec::new());
+        for round in 0..rounds(4) {
+            let name = format!("{round}.tar.zst");
+            let archive = by_index.join(&name);
+            let since = ["--since", catalog, "--catalog", catalog];
+            dump(
+                &tree,
+                &archive,
+                if round == 0 { &since[2..] } else { &since },
+            );
+            let mut bytes = fs::read(&archive).unwrap();
+            bytes.truncate(table_of(&bytes).1 as usize);
+            fs::write(without.join(&name), bytes).unwrap();
+            archives.push(name);
+            for paths in some_paths(place.path(), &mut dice) {
+                compare_restored(&by_index, &without, &archives, &paths);
+            }
+            change(&tree, &mut dice, [3, 10, 25][round % 3]);
+            let from = tree.join(format!("d{}", round % 7));
+            let to = tree.join(format!("d{}/moved{round}", (round + 3) % 7));
+            let _ = fs::rename(from, to);
+        }
+    }
+}

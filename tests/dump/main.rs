@@ -24,7 +24,7 @@ mod increments;
 mod levels;
 mod rounds;
 mod same;
-mod selection;
 mod seek;
+mod selection;
 mod usage;
 mod written;

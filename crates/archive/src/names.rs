@@ -1,5 +1,7 @@
 //! Reads names and patterns from files, one after another.
 
+use std::sync::Arc;
+
 use gate::fs::Open;
 use gate::long::open_long;
 
@@ -45,7 +47,7 @@ fn list_error(path: &[u8], kind: impl Into<ErrorKind>) -> Error {
 fn read_all(path: &[u8]) -> Result<Vec<u8>> {
     /// Bytes read at a time.
     const PIECE: usize = 64 << 10;
-    let open = || open_long(path, Open::empty());
+    let open = || open_long(path, Open::empty()).map(Arc::new);
     let fd = (path != b"-").then(open).transpose();
     let stream = Stream(fd.map_err(|e| list_error(path, e))?);
     let mut all = Vec::new();

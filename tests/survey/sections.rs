@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use serde_json::Value;
+
 use super::survey;
 use crate::support::build::{bush, dir, file, name, tmpfs};
 use crate::support::disks::{EXT4, Make, mounted};
@@ -299,6 +301,18 @@ fn cost_of_starting_programs() {
             let env = &startup["started"][0];
             assert_eq!(env["command"], "env true");
             assert!(env["totals"]["misses"].as_u64().unwrap() >= 3, "{env}");
+            let elapsed = |start: &Value| start["elapsed"]["median"].as_f64().unwrap();
+            let started = startup["started"].as_array().unwrap();
+            let slowest = started
+                .iter()
+                .max_by(|a, b| elapsed(a).total_cmp(&elapsed(b)));
+            let costs = value["result"]["costs"].as_array().unwrap();
+            let cost = costs.iter().find(|cost| cost["name"] == "program start");
+            let (cost, slowest) = (cost.unwrap(), slowest.unwrap());
+            assert_eq!(cost["command"], slowest["command"]);
+            assert_eq!(cost["now"].as_f64().unwrap(), elapsed(slowest));
+            // An execve takes at least that.
+            assert!(elapsed(env) > 100e-6, "{env}");
             assert!(
                 env["fixes"]
                     .as_array()

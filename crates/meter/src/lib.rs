@@ -15,6 +15,7 @@
 //! | `find` | the program that a command names |
 //! | `executable` | the file that a process executes |
 //! | `families` | which exit of a thread is that of its process |
+//! | `unmetered` | a run of a command without a meter |
 //! | `tracefs` | numbers and formats of tracepoints, wherever tracefs is mounted |
 #![forbid(unsafe_code)]
 
@@ -32,8 +33,10 @@ mod ptrace;
 pub mod syscalls;
 mod totals;
 mod tracefs;
+mod unmetered;
 
 pub use error::{CommandError, Error, Unavailable, WarningKind};
+pub use unmetered::run_unmetered;
 
 use crate::call::{Choice, Command, Listener, Meter, Metered};
 

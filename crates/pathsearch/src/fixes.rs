@@ -17,7 +17,7 @@ pub struct Fix {
     pub change: Change,
     /// Failed lookups that the same start would not make.
     pub saves_misses: u64,
-    /// Seconds that those took here.
+    /// Seconds that those take here, without a meter.
     pub saves_seconds_here: f64,
     /// Requests that the same start would not send to the network file system, with cold caches.
     pub saves_requests: u64,
@@ -124,12 +124,34 @@ impl Remote<'_> {
         once.max(remote.map(misses).sum())
     }
 
-    /// A change that saves failed lookups here, and LOOKUP requests there; never more than the
-    /// start has.
-    fn fix(&self, trace: &Trace, change: Change, misses: u64, requests: u64) -> Fix {
+    /// The mean time of a failed lookup of these names here. A meter makes each call slower, by more
+    /// than the lookup itself takes, so they are looked up again, without one.
+    fn seconds_per_miss(&mut self, trace: &Trace, change: &Change, names: &[Vec<u8>]) -> f64 {
+        const SAMPLES: usize = 256;
+        let every = names.len().div_ceil(SAMPLES).max(1);
+        let sample = names.iter().step_by(every);
+        let times: Vec<f64> = sample
+            .filter_map(|name| self.tree.time_miss(name))
+            .collect();
+        match times.len() {
+            0 => seconds_per_miss(trace, change.kind()),
+            n => times.iter().sum::<f64>() / n as f64,
+        }
+    }
+
+    /// A change that saves failed lookups of these names here, and LOOKUP requests there; never more
+    /// than the start has.
+    fn fix(
+        &mut self,
+        trace: &Trace,
+        change: Change,
+        misses: u64,
+        requests: u64,
+        names: &[Vec<u8>],
+    ) -> Fix {
         let misses = misses.min(trace.totals.misses);
         let requests = requests.min(self.start.get(Request::Lookup));
-        let seconds_here = seconds_per_miss(trace, change.kind()) * misses as f64;
+        let seconds_here = self.seconds_per_miss(trace, &change, names) * misses as f64;
         Fix {
             saves_misses: misses,
             saves_seconds_here: seconds_here.min(trace.totals.nanos as f64 / 1e9),
@@ -236,13 +258,35 @@ fn missed_names<'a>(
         Change::CacheRubyLibraries,
         Change::BundleNodeProgram,
         Change::ReorderCompilerPaths,
-        Change::SetInstalledLocale,
         Change::SetInstalledTerminal,
     ] {
         let kind = change.kind();
         all.push((change, missed(&|used| used.kind == kind)));
     }
+    if !trace
+        .names
+        .iter()
+        .any(|used| is_locale_file(used) && used.count.hits > 0)
+    {
+        let absent = missed(&|used| is_locale_file(used) && !is_builtin_locale(used));
+        all.push((Change::SetInstalledLocale, absent));
+    }
     all
+}
+
+/// Whether it is a file of a locale, as setlocale(3) opens it:
+/// `/usr/lib/locale/de_DE.utf8/LC_CTYPE`. If one is found, the locale is installed, and failed lookups
+/// of other spellings of its name or of message catalogs remain whatever LC_ALL is.
+fn is_locale_file(used: &NameUse) -> bool {
+    let (dir, name) = split(&used.path);
+    let above = split(split(dir).0).1;
+    used.kind == Kind::Locale && name.starts_with(b"LC_") && above == b"locale"
+}
+
+/// Whether it is a file of C, C.UTF-8 or POSIX, which the C library has without any file.
+fn is_builtin_locale(used: &NameUse) -> bool {
+    let locale = split(split(&used.path).0).1;
+    locale == b"C" || locale == b"POSIX" || locale.starts_with(b"C.")
 }
 
 fn fix_path(trace: &Trace, path: &PathProposal, remote: &mut Remote<'_>) -> Option<Fix> {
@@ -264,7 +308,7 @@ fn fix_path(trace: &Trace, path: &PathProposal, remote: &mut Remote<'_>) -> Opti
         requests = requests.max(path.saves * remote_names / path.names.len().max(1) as u64);
     }
     let change = Change::SetPath(path.clone());
-    Some(remote.fix(trace, change, path.saves, requests))
+    Some(remote.fix(trace, change, path.saves, requests, &path.names))
 }
 
 fn fix_misses(
@@ -279,10 +323,10 @@ fn fix_misses(
     }
     let paths: Vec<Vec<u8>> = names.iter().map(|used| used.path.to_vec()).collect();
     let requests = remote.lookups(&paths, |at| names[at].count.misses);
-    Some(remote.fix(trace, change, misses, requests))
+    Some(remote.fix(trace, change, misses, requests, &paths))
 }
 
-/// The mean time of a miss of this kind, over the names that have no hits.
+/// The mean metered time of a miss of this kind, over the names that have no hits.
 fn seconds_per_miss(trace: &Trace, kind: Kind) -> f64 {
     let (mut nanos, mut misses) = (0, 0);
     for used in &trace.names {
@@ -453,6 +497,9 @@ mod tests {
         fn is_remote(&mut self, dir: &[u8]) -> bool {
             self.dir(dir).is_some_and(|(.., is_remote)| is_remote)
         }
+        fn time_miss(&mut self, _: &[u8]) -> Option<f64> {
+            None
+        }
     }
 
     fn machine() -> impl Strategy<Value = Machine> {
@@ -517,6 +564,43 @@ mod tests {
                 prop_assert!(fix.saves_requests <= start.cold.waited(), "{:?}", fix);
                 prop_assert!(fix.saves_seconds <= seconds * (1.0 + 1e-9), "{:?}", fix);
             }
+        }
+    }
+
+    /// Whether setting an installed locale is proposed for these lookups, each with its hits.
+    fn proposes_locale(lookups: &[(&str, u64)]) -> bool {
+        let names = lookups.iter().map(|(path, hits)| NameUse {
+            path: path.as_bytes().into(),
+            kind: Kind::Locale,
+            count: Count {
+                hits: *hits,
+                misses: 1 - hits,
+            },
+            ..NameUse::default()
+        });
+        let trace = Trace {
+            names: names.collect(),
+            ..Trace::default()
+        };
+        let proposed = missed_names(&trace, &Environment::default());
+        let is_locale = |change: &Change| *change == Change::SetInstalledLocale;
+        let mut proposed = proposed.iter();
+        proposed.any(|(change, names)| is_locale(change) && !names.is_empty())
+    }
+
+    #[test]
+    fn an_installed_locale_is_proposed_only_where_it_is_missing() {
+        let archive = ("/usr/lib/locale/locale-archive", 0);
+        let german = ("/usr/lib/locale/de_DE.UTF-8/LC_CTYPE", 0);
+        assert!(proposes_locale(&[archive, german]));
+        for installed in [
+            &[archive, german, ("/usr/lib/locale/de_DE.utf8/LC_CTYPE", 1)][..],
+            &[archive, ("/usr/lib/locale/C.UTF-8/LC_CTYPE", 0)],
+            &[archive, ("/usr/share/locale/de/LC_MESSAGES/bash.mo", 0)],
+            &[archive],
+            &[],
+        ] {
+            assert!(!proposes_locale(installed), "{installed:?}");
         }
     }
 

@@ -435,6 +435,9 @@ mod tests {
         fn is_remote(&mut self, dir: &[u8]) -> bool {
             !dir.starts_with(b"/proc")
         }
+        fn time_miss(&mut self, _: &[u8]) -> Option<f64> {
+            None
+        }
     }
 
     fn tree() -> Remote {

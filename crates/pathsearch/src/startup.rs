@@ -3,6 +3,8 @@
 
 use std::collections::HashMap;
 
+use mounts::runs::Stats;
+
 use crate::fixes::Fix;
 use crate::kind::{Count, Kind, KindCounts};
 use crate::path::{ElementState, LocalDirectories, elements};
@@ -30,8 +32,12 @@ pub struct ProgramStart {
     pub command: &'static str,
     /// The searches that it is an example of.
     pub about: &'static str,
-    /// Seconds that it took, from its start to its end, without the known cost of the meter.
+    /// Seconds that it takes, from its start to its end: the median of its runs. Without any, those of
+    /// the metered start, without the known cost of the meter.
     pub seconds: f64,
+    /// Seconds of each start without a meter, with warm caches. The other figures are of one start
+    /// under a meter.
+    pub runs: Vec<f64>,
     /// Sums over all lookups.
     pub totals: Totals,
     /// Lookups by kind.
@@ -47,13 +53,20 @@ pub struct ProgramStart {
 }
 
 impl ProgramStart {
-    /// The start of a program, from the report on it.
-    pub fn new(command: &'static str, about: &'static str, report: SearchReport) -> ProgramStart {
-        let metered = &report.metered;
+    /// The start of a program, from the report on it and the seconds of other starts.
+    pub fn new(
+        command: &'static str,
+        about: &'static str,
+        report: SearchReport,
+        runs: Vec<f64>,
+    ) -> ProgramStart {
+        let metered = report.metered.real.saturating_sub(report.metered.overhead);
+        let median = Stats::from_values(runs.iter().copied()).map(|stats| stats.median);
         ProgramStart {
             command,
             about,
-            seconds: metered.real.saturating_sub(metered.overhead).as_secs_f64(),
+            seconds: median.unwrap_or(metered.as_secs_f64()),
+            runs,
             kinds: report.kinds(),
             totals: report.trace.totals,
             requests: report.prediction.requests.cold.waited(),
@@ -61,6 +74,11 @@ impl ProgramStart {
             fixes: report.fixes,
             directories: report.directories,
         }
+    }
+
+    /// Statistics of its starts without a meter; `None` if there was none.
+    pub fn elapsed(&self) -> Option<Stats> {
+        Stats::from_values(self.runs.iter().copied())
     }
 }
 

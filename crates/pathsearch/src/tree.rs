@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use gate::clock::monotonic_raw;
 use gate::file::Reader;
 use gate::fs::{At, CWD, FileType, Want, readlinkat};
 use gate::long::{reach, statx_long};
@@ -33,6 +34,9 @@ pub(crate) trait FileTree {
     fn interpreter(&mut self, path: &[u8]) -> Option<Vec<u8>>;
     /// Whether the entries of a directory are remote: on the file system that is modelled.
     fn is_remote(&mut self, dir: &[u8]) -> bool;
+    /// Seconds of a lookup of a name that does not exist, without a meter; `None` where that cannot
+    /// be measured.
+    fn time_miss(&mut self, path: &[u8]) -> Option<f64>;
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -181,6 +185,19 @@ impl FileTree for LocalTree<'_> {
 
     fn is_remote(&mut self, dir: &[u8]) -> bool {
         self.scope.contains(self.mounts, dir)
+    }
+
+    fn time_miss(&mut self, path: &[u8]) -> Option<f64> {
+        // The least: others contain interrupts, and whatever ran in between.
+        const TRIALS: usize = 3;
+        let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
+        let trial = |_| {
+            let start = monotonic_raw();
+            let found = statx_long(path, at, Want::TYPE);
+            let nanos = monotonic_raw().saturating_sub(start);
+            found.is_err().then_some(nanos as f64 / 1e9)
+        };
+        (0..TRIALS).filter_map(trial).min_by(f64::total_cmp)
     }
 }
 

@@ -11,7 +11,7 @@ pub enum Activity {
     Scan,
     /// A dump in a night.
     Backup,
-    /// The lookups of a program that starts.
+    /// The start of a program.
     Start,
     /// statx(2) of one file.
     Stat,
@@ -41,6 +41,8 @@ pub enum Amount {
     EstimatedSeconds(f64),
     /// Bytes to read.
     Bytes(u64),
+    /// Bytes to read, if as much changes as is assumed.
+    EstimatedBytes(u64),
     /// At most so many bytes to read.
     AtMostBytes(u64),
 }
@@ -50,20 +52,22 @@ impl Amount {
     pub fn value(self) -> f64 {
         match self {
             Amount::Seconds(seconds) | Amount::EstimatedSeconds(seconds) => seconds,
-            Amount::Bytes(bytes) | Amount::AtMostBytes(bytes) => bytes as f64,
+            Amount::Bytes(bytes) | Amount::EstimatedBytes(bytes) | Amount::AtMostBytes(bytes) => {
+                bytes as f64
+            }
         }
     }
 
     /// Whether it is an estimate or an upper bound, and was not measured.
     pub fn is_estimated(self) -> bool {
-        matches!(self, Amount::EstimatedSeconds(_) | Amount::AtMostBytes(_))
+        !matches!(self, Amount::Seconds(_) | Amount::Bytes(_))
     }
 
     /// Its unit.
     pub fn unit(self) -> &'static str {
         match self {
             Amount::Seconds(_) | Amount::EstimatedSeconds(_) => "seconds",
-            Amount::Bytes(_) | Amount::AtMostBytes(_) => "bytes",
+            Amount::Bytes(_) | Amount::EstimatedBytes(_) | Amount::AtMostBytes(_) => "bytes",
         }
     }
 }
@@ -101,4 +105,6 @@ pub struct ActivityCost<'a> {
     /// `None` where nothing cheaper is known.
     pub possible: Option<Amount>,
     pub by: Means<'a>,
+    /// The command whose start it is.
+    pub command: Option<&'static str>,
 }

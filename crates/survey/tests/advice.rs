@@ -3,6 +3,7 @@
 use mounts::is_pseudo;
 use pathsearch::{Change, is_worthwhile};
 use proptest::prelude::*;
+use survey::cost::Activity;
 use survey::{Command, Conclusion, Statement, Survey, activity_costs};
 use walk::Explained;
 
@@ -63,7 +64,10 @@ fn is_sound(advice: &Conclusion<'_>, survey: &Survey<'_>, machine: &Machine) {
             );
         }
         Statement::ChooseEngine { fastest, .. } => assert!(!refused(fastest.name)),
-        Statement::FixSearch(_, fix) => {
+        Statement::FixSearch(start, fix) => {
+            let elapsed = start.elapsed().expect("advice on a start that was timed");
+            let noise = elapsed.max - elapsed.min;
+            assert!(fix.saves_seconds_here > noise, "{machine:?}");
             if let Change::SetPath(path) = &fix.change {
                 assert!(machine.is_network || !path.is_reordered);
             }
@@ -87,6 +91,12 @@ proptest! {
         let survey = owned.survey();
         survey.advice.iter().for_each(|advice| is_sound(advice, &survey, &machine));
         for cost in activity_costs(&survey) {
+            if let (Activity::Start, Some(now)) = (cost.activity, cost.now) {
+                let runs = &machine.starts;
+                prop_assert!(runs.iter().any(|run| *run >= now.value()));
+                prop_assert!(runs.iter().any(|run| *run <= now.value()));
+                prop_assert_eq!(cost.command, Some("env true"));
+            }
             if let (Some(now), Some(possible)) = (cost.now, cost.possible) {
                 prop_assert!(possible.value() >= 0.0 && possible.value() <= now.value());
             }

@@ -27,6 +27,7 @@ fn unknown<'a>(activity: Activity, by: Means<'a>) -> ActivityCost<'a> {
         now: None,
         possible: None,
         by,
+        command: None,
     }
 }
 
@@ -71,7 +72,7 @@ fn backup<'a>(survey: &Survey<'a>) -> ActivityCost<'a> {
     let is_less = dump.changed.bytes < dump.first.bytes;
     ActivityCost {
         now: Some(Amount::Bytes(dump.first.bytes)),
-        possible: is_less.then_some(Amount::Bytes(dump.changed.bytes)),
+        possible: is_less.then_some(Amount::EstimatedBytes(dump.changed.bytes)),
         by: match is_less {
             true => Means::Increments,
             false => Means::Fastest,
@@ -121,21 +122,28 @@ fn start(found: &Found) -> ActivityCost<'_> {
         now: Some(Amount::Seconds(seconds)),
         possible: best.map(|fix| Amount::Seconds(seconds - fix.saves_seconds_here)),
         by: best.map_or(Means::NoChange, |fix| Means::Change(&fix.change)),
+        command: Some(start.command),
         ..row
     }
 }
 
-/// The changes that save enough here, the one that saves most first. A PATH in another order finds
-/// other programs, so that it is only for network file systems.
+/// The changes that save enough here, the one that saves most first: more than the starts of the
+/// program differ by. A PATH in another order finds other programs, so that it is only for network
+/// file systems.
 pub fn useful_fixes<'a>(startup: &'a StartupReport, start: &'a ProgramStart) -> Vec<&'a Fix> {
+    let Some(elapsed) = start.elapsed() else {
+        return Vec::new();
+    };
     let is_remote = startup.path.iter().any(|element| element.network);
+    let noise = elapsed.max - elapsed.min;
     let is_useful = |fix: &&Fix| {
         let is_possible = match &fix.change {
             Change::SetPath(path) => is_remote || !path.is_reordered,
             Change::CopyToLocalDisk { .. } => is_remote,
             _ => true,
         };
-        is_possible && is_worthwhile(fix.saves_seconds_here, start.seconds)
+        let saving = fix.saves_seconds_here;
+        is_possible && is_worthwhile(saving, start.seconds) && saving > noise
     };
     let mut useful: Vec<_> = start.fixes.iter().filter(is_useful).collect();
     useful.sort_by(|a, b| b.saves_seconds_here.total_cmp(&a.saves_seconds_here));

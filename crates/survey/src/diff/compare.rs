@@ -74,8 +74,17 @@ impl Diff {
     }
 
     /// Compares a time, of which more is worse. It has changed if the medians differ by at least
-    /// 10 %, and all trials of one survey lie outside all trials of the other.
-    pub(super) fn time(&mut self, what: What, of: Subject, times: [Option<Spread>; 2]) {
+    /// 10 %, and the ranges of the trials lie further apart than both are wide together: three trials
+    /// of each survey are apart by chance in one of ten cases. `fluctuates` says that a burst of
+    /// other programs changes all trials of one survey, so that no spread shows it: then it is not
+    /// known to be worse.
+    pub(super) fn time(
+        &mut self,
+        what: What,
+        of: Subject,
+        times: [Option<Spread>; 2],
+        fluctuates: bool,
+    ) {
         const APART: f64 = 1.1;
         let [Some(old), Some(new)] = times else {
             return;
@@ -83,10 +92,14 @@ impl Diff {
         self.compared += 1;
         let ratio = ratio(old.middle, new.middle).unwrap_or(1.0);
         let verdict = match ratio {
-            r if r > APART && new.low > old.high => Verdict::Worse,
-            r if r < 1.0 / APART && new.high < old.low => Verdict::Better,
+            r if r > APART && old.is_far_below(&new) => Verdict::Worse,
+            r if r < 1.0 / APART && new.is_far_below(&old) => Verdict::Better,
             1.0 => return,
             _ => Verdict::Noise,
+        };
+        let verdict = match verdict {
+            Verdict::Worse | Verdict::Better if fluctuates => Verdict::Other,
+            verdict => verdict,
         };
         let values = [old.middle, new.middle].map(Value::from);
         self.push(what, of, values, Some(ratio), verdict);
@@ -170,6 +183,12 @@ impl Spread {
             low: low / entries,
             high: high / entries,
         })
+    }
+
+    /// Whether the gap between the ranges is wider than both ranges together.
+    fn is_far_below(&self, other: &Spread) -> bool {
+        let width = |spread: &Spread| spread.high - spread.low;
+        other.low - self.high > width(self) + width(other)
     }
 
     /// The trials of a method or an engine: the time per entry.

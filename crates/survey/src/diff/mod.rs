@@ -144,7 +144,7 @@ impl Diff {
         for pair in &paired.both {
             let of = Subject::name(pair[0]["by"].as_str().unwrap_or_default());
             let times = pair.map(|run| Spread::read_trials(run, 1.0));
-            self.time(What::MethodTime, of.clone(), times);
+            self.time(What::MethodTime, of.clone(), times, false);
             // Where there are other mounts, there may be other directories to search.
             if let Some([then, now]) = numbers(*pair, "found")
                 && let Some(calls) = numbers(*pair, "calls")
@@ -242,7 +242,7 @@ impl Diff {
                 Spread::read_trials(old, then),
                 Spread::read_trials(new, now),
             ];
-            self.time(What::EngineTime, of.clone(), times);
+            self.time(What::EngineTime, of.clone(), times, false);
             if let Some(calls) = numbers(*pair, "calls_per_entry") {
                 self.count(What::EngineCalls, of, calls, calls_apart([then, now]));
             }
@@ -279,7 +279,9 @@ impl Diff {
                 state,
                 threads,
             };
-            self.time(what, Subject::name(&gate), prices);
+            // They wait for a device, which others use as well.
+            let fluctuates = gate == "fsync" || pair[0]["state"] == "cold";
+            self.time(what, Subject::name(&gate), prices, fluctuates);
         }
     }
 

@@ -94,8 +94,9 @@ pub(crate) struct Machine {
     pub(crate) refusal: Option<EngineRefusal>,
     pub(crate) changes: Vec<CallChange>,
     pub(crate) cpu: f64,
-    /// Seconds in lookups, and what a change saves of them.
-    pub(crate) lookups: [f64; 2],
+    /// Seconds of each start of a program, and what a change saves of one.
+    pub(crate) starts: Vec<f64>,
+    pub(crate) saves: f64,
     pub(crate) is_reordered: bool,
     pub(crate) is_network: bool,
     /// CPU seconds of a full dump, and of an increment.
@@ -114,7 +115,17 @@ pub(crate) fn machine() -> impl Strategy<Value = Machine> {
         prop::option::of(1_000_000..90_000_000_u64),
         prop::sample::select(refusals.to_vec()),
     );
-    let starting = ([seconds(), seconds()], any::<bool>(), any::<bool>());
+    // The saving is often near the time of a start, and the starts differ much or little.
+    let starts = (
+        seconds(),
+        prop::collection::vec(0.0..1.0_f64, 0..6),
+        0.0..0.5_f64,
+    )
+        .prop_map(|(least, parts, spread)| {
+            let starts = parts.iter().map(|part| least * (1.0 + part * spread));
+            starts.collect::<Vec<f64>>()
+        });
+    let starting = (starts, 0.0..1.2_f64, any::<bool>(), any::<bool>());
     let calls = (prop::collection::vec(change(), 0..4), seconds());
     let mounts = prop::collection::vec(mount(), 0..12);
     (
@@ -128,7 +139,8 @@ pub(crate) fn machine() -> impl Strategy<Value = Machine> {
         .prop_map(
             |(is_root, mounts, walking, (changes, cpu), starting, dumps)| {
                 let (walks, is_stopped, inodes, refusal) = walking;
-                let (lookups, is_reordered, is_network) = starting;
+                let (starts, share, is_reordered, is_network) = starting;
+                let saves = share * starts.first().copied().unwrap_or(1.0);
                 Machine {
                     is_root,
                     mounts,
@@ -138,7 +150,8 @@ pub(crate) fn machine() -> impl Strategy<Value = Machine> {
                     refusal,
                     changes,
                     cpu,
-                    lookups,
+                    starts,
+                    saves,
                     is_reordered,
                     is_network,
                     dumps,
@@ -179,8 +192,10 @@ pub(crate) fn survey_of(machine: &Machine) -> Owned {
     let startup = owned.found.startup.as_mut().unwrap();
     startup.path[0].network = machine.is_network;
     let start = &mut startup.started[0];
-    start.seconds = machine.lookups[0];
-    start.fixes[0].saves_seconds_here = machine.lookups[1];
+    let median = mounts::runs::Stats::from_values(machine.starts.iter().copied());
+    start.seconds = median.map_or(machine.saves, |stats| stats.median);
+    start.runs.clone_from(&machine.starts);
+    start.fixes[0].saves_seconds_here = machine.saves;
     if let Change::SetPath(path) = &mut start.fixes[0].change {
         path.is_reordered = machine.is_reordered;
     }

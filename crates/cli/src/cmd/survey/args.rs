@@ -12,7 +12,7 @@ const EXAMPLES: &str = "\
 fathom survey  # survey this machine: a summary here, a page in fathom-survey.html
 fathom survey --full  # print every section
 fathom survey /srv -o /tmp/srv.html  # survey the file systems at /srv; write the page elsewhere
-fathom survey --json >before.json  # save a survey to compare with later
+fathom survey --json --no-page >before.json  # save a survey to compare with later
 fathom survey --diff before.json after.json  # show what an upgrade has changed
 fathom survey --deep  # measure longer, and write more";
 
@@ -44,6 +44,8 @@ pub(crate) struct Survey {
     dir: Option<OsString>,
 
     /// Write the page to FILE (- for stdout) [default: fathom-survey.html]
+    ///
+    /// It is written with --json, too; --no-page writes none.
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["no_page", "diff"], help_heading = "Output")]
     pub(crate) output: Option<OsString>,
     /// Print all sections, not only the summary

@@ -51,7 +51,7 @@ fn what(change: &Change) -> String {
                 threads => format!(", on {threads} threads"),
             };
             let [target, state] = [target, state].map(|word| printable(word.as_bytes()));
-            return format!("{name} of {target}, {state}{threads}");
+            return format!("{name} ({target}), {state}{threads}");
         }
         What::PathElement => "element of PATH",
         What::PathFileSystem => "its file system",
@@ -94,7 +94,7 @@ fn shown(value: &Value, unit: Unit) -> String {
     let figure = number.as_f64().unwrap_or_default();
     match unit {
         Unit::Seconds => duration(figure),
-        Unit::Nanoseconds => format!("{figure:.0} ns"),
+        Unit::Nanoseconds => duration(figure / 1e9),
         Unit::Bytes => number.as_u64().map_or_else(|| number.to_string(), size),
         Unit::Calls if figure.fract() == 0.0 => format!("{figure:.0}"),
         Unit::Calls => format!("{figure:.3}"),

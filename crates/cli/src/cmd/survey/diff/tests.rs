@@ -85,13 +85,51 @@ fn a_slower_walk_is_worse_and_noise_is_not() {
         ["time per entry, engine threads"]
     );
     assert_eq!(diff.changes[0].ratio, Some(2.0));
-    assert_eq!(whats(&diff, Verdict::Noise), ["statx of a file, warm"]);
+    assert_eq!(whats(&diff, Verdict::Noise), ["statx (a file), warm"]);
     let shown = text(&diff, TableStyle::default(), false);
     assert!(
         shown.starts_with("Worse\n") && shown.contains("2.00") && shown.contains("1 more differs"),
         "{shown}"
     );
     assert!(line(&diff.changes[0]).contains("2.00 times the old value"));
+}
+
+/// The survey with another price of fsync(2): its quartiles and its median, in nanoseconds.
+fn with_fsync(low: f64, ns: f64, high: f64) -> Value {
+    let mut survey = full();
+    let price = json!({"gate": "fsync", "what": "after one byte was written", "state": "warm",
+                       "threads": 1, "ns": ns, "low": low, "high": high});
+    survey["gates"]["prices"]
+        .as_array_mut()
+        .unwrap()
+        .push(price);
+    survey
+}
+
+#[test]
+fn ranges_that_are_close_are_noise_and_a_device_alone_is_never_worse() {
+    // Three trials of each engine that do not overlap, by chance.
+    let mut new = full();
+    let engine = &mut new["walk"]["compare"]["engines"][0];
+    engine["real"] = json!({"median": 1.2, "min": 1.05, "max": 1.3});
+    let diff = changed(new);
+    assert_eq!(whats(&diff, Verdict::Worse), [""; 0]);
+    assert_eq!(
+        whats(&diff, Verdict::Noise),
+        ["time per entry, engine threads"]
+    );
+    // What others write to the same disk in the meantime is in each trial.
+    let [old, new] = [(3.7e5, 381_746.0, 3.9e5), (9.5e6, 9_583_561.0, 9.6e6)]
+        .map(|(low, ns, high)| document(with_fsync(low, ns, high)));
+    let diff = super::tests::diff(&old, &new).unwrap();
+    assert_eq!(whats(&diff, Verdict::Worse), [""; 0]);
+    let name = "fsync (after one byte was written), warm";
+    assert_eq!(whats(&diff, Verdict::Other), [name]);
+    let shown = text(&diff, TableStyle::default(), false);
+    assert!(
+        shown.contains("382 µs") && shown.contains("9.58 ms"),
+        "{shown}"
+    );
 }
 
 #[test]

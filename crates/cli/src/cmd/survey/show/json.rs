@@ -108,6 +108,7 @@ fn costs(survey: &Survey<'_>) -> Vec<Cost> {
     let commands = Commands::from_survey(survey);
     let cost = |cost: &ActivityCost<'_>| Cost {
         name: cost.activity.name(),
+        command: cost.command,
         unit: cost.now.map(Amount::unit),
         now: cost.now.map(Amount::value),
         is_estimated: cost.now.is_some_and(Amount::is_estimated),
@@ -120,6 +121,7 @@ fn costs(survey: &Survey<'_>) -> Vec<Cost> {
 /// What an activity costs now, and could cost.
 struct Cost {
     name: &'static str,
+    command: Option<&'static str>,
     unit: Option<&'static str>,
     now: Option<f64>,
     is_estimated: bool,
@@ -129,6 +131,7 @@ struct Cost {
 
 json_object!(Cost, |cost| {
     "name": cost.name,
+    "command": cost.command,
     "unit": cost.unit,
     "now": cost.now,
     "estimated": cost.is_estimated,

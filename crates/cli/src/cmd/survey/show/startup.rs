@@ -1,5 +1,6 @@
 //! What starting programs costs, in words and JSON.
 
+use mounts::runs::Stats;
 use pathsearch::{DirectoryReport, ElementState, PathElement, ProgramStart, StartupReport};
 use show::json_object;
 use show::name::printable;
@@ -28,12 +29,22 @@ json_object!(Json<'_, ProgramStart>, |start| {
     "command": start.command,
     "about": start.about,
     "seconds": start.seconds,
+    "elapsed": start.elapsed().map(Spread),
     "totals": Json(&start.totals),
     "kinds": kind_counts(&start.kinds),
     "requests": start.requests,
     "seconds_far": start.remote_seconds,
     "fixes": Json(&start.fixes[..]),
     "directories": start.directories.iter().map(Searched).collect::<Vec<_>>(),
+});
+
+/// The times of several starts.
+struct Spread(Stats);
+
+json_object!(Spread, |this| {
+    "median": this.0.median,
+    "min": this.0.min,
+    "max": this.0.max,
 });
 
 /// A directory in which a program looked names up. The JSON of `fathom pathsearch` has more of it.
@@ -135,8 +146,9 @@ pub(crate) fn started_table(startup: &StartupReport) -> Table {
 
 pub(crate) fn foot(startup: &StartupReport) -> String {
     format!(
-        "FAILED TIME: time in failed lookups; - if it is too short to measure. REMOTE: the lookups of the same start with all files on \
-         a network file system, empty caches and a round trip of {}. fathom pathsearch COMMAND reports the same for any command.",
+        "TIME: median of several starts. FAILED TIME: time in failed lookups; - if it is too short to measure. REMOTE: the lookups of the \
+         same start with all files on a network file system, empty caches and a round trip of {}. fathom pathsearch COMMAND reports \
+         the same for any command.",
         duration(startup.rtt)
     )
 }

@@ -2,9 +2,10 @@
 
 use mounts::check::Verdict;
 use mounts::is_pseudo;
+use mounts::path::below;
 use show::name::printable;
 use show::table::{Align, Table, TableStyle, Tone, cut};
-use show::units::{duration, plural, size, sized};
+use show::units::{duration, plural, size};
 use survey::capacity::{FileSystem, FsState};
 use survey::cost::{Activity, ActivityCost, Amount, Means};
 
@@ -149,22 +150,46 @@ fn costs(survey: &Survey<'_>, style: TableStyle) -> String {
     let commands = Commands::from_survey(survey);
     let row = |cost: &ActivityCost<'_>| {
         [
-            cost.activity.name().to_owned(),
+            activity(cost),
             cost.now.map_or("cannot tell".to_owned(), amount),
             cost.possible.map_or("-".to_owned(), amount),
             means(cost, &commands),
         ]
     };
     let rows = activity_costs(survey);
-    Table::from_rows(&columns, rows.iter().map(row)).to_text(style.width, style.color)
+    let table = Table::from_rows(&columns, rows.iter().map(row));
+    table.to_text(style.width, style.color) + &scope(survey, style)
+}
+
+/// What the costs leave out: they are of one file system, as with -x.
+fn scope(survey: &Survey<'_>, style: TableStyle) -> String {
+    let (systems, _) = survey.file_systems();
+    let below =
+        |one: &&FileSystem| one.target != survey.root && below(survey.root, &one.target).is_some();
+    match systems.iter().filter(below).count() as u64 {
+        0 => String::new(),
+        count => style.wrapped(&format!(
+            "scan and nightly backup are of the file system of {}, without the {} below it.",
+            printable(survey.root),
+            plural(count, "file system", "file systems")
+        )),
+    }
+}
+
+/// An activity, with the program whose start it is: `program start (python3)`.
+fn activity(cost: &ActivityCost<'_>) -> String {
+    let name = cost.activity.name();
+    let program = cost.command.and_then(|command| command.split(' ').next());
+    program.map_or(name.to_owned(), |program| format!("{name} ({program})"))
 }
 
 fn amount(amount: Amount) -> String {
     match amount {
         Amount::Seconds(seconds) => duration(seconds),
         Amount::EstimatedSeconds(seconds) => format!("estimated {}", duration(seconds)),
-        Amount::Bytes(bytes) => sized(bytes),
-        Amount::AtMostBytes(bytes) => format!("up to {}", sized(bytes)),
+        Amount::Bytes(bytes) => size(bytes),
+        Amount::EstimatedBytes(bytes) => format!("estimated {}", size(bytes)),
+        Amount::AtMostBytes(bytes) => format!("up to {}", size(bytes)),
     }
 }
 

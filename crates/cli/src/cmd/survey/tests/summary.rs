@@ -54,9 +54,9 @@ fn small_container_fits() {
     assert!(!text.contains("resolv.conf"), "{text}");
     for row in [
         "/           ok    100 GiB 40 GiB     40        1 overlay",
-        "nightly backup 1.86 GiB 19.1 MiB fathom dump --since, 1 % of files changed",
+        "1.86 GiB estimated 19.1 MiB fathom dump --since, 1 % of files changed",
         "2. Dump increments: 19.1 MiB, not 1.86 GiB, if 1 % of the files changed (saves 39.6 ms of CPU time)\n",
-        "program start ",
+        "program start (env) 1.20 ms ",
         "Page: fathom-survey.html; 1 warning; --full prints everything",
     ] {
         assert!(text.contains(row), "no {row}: {text}");

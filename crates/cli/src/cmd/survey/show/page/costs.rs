@@ -105,7 +105,7 @@ fn start(startup: &StartupReport, start: &ProgramStart) -> Option<Block> {
         ],
         duration,
         format!(
-            "From start to end. On a network file system: the estimated time of all lookups, with empty caches and a round trip of {}.",
+            "Median of several starts. On a network file system: the estimated time of all lookups, with empty caches and a round trip of {}.",
             duration(startup.rtt)
         ),
     )

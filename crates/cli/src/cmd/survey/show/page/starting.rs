@@ -74,7 +74,7 @@ fn searched(one: &ProgramStart, commands: &Commands) -> Vec<Block> {
         ("KIND", Align::Left),
         ("FAILED", Align::Right),
         ("FOUND", Align::Right),
-        ("TIME", Align::Right),
+        ("FAILED TIME", Align::Right),
     ];
     let mut rows = Table::new(&columns, searched.len().min(MAX_TRIED));
     for (searched, total) in searched.iter().take(MAX_TRIED) {

@@ -1,0 +1,23 @@
+//! Runs a command without a meter: what it takes when nothing watches it.
+
+use std::time::Duration;
+
+use gate::command::Held;
+
+use crate::call::{Command, Ended};
+use crate::collector::run_held;
+use crate::error::{Error, Step};
+
+/// Runs the command, and gives how it ended and the time from its execve(2) to its end.
+///
+/// # Errors
+/// Why it could not be run.
+pub fn run_unmetered(command: &Command) -> Result<(Ended, Duration), Error> {
+    let held = Held::fork(&command.program, &command.args, || Ok(()));
+    let held = held.map_err(Step::Fork.early())?;
+    let timing = run_held(held, command, Step::Prepare, |running| {
+        let ended = running.wait().map_err(Step::Wait.late())?;
+        Ok(Ended::from(&ended))
+    })?;
+    Ok((timing.ended, timing.real))
+}

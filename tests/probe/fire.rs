@@ -109,6 +109,19 @@ fn a_directory_without_permission_warns_of_eacces() {
         in_namespace(|ground| {
             let own = fathom_in(&ground.join("bin"));
             let at = dir(ground.join("at"));
+            // One cause is one warning, with the errno once, and one hint.
+            let mut command = program(&own, args!["probe", &at, "block", "readahead", "extent"]);
+            as_nobody(&mut command);
+            let ran = run(&mut command).exits(1);
+            let errno = "Permission denied (os error 13)";
+            assert_eq!(ran.stderr.matches("fathom: ").count(), 1, "{ran}");
+            assert_eq!(ran.stderr.matches(errno).count(), 1, "{ran}");
+            assert!(
+                ran.stderr.contains("block, readahead, extent: cannot "),
+                "{ran}"
+            );
+            let hint = "hint: give a directory that you can enter and write to\n";
+            assert!(ran.stderr.ends_with(hint), "{ran}");
             let mut command = program(&own, args!["probe", &at, "block", "--json"]);
             as_nobody(&mut command);
             let ran = run(&mut command).exits(1);

@@ -33,6 +33,10 @@ fn wrong_values_are_refused_before_anything_is_measured() {
         (&["--cache-limit", "1K"], "from 16M to 4G"),
         (&["--method", "papr"], "did you mean 'paper'?"),
         (&["blok"], "did you mean 'block'?"),
+        (
+            &["block", "--cache-limit", "64M"],
+            "hint: add cache to the experiments",
+        ),
         (&["--plot", "/no/such"], "give an existing directory"),
         (&["--csv", "/dev/null"], "give an existing directory"),
     ] {
@@ -67,6 +71,25 @@ fn warning_has_the_errno_once_and_a_hint() {
             );
         });
     }
+}
+
+#[test]
+fn an_experiment_in_the_place_of_the_directory_is_recognized() {
+    let ground = tempfile::tempdir().unwrap();
+    let ran = run(fathom(["probe", "block"]).current_dir(&ground)).refused();
+    let hint = "hint: give DIR first: fathom probe DIR block\n";
+    assert!(ran.stderr.ends_with(hint), "{ran}");
+    std::fs::create_dir(ground.path().join("timer")).unwrap();
+    run(fathom(["probe", "timer", "timer"]).current_dir(&ground)).exits(0);
+}
+
+#[test]
+fn limits_that_allow_nothing_are_a_warning() {
+    let ground = tempfile::tempdir().unwrap();
+    let bounds = ["block", "readahead", "--max-bytes", "1"];
+    let ran = run(fathom(args!["probe", ground.path()]).args(bounds)).exits(1);
+    assert!(ran.stderr.contains("nothing was measured"), "{ran}");
+    assert!(ran.stderr.contains("hint: raise --max-bytes\n"), "{ran}");
 }
 
 #[test]

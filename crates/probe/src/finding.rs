@@ -401,24 +401,33 @@ impl Finding {
         }
     }
 
-    /// How sure the value is, from 0 to 1; 0 where there is none.
+    /// How sure the value is, from 0 to 1; 0 where there is none. If times contradict the kernel, one
+    /// of the two is wrong: at most a half.
     pub fn confidence(&self) -> f64 {
         match self.outcome {
+            Outcome::Found { confidence, .. } if self.by_time && self.agrees == Some(false) => {
+                confidence.min(0.5)
+            }
             Outcome::Found { confidence, .. } => confidence,
             _ => 0.0,
         }
     }
 
-    /// The system call that prevented the finding, or a part of it, and how it failed.
-    pub fn refusal(&self) -> Option<(Gate, Errno)> {
+    /// What prevented the finding, or a part of it.
+    pub fn obstacle(&self) -> Option<&Error> {
         match &self.outcome {
-            Outcome::Unknown(why) => why.refusal(),
+            Outcome::Unknown(why) => Some(why),
             Outcome::Found {
                 method: Method::EmptyCalls { incomplete, .. },
                 ..
-            } => incomplete.as_ref()?.refusal(),
+            } => incomplete.as_deref(),
             _ => None,
         }
+    }
+
+    /// The system call that prevented the finding, or a part of it, and how it failed.
+    pub fn refusal(&self) -> Option<(Gate, Errno)> {
+        self.obstacle()?.refusal()
     }
 }
 

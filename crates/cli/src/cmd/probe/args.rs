@@ -18,7 +18,8 @@ fathom probe /srv cache --method paper  # read a file twice, as the paper does";
 
 /// The flags of `fathom probe`.
 #[derive(Args, Debug)]
-#[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
+#[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT),
+          override_usage = "fathom probe [OPTIONS] DIR [EXPERIMENT]...\n       fathom probe [OPTIONS] --replay FILE")]
 pub(crate) struct Probe {
     /// The directory to measure in; temporary files are created there
     #[arg(

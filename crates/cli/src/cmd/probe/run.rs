@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use ::show::figure::Figure;
 use clap::ValueEnum;
+use clap::builder::PossibleValue;
 use gate::fs::Open;
 use probe::{
     CacheOptions, Limits, Measured, ProbeOptions, ProbeReport, Quantity, Series, Value, judge,
@@ -20,6 +21,7 @@ use crate::progress::Progress;
 const SCHEMA: &str = "fathom.probe/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
+    refuse_unused(args)?;
     for dir in args.plot.iter().chain(&args.csv) {
         check_output_dir(dir)?;
     }
@@ -62,6 +64,32 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     }
     out.warn(&warnings);
     Ok(warnings.len())
+}
+
+/// Refuses what would be ignored.
+fn refuse_unused(args: &Args) -> Result<(), Error> {
+    let dir = args.dir.as_deref();
+    let experiment = dir.and_then(|dir| Experiment::from_str(dir.to_str()?, false).ok());
+    if let (Some(experiment), Some(dir)) = (experiment, dir)
+        && gate::long::open_long(dir.as_bytes(), Open::PATH).is_err()
+    {
+        let name = experiment.to_possible_value();
+        let name = name.as_ref().map_or("", PossibleValue::get_name);
+        let hint = format!("give DIR first: fathom probe DIR {name}");
+        return Err(Error::new(format!(
+            "'{name}' is an experiment, and there is no such directory"
+        ))
+        .and(&hint));
+    }
+    let chosen = &args.experiments[..];
+    let fills_cache = chosen.is_empty()
+        || chosen.contains(&Experiment::All)
+        || chosen.contains(&Experiment::Cache);
+    match args.cache_limit.is_some() && !fills_cache {
+        true => Err(Error::new("--cache-limit is only for the experiment cache")
+            .and("add cache to the experiments, or leave out --cache-limit")),
+        false => Ok(()),
+    }
 }
 
 /// Checks that a directory for the output exists, before anything is measured for it.

@@ -7,8 +7,8 @@ use ::show::name::printable;
 use ::show::table::Align::{Left, Right};
 use ::show::table::{Table, TableStyle, Tone};
 use ::show::units::{count, duration, size};
+use gate::{Errno, Gate};
 use mounts::{Warning, WarningReason};
-use probe::finding::Outcome;
 use probe::{Call, Error, Finding, Measured, Price, ProbeReport, Unit, Value};
 use serde::{Serialize, Serializer};
 
@@ -17,7 +17,7 @@ use crate::json::Json;
 pub(crate) mod figures;
 pub(crate) mod methods;
 
-pub(crate) use methods::{hint, hinted, method, source, without_hint};
+pub(crate) use methods::{hinted, method, source};
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Report<'a> {
@@ -255,9 +255,15 @@ pub(crate) enum WarningKind {
     /// The experiments ended early.
     #[error("{0}")]
     Stopped(Error),
-    /// A system call prevented a finding.
-    #[error("{}: {}", .0.quantity.experiment().name(), without_hint(.0))]
-    Prevented(Finding),
+    /// A system call prevented findings of these experiments.
+    #[error("{}: {why}", experiments.join(", "))]
+    Prevented {
+        experiments: Vec<&'static str>,
+        why: Error,
+    },
+    /// A limit prevented all findings.
+    #[error("nothing was measured: {0}")]
+    NothingMeasured(Error),
     /// A finding contradicts the kernel's report.
     #[error(
         "{}: {} differs from what the kernel reports: {}",
@@ -275,14 +281,12 @@ impl WarningReason for WarningKind {
 /// What to do about a warning.
 pub(crate) fn warning_hint(kind: &WarningKind) -> Option<&'static str> {
     let hint = match kind {
-        WarningKind::Stopped(why) => hint(why),
-        WarningKind::Prevented(finding) => match &finding.outcome {
-            Outcome::Unknown(why) => hint(why),
-            _ => "",
-        },
+        WarningKind::Stopped(why)
+        | WarningKind::Prevented { why, .. }
+        | WarningKind::NothingMeasured(why) => methods::hint(why),
         WarningKind::Contradicted(_) => "",
     };
-    (!hint.is_empty()).then_some(hint)
+    Some(hint).filter(|hint| !hint.is_empty())
 }
 
 /// The warnings about a report: what could not be done because a call failed, what contradicts the
@@ -290,24 +294,41 @@ pub(crate) fn warning_hint(kind: &WarningKind) -> Option<&'static str> {
 pub(crate) fn warnings(dir: &[u8], report: &ProbeReport) -> Vec<Warning> {
     let stopped = report.stopped.iter().cloned().map(WarningKind::Stopped);
     let mut warnings: Vec<Warning> = stopped.map(|why| Warning::about(dir, why)).collect();
-    for Measured { finding, .. } in &report.measured {
-        let warning = match (finding.refusal(), finding.agrees) {
-            (Some((gate, errno)), _) => {
-                Warning::failed(dir, gate, errno, WarningKind::Prevented(finding.clone()))
-            }
-            // A finding by time alone may be wrong, and is marked as such.
-            (None, Some(false)) if !finding.by_time => {
-                Warning::about(dir, WarningKind::Contradicted(finding.clone()))
-            }
-            _ => continue,
-        };
-        // One reason often prevents several findings.
-        let message = warning.message();
-        if warnings.iter().all(|other| other.message() != message) {
-            warnings.push(warning);
-        }
+    let findings = || report.measured.iter().map(|measured| &measured.finding);
+    warnings.extend(prevented(dir, findings()));
+    // A finding by time alone may be wrong, and is marked as such.
+    let contradicted = findings().filter(|one| one.agrees == Some(false) && !one.by_time);
+    let contradicted = contradicted.cloned().map(WarningKind::Contradicted);
+    warnings.extend(contradicted.map(|reason| Warning::about(dir, reason)));
+    let is_unknown = |finding: &Finding| finding.value().is_none();
+    if warnings.is_empty() && findings().all(is_unknown) {
+        let why = findings().find_map(Finding::obstacle).cloned();
+        warnings.extend(why.map(|why| Warning::about(dir, WarningKind::NothingMeasured(why))));
     }
     warnings
+}
+
+/// One warning for each errno, with the experiments that it prevented and the first call.
+fn prevented<'a>(dir: &[u8], findings: impl Iterator<Item = &'a Finding>) -> Vec<Warning> {
+    let mut causes: Vec<(Gate, Errno, &Error, Vec<&'static str>)> = Vec::new();
+    for finding in findings {
+        let Some(((gate, errno), why)) = finding.refusal().zip(finding.obstacle()) else {
+            continue;
+        };
+        let name = finding.quantity.experiment().name();
+        match causes.iter_mut().find(|(_, known, ..)| *known == errno) {
+            Some((.., names)) if names.contains(&name) => {}
+            Some((.., names)) => names.push(name),
+            None => causes.push((gate, errno, why, vec![name])),
+        }
+    }
+    let causes = causes.into_iter();
+    let warning = |(gate, errno, why, experiments): (Gate, Errno, &Error, Vec<&'static str>)| {
+        let why = why.clone();
+        let reason = WarningKind::Prevented { experiments, why };
+        Warning::failed(dir, gate, errno, reason)
+    };
+    causes.map(warning).collect()
 }
 
 /// The message about a clock whose readings enter the kernel, for so many nanoseconds.

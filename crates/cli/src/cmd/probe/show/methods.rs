@@ -15,14 +15,6 @@ pub(crate) fn method(finding: &Finding) -> String {
     }
 }
 
-/// The same without what to do about it, for a warning with a hint of its own.
-pub(crate) fn without_hint(finding: &Finding) -> String {
-    match &finding.outcome {
-        Outcome::Unknown(why) => why.to_string(),
-        _ => method(finding),
-    }
-}
-
 /// An error and what to do about it, for a table's note.
 pub(crate) fn hinted(why: &Error) -> String {
     match hint(why) {

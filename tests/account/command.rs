@@ -214,6 +214,47 @@ fn exit_statuses_are_126_and_127_as_in_a_shell() {
 }
 
 #[test]
+fn options_that_would_be_ignored_are_refused() {
+    for (flag, value) in [("--mix", "40:60"), ("--share", "50"), ("--system", "50")] {
+        let ran = run(&mut fathom(["account", flag, value, "true"])).refused();
+        let says = format!("fathom: {flag} requires --model\n");
+        assert!(ran.stderr.starts_with(&says), "{ran}");
+        run(&mut fathom(["account", "--model", flag, value])).exits(0);
+    }
+    for (by, says) in [("file", "the table Files"), ("directory:0", "at least 1")] {
+        let ran = run(&mut fathom(["account", "--by", by, "true"])).refused();
+        assert!(ran.stderr.contains(says), "{ran}");
+    }
+}
+
+#[test]
+fn a_shell_command_line_is_recognized() {
+    let ran = run(&mut fathom(["account", "find . | wc -l"])).exits(127);
+    let hint = "hint: for a shell command line, give sh -c '...'\n";
+    assert!(ran.stderr.ends_with(hint), "{ran}");
+}
+
+#[test]
+fn top_limits_system_calls_only_if_it_is_given() {
+    let calls = |flags: &[&str]| {
+        let ran = run(fathom(["account"]).args(flags).args(["ls", "-l", "/"])).exits(0);
+        let text = ran
+            .stderr
+            .split("\nSystem calls\n")
+            .nth(1)
+            .unwrap()
+            .to_owned();
+        let table = text.split("\n\n").next().unwrap().to_owned();
+        (table.lines().count() - 1, table)
+    };
+    let (all, table) = calls(&[]);
+    assert!(all > 10 && !table.contains("--top"), "{table}");
+    let (some, table) = calls(&["--top", "2"]);
+    assert_eq!(some, 3, "{table}");
+    assert!(table.ends_with("more (see --top)"), "{table}");
+}
+
+#[test]
 fn unwritable_reports_are_errors() {
     let dir = tempfile::tempdir().unwrap();
     let (touched, prices) = (

@@ -53,6 +53,29 @@ fn errors_name_file_and_line() {
 }
 
 #[test]
+fn a_base_that_no_file_has_is_refused_with_the_names() {
+    let (_dir, path) = file("runs.csv", "find_real,bfs_real\n1,2\n");
+    for base in ["fd", ""] {
+        let ran = run(&mut fathom(args!["compare", "--base", base, &path])).refused();
+        let says = format!(
+            "fathom: --base '{base}': the programs in '{}' are find, bfs\nhint: give one of these\n",
+            path.display()
+        );
+        assert_eq!(ran.stderr, says);
+    }
+}
+
+#[test]
+fn times_of_zero_are_a_warning_with_a_hint() {
+    let (_dir, path) = file("runs.csv", "a_real,a_sys,b_real,b_sys\n1,0,2,0.5\n");
+    let ran = compare(&[&path]).exits(1);
+    assert!(
+        ran.stderr.contains("\nhint: measure a larger tree"),
+        "{ran}"
+    );
+}
+
+#[test]
 fn unreadable_inputs_and_unwritable_pages_are_refused() {
     for bad in ["/no/such/file", "/", "/dev/zero"] {
         run(&mut fathom(["compare", bad])).refused();

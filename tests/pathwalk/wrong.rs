@@ -69,6 +69,8 @@ fn bad_command_lines_are_refused() {
         run(&mut fathom(bad)).refused();
     }
     assert!(!Path::new("/tmp/x").exists());
+    let ran = run(&mut fathom(["pathwalk", "-t", "--cold", "host", "/tmp/x"]));
+    refused(ran, "hint: write --cold=host; see fathom pathwalk --help");
 }
 
 #[test]

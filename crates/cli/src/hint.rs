@@ -10,7 +10,7 @@ use gate::Errno;
 use mounts::{Incompleteness, Warning};
 use show::name::printable;
 
-use crate::cmd::{pathsearch, pathwalk, probe};
+use crate::cmd::{compare, pathsearch, pathwalk, probe};
 
 const SEE_THE_LOG: &str = "the kernel's log says more";
 
@@ -31,6 +31,10 @@ pub(crate) fn hint(warning: &Warning) -> Option<Cow<'static, str>> {
         hint_for_walk(kind, warning.errno)
     } else if let Some(kind) = warning.reason() {
         hint_for_meter(kind)
+    } else if let Some(kind) = warning.reason() {
+        probe::show::warning_hint(kind)
+    } else if let Some(hint) = compare::show::warning_hint(warning) {
+        Some(hint)
     } else {
         hint_for_mounts(warning.reason()?, warning.errno)
     };
@@ -131,8 +135,13 @@ fn hint_for_mounts(kind: &mounts::WarningKind, errno: Option<Errno>) -> Option<&
 
 /// What to do if no meter works, or the chosen one does not.
 pub(crate) fn meter_hint(why: &meter::Unavailable) -> Option<&'static str> {
-    use meter::Unavailable::{NoMeter, Ptrace};
+    use meter::Unavailable::{BpfMap, BpfProgram, NoMeter, PerfEvent, Ptrace};
     match why {
+        BpfMap(Errno::EPERM)
+        | BpfProgram(Errno::EPERM, _)
+        | PerfEvent(Errno::EPERM | Errno::EACCES) => Some(
+            "run as root (or with CAP_BPF, CAP_PERFMON and CAP_IPC_LOCK), or use --meter ptrace",
+        ),
         NoMeter(refused) => refused.iter().find_map(|(_, why)| meter_hint(why)),
         Ptrace(Errno::EPERM) => Some(
             "in a container, allow ptrace (--cap-add=SYS_PTRACE); elsewhere, set kernel.yama.ptrace_scope to \
@@ -148,6 +157,9 @@ pub(crate) fn command_hint(why: &meter::CommandError) -> &'static str {
     use meter::CommandError::{Empty, NotExecuted, NotFound};
     match why {
         Empty => "give a command",
+        NotFound(name) if name.iter().any(|byte| b" |;&<>$*".contains(byte)) => {
+            "for a shell command line, give sh -c '...'"
+        }
         NotFound(_) => "check the name, or give the path of the command",
         NotExecuted(_, errno) => match *errno {
             Errno::ENOENT | Errno::ENOTDIR => {

@@ -8,6 +8,7 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
+use clap::builder::PossibleValue;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, ValueEnum};
 use gate::Errno;
@@ -307,6 +308,7 @@ pub(crate) fn usage(e: &clap::Error) -> ExitCode {
             let suggestion = suggestion(e).map_or(String::new(), |name| {
                 format!("did you mean '{}'? ", printable(name.as_bytes()))
             });
+            let suggestion = equals_missing(&all).unwrap_or(suggestion);
             let message = match (e.kind(), e.get(ContextKind::InvalidArg)) {
                 (ErrorKind::MissingSubcommand, _) => "no command is given".to_owned(),
                 (ErrorKind::MissingRequiredArgument, Some(ContextValue::Strings(missing))) => {
@@ -322,6 +324,26 @@ pub(crate) fn usage(e: &clap::Error) -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// An option that takes its value only after `=`, and was given it as the next word.
+fn equals_missing(all: &clap::Command) -> Option<String> {
+    let words: Vec<String> = std::env::args_os()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let command = words.iter().find_map(|word| all.find_subcommand(word))?;
+    let mut options = command
+        .get_arguments()
+        .filter(|arg| arg.is_require_equals_set());
+    options.find_map(|arg| {
+        let option = format!("--{}", arg.get_long()?);
+        let at = words.iter().position(|word| *word == option)?;
+        let value = words.get(at + 1)?;
+        let is_value = |known: &PossibleValue| known.get_name() == value;
+        let values = arg.get_possible_values();
+        let is_meant = values.iter().any(is_value);
+        is_meant.then(|| format!("write {option}={value}; "))
+    })
 }
 
 /// The option, value or command that clap takes to be meant.

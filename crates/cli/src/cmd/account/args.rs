@@ -59,7 +59,9 @@ pub(crate) struct Account {
     /// directory:DEPTH sums them by the first DEPTH components of the path.
     #[arg(long, value_name = "WHAT", default_value = "program", value_parser = by, help_heading = "Output")]
     pub(crate) by: Grouping,
-    /// Print at most N rows per table [default: 10, or 10000 with --json]
+    /// Print at most N rows per table [default: 10; all system calls]
+    ///
+    /// With --json the default is 10000, and the system calls are always complete.
     #[arg(long, value_name = "N", help_heading = "Output", value_parser = number(1..=u32::MAX as usize))]
     pub(crate) top: Option<usize>,
     /// Read call prices from the output of `fathom probe DIR gates --json`
@@ -81,17 +83,17 @@ pub(crate) struct Account {
     /// without it, the memo's own table is used.
     #[arg(long, value_name = "FILE", num_args = 0..=1, help_heading = "Model of 1974")]
     pub(crate) model: Option<Option<OsString>>,
-    /// Assume this ratio of directories to files
-    #[arg(long, value_name = "DIRS:FILES", default_value = "40:60", value_parser = mix, help_heading = "Model of 1974")]
-    pub(crate) mix: (f64, f64),
-    /// Assume calls for information take PERCENT of the program's CPU time
-    #[arg(long, value_name = "PERCENT", default_value_t = account::memo::SHARE, value_parser = percent,
+    /// Assume this ratio of directories to files [default: 40:60]
+    #[arg(long, value_name = "DIRS:FILES", value_parser = mix, help_heading = "Model of 1974")]
+    pub(crate) mix: Option<(f64, f64)>,
+    /// Assume calls for information take PERCENT of the program's CPU time [default: 51]
+    #[arg(long, value_name = "PERCENT", value_parser = percent,
           help_heading = "Model of 1974")]
-    pub(crate) share: f64,
-    /// Assume the program takes PERCENT of the system's CPU time
-    #[arg(long, value_name = "PERCENT", default_value_t = account::memo::SYSTEM, value_parser = percent,
+    pub(crate) share: Option<f64>,
+    /// Assume the program takes PERCENT of the system's CPU time [default: 20]
+    #[arg(long, value_name = "PERCENT", value_parser = percent,
           help_heading = "Model of 1974")]
-    pub(crate) system: f64,
+    pub(crate) system: Option<f64>,
 }
 
 fn by(text: &str) -> Result<Grouping, &'static str> {
@@ -100,8 +102,12 @@ fn by(text: &str) -> Result<Grouping, &'static str> {
         None if text == "process" => Ok(Grouping::Process),
         None if text == "directory" => Ok(Grouping::Directory(None)),
         Some(("directory", depth)) => {
-            let depth = depth.parse().map_err(|_| "give a depth, as directory:2")?;
+            let depth = depth.parse().ok().filter(|depth| *depth > 0);
+            let depth = depth.ok_or("give a depth of at least 1, such as directory:2")?;
             Ok(Grouping::Directory(Some(depth)))
+        }
+        None if text == "file" => {
+            Err("the table Files has them; give program, process, directory or directory:DEPTH")
         }
         _ => Err("give program, process, directory or directory:DEPTH"),
     }
@@ -117,7 +123,14 @@ mod tests {
         assert_eq!(by("process"), Ok(Grouping::Process));
         assert_eq!(by("directory"), Ok(Grouping::Directory(None)));
         assert_eq!(by("directory:2"), Ok(Grouping::Directory(Some(2))));
-        for bad in ["", "file", "directory:", "directory:-1", "process:2"] {
+        for bad in [
+            "",
+            "file",
+            "directory:",
+            "directory:-1",
+            "directory:0",
+            "process:2",
+        ] {
             assert!(by(bad).is_err(), "{bad}");
         }
     }

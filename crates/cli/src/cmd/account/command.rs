@@ -11,7 +11,7 @@ use probe::Call;
 use show::name::printable;
 use show::table::TableStyle;
 
-use super::show::{SCHEMA, account_text};
+use super::show::{Limits, SCHEMA, account_text};
 use crate::cmd::account::args::Account as Args;
 use crate::cmd::metered::{Report, not_metered};
 use crate::error::{Error, Outcome};
@@ -36,7 +36,10 @@ pub(super) fn run(args: &Args, out: &Out) -> Outcome {
     let warnings: Vec<Warning> = warnings.map(Warning::general).collect();
     let text = |style: TableStyle| match out.json {
         true => envelope(SCHEMA, Json(&account), &warnings).to_line(),
-        false => account_text(&account, style, rows, out.verbose),
+        false => {
+            let calls = args.top.unwrap_or(usize::MAX);
+            account_text(&account, style, Limits { rows, calls }, out.verbose)
+        }
     };
     report.end(text, status, out)?;
     out.warn(&warnings);

@@ -16,7 +16,24 @@ use crate::out::Out;
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     match &args.model {
         Some(file) => model(file.as_deref(), args, out),
-        None => command::run(args, out),
+        None => {
+            refuse_options_of_model(args)?;
+            command::run(args, out)
+        }
+    }
+}
+
+/// Refuses options of the model where it is not applied.
+fn refuse_options_of_model(args: &Args) -> Result<(), Error> {
+    let given = [
+        ("--mix", args.mix.is_some()),
+        ("--share", args.share.is_some()),
+        ("--system", args.system.is_some()),
+    ];
+    match given.iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => Err(Error::new(format!("{option} requires --model"))
+            .and("give --model in place of the command")),
+        None => Ok(()),
     }
 }
 
@@ -26,11 +43,11 @@ fn model(file: Option<&OsStr>, args: &Args, out: &Out) -> Outcome {
         None => memo::table(),
     };
     let fixed = fixed_price(&gates).unwrap_or_default();
-    let (dir, file) = args.mix;
+    let (dir, file) = args.mix.unwrap_or((40.0, 60.0));
     let shares = memo::Shares {
         mix: Per { dir, file },
-        backup: args.share,
-        system: args.system,
+        backup: args.share.unwrap_or(memo::SHARE),
+        system: args.system.unwrap_or(memo::SYSTEM),
     };
     let columns = memo::columns(&gates, fixed, &shares);
     let model = Model {

@@ -3,6 +3,6 @@
 pub(crate) mod args;
 mod page;
 mod run;
-mod show;
+pub(crate) mod show;
 
 pub(crate) use run::run;

@@ -75,8 +75,11 @@ fn base(runs: &Runs, asked: Option<&str>) -> Result<usize, Error> {
     let at = runs.names.iter().position(|name| name == asked);
     at.ok_or_else(|| {
         let asked = printable(asked.as_bytes());
-        let doing = format!("cannot compare with {asked} the runs in");
-        let why = format!("they have the programs {}", names());
-        Error::read(&doing, file, why, "give one of these with --base")
+        let file = printable(file);
+        Error::new(format!(
+            "--base '{asked}': the programs in '{file}' are {}",
+            names()
+        ))
+        .and("give one of these")
     })
 }

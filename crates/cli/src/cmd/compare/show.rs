@@ -81,7 +81,8 @@ pub(super) fn text(comparison: &Comparison<'_>, style: TableStyle, only_summary:
     let mut out = String::new();
     for pair in comparison.pairs() {
         let gap = if out.is_empty() { "" } else { "\n" };
-        out += &format!("{gap}{}, {}\n\n", title(pair), origin(pair));
+        out += &format!("{gap}{}, {}\n", title(pair), origin(pair));
+        out += &format!("{}\n", style.wrapped(&meaning(pair)));
         if !only_summary {
             out += &systems_table(pair).to_text(style.width, style.color);
             out.push('\n');
@@ -95,6 +96,12 @@ pub(super) fn text(comparison: &Comparison<'_>, style: TableStyle, only_summary:
 pub(super) fn title(pair: Pair<'_>) -> String {
     let names = pair.both().map(|at| printable(pair.name(at).as_bytes()));
     names.join("/")
+}
+
+/// What the numbers are.
+pub(super) fn meaning(pair: Pair<'_>) -> String {
+    let [of, to] = pair.both().map(|at| printable(pair.name(at).as_bytes()));
+    format!("Times in seconds. Ratios are {of} divided by {to}: above 1, {of} takes longer.")
 }
 
 /// How many systems, and the command whose output the runs are.
@@ -121,10 +128,9 @@ pub(super) fn systems_table(pair: Pair<'_>) -> Table {
     let [of, to] = pair.both().map(|at| pair.name(at));
     for group in [of, to, "ratio"] {
         for (at, measure) in measures.iter().enumerate() {
-            let group = if at == 0 {
-                format!("{} ", printable(group.as_bytes()))
-            } else {
-                String::new()
+            let group = match at {
+                0 => format!("{} ", printable(group.as_bytes())),
+                _ => String::new(),
             };
             heads.push((format!("{group}{}", measure.name()), Right));
         }
@@ -267,6 +273,16 @@ pub(super) fn warn_of_short_times(pair: Pair<'_>) -> Vec<Warning> {
     Measure::ALL.into_iter().filter_map(warning).collect()
 }
 
+/// What to do about a warning.
+pub(crate) fn warning_hint(warning: &Warning) -> Option<&'static str> {
+    match warning.reason()? {
+        WarningKind::Empty { .. } => None,
+        WarningKind::TooShort { .. } => {
+            Some("measure a larger tree, or more work: times below a clock tick are 0")
+        }
+    }
+}
+
 /// The flags that give a file what it lacks.
 pub(super) fn advice(kind: &ErrorKind) -> String {
     match kind {
@@ -322,6 +338,7 @@ pub(super) mod tests {
         let full = text(&comparison, TableStyle::default(), false);
         let expected = "\
 old/new, 2 systems
+Times in seconds. Ratios are old divided by new: above 1, old takes longer.
 
 SYSTEM os <b> old real user  sys new real user  sys ratio real user  sys
 s1     a&b        4.00 1.00 0.50     2.00 0.50 0.25       2.00 2.00 2.00
@@ -334,9 +351,8 @@ user         2.00   2.00 2.00 2.00    0.00    0.50    0.50
 sys          2.00   2.00 2.00 2.00    0.00    0.50    0.25
 ";
         assert_eq!(full, expected);
-        assert!(
-            text(&comparison, TableStyle::default(), true).contains("old/new, 2 systems\n\nTime ")
-        );
+        let summary = text(&comparison, TableStyle::default(), true);
+        assert!(summary.contains("old takes longer.\n\nTime "), "{summary}");
     }
 
     #[test]

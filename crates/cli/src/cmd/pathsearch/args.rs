@@ -105,9 +105,16 @@ fn rtt(text: &str) -> Result<Rtt, &'static str> {
 }
 
 fn rate(text: &str) -> Result<f64, &'static str> {
-    let rate = text.parse().ok();
-    let rate = rate.filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
-    rate.ok_or("use a number of requests per second, over 0")
+    let (number, factor) = match text.strip_suffix(['k', 'K']) {
+        Some(number) => (number, 1e3),
+        None => (
+            text.strip_suffix('M').unwrap_or(text),
+            if text.ends_with('M') { 1e6 } else { 1.0 },
+        ),
+    };
+    let rate = number.parse().ok().map(|rate: f64| rate * factor);
+    let rate = rate.filter(|rate| rate.is_finite() && *rate > 0.0);
+    rate.ok_or("use a number of requests per second, such as 50000 or 50k")
 }
 
 #[cfg(test)]
@@ -125,7 +132,8 @@ mod tests {
         for bad in ["", "us", "-1ms", "fast", "5"] {
             assert!(rtt(bad).is_err(), "{bad}");
         }
-        assert_eq!(rate("5e4"), Ok(50_000.0));
+        let rates = ["5e4", "50k", "0.05M"].map(rate);
+        assert_eq!(rates, [Ok(50_000.0); 3]);
         for bad in ["", "0", "-1", "inf", "nan"] {
             assert!(rate(bad).is_err(), "{bad}");
         }

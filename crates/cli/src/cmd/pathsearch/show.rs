@@ -1,5 +1,8 @@
 //! What `fathom pathsearch` prints.
 
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
 use ::show::json_object;
 use ::show::name::printable;
 use ::show::table::Align::{Left, Right};
@@ -187,7 +190,7 @@ fn directories(directories: &[DirectoryReport], style: TableStyle, most: usize) 
     let columns = [
         ("FAILED", Right),
         ("FOUND", Right),
-        ("TIME", Right),
+        ("FAILED TIME", Right),
         ("DIRECTORY", Left),
         ("KIND", Left),
         ("FILE SYSTEM", Left),
@@ -241,35 +244,54 @@ fn kinds(report: &SearchReport, style: TableStyle) -> String {
     Table::from_rows(&columns, rows).to_text(style.width, style.color) + "\n"
 }
 
-/// The searches with failed lookups, those with the most first.
+/// The searches with failed lookups, summed up by name and program; those with the most first.
 fn searches(searches: &[Search], style: TableStyle, most: usize) -> String {
     let missed = searches.iter().filter(|search| search.misses() > 0);
-    let mut missed: Vec<_> = missed.collect();
-    missed.sort_by_key(|search| std::cmp::Reverse(search.misses()));
-    if missed.is_empty() {
+    let mut sums: HashMap<_, (u64, u64, &Search)> = HashMap::new();
+    for search in missed {
+        let key = (
+            &search.name,
+            program_name(search),
+            search.kind.name(),
+            &search.found,
+        );
+        let sum = sums.entry(key).or_insert((0, 0, search));
+        sum.0 += search.misses();
+        sum.1 += 1;
+    }
+    if sums.is_empty() {
         return String::new();
     }
+    let mut sums: Vec<_> = sums.into_values().collect();
+    sums.sort_by_key(|(misses, _, search)| (Reverse(*misses), search.number));
     let columns = [
         ("FAILED", Right),
+        ("SEARCHES", Right),
         ("NAME", Left),
         ("PROGRAM", Left),
         ("KIND", Left),
         ("FOUND AT", Left),
     ];
-    let rows = missed.iter().take(most).map(|search| {
-        let program = search.program.rsplit(|&b| b == b'/').next();
+    let rows = sums.iter().take(most).map(|(misses, times, search)| {
         let found = search.found.as_deref().map_or("-".into(), printable);
         [
-            count(search.misses()),
+            count(*misses),
+            count(*times),
             printable(&search.name).into_owned(),
-            printable(program.unwrap_or_default()).into_owned(),
+            printable(program_name(search)).into_owned(),
             search.kind.name().to_owned(),
             found.into_owned(),
         ]
     });
     let table = Table::from_rows(&columns, rows).to_text(style.width, style.color);
-    let omitted = missed.len().saturating_sub(most);
+    let omitted = sums.len().saturating_sub(most);
     table + &more(omitted, "search", "searches") + "\n"
+}
+
+/// The name of the program that searched, without its directory.
+fn program_name(search: &Search) -> &[u8] {
+    let mut parts = search.program.rsplit(|&b| b == b'/');
+    parts.next().unwrap_or_default()
 }
 
 fn prediction(prediction: &Prediction, style: TableStyle) -> String {
@@ -363,13 +385,13 @@ pub(crate) fn fix_savings(fix: &Fix) -> String {
         duration(fix.saves_seconds),
         counted(fix.saves_requests, "request", "requests")
     );
+    let misses = counted(fix.saves_misses, "failed lookup", "failed lookups");
+    let here = duration(fix.saves_seconds_here);
     match fix.saves_misses {
         0 => format!("saves {remote}"),
-        misses => format!(
-            "saves {}, {} here and {remote}",
-            counted(misses, "failed lookup", "failed lookups"),
-            duration(fix.saves_seconds_here)
-        ),
+        // One request there tells that a directory is missing, and so all names in it.
+        _ if fix.saves_seconds < fix.saves_seconds_here => format!("saves {misses}, {here} here"),
+        _ => format!("saves {misses}, {here} here and {remote}"),
     }
 }
 
@@ -641,6 +663,22 @@ mod tests {
         sample.trace.totals.misses = 0;
         let text = report(&sample, TableStyle::default(), false);
         assert!(text.contains("0 failed (0 %). Metered"), "{text}");
+    }
+
+    #[test]
+    fn searches_of_one_name_by_one_program_are_a_row() {
+        let mut all = sample().trace.searches;
+        all.extend(all.clone());
+        let text = searches(&all, TableStyle::default(), 20);
+        assert_eq!(text.lines().count(), 3, "{text}");
+        assert!(text.contains("\n     2        2 l\\xffs "), "{text}");
+    }
+
+    #[test]
+    fn a_saving_is_not_given_for_a_network_where_it_is_smaller() {
+        let mut fix = sample().fixes.remove(0);
+        (fix.saves_seconds_here, fix.saves_seconds) = (0.0126, 0.0005);
+        assert_eq!(fix_savings(&fix), "saves 1 failed lookup, 12.6 ms here");
     }
 
     #[test]

@@ -434,7 +434,7 @@ fn hint(error: &pathwalk::Error, Shape { length, files }: Shape) -> Option<Strin
 fn hint_by_errno(operation: Operation, errno: Errno) -> Option<&'static str> {
     Some(match (operation, errno) {
         (Operation::CreateRoot, Errno::EEXIST) => {
-            "use another name, or remove the old tree with -r"
+            "give a name that does not exist; if it is a tree of pathwalk, remove it with -r first"
         }
         (Operation::CreateRoot, Errno::ENOENT) => "create its parent directory first",
         (Operation::CreateRoot, Errno::EACCES | Errno::EROFS) => {

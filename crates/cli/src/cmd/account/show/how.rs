@@ -1,8 +1,28 @@
 //! How the changes are done that would save calls.
 
-use account::patterns::Spare;
+use account::patterns::{Pattern, Spare};
 use account::whatif::ChangeKind;
 use show::units::duration;
+
+/// What a pattern is.
+pub(crate) fn explain_pattern(pattern: Pattern) -> String {
+    let text = match pattern {
+        Pattern::StatOpenFstat => "stat, open and fstat of the same file",
+        Pattern::RepeatedStat => "another stat of a file that has not changed",
+        Pattern::Miss => "a lookup by name fails (ENOENT, ENOTDIR)",
+        Pattern::NoXattr => "a file is asked for extended attributes, and has none",
+        Pattern::TinyDirectory => {
+            "a second getdents64, which only finds the end of a small directory"
+        }
+        Pattern::SmallReads => "consecutive reads of less than 4 KiB",
+        Pattern::SmallWrites => "consecutive writes of less than 4 KiB",
+        Pattern::SmallSyncs => "an fsync after each few bytes",
+        Pattern::LongNames => {
+            "many lookups in one directory by long paths, whose leading components are looked up again"
+        }
+    };
+    format!("{}: {text}", pattern.name())
+}
 
 /// How a change is done, or why it cannot be.
 pub(crate) fn how(kind: ChangeKind) -> String {

@@ -1,17 +1,19 @@
 //! The text of `fathom account COMMAND`.
 
 use std::cmp::Reverse;
+use std::time::Duration;
 
 use account::ledger::Sum;
 use account::report::{AccountReport, Groups, Place, ProgramTotal};
 use account::whatif::Change;
+use meter::call::Metered;
 use show::name::printable;
 use show::table::{Align, Table, TableStyle, Tone, wrap};
 use show::units::{count, duration};
 
 use crate::out::seconds;
 
-use self::how::how;
+use self::how::{explain_pattern, how};
 use self::json::signal;
 
 pub(crate) mod how;
@@ -20,12 +22,20 @@ pub(crate) mod memo;
 
 pub(super) const SCHEMA: &str = "fathom.account/1";
 
-/// The account of a command; at most `top` programs, files and directories. With `verbose`, why the
-/// meter was chosen.
+/// How many rows tables have at most.
+#[derive(Clone, Copy)]
+pub(super) struct Limits {
+    /// Programs, files and directories.
+    pub(super) rows: usize,
+    /// System calls.
+    pub(super) calls: usize,
+}
+
+/// The account of a command. With `verbose`, why the meter was chosen.
 pub(super) fn account_text(
     account: &AccountReport<'_>,
     style: TableStyle,
-    top: usize,
+    limits: Limits,
     verbose: bool,
 ) -> String {
     let mut text = head(account, style);
@@ -40,9 +50,14 @@ pub(super) fn account_text(
         text.push_str(&body);
     };
     let all = account.nanos();
-    let view = Rows { all, style, top };
-    let gates = gates_table(account);
-    part("System calls", gates.to_text(style.width, style.color));
+    let view = Rows {
+        all,
+        style,
+        top: limits.rows,
+    };
+    let gates = gates_table(account, limits.calls).to_text(style.width, style.color);
+    let omitted = more(account.gates.len() as u64, limits.calls);
+    part("System calls", gates + &omitted);
     match &account.groups {
         Groups::Program => {
             let all = account.programs.len() as u64;
@@ -62,7 +77,10 @@ pub(super) fn account_text(
     }
     if let Some(patterns) = patterns_table(account) {
         let patterns = patterns.to_text(style.width, style.color);
-        part("Redundant calls", patterns);
+        let found = account.found_patterns().into_iter();
+        let explained = found.map(|(pattern, _)| explain_pattern(pattern));
+        let explained: String = explained.map(|text| line(style, &text)).collect();
+        part("Redundant calls", format!("{patterns}\n{explained}"));
     }
     if let Some(what_if) = what_if_text(account, style) {
         part("Possible savings", what_if);
@@ -128,11 +146,15 @@ impl Rows {
     }
 
     fn finish(&self, table: &Table, all: u64) -> String {
-        let more = match all.saturating_sub(self.top as u64) {
-            0 => String::new(),
-            more => format!("{} more (see --top)\n", count(more)),
-        };
-        table.to_text(self.style.width, self.style.color) + &more
+        table.to_text(self.style.width, self.style.color) + &more(all, self.top)
+    }
+}
+
+/// How many of `all` rows are not shown.
+fn more(all: u64, shown: usize) -> String {
+    match all.saturating_sub(shown as u64) {
+        0 => String::new(),
+        more => format!("{} more (see --top)\n", count(more)),
     }
 }
 
@@ -174,7 +196,7 @@ fn uncovered(account: &AccountReport<'_>, style: TableStyle) -> String {
 
 /// The gates and the changes, for a page that has more to say.
 pub(crate) fn brief(account: &AccountReport<'_>, style: TableStyle) -> String {
-    let gates = gates_table(account).to_text(style.width, style.color);
+    let gates = gates_table(account, usize::MAX).to_text(style.width, style.color);
     let what_if = what_if_text(account, style);
     let what_if = what_if.map_or(String::new(), |text| format!("\n{text}"));
     format!("{}\n{gates}{what_if}", head(account, style))
@@ -198,22 +220,61 @@ pub(crate) fn sentences(account: &AccountReport<'_>) -> [String; 2] {
         0 => String::new(),
         lost => format!("; {} lost", call_count(lost)),
     };
-    let [real, user, sys] =
-        [metered.real, metered.user, metered.sys].map(|time| duration(time.as_secs_f64()));
     [
-        format!("{ended}; {real} real, {user} user, {sys} system."),
+        format!("{ended}; {}.", times(metered)),
         format!(
-            "{} on files took {}{lost}; metered by {}, overhead {}.",
+            "{} on files took {}{}{lost}; metered by {}, overhead {}{}.",
             call_count(account.calls()),
             duration(seconds(account.nanos())),
+            share_of_real(account),
             metered.meter,
             duration(metered.overhead.as_secs_f64()),
+            overhead_per_call(account),
         ),
     ]
 }
 
-/// The calls by name, costliest first.
-pub(crate) fn gates_table(account: &AccountReport<'_>) -> Table {
+/// The times of the command, as time(1) gives them. The kernel divides CPU time into user and system
+/// time by the ticks of a clock: of a short command it may give all to one of them.
+fn times(metered: &Metered) -> String {
+    let text = |time: Duration| duration(time.as_secs_f64());
+    let real = text(metered.real);
+    let (user, sys) = (metered.user, metered.sys);
+    match user.is_zero() || sys.is_zero() {
+        true => format!("{real} real, {} user and system", text(user + sys)),
+        false => format!("{real} real, {} user, {} system", text(user), text(sys)),
+    }
+}
+
+/// The part of the elapsed time that was spent in the calls. That of processes which ran at the same
+/// time may exceed it, and says nothing.
+fn share_of_real(account: &AccountReport<'_>) -> String {
+    let real = account.metered.real.as_secs_f64();
+    let processes: u64 = account.programs.iter().map(|one| one.processes).sum();
+    let share = 100.0 * seconds(account.nanos()) / real;
+    match processes <= 1 && real > 0.0 && share <= 100.0 {
+        true => format!(", {share:.0} % of the elapsed time"),
+        false => String::new(),
+    }
+}
+
+/// The overhead of each call, where it is more than most calls take: it is subtracted from their times
+/// as an estimate, which leaves little of a short call.
+fn overhead_per_call(account: &AccountReport<'_>) -> String {
+    const MUCH: f64 = 2e-6;
+    let calls = account.calls().max(1) as f64;
+    let each = account.metered.overhead.as_secs_f64() / calls;
+    match each >= MUCH {
+        true => format!(
+            " ({} per call, subtracted: times of short calls are rough)",
+            duration(each)
+        ),
+        false => String::new(),
+    }
+}
+
+/// The calls by name, costliest first; at most so many.
+pub(crate) fn gates_table(account: &AccountReport<'_>, most: usize) -> Table {
     use Align::{Left, Right};
     let columns = [
         ("%TIME", Right),
@@ -226,6 +287,7 @@ pub(crate) fn gates_table(account: &AccountReport<'_>) -> Table {
     let all = account.nanos();
     let mut gates: Vec<_> = account.gates.iter().collect();
     gates.sort_by_key(|(_, gate)| Reverse((gate.sum.nanos, gate.sum.calls)));
+    gates.truncate(most);
     let mut table = Table::new(&columns, gates.len());
     for (name, gate) in gates {
         let errors = gate.errors.iter();
@@ -265,7 +327,10 @@ pub(crate) fn patterns_table(account: &AccountReport<'_>) -> Option<Table> {
         let example = found.example.as_deref();
         let cells = [
             count(found.count),
-            count(found.calls),
+            match found.calls {
+                0 => "-".to_owned(),
+                calls => count(calls),
+            },
             duration(seconds(found.nanos)),
             pattern.name().to_owned(),
             example.map_or_else(String::new, |path| printable(path).into_owned()),
@@ -369,13 +434,12 @@ fn call_count(calls: u64) -> String {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::time::Duration;
 
     use account::patterns::{Found, Pattern, Spare};
     use account::report::{Coverage, GateTotal};
     use account::whatif::{Basis, Change, ChangeKind, WhatIf};
     use gate::Errno;
-    use meter::call::{Choice, Ended, Metered};
+    use meter::call::{Choice, Ended};
     use proptest::prelude::*;
     use show::serde_json;
     use unicode_width::UnicodeWidthStr;
@@ -486,7 +550,11 @@ mod tests {
             width: Some(80),
             ..TableStyle::default()
         };
-        let text = account_text(&report(b"/usr/bin/x"), style, 10, false);
+        let limits = Limits {
+            rows: 10,
+            calls: usize::MAX,
+        };
+        let text = account_text(&report(b"/usr/bin/x"), style, limits, false);
         for line in [
             "Killed by signal 9 (exit status 137); 10.0 ms real, 1.00 ms user, 2.00 ms",
             "%TIME    TIME CALLS TIME/CALL SYSTEM CALL ERRORS",
@@ -500,10 +568,35 @@ mod tests {
             "   20        20 100 µs miss    /usr/bin/x",
             "CPU TIME %CPU CALLS 1974 MODEL CHANGE",
             " 5.00 ms  0.5 1,900    6.00 ms cache-misses",
+            "miss: a lookup by name fails (ENOENT, ENOTDIR)",
             "keep-stat: too short to estimate (fewer than 100 calls, or less than 10 ms in",
         ] {
             assert!(text.lines().any(|shown| shown == line), "{line}\n{text}");
         }
+    }
+
+    #[test]
+    fn head_gives_the_share_of_files_and_the_overhead_of_a_call() {
+        let mut account = report(b"/usr/bin/x");
+        account.programs[0].processes = 1;
+        let mut metered = account.metered.clone();
+        metered.user = Duration::ZERO;
+        account.metered = &metered;
+        let [ended, calls] = sentences(&account);
+        assert!(
+            ended.ends_with("10.0 ms real, 2.00 ms user and system."),
+            "{ended}"
+        );
+        assert_eq!(
+            calls,
+            "120 calls on files took 1.20 ms, 12 % of the elapsed time; metered by ptrace, \
+             overhead 2.00 ms (16.7 µs per call, subtracted: times of short calls are rough)."
+        );
+        account.programs[0].processes = 2;
+        assert!(!sentences(&account)[1].contains('%'));
+        let limits = Limits { rows: 10, calls: 0 };
+        let text = account_text(&account, TableStyle::default(), limits, false);
+        assert!(text.contains("\n1 more (see --top)\n"), "{text}");
     }
 
     #[test]
@@ -538,7 +631,7 @@ mod tests {
             width in 40..120_usize,
         ) {
             let style = TableStyle { width: Some(width), ..TableStyle::default() };
-            let text = account_text(&report(&path), style, 5, true);
+            let text = account_text(&report(&path), style, Limits { rows: 5, calls: 5 }, true);
             prop_assert!(!text.contains(|c: char| c.is_control() && c != '\n'));
             prop_assert!(text.lines().all(|line| line.width() <= width), "{}", text);
         }

@@ -19,7 +19,8 @@ pub(crate) fn read_clock(clock: libc::clockid_t) -> libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `time` is a live timespec. Every kernel has the clocks that are used here.
+    // SAFETY: `time` is a live timespec. Every kernel has the clocks that are used here; that of a
+    // process that is gone leaves `time` as it is.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     time
 }

@@ -127,6 +127,15 @@ impl Child {
         }
     }
 
+    /// CPU time that it has used, in nanoseconds; 0 once it is gone. It grows whenever the process
+    /// runs, so it tells a slow process from one that waits in the kernel.
+    /// [clock_getcpuclockid(3)](https://man7.org/linux/man-pages/man3/clock_getcpuclockid.3.html)
+    pub fn cpu_time(&self) -> u64 {
+        /// The kernel's `CPUCLOCK_SCHED`, of all threads of a process.
+        const SCHEDULED: libc::clockid_t = 2;
+        crate::cpu_time::nanoseconds(!self.pid << 3 | SCHEDULED)
+    }
+
     /// Sends SIGKILL. A process that waits in the kernel for a server that has taken its request
     /// dies only when that wait ends.
     pub fn kill(&mut self) {

@@ -72,9 +72,12 @@ pub(crate) fn block(context: &mut Context<'_>) -> Result<Vec<Finding>> {
 }
 
 /// The unit that statfs(2) counts in. A tmpfs with huge pages allocates these where it can, and
-/// counts small ones.
+/// counts small ones; NFS and SMB report the size of a transfer.
 fn block_truth(dir: &ProbeDir) -> Option<Truth> {
     let block = dir.statfs.fragment_size;
+    if dir.is(&[b"nfs", b"nfs4", b"cifs", b"smb3"]) {
+        return None;
+    }
     let huge = |option: &[u8]| option.starts_with(b"huge=") && option != b"huge=never";
     let is_huge = dir.has_option(huge);
     (block > 0 && !is_huge).then(|| Truth::new(block, Source::Statfs))
@@ -167,8 +170,13 @@ fn small_writes(context: &mut Context<'_>) -> Result<Finding> {
         extend(&scratch.file, SPARSE)?;
         context.spend(0, SMALL)?;
         let write = |at| pwrite64(&scratch.file, &bytes, at);
-        let times = times(context.clock, SMALL, STEP, write, drop);
-        trials.push(times.map_err(Action::WriteHole.failed())?);
+        trials.push(times(
+            context,
+            Action::WriteHole,
+            (SMALL, STEP),
+            write,
+            drop,
+        )?);
     }
     context.judge_one(Series::from_trials(Kind::Writes, STEP as u64, trials))
 }
@@ -294,8 +302,7 @@ fn small_reads(context: &mut Context<'_>, kind: Kind) -> Result<Finding> {
             };
             context.spend(SMALL, 0)?;
             let read = |at| pread64(&reader, &mut buffer, at);
-            let times = times(context.clock, SMALL, step, read, drop);
-            trials.push(times.map_err(Action::Read.failed())?);
+            trials.push(times(context, Action::Read, (SMALL, step), read, drop)?);
         }
         context.judge_one(Series::from_trials(kind, step as u64, trials))
     };

@@ -158,13 +158,19 @@ fn measure(context: &mut Context<'_>, options: CacheOptions) -> Result<Finding> 
             (Note::CurrentCgroup(others), others)
         }
     };
+    // The limit is also for the memory of the programs in the cgroup, which leaves less for files.
+    let programs = match own {
+        Some(_) => 0,
+        None => cgroup.other_memory().unwrap_or(0),
+    };
     let step = step(limit, paper);
     let (runs, values) = samples.into_iter().unzip();
-    let (kind, tolerance) = if paper {
+    let (kind, mut tolerance) = if paper {
         (Kind::Passes, TOLERANCE + step as f64 / limit as f64)
     } else {
         (Kind::Filled, TOLERANCE)
     };
+    tolerance += programs as f64 / limit as f64;
     let mut judged = context.judge_one(Series {
         runs,
         ..Series::from_trial(kind, step, values)

@@ -95,6 +95,17 @@ impl Cgroup {
         bytes.parse().ok()
     }
 
+    /// Bytes that this cgroup holds apart from the page cache: memory of programs, and of the kernel.
+    pub(crate) fn other_memory(&self) -> Option<u64> {
+        let file: &[u8] = match self.version {
+            Version::V1 => b"memory.usage_in_bytes",
+            Version::V2 => b"memory.current",
+        };
+        let used = String::from_utf8(self.read(&self.dir, file)?).ok()?;
+        let used: u64 = used.trim().parse().ok()?;
+        Some(used.saturating_sub(self.page_cache()?))
+    }
+
     /// The directory of this cgroup, and of its ancestors as far as they are visible.
     fn upwards(&self) -> impl Iterator<Item = &[u8]> {
         std::iter::successors(Some(&self.dir[..]), |dir| {

@@ -22,6 +22,8 @@ pub(crate) struct Context<'a> {
     pub(crate) io_bytes: IoBytes,
     limits: Limits,
     begun: Instant,
+    /// When the current experiment is to end, after `begun`.
+    deadline: Duration,
     progress: &'a mut dyn FnMut(Activity),
 }
 
@@ -40,8 +42,16 @@ impl<'a> Context<'a> {
             io_bytes: IoBytes::default(),
             limits,
             begun: Instant::now(),
+            deadline: limits.time,
             progress,
         }
+    }
+
+    /// Begins an experiment, one of `left` that are still to be done. Each may take an equal share of
+    /// the time that is left, so that a slow one costs the others nothing.
+    pub(crate) fn begin_experiment(&mut self, left: u32) {
+        let used = self.begun.elapsed();
+        self.deadline = used + self.limits.time.saturating_sub(used) / left.max(1);
     }
 
     /// Reports a step, and checks that it may be done.
@@ -50,12 +60,12 @@ impl<'a> Context<'a> {
         self.check()
     }
 
-    /// Checks that there is time left and that nobody has asked the program to end.
+    /// Checks that there is time left for this experiment and that nobody has asked the program to end.
     pub(crate) fn check(&self) -> Result<()> {
         if gate::interrupt::asked().is_some() {
             return Err(Error::Interrupted);
         }
-        if self.begun.elapsed() > self.limits.time {
+        if self.begun.elapsed() > self.deadline {
             return Err(Error::OutOfTime);
         }
         Ok(())
@@ -85,7 +95,7 @@ impl<'a> Context<'a> {
     }
 
     pub(crate) fn time_left(&self) -> Duration {
-        self.limits.time.saturating_sub(self.begun.elapsed())
+        self.deadline.saturating_sub(self.begun.elapsed())
     }
 
     /// Judges samples, and keeps them for the report.

@@ -150,11 +150,24 @@ pub enum Error {
         /// The process that could not be killed.
         stuck: Option<i32>,
     },
+    /// As an NFS server does for 90 s after it was started.
+    #[error(
+        "the server answers, but did not {check} within {seconds} s; an NFS server accepts no writes in its grace period{}",
+        stays(.stuck)
+    )]
+    NotWritable {
+        check: Check,
+        seconds: u64,
+        stuck: Option<i32>,
+    },
     #[error("the file system stopped answering during '{activity}'{}", stays(.stuck))]
     StoppedAnswering {
         activity: Activity,
         stuck: Option<i32>,
     },
+    /// The process still worked, so the file system answers.
+    #[error("'{activity}' took too long: the machine or the disk is slow or busy")]
+    TooSlow { activity: Activity },
     #[error("the child process is blocked in the file system{}", stays(.stuck))]
     NotReleased { stuck: Option<i32> },
     #[error("the child process {}", ended(.signal))]

@@ -5,7 +5,6 @@ use gate::create::{ftruncate, pwrite64};
 use gate::file::fsync;
 use gate::fs::{Advice, fadvise64, pread64};
 
-use crate::clock::Clock;
 use crate::context::Context;
 use crate::dir::Scratch;
 use crate::error::{Action, Error, Result};
@@ -70,21 +69,28 @@ pub(crate) fn reopen_random(scratch: &Scratch<'_>) -> Result<Fd> {
     Ok(reader)
 }
 
-/// The time of each call of a series, one for each `step` bytes of `len`. `after` gets each time,
-/// and may pause.
+/// The time of each call of a series, one for each `step` bytes of `len`, for an action. `after`
+/// gets each time, and may pause.
 pub(crate) fn times(
-    clock: Clock,
-    len: u64,
-    step: usize,
+    context: &Context<'_>,
+    action: Action,
+    (len, step): (u64, usize),
     mut call: impl FnMut(u64) -> gate::Result<usize>,
     mut after: impl FnMut(f64),
-) -> gate::Result<Vec<f64>> {
+) -> Result<Vec<f64>> {
+    let clock = context.clock;
     let timed = |at| {
+        if at % CHECKED < step as u64 {
+            context.check()?;
+        }
         let begun = clock.now();
-        call(at)?;
+        call(at).map_err(action.failed())?;
         let took = clock.since(begun);
         after(took);
         Ok(took)
     };
     (0..len).step_by(step).map(timed).collect()
 }
+
+/// Bytes after which a series checks that there is time left.
+pub(crate) const CHECKED: u64 = 1 << 18;

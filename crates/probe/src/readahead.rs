@@ -18,13 +18,16 @@ use crate::finding::{Finding, Note, Outcome, Value, find_value, or_unknown};
 use crate::infer::robust::mode;
 use crate::infer::series::judge;
 use crate::infer::windows::readahead as infer_windows;
-use crate::io::{fill, read_at, times};
+use crate::io::{CHECKED, fill, read_at, times};
 use crate::names::{Kind, Quantity};
 use crate::residency::{Residency, drop_cache};
 use crate::samples::Series;
 
-/// The length of the file, where there is room: sixteen windows of 4 MiB.
-const LEN: u64 = 64 << 20;
+/// The lengths of the file, where there is room: the first is enough for the usual windows, the
+/// second has sixteen windows of 4 MiB. On a slow machine the second takes all the time.
+const LENGTHS: [u64; 2] = [16 << 20, 64 << 20];
+/// So many windows are enough to find them by time, too.
+const ENOUGH: u64 = 24;
 /// In a shorter file no window is steady.
 const LEAST: u64 = 1 << 20;
 /// How often the file is read.
@@ -56,16 +59,32 @@ pub(crate) fn readahead(context: &mut Context<'_>) -> Result<Vec<Finding>> {
 fn measure(context: &mut Context<'_>) -> Result<Vec<Finding>> {
     let dir = context.dir;
     let scratch = dir.scratch()?;
-    // The file is written once, and read once for each trial and once for the windows.
-    let affordable = context.bytes_left() / (2 + TRIALS as u64);
-    let len = LEN.min(dir.room()).min(affordable) >> 20 << 20;
-    if len < LEAST {
+    let [short, long] = LENGTHS.map(|len| {
+        // The file is written once, and read once for each trial and once for the windows.
+        let affordable = context.bytes_left() / (2 + TRIALS as u64);
+        len.min(dir.room()).min(affordable) >> 20 << 20
+    });
+    if short < LEAST {
         return Err(Error::NoRoom { bytes: LEAST });
     }
+    let found = measure_with(context, &scratch, short, short < long)?;
+    match found {
+        Some(found) => Ok(found),
+        None => Ok(measure_with(context, &scratch, long, false)?.unwrap_or_default()),
+    }
+}
+
+/// Measures with a file of `len` bytes; `None` if it has too few windows and a longer one `can_follow`.
+fn measure_with(
+    context: &mut Context<'_>,
+    scratch: &Scratch<'_>,
+    len: u64,
+    can_follow: bool,
+) -> Result<Option<Vec<Finding>>> {
     let mebibytes = len >> 20;
     context.begin(Activity::ReadaheadFile { mebibytes })?;
     fill(context, &scratch.file, len)?;
-    let mut residency = Residency::new(&scratch, len)?;
+    let mut residency = Residency::new(scratch, len)?;
     if !drop_cache(&scratch.file, len, residency.as_mut())? {
         return Err(Error::NotDropped);
     }
@@ -73,12 +92,20 @@ fn measure(context: &mut Context<'_>) -> Result<Vec<Finding>> {
         Some(residency) => {
             let by = residency.seen_by();
             context.begin(Activity::ReadaheadWindows { by })?;
-            by_residency(context, &scratch, len, residency)?
+            by_residency(context, scratch, len, residency)?
         }
         None => or_unknown(Err(Error::ResidencyUnknown), &Quantity::READAHEAD_WINDOWS)?,
     };
+    let steady = match find_value(&found, Quantity::ReadaheadSteady) {
+        Some(Value::Number(bytes)) => Some(*bytes as u64),
+        _ => None,
+    };
+    if can_follow && steady.is_none_or(|bytes| len / bytes.max(1) < ENOUGH) {
+        context.series.clear();
+        return Ok(None);
+    }
     context.begin(Activity::ReadaheadTimes)?;
-    let by_time = by_time(context, &scratch, len, residency.as_mut()).map(|finding| vec![finding]);
+    let by_time = by_time(context, scratch, len, residency.as_mut()).map(|finding| vec![finding]);
     let mut by_time = or_unknown(by_time, &[Quantity::ReadaheadSteadyByTime])?;
     let seen = find_value(&found, Quantity::ReadaheadSteady);
     for finding in &mut by_time {
@@ -87,7 +114,7 @@ fn measure(context: &mut Context<'_>) -> Result<Vec<Finding>> {
         }
     }
     found.extend(by_time);
-    Ok(found)
+    Ok(Some(found))
 }
 
 /// Finds every window from what is in memory, in several trials, of which most must agree.
@@ -101,9 +128,13 @@ fn by_residency(
     let mut trials: Vec<Vec<f64>> = Vec::new();
     // The file is long enough for the largest window, and far longer than the usual one needs, so
     // this begins with a part of it.
-    let mut part = (len / 8).max(LEAST.min(len));
+    let mut part = (len / 16).max(LEAST.min(len));
     loop {
-        let cached = read_pages(context, scratch, len, part, residency)?;
+        let cached = match read_pages(context, scratch, len, part, residency) {
+            // One trial is evidence, too.
+            Err(Error::OutOfTime) if !trials.is_empty() => break,
+            cached => cached?,
+        };
         let pages: Vec<u64> = cached.iter().map(|v| *v as u64).collect();
         let is_enough = infer_windows(&pages, len / page).is_some_and(|seen| seen.agree.0 >= 4);
         if !is_enough && part < len {
@@ -160,6 +191,9 @@ fn read_pages(
     let mut cached = Vec::new();
     let (mut prefix, end) = (0, len / page as u64);
     for at in (0..part).step_by(page) {
+        if at % CHECKED == 0 {
+            context.check()?;
+        }
         let begun = context.clock.now();
         read_at(&reader, &mut buffer, at)?;
         let was_long = context.clock.since(begun) > FETCHES;
@@ -193,8 +227,11 @@ fn by_time(
             }
         };
         let read = |at| pread64(&reader, &mut buffer, at);
-        let times = times(context.clock, len, page, read, pause);
-        trials.push(times.map_err(Action::Read.failed())?);
+        match times(context, Action::Read, (len, page), read, pause) {
+            Ok(times) => trials.push(times),
+            Err(Error::OutOfTime) if !trials.is_empty() => break,
+            Err(why) => return Err(why),
+        }
     }
     let samples = Series::from_trials(Kind::Blocks, page as u64, trials);
     let mut judged = context.judge_one(samples)?;

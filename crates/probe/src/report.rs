@@ -43,6 +43,9 @@ pub struct ProbeOptions {
     /// The timer always runs, since the others need its clock.
     pub experiments: Vec<Experiment>,
     pub limits: Limits,
+    /// How much longer than its time the process that does the experiments may take while it works,
+    /// before it is ended with what it has found: a slow machine.
+    pub lateness: Duration,
     pub cache: CacheOptions,
     /// Create only files without a name, and remove nothing: for a directory whose owner has not
     /// asked for experiments in it.

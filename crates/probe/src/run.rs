@@ -42,11 +42,14 @@ pub(crate) fn run_experiments(options: &ProbeOptions, send: &dyn Fn(Message)) ->
     })));
     let mut progress = |activity| send(Message::Doing(activity));
     let mut context = Context::new(&dir, options.limits, &mut progress);
-    for &experiment in Experiment::ALL {
-        let wanted = options.experiments.contains(&experiment);
-        if !wanted && experiment != Experiment::Timer {
-            continue;
-        }
+    let is_wanted = |experiment: &Experiment| options.experiments.contains(experiment);
+    let is_done = |experiment: &&Experiment| {
+        is_wanted(experiment) || **experiment == Experiment::Timer // its clock times the others
+    };
+    let all: Vec<Experiment> = Experiment::ALL.iter().filter(is_done).copied().collect();
+    for (&experiment, left) in all.iter().zip((1..=all.len() as u32).rev()) {
+        let wanted = is_wanted(&experiment);
+        context.begin_experiment(left);
         let report = run_one(experiment, &mut context, options)?;
         if wanted {
             send(Message::Found(Box::new(report)));

@@ -8,7 +8,8 @@
 use std::time::{Duration, Instant};
 
 use gate::Tally;
-use gate::fs::{CWD, Open, openat};
+use gate::fs::{At, CWD, Open, Want, openat};
+use gate::long::statx_long;
 use gate::process::{Child, Ended, Shared};
 
 use crate::activity::{Activity, Check};
@@ -20,7 +21,7 @@ use crate::report::{Measured, ProbeOptions, ProbeReport};
 use crate::run::{Message, run_experiments};
 
 /// No server that works takes longer for one request; and how late the last experiment may be to
-/// see that its time is over.
+/// see that its time is over. A process that uses no CPU time for so long is stuck.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The interval at which the log is read.
 const POLL: Duration = Duration::from_millis(100);
@@ -78,7 +79,7 @@ fn supervised(options: &ProbeOptions, progress: &mut dyn FnMut(Activity)) -> Res
     let mut report = ProbeReport::default();
     let done = attend(
         &mut child.map_err(&failed)?,
-        options.limits.time,
+        options,
         &log,
         &mut report,
         progress,
@@ -93,18 +94,25 @@ fn supervised(options: &ProbeOptions, progress: &mut dyn FnMut(Activity)) -> Res
     Ok(report)
 }
 
-/// Waits for the end of the child within `time`, and reads its log meanwhile.
+/// Waits for the end of the child within its time, and reads its log meanwhile.
 fn attend(
     child: &mut Child,
-    time: Duration,
+    options: &ProbeOptions,
     log: &Log,
     report: &mut ProbeReport,
     progress: &mut dyn FnMut(Activity),
 ) -> Result<()> {
+    let time = options.limits.time;
     let (mut begun, mut limit, mut was_asked) = (Instant::now(), time.min(PATIENCE), false);
     let (mut last, mut at) = (Message::Checking(Check::Open), 0);
+    // A process that waits for a server uses no CPU time. One that does is slow, not stuck.
+    let (mut cpu_time, mut has_worked) = (0, Instant::now());
     loop {
         let ended = child.wait(POLL.min(limit));
+        let before = std::mem::replace(&mut cpu_time, child.cpu_time());
+        if cpu_time != before {
+            has_worked = Instant::now();
+        }
         while let Some(message) = log.read(&mut at) {
             match message {
                 Message::Found(more) => report.extend(*more),
@@ -113,7 +121,7 @@ fn attend(
                     if matches!((&last, &message), (Message::Checking(_), Message::Doing(_)))
                         && !was_asked
                     {
-                        (begun, limit) = (Instant::now(), time.saturating_add(PATIENCE));
+                        (begun, limit) = (Instant::now(), time + PATIENCE.min(options.lateness));
                     }
                     last = message;
                 }
@@ -132,16 +140,36 @@ fn attend(
             child.ask_to_stop();
             (limit, was_asked) = (limit.min(begun.elapsed() + GRACE), true);
         }
-        if begun.elapsed() >= limit {
+        // How long it has waited for the file system, or for another process that does.
+        let is_stuck = has_worked.elapsed() >= PATIENCE;
+        let lateness = match is_stuck || was_asked {
+            true => Duration::ZERO,
+            false => options.lateness,
+        };
+        if begun.elapsed() >= limit.saturating_add(lateness) {
             child.kill();
             let stuck = child.wait(REAP).is_none().then(|| child.id());
-            return Err(if was_asked {
-                Error::Interrupted
-            } else {
-                late(&last, limit, stuck)
+            return Err(match last {
+                _ if was_asked => Error::Interrupted,
+                Message::Doing(activity) if !is_stuck => Error::TooSlow { activity },
+                last => late(&last, begun.elapsed(), stuck, &options.dir),
             });
         }
     }
+}
+
+/// Whether the server of a directory that accepts no writes reports the attributes of the directory.
+fn answers_reads(dir: &[u8]) -> bool {
+    let asked = Child::fork_detached(|| {
+        let flags = At::STATX_FORCE_SYNC | At::NO_AUTOMOUNT;
+        if statx_long(dir, flags, Want::BASIC_STATS).is_err() {
+            gate::process::leave(1);
+        }
+    });
+    let Ok(mut asked) = asked else { return false };
+    let ended = asked.wait(REAP * 4);
+    asked.kill();
+    ended.is_some_and(|ended| ended.status == Some(0))
 }
 
 /// The error of a child that has ended without a message of failure.
@@ -153,12 +181,20 @@ fn judge_end(ended: Ended) -> Result<()> {
 }
 
 /// The error of a child that has not ended in time. `stuck` is its process, if it cannot be killed.
-fn late(last: &Message, limit: Duration, stuck: Option<i32>) -> Error {
+fn late(last: &Message, after: Duration, stuck: Option<i32>, dir: &[u8]) -> Error {
     match *last {
+        Message::Checking(check @ (Check::Create | Check::Write)) if answers_reads(dir) => {
+            let seconds = after.as_secs();
+            Error::NotWritable {
+                check,
+                seconds,
+                stuck,
+            }
+        }
         Message::Doing(activity) => Error::StoppedAnswering { activity, stuck },
         Message::Checking(check) => Error::NoAnswer {
             check,
-            seconds: limit.as_secs_f64().ceil() as u64,
+            seconds: after.as_secs(),
             stuck,
         },
         Message::Found(_) | Message::Failed(_) => Error::NotReleased { stuck },

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
 
 use ::show::figure::Figure;
 use clap::ValueEnum;
@@ -102,6 +103,7 @@ pub(crate) fn check_output_dir(dir: &OsStr) -> Result<(), Error> {
 }
 
 fn measure(args: &Args, dir: &[u8], out: &Out) -> Result<ProbeReport, Error> {
+    const LATENESS: Duration = Duration::from_secs(60);
     let options = ProbeOptions {
         dir: dir.to_vec(),
         experiments: experiments(&args.experiments),
@@ -109,6 +111,7 @@ fn measure(args: &Args, dir: &[u8], out: &Out) -> Result<ProbeReport, Error> {
             bytes: args.max_bytes,
             time: args.max_seconds,
         },
+        lateness: LATENESS,
         cache: CacheOptions {
             paper: args.method == CacheMethod::Paper,
             limit: args.cache_limit,

@@ -65,7 +65,7 @@ fn experiment(
     dir: &[u8],
     experiments: Vec<Experiment>,
 ) -> Result<Probed, Missing> {
-    /// To put away what was made, and to say what was found.
+    /// To stop late, to put away what was made, and to say what was found.
     const END: f64 = 0.1;
     let deep = context.args.deep;
     let left = ration.left();
@@ -76,6 +76,7 @@ fn experiment(
             bytes: ration.bytes.min(MOST),
             time: left.saturating_sub(left.mul_f64(END)),
         },
+        lateness: left.mul_f64(END / 4.0),
         cache: CacheOptions::default(),
         unnamed_only: !deep,
     };

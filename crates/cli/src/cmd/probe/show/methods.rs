@@ -35,14 +35,18 @@ pub(crate) fn hint(why: &Error) -> &'static str {
             Errno::ENOTDIR => "give a directory",
             _ => "",
         },
-        Error::OutOfTime => "raise --max-seconds",
+        Error::OutOfTime | Error::TooSlow { .. } => "raise --max-seconds",
         Error::OutOfBytes => "raise --max-bytes",
         Error::PassesTooLarge { .. } => "raise --max-bytes",
         Error::UnnamedOnly => "run fathom probe, which creates a named file and removes it",
+        Error::CgroupRefused(Errno::ENOENT) => {
+            "enable the memory controller: echo +memory >/sys/fs/cgroup/cgroup.subtree_control"
+        }
         Error::CgroupRefused(_) => "run as root, or in a container with a memory limit",
         Error::NoAnswer { .. } | Error::StoppedAnswering { .. } | Error::NotReleased { .. } => {
             "run fathom mounts --check to see which mounts hang"
         }
+        Error::NotWritable { .. } => "try again two minutes after the server was started",
         Error::NothingPriced(Some(why)) => hint(why),
         _ => "",
     }

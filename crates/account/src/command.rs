@@ -10,7 +10,7 @@ use meter::names::Inherited;
 use mounts::may_hang;
 use mounts::table::read_either;
 
-use crate::ledger::{Detail, Ledger};
+use crate::ledger::{Detail, File, Ledger};
 use crate::prices::{Given, Prices};
 use crate::whatif::{WhatIf, asked, what_if};
 
@@ -75,7 +75,13 @@ fn predict(metered: &Metered, detail: &Detail, systems: &FileSystems, prices: &P
     };
     let user = metered.user.as_secs_f64() * share;
     let cpu = (metered.user + metered.sys).saturating_sub(metered.overhead);
-    let what_if = what_if(detail, &asked, prices, user, cpu.as_secs_f64() * share);
+    let cpu = cpu.as_secs_f64() * share;
+    let on_server = |file: &&File| systems.fstype(file.dir()).is_some_and(may_hang);
+    let waited = detail.files.iter().filter(on_server);
+    let waited: u64 = waited.map(|file| file.sum.nanos).sum();
+    let real = metered.real.saturating_sub(metered.overhead).as_secs_f64() * share;
+    let elapsed = (waited as f64 / 1e9 > cpu).then_some(real);
+    let what_if = what_if(detail, &asked, prices, user, cpu, elapsed);
     if share > 0.0 {
         what_if.scaled(1.0 / share)
     } else {

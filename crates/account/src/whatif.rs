@@ -68,9 +68,10 @@ pub struct Change {
     pub kind: ChangeKind,
     /// Calls that would go, less those that would come.
     pub calls: i64,
-    /// CPU seconds that would be saved; below 0, it would cost more.
+    /// CPU seconds that would be saved, or elapsed ones ([`WhatIf::elapsed`]); below 0, it would cost
+    /// more.
     pub seconds: f64,
-    /// Of the CPU time of the command.
+    /// Of the CPU time of the command, or of its elapsed time.
     pub percent: f64,
     /// By the memo's model: the fixed price of each call that goes, in seconds.
     pub overhead: f64,
@@ -108,6 +109,9 @@ pub struct WhatIf {
     pub cpu: f64,
     /// The calls at their prices, in seconds; likewise.
     pub priced: f64,
+    /// Elapsed time of the command without a meter, in seconds, if it waited for network file systems
+    /// longer than it used the processors: then that is what changes save.
+    pub elapsed: Option<f64>,
     /// Always the same ones.
     pub changes: Vec<Change>,
 }
@@ -172,13 +176,14 @@ pub(crate) fn asked(
 /// Estimates what each change would save.
 ///
 /// `user` is the user CPU time of the command, and `cpu` all CPU time less that of metering; in
-/// seconds, of the part of the run that was reported call by call.
+/// seconds, of the part of the run that was reported call by call. `elapsed` is as in [`WhatIf`].
 pub(crate) fn what_if(
     detail: &Detail,
     asked: &BTreeMap<Vec<u8>, Asked>,
     prices: &Prices,
     user: f64,
     cpu: f64,
+    elapsed: Option<f64>,
 ) -> WhatIf {
     let fixed = prices.fixed(&detail.work);
     let priced = prices.cost(&detail.work);
@@ -188,22 +193,24 @@ pub(crate) fn what_if(
         fixed,
         cpu,
         user,
+        elapsed,
         calls: detail.work.calls(),
     };
     let spares = Spare::ALL.into_iter();
     let mut changes: Vec<Change> = spares
         .map(|spare| model.spare(spare, detail, prices))
         .collect();
-    let of = |names: &[&[u8]]| {
+    let of = |is_one: &dyn Fn(&[u8]) -> bool| {
         let mut all = Asked::default();
-        for row in names.iter().filter_map(|name| asked.get(*name)) {
+        for (_, row) in asked.iter().filter(|(fstype, _)| is_one(fstype)) {
             all.entries += row.entries;
             all.work.join(&row.work);
             all.nanos += row.nanos;
         }
         all
     };
-    let (xfs, ext4) = (of(&[b"xfs"]), of(&[b"ext4", b"ext3", b"ext2"]));
+    let xfs = of(&|fstype| fstype == b"xfs");
+    let ext4 = of(&|fstype| [&b"ext4"[..], b"ext3", b"ext2"].contains(&fstype));
     let is_asked = xfs.entries > 0;
     changes.push(model.whole(ChangeKind::Bulkstat { is_asked }, &xfs, prices, BULKSTAT));
     changes.push(model.uring(detail, prices));
@@ -213,16 +220,23 @@ pub(crate) fn what_if(
         fixed,
         cpu,
         priced,
+        elapsed,
         changes,
     }
 }
 
 impl WhatIf {
+    /// What percents are of, in seconds.
+    pub fn all(&self) -> f64 {
+        self.elapsed.unwrap_or(self.cpu)
+    }
+
     /// The same for a run that goes on in the same way, so many times as long. Prices and percents
     /// stay.
     pub(crate) fn scaled(mut self, times: f64) -> WhatIf {
         self.cpu *= times;
         self.priced *= times;
+        self.elapsed = self.elapsed.map(|elapsed| elapsed * times);
         for change in &mut self.changes {
             change.calls = (change.calls as f64 * times).round() as i64;
             change.seconds *= times;
@@ -237,6 +251,7 @@ struct Model {
     fixed: f64,
     cpu: f64,
     user: f64,
+    elapsed: Option<f64>,
     calls: u64,
 }
 
@@ -251,17 +266,14 @@ impl Model {
         basis: Basis,
         user: f64,
     ) -> Change {
-        let is_any = self.cpu > 0.0;
-        let seconds = seconds.min(basis.seconds + user).min(self.cpu);
+        let all = self.elapsed.unwrap_or(self.cpu);
+        let is_any = all > 0.0;
+        let seconds = seconds.min(basis.seconds + user).min(all);
         let change = Change {
             kind,
             calls,
             seconds,
-            percent: if is_any {
-                100.0 * seconds / self.cpu
-            } else {
-                0.0
-            },
+            percent: if is_any { 100.0 * seconds / all } else { 0.0 },
             overhead: (calls as f64 * self.fixed / 1e9).min(basis.seconds),
             elapsed: None,
             basis,
@@ -276,6 +288,9 @@ impl Model {
     fn spare(&self, by: Spare, detail: &Detail, prices: &Prices) -> Change {
         let spared = detail.patterns.spared(by);
         let mut seconds = prices.cost(&spared.work);
+        if self.elapsed.is_some() {
+            seconds = seconds.max(spared.nanos as f64 / 1e9);
+        }
         if by == Spare::CombineXattr {
             // A call by name replaces each opening.
             let dearer = (prices.price(Sort::Xattr) - prices.price(Sort::OpenXattr)).max(0.0);
@@ -432,7 +447,7 @@ mod tests {
                 .collect::<Vec<_>>(),
             [(&b"ext4"[..], 2000)]
         );
-        let what = what_if(&detail, &asked, &prices, 0.010, 0.001);
+        let what = what_if(&detail, &asked, &prices, 0.010, 0.001, None);
         assert_eq!(what.fixed, 400.0);
         let fstat = prices.price(Sort::OpenStat);
         let combine = find_change(&what, "combine-stat");
@@ -463,6 +478,20 @@ mod tests {
     }
 
     #[test]
+    fn on_network_file_systems_elapsed_time_is_saved() {
+        let (detail, prices) = (detail_of_calls(2000, 1_000_000), prices());
+        let asked = asked(&detail, |_| Some(b"nfs4".to_vec()));
+        let what = what_if(&detail, &asked, &prices, 0.010, 0.020, Some(9.0));
+        assert_eq!(what.all(), 9.0);
+        // The redundant calls, at the time that they waited.
+        let combined = find_change(&what, "combine-stat");
+        assert!(combined.seconds > 1.0 && combined.seconds <= combined.basis.seconds);
+        assert!((combined.percent - 100.0 * combined.seconds / 9.0).abs() < 1e-9);
+        let local = what_if(&detail, &asked, &prices, 0.010, 0.020, None);
+        assert!(find_change(&local, "combine-stat").seconds < 0.020);
+    }
+
+    #[test]
     fn savings_of_a_part_are_scaled_to_the_whole_run() {
         let detail = detail(2000);
         let part = what_if(
@@ -471,6 +500,7 @@ mod tests {
             &prices(),
             0.010,
             0.001,
+            None,
         );
         let whole = part.clone().scaled(2.5);
         assert_eq!((whole.cpu, whole.fixed), (2.5 * part.cpu, part.fixed));
@@ -501,7 +531,7 @@ mod tests {
     #[test]
     fn without_calls_there_are_no_savings() {
         let detail = detail(0);
-        let what = what_if(&detail, &BTreeMap::new(), &prices(), 0.0, 0.0);
+        let what = what_if(&detail, &BTreeMap::new(), &prices(), 0.0, 0.0, None);
         assert_eq!(what.changes.len(), 10);
         for change in &what.changes {
             assert!(
@@ -518,7 +548,13 @@ mod tests {
     fn raw_tables_are_not_advised_for_few_files() {
         let detail = detail(10);
         let asked = asked(&detail, |_| Some(b"ext4".to_vec()));
-        assert!(!find_change(&what_if(&detail, &asked, &prices(), 0.0, 0.0), "raw-tables").advised);
+        assert!(
+            !find_change(
+                &what_if(&detail, &asked, &prices(), 0.0, 0.0, None),
+                "raw-tables"
+            )
+            .advised
+        );
     }
 
     #[test]
@@ -531,7 +567,7 @@ mod tests {
             (1000, 4_000, false),
         ] {
             let detail = detail_of_calls(files, nanos);
-            let what = what_if(&detail, &BTreeMap::new(), &prices(), 0.0, 0.0);
+            let what = what_if(&detail, &BTreeMap::new(), &prices(), 0.0, 0.0, None);
             let combine = find_change(&what, "combine-stat");
             assert_eq!(
                 (combine.is_too_short(), combine.advised),
@@ -552,7 +588,7 @@ mod tests {
         ) {
             let detail = detail_of_calls(files, nanos);
             let asked = asked(&detail, |_| Some(fstype.into()));
-            let what = what_if(&detail, &asked, &prices(), user, user + system);
+            let what = what_if(&detail, &asked, &prices(), user, user + system, None);
             let in_calls = 4.0 * f64::from(files) * nanos as f64 / 1e9;
             for change in &what.changes {
                 prop_assert!(change.seconds <= in_calls + user + 1e-9, "{:?}", change);

@@ -216,7 +216,7 @@ fn calls<'a>(survey: &Survey<'a>) -> Option<Conclusion<'a>> {
         change.advised
             && can_be_made
             && (5.0..=100.0).contains(&change.percent)
-            && is_worthwhile(change.seconds, account.what_if.cpu)
+            && is_worthwhile(change.seconds, account.what_if.all())
     };
     let best = account.effective_changes().into_iter().find(is_useful)?;
     let statement = Statement::ChangeCalls(best);

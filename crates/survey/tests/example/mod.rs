@@ -447,6 +447,7 @@ fn account() -> AccountReport<'static> {
             fixed: 312.0,
             cpu: 0.03,
             priced: 0.01,
+            elapsed: None,
             changes: vec![CallChange {
                 kind: ChangeKind::RawTables { is_asked: true },
                 calls: 12_000,

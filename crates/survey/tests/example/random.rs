@@ -186,6 +186,7 @@ pub(crate) fn survey_of(machine: &Machine) -> Owned {
         fixed: 300.0,
         cpu: machine.cpu,
         priced: machine.cpu,
+        elapsed: None,
         changes: machine.changes.clone(),
     };
     owned.account.as_mut().unwrap().what_if = Box::leak(Box::new(what_if));

@@ -132,6 +132,7 @@ json_object!(ModelJson<'_>, |account| {
     "prices": account.0.price_source,
     "cpu_seconds": account.0.what_if.cpu,
     "priced_seconds": account.0.what_if.priced,
+    "elapsed_seconds": account.0.what_if.elapsed,
 });
 
 /// The signal that ended the command, if one did.

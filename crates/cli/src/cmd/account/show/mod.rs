@@ -355,7 +355,7 @@ pub(crate) fn what_if_text(account: &AccountReport<'_>, style: TableStyle) -> Op
     Some(format!("{model}\n{table}\n{how}{too_short}"))
 }
 
-/// The changes that would save CPU time, and rest on enough calls; the best first.
+/// The changes that would save time, and rest on enough calls; the best first.
 pub(crate) fn saving_changes<'a>(
     account: &AccountReport<'a>,
 ) -> impl Iterator<Item = &'a Change> + use<'a> {
@@ -379,9 +379,13 @@ pub(crate) fn too_short_sentence(account: &AccountReport<'_>) -> Option<String> 
 /// What each change would save; `None` when nothing would be saved.
 pub(crate) fn what_if_table(account: &AccountReport<'_>) -> Option<Table> {
     use Align::{Left, Right};
+    let (time, percent) = match account.what_if.elapsed {
+        Some(_) => ("ELAPSED", "%ELAPSED"),
+        None => ("CPU TIME", "%CPU"),
+    };
     let columns = [
-        ("CPU TIME", Right),
-        ("%CPU", Right),
+        (time, Right),
+        (percent, Right),
         ("CALLS", Right),
         ("1974 MODEL", Right),
         ("CHANGE", Left),
@@ -406,9 +410,13 @@ pub(crate) fn what_if_table(account: &AccountReport<'_>) -> Option<Table> {
 
 /// What percents are of, and where prices are from.
 pub(crate) fn model_sentence(account: &AccountReport<'_>) -> String {
+    let time = match account.what_if.elapsed {
+        Some(_) => "elapsed time, most of it waiting for a network file system",
+        None => "CPU time",
+    };
     format!(
-        "Estimated savings of {} CPU time. 1974 MODEL is {} for each call avoided. Call prices: {}.",
-        duration(account.what_if.cpu),
+        "Estimated savings of {} {time}. 1974 MODEL is {} for each call avoided. Call prices: {}.",
+        duration(account.what_if.all()),
         duration(account.what_if.fixed / 1e9),
         account.price_source
     )
@@ -523,6 +531,7 @@ mod tests {
                 fixed: 312.0,
                 cpu: 0.001,
                 priced: 0.0005,
+                elapsed: None,
                 changes: vec![change, short],
             })),
             price_source: "measured here",

@@ -4,7 +4,7 @@
 # And for those who hand it on:
 #   make static  one file that runs on any Linux of this processor
 #   make deb     a Debian package
-.PHONY: run build test static deb setup setup-test setup-static setup-deb bench profiles fuzz clean
+.PHONY: run build test static deb setup setup-test setup-static setup-deb setup-guests bench profiles guests fuzz clean
 
 target := $(or $(CARGO_TARGET_DIR),target)
 musl := $(shell uname -m)-unknown-linux-musl
@@ -44,6 +44,11 @@ bench: build
 profiles: setup-test
 	CI=true FATHOM_PROFILES=all cargo test --package fathom --test profiles --locked
 
+# Every command on the kernels that people have, in virtual machines, as root; see docs/kernels.md. It takes hours.
+guests: setup-guests
+	cargo build --package fathom --release --locked --target $(musl)
+	tools/guests
+
 # Ten seconds of each fuzz target; needs a nightly toolchain and cargo-fuzz.
 fuzz:
 	for target in $$(cargo +nightly fuzz list); do \
@@ -62,6 +67,9 @@ setup-static:
 
 setup-deb:
 	@tools/setup deb
+
+setup-guests:
+	@tools/setup guests
 
 clean:
 	cargo clean

@@ -1,0 +1,110 @@
+# For the cases: checks, disks and a tree. A case fails when one of its checks fails; it goes on, so that one run shows all.
+set -u
+export NO_COLOR=1
+ulimit -l unlimited # for BPF before Linux 5.11
+wrong=0
+
+ok() { echo "ok: $*"; }
+wrong() { echo "WRONG: $*"; wrong=1; }
+# check NAME COMMAND...: the command succeeds.
+check() {
+  local name=$1 status
+  shift
+  "$@" && ok "$name" && return
+  status=$?
+  wrong "$name: $* exits with $status"
+}
+# same NAME EXPECTED ACTUAL
+same() {
+  if [ "$2" = "$3" ]; then ok "$1"; else wrong "$1: expected $(head -c 300 <<<"$2"), got $(head -c 300 <<<"$3")"; fi
+}
+# same_files NAME EXPECTED ACTUAL
+same_files() {
+  if cmp -s "$2" "$3"; then ok "$1"; else
+    wrong "$1: < expected, > fathom"
+    diff "$2" "$3" | head -n 10
+  fi
+}
+# unlike NAME REGEX TEXT: the text has no such line.
+unlike() {
+  if grep -E "$2" <<<"$3"; then wrong "$1: the line above"; else ok "$1"; fi
+}
+finish() { exit "$wrong"; }
+
+# /scratch is an ext4 on the disk of the guest, for images, results and files.
+scratch() {
+  mkfs.ext4 -qF /dev/vdd
+  mkdir -p /scratch
+  mount /dev/vdd /scratch
+}
+# disk KIND: a new file system on a loop device, at /scratch/KIND.
+disk() {
+  local at=/scratch/$1 image=/scratch/$1.image
+  mkdir -p "$at"
+  case $1 in
+    tmpfs) mount -t tmpfs -o noatime tmpfs "$at" ;;
+    overlay)
+      mkdir -p /scratch/lower /scratch/upper /scratch/work
+      mount -t overlay -o noatime,lowerdir=/scratch/lower,upperdir=/scratch/upper,workdir=/scratch/work overlay "$at"
+      ;;
+    *)
+      truncate -s 400M "$image"
+      "mkfs.$1" -q "$image"
+      mount -o loop,noatime "$image" "$at"
+      ;;
+  esac
+}
+
+# tree DIR: some hundred entries of every kind.
+tree() {
+  mkdir -p "$1"
+  cp -a /etc "$1"
+  mkdir "$1/odd" "$1/deep"
+  (
+    cd "$1/odd" || exit
+    : >$'new\nline'
+    : >$'\xff\xfe'
+    : >"$(printf 'n%.0s' {1..255})"
+    : >-n
+    ln "$1/etc/passwd" hard
+    ln -s nowhere dangling
+    ln -s "$(printf 'l%.0s' {1..900})" long
+    mkfifo fifo
+    mknod zero c 1 5
+    mknod loop b 7 0
+    truncate -s 1G sparse
+    printf x | dd of=sparse bs=1 seek=536870913 conv=notrunc status=none
+    printf data >xattrs
+    setfattr -n user.comment -v some xattrs 2>/dev/null
+    setfacl -m u:1000:rw xattrs 2>/dev/null
+    chmod 6751 hard
+    touch -d '1969-12-31T23:59:59.123456789Z' old 2>/dev/null || : >old
+  )
+  (
+    cd "$1/deep" || exit
+    for level in {1..20}; do
+      mkdir "$level-$(printf 'd%.0s' {1..40})"
+      cd "$level"-* || exit
+      : >file
+    done
+  )
+  sync -f "$1"
+}
+
+# Name, kind, inode, mode, links, owner, group, size, blocks, mtime and ctime of every entry, by find(1), and the same by fathom.
+by_find() { find "$1" -printf "%y %i %m %n %U %G %s %b %T@ %C@ %p\\0" | LC_ALL=C sort -z; }
+by_fathom() { # DIR ENGINE
+  fathom walk "$1" --engine "$2" --format ndjson --no-progress | python3 -c '
+import base64, json, sys
+letters = {"symlink": "l", "fifo": "p", "char": "c", "char-device": "c", "block": "b", "socket": "s", "file": "f", "directory": "d"}
+rows = []
+for line in sys.stdin:
+    e = json.loads(line)
+    path = base64.b64decode(e["path_b64"]) if e.get("path_b64") else e["path"].encode()
+    mode = "%o" % int(e["mode"], 8)
+    text = "%s %d %s %d %d %d %d %d %s0 %s0 " % (letters.get(e["type"], e["type"]), e["ino"], mode, e["nlink"], e["uid"], e["gid"],
+        e["size"], e["blocks"], e["mtime"], e["ctime"])
+    rows.append(text.encode() + path)
+rows.sort()
+sys.stdout.buffer.write(b"".join(row + b"\0" for row in rows))'
+}

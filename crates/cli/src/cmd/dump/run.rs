@@ -108,7 +108,7 @@ fn dry_run(args: &Args, options: &DumpOptions, out: &Out) -> Outcome {
     let diagnostics = Diagnostics::default();
     let state = args.state.as_deref().filter(|_| args.level.is_none());
     let state = state.map(OsStrExt::as_bytes);
-    let estimates = watch_walk(out.progress, &diagnostics, || {
+    let estimates = watch_walk(out.messages(), &diagnostics, || {
         estimate(options, state, &diagnostics)
     })?;
     let report = Report {

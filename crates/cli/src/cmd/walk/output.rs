@@ -226,7 +226,7 @@ fn export(source: &dyn Source, out: &Out) -> Outcome {
             .and("export each DIR to a file of its own"));
     }
     let tree = Ncdu::default();
-    let emitted = source.emit(&tree, out.progress)?;
+    let emitted = source.emit(&tree, out.messages())?;
     tree.write(Moment::now().time(), out)?;
     out.warn(&emitted.warnings);
     Ok(emitted.warnings.len())

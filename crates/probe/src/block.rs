@@ -45,29 +45,27 @@ pub(crate) fn block(context: &mut Context<'_>) -> Result<Vec<Finding>> {
         );
         Ok(())
     };
-    context.begin(Activity::ByteInHole)?;
-    add(allocation_block(context), Quantity::AllocationBlock, &block)?;
-    context.begin(Activity::SmallWrites)?;
-    add(
-        small_writes(context),
-        Quantity::AllocationBlockByTime,
-        &block,
-    )?;
-    context.begin(Activity::LeastHole)?;
-    add(cluster(context), Quantity::Cluster, &cluster_truth(dir))?;
-    context.begin(Activity::OneByteRead)?;
-    add(granule(context), Quantity::PageCacheGranule, &page)?;
-    context.begin(Activity::SmallReads)?;
-    let done = small_reads(context, Kind::Reads);
+    // What was found stays when the time is over in the middle.
+    let done = context.begin(Activity::ByteInHole);
+    let done = done.and_then(|()| allocation_block(context));
+    add(done, Quantity::AllocationBlock, &block)?;
+    let done = context.begin(Activity::SmallWrites);
+    let done = done.and_then(|()| small_writes(context));
+    add(done, Quantity::AllocationBlockByTime, &block)?;
+    let done = context.begin(Activity::LeastHole);
+    let done = done.and_then(|()| cluster(context));
+    add(done, Quantity::Cluster, &cluster_truth(dir))?;
+    let done = context.begin(Activity::OneByteRead);
+    let done = done.and_then(|()| granule(context));
+    add(done, Quantity::PageCacheGranule, &page)?;
+    let begun = context.begin(Activity::SmallReads);
+    let done = begun.and_then(|()| small_reads(context, Kind::Reads));
     add(done, Quantity::PageCacheGranuleByTime, &page)?;
     let done = small_reads(context, Kind::ReadsAhead);
     add(done, Quantity::PaperReads, &None)?;
-    context.begin(Activity::DirectReads)?;
-    add(
-        direct_reads(context),
-        Quantity::DirectIoAlignment,
-        &direct_truth(dir),
-    )?;
+    let done = context.begin(Activity::DirectReads);
+    let done = done.and_then(|()| direct_reads(context));
+    add(done, Quantity::DirectIoAlignment, &direct_truth(dir))?;
     Ok(found)
 }
 

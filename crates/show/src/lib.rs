@@ -9,7 +9,6 @@
 //! | [`json`] | the envelope of `--json` |
 //! | [`table`] | columns that fit the terminal |
 //! | [`units`] | counts, sizes and durations for people |
-//! | [`time`] | dates and times |
 //! | [`profile`] | the profile table of the 1988 papers |
 //! | [`shell`] | file names in commands that are to be typed |
 //! | [`figure`] | figures as SVG |

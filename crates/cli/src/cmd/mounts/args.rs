@@ -15,7 +15,7 @@ fathom mounts --check  # check that each mount answers within 2 seconds
 fathom mounts --beneath /srv  # count the files hidden under the mounts in /srv
 fathom mounts --by search --hints none  # search the file tree, without a mount table
 fathom mounts --format mnttab  # print lines that rebuild a lost /etc/mtab
-fathom mounts --format exclude  # list mounts that do not answer, for tar -X
+fathom mounts --format exclude  # list mounts that do not answer, for --exclude-from
 fathom mounts --compare /usr  # compare the cost of all methods on this tree";
 
 const METHODS: &str = "\
@@ -125,6 +125,6 @@ pub(crate) enum Format {
     Mnttab,
     /// Lines for /etc/fstab
     Fstab,
-    /// Exclude patterns for tar, restic and borg: hung, stale and denied mounts (implies --check)
+    /// Exclude patterns for fathom dump, tar, restic and borg: hung, stale and denied mounts (implies --check)
     Exclude,
 }

@@ -43,7 +43,7 @@ pub(crate) struct Dump {
     /// Directories are archived with everything below them. A symbolic link is archived itself,
     /// unless a slash follows it.
     #[arg(
-        required_unless_present = "prune",
+        required_unless_present_any = ["prune", "keep_full", "yes"],
         conflicts_with = "prune",
         value_name = "SRC"
     )]
@@ -53,7 +53,7 @@ pub(crate) struct Dump {
     ///
     /// The file is written atomically: it gets its name when it is complete and on disk. A name
     /// that ends in .gz, .tgz, .xz, .txz, .zst or .tzst compresses it.
-    #[arg(short, long, value_name = "ARCHIVE", required_unless_present_any = ["no_output", "explain", "prune", "dry_run"])]
+    #[arg(short, long, value_name = "ARCHIVE", required_unless_present_any = ["no_output", "explain", "prune", "dry_run", "keep_full", "yes"])]
     pub(crate) output: Option<OsString>,
 
     /// Archive what changed since this catalog was written

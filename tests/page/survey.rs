@@ -29,7 +29,8 @@ fn the_page_and_the_json_have_the_same_findings() {
             assert!(mounted(EXT4[0], &disk));
             bush(&disk, 5, 20);
             file(disk.join("d0/large"), 100_000);
-            tmpfs(tmpfs(ground.join("a")).join("b"));
+            // A hidden mount gives cause for advice, whatever the times.
+            tmpfs(tmpfs(tmpfs(ground.join("a")).join("b")));
             ground.to_owned()
         });
         let views = look(&page, "survey");

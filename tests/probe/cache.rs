@@ -179,13 +179,17 @@ fn the_papers_method_is_bounded_marked_and_can_be_replayed() {
             let arguments = args![
                 "probe", &at, "cache", "--method", "paper", "--json", "--csv", &kept
             ];
-            let value = run(&mut fathom(arguments)).exits(0).json();
+            let ran = run(&mut fathom(arguments));
+            let value = ran.json();
             let found = finding(&value, "cache-capacity");
             assert_eq!(found["by_time"], true);
             assert!(found["bytes_read"].as_u64().unwrap() <= 1 << 30);
             let Some(capacity) = found["inferred"].as_u64() else {
+                // It cannot tell, and says so.
+                assert!(ran.exits(1).stderr.contains("nothing was measured"));
                 return;
-            }; // it cannot tell
+            };
+            ran.exits(0);
             let limit = found["truth"].as_u64().unwrap();
             assert!(
                 capacity % (limit / 16) == 0 && capacity <= limit * 3 / 2,

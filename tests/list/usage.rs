@@ -8,7 +8,7 @@ use ondisk::Time;
 use ondisk::pax::{Kind, Member};
 
 use super::written;
-use crate::support::build::tool;
+use crate::support::build::{file, tool};
 use crate::support::pack::{pack, plain};
 use crate::support::run::{args, path};
 use crate::support::{Need, fathom, require, run};
@@ -79,6 +79,134 @@ fn only_requested_members_are_listed() {
     assert_eq!(count(&["d/s", "d/l"], 0), 2);
     assert_eq!(count(&["d/", "nothing"], 1), 4);
     assert_eq!(count(&["nothing", "d/s/x"], 1), 0);
+}
+
+#[test]
+fn wildcards_match_as_in_other_tar_programs() {
+    if !require(&[Need::Program("bsdtar"), Need::Program("zstd")]) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    for name in [
+        "t/a.c",
+        "t/a1.c",
+        "t/d/a.c",
+        "t/d/e/b.h",
+        "t/dd/f",
+        "t/x-y",
+        "u/a.c",
+    ] {
+        file(place.path().join(name), 1);
+    }
+    let archive = place.path().join("a.tar");
+    let frames = place.path().join("a.tar.zst");
+    for to in [&archive, &frames] {
+        let mut dump = fathom(args!["dump", "-q", "t", "u", "-o", to]);
+        run(dump.current_dir(place.path())).exits(0);
+    }
+    let names = |stdout: &[u8]| {
+        let text = String::from_utf8_lossy(stdout).into_owned();
+        text.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    for pattern in [
+        "*.c",
+        "t/*.c",
+        "t/?.c",
+        "t/d*",
+        "t/d/*",
+        "*/a.c",
+        "t/a[0-9].c",
+        "t/[!a]*",
+        "?/d",
+        "*",
+        "./t/*",
+        "t/x\\-?",
+        "*/e",
+        "t?d",
+        "t/d/",
+    ] {
+        let by = |program: &str, args: &[&str]| {
+            let mut tar = Command::new(program);
+            let tar = tar.args(args).arg("-tf").arg(&archive).arg(pattern);
+            names(&tar.output().unwrap().stdout)
+        };
+        let mut expected = by("bsdtar", &[]);
+        if let Some((dir, [_, ..])) = pattern
+            .rsplit_once('/')
+            .map(|(dir, last)| (dir, last.as_bytes()))
+        {
+            // In bsdtar, `t/*` and `t/[!a]*` also match `t/`.
+            let dir = format!("{}/", dir.trim_start_matches("./"));
+            expected.retain(|name| *name != dir);
+        }
+        assert!(!expected.is_empty(), "{pattern}");
+        // GNU tar does not ignore the `./` of a PATH.
+        if !pattern.starts_with("./") {
+            assert_eq!(by("tar", &["--wildcards"]), expected, "{pattern}");
+        }
+        for archive in [&archive, &frames] {
+            let ran = run(&mut fathom(args!["list", "--json", archive, "--", pattern])).exits(0);
+            let json = ran.json();
+            let members = json["result"]["members"].as_array().unwrap();
+            let listed: Vec<_> = members
+                .iter()
+                .map(|it| it["path"].as_str().unwrap())
+                .collect();
+            assert_eq!(listed, expected, "{pattern}");
+            let verified = run(&mut fathom(args![
+                "verify", "--json", archive, "--", pattern
+            ]))
+            .exits(0);
+            assert_eq!(
+                verified.json()["result"]["members"],
+                expected.len(),
+                "{pattern}"
+            );
+        }
+    }
+    let ran = run(&mut fathom(args![
+        "list", "--json", &frames, "--", "*.c", "*.d"
+    ]))
+    .exits(1);
+    assert_eq!(ran.json()["result"]["count"], 4);
+    assert_eq!(ran.json()["warnings"].as_array().unwrap().len(), 1, "{ran}");
+}
+
+#[test]
+fn name_with_wildcards_means_that_member_too() {
+    let place = tempfile::tempdir().unwrap();
+    let archive = place.path().join("a.tar");
+    let members = ["a[1]/f", "a1/f", "b*", "bc"].map(|name| (plain(name, b""), &b""[..]));
+    fs::write(&archive, pack(&members)).unwrap();
+    for (path, expected) in [
+        ("a[1]", &["a[1]/f", "a1/f"][..]),
+        ("a[[]1]", &["a[1]/f"]),
+        ("b*", &["b*", "bc"]),
+        ("b\\*", &["b*"]),
+    ] {
+        let ran = run(&mut fathom(args!["list", "--json", &archive, "--", path])).exits(0);
+        let json = ran.json();
+        let members = json["result"]["members"].as_array().unwrap();
+        let listed: Vec<_> = members
+            .iter()
+            .map(|it| it["path"].as_str().unwrap())
+            .collect();
+        assert_eq!(listed, expected, "{path}");
+        let to = tempfile::tempdir().unwrap();
+        run(&mut fathom(args![
+            "restore",
+            &archive,
+            "-C",
+            to.path(),
+            "--",
+            path
+        ]))
+        .exits(0);
+        let is_restored = |name: &&str| to.path().join(name).exists();
+        let all = ["a[1]/f", "a1/f", "b*", "bc"];
+        let restored: Vec<_> = all.into_iter().filter(is_restored).collect();
+        assert_eq!(restored, expected, "{path}");
+    }
 }
 
 #[test]

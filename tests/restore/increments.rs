@@ -131,6 +131,73 @@ fn each_increment_restores_its_tree() {
     }
 }
 
+/// PATHs with wildcards restore what find(1) finds in the last tree, and what is below it.
+fn matches_are_those_of_find(ground: &Path, archives: &[PathBuf], whole: &Snapshot) {
+    for pattern in [
+        "*",
+        "tree/?",
+        "tree/[a-c]",
+        "tree/*/f",
+        "*/[f-h]",
+        "tree/n/*",
+        "*/gone/*",
+        "*/m",
+        "tree/z*",
+        "*/l/*",
+        "tree/*/new",
+        "tree/c/in/?",
+        "*j",
+        "tree/n/*/c",
+        "*k",
+        "*/s",
+    ] {
+        let mut find = Command::new("find");
+        find.args(["tree", "-path", pattern, "-print0"])
+            .current_dir(ground);
+        let found = find.output().unwrap().stdout;
+        let found: Vec<_> = found
+            .split(|&b| b == 0)
+            .filter(|name| !name.is_empty())
+            .collect();
+        assert!(!found.is_empty(), "{pattern}");
+        let is_below = |name: &[u8], dir: &[u8]| {
+            name.strip_prefix(dir)
+                .is_some_and(|rest| matches!(rest, [] | [b'/', ..]))
+        };
+        let whole_name = |name: &[u8]| match name {
+            b"" => b"tree".to_vec(),
+            name => [b"tree/", name].concat(),
+        };
+        let is_asked = |name: &[u8]| found.iter().any(|dir| is_below(&whole_name(name), dir));
+        let is_above = |name: &[u8]| found.iter().any(|it| is_below(it, &whole_name(name)));
+        let some = dir(ground.join("some"));
+        let restored = |more: &[&str]| {
+            let mut restore = fathom(args!["restore", "-C", &some]);
+            run(restore.args(archives).args(more).args(["--", pattern])).exits(0)
+        };
+        let steps = String::from_utf8(restored(&["--dry-run"]).stdout).unwrap();
+        restored(&[]);
+        let is = kept(&some.join("tree"));
+        let of = |all: &Snapshot| -> Snapshot {
+            let asked = all.iter().filter(|(name, _)| is_asked(name));
+            asked
+                .map(|(name, seen)| (name.clone(), seen.clone()))
+                .collect()
+        };
+        same(&of(whole), &of(&is), pattern);
+        for name in is.keys().filter(|name| !is_asked(name)) {
+            // A directory above something that was removed later stays.
+            let is_left = some
+                .join("tree")
+                .join(crate::support::build::name(name))
+                .is_dir();
+            assert!(is_above(name) || is_left, "{pattern}: {is:?}");
+        }
+        assert!(steps.lines().count() >= of(&is).len(), "{pattern}: {steps}");
+        fs::remove_dir_all(some).unwrap();
+    }
+}
+
 /// A PATH is the name in the last tree, whatever was renamed, replaced and removed before; nothing else
 /// is restored.
 #[test]
@@ -226,7 +293,8 @@ fn selected_paths_equal_those_of_a_full_restore() {
                 );
                 fs::remove_dir_all(some).unwrap();
             }
-            for gone in ["tree/e", "tree/z/out", "tree/aside"] {
+            matches_are_those_of_find(ground, &archives, &whole);
+            for gone in ["tree/e", "tree/z/out", "tree/aside", "tree/aside*"] {
                 let some = dir(ground.join("some"));
                 let ran = run(fathom(args!["restore", "-C", &some])
                     .args(&archives)

@@ -63,6 +63,47 @@ fn only_selected_paths_are_restored() {
 }
 
 #[test]
+fn wildcards_select_the_same_as_with_bsdtar() {
+    if require(&[Need::Root, Need::Program("bsdtar")]) {
+        in_namespace(|ground| {
+            let top = tmpfs(ground.join("top"));
+            bush(&top, 3, 3);
+            file(top.join("d0/deep/er/file"), 3);
+            let archive = archived(&top, &ground.join("archive"));
+            for pattern in ["d*/f0", "d[12]", "*/deep", "d?/f[!0]", "*er/f*", "./d1/*"] {
+                let (to, by_bsd) = (dir(ground.join("to")), dir(ground.join("by_bsd")));
+                let mut bsdtar = Command::new("bsdtar");
+                tool(
+                    bsdtar
+                        .arg("-xpf")
+                        .arg(&archive)
+                        .arg("-C")
+                        .arg(&by_bsd)
+                        .arg(pattern),
+                );
+                run(&mut fathom(args!["restore", &archive, "-C", &to, pattern])).exits(0);
+                // Directories above are new in both.
+                let names = |to: &Path| kept(to).into_keys().collect::<Vec<_>>();
+                assert_eq!(names(&to), names(&by_bsd), "{pattern}");
+                for to in [to, by_bsd] {
+                    fs::remove_dir_all(to).unwrap();
+                }
+            }
+            let to = dir(ground.join("to"));
+            let missed = args!["restore", &archive, "-C", &to, "d1", "x*"];
+            run(&mut fathom(missed)).refused();
+            assert_eq!(kept(&to).len(), 1);
+            let missed = args!["restore", &archive, "-C", &to, "--", "d1", "*1", "x*"];
+            let ran = run(&mut fathom(missed)).exits(1);
+            assert!(
+                ran.stderr.contains("'x*'") && !ran.stderr.contains("'*1'"),
+                "{ran}"
+            );
+        });
+    }
+}
+
+#[test]
 fn files_that_are_no_archive_are_refused() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {

@@ -19,6 +19,7 @@
 //! | [`nightly`] | estimates the cost of a nightly dump |
 //! | [`part`] | the file systems of a tree, identified by source and subvolume |
 //! | `passwd` | names and numbers of users and groups |
+//! | `pattern` | PATHs with wildcards |
 //! | [`plan`] | what a dump writes of each row |
 //! | [`query`] | passes the entries of catalogs to a sink |
 //! | [`restore`](mod@restore) | restores a tree from archives |
@@ -49,6 +50,7 @@ pub mod names;
 pub mod nightly;
 pub mod part;
 mod passwd;
+mod pattern;
 pub mod plan;
 pub mod query;
 pub mod restore;

@@ -5,13 +5,17 @@ use ondisk::pax::Member;
 
 use crate::error::{Defect, Error, ErrorKind, Result};
 use crate::input::Input;
+use crate::pattern::Pattern;
 use crate::route::Region;
 use crate::warning::WarningKind;
 
-/// Names that are wanted: members with these names, and what is under them.
+/// Names that are wanted: members with these names or matching these patterns, and what is under
+/// them.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     names: Vec<Vec<u8>>,
+    /// Those of the names that have wildcards.
+    patterns: Vec<Option<Pattern>>,
     /// Which of them have been met.
     met: Vec<bool>,
 }
@@ -20,8 +24,10 @@ impl Wanted {
     /// All members, where no names are given. Slashes at the end of a name mean nothing.
     pub fn new(names: &[Vec<u8>]) -> Wanted {
         let names: Vec<Vec<u8>> = names.iter().map(|name| bare(name).to_vec()).collect();
+        let pattern = |name: &Vec<u8>| Pattern::new(without_dot(name));
         Wanted {
             met: vec![false; names.len()],
+            patterns: names.iter().map(pattern).collect(),
             names,
         }
     }
@@ -30,10 +36,13 @@ impl Wanted {
     pub fn has(&mut self, path: &[u8]) -> bool {
         let path = bare(path);
         let mut is_wanted = self.names.is_empty();
-        for (name, met) in self.names.iter().zip(&mut self.met) {
-            if path
-                .strip_prefix(&name[..])
-                .is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+        let names = self.names.iter().zip(&self.patterns);
+        for ((name, pattern), met) in names.zip(&mut self.met) {
+            let rest = path.strip_prefix(&name[..]);
+            if rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+                || pattern
+                    .as_ref()
+                    .is_some_and(|it| it.find(without_dot(path)).is_some())
             {
                 *met = true;
                 is_wanted = true;
@@ -44,7 +53,10 @@ impl Wanted {
 
     /// The regions of an archive that can have wanted members; `None` for all.
     pub(crate) fn regions(&self) -> Option<Vec<Region>> {
-        let regions = self.names.iter().map(|name| Region::tree(name));
+        let names = self.names.iter().zip(&self.patterns);
+        let regions = names.map(|(name, pattern)| {
+            Region::tree(pattern.as_ref().map_or(&name[..], |pattern| pattern.dir()))
+        });
         (!self.names.is_empty()).then(|| regions.collect())
     }
 
@@ -62,6 +74,11 @@ fn bare(name: &[u8]) -> &[u8] {
         .rposition(|&byte| byte != b'/')
         .map_or(0, |at| at + 1);
     &name[..end]
+}
+
+/// A name without a `./` before it, which means nothing.
+fn without_dot(name: &[u8]) -> &[u8] {
+    name.strip_prefix(b"./").unwrap_or(name)
 }
 
 /// An archive, and its name.

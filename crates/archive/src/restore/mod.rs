@@ -49,7 +49,7 @@ pub struct RestoreOptions {
     pub archives: Vec<Vec<u8>>,
     /// An existing directory to restore into.
     pub dir: Vec<u8>,
-    /// Names of members: these and what is below them, or all if there are none.
+    /// Names of members, or patterns: these and what is below them, or all if there are none.
     pub paths: Vec<Vec<u8>>,
     /// Refuse to begin if a PATH is in no archive: it may be a mistyped archive.
     pub must_have_paths: bool,
@@ -90,7 +90,7 @@ pub fn restore(
         }
     }
     if !options.overwrite {
-        check_empty(options, &dir)?;
+        check_empty(options, &chosen, &dir)?;
     }
     let top = Rc::new(dir);
     if options.dry_run {
@@ -108,12 +108,12 @@ pub fn restore(
 
 /// Refuses to restore a chain where there is something already: its increments remove what they do not
 /// list. What is there may be the tree that they give, but not that of the first archive.
-fn check_empty(options: &RestoreOptions, dir: &Fd) -> Result<(), Error> {
+fn check_empty(options: &RestoreOptions, chosen: &Chosen, dir: &Fd) -> Result<(), Error> {
     let [first, _, ..] = &options.archives[..] else {
         return Ok(());
     };
     let places = match options.paths.is_empty() {
-        false => options.paths.clone(),
+        false => chosen.trees().to_vec(),
         // A first archive that cannot be read twice is not checked.
         true if !is_regular(first) => return Ok(()),
         true => Input::open(first)?

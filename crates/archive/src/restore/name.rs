@@ -13,6 +13,7 @@ use super::not_restored::{Failure, NotRestored};
 use super::report::{Note, Remarks};
 use crate::error::{Action, BadName, Error, ErrorKind};
 use crate::input::{Input, is_regular};
+use crate::pattern::Pattern;
 use crate::route::Region;
 use crate::split;
 
@@ -72,8 +73,14 @@ pub(super) type Renames = Vec<(Vec<u8>, Vec<u8>)>;
 pub(super) struct Chosen {
     /// As they were given, each with whether it was met.
     given: Vec<(Vec<u8>, bool)>,
-    /// The index in `given` of each clean name.
+    /// The index in `given` of each clean name, and of each name that matched a pattern in an
+    /// earlier archive.
     names: BTreeMap<Vec<u8>, usize>,
+    /// Those with wildcards, and their index in `given`. Their clean names are in `names`, too: a
+    /// member may have such a name.
+    patterns: Vec<(Pattern, usize)>,
+    /// The directory that each PATH with wildcards is in; any other PATH itself.
+    trees: Vec<Vec<u8>>,
     /// The renames that each archive carries out, where they are known.
     renames: Vec<Option<Renames>>,
     /// The index of the current archive.
@@ -88,21 +95,36 @@ impl Chosen {
     /// # Errors
     /// One of them cannot be the name of a member.
     pub(super) fn new(paths: &[Vec<u8>]) -> Result<Chosen, Error> {
-        let mut names = BTreeMap::new();
+        let (mut names, mut patterns, mut trees) = (BTreeMap::new(), Vec::new(), Vec::new());
         for (at, raw) in paths.iter().enumerate() {
             let name =
                 clean(raw).map_err(|why| Error::new(Action::Restore, raw, ErrorKind::BadName(why)));
-            names.insert(name?.path, at);
+            let name = name?.path;
+            match Pattern::new(&name) {
+                None => trees.push(name.clone()),
+                Some(pattern) => {
+                    trees.push(pattern.dir().to_vec());
+                    patterns.push((pattern, at));
+                }
+            }
+            names.insert(name, at);
         }
         Ok(Chosen {
             given: paths.iter().map(|raw| (raw.clone(), false)).collect(),
             names,
+            patterns,
+            trees,
             ..Chosen::default()
         })
     }
 
     pub(super) fn is_all(&self) -> bool {
         self.given.is_empty()
+    }
+
+    /// The directory that each PATH with wildcards is in; any other PATH itself.
+    pub(super) fn trees(&self) -> &[Vec<u8>] {
+        &self.trees
     }
 
     /// Traces the names through the renames that each archive carries out, where they are known.
@@ -139,6 +161,7 @@ impl Chosen {
         if member.kind != Kind::Directory && self.has_ahead(&place, &name.path) {
             return Ok(None);
         }
+        self.keep_match(&place);
         if name.was_absolute {
             remarks.note(Note::SlashLeftOut);
         }
@@ -173,7 +196,24 @@ impl Chosen {
         }
     }
 
-    /// The regions of the current archive that are needed: the PATHs by the names that they have in it, and
+    /// Keeps the name by which a pattern matched: a later archive may remove it without its name.
+    fn keep_match(&mut self, place: &[u8]) {
+        if self.renames.len() < 2 {
+            return;
+        }
+        let found = self
+            .patterns
+            .iter()
+            .find_map(|(pattern, at)| Some((pattern.find(place)?, *at)));
+        if let Some((name, at)) = found
+            && !self.names.contains_key(name)
+        {
+            self.names.insert(name.to_vec(), at);
+        }
+    }
+
+    /// The regions of the current archive that are needed: the PATHs, or the directories before their
+    /// wildcards, by the names that they have in it, and
     /// in an increment the directories above them, whose lists say what is removed. `None` if all of
     /// it is needed.
     pub(super) fn regions(&self) -> Option<Vec<Region>> {
@@ -181,7 +221,7 @@ impl Chosen {
             return None;
         }
         let mut regions = Vec::new();
-        for path in self.names.keys() {
+        for path in &self.trees {
             let names = self.before.place_of(path);
             let names = names.iter().map(|name| &name[..]);
             regions.extend(names.chain(self.before.below(path)).map(Region::tree));
@@ -221,8 +261,13 @@ impl Chosen {
     /// The last name of a clean name, if it was chosen.
     fn takes(&mut self, path: &[u8]) -> Option<Vec<u8>> {
         let place = self.place(path)?;
-        if let Some((_, is_met)) = self.nearest(&place).and_then(|at| self.given.get_mut(at)) {
+        if let Some((_, is_met)) = self.named(&place).and_then(|at| self.given.get_mut(at)) {
             *is_met = true;
+        }
+        for (pattern, at) in &self.patterns {
+            if let Some((_, is_met @ false)) = self.given.get_mut(*at) {
+                *is_met = pattern.find(&place).is_some();
+            }
         }
         self.has(&place).then_some(place)
     }
@@ -235,15 +280,21 @@ impl Chosen {
 
     /// Whether a last name was chosen.
     pub(super) fn has(&self, place: &[u8]) -> bool {
-        self.is_all() || self.nearest(place).is_some()
+        let matches = |(pattern, _): &(Pattern, usize)| pattern.find(place).is_some();
+        self.is_all() || self.named(place).is_some() || self.patterns.iter().any(matches)
     }
 
-    /// The PATHs below a last name.
+    /// The PATHs below a last name, and the names below it that matched one with wildcards.
     pub(super) fn below(&self, dir: &[u8]) -> impl Iterator<Item = &[u8]> {
+        let mut start = dir.to_vec();
+        if !dir.is_empty() {
+            start.push(b'/');
+        }
         self.names
-            .keys()
-            .map(|name| &name[..])
-            .filter(move |name| *name != dir && is_within(name, dir))
+            .range(start.clone()..)
+            .map(|(name, _)| &name[..])
+            .take_while(move |name| name.starts_with(&start))
+            .filter(|name| !name.is_empty())
     }
 
     /// The name that an entry of a directory has in that directory's list. The directory has the
@@ -284,8 +335,8 @@ impl Chosen {
         self.is_all() || !is_known && (self.has(dir) || self.below(dir).next().is_some())
     }
 
-    /// Which PATH a clean name is, or is below.
-    fn nearest(&self, path: &[u8]) -> Option<usize> {
+    /// Which PATH a clean name is, or is below, without wildcards.
+    fn named(&self, path: &[u8]) -> Option<usize> {
         ends(path, b'/')
             .find_map(|end| self.names.get(&path[..end]))
             .copied()

@@ -10,13 +10,14 @@ const EXAMPLES: &str = "\
 fathom list srv.tar  # every member
 fathom list srv.0.tar.zst srv.1.tar.zst  # a dump and its increment
 fathom list srv.tar srv/www  # srv/www and everything below it
+fathom list srv.tar '*.conf'  # all members whose names end with .conf
 ssh HOST cat srv.tar | fathom list -  # from standard input
 fathom list srv.tar --json  # with all metadata
 fathom list --state /var/lib/fathom  # the dumps of a state directory, and the archives that restore each";
 
 const MORE: &str = "\
 Arguments after -- are PATHs. Without --, the first argument is an archive, and so are those after it up to the first that is not \
-an existing file; the rest are PATHs.";
+an existing file; the rest are PATHs. The wildcards *, ? and [...] in PATHs match any characters, slashes too.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT),
@@ -29,7 +30,7 @@ pub(crate) struct List {
         value_name = "ARCHIVE"
     )]
     pub(crate) archives: Vec<OsString>,
-    /// The members to list, with everything below them [default: all]
+    /// The members to list (names or globs), with all below [default: all]
     #[arg(last = true, value_name = "PATH")]
     pub(crate) paths: Vec<OsString>,
 

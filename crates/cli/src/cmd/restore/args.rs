@@ -11,6 +11,7 @@ const EXAMPLES: &str = "\
 fathom restore full.tar -C /srv  # everything, below /srv
 fathom restore full.tar monday.tar tuesday.tar  # the tree as of Tuesday
 fathom restore full.tar.zst -C /tmp/x home/me  # only home/me
+fathom restore full.tar 'home/*/.ssh'  # only the directories .ssh
 fathom restore full.tar -- home/me a.tar  # PATHs that could be taken for archives
 ssh HOST cat full.tar | fathom restore - -C /srv  # from standard input
 fathom restore --state /var/lib/fathom --at 2026-11-20 -C /srv  # the tree as of that day
@@ -18,7 +19,8 @@ fathom restore full.tar --dry-run  # print what would be done";
 
 const MORE: &str = "\
 Arguments after -- are PATHs. Without --, the first argument is an archive, and so are those after it up to the first that is not \
-an existing file; the rest are PATHs. If the archives have no member of such a name, nothing is restored.";
+an existing file; the rest are PATHs. If the archives have no member of such a name, nothing is restored. \
+The wildcards *, ? and [...] in PATHs match any characters, slashes too.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT),
@@ -27,7 +29,7 @@ pub(crate) struct Restore {
     /// The archives, oldest first (- for stdin)
     #[arg(required_unless_present = "state", value_name = "ARCHIVE")]
     pub(crate) archives: Vec<OsString>,
-    /// The members to extract, with everything below them [default: all]
+    /// The members to extract (names or globs), with all below [default: all]
     #[arg(last = true, value_name = "PATH")]
     pub(crate) paths: Vec<OsString>,
 

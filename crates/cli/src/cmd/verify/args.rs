@@ -10,19 +10,22 @@ use crate::cmd::selection::Excludes;
 const EXAMPLES: &str = "\
 fathom verify srv.tar.zst  # check all checksums
 fathom verify srv.tar.zst -- srv/www  # only the members with this name or below it
+fathom verify srv.tar.zst -- '*.db'  # only the members whose names end with .db
 fathom verify srv.tar --against /  # and compare the members with /srv
 fathom verify srv.tar --against / --exclude tmp  # except for files named tmp
 ssh HOST cat srv.tar | fathom verify -  # from standard input";
 
+const MORE: &str = "The wildcards *, ? and [...] in PATHs match any characters, slashes too.";
+
 #[derive(Args, Debug)]
-#[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
+#[command(after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT))]
 #[command(group = clap::ArgGroup::new("excluded").multiple(true).requires("against")
     .args(["exclude", "exclude_from", "exclude_caches", "exclude_if_present"]))]
 pub(crate) struct Verify {
     /// The archive to check (- for stdin)
     #[arg(value_name = "ARCHIVE")]
     pub(crate) archive: OsString,
-    /// The members to check, with everything below them [default: all]
+    /// The members to check (names or globs), with all below [default: all]
     #[arg(last = true, value_name = "PATH")]
     pub(crate) paths: Vec<OsString>,
     /// Compare each member with the file of its name below DIR

@@ -1,0 +1,64 @@
+//! PATHs with wildcards.
+
+use walk::predicate::glob::Glob;
+
+/// A PATH with wildcards, which match slashes too, as with `--wildcards` of GNU tar.
+#[derive(Clone, Debug)]
+pub(crate) struct Pattern {
+    glob: Glob,
+    /// The directory that all matching names are in, as far as it has no wildcards.
+    dir: Vec<u8>,
+}
+
+impl Pattern {
+    /// `None` if the path has no wildcards.
+    pub(crate) fn new(path: &[u8]) -> Option<Pattern> {
+        let is_wildcard = |byte: &u8| matches!(byte, b'*' | b'?' | b'[');
+        path.iter().find(|byte| is_wildcard(byte))?;
+        let first = path
+            .iter()
+            .position(|byte| is_wildcard(byte) || *byte == b'\\')?;
+        let end = path[..first].iter().rposition(|&byte| byte == b'/');
+        Some(Pattern {
+            glob: Glob::new(path, false),
+            dir: path[..end.unwrap_or(0)].to_vec(),
+        })
+    }
+
+    /// The directory that all matching names are in; empty if they can be anywhere.
+    pub(crate) fn dir(&self) -> &[u8] {
+        &self.dir
+    }
+
+    /// The shortest name that matches: the one given, or a directory above it.
+    pub(crate) fn find<'a>(&self, name: &'a [u8]) -> Option<&'a [u8]> {
+        let slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+        let ends = slashes.map(|(at, _)| at).chain([name.len()]);
+        ends.map(|end| &name[..end])
+            .find(|name| self.glob.is_match(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Pattern;
+
+    #[test]
+    fn what_is_below_a_matching_directory_is_found() {
+        let find = |path: &str, name| Pattern::new(path.as_bytes()).unwrap().find(name);
+        assert_eq!(find("d?", b"d1/f/g"), Some(&b"d1"[..]));
+        assert_eq!(find("*/g", b"d1/f/g"), Some(&b"d1/f/g"[..]));
+        assert_eq!(find("d[0-9]/f", b"d1/f/g"), Some(&b"d1/f"[..]));
+        assert_eq!(find("f*", b"d1/f/g"), None);
+    }
+
+    #[test]
+    fn only_the_directory_before_wildcards_is_literal() {
+        let dir = |path: &str| Pattern::new(path.as_bytes()).map(|it| it.dir().to_vec());
+        assert_eq!(dir("a/b/c*/d"), Some(b"a/b".to_vec()));
+        assert_eq!(dir("a*/b"), Some(Vec::new()));
+        assert_eq!(dir("a/\\[b/c?"), Some(b"a".to_vec()));
+        assert_eq!(dir("a/b"), None);
+        assert_eq!(dir("a\\b"), None);
+    }
+}

@@ -310,7 +310,7 @@ fn number(by: GroupBy, meta: &Meta) -> u64 {
         GroupBy::Type => meta.kind() as u64,
         GroupBy::Size => meta.size.checked_ilog2().map_or(0, |log| 1 << (log & !1)),
         GroupBy::Links => meta.nlink.into(),
-        GroupBy::Age(field, now) => bucket(field.of(meta), now),
+        GroupBy::Age(field, now) => bucket(field.get(meta), now),
         GroupBy::Ext | GroupBy::Dir(_) => 0,
     }
 }

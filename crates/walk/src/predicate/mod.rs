@@ -117,7 +117,7 @@ impl Predicates {
                 .iter()
                 .all(|test| test.accepts(meta.nlink.into()))
             && (!self.empty || is_empty_or_directory(meta.kind(), meta.size))
-            && (!self.time.is_limited() || self.time.accepts(self.time.field.of(meta)))
+            && (!self.time.is_limited() || self.time.accepts(self.time.field.get(meta)))
     }
 
     /// Whether type and permission bits pass.

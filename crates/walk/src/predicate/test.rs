@@ -86,7 +86,7 @@ pub enum TimeField {
 impl TimeField {
     /// The time of a file, if it has it.
     #[inline]
-    pub fn of(self, meta: &Meta) -> Option<Time> {
+    pub fn get(self, meta: &Meta) -> Option<Time> {
         match self {
             TimeField::Mtime => Some(meta.mtime),
             TimeField::Ctime => Some(meta.ctime),

@@ -6,23 +6,22 @@ use show::name::printable;
 use show::table::{Align, Table, TableStyle, Tone};
 use show::units::{count, size};
 
-/// An estimate in the JSON.
-pub(crate) struct Row<'a>(pub(crate) &'a Estimate);
+use crate::json::Json;
 
-json_object!(Row<'_>, |row| {
-    "level": row.0.level,
-    name "since": row.0.since.as_deref(),
-    "dumped": row.0.counts.dumped,
-    "files": row.0.counts.files,
-    "directories": row.0.counts.directories,
-    "symlinks": row.0.counts.symlinks,
-    "links": row.0.counts.links,
-    "other": row.0.counts.other,
-    "bytes": row.0.counts.bytes,
-    "archive_bytes": row.0.archive_bytes,
-    "removed": row.0.removed,
-    "renamed": row.0.renamed,
-    "unchanged": row.0.unchanged,
+json_object!(Json<'_, Estimate>, |estimate| {
+    "level": estimate.level,
+    name "since": estimate.since.as_deref(),
+    "dumped": estimate.counts.dumped,
+    "files": estimate.counts.files,
+    "directories": estimate.counts.directories,
+    "symlinks": estimate.counts.symlinks,
+    "links": estimate.counts.links,
+    "other": estimate.counts.other,
+    "bytes": estimate.counts.bytes,
+    "archive_bytes": estimate.archive_bytes,
+    "removed": estimate.removed,
+    "renamed": estimate.renamed,
+    "unchanged": estimate.unchanged,
 });
 
 /// A line for each dump.

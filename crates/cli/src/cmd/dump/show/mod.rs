@@ -106,7 +106,7 @@ json_object!(Report<'_>, |report| {
     "seconds": report.seconds,
     "account": report.account.map(Json),
     "explain": report.explain,
-    "estimates": report.estimates.map(|all| all.dumps.iter().map(estimates::Row).collect::<Vec<_>>()),
+    "estimates": report.estimates.map(|all| Json(&all.dumps[..])),
 });
 
 pub(crate) fn summary(report: &Report<'_>, summary: &DumpSummary) -> String {

@@ -109,8 +109,10 @@ fn start(found: &Found) -> ActivityCost<'_> {
     let row = unknown(Activity::Start, Means::Measure(Section::Startup));
     let startup = found.startup.as_ref();
     let slowest = startup.and_then(|startup| {
+        // The time of a start under a meter is not the program's own.
         let started = startup.started.iter();
-        let start = started.max_by(|a, b| a.seconds.total_cmp(&b.seconds))?;
+        let timed = started.filter(|start| start.elapsed().is_some());
+        let start = timed.max_by(|a, b| a.seconds.total_cmp(&b.seconds))?;
         Some((startup, start))
     });
     let Some((startup, start)) = slowest else {

@@ -7,10 +7,9 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::engines::still;
-use super::predicates::odd_tree;
+use super::query::with_catalog;
 use super::right::walk;
-use crate::support::build::{dir, tool};
+use crate::support::build::tool;
 use crate::support::run::args;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -53,17 +52,7 @@ fn ncdu_loads_the_tree_of_walk_and_query() {
         return;
     }
     in_namespace(|base| {
-        let top = dir(still(&base.join("disk")).join("odd"));
-        odd_tree(&top, 41);
-        let catalog = base.join("c.parquet");
-        run(&mut fathom(args![
-            "walk",
-            &top,
-            "--catalog",
-            &catalog,
-            "-q"
-        ]))
-        .exits(0);
+        let (top, catalog) = with_catalog(base, 41);
         for predicates in [&[][..], &["--type", "f", "--size", "+1"], &["--type", "e"]] {
             let format = [predicates, &["--format", "ncdu"]].concat();
             let walked = walk(&top, "threads", &format).exits(0).stdout;

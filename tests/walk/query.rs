@@ -15,7 +15,7 @@ use crate::support::run::{Ran, args};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 /// A tree in memory, and its catalog.
-fn with_catalog(base: &Path, seed: u64) -> (PathBuf, PathBuf) {
+pub(super) fn with_catalog(base: &Path, seed: u64) -> (PathBuf, PathBuf) {
     let top = dir(still(&base.join("disk")).join("odd"));
     odd_tree(&top, seed);
     let catalog = base.join("odd.parquet");

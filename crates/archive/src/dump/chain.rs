@@ -30,7 +30,7 @@ impl Chain {
             None => options.catalog.clone(),
         };
         if let (Some(level), None) = (&options.level, &since) {
-            Base::check_full(&level.catalog(), level, &options.sources)?;
+            Base::check_full(level, &options.sources)?;
         }
         let base = since.as_deref();
         let base = base

@@ -42,12 +42,8 @@ impl Base {
     /// Refuses a full dump into a state directory that has the levels of other trees: it would
     /// replace the base of their increments. One SRC in common is enough, since SRCs may be added
     /// and dropped. A catalog that cannot be read is replaced.
-    pub(crate) fn check_full(
-        catalog: &[u8],
-        level: &Level,
-        sources: &[Vec<u8>],
-    ) -> Result<(), Error> {
-        let Ok(old) = catalog::Reader::open(catalog) else {
+    pub(crate) fn check_full(level: &Level, sources: &[Vec<u8>]) -> Result<(), Error> {
+        let Ok(old) = catalog::Reader::open(&level.catalog()) else {
             return Ok(());
         };
         let roots = old.about().roots.iter().map(|root| root.path.clone());

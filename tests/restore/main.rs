@@ -15,4 +15,5 @@ mod hostile;
 mod increments;
 mod others;
 mod safety;
+mod threads;
 mod usage;

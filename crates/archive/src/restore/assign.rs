@@ -6,6 +6,7 @@
 
 use std::ffi::{CStr, CString};
 
+use gate::fs::{At, Want, statx};
 use gate::long::c_string;
 use gate::xattr::flistxattr;
 use gate::{Errno, Fd, Gate};
@@ -14,9 +15,11 @@ use ondisk::pax::{Kind, Member};
 use walk::entry::time;
 
 use super::attributes::{ACCESS, DEFAULT, Late, On, SET_ID, chmod, chown, is_property, times};
+use super::entry::{DirectoryState, Traits};
+use super::maker::Maker;
 use super::not_restored::{Failure, NotRestored};
 use super::report::Note;
-use super::restorer::{ALL, Doing, Restorer};
+use super::rights::ALL;
 
 /// The capabilities of a program, which a change of its owner removes.
 const CAPABILITY: &[u8] = b"security.capability";
@@ -44,21 +47,22 @@ impl Listed {
     }
 }
 
-impl Restorer<'_> {
+impl Maker<'_> {
     /// Gives a new file all its attributes. Its mode is right already if `is_exact`, apart from
-    /// what a change of owner takes; `inherits` says that it may have an access control list from
-    /// its directory.
+    /// what a change of owner takes.
     pub(super) fn give(
         &mut self,
         on: On<'_>,
         path: &[u8],
         member: &Member,
         is_exact: bool,
-        inherits: bool,
+        traits: &mut Traits,
     ) {
+        let inherits = traits.inherits;
         let is_symlink = member.kind == Kind::Symlink;
         let mut mode = self.rights.mode(member);
         if let Some(owner) = self.owner(member)
+            && !self.has_owner(on, owner, traits)
             && !chown(on, owner, path, &mut self.remarks)
         {
             mode &= !SET_ID;
@@ -91,8 +95,8 @@ impl Restorer<'_> {
         path: &[u8],
         member: &Member,
         is_new: bool,
-        inherits: bool,
-    ) -> Doing {
+        (inherits, is_later): (bool, bool),
+    ) -> DirectoryState {
         let on = On::Open(dir);
         let mut has = Vec::new();
         if !is_new || inherits {
@@ -105,9 +109,9 @@ impl Restorer<'_> {
                 b"system.posix_acl_access" => member.acl_access.is_none(),
                 b"system.posix_acl_default" => member.acl_default.is_none(),
                 // The first archive takes nothing away.
-                CAPABILITY => self.is_later && !is_named,
+                CAPABILITY => is_later && !is_named,
                 name => {
-                    self.is_later
+                    is_later
                         && !is_named
                         && (name.starts_with(b"user.") || name.starts_with(b"trusted."))
                 }
@@ -131,10 +135,26 @@ impl Restorer<'_> {
             mtime: Some(time(member.mtime)),
             properties: properties(member).take(4).collect(),
         };
-        Doing {
+        DirectoryState {
             late: Some(Box::new(late)),
-            inherits: member.acl_default.is_some(),
+            traits: Traits {
+                inherits: member.acl_default.is_some(),
+                owner: None,
+            },
         }
+    }
+
+    /// Whether a new file has its owner already. The first file of a directory tells what the others
+    /// get.
+    fn has_owner(&self, on: On<'_>, owner: (u32, u32), traits: &mut Traits) -> bool {
+        if owner != (self.rights.uid, self.rights.gid) {
+            return false;
+        }
+        if let (None, On::Open(fd)) = (traits.owner, on) {
+            let seen = statx(fd, c"", At::EMPTY_PATH, Want::BASIC_STATS);
+            traits.owner = seen.ok().map(|seen| (seen.uid, seen.gid));
+        }
+        traits.owner == Some(owner)
     }
 
     /// The owner that a member is given; `None` where that is not ours to give.

@@ -5,7 +5,7 @@
 
 use std::ffi::CString;
 use std::os::fd::AsFd;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use gate::file::renameat2;
 use gate::fs::{At, FileType, Open, Want, getdents64, statx};
@@ -20,7 +20,8 @@ use walk::entry::joined;
 use super::name::{Renames, after, clean};
 use super::not_restored::{Failure, NotRestored};
 use super::remove::remove;
-use super::restorer::{ALL, Restorer};
+use super::restorer::Restorer;
+use super::rights::ALL;
 use crate::input::{Input, is_regular};
 use crate::split;
 
@@ -58,7 +59,7 @@ impl Restorer<'_> {
             if let Err(failure) = done {
                 self.keeps_all = true;
                 let path = if name.is_empty() { path } else { name };
-                self.remarks.warn(path, failure);
+                self.maker.remarks.warn(path, failure);
             }
         }
     }
@@ -98,6 +99,7 @@ impl Restorer<'_> {
         }
         // The open directories are known by their old names.
         self.leave_all();
+        self.workers.wait_for_below(b"");
         self.linked = None;
         let failed = |gate, errno| {
             let consequence = match errno {
@@ -133,12 +135,12 @@ impl Restorer<'_> {
         self.enter(new_dir)?;
         let new_dir = self.here()?;
         let mut done = renameat2(&old_dir, &names.0, &new_dir, &names.1);
-        if done == Err(Errno::EACCES) && !self.rights.is_root {
+        if done == Err(Errno::EACCES) && !self.maker.rights.is_root {
             let is_directory = seen.file_type == FileType::Directory;
             done = self.rename_own(&old_dir, &new_dir, &names, is_directory);
         }
         done.map_err(|e| failed(Gate::Renameat2, e))?;
-        self.counts.renamed += 1;
+        self.maker.counts.renamed += 1;
         Ok(())
     }
 
@@ -156,7 +158,7 @@ impl Restorer<'_> {
         let mut changed = Vec::new();
         for dir in [old_dir, new_dir].into_iter().chain(&itself) {
             let seen = statx(dir, c"", At::EMPTY_PATH, Want::BASIC_STATS)?;
-            if seen.uid == self.rights.uid && seen.mode & ALL != ALL {
+            if seen.uid == self.maker.rights.uid && seen.mode & ALL != ALL {
                 gate::create::fchmod(dir, seen.mode | ALL)?;
                 changed.push((dir, seen.mode));
             }
@@ -192,6 +194,7 @@ impl Restorer<'_> {
     /// The archive has the directory by the name `dir`.
     pub(super) fn purge(&mut self, path: &[u8], dir: &[u8], text: &[u8]) -> Result<(), Failure> {
         let said = dumpdir::entries(text).ok_or(NotRestored::BadDumpdir)?;
+        self.workers.wait_for_below(path);
         let here = self.here()?;
         let mut present = list(&here)?;
         present.retain_mut(|entry| {
@@ -223,14 +226,17 @@ impl Restorer<'_> {
         if let Some((first, others)) = missing.split_first() {
             let (first, others) = (first.to_vec(), others.len() as u64);
             let path = if path.is_empty() { b"." } else { path };
-            self.remarks
+            self.maker
+                .remarks
                 .warn(path, NotRestored::MissingEntries { first, others });
         }
         for entry in present.iter().filter(|entry| !entry.stays) {
             let whole = joined(path, entry.name.to_bytes());
             let was = joined(dir, &entry.listed);
             if self.keeps_all {
-                self.remarks.warn(&whole, NotRestored::KeptAfterRename);
+                self.maker
+                    .remarks
+                    .warn(&whole, NotRestored::KeptAfterRename);
                 continue;
             }
             self.linked = None;
@@ -238,7 +244,8 @@ impl Restorer<'_> {
                 // A directory with something ahead of its time in it has a list of its own in a
                 // later archive.
                 if !self.chosen.has_ahead(&whole, &was) {
-                    self.counts.removed += remove(&here, &entry.name, &whole, &mut self.remarks);
+                    self.maker.counts.removed +=
+                        remove(&here, &entry.name, &whole, &mut self.maker.remarks);
                 }
                 continue;
             }
@@ -250,7 +257,8 @@ impl Restorer<'_> {
                     open_beneath(self.top.as_fd(), above, Open::SCAN),
                     c_string(name),
                 ) {
-                    self.counts.removed += remove(&Rc::new(above), &name, gone, &mut self.remarks);
+                    self.maker.counts.removed +=
+                        remove(&Arc::new(above), &name, gone, &mut self.maker.remarks);
                 }
             }
         }
@@ -259,7 +267,7 @@ impl Restorer<'_> {
 }
 
 /// The entries of an open directory.
-fn list(here: &Rc<Fd>) -> Result<Vec<Present>, Failure> {
+fn list(here: &Arc<Fd>) -> Result<Vec<Present>, Failure> {
     let failed = |e| Failure::call(Gate::Getdents64, e, NotRestored::NotListed);
     let mut buffer = vec![0; 32 << 10];
     let mut present = Vec::new();

@@ -1,6 +1,7 @@
 //! Restores a tree from archives, below one directory and nowhere else: see docs/restore.md.
 //!
-//! Members are restored in their order, so that memory does not grow with the archive. A directory
+//! Members are read in their order, so that memory does not grow with the archive. The thread that reads makes
+//! the directories and passes what is in them on to others (`workers`). A directory
 //! gets its owner, mode and times when the work goes on outside it; until then only its maker can
 //! use it. A file has no name until it is complete.
 //!
@@ -10,10 +11,12 @@
 //! own descriptor.
 
 use std::os::fd::AsFd;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
 
-use gate::fs::{At, FileType, Open, Want};
+use gate::btrfs::BTRFS_SUPER_MAGIC;
+use gate::fs::{At, FileType, Open, Want, fstatfs, syncfs};
 use gate::long::{c_string, open_beneath, open_long};
 use gate::{Fd, Gate};
 use ondisk::pax::{Kind, Member};
@@ -21,9 +24,13 @@ use ondisk::pax::{Kind, Member};
 use crate::error::{Action, Error, ErrorKind};
 use crate::input::{ChecksumStatus, Input, is_regular};
 use crate::split;
+use maker::Maker;
 use name::{Chosen, clean};
 use not_restored::{Failure, Halt};
+use owners::Owners;
 use restorer::Restorer;
+use rights::Rights;
+use workers::Workers;
 
 pub use not_restored::NotRestored;
 pub use rehearsal::Step;
@@ -31,8 +38,10 @@ pub use report::{Counts, Note, RestoreProgress, RestoreSummary};
 
 mod assign;
 mod attributes;
+mod entry;
 mod increment;
 mod make;
+mod maker;
 mod name;
 mod not_restored;
 pub(crate) mod owners;
@@ -40,7 +49,9 @@ mod rehearsal;
 mod remove;
 mod report;
 mod restorer;
+mod rights;
 mod trail;
+mod workers;
 
 /// What is restored, and how.
 #[derive(Clone, Debug, Default)]
@@ -59,6 +70,11 @@ pub struct RestoreOptions {
     pub overwrite: bool,
     /// Only tell what would be done.
     pub dry_run: bool,
+    /// Threads that create files; with 1, the thread that reads the archive does. By the processors and
+    /// the file system if not given.
+    pub jobs: Option<usize>,
+    /// Wait until all is on the disk.
+    pub sync: bool,
 }
 
 /// Restores archives. In a dry run, `say` is told each step.
@@ -92,18 +108,52 @@ pub fn restore(
     if !options.overwrite {
         check_empty(options, &chosen, &dir)?;
     }
-    let top = Rc::new(dir);
+    let top = Arc::new(dir);
     if options.dry_run {
         return Ok(rehearsal::rehearse(archives, chosen, top, progress, say));
     }
-    let mut restorer = Restorer::new(options.numeric_owner, top, chosen, progress);
-    let done = archives.iter().enumerate().try_for_each(|(n, archive)| {
-        let done = restorer.archive(archive);
-        restorer.leave_all();
-        let is_last = n + 1 == archives.len();
-        done.or_else(|error| restorer.remarks.end_of_archive(error, is_last))
+    let rights = Rights::take();
+    let owners = match rights.is_root && !options.numeric_owner {
+        true => Owners::read(),
+        false => Owners::default(),
+    };
+    let workers = match options.jobs {
+        None => default_workers(&top),
+        Some(1) => 0,
+        Some(jobs) => jobs,
+    };
+    let mut summary = thread::scope(|scope| {
+        let workers = Workers::start(scope, workers, || Maker::new(rights, &owners, progress));
+        let maker = Maker::new(rights, &owners, progress);
+        let mut restorer = Restorer::new(maker, workers, Arc::clone(&top), chosen);
+        let done = archives.iter().enumerate().try_for_each(|(n, archive)| {
+            let done = restorer.archive(archive);
+            restorer.leave_all();
+            let is_last = n + 1 == archives.len();
+            done.or_else(|error| restorer.maker.remarks.end_of_archive(error, is_last))
+        });
+        restorer.into_summary(done.err())
     });
-    Ok(restorer.into_summary(done.err()))
+    if options.sync
+        && let Err(errno) = syncfs(&*top)
+    {
+        let failure = Failure::call(Gate::Syncfs, errno, NotRestored::NotSynced);
+        summary.warnings.push(failure.into_warning(&options.dir));
+    }
+    Ok(summary)
+}
+
+/// Threads that create files besides the one that reads the archive, if the user does not say.
+fn default_workers(top: &Fd) -> usize {
+    /// More wait for the journal.
+    const MOST: usize = 8;
+    let is_btrfs = fstatfs(top).is_ok_and(|statfs| statfs.magic == BTRFS_SUPER_MAGIC);
+    match gate::machine::processors() {
+        1 => 0,
+        // Two threads take longer than one: they wait for the same tree of the subvolume.
+        _ if is_btrfs => 1,
+        processors => processors.min(MOST),
+    }
 }
 
 /// Refuses to restore a chain where there is something already: its increments remove what they do not
@@ -155,21 +205,26 @@ impl Restorer<'_> {
             let next = input.next();
             let is_wrong = input.checksum_status() == Some(ChecksumStatus::Wrong);
             if let Some(path) = before.take().filter(|_| is_wrong) {
-                self.remarks.warn(&path, NotRestored::WrongChecksum);
+                let wrong = NotRestored::WrongChecksum;
+                self.maker.remarks.warn(&path, wrong);
             }
-            self.remarks.defects(archive, input.take_defects());
+            let defects = input.take_defects();
+            self.maker.remarks.defects(archive, defects);
             let Some(member) = next? else {
                 break;
             };
-            self.progress.members.fetch_add(1, Relaxed);
+            self.number += 1;
+            self.maker.remarks.set_member(self.number);
+            self.maker.progress.members.fetch_add(1, Relaxed);
             if member.kind == Kind::Label {
                 continue;
             }
-            match self.member(&member, &mut input) {
-                Ok(()) => before = Some(member.path),
+            let path = member.path.clone();
+            match self.member(member, &mut input) {
+                Ok(()) => before = Some(path),
                 Err(Halt::One(failure)) => {
-                    self.counts.skipped += 1;
-                    self.remarks.warn(&member.path, failure);
+                    self.maker.counts.skipped += 1;
+                    self.maker.remarks.warn(&path, failure);
                 }
                 Err(Halt::All(error)) => return Err(error),
             }
@@ -180,16 +235,17 @@ impl Restorer<'_> {
         Ok(())
     }
 
-    fn member(&mut self, member: &Member, input: &mut Input) -> Result<(), Halt> {
-        let Some(path) = self.chosen.take_member(member, &mut self.remarks)? else {
+    fn member(&mut self, member: Member, input: &mut Input) -> Result<(), Halt> {
+        let remarks = &mut self.maker.remarks;
+        let Some(path) = self.chosen.take_member(&member, remarks)? else {
             // What was chosen may come along with a directory that was not, or be gone from one.
             if let Some(dumpdir) = member.dumpdir.as_deref().filter(|_| self.is_later) {
-                self.pass_by(member, dumpdir)?;
+                self.pass_by(&member, dumpdir)?;
             }
             return Ok(());
         };
         if member.kind == Kind::Directory {
-            return Ok(self.directory(&path, member)?);
+            return Ok(self.directory(&path, &member)?);
         }
         if path.is_empty() {
             return Err(Failure::from(NotRestored::NotDirectory).into());
@@ -198,15 +254,6 @@ impl Restorer<'_> {
         let name = c_string(name)
             .map_err(|e| Failure::call(Gate::Openat2, e, NotRestored::ImpossibleName))?;
         self.enter(dir)?;
-        match member.kind {
-            Kind::File => self.file(&path, &name, member, input)?,
-            Kind::Symlink => self.symlink(&path, &name, member)?,
-            Kind::Link => self.link(&path, &name, member)?,
-            Kind::Char | Kind::Block | Kind::Fifo => self.node(&path, &name, member)?,
-            Kind::Directory | Kind::Label | Kind::Continuation => {
-                return Err(Failure::from(NotRestored::Continuation).into());
-            }
-        }
-        Ok(())
+        self.entry(path, name, member, input)
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use gate::{Errno, Gate};
-use mounts::WarningReason;
+use mounts::{Warning, WarningReason};
 
 use crate::error::{BadName, Damage, Error};
 use crate::shown;
@@ -112,6 +112,9 @@ pub enum NotRestored {
     #[error("not removed: it is a mount point")]
     MountPoint,
 
+    #[error("restored, but the disk may not have all of it")]
+    NotSynced,
+
     /// Warnings for which there was no memory.
     #[error("and {0} more warnings")]
     MoreThanFit(u64),
@@ -159,6 +162,15 @@ impl Failure {
     pub(super) fn call(gate: Gate, errno: Errno, reason: NotRestored) -> Failure {
         let call = Some((gate, errno));
         Failure { call, reason }
+    }
+
+    pub(super) fn into_warning(self, path: &[u8]) -> Warning {
+        let (gate, errno) = self.call.unzip();
+        Warning {
+            gate,
+            errno,
+            ..Warning::about(path, self.reason)
+        }
     }
 
     /// A directory above a member that cannot be opened.

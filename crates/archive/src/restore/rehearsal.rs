@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use gate::Fd;
@@ -32,7 +32,7 @@ pub struct Step {
 }
 
 struct Rehearsal<'a> {
-    top: Rc<Fd>,
+    top: Arc<Fd>,
     /// Whether each name that would have been made is a directory, by [`key`].
     made: BTreeMap<Vec<u8>, bool>,
     chosen: Chosen,
@@ -47,7 +47,7 @@ struct Rehearsal<'a> {
 pub(super) fn rehearse(
     archives: &[Vec<u8>],
     chosen: Chosen,
-    top: Rc<Fd>,
+    top: Arc<Fd>,
     progress: &RestoreProgress,
     say: &mut dyn FnMut(Step),
 ) -> RestoreSummary {

@@ -1,7 +1,7 @@
 //! Removes a file or a directory tree, without crossing a mount point or following a symlink.
 
 use std::ffi::{CStr, CString};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use gate::create::{fchmod, unlinkat_directory};
 use gate::file::unlinkat;
@@ -14,7 +14,7 @@ use ondisk::dirent::{EntryType, entries};
 use super::attributes::change_mode;
 use super::not_restored::{Failure, NotRestored};
 use super::report::Remarks;
-use super::restorer::ALL;
+use super::rights::ALL;
 use super::trail::Trail;
 
 /// A directory that is being emptied.
@@ -29,9 +29,9 @@ struct Frame {
 
 /// Removes a name and all that is below it; `path` is its name in warnings. Returns how many entries
 /// were removed.
-pub(super) fn remove(here: &Rc<Fd>, name: &CStr, path: &[u8], remarks: &mut Remarks) -> u64 {
+pub(super) fn remove(here: &Arc<Fd>, name: &CStr, path: &[u8], remarks: &mut Remarks) -> u64 {
     let mut removal = Removal {
-        trail: Trail::new(Rc::clone(here)),
+        trail: Trail::new(Arc::clone(here)),
         path,
         remarks,
         removed: 0,
@@ -83,7 +83,7 @@ impl Removal<'_> {
 
     fn push(&mut self, name: &CStr, fd: Fd) {
         self.trail
-            .push(name.to_bytes(), Rc::new(fd), Frame::default());
+            .push(name.to_bytes(), Arc::new(fd), Frame::default());
     }
 
     /// Reads some entries of a directory. Removes those that are not directories.

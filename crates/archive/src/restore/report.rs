@@ -30,8 +30,22 @@ pub struct Counts {
     pub skipped: u64,
 }
 
+impl Counts {
+    pub(super) fn add(&mut self, other: Counts) {
+        self.files += other.files;
+        self.directories += other.directories;
+        self.symlinks += other.symlinks;
+        self.links += other.links;
+        self.other += other.other;
+        self.bytes += other.bytes;
+        self.removed += other.removed;
+        self.renamed += other.renamed;
+        self.skipped += other.skipped;
+    }
+}
+
 /// Something that the user should know, and that is nothing wrong.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Note {
     /// Names in the archive begin with a slash.
     SlashLeftOut,
@@ -75,13 +89,16 @@ impl RestoreProgress {
 /// Collects warnings and notes, within a limit of memory.
 #[derive(Debug, Default)]
 pub(super) struct Remarks {
-    warnings: Vec<Warning>,
+    warnings: Vec<(u64, Warning)>,
     notes: Vec<Note>,
     /// Bytes in the warnings.
     size: usize,
     /// Warnings that there was no room for.
     left_out: u64,
-    warned_once: Vec<(Errno, NotRestored)>,
+    /// What is warned of once for all members, and the index of its warning.
+    warned_once: Vec<((Errno, NotRestored), usize)>,
+    /// The number of the member that is restored.
+    member: u64,
 }
 
 impl Remarks {
@@ -90,14 +107,19 @@ impl Remarks {
     /// Names are given up to here.
     const LONGEST: usize = 4096;
 
+    /// What is warned of from now on belongs to a member. Members have numbers in their order.
+    pub(super) fn set_member(&mut self, number: u64) {
+        self.member = number;
+    }
+
     pub(super) fn warn(&mut self, path: &[u8], failure: impl Into<Failure>) {
         let Failure { call, reason } = failure.into();
         if let Some((_, errno)) = call.filter(|_| reason.is_warned_of_once()) {
             let once = (errno, reason.clone());
-            if self.warned_once.contains(&once) {
+            if self.warned_once.iter().any(|(known, _)| *known == once) {
                 return;
             }
-            self.warned_once.push(once);
+            self.warned_once.push((once, self.warnings.len()));
         }
         let path = path.get(..Remarks::LONGEST).unwrap_or(path);
         self.size += path.len() + reason.to_string().len() + size_of::<Warning>();
@@ -105,12 +127,34 @@ impl Remarks {
             self.left_out += 1;
             return;
         }
-        let (gate, errno) = call.unzip();
-        self.warnings.push(Warning {
-            gate,
-            errno,
-            ..Warning::about(path, reason)
-        });
+        let warning = Failure { call, reason }.into_warning(path);
+        self.warnings.push((self.member, warning));
+    }
+
+    /// Adds those of another thread.
+    pub(super) fn absorb(&mut self, other: Remarks) {
+        let mut others: Vec<_> = other.warnings.into_iter().map(Some).collect();
+        for (once, theirs) in other.warned_once {
+            let Some(other) = others.get_mut(theirs) else {
+                continue;
+            };
+            let known = self.warned_once.iter().find(|(known, _)| *known == once);
+            match known.and_then(|(_, ours)| self.warnings.get_mut(*ours)) {
+                // The earlier member is named.
+                Some(ours) => {
+                    if let Some(other) = other.take().filter(|other| other.0 < ours.0) {
+                        *ours = other;
+                    }
+                }
+                None => {
+                    self.warned_once.push((once, self.warnings.len()));
+                    self.warnings.extend(other.take());
+                }
+            }
+        }
+        self.warnings.extend(others.into_iter().flatten());
+        self.left_out += other.left_out;
+        other.notes.into_iter().for_each(|note| self.note(note));
     }
 
     /// Warns of what was found wrong while an archive was read.
@@ -140,13 +184,14 @@ impl Remarks {
     }
 
     pub(super) fn into_summary(mut self, counts: Counts, stopped: Option<Error>) -> RestoreSummary {
-        if self.left_out > 0 {
-            let kind = NotRestored::MoreThanFit(self.left_out);
-            self.warnings.push(Warning::general(kind));
-        }
+        self.warnings.sort_by_key(|(member, _)| *member);
+        self.notes.sort_unstable();
+        let warnings = self.warnings.into_iter().map(|(_, warning)| warning);
+        let more =
+            (self.left_out > 0).then(|| Warning::general(NotRestored::MoreThanFit(self.left_out)));
         RestoreSummary {
             counts,
-            warnings: self.warnings,
+            warnings: warnings.chain(more).collect(),
             notes: self.notes,
             stopped,
         }

@@ -2,72 +2,43 @@
 
 use std::ffi::CStr;
 use std::os::fd::AsFd;
-use std::rc::Rc;
+use std::sync::Arc;
 
-use gate::create::{fchmod, mkdirat, umask, unlinkat_directory};
-use gate::file::unlinkat;
+use gate::create::{fchmod, mkdirat, umask};
 use gate::fs::{At, FileType, Open, Statx, Time, Want, statx};
 use gate::long::{c_string, open_beneath};
 use gate::{Errno, Fd, Gate};
-use ondisk::pax::Member;
 use walk::Moment;
+use walk::entry::joined;
 use walk::moment::may_be_since;
 
-use super::attributes::{Late, SET_ID, change_mode, inherits};
+use super::attributes::{Late, change_mode, inherits};
+use super::entry::{DirectoryState, Entry, Place, Traits};
+use super::maker::Maker;
 use super::name::Chosen;
 use super::not_restored::{Failure, NotRestored};
-use super::owners::Owners;
-use super::report::{Counts, Remarks, RestoreProgress, RestoreSummary};
+use super::report::RestoreSummary;
+use super::rights::ALL;
 use super::trail::Trail;
+use super::workers::{Batch, Workers};
 use crate::error::Error;
 use crate::tick::before_a_tick;
 
-/// The permissions that the owner of a directory needs to work in it.
-pub(super) const ALL: u32 = 0o700;
-
-/// What is known of an open directory.
-#[derive(Debug, Default)]
-pub(super) struct Doing {
-    /// What it gets when it is left.
-    pub(super) late: Option<Box<Late>>,
-    /// Whether what is made in it gets an access control list from it.
-    pub(super) inherits: bool,
-}
-
-/// The user who restores.
-pub(super) struct Rights {
-    pub(super) is_root: bool,
-    pub(super) uid: u32,
-    pub(super) gid: u32,
-    /// The permissions of a directory that no member describes.
-    plain_directory: u32,
-}
-
-impl Rights {
-    /// The mode that a member gets: a program that does not belong to its owner gets no set-id
-    /// bits, since it would run in another user's name.
-    pub(super) fn mode(&self, member: &Member) -> u32 {
-        let is_owned = self.is_root || (member.uid == self.uid && member.gid == self.gid);
-        member.mode & if is_owned { 0o7777 } else { 0o7777 & !SET_ID }
-    }
-}
-
 pub(super) struct Restorer<'a> {
-    pub(super) progress: &'a RestoreProgress,
-    pub(super) top: Rc<Fd>,
-    pub(super) top_doing: Doing,
-    pub(super) trail: Trail<Doing>,
+    pub(super) maker: Maker<'a>,
+    pub(super) workers: Workers<'a>,
+    /// What is still to be created in the last directory of the trail.
+    batch: Option<Batch>,
+    pub(super) top: Arc<Fd>,
+    pub(super) top_state: DirectoryState,
+    pub(super) trail: Trail<DirectoryState>,
     pub(super) chosen: Chosen,
-    pub(super) owners: Owners,
-    pub(super) rights: Rights,
-    pub(super) remarks: Remarks,
-    pub(super) counts: Counts,
+    /// The number of the current member.
+    pub(super) number: u64,
     /// What has a ctime from then on was changed in this run, as far as can be told.
     started: Time,
     /// The directory in which the last hard link's other name was.
-    pub(super) linked: Option<(Vec<u8>, Rc<Fd>)>,
-    /// Whether files can be made without a name here; found out with the first.
-    pub(super) has_unnamed: bool,
+    pub(super) linked: Option<(Vec<u8>, Arc<Fd>)>,
     /// Whether an archive was restored before this one.
     pub(super) is_later: bool,
     /// A directory could not be renamed: it has its old name, by which the archives no longer list
@@ -77,64 +48,123 @@ pub(super) struct Restorer<'a> {
 
 impl Drop for Restorer<'_> {
     fn drop(&mut self) {
-        umask(0o777 & !self.rights.plain_directory);
+        umask(0o777 & !self.maker.rights.plain_directory);
     }
 }
 
 impl<'a> Restorer<'a> {
     pub(super) fn new(
-        numeric_owner: bool,
-        top: Rc<Fd>,
+        maker: Maker<'a>,
+        workers: Workers<'a>,
+        top: Arc<Fd>,
         chosen: Chosen,
-        progress: &'a RestoreProgress,
     ) -> Restorer<'a> {
-        // Members have the permissions that the archive says, from their first moment.
-        let umask = umask(0);
-        let is_root = gate::process::is_root();
-        let (uid, gid) = gate::process::ids();
-        let owners = match is_root && !numeric_owner {
-            true => Owners::read(),
-            false => Owners::default(),
+        let traits = Traits {
+            inherits: inherits(&top),
+            owner: None,
         };
         Restorer {
-            progress,
-            top_doing: Doing {
-                late: None,
-                inherits: inherits(&top),
-            },
-            trail: Trail::new(Rc::clone(&top)),
+            maker,
+            workers,
+            batch: None,
+            top_state: DirectoryState { late: None, traits },
+            trail: Trail::new(Arc::clone(&top)),
             top,
             chosen,
-            owners,
-            rights: Rights {
-                is_root,
-                uid,
-                gid,
-                plain_directory: 0o777 & !umask,
-            },
-            remarks: Remarks::default(),
-            counts: Counts::default(),
+            number: 0,
             started: before_a_tick(Moment::now().time()),
             linked: None,
-            has_unnamed: true,
             is_later: false,
             keeps_all: false,
         }
     }
 
     pub(super) fn into_summary(mut self, stopped: Option<Error>) -> RestoreSummary {
-        let mut remarks = std::mem::take(&mut self.remarks);
+        let mut remarks = std::mem::take(&mut self.maker.remarks);
+        let mut counts = self.maker.counts;
+        for (more, others) in self.workers.end() {
+            counts.add(more);
+            remarks.absorb(others);
+        }
+        remarks.set_member(u64::MAX);
         std::mem::take(&mut self.chosen).warn_of_missed(&mut remarks);
-        remarks.into_summary(self.counts, stopped)
+        remarks.into_summary(counts, stopped)
+    }
+
+    /// Creates an entry of the last directory of the trail.
+    pub(super) fn create(&mut self, entry: &Entry) -> Result<(), Failure> {
+        let here = self.here()?;
+        let mut traits = self.directory_state().traits;
+        let place = Place {
+            here: &here,
+            traits: &mut traits,
+        };
+        let done = self.maker.entry(place, entry);
+        self.directory_state().traits = traits;
+        done
+    }
+
+    /// Has an entry of the last directory of the trail created, by another thread if there is one.
+    pub(super) fn defer(&mut self, entry: Entry) -> Result<(), Failure> {
+        if self.workers.is_empty() {
+            return self.create(&entry);
+        }
+        if self.batch.is_none() {
+            self.batch = Some(self.new_batch()?);
+        }
+        let batch = self.batch.as_mut();
+        if batch.is_some_and(|batch| {
+            batch.push(entry);
+            batch.is_full()
+        }) {
+            self.send_batch();
+        }
+        Ok(())
+    }
+
+    fn new_batch(&mut self) -> Result<Batch, Failure> {
+        let (here, dir) = (self.here()?, self.trail.path().to_vec());
+        Ok(Batch::new(here, dir, self.directory_state().traits))
+    }
+
+    /// Passes on what is still to be created in the last directory of the trail.
+    fn send_batch(&mut self) {
+        if let Some(batch) = self.batch.take() {
+            self.workers.send(batch);
+        }
+    }
+
+    /// Waits until nothing is left to do in the last directory of the trail, and below it.
+    pub(super) fn finish_here(&mut self) {
+        self.send_batch();
+        self.workers.wait_for_below(self.trail.path());
+    }
+
+    /// Waits until nothing is left to do for a path, for the directories above it, and below it.
+    pub(super) fn wait_for(&mut self, path: &[u8]) {
+        if self
+            .batch
+            .as_ref()
+            .is_some_and(|batch| batch.has_part_of(path))
+        {
+            self.send_batch();
+        }
+        self.workers.wait_for(path);
     }
 
     /// The last directory of the trail, open.
-    pub(super) fn here(&mut self) -> Result<Rc<Fd>, Failure> {
+    pub(super) fn here(&mut self) -> Result<Arc<Fd>, Failure> {
         self.trail.here().map_err(Failure::above)
     }
 
-    pub(super) fn doing(&mut self) -> &mut Doing {
-        self.trail.last().unwrap_or(&mut self.top_doing)
+    pub(super) fn directory_state(&mut self) -> &mut DirectoryState {
+        self.trail.last().unwrap_or(&mut self.top_state)
+    }
+
+    /// The next level of the trail.
+    pub(super) fn push(&mut self, name: &[u8], fd: Fd, state: DirectoryState) {
+        self.send_batch();
+        self.trail.push(name, Arc::new(fd), state);
     }
 
     /// Enters a directory, and makes it where it is missing. Those that are left get what they are
@@ -148,32 +178,37 @@ impl<'a> Restorer<'a> {
         }
         let rest = self.trail.rest(dir).unwrap_or_default();
         for name in rest.split(|&b| b == b'/').filter(|name| !name.is_empty()) {
-            let (fd, doing) = self.enter_next(name)?;
-            self.trail.push(name, Rc::new(fd), doing);
+            let (fd, state) = self.enter_next(name)?;
+            self.push(name, fd, state);
         }
-        let mut place = self.progress.place.lock();
+        let mut place = self.maker.progress.place.lock();
         place.clear();
         place.extend_from_slice(dir);
         Ok(())
     }
 
-    fn enter_next(&mut self, name: &[u8]) -> Result<(Fd, Doing), Failure> {
+    fn enter_next(&mut self, name: &[u8]) -> Result<(Fd, DirectoryState), Failure> {
         let here = self.here()?;
         let c_name = c_string(name).map_err(Failure::above)?;
+        let path = joined(self.trail.path(), name);
+        self.wait_for(&path);
         match self.open_directory(&here, &c_name, false) {
             Ok((fd, seen, changed_mode)) => {
                 let is_ours = self.is_of_this_run(&seen);
                 let late = is_ours.then(|| Box::new(Late::put_back(&seen, changed_mode)));
                 let inherits = inherits(&fd);
-                Ok((fd, Doing { late, inherits }))
+                Ok((fd, DirectoryState::new(late, inherits)))
             }
             Err(Errno::ENOENT) => {
-                let mode = self.rights.plain_directory | if self.rights.is_root { 0 } else { ALL };
+                let mode = self.maker.rights.plain_directory
+                    | if self.maker.rights.is_root { 0 } else { ALL };
                 mkdirat(&here, &c_name, mode)
                     .map_err(|e| Failure::call(Gate::Mkdirat, e, NotRestored::AboveNotMade))?;
                 let fd = open_beneath(here.as_fd(), name, Open::SCAN).map_err(Failure::above)?;
-                let (late, inherits) = (None, self.doing().inherits);
-                Ok((fd, Doing { late, inherits }))
+                Ok((
+                    fd,
+                    DirectoryState::new(None, self.directory_state().traits.inherits),
+                ))
             }
             Err(e) => Err(Failure::above(e)),
         }
@@ -181,15 +216,29 @@ impl<'a> Restorer<'a> {
 
     /// Leaves the last directory of the trail, which gets what it is still to get.
     fn leave(&mut self) {
-        let late = self.doing().late.take();
-        if let Some(late) = late {
-            let path = self.trail.path().to_vec();
-            match self.trail.here() {
-                Ok(here) => late.give(&here, &path, &mut self.remarks),
-                Err(e) => self.remarks.warn(&path, Failure::above(e)),
-            }
-        }
+        self.end_directory();
         self.trail.pop();
+    }
+
+    fn end_directory(&mut self) {
+        let late = self.directory_state().late.take();
+        let Some(late) = late else {
+            return self.send_batch();
+        };
+        let batch = match self.batch.take() {
+            Some(batch) => Ok(batch),
+            None => self.new_batch(),
+        };
+        match batch {
+            Ok(mut batch) => {
+                batch.end(self.number, late);
+                match self.workers.is_empty() {
+                    true => self.maker.batch(batch),
+                    false => self.workers.send(batch),
+                }
+            }
+            Err(failure) => self.maker.remarks.warn(self.trail.path(), failure),
+        }
     }
 
     /// Leaves all directories, DIR itself included.
@@ -197,9 +246,7 @@ impl<'a> Restorer<'a> {
         while !self.trail.path().is_empty() {
             self.leave();
         }
-        if let Some(late) = self.top_doing.late.take() {
-            late.give(&self.top, b".", &mut self.remarks);
-        }
+        self.end_directory();
     }
 
     /// Opens a directory. If it belongs to the user and does not let them in, and a member
@@ -213,11 +260,14 @@ impl<'a> Restorer<'a> {
     ) -> gate::Result<(Fd, Statx, bool)> {
         let lets_in = |seen: &Statx| {
             let may = is_member || self.is_of_this_run(seen);
-            !self.rights.is_root && may && seen.uid == self.rights.uid && seen.mode & ALL != ALL
+            !self.maker.rights.is_root
+                && may
+                && seen.uid == self.maker.rights.uid
+                && seen.mode & ALL != ALL
         };
         let open = || open_beneath(here.as_fd(), name.to_bytes(), Open::SCAN);
         match open() {
-            Err(Errno::EACCES) if !self.rights.is_root => {
+            Err(Errno::EACCES) if !self.maker.rights.is_root => {
                 let seen = statx(here, name, At::SYMLINK_NOFOLLOW, Want::BASIC_STATS)?;
                 if seen.file_type != FileType::Directory || !lets_in(&seen) {
                     return Err(Errno::EACCES);
@@ -240,19 +290,5 @@ impl<'a> Restorer<'a> {
     /// Whether something was changed in this run, and so most likely by it.
     fn is_of_this_run(&self, seen: &Statx) -> bool {
         may_be_since(seen.ctime, self.started)
-    }
-
-    /// Removes what has a name, unless it is a directory with something in it.
-    pub(super) fn clear(&self, here: &Fd, name: &CStr) -> Result<(), Failure> {
-        let done = match unlinkat(here, name) {
-            Err(Errno::EISDIR) => unlinkat_directory(here, name),
-            other => other,
-        };
-        let reason = match done {
-            Ok(()) | Err(Errno::ENOENT) => return Ok(()),
-            Err(Errno::ENOTEMPTY) => NotRestored::DirectoryInTheWay,
-            Err(_) => NotRestored::InTheWay,
-        };
-        done.map_err(|e| Failure::call(Gate::Unlinkat, e, reason))
     }
 }

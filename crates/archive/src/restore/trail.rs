@@ -2,7 +2,7 @@
 //! One that was closed is opened again from the top, without following a symlink.
 
 use std::os::fd::AsFd;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use gate::Fd;
 use gate::fs::Open;
@@ -14,7 +14,7 @@ const MOST_OPEN: usize = 64;
 const REOPENED: usize = 32;
 
 pub(super) struct Trail<T> {
-    top: Rc<Fd>,
+    top: Arc<Fd>,
     /// The names of all levels, with slashes between them.
     path: Vec<u8>,
     levels: Vec<Level<T>>,
@@ -25,12 +25,12 @@ pub(super) struct Trail<T> {
 struct Level<T> {
     /// Where its name ends in the path.
     end: usize,
-    fd: Option<Rc<Fd>>,
+    fd: Option<Arc<Fd>>,
     data: T,
 }
 
 impl<T> Trail<T> {
-    pub(super) fn new(top: Rc<Fd>) -> Trail<T> {
+    pub(super) fn new(top: Arc<Fd>) -> Trail<T> {
         Trail {
             top,
             path: Vec::new(),
@@ -61,7 +61,7 @@ impl<T> Trail<T> {
         }
     }
 
-    pub(super) fn push(&mut self, name: &[u8], fd: Rc<Fd>, data: T) {
+    pub(super) fn push(&mut self, name: &[u8], fd: Arc<Fd>, data: T) {
         if !self.path.is_empty() {
             self.path.push(b'/');
         }
@@ -91,21 +91,21 @@ impl<T> Trail<T> {
     ///
     /// # Errors
     /// Those of openat2(2), when it had to be opened again.
-    pub(super) fn here(&mut self) -> gate::Result<Rc<Fd>> {
+    pub(super) fn here(&mut self) -> gate::Result<Arc<Fd>> {
         match self.levels.last() {
-            None => return Ok(Rc::clone(&self.top)),
-            Some(Level { fd: Some(fd), .. }) => return Ok(Rc::clone(fd)),
+            None => return Ok(Arc::clone(&self.top)),
+            Some(Level { fd: Some(fd), .. }) => return Ok(Arc::clone(fd)),
             Some(_) => {}
         }
         let first = self.levels.len().saturating_sub(REOPENED);
-        let mut above: Option<(Rc<Fd>, usize)> = None;
+        let mut above: Option<(Arc<Fd>, usize)> = None;
         for level in &mut self.levels[first..] {
             let (from, start) = above
                 .as_ref()
                 .map_or((&self.top, 0), |(fd, end)| (fd, end + 1));
             let name = self.path.get(start..level.end).unwrap_or_default();
-            let fd = Rc::new(open_beneath(from.as_fd(), name, Open::SCAN)?);
-            above = Some((Rc::clone(&fd), level.end));
+            let fd = Arc::new(open_beneath(from.as_fd(), name, Open::SCAN)?);
+            above = Some((Arc::clone(&fd), level.end));
             level.fd = Some(fd);
         }
         self.first_open = first;
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn the_way_back_is_found_however_deep_it_was() {
         let top = tempfile::tempdir().unwrap();
-        let mut trail = Trail::new(Rc::new(
+        let mut trail = Trail::new(Arc::new(
             open_long(top.path().as_os_str().as_bytes(), Open::SCAN).unwrap(),
         ));
         let inode = |fd: &Fd| {
@@ -144,7 +144,7 @@ mod tests {
                 0o700,
             )
             .unwrap();
-            let fd = Rc::new(open_beneath(here.as_fd(), name.as_bytes(), Open::SCAN).unwrap());
+            let fd = Arc::new(open_beneath(here.as_fd(), name.as_bytes(), Open::SCAN).unwrap());
             inodes.push(inode(&fd));
             trail.push(name.as_bytes(), fd, n);
         }

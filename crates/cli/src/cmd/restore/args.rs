@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::Args;
 
 use crate::args::help::{EXIT, ending};
-use crate::args::values::time_of_day;
+use crate::args::values::{number, time_of_day};
 
 const EXAMPLES: &str = "\
 fathom restore full.tar -C /srv  # everything, below /srv
@@ -57,6 +57,14 @@ pub(crate) struct Restore {
     /// or empty directory, unless this option is given. A single archive is always restored.
     #[arg(long)]
     pub(crate) overwrite: bool,
+    /// Wait until the disk has everything (syncfs)
+    ///
+    /// Without it, a power failure within half a minute can leave files empty or missing, as after tar.
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(crate) sync: bool,
+    /// Use N threads [default: by processors and file system]
+    #[arg(short, long, value_name = "N", value_parser = number(1..=256_usize))]
+    pub(crate) jobs: Option<usize>,
     /// Print what would be done, and change nothing
     #[arg(short = 'n', long)]
     pub(crate) dry_run: bool,

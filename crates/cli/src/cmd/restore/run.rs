@@ -39,6 +39,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         numeric_owner: args.numeric_owner,
         overwrite: args.overwrite,
         dry_run: args.dry_run,
+        jobs: args.jobs,
+        sync: args.sync,
     };
     let progress = RestoreProgress::default();
     let message = |seconds: f64| {

@@ -1,0 +1,247 @@
+//! Creates the entries of a directory. Each is a new inode, so that nothing is written through another
+//! hard link of a file that has its name; that file is removed first.
+
+use std::ffi::CStr;
+use std::sync::atomic::Ordering::Relaxed;
+
+use gate::create::{Node, ftruncate, mknodat, pwrite64, symlinkat, unlinkat_directory};
+use gate::file::{Fresh, linkat, unlinkat};
+use gate::fs::{At, Want, statx};
+use gate::long::c_string;
+use gate::{Errno, Fd, Gate};
+use ondisk::pax::{Kind, Member};
+
+use super::attributes::On;
+use super::entry::{Entry, Place};
+use super::not_restored::{Failure, NotRestored};
+use super::owners::Owners;
+use super::report::{Counts, Remarks, RestoreProgress};
+use super::rights::Rights;
+use crate::split;
+
+/// Attempts to clear a name that another program keeps taking.
+const TRIES: usize = 8;
+
+/// Creates entries. Each thread has its own.
+pub(super) struct Maker<'a> {
+    pub(super) rights: Rights,
+    pub(super) owners: &'a Owners,
+    pub(super) progress: &'a RestoreProgress,
+    pub(super) remarks: Remarks,
+    pub(super) counts: Counts,
+    /// Whether files can be made without a name here; found out with the first.
+    has_unnamed: bool,
+}
+
+/// A file that has no name yet.
+pub(super) struct Unfinished {
+    fresh: Fresh,
+    /// Whether it has its mode.
+    is_exact: bool,
+    bytes: u64,
+}
+
+impl<'a> Maker<'a> {
+    pub(super) fn new(
+        rights: Rights,
+        owners: &'a Owners,
+        progress: &'a RestoreProgress,
+    ) -> Maker<'a> {
+        Maker {
+            rights,
+            owners,
+            progress,
+            remarks: Remarks::default(),
+            counts: Counts::default(),
+            has_unnamed: true,
+        }
+    }
+
+    /// Creates a file without a name.
+    pub(super) fn begin_file(&mut self, here: &Fd, member: &Member) -> Result<Unfinished, Failure> {
+        let mode = self.rights.mode(member) & 0o777;
+        // Its owner must be allowed to set attributes.
+        let is_exact = self.rights.is_root || member.xattrs.is_empty();
+        let made = match self.has_unnamed {
+            true => Fresh::unnamed(here, if is_exact { mode } else { mode | 0o600 }),
+            false => Ok(None),
+        };
+        let made = made.and_then(|made| match made {
+            Some(fresh) => Ok((fresh, is_exact)),
+            None => {
+                self.has_unnamed = false;
+                Ok((Fresh::named(here)?, false))
+            }
+        });
+        let (fresh, is_exact) =
+            made.map_err(|e| Failure::call(Gate::Openat, e, NotRestored::FileNotMade))?;
+        if member.sparse.is_some() {
+            ftruncate(fresh.fd(), member.size)
+                .map_err(|e| Failure::call(Gate::Ftruncate, e, NotRestored::TooLarge))?;
+        }
+        Ok(Unfinished {
+            fresh,
+            is_exact,
+            bytes: 0,
+        })
+    }
+
+    /// Writes a piece of its data.
+    pub(super) fn write(
+        &mut self,
+        file: &mut Unfinished,
+        mut offset: u64,
+        mut piece: &[u8],
+    ) -> Result<(), Failure> {
+        file.bytes += piece.len() as u64;
+        self.progress.bytes.fetch_add(piece.len() as u64, Relaxed);
+        while !piece.is_empty() {
+            match pwrite64(file.fresh.fd(), piece, offset) {
+                Ok(n) => {
+                    offset += n as u64;
+                    piece = &piece[n..];
+                }
+                Err(Errno::EINTR) => {}
+                Err(e) => return Err(Failure::call(Gate::Pwrite64, e, NotRestored::NotWritten)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the file its attributes, and at last its name.
+    pub(super) fn finish_file(
+        &mut self,
+        place: Place<'_>,
+        entry: &Entry,
+        mut file: Unfinished,
+    ) -> Result<(), Failure> {
+        let on = On::Open(file.fresh.fd());
+        self.give(on, &entry.path, &entry.member, file.is_exact, place.traits);
+        let publish = |here: &Fd, name: &CStr| file.fresh.publish(here, name);
+        self.put(place.here, &entry.name, publish, Gate::Linkat)?;
+        self.counts.files += 1;
+        self.counts.bytes += file.bytes;
+        Ok(())
+    }
+
+    /// Creates an entry whose data is known; a hard link only to a file of the same directory.
+    pub(super) fn entry(&mut self, place: Place<'_>, entry: &Entry) -> Result<(), Failure> {
+        match entry.member.kind {
+            Kind::File => {
+                let mut file = self.begin_file(place.here, &entry.member)?;
+                self.write(&mut file, 0, &entry.data)?;
+                self.finish_file(place, entry, file)
+            }
+            Kind::Link => self.link(place.here, &entry.name, place.here, &entry.target),
+            Kind::Symlink => self.symlink(place, entry),
+            _ => self.node(place, entry),
+        }
+    }
+
+    fn symlink(&mut self, place: Place<'_>, entry: &Entry) -> Result<(), Failure> {
+        let target = c_string(&entry.member.link)
+            .map_err(|e| Failure::call(Gate::Symlinkat, e, NotRestored::BadTarget))?;
+        let make = |here: &Fd, name: &CStr| symlinkat(&target, here, name);
+        self.put(place.here, &entry.name, make, Gate::Symlinkat)?;
+        let on = On::Name(place.here, &entry.name);
+        self.give(on, &entry.path, &entry.member, true, place.traits);
+        self.counts.symlinks += 1;
+        Ok(())
+    }
+
+    fn node(&mut self, place: Place<'_>, entry: &Entry) -> Result<(), Failure> {
+        let member = &entry.member;
+        let (major, minor) = (member.rdev.major, member.rdev.minor);
+        // The kernel has 12 bits for the one and 20 for the other, and drops the rest.
+        if major >= 1 << 12 || minor >= 1 << 20 {
+            return Err(NotRestored::ImpossibleDevice { major, minor }.into());
+        }
+        let node = match member.kind {
+            Kind::Char => Node::Char(major, minor),
+            Kind::Block => Node::Block(major, minor),
+            _ => Node::Fifo,
+        };
+        let mode = self.rights.mode(member) & 0o777;
+        let make = |here: &Fd, name: &CStr| mknodat(here, name, node, mode);
+        self.put(place.here, &entry.name, make, Gate::Mknodat)?;
+        let on = On::Name(place.here, &entry.name);
+        self.give(on, &entry.path, member, true, place.traits);
+        self.counts.other += 1;
+        Ok(())
+    }
+
+    /// Creates a hard link to a file in the directory `from`; `target` is the path of that file.
+    pub(super) fn link(
+        &mut self,
+        here: &Fd,
+        name: &CStr,
+        from: &Fd,
+        target: &[u8],
+    ) -> Result<(), Failure> {
+        let missing = |e| no_target(target, e);
+        let file = c_string(split(target).1).map_err(missing)?;
+        // A name that is a link to the same file already must not be removed: it may be the last.
+        let is_same = |here: &Fd| {
+            let inode = |dir: &Fd, name: &CStr| {
+                let seen = statx(dir, name, At::SYMLINK_NOFOLLOW, Want::BASIC_STATS).ok()?;
+                Some((seen.dev, seen.ino))
+            };
+            inode(from, &file).is_some_and(|target| inode(here, name) == Some(target))
+        };
+        let make = |here: &Fd, name: &CStr| match linkat(from, &file, here, name, At::empty()) {
+            Err(Errno::EEXIST) if is_same(here) => Ok(()),
+            other => other,
+        };
+        let done = self.put(here, name, make, Gate::Linkat);
+        done.map_err(|failure| match failure.call {
+            Some((_, e @ Errno::ENOENT)) => missing(e),
+            _ => failure,
+        })?;
+        self.counts.links += 1;
+        Ok(())
+    }
+
+    /// Gives something its name, in the place of whatever has it.
+    fn put(
+        &self,
+        here: &Fd,
+        name: &CStr,
+        mut make: impl FnMut(&Fd, &CStr) -> gate::Result<()>,
+        gate: Gate,
+    ) -> Result<(), Failure> {
+        for _ in 0..TRIES {
+            match make(here, name) {
+                Ok(()) => return Ok(()),
+                Err(Errno::EEXIST | Errno::EISDIR | Errno::ENOTEMPTY) => clear(here, name)?,
+                Err(e @ Errno::EPERM) if gate == Gate::Mknodat && !self.rights.is_root => {
+                    return Err(Failure::call(gate, e, NotRestored::DeviceTakesRoot));
+                }
+                Err(e) => return Err(Failure::call(gate, e, NotRestored::NotMade)),
+            }
+        }
+        Err(NotRestored::NameTaken.into())
+    }
+}
+
+/// The target of a hard link that cannot be found.
+pub(super) fn no_target(target: &[u8], errno: Errno) -> Failure {
+    Failure::call(
+        Gate::Linkat,
+        errno,
+        NotRestored::NoSuchTarget(target.to_vec()),
+    )
+}
+
+/// Removes what has a name, unless it is a directory with something in it.
+fn clear(here: &Fd, name: &CStr) -> Result<(), Failure> {
+    let done = match unlinkat(here, name) {
+        Err(Errno::EISDIR) => unlinkat_directory(here, name),
+        other => other,
+    };
+    let reason = match done {
+        Ok(()) | Err(Errno::ENOENT) => return Ok(()),
+        Err(Errno::ENOTEMPTY) => NotRestored::DirectoryInTheWay,
+        Err(_) => NotRestored::InTheWay,
+    };
+    done.map_err(|e| Failure::call(Gate::Unlinkat, e, reason))
+}

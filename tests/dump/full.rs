@@ -165,6 +165,45 @@ fn everything_is_dumped_and_restored_on_xfs() {
     comes_through(Some(XFS[0]), true);
 }
 
+/// XFS lists an access control list also as `trusted.SGI_ACL_FILE`, which means nothing elsewhere.
+#[test]
+fn lists_of_xfs_are_archived_once() {
+    if !require(&NEEDS) {
+        return;
+    }
+    in_namespace(|ground| {
+        let at = ground.join("disk");
+        assert!(mounted(XFS[0], &at));
+        let tree = dir(at.join("tree"));
+        std::fs::write(tree.join("file"), "data").unwrap();
+        quiet(
+            Command::new("setfacl")
+                .args(["-m", "u:1000:rw"])
+                .arg(tree.join("file")),
+        );
+        quiet(
+            Command::new("setfacl")
+                .args(["-d", "-m", "u:1000:rwx"])
+                .arg(&tree),
+        );
+        let archive = ground.join("archive.tar");
+        assert_eq!(dump(&tree, &archive, &[]).code(), 0);
+        let bytes = std::fs::read(&archive).unwrap();
+        assert!(!bytes.windows(7).any(|some| some == b"SGI_ACL"));
+        for at in [dir(ground.join("elsewhere")), dir(at.join("here"))] {
+            quiet(
+                Command::new("tar")
+                    .args(["-xp", "--acls", "-C"])
+                    .arg(&at)
+                    .arg("-f")
+                    .arg(&archive),
+            );
+            let ran = run(&mut fathom(args!["verify", &archive, "--against", &at]));
+            assert_eq!(ran.code(), 0, "{ran}");
+        }
+    });
+}
+
 #[test]
 fn everything_is_dumped_and_restored_on_btrfs() {
     comes_through(Some(BTRFS[0]), true);

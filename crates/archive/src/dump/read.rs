@@ -436,6 +436,9 @@ impl<'a> Reader<'a> {
             let Ok(attribute) = CStr::from_bytes_with_nul(name) else {
                 continue;
             };
+            if acl::is_xfs_form(attribute.to_bytes()) {
+                continue;
+            }
             let value = &mut self.value;
             let (gate, got) = match fd {
                 Some(fd) => (Gate::Fgetxattr, fgetxattr(fd, attribute, value)),

@@ -341,7 +341,8 @@ fn extended(
         Ok(()) | Err(Errno::EOPNOTSUPP) => {}
         Err(errno) => return differ.failed(TreeAccess::ListXattrs, Gate::Listxattrat)(errno),
     }
-    let is_acl = |name: &[u8]| ACLS.iter().any(|acl| acl.to_bytes() == name);
+    let is_acl =
+        |name: &[u8]| ACLS.iter().any(|acl| acl.to_bytes() == name) || acl::is_xfs_form(name);
     let listed = || names.split(|&byte| byte == 0);
     for name in listed().filter(|name| !name.is_empty() && !is_acl(name)) {
         // Security modules label every file.

@@ -10,6 +10,11 @@ const VERSION: [u8; 4] = [2, 0, 0, 0];
 /// Bytes of a list with three entries, in the kernel's format: it says no more than the mode.
 pub const MINIMAL: usize = VERSION.len() + 3 * 8;
 
+/// Whether an extended attribute is how XFS stores a list. It lists both this and the kernel's form.
+pub fn is_xfs_form(name: &[u8]) -> bool {
+    matches!(name, b"trusted.SGI_ACL_FILE" | b"trusted.SGI_ACL_DEFAULT")
+}
+
 /// The tag of an entry, with its number in the kernel's format, in its order there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u16)]

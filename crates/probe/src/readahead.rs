@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::dir::Scratch;
 use crate::error::{Action, Error, Result};
 use crate::finding::{Finding, Note, Outcome, Value, find_value, or_unknown};
-use crate::infer::robust::mode;
+use crate::infer::robust::{median, mode};
 use crate::infer::series::judge;
 use crate::infer::windows::readahead as infer_windows;
 use crate::io::{CHECKED, fill, read_at, times};
@@ -33,8 +33,12 @@ const LEAST: u64 = 1 << 20;
 /// How often the file is read.
 const TRIALS: usize = 3;
 
-/// A read that takes longer, in nanoseconds, has done more than copy a page.
+/// A read that takes longer, in nanoseconds, has done more than copy a page, unless that is usual here.
 const FETCHES: f64 = 50_000.0;
+/// On a slow machine, one that takes this many times as long as is usual.
+const TIMES_USUAL: f64 = 3.0;
+/// The reads that tell what is usual.
+const RECENT: usize = 32;
 /// A read that takes longer has had a large window fetched, or has waited for it.
 const LONG: f64 = 100_000.0;
 /// How long a disk is given to deliver what is being fetched.
@@ -188,7 +192,7 @@ fn read_pages(
     let reader = scratch.reopen()?;
     context.spend(part, 0)?;
     let mut buffer = vec![0; page];
-    let mut cached = Vec::new();
+    let (mut cached, mut recent) = (Vec::new(), Recent::default());
     let (mut prefix, end) = (0, len / page as u64);
     for at in (0..part).step_by(page) {
         if at % CHECKED == 0 {
@@ -196,11 +200,33 @@ fn read_pages(
         }
         let begun = context.clock.now();
         read_at(&reader, &mut buffer, at)?;
-        let was_long = context.clock.since(begun) > FETCHES;
+        let was_long = recent.is_long(context.clock.since(begun));
         prefix = residency.prefix(prefix, end, was_long)?;
         cached.push(prefix as f64);
     }
     Ok(cached)
+}
+
+/// The times of the last reads.
+#[derive(Default)]
+struct Recent {
+    times: Vec<f64>,
+    /// Reads so far.
+    count: usize,
+}
+
+impl Recent {
+    /// Whether a read of so many nanoseconds has had something fetched. If this were said of every read, as
+    /// in an emulated machine, where copying a page takes so long, each would be waited for.
+    fn is_long(&mut self, took: f64) -> bool {
+        let usual = median(&self.times);
+        match self.times.get_mut(self.count % RECENT) {
+            Some(oldest) => *oldest = took,
+            None => self.times.push(took),
+        }
+        self.count += 1;
+        took > FETCHES.max(TIMES_USUAL * usual)
+    }
 }
 
 /// Finds the steady window from times alone.
@@ -244,4 +270,22 @@ fn by_time(
         *blocks *= page as f64;
     }
     Ok(judged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_reads_are_told_from_those_of_a_slow_machine() {
+        let long = |usual: f64, fetching: f64| {
+            let mut recent = Recent::default();
+            let took = (0..200).map(|n| if n % 40 == 39 { fetching } else { usual });
+            took.filter(|&took| recent.is_long(took)).count()
+        };
+        assert_eq!(long(1_500.0, 60_000.0), 5);
+        assert_eq!(long(1_500.0, 20_000.0), 0);
+        // Only the first is not known to be usual.
+        assert_eq!(long(80_000.0, 400_000.0), 6);
+    }
 }

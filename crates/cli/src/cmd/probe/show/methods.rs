@@ -31,7 +31,11 @@ pub(crate) fn hint(why: &Error) -> &'static str {
             Errno::EDQUOT => "the quota is used up; use less with --max-bytes",
             Errno::EROFS => "give a directory on a file system that is mounted read-write",
             Errno::EACCES | Errno::EPERM => "give a directory that you can enter and write to",
-            Errno::ENOENT | Errno::ESTALE => "check the name",
+            Errno::ENOENT => "check the name",
+            // Of an NFS mount that does not answer, the soft mount's time-out can become ESTALE.
+            Errno::ESTALE | Errno::ENOTCONN | Errno::ETIMEDOUT | Errno::EHOSTDOWN => {
+                "run fathom mounts --check to see which mounts do not answer"
+            }
             Errno::ENOTDIR => "give a directory",
             _ => "",
         },

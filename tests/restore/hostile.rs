@@ -347,7 +347,8 @@ fn hostile_archives_change_nothing_outside_the_directory() {
             in_namespace(|ground| {
                 let scene = Scene::new(ground);
                 scene.write(case.script);
-                for more in [&[][..], &["--dry-run"]] {
+                let options = [&[][..], &["--dry-run"], &["--strip-components=1"]];
+                for more in options {
                     let mut restore = fathom(args!["restore", &scene.archive, "-C", &scene.to]);
                     let (status, said, memory) = measured(restore.args(more));
                     let what = format!("{} {more:?}: {status}, {memory} KiB: {said}", case.name);

@@ -15,5 +15,6 @@ mod hostile;
 mod increments;
 mod others;
 mod safety;
+mod strip;
 mod threads;
 mod usage;

@@ -204,6 +204,9 @@ pub enum ErrorKind {
     Suffix(#[from] BadSuffix),
     #[error("'{}' exists and is not empty; entries that the increments do not list would be removed", shown(.entry))]
     NotEmpty { entry: Vec<u8> },
+    /// Increments name what they remove and rename from the root of the tree.
+    #[error("it is one of several archives, and increments apply only to unchanged names")]
+    StrippedChain,
     #[error("{}, and no archive has a member of this name", match is_directory {
         true => "it is a directory",
         false => "it does not exist",

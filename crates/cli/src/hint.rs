@@ -242,6 +242,9 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
         (RestoreInto, ErrorKind::NotEmpty { .. }) => {
             "restore into an empty directory, or give --overwrite"
         }
+        (Restore, ErrorKind::StrippedChain) => {
+            "restore without --strip-components into a new directory, and move what is in it"
+        }
         (Restore, ErrorKind::BadName(_)) => "give the name as fathom list prints it",
         (_, ErrorKind::ReplacesSource) => "give another name",
         (_, ErrorKind::ReplacesBase) => "give each archive a name of its own",

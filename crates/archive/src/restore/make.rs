@@ -110,10 +110,8 @@ impl Restorer<'_> {
                 }
             }
             Kind::Link => {
-                let target = clean(&entry.member.link).map_err(NotRestored::BadLink);
-                let target = target.map_err(Failure::from)?.path;
-                // A file that is removed by a later archive may not have been restored.
-                let target = self.chosen.place(&target).unwrap_or(target);
+                let target = self.chosen.take_link(&entry.member.link);
+                let target = target.map_err(Failure::from)?;
                 if target == entry.path {
                     return Ok(());
                 }

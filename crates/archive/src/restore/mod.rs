@@ -62,6 +62,9 @@ pub struct RestoreOptions {
     pub dir: Vec<u8>,
     /// Names of members, or patterns: these and what is below them, or all if there are none.
     pub paths: Vec<Vec<u8>>,
+    /// Leading components to remove from the names of members and of hard links' targets; members
+    /// with no more components are not restored.
+    pub strip_components: usize,
     /// Refuse to begin if a PATH is in no archive: it may be a mistyped archive.
     pub must_have_paths: bool,
     /// Identify owners by their numbers, even where their names are known.
@@ -87,7 +90,10 @@ pub fn restore(
     say: &mut dyn FnMut(Step),
 ) -> Result<RestoreSummary, Error> {
     let archives = &options.archives;
-    let mut chosen = Chosen::new(&options.paths)?;
+    let mut chosen = Chosen::new(&options.paths)?.with_stripped(options.strip_components);
+    if let ([first, _, ..], 1..) = (&archives[..], options.strip_components) {
+        return Err(Error::new(Action::Restore, first, ErrorKind::StrippedChain));
+    }
     let dir = open_long(&options.dir, Open::DIRECTORY | Open::NONBLOCK)
         .map_err(|errno| Error::new(Action::RestoreInto, &options.dir, errno))?;
     // Before anything is touched: a chain with a missing archive cannot be restored, and a member

@@ -14,6 +14,7 @@ use super::report::{Note, Remarks};
 use crate::error::{Action, BadName, Error, ErrorKind};
 use crate::input::{Input, is_regular};
 use crate::pattern::Pattern;
+use crate::plan::trim_slashes;
 use crate::route::Region;
 use crate::split;
 
@@ -56,6 +57,19 @@ pub(super) fn clean(raw: &[u8]) -> Result<Name, BadName> {
     })
 }
 
+/// A name without its first `components`, of which `.` is one, as GNU tar counts them; `None` if it
+/// has no more.
+fn strip(raw: &[u8], components: usize) -> Option<&[u8]> {
+    let without_slashes = |name: &[u8]| name.iter().take_while(|&&b| b == b'/').count();
+    let mut rest = trim_slashes(raw);
+    for _ in 0..components {
+        rest = &rest[without_slashes(rest)..];
+        let slash = rest.iter().position(|&b| b == b'/')?;
+        rest = &rest[slash..];
+    }
+    Some(&rest[without_slashes(rest)..])
+}
+
 /// Whether a directory has files that are in an earlier archive.
 fn lists_earlier_files(dumpdir: &[u8]) -> bool {
     let entries = dumpdir::entries(dumpdir);
@@ -81,6 +95,8 @@ pub(super) struct Chosen {
     patterns: Vec<(Pattern, usize)>,
     /// The directory that each PATH with wildcards is in; any other PATH itself.
     trees: Vec<Vec<u8>>,
+    /// Components to remove from the beginning of each name; only with a single archive.
+    stripped: usize,
     /// The renames that each archive carries out, where they are known.
     renames: Vec<Option<Renames>>,
     /// The index of the current archive.
@@ -118,6 +134,11 @@ impl Chosen {
         })
     }
 
+    /// Restores under names without their first components. The PATHs are those in the archive.
+    pub(super) fn with_stripped(self, stripped: usize) -> Chosen {
+        Chosen { stripped, ..self }
+    }
+
     pub(super) fn is_all(&self) -> bool {
         self.given.is_empty()
     }
@@ -147,7 +168,8 @@ impl Chosen {
         later().for_each(|(old, new)| self.before.carry(new, old));
     }
 
-    /// The name under which a member is restored; `None` for one that was not chosen.
+    /// The name under which a member is restored; `None` for one that was not chosen, or whose name
+    /// has no more components than are removed.
     pub(super) fn take_member(
         &mut self,
         member: &Member,
@@ -168,7 +190,24 @@ impl Chosen {
         if self.turn == 0 && member.dumpdir.as_deref().is_some_and(lists_earlier_files) {
             remarks.note(Note::FirstIsIncrement);
         }
-        Ok(Some(place))
+        if self.stripped == 0 {
+            return Ok(Some(place));
+        }
+        let rest = strip(&member.path, self.stripped).map(clean).transpose();
+        Ok(rest.map_err(NotRestored::BadName)?.map(|name| name.path))
+    }
+
+    /// The name under which the file is restored that a hard link is another name of.
+    pub(super) fn take_link(&self, link: &[u8]) -> Result<Vec<u8>, NotRestored> {
+        let target = clean(link).map_err(NotRestored::BadLink)?.path;
+        if self.stripped == 0 {
+            // A file that is removed by a later archive may not have been restored.
+            return Ok(self.place(&target).unwrap_or(target));
+        }
+        let rest = strip(link, self.stripped).map(clean).transpose();
+        let rest = rest.map_err(NotRestored::BadLink)?;
+        rest.map(|name| name.path)
+            .ok_or(NotRestored::NoSuchTarget(target))
     }
 
     /// Checks that each PATH is in an archive, unless an archive cannot be read twice or to its
@@ -475,6 +514,32 @@ mod tests {
         }
         assert_eq!(split(b"a/b/c"), (&b"a/b"[..], &b"c"[..]));
         assert_eq!(split(b"c"), (&b""[..], &b"c"[..]));
+    }
+
+    #[test]
+    fn components_are_counted_as_gnu_tar_does() {
+        for (name, components, rest) in [
+            ("a/b/c", 0, Some("a/b/c")),
+            ("a/b/c", 1, Some("b/c")),
+            ("a/b/c/", 2, Some("c")),
+            ("a/b/c", 3, None),
+            ("a//b", 1, Some("b")),
+            ("//a/b", 1, Some("b")),
+            ("./a/b", 1, Some("a/b")),
+            ("./a/b", 2, Some("b")),
+            ("a/.", 1, Some(".")),
+            ("a/", 1, None),
+            ("./", 1, None),
+            ("", 1, None),
+            ("/", 1, None),
+        ] {
+            let rest = rest.map(str::as_bytes);
+            assert_eq!(
+                strip(name.as_bytes(), components),
+                rest,
+                "{name} {components}"
+            );
+        }
     }
 
     fn chosen(paths: &[&str]) -> Chosen {

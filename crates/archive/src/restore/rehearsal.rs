@@ -97,10 +97,19 @@ impl Rehearsal<'_> {
     }
 
     fn member(&mut self, path: &[u8], member: &Member) {
-        // A link to itself exists already.
-        if member.kind == Kind::Link && clean(&member.link).is_ok_and(|link| link.path == path) {
-            return;
-        }
+        let target = match member.kind {
+            Kind::Link => match self.chosen.take_link(&member.link) {
+                // A link to itself exists already.
+                Ok(target) if target == path => return,
+                Ok(target) => Some(target),
+                Err(reason) => {
+                    self.counts.skipped += 1;
+                    return self.remarks.warn(&member.path, reason);
+                }
+            },
+            Kind::Symlink => Some(member.link.clone()),
+            _ => None,
+        };
         let counts = &mut self.counts;
         let (what, count) = match member.kind {
             Kind::File => ("file", &mut counts.files),
@@ -117,8 +126,7 @@ impl Rehearsal<'_> {
             counts.bytes += member.sparse.as_ref().map_or(member.size, |map| map.data());
         }
         self.renames(member);
-        let other = matches!(member.kind, Kind::Symlink | Kind::Link).then_some(&member.link[..]);
-        self.tell(what, path, other);
+        self.tell(what, path, target.as_deref());
         if self.has_later {
             self.made.insert(key(path), member.kind == Kind::Directory);
         }

@@ -12,6 +12,7 @@ fathom restore full.tar -C /srv  # everything, below /srv
 fathom restore full.tar monday.tar tuesday.tar  # the tree as of Tuesday
 fathom restore full.tar.zst -C /tmp/x home/me  # only home/me
 fathom restore full.tar 'home/*/.ssh'  # only the directories .ssh
+fathom restore full.tar home/me --strip-components 2  # what is in home/me, without home/me/
 fathom restore full.tar -- home/me a.tar  # PATHs that could be taken for archives
 ssh HOST cat full.tar | fathom restore - -C /srv  # from standard input
 fathom restore --state /var/lib/fathom --at 2026-11-20 -C /srv  # the tree as of that day
@@ -48,6 +49,13 @@ pub(crate) struct Restore {
     /// Extract into an existing directory
     #[arg(short = 'C', long, value_name = "DIR", default_value = ".")]
     pub(crate) directory: OsString,
+    /// Remove N leading components from the names of members
+    ///
+    /// Targets of hard links change likewise, those of symbolic links do not. Members with no more
+    /// than N components are skipped. PATHs are the names in the archive. Only for a single archive.
+    #[arg(long, value_name = "N", default_value = "0", hide_default_value = true)]
+    #[arg(value_parser = number(0..=65_535_usize))]
+    pub(crate) strip_components: usize,
     /// Set owners by number, even where their names exist
     #[arg(long)]
     pub(crate) numeric_owner: bool,

@@ -36,6 +36,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         dir: args.directory.as_bytes().to_vec(),
         must_have_paths: args.state.is_none() && args.paths.is_empty() && !paths.is_empty(),
         paths,
+        strip_components: args.strip_components,
         numeric_owner: args.numeric_owner,
         overwrite: args.overwrite,
         dry_run: args.dry_run,

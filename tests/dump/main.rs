@@ -22,6 +22,7 @@ mod full;
 mod hostile;
 mod increments;
 mod levels;
+mod listed;
 mod rounds;
 mod same;
 mod seek;

@@ -87,7 +87,7 @@ fn names(archive: &Path) -> Vec<Vec<u8>> {
 
 /// The entries of a tree that GNU tar has selected, with the hard links among them. The rest is that
 /// of the tree: a directory that tar creates in a set-group-ID directory keeps that bit.
-fn of_names(mut tree: Snapshot, selected: Snapshot) -> Snapshot {
+pub(crate) fn of_names(mut tree: Snapshot, selected: Snapshot) -> Snapshot {
     let entries = selected.into_iter().map(|(name, seen)| {
         let mut entry = tree.remove(&name).unwrap();
         entry.twin = seen.twin;
@@ -98,7 +98,7 @@ fn of_names(mut tree: Snapshot, selected: Snapshot) -> Snapshot {
 
 /// Removes what a new file of an increment inherits from its directory: the compression of btrfs,
 /// and in a directory that GNU tar creates set-group-ID.
-fn ignore_inherited(wanted: &Snapshot, is: &mut Snapshot, is_by_tar: bool) {
+pub(crate) fn ignore_inherited(wanted: &Snapshot, is: &mut Snapshot, is_by_tar: bool) {
     for (name, seen) in is {
         let Some(wanted) = wanted.get(name) else {
             continue;
@@ -114,7 +114,7 @@ fn ignore_inherited(wanted: &Snapshot, is: &mut Snapshot, is_by_tar: bool) {
 
 /// Checks that two trees are equal. GNU tar archives hard links of plain files only.
 #[track_caller]
-fn same_data(a: &Snapshot, b: &Snapshot, what: &str) {
+pub(crate) fn same_data(a: &Snapshot, b: &Snapshot, what: &str) {
     alike(a, b, what, |_, seen| {
         seen.atime = (0, 0);
         if seen.kind != 'f' {

@@ -59,6 +59,9 @@ pub enum Action {
     /// A list of names or patterns.
     #[error("cannot read")]
     ReadList,
+    /// To dump the names in it.
+    #[error("cannot use list")]
+    UseList,
     #[error("cannot open archive")]
     OpenArchive,
     #[error("cannot read archive")]
@@ -194,6 +197,17 @@ pub enum ErrorKind {
     NulInLine { line: usize },
     #[error("line {line} is not UTF-8")]
     NotUtf8 { line: usize },
+    #[error("it contains no names")]
+    NoNames,
+    #[error("'{}' is absolute, and '{}' is not", shown(.absolute), shown(.relative))]
+    MixedNames {
+        absolute: Vec<u8>,
+        relative: Vec<u8>,
+    },
+    #[error("'{}' contains '..'", shown(.name))]
+    ParentInName { name: Vec<u8> },
+    #[error("it describes only the names of a list")]
+    OnlyListed,
 
     #[error("archive, map and catalogs must be different files")]
     SharedFile,
@@ -295,10 +309,11 @@ fn plain(error: &ParquetError) -> String {
 }
 
 fn quoted(names: &[Vec<u8>]) -> String {
-    let names: Vec<String> = names
-        .iter()
-        .map(|name| format!("'{}'", shown(name)))
-        .collect();
+    let name = |name: &Vec<u8>| match &name[..] {
+        b"" => "the names of a list".to_owned(),
+        name => format!("'{}'", shown(name)),
+    };
+    let names: Vec<String> = names.iter().map(name).collect();
     names.join(", ")
 }
 

@@ -11,18 +11,25 @@
 //! What a mount does not offer falls back to the next better one: from `raw` to `batched`, and from
 //! that to `combined`.
 
+use std::sync::Arc;
+
 use gate::Gate;
 use gate::fs::At;
 use gate::long::statx_long;
 use mounts::ErrorKind;
 use walk::{
-    Diagnostics, EngineKind, EngineRefusal, Meta, Moment, PlanReason, WalkOptions as Walk, walk,
+    Diagnostics, EngineKind, EngineRefusal, Meta, Moment, PlanReason, WalkOptions as Walk,
+    WalkReport, walk,
 };
 
 use crate::attribution::{self, Function};
 use crate::catalog::Options;
 use crate::rows::{Collector, Rows, Source};
 use crate::since::Evidence;
+use listed::collect_listed;
+pub use listed::{Listed, ListedSource};
+
+mod listed;
 
 /// A way to gather.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -127,6 +134,8 @@ pub struct CollectOptions {
     pub gather: Option<Gather>,
     /// Threads; `None` for one per processor.
     pub threads: Option<usize>,
+    /// If set, only these names below the one SRC are collected, with the directories above them.
+    pub listed: Option<Arc<Listed>>,
     /// What is left out; a SRC itself is at depth 0.
     pub selection: Options,
     /// Set if a catalog is made of the tree: then dirty data is written, the file systems are asked
@@ -158,6 +167,9 @@ pub enum GatherReason {
     /// By an option.
     #[error("requested")]
     Requested,
+    /// Each name was examined by itself.
+    #[error("listed names are examined one by one")]
+    Listed,
     /// The requested way is unavailable.
     #[error("{} falls back to {}: {reason}", requested.name(), used.name())]
     FellBack {
@@ -208,7 +220,17 @@ pub(crate) fn collect<'a>(
     diagnostics: &'a Diagnostics,
 ) -> Result<(Collector<'a>, Vec<Gathered>), walk::Error> {
     attribution::set_phase(Function::Information);
-    let filter = options.selection.filter()?;
+    let mut walk_options = Walk {
+        preferred: options.gather.map_or(&[], Gather::engines),
+        threads: options.threads,
+        one_file_system: options.selection.one_file_system,
+        filter: options.selection.filter()?,
+        noatime: true,
+        ..Walk::default()
+    };
+    if let Some(listed) = &options.listed {
+        return collect_names(options, listed, &walk_options, diagnostics);
+    }
     let paths = &options.sources;
     let metas = paths.iter().map(|path| stat(path));
     let metas = metas.collect::<Result<Vec<Meta>, _>>()?;
@@ -217,16 +239,11 @@ pub(crate) fn collect<'a>(
     let is_dir = |number: &u32| metas[*number as usize].is_dir();
     let (dirs, others): (Vec<u32>, Vec<u32>) = (0..metas.len() as u32).partition(is_dir);
     let walked = dirs.iter().map(|&number| paths[number as usize].clone());
-    let walk_options = Walk {
+    walk_options = Walk {
         dirs: walked.collect(),
-        preferred: options.gather.map_or(&[], Gather::engines),
-        threads: options.threads,
-        one_file_system: options.selection.one_file_system,
-        filter,
-        noatime: true,
         expected: options.expected,
         sink_syncs_first: options.for_catalog.is_some(),
-        ..Walk::default()
+        ..walk_options
     };
     let mut collector = Collector::new(sources.collect(), dirs, options.for_catalog, diagnostics);
     if with_sum {
@@ -238,9 +255,39 @@ pub(crate) fn collect<'a>(
         collector.add(number, &stat(&paths[number as usize])?);
     }
     let report = walk(&walk_options, &collector, diagnostics)?;
-    let parts = report.parts.into_iter().map(|part| {
+    Ok((collector, gathered(report, options.gather).collect()))
+}
+
+/// Collects the names of a list.
+fn collect_names<'a>(
+    options: &CollectOptions,
+    listed: &Listed,
+    walk_options: &Walk,
+    diagnostics: &'a Diagnostics,
+) -> Result<(Collector<'a>, Vec<Gathered>), walk::Error> {
+    let root = options.sources.first().cloned().unwrap_or_default();
+    let above = source(&root, true);
+    let for_catalog = options.for_catalog;
+    let (collector, reports) =
+        collect_listed(listed, above, walk_options, for_catalog, diagnostics)?;
+    let mut parts = vec![Gathered {
+        path: root,
+        fstype: None,
+        gather: Gather::Combined,
+        engine: EngineKind::Threads,
+        why: GatherReason::Listed,
+    }];
+    for report in reports {
+        parts.extend(gathered(report, options.gather));
+    }
+    Ok((collector, parts))
+}
+
+/// The mounts that were walked, each with the reason for its way.
+fn gathered(report: WalkReport, requested: Option<Gather>) -> impl Iterator<Item = Gathered> {
+    report.parts.into_iter().map(move |part| {
         let gather = Gather::from_engine(part.engine);
-        let why = match options.gather {
+        let why = match requested {
             Some(requested) if requested == gather => GatherReason::Requested,
             Some(requested) => GatherReason::FellBack {
                 requested,
@@ -256,8 +303,7 @@ pub(crate) fn collect<'a>(
             engine: part.engine,
             why,
         }
-    });
-    Ok((collector, parts.collect()))
+    })
 }
 
 /// An empty collector that adds up entries, if there is one SRC and it is a directory.
@@ -277,7 +323,9 @@ pub(crate) fn directory_collector<'a>(
 fn source(path: &[u8], is_dir: bool) -> Source {
     Source {
         path: path.to_vec(),
-        absolute: is_dir.then(|| crate::absolute(path)).flatten(),
+        absolute: is_dir
+            .then(|| crate::absolute(if path.is_empty() { b"." } else { path }))
+            .flatten(),
         rows: 0..0,
     }
 }

@@ -200,6 +200,21 @@ impl Parts {
         known.parts.push((id, part));
     }
 
+    /// Begins a mount without a token, unless it has begun. A mount without an engine of its own
+    /// is one that was not entered at its root.
+    pub(crate) fn begin_listed(&self, mount: &MountContext<'_>, by: Option<EngineKind>) {
+        let mut known = self.known();
+        let meta = &mount.top.meta;
+        let is_same = |(id, part): &(u64, Part)| (*id, part.dev) == (meta.mount, meta.dev);
+        if known.parts.iter().any(is_same) {
+            return;
+        }
+        let root = &self.roots[known.top];
+        let part = Part::from_context(root, mount, by.unwrap_or(EngineKind::Threads));
+        let engine = part.engine.filter(|_| by.is_some());
+        known.parts.push((meta.mount, Part { engine, ..part }));
+    }
+
     /// The number of the part of an entry. `last` belongs to the calling thread.
     pub(crate) fn number(
         &self,

@@ -17,6 +17,11 @@ pub enum WarningKind {
     Replaced,
     #[error("cannot read, skipped")]
     Unreadable,
+    /// A listed name.
+    #[error("does not exist, skipped")]
+    DoesNotExist,
+    #[error("'{}' is a symbolic link; skipped", shown(.0))]
+    BehindSymlink(Vec<u8>),
     #[error("a {0} cannot be archived; skipped")]
     UnsupportedType(&'static str),
     #[error("has more than 32 MiB of names: a restore does not remove the entries deleted from it")]

@@ -51,6 +51,7 @@ fn hint_for_archive(kind: &archive::WarningKind, errno: Option<Errno>) -> Option
         | ZerosFrom { .. }
         | NotCheckedAfterwards => "dump it again",
         TooManyNames => "make a full dump",
+        BehindSymlink(_) => "list it by a path without symbolic links",
         NoSuchMember => "fathom list without PATH prints all members",
         Unreadable => match errno? {
             Errno::EACCES | Errno::EPERM => "run as root, or skip it with --exclude",
@@ -209,6 +210,14 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
     }
     match (error.action, &error.kind) {
         (UseCatalog, ErrorKind::SeveralRoots { .. }) => "write one with fathom walk --catalog",
+        (UseCatalog, ErrorKind::OnlyListed) => "write one with fathom walk --catalog",
+        (UseList, ErrorKind::NoNames) => "name at least one file or directory, one per line",
+        (UseList, ErrorKind::MixedNames { .. }) => {
+            "make all names absolute, or all relative to the current directory"
+        }
+        (UseList, ErrorKind::ParentInName { .. }) => {
+            "use an absolute name, or run fathom in the directory above"
+        }
         (UseCatalog, ErrorKind::OtherFileSystem { .. } | ErrorKind::OtherDirectory { .. }) => {
             "give that directory, or write a new catalog"
         }

@@ -28,6 +28,9 @@ pub struct Options {
     pub exclude_if_present: Vec<String>,
     /// Exclude patterns, as they were given.
     pub excludes: Vec<String>,
+    /// Only names of a list are in it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub files_from: bool,
     /// The greatest depth.
     pub max_depth: Option<u32>,
     /// Only the file system of DIR.

@@ -310,6 +310,9 @@ fn check_catalog(about: &About, options: &ChangedOptions, tree: &Tree) -> Result
             roots: about.roots.len(),
         });
     };
+    if about.options.files_from {
+        return refused(ErrorKind::OnlyListed);
+    }
     let part = Part::from_context(&options.dir, &tree.mount_context(top), EngineKind::Stat);
     if let Err(other) = check_root(root, old, &part, || crate::absolute(&options.dir)) {
         let dir = options.dir.clone();

@@ -10,7 +10,7 @@ use super::chain::Chain;
 use super::member::{Names, member};
 use super::options::{Counts, DumpOptions};
 use super::output::end_of_archive;
-use super::own::leave_out_files;
+use super::own::{leave_out_files, leave_out_root};
 use super::read::{WHOLE, may_have_holes};
 use super::users::Users;
 use crate::error::Error;
@@ -88,6 +88,9 @@ pub fn estimate(
             None => Plan::full(&rows),
             Some(base) => plan_since(base, &rows)?,
         };
+        if base.is_none() && level.is_none() && options.catalog.is_none() {
+            leave_out_root(options, &mut plan);
+        }
         spare_unseen(&rows, &skipped, &mut plan);
         let files = options.archive.iter().chain(&options.catalog);
         leave_out_files(files.chain(&options.own), None, &rows, &mut plan);

@@ -45,7 +45,7 @@ use copy::copy;
 pub use estimate::{Estimate, Estimates, estimate};
 pub use options::{Counts, DumpOptions, DumpSummary, Line, Map, Note};
 use output::{Output, Whole};
-use own::{check_outputs, leave_out_own};
+use own::{check_outputs, leave_out_own, leave_out_root};
 pub use progress::Progress;
 use results::ResultSender;
 use updates::CatalogUpdates;
@@ -110,7 +110,10 @@ impl Dump<'_> {
         let mut request = self.options.collect_options(for_catalog);
         let Some(base) = &self.chain.base else {
             let (rows, parts) = gather(&request, self.diagnostics)?;
-            let plan = Plan::full(&rows);
+            let mut plan = Plan::full(&rows);
+            if self.chain.catalog.is_none() {
+                leave_out_root(self.options, &mut plan);
+            }
             return Ok(Collected::Changed(Box::new(Planned { rows, parts, plan })));
         };
         request.expected = Some(base.entries());

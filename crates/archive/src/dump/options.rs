@@ -1,12 +1,14 @@
 //! The options of a dump, and its summary.
 
+use std::sync::Arc;
+
 use mounts::Warning;
 use walk::{Meta, Moment, Type};
 
 use crate::catalog::Options;
 use crate::compression::Compress;
 use crate::error::Error;
-use crate::gather::{CollectOptions, Gather, Gathered};
+use crate::gather::{CollectOptions, Gather, Gathered, Listed};
 use crate::increment::levels::Level;
 
 /// The options of a dump.
@@ -14,6 +16,8 @@ use crate::increment::levels::Level;
 pub struct DumpOptions {
     /// Directories and files, as they were given.
     pub sources: Vec<Vec<u8>>,
+    /// If set, only these names below the one source are dumped.
+    pub listed: Option<Arc<Listed>>,
     /// The archive; `-` is standard output, `None` discards it.
     pub archive: Option<Vec<u8>>,
     /// How the archive is compressed.
@@ -68,6 +72,7 @@ impl DumpOptions {
     pub fn collect_options(&self, for_catalog: Option<Moment>) -> CollectOptions {
         CollectOptions {
             sources: self.sources.clone(),
+            listed: self.listed.clone(),
             gather: self.gather,
             threads: self.threads,
             selection: self.selection.clone(),

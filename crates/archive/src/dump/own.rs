@@ -59,6 +59,14 @@ pub(super) fn leave_out_own(
     leave_out_files(paths.chain(&options.own), output.statx(), rows, plan)
 }
 
+/// Leaves out the directory that listed names are below, because restoring its attributes would be a
+/// surprise. Increments need its list.
+pub(super) fn leave_out_root(options: &DumpOptions, plan: &mut Plan) {
+    if options.listed.is_some() {
+        plan.set(0, Step::LeftOut);
+    }
+}
+
 /// Leaves out files, and the archive that is being written.
 pub(super) fn leave_out_files<'a>(
     paths: impl Iterator<Item = &'a Vec<u8>>,

@@ -50,6 +50,8 @@ impl<'a> Places<'a> {
     fn source(&self, row: usize) -> Cow<'a, [u8]> {
         let path = &self.rows.sources()[self.rows.top(row)].path[..];
         match self.rows.is_dir(row) {
+            // The current directory.
+            true if path.is_empty() => Cow::Borrowed(b"."),
             true => Cow::Owned([path, b"/."].concat()),
             false => Cow::Borrowed(path),
         }

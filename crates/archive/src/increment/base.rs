@@ -33,6 +33,9 @@ impl Base {
         let is_same =
             |(root, source): (&Root, &Vec<u8>)| in_archive(&root.path) == in_archive(source);
         if roots.len() != sources.len() || !roots.iter().zip(sources).all(is_same) {
+            if base.reader.about().options.files_from {
+                return Err(base.refused(ErrorKind::OnlyListed));
+            }
             let roots = roots.iter().map(|root| root.path.clone()).collect();
             return Err(base.refused(ErrorKind::OtherSources { roots }));
         }
@@ -118,7 +121,10 @@ impl Base {
             };
             if check_root(root, &old, &new, || source.absolute.clone()).is_err() {
                 return Err(self.refused(ErrorKind::ReplacedSource {
-                    source_path: source.path.clone(),
+                    source_path: match &source.path[..] {
+                        b"" => b".".to_vec(),
+                        path => path.to_vec(),
+                    },
                 }));
             }
         }

@@ -63,7 +63,9 @@ pub(crate) fn collect(
     diagnostics: &Diagnostics,
 ) -> Result<Collected, Error> {
     let about = base.reader.about();
-    let has_same_options = about.options == *options && about.complete;
+    // A file system does not tell about the listed names alone.
+    let is_all = request.listed.is_none();
+    let has_same_options = is_all && about.options == *options && about.complete;
     let mut tops = Vec::new();
     if has_same_options {
         let sources = request.sources.iter().enumerate();
@@ -194,7 +196,12 @@ pub(crate) fn spare_unseen(rows: &Rows, skipped: &[Warning], plan: &mut Plan) {
     }
     let mut within: HashMap<&[u8], BTreeSet<&[u8]>> = HashMap::new();
     for path in &paths {
-        if let Some(slash) = path.iter().rposition(|&b| b == b'/') {
+        let slash = path.iter().rposition(|&b| b == b'/');
+        // Listed names are below a SRC without a name.
+        if slash.is_none() {
+            within.entry(b"").or_default().insert(path);
+        }
+        if let Some(slash) = slash {
             // The directory, or a SRC that was given with a slash at its end.
             for dir in [&path[..slash], &path[..=slash]] {
                 within.entry(dir).or_default().insert(&path[slash + 1..]);

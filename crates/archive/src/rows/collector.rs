@@ -81,6 +81,13 @@ impl<'a> Collector<'a> {
         }
     }
 
+    /// Begins a mount of which only listed names are collected, so that its token would prove
+    /// nothing. That of SRC comes first, with its engine.
+    pub(crate) fn begin_listed(&self, mount: &MountContext<'_>, by: Option<EngineKind>) {
+        self.parts.begin_listed(mount, by);
+        self.wait(Some(mount.statfs.magic));
+    }
+
     /// Adds a SRC that is no directory.
     pub(crate) fn add(&self, source: u32, meta: &Meta) {
         self.parts.turn_to(source as usize);

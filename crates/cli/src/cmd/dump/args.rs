@@ -20,6 +20,7 @@ fathom dump /srv -o 1.tar --level 1 --state /var/lib/fathom  # an increment by l
 fathom dump --state /var/lib/fathom --prune --keep-full 2  # which archives are no longer needed
 fathom dump /srv -o srv.tar --map srv.txt  # and a list of the archived entries
 fathom dump /home -o home.tar.zst --exclude-caches --exclude '*.tmp'  # without caches and some files
+find . -newer stamp -print0 | fathom dump -0 --files-from - -o new.tar  # the files that find selects
 fathom dump /srv --no-output --account  # measure the cost, write nothing
 fathom dump /srv -n --state /var/lib/fathom  # how much a dump of each level would archive
 fathom dump /srv --explain  # how metadata would be read, and why";
@@ -43,8 +44,8 @@ pub(crate) struct Dump {
     /// Directories are archived with everything below them. A symbolic link is archived itself,
     /// unless a slash follows it.
     #[arg(
-        required_unless_present_any = ["prune", "keep_full", "yes"],
-        conflicts_with = "prune",
+        required_unless_present_any = ["prune", "keep_full", "yes", "files_from"],
+        conflicts_with_all = ["prune", "files_from"],
         value_name = "SRC"
     )]
     pub(crate) sources: Vec<OsString>,
@@ -90,6 +91,22 @@ pub(crate) struct Dump {
     #[arg(long, help_heading = "Increments", requires = "prune")]
     pub(crate) yes: bool,
 
+    /// Archive the files and directories named in FILE (- for stdin)
+    ///
+    /// One name per line; empty lines are ignored. Names are relative to the current directory, or
+    /// all of them absolute. The directories above a name are archived too, without their other
+    /// entries. A name that does not exist is skipped with a warning.
+    #[arg(long, value_name = "FILE", help_heading = "Selection", conflicts_with_all = ["prune", "explain", "account"])]
+    pub(crate) files_from: Option<OsString>,
+    /// With --files-from, names end with a NUL, not a newline
+    #[arg(
+        short = '0',
+        long,
+        help_heading = "Selection",
+        requires = "files_from",
+        conflicts_with = "sources"
+    )]
+    pub(crate) null: bool,
     #[command(flatten)]
     pub(crate) excludes: Excludes,
     /// Stay on the file system of each SRC, as find -xdev does

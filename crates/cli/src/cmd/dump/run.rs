@@ -2,15 +2,17 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 use std::time::Instant;
 
 use account::dump::DumpAccount;
 use archive::account::{Took, Unavailable, measure};
 use archive::catalog::Options;
 use archive::dump::{DumpOptions, Map, Progress, dump, estimate};
-use archive::gather::{Gather, GatherReason, Gathered};
+use archive::gather::{Gather, GatherReason, Gathered, Listed};
 use archive::increment::history::History;
 use archive::increment::levels::Level;
+use archive::names::read_names;
 use gate::fs::{At, FileType, Want};
 use gate::long::statx_long;
 use walk::{Diagnostics, Explained};
@@ -85,8 +87,16 @@ fn dump_options(args: &Args) -> Result<(DumpOptions, Option<Vec<u8>>), Error> {
     let name = |name: &Option<OsString>| name.as_ref().map(|name| name.as_bytes().to_vec());
     let map = name(&args.map).filter(|_| !args.no_map);
     let level = args.level.zip(name(&args.state));
+    let (sources, listed) = match &args.files_from {
+        None => (bytes(&args.sources), None),
+        Some(list) => {
+            let names = read_names(list.as_bytes(), args.null)?;
+            let (source, listed) = Listed::new(list.as_bytes(), &names)?;
+            (vec![source], listed.map(Arc::new))
+        }
+    };
     let options = DumpOptions {
-        sources: bytes(&args.sources),
+        sources,
         archive: name(&args.output).filter(|_| !args.no_output),
         compress: args.compress.unwrap_or_default(),
         since: name(&args.since),
@@ -96,9 +106,11 @@ fn dump_options(args: &Args) -> Result<(DumpOptions, Option<Vec<u8>>), Error> {
         threads: if args.account { Some(1) } else { args.jobs },
         selection: Options {
             one_file_system: args.one_file_system,
+            files_from: listed.is_some(),
             ..args.excludes.read()?
         },
         own: map.iter().cloned().collect(),
+        listed,
     };
     Ok((options, map))
 }

@@ -1,0 +1,379 @@
+//! Collects the files and directories of a list, as rsync and restic do: the directories above a
+//! listed name are dumped too, without their other entries. So all names are below one SRC, the
+//! current directory or `/`, and an increment whose list has changed removes what is no longer
+//! listed.
+
+use gate::fs::{At, Open};
+use gate::long::{open_long, statx_long};
+use gate::{Errno, Gate};
+use mounts::Warning;
+use ondisk::Dev;
+use walk::entry::joined;
+use walk::{
+    Diagnostics, Dir, EngineKind, Entry, Meta, Moment, MountContext, Sink, Top, Type,
+    WalkOptions as Walk, WalkReport, Worker, digest, mounts_around, walk,
+};
+
+use crate::error::{Action, Error, ErrorKind, Result};
+use crate::part::relative;
+use crate::rows::{Collector, Source};
+use crate::since::index::hash;
+use crate::warning::WarningKind;
+
+/// The directories that are open at the same time.
+const OPEN_AT_ONCE: usize = 128;
+
+/// Names below one directory, in the order of their components, each once.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Listed {
+    names: Vec<Vec<u8>>,
+}
+
+/// The SRC of a list of names, and the names; `None` if SRC itself is listed, with everything in it.
+pub type ListedSource = (Vec<u8>, Option<Listed>);
+
+impl Listed {
+    /// Sorts out the names in the file `list`. They are below `/` if they are absolute, and
+    /// otherwise below the current directory, whose path is empty here so that names in the archive
+    /// do not begin with `./`.
+    ///
+    /// # Errors
+    /// There are no names, or not all of them are below the same directory.
+    pub fn new(list: &[u8], names: &[Vec<u8>]) -> Result<ListedSource> {
+        let refuse = |kind| Err(Error::new(Action::UseList, list, kind));
+        let Some(first) = names.first() else {
+            return refuse(ErrorKind::NoNames);
+        };
+        let is_absolute = |name: &[u8]| name.starts_with(b"/");
+        if let Some(other) = names
+            .iter()
+            .find(|name| is_absolute(name) != is_absolute(first))
+        {
+            let names = if is_absolute(first) {
+                (first, other)
+            } else {
+                (other, first)
+            };
+            return refuse(ErrorKind::MixedNames {
+                absolute: names.0.clone(),
+                relative: names.1.clone(),
+            });
+        }
+        let mut sorted = Vec::with_capacity(names.len());
+        for name in names {
+            let mut parts = name.split(|&b| b == b'/');
+            if parts.any(|part| part == b"..") {
+                return refuse(ErrorKind::ParentInName { name: name.clone() });
+            }
+            let parts: Vec<&[u8]> = components(name).collect();
+            sorted.push(parts.join(&b'/'));
+        }
+        sorted.sort_unstable_by(|a, b| components(a).cmp(components(b)));
+        sorted.dedup();
+        let is_whole = sorted.first().is_some_and(Vec::is_empty);
+        Ok(match (is_absolute(first), is_whole) {
+            (true, true) => (b"/".to_vec(), None),
+            (false, true) => (b".".to_vec(), None),
+            (true, false) => (b"/".to_vec(), Some(Listed { names: sorted })),
+            (false, false) => (Vec::new(), Some(Listed { names: sorted })),
+        })
+    }
+}
+
+/// The names in a path, without those that mean nothing.
+fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let parts = path.split(|&b| b == b'/');
+    parts.filter(|part| !part.is_empty() && *part != b".")
+}
+
+/// Collects a list in any order; returns the walks of the directories in it. `source` is what all
+/// names are below, and `options` are those of the walks, without directories.
+///
+/// # Errors
+/// The current directory or `/` cannot be examined.
+pub(super) fn collect_listed<'a>(
+    listed: &Listed,
+    source: Source,
+    options: &Walk,
+    for_catalog: Option<Moment>,
+    diagnostics: &'a Diagnostics,
+) -> std::result::Result<(Collector<'a>, Vec<WalkReport>), walk::Error> {
+    let root = source.path.clone();
+    let collector = Collector::new(vec![source], vec![0], for_catalog, diagnostics);
+    let top = open_root(&root)?;
+    let mounts = mounts_around(Some(&top));
+    let context = MountContext::new(&top, top.mount(&mounts));
+    collector.begin_listed(&context, Some(EngineKind::Threads));
+    let mut examination = Examination {
+        one_file_system: options.one_file_system,
+        worker: collector.worker(),
+        diagnostics,
+        levels: vec![Level::root(&root, &top)],
+        directories: Vec::new(),
+    };
+    examination.emit_root(&top);
+    for name in &listed.names {
+        examination.examine(name);
+    }
+    let directories = examination.finish();
+    let sink = ListedSink {
+        collector: &collector,
+        root: &root,
+    };
+    let mut reports = Vec::new();
+    for some in directories.chunks(OPEN_AT_ONCE) {
+        reports.extend(walk_some(options, some, &sink, diagnostics)?);
+    }
+    Ok((collector, reports))
+}
+
+/// Opens the directory that all names are below.
+fn open_root(root: &[u8]) -> std::result::Result<Top, walk::Error> {
+    let path: &[u8] = if root.is_empty() { b"." } else { root };
+    let fail =
+        |errno| mounts::Error::at(mounts::ErrorKind::OpenDirectory, path, Gate::Openat, errno);
+    // To use the names in it, nobody needs to read it; but then its file system does not tell its
+    // UUID.
+    let fd = open_long(path, Open::DIRECTORY | Open::NONBLOCK)
+        .or_else(|_| open_long(path, Open::PATH | Open::DIRECTORY))
+        .map_err(fail)?;
+    Ok(Top::new(fd, root.to_vec(), digest::top(0), 0).map_err(fail)?)
+}
+
+/// Walks some directories. If one of them cannot be opened, the others are walked.
+fn walk_some(
+    options: &Walk,
+    some: &[Vec<u8>],
+    sink: &ListedSink<'_, '_>,
+    diagnostics: &Diagnostics,
+) -> std::result::Result<Vec<WalkReport>, walk::Error> {
+    let walk_dirs = |dirs: &[Vec<u8>]| {
+        let options = Walk {
+            dirs: dirs.to_vec(),
+            ..options.clone()
+        };
+        walk(&options, sink, diagnostics)
+    };
+    match walk_dirs(some) {
+        Ok(report) => return Ok(vec![report]),
+        Err(walk::Error::Directory(_)) => {}
+        Err(other) => return Err(other),
+    }
+    let mut reports = Vec::new();
+    for dir in some {
+        match walk_dirs(std::slice::from_ref(dir)) {
+            Ok(report) => reports.push(report),
+            Err(walk::Error::Directory(error)) => {
+                let errno = error.errno.unwrap_or(Errno::EIO);
+                let gate = error.gate.unwrap_or(Gate::Openat);
+                diagnostics.warn(Warning::failed(dir, gate, errno, WarningKind::Unreadable));
+            }
+            Err(other) => return Err(other),
+        }
+    }
+    Ok(reports)
+}
+
+/// A name of the list, or a directory above one.
+struct Level {
+    /// Its last component.
+    name: Vec<u8>,
+    path: Vec<u8>,
+    hash: u64,
+    found: Found,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+enum Found {
+    /// If it is in a listed directory, or is one, the device of that.
+    Directory {
+        covered: Option<Dev>,
+    },
+    Other(Type),
+    /// That it does not exist is no error of the file system.
+    Missing,
+    Failed(Errno),
+}
+
+impl Level {
+    fn root(root: &[u8], top: &Top) -> Level {
+        Level {
+            name: Vec::new(),
+            path: root.to_vec(),
+            hash: top.hash,
+            found: Found::Directory { covered: None },
+        }
+    }
+}
+
+/// Examines listed names, and the directories above them, with one call each.
+struct Examination<'a> {
+    one_file_system: bool,
+    worker: Box<dyn Worker + 'a>,
+    diagnostics: &'a Diagnostics,
+    /// The directories above the last name, outermost first, and the name.
+    levels: Vec<Level>,
+    /// Listed directories, which are walked.
+    directories: Vec<Vec<u8>>,
+}
+
+impl Examination<'_> {
+    /// Passes on what was emitted; returns the listed directories.
+    fn finish(self) -> Vec<Vec<u8>> {
+        self.directories
+    }
+
+    fn emit_root(&mut self, top: &Top) {
+        let dir = Dir {
+            path: &top.path,
+            hash: top.hash,
+            depth: 0,
+        };
+        let entry = Entry {
+            name: b"",
+            meta: top.meta,
+        };
+        self.worker.take(&dir, &[entry]);
+    }
+
+    fn examine(&mut self, name: &[u8]) {
+        let parts: Vec<&[u8]> = name.split(|&b| b == b'/').collect();
+        let known = self.levels.iter().skip(1).zip(&parts);
+        let known = known.take_while(|(level, part)| level.name == **part);
+        self.levels.truncate(1 + known.count());
+        for (depth, part) in parts.iter().enumerate().skip(self.levels.len() - 1) {
+            let is_listed = depth + 1 == parts.len();
+            let Some(above) = self.levels.last() else {
+                return;
+            };
+            if let Some(warning) = above.warning(&joined(&self.levels[0].path, name)) {
+                self.diagnostics.warn(warning);
+                return;
+            }
+            let level = self.enter(part, is_listed);
+            self.levels.push(level);
+        }
+        if let Some(level) = self.levels.last()
+            && let Some(warning) = level.warning_about_itself()
+        {
+            self.diagnostics.warn(warning);
+        }
+    }
+
+    /// Examines an entry of the last level, and emits it unless the walk of a listed directory does.
+    fn enter(&mut self, name: &[u8], is_listed: bool) -> Level {
+        const ITSELF: At = At::SYMLINK_NOFOLLOW.union(At::NO_AUTOMOUNT);
+        let depth = self.levels.len() as u32 - 1;
+        let above = &self.levels[depth as usize];
+        let mut level = Level {
+            name: name.to_vec(),
+            path: joined(&above.path, name),
+            hash: digest::below(above.hash, name),
+            found: Found::Missing,
+        };
+        let meta = match statx_long(&level.path, ITSELF, Meta::WANT) {
+            Ok(seen) => Meta::from_statx(&seen),
+            Err(Errno::ENOENT | Errno::ENOTDIR) => return level,
+            Err(errno) => {
+                level.found = Found::Failed(errno);
+                return level;
+            }
+        };
+        let covered = match above.found {
+            Found::Directory { covered } => covered,
+            _ => None,
+        };
+        let covered = covered.filter(|dev| !self.one_file_system || *dev == meta.dev);
+        if covered.is_none() {
+            let dir = Dir {
+                path: &above.path,
+                hash: above.hash,
+                depth,
+            };
+            self.worker.take(&dir, &[Entry { name, meta }]);
+        }
+        let is_walked = is_listed && meta.is_dir() && covered.is_none();
+        if is_walked {
+            self.directories.push(level.path.clone());
+        }
+        level.found = match meta.kind() {
+            Type::Directory => Found::Directory {
+                covered: covered.or(is_walked.then_some(meta.dev)),
+            },
+            other => Found::Other(other),
+        };
+        level
+    }
+}
+
+impl Level {
+    /// Why nothing below it can be dumped under a name.
+    fn warning(&self, name: &[u8]) -> Option<Warning> {
+        Some(match self.found {
+            Found::Directory { .. } => return None,
+            Found::Other(Type::Symlink) => {
+                Warning::about(name, WarningKind::BehindSymlink(self.path.clone()))
+            }
+            Found::Other(_) | Found::Missing => Warning::about(name, WarningKind::DoesNotExist),
+            Found::Failed(errno) => unreadable(name, errno),
+        })
+    }
+
+    fn warning_about_itself(&self) -> Option<Warning> {
+        match self.found {
+            Found::Directory { .. } | Found::Other(_) => None,
+            Found::Missing => Some(Warning::about(&self.path, WarningKind::DoesNotExist)),
+            Found::Failed(errno) => Some(unreadable(&self.path, errno)),
+        }
+    }
+}
+
+fn unreadable(name: &[u8], errno: Errno) -> Warning {
+    Warning::failed(name, Gate::Statx, errno, WarningKind::Unreadable)
+}
+
+/// Passes what is found in listed directories on, as a walk of the directory above all of them
+/// would.
+struct ListedSink<'a, 'b> {
+    collector: &'b Collector<'a>,
+    root: &'b [u8],
+}
+
+impl Sink for ListedSink<'_, '_> {
+    fn worker(&self) -> Box<dyn Worker + '_> {
+        Box::new(ListedWorker {
+            to: self.collector.worker(),
+            root: self.root,
+        })
+    }
+
+    fn begin(&self, mount: &MountContext<'_>, _by: EngineKind) {
+        self.collector.begin_listed(mount, None);
+    }
+
+    fn is_closed(&self) -> bool {
+        self.collector.is_closed()
+    }
+}
+
+struct ListedWorker<'a> {
+    to: Box<dyn Worker + 'a>,
+    root: &'a [u8],
+}
+
+impl Worker for ListedWorker<'_> {
+    fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
+        let below = relative(self.root, dir.path);
+        let dir = Dir {
+            path: dir.path,
+            hash: hash(0, below),
+            depth: components(below).count() as u32,
+        };
+        // A listed directory itself is an entry without a name, and has been emitted.
+        for some in entries.split(|entry| entry.name.is_empty()) {
+            if !some.is_empty() {
+                self.to.take(&dir, some);
+            }
+        }
+    }
+}

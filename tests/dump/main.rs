@@ -17,6 +17,7 @@ mod changes;
 mod counts;
 mod estimates;
 mod everything;
+mod faults;
 mod fire;
 mod full;
 mod hostile;

@@ -1,0 +1,355 @@
+//! Kills and failing calls at each step: of dumps to compressed archives and from lists, of pruning,
+//! of renewing tokens, and of restoring one file by the index.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::full::NEEDS;
+use super::rounds::on;
+use crate::support::build::{dir, file, tool};
+use crate::support::disks::EXT4;
+use crate::support::reference::settle;
+use crate::support::run::args;
+use crate::support::snapshot::{kept, same, snapshot};
+use crate::support::{Need, fathom, require, run};
+
+/// No run makes more calls of one kind here.
+const MOST: usize = 400;
+
+/// Calls, and what happens at one of them: a kill, or an error.
+const FAULTS: [(&str, &str); 11] = [
+    ("openat", "signal=KILL"),
+    ("write", "signal=KILL"),
+    ("fsync", "signal=KILL"),
+    ("linkat", "signal=KILL"),
+    ("renameat2", "signal=KILL"),
+    ("unlinkat", "signal=KILL"),
+    ("write", "error=ENOSPC"),
+    ("fsync", "error=EIO"),
+    ("linkat", "error=EIO"),
+    ("renameat2", "error=EIO"),
+    ("unlinkat", "error=EIO"),
+];
+
+/// Runs a command of fathom with a fault at the `nth` call, and returns whether it succeeded.
+fn with_fault(at: &Path, line: &[&str], (call, fault): (&str, &str), nth: usize) -> bool {
+    let (trace, inject) = (
+        format!("trace={call}"),
+        format!("inject={call}:{fault}:when={nth}"),
+    );
+    let fathom = fathom(line.iter().copied());
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-qq", "-o", "/dev/null", "-e", &trace, "-e", &inject]);
+    strace.arg(fathom.get_program()).args(fathom.get_args());
+    // With all the directories in which cargo has libraries looked for there are some dozen calls more.
+    strace.env_remove("LD_LIBRARY_PATH").current_dir(at);
+    let quiet = strace.stdin(Stdio::null()).stdout(Stdio::null());
+    quiet.stderr(Stdio::null()).status().unwrap().success()
+}
+
+/// Runs a command with the fault at the first call, the second, and so on, until it succeeds in spite
+/// of it; `check` is told whether it did, and puts everything back.
+fn at_each_call(
+    at: &Path,
+    line: &[&str],
+    fault: (&str, &str),
+    mut check: impl FnMut(bool, &str),
+) -> usize {
+    // A few calls more: an error of some of them is none of the command.
+    let mut well = 0;
+    for nth in 1..MOST {
+        let is_well = with_fault(at, line, fault, nth);
+        check(is_well, &format!("{} {fault:?} at call {nth}", line[0]));
+        well = if is_well { well + 1 } else { 0 };
+        if well == 4 {
+            return nth;
+        }
+    }
+    panic!("{line:?} {fault:?}: it never came through");
+}
+
+/// What is in a directory, but for temporary files that a kill has left.
+fn names(at: &Path, is_killed: bool) -> Vec<String> {
+    let names = fs::read_dir(at).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names
+        .filter(|name| !(is_killed && name.starts_with(".fathom-")))
+        .collect();
+    names.sort();
+    names
+}
+
+fn is_kill(fault: (&str, &str)) -> bool {
+    fault.1.contains("KILL")
+}
+
+/// An archive has its name only when it is complete, and the catalog is that of an archive that
+/// exists.
+#[test]
+fn compressed_dumps_of_lists_are_complete_or_not_there() {
+    let needs = ["strace", "tar", "zstd", "gzip", "xz"].map(Need::Program);
+    if !require(&needs) {
+        return;
+    }
+    for suffix in ["tar.zst", "tar.gz", "tar.xz"] {
+        let place = tempfile::tempdir().unwrap();
+        let at = place.path();
+        (0..20).for_each(|n| drop(file(at.join(format!("tree/d{}/f{n}", n % 3)), 3000)));
+        fs::write(at.join("list"), "tree/d0\ntree/d1/f1\n").unwrap();
+        let out = dir(at.join("out"));
+        let first = "dump --files-from list -o out/0.tar --catalog out/c -q".split(' ');
+        run(fathom(first).current_dir(at)).exits(0);
+        fs::write(at.join("list"), "tree/d1\ntree/d2\n").unwrap();
+        let archive = format!("out/1.{suffix}");
+        let line = [
+            "dump",
+            "--files-from",
+            "list",
+            "-o",
+            &archive,
+            "--since",
+            "out/c",
+            "--catalog",
+            "out/c",
+            "-q",
+        ];
+        let before = fs::read(out.join("c")).unwrap();
+        let archive = at.join(&archive);
+        for fault in FAULTS {
+            at_each_call(at, &line, fault, |is_well, what| {
+                let is_there = archive.exists();
+                if is_there {
+                    run(&mut fathom(args!["verify", &archive, "-q"])).exits(0);
+                    tool(Command::new("tar").arg("-tf").arg(&archive));
+                }
+                let is_new = fs::read(out.join("c")).unwrap() != before;
+                assert!(is_there || !is_new, "{what}: a catalog without archive");
+                assert!(!is_well || is_new, "{what}: no new catalog");
+                let left = names(&out, is_kill(fault));
+                let known =
+                    |name: &String| name == "0.tar" || name == "c" || archive.ends_with(name);
+                assert!(left.iter().all(known), "{what}: {left:?}");
+                if is_new {
+                    let to = dir(at.join("to"));
+                    let archives = [out.join("0.tar"), archive.clone()];
+                    run(fathom(args!["restore", "-q", "-C", &to]).args(archives)).exits(0);
+                    assert!(!to.join("tree/d0").exists(), "{what}");
+                    for part in ["d1", "d2"] {
+                        let [a, b] = [at, &to].map(|top| snapshot(&top.join("tree").join(part)));
+                        assert!(a.keys().eq(b.keys()), "{what}");
+                    }
+                    fs::remove_dir_all(&to).unwrap();
+                }
+                fs::write(out.join("c"), &before).unwrap();
+                let _ = fs::remove_file(&archive);
+            });
+        }
+    }
+}
+
+/// A prune that is interrupted has removed only what is not needed, and the next one does the rest.
+#[test]
+fn interrupted_pruning_keeps_what_is_needed() {
+    if !require(&[Need::Program("strace")]) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let at = place.path();
+    let tree = dir(at.join("tree"));
+    let (state, saved) = (dir(at.join("state")), at.join("saved"));
+    let out = dir(at.join("out"));
+    let mut last = None;
+    for (number, level) in [0, 1, 2, 0, 1, 2].into_iter().enumerate() {
+        file(tree.join(format!("f{number}")), 100);
+        let line = format!("dump tree -q -o out/{number}.tar --level {level} --state state");
+        run(fathom(line.split(' ')).current_dir(at)).exits(0);
+        last = Some(kept(&tree));
+    }
+    let copy = |from: &Path, to: &Path| {
+        let _ = fs::remove_dir_all(to);
+        tool(Command::new("cp").arg("-a").arg(from).arg(to));
+    };
+    copy(&state, &saved.with_extension("state"));
+    copy(&out, &saved.with_extension("out"));
+    let line = [
+        "dump",
+        "--state",
+        "state",
+        "--prune",
+        "--keep-full",
+        "1",
+        "--yes",
+        "-q",
+    ];
+    let mut interrupted = 0;
+    for fault in FAULTS {
+        at_each_call(at, &line, fault, |is_well, what| {
+            interrupted += usize::from(!is_well);
+            let check = |what: &str| {
+                for number in 3..6 {
+                    assert!(out.join(format!("{number}.tar")).exists(), "{what}");
+                }
+                let to = dir(at.join("to"));
+                let restore = args!["restore", "-q", "--state", &state, "-C", &to];
+                run(&mut fathom(restore)).exits(0);
+                same(last.as_ref().unwrap(), &snapshot(&to.join("tree")), what);
+                fs::remove_dir_all(&to).unwrap();
+                run(&mut fathom(args!["list", "--state", &state])).exits(0);
+            };
+            check(what);
+            run(fathom(line).current_dir(at)).exits(0);
+            check(&format!("{what}, pruned again"));
+            assert_eq!(names(&out, false), ["3.tar", "4.tar", "5.tar"], "{what}");
+            copy(&saved.with_extension("state"), &state);
+            copy(&saved.with_extension("out"), &out);
+        });
+    }
+    assert!(interrupted > 10, "{interrupted}");
+}
+
+/// The catalog with new tokens replaces the old one as a whole or not at all.
+#[test]
+fn interrupted_renewal_of_tokens_leaves_a_catalog() {
+    if !require(&NEEDS) || !require(&[Need::Program("strace")]) {
+        return;
+    }
+    on(Some(EXT4[0]), |at, _| {
+        let tree = dir(at.join("tree"));
+        (0..20).for_each(|n| drop(file(tree.join(format!("d{}/f{n}", n % 3)), 300)));
+        let out = dir(at.join("out"));
+        settle(at);
+        run(fathom("dump tree -q -o out/0.tar --catalog out/c".split(' ')).current_dir(at))
+            .exits(0);
+        let line = [
+            "dump",
+            "tree",
+            "-q",
+            "-o",
+            "out/1.tar",
+            "--since",
+            "out/c",
+            "--catalog",
+            "out/c",
+        ];
+        let before = fs::read(out.join("c")).unwrap();
+        let mut renewed = 0;
+        for fault in FAULTS {
+            at_each_call(at, &line, fault, |is_well, what| {
+                let now = fs::read(out.join("c")).unwrap();
+                renewed += usize::from(now != before);
+                assert!(!is_well || out.join("1.tar").exists(), "{what}");
+                // Whichever it is, the next increment is based on it.
+                file(tree.join("new"), 10);
+                let next = "dump tree -q -o out/2.tar --since out/c".split(' ');
+                run(fathom(next).current_dir(at)).exits(0);
+                let to = dir(at.join("to"));
+                let archives = [out.join("0.tar"), out.join("2.tar")];
+                run(fathom(args!["restore", "-q", "-C", &to]).args(archives)).exits(0);
+                same(&kept(&tree), &snapshot(&to.join("tree")), what);
+                fs::remove_dir_all(&to).unwrap();
+                fs::remove_file(tree.join("new")).unwrap();
+                let _ = fs::remove_file(out.join("1.tar"));
+                fs::write(out.join("c"), &before).unwrap();
+            });
+        }
+        assert!(renewed > 0, "no token was renewed");
+    });
+}
+
+/// A file that is restored by the index is complete, or it is not there.
+#[test]
+fn interrupted_restore_by_the_index_leaves_no_part_of_a_file() {
+    if !require(&[Need::Program("strace")]) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let at = place.path();
+    (0..30).for_each(|n| drop(file(at.join(format!("tree/f{n}")), 300_000)));
+    run(fathom("dump tree -q -o a.tar.zst".split(' ')).current_dir(at)).exits(0);
+    let line = ["restore", "a.tar.zst", "-q", "-C", "to", "--", "tree/f7"];
+    let whole = fs::read(at.join("tree/f7")).unwrap();
+    let to = dir(at.join("to"));
+    let reads = [
+        ("pread64", "error=EIO"),
+        ("read", "error=EIO"),
+        ("pread64", "signal=KILL"),
+        ("pwrite64", "signal=KILL"),
+        ("pwrite64", "error=ENOSPC"),
+    ];
+    for fault in reads.into_iter().chain(FAULTS) {
+        at_each_call(at, &line, fault, |is_well, what| {
+            let restored: PathBuf = to.join("tree/f7");
+            match fs::read(&restored) {
+                Ok(data) => assert!(data == whole, "{what}: a part of the file"),
+                Err(_) => assert!(!is_well, "{what}: no file and no error"),
+            }
+            let _ = fs::remove_dir_all(&to);
+            dir(&to);
+        });
+    }
+}
+
+/// Dry runs make no call that changes anything.
+#[test]
+fn dry_runs_change_nothing() {
+    if !require(&[Need::Program("strace")]) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let at = place.path();
+    file(at.join("tree/f"), 100);
+    fs::write(at.join("list"), "tree/f\n").unwrap();
+    dir(at.join("state"));
+    dir(at.join("to"));
+    for number in 0..2 {
+        let line = format!("dump tree -q -o {number}.tar.zst --level 0 --state state");
+        run(fathom(line.split(' ')).current_dir(at)).exits(0);
+    }
+    for line in [
+        "dump tree -n -o 2.tar.zst --catalog c",
+        "dump tree -n --state state",
+        "dump --files-from list -n -o 2.tar.gz",
+        "dump --state state --prune --keep-full 1",
+        "restore -n 0.tar.zst -C to",
+        "restore -n 0.tar.zst -C to -- tree/f",
+    ] {
+        let log = at.join("log");
+        let fathom = fathom(line.split(' '));
+        let mut strace = Command::new("strace");
+        strace.args(["-f", "-qq", "-o"]).arg(&log);
+        strace.args(["-e", "trace=%file,%desc"]);
+        strace.arg(fathom.get_program()).args(fathom.get_args());
+        strace
+            .current_dir(at)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        strace.status().unwrap();
+        let traced = fs::read_to_string(&log).unwrap();
+        fs::remove_file(&log).unwrap();
+        assert!(traced.lines().count() > 20, "{line}: {traced}");
+        const CHANGES: [&str; 15] = [
+            "O_CREAT",
+            "O_TMPFILE",
+            "O_TRUNC",
+            "mkdirat(",
+            "mknodat(",
+            "symlinkat(",
+            "linkat(",
+            "renameat",
+            "unlinkat(",
+            "fchmod",
+            "fchown",
+            "utimensat(",
+            "setxattr",
+            "ftruncate(",
+            "pwrite",
+        ];
+        for change in CHANGES {
+            let made = traced.lines().find(|call| call.contains(change));
+            // readlinkat(2) and the lock of a state directory are none.
+            let made = made.filter(|call| !call.contains("readlinkat(") && !call.contains("lock"));
+            assert!(made.is_none(), "{line}: {made:?}");
+        }
+    }
+}

@@ -231,6 +231,42 @@ fn with_wrong_indexes(good: &[u8], other: &[u8]) -> Vec<(String, Vec<u8>)> {
     others.into_iter().chain(lies).collect()
 }
 
+/// Each byte of the seek table may be wrong: what is restored is right, or an error is reported.
+#[test]
+fn a_wrong_seek_table_costs_no_data() {
+    let place = tempfile::tempdir().unwrap();
+    let tree = large_tree(place.path(), 34);
+    let good = place.path().join("good.tar.zst");
+    dump(&tree, &good, &[]).exits(0);
+    let good = fs::read(good).unwrap();
+    let begin = table_of(&good).1 as usize;
+    let path = place.path().join("changed.tar.zst");
+    let out = dir(place.path().join("out"));
+    let mut right = 0;
+    for at in (begin..good.len()).step_by(3) {
+        let mut wrong = good.clone();
+        wrong[at] ^= 1 << (at % 8);
+        fs::write(&path, wrong).unwrap();
+        let restore = args!["restore", &path, "-C", &out, "--", "tree/d01/small"];
+        let ran = run(&mut fathom(restore));
+        let what = format!("byte {} of the table: {ran}", at - begin);
+        let small = fs::read(out.join("tree/d01/small")).ok();
+        match small {
+            Some(small) => assert_eq!(small, b"small", "{what}"),
+            None => assert_eq!(ran.code(), 1, "{what}"),
+        }
+        assert!([0, 1].contains(&ran.code()), "{what}");
+        right += usize::from(ran.code() == 0);
+        let warnings = ran
+            .stderr
+            .lines()
+            .filter(|line| line.starts_with("fathom: "));
+        assert!(warnings.count() <= 2, "{what}");
+        fs::remove_dir_all(out.join("tree")).unwrap();
+    }
+    assert!(right > 0, "no wrong table was recognized");
+}
+
 #[test]
 fn a_wrong_index_costs_time_and_no_data() {
     if require(&[Need::Program("zstd")]) {

@@ -79,6 +79,15 @@ fn only_requested_members_are_listed() {
     assert_eq!(count(&["d/s", "d/l"], 0), 2);
     assert_eq!(count(&["d/", "nothing"], 1), 4);
     assert_eq!(count(&["nothing", "d/s/x"], 1), 0);
+    // What means nothing in a name is ignored, as restore does.
+    assert_eq!(count(&["./d/s", "d//l/"], 0), 2);
+    assert_eq!(count(&["/d/./s"], 0), 1);
+    let all = count(&[], 0);
+    assert_eq!(count(&["."], 0), all);
+    let verified = run(&mut fathom(args![
+        "verify", "--json", &archive, "--", "./d"
+    ]));
+    assert_eq!(verified.exits(0).json()["result"]["members"], 4);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Goes through archives, member by member.
 
+use std::borrow::Cow;
+
 use mounts::Warning;
 use ondisk::pax::Member;
 
@@ -13,6 +15,9 @@ use crate::warning::WarningKind;
 /// them.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
+    /// As they were given.
+    given: Vec<Vec<u8>>,
+    /// Without what means nothing in them.
     names: Vec<Vec<u8>>,
     /// Those of the names that have wildcards.
     patterns: Vec<Option<Pattern>>,
@@ -21,29 +26,30 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// All members, where no names are given. Slashes at the end of a name mean nothing.
-    pub fn new(names: &[Vec<u8>]) -> Wanted {
-        let names: Vec<Vec<u8>> = names.iter().map(|name| bare(name).to_vec()).collect();
-        let pattern = |name: &Vec<u8>| Pattern::new(without_dot(name));
+    /// All members, where no names are given.
+    pub fn new(given: &[Vec<u8>]) -> Wanted {
+        let names = given.iter().map(|name| plain(name).into_owned());
+        let names: Vec<Vec<u8>> = names.collect();
         Wanted {
             met: vec![false; names.len()],
-            patterns: names.iter().map(pattern).collect(),
+            patterns: names.iter().map(|name| Pattern::new(name)).collect(),
+            given: given.to_vec(),
             names,
         }
     }
 
     /// Whether a member is wanted.
     pub fn has(&mut self, path: &[u8]) -> bool {
-        let path = bare(path);
-        let mut is_wanted = self.names.is_empty();
+        if self.names.is_empty() {
+            return true;
+        }
+        let (path, mut is_wanted) = (plain(path), false);
         let names = self.names.iter().zip(&self.patterns);
         for ((name, pattern), met) in names.zip(&mut self.met) {
             let rest = path.strip_prefix(&name[..]);
-            if rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
-                || pattern
-                    .as_ref()
-                    .is_some_and(|it| it.find(without_dot(path)).is_some())
-            {
+            let has_name = rest.is_some_and(|rest| matches!(rest, [] | [b'/', ..]));
+            let matches = |pattern: &Pattern| pattern.find(&path).is_some();
+            if name.is_empty() || has_name || pattern.as_ref().is_some_and(matches) {
                 *met = true;
                 is_wanted = true;
             }
@@ -62,23 +68,20 @@ impl Wanted {
 
     /// A warning for each name that no member had.
     pub fn missing(&self) -> impl Iterator<Item = Warning> {
-        let unmet = self.names.iter().zip(&self.met).filter(|(_, met)| !**met);
+        let unmet = self.given.iter().zip(&self.met).filter(|(_, met)| !**met);
         unmet.map(|(name, _)| Warning::about(name, WarningKind::NoSuchMember))
     }
 }
 
-/// A name without the slashes at its end.
-fn bare(name: &[u8]) -> &[u8] {
-    let end = name
-        .iter()
-        .rposition(|&byte| byte != b'/')
-        .map_or(0, |at| at + 1);
-    &name[..end]
-}
-
-/// A name without a `./` before it, which means nothing.
-fn without_dot(name: &[u8]) -> &[u8] {
-    name.strip_prefix(b"./").unwrap_or(name)
+/// A name without what means nothing in it: `.`, and slashes before, after and behind one another.
+fn plain(name: &[u8]) -> Cow<'_, [u8]> {
+    let parts = || name.split(|&byte| byte == b'/');
+    let is_nothing = |part: &[u8]| part.is_empty() || part == b".";
+    if !parts().any(is_nothing) {
+        return Cow::Borrowed(name);
+    }
+    let parts: Vec<&[u8]> = parts().filter(|part| !is_nothing(part)).collect();
+    Cow::Owned(parts.join(&b'/'))
 }
 
 /// An archive, and its name.

@@ -229,12 +229,12 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
         (UseBase, _) => "make a full dump",
         (_, ErrorKind::NewerCatalog { .. }) => "use a newer fathom, or write a new catalog",
         (_, ErrorKind::NotParquet | ErrorKind::NotCatalog) => {
-            "give a file that --catalog has written, or make a full dump"
+            "give a file that --catalog has written"
         }
         // A new catalog would not show what has changed since the lost one was written: a dump must
         // not be based on it.
         (_, kind) if kind.is_unusable_catalog() => {
-            "make a full dump, or, for fathom changed, write a new catalog with fathom walk --catalog"
+            "write a new catalog; increments need a new full dump"
         }
         (_, ErrorKind::NoCatalogs) => "give a catalog, or a directory with the parts of one",
         (OpenState, ErrorKind::StateInUse) => "wait until it ends, or give another directory",

@@ -277,7 +277,7 @@ fn invalid_combinations_of_options_are_refused() {
 
 /// The Python of the virtual environment that tools/setup makes beside what is built, if it has
 /// some modules.
-fn python(modules: &str) -> Option<std::path::PathBuf> {
+pub(crate) fn python(modules: &str) -> Option<std::path::PathBuf> {
     let built = Path::new(env!("CARGO_BIN_EXE_fathom")).parent()?.parent()?;
     let python = built.join("venv/bin/python");
     let mut import = Command::new(&python);

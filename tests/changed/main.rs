@@ -11,6 +11,7 @@
 mod support;
 
 mod catalogs;
+mod diff;
 mod kinds;
 mod replay;
 mod since;

@@ -172,6 +172,15 @@ impl Parts {
         }
     }
 
+    /// Those of a catalog, with their numbers in place of mount ids.
+    pub(crate) fn from_catalog(parts: &[Part]) -> Parts {
+        let parts = (0..).zip(parts.iter().cloned()).collect();
+        Parts {
+            roots: Vec::new(),
+            known: Mutex::new(Known { top: 0, parts }),
+        }
+    }
+
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock()
     }

@@ -68,7 +68,13 @@ fn told(report: &ChangedReport) -> Vec<String> {
             text(entry.from.as_deref().unwrap())
         ),
     };
-    let mut lines: Vec<String> = report.entries.iter().filter(is_told).map(line).collect();
+    let mut lines: Vec<String> = report
+        .changes
+        .entries
+        .iter()
+        .filter(is_told)
+        .map(line)
+        .collect();
     lines.sort();
     lines
 }
@@ -115,7 +121,10 @@ fn nothing_has_changed() {
     let about = catalog(&fixture.dir(), &fixture.file(), Options::default());
     assert_eq!((about.entries, about.racy), (4, 0), "{about:?}");
     let answer = since(&fixture.dir(), &fixture.file(), false).unwrap();
-    assert_eq!((answer.engine.name(), answer.entries), ("threads", vec![]));
+    assert_eq!(
+        (answer.engine.name(), answer.changes.entries),
+        ("threads", vec![])
+    );
     assert!(
         answer.reason.evidence == Evidence::SameDigest,
         "{}",
@@ -158,6 +167,7 @@ fn each_kind_of_change() {
     let answer = since(&fixture.dir(), &fixture.file(), true).unwrap();
     assert_eq!(told(&answer), want);
     let mut carried: Vec<_> = answer
+        .changes
         .carried
         .iter()
         .map(|(path, _)| String::from_utf8(path.clone()).unwrap())
@@ -217,6 +227,7 @@ fn an_update_leaves_a_catalog_of_what_is_there() {
     assert!(
         since(&fixture.dir(), &fixture.file(), false)
             .unwrap()
+            .changes
             .entries
             .is_empty()
     );
@@ -357,11 +368,11 @@ proptest! {
         let answer = since(&fixture.dir(), &fixture.file(), false).unwrap();
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         let mut told: BTreeMap<String, (Change, Option<String>)> = BTreeMap::new();
-        for entry in &answer.entries {
+        for entry in &answer.changes.entries {
             let of = (entry.change, entry.from.as_deref().map(text));
             prop_assert!(told.insert(text(&entry.path), of).is_none(), "{:?} twice", entry);
         }
-        let carried: Vec<String> = answer.carried.iter().map(|(path, _)| text(path)).collect();
+        let carried: Vec<String> = answer.changes.carried.iter().map(|(path, _)| text(path)).collect();
         // Whatever is there is as it was at its path, or is told of, or was carried along.
         for (path, is) in &now {
             let is_same = then.get(path) == Some(is);

@@ -156,7 +156,10 @@ fn catalog_of_rows_is_that_of_a_walk() {
             by,
             ..Default::default()
         };
-        changed(&options, &Diagnostics::default()).unwrap().entries
+        changed(&options, &Diagnostics::default())
+            .unwrap()
+            .changes
+            .entries
     };
     assert_eq!(
         (since(None), since(Some(EngineKind::Threads))),

@@ -218,6 +218,7 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
         (UseList, ErrorKind::ParentInName { .. }) => {
             "use an absolute name, or run fathom in the directory above"
         }
+        (UseCatalog, ErrorKind::OtherCatalog { .. }) => "give two catalogs of one directory",
         (UseCatalog, ErrorKind::OtherFileSystem { .. } | ErrorKind::OtherDirectory { .. }) => {
             "give that directory, or write a new catalog"
         }

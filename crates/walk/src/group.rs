@@ -81,6 +81,28 @@ impl GroupSums {
     }
 }
 
+/// How much the totals of a group grew; negative if they shrank.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Growth {
+    /// Number of entries.
+    pub entries: i64,
+    /// Apparent size in bytes.
+    pub bytes: i64,
+    /// Allocated space in bytes.
+    pub allocated: i64,
+}
+
+impl Growth {
+    fn new(old: GroupSums, new: GroupSums) -> Growth {
+        let grown = |old: u64, new: u64| new.wrapping_sub(old).cast_signed();
+        Growth {
+            entries: grown(old.entries, new.entries),
+            bytes: grown(old.bytes, new.bytes),
+            allocated: grown(old.allocated, new.allocated),
+        }
+    }
+}
+
 /// The order of groups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
@@ -117,35 +139,72 @@ impl Groups {
 
     /// The groups in an order, equal ones by key; with `top`, only so many.
     pub fn into_sorted(self, order: GroupOrder, top: Option<usize>) -> Vec<(Key, GroupSums)> {
-        let Collector {
-            mut numbers,
-            mut names,
-            links,
-        } = self.sums.into_inner();
-        for (key, sums) in links.into_values() {
-            match key {
-                Key::Number(number) => numbers.entry(number).or_default().add(sums),
-                Key::Name(name) => names.entry(name).or_default().add(sums),
+        let groups = self.into_sums().into_iter();
+        sorted(groups, order, top, |sums: &GroupSums| {
+            [sums.entries, sums.bytes, sums.allocated]
+        })
+    }
+
+    /// The groups whose totals differ from those before, in an order: those that grew most first.
+    pub fn into_growth(
+        self,
+        before: Groups,
+        order: GroupOrder,
+        top: Option<usize>,
+    ) -> Vec<(Key, Growth)> {
+        let mut pairs: HashMap<Key, [GroupSums; 2]> = HashMap::new();
+        for (nth, groups) in [before, self].into_iter().enumerate() {
+            for (key, sums) in groups.into_sums() {
+                pairs.entry(key).or_default()[nth] = sums;
             }
         }
+        let growth = pairs.into_iter();
+        let growth = growth.map(|(key, [old, new])| (key, Growth::new(old, new)));
+        let changed = growth.filter(|(_, growth)| *growth != Growth::default());
+        sorted(changed, order, top, |growth: &Growth| {
+            [growth.entries, growth.bytes, growth.allocated]
+        })
+    }
+
+    fn into_sums(self) -> HashMap<Key, GroupSums> {
+        let Collector {
+            numbers,
+            names,
+            links,
+        } = self.sums.into_inner();
         let numbers = numbers.into_iter();
         let numbers = numbers.map(|(number, sums)| (Key::Number(number), sums));
-        let names = names
-            .into_iter()
-            .map(|(name, sums)| (Key::Name(name), sums));
-        let mut groups: Vec<_> = numbers.chain(names).collect();
-        groups.sort_unstable_by(|(a, x), (b, y)| {
-            let by_sums = match order {
-                GroupOrder::Key => std::cmp::Ordering::Equal,
-                GroupOrder::Entries => y.entries.cmp(&x.entries),
-                GroupOrder::Bytes => y.bytes.cmp(&x.bytes),
-                GroupOrder::Allocated => (y.allocated, y.bytes).cmp(&(x.allocated, x.bytes)),
-            };
-            by_sums.then_with(|| a.cmp(b))
-        });
-        groups.truncate(top.unwrap_or(usize::MAX));
+        let names = names.into_iter();
+        let names = names.map(|(name, sums)| (Key::Name(name), sums));
+        let mut groups: HashMap<Key, GroupSums> = numbers.chain(names).collect();
+        for (key, sums) in links.into_values() {
+            groups.entry(key).or_default().add(sums);
+        }
         groups
     }
+}
+
+/// Sorts groups by one of their totals: entries, bytes, allocated space.
+fn sorted<S, N: Ord>(
+    groups: impl Iterator<Item = (Key, S)>,
+    order: GroupOrder,
+    top: Option<usize>,
+    totals: impl Fn(&S) -> [N; 3],
+) -> Vec<(Key, S)> {
+    let mut groups: Vec<_> = groups.collect();
+    groups.sort_unstable_by(|(a, x), (b, y)| {
+        let ([x_entries, x_bytes, x_allocated], [entries, bytes, allocated]) =
+            (totals(x), totals(y));
+        let by_sums = match order {
+            GroupOrder::Key => std::cmp::Ordering::Equal,
+            GroupOrder::Entries => entries.cmp(&x_entries),
+            GroupOrder::Bytes => bytes.cmp(&x_bytes),
+            GroupOrder::Allocated => (allocated, bytes).cmp(&(x_allocated, x_bytes)),
+        };
+        by_sums.then_with(|| a.cmp(b))
+    });
+    groups.truncate(top.unwrap_or(usize::MAX));
+    groups
 }
 
 impl Sink for Groups {
@@ -402,6 +461,35 @@ mod tests {
         };
         assert_eq!([-5, 86_400, 86_401, 31_536_001].map(age), [0, 0, 1, 5]);
         assert_eq!(bucket(None, now), 5);
+    }
+
+    #[test]
+    fn growth_is_the_difference_of_totals() {
+        let groups = |sizes: &[(&'static str, u64)]| {
+            let groups = Groups::new(GroupBy::Ext);
+            let dir = Dir {
+                path: b"x",
+                hash: 0,
+                depth: 0,
+            };
+            for (name, size) in sizes {
+                let meta = Meta {
+                    size: *size,
+                    ..Meta::default()
+                };
+                let name = name.as_bytes();
+                groups.worker().take(&dir, &[Entry { name, meta }]);
+            }
+            groups
+        };
+        let old = groups(&[("a.x", 5), ("b.y", 9), ("c.same", 1)]);
+        let new = groups(&[("a.x", 2), ("d.x", 1), ("e.z", 4), ("c.same", 1)]);
+        let growth = new.into_growth(old, GroupOrder::Bytes, None);
+        let flat = growth.iter().map(|(key, it)| (key, it.entries, it.bytes));
+        let key = |name: &str| Key::Name(name.as_bytes().into());
+        let expected = [(key("z"), 1, 4), (key("x"), 1, -2), (key("y"), -1, -9)];
+        let expected = expected.each_ref().map(|(key, n, bytes)| (key, *n, *bytes));
+        assert_eq!(flat.collect::<Vec<_>>(), expected);
     }
 
     #[test]

@@ -87,6 +87,15 @@ impl<'a> Compare<'a> {
         }
     }
 
+    /// For the entries of a catalog, whose metadata has the number of the part in place of the
+    /// mount id.
+    pub(super) fn with_parts(index: &'a Index, old_parts: &'a [Part], parts: Parts) -> Compare<'a> {
+        Compare {
+            parts,
+            ..Compare::new(index, b"", old_parts)
+        }
+    }
+
     pub(super) fn into_found(self) -> Found {
         self.found.into_inner()
     }

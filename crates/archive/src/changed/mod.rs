@@ -20,8 +20,11 @@ use crate::since::{
 use compare::{Compare, Found, path_below};
 use resolve::{Outcome, resolve};
 
+mod catalogs;
 mod compare;
 mod resolve;
+
+pub use catalogs::{CatalogPair, PairWarning};
 
 /// What is compared with which catalog, and how.
 #[derive(Clone, Debug, Default)]
@@ -64,18 +67,33 @@ pub struct ChangedEntry {
     pub is_dir: bool,
 }
 
-/// What has changed.
+/// The entries that have changed.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Changes {
+    /// By path.
+    pub entries: Vec<ChangedEntry>,
+    /// Unchanged entries below renamed directories, for tools that know of no renames: the path
+    /// now, and whether it is a directory.
+    pub carried: Vec<(Vec<u8>, bool)>,
+}
+
+impl Changes {
+    /// The number of entries with a change.
+    pub fn count(&self, change: Change) -> usize {
+        let entries = self.entries.iter();
+        entries.filter(|entry| entry.change == change).count()
+    }
+}
+
+/// What has changed, and how it was found.
 #[derive(Debug)]
 pub struct ChangedReport {
     /// The engine that found it.
     pub engine: EngineKind,
     /// How it was found.
     pub reason: Reason,
-    /// The entries that have changed, by path.
-    pub entries: Vec<ChangedEntry>,
-    /// Unchanged entries below renamed directories, for tools that know of no renames: the path
-    /// now, and whether it is a directory.
-    pub carried: Vec<(Vec<u8>, bool)>,
+    /// The entries that have changed.
+    pub changes: Changes,
     /// What was skipped or found wrong.
     pub warnings: Vec<Warning>,
     /// With [`ChangedOptions::update`], the new catalog, unless the old one is as good. Publish it
@@ -89,8 +107,7 @@ impl ChangedReport {
         ChangedReport {
             engine,
             reason,
-            entries: Vec::new(),
-            carried: Vec::new(),
+            changes: Changes::default(),
             warnings: Vec::new(),
             update: None,
         }
@@ -174,9 +191,10 @@ impl Scan for CatalogScan<'_> {
         let compare = Compare::new(&index, dir, &self.reader.about().parts);
         compare.begin(written.context, by);
         differing.emit(dir, &compare);
-        let report = ChangedReport::new(by, written.evidence.into());
-        let report = report.with_entries(self.reader, &index, &compare.into_found())?;
-        Ok(Scanned::Written(report))
+        Ok(Scanned::Written(ChangedReport {
+            changes: Changes::resolve(self.reader, &index, &compare.into_found())?,
+            ..ChangedReport::new(by, written.evidence.into())
+        }))
     }
 
     fn scan_all(&self) -> Result<Scanned, Error> {
@@ -230,24 +248,20 @@ impl CatalogScan<'_> {
         } else {
             (self.walk_to(&compare)?, self.desk.take_warnings(), None)
         };
-        let report = ChangedReport {
+        Ok(ChangedReport {
+            changes: Changes::resolve(self.reader, &index, &compare.into_found())?,
             warnings,
             update,
             ..ChangedReport::walked(&walked, Evidence::Compared)
-        };
-        report.with_entries(self.reader, &index, &compare.into_found())
+        })
     }
 }
 
-impl ChangedReport {
+impl Changes {
     /// Resolves what differs into changes. The paths of rows are read from the row groups that have
     /// one of them.
-    fn with_entries(
-        mut self,
-        reader: &Reader,
-        index: &Index,
-        found: &Found,
-    ) -> Result<ChangedReport, Error> {
+    fn resolve(reader: &Reader, index: &Index, found: &Found) -> Result<Changes, Error> {
+        let mut changes = Changes::default();
         let outcomes = resolve(reader, index, found)?;
         let row = |outcome: &Outcome| match *outcome {
             Outcome::Renamed(_, row) | Outcome::Removed(row) => Some(index.place(row)),
@@ -271,11 +285,11 @@ impl ChangedReport {
                 Outcome::Renamed(at, row) => (at, Change::Renamed, name(row)),
                 Outcome::Carried(at) => {
                     let entry = &found.entries[at];
-                    self.carried.push((found.path(entry), entry.is_dir));
+                    changes.carried.push((found.path(entry), entry.is_dir));
                     continue;
                 }
                 Outcome::Removed(row) => {
-                    self.entries.push(ChangedEntry {
+                    changes.entries.push(ChangedEntry {
                         path: name(row).unwrap_or_default(),
                         change: Change::Removed,
                         from: None,
@@ -286,16 +300,16 @@ impl ChangedReport {
             };
             let entry = &found.entries[at];
             let (path, is_dir) = (found.path(entry), entry.is_dir);
-            self.entries.push(ChangedEntry {
+            changes.entries.push(ChangedEntry {
                 path,
                 change,
                 from,
                 is_dir,
             });
         }
-        self.entries.sort_unstable();
-        self.carried.sort_unstable();
-        Ok(self)
+        changes.entries.sort_unstable();
+        changes.carried.sort_unstable();
+        Ok(changes)
     }
 }
 
@@ -333,10 +347,4 @@ fn check_catalog(about: &About, options: &ChangedOptions, tree: &Tree) -> Result
         });
     }
     Ok(())
-}
-
-/// The number of entries with a change.
-pub fn count(entries: &[ChangedEntry], change: Change) -> usize {
-    let entries = entries.iter();
-    entries.filter(|entry| entry.change == change).count()
 }

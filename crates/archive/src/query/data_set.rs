@@ -57,14 +57,7 @@ impl DataSet {
     /// # Errors
     /// The first catalog that cannot be used, or a directory without catalogs.
     pub fn open(paths: &[Vec<u8>]) -> Result<DataSet, Error> {
-        let mut data = DataSet {
-            path: paths.first().cloned().unwrap_or_default(),
-            readers: Vec::new(),
-            roots: Vec::new(),
-            tops: Vec::new(),
-            pieces: Vec::new(),
-            missing: Vec::new(),
-        };
+        let mut data = DataSet::new(paths.first().cloned().unwrap_or_default());
         for path in paths {
             let Some(names) = catalogs_in(path)? else {
                 data.add(Reader::open(path)?);
@@ -80,6 +73,25 @@ impl DataSet {
             }
         }
         Ok(data)
+    }
+
+    /// A single catalog of one DIR, whose paths begin with `root`.
+    pub(crate) fn from_reader(path: &[u8], reader: Reader, root: &[u8]) -> DataSet {
+        let mut data = DataSet::new(path.to_vec());
+        data.add(reader);
+        data.roots = vec![root.to_vec()];
+        data
+    }
+
+    fn new(path: Vec<u8>) -> DataSet {
+        DataSet {
+            path,
+            readers: Vec::new(),
+            roots: Vec::new(),
+            tops: Vec::new(),
+            pieces: Vec::new(),
+            missing: Vec::new(),
+        }
     }
 
     fn add(&mut self, reader: Reader) {
@@ -116,11 +128,16 @@ impl DataSet {
         &self.missing
     }
 
+    /// The path for messages.
+    pub(crate) fn path(&self) -> &[u8] {
+        &self.path
+    }
+
     pub(super) fn pieces(&self) -> &[(usize, usize)] {
         &self.pieces
     }
 
-    pub(super) fn reader(&self, nth: usize) -> &Reader {
+    pub(crate) fn reader(&self, nth: usize) -> &Reader {
         &self.readers[nth]
     }
 
@@ -131,7 +148,7 @@ impl DataSet {
         (number, self.roots.get(number).map_or(b"", |root| root))
     }
 
-    pub(super) fn error(&self, kind: ErrorKind) -> Error {
+    pub(crate) fn error(&self, kind: ErrorKind) -> Error {
         Error::new(Action::ReadCatalog, &self.path, kind)
     }
 }

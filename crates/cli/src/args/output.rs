@@ -9,10 +9,10 @@ use crate::args::values::number;
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Output")]
-pub(crate) struct OutputArgs {
+pub(crate) struct OutputArgs<F: ValueEnum + Clone + Send + Sync + 'static = Format> {
     /// Print the result in this format
     #[arg(long, value_name = "FORMAT", default_value = "summary")]
-    pub(crate) format: Format,
+    pub(crate) format: F,
     /// Print totals by owner, group, ext, type, dir:N, age, size or links
     ///
     /// The totals are the number of entries, their apparent size, and the allocated space. A file

@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if out.json {
         out.envelope(SCHEMA, &output, &report.warnings)?;
     } else {
-        out.data(show::to_bytes(args.format, &report))?;
+        out.data(show::to_bytes(args.format, &report.changes))?;
         out.note(output.summary() + &out.reason(&report.reason));
     }
     // The catalog is replaced after the output is written, so that a failed run can be repeated.

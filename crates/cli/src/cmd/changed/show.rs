@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use archive::changed::{Change, ChangedEntry, ChangedReport, count};
+use archive::changed::{Change, ChangedEntry, ChangedReport, Changes};
 use show::json_object;
 use show::name::printable;
 use show::units::duration;
@@ -18,12 +18,12 @@ pub(crate) struct Output<'a> {
 json_object!(Output<'_>, |output| {
     "engine": output.report.engine.name(),
     "why": output.report.reason.to_string(),
-    "unchanged": output.report.entries.is_empty(),
+    "unchanged": output.report.changes.entries.is_empty(),
     "added": output.count(Change::Added),
     "changed": output.count(Change::Changed),
     "removed": output.count(Change::Removed),
     "renamed": output.count(Change::Renamed),
-    "entries": Json(&output.report.entries[..]),
+    "entries": Json(&output.report.changes.entries[..]),
     "seconds": output.seconds,
 });
 
@@ -35,22 +35,29 @@ json_object!(Json<'_, ChangedEntry>, |entry| {
 
 impl Output<'_> {
     fn count(&self, change: Change) -> usize {
-        count(&self.report.entries, change)
+        self.report.changes.count(change)
     }
 
     pub(crate) fn summary(&self) -> String {
-        let what = match self.report.entries.is_empty() {
-            true => "no changes".to_owned(),
-            false => format!(
-                "{} added, {} changed, {} removed, {} renamed",
-                self.count(Change::Added),
-                self.count(Change::Changed),
-                self.count(Change::Removed),
-                self.count(Change::Renamed)
-            ),
-        };
         let (engine, took) = (self.report.engine.name(), duration(self.seconds));
-        format!("{what}; found with {engine} in {took}")
+        format!(
+            "{}; found with {engine} in {took}",
+            counts(&self.report.changes)
+        )
+    }
+}
+
+/// The number of changes of each kind, for people.
+pub(crate) fn counts(changes: &Changes) -> String {
+    match changes.entries.is_empty() {
+        true => "no changes".to_owned(),
+        false => format!(
+            "{} added, {} changed, {} removed, {} renamed",
+            changes.count(Change::Added),
+            changes.count(Change::Changed),
+            changes.count(Change::Removed),
+            changes.count(Change::Renamed)
+        ),
     }
 }
 
@@ -66,12 +73,12 @@ fn name_and_sign(change: Change) -> (&'static str, char) {
 
 /// The changes in a format. The formats for other tools also name what a renamed directory contains,
 /// since these tools do not know of renames.
-pub(crate) fn to_bytes(format: ChangedFormat, report: &ChangedReport) -> Vec<u8> {
-    let entries = &report.entries;
+pub(crate) fn to_bytes(format: ChangedFormat, changes: &Changes) -> Vec<u8> {
+    let entries = &changes.entries;
     let present = || entries.iter().filter(|it| it.change != Change::Removed);
     let present_paths = || present().map(|entry| &entry.path[..]);
     let all = || {
-        let carried = report.carried.iter();
+        let carried = changes.carried.iter();
         let carried = carried.map(|(path, is_dir)| (&path[..], *is_dir));
         let present = present().map(|entry| (&entry.path[..], entry.is_dir));
         present.chain(carried)
@@ -156,16 +163,15 @@ mod tests {
         }
     }
 
-    fn report(entries: Vec<ChangedEntry>) -> ChangedReport {
-        ChangedReport {
+    fn changes(entries: Vec<ChangedEntry>) -> Changes {
+        Changes {
             entries,
             carried: vec![(b"n/f".to_vec(), false), (b"n/d".to_vec(), true)],
-            ..ChangedReport::new(EngineKind::Stat, Evidence::Compared.into())
         }
     }
 
-    fn mixed() -> ChangedReport {
-        report(vec![
+    fn mixed() -> Changes {
+        changes(vec![
             entry(".", Change::Changed, true),
             entry("-x", Change::Changed, false),
             entry("a", Change::Added, true),
@@ -176,19 +182,19 @@ mod tests {
         ])
     }
 
-    fn text(format: ChangedFormat, report: &ChangedReport) -> String {
-        let text = String::from_utf8(to_bytes(format, report)).unwrap();
+    fn text(format: ChangedFormat, changes: &Changes) -> String {
+        let text = String::from_utf8(to_bytes(format, changes)).unwrap();
         text.replace('\0', "|")
     }
 
     #[test]
     fn table_and_ndjson_formats() {
-        let report = mixed();
+        let changes = mixed();
         assert_eq!(
-            text(ChangedFormat::Table, &report),
+            text(ChangedFormat::Table, &changes),
             "* .\n* -x\n+ a\n+ a/b\n+ e\n- gone\\n\n> n (was o\\xffd)\n"
         );
-        let lines = text(ChangedFormat::Ndjson, &report);
+        let lines = text(ChangedFormat::Ndjson, &changes);
         assert_eq!(lines.lines().count(), 7);
         let last: serde_json::Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
         assert_eq!(
@@ -198,6 +204,10 @@ mod tests {
         let first: serde_json::Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
         assert!(first.get("from").is_none());
         let seconds = 0.5;
+        let report = ChangedReport {
+            changes,
+            ..ChangedReport::new(EngineKind::Stat, Evidence::Compared.into())
+        };
         let result = Output {
             report: &report,
             seconds,
@@ -215,18 +225,18 @@ mod tests {
 
     #[test]
     fn formats_for_backup_tools() {
-        let report = mixed();
-        assert_eq!(text(ChangedFormat::Paths0, &report), ".|-x|a|a/b|e|n|");
+        let changes = mixed();
+        assert_eq!(text(ChangedFormat::Paths0, &changes), ".|-x|a|a/b|e|n|");
         assert_eq!(
-            text(ChangedFormat::Rsync, &report),
+            text(ChangedFormat::Rsync, &changes),
             ".|-x|a|a/b|e|n|n/f|n/d|"
         );
         assert_eq!(
-            text(ChangedFormat::Tar, &report),
+            text(ChangedFormat::Tar, &changes),
             ".|./-x|a|a/b|e|n|n/f|n/d|"
         );
-        assert_eq!(text(ChangedFormat::Restic, &report), "-x|a/b|e|n/f|n/d|");
-        let deep = self::report(vec![entry("d/e/f", Change::Changed, false)]);
+        assert_eq!(text(ChangedFormat::Restic, &changes), "-x|a/b|e|n/f|n/d|");
+        let deep = self::changes(vec![entry("d/e/f", Change::Changed, false)]);
         assert_eq!(text(ChangedFormat::Borg, &deep), "d|d/e|d/e/f|n|n/d|n/f|");
     }
 }

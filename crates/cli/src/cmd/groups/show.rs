@@ -1,19 +1,20 @@
 //! The names of groups, and their totals as a table, CSV and JSON.
 
 use archive::Users;
+use serde::Serialize;
 use show::json_object;
 use show::name::printable;
 use show::table::{Align, Table, Tone};
 use show::units::{count, size};
-use walk::group::{AGES, GroupBy, GroupSums, Key, type_of_key};
+use walk::group::{AGES, GroupBy, GroupSums, Growth, Key, type_of_key};
 
 /// A group with its name.
-pub(crate) struct Group {
+pub(crate) struct Group<S = GroupSums> {
     /// The name in JSON and CSV.
     key: Vec<u8>,
     /// The name in the table, where it differs.
     label: Option<String>,
-    sums: GroupSums,
+    sums: S,
 }
 
 json_object!(Group, |group| {
@@ -23,8 +24,15 @@ json_object!(Group, |group| {
     "allocated": group.sums.allocated,
 });
 
+json_object!(Group<Growth>, |group| {
+    name "key": Some(&group.key),
+    "entries": group.sums.entries,
+    "bytes": group.sums.bytes,
+    "allocated": group.sums.allocated,
+});
+
 /// Gives groups their names. A user or group without one has its number.
-pub(crate) fn named(by: GroupBy, groups: Vec<(Key, GroupSums)>, users: &Users) -> Vec<Group> {
+pub(crate) fn named<S>(by: GroupBy, groups: Vec<(Key, S)>, users: &Users) -> Vec<Group<S>> {
     let groups = groups.into_iter();
     let named = groups.map(|(key, sums)| {
         let (key, label) = match key {
@@ -60,10 +68,9 @@ fn name_of_number(by: GroupBy, number: u64, users: &Users) -> (Vec<u8>, Option<S
     }
 }
 
-/// The table; on a terminal, with bars of the allocated space.
-pub(crate) fn group_table(by: GroupBy, groups: &[Group], with_bars: bool) -> Table {
-    use Align::{Left, Right};
-    let head = match by {
+/// The heading of the names of groups.
+fn heading(by: GroupBy) -> &'static str {
+    match by {
         GroupBy::Owner => "OWNER",
         GroupBy::Group => "GROUP",
         GroupBy::Ext => "EXT",
@@ -72,12 +79,17 @@ pub(crate) fn group_table(by: GroupBy, groups: &[Group], with_bars: bool) -> Tab
         GroupBy::Age(..) => "AGE",
         GroupBy::Size => "SIZE RANGE",
         GroupBy::Links => "LINKS",
-    };
+    }
+}
+
+/// The table; on a terminal, with bars of the allocated space.
+pub(crate) fn group_table(by: GroupBy, groups: &[Group], with_bars: bool) -> Table {
+    use Align::{Left, Right};
     let columns = [
         ("ENTRIES", Right),
         ("SIZE", Right),
         ("ALLOCATED", Right),
-        (head, Left),
+        (heading(by), Left),
         ("", Left),
     ];
     let shown = if with_bars { 5 } else { 4 };
@@ -99,6 +111,41 @@ pub(crate) fn group_table(by: GroupBy, groups: &[Group], with_bars: bool) -> Tab
     table
 }
 
+/// The table of how much groups grew.
+pub(crate) fn growth_table(by: GroupBy, groups: &[Group<Growth>]) -> Table {
+    use Align::{Left, Right};
+    let columns = [
+        ("ENTRIES", Right),
+        ("SIZE", Right),
+        ("ALLOCATED", Right),
+        (heading(by), Left),
+    ];
+    let mut table = Table::new(&columns, groups.len());
+    for Group { key, label, sums } in groups {
+        let name = label
+            .as_deref()
+            .map_or_else(|| printable(key), |it| it.into());
+        let cells = [
+            signed(sums.entries, count).into(),
+            signed(sums.bytes, size).into(),
+            signed(sums.allocated, size).into(),
+            name,
+        ];
+        table.row(cells, Tone::Plain);
+    }
+    table
+}
+
+/// A difference with its sign.
+fn signed(difference: i64, text: fn(u64) -> String) -> String {
+    let sign = match difference {
+        0 => "",
+        1.. => "+",
+        _ => "-",
+    };
+    format!("{sign}{}", text(difference.unsigned_abs()))
+}
+
 /// A bar of at most 20 columns, in eighths of one.
 fn bar(part: u64, most: u64) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
@@ -108,23 +155,26 @@ fn bar(part: u64, most: u64) -> String {
     "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
 }
 
-pub(crate) fn group_ndjson(groups: &[Group]) -> String {
-    let line = |group| serde_json::to_string(group).unwrap_or_default() + "\n";
+pub(crate) fn group_ndjson<S>(groups: &[Group<S>]) -> String
+where
+    Group<S>: Serialize,
+{
+    let line = |group: &Group<S>| serde_json::to_string(group).unwrap_or_default() + "\n";
     groups.iter().map(line).collect()
 }
 
 /// As RFC 4180 has it. `key_b64` is empty if the key is UTF-8.
-pub(crate) fn group_csv(groups: &[Group]) -> String {
+pub(crate) fn group_csv<S>(groups: &[Group<S>]) -> String
+where
+    Group<S>: Serialize,
+{
     let mut text = "key,key_b64,entries,bytes,allocated\n".to_owned();
     for group in groups {
         let json = serde_json::to_value(group).unwrap_or_default();
         let coded = json["key_b64"].as_str().unwrap_or_default();
         let key = json["key"].as_str().unwrap_or_default();
-        let GroupSums {
-            entries,
-            bytes,
-            allocated,
-        } = group.sums;
+        let [entries, bytes, allocated] =
+            ["entries", "bytes", "allocated"].map(|field| &json[field]);
         let key = match key.contains(['"', ',', '\n', '\r']) {
             true => format!("\"{}\"", key.replace('"', "\"\"")),
             false => key.to_owned(),
@@ -164,6 +214,21 @@ mod tests {
         let none = vec![(Key::Name(Box::default()), sums(1))];
         let text = group_table(GroupBy::Ext, &named(GroupBy::Ext, none, &users), true);
         assert!(text.to_text(None, false).contains("(none)"));
+    }
+
+    #[test]
+    fn growth_has_a_sign() {
+        let growth = Growth {
+            entries: -3,
+            bytes: 2048,
+            allocated: 0,
+        };
+        let groups = vec![(Key::Name(b"txt".as_slice().into()), growth)];
+        let groups = named(GroupBy::Ext, groups, &Users::default());
+        let text = growth_table(GroupBy::Ext, &groups).to_text(None, false);
+        let words: Vec<&str> = text.lines().last().unwrap().split_whitespace().collect();
+        assert_eq!(words, ["-3", "+2", "KiB", "0", "B", "txt"]);
+        assert!(group_csv(&groups).ends_with("\ntxt,,-3,2048,0\n"));
     }
 
     #[test]

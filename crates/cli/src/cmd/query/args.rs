@@ -2,12 +2,13 @@
 
 use std::ffi::OsString;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::args::help::{EXIT, ending};
-use crate::args::output::OutputArgs;
+use crate::args::output::{Format, OutputArgs};
 use crate::args::predicates::PredicateArgs;
 use crate::args::values::number;
+use crate::cmd::changed::args::ChangedFormat;
 
 const EXAMPLES: &str = "\
 fathom walk /srv --catalog srv.parquet  # write the catalog first
@@ -16,7 +17,9 @@ fathom query srv.parquet --name '*.iso' --size +1G --format paths  # list large 
 fathom query srv.parquet --group-by owner --changed-before 1y  # print who has old files
 fathom query srv.parquet --type f --size 0 --print0 | xargs -0 ls -l  # pass paths to another program
 fathom query srv.parquet home.parquet --group-by age  # add up two catalogs
-fathom query PARTS/ --format du --max-depth 1  # read a catalog in parts";
+fathom query PARTS/ --format du --max-depth 1  # read a catalog in parts
+fathom query --diff old.parquet new.parquet --type f  # list the files that changed between two walks
+fathom query --diff old.parquet new.parquet --group-by dir:2 --top 10  # list the directories that grew most";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
@@ -25,8 +28,15 @@ pub(crate) struct Query {
     ///
     /// They are one data set. Catalogs are written by fathom walk --catalog and fathom dump
     /// --catalog. Of a directory, all files named *.parquet are read.
-    #[arg(required = true, value_name = "CATALOG")]
+    #[arg(required_unless_present = "diff", value_name = "CATALOG")]
     pub(crate) catalogs: Vec<OsString>,
+    /// Compare two catalogs of one directory
+    ///
+    /// Prints what fathom changed prints: the entries that were added, changed, removed or renamed.
+    /// Removed entries are selected by their metadata in OLD, others by that in NEW. With
+    /// --group-by, prints by how much the totals of each group differ.
+    #[arg(long, num_args = 2, value_names = ["OLD", "NEW"], conflicts_with = "catalogs")]
+    pub(crate) diff: Option<Vec<OsString>>,
 
     #[command(flatten)]
     pub(crate) predicates: PredicateArgs,
@@ -38,8 +48,71 @@ pub(crate) struct Query {
     pub(crate) max_depth: Option<u32>,
 
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) output: OutputArgs<QueryFormat>,
     /// Print paths separated by NUL characters; short for --format paths0
     #[arg(long, conflicts_with = "format", help_heading = "Output")]
     pub(crate) print0: bool,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum QueryFormat {
+    /// The number of entries of each type, their size (each name counts), and a digest
+    Summary,
+    /// The disk usage of each directory, as du counts it; SIZE is that of files and symlinks
+    Du,
+    /// One path per line, as find prints it
+    Paths,
+    /// The same, separated by NUL characters
+    Paths0,
+    /// All metadata, one JSON object per line; with --diff, one change per line
+    Ndjson,
+    /// All metadata, as comma-separated values
+    Csv,
+    /// The tree as JSON that ncdu -f and gdu -f load
+    Ncdu,
+    /// With --diff, one change per line (the default)
+    Table,
+    /// With --diff, for restic backup --files-from-raw
+    Restic,
+    /// With --diff, for borg create --paths-from-stdin --paths-delimiter '\0'
+    Borg,
+    /// With --diff, for rsync --from0 --files-from
+    Rsync,
+    /// With --diff, for tar --no-recursion --null -T
+    Tar,
+}
+
+impl QueryFormat {
+    /// The format of entries; `None` for one that requires --diff.
+    pub(crate) fn of_entries(self) -> Option<Format> {
+        Some(match self {
+            QueryFormat::Summary => Format::Summary,
+            QueryFormat::Du => Format::Du,
+            QueryFormat::Paths => Format::Paths,
+            QueryFormat::Paths0 => Format::Paths0,
+            QueryFormat::Ndjson => Format::Ndjson,
+            QueryFormat::Csv => Format::Csv,
+            QueryFormat::Ncdu => Format::Ncdu,
+            QueryFormat::Table
+            | QueryFormat::Restic
+            | QueryFormat::Borg
+            | QueryFormat::Rsync
+            | QueryFormat::Tar => return None,
+        })
+    }
+
+    /// The format of changes; `None` for one that cannot be used with --diff.
+    pub(crate) fn of_changes(self) -> Option<ChangedFormat> {
+        Some(match self {
+            QueryFormat::Summary | QueryFormat::Table => ChangedFormat::Table,
+            QueryFormat::Paths => ChangedFormat::Paths,
+            QueryFormat::Paths0 => ChangedFormat::Paths0,
+            QueryFormat::Ndjson => ChangedFormat::Ndjson,
+            QueryFormat::Restic => ChangedFormat::Restic,
+            QueryFormat::Borg => ChangedFormat::Borg,
+            QueryFormat::Rsync => ChangedFormat::Rsync,
+            QueryFormat::Tar => ChangedFormat::Tar,
+            QueryFormat::Du | QueryFormat::Csv | QueryFormat::Ncdu => return None,
+        })
+    }
 }

@@ -9,6 +9,7 @@ use walk::predicate::Predicates;
 use walk::{Diagnostics, Sink, Totals};
 
 use super::args::Query as Args;
+use super::{SCHEMA, diff};
 use crate::args::output::{Format, OutputArgs};
 use crate::args::values::bytes;
 use crate::cmd::walk::output::{Emitted, Source, View, check};
@@ -16,16 +17,22 @@ use crate::error::{Error, Outcome};
 use crate::out::{Messages, Out};
 use crate::progress::watch_walk;
 
-const SCHEMA: &str = "fathom.query/1";
-
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
+    if let Some([old, new]) = args.diff.as_deref() {
+        return diff::run(args, [old, new], out);
+    }
+    let format = match args.print0 {
+        true => Some(Format::Paths0),
+        false => args.output.format.of_entries(),
+    };
+    let format = format.ok_or_else(|| {
+        Error::new("this --format requires --diff").and("use --diff OLD NEW, or fathom changed")
+    })?;
     let output = OutputArgs {
-        format: if args.print0 {
-            Format::Paths0
-        } else {
-            args.output.format
-        },
-        ..args.output.clone()
+        format,
+        group_by: args.output.group_by,
+        sort: args.output.sort,
+        top: args.output.top,
     };
     check(&output, out)?;
     let predicates = Predicates {

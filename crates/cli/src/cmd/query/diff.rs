@@ -1,0 +1,125 @@
+//! `fathom query --diff`: what changed between two catalogs.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::time::Instant;
+
+use archive::Users;
+use archive::changed::CatalogPair;
+use mounts::Warning;
+use walk::Diagnostics;
+use walk::group::{GroupOrder, Groups};
+use walk::predicate::Predicates;
+
+use super::SCHEMA;
+use super::args::{Query as Args, QueryFormat};
+use super::show::{Difference, summary};
+use crate::args::output::{GroupField, Sort};
+use crate::cmd::changed::args::ChangedFormat;
+use crate::cmd::changed::show::to_bytes;
+use crate::cmd::groups::{group_csv, group_ndjson, growth_table, named};
+use crate::error::{Error, Outcome};
+use crate::out::Out;
+use crate::progress::watch_walk;
+
+pub(super) fn run(args: &Args, [old, new]: [&OsString; 2], out: &Out) -> Outcome {
+    let format = check(args, out)?;
+    let start = Instant::now();
+    let predicates = Predicates {
+        max_depth: args.max_depth,
+        ..args.predicates.predicates()?
+    };
+    let pair = CatalogPair::open(old.as_bytes(), new.as_bytes())?;
+    let contradiction = predicates.contradiction().map(Warning::general);
+    let mut warnings = pair.warnings();
+    warnings.extend(contradiction);
+    if pair.is_reversed() {
+        out.note("OLD was written after NEW: what was added appears as removed");
+    }
+    if let Some(field) = args.output.group_by {
+        return groups(args, field, &pair, &predicates, &warnings, out);
+    }
+    let changes = watch_walk(out.messages(), &Diagnostics::default(), || {
+        pair.changes(&predicates)
+    })?;
+    let seconds = start.elapsed().as_secs_f64();
+    let result = Difference {
+        changes: Some(&changes),
+        groups: None,
+        seconds,
+    };
+    out.report(SCHEMA, result, &warnings, || {
+        out.data(to_bytes(format, &changes))?;
+        out.note(summary(&changes, seconds));
+        Ok(())
+    })
+}
+
+/// `--group-by`
+fn groups(
+    args: &Args,
+    field: GroupField,
+    pair: &CatalogPair,
+    predicates: &Predicates,
+    warnings: &[Warning],
+    out: &Out,
+) -> Outcome {
+    let start = Instant::now();
+    let by = field.group_by(args.predicates.time_field());
+    let [old, new] = [Groups::new(by), Groups::new(by)];
+    let [old_data, new_data] = pair.data_sets();
+    watch_walk(out.messages(), &Diagnostics::default(), || {
+        old_data.emit(predicates, &old)?;
+        new_data.emit(predicates, &new)
+    })?;
+    let order = args.output.sort;
+    let order = order.map_or(GroupOrder::Allocated, Sort::of_groups);
+    let growth = new.into_growth(old, order, args.output.top);
+    let groups = named(by, growth, &Users::read());
+    let result = Difference {
+        changes: None,
+        groups: Some(&groups),
+        seconds: start.elapsed().as_secs_f64(),
+    };
+    out.report(SCHEMA, result, warnings, || {
+        out.data(match args.output.format {
+            QueryFormat::Csv => group_csv(&groups),
+            QueryFormat::Ndjson => group_ndjson(&groups),
+            _ => {
+                let style = out.table_style();
+                growth_table(by, &groups).to_text(style.width, style.color)
+            }
+        })
+    })
+}
+
+/// Checks that the flags fit each other; gives the format of changes.
+fn check(args: &Args, out: &Out) -> Result<ChangedFormat, Error> {
+    let format = match args.print0 {
+        true => QueryFormat::Paths0,
+        false => args.output.format,
+    };
+    let is_table = matches!(format, QueryFormat::Summary | QueryFormat::Table);
+    if out.json && !is_table {
+        return Err(Error::new("--json cannot be used with --format")
+            .and("use --format ndjson for one JSON object per line"));
+    }
+    if args.output.group_by.is_some() {
+        return match format {
+            QueryFormat::Csv | QueryFormat::Ndjson => Ok(ChangedFormat::Table),
+            _ if is_table => Ok(ChangedFormat::Table),
+            _ => Err(Error::new("--group-by cannot be used with this --format")
+                .and("omit --format, or use --format csv or ndjson")),
+        };
+    }
+    if args.output.sort.is_some() || args.output.top.is_some() {
+        return Err(
+            Error::new("--sort and --top require --group-by with --diff")
+                .and("add --group-by dir:2"),
+        );
+    }
+    format.of_changes().ok_or_else(|| {
+        Error::new("--diff cannot be used with --format du, csv or ncdu")
+            .and("use --format ndjson, or --group-by dir:2 for the growth of directories")
+    })
+}

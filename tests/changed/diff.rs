@@ -1,0 +1,337 @@
+//! `fathom query --diff`: what changed between two catalogs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::catalogs::python;
+use super::since::{catalog, changed, changes, expect, on_each_kind};
+use crate::support::build::{dir, file, tmpfs};
+use crate::support::reference::settle;
+use crate::support::run::{Ran, args, exact};
+use crate::support::trees::{Dice, grow, mutate, plant, shuffle};
+use crate::support::{Need, fathom, in_namespace, require, run};
+
+fn diff(old: &Path, new: &Path, more: &[&str]) -> Ran {
+    run(fathom(args!["query", "--diff", old, new]).args(more))
+}
+
+/// Waits until no ctime is so recent that another change might have the same one.
+fn rest() {
+    sleep(Duration::from_millis(50));
+}
+
+const FORMATS: [&str; 8] = [
+    "table", "ndjson", "paths", "paths0", "restic", "borg", "rsync", "tar",
+];
+
+#[test]
+fn diff_of_catalogs_equals_changed_on_the_tree() {
+    if !require(&[Need::Root, Need::Loop]) {
+        return;
+    }
+    on_each_kind(|top, to, kind| {
+        let mut dice = Dice::new(kind.len() as u64 + 40);
+        grow(top, 5, 300);
+        plant(top, &mut dice);
+        settle(top);
+        rest();
+        let old = catalog(top, to);
+        for round in 0..3 {
+            let _open = mutate(top, &mut dice, 40);
+            shuffle(top, &mut dice, 10);
+            settle(top);
+            let new = catalog(top, &to.with_extension(round.to_string()));
+            let expected = changes(&changed(top, &old, &["--json"]).exits(0).json());
+            let found = changes(&diff(&old, &new, &["--json"]).exits(0).json());
+            let differ: Vec<_> = found.symmetric_difference(&expected).take(4).collect();
+            assert!(
+                differ.is_empty() && !found.is_empty(),
+                "{kind}: {differ:#?}"
+            );
+            for format in FORMATS {
+                let more = ["--format", format];
+                let expected = changed(top, &old, &more).exits(0);
+                let found = diff(&old, &new, &more).exits(0);
+                assert!(found.stdout == expected.stdout, "{kind}, {format}: {found}");
+            }
+            // The other way round, the same entries are added and removed.
+            let back = diff(&new, &old, &["--json"]).exits(0);
+            assert!(back.stderr.contains("OLD was written after NEW"), "{back}");
+            for catalog in [&old, &new] {
+                let same = changes(&diff(catalog, catalog, &["--json"]).exits(0).json());
+                assert!(same.is_empty(), "{kind}: {same:?}");
+            }
+        }
+    });
+}
+
+/// The paths whose entries differ, and the growth by owner, by size and by directory.
+const INDEPENDENT: &str = r#"
+import duckdb, json, sys
+old, new = sys.argv[1:]
+key = "dir || (CASE WHEN octet_length(dir) > 0 AND octet_length(name) > 0 THEN '/'::BLOB ELSE ''::BLOB END) || name"
+same = " AND ".join(f"o.{c} IS NOT DISTINCT FROM n.{c}" for c in
+    "ino mode size mtime mtime_ns ctime ctime_ns btime btime_ns".split())
+paths = duckdb.sql(f"""
+    SELECT coalesce(o.path, n.path) FROM (SELECT *, {key} AS path FROM '{old}') o
+    FULL JOIN (SELECT *, {key} AS path FROM '{new}') n ON o.path = n.path
+    WHERE o.path IS NULL OR n.path IS NULL OR NOT ({same})""").fetchall()
+def growth(group):
+    sums = f"""SELECT {group} AS key, count(*) AS n, sum(size) AS size, sum(blocks) * 512 AS allocated
+        FROM (SELECT * FROM '%s' QUALIFY (mode >> 12) = 4 OR row_number() OVER (PARTITION BY ino) = 1) GROUP BY key"""
+    rows = duckdb.sql(f"""
+        SELECT coalesce(o.key, n.key), coalesce(n.n, 0) - coalesce(o.n, 0),
+            coalesce(n.size, 0) - coalesce(o.size, 0), coalesce(n.allocated, 0) - coalesce(o.allocated, 0)
+        FROM ({sums % old}) o FULL JOIN ({sums % new}) n ON o.key = n.key""").fetchall()
+    return sorted([str(k), int(a), int(b), int(c)] for k, a, b, c in rows if (a, b, c) != (0, 0, 0))
+print(json.dumps({
+    "paths": sorted((p[0] or b".").hex() for p in paths),
+    "owner": growth("uid"),
+    "links": growth("nlink"),
+}))
+"#;
+
+#[test]
+fn changes_and_growth_equal_what_duckdb_computes() {
+    let Some(python) = python("duckdb") else {
+        return;
+    };
+    if !require(&[Need::Root]) {
+        return;
+    }
+    in_namespace(|ground| {
+        let (top, out) = (tmpfs(ground.join("top")), dir(ground.join("out")));
+        let mut dice = Dice::new(77);
+        grow(&top, 7, 400);
+        rest();
+        let old = catalog(&top, &out.join("old.parquet"));
+        let _open = mutate(&top, &mut dice, 60);
+        let new = catalog(&top, &out.join("new.parquet"));
+        let script = out.join("independent.py");
+        fs::write(&script, INDEPENDENT).unwrap();
+        let ran = run(Command::new(python).args([&script, &old, &new])).exits(0);
+        let expected: Value = serde_json::from_str(ran.lines()[0]).unwrap();
+
+        // What is below a renamed directory has another path, too.
+        let value = diff(&old, &new, &["--json"]).exits(0).json();
+        let entries = value["result"]["entries"].as_array().unwrap();
+        let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+        let mut paths = BTreeSet::new();
+        for entry in entries {
+            paths.insert(hex(&exact(entry, "path")));
+            paths.extend(entry.get("from").map(|_| hex(&exact(entry, "from"))));
+        }
+        let independent: BTreeSet<String> =
+            serde_json::from_value(expected["paths"].clone()).unwrap();
+        let moved: Vec<Vec<u8>> = entries
+            .iter()
+            .filter(|entry| entry.get("from").is_some())
+            .flat_map(|entry| [exact(entry, "path"), exact(entry, "from")])
+            .collect();
+        let is_below = |path: &String| moved.iter().any(|dir| path.starts_with(&(hex(dir) + "2f")));
+        let missed = independent
+            .difference(&paths)
+            .filter(|path| !is_below(path));
+        assert_eq!(missed.collect::<Vec<_>>(), Vec::<&String>::new());
+        let invented: Vec<_> = paths.difference(&independent).collect();
+        assert!(invented.is_empty() && paths.len() > 20, "{invented:?}");
+
+        for field in ["owner", "links"] {
+            let ran = diff(&old, &new, &["--group-by", field, "--json"]).exits(0);
+            let found = growth(&ran.json());
+            let rows = expected[field].as_array().unwrap();
+            let rows: BTreeMap<String, [i64; 3]> = rows
+                .iter()
+                .map(|row| {
+                    let number = |nth: usize| row[nth].as_i64().unwrap();
+                    let key = row[0].as_str().unwrap();
+                    (name_of(field, key), [1, 2, 3].map(number))
+                })
+                .collect();
+            assert!(!found.is_empty(), "{ran}");
+            assert_eq!(found, rows, "{field}");
+        }
+    });
+}
+
+/// The growth of each group.
+fn growth(value: &Value) -> BTreeMap<String, [i64; 3]> {
+    let groups = value["result"]["groups"].as_array().unwrap().iter();
+    let numbers = |group: &Value| {
+        ["entries", "bytes", "allocated"].map(|field| group[field].as_i64().unwrap())
+    };
+    groups
+        .map(|group| (group["key"].as_str().unwrap().to_owned(), numbers(group)))
+        .collect()
+}
+
+/// The name of a user in /etc/passwd, or the number.
+fn name_of(field: &str, number: &str) -> String {
+    let users = fs::read_to_string("/etc/passwd").unwrap();
+    let known = users.lines().find_map(|line| {
+        let parts: Vec<&str> = line.split(':').collect();
+        (field == "owner" && parts[2] == number).then(|| parts[0].to_owned())
+    });
+    known.unwrap_or_else(|| number.to_owned())
+}
+
+#[test]
+fn predicates_and_groups_of_a_difference() {
+    if !require(&[Need::Root]) {
+        return;
+    }
+    in_namespace(|ground| {
+        let (top, out) = (tmpfs(ground.join("top")), dir(ground.join("out")));
+        file(top.join("a/grows.log"), 1000);
+        file(top.join("a/big.iso"), 9000);
+        file(top.join("b/gone.iso"), 7000);
+        file(top.join("b/same"), 10);
+        dir(top.join("b/moves/empty"));
+        file(top.join("b/moves/kept"), 10);
+        fs::hard_link(top.join("a/big.iso"), top.join("b/link")).unwrap();
+        rest();
+        let old = catalog(&top, &out.join("old"));
+        file(top.join("a/grows.log"), 5000);
+        fs::remove_file(top.join("b/gone.iso")).unwrap();
+        fs::rename(top.join("b/moves"), top.join("a/moved")).unwrap();
+        file(top.join("c\n/new.iso"), 8000);
+        let new = catalog(&top, &out.join("new"));
+        let found = |more: &[&str]| {
+            let more = [more, &["--json"]].concat();
+            changes(&diff(&old, &new, &more).exits(0).json())
+        };
+        assert_eq!(
+            found(&["--name", "*.iso"]),
+            expect([("removed", "b/gone.iso"), ("added", "c\n/new.iso")])
+        );
+        assert_eq!(found(&["--size", "-7001c", "--type", "f"]).len(), 2);
+        assert_eq!(
+            found(&["--type", "d", "--name", "mov*"]),
+            expect([("renamed", "a/moved <- b/moves")])
+        );
+        let rsync = diff(&old, &new, &["--type", "e", "--format", "rsync"]).exits(0);
+        assert_eq!(rsync.stdout, b"a/moved/empty\0");
+        let print0 = diff(&old, &new, &["--ext", "iso", "--print0"]).exits(0);
+        assert_eq!(print0.stdout, b"c\n/new.iso\0");
+        // Paths of groups begin with DIR.
+        let groups = |more: &[&str]| {
+            let more = [more, &["--json"]].concat();
+            growth(&diff(&old, &new, &more).exits(0).json())
+        };
+        let top = top.to_str().unwrap();
+        let by_dir = groups(&["--group-by", "dir:1", "--type", "f"]);
+        let bytes = |name: &str| by_dir[&format!("{top}/{name}")];
+        assert_eq!(bytes("a")[..2], [1, 4010]);
+        assert_eq!(bytes("b")[..2], [-2, -7010]);
+        assert_eq!(bytes("c\n")[..2], [1, 8000]);
+        assert_eq!(by_dir.len(), 3);
+        assert_eq!(groups(&["--group-by", "ext", "--type", "f"]).len(), 2);
+        let csv = diff(
+            &old,
+            &new,
+            &["--group-by", "ext", "--type", "f", "--format", "csv"],
+        );
+        assert_eq!(csv.exits(0).lines().len(), 3);
+        let first = [
+            "--group-by",
+            "dir",
+            "--type",
+            "f",
+            "--top",
+            "1",
+            "--sort",
+            "bytes",
+        ];
+        let table = diff(&old, &new, &first).exits(0);
+        assert!(table.lines()[1].contains("+7.81 KiB"), "{table}");
+    });
+}
+
+#[test]
+fn catalogs_that_cannot_be_compared_are_refused() {
+    if !require(&[Need::Root]) {
+        return;
+    }
+    in_namespace(|ground| {
+        let (one, other) = (tmpfs(ground.join("one")), tmpfs(ground.join("other")));
+        let out = dir(ground.join("out"));
+        grow(&one, 1, 30);
+        grow(&other, 2, 30);
+        rest();
+        let old = catalog(&one, &out.join("old"));
+        let foreign = catalog(&other, &out.join("foreign"));
+        let refused = |old: &Path, new: &Path, says: &str| {
+            for more in [&["--json"][..], &["--group-by", "owner"]] {
+                let ran = diff(old, new, more).refused();
+                assert!(ran.stderr.contains(says), "{ran}");
+            }
+        };
+        refused(&old, &foreign, "describes another directory or file system");
+        let below = dir(one.join("below"));
+        refused(
+            &old,
+            &catalog(&below, &out.join("below")),
+            "another directory",
+        );
+        let both = out.join("both");
+        run(&mut fathom(args![
+            "walk",
+            &one,
+            &other,
+            "--catalog",
+            &both,
+            "-q"
+        ]));
+        if both.exists() {
+            refused(&old, &both, "not one directory");
+        }
+        let bytes = fs::read(&old).unwrap();
+        let bad = out.join("bad");
+        fs::write(&bad, &bytes[..bytes.len() / 2]).unwrap();
+        refused(&old, &bad, "truncated");
+        refused(&bad, &old, "truncated");
+        refused(&old, &out, "out'");
+        // Versions that are newer than this program.
+        let at = bytes
+            .windows(11)
+            .rposition(|it| it == b"\"version\":1")
+            .unwrap();
+        let mut newer = bytes.clone();
+        newer[at + 10] = b'2';
+        fs::write(&bad, &newer).unwrap();
+        diff(&old, &bad, &[]).refused();
+        // Options of the two walks.
+        let less = out.join("less");
+        run(&mut fathom(args![
+            "walk",
+            &one,
+            "--exclude",
+            "*.o",
+            "--catalog",
+            &less,
+            "-q"
+        ]))
+        .exits(0);
+        let ran = diff(&old, &less, &["--json"]).exits(1);
+        assert!(ran.stderr.contains("different options"), "{ran}");
+        // Flags.
+        for more in [
+            &["--format", "du"][..],
+            &["--format", "csv"],
+            &["--top", "3"],
+            &["--json", "--format", "paths"],
+            &["--group-by", "owner", "--format", "tar"],
+        ] {
+            diff(&old, &old, more).refused();
+        }
+        run(&mut fathom(args!["query", &old, "--format", "rsync"])).refused();
+        run(&mut fathom(args!["query", "--diff", &old])).exits(2);
+        run(&mut fathom(args!["query", "--diff", &old, &old, &old])).exits(2);
+    });
+}

@@ -152,6 +152,7 @@ fn visit(
     all.insert(path, seen);
 }
 
+/// The extended attributes, without those by which XFS lists access control lists a second time.
 fn attributes(path: &CString) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut list = vec![0; 1 << 16];
     let len = match llistxattr(path, &mut list[..]) {
@@ -160,6 +161,7 @@ fn attributes(path: &CString) -> BTreeMap<Vec<u8>, Vec<u8>> {
     };
     let names = list[..len].split_inclusive(|&b| b == 0);
     names
+        .filter(|name| !name.starts_with(b"trusted.SGI_ACL_"))
         .map(|name| {
             let mut value = vec![0; 1 << 16];
             let attribute = CString::from_vec_with_nul(name.to_vec()).unwrap();

@@ -30,6 +30,15 @@ const FORMATS: [&str; 8] = [
     "table", "ndjson", "paths", "paths0", "restic", "borg", "rsync", "tar",
 ];
 
+const PREDICATES: [&[&str]; 6] = [
+    &["--type", "f", "--size", "+1"],
+    &["--type", "e"],
+    &["--name", "*[0-4]*", "--min-depth", "2"],
+    &["--max-depth", "2", "--perm", "/022"],
+    &["--regex", "tree/[a-m].*[1-7]"],
+    &["--links", "+1", "--owner", "root"],
+];
+
 #[test]
 fn diff_of_catalogs_equals_changed_on_the_tree() {
     if !require(&[Need::Root, Need::Loop]) {
@@ -59,6 +68,19 @@ fn diff_of_catalogs_equals_changed_on_the_tree() {
                 let expected = changed(top, &old, &more).exits(0);
                 let found = diff(&old, &new, &more).exits(0);
                 assert!(found.stdout == expected.stdout, "{kind}, {format}: {found}");
+            }
+            for set in PREDICATES {
+                let more = [set, &["--json"]].concat();
+                let expected = changes(&changed(top, &old, &more).exits(0).json());
+                let found = changes(&diff(&old, &new, &more).exits(0).json());
+                let differ: Vec<_> = found.symmetric_difference(&expected).take(4).collect();
+                assert!(differ.is_empty(), "{kind}, {set:?}: {differ:#?}");
+                let more = [set, &["--format", "rsync"]].concat();
+                let expected = changed(top, &old, &more).exits(0).stdout;
+                assert!(
+                    diff(&old, &new, &more).exits(0).stdout == expected,
+                    "{set:?}"
+                );
             }
             // The other way round, the same entries are added and removed.
             let back = diff(&new, &old, &["--json"]).exits(0);
@@ -250,6 +272,42 @@ fn predicates_and_groups_of_a_difference() {
         ];
         let table = diff(&old, &new, &first).exits(0);
         assert!(table.lines()[1].contains("+7.81 KiB"), "{table}");
+    });
+}
+
+/// The changes that `changed` selects, and the catalog that it writes.
+#[test]
+fn predicates_of_changed_leave_the_new_catalog_complete() {
+    if !require(&[Need::Root]) {
+        return;
+    }
+    in_namespace(|ground| {
+        let (top, out) = (tmpfs(ground.join("top")), dir(ground.join("out")));
+        file(top.join("a/x.log"), 100);
+        file(top.join("a/x.iso"), 9000);
+        file(top.join("b/gone.iso"), 9000);
+        file(top.join("b/gone.log"), 10);
+        rest();
+        let to = catalog(&top, &out.join("c"));
+        for name in ["b/gone.iso", "b/gone.log"] {
+            fs::remove_file(top.join(name)).unwrap();
+        }
+        file(top.join("a/y.iso"), 500);
+        file(top.join("a/y.log"), 500);
+        rest();
+        let more = ["--name", "*.iso", "--update", "--json"];
+        let found = changes(&changed(&top, &to, &more).exits(0).json());
+        assert_eq!(
+            found,
+            expect([("added", "a/y.iso"), ("removed", "b/gone.iso")])
+        );
+        let whole = run(&mut fathom(args!["query", &to, "--format", "paths"])).exits(0);
+        assert_eq!(whole.lines().len(), 7, "{whole}");
+        let after = changes(&changed(&top, &to, &["--json"]).exits(0).json());
+        assert!(after.is_empty(), "{after:?}");
+        let ran = changed(&top, &to, &["--size", "+9G", "--size", "-1k", "--json"]).exits(1);
+        assert!(ran.stderr.contains("no entry can match"), "{ran}");
+        changed(&top, &to, &["--owner", "nobody-has-this-name"]).refused();
     });
 }
 

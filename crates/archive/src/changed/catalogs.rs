@@ -86,21 +86,16 @@ impl CatalogPair {
         if predicates.is_all() {
             return Ok(changes);
         }
-        let is_removed = |change| change == Change::Removed;
-        let paths = |removed: bool| {
-            let entries = changes.entries.iter();
-            let entries = entries.filter(move |entry| is_removed(entry.change) == removed);
-            entries.map(|entry| hash_below(&entry.path))
-        };
-        let old = select(&self.old, predicates, paths(true).collect())?;
+        changes.retain_removed(&self.old, predicates)?;
+        let present = changes.entries.iter();
+        let present = present.filter(|entry| entry.change != Change::Removed);
+        let present = present.map(|entry| hash_below(&entry.path));
         let carried = changes.carried.iter().map(|(path, _)| hash_below(path));
-        let new = select(&self.new, predicates, paths(false).chain(carried).collect())?;
-        changes.entries.retain(|entry| {
-            let selected = if is_removed(entry.change) { &old } else { &new };
-            selected.contains(&hash_below(&entry.path))
-        });
-        let carried = &mut changes.carried;
-        carried.retain(|(path, _)| new.contains(&hash_below(path)));
+        let selected = select(&self.new, predicates, present.chain(carried).collect())?;
+        let is_selected = |path: &[u8]| selected.contains(&hash_below(path));
+        let entries = &mut changes.entries;
+        entries.retain(|it| it.change == Change::Removed || is_selected(&it.path));
+        changes.carried.retain(|(path, _)| is_selected(path));
         Ok(changes)
     }
 
@@ -160,6 +155,20 @@ impl CatalogPair {
             }
             give(&mut *worker, b"", path, &entries);
         }
+        Ok(())
+    }
+}
+
+impl Changes {
+    /// Keeps of the removed entries those that predicates select in the old catalog.
+    pub(super) fn retain_removed(&mut self, old: &DataSet, predicates: &Predicates) -> Result<()> {
+        let removed = self.entries.iter();
+        let removed = removed.filter(|entry| entry.change == Change::Removed);
+        let removed = removed.map(|entry| hash_below(&entry.path)).collect();
+        let selected = select(old, predicates, removed)?;
+        self.entries.retain(|entry| {
+            entry.change != Change::Removed || selected.contains(&hash_below(&entry.path))
+        });
         Ok(())
     }
 }

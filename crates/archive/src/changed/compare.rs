@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use gate::sync::Mutex;
 use walk::entry::joined;
+use walk::predicate::Predicates;
 use walk::{Dir, EngineKind, Entry, MountContext, Sink, Worker};
 
 use crate::part::{Last, Part, Parts, relative};
@@ -28,6 +29,8 @@ pub(super) struct Differs {
     pub(super) parent: u64,
     pub(super) depth: u32,
     pub(super) is_dir: bool,
+    /// The predicates select it.
+    pub(super) is_selected: bool,
     /// The row of the catalog with this path, plus one; 0 for none.
     row: u32,
     dir: u32,
@@ -73,6 +76,8 @@ pub(super) struct Compare<'a> {
     root: &'a [u8],
     old_parts: &'a [Part],
     parts: Parts,
+    /// Which entries are reported; `None` for all.
+    predicates: Option<&'a Predicates>,
     found: Mutex<Found>,
 }
 
@@ -83,7 +88,16 @@ impl<'a> Compare<'a> {
             root,
             old_parts,
             parts: Parts::new(vec![root.to_vec()]),
+            predicates: None,
             found: Mutex::default(),
+        }
+    }
+
+    /// Reports only entries that predicates select.
+    pub(super) fn with_predicates(self, predicates: &'a Predicates) -> Compare<'a> {
+        Compare {
+            predicates: Some(predicates),
+            ..self
         }
     }
 
@@ -119,6 +133,7 @@ impl Sink for Compare<'_> {
             last: None,
             part: (u32::MAX, NO_PART),
             differing: Vec::new(),
+            path: Vec::new(),
         })
     }
 }
@@ -129,6 +144,8 @@ struct Comparer<'a> {
     /// The number of a part now, and in the catalog.
     part: (u32, u32),
     differing: Vec<(usize, Differs)>,
+    /// Room for a path.
+    path: Vec<u8>,
 }
 
 impl Worker for Comparer<'_> {
@@ -158,7 +175,9 @@ impl Worker for Comparer<'_> {
                 }
                 old.settle(Fate::Doubtful);
             }
+            let predicates = self.to.predicates;
             let differs = Differs {
+                is_selected: predicates.is_none_or(|it| it.accepts(dir, entry, &mut self.path)),
                 identity,
                 fingerprint,
                 path,

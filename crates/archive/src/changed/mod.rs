@@ -4,6 +4,9 @@
 use std::collections::BTreeMap;
 
 use mounts::Warning;
+use walk::entry::joined;
+use walk::predicate::Predicates;
+use walk::predicate::select::is_empty_directory;
 use walk::{
     Both, Diagnostics, EngineKind, Filter, MountContext, Sink, Summary, WalkOptions, WalkReport,
     open_top, walk,
@@ -13,6 +16,7 @@ use crate::catalog::columns::{DIR, NAME};
 use crate::catalog::{About, Catalog, Reader, Sealed};
 use crate::error::{Action, Error, ErrorKind};
 use crate::part::Part;
+use crate::query::DataSet;
 use crate::since::index::{Index, by_group};
 use crate::since::{
     Evidence, OtherRoot, Proof, Reason, Scan, Step, Tree, Written, check_root, find_changes,
@@ -37,8 +41,10 @@ pub struct ChangedOptions {
     pub by: Option<EngineKind>,
     /// Threads; `None` for as many as the engine makes use of.
     pub threads: Option<usize>,
-    /// Replace the catalog by one of the directory as it is now.
+    /// Replace the catalog by one of the directory as it is now, whatever the predicates.
     pub update: bool,
+    /// Which changes are reported: of removed entries by their metadata in the catalog.
+    pub predicates: Predicates,
 }
 
 /// What happened to an entry.
@@ -144,12 +150,37 @@ pub fn changed(options: &ChangedOptions, desk: &Diagnostics) -> Result<ChangedRe
         filter,
         desk,
     };
-    match find_changes(&reader, tree, &scan)? {
-        Proof::Untouched { by, evidence, .. } => Ok(ChangedReport::new(by, evidence.into())),
+    let mut report = match find_changes(&reader, tree, &scan)? {
+        Proof::Untouched { by, evidence, .. } => ChangedReport::new(by, evidence.into()),
         Proof::SameDigest(Scanned::Walked(report, _))
-        | Proof::Unknown(Scanned::Written(report)) => Ok(report),
-        Proof::SameDigest(_) | Proof::Unknown(_) => scan.compare_all(),
+        | Proof::Unknown(Scanned::Written(report)) => report,
+        Proof::SameDigest(_) | Proof::Unknown(_) => scan.compare_all()?,
+    };
+    if !options.predicates.is_all() {
+        select_the_rest(&mut report.changes, reader, options, desk)?;
     }
+    Ok(report)
+}
+
+/// Applies the predicates where the comparison cannot: to removed entries, which only the catalog
+/// has, and to directories that may be empty.
+fn select_the_rest(
+    changes: &mut Changes,
+    reader: Reader,
+    options: &ChangedOptions,
+    desk: &Diagnostics,
+) -> Result<(), Error> {
+    let predicates = &options.predicates;
+    let old = DataSet::from_reader(&options.since, reader, &options.dir);
+    changes.retain_removed(&old, predicates)?;
+    if predicates.empty {
+        let is_empty = |path: &[u8]| is_empty_directory(&joined(&options.dir, path), desk);
+        let entries = &mut changes.entries;
+        entries.retain(|it| it.change == Change::Removed || !it.is_dir || is_empty(&it.path));
+        let carried = &mut changes.carried;
+        carried.retain(|(path, is_dir)| !is_dir || is_empty(path));
+    }
+    Ok(())
 }
 
 /// Reads the directory as its catalog does.
@@ -189,6 +220,7 @@ impl Scan for CatalogScan<'_> {
         let dir = &self.options.dir;
         let index = Index::load_some(self.reader, std::mem::take(&mut differing.places))?;
         let compare = Compare::new(&index, dir, &self.reader.about().parts);
+        let compare = compare.with_predicates(&self.options.predicates);
         compare.begin(written.context, by);
         differing.emit(dir, &compare);
         Ok(Scanned::Written(ChangedReport {
@@ -239,6 +271,7 @@ impl CatalogScan<'_> {
         let (about, options) = (self.reader.about(), self.options);
         let index = Index::load(self.reader)?;
         let compare = Compare::new(&index, &options.dir, &about.parts);
+        let compare = compare.with_predicates(&options.predicates);
         let (walked, warnings, update) = if options.update {
             let catalog = Catalog::create(&options.since, &options.dir, about.options.clone())?;
             let walked = self.walk_to(&Both(&compare, &catalog))?;
@@ -285,7 +318,9 @@ impl Changes {
                 Outcome::Renamed(at, row) => (at, Change::Renamed, name(row)),
                 Outcome::Carried(at) => {
                     let entry = &found.entries[at];
-                    changes.carried.push((found.path(entry), entry.is_dir));
+                    if entry.is_selected {
+                        changes.carried.push((found.path(entry), entry.is_dir));
+                    }
                     continue;
                 }
                 Outcome::Removed(row) => {
@@ -299,6 +334,9 @@ impl Changes {
                 }
             };
             let entry = &found.entries[at];
+            if !entry.is_selected {
+                continue;
+            }
             let (path, is_dir) = (found.path(entry), entry.is_dir);
             changes.entries.push(ChangedEntry {
                 path,

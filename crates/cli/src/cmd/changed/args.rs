@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use clap::{Args, ValueEnum};
 
 use crate::args::help::{EXIT, ending};
+use crate::args::predicates::PredicateArgs;
 use crate::args::values::number;
 use crate::cmd::walk::args::{Engine, engine};
 
@@ -12,6 +13,7 @@ const EXAMPLES: &str = "\
 fathom walk /srv --catalog c.parquet  # write the catalog to compare with
 fathom changed /srv --since c.parquet  # list what changed since then
 fathom changed /srv --since c.parquet --update  # and replace the catalog with a new one
+fathom changed /srv --since c.parquet --type f --size +10M  # list only large files that changed
 fathom changed . --since ../c.parquet --format restic | restic backup --files-from-raw -  # back up with restic, run in /srv
 fathom changed . --since ../c.parquet --format borg | borg create --paths-from-stdin --paths-delimiter '\\0' REPO::NAME  # back up with borg, run in /srv
 fathom changed /srv --since c.parquet --format rsync | rsync -a --from0 --files-from=- /srv/ BACKUP/  # copy with rsync
@@ -27,8 +29,17 @@ pub(crate) struct Changed {
     #[arg(long, value_name = "CATALOG")]
     pub(crate) since: OsString,
     /// Replace the catalog with a new one after the output is written
+    ///
+    /// The new catalog has all entries, whatever the predicates.
     #[arg(long)]
     pub(crate) update: bool,
+
+    #[command(flatten)]
+    pub(crate) predicates: PredicateArgs,
+    /// Match entries at most N levels deep; DIR is level 0
+    #[arg(long, value_name = "N", value_parser = number(0..=u32::MAX))]
+    #[arg(help_heading = "Predicates (all must hold)")]
+    pub(crate) max_depth: Option<u32>,
 
     /// Walk with this engine, if a walk is necessary
     #[arg(long, value_name = "ENGINE", default_value = "auto")]

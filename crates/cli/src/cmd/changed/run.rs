@@ -5,6 +5,8 @@ use std::time::Instant;
 
 use archive::catalog::Reader;
 use archive::changed::{ChangedOptions, changed};
+use mounts::Warning;
+use walk::predicate::Predicates;
 
 use super::args::{Changed as Args, ChangedFormat};
 use super::show;
@@ -26,17 +28,24 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         const NEXT: &str = "omit -x, or write a new catalog with fathom walk -x --catalog";
         return Err(Error::read("cannot use catalog", since, WHY, NEXT));
     }
+    let predicates = Predicates {
+        max_depth: args.max_depth,
+        ..args.predicates.predicates()?
+    };
+    let contradiction = predicates.contradiction().map(Warning::general);
     let options = ChangedOptions {
         dir: args.dir.as_bytes().to_vec(),
         since: since.to_vec(),
         by: args.engine,
         threads: args.jobs,
         update: args.update,
+        predicates,
     };
     let diagnostics = walk::Diagnostics::default();
     let mut report = watch_walk(out.messages(), &diagnostics, || {
         changed(&options, &diagnostics)
     })?;
+    report.warnings.extend(contradiction);
     let update = report.update.take();
     let output = show::Output {
         report: &report,

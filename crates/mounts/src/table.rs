@@ -34,6 +34,8 @@ pub enum TableReason {
     Slaves { slaves: usize, sampled: usize },
     #[error("the cheaper interface failed: {0}")]
     OtherFailed(Error),
+    #[error("statmount(2) of this kernel does not report sources (since Linux 6.13)")]
+    NoSources,
 }
 
 fn describe_failed(errno: Errno) -> Error {
@@ -275,16 +277,24 @@ impl Parser {
     }
 }
 
-/// The cheaper source, and why. Whether /proc is there turns out when it is read.
-fn cheaper() -> (TableSource, TableReason) {
-    let rows = match sample() {
-        Ok(rows) => rows,
-        Err(error) => return (TableSource::Mountinfo, TableReason::NoStatmount(error)),
-    };
+/// The cheaper source that has what is needed, and why. Whether /proc is there turns out when it is
+/// read.
+fn cheaper(nameless: bool) -> (TableSource, TableReason) {
+    match sample() {
+        Ok(rows) => choose(&rows, nameless),
+        Err(error) => (TableSource::Mountinfo, TableReason::NoStatmount(error)),
+    }
+}
+
+fn choose(rows: &[Mount], nameless: bool) -> (TableSource, TableReason) {
     let sampled = rows.len();
-    match rows.iter().filter(|mount| mount.slave).count() {
-        0 => (TableSource::Mountinfo, TableReason::NoSlaves { sampled }),
-        slaves => (TableSource::Kernel, TableReason::Slaves { slaves, sampled }),
+    let slaves = rows.iter().filter(|mount| mount.slave).count();
+    if slaves == 0 {
+        (TableSource::Mountinfo, TableReason::NoSlaves { sampled })
+    } else if !nameless && rows.iter().all(|mount| mount.content.source.is_none()) {
+        (TableSource::Mountinfo, TableReason::NoSources)
+    } else {
+        (TableSource::Kernel, TableReason::Slaves { slaves, sampled })
     }
 }
 
@@ -295,7 +305,7 @@ fn sample() -> Result<Vec<Mount>, Error> {
     let oldest =
         listmount(LSMT_ROOT, 0, Order::Oldest, &mut ids[..OF_EACH]).map_err(list_failed)?;
     let newest = listmount(LSMT_ROOT, 0, Order::Newest, &mut ids[oldest..]).unwrap_or(0);
-    let mut describe = Describe::new(Ask::SB_BASIC | Ask::MNT_BASIC);
+    let mut describe = Describe::new(Ask::SB_BASIC | Ask::MNT_BASIC | Ask::SB_SOURCE);
     let (mut rows, mut failed) = (Vec::new(), None);
     for &id in &ids[..oldest + newest] {
         match describe.mount(id) {
@@ -317,7 +327,7 @@ fn sample() -> Result<Vec<Mount>, Error> {
 /// # Errors
 /// [`ErrorKind::NoTable`], when neither can be read.
 pub fn read_either(nameless: bool, anchor: Option<u64>) -> Result<(Table, TableReason), Error> {
-    let (source, reason) = cheaper();
+    let (source, reason) = cheaper(nameless);
     let first = match Table::read_checked(source, nameless, anchor) {
         Ok(table) => return Ok((table, reason)),
         Err(error) => error,
@@ -329,5 +339,33 @@ pub fn read_either(nameless: bool, anchor: Option<u64>) -> Result<(Table, TableR
     match Table::read_checked(other, nameless, anchor) {
         Ok(table) => Ok((table, TableReason::OtherFailed(first))),
         Err(second) => Err(ErrorKind::NoTable(Box::new([first, second])).into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn slaves_are_read_from_the_kernel_only_if_it_reports_sources() {
+        let parse = |line: &[u8]| ondisk::mountinfo::parse(line).unwrap();
+        let plain = parse(b"22 1 8:1 / / rw - ext4 /dev/sda1 rw");
+        let slave = parse(b"23 22 0:5 / /run rw master:1 - tmpfs run rw");
+        let mut sourceless = parse(b"23 22 0:5 / /run rw master:1 - tmpfs run rw");
+        Arc::make_mut(&mut sourceless.content).source = None;
+
+        let by = |rows: &[Mount], nameless| choose(rows, nameless).0;
+        assert_eq!(
+            by(std::slice::from_ref(&plain), false),
+            TableSource::Mountinfo
+        );
+        assert_eq!(by(&[plain, slave], false), TableSource::Kernel);
+        let rows = [sourceless];
+        assert_eq!(
+            choose(&rows, false),
+            (TableSource::Mountinfo, TableReason::NoSources)
+        );
+        assert_eq!(by(&rows, true), TableSource::Kernel);
     }
 }

@@ -74,6 +74,13 @@ pub use warning::WarningKind;
 
 use gate::fs::Open;
 
+/// The names in a path, without those that mean nothing: `.`, and what slashes before, after and behind
+/// one another enclose.
+fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let parts = path.split(|&byte| byte == b'/');
+    parts.filter(|part| !matches!(*part, b"" | b"."))
+}
+
 /// A name as it appears in a message: on one line, and without control characters.
 fn shown(name: &[u8]) -> String {
     String::from_utf8_lossy(name).escape_debug().to_string()

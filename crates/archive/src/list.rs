@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use mounts::Warning;
 use ondisk::pax::Member;
 
+use crate::components;
 use crate::error::{Defect, Error, ErrorKind, Result};
 use crate::input::Input;
 use crate::pattern::Pattern;
@@ -75,13 +76,12 @@ impl Wanted {
 
 /// A name without what means nothing in it: `.`, and slashes before, after and behind one another.
 fn plain(name: &[u8]) -> Cow<'_, [u8]> {
-    let parts = || name.split(|&byte| byte == b'/');
-    let is_nothing = |part: &[u8]| part.is_empty() || part == b".";
-    if !parts().any(is_nothing) {
-        return Cow::Borrowed(name);
+    // Most names have nothing of that kind: one slash is between any two parts.
+    let len: usize = components(name).map(|part| part.len() + 1).sum();
+    match len == name.len() + 1 {
+        true => Cow::Borrowed(name),
+        false => Cow::Owned(components(name).collect::<Vec<_>>().join(&b'/')),
     }
-    let parts: Vec<&[u8]> = parts().filter(|part| !is_nothing(part)).collect();
-    Cow::Owned(parts.join(&b'/'))
 }
 
 /// An archive, and its name.

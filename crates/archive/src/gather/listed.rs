@@ -14,6 +14,7 @@ use walk::{
     WalkOptions as Walk, WalkReport, Worker, digest, mounts_around, walk,
 };
 
+use crate::components;
 use crate::error::{Action, Error, ErrorKind, Result};
 use crate::part::relative;
 use crate::rows::{Collector, Source};
@@ -78,12 +79,6 @@ impl Listed {
             (false, false) => (Vec::new(), Some(Listed { names: sorted })),
         })
     }
-}
-
-/// The names in a path, without those that mean nothing.
-fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let parts = path.split(|&b| b == b'/');
-    parts.filter(|part| !part.is_empty() && *part != b".")
 }
 
 /// Collects a list in any order; returns the walks of the directories in it. `source` is what all

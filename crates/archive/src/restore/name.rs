@@ -11,6 +11,7 @@ use walk::entry::joined;
 
 use super::not_restored::{Failure, NotRestored};
 use super::report::{Note, Remarks};
+use crate::components;
 use crate::error::{Action, BadName, Error, ErrorKind};
 use crate::input::{Input, is_regular};
 use crate::pattern::Pattern;
@@ -39,17 +40,14 @@ pub(super) fn clean(raw: &[u8]) -> Result<Name, BadName> {
         return Err(BadName::Nul);
     }
     let mut path = Vec::with_capacity(raw.len());
-    for part in raw.split(|&b| b == b'/') {
-        match part {
-            b"" | b"." => {}
-            b".." => return Err(BadName::DotDot),
-            part => {
-                if !path.is_empty() {
-                    path.push(b'/');
-                }
-                path.extend_from_slice(part);
-            }
+    for part in components(raw) {
+        if part == b".." {
+            return Err(BadName::DotDot);
         }
+        if !path.is_empty() {
+            path.push(b'/');
+        }
+        path.extend_from_slice(part);
     }
     Ok(Name {
         path,

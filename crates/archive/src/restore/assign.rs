@@ -135,13 +135,7 @@ impl Maker<'_> {
             mtime: Some(time(member.mtime)),
             properties: properties(member).take(4).collect(),
         };
-        DirectoryState {
-            late: Some(Box::new(late)),
-            traits: Traits {
-                inherits: member.acl_default.is_some(),
-                owner: None,
-            },
-        }
+        DirectoryState::new(Some(Box::new(late)), member.acl_default.is_some())
     }
 
     /// Whether a new file has its owner already. The first file of a directory tells what the others

@@ -10,6 +10,7 @@ use crate::split;
 
 /// Bytes of an entry that is passed on; the reader creates larger ones itself.
 const SMALL: u64 = 64 << 10;
+
 /// An open directory in which entries are created.
 pub(super) struct Place<'a> {
     pub(super) here: &'a Fd,
@@ -35,6 +36,7 @@ pub(super) struct DirectoryState {
 }
 
 impl DirectoryState {
+    /// `inherits` says whether new entries get an access control list from it.
     pub(super) fn new(late: Option<Box<Late>>, inherits: bool) -> DirectoryState {
         let traits = Traits {
             inherits,

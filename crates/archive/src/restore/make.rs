@@ -12,17 +12,14 @@ use gate::long::{c_string, open_beneath};
 use gate::{Errno, Fd, Gate};
 use ondisk::pax::{Kind, Member};
 
-use super::entry::{Entry, Place};
-use super::maker::no_target;
+use super::entry::Entry;
+use super::maker::{TRIES, no_target};
 use super::name::clean;
 use super::not_restored::{Failure, Halt, NotRestored};
 use super::restorer::Restorer;
 use super::rights::ALL;
 use crate::input::Input;
 use crate::split;
-
-/// Attempts to clear a name that another program keeps taking.
-const TRIES: usize = 8;
 
 impl Restorer<'_> {
     pub(super) fn directory(&mut self, path: &[u8], member: &Member) -> Result<(), Failure> {
@@ -141,14 +138,7 @@ impl Restorer<'_> {
         while let Some((offset, piece)) = contents.next()? {
             self.maker.write(&mut file, offset, piece)?;
         }
-        let mut traits = self.directory_state().traits;
-        let place = Place {
-            here: &here,
-            traits: &mut traits,
-        };
-        let done = self.maker.finish_file(place, entry, file);
-        self.directory_state().traits = traits;
-        Ok(done?)
+        Ok(self.in_place(|maker, place| maker.finish_file(place, entry, file))?)
     }
 
     /// Restores a hard link to a file in another directory.

@@ -20,7 +20,7 @@ use super::rights::Rights;
 use crate::split;
 
 /// Attempts to clear a name that another program keeps taking.
-const TRIES: usize = 8;
+pub(super) const TRIES: usize = 8;
 
 /// Creates entries. Each thread has its own.
 pub(super) struct Maker<'a> {

@@ -13,7 +13,7 @@ use walk::entry::joined;
 use walk::moment::may_be_since;
 
 use super::attributes::{Late, change_mode, inherits};
-use super::entry::{DirectoryState, Entry, Place, Traits};
+use super::entry::{DirectoryState, Entry, Place};
 use super::maker::Maker;
 use super::name::Chosen;
 use super::not_restored::{Failure, NotRestored};
@@ -59,15 +59,11 @@ impl<'a> Restorer<'a> {
         top: Arc<Fd>,
         chosen: Chosen,
     ) -> Restorer<'a> {
-        let traits = Traits {
-            inherits: inherits(&top),
-            owner: None,
-        };
         Restorer {
             maker,
             workers,
             batch: None,
-            top_state: DirectoryState { late: None, traits },
+            top_state: DirectoryState::new(None, inherits(&top)),
             trail: Trail::new(Arc::clone(&top)),
             top,
             chosen,
@@ -91,17 +87,25 @@ impl<'a> Restorer<'a> {
         remarks.into_summary(counts, stopped)
     }
 
-    /// Creates an entry of the last directory of the trail.
-    pub(super) fn create(&mut self, entry: &Entry) -> Result<(), Failure> {
+    /// Does something in the last directory of the trail.
+    pub(super) fn in_place(
+        &mut self,
+        make: impl FnOnce(&mut Maker<'a>, Place<'_>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         let here = self.here()?;
         let mut traits = self.directory_state().traits;
         let place = Place {
             here: &here,
             traits: &mut traits,
         };
-        let done = self.maker.entry(place, entry);
+        let done = make(&mut self.maker, place);
         self.directory_state().traits = traits;
         done
+    }
+
+    /// Creates an entry of the last directory of the trail.
+    pub(super) fn create(&mut self, entry: &Entry) -> Result<(), Failure> {
+        self.in_place(|maker, place| maker.entry(place, entry))
     }
 
     /// Has an entry of the last directory of the trail created, by another thread if there is one.

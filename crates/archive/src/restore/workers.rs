@@ -25,11 +25,47 @@ const BATCH: (usize, u64) = (64, 256 << 10);
 /// Batches that wait for a thread.
 const QUEUE: usize = 8;
 
+/// The names that work which is still to be done creates or needs.
+struct Affected {
+    /// The path of the directory in which it is done.
+    dir: Vec<u8>,
+    /// The names in it on which it depends, by [`number_of`].
+    names: Vec<u64>,
+}
+
+impl Affected {
+    /// Whether it is in a directory, or below it.
+    fn is_at_or_below(&self, dir: &[u8]) -> bool {
+        self.dir == dir || relative(&self.dir, dir).is_some()
+    }
+
+    /// Whether it depends on the last name of a path, or on that of a directory above.
+    fn has_part_of(&self, path: &[u8]) -> bool {
+        let name = relative(path, &self.dir).and_then(|rest| rest.split(|&b| b == b'/').next());
+        name.is_some_and(|name| self.names.contains(&number_of(name)))
+    }
+}
+
+/// The path of something as seen from a directory that it is in or below.
+fn relative<'a>(path: &'a [u8], dir: &[u8]) -> Option<&'a [u8]> {
+    match path.strip_prefix(dir)? {
+        rest if dir.is_empty() => Some(rest),
+        [b'/', rest @ ..] => Some(rest),
+        _ => None,
+    }
+}
+
+/// A number that all names have that can be one to a file system that ignores case.
+fn number_of(name: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(&name.to_ascii_lowercase());
+    hasher.finish()
+}
+
 /// Work in one directory.
 pub(super) struct Batch {
     here: Arc<Fd>,
-    /// The path of the directory.
-    dir: Vec<u8>,
+    affected: Affected,
     traits: Traits,
     entries: Vec<Entry>,
     /// The size of the entries.
@@ -42,7 +78,10 @@ impl Batch {
     pub(super) fn new(here: Arc<Fd>, dir: Vec<u8>, traits: Traits) -> Batch {
         Batch {
             here,
-            dir,
+            affected: Affected {
+                dir,
+                names: Vec::new(),
+            },
             traits,
             entries: Vec::new(),
             bytes: 0,
@@ -52,6 +91,7 @@ impl Batch {
 
     pub(super) fn push(&mut self, entry: Entry) {
         self.bytes += entry.size();
+        self.affected.names.extend(entry.names().map(number_of));
         self.entries.push(entry);
     }
 
@@ -61,9 +101,7 @@ impl Batch {
 
     /// Whether an entry depends on the last name of a path, or on that of a directory above.
     pub(super) fn has_part_of(&self, path: &[u8]) -> bool {
-        let name = name_in(&self.dir, path);
-        let mut names = self.entries.iter().flat_map(Entry::names);
-        name.is_some_and(|name| names.any(|known| is_same(known, name)))
+        self.affected.has_part_of(path)
     }
 
     /// The directory gets its attributes after the entries.
@@ -72,28 +110,8 @@ impl Batch {
     }
 }
 
-/// Whether two names can be one to a file system that ignores case.
-fn is_same(a: &[u8], b: &[u8]) -> bool {
-    a.eq_ignore_ascii_case(b)
-}
-
-/// A number that all names have that can be one.
-fn number_of(name: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    hasher.write(&name.to_ascii_lowercase());
-    hasher.finish()
-}
-
 impl Maker<'_> {
-    /// Creates an entry; a failure is a warning.
-    pub(super) fn attempt(&mut self, place: Place<'_>, entry: &Entry) {
-        self.remarks.set_member(entry.number);
-        if let Err(failure) = self.entry(place, entry) {
-            self.counts.skipped += 1;
-            self.remarks.warn(&entry.member.path, failure);
-        }
-    }
-
+    /// Does the work of a batch. Failures are warnings.
     pub(super) fn batch(&mut self, batch: Batch) {
         let mut traits = batch.traits;
         for entry in batch.entries {
@@ -101,11 +119,15 @@ impl Maker<'_> {
                 here: &batch.here,
                 traits: &mut traits,
             };
-            self.attempt(place, &entry);
+            self.remarks.set_member(entry.number);
+            if let Err(failure) = self.entry(place, &entry) {
+                self.counts.skipped += 1;
+                self.remarks.warn(&entry.member.path, failure);
+            }
         }
         if let Some((number, late)) = batch.late {
             self.remarks.set_member(number);
-            late.give(&batch.here, &batch.dir, &mut self.remarks);
+            late.give(&batch.here, &batch.affected.dir, &mut self.remarks);
         }
     }
 }
@@ -130,8 +152,7 @@ struct Passed {
     thread: usize,
     /// The number of batches of the thread, this one included.
     turn: u64,
-    dir: Vec<u8>,
-    names: Vec<u64>,
+    affected: Affected,
 }
 
 /// How many batches each thread has done.
@@ -180,10 +201,13 @@ impl<'a> Workers<'a> {
     }
 
     /// Passes a batch on: to the thread that has others of this directory, or to the one with the fewest.
-    pub(super) fn send(&mut self, batch: Batch) {
+    pub(super) fn send(&mut self, mut batch: Batch) {
         let done = self.done.batches.lock().clone();
         self.passed.retain(|passed| !passed.is_done(&done));
-        let same = self.passed.iter().find(|passed| passed.dir == batch.dir);
+        let same = self
+            .passed
+            .iter()
+            .find(|passed| passed.affected.dir == batch.affected.dir);
         let waiting = |(index, worker): &(usize, &Worker<'_>)| {
             worker.sent - done.get(*index).unwrap_or(&0).min(&worker.sent)
         };
@@ -197,12 +221,13 @@ impl<'a> Workers<'a> {
             return;
         };
         worker.sent += 1;
-        let names = batch.entries.iter();
         self.passed.push(Passed {
             thread,
             turn: worker.sent,
-            dir: batch.dir.clone(),
-            names: names.flat_map(Entry::names).map(number_of).collect(),
+            affected: Affected {
+                dir: batch.affected.dir.clone(),
+                names: std::mem::take(&mut batch.affected.names),
+            },
         });
         // The thread ends before its queue does only if it panics, and then so does `join`.
         let _ = worker.queue.send(batch);
@@ -210,12 +235,14 @@ impl<'a> Workers<'a> {
 
     /// Waits until nothing is left to do for a path, for the directories above it, and below it.
     pub(super) fn wait_for(&mut self, path: &[u8]) {
-        self.wait(|passed| passed.is_at_or_below(path) || passed.has_part_of(path));
+        self.wait(|passed| {
+            passed.affected.is_at_or_below(path) || passed.affected.has_part_of(path)
+        });
     }
 
     /// Waits until nothing is left to do in a directory and below it.
     pub(super) fn wait_for_below(&mut self, dir: &[u8]) {
-        self.wait(|passed| passed.is_at_or_below(dir));
+        self.wait(|passed| passed.affected.is_at_or_below(dir));
     }
 
     fn wait(&mut self, which: impl Fn(&Passed) -> bool) {
@@ -244,32 +271,7 @@ impl<'a> Workers<'a> {
     }
 }
 
-/// The name in a directory that a path leads through.
-fn name_in<'a>(dir: &[u8], path: &'a [u8]) -> Option<&'a [u8]> {
-    relative(path, dir)?.split(|&b| b == b'/').next()
-}
-
-/// The path of something as seen from a directory that it is in or below.
-fn relative<'a>(path: &'a [u8], dir: &[u8]) -> Option<&'a [u8]> {
-    match path.strip_prefix(dir)? {
-        rest if dir.is_empty() => Some(rest),
-        [b'/', rest @ ..] => Some(rest),
-        _ => None,
-    }
-}
-
 impl Passed {
-    /// Whether it is in a directory, or below it.
-    fn is_at_or_below(&self, dir: &[u8]) -> bool {
-        self.dir == dir || relative(&self.dir, dir).is_some()
-    }
-
-    /// Whether an entry of it depends on the last name of a path, or on that of a directory above.
-    fn has_part_of(&self, path: &[u8]) -> bool {
-        let name = name_in(&self.dir, path);
-        name.is_some_and(|name| self.names.contains(&number_of(name)))
-    }
-
     fn is_done(&self, done: &[u64]) -> bool {
         done.get(self.thread).is_none_or(|&done| done >= self.turn)
     }

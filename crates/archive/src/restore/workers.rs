@@ -127,7 +127,11 @@ impl Maker<'_> {
         }
         if let Some((number, late)) = batch.late {
             self.remarks.set_member(number);
-            late.give(&batch.here, &batch.affected.dir, &mut self.remarks);
+            let path = match &batch.affected.dir[..] {
+                b"" => b".",
+                path => path,
+            };
+            late.give(&batch.here, path, &mut self.remarks);
         }
     }
 }

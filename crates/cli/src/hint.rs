@@ -235,7 +235,7 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
         // A new catalog would not show what has changed since the lost one was written: a dump must
         // not be based on it.
         (_, kind) if kind.is_unusable_catalog() => {
-            "write a new catalog; increments need a new full dump"
+            "write a new catalog; for increments, make a full dump"
         }
         (_, ErrorKind::NoCatalogs) => "give a catalog, or a directory with the parts of one",
         (OpenState, ErrorKind::StateInUse) => "wait until it ends, or give another directory",

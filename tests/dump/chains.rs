@@ -158,6 +158,42 @@ fn trees_are_restored_as_of_a_time() {
     assert!(ran.stderr.contains("no dump is recorded in it"), "{ran}");
 }
 
+/// `list --state` prints local times, as date(1) does, and `restore --at` reads them.
+#[test]
+fn times_of_dumps_are_local() {
+    let temporary = tempdir().unwrap();
+    let dumps = Dumps::new(temporary.path());
+    file(dumps.at.join("tree/f"), 10);
+    dumps.dump("0.tar", 0).exits(0);
+    let began = format!("{}Z", dumps.list()[0]["date"].as_str().unwrap());
+    for (n, zone) in ["UTC", "Asia/Kathmandu", "America/New_York", "XXX3"]
+        .iter()
+        .enumerate()
+    {
+        let local = |time: &str| {
+            let date = ["-d", time, "+%Y-%m-%d %H:%M:%S"];
+            let out = Command::new("date")
+                .args(date)
+                .env("TZ", zone)
+                .output()
+                .unwrap();
+            String::from_utf8(out.stdout).unwrap().trim().to_owned()
+        };
+        let state = ["list", "--state", "state"];
+        let listed = run(fathom(state).current_dir(&dumps.at).env("TZ", zone)).exits(0);
+        let table = String::from_utf8(listed.stdout).unwrap();
+        assert!(table.contains(&local(&began)), "{zone}: {table}");
+        let restore = |time: &str, to: &str| {
+            fs::create_dir(dumps.at.join(to)).unwrap();
+            let arguments = ["restore", "--state", "state", "--at", time, "-C", to];
+            run(fathom(arguments).current_dir(&dumps.at).env("TZ", zone))
+        };
+        restore(&local(&began), &format!("by{n}")).exits(0);
+        let before = local(&format!("{began} - 1 second"));
+        restore(&before, &format!("before{n}")).refused();
+    }
+}
+
 /// An archive that is missing or was replaced is named, and nothing is restored; no file is removed
 /// that is not the archive.
 #[test]

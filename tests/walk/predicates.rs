@@ -344,12 +344,16 @@ fn paths(bytes: &[u8]) -> BTreeSet<Vec<u8>> {
 
 fn find(top: &Path, tests: &[String], locale: &str) -> BTreeSet<Vec<u8>> {
     let mut find = Command::new("find");
-    find.arg(top).args(tests).arg("-print0");
-    let out = find
-        .env("LC_ALL", locale)
-        .env("TZ", "UTC")
-        .output()
-        .unwrap();
+    find.arg(top)
+        .args(tests)
+        .arg("-print0")
+        .env("LC_ALL", locale);
+    found(&mut find)
+}
+
+/// The paths that a find command prints.
+fn found(find: &mut Command) -> BTreeSet<Vec<u8>> {
+    let out = find.output().unwrap();
     let errors = String::from_utf8_lossy(&out.stderr);
     assert!(out.status.success(), "{find:?}: {errors}");
     paths(&out.stdout)
@@ -463,6 +467,75 @@ fn all_formats_and_engines_count_the_same_entries() {
                 digests.insert(value["result"]["digest"].to_string());
             }
             assert_eq!(digests.len(), 1, "{set:?}: {digests:?}");
+        }
+    });
+}
+
+/// Time zones as a user may set them: of the zone database, as a path, as POSIX defines them, and unknown
+/// ones, which are UTC.
+const ZONES: [&str; 12] = [
+    "",
+    "UTC",
+    "Europe/Berlin",
+    ":America/New_York",
+    "Asia/Kathmandu",
+    "Australia/Lord_Howe",
+    "/usr/share/zoneinfo/Pacific/Kiritimati",
+    "EST5EDT",
+    "<+0330>-3:30",
+    "CET-1CEST,M3.5.0,M10.5.0/3",
+    "No/Such",
+    "../zoneinfo/Asia/Tokyo",
+];
+
+/// A file for every half hour around the days when clocks change, and dates among them.
+#[test]
+fn dates_are_in_the_local_time_of_find() {
+    if !require(&[Need::Root]) {
+        return;
+    }
+    in_namespace(|base| {
+        let top = still(&base.join("top")).to_owned();
+        // 2026-03-08, 2026-03-29, 2026-04-05, 2026-10-04, 2026-10-25, 2026-11-01, and 1965-01-05.
+        for day in [20_520, 20_541, 20_548, 20_730, 20_751, 20_758, -1_822] {
+            for half in -48..96_i64 {
+                let at = day * 86_400 + half * 1800;
+                let path = file(top.join(at.to_string()), 0);
+                let time = Timespec {
+                    tv_sec: at,
+                    tv_nsec: 0,
+                };
+                let times = Timestamps {
+                    last_access: time,
+                    last_modification: time,
+                };
+                utimensat(CWD, &path, &times, AtFlags::empty()).unwrap();
+            }
+        }
+        let dates = [
+            "2026-03-08",
+            "2026-03-29 01:30",
+            "2026-03-29 03:00:00",
+            "2026-03-30",
+            "2026-04-05 12:00",
+            "2026-10-04 01:00:01",
+            "2026-10-25",
+            "2026-10-25T01:30",
+            "2026-10-25 04:00",
+            "2026-11-01 12:00:00Z",
+            "2026-11-01T12:00:00+05:30",
+            "1965-01-05",
+        ];
+        for zone in ZONES {
+            for date in dates {
+                let mut find = Command::new("find");
+                find.arg(&top).args(["-newermt", date, "-print0"]);
+                let expected = found(find.env("TZ", zone));
+                let given = args!["walk", &top, "--changed-within", date, "--format", "paths0"];
+                let ran = run(fathom(given).env("TZ", zone)).exits(0);
+                assert!(!expected.is_empty(), "{date}");
+                same_paths(&ran, &expected, &format!("TZ={zone} {date}"));
+            }
         }
     });
 }

@@ -31,6 +31,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`args`] | the command line as a whole, global flags, values and help in common |
+//! | [`date`] | dates, and the time zone that they are in |
 //! | [`error`] | why a command was not done: conversion of each library's error |
 //! | [`hint`] | what to do about a warning or an error |
 //! | [`input`] | input files |
@@ -52,6 +53,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 mod args;
 mod cmd;
+mod date;
 mod error;
 mod hint;
 mod input;

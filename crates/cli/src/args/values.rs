@@ -8,8 +8,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use archive::compression::{Compress, Compression};
-use chrono::NaiveDateTime;
 use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
+
+use crate::date::{Date, FORMS};
 
 /// A number is outside of the bounds, or is no whole number.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -116,24 +117,15 @@ pub(crate) fn duration(text: &str) -> Result<Duration, &'static str> {
         .ok_or("use a duration over 0 and under 11 days")
 }
 
-/// A time in UTC, as the last second that it names: a date has a whole day, a time without seconds a
-/// whole minute.
-pub(crate) fn time_of_day(text: &str) -> Result<i64, &'static str> {
-    const NOT_TIME: &str = "use a time such as 2026-11-20, '2026-11-20 03:00' or @1795143600";
-    if let Some(seconds) = text.strip_prefix('@') {
-        return seconds.parse().map_err(|_| NOT_TIME);
-    }
-    let text = text.replacen('T', " ", 1);
-    let text = text.strip_suffix('Z').unwrap_or(&text);
-    let parse = |end: &str| {
-        let time = NaiveDateTime::parse_from_str(&format!("{text}{end}"), "%Y-%m-%d %H:%M:%S");
-        time.map(|time| time.and_utc().timestamp()).ok()
-    };
-    ["", ":59", " 23:59:59"]
-        .into_iter()
-        .find_map(parse)
-        .ok_or(NOT_TIME)
+/// A date without a duration.
+pub(crate) fn date(text: &str) -> Result<Date, NotDate> {
+    Date::parse(text.trim()).ok_or(NotDate)
 }
+
+/// The value is no date.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("use a date in local time such as {FORMS}")]
+pub(crate) struct NotDate;
 
 /// Two shares, as 40:60.
 pub(crate) fn mix(text: &str) -> Result<(f64, f64), &'static str> {
@@ -186,29 +178,6 @@ pub(crate) fn cache_limit(text: &str) -> Result<u64, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_include_the_unit_that_they_end_with() {
-        for (text, seconds) in [
-            ("1970-01-01", 86_399),
-            ("1970-01-02 00:01", 86_400 + 119),
-            ("1970-01-02T00:01:02Z", 86_400 + 62),
-            ("1970-01-02 00:01:02", 86_400 + 62),
-            ("@-5", -5),
-        ] {
-            assert_eq!(time_of_day(text), Ok(seconds), "{text}");
-        }
-        for bad in [
-            "",
-            "@",
-            "today",
-            "2026-13-01",
-            "2026-11-20 25:00",
-            "2026-11-20 3",
-        ] {
-            assert!(time_of_day(bad).is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn numbers() {

@@ -7,6 +7,8 @@ use show::name::printable;
 use show::table::{Align, Table, TableStyle, Tone};
 use show::units::{count, size};
 
+use crate::date::Zone;
+
 /// A dump, for people and as JSON.
 pub(crate) struct Dump<'a> {
     history: &'a History,
@@ -68,11 +70,12 @@ fn status(status: ArchiveStatus) -> &'static str {
     }
 }
 
-/// A row for each dump, which is numbered as in the column that names the archives to restore.
-pub(crate) fn table(dumps: &[Dump<'_>], style: TableStyle) -> String {
+/// A row for each dump, which is numbered as in the column that names the archives to restore. Dates
+/// are in local time.
+pub(crate) fn table(dumps: &[Dump<'_>], zone: &Zone, style: TableStyle) -> String {
     let columns = [
         ("N", Align::Right),
-        ("DATE (UTC)", Align::Left),
+        ("DATE", Align::Left),
         ("LEVEL", Align::Right),
         ("ENTRIES", Align::Right),
         ("SIZE", Align::Right),
@@ -96,7 +99,7 @@ pub(crate) fn table(dumps: &[Dump<'_>], style: TableStyle) -> String {
         table.row(
             [
                 (dump.at + 1).to_string(),
-                utc(record.date.sec).replace('T', " "),
+                zone.text(record.date.sec),
                 record.level.to_string(),
                 count(record.entries),
                 size(record.bytes),

@@ -1,23 +1,21 @@
 //! The times of `--changed-within` and `--changed-before`.
 
-use chrono::{DateTime, NaiveDateTime};
 use walk::entry::Time;
 
-const FORMS: &str = "use a duration such as 30min, 12h, 2d or 4w, or a date in UTC such as \
-                     2026-11-20, '2026-11-20 03:00', 2026-11-20T03:00:00Z or @1795143600";
+use crate::date::{Date, FORMS, Zone};
 
-/// A moment, or a time before now.
+/// A date, or a time before now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TimeLimit {
-    At(Time),
+    At(Date),
     SecondsAgo(u64),
 }
 
 impl TimeLimit {
-    /// The moment, given what time it is.
-    pub(crate) fn before(self, now: Time) -> Time {
+    /// The moment, given what time it is, and where.
+    pub(crate) fn before(self, now: Time, zone: impl FnOnce() -> Zone) -> Time {
         match self {
-            TimeLimit::At(time) => time,
+            TimeLimit::At(date) => date.first(&zone()),
             TimeLimit::SecondsAgo(seconds) => Time {
                 sec: now.sec.saturating_sub_unsigned(seconds),
                 ..now
@@ -26,12 +24,17 @@ impl TimeLimit {
     }
 }
 
-pub(crate) fn parse(text: &str) -> Result<TimeLimit, &'static str> {
+/// The value is no time.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("use a duration such as 30min, 12h, 2d or 4w, or a date in local time such as {FORMS}")]
+pub(crate) struct NotTime;
+
+pub(crate) fn parse(text: &str) -> Result<TimeLimit, NotTime> {
     let text = text.trim();
-    date(text)
+    Date::parse(text)
         .map(TimeLimit::At)
         .or_else(|| duration(text).map(TimeLimit::SecondsAgo))
-        .ok_or(FORMS)
+        .ok_or(NotTime)
 }
 
 /// Numbers with units, added up: `1d 12h`.
@@ -60,64 +63,15 @@ fn duration(text: &str) -> Option<u64> {
     Some(sum).filter(|_| !text.is_empty())
 }
 
-fn date(text: &str) -> Option<Time> {
-    if let Some(number) = text.strip_prefix('@') {
-        return seconds(number);
-    }
-    if let Ok(time) = DateTime::parse_from_rfc3339(text) {
-        return Some(Time {
-            sec: time.timestamp(),
-            nsec: time.timestamp_subsec_nanos() % 1_000_000_000,
-        });
-    }
-    let text = text.replacen('T', " ", 1);
-    let forms = [
-        ("", "%Y-%m-%d %H:%M:%S%.f"),
-        (":00", "%Y-%m-%d %H:%M:%S"),
-        (" 00:00:00", "%Y-%m-%d %H:%M:%S"),
-    ];
-    let time = forms.into_iter().find_map(|(end, form)| {
-        NaiveDateTime::parse_from_str(&format!("{text}{end}"), form).ok()
-    })?;
-    let time = time.and_utc();
-    Some(Time {
-        sec: time.timestamp(),
-        nsec: time.timestamp_subsec_nanos() % 1_000_000_000,
-    })
-}
-
-/// Seconds since 1970, and a fraction after them.
-fn seconds(text: &str) -> Option<Time> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let is_number = fraction.len() <= 9 && fraction.bytes().all(|b| b.is_ascii_digit());
-    let sec: i64 = whole.parse().ok().filter(|_| is_number)?;
-    let nsec: u32 = format!("{fraction:0<9}").parse().ok()?;
-    // A fraction is away from zero: -1.5 is half a second before -1.
-    Some(match whole.starts_with('-') && nsec > 0 {
-        true => Time {
-            sec: sec.checked_sub(1)?,
-            nsec: 1_000_000_000 - nsec,
-        },
-        false => Time { sec, nsec },
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn dates_and_durations() {
-        let at = |sec, nsec| Ok(TimeLimit::At(Time { sec, nsec }));
+        let day = Ok(TimeLimit::At(Date::parse("1970-01-02").unwrap()));
         for (text, limit) in [
-            ("@0", at(0, 0)),
-            ("@-1.5", at(-2, 500_000_000)),
-            ("@7.000000001", at(7, 1)),
-            ("1970-01-02", at(86_400, 0)),
-            ("1970-01-02 00:01", at(86_460, 0)),
-            ("1970-01-02T00:01:02.5", at(86_462, 500_000_000)),
-            ("1970-01-01T01:00:00+01:00", at(0, 0)),
-            ("1970-01-01T00:00:01Z", at(1, 0)),
+            (" 1970-01-02 ", day),
             ("90s", Ok(TimeLimit::SecondsAgo(90))),
             ("1d 12h", Ok(TimeLimit::SecondsAgo(129_600))),
             ("2weeks", Ok(TimeLimit::SecondsAgo(1_209_600))),
@@ -135,11 +89,11 @@ mod tests {
             "-1d",
             "99999999999999y",
         ] {
-            assert_eq!(parse(bad), Err(FORMS), "{bad}");
+            assert_eq!(parse(bad), Err(NotTime), "{bad}");
         }
         let now = Time { sec: 100, nsec: 5 };
         assert_eq!(
-            TimeLimit::SecondsAgo(30).before(now),
+            TimeLimit::SecondsAgo(30).before(now, Zone::local),
             Time { sec: 70, nsec: 5 }
         );
     }

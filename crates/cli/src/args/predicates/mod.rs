@@ -18,6 +18,7 @@ use walk::predicate::test::{
 use walk::{Moment, Type};
 
 use crate::args::values::number;
+use crate::date::Zone;
 use crate::error::Error;
 use limit::TimeLimit;
 
@@ -54,8 +55,9 @@ pub(crate) struct PredicateArgs {
     size: Vec<SizeTest>,
     /// Match files modified after TIME, or within a duration
     ///
-    /// TIME is a duration such as 30min, 12h, 2d or 4w, or a date in UTC: 2026-11-20,
-    /// '2026-11-20 03:00', 2026-11-20T03:00:00Z, 2026-11-20T03:00:00+01:00, or @SECONDS since 1970.
+    /// TIME is a duration such as 30min, 12h, 2d or 4w; a date in local time (TZ): 2026-11-20 or
+    /// '2026-11-20 03:00'; a date with its offset from UTC: 2026-11-20T03:00:00Z or
+    /// 2026-11-20T03:00:00+01:00; or @SECONDS since 1970.
     #[arg(long, value_name = "TIME", value_parser = limit::parse)]
     changed_within: Option<TimeLimit>,
     /// Match files modified before TIME, or longer ago than a duration
@@ -178,8 +180,12 @@ impl PredicateArgs {
             sizes: self.size.clone(),
             time: TimeTest {
                 field: self.time_field(),
-                after: self.changed_within.map(|limit| limit.before(now)),
-                before: self.changed_before.map(|limit| limit.before(now)),
+                after: self
+                    .changed_within
+                    .map(|limit| limit.before(now, Zone::local)),
+                before: self
+                    .changed_before
+                    .map(|limit| limit.before(now, Zone::local)),
             },
             min_depth: self.min_depth.unwrap_or(0),
             max_depth: None,

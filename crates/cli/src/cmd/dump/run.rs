@@ -23,6 +23,7 @@ use super::show::{self, Possible, Report};
 use crate::args::values::bytes;
 use crate::cmd::dump::args::Dump as Args;
 use crate::cmd::levels::{self, Dump as LevelDump};
+use crate::date::Zone;
 use crate::error::{Error, Outcome};
 use crate::out::Out;
 use crate::progress::{watch_dump, watch_walk};
@@ -149,7 +150,11 @@ fn prune(state: &[u8], keep_full: usize, remove: bool, out: &Out) -> Outcome {
     };
     let print_text = || {
         if !report.dumps.is_empty() {
-            out.data(levels::table(&report.dumps, out.table_style()))?;
+            out.data(levels::table(
+                &report.dumps,
+                &Zone::local(),
+                out.table_style(),
+            ))?;
         }
         out.note(show::pruned(&report));
         Ok(())

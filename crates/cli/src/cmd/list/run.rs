@@ -11,6 +11,7 @@ use ondisk::pax::Member;
 use super::show::{Entry, Lines};
 use crate::cmd::levels::{self, Dump};
 use crate::cmd::list::args::List as Args;
+use crate::date::Zone;
 use crate::error::{Error, Outcome, not_an_archive};
 use crate::input::archives_and_paths;
 use crate::out::{Out, envelope};
@@ -52,7 +53,7 @@ fn list_dumps(state: &[u8], out: &Out) -> Outcome {
             out.note("no dump with --state is recorded in this directory");
             Ok(())
         }
-        false => out.data(levels::table(&dumps, out.table_style())),
+        false => out.data(levels::table(&dumps, &Zone::local(), out.table_style())),
     };
     out.report(
         DUMPS_SCHEMA,

@@ -5,7 +5,8 @@ use std::ffi::OsString;
 use clap::Args;
 
 use crate::args::help::{EXIT, ending};
-use crate::args::values::{number, time_of_day};
+use crate::args::values::{date, number};
+use crate::date::Date;
 
 const EXAMPLES: &str = "\
 fathom restore full.tar -C /srv  # everything, below /srv
@@ -39,12 +40,13 @@ pub(crate) struct Restore {
     /// All arguments are PATHs then. fathom list --state prints the dumps.
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<OsString>,
-    /// With --state, restore the last dump that began by this time (UTC) [default: now]
+    /// With --state, restore the last dump that began by this time [default: now]
     ///
-    /// A date, a date and time, or @ and seconds since 1970: 2026-11-20, '2026-11-20 03:00',
-    /// 2026-11-20T03:00:00, @1795143600. A date alone includes the whole day.
-    #[arg(long, value_name = "TIME", requires = "state", value_parser = time_of_day)]
-    pub(crate) at: Option<i64>,
+    /// A date in local time (TZ), as fathom list --state prints it: 2026-11-20 includes the whole
+    /// day, '2026-11-20 03:00' the whole minute. Or a date with its offset from UTC
+    /// (2026-11-20T03:00:00Z), or @SECONDS since 1970.
+    #[arg(long, value_name = "TIME", requires = "state", value_parser = date)]
+    pub(crate) at: Option<Date>,
 
     /// Extract into an existing directory
     #[arg(short = 'C', long, value_name = "DIR", default_value = ".")]

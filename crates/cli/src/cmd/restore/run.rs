@@ -11,6 +11,7 @@ use gate::fs::Time;
 use super::show;
 use crate::args::values::bytes;
 use crate::cmd::restore::args::Restore as Args;
+use crate::date::Zone;
 use crate::error::{self, Outcome, not_an_archive};
 use crate::input::archives_and_paths;
 use crate::out::Out;
@@ -22,7 +23,10 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let start = Instant::now();
     let (archives, paths) = match &args.state {
         Some(state) => {
-            let archives = archives_at(state.as_bytes(), args.at)?;
+            let archives = {
+                let at = args.at.map(|date| date.last_second(&Zone::local()));
+                archives_at(state.as_bytes(), at)?
+            };
             out.note(show::chosen(&archives));
             (
                 archives,

@@ -1,0 +1,229 @@
+//! Dates on the command line, and the time zone that they are in.
+
+use gate::file::Reader;
+use gate::fs::Time;
+use jiff::civil::{Date as Day, DateTime};
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan};
+use ondisk::utc;
+use std::os::unix::ffi::OsStrExt;
+
+/// The local time zone.
+pub(crate) struct Zone(TimeZone);
+
+impl Zone {
+    /// The zone that TZ names, as a file of the zone database or as POSIX defines it; without TZ, that
+    /// of /etc/localtime. It is UTC if there is no such zone, as in the C library.
+    pub(crate) fn local() -> Zone {
+        let zone = match std::env::var_os("TZ") {
+            None => read(b"/etc/localtime"),
+            Some(name) => named(name.as_bytes()),
+        };
+        Zone(zone.unwrap_or(TimeZone::UTC))
+    }
+
+    /// A number of seconds since 1970 as local time: `2023-11-14 22:13:20`.
+    pub(crate) fn text(&self, seconds: i64) -> String {
+        let Ok(time) = Timestamp::from_second(seconds) else {
+            return utc(seconds).replace('T', " ");
+        };
+        let time = self.0.to_datetime(time);
+        let (date, time) = (time.date(), time.time());
+        let (hour, minute, second) = (time.hour(), time.minute(), time.second());
+        format!("{date} {hour:02}:{minute:02}:{second:02}")
+    }
+
+    /// The moment of a local time. Where clocks are set forward, it counts from before; where they
+    /// are set back, it is the first of two.
+    fn moment(&self, at: DateTime) -> Time {
+        let beyond = if at.year() < 0 {
+            Timestamp::MIN
+        } else {
+            Timestamp::MAX
+        };
+        to_time(self.0.to_timestamp(at).unwrap_or(beyond))
+    }
+}
+
+fn named(name: &[u8]) -> Option<TimeZone> {
+    let name = name.strip_prefix(b":").unwrap_or(name);
+    if name.is_empty() {
+        return None;
+    }
+    let directory = std::env::var_os("TZDIR");
+    let directory = directory.as_deref().map_or(DATABASE, |dir| dir.as_bytes());
+    // An absolute name replaces the directory.
+    let path = match name {
+        [b'/', ..] => name.to_vec(),
+        _ => [directory, b"/", name].concat(),
+    };
+    let posix = || TimeZone::posix(str::from_utf8(name).ok()?).ok();
+    read(&path).or_else(posix)
+}
+
+/// The zone database.
+const DATABASE: &[u8] = b"/usr/share/zoneinfo";
+
+fn read(path: &[u8]) -> Option<TimeZone> {
+    /// The largest zones have a few thousand bytes.
+    const MOST: u64 = 1 << 20;
+    let reader = Reader::open(path).ok()?;
+    let mut bytes = vec![0; reader.len().min(MOST) as usize];
+    let len = reader.read_at(0, &mut bytes).ok()?;
+    TimeZone::tzif("local", &bytes[..len]).ok()
+}
+
+/// A moment, or a local time whose moment depends on the time zone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Date {
+    Moment(Time),
+    /// The beginning of what was named; of a second with a fraction, with the fraction.
+    Local(DateTime, Unit),
+}
+
+/// What a local time names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unit {
+    Day,
+    Minute,
+    Second,
+}
+
+/// The forms of dates, for messages.
+pub(crate) const FORMS: &str =
+    "2026-11-20, '2026-11-20 03:00', 2026-11-20T03:00:00Z or @1795143600";
+
+impl Date {
+    pub(crate) fn parse(text: &str) -> Option<Date> {
+        if let Some(number) = text.strip_prefix('@') {
+            return seconds(number).map(Date::Moment);
+        }
+        if let Ok(moment) = text.parse::<Timestamp>() {
+            return Some(Date::Moment(to_time(moment)));
+        }
+        let text = text.replacen('T', " ", 1);
+        if let Ok(day) = Day::strptime("%Y-%m-%d", &text) {
+            return Some(Date::Local(day.into(), Unit::Day));
+        }
+        if let Ok(minute) = DateTime::strptime("%Y-%m-%d %H:%M", &text) {
+            return Some(Date::Local(minute, Unit::Minute));
+        }
+        let second = DateTime::strptime("%Y-%m-%d %H:%M:%S%.f", &text).ok()?;
+        Some(Date::Local(second, Unit::Second))
+    }
+
+    /// The first moment that it names.
+    pub(crate) fn first(self, zone: &Zone) -> Time {
+        match self {
+            Date::Moment(time) => time,
+            Date::Local(from, _) => zone.moment(from),
+        }
+    }
+
+    /// The last second that it names.
+    pub(crate) fn last_second(self, zone: &Zone) -> i64 {
+        let (from, length) = match self {
+            Date::Moment(time) => return time.sec,
+            Date::Local(from, Unit::Second) => return zone.moment(from).sec,
+            Date::Local(from, Unit::Minute) => (from, 1.minute()),
+            Date::Local(from, Unit::Day) => (from, 1.day()),
+        };
+        // Beyond the year 9999 both moments are the last one.
+        let end = zone.moment(from.saturating_add(length)).sec - 1;
+        end.max(zone.moment(from).sec)
+    }
+}
+
+fn to_time(moment: Timestamp) -> Time {
+    const SECOND: i128 = 1_000_000_000;
+    let nanoseconds = moment.as_nanosecond();
+    Time {
+        sec: nanoseconds.div_euclid(SECOND) as i64,
+        nsec: nanoseconds.rem_euclid(SECOND) as u32,
+    }
+}
+
+/// Seconds since 1970, and a fraction after them.
+fn seconds(text: &str) -> Option<Time> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let is_number = fraction.len() <= 9 && fraction.bytes().all(|b| b.is_ascii_digit());
+    let sec: i64 = whole.parse().ok().filter(|_| is_number)?;
+    let nsec: u32 = format!("{fraction:0<9}").parse().ok()?;
+    // A fraction is away from zero: -1.5 is half a second before -1.
+    Some(match whole.starts_with('-') && nsec > 0 {
+        true => Time {
+            sec: sec.checked_sub(1)?,
+            nsec: 1_000_000_000 - nsec,
+        },
+        false => Time { sec, nsec },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_name_moments() {
+        let berlin = Zone(TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap());
+        let utc = Zone(TimeZone::UTC);
+        for (zone, text, first, last) in [
+            (&utc, "@0", (0, 0), 0),
+            (&utc, "@-1.5", (-2, 500_000_000), -2),
+            (&utc, "@7.000000001", (7, 1), 7),
+            (&utc, "1970-01-02", (86_400, 0), 2 * 86_400 - 1),
+            (&utc, "1970-01-02 00:01", (86_460, 0), 86_519),
+            (&utc, "1970-01-02T00:01:02.5", (86_462, 500_000_000), 86_462),
+            (&berlin, "1970-01-02T00:01:02Z", (86_462, 0), 86_462),
+            (&berlin, "1970-01-01 01:00:00+01:00", (0, 0), 0),
+            (&berlin, "1970-01-01 01:00", (0, 0), 59),
+            // Days of 23 and of 25 hours.
+            (&berlin, "2026-03-29", (1_774_738_800, 0), 1_774_821_599),
+            (&berlin, "2026-10-25", (1_792_879_200, 0), 1_792_969_199),
+            // The first of two hours of this name.
+            (
+                &berlin,
+                "2026-10-25 02:30",
+                (1_792_888_200, 0),
+                1_792_888_259,
+            ),
+        ] {
+            let date = Date::parse(text).unwrap();
+            let (sec, nsec) = first;
+            assert_eq!(date.first(zone), Time { sec, nsec }, "{text}");
+            assert_eq!(date.last_second(zone), last, "{text}");
+        }
+        for bad in [
+            "",
+            "@",
+            "@x",
+            "@1.x",
+            "today",
+            "2026-13-01",
+            "2026-02-30",
+            "2026-11-20 25:00",
+            "2026-11-20 3",
+            "2026-11-20 03:00 x",
+        ] {
+            assert_eq!(Date::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn extreme_dates_have_moments_and_texts() {
+        for zone in [
+            Zone(TimeZone::UTC),
+            Zone(TimeZone::posix("XXX-14").unwrap()),
+        ] {
+            for text in ["0001-01-01", "9999-12-31", "9999-12-31 23:59:59"] {
+                let date = Date::parse(text).unwrap();
+                assert!(date.first(&zone).sec <= date.last_second(&zone));
+            }
+            assert_eq!(zone.text(i64::MAX), utc(i64::MAX).replace('T', " "));
+        }
+        assert_eq!(
+            Zone(TimeZone::posix("XXX-1").unwrap()).text(-1),
+            "1970-01-01 00:59:59"
+        );
+    }
+}

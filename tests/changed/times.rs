@@ -2,15 +2,20 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::mount::MountFlags;
 
 use super::since::{catalog, changed, expect, on_each_kind, since};
 use crate::support::build::{dir, file, unmount, unmount_whole};
-use crate::support::concurrent::while_rewriting;
-use crate::support::disks::{BTRFS, EXT4, XFS, image, mount_elsewhere, mount_image, set_back};
+use crate::support::concurrent::{wait_for_second, while_rewriting};
+use crate::support::disks::{
+    BTRFS, EXT4, XFS, image, mount_elsewhere, mount_image, set_back, set_inode_field,
+};
+use crate::support::run::args;
 use crate::support::trees::grow;
-use crate::support::{Need, in_namespace, require};
+use crate::support::{Need, fathom, in_namespace, require, run};
 
 #[test]
 fn changes_in_the_clock_tick_of_the_catalog() {
@@ -78,6 +83,43 @@ fn clock_set_back() {
                 since(&at.join("tree"), &to),
                 expect([("changed", "second")])
             );
+        });
+    }
+}
+
+/// A ctime without a fraction of a second is exact on ext4 with large inodes: the entry is not racy.
+#[test]
+fn ctime_that_happens_to_be_a_whole_second() {
+    if require(&[Need::Root, Need::Loop, Need::Program("debugfs")]) {
+        in_namespace(|ground| {
+            let (disk, at, to) = (
+                ground.join("image"),
+                dir(ground.join("disk")),
+                ground.join("catalog"),
+            );
+            image(EXT4[0], 64, &disk);
+            let mount = || assert!(mount_image(EXT4[0], &disk, &at, MountFlags::NOATIME));
+            mount();
+            let path = file(at.join("tree/whole"), 100);
+            file(at.join("tree/other"), 100);
+            unmount_whole(&at);
+            wait_for_second();
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+            let second = format!("@{}", now.as_secs());
+            set_inode_field(&disk, "/tree/whole", "ctime", &second);
+            set_inode_field(&disk, "/tree/whole", "ctime_extra", "0");
+            mount();
+            let seen = fs::metadata(&path).unwrap();
+            let expected = (now.as_secs().cast_signed(), 0);
+            assert_eq!((seen.ctime(), seen.ctime_nsec()), expected);
+            for engine in ["threads", "ext4"] {
+                let tree = at.join("tree");
+                let walk = args!["walk", &tree, "--engine", engine, "--catalog", &to];
+                run(&mut fathom(walk)).exits(0);
+                // By a walk, because the token of the file system also proves racy entries unchanged.
+                let found = changed(&tree, &to, &["--engine", "threads", "--format", "paths"]);
+                assert!(found.exits(0).stdout.is_empty(), "{engine}");
+            }
         });
     }
 }

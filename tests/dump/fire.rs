@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use rustix::fs::FallocateFlags;
 use rustix::mount::MountFlags;
@@ -13,7 +13,7 @@ use super::changes::{change, overwrite_unseen};
 use super::full::{NEEDS, dump};
 use super::rounds::{Series, by_gnu_tar, on, rounds};
 use crate::support::build::{dir, file, tmpfs, unmount_whole};
-use crate::support::concurrent::{Done, while_rewriting, with_threads};
+use crate::support::concurrent::{Done, wait_for_second, while_rewriting, with_threads};
 use crate::support::disks::{BTRFS, EXT4, XFS, image, mount_elsewhere, mount_image, set_back};
 use crate::support::reference::settle;
 use crate::support::run::{Ran, args};
@@ -69,10 +69,7 @@ fn changes_within_the_second_of_the_dump_are_dumped() {
             let path = file(series.tree.join("d/f"), 3000);
             for round in 0..3 {
                 // From the beginning of a second, so that all of it comes within that.
-                let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-                std::thread::sleep(Duration::from_millis(
-                    1050 - u64::from(begun.subsec_millis()),
-                ));
+                wait_for_second();
                 overwrite_unseen(&path, 2 * round);
                 std::thread::sleep(Duration::from_millis(50));
                 series.dump(&[]).exits(0);

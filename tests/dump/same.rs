@@ -10,6 +10,7 @@ use rustix::mount::MountFlags;
 use super::everything::everything;
 use super::full::{NEEDS, dump};
 use crate::support::build::{bush, dir, file, tmpfs, tool, unmount_whole};
+use crate::support::concurrent::wait_for_second;
 use crate::support::disks::{BTRFS, EXT4, XFS, mount_image, mounted};
 use crate::support::run::args;
 use crate::support::trees::grow;
@@ -148,6 +149,7 @@ fn racy_files_give_the_same_increment() {
                 let at = ground.join("disk");
                 assert!(mounted(make, &at));
                 let tree = dir(at.join("tree"));
+                wait_for_second();
                 file(tree.join("d/f"), 300);
                 file(tree.join("g"), 300);
                 let is_racy = make.mkfs == "-I 128";

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Set when the work is done, so that the other threads stop.
 pub(crate) struct Done(AtomicBool);
@@ -35,6 +36,13 @@ pub(crate) fn with_threads<T>(
         }
         work()
     })
+}
+
+/// Waits until shortly after the beginning of a second.
+pub(crate) fn wait_for_second() {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let left = 1050 - u64::from(now.subsec_millis());
+    std::thread::sleep(Duration::from_millis(left));
 }
 
 /// Runs `work` while a file is rewritten continuously. The file is written once more, with the same

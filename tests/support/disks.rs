@@ -176,13 +176,18 @@ pub(crate) fn mount_elsewhere(make: Make, file: &Path, at: &Path) {
 /// unmounted ext4 image.
 pub(crate) fn set_back(image: &Path, name: &str) {
     for field in ["ctime", "mtime"] {
-        let request = format!("set_inode_field {name} {field} 20010203040506");
-        tool(
-            Command::new("debugfs")
-                .args(["-w", "-R", &request])
-                .arg(image),
-        );
+        set_inode_field(image, name, field, "20010203040506");
     }
+}
+
+/// Sets a field of an inode in an unmounted ext4 image.
+pub(crate) fn set_inode_field(image: &Path, name: &str, field: &str, value: &str) {
+    let request = format!("set_inode_field {name} {field} {value}");
+    tool(
+        Command::new("debugfs")
+            .args(["-w", "-R", &request])
+            .arg(image),
+    );
 }
 
 /// Mounts an image created by [`image`].

@@ -6,7 +6,8 @@ use gate::long::open_long;
 use gate::sync::{Mutex, MutexGuard};
 use ondisk::Dev;
 use serde::{Deserialize, Serialize};
-use walk::entry::append;
+use walk::entry::{Time, append};
+use walk::moment::{Granularity, may_be_since};
 use walk::{EngineKind, Meta, MountContext};
 
 use crate::error::FileSystemId;
@@ -224,18 +225,18 @@ impl Parts {
         known.parts.push((meta.mount, Part { engine, ..part }));
     }
 
-    /// The number of the part of an entry. `last` belongs to the calling thread.
-    pub(crate) fn number(
+    /// The part of an entry. `last` belongs to the calling thread.
+    pub(crate) fn find(
         &self,
         last: &mut Option<Last>,
         meta: &Meta,
         dir: &[u8],
         name: &[u8],
-    ) -> u32 {
+    ) -> Last {
         if let Some(last) = last
             && (last.mount, last.dev) == (meta.mount, meta.dev)
         {
-            return last.part;
+            return *last;
         }
         let mut known = self.known();
         let mut parts = known.parts.iter();
@@ -250,13 +251,12 @@ impl Parts {
             known.parts.push((meta.mount, part));
             known.parts.len() - 1
         });
-        let part = u32::try_from(part).unwrap_or(u32::MAX);
-        *last = Some(Last {
+        *last.insert(Last {
             mount: meta.mount,
             dev: meta.dev,
-            part,
-        });
-        part
+            magic: known.parts[part].1.magic,
+            number: u32::try_from(part).unwrap_or(u32::MAX),
+        })
     }
 
     pub(crate) fn get(&self, number: u32) -> Option<Part> {
@@ -285,7 +285,21 @@ impl Parts {
 pub(crate) struct Last {
     mount: u64,
     dev: Dev,
-    part: u32,
+    /// The number of the part.
+    pub(crate) number: u32,
+    /// `f_type` of its file system.
+    pub(crate) magic: u64,
+}
+
+/// `f_type` of a part's file system; 0 if there is no such part.
+pub(crate) fn magic_of(parts: &[Part], number: usize) -> u64 {
+    parts.get(number).map_or(0, |part| part.magic)
+}
+
+/// Whether a file in a file system with this `f_type` may have changed at a moment or later.
+pub(crate) fn may_have_changed(meta: &Meta, magic: u64, since: Time) -> bool {
+    let granularity = Granularity::new(magic, meta.btime.is_some());
+    may_be_since(meta.ctime, granularity, since)
 }
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use gate::fs::Time;
+use gate::btrfs::BTRFS_SUPER_MAGIC;
+use gate::fs::{EXT4_SUPER_MAGIC, TMPFS_MAGIC, Time};
+use gate::xfs::XFS_SUPER_MAGIC;
 
 /// A time by two clocks: the real-time clock, which file times come from, and the monotonic clock,
 /// which is never set.
@@ -48,14 +50,54 @@ impl Moment {
     }
 }
 
-/// Whether a file with this time may have changed at a moment or later. Without a fraction, the time
-/// may be in whole seconds (ext4 with small inodes) or in steps of two (FAT).
-pub fn may_be_since(time: Time, moment: Time) -> bool {
-    const COARSEST: i64 = 2;
-    let seconds = if time.nsec == 0 { COARSEST } else { 0 };
+/// The precision with which a file system stores the change time of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Granularity {
+    /// XFS, btrfs, tmpfs, and ext4 where inodes have room for nanoseconds.
+    Nanosecond,
+    /// ext2 to ext4 with small inodes.
+    Second,
+    /// The precision is unknown, and that of the coarsest file system (FAT) is assumed. On network
+    /// file systems it depends on the server's file system, which clients do not see.
+    TwoSeconds,
+}
+
+impl Granularity {
+    /// The precision of a file's change time on a file system with this `f_type` of statfs(2).
+    ///
+    /// ext4 adds nanoseconds to the ctime of each inode that is long enough, and birth times have
+    /// their place after them: an inode with a birth time has nanoseconds. The driver ext2 has the
+    /// same `f_type`, and neither.
+    pub fn new(magic: u64, has_btime: bool) -> Granularity {
+        match magic {
+            XFS_SUPER_MAGIC | BTRFS_SUPER_MAGIC | TMPFS_MAGIC => Granularity::Nanosecond,
+            EXT4_SUPER_MAGIC if has_btime => Granularity::Nanosecond,
+            EXT4_SUPER_MAGIC => Granularity::Second,
+            _ => Granularity::TwoSeconds,
+        }
+    }
+
+    /// The seconds by which a stored time without a fraction may be before the time of the change.
+    fn seconds(self) -> i64 {
+        match self {
+            Granularity::Nanosecond => 0,
+            Granularity::Second => 1,
+            Granularity::TwoSeconds => 2,
+        }
+    }
+}
+
+/// Whether a file with this change time may have changed at a moment or later. Where the granularity
+/// is coarse or unknown, a time without a fraction may have been rounded down.
+pub fn may_be_since(ctime: Time, granularity: Granularity, moment: Time) -> bool {
+    let seconds = if ctime.nsec == 0 {
+        granularity.seconds()
+    } else {
+        0
+    };
     Time {
-        sec: time.sec.saturating_add(seconds),
-        ..time
+        sec: ctime.sec.saturating_add(seconds),
+        ..ctime
     } >= moment
 }
 
@@ -111,15 +153,44 @@ mod tests {
     }
 
     #[test]
-    fn times_without_fractions_may_be_two_seconds_later() {
+    fn times_without_fractions_may_be_later_by_the_granularity() {
         let moment = Time {
             sec: 100,
             nsec: 500_000_000,
         };
-        let since = |sec, nsec| may_be_since(Time { sec, nsec }, moment);
-        assert!(since(100, 500_000_000) && since(101, 1));
-        assert!(!since(100, 499_999_999) && !since(99, 999_999_999));
-        assert!(since(100, 0) && since(99, 0) && !since(98, 0) && !since(0, 0));
-        assert!(since(i64::MAX, 0) && !since(i64::MIN, 0));
+        for (granularity, first) in [
+            (Granularity::Nanosecond, 101),
+            (Granularity::Second, 100),
+            (Granularity::TwoSeconds, 99),
+        ] {
+            let since = |sec, nsec| may_be_since(Time { sec, nsec }, granularity, moment);
+            assert!(since(100, 500_000_000) && since(101, 1));
+            assert!(!since(100, 499_999_999) && !since(99, 999_999_999));
+            assert!(since(first, 0) && !since(first - 1, 0) && !since(0, 0));
+            assert!(since(i64::MAX, 0) && !since(i64::MIN, 0));
+        }
+    }
+
+    #[test]
+    fn granularity_is_fine_only_where_it_is_known_to_be() {
+        const MSDOS: u64 = 0x4d44;
+        const NFS: u64 = 0x6969;
+        const OVERLAY: u64 = 0x794c_7630;
+        for magic in [XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC, TMPFS_MAGIC] {
+            for has_btime in [false, true] {
+                let granularity = Granularity::new(magic, has_btime);
+                assert_eq!(granularity, Granularity::Nanosecond);
+            }
+        }
+        let ext4 = |has_btime| Granularity::new(EXT4_SUPER_MAGIC, has_btime);
+        assert_eq!(ext4(true), Granularity::Nanosecond);
+        assert_eq!(ext4(false), Granularity::Second);
+        // A magic of 0: statfs(2) failed.
+        for magic in [MSDOS, NFS, OVERLAY, 0] {
+            for has_btime in [false, true] {
+                let granularity = Granularity::new(magic, has_btime);
+                assert_eq!(granularity, Granularity::TwoSeconds);
+            }
+        }
     }
 }

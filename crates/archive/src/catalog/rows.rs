@@ -14,7 +14,6 @@ use gate::sync::{Condvar, Mutex};
 use parquet::errors::Result as ParquetResult;
 use walk::digest::{self, Digest};
 use walk::entry::append;
-use walk::moment::may_be_since;
 use walk::{Dir, Entry, Meta, Moment};
 
 use super::about::{About, Options, Root};
@@ -25,6 +24,7 @@ use crate::OnPanic;
 use crate::attribution::{Function, with_function};
 use crate::background::spawn;
 use crate::error::{Error, ErrorKind};
+use crate::part::{magic_of, may_have_changed};
 use crate::rows::Rows;
 use crate::tick::before_a_tick;
 
@@ -220,7 +220,8 @@ where
                 sum.subtract(dir, name, collected);
                 sum.add(dir, name, meta);
             }
-            sum.racy += u64::from(may_be_since(meta.ctime, at_rest_before));
+            let magic = magic_of(rows.parts(), rows.part(row));
+            sum.racy += u64::from(may_have_changed(&meta, magic, at_rest_before));
             Record {
                 meta,
                 part: rows.part(row) as u32,

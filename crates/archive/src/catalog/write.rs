@@ -14,7 +14,6 @@ use bytes::Bytes;
 use gate::sync::{Condvar, Mutex, MutexGuard};
 use parquet::errors::Result as ParquetResult;
 use walk::entry::Time;
-use walk::moment::may_be_since;
 use walk::{Dir, EngineKind, Entry, Meta, Moment, MountContext, Sink, Totals, WalkReport, Worker};
 
 use super::about::{About, Options, Root};
@@ -23,7 +22,7 @@ use super::output::{Encoder, MOST_AT_ONCE, Output, Sealed};
 use super::schema::{GROUP, Record};
 use crate::error::{Error, ErrorKind};
 use crate::head;
-use crate::part::{Last, Parts, relative};
+use crate::part::{Last, Parts, may_have_changed, relative};
 use crate::tick::{after_a_tick, before_a_tick, wait_for_tick};
 
 /// Rows that a worker collects before it hands them over.
@@ -224,12 +223,12 @@ impl Worker for Collector<'_> {
             let name = keep(entry.name);
             let meta = entry.meta.lasting();
             let parts = &self.to.parts;
-            let part = parts.number(&mut self.last, &meta, dir.path, entry.name);
+            let part = parts.find(&mut self.last, &meta, dir.path, entry.name);
             self.totals.add(dir, entry);
-            self.racy += u64::from(may_be_since(meta.ctime, self.at_rest_before));
+            self.racy += u64::from(may_have_changed(&meta, part.magic, self.at_rest_before));
             chunk.rows.push(QueuedEntry {
                 meta,
-                part,
+                part: part.number,
                 dir: chunk.dirs.len() as u32,
                 name,
             });

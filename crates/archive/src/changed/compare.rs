@@ -158,7 +158,8 @@ impl Worker for Comparer<'_> {
         for (nth, entry) in entries.iter().enumerate() {
             let meta = entry.meta.lasting();
             let parts = &self.to.parts;
-            let number = parts.number(&mut self.last, &meta, dir.path, entry.name);
+            let part = parts.find(&mut self.last, &meta, dir.path, entry.name);
+            let number = part.number;
             if self.part.0 != number {
                 self.part = (number, self.to.old_part(number));
             }

@@ -10,7 +10,7 @@ use gate::long::{c_string, open_beneath};
 use gate::{Errno, Fd, Gate};
 use walk::Moment;
 use walk::entry::joined;
-use walk::moment::may_be_since;
+use walk::moment::{Granularity, may_be_since};
 
 use super::attributes::{Late, change_mode, inherits};
 use super::entry::{DirectoryState, Entry, Place};
@@ -291,8 +291,9 @@ impl<'a> Restorer<'a> {
         }
     }
 
-    /// Whether something was changed in this run, and so most likely by it.
+    /// Whether something was changed in this run, and so most likely by it. The target may have any
+    /// granularity.
     fn is_of_this_run(&self, seen: &Statx) -> bool {
-        may_be_since(seen.ctime, self.started)
+        may_be_since(seen.ctime, Granularity::TwoSeconds, self.started)
     }
 }

@@ -216,8 +216,8 @@ impl<'a> Batch<'a> {
     }
 
     fn pack(&mut self, meta: &Meta, dir: &[u8], name: &[u8]) -> Packed {
-        let part = self.to.parts.number(&mut self.last, meta, dir, name);
-        let class = Class::new(meta, part);
+        let part = self.to.parts.find(&mut self.last, meta, dir, name);
+        let class = Class::new(meta, part.number);
         let number = match self.class {
             Some((last, number)) if last == class => number,
             _ => *self

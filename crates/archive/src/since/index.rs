@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use gate::heap::large_room;
 use gate::sync::Mutex;
 use walk::entry::Time;
-use walk::moment::may_be_since;
+use walk::moment::{Granularity, may_be_since};
 use walk::{Meta, digest};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -20,6 +20,7 @@ use crate::catalog::columns::{
     BTIME, CTIME, DIR, GENERATION, INO, MODE, MTIME, NAME, PART, SIZE, TOP,
 };
 use crate::error::Error;
+use crate::part::magic_of;
 
 /// The identity of a file, whatever its names: an inode number is of the same file as long as its
 /// generation, or its time of creation, is the same.
@@ -356,7 +357,7 @@ impl Index {
         let mut all = Vec::with_capacity(places.len());
         for (group, first, here) in by_group(reader, &places) {
             let here = within(here, first);
-            identities(reader, group, here, |one| all.push(one))?;
+            identities(reader, group, here, |one, _| all.push(one))?;
         }
         Ok(all)
     }
@@ -403,17 +404,20 @@ fn load(
         who: Vec::new(),
     };
     let mut left = into.iter_mut();
-    let known = |Identity { who, generation }| {
+    let mut granularities = Vec::with_capacity(left.len());
+    let known = |Identity { who, generation }, granularity| {
         // `fingerprint` holds the identity until all is known that is hashed with it.
         if let Some(old) = left.next() {
             (old.fingerprint, old.generation) = (who, generation);
+            granularities.push(granularity);
         }
     };
     identities(reader, group, wanted.clone(), known)?;
     let at_rest_before = reader.about().at_rest_before();
     let (modes, sizes) = (reader.read(MODE, group)?, reader.read(SIZE, group)?);
     let (mtimes, ctimes) = (reader.read(MTIME, group)?, reader.read(CTIME, group)?);
-    for ((row, old), at) in (first..).zip(into).zip(wanted) {
+    let rows = (first..).zip(into).zip(wanted).zip(granularities);
+    for (((row, old), at), granularity) in rows {
         let meta = Meta {
             mode: modes[at],
             size: sizes[at],
@@ -423,7 +427,7 @@ fn load(
         };
         let (who, is_dir) = (old.fingerprint, meta.is_dir());
         all.who.extend(is_dir.then_some((row, who)));
-        let may_be_since = may_be_since(meta.ctime, at_rest_before);
+        let may_be_since = may_be_since(meta.ctime, granularity, at_rest_before);
         old.set(fingerprint(who, &meta), is_dir, may_be_since);
     }
     Ok(all)
@@ -460,13 +464,18 @@ fn identities(
     reader: &Reader,
     group: usize,
     wanted: impl Iterator<Item = usize>,
-    mut take: impl FnMut(Identity),
+    mut take: impl FnMut(Identity, Granularity),
 ) -> Result<(), Error> {
     let (parts, inos) = (reader.read(PART, group)?, reader.read(INO, group)?);
     let (btimes, generations) = (reader.read(BTIME, group)?, reader.read(GENERATION, group)?);
     for at in wanted {
         let (part, ino, btime) = (parts[at], inos[at], btimes.at(at));
-        take(Identity::new(part, ino, btime, generations[at]));
+        let magic = magic_of(&reader.about().parts, part as usize);
+        let granularity = Granularity::new(magic, btime.is_some());
+        take(
+            Identity::new(part, ino, btime, generations[at]),
+            granularity,
+        );
     }
     Ok(())
 }

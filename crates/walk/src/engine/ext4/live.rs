@@ -7,11 +7,11 @@ use gate::fs::Time;
 use mounts::Warning;
 
 use super::crew::Crew;
+use super::rows::may_have_changed;
 use super::tree::{State, Tree, each_inode};
 use crate::engine::stat::{BUFFER, list, walk_below};
-use crate::entry::{joined, time};
+use crate::entry::joined;
 use crate::error::WarningKind;
-use crate::moment::may_be_since;
 
 /// Finds the directories that have changed since a time, and lists those and all others that cannot
 /// be read from the device. If it `is_quiet`, nothing has changed in the file system.
@@ -30,9 +30,9 @@ pub(super) fn settle(crew: &Crew<'_>, tree: &mut Tree, since: Time, is_quiet: bo
         for range in claims {
             let nodes = &doubtful[range];
             each_inode(crew.device, tree, nodes, &mut buffer, |index, inode| {
-                if inode.is_none_or(|inode| {
-                    !inode.is_directory() || may_be_since(time(inode.ctime()), since)
-                }) {
+                if inode
+                    .is_none_or(|inode| !inode.is_directory() || may_have_changed(&inode, since))
+                {
                     changed.push(index);
                 }
             });

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use gate::fs::Time;
+use gate::fs::{EXT4_SUPER_MAGIC, Time};
 use gate::{Errno, Fd};
 use ondisk::Dev;
 use ondisk::ext4::Inode;
@@ -12,8 +12,14 @@ use super::tree::{Item, Names, State, Tree, WINDOW};
 use crate::engine::stat::walk_below;
 use crate::entry::{Entry, Meta, time};
 use crate::job::{Place, c_name, look_at};
-use crate::moment::may_be_since;
+use crate::moment::{Granularity, may_be_since};
 use crate::sink::Worker;
+
+/// Whether an inode may have changed at a moment or later.
+pub(super) fn may_have_changed(inode: &Inode<'_>, since: Time) -> bool {
+    let granularity = Granularity::new(EXT4_SUPER_MAGIC, inode.btime().is_some());
+    may_be_since(time(inode.ctime()), granularity, since)
+}
 
 /// Emits every name that was found on the device, with the metadata of its inode. Files that have
 /// changed since a time are looked at with statx(2).
@@ -178,8 +184,10 @@ impl<'a> Joiner<'a> {
     /// The metadata of an inode, unless the kernel must be asked.
     #[inline]
     fn meta(&self, inode: &Inode<'_>) -> Option<Meta> {
-        let ctime = time(inode.ctime());
-        if may_be_since(ctime, self.since) || inode.is_encrypted_symlink() || inode.is_reserved() {
+        let is_doubtful = may_have_changed(inode, self.since)
+            || inode.is_encrypted_symlink()
+            || inode.is_reserved();
+        if is_doubtful {
             return None;
         }
         let (major, minor) = inode.rdev();
@@ -194,7 +202,7 @@ impl<'a> Joiner<'a> {
             blocks: inode.blocks(),
             atime: time(inode.atime()),
             mtime: time(inode.mtime()),
-            ctime,
+            ctime: time(inode.ctime()),
             btime: inode.btime().map(time),
             rdev: Dev { major, minor },
             dev: top.dev,

@@ -24,6 +24,7 @@ mod hostile;
 mod increments;
 mod levels;
 mod listed;
+mod open_files;
 mod rounds;
 mod same;
 mod seek;

@@ -276,6 +276,13 @@ pub fn raise_open_files() -> usize {
     (if raised { limit.rlim_cur } else { before }) as usize
 }
 
+/// How many descriptors may be held open besides those that every command needs (standard streams,
+/// archives, catalogs, devices), after the limit was raised as far as possible.
+pub fn spare_open_files() -> usize {
+    const NEEDED: usize = 20;
+    raise_open_files().saturating_sub(NEEDED)
+}
+
 /// Whether this is the superuser, at least of its user namespace.
 pub fn is_root() -> bool {
     is_me(0)

@@ -1,12 +1,14 @@
 //! Reads and writes what the plan says: one thread writes, and the others read ahead of it.
 
 use gate::machine::processors;
+use gate::process::spare_open_files;
 use walk::Diagnostics;
 use walk::attribution::{Subject, with_subject};
 
 use super::load::{Load, Stopped, Work};
 use super::options::{Counts, Map};
 use super::output::Output;
+use super::places::MOST;
 use super::progress::Progress;
 use super::read::Reader;
 use super::results::ResultSender;
@@ -29,19 +31,30 @@ pub(super) fn copy(
 ) -> Result<Counts, Error> {
     attribution::set_phase(Function::Write);
     progress.begin(rows, plan);
+    let (readers, open_directories) = share_open_files(threads.unwrap_or_else(processors));
     let work = Work {
         rows,
         plan,
         users: &Users::read(),
         diagnostics,
+        open_directories,
     };
     let map = map.map(|map| map as &mut dyn Map);
     let mut writer = Writer::new(work, output, progress, map, results);
-    match threads.unwrap_or_else(processors) {
+    match readers {
         1 => with_function(Function::Copy, || copy_alone(work, &mut writer)),
         readers => copy_together(work, &mut writer, readers),
     }?;
     writer.finish()
+}
+
+/// How many threads read, and how many directories each keeps open. Opening a file takes up to two more
+/// descriptors, and the writer may read, too.
+fn share_open_files(readers: usize) -> (usize, usize) {
+    const FEWEST: usize = 4;
+    let spare = spare_open_files();
+    let readers = readers.min((spare / FEWEST).saturating_sub(1)).max(1);
+    (readers, (spare / (readers + 1)).saturating_sub(2).min(MOST))
 }
 
 fn copy_alone(work: Work<'_>, writer: &mut Writer<'_>) -> Result<(), Error> {

@@ -14,6 +14,8 @@ pub(crate) struct Work<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) users: &'a Users,
     pub(crate) diagnostics: &'a Diagnostics,
+    /// How many directories each reader keeps open.
+    pub(crate) open_directories: usize,
 }
 
 /// The size at which a load is handed over.

@@ -12,21 +12,24 @@ use walk::entry::append;
 
 use crate::rows::Rows;
 
-/// The number of directories that a thread keeps open.
-const MOST: usize = 24;
+/// The most directories that are useful to keep open.
+pub(crate) const MOST: usize = 24;
 
 /// The open directories of a thread: some of those above the last one that was needed, outermost
 /// first.
 pub(crate) struct Places<'a> {
     rows: &'a Rows,
     open: Vec<(usize, Fd)>,
+    /// How many are kept open; at least one.
+    most: usize,
 }
 
 impl<'a> Places<'a> {
-    pub(crate) fn new(rows: &'a Rows) -> Places<'a> {
+    pub(crate) fn new(rows: &'a Rows, most: usize) -> Places<'a> {
         Places {
             rows,
             open: Vec::new(),
+            most: most.max(1),
         }
     }
 
@@ -62,7 +65,7 @@ impl<'a> Places<'a> {
             self.open.truncate(at + 1);
         } else {
             let fd = self.open_directory(row)?;
-            if self.open.len() == MOST {
+            if self.open.len() >= self.most {
                 self.open.remove(0);
             }
             self.open.push((row, fd));

@@ -49,7 +49,7 @@ impl<'a> Reader<'a> {
         Reader {
             work,
             names: Names::new(work.rows),
-            places: Places::new(work.rows),
+            places: Places::new(work.rows, work.open_directories),
             data: Vec::new(),
             attributes: Vec::new(),
             value: Vec::new(),

@@ -230,6 +230,7 @@ impl Restorer<'_> {
                 .remarks
                 .warn(path, NotRestored::MissingEntries { first, others });
         }
+        let most_open = self.trail.most_open();
         for entry in present.iter().filter(|entry| !entry.stays) {
             let whole = joined(path, entry.name.to_bytes());
             let was = joined(dir, &entry.listed);
@@ -244,8 +245,12 @@ impl Restorer<'_> {
                 // A directory with something ahead of its time in it has a list of its own in a
                 // later archive.
                 if !self.chosen.has_ahead(&whole, &was) {
-                    self.maker.counts.removed +=
-                        remove(&here, &entry.name, &whole, &mut self.maker.remarks);
+                    self.maker.counts.removed += remove(
+                        (&here, most_open),
+                        &entry.name,
+                        &whole,
+                        &mut self.maker.remarks,
+                    );
                 }
                 continue;
             }
@@ -257,8 +262,12 @@ impl Restorer<'_> {
                     open_beneath(self.top.as_fd(), above, Open::SCAN),
                     c_string(name),
                 ) {
-                    self.maker.counts.removed +=
-                        remove(&Arc::new(above), &name, gone, &mut self.maker.remarks);
+                    self.maker.counts.removed += remove(
+                        (&Arc::new(above), most_open),
+                        &name,
+                        gone,
+                        &mut self.maker.remarks,
+                    );
                 }
             }
         }

@@ -30,6 +30,7 @@ use not_restored::{Failure, Halt};
 use owners::Owners;
 use restorer::Restorer;
 use rights::Rights;
+use room::Room;
 use workers::Workers;
 
 pub use not_restored::NotRestored;
@@ -50,6 +51,7 @@ mod remove;
 mod report;
 mod restorer;
 mod rights;
+mod room;
 mod trail;
 mod workers;
 
@@ -128,10 +130,13 @@ pub fn restore(
         Some(1) => 0,
         Some(jobs) => jobs,
     };
+    let room = Room::new();
     let mut summary = thread::scope(|scope| {
-        let workers = Workers::start(scope, workers, || Maker::new(rights, &owners, progress));
+        let workers = Workers::start(scope, workers, room, || {
+            Maker::new(rights, &owners, progress)
+        });
         let maker = Maker::new(rights, &owners, progress);
-        let mut restorer = Restorer::new(maker, workers, Arc::clone(&top), chosen);
+        let mut restorer = Restorer::new(maker, workers, (Arc::clone(&top), room), chosen);
         let done = archives.iter().enumerate().try_for_each(|(n, archive)| {
             let done = restorer.archive(archive);
             restorer.leave_all();

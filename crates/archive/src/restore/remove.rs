@@ -27,11 +27,16 @@ struct Frame {
     is_read: bool,
 }
 
-/// Removes a name and all that is below it; `path` is its name in warnings. Returns how many entries
-/// were removed.
-pub(super) fn remove(here: &Arc<Fd>, name: &CStr, path: &[u8], remarks: &mut Remarks) -> u64 {
+/// Removes a name and all that is below it; `path` is its name in warnings. It holds at most `most_open`
+/// directories open. Returns how many entries were removed.
+pub(super) fn remove(
+    (here, most_open): (&Arc<Fd>, usize),
+    name: &CStr,
+    path: &[u8],
+    remarks: &mut Remarks,
+) -> u64 {
     let mut removal = Removal {
-        trail: Trail::new(Arc::clone(here)),
+        trail: Trail::new(Arc::clone(here), most_open),
         path,
         remarks,
         removed: 0,

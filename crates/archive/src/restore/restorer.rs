@@ -19,6 +19,7 @@ use super::name::Chosen;
 use super::not_restored::{Failure, NotRestored};
 use super::report::RestoreSummary;
 use super::rights::ALL;
+use super::room::Room;
 use super::trail::Trail;
 use super::workers::{Batch, Workers};
 use crate::error::Error;
@@ -56,7 +57,7 @@ impl<'a> Restorer<'a> {
     pub(super) fn new(
         maker: Maker<'a>,
         workers: Workers<'a>,
-        top: Arc<Fd>,
+        (top, room): (Arc<Fd>, Room),
         chosen: Chosen,
     ) -> Restorer<'a> {
         Restorer {
@@ -64,7 +65,7 @@ impl<'a> Restorer<'a> {
             workers,
             batch: None,
             top_state: DirectoryState::new(None, inherits(&top)),
-            trail: Trail::new(Arc::clone(&top)),
+            trail: Trail::new(Arc::clone(&top), room.directories),
             top,
             chosen,
             number: 0,

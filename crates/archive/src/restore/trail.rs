@@ -8,13 +8,13 @@ use gate::Fd;
 use gate::fs::Open;
 use gate::long::open_beneath;
 
-/// Directories that are held open at most.
-const MOST_OPEN: usize = 64;
-/// Directories that are opened at a time when the way back is long.
-const REOPENED: usize = 32;
+/// The most directories that are useful to hold open.
+pub(super) const MOST_OPEN: usize = 64;
 
 pub(super) struct Trail<T> {
     top: Arc<Fd>,
+    /// How many directories are held open at most.
+    most_open: usize,
     /// The names of all levels, with slashes between them.
     path: Vec<u8>,
     levels: Vec<Level<T>>,
@@ -30,13 +30,20 @@ struct Level<T> {
 }
 
 impl<T> Trail<T> {
-    pub(super) fn new(top: Arc<Fd>) -> Trail<T> {
+    /// `most_open` is at least 2.
+    pub(super) fn new(top: Arc<Fd>, most_open: usize) -> Trail<T> {
         Trail {
             top,
+            most_open: most_open.max(2),
             path: Vec::new(),
             levels: Vec::new(),
             first_open: 0,
         }
+    }
+
+    /// How many directories are held open at most.
+    pub(super) fn most_open(&self) -> usize {
+        self.most_open
     }
 
     /// The name of the last level, as seen from the top; empty for the top itself.
@@ -71,7 +78,7 @@ impl<T> Trail<T> {
             fd: Some(fd),
             data,
         });
-        if self.levels.len() - self.first_open > MOST_OPEN {
+        if self.levels.len() - self.first_open > self.most_open {
             if let Some(level) = self.levels.get_mut(self.first_open) {
                 level.fd = None;
             }
@@ -97,7 +104,8 @@ impl<T> Trail<T> {
             Some(Level { fd: Some(fd), .. }) => return Ok(Arc::clone(fd)),
             Some(_) => {}
         }
-        let first = self.levels.len().saturating_sub(REOPENED);
+        // The way back may be long, so several are opened at a time.
+        let first = self.levels.len().saturating_sub(self.most_open / 2);
         let mut above: Option<(Arc<Fd>, usize)> = None;
         for level in &mut self.levels[first..] {
             let (from, start) = above
@@ -125,17 +133,22 @@ mod tests {
 
     #[test]
     fn the_way_back_is_found_however_deep_it_was() {
+        for (most_open, depth) in [(MOST_OPEN, 5000), (2, 300), (3, 300)] {
+            return_from(most_open, depth);
+        }
+    }
+
+    fn return_from(most_open: usize, depth: usize) {
         let top = tempfile::tempdir().unwrap();
-        let mut trail = Trail::new(Arc::new(
-            open_long(top.path().as_os_str().as_bytes(), Open::SCAN).unwrap(),
-        ));
+        let fd = open_long(top.path().as_os_str().as_bytes(), Open::SCAN).unwrap();
+        let mut trail = Trail::new(Arc::new(fd), most_open);
         let inode = |fd: &Fd| {
             statx(fd, c"", At::EMPTY_PATH, Want::BASIC_STATS)
                 .unwrap()
                 .ino
         };
         let mut inodes = vec![inode(&trail.here().unwrap())];
-        for n in 0..5000 {
+        for n in 0..depth {
             let name = format!("d{n}");
             let here = trail.here().unwrap();
             gate::create::mkdirat(
@@ -154,9 +167,9 @@ mod tests {
                 .iter()
                 .filter(|level| level.fd.is_some())
                 .count()
-                <= MOST_OPEN
+                <= most_open
         );
-        for n in (0..5000).rev() {
+        for n in (0..depth).rev() {
             assert_eq!(inode(&trail.here().unwrap()), inodes.pop().unwrap());
             assert_eq!(trail.pop(), Some(n));
         }

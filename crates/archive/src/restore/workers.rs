@@ -19,6 +19,7 @@ use super::attributes::Late;
 use super::entry::{Entry, Place, Traits};
 use super::maker::Maker;
 use super::report::{Counts, Remarks};
+use super::room::Room;
 
 /// Entries, and their bytes, in a batch.
 const BATCH: (usize, u64) = (64, 256 << 10);
@@ -142,6 +143,8 @@ pub(super) struct Workers<'a> {
     done: Arc<Done>,
     /// Batches that may not be done.
     passed: Vec<Passed>,
+    /// How many there may be: each holds its directory open.
+    most: usize,
 }
 
 struct Worker<'a> {
@@ -167,12 +170,14 @@ struct Done {
 }
 
 impl<'a> Workers<'a> {
-    /// Starts threads; fewer if the system refuses.
+    /// Starts threads; fewer if there is no room for them, or the system refuses.
     pub(super) fn start<'env>(
         scope: &'a Scope<'a, 'env>,
         count: usize,
+        room: Room,
         maker: impl Fn() -> Maker<'a>,
     ) -> Workers<'a> {
+        let count = count.min(room.threads);
         let done = Arc::new(Done {
             batches: Mutex::new(vec![0; count]),
             changed: Condvar::default(),
@@ -196,6 +201,7 @@ impl<'a> Workers<'a> {
             threads,
             done,
             passed: Vec::new(),
+            most: room.batches,
         }
     }
 
@@ -206,8 +212,7 @@ impl<'a> Workers<'a> {
 
     /// Passes a batch on: to the thread that has others of this directory, or to the one with the fewest.
     pub(super) fn send(&mut self, mut batch: Batch) {
-        let done = self.done.batches.lock().clone();
-        self.passed.retain(|passed| !passed.is_done(&done));
+        let done = self.wait_for_room();
         let same = self
             .passed
             .iter()
@@ -235,6 +240,18 @@ impl<'a> Workers<'a> {
         });
         // The thread ends before its queue does only if it panics, and then so does `join`.
         let _ = worker.queue.send(batch);
+    }
+
+    /// Waits until another batch may be passed on. Returns how many batches each thread has done.
+    fn wait_for_room(&mut self) -> Vec<u64> {
+        let mut done = self.done.batches.lock();
+        loop {
+            self.passed.retain(|passed| !passed.is_done(&done));
+            if self.passed.len() < self.most {
+                return done.clone();
+            }
+            done = self.done.changed.wait(done);
+        }
     }
 
     /// Waits until nothing is left to do for a path, for the directories above it, and below it.

@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use gate::btrfs::BTRFS_SUPER_MAGIC;
 use gate::fs::{At, Time, fstatfs, statx, syncfs};
+use gate::process::spare_open_files;
 use gate::sync::Mutex;
 use gate::{Errno, Gate};
 use mounts::Warning;
@@ -104,7 +105,9 @@ impl Engine for Btrfs {
             settled: Mutex::default(),
         };
         let work = Work::new(shared.trees(top));
-        crew(job.threads, usize::MAX, || Reader::new(&shared).run(&work));
+        // Each thread may have a few directories open, of subvolumes.
+        let most = spare_open_files() / 4;
+        crew(job.threads, most, || Reader::new(&shared).run(&work));
         shared.settle_strays();
         Ok(())
     }

@@ -19,7 +19,7 @@
 
 use gate::fs::{EXT4_SUPER_MAGIC, syncfs};
 use gate::machine::processors;
-use gate::process::raise_open_files;
+use gate::process::spare_open_files;
 
 use self::crew::Crew;
 use self::device::Device;
@@ -64,11 +64,11 @@ impl Engine for Ext4 {
             .read_groups()
             .map_err(|e| EngineAction::GroupDescriptors.failed(e))?;
 
-        // Each thread may have a directory open, for calls of statx(2).
+        // Each thread may have a few directories open, for calls of statx(2).
         let threads = job
             .threads
             .unwrap_or_else(processors)
-            .min(raise_open_files() / 2)
+            .min(spare_open_files() / 4)
             .max(1);
         let crew = Crew {
             job,

@@ -11,7 +11,7 @@ use gate::fs::{At, Statx, Want, statx};
 use gate::xattr::{getxattrat, listxattrat};
 use gate::{Errno, Fd};
 
-use super::stat::walk_below_by;
+use super::stat::walk_alone;
 use crate::attribution::{Subject, with_subject};
 use crate::entry::Type;
 use crate::error::EngineRefusal;
@@ -21,7 +21,7 @@ pub(super) struct PerCall;
 
 impl Engine for PerCall {
     fn walk(&self, job: &Job<'_>) -> Result<(), EngineRefusal> {
-        walk_below_by(look, job, &mut *job.sink.worker(), job.place());
+        walk_alone(look, job);
         Ok(())
     }
 }

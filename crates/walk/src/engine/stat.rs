@@ -5,9 +5,10 @@ use std::ffi::CStr;
 use std::sync::Arc;
 
 use gate::fs::Statx;
-use gate::process::raise_open_files;
+use gate::process::spare_open_files;
 use gate::{Errno, Fd, Gate};
 
+use super::crew;
 use super::opened::{OpenDirs, Opened};
 use crate::entry::{Dir, Entry, Meta};
 use crate::error::EngineRefusal;
@@ -18,7 +19,7 @@ pub(super) struct Stat;
 
 impl Engine for Stat {
     fn walk(&self, job: &Job<'_>) -> Result<(), EngineRefusal> {
-        walk_below(job, &mut *job.sink.worker(), job.place());
+        walk_alone(look_once, job);
         Ok(())
     }
 }
@@ -34,14 +35,26 @@ fn look_once(dir: &Fd, name: &CStr) -> Result<(Statx, Option<bool>), Errno> {
 /// Bytes of directory entries that are read at a time.
 pub(crate) const BUFFER: usize = 64 << 10;
 
-/// Emits everything below a place.
+/// Emits everything below a place. Each thread of an engine may do this at the same time.
 pub(crate) fn walk_below(job: &Job<'_>, worker: &mut dyn Worker, place: Place) {
-    walk_below_by(look_once, job, worker, place);
+    let threads = job.threads.unwrap_or(crew::MOST).max(1);
+    let open = OpenDirs::within(spare_open_files() / 4 / threads);
+    walk_below_by(look_once, job, worker, place, &open);
 }
 
-/// [`walk_below`] by another way to look at names.
-pub(super) fn walk_below_by(look: Look, job: &Job<'_>, worker: &mut dyn Worker, place: Place) {
-    let open = OpenDirs::within(raise_open_files() / 4);
+/// Emits everything below the top of a job, in one thread.
+pub(super) fn walk_alone(look: Look, job: &Job<'_>) {
+    let open = OpenDirs::within(spare_open_files() / 4);
+    walk_below_by(look, job, &mut *job.sink.worker(), job.place(), &open);
+}
+
+fn walk_below_by(
+    look: Look,
+    job: &Job<'_>,
+    worker: &mut dyn Worker,
+    place: Place,
+    open: &OpenDirs,
+) {
     let mut buffer = vec![0; BUFFER];
     let mut pending = vec![(place, None::<Arc<Opened>>)];
     while let Some((place, from)) = pending.pop() {

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use gate::Gate;
 use gate::machine::processors;
-use gate::process::raise_open_files;
+use gate::process::spare_open_files;
 use gate::sync::{Condvar, Mutex};
 use ondisk::dirent::entries;
 
@@ -48,19 +48,19 @@ impl Engine for Threads {
         let is_remote = job
             .mount
             .is_some_and(|mount| mounts::may_hang(&mount.content.fstype));
-        let limit = raise_open_files();
+        let spare = spare_open_files();
         let useful = if is_remote {
             MOST_ON_SERVER
         } else {
             crew::MOST
         };
-        // Each thread has a directory open, in addition to those that are kept.
-        let most = job.threads.unwrap_or(useful).clamp(1, limit / 8 + 1);
+        // Each thread opens a few directories, in addition to those that are kept.
+        let most = job.threads.unwrap_or(useful).clamp(1, spare / 8 + 1);
         let crew = Crew {
             job,
             first: job.threads.unwrap_or_else(processors).min(most),
             most,
-            open: OpenDirs::within(limit / 2),
+            open: OpenDirs::within(spare / 2),
             queue: Mutex::default(),
             threads: AtomicUsize::new(1),
             news: Condvar::new(),

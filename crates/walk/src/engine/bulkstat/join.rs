@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use gate::fs::Time;
+use gate::process::spare_open_files;
 use gate::xfs::BulkBuffer;
 use ondisk::xfs::{Geometry, Inode};
 
@@ -22,7 +23,9 @@ use crate::sink::Worker;
 pub(super) fn join(job: &Job<'_>, names: &Names, shape: &Geometry, since: Time) {
     let spans = spans(names, shape);
     let next = AtomicUsize::new(0);
-    crew(job.threads, spans.len(), || {
+    // Each thread may have a few directories open, for calls of statx(2).
+    let most = spans.len().min(spare_open_files() / 4);
+    crew(job.threads, most, || {
         let mut joiner = Joiner {
             job,
             names,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 use gate::machine::processors;
-use gate::process::raise_open_files;
+use gate::process::spare_open_files;
 use gate::sync::{Condvar, Mutex};
 use gate::usage::blocks_read;
 use gate::{Errno, Gate};
@@ -161,7 +161,7 @@ impl Names {
 
 /// Reads the names below a job's top. Failures and other mounts are reported to the job.
 pub(super) fn names(job: &Job<'_>, shape: &Geometry) -> Names {
-    let limit = raise_open_files();
+    let spare = spare_open_files();
     let shared = Shared {
         job,
         inodes: Readahead::new(&job.top.fd, shape),
@@ -173,7 +173,7 @@ pub(super) fn names(job: &Job<'_>, shape: &Geometry) -> Names {
         queued: AtomicUsize::new(0),
         readers: AtomicUsize::new(0),
         blocks: AtomicU32::new(0),
-        open: OpenDirs::within(limit / 2),
+        open: OpenDirs::within(spare / 2),
         found: Mutex::default(),
     };
     let mut reader = Reader::new(&shared);
@@ -190,8 +190,8 @@ pub(super) fn names(job: &Job<'_>, shape: &Geometry) -> Names {
     let pending = reader.hand_in();
     if !pending.is_empty() {
         shared.queue.lock().pending = pending;
-        // Each thread has a directory open, in addition to those that are kept.
-        crew(job.threads, limit / 8 + 1, || Reader::new(&shared).work());
+        // Each thread opens a few directories, in addition to those that are kept.
+        crew(job.threads, spare / 8 + 1, || Reader::new(&shared).work());
     }
     shared.found.into_inner()
 }

@@ -6,12 +6,12 @@ use ondisk::pax::acl::{to_binary, to_text};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Some(text) = to_text(bytes) {
-        let again = to_binary(&text, |_, _| None).unwrap();
+        let again = to_binary(&text, |_, _, _| None).unwrap();
         assert_eq!(again.len(), bytes.len());
         assert_eq!(to_text(&again).map(|text| text.len()), Some(text.len()));
     }
-    if let Some(binary) = to_binary(bytes, |_, name| u32::try_from(name.len()).ok()) {
+    if let Some(binary) = to_binary(bytes, |_, name, _| u32::try_from(name.len()).ok()) {
         let text = to_text(&binary).unwrap();
-        assert_eq!(to_binary(&text, |_, _| None), Some(binary));
+        assert_eq!(to_binary(&text, |_, _, _| None), Some(binary));
     }
 });

@@ -376,3 +376,55 @@ fn volume_label_is_not_restored() {
     assert!(to.join("tree/f").is_file() && !to.join("label").exists());
     run(&mut fathom(args!["verify", archive, "--against", to])).exits(0);
 }
+
+/// GNU tar writes names without numbers in access control lists, also with `--numeric-owner`.
+#[test]
+fn names_in_access_control_lists_are_looked_up_like_gnu_tar() {
+    if !require(&[Need::Root, Need::Program("tar"), Need::Program("setfacl")]) {
+        return;
+    }
+    in_namespace(|ground| {
+        let top = dir(tmpfs(ground.join("tmpfs")).join("top"));
+        fs::set_permissions(ground, fs::Permissions::from_mode(0o755)).unwrap();
+        file(top.join("f"), 3);
+        let mut acl = Command::new("setfacl");
+        tool(acl.args(["-m", "u:daemon:rw,g:bin:r"]).arg(top.join("f")));
+        let archive = top.with_extension("tar");
+        let mut pack = Command::new("tar");
+        tool(
+            pack.args(["--acls", "-cf"])
+                .arg(&archive)
+                .arg("-C")
+                .arg(&top)
+                .arg("f"),
+        );
+        let list = |file: PathBuf| {
+            let mut list = Command::new("getfacl");
+            let printed = list
+                .args(["-n", "-c", "--absolute-names"])
+                .arg(file)
+                .output();
+            String::from_utf8(printed.unwrap().stdout).unwrap()
+        };
+        let expected = list(top.join("f"));
+        assert!(
+            expected.contains("user:1:rw-\ngroup::r--\ngroup:2:r--\n"),
+            "{expected}"
+        );
+        for options in [&[][..], &["--numeric-owner"]] {
+            for is_root in [true, false] {
+                let name = format!("to {} {is_root}", options.len());
+                let to = dir(top.with_file_name(name));
+                fs::set_permissions(&to, fs::Permissions::from_mode(0o777)).unwrap();
+                let program_file = fathom_in(&top.with_file_name("bin"));
+                let mut command = program(&program_file, args!["restore", archive, "-C", to]);
+                command.args(options);
+                if !is_root {
+                    as_nobody(&mut command);
+                }
+                run(&mut command).exits(0);
+                assert_eq!(list(to.join("f")), expected, "{options:?}, root: {is_root}");
+            }
+        }
+    });
+}

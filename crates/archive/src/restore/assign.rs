@@ -10,7 +10,7 @@ use gate::fs::{At, Want, statx};
 use gate::long::c_string;
 use gate::xattr::flistxattr;
 use gate::{Errno, Fd, Gate};
-use ondisk::pax::acl::{MINIMAL, Who, permissions, permissions_without, to_binary};
+use ondisk::pax::acl::{MINIMAL, permissions, permissions_without, to_binary};
 use ondisk::pax::{Kind, Member};
 use walk::entry::time;
 
@@ -154,11 +154,7 @@ impl Maker<'_> {
     /// The owner that a member is given; `None` where that is not ours to give.
     fn owner(&mut self, member: &Member) -> Option<(u32, u32)> {
         if self.rights.is_root {
-            let (uid, gid) = (member.uid, member.gid);
-            return Some((
-                self.owners.user(&member.uname).unwrap_or(uid),
-                self.owners.group(&member.gname).unwrap_or(gid),
-            ));
+            return Some(self.owners.of_member(member));
         }
         if (member.uid, member.gid) != (self.rights.uid, self.rights.gid) {
             self.remarks.note(Note::OwnersIgnored);
@@ -195,10 +191,7 @@ impl Maker<'_> {
         let Some(text) = text else {
             return Listed::None;
         };
-        let id = |who, name: &[u8]| match who {
-            Who::User => self.owners.user(name),
-            Who::Group => self.owners.group(name),
-        };
+        let id = |who, name: &[u8], number| self.owners.id(who, name, number);
         let Some(binary) = to_binary(text, id) else {
             self.remarks.warn(path, NotRestored::BadAcl);
             return Listed::Failed(permissions_without(text));

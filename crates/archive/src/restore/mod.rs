@@ -121,10 +121,7 @@ pub fn restore(
         return Ok(rehearsal::rehearse(archives, chosen, top, progress, say));
     }
     let rights = Rights::take();
-    let owners = match rights.is_root && !options.numeric_owner {
-        true => Owners::read(),
-        false => Owners::default(),
-    };
+    let owners = Owners::new(options.numeric_owner);
     let workers = match options.jobs {
         None => default_workers(&top),
         Some(1) => 0,

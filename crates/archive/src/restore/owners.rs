@@ -1,35 +1,74 @@
 //! The numbers of users and groups, by their names in /etc/passwd and /etc/group.
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use ondisk::pax::Member;
+use ondisk::pax::acl::Who;
 
 use crate::passwd;
 
-/// Numbers by name.
+/// Numbers by name. The files are read when the first name is looked up; one that cannot be read has
+/// no names.
 #[derive(Debug, Default)]
 pub struct Owners {
+    names: OnceLock<Names>,
+    /// A number in an archive takes precedence over the name.
+    prefer_numbers: bool,
+}
+
+#[derive(Debug)]
+struct Names {
     users: HashMap<Vec<u8>, u32>,
     groups: HashMap<Vec<u8>, u32>,
 }
 
 impl Owners {
-    /// Reads both files. One that cannot be read has no names.
-    pub fn read() -> Owners {
-        /// Names beyond this many are unknown.
-        const MOST: u64 = 4 << 20;
+    pub(crate) fn new(prefer_numbers: bool) -> Owners {
         Owners {
-            users: numbers(passwd::users(MOST)),
-            groups: numbers(passwd::groups(MOST)),
+            names: OnceLock::new(),
+            prefer_numbers,
         }
     }
 
     /// The number of a user.
     pub fn user(&self, name: &[u8]) -> Option<u32> {
-        self.users.get(name).copied()
+        self.names().users.get(name).copied()
     }
 
     /// The number of a group.
     pub fn group(&self, name: &[u8]) -> Option<u32> {
-        self.groups.get(name).copied()
+        self.names().groups.get(name).copied()
+    }
+
+    /// The user and the group of a member.
+    pub(crate) fn of_member(&self, member: &Member) -> (u32, u32) {
+        let user = self.id(Who::User, &member.uname, Some(member.uid));
+        let group = self.id(Who::Group, &member.gname, Some(member.gid));
+        (user.unwrap_or(member.uid), group.unwrap_or(member.gid))
+    }
+
+    /// The number of a name with which an archive may have a number, too.
+    pub(crate) fn id(&self, who: Who, name: &[u8], number: Option<u32>) -> Option<u32> {
+        match number {
+            Some(number) if self.prefer_numbers || name.is_empty() => Some(number),
+            number => {
+                let known = match who {
+                    Who::User => self.user(name),
+                    Who::Group => self.group(name),
+                };
+                known.or(number)
+            }
+        }
+    }
+
+    fn names(&self) -> &Names {
+        /// Names beyond this many bytes are unknown.
+        const MOST: u64 = 4 << 20;
+        self.names.get_or_init(|| Names {
+            users: numbers(passwd::users(MOST)),
+            groups: numbers(passwd::groups(MOST)),
+        })
     }
 }
 
@@ -40,9 +79,11 @@ fn numbers(entries: Vec<(Vec<u8>, u32)>) -> HashMap<Vec<u8>, u32> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
     fn the_first_of_several_lines_with_a_name_is_used() {
-        let numbers = super::numbers(vec![
+        let numbers = numbers(vec![
             (b"root".to_vec(), 0),
             (b"me".to_vec(), 1000),
             (b"me".to_vec(), 7),
@@ -55,5 +96,16 @@ mod tests {
             ),
             (Some(&0), Some(&1000), 2)
         );
+    }
+
+    #[test]
+    fn numbers_take_precedence_on_request() {
+        for (prefer_numbers, with_number) in [(false, 0), (true, 7)] {
+            let owners = Owners::new(prefer_numbers);
+            let root = |number| owners.id(Who::User, b"root", number);
+            assert_eq!((root(Some(7)), root(None)), (Some(with_number), Some(0)));
+            let unknown = |number| owners.id(Who::Group, b"no such group", number);
+            assert_eq!((unknown(Some(7)), unknown(None)), (Some(7), None));
+        }
     }
 }

@@ -79,7 +79,7 @@ impl Tree {
             dir: dir.to_vec(),
             top,
             last: None,
-            owners: Rc::new(Owners::read()),
+            owners: Rc::new(Owners::default()),
             filter,
         })
     }
@@ -177,10 +177,7 @@ impl Tree {
             Kind::File if is.size == member.size => contents(input, member, &spot, &mut differ)?,
             _ => {}
         }
-        let id_of = |who, name: &[u8]| match who {
-            Who::User => owners.user(name),
-            Who::Group => owners.group(name),
-        };
+        let id_of = |who, name: &[u8], number| owners.id(who, name, number);
         extended(member, &spot, id_of, &mut differ);
         Ok(())
     }
@@ -332,7 +329,7 @@ impl Other {
 fn extended(
     member: &Member,
     spot: &Spot<'_>,
-    id_of: impl Fn(Who, &[u8]) -> Option<u32>,
+    id_of: impl Fn(Who, &[u8], Option<u32>) -> Option<u32>,
     differ: &mut Differences<'_>,
 ) {
     const ACLS: [&CStr; 2] = [c"system.posix_acl_access", c"system.posix_acl_default"];

@@ -73,10 +73,13 @@ pub fn to_text(binary: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The kernel's format of a text: entries separated by newlines or commas, without blanks and comments
-/// (`#`), as GNU tar and bsdtar write them. `id_of` returns the id of a name that is not a number; if it
-/// has none, the number that bsdtar puts behind the entry counts. `None` for a malformed text, and for
-/// an unknown name.
-pub fn to_binary(text: &[u8], id_of: impl Fn(Who, &[u8]) -> Option<u32>) -> Option<Vec<u8>> {
+/// (`#`), as GNU tar and bsdtar write them. `id_of` returns the id of a name that is not a number; it
+/// gets the number that bsdtar puts behind the entry, too. `None` for a malformed text, and for a name
+/// without an id.
+pub fn to_binary(
+    text: &[u8],
+    id_of: impl Fn(Who, &[u8], Option<u32>) -> Option<u32>,
+) -> Option<Vec<u8>> {
     let mut entries = Vec::new();
     for line in text.split(|&byte| byte == b'\n') {
         let line = line.split(|&byte| byte == b'#').next().unwrap_or_default();
@@ -108,7 +111,7 @@ pub fn permissions(binary: &[u8]) -> Option<u32> {
 /// owning group are limited by the mask, so that nobody gets more than by the list. Names are not
 /// looked up. `None` for a malformed text.
 pub fn permissions_without(text: &[u8]) -> Option<u32> {
-    let binary = to_binary(text, |_, _| Some(0))?;
+    let binary = to_binary(text, |_, _, _| Some(0))?;
     let find = |tag| find(&binary, tag);
     let group = find(Tag::OwningGroup)? & find(Tag::Mask).unwrap_or(7);
     Some(find(Tag::Owner)? << 6 | group << 3 | find(Tag::Other)?)
@@ -123,7 +126,10 @@ fn find(binary: &[u8], tag: Tag) -> Option<u32> {
 }
 
 /// One entry of a text: tag, id and permissions.
-fn entry(text: &[u8], id_of: impl Fn(Who, &[u8]) -> Option<u32>) -> Option<(Tag, u32, u16)> {
+fn entry(
+    text: &[u8],
+    id_of: impl Fn(Who, &[u8], Option<u32>) -> Option<u32>,
+) -> Option<(Tag, u32, u16)> {
     // Solaris writes no colon behind it.
     let text = text.strip_prefix(b"default").unwrap_or(text);
     let text = text.strip_prefix(b":").unwrap_or(text);
@@ -139,7 +145,7 @@ fn entry(text: &[u8], id_of: impl Fn(Who, &[u8]) -> Option<u32>) -> Option<(Tag,
     let number = |digits: Option<u64>| digits.and_then(|id| u32::try_from(id).ok());
     let id = |who| match name {
         name if name.iter().all(u8::is_ascii_digit) => number(decimal(name)),
-        name => id_of(who, name).or_else(|| number(behind.flatten())),
+        name => id_of(who, name, number(behind.flatten())),
     };
     let (tag, id) = match kind {
         b"user" | b"u" if name.is_empty() => (Tag::Owner, NO_ID),
@@ -167,8 +173,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn unknown(_: Who, _: &[u8]) -> Option<u32> {
-        None
+    fn unknown(_: Who, _: &[u8], number: Option<u32>) -> Option<u32> {
+        number
     }
 
     #[test]
@@ -186,7 +192,10 @@ mod tests {
         ] {
             assert_eq!(to_binary(same, unknown).as_ref(), Some(&binary), "{}", String::from_utf8_lossy(same));
         }
-        let known = |who, name: &[u8]| (who == Who::User && name == b"joe").then_some(1000);
+        let known = |who, name: &[u8], number| {
+            assert_eq!(number, Some(7));
+            (who == Who::User && name == b"joe").then_some(1000)
+        };
         assert_eq!(
             to_binary(b"user:joe:r--:7", known),
             to_binary(b"user:1000:r--", unknown)
@@ -238,7 +247,7 @@ mod tests {
         fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..60), text in "[ugmorwx:,#\n0-9-]{0,40}") {
             to_text(&[&VERSION[..], &bytes].concat());
             to_binary(&bytes, unknown);
-            to_binary(text.as_bytes(), |_, _| Some(1));
+            to_binary(text.as_bytes(), |_, _, _| Some(1));
         }
     }
 }

@@ -200,7 +200,7 @@ impl PredicateArgs {
         if self.owner.is_empty() {
             return Ok((Vec::new(), Vec::new()));
         }
-        let owners = Owners::read();
+        let owners = Owners::default();
         let mut tests = (Vec::new(), Vec::new());
         for OwnerArg { user, group } in &self.owner {
             if let Some(user) = user {

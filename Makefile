@@ -2,12 +2,16 @@
 #   make run     set up, build, and survey this machine
 #   make test    set up, and run every check
 # And for those who hand it on:
-#   make static  one file that runs on any Linux of this processor
+#   make static  one file that runs on any Linux of this processor; make static-arm64: on arm64
 #   make deb     a Debian package
-.PHONY: run build test static deb setup setup-test setup-static setup-deb setup-guests bench profiles guests fuzz clean
+.PHONY: run build test static static-arm64 deb setup setup-test setup-static setup-arm64 setup-deb setup-guests bench profiles guests fuzz clean
 
 target := $(or $(CARGO_TARGET_DIR),target)
 musl := $(shell uname -m)-unknown-linux-musl
+arm64 := aarch64-unknown-linux-musl
+# Debian's compiler for arm64 also compiles and links for musl: Rust brings that library.
+for_arm64 := CC_aarch64_unknown_linux_musl=aarch64-linux-gnu-gcc \
+	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=aarch64-linux-gnu-gcc
 # cargo leaves the debug symbols of a packed build among the dependencies; some versions link them beside the program.
 symbols = dwp="$$(ls -t $(1)/deps/fathom-*.dwp | head -n 1)"; cmp -s "$$dwp" $(1)/fathom.dwp || cp "$$dwp" $(1)/fathom.dwp
 
@@ -31,6 +35,11 @@ static: setup-static
 	@$(call symbols,$(target)/$(musl)/dist)
 	@echo $(target)/$(musl)/dist/fathom
 
+static-arm64: setup-arm64
+	$(for_arm64) cargo build --package fathom --profile dist --locked --target $(arm64)
+	@$(call symbols,$(target)/$(arm64)/dist)
+	@echo $(target)/$(arm64)/dist/fathom
+
 deb: setup-deb
 	cargo build --package fathom --profile dist --locked
 	@$(call symbols,$(target)/dist)
@@ -47,6 +56,7 @@ profiles: setup-test
 # Every command on the kernels that people have, in virtual machines, as root; see docs/kernels.md. It takes hours.
 guests: setup-guests
 	cargo build --package fathom --release --locked --target $(musl)
+	$(for_arm64) cargo build --package fathom --release --locked --target $(arm64)
 	tools/guests
 
 # Ten seconds of each fuzz target; needs a nightly toolchain and cargo-fuzz.
@@ -64,6 +74,9 @@ setup-test:
 
 setup-static:
 	@tools/setup static
+
+setup-arm64:
+	@tools/setup arm64
 
 setup-deb:
 	@tools/setup deb

@@ -16,7 +16,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use meter::call::{Call, Choice, Command, Ended, Fork, LONGEST_NAME, Listener, Meter, Metered};
-use meter::{CommandError, Error, Unavailable, WarningKind, syscalls};
+use meter::{CommandError, Error, Unavailable, syscalls};
 
 /// All that a meter has reported.
 #[derive(Default)]
@@ -706,7 +706,7 @@ fn calls_of_32_bit_programs_are_not_counted_and_a_warning_is_given() {
         // The first execve is that of the 32-bit program, the second is made by it.
         assert_eq!(counts(&metered, &heard).0, alone, "{}", meter.name());
         let said = metered.warnings.iter().any(|warning| {
-            use WarningKind::{Calls32Bit, OtherArchitecture};
+            use meter::WarningKind::{Calls32Bit, OtherArchitecture};
             matches!(warning, Calls32Bit(_) | OtherArchitecture(_))
         });
         assert!(said, "{}: {:?}", meter.name(), metered.warnings);

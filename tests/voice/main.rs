@@ -278,27 +278,6 @@ fn usage_errors_are_one_line_with_a_hint_that_names_the_help() {
 }
 
 #[test]
-fn bad_pattern_is_one_line_with_a_hint() {
-    let place = Place::new();
-    for line in [
-        "walk tree",
-        "dump tree -o x.tar",
-        "verify tree.tar --against .",
-    ] {
-        let ran = place.run(&format!("{line} --exclude a[")).refused();
-        assert!(
-            ran.stderr
-                .starts_with("fathom: invalid --exclude pattern 'a[': unclosed character class")
-                && ran.stderr.ends_with(
-                    "\nhint: to match a special character, write it in brackets: [[] or [*]\n"
-                ),
-            "{ran}"
-        );
-    }
-    assert!(!place.at("x.tar").exists());
-}
-
-#[test]
 fn quiet_prints_nothing_on_stderr() {
     let place = Place::new();
     for line in working_commands().iter().map(|command| short_run(command)) {

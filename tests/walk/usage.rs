@@ -86,7 +86,6 @@ fn invalid_combinations_of_options_are_refused() {
         "walk . --max-depth -1",
         "walk . --max-depth deep",
         "walk . --top many",
-        "walk . --exclude a[",
         "walk . --json --format paths",
         "walk . --json --format ndjson",
         "walk . --compare --engine stat",

@@ -142,9 +142,6 @@ pub enum ErrorKind {
 
     #[error("no file in it is named *.parquet")]
     NoCatalogs,
-    /// A pattern of the catalog is not a pattern.
-    #[error("{0}")]
-    Pattern(Box<walk::Error>),
     #[error("it describes {roots} directories or files, not one directory")]
     SeveralRoots { roots: usize },
     #[error(

@@ -224,7 +224,7 @@ pub(crate) fn collect<'a>(
         preferred: options.gather.map_or(&[], Gather::engines),
         threads: options.threads,
         one_file_system: options.selection.one_file_system,
-        filter: options.selection.filter()?,
+        filter: options.selection.filter(),
         noatime: true,
         ..Walk::default()
     };

@@ -27,7 +27,7 @@ fn catalog(dir: &Path, file: &Path, options: Options) -> About {
     let question = walk::WalkOptions {
         dirs: vec![bytes(dir)],
         engine: Some(EngineKind::Threads),
-        filter: options.filter().unwrap(),
+        filter: options.filter(),
         ..walk::WalkOptions::default()
     };
     let answer = walk::walk(&question, &catalog, &Diagnostics::default()).unwrap();

@@ -123,11 +123,6 @@ impl From<walk::Error> for Error {
     fn from(error: walk::Error) -> Error {
         match error {
             walk::Error::Directory(error) => error.into(),
-            walk::Error::Pattern(_) => {
-                let message = printable(error.to_string().as_bytes()).into_owned();
-                Error::new(message.replacen("pattern", "--exclude pattern", 1))
-                    .and("to match a special character, write it in brackets: [[] or [*]")
-            }
             walk::Error::Refused {
                 path,
                 engine,

@@ -102,7 +102,6 @@ impl Failure {
 pub enum Task {
     FindMounts,
     CheckMounts,
-    ExcludeMounts,
     Walk,
     Gather,
     TraceStart,

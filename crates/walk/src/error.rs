@@ -15,8 +15,6 @@ use crate::kind::EngineKind;
 pub enum Error {
     #[error(transparent)]
     Directory(#[from] mounts::Error),
-    #[error("invalid pattern '{}': {}", .0.glob().unwrap_or_default(), .0.kind())]
-    Pattern(globset::Error),
     #[error("cannot walk '{}' by {}: {refusal}", String::from_utf8_lossy(path), engine.name())]
     Refused {
         path: Vec<u8>,

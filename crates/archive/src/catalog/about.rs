@@ -39,12 +39,9 @@ pub struct Options {
 
 impl Options {
     /// What the walk left out.
-    ///
-    /// # Errors
-    /// The first malformed pattern.
-    pub fn filter(&self) -> Result<Filter, walk::Error> {
+    pub fn filter(&self) -> Filter {
         let tags = Tags::new(self.exclude_caches, &self.exclude_if_present);
-        Ok(Filter::new(&self.excludes, self.max_depth)?.with_tags(tags))
+        Filter::new(&self.excludes, self.max_depth).with_tags(tags)
     }
 }
 

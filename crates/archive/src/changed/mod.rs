@@ -140,14 +140,10 @@ pub fn changed(options: &ChangedOptions, desk: &Diagnostics) -> Result<ChangedRe
     let top = open_top(&options.dir, 0).map_err(walk::Error::from)?;
     let tree = Tree::new(vec![top]);
     check_catalog(about, options, &tree)?;
-    let bad_pattern = |e| ErrorKind::Pattern(Box::new(e));
-    let filter = about.options.filter();
-    let filter =
-        filter.map_err(|e| Error::new(Action::UseCatalog, &options.since, bad_pattern(e)))?;
     let scan = CatalogScan {
         reader: &reader,
         options,
-        filter,
+        filter: about.options.filter(),
         desk,
     };
     let mut report = match find_changes(&reader, tree, &scan)? {

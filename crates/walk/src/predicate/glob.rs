@@ -1,5 +1,5 @@
-//! Patterns for names, with the rules of fnmatch(3) that find uses: no alternatives, a `[` without its
-//! end is an ordinary character, and a leading dot is not special.
+//! Patterns for names and paths, with the rules of fnmatch(3) that find uses: no alternatives, a `[` without its
+//! end is an ordinary character, and neither a leading dot nor a slash is special.
 //!
 //! `?` and brackets match characters where both name and pattern are UTF-8, else bytes, as glibc does
 //! in a UTF-8 locale.
@@ -84,6 +84,12 @@ impl Glob {
             pattern.push(byte);
         }
         Glob::new(&pattern, true)
+    }
+
+    /// The only name that matches, if the pattern has no special characters.
+    pub fn literal(&self) -> Option<&[u8]> {
+        let is_literal = !self.folds && self.by_byte.len() == self.suffix.len();
+        is_literal.then_some(&self.suffix)
     }
 
     /// Whether the whole name matches.

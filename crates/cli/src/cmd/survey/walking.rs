@@ -39,7 +39,7 @@ pub(super) fn engines(
 ) -> Result<(), Missing> {
     let excludes = &found.responding()?.excludes;
     let dirs = vec![context.dir().to_vec()];
-    let filter = filter(excludes, None)?;
+    let filter = walk::Filter::new(excludes, None);
     let mut question = walk::WalkOptions {
         dirs,
         one_file_system: true,
@@ -241,7 +241,7 @@ fn part(
     for levels in 1..=DEEPEST {
         progress.at(|| format!("the uppermost {levels} levels"));
         let upper = walk::WalkOptions {
-            filter: filter(excludes, Some(levels))?,
+            filter: walk::Filter::new(excludes, Some(levels)),
             ..question.clone()
         };
         // What it uses up of the bytes is less than what it leaves to the engines.
@@ -283,11 +283,6 @@ fn inodes(context: &SurveyContext<'_>) -> Option<u64> {
         mount.content.fsroot == b"/" && mount.target.as_deref() == Some(&context.root.path[..]);
     let inodes = place.statfs.files.saturating_sub(place.statfs.files_free);
     Some(inodes).filter(|inodes| is_whole && *inodes > 0)
-}
-
-fn filter(excludes: &[String], levels: Option<u32>) -> Result<walk::Filter, Missing> {
-    walk::Filter::new(excludes, levels)
-        .map_err(|e| Missing::Failed(Failure::new(Task::ExcludeMounts, e)))
 }
 
 /// What a nightly dump would cost, from gathering what it would. Other mounts are left out, as in
@@ -442,7 +437,7 @@ pub(super) fn heard(ended: Ended) {
 pub(crate) fn survey_walk(args: &SurveyWalk) -> Outcome {
     gate::process::end_after(args.limit);
     let dirs = vec![args.dir.as_bytes().to_vec()];
-    let filter = walk::Filter::new(&args.exclude, None)?;
+    let filter = walk::Filter::new(&args.exclude, None);
     let question = walk::WalkOptions {
         dirs,
         engine: Some(EngineKind::Stat),

@@ -75,7 +75,7 @@ fn walk_options(args: &Args) -> Result<WalkOptions, Error> {
         engine: args.engine,
         threads: args.jobs,
         one_file_system: args.one_file_system,
-        filter: Filter::new(&args.exclude, selection(args).max_depth)?,
+        filter: Filter::new(&args.exclude, selection(args).max_depth),
         sink_syncs_first: args.catalog.is_some(),
         ..WalkOptions::default()
     })

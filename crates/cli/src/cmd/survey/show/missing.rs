@@ -53,7 +53,6 @@ fn failed(Failure { task, cause }: &Failure) -> String {
     let task = match task {
         Task::FindMounts => "cannot find the mounts",
         Task::CheckMounts => "cannot start a process to check the mounts",
-        Task::ExcludeMounts => "cannot exclude network mounts",
         Task::Walk => "cannot start a process to walk",
         Task::Gather => "cannot start a process to gather",
         Task::TraceStart => "cannot trace programs",

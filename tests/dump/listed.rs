@@ -227,6 +227,13 @@ fn lists_of_all_kinds() {
     piped("t\\n", "--exclude i").exits(0);
     assert_eq!(members(&out), ["t/"]);
 
+    // Several lists, as with several `-T` of GNU tar.
+    fs::write(at.join("list 2"), "t\n").unwrap();
+    fs::write(at.join("list 3"), "top\n").unwrap();
+    let lists = "dump --files-from=list 2|--files-from|list 3|-o|a.tar";
+    run(fathom(lists.replacen(' ', "|", 1).split('|')).current_dir(at)).exits(0);
+    assert_eq!(members(&out), ["t/", "t/i", "top"]);
+
     let before = fs::read(&out).unwrap();
     for (names, message) in [
         ("", "'-': it contains no names"),
@@ -234,13 +241,14 @@ fn lists_of_all_kinds() {
         ("s/a\\n/s\\n", "'/s' is absolute, and 's/a' is not"),
         ("s/../t\\n", "'s/../t' contains '..'"),
         ("a\\0b\\n", "line 1 contains a NUL"),
+        ("gone\\nno/x\\n", "'gone': No such file"),
+        ("top/x\\n", "'top/x': No such file"),
     ] {
         let ran = piped(names, "").refused();
         assert!(ran.stderr.contains(message), "{ran}");
     }
     for (line, message) in [
-        ("--files-from list s -o a.tar", "cannot be used with"),
-        ("-0 s -o a.tar", "cannot be used with"),
+        ("-0 s -o a.tar", "--files-from"),
         ("--files-from nowhere -o a.tar", "'nowhere': No such file"),
     ] {
         let ran = dump(at, line).refused();
@@ -274,6 +282,7 @@ fn catalogs_of_lists_are_of_the_listed_names_only() {
     assert!(ran.stderr.contains(only), "{ran}");
     // The same names below another directory are other files.
     fs::copy(at.join("list"), at.join("d/list")).unwrap();
+    file(at.join("d/d/b"), 1);
     let ran = dump(&at.join("d"), "--files-from list -o 3.tar --since ../c").refused();
     assert!(ran.stderr.contains("'.' is now another directory"), "{ran}");
 }
@@ -313,4 +322,59 @@ fn unreadable_and_mounted_names() {
         .exits(0);
         assert!(to.join("d/mounted/x/y").exists() && !to.join("top").exists());
     });
+}
+
+/// The names of a list and SRCs, and patterns for both, as GNU tar takes them.
+#[test]
+fn sources_and_patterns_count_for_listed_names_as_with_gnu_tar() {
+    let place = tempfile::tempdir().unwrap();
+    let at = place.path();
+    for path in ["d/x/y/f", "d/x/g", "d/a", "s/b", "s/x", "x", "sub/d/x/g"] {
+        file(at.join(path), 1);
+    }
+    for list in ["d\nd/x\n", "d/x\n", "d/x/g\nd/a\n", "x\nsub/d\n"] {
+        fs::write(at.join("list"), list).unwrap();
+        for source in ["", "s", "s d/x"] {
+            for pattern in ["x", "d/x", "*x", "y", "d/*/f", "?/x", "[sx]", "none["] {
+                let words = |more: &str| {
+                    let words = format!("--exclude {pattern} {source} {more}");
+                    words
+                        .split(' ')
+                        .filter(|w| !w.is_empty())
+                        .map(str::to_owned)
+                        .collect::<Vec<_>>()
+                };
+                let mut tar = Command::new("tar");
+                tar.current_dir(at)
+                    .args(["-cf", "t.tar"])
+                    .args(words("-T list"));
+                tool(&mut tar);
+                dump(at, &words("--files-from list -o a.tar").join(" ")).exits(0);
+                // Directories above a name are not in the archives of tar.
+                let is_selected = |name: &&String| !name.ends_with('/');
+                let select = |archive: &str| -> BTreeSet<String> {
+                    members(&at.join(archive))
+                        .iter()
+                        .filter(is_selected)
+                        .cloned()
+                        .collect()
+                };
+                assert_eq!(
+                    select("a.tar"),
+                    select("t.tar"),
+                    "{list:?} {source:?} {pattern}"
+                );
+                let against = format!("--against . --files-from - --exclude '{pattern}'");
+                let names = [list, &source.replace(' ', "\n")].concat();
+                let command = format!("printf '{names}' | \"$0\" verify a.tar {against}");
+                let mut shell = Command::new("sh");
+                shell
+                    .args(["-c", &command])
+                    .arg(env!("CARGO_BIN_EXE_fathom"));
+                if !select("a.tar").is_empty() {
+                    run(shell.current_dir(at)).exits(0);
+                }
+            }
+        }
+    }
 }

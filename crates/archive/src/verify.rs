@@ -135,7 +135,7 @@ pub fn verify(
                 input.recover();
             }
             if let Some(list) = &member.dumpdir {
-                let skipped = Skipped::new(own, &tree.filter);
+                let skipped = Skipped::new(own, tree);
                 let warn = |warning| report.unknown(warning);
                 tree.find_unlisted(&member.path, list, &skipped, warn);
             }
@@ -143,7 +143,7 @@ pub fn verify(
     }
     if let Some(tree) = against {
         tree.check_members(first.as_deref(), &known)?;
-        let skipped = Skipped::new(own, &tree.filter);
+        let skipped = Skipped::new(own, tree);
         tree.find_unknown(&known, &skipped, |warning| report.unknown(warning));
     }
     report.bytes = input.place();

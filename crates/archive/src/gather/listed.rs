@@ -10,7 +10,7 @@ use mounts::Warning;
 use ondisk::Dev;
 use walk::entry::joined;
 use walk::{
-    Diagnostics, Dir, EngineKind, Entry, Meta, Moment, MountContext, Sink, Top, Type,
+    Diagnostics, Dir, EngineKind, Entry, Filter, Meta, Moment, MountContext, Sink, Top, Type,
     WalkOptions as Walk, WalkReport, Worker, digest, mounts_around, walk,
 };
 
@@ -19,6 +19,7 @@ use crate::error::{Action, Error, ErrorKind, Result};
 use crate::part::relative;
 use crate::rows::{Collector, Source};
 use crate::since::index::hash;
+use crate::split;
 use crate::warning::WarningKind;
 
 /// The directories that are open at the same time.
@@ -34,7 +35,7 @@ pub struct Listed {
 pub type ListedSource = (Vec<u8>, Option<Listed>);
 
 impl Listed {
-    /// Sorts out the names in the file `list`. They are below `/` if they are absolute, and
+    /// Sorts out the names in the file `list`, and those given as SRC. They are below `/` if they are absolute, and
     /// otherwise below the current directory, whose path is empty here so that names in the archive
     /// do not begin with `./`.
     ///
@@ -79,6 +80,29 @@ impl Listed {
             (false, false) => (Vec::new(), Some(Listed { names: sorted })),
         })
     }
+
+    /// Whether the file with a name, below the directory that all names are below, is dumped with
+    /// the list: it is listed, in a listed directory, or above a listed name.
+    pub fn has(&self, name: &[u8]) -> bool {
+        let parts = || components(name);
+        let find = |depth| {
+            let prefix = || parts().take(depth);
+            let at = (self.names).binary_search_by(|listed| components(listed).cmp(prefix()));
+            at.unwrap_or_else(|at| at)
+        };
+        let depth = parts().count();
+        let is_prefix = |short: &[u8], long: &[u8]| {
+            components(short).zip(components(long)).all(|(a, b)| a == b)
+        };
+        let next = self.names.get(find(depth));
+        next.is_some_and(|next| is_prefix(name, next) && components(next).count() >= depth)
+            || (1..depth).any(|depth| {
+                let listed = self.names.get(find(depth));
+                listed.is_some_and(|listed| {
+                    components(listed).count() == depth && is_prefix(listed, name)
+                })
+            })
+    }
 }
 
 /// Collects a list in any order; returns the walks of the directories in it. `source` is what all
@@ -101,16 +125,19 @@ pub(super) fn collect_listed<'a>(
     collector.begin_listed(&context, Some(EngineKind::Threads));
     let mut examination = Examination {
         one_file_system: options.one_file_system,
+        filter: &options.filter,
         worker: collector.worker(),
         diagnostics,
         levels: vec![Level::root(&root, &top)],
         directories: Vec::new(),
+        has_found: false,
+        first_failure: None,
     };
     examination.emit_root(&top);
     for name in &listed.names {
         examination.examine(name);
     }
-    let directories = examination.finish();
+    let directories = examination.finish()?;
     let sink = ListedSink {
         collector: &collector,
         root: &root,
@@ -204,18 +231,39 @@ impl Level {
 /// Examines listed names, and the directories above them, with one call each.
 struct Examination<'a> {
     one_file_system: bool,
+    filter: &'a Filter,
     worker: Box<dyn Worker + 'a>,
     diagnostics: &'a Diagnostics,
     /// The directories above the last name, outermost first, and the name.
     levels: Vec<Level>,
     /// Listed directories, which are walked.
     directories: Vec<Vec<u8>>,
+    /// Whether a listed name exists.
+    has_found: bool,
+    /// The first listed name that could not be examined, and why.
+    first_failure: Option<(Vec<u8>, Errno)>,
 }
 
 impl Examination<'_> {
     /// Passes on what was emitted; returns the listed directories.
-    fn finish(self) -> Vec<Vec<u8>> {
-        self.directories
+    ///
+    /// # Errors
+    /// No listed name exists, as for a SRC that does not exist: an increment would remove all.
+    fn finish(self) -> std::result::Result<Vec<Vec<u8>>, walk::Error> {
+        match self.first_failure {
+            Some((name, errno)) if !self.has_found => {
+                let kind = mounts::ErrorKind::ReadAttributes;
+                Err(mounts::Error::at(kind, &name, Gate::Statx, errno).into())
+            }
+            _ => Ok(self.directories),
+        }
+    }
+
+    fn fail(&mut self, name: &[u8], warning: Warning) {
+        let errno = warning.errno.unwrap_or(Errno::ENOENT);
+        self.first_failure
+            .get_or_insert_with(|| (name.to_vec(), errno));
+        self.diagnostics.warn(warning);
     }
 
     fn emit_root(&mut self, top: &Top) {
@@ -231,7 +279,21 @@ impl Examination<'_> {
         self.worker.take(&dir, &[entry]);
     }
 
+    /// Whether a name, or a directory above it, matches a pattern of what is excluded.
+    fn is_excluded(&self, name: &[u8]) -> bool {
+        let root = &self.levels[0].path;
+        let ends = name.iter().enumerate().filter(|(_, b)| **b == b'/');
+        let mut ends = ends.map(|(at, _)| at).chain([name.len()]);
+        ends.any(|end| {
+            let (above, last) = split(&name[..end]);
+            !self.filter.keeps(&joined(root, above), last)
+        })
+    }
+
     fn examine(&mut self, name: &[u8]) {
+        if self.is_excluded(name) {
+            return;
+        }
         let parts: Vec<&[u8]> = name.split(|&b| b == b'/').collect();
         let known = self.levels.iter().skip(1).zip(&parts);
         let known = known.take_while(|(level, part)| level.name == **part);
@@ -241,17 +303,17 @@ impl Examination<'_> {
             let Some(above) = self.levels.last() else {
                 return;
             };
-            if let Some(warning) = above.warning(&joined(&self.levels[0].path, name)) {
-                self.diagnostics.warn(warning);
-                return;
+            let whole = joined(&self.levels[0].path, name);
+            if let Some(warning) = above.warning(&whole) {
+                return self.fail(&whole, warning);
             }
             let level = self.enter(part, is_listed);
             self.levels.push(level);
         }
-        if let Some(level) = self.levels.last()
-            && let Some(warning) = level.warning_about_itself()
-        {
-            self.diagnostics.warn(warning);
+        let warning = self.levels.last().and_then(Level::warning_about_itself);
+        match warning {
+            None => self.has_found = true,
+            Some(warning) => self.fail(&joined(&self.levels[0].path, name), warning),
         }
     }
 
@@ -369,6 +431,37 @@ impl Worker for ListedWorker<'_> {
             if !some.is_empty() {
                 self.to.take(&dir, some);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Listed;
+
+    #[test]
+    fn listed_names_are_those_below_and_above() {
+        let names = ["a/b", "./a/b/c", "a-b", "d//e/f/"].map(|name| name.as_bytes().to_vec());
+        let (source, listed) = Listed::new(b"list", &names).unwrap();
+        let listed = listed.unwrap();
+        assert!(source.is_empty());
+        for (name, is_listed) in [
+            ("a", true),
+            ("a/b", true),
+            ("a/b/c/d", true),
+            ("a/b/x", true),
+            ("a/bc", false),
+            ("a/a", false),
+            ("a/c", false),
+            ("a-b", true),
+            ("a-b/x", true),
+            ("a-", false),
+            ("d/e", true),
+            ("d/e/f/g/h", true),
+            ("d/f", false),
+            ("e", false),
+        ] {
+            assert_eq!(listed.has(name.as_bytes()), is_listed, "{name}");
         }
     }
 }

@@ -18,6 +18,7 @@ use walk::{Filter, Type};
 use super::difference::{Difference, TreeAccess};
 use super::known::Known;
 use crate::error::Error;
+use crate::gather::Listed;
 use crate::input::Input;
 use crate::restore::owners::Owners;
 use crate::split;
@@ -34,6 +35,8 @@ pub struct Tree {
     owners: Rc<Owners>,
     /// What need not be in the archive.
     pub(super) filter: Filter,
+    /// The only names that need be in the archive.
+    pub(super) listed: Option<Listed>,
 }
 
 /// A file, by its name in an open directory.
@@ -81,7 +84,13 @@ impl Tree {
             last: None,
             owners: Rc::new(Owners::default()),
             filter,
+            listed: None,
         })
+    }
+
+    /// Only these names need be in the archive, with what is below them.
+    pub fn with_listed(self, listed: Option<Listed>) -> Tree {
+        Tree { listed, ..self }
     }
 
     /// The file of a member's name. No symlink above it is followed.

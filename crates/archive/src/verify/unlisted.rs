@@ -17,17 +17,25 @@ use walk::{Filter, Type};
 use super::difference::{Difference, TreeAccess};
 use super::known::{Known, plain};
 use super::tree::Tree;
+use crate::gather::Listed;
 
 /// Files that need not be in the archive.
 pub(super) struct Skipped<'a> {
     /// The archive itself.
     archive: Option<(Dev, u64)>,
     filter: &'a Filter,
+    /// If there was a list of what to dump, all others.
+    listed: Option<&'a Listed>,
 }
 
 impl<'a> Skipped<'a> {
-    pub(super) fn new(archive: Option<(Dev, u64)>, filter: &'a Filter) -> Skipped<'a> {
-        Skipped { archive, filter }
+    pub(super) fn new(archive: Option<(Dev, u64)>, tree: &'a Tree) -> Skipped<'a> {
+        let (filter, listed) = (&tree.filter, tree.listed.as_ref());
+        Skipped {
+            archive,
+            filter,
+            listed,
+        }
     }
 }
 
@@ -44,7 +52,7 @@ impl Tree {
             return;
         };
         // If the directory does not exist any more, there is a warning already.
-        let Ok(Listed { dir, mut names, .. }) = self.list(&path) else {
+        let Ok(Listing { dir, mut names, .. }) = self.list(&path) else {
             return;
         };
         for (_, name) in entries.filter(|(code, _)| matches!(code, Code::Y | Code::N | Code::D)) {
@@ -102,7 +110,7 @@ impl Tree {
         }
     }
 
-    pub(super) fn list(&self, path: &[u8]) -> Result<Listed, (Gate, Errno)> {
+    pub(super) fn list(&self, path: &[u8]) -> Result<Listing, (Gate, Errno)> {
         const BUFFER: usize = 64 << 10;
         let dir =
             open_beneath(self.top.as_fd(), path, Open::SCAN).map_err(|e| (Gate::Openat2, e))?;
@@ -114,7 +122,7 @@ impl Tree {
                 0 => {
                     let tags = self.filter.tags().find(&dir);
                     names.retain(|name: &CString| tags.keep(name));
-                    return Ok(Listed {
+                    return Ok(Listing {
                         dir,
                         names,
                         is_mounted,
@@ -127,7 +135,7 @@ impl Tree {
 }
 
 /// A directory in the tree.
-pub(super) struct Listed {
+pub(super) struct Listing {
     dir: Fd,
     pub(super) names: BTreeSet<CString>,
     /// It is a mount point.
@@ -143,7 +151,11 @@ fn warn_of_unknown(
     skipped: &Skipped<'_>,
     tell: &mut impl FnMut(Warning),
 ) {
-    if !skipped.filter.keeps(path, name.to_bytes()) {
+    let mut whole = path.to_vec();
+    append(&mut whole, name.to_bytes());
+    if !skipped.filter.keeps(path, name.to_bytes())
+        || skipped.listed.is_some_and(|listed| !listed.has(&whole))
+    {
         return;
     }
     let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
@@ -154,7 +166,5 @@ fn warn_of_unknown(
     if Type::from_mode(seen.mode) == Type::Socket || skipped.archive == inode {
         return;
     }
-    let mut whole = path.to_vec();
-    append(&mut whole, name.to_bytes());
     tell(Warning::about(&whole, Difference::NotInArchive));
 }

@@ -4,9 +4,11 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
 use archive::catalog::Options;
-use archive::names::read_patterns;
+use archive::gather::{Listed, ListedSource};
+use archive::names::{read_names, read_patterns};
 use clap::Args;
 
+use crate::args::values::bytes;
 use crate::error::Error;
 
 /// The flags that exclude files; `verify` has them, too.
@@ -50,6 +52,21 @@ impl Excludes {
             ..Options::default()
         })
     }
+}
+
+/// The names in the files of --files-from, and further ones.
+pub(crate) fn read_list(
+    files: &[OsString],
+    is_null: bool,
+    sources: &[OsString],
+) -> Result<ListedSource, Error> {
+    let mut names = Vec::new();
+    for file in files {
+        names.extend(read_names(file.as_bytes(), is_null)?);
+    }
+    names.extend(bytes(sources));
+    let last = files.last().map_or(&b""[..], |file| file.as_bytes());
+    Ok(Listed::new(last, &names)?)
 }
 
 fn tag_name(name: &str) -> Result<String, &'static str> {

@@ -45,7 +45,7 @@ pub(crate) struct Dump {
     /// unless a slash follows it.
     #[arg(
         required_unless_present_any = ["prune", "keep_full", "yes", "files_from"],
-        conflicts_with_all = ["prune", "files_from"],
+        conflicts_with = "prune",
         value_name = "SRC"
     )]
     pub(crate) sources: Vec<OsString>,
@@ -94,18 +94,13 @@ pub(crate) struct Dump {
     /// Archive the files and directories named in FILE (- for stdin)
     ///
     /// One name per line; empty lines are ignored. Names are relative to the current directory, or
-    /// all of them absolute. The directories above a name are archived too, without their other
-    /// entries. A name that does not exist is skipped with a warning.
+    /// all of them absolute. Each SRC counts as a name, too. The directories above a name are
+    /// archived too, without their other entries. A name that does not exist is skipped with a
+    /// warning, and one that an --exclude option matches without.
     #[arg(long, value_name = "FILE", help_heading = "Selection", conflicts_with_all = ["prune", "explain", "account"])]
-    pub(crate) files_from: Option<OsString>,
+    pub(crate) files_from: Vec<OsString>,
     /// With --files-from, names end with a NUL, not a newline
-    #[arg(
-        short = '0',
-        long,
-        help_heading = "Selection",
-        requires = "files_from",
-        conflicts_with = "sources"
-    )]
+    #[arg(short = '0', long, help_heading = "Selection", requires = "files_from")]
     pub(crate) null: bool,
     #[command(flatten)]
     pub(crate) excludes: Excludes,

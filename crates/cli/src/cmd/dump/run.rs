@@ -9,10 +9,9 @@ use account::dump::DumpAccount;
 use archive::account::{Took, Unavailable, measure};
 use archive::catalog::Options;
 use archive::dump::{DumpOptions, Map, Progress, dump, estimate};
-use archive::gather::{Gather, GatherReason, Gathered, Listed};
+use archive::gather::{Gather, GatherReason, Gathered};
 use archive::increment::history::History;
 use archive::increment::levels::Level;
-use archive::names::read_names;
 use gate::fs::{At, FileType, Want};
 use gate::long::statx_long;
 use walk::{Diagnostics, Explained};
@@ -23,6 +22,7 @@ use super::show::{self, Possible, Report};
 use crate::args::values::bytes;
 use crate::cmd::dump::args::Dump as Args;
 use crate::cmd::levels::{self, Dump as LevelDump};
+use crate::cmd::selection::read_list;
 use crate::date::Zone;
 use crate::error::{Error, Outcome};
 use crate::out::Out;
@@ -88,11 +88,10 @@ fn dump_options(args: &Args) -> Result<(DumpOptions, Option<Vec<u8>>), Error> {
     let name = |name: &Option<OsString>| name.as_ref().map(|name| name.as_bytes().to_vec());
     let map = name(&args.map).filter(|_| !args.no_map);
     let level = args.level.zip(name(&args.state));
-    let (sources, listed) = match &args.files_from {
-        None => (bytes(&args.sources), None),
-        Some(list) => {
-            let names = read_names(list.as_bytes(), args.null)?;
-            let (source, listed) = Listed::new(list.as_bytes(), &names)?;
+    let (sources, listed) = match args.files_from.is_empty() {
+        true => (bytes(&args.sources), None),
+        false => {
+            let (source, listed) = read_list(&args.files_from, args.null, &args.sources)?;
             (vec![source], listed.map(Arc::new))
         }
     };

@@ -35,6 +35,20 @@ pub(crate) struct Verify {
     /// archive of /srv have names such as srv/www: compare it with --against /.
     #[arg(long, value_name = "DIR")]
     pub(crate) against: Option<OsString>,
+    /// Report missing files only if FILE names them (- for stdin)
+    ///
+    /// Give the list with which the archive was dumped: other files of the directories above the
+    /// names are not in the archive.
+    #[arg(
+        long,
+        value_name = "FILE",
+        help_heading = "Selection",
+        requires = "against"
+    )]
+    pub(crate) files_from: Vec<OsString>,
+    /// With --files-from, names end with a NUL, not a newline
+    #[arg(short = '0', long, help_heading = "Selection", requires = "files_from")]
+    pub(crate) null: bool,
     #[command(flatten)]
     pub(crate) excludes: Excludes,
 }

@@ -10,6 +10,7 @@ use archive::verify::{Tree, verify};
 
 use super::show;
 use crate::args::values::bytes;
+use crate::cmd::selection::read_list;
 use crate::cmd::verify::args::Verify as Args;
 use crate::error::{Error, Outcome};
 use crate::out::Out;
@@ -25,6 +26,10 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let open =
         |dir| Tree::open(dir, filter).map_err(|e| Error::read("cannot open directory", dir, e, ""));
     let mut tree = against.map(open).transpose()?;
+    if !args.files_from.is_empty() {
+        let (_, listed) = read_list(&args.files_from, args.null, &[])?;
+        tree = tree.map(|tree| tree.with_listed(listed));
+    }
     let mut input = Input::open(archive)?;
     let mut wanted = Wanted::new(&bytes(&args.paths));
     let mut progress = Progress::new(out.progress);

@@ -96,14 +96,14 @@ pub(crate) fn of_names(mut tree: Snapshot, selected: Snapshot) -> Snapshot {
     entries.collect()
 }
 
-/// Removes what a new file of an increment inherits from its directory: the compression of btrfs,
-/// and in a directory that GNU tar creates set-group-ID.
-pub(crate) fn ignore_inherited(wanted: &Snapshot, is: &mut Snapshot, is_by_tar: bool) {
+/// Removes what a new file of an increment inherits from its directory when GNU tar creates it: the
+/// compression of btrfs, and set-group-ID.
+pub(crate) fn ignore_inherited(wanted: &Snapshot, is: &mut Snapshot) {
     for (name, seen) in is {
         let Some(wanted) = wanted.get(name) else {
             continue;
         };
-        if seen.kind == 'd' && is_by_tar {
+        if seen.kind == 'd' {
             seen.mode = seen.mode & !0o2000 | wanted.mode & 0o2000;
         }
         let is_known = |attribute: &Vec<u8>| wanted.attributes.contains_key(attribute);
@@ -203,12 +203,11 @@ fn increments_with_changing_selections_restore_what_gnu_tar_selects() {
                 let expected_tree = of_names(kept(&tree), snapshot(&expected.join("tree")));
                 let what = format!("round {round} of {seed}, {ours:?}");
                 let mut is = snapshot(&tars.join("tree"));
-                ignore_inherited(&expected_tree, &mut is, true);
+                ignore_inherited(&expected_tree, &mut is);
                 same_data(&expected_tree, &is, &what);
                 run(fathom(args!["restore", "--numeric-owner", "-C", &fathoms]).args(&archives))
                     .exits(0);
-                let mut is = snapshot(&fathoms.join("tree"));
-                ignore_inherited(&expected_tree, &mut is, false);
+                let is = snapshot(&fathoms.join("tree"));
                 same_data(&expected_tree, &is, &what);
                 fs::remove_dir_all(&expected).unwrap();
                 fs::remove_dir_all(&fathoms).unwrap();

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::build::{bush, dir, file, tmpfs, tool};
+use crate::support::disks::{BTRFS, mounted};
 use crate::support::restrict::{as_nobody, fathom_in};
 use crate::support::run::{Ran, args, program};
 use crate::support::snapshot::{Snapshot, alike, kept, same};
@@ -467,4 +468,69 @@ fn deep_tree_is_restored_and_removed() {
             same(&kept(&top), &kept(&copy), "the deep tree");
         });
     }
+}
+
+/// What a directory of btrfs passes on to new entries, they do not keep if the archive has none.
+#[test]
+fn properties_of_btrfs_are_not_inherited() {
+    if !require(&[Need::Root, Need::Loop, Need::Program("setfattr")]) {
+        return;
+    }
+    in_namespace(|ground| {
+        assert!(mounted(BTRFS[0], &ground.join("btrfs")));
+        let top = dir(ground.join("btrfs/top"));
+        let property = |path: &Path| {
+            let mut set = Command::new("setfattr");
+            tool(
+                set.args(["-n", "btrfs.compression", "-v", "zstd"])
+                    .arg(path),
+            );
+        };
+        // A file that is moved into a directory does not get its property.
+        let moved_into = |name: &str| {
+            let from = dir(top.join("elsewhere")).join("moving");
+            file(from.join("f"), 5000);
+            fs::rename(from, top.join(name)).unwrap();
+        };
+        dir(top.join("d"));
+        property(&top.join("d"));
+        file(top.join("d/inherits"), 5000);
+        moved_into("d/without");
+        file(top.join("plain/f"), 10);
+        let mut archives = vec![increment(&top, ground, 0)];
+        moved_into("d/new");
+        fs::rename(top.join("d/new/f"), top.join("d/new file")).unwrap();
+        file(top.join("d/new, inherits"), 10);
+        dir(top.join("d/new directory"));
+        moved_into("d/new directory/without");
+        archives.push(increment(&top, ground, 1));
+        property(&top.join("d/without"));
+        file(top.join("d/without/inherits"), 1);
+        moved_into("d/without/third");
+        archives.push(increment(&top, ground, 2));
+        for count in [1, 3] {
+            for jobs in ["-j1", "-j4"] {
+                let to = dir(ground.join(format!("btrfs/to {count}{jobs}")));
+                restore(&archives[..count], &to, &[jobs]).exits(0);
+                if count == 3 {
+                    same(&kept(&top), &kept(&to), jobs);
+                }
+            }
+        }
+        // Over a directory that has the property.
+        let to = dir(ground.join("btrfs/over"));
+        for name in ["d", "plain"] {
+            property(&dir(to.join(name)));
+        }
+        restore(&archives[..1], &to, &[]).exits(0);
+        let over = kept(&to);
+        let has = |name: &str| {
+            over[name.as_bytes()]
+                .attributes
+                .contains_key(&b"btrfs.compression"[..])
+        };
+        // The first archive takes nothing from a directory.
+        assert!(has("plain") && !has("plain/f"));
+        assert!(has("d") && has("d/inherits") && !has("d/without") && !has("d/without/f"));
+    });
 }

@@ -14,7 +14,9 @@ use ondisk::pax::acl::{MINIMAL, permissions, permissions_without, to_binary};
 use ondisk::pax::{Kind, Member};
 use walk::entry::time;
 
-use super::attributes::{ACCESS, DEFAULT, Late, On, SET_ID, chmod, chown, is_property, times};
+use super::attributes::{
+    ACCESS, COMPRESSION, DEFAULT, Inherited, Late, On, SET_ID, chmod, chown, is_property, times,
+};
 use super::entry::{DirectoryState, Traits};
 use super::maker::Maker;
 use super::not_restored::{Failure, NotRestored};
@@ -70,16 +72,19 @@ impl Maker<'_> {
         self.xattrs(on, path, member, |name| name != CAPABILITY);
         if !is_symlink {
             let listed = self.list(on, path, ACCESS, member.acl_access.as_deref());
-            if !matches!(listed, Listed::Set(_)) && inherits {
+            if !matches!(listed, Listed::Set(_)) && inherits.acl {
                 self.unlist(on, path, ACCESS);
             }
             mode = listed.limit(mode);
             let is_exact = is_exact && !matches!(listed, Listed::Failed(_));
-            if !is_exact || inherits || mode & 0o7000 != 0 {
+            if !is_exact || inherits.acl || mode & 0o7000 != 0 {
                 chmod(on, mode, path, &mut self.remarks);
             }
         }
         self.xattrs(on, path, member, |name| name == CAPABILITY);
+        if inherits.property && member.kind == Kind::File {
+            self.unlist(on, path, COMPRESSION);
+        }
         for (name, value) in properties(member) {
             self.set_xattr(on, path, name.to_bytes(), &value);
         }
@@ -95,11 +100,11 @@ impl Maker<'_> {
         path: &[u8],
         member: &Member,
         is_new: bool,
-        (inherits, is_later): (bool, bool),
+        (inherits, is_later): (Inherited, bool),
     ) -> DirectoryState {
         let on = On::Open(dir);
-        let mut has = Vec::new();
-        if !is_new || inherits {
+        let (mut has, mut keeps_property) = (Vec::new(), false);
+        if !is_new || inherits != Inherited::default() {
             // A directory without any has nothing to be removed.
             let _ = flistxattr(dir, &mut has);
         }
@@ -108,6 +113,8 @@ impl Maker<'_> {
             let is_stale = match name {
                 b"system.posix_acl_access" => member.acl_access.is_none(),
                 b"system.posix_acl_default" => member.acl_default.is_none(),
+                // What the archive has is set at the end: entries would inherit it.
+                b"btrfs.compression" => is_new || is_later || is_named,
                 // The first archive takes nothing away.
                 CAPABILITY => is_later && !is_named,
                 name => {
@@ -116,7 +123,9 @@ impl Maker<'_> {
                         && (name.starts_with(b"user.") || name.starts_with(b"trusted."))
                 }
             };
-            if is_stale && let Ok(name) = c_string(name) {
+            if !is_stale {
+                keeps_property |= name == COMPRESSION.to_bytes();
+            } else if let Ok(name) = c_string(name) {
                 self.unlist(on, path, &name);
             }
         }
@@ -135,7 +144,11 @@ impl Maker<'_> {
             mtime: Some(time(member.mtime)),
             properties: properties(member).take(4).collect(),
         };
-        DirectoryState::new(Some(Box::new(late)), member.acl_default.is_some())
+        let inherits = Inherited {
+            acl: member.acl_default.is_some(),
+            property: keeps_property,
+        };
+        DirectoryState::new(Some(Box::new(late)), inherits)
     }
 
     /// Whether a new file has its owner already. The first file of a directory tells what the others

@@ -7,7 +7,7 @@ use gate::create::{
     lremovexattr, lsetxattr, utimensat,
 };
 use gate::fs::{Open, Statx, Time, openat};
-use gate::xattr::fgetxattr;
+use gate::xattr::flistxattr;
 use gate::{Errno, Fd, Gate};
 
 use super::not_restored::{Failure, NotRestored};
@@ -15,6 +15,8 @@ use super::report::Remarks;
 
 pub(super) const ACCESS: &CStr = c"system.posix_acl_access";
 pub(super) const DEFAULT: &CStr = c"system.posix_acl_default";
+/// The only property of btrfs that is inherited.
+pub(super) const COMPRESSION: &CStr = c"btrfs.compression";
 pub(super) const SET_ID: u32 = 0o6000;
 
 /// The file that gets attributes.
@@ -71,10 +73,25 @@ impl On<'_> {
     }
 }
 
-/// Whether what is made in a directory gets an access control list from it.
-pub(super) fn inherits(dir: &Fd) -> bool {
-    let mut value = Vec::new();
-    fgetxattr(dir, DEFAULT, &mut value).is_ok()
+/// What a new entry of a directory gets from it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Inherited {
+    /// An access control list.
+    pub(super) acl: bool,
+    /// A property of btrfs, if it is a file or a directory.
+    pub(super) property: bool,
+}
+
+impl Inherited {
+    pub(super) fn from_directory(dir: &Fd) -> Inherited {
+        let mut names = Vec::new();
+        let _ = flistxattr(dir, &mut names);
+        let has = |name: &CStr| names.split(|&b| b == 0).any(|has| has == name.to_bytes());
+        Inherited {
+            acl: has(DEFAULT),
+            property: has(COMPRESSION),
+        }
+    }
 }
 
 /// What a directory gets when the work goes on outside it: before that it must be writable, and

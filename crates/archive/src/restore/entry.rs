@@ -5,7 +5,7 @@ use std::ffi::CString;
 use gate::Fd;
 use ondisk::pax::Member;
 
-use super::attributes::Late;
+use super::attributes::{Inherited, Late};
 use crate::split;
 
 /// Bytes of an entry that is passed on; the reader creates larger ones itself.
@@ -20,8 +20,7 @@ pub(super) struct Place<'a> {
 /// What new entries of a directory get from it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Traits {
-    /// An access control list.
-    pub(super) inherits: bool,
+    pub(super) inherits: Inherited,
     /// Their owner and group, if that is known: with the set-group-ID bit or the mount option
     /// `grpid`, the group is that of the directory.
     pub(super) owner: Option<(u32, u32)>,
@@ -36,8 +35,8 @@ pub(super) struct DirectoryState {
 }
 
 impl DirectoryState {
-    /// `inherits` says whether new entries get an access control list from it.
-    pub(super) fn new(late: Option<Box<Late>>, inherits: bool) -> DirectoryState {
+    /// `inherits` says what new entries get from it.
+    pub(super) fn new(late: Option<Box<Late>>, inherits: Inherited) -> DirectoryState {
         let traits = Traits {
             inherits,
             owner: None,

@@ -12,6 +12,7 @@ use gate::long::{c_string, open_beneath};
 use gate::{Errno, Fd, Gate};
 use ondisk::pax::{Kind, Member};
 
+use super::attributes::Inherited;
 use super::entry::Entry;
 use super::maker::{TRIES, no_target};
 use super::name::clean;
@@ -31,7 +32,7 @@ impl Restorer<'_> {
             self.leave_all();
             self.workers.wait_for_below(b"");
             let top = Arc::clone(&self.top);
-            let how = (false, self.is_later);
+            let how = (Inherited::default(), self.is_later);
             self.top_state = self.maker.give_early(&top, b".", member, false, how);
         } else {
             let (above, name) = split(path);

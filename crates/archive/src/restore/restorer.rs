@@ -12,7 +12,7 @@ use walk::Moment;
 use walk::entry::joined;
 use walk::moment::{Granularity, may_be_since};
 
-use super::attributes::{Late, change_mode, inherits};
+use super::attributes::{Inherited, Late, change_mode};
 use super::entry::{DirectoryState, Entry, Place};
 use super::maker::Maker;
 use super::name::Chosen;
@@ -64,7 +64,7 @@ impl<'a> Restorer<'a> {
             maker,
             workers,
             batch: None,
-            top_state: DirectoryState::new(None, inherits(&top)),
+            top_state: DirectoryState::new(None, Inherited::from_directory(&top)),
             trail: Trail::new(Arc::clone(&top), room.directories),
             top,
             chosen,
@@ -201,7 +201,7 @@ impl<'a> Restorer<'a> {
             Ok((fd, seen, changed_mode)) => {
                 let is_ours = self.is_of_this_run(&seen);
                 let late = is_ours.then(|| Box::new(Late::put_back(&seen, changed_mode)));
-                let inherits = inherits(&fd);
+                let inherits = Inherited::from_directory(&fd);
                 Ok((fd, DirectoryState::new(late, inherits)))
             }
             Err(Errno::ENOENT) => {

@@ -237,3 +237,35 @@ fn unsupported_compression_suffix_is_refused() {
         assert!(!archive.exists(), "{compress}");
     }
 }
+
+/// What is missing is said in one line, without what was given.
+#[test]
+fn incomplete_options_name_what_is_missing() {
+    let place = tempfile::tempdir().unwrap();
+    dir(place.path().join("s"));
+    for (line, message) in [
+        ("dump --yes", "--yes can only be used with --prune"),
+        (
+            "dump --keep-full 2",
+            "--keep-full can only be used with --prune",
+        ),
+        (
+            "dump s -o x.tar --yes",
+            "--yes can only be used with --prune",
+        ),
+        ("dump --prune", "missing: --state DIR, --keep-full N"),
+        ("dump --prune --state s", "missing: --keep-full N"),
+        ("dump --prune --yes --keep-full 1", "missing: --state DIR"),
+        ("dump s -o x.tar --level 1", "missing: --state DIR"),
+        ("dump s", "missing: --output ARCHIVE"),
+        (
+            "verify --state s",
+            "verify checks one archive, and not a state directory",
+        ),
+        ("verify", "missing: ARCHIVE"),
+    ] {
+        let ran = run(fathom(line.split(' ')).current_dir(place.path())).refused();
+        let said = ran.stderr.lines().next().unwrap();
+        assert_eq!(said, format!("fathom: {message}"), "{line}: {ran}");
+    }
+}

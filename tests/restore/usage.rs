@@ -580,3 +580,20 @@ fn mistyped_archive_is_refused() {
     .exits(0);
     assert!(at("o/tree/f").is_file() && at("o/tree/old").is_dir());
 }
+
+/// The working directory can be removed while a shell is in it.
+#[test]
+fn removed_directory_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    file(place.path().join("s/f"), 1);
+    let archive = archived(&place.path().join("s"), &place.path().join("archive"));
+    let gone = dir(place.path().join("gone"));
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "rmdir ../gone && exec \"$0\" restore \"$1\""]);
+    shell.arg(env!("CARGO_BIN_EXE_fathom")).arg(archive);
+    let ran = run(shell.current_dir(gone)).refused();
+    assert!(
+        ran.stderr.contains("cannot restore into '.': No such file"),
+        "{ran}"
+    );
+}

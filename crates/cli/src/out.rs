@@ -312,8 +312,7 @@ pub(crate) fn usage(e: &clap::Error) -> ExitCode {
             let message = match (e.kind(), e.get(ContextKind::InvalidArg)) {
                 (ErrorKind::MissingSubcommand, _) => "no command is given".to_owned(),
                 (ErrorKind::MissingRequiredArgument, Some(ContextValue::Strings(missing))) => {
-                    let missing = missing.join(", ").replace('|', " or ");
-                    format!("missing: {}", missing.replace(['<', '>'], ""))
+                    format!("missing: {}", list_missing(missing))
                 }
                 _ => one_line(&e.render().to_string()),
             };
@@ -324,6 +323,21 @@ pub(crate) fn usage(e: &clap::Error) -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// What is required and was not given. clap also names alternatives of which one was given.
+fn list_missing(missing: &[String]) -> String {
+    let given = |option: &str| std::env::args_os().any(|word| word == option);
+    let is_missing = |item: &&String| {
+        let mut options = item.split(['|', '<', '>', ' ']);
+        !(item.contains('|') && options.any(given))
+    };
+    let missing: Vec<String> = missing
+        .iter()
+        .filter(is_missing)
+        .map(|item| item.replace('|', " or ").replace(['<', '>'], ""))
+        .collect();
+    missing.join(", ")
 }
 
 /// An option that takes its value only after `=`, and was given it as the next word.

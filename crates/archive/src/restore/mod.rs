@@ -16,9 +16,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
 use gate::btrfs::BTRFS_SUPER_MAGIC;
-use gate::fs::{At, FileType, Open, Want, fstatfs, syncfs};
+use gate::fs::{At, FileType, Open, Want, fstatfs, statx, syncfs};
 use gate::long::{c_string, open_beneath, open_long};
-use gate::{Fd, Gate};
+use gate::{Errno, Fd, Gate};
 use ondisk::pax::{Kind, Member};
 
 use crate::error::{Action, Error, ErrorKind};
@@ -97,6 +97,11 @@ pub fn restore(
         return Err(Error::new(Action::Restore, first, ErrorKind::StrippedChain));
     }
     let dir = open_long(&options.dir, Open::DIRECTORY | Open::NONBLOCK)
+        .and_then(|dir| {
+            // A directory that was removed can be opened, but nothing can be created in it.
+            let seen = statx(&dir, c"", At::EMPTY_PATH, Want::BASIC_STATS)?;
+            (seen.nlink > 0).then_some(dir).ok_or(Errno::ENOENT)
+        })
         .map_err(|errno| Error::new(Action::RestoreInto, &options.dir, errno))?;
     // Before anything is touched: a chain with a missing archive cannot be restored, and a member
     // may have the name of a file that is here.

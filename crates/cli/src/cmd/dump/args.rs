@@ -85,10 +85,10 @@ pub(crate) struct Dump {
     #[arg(conflicts_with_all = ["level", "output", "since", "catalog", "map", "account", "explain", "dry_run"])]
     pub(crate) prune: bool,
     /// With --prune, keep the last N full dumps
-    #[arg(long, value_name = "N", help_heading = "Increments", requires = "prune", value_parser = number(1..=65_535_usize))]
+    #[arg(long, value_name = "N", help_heading = "Increments", value_parser = number(1..=65_535_usize))]
     pub(crate) keep_full: Option<usize>,
     /// With --prune, remove them
-    #[arg(long, help_heading = "Increments", requires = "prune")]
+    #[arg(long, help_heading = "Increments")]
     pub(crate) yes: bool,
 
     /// Archive the files and directories named in FILE (- for stdin)

@@ -33,6 +33,11 @@ const PRUNE_SCHEMA: &str = "fathom.prune/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let start = Instant::now();
+    // clap would name everything that --prune needs, and what excludes it.
+    if let (false, Some(option)) = (args.prune, option_of_prune(args)) {
+        let message = format!("{option} can only be used with --prune");
+        return Err(Error::new(message).and("see fathom dump --help"));
+    }
     if let (Some(state), Some(keep_full)) = (&args.state, args.keep_full) {
         return prune(state.as_bytes(), keep_full, args.yes, out);
     }
@@ -81,6 +86,12 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         }
         print_account(&report, out)
     })
+}
+
+/// An option that means nothing without --prune, if it was given.
+fn option_of_prune(args: &Args) -> Option<&'static str> {
+    let yes = args.yes.then_some("--yes");
+    yes.or(args.keep_full.map(|_| "--keep-full"))
 }
 
 /// What to dump, and where the map goes.

@@ -23,8 +23,8 @@ const MORE: &str = "The wildcards *, ? and [...] in PATHs match any characters, 
     .args(["exclude", "exclude_from", "exclude_caches", "exclude_if_present"]))]
 pub(crate) struct Verify {
     /// The archive to check (- for stdin)
-    #[arg(value_name = "ARCHIVE")]
-    pub(crate) archive: OsString,
+    #[arg(value_name = "ARCHIVE", required_unless_present = "state")]
+    pub(crate) archive: Option<OsString>,
     /// The members to check (names or globs), with all below [default: all]
     #[arg(last = true, value_name = "PATH")]
     pub(crate) paths: Vec<OsString>,
@@ -49,6 +49,9 @@ pub(crate) struct Verify {
     /// With --files-from, names end with a NUL, not a newline
     #[arg(short = '0', long, help_heading = "Selection", requires = "files_from")]
     pub(crate) null: bool,
+    /// Not supported: list has it, and restore
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub(crate) state: Option<OsString>,
     #[command(flatten)]
     pub(crate) excludes: Excludes,
 }

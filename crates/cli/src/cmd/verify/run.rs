@@ -20,7 +20,13 @@ const SCHEMA: &str = "fathom.verify/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let start = Instant::now();
-    let archive = args.archive.as_bytes();
+    let Some(archive) = args.archive.as_deref().filter(|_| args.state.is_none()) else {
+        return Err(
+            Error::new("verify checks one archive, and not a state directory")
+                .and("fathom list --state prints the archives; give verify one after the other"),
+        );
+    };
+    let archive = archive.as_bytes();
     let against = args.against.as_deref().map(OsStrExt::as_bytes);
     let filter = args.excludes.read()?.filter();
     let open =

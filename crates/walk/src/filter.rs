@@ -23,12 +23,15 @@ struct Globs {
 }
 
 impl Globs {
-    fn add(&mut self, pattern: &[u8]) {
+    /// Adds a pattern; returns whether it has special characters.
+    fn add(&mut self, pattern: &[u8]) -> bool {
         let glob = Glob::new(pattern, false);
-        match glob.literal() {
-            Some(literal) => drop(self.literals.insert(literal.to_vec())),
-            None => self.patterns.push(glob),
-        }
+        let Some(literal) = glob.literal() else {
+            self.patterns.push(glob);
+            return true;
+        };
+        self.literals.insert(literal.to_vec());
+        false
     }
 
     fn is_empty(&self) -> bool {
@@ -37,6 +40,15 @@ impl Globs {
 
     fn is_match(&self, name: &[u8]) -> bool {
         self.literals.contains(name) || self.patterns.iter().any(|glob| glob.is_match(name))
+    }
+
+    /// Whether a path matches, or its end behind a slash is one of those without special characters.
+    fn is_match_of_path(&self, path: &[u8]) -> bool {
+        let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+        let mut ends = slashes.map(|(at, _)| &path[at + 1..]);
+        // What begins with a slash matches whole paths only.
+        let is_listed = |end: &[u8]| !end.starts_with(b"/") && self.literals.contains(end);
+        self.is_match(path) || !self.literals.is_empty() && ends.any(is_listed)
     }
 }
 
@@ -57,8 +69,7 @@ impl Filter {
                 names.add(pattern.as_bytes());
                 continue;
             }
-            paths.add(pattern.as_bytes());
-            if !pattern.starts_with('/') {
+            if paths.add(pattern.as_bytes()) && !pattern.starts_with('/') {
                 paths.add(format!("*/{pattern}").as_bytes());
             }
         }
@@ -100,7 +111,7 @@ impl Filter {
         }
         let mut path = dir_path.to_vec();
         append(&mut path, name);
-        !self.paths.is_match(&path)
+        !self.paths.is_match_of_path(&path)
     }
 
     /// Whether entries of a directory at this depth are in the walk.
@@ -150,5 +161,6 @@ mod tests {
         assert!(keeps("/e/mail", b"/srv/e", b"mail"));
         assert!(keeps("srv/mail", b"/srv/e", b"mail"));
         assert!(keeps("/", b"/srv/e", b"mail"));
+        assert!(keeps("/e/mail", b"srv//e", b"mail") && !keeps("e/mail", b"srv//e", b"mail"));
     }
 }

@@ -269,3 +269,20 @@ fn incomplete_options_name_what_is_missing() {
         assert_eq!(said, format!("fathom: {message}"), "{line}: {ran}");
     }
 }
+
+/// A catalog can be of thousands of files, as after `dump *`.
+#[test]
+fn error_about_many_sources_is_short() {
+    let place = tempfile::tempdir().unwrap();
+    let names: Vec<String> = (0..500).map(|n| format!("f{n:03}")).collect();
+    for name in &names {
+        file(place.path().join(name), 1);
+    }
+    let catalog = ["dump", "-o", "0.tar", "--catalog", "c"].map(str::to_owned);
+    let run_in = |words: &[String]| run(fathom(words).current_dir(place.path()));
+    run_in(&[&catalog[..], &names].concat()).exits(0);
+    let since = ["dump", "-o", "1.tar", "--since", "c"].map(str::to_owned);
+    let ran = run_in(&[&since[..], &names[1..]].concat()).refused();
+    let message = "it describes 'f000', 'f001', 'f002' and 497 more, not the given SRC";
+    assert!(ran.stderr.contains(message), "{ran}");
+}

@@ -315,12 +315,17 @@ fn plain(error: &ParquetError) -> String {
 }
 
 fn quoted(names: &[Vec<u8>]) -> String {
+    /// The line stays readable: there may be thousands.
+    const MOST: usize = 3;
     let name = |name: &Vec<u8>| match &name[..] {
         b"" => "the names of a list".to_owned(),
         name => format!("'{}'", shown(name)),
     };
-    let names: Vec<String> = names.iter().map(name).collect();
-    names.join(", ")
+    let first: Vec<String> = names.iter().take(MOST).map(name).collect();
+    match names.len().saturating_sub(MOST) {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
+    }
 }
 
 fn changed_type(is_directory: bool) -> &'static str {

@@ -124,6 +124,7 @@ fn missing(first: &[u8], others: u64) -> String {
     let first = shown(first);
     match others {
         0 => format!("'{first}'"),
+        1 => format!("'{first}' and 1 other"),
         others => format!("'{first}' and {others} others"),
     }
 }

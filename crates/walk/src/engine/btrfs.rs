@@ -18,7 +18,6 @@ use std::sync::Arc;
 
 use gate::btrfs::BTRFS_SUPER_MAGIC;
 use gate::fs::{At, Time, fstatfs, statx, syncfs};
-use gate::process::spare_open_files;
 use gate::sync::Mutex;
 use gate::{Errno, Gate};
 use mounts::Warning;
@@ -31,7 +30,7 @@ use self::search::{
 };
 use self::tree::{Tree, View};
 use self::work::{End, Piece, Work};
-use super::crew::crew;
+use super::crew::{crew, most_threads};
 use super::stat::walk_below;
 use crate::entry::{Entry, Meta};
 use crate::error::{EngineAction, EngineRefusal, WarningKind};
@@ -105,9 +104,9 @@ impl Engine for Btrfs {
             settled: Mutex::default(),
         };
         let work = Work::new(shared.trees(top));
-        // Each thread may have a few directories open, of subvolumes.
-        let most = spare_open_files() / 4;
-        crew(job.threads, most, || Reader::new(&shared).run(&work));
+        crew(job.threads, most_threads(), || {
+            Reader::new(&shared).run(&work)
+        });
         shared.settle_strays();
         Ok(())
     }

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use gate::cpu_time::process_cpu_time;
 use gate::machine::processors;
+use gate::process::spare_open_files;
 use gate::sync::{Condvar, Mutex};
 
 /// The most threads that help while a disk is read.
@@ -41,6 +42,12 @@ impl Pace {
         *self = now;
         Some(used < 0.7 * processors().min(threads) as f64)
     }
+}
+
+/// How many threads the limit of open files permits, where each may have a few directories open for
+/// calls of statx(2), or for subvolumes.
+pub(super) fn most_threads() -> usize {
+    (spare_open_files() / 4).max(1)
 }
 
 /// Runs `work` in as many threads as are requested, or else as are useful, up to `work_for`. It

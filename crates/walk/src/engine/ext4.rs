@@ -19,10 +19,10 @@
 
 use gate::fs::{EXT4_SUPER_MAGIC, syncfs};
 use gate::machine::processors;
-use gate::process::spare_open_files;
 
 use self::crew::Crew;
 use self::device::Device;
+use super::crew::most_threads;
 use crate::error::{EngineAction, EngineRefusal};
 use crate::job::{Engine, Job};
 use crate::kind::EngineKind;
@@ -64,12 +64,8 @@ impl Engine for Ext4 {
             .read_groups()
             .map_err(|e| EngineAction::GroupDescriptors.failed(e))?;
 
-        // Each thread may have a few directories open, for calls of statx(2).
-        let threads = job
-            .threads
-            .unwrap_or_else(processors)
-            .min(spare_open_files() / 4)
-            .max(1);
+        let threads = job.threads.unwrap_or_else(processors);
+        let threads = threads.clamp(1, most_threads());
         let crew = Crew {
             job,
             device: &device,

@@ -6,14 +6,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use gate::fs::Time;
-use gate::process::spare_open_files;
 use gate::xfs::BulkBuffer;
 use ondisk::xfs::{Geometry, Inode};
 
 use super::inodes::{ROWS, bulkstat, is_settled, meta_of};
 use super::names::{Name, Names};
 use crate::digest::DirKey;
-use crate::engine::crew::crew;
+use crate::engine::crew::{crew, most_threads};
 use crate::engine::stat::walk_below;
 use crate::entry::{Entry, Meta};
 use crate::job::{Job, Place};
@@ -23,8 +22,7 @@ use crate::sink::Worker;
 pub(super) fn join(job: &Job<'_>, names: &Names, shape: &Geometry, since: Time) {
     let spans = spans(names, shape);
     let next = AtomicUsize::new(0);
-    // Each thread may have a few directories open, for calls of statx(2).
-    let most = spans.len().min(spare_open_files() / 4);
+    let most = spans.len().min(most_threads());
     crew(job.threads, most, || {
         let mut joiner = Joiner {
             job,

@@ -19,7 +19,6 @@ use walk::entry::joined;
 
 use super::name::{Renames, after, clean};
 use super::not_restored::{Failure, NotRestored};
-use super::remove::remove;
 use super::restorer::Restorer;
 use super::rights::ALL;
 use crate::input::{Input, is_regular};
@@ -245,12 +244,7 @@ impl Restorer<'_> {
                 // A directory with something ahead of its time in it has a list of its own in a
                 // later archive.
                 if !self.chosen.has_ahead(&whole, &was) {
-                    self.maker.counts.removed += remove(
-                        (&here, most_open),
-                        &entry.name,
-                        &whole,
-                        &mut self.maker.remarks,
-                    );
+                    self.maker.remove(&here, most_open, &entry.name, &whole);
                 }
                 continue;
             }
@@ -262,12 +256,7 @@ impl Restorer<'_> {
                     open_beneath(self.top.as_fd(), above, Open::SCAN),
                     c_string(name),
                 ) {
-                    self.maker.counts.removed += remove(
-                        (&Arc::new(above), most_open),
-                        &name,
-                        gone,
-                        &mut self.maker.remarks,
-                    );
+                    self.maker.remove(&Arc::new(above), most_open, &name, gone);
                 }
             }
         }

@@ -138,7 +138,7 @@ pub fn restore(
             Maker::new(rights, &owners, progress)
         });
         let maker = Maker::new(rights, &owners, progress);
-        let mut restorer = Restorer::new(maker, workers, (Arc::clone(&top), room), chosen);
+        let mut restorer = Restorer::new(maker, workers, Arc::clone(&top), room, chosen);
         let done = archives.iter().enumerate().try_for_each(|(n, archive)| {
             let done = restorer.archive(archive);
             restorer.leave_all();

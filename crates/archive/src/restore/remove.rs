@@ -12,6 +12,7 @@ use gate::{Errno, Fd, Gate};
 use ondisk::dirent::{EntryType, entries};
 
 use super::attributes::change_mode;
+use super::maker::Maker;
 use super::not_restored::{Failure, NotRestored};
 use super::report::Remarks;
 use super::rights::ALL;
@@ -27,10 +28,18 @@ struct Frame {
     is_read: bool,
 }
 
-/// Removes a name and all that is below it; `path` is its name in warnings. It holds at most `most_open`
-/// directories open. Returns how many entries were removed.
-pub(super) fn remove(
-    (here, most_open): (&Arc<Fd>, usize),
+impl Maker<'_> {
+    /// Removes a name and all that is below it; `path` is its name in warnings. It holds at most
+    /// `most_open` directories open.
+    pub(super) fn remove(&mut self, here: &Arc<Fd>, most_open: usize, name: &CStr, path: &[u8]) {
+        self.counts.removed += remove(here, most_open, name, path, &mut self.remarks);
+    }
+}
+
+/// Returns how many entries were removed.
+fn remove(
+    here: &Arc<Fd>,
+    most_open: usize,
     name: &CStr,
     path: &[u8],
     remarks: &mut Remarks,

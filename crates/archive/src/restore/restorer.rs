@@ -57,7 +57,8 @@ impl<'a> Restorer<'a> {
     pub(super) fn new(
         maker: Maker<'a>,
         workers: Workers<'a>,
-        (top, room): (Arc<Fd>, Room),
+        top: Arc<Fd>,
+        room: Room,
         chosen: Chosen,
     ) -> Restorer<'a> {
         Restorer {

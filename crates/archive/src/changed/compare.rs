@@ -159,9 +159,8 @@ impl Worker for Comparer<'_> {
             let meta = entry.meta.lasting();
             let parts = &self.to.parts;
             let part = parts.find(&mut self.last, &meta, dir.path, entry.name);
-            let number = part.number;
-            if self.part.0 != number {
-                self.part = (number, self.to.old_part(number));
+            if self.part.0 != part.number {
+                self.part = (part.number, self.to.old_part(part.number));
             }
             let identity = Identity::from_meta(self.part.1, &meta);
             let path = path_hash(dir.hash, entry.name);

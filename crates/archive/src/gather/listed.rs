@@ -35,9 +35,9 @@ pub struct Listed {
 pub type ListedSource = (Vec<u8>, Option<Listed>);
 
 impl Listed {
-    /// Sorts out the names in the file `list`, and those given as SRC. They are below `/` if they are absolute, and
-    /// otherwise below the current directory, whose path is empty here so that names in the archive
-    /// do not begin with `./`.
+    /// Sorts out the names in the file `list`, and those given as SRC. They are below `/` if they are
+    /// absolute, and otherwise below the current directory, whose path is empty here so that names in
+    /// the archive do not begin with `./`.
     ///
     /// # Errors
     /// There are no names, or not all of them are below the same directory.
@@ -282,11 +282,13 @@ impl Examination<'_> {
     /// Whether a name, or a directory above it, matches a pattern of what is excluded.
     fn is_excluded(&self, name: &[u8]) -> bool {
         let root = &self.levels[0].path;
+        let wants_paths = self.filter.wants_paths();
         let ends = name.iter().enumerate().filter(|(_, b)| **b == b'/');
         let mut ends = ends.map(|(at, _)| at).chain([name.len()]);
         ends.any(|end| {
             let (above, last) = split(&name[..end]);
-            !self.filter.keeps(&joined(root, above), last)
+            let dir = wants_paths.then(|| joined(root, above));
+            !self.filter.keeps(&dir.unwrap_or_default(), last)
         })
     }
 

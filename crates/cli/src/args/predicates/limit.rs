@@ -1,5 +1,7 @@
 //! The times of `--changed-within` and `--changed-before`.
 
+use std::cell::LazyCell;
+
 use walk::entry::Time;
 
 use crate::date::{Date, FORMS, Zone};
@@ -13,9 +15,9 @@ pub(crate) enum TimeLimit {
 
 impl TimeLimit {
     /// The moment, given what time it is, and where.
-    pub(crate) fn before(self, now: Time, zone: impl FnOnce() -> Zone) -> Time {
+    pub(crate) fn before(self, now: Time, zone: &LazyCell<Zone>) -> Time {
         match self {
-            TimeLimit::At(date) => date.first(&zone()),
+            TimeLimit::At(date) => date.first(zone),
             TimeLimit::SecondsAgo(seconds) => Time {
                 sec: now.sec.saturating_sub_unsigned(seconds),
                 ..now
@@ -93,7 +95,7 @@ mod tests {
         }
         let now = Time { sec: 100, nsec: 5 };
         assert_eq!(
-            TimeLimit::SecondsAgo(30).before(now, Zone::local),
+            TimeLimit::SecondsAgo(30).before(now, &LazyCell::new(Zone::local)),
             Time { sec: 70, nsec: 5 }
         );
     }

@@ -3,6 +3,7 @@
 mod limit;
 mod perm;
 
+use std::cell::LazyCell;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
@@ -170,6 +171,8 @@ impl PredicateArgs {
         let extensions = extensions.map(|ext| Glob::from_extension(ext.as_bytes()));
         let (users, groups) = self.owners()?;
         let now = Moment::now().time();
+        let zone: LazyCell<Zone> = LazyCell::new(Zone::local);
+        let moment = |limit: TimeLimit| limit.before(now, &zone);
         Ok(Predicates {
             types,
             empty,
@@ -180,12 +183,8 @@ impl PredicateArgs {
             sizes: self.size.clone(),
             time: TimeTest {
                 field: self.time_field(),
-                after: self
-                    .changed_within
-                    .map(|limit| limit.before(now, Zone::local)),
-                before: self
-                    .changed_before
-                    .map(|limit| limit.before(now, Zone::local)),
+                after: self.changed_within.map(moment),
+                before: self.changed_before.map(moment),
             },
             min_depth: self.min_depth.unwrap_or(0),
             max_depth: None,

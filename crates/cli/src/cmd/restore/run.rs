@@ -23,10 +23,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let start = Instant::now();
     let (archives, paths) = match &args.state {
         Some(state) => {
-            let archives = {
-                let at = args.at.map(|date| date.last_second(&Zone::local()));
-                archives_at(state.as_bytes(), at)?
-            };
+            let at = args.at.map(|date| date.last_second(&Zone::local()));
+            let archives = archives_at(state.as_bytes(), at)?;
             out.note(show::chosen(&archives));
             (
                 archives,

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::mount::MountFlags;
@@ -57,32 +58,33 @@ fn changes_in_quick_succession() {
     }
 }
 
+/// Runs `work` with an image of ext4, the directory where it is mounted, a catalog's path, and a function
+/// that mounts the image again.
+fn on_image(work: impl FnOnce(&Path, &Path, &Path, &dyn Fn()) + Send) {
+    in_namespace(|ground| {
+        let (disk, at) = (ground.join("image"), dir(ground.join("disk")));
+        image(EXT4[0], 64, &disk);
+        let mount = || assert!(mount_image(EXT4[0], &disk, &at, MountFlags::NOATIME));
+        mount();
+        work(&disk, &at, &ground.join("catalog"), &mount);
+    });
+}
+
 /// The clock was set back, then the file was written: its ctime is older than the catalog's, by
 /// years.
 #[test]
 fn clock_set_back() {
     if require(&[Need::Root, Need::Loop, Need::Program("debugfs")]) {
-        in_namespace(|ground| {
-            let (disk, at, to) = (
-                ground.join("image"),
-                dir(ground.join("disk")),
-                ground.join("catalog"),
-            );
-            image(EXT4[0], 64, &disk);
-            let mount = || assert!(mount_image(EXT4[0], &disk, &at, MountFlags::NOATIME));
-            mount();
+        on_image(|disk, at, to, mount| {
             for name in ["first", "second", "third"] {
                 file(at.join("tree").join(name), 100);
             }
-            catalog(&at.join("tree"), &to);
+            catalog(&at.join("tree"), to);
             fs::write(at.join("tree/second"), [7; 100]).unwrap();
-            unmount_whole(&at);
-            set_back(&disk, "/tree/second");
+            unmount_whole(at);
+            set_back(disk, "/tree/second");
             mount();
-            assert_eq!(
-                since(&at.join("tree"), &to),
-                expect([("changed", "second")])
-            );
+            assert_eq!(since(&at.join("tree"), to), expect([("changed", "second")]));
         });
     }
 }
@@ -91,33 +93,25 @@ fn clock_set_back() {
 #[test]
 fn ctime_that_happens_to_be_a_whole_second() {
     if require(&[Need::Root, Need::Loop, Need::Program("debugfs")]) {
-        in_namespace(|ground| {
-            let (disk, at, to) = (
-                ground.join("image"),
-                dir(ground.join("disk")),
-                ground.join("catalog"),
-            );
-            image(EXT4[0], 64, &disk);
-            let mount = || assert!(mount_image(EXT4[0], &disk, &at, MountFlags::NOATIME));
-            mount();
+        on_image(|disk, at, to, mount| {
             let path = file(at.join("tree/whole"), 100);
             file(at.join("tree/other"), 100);
-            unmount_whole(&at);
+            unmount_whole(at);
             wait_for_second();
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
             let second = format!("@{}", now.as_secs());
-            set_inode_field(&disk, "/tree/whole", "ctime", &second);
-            set_inode_field(&disk, "/tree/whole", "ctime_extra", "0");
+            set_inode_field(disk, "/tree/whole", "ctime", &second);
+            set_inode_field(disk, "/tree/whole", "ctime_extra", "0");
             mount();
             let seen = fs::metadata(&path).unwrap();
             let expected = (now.as_secs().cast_signed(), 0);
             assert_eq!((seen.ctime(), seen.ctime_nsec()), expected);
             for engine in ["threads", "ext4"] {
                 let tree = at.join("tree");
-                let walk = args!["walk", &tree, "--engine", engine, "--catalog", &to];
+                let walk = args!["walk", &tree, "--engine", engine, "--catalog", to];
                 run(&mut fathom(walk)).exits(0);
                 // By a walk, because the token of the file system also proves racy entries unchanged.
-                let found = changed(&tree, &to, &["--engine", "threads", "--format", "paths"]);
+                let found = changed(&tree, to, &["--engine", "threads", "--format", "paths"]);
                 assert!(found.exits(0).stdout.is_empty(), "{engine}");
             }
         });

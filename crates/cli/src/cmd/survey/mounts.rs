@@ -211,21 +211,17 @@ impl SurveyContext<'_> {
     }
 }
 
-/// A pattern that matches a path, and hardly any other: `?` stands for each special character, `*`
-/// for characters that are not ASCII.
+/// A pattern that matches a path, and hardly any other: `?` stands for each special character and for
+/// each that is not ASCII; for each such byte, if the path is not UTF-8. (`*` would match slashes.)
 fn pattern(path: &[u8]) -> String {
-    let mut pattern = String::with_capacity(path.len());
-    for &byte in path {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'_' | b'-' => {
-                pattern.push(char::from(byte))
-            }
-            0..0x80 => pattern.push('?'),
-            _ if pattern.ends_with('*') => {}
-            _ => pattern.push('*'),
-        }
+    let plain = |c: char| match c {
+        'a'..='z' | 'A'..='Z' | '0'..='9' | '/' | '.' | '_' | '-' => c,
+        _ => '?',
+    };
+    match str::from_utf8(path) {
+        Ok(text) => text.chars().map(plain).collect(),
+        Err(_) => path.iter().map(|&byte| plain(char::from(byte))).collect(),
     }
-    pattern
 }
 
 /// Whether a writable local disk, or an overlay, is mounted.
@@ -290,8 +286,8 @@ mod tests {
         for (path, glob) in [
             (&b"/mnt/nfs-1.x"[..], "/mnt/nfs-1.x"),
             (b"/a b[c]*", "/a?b?c??"),
-            ("/caf\u{e9}/\u{e9}\u{e9}x".as_bytes(), "/caf*/*x"),
-            (b"/\xff\xfe", "/*"),
+            ("/caf\u{e9}/\u{e9}\u{e9}x".as_bytes(), "/caf?/??x"),
+            (b"/\xff\xfe", "/??"),
         ] {
             assert_eq!(pattern(path), glob);
             let (dir, name) = path.split_at(path.iter().rposition(|b| *b == b'/').unwrap_or(0));

@@ -35,7 +35,7 @@ pub(crate) struct Verify {
     /// archive of /srv have names such as srv/www: compare it with --against /.
     #[arg(long, value_name = "DIR")]
     pub(crate) against: Option<OsString>,
-    /// Report missing files only if FILE names them (- for stdin)
+    /// Require only the files that FILE names to be archived (- for stdin)
     ///
     /// Give the list with which the archive was dumped: other files of the directories above the
     /// names are not in the archive.
@@ -49,7 +49,7 @@ pub(crate) struct Verify {
     /// With --files-from, names end with a NUL, not a newline
     #[arg(short = '0', long, help_heading = "Selection", requires = "files_from")]
     pub(crate) null: bool,
-    /// Not supported: list has it, and restore
+    /// Refuse a state directory, which list and restore take
     #[arg(long, value_name = "DIR", hide = true)]
     pub(crate) state: Option<OsString>,
     #[command(flatten)]

@@ -15,6 +15,7 @@ mod compare;
 mod counts;
 mod damaged;
 mod engines;
+mod exclusive;
 mod find;
 mod formats;
 mod groups;

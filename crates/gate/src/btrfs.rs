@@ -91,6 +91,28 @@ pub fn tree_search_v2(fd: impl AsFd, key: &SearchKey, buffer: &mut [u8]) -> Resu
     Ok(u32::from_ne_bytes(found) as usize)
 }
 
+/// Finds the files that refer to any part of the extent at an address of the logical address space: a `struct btrfs_data_container`
+/// in `buffer`, for `ondisk::btrfs::parse_references`.
+/// [btrfs-ioctl(2)](https://btrfs.readthedocs.io/en/latest/btrfs-ioctl.html)
+///
+/// # Errors
+/// `EPERM` without CAP_SYS_ADMIN; `ENOENT` when there is no such extent; `ENOTTY` where it is not
+/// btrfs, and before Linux 4.15.
+pub fn logical_ino_v2(fd: impl AsFd, logical: u64, buffer: &mut [u64]) -> Result<()> {
+    const WORDS: usize = 7;
+    const BTRFS_LOGICAL_INO_ARGS_IGNORE_OFFSET: u64 = 1;
+    let request = libc::_IOWR::<[u64; WORDS]>(IOCTL_MAGIC, 59);
+    let size = size_of_val(buffer) as u64;
+    buffer.fill(0);
+    let to = buffer.as_mut_ptr();
+    let flags = BTRFS_LOGICAL_INO_ARGS_IGNORE_OFFSET;
+    let mut arguments: [u64; WORDS] = [logical, size, 0, 0, 0, flags, to as u64];
+    let arguments = arguments.as_mut_ptr();
+    // SAFETY: the kernel writes at most `size` bytes, which `buffer` has, to the address in the last
+    // word, and nothing to memory besides it.
+    unsafe { syscall!(Gate::BtrfsLogicalInoV2, fd.as_fd(), request, arguments) }.map(drop)
+}
+
 /// Two adjacent 32-bit fields as one of 64 bits.
 fn two_words(first: u32, second: u32) -> u64 {
     let [a, b] = [first.to_ne_bytes(), second.to_ne_bytes()];

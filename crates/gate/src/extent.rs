@@ -26,14 +26,23 @@ pub fn fallocate(fd: impl AsFd, what: Allocate, offset: u64, len: u64) -> Result
     unsafe { syscall!(Gate::Fallocate, fd.as_fd(), what as i32, offset, len) }.map(drop)
 }
 
+/// What [`fiemap`] does with data that has no place on the device yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Unwritten {
+    /// Reports it as delayed.
+    Report = 0,
+    /// Writes it first.
+    Write = 1, // FIEMAP_FLAG_SYNC
+}
+
 /// The extents of a file from `offset` on, as many as fit: a `struct fiemap` with its
-/// `fiemap_extent`s, for `ondisk::fiemap`. Dirty data is written first.
+/// `fiemap_extent`s, for `ondisk::fiemap`.
 /// [FS_IOC_FIEMAP](https://docs.kernel.org/filesystems/fiemap.html)
 ///
 /// # Errors
 /// `EOPNOTSUPP` where the file system does not support it.
-pub fn fiemap(fd: impl AsFd, offset: u64, buffer: &mut [u64]) -> Result<()> {
-    const FLAG_SYNC: u32 = 1;
+pub fn fiemap(fd: impl AsFd, offset: u64, unwritten: Unwritten, buffer: &mut [u64]) -> Result<()> {
     /// 64-bit words of `struct fiemap`, and of `struct fiemap_extent`.
     const HEAD: usize = 4;
     const EXTENT: usize = 7;
@@ -44,8 +53,59 @@ pub fn fiemap(fd: impl AsFd, offset: u64, buffer: &mut [u64]) -> Result<()> {
     let first = |value: u32| u64::from(value) << if cfg!(target_endian = "big") { 32 } else { 0 };
     buffer[0] = offset;
     buffer[1] = u64::MAX - offset;
-    buffer[2] = first(FLAG_SYNC); // fm_flags, fm_mapped_extents
+    buffer[2] = first(unwritten as u32); // fm_flags, fm_mapped_extents
     buffer[3] = first(u32::try_from(room).unwrap_or(u32::MAX)); // fm_extent_count, reserved
     // SAFETY: the head says how many extents the buffer has room for.
     unsafe { syscall!(Gate::FsIocFiemap, fd.as_fd(), request, buffer.as_mut_ptr()) }.map(drop)
+}
+
+/// Length of a `struct fsmap_head` without the records at its end, in bytes.
+pub const FSMAP_HEAD: usize = 192;
+/// Length of a `struct fsmap`, in bytes.
+pub const FSMAP_LEN: usize = 64;
+
+/// Describes who owns a range of bytes of a device, in as many `struct fsmap` as fit, which follow
+/// [`FSMAP_HEAD`] in the buffer. Returns their number.
+/// [ioctl_getfsmap(2)](https://man7.org/linux/man-pages/man2/ioctl_getfsmap.2.html)
+///
+/// # Errors
+/// `EOPNOTSUPP` or `ENOTTY` where the file system does not support it; `EINVAL` for another device.
+///
+/// # Panics
+/// When the buffer is shorter than [`FSMAP_HEAD`].
+pub fn getfsmap(
+    fd: impl AsFd,
+    (major, minor): (u32, u32),
+    range: std::ops::Range<u64>,
+    buffer: &mut [u8],
+) -> Result<usize> {
+    let request = libc::_IOWR::<[u8; FSMAP_HEAD]>(b'X'.into(), 59);
+    const ENTRIES: std::ops::Range<usize> = 12..16;
+    /// Offsets of the two keys, and in a key.
+    const KEYS: [usize; 2] = [64, 64 + FSMAP_LEN];
+    const FLAGS: usize = 4;
+    const PHYSICAL: usize = 8;
+    const OWNER_AND_OFFSET: std::ops::Range<usize> = 16..32;
+    assert!(buffer.len() >= FSMAP_HEAD, "too little room for a query");
+    let room = (buffer.len() - FSMAP_HEAD) / FSMAP_LEN;
+    // As new_encode_dev() of the kernel does.
+    let device = (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12);
+    buffer.fill(0);
+    let mut put = |at: usize, bytes: &[u8]| buffer[at..at + bytes.len()].copy_from_slice(bytes);
+    put(8, &u32::try_from(room).unwrap_or(u32::MAX).to_ne_bytes()); // fmh_count
+    for (key, physical) in KEYS
+        .into_iter()
+        .zip([range.start, range.end.saturating_sub(1)])
+    {
+        put(key, &device.to_ne_bytes());
+        put(key + PHYSICAL, &physical.to_ne_bytes());
+    }
+    put(KEYS[1] + FLAGS, &u32::MAX.to_ne_bytes());
+    put(KEYS[1] + OWNER_AND_OFFSET.start, &[0xff; 16]);
+    let to = buffer.as_mut_ptr();
+    // SAFETY: `buffer` begins with the FSMAP_HEAD bytes of the head, whose fmh_count says how many
+    // records there is room for after it.
+    unsafe { syscall!(Gate::FsIocGetfsmap, fd.as_fd(), request, to) }?;
+    let found: [u8; 4] = buffer[ENTRIES].try_into().unwrap_or_default();
+    Ok((u32::from_ne_bytes(found) as usize).min(room))
 }

@@ -41,6 +41,7 @@ const NO_NUMBER: c_long = -1;
 // same number on every architecture.
 gates! {
     BtrfsGetSubvolInfo "ioctl:BTRFS_IOC_GET_SUBVOL_INFO" libc::SYS_ioctl,
+    BtrfsLogicalInoV2 "ioctl:BTRFS_IOC_LOGICAL_INO_V2" libc::SYS_ioctl,
     BtrfsTreeSearchV2 "ioctl:BTRFS_IOC_TREE_SEARCH_V2" libc::SYS_ioctl,
     Cachestat "cachestat" 451,
     Chdir "chdir" libc::SYS_chdir,
@@ -60,6 +61,7 @@ gates! {
     Flock "flock" libc::SYS_flock,
     Fremovexattr "fremovexattr" libc::SYS_fremovexattr,
     FsIocFiemap "ioctl:FS_IOC_FIEMAP" libc::SYS_ioctl,
+    FsIocGetfsmap "ioctl:FS_IOC_GETFSMAP" libc::SYS_ioctl,
     FsGetfsuuid "ioctl:FS_IOC_GETFSUUID" libc::SYS_ioctl,
     Fsetxattr "fsetxattr" libc::SYS_fsetxattr,
     Fsync "fsync" libc::SYS_fsync,

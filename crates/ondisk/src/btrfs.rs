@@ -32,6 +32,20 @@ pub const LAST_INODE: u64 = 256u64.wrapping_neg();
 /// Longest name, in bytes.
 const NAME_MAX: usize = 255;
 
+/// The inode numbers of the files that refer to an extent, each as often as it does, from the
+/// `struct btrfs_data_container` of BTRFS_IOC_LOGICAL_INO_V2; `None` if there was not enough room for all.
+pub fn parse_references(buffer: &[u64]) -> Option<Vec<u64>> {
+    /// 64-bit words of the container before its elements, and of an element: inode, offset, subvolume.
+    const HEAD: usize = 2;
+    const ELEMENT: usize = 3;
+    let counts = buffer.get(1)?.to_ne_bytes();
+    let words = u32_at(&counts, 0)? as usize;
+    let missing = u32_at(&counts, 4)?;
+    let elements = buffer.get(HEAD..HEAD.checked_add(words)?)?;
+    let inodes = elements.chunks_exact(ELEMENT).map(|element| element[0]);
+    (missing == 0).then(|| inodes.collect())
+}
+
 /// An item of a tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
@@ -271,6 +285,19 @@ mod tests {
         assert_eq!((generation, ctime), (9, Time { sec: 10, nsec: 11 }));
     }
 
+    #[test]
+    fn references_are_incomplete_when_some_are_missing() {
+        let counts = |words: u32, missing: u32| {
+            let bytes = [words.to_ne_bytes(), missing.to_ne_bytes()].concat();
+            u64::from_ne_bytes(bytes.try_into().unwrap())
+        };
+        let buffer = |counts| vec![0, counts, 257, 4096, 5, 258, 0, 256, 0, 0, 0];
+        let found = parse_references(&buffer(counts(6, 0)));
+        assert_eq!(found, Some(vec![257, 258]));
+        assert_eq!(parse_references(&buffer(counts(6, 3))), None);
+        assert_eq!(parse_references(&buffer(counts(12, 0))), None);
+    }
+
     fn found(transid: u64, key: Key, data: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
         for word in [transid, key.0, key.2] {
@@ -431,6 +458,12 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn no_container_makes_it_panic(words in prop::collection::vec(any::<u64>(), 0..20)) {
+            let found = parse_references(&words);
+            prop_assert!(found.is_none_or(|found| found.len() * 3 <= words.len()));
+        }
+
         #[test]
         fn no_buffer_makes_it_panic(buffer in proptest::collection::vec(any::<u8>(), 0..600), count in 0usize..9) {
             for item in items(&buffer, count) {

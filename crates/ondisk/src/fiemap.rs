@@ -13,6 +13,16 @@ impl Flags {
         self.0 & 0x1 != 0
     }
 
+    /// Whether it is compressed or encrypted: its length is that of the data in the file.
+    pub fn is_encoded(self) -> bool {
+        self.0 & 0x8 != 0
+    }
+
+    /// Whether something else refers to it, too.
+    pub fn is_shared(self) -> bool {
+        self.0 & 0x2000 != 0
+    }
+
     /// Whether it has a known place on the device for itself: not delayed, not within other data.
     pub fn is_placed(self) -> bool {
         const UNKNOWN: u32 = 0x2;
@@ -54,6 +64,33 @@ pub fn parse(buffer: &[u64]) -> Vec<Extent> {
             flags: Flags(half(words[5], 0)),
         })
         .collect()
+}
+
+/// Collects the extents of a file, and stops when there are at least `most`. `read` fills the buffer from
+/// an offset in the file on.
+///
+/// # Errors
+/// Those of `read`.
+pub fn collect<E>(
+    buffer: &mut [u64],
+    most: usize,
+    mut read: impl FnMut(u64, &mut [u64]) -> Result<(), E>,
+) -> Result<Vec<Extent>, E> {
+    let mut all: Vec<Extent> = Vec::new();
+    let mut from = 0;
+    while all.len() < most {
+        read(from, buffer)?;
+        let some = parse(buffer);
+        let Some(last) = some.last() else { break };
+        let end = last.logical.saturating_add(last.length);
+        let is_last = last.flags.is_last();
+        all.extend(some);
+        if is_last || end <= from {
+            break;
+        }
+        from = end;
+    }
+    Ok(all)
 }
 
 /// Merges extents that are adjacent in the file and on the device: some file systems describe one piece

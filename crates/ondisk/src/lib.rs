@@ -11,6 +11,7 @@
 //! | [`dirent`] | the buffer of getdents64(2) |
 //! | [`fanotify`] | mount events |
 //! | [`fiemap`] | extents of files |
+//! | [`fsmap`] | owners of the space of a device |
 //! | [`btf`] | the kernel's description of its own types |
 //! | [`perf`] | records of perf_event_open(2), formats of tracepoints |
 //! | [`btrfs`] | items of btrfs trees, subvolumes |
@@ -30,6 +31,7 @@ mod escape;
 pub mod ext4;
 pub mod fanotify;
 pub mod fiemap;
+pub mod fsmap;
 pub mod members;
 pub mod mnttab;
 mod mount;

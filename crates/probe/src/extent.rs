@@ -6,11 +6,11 @@
 //! written where the free space is fragmented.
 
 use gate::cache::Aligned;
-use gate::extent::{Allocate, fallocate, fiemap};
+use gate::extent::{Allocate, Unwritten, fallocate, fiemap};
 use gate::file::read_kernel;
 use gate::fs::pread64;
 use gate::{Errno, Fd};
-use ondisk::fiemap::{Extent, merge, parse};
+use ondisk::fiemap::{Extent, collect, merge};
 
 use crate::activity::Activity;
 use crate::context::Context;
@@ -98,21 +98,9 @@ fn extents(file: &Fd) -> gate::Result<Vec<Extent>> {
     /// More than a file of so many mebibytes has.
     const MOST: usize = 1 << 20;
     let mut buffer = vec![0; 4 + 7 * 512];
-    let mut all: Vec<Extent> = Vec::new();
-    let mut from = 0;
-    while all.len() < MOST {
-        fiemap(file, from, &mut buffer)?;
-        let some = parse(&buffer);
-        let Some(last) = some.last() else { break };
-        let end = last.logical.saturating_add(last.length);
-        let is_last = last.flags.is_last();
-        all.extend(some);
-        if is_last || end <= from {
-            break;
-        }
-        from = end;
-    }
-    Ok(all)
+    collect(&mut buffer, MOST, |from, buffer| {
+        fiemap(file, from, Unwritten::Write, buffer)
+    })
 }
 
 /// The extents before an offset in the file. On a slow disk less is written than was allocated.

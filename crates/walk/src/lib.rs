@@ -8,6 +8,7 @@
 //! | [`digest`] | a hash over a tree, the same for every order and engine |
 //! | `sink` | the receiver of the entries |
 //! | [`group`] | totals by owner, extension, directory, age and so on |
+//! | `exclusive` | what deleting a directory would free |
 //! | `filter` | excluded names and the depth limit |
 //! | `tags` | files that mark directories whose contents are excluded |
 //! | `top` | the directory where a job begins, and what is known of its mount |
@@ -15,6 +16,7 @@
 //! | [`engine`] | one file per engine: `stat`, `threads`, `bulkstat`, `btrfs`, `ext4`, `percall` |
 //! | [`moment`] | a time to compare change times with |
 //! | [`predicate`] | which entries are printed and counted |
+//! | `owners` | which files share an extent |
 //! | `plan` | chooses the engine of a mount, where none was requested, and says why |
 //! | `blocked` | the files that threads wait for, for a message |
 //! | `traversal` | [`walk()`]: the options, and a job for each mount in the tree |
@@ -34,6 +36,7 @@ mod directories;
 pub mod engine;
 pub mod entry;
 mod error;
+mod exclusive;
 pub mod explain;
 mod filter;
 pub mod group;
@@ -41,6 +44,7 @@ mod job;
 mod kind;
 mod largest;
 pub mod moment;
+mod owners;
 mod plan;
 pub mod predicate;
 mod sink;
@@ -55,6 +59,7 @@ pub use digest::Digest;
 pub use directories::{DirectoryCount, DirectoryCounts};
 pub use entry::{Dir, Entry, Meta, Type};
 pub use error::{EngineAction, EngineRefusal, Error, WarningKind};
+pub use exclusive::{UnknownOwners, UnreadExtents};
 pub use explain::{EngineChoice, Explained, explain};
 pub use filter::Filter;
 pub use job::{Diagnostics, Engine, Job};

@@ -15,7 +15,10 @@ use ondisk::Dev;
 
 use crate::digest::DirKey;
 use crate::entry::{Dir, Entry, Type, append};
+use crate::exclusive::{ExtentReader, References, SharedExtents, UnknownOwners, UnreadExtents};
+use crate::kind::EngineKind;
 use crate::sink::{Fields, Sink, Worker};
+use crate::top::MountContext;
 
 /// The disk usage of some files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -26,6 +29,8 @@ pub struct Sums {
     pub bytes: u64,
     /// Number of inodes.
     pub inodes: u64,
+    /// What deleting the files would free, in bytes; 0 unless it was asked for.
+    pub exclusive: u64,
 }
 
 impl Sums {
@@ -33,6 +38,7 @@ impl Sums {
         self.blocks = self.blocks.wrapping_add(other.blocks);
         self.bytes = self.bytes.wrapping_add(other.bytes);
         self.inodes = self.inodes.wrapping_add(other.inodes);
+        self.exclusive = self.exclusive.wrapping_add(other.exclusive);
     }
 }
 
@@ -57,11 +63,23 @@ struct Link {
     sums: Sums,
 }
 
+/// A file with several names, if it is asked what deleting would free: the names in the tree.
+#[derive(Clone, Debug, Default)]
+struct Names {
+    places: Vec<DirKey>,
+    nlink: u32,
+    /// What is freed with the last name, besides shared extents; in bytes.
+    exclusive: u64,
+    shared: SharedExtents,
+}
+
 /// Adds up usage by directory. Each thread fills its own; they are merged at the end.
 #[derive(Clone, Debug, Default)]
 struct Collector {
     nodes: HashMap<DirKey, Node>,
     links: HashMap<(Dev, u64), Link>,
+    names: HashMap<(Dev, u64), Names>,
+    references: References<DirKey>,
     /// Directories that have the key of another one: their hashes collide.
     collisions: u64,
 }
@@ -110,15 +128,24 @@ impl Collector {
         for (file, link) in other.links {
             self.put_link(file, link);
         }
+        for (file, mut names) in other.names {
+            match self.names.entry(file) {
+                Slot::Vacant(slot) => drop(slot.insert(names)),
+                Slot::Occupied(slot) => slot.into_mut().places.append(&mut names.places),
+            }
+        }
+        self.references.append(other.references);
     }
 
     /// Computes the usage of every directory, with everything below it.
-    fn finish(mut self) -> Usage {
+    fn finish(mut self, extents: Option<&ExtentReader>) -> Usage {
         for link in std::mem::take(&mut self.links).into_values() {
             self.add(link.place.1, link.sums);
         }
         // Directories without an entry of their own vanished during the walk.
-        let nodes = self.nodes.into_iter().filter(|(_, node)| node.is_seen);
+        let nodes = std::mem::take(&mut self.nodes)
+            .into_iter()
+            .filter(|(_, node)| node.is_seen);
         let mut nodes: Vec<(DirKey, Node)> = nodes.collect();
         nodes.sort_unstable_by_key(|(key, _)| *key);
         let mut rows: Vec<SortedDir> = Vec::with_capacity(nodes.len());
@@ -140,11 +167,14 @@ impl Collector {
                 counts: false,
             });
         }
-        for (row, (_, node)) in rows.iter_mut().zip(nodes) {
+        let mut keys = Vec::with_capacity(nodes.len());
+        for (row, (key, node)) in rows.iter_mut().zip(nodes) {
             let is_connected = row.above.is_some() || row.depth == 0;
             row.counts = is_connected && dirs[&node.file] == row.nth;
             row.name = node.name;
+            keys.push(key);
         }
+        let unknown_owners = extents.and_then(|extents| self.add_shared(&mut rows, &keys, extents));
         for at in (0..rows.len()).rev() {
             let sums = rows[at].sums;
             if let (Some(above), true) = (rows[at].above, rows[at].counts) {
@@ -155,8 +185,57 @@ impl Collector {
             order: children_first(&rows),
             rows,
             collisions: self.collisions,
+            is_exclusive: extents.is_some(),
+            unread: None,
+            unknown_owners,
         }
     }
+
+    /// Adds what is freed when the last of several names, or of several references to an extent, is
+    /// deleted, to the nearest directory that all of them are in.
+    fn add_shared(
+        &mut self,
+        rows: &mut [SortedDir],
+        keys: &[DirKey],
+        extents: &ExtentReader,
+    ) -> Option<UnknownOwners> {
+        let find = |rows: &[SortedDir], key: DirKey| {
+            let at = keys.binary_search(&key).ok()?;
+            rows[at].counts.then_some(at)
+        };
+        let mut references =
+            std::mem::take(&mut self.references).with_places(|key| find(rows, key));
+        for names in std::mem::take(&mut self.names).into_values() {
+            let mut places = names.places.iter().filter_map(|key| find(rows, *key));
+            let count = places.clone().count();
+            let joined = |a: Option<usize>, b| nearest(rows, a?, b);
+            let first = places.next();
+            if let Some(place) = places.fold(first, joined)
+                && count == names.nlink as usize
+            {
+                rows[place].sums.exclusive += names.exclusive;
+                references.add(&names.shared, place);
+            }
+        }
+        let mut freed = Vec::new();
+        let joined = |a, b| nearest(rows, a, b);
+        let unknown = extents.resolve(references, joined, |at, bytes| freed.push((at, bytes)));
+        for (at, bytes) in freed {
+            rows[at].sums.exclusive += bytes;
+        }
+        unknown
+    }
+}
+
+/// The nearest directory that two directories are in, or one of them; `None` if they are in different
+/// DIRs.
+fn nearest(rows: &[SortedDir], mut a: usize, mut b: usize) -> Option<usize> {
+    while a != b {
+        // Parents come first.
+        let deeper = if a > b { &mut a } else { &mut b };
+        *deeper = rows[*deeper].above?;
+    }
+    Some(a)
 }
 
 #[derive(Clone, Debug)]
@@ -216,6 +295,8 @@ pub enum UsageOrder {
     Allocated,
     /// By number of inodes, largest first.
     Inodes,
+    /// By what deleting would free, largest first.
+    Exclusive,
 }
 
 /// The usage of one directory.
@@ -225,6 +306,8 @@ pub struct DirectoryUsage {
     pub path: Vec<u8>,
     /// The usage of it and everything below it.
     pub sums: Sums,
+    /// What deleting it would free, in bytes, if it was asked for.
+    pub exclusive: Option<u64>,
 }
 
 /// The usage of every directory.
@@ -235,6 +318,11 @@ pub struct Usage {
     /// How many directories are missing because their hashes collide with those of others, which
     /// include their usage.
     pub collisions: u64,
+    is_exclusive: bool,
+    /// The files whose extents could not be read: they are missing in what deleting would free.
+    pub unread: Option<UnreadExtents>,
+    /// The extents that are missing in what deleting would free.
+    pub unknown_owners: Option<UnknownOwners>,
 }
 
 impl Usage {
@@ -255,10 +343,12 @@ impl Usage {
                     blocks,
                     bytes,
                     inodes,
+                    exclusive,
                 } = self.rows[at].sums;
                 Reverse(match sort {
                     UsageOrder::Bytes => (bytes, blocks),
                     UsageOrder::Inodes => (inodes, blocks),
+                    UsageOrder::Exclusive => (exclusive, blocks),
                     _ => (blocks, bytes),
                 })
             });
@@ -272,6 +362,7 @@ impl Usage {
         order.into_iter().map(|at| DirectoryUsage {
             path: self.path(at),
             sums: self.rows[at].sums,
+            exclusive: self.is_exclusive.then_some(self.rows[at].sums.exclusive),
         })
     }
 
@@ -291,6 +382,8 @@ pub struct UsageSink<'a> {
     /// The DIR that is being walked.
     nth: AtomicU64,
     collector: Mutex<Collector>,
+    /// For what deleting would free.
+    extents: Option<ExtentReader>,
 }
 
 impl<'a> UsageSink<'a> {
@@ -300,20 +393,42 @@ impl<'a> UsageSink<'a> {
             dirs,
             nth: AtomicU64::new(0),
             collector: Mutex::default(),
+            extents: None,
+        }
+    }
+
+    /// A sink that also computes what deleting each directory would free. It reads the extents of
+    /// each regular file on file systems where files can share them.
+    pub fn with_exclusive(dirs: &'a [Vec<u8>]) -> UsageSink<'a> {
+        UsageSink {
+            extents: Some(ExtentReader::default()),
+            ..UsageSink::new(dirs)
         }
     }
 
     /// The usage, after the walk.
     pub fn finish(self) -> Usage {
-        self.collector.into_inner().finish()
+        let usage = self.collector.into_inner().finish(self.extents.as_ref());
+        Usage {
+            unread: self.extents.and_then(ExtentReader::into_unread),
+            ..usage
+        }
     }
 }
 
 impl Sink for UsageSink<'_> {
+    fn begin(&self, context: &MountContext<'_>, _: EngineKind) {
+        if let Some(extents) = &self.extents {
+            extents.begin(context);
+        }
+    }
+
     fn worker(&self) -> Box<dyn Worker + '_> {
         Box::new(UsageWorker {
             collector: Collector::default(),
             sink: self,
+            buffer: Vec::new(),
+            path: Vec::new(),
         })
     }
 
@@ -326,13 +441,17 @@ impl Sink for UsageSink<'_> {
     }
 
     fn wants_paths(&self) -> bool {
-        false
+        self.extents.is_some()
     }
 }
 
 struct UsageWorker<'a> {
     collector: Collector,
     sink: &'a UsageSink<'a>,
+    /// For extents.
+    buffer: Vec<u64>,
+    /// That of a file.
+    path: Vec<u8>,
 }
 
 impl Worker for UsageWorker<'_> {
@@ -346,6 +465,11 @@ impl Worker for UsageWorker<'_> {
                 blocks: meta.blocks,
                 bytes: if has_size { meta.size } else { 0 },
                 inodes: 1,
+                exclusive: 0,
+            };
+            let sums = Sums {
+                exclusive: self.exclusive(dir, place, entry),
+                ..sums
             };
             if entry.name.is_empty() || meta.is_dir() {
                 self.put_directory(place, entry, sums);
@@ -372,6 +496,44 @@ impl Worker for UsageWorker<'_> {
 }
 
 impl UsageWorker<'_> {
+    /// What is freed with an entry, in bytes, as far as no other name or file matters. The rest is
+    /// collected.
+    fn exclusive(&mut self, dir: &Dir<'_>, place: DirKey, entry: &Entry<'_>) -> u64 {
+        let Some(extents) = &self.sink.extents else {
+            return 0;
+        };
+        let meta = &entry.meta;
+        let has_names = meta.nlink > 1 && !meta.is_dir();
+        let id = (meta.dev, meta.ino);
+        if has_names && let Some(names) = self.collector.names.get_mut(&id) {
+            names.places.push(place);
+            return 0;
+        }
+        let shared = match meta.kind() {
+            Type::File => {
+                entry.path(dir, &mut self.path);
+                extents.read(&self.path, meta, &mut self.buffer)
+            }
+            _ => Some(SharedExtents::default()),
+        };
+        let Some(shared) = shared else {
+            return 0;
+        };
+        let exclusive = (meta.blocks.saturating_mul(512)).saturating_sub(shared.bytes());
+        if has_names {
+            let names = Names {
+                places: vec![place],
+                nlink: meta.nlink,
+                exclusive,
+                shared,
+            };
+            self.collector.names.insert(id, names);
+            return 0;
+        }
+        self.collector.references.add(&shared, place);
+        exclusive
+    }
+
     /// Adds a directory, or DIR itself.
     fn put_directory(&mut self, place: DirKey, entry: &Entry<'_>, sums: Sums) {
         let (above, key, name) = match entry.name {
@@ -426,6 +588,7 @@ mod tests {
             blocks,
             bytes,
             inodes: 1,
+            exclusive: 0,
         }
     }
 
@@ -486,7 +649,7 @@ mod tests {
                 });
             }
             one.merge(other);
-            let usage = one.finish();
+            let usage = one.finish(None);
             assert_eq!(text(&usage, None, None), expected, "{split}");
             assert_eq!(
                 text(&usage, Some(1), None),
@@ -500,7 +663,7 @@ mod tests {
     fn directories_are_sorted_by_path_or_by_a_size() {
         let mut du = Collector::default();
         tree().iter().for_each(|step| step(&mut du));
-        let usage = du.finish();
+        let usage = du.finish(None);
         let paths = |order, top| -> Vec<String> {
             let directories = usage.directories(None, order, top);
             directories
@@ -536,7 +699,7 @@ mod tests {
         du.put_link((DEV, 99), link(1, key(1, 77), sums(2, 0)));
         du.put_node(key(0, 2), dir(None, b"u", 9));
         du.put_link((DEV, 99), link(2, key(0, 2), sums(2, 0)));
-        let usage = du.finish();
+        let usage = du.finish(None);
         assert_eq!(text(&usage, None, None), ["5 0 t/a", "4 0 t", "4 0 u"]);
     }
 
@@ -546,7 +709,7 @@ mod tests {
         du.put_node(key(0, 0), dir(None, b"t", 2));
         du.put_node(key(1, 1), dir(Some(key(0, 0)), b"a", 3));
         du.put_node(key(1, 1), dir(Some(key(0, 0)), b"b", 4));
-        let usage = du.finish();
+        let usage = du.finish(None);
         assert_eq!((usage.collisions, usage.order.len()), (1, 2));
         assert_eq!(text(&usage, None, None), ["8 0 t/a", "12 0 t"]);
     }

@@ -44,6 +44,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         schema: SCHEMA,
         time: args.predicates.time_field(),
         max_depth: args.max_depth,
+        is_exclusive: false,
         is_all: predicates.is_all(),
     };
     let source = Catalogs {

@@ -15,6 +15,7 @@ const EXAMPLES: &str = "\
 fathom walk /srv  # count files, directories and bytes
 fathom walk /srv --top 10  # print the ten largest files as well
 fathom walk /srv --format du --top 20  # list the 20 largest directories
+fathom walk /srv --format du --exclusive  # print what deleting each directory would free
 fathom walk /home --group-by owner  # print entries and space by owner
 fathom walk /srv --group-by dir:2 --top 20  # print the 20 largest directories down to level 2
 fathom walk -x / --format paths0  # print all paths for xargs -0
@@ -88,6 +89,14 @@ pub(crate) struct Walk {
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+    /// With --format du, print what deleting each directory would free
+    ///
+    /// Files can share extents with copies and snapshots on btrfs and XFS. An extent counts once, in
+    /// the nearest directory that all files that refer to it are in; if there are others elsewhere,
+    /// it is not freed. This reads the extents of each file. Which files refer to an extent is known to
+    /// root only.
+    #[arg(long)]
+    pub(crate) exclusive: bool,
     /// Write a catalog (Parquet), with one row per entry, to FILE
     ///
     /// fathom changed and fathom dump compare a tree with it. DuckDB, pandas and Spark read it, too.

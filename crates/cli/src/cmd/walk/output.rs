@@ -1,10 +1,14 @@
 //! Prints entries in the requested format, from wherever they come: the file system, or catalogs.
 
+use std::borrow::Cow;
+
+use ::show::units::{plural, size};
 use archive::Users;
+use gate::Gate;
 use mounts::{Warning, WarningReason};
 use walk::group::{GroupOrder, Groups};
 use walk::predicate::test::TimeField;
-use walk::{Both, Largest, Moment, Part, Sink, Summary, Totals, UsageOrder, UsageSink};
+use walk::{Both, Largest, Moment, Part, Sink, Summary, Totals, Usage, UsageOrder, UsageSink};
 
 use super::lines::Form;
 use super::ncdu::Ncdu;
@@ -44,6 +48,8 @@ pub(crate) struct View<'a> {
     pub(crate) time: TimeField,
     /// The depth down to which `--format du` prints directories.
     pub(crate) max_depth: Option<u32>,
+    /// Whether `--format du` prints what deleting would free.
+    pub(crate) is_exclusive: bool,
     /// There are no predicates.
     pub(crate) is_all: bool,
 }
@@ -167,7 +173,10 @@ impl View<'_> {
     /// `--format du`
     fn usage(&self, source: &dyn Source, out: &Out) -> Outcome {
         let totals = Summary::default();
-        let usage = UsageSink::new(source.roots());
+        let usage = match self.is_exclusive {
+            true => UsageSink::with_exclusive(source.roots()),
+            false => UsageSink::new(source.roots()),
+        };
         let mut emitted = match out.json {
             true => source.emit(&Both(&totals, &usage), out.messages()),
             false => source.emit(&usage, out.messages()),
@@ -177,7 +186,13 @@ impl View<'_> {
             let kind = WarningKind::Collisions(usage.collisions);
             emitted.warnings.push(Warning::general(kind));
         }
-        let order = usage_order(self.args);
+        emitted.warnings.extend(missing(&usage));
+        let order = match usage_order(self.args) {
+            UsageOrder::Allocated if self.is_exclusive && self.args.sort.is_none() => {
+                UsageOrder::Exclusive
+            }
+            order => order,
+        };
         let directories = usage.directories(self.max_depth, order, self.args.top);
         // With predicates, most directories may have nothing that is selected.
         let is_all = self.is_all;
@@ -195,11 +210,15 @@ impl View<'_> {
         } else {
             let style = out.table_style();
             let mut written = Ok(());
-            show::usage_table(directories).write(style.width, style.color, &mut |piece| {
-                if written.is_ok() {
-                    written = out.data(piece);
-                }
-            });
+            show::usage_table(directories, self.is_exclusive).write(
+                style.width,
+                style.color,
+                &mut |piece| {
+                    if written.is_ok() {
+                        written = out.data(piece);
+                    }
+                },
+            );
             written?;
         }
         out.warn(&emitted.warnings);
@@ -245,10 +264,41 @@ fn usage_order(args: &OutputArgs) -> UsageOrder {
     }
 }
 
+/// What is missing in the bytes that deleting would free.
+fn missing(usage: &Usage) -> impl Iterator<Item = Warning> {
+    let unread = usage.unread.as_ref().map(|unread| {
+        let kind = WarningKind::UnreadExtents {
+            files: unread.files,
+            bytes: unread.blocks.saturating_mul(512),
+        };
+        Warning::failed(&unread.path, Gate::FsIocFiemap, unread.errno, kind)
+    });
+    let unknown = usage.unknown_owners.map(|unknown| Warning {
+        errno: Some(unknown.errno),
+        ..Warning::general(WarningKind::UnknownOwners(unknown.bytes))
+    });
+    unread.into_iter().chain(unknown)
+}
+
 #[derive(Debug, thiserror::Error)]
 enum WarningKind {
     #[error("{0} directories are counted as part of others (hash collision)")]
     Collisions(u64),
+    #[error("cannot read the extents")]
+    UnreadExtents { files: u64, bytes: u64 },
+    #[error("cannot tell whether other files share {} of the extents", size(*.0))]
+    UnknownOwners(u64),
 }
 
-impl WarningReason for WarningKind {}
+impl WarningReason for WarningKind {
+    fn consequence(&self) -> Option<Cow<'_, str>> {
+        Some(match self {
+            WarningKind::Collisions(_) => return None,
+            WarningKind::UnreadExtents { files, bytes } => {
+                let files = plural(*files, "such file", "such files");
+                format!("EXCLUSIVE does not include {files} of {}", size(*bytes)).into()
+            }
+            WarningKind::UnknownOwners(_) => "EXCLUSIVE does not include them".into(),
+        })
+    }
+}

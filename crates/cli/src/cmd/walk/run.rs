@@ -24,6 +24,9 @@ use crate::progress::watch_walk;
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     check(&args.output, out)?;
+    if args.exclusive && args.output.format != Format::Du {
+        return Err(Error::new("--exclusive requires --format du").and("add --format du"));
+    }
     let options = walk_options(args)?;
     if args.explain {
         return explain(&options, out);
@@ -46,6 +49,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         schema: SCHEMA,
         time: args.predicates.time_field(),
         max_depth: args.max_depth,
+        is_exclusive: args.exclusive,
         is_all: request.predicates.is_all(),
     };
     view.print(&request, out)

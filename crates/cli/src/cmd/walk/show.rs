@@ -36,6 +36,7 @@ json_object!(Json<'_, DirectoryUsage>, |usage| {
     "allocated": usage.sums.blocks.saturating_mul(512),
     "apparent": usage.sums.bytes,
     "inodes": usage.sums.inodes,
+    "exclusive": usage.exclusive,
 });
 
 json_object!(Json<'_, EngineChoice<'_>>, |choice| {
@@ -106,23 +107,31 @@ json_object!(Walk<'_>, |result| {
 });
 
 /// The table of `--format du`.
-pub(crate) fn usage_table(directories: impl Iterator<Item = DirectoryUsage>) -> Table {
+pub(crate) fn usage_table(
+    directories: impl Iterator<Item = DirectoryUsage>,
+    is_exclusive: bool,
+) -> Table {
     use Align::{Left, Right};
-    let columns = [
+    let mut columns = vec![
         ("ALLOCATED", Right),
         ("SIZE", Right),
         ("INODES", Right),
         ("PATH", Left),
     ];
+    if is_exclusive {
+        columns.insert(0, ("EXCLUSIVE", Right));
+    }
     let mut table = Table::new(&columns, 0);
-    for DirectoryUsage { path, sums } in directories {
+    for usage in directories {
+        let sums = usage.sums;
+        let exclusive = usage.exclusive.map(|bytes| size(bytes).into());
         let cells = [
             size(sums.blocks.saturating_mul(512)).into(),
             size(sums.bytes).into(),
             count(sums.inodes).into(),
-            printable(&path),
+            printable(&usage.path),
         ];
-        table.row(cells, Tone::Plain);
+        table.row(exclusive.into_iter().chain(cells), Tone::Plain);
     }
     table
 }
@@ -513,9 +522,11 @@ mod tests {
                 blocks: 3,
                 bytes: 7,
                 inodes: 2,
+                exclusive: 0,
             },
+            exclusive: None,
         };
-        let expected = serde_json::json!({"path": "\u{fffd}", "path_b64": "/w==", "allocated": 1536, "apparent": 7, "inodes": 2});
+        let expected = serde_json::json!({"path": "\u{fffd}", "path_b64": "/w==", "allocated": 1536, "apparent": 7, "inodes": 2, "exclusive": null});
         assert_eq!(serde_json::to_value(Json(&usage)).unwrap(), expected);
     }
 }

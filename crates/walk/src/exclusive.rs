@@ -1,0 +1,398 @@
+//! What deleting a directory would free: extents to which only files in it refer.
+//!
+//! FS_IOC_FIEMAP flags the extents of a file to which something else refers as well: another file, a
+//! snapshot, or another part of the same file. These are kept as ranges of bytes of the device. After
+//! the walk, a range to which several of the files that were found refer is looked up: if nothing else
+//! refers to it, it is freed with the nearest directory that all of these files are in.
+
+use std::collections::HashMap;
+
+use gate::btrfs::BTRFS_SUPER_MAGIC;
+use gate::extent::{Unwritten, fiemap};
+use gate::fs::Open;
+use gate::long::open_long;
+use gate::sync::Mutex;
+use gate::xfs::XFS_SUPER_MAGIC;
+use gate::{Errno, Fd};
+use ondisk::Dev;
+use ondisk::fiemap::collect;
+
+use crate::entry::Meta;
+use crate::owners::Owners;
+use crate::top::MountContext;
+
+/// The `f_type` of file systems without shared extents: ext2 to ext4, tmpfs, ramfs, FAT, exFAT, F2FS.
+const WITHOUT_SHARING: [u64; 6] = [
+    0xef53,
+    0x0102_1994,
+    0x8584_58f6,
+    0x4d44,
+    0x2011_bab0,
+    0xf2f5_2010,
+];
+
+/// The file system that is being walked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct FileSystem {
+    /// One for all subvolumes of a btrfs.
+    device: Dev,
+    owners: Owners,
+    may_share: bool,
+}
+
+impl FileSystem {
+    fn new(context: &MountContext<'_>) -> FileSystem {
+        let magic = context.statfs.magic;
+        FileSystem {
+            device: context
+                .mount
+                .map_or(context.top.meta.dev, |mount| mount.dev),
+            owners: match magic {
+                BTRFS_SUPER_MAGIC => Owners::Btrfs,
+                XFS_SUPER_MAGIC => Owners::Xfs,
+                _ => Owners::Unknown,
+            },
+            may_share: !WITHOUT_SHARING.contains(&magic),
+        }
+    }
+}
+
+/// Files whose extents could not be read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnreadExtents {
+    /// How many files there are.
+    pub files: u64,
+    /// Their allocated space, in units of 512 bytes.
+    pub blocks: u64,
+    /// One of them.
+    pub path: Vec<u8>,
+    /// Why its extents could not be read.
+    pub errno: Errno,
+}
+
+/// Extents to which several of the files refer, where it is unknown whether others do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UnknownOwners {
+    /// Their length in bytes.
+    pub bytes: u64,
+    /// Why the owners of one of them could not be read.
+    pub errno: Errno,
+}
+
+/// A part of an extent to which something else refers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Part {
+    /// Offsets on the device. A compressed extent has only its first byte here: the file system reports
+    /// where it begins, but not its length on the device.
+    start: u64,
+    end: u64,
+    /// The length in the file.
+    bytes: u64,
+}
+
+/// A part of an extent, and one file that refers to it.
+#[derive(Clone, Debug)]
+struct Reference<P> {
+    device: Dev,
+    part: Part,
+    ino: u64,
+    /// The directory with which the file is deleted.
+    place: P,
+}
+
+/// The shared extents of one file.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SharedExtents {
+    device: Dev,
+    ino: u64,
+    parts: Vec<Part>,
+}
+
+/// The references to shared extents. `P` is what a directory is identified by.
+#[derive(Clone, Debug)]
+pub(crate) struct References<P>(Vec<Reference<P>>);
+
+impl<P> Default for References<P> {
+    fn default() -> References<P> {
+        References(Vec::new())
+    }
+}
+
+impl<P: Copy> References<P> {
+    /// Adds the references of a file in a place.
+    pub(crate) fn add(&mut self, file: &SharedExtents, place: P) {
+        self.0.extend(file.parts.iter().map(|&part| Reference {
+            device: file.device,
+            part,
+            ino: file.ino,
+            place,
+        }));
+    }
+
+    pub(crate) fn append(&mut self, other: References<P>) {
+        if self.0.is_empty() {
+            *self = other;
+        } else {
+            self.0.extend(other.0);
+        }
+    }
+
+    /// With other places; without references whose place is `None`.
+    pub(crate) fn with_places<Q>(self, place: impl Fn(P) -> Option<Q>) -> References<Q> {
+        let references = self.0.into_iter().filter_map(|reference| {
+            Some(Reference {
+                device: reference.device,
+                part: reference.part,
+                ino: reference.ino,
+                place: place(reference.place)?,
+            })
+        });
+        References(references.collect())
+    }
+
+    /// Calls `emit` for each part of the devices to which several references lead, with the files of
+    /// all of these references and their places.
+    fn for_each_part(mut self, mut emit: impl FnMut(Dev, Part, &[(u64, P)])) {
+        self.0
+            .sort_unstable_by_key(|reference| (reference.device, reference.part.start));
+        // The references that lead to the byte at `at`.
+        let mut active: Vec<Reference<P>> = Vec::new();
+        let mut files = Vec::new();
+        let mut at = 0;
+        let mut rest = self.0.into_iter().peekable();
+        loop {
+            let device = active.first().or(rest.peek()).map(|first| first.device);
+            let next = rest.peek().filter(|next| Some(next.device) == device);
+            let ends = active.iter().map(|reference| reference.part.end);
+            let Some(until) = ends.chain(next.map(|next| next.part.start)).min() else {
+                break;
+            };
+            if let [first, _, ..] = &active[..]
+                && until > at
+            {
+                files.clear();
+                files.extend(active.iter().map(|it| (it.ino, it.place)));
+                let is_whole = |it: &Reference<P>| it.part.end - it.part.start == it.part.bytes;
+                let bytes = match active.iter().all(is_whole) {
+                    true => until - at,
+                    false => active.iter().map(|it| it.part.bytes).max().unwrap_or(0),
+                };
+                let (start, end) = (at, until);
+                emit(first.device, Part { start, end, bytes }, &files);
+            }
+            at = until;
+            active.retain(|reference| reference.part.end > at);
+            let starts = |it: &Reference<P>| Some(it.device) == device && it.part.start == at;
+            while let Some(reference) = rest.next_if(starts) {
+                if reference.part.end > at {
+                    active.push(reference);
+                }
+            }
+        }
+    }
+}
+
+/// Finds the shared extents of files during a walk.
+#[derive(Debug, Default)]
+pub(crate) struct ExtentReader {
+    file_system: Mutex<Option<FileSystem>>,
+    /// A file of each file system with shared extents.
+    files: Mutex<HashMap<Dev, (Owners, Fd)>>,
+    unread: Mutex<Option<UnreadExtents>>,
+}
+
+impl ExtentReader {
+    /// 64-bit words: a `struct fiemap` and 64 extents.
+    const BUFFER: usize = 4 + 7 * 64;
+
+    /// Called before a mount is walked.
+    pub(crate) fn begin(&self, context: &MountContext<'_>) {
+        *self.file_system.lock() = Some(FileSystem::new(context));
+    }
+
+    /// The shared extents of a regular file; `None` if they could not be read.
+    pub(crate) fn read(
+        &self,
+        path: &[u8],
+        meta: &Meta,
+        buffer: &mut Vec<u64>,
+    ) -> Option<SharedExtents> {
+        let file_system = *self.file_system.lock();
+        let file_system = file_system.filter(|it| it.may_share && meta.blocks > 0);
+        let Some(FileSystem { device, owners, .. }) = file_system else {
+            return Some(SharedExtents::default());
+        };
+        buffer.resize(ExtentReader::BUFFER, 0);
+        let read = open_long(path, Open::NOFOLLOW | Open::NONBLOCK).and_then(|file| {
+            let extents = collect(buffer, usize::MAX, |from, buffer| {
+                fiemap(&file, from, Unwritten::Report, buffer)
+            })?;
+            Ok((file, extents))
+        });
+        let (file, extents) = match read {
+            Ok(read) => read,
+            // It has been deleted since it was found.
+            Err(Errno::ENOENT) => return None,
+            Err(errno) => {
+                self.put_unread(path, meta, errno);
+                return None;
+            }
+        };
+        let shared = extents
+            .iter()
+            .filter(|extent| extent.flags.is_shared() && extent.flags.is_placed());
+        let parts = shared.map(|extent| {
+            let on_device = match extent.flags.is_encoded() {
+                true => 1,
+                false => extent.length,
+            };
+            Part {
+                start: extent.physical,
+                end: extent.physical.saturating_add(on_device),
+                bytes: extent.length,
+            }
+        });
+        let parts: Vec<Part> = parts.collect();
+        if !parts.is_empty() {
+            self.files.lock().entry(device).or_insert((owners, file));
+        }
+        Some(SharedExtents {
+            device,
+            ino: meta.ino,
+            parts,
+        })
+    }
+
+    fn put_unread(&self, path: &[u8], meta: &Meta, errno: Errno) {
+        let mut unread = self.unread.lock();
+        let unread = unread.get_or_insert_with(|| UnreadExtents {
+            files: 0,
+            blocks: 0,
+            path: path.to_vec(),
+            errno,
+        });
+        unread.files += 1;
+        unread.blocks = unread.blocks.saturating_add(meta.blocks);
+    }
+
+    /// Finds the ranges that are freed with a directory, by the nearest directory that several of
+    /// them are in. Calls `put` with each directory and the bytes.
+    pub(crate) fn resolve<P: Copy>(
+        &self,
+        references: References<P>,
+        nearest: impl Fn(P, P) -> Option<P>,
+        mut put: impl FnMut(P, u64),
+    ) -> Option<UnknownOwners> {
+        let files = self.files.lock();
+        let mut unknown: Option<UnknownOwners> = None;
+        references.for_each_part(|device, part, found| {
+            let mut places = found.iter().map(|(_, place)| Some(*place));
+            let joined = |a: Option<P>, b: Option<P>| nearest(a?, b?);
+            let Some(place) = places.next().and_then(|first| places.fold(first, joined)) else {
+                return;
+            };
+            let Some((owners, file)) = files.get(&device) else {
+                return;
+            };
+            match owners.read(file, device, part.start, found.len()) {
+                Ok(all) => {
+                    let mut known: Vec<u64> = found.iter().map(|(ino, _)| *ino).collect();
+                    known.sort_unstable();
+                    if known == all {
+                        put(place, part.bytes);
+                    }
+                }
+                Err(errno) => {
+                    let unknown = unknown.get_or_insert(UnknownOwners { bytes: 0, errno });
+                    unknown.bytes = unknown.bytes.saturating_add(part.bytes);
+                }
+            }
+        });
+        unknown
+    }
+
+    /// The files whose extents could not be read.
+    pub(crate) fn into_unread(self) -> Option<UnreadExtents> {
+        self.unread.into_inner()
+    }
+}
+
+impl SharedExtents {
+    /// Their length in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        let lengths = self.parts.iter().map(|part| part.bytes);
+        lengths.fold(0, u64::saturating_add)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DISK: Dev = Dev { major: 8, minor: 1 };
+    const OTHER: Dev = Dev { major: 8, minor: 2 };
+
+    type Found = (Dev, u64, u64, u64, Vec<(u64, char)>);
+
+    fn part(start: u64, end: u64) -> Part {
+        let bytes = end - start;
+        Part { start, end, bytes }
+    }
+
+    fn parts(files: &[(Dev, u64, char, &[Part])]) -> Vec<Found> {
+        let mut references = References::default();
+        for &(device, ino, place, parts) in files {
+            let parts = parts.to_vec();
+            references.add(&SharedExtents { device, ino, parts }, place);
+        }
+        let mut all = Vec::new();
+        references.for_each_part(|device, part, files| {
+            let mut files = files.to_vec();
+            files.sort_unstable();
+            all.push((device, part.start, part.end, part.bytes, files));
+        });
+        all
+    }
+
+    #[test]
+    fn parts_end_where_their_references_change() {
+        let found = parts(&[
+            (DISK, 1, 'a', &[part(0, 100), part(500, 600)]),
+            (DISK, 2, 'b', &[part(50, 150)]),
+            (DISK, 3, 'c', &[part(90, 95), part(150, 200)]),
+            (DISK, 1, 'a', &[part(90, 91)]),
+            (OTHER, 4, 'd', &[part(0, 100)]),
+            (OTHER, 5, 'd', &[part(0, 100), part(100, 100)]),
+        ]);
+        let (a, b, c) = ((1, 'a'), (2, 'b'), (3, 'c'));
+        let expected: Vec<Found> = vec![
+            (DISK, 50, 90, 40, vec![a, b]),
+            (DISK, 90, 91, 1, vec![a, a, b, c]),
+            (DISK, 91, 95, 4, vec![a, b, c]),
+            (DISK, 95, 100, 5, vec![a, b]),
+            (OTHER, 0, 100, 100, vec![(4, 'd'), (5, 'd')]),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(parts(&[]), []);
+    }
+
+    #[test]
+    fn compressed_extents_are_as_long_as_their_data() {
+        let compressed = |start, bytes| Part {
+            start,
+            end: start + 1,
+            bytes,
+        };
+        let found = parts(&[
+            (
+                DISK,
+                1,
+                'a',
+                &[compressed(4096, 131_072), compressed(8192, 4096)],
+            ),
+            (DISK, 2, 'b', &[compressed(4096, 65_536)]),
+        ]);
+        let both = vec![(1, 'a'), (2, 'b')];
+        assert_eq!(found, [(DISK, 4096, 4097, 131_072, both)]);
+    }
+}

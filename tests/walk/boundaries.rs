@@ -21,7 +21,7 @@ use crate::support::{Need, fathom, in_namespace, require, run};
 const DISK: [Need; 2] = [Need::Root, Need::Loop];
 
 /// Three nested file systems on disks, and bind mounts between them.
-fn mountains(base: &Path) -> PathBuf {
+pub(super) fn mountains(base: &Path) -> PathBuf {
     let top = still(&base.join("top")).to_owned();
     grow(&dir(top.join("tmpfs")), 1, 50);
     let (ext4, xfs, btrfs) = (top.join("ext4"), top.join("xfs"), base.join("btrfs"));

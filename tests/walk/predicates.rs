@@ -352,7 +352,7 @@ fn find(top: &Path, tests: &[String], locale: &str) -> BTreeSet<Vec<u8>> {
 }
 
 /// The paths that a find command prints.
-fn found(find: &mut Command) -> BTreeSet<Vec<u8>> {
+pub(super) fn found(find: &mut Command) -> BTreeSet<Vec<u8>> {
     let out = find.output().unwrap();
     let errors = String::from_utf8_lossy(&out.stderr);
     assert!(out.status.success(), "{find:?}: {errors}");

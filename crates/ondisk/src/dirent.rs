@@ -23,6 +23,8 @@ pub struct Entry<'a> {
     pub name: &'a CStr,
     pub ino: u64,
     pub entry_type: EntryType,
+    /// The bits of the type in `st_mode`, if it is one of POSIX's.
+    pub type_bits: Option<u32>,
 }
 
 /// The entries of a getdents64 buffer, without `.` and `..`. Ends early at malformed bytes.
@@ -56,16 +58,21 @@ impl<'a> Iterator for Entries<'a> {
             let name = CStr::from_bytes_until_nul(record.get(NAME..)?).ok()?;
             let ino = u64_at(record, 0)?;
             self.rest = &self.rest[length..];
-            let entry_type = match record[TYPE] {
+            let d_type = record[TYPE];
+            let entry_type = match d_type {
                 0 => EntryType::Unknown,
                 4 => EntryType::Directory,
                 _ => EntryType::Other,
             };
+            // The values of d_type are those of S_IFMT, shifted.
+            let type_bits =
+                matches!(d_type, 1 | 2 | 4 | 6 | 8 | 10 | 12).then(|| u32::from(d_type) << 12);
             if !matches!(name.to_bytes(), b"." | b".." | b"") {
                 return Some(Entry {
                     name,
                     ino,
                     entry_type,
+                    type_bits,
                 });
             }
         }
@@ -94,15 +101,17 @@ mod tests {
             record(b"..", 4),
             record(b"\xff\n", 4),
             record(b"?", 0),
+            record(b"whiteout", 14),
         ]
         .concat();
         let found: Vec<_> = entries(&buffer)
-            .map(|e| (e.name.to_bytes(), e.entry_type))
+            .map(|e| (e.name.to_bytes(), e.entry_type, e.type_bits))
             .collect();
-        let expected: [(&[u8], _); 3] = [
-            (b"a", EntryType::Other),
-            (b"\xff\n", EntryType::Directory),
-            (b"?", EntryType::Unknown),
+        let expected: [(&[u8], _, _); 4] = [
+            (b"a", EntryType::Other, Some(0o100_000)),
+            (b"\xff\n", EntryType::Directory, Some(0o40_000)),
+            (b"?", EntryType::Unknown, None),
+            (b"whiteout", EntryType::Other, None),
         ];
         assert_eq!(found, expected);
     }

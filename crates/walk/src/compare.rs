@@ -17,7 +17,7 @@ use crate::error::{EngineRefusal, Error};
 use crate::explain::{Explained, explain};
 use crate::job::Diagnostics;
 use crate::kind::EngineKind;
-use crate::sink::{Both, Sink, Worker};
+use crate::sink::{Both, Fields, Sink, Worker};
 use crate::summary::{Summary, Totals};
 use crate::traversal::{WalkOptions, walk};
 
@@ -235,7 +235,7 @@ pub fn compare(
     bounds: &Bounds,
     mut tick: impl FnMut(&str, usize),
 ) -> Result<Comparison, Error> {
-    let explained = explain(&options.dirs, options.sink_syncs_first)?;
+    let explained = explain(&options.dirs, options.sink_syncs_first, Fields::all())?;
     let mut left_out = Vec::new();
     let mut walks: Vec<Measured<Walked>> = Vec::new();
     let mut engines = EngineKind::SELECTABLE.to_vec();

@@ -3,6 +3,7 @@
 use crate::error::{EngineRefusal, Error};
 use crate::kind::EngineKind;
 use crate::plan::{Plan, PlanReason, plan};
+use crate::sink::Fields;
 use crate::top::MountContext;
 use crate::traversal::{Part, mounts_around, open_tops};
 
@@ -71,11 +72,16 @@ impl EngineChoice<'_> {
 }
 
 /// Makes the plan for the mount of each directory, for a walk with
-/// [`WalkOptions::sink_syncs_first`](crate::WalkOptions::sink_syncs_first) or without.
+/// [`WalkOptions::sink_syncs_first`](crate::WalkOptions::sink_syncs_first) or without, and for a sink
+/// that needs these fields.
 ///
 /// # Errors
 /// A directory that cannot be walked.
-pub fn explain(dirs: &[Vec<u8>], sink_syncs_first: bool) -> Result<Vec<Explained>, Error> {
+pub fn explain(
+    dirs: &[Vec<u8>],
+    sink_syncs_first: bool,
+    fields: Fields,
+) -> Result<Vec<Explained>, Error> {
     let tops = open_tops(dirs)?;
     let mounts = mounts_around(tops.first());
     let explained = tops.into_iter().map(|top| {
@@ -84,6 +90,7 @@ pub fn explain(dirs: &[Vec<u8>], sink_syncs_first: bool) -> Result<Vec<Explained
         let plan = plan(&MountContext {
             noatime: true,
             sink_syncs_first,
+            names_suffice: fields.are_in_names(),
             ..MountContext::new(&top, mount)
         });
         Explained {

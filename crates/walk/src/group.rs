@@ -3,9 +3,9 @@
 //! A file with several names counts once, in the group whose key is the least, so that neither the
 //! order of the entries nor the number of threads matters.
 
-use std::collections::HashMap;
 use std::hash::Hash;
 
+use foldhash::HashMap;
 use gate::sync::Mutex;
 use ondisk::Dev;
 
@@ -66,15 +66,23 @@ pub struct GroupSums {
 }
 
 impl GroupSums {
-    fn from_meta(meta: &Meta) -> GroupSums {
+    /// The sums of one entry.
+    #[inline]
+    pub fn from_entry(bytes: u64, blocks: u64) -> GroupSums {
         GroupSums {
             entries: 1,
-            bytes: meta.size,
-            allocated: meta.blocks.saturating_mul(512),
+            bytes,
+            allocated: blocks.saturating_mul(512),
         }
     }
 
-    fn add(&mut self, other: GroupSums) {
+    fn from_meta(meta: &Meta) -> GroupSums {
+        GroupSums::from_entry(meta.size, meta.blocks)
+    }
+
+    /// Adds the sums of other entries.
+    #[inline]
+    pub fn add(&mut self, other: GroupSums) {
         self.entries += other.entries;
         self.bytes = self.bytes.wrapping_add(other.bytes);
         self.allocated = self.allocated.wrapping_add(other.allocated);
@@ -125,7 +133,7 @@ struct Collector {
     numbers: HashMap<u64, GroupSums>,
     names: HashMap<Box<[u8]>, GroupSums>,
     /// Files with several names, each with the least key.
-    links: HashMap<(Dev, u64), (Key, GroupSums)>,
+    links: HashMap<LinkedFile, (Key, GroupSums)>,
 }
 
 impl Groups {
@@ -134,6 +142,19 @@ impl Groups {
         Groups {
             by,
             sums: Mutex::default(),
+        }
+    }
+
+    /// What the entries of a group have in common.
+    pub fn by(&self) -> GroupBy {
+        self.by
+    }
+
+    /// For one thread that has the keys of entries, without the rest of their metadata.
+    pub fn adder(&self) -> Adder<'_> {
+        Adder {
+            to: self,
+            sums: Collector::default(),
         }
     }
 
@@ -152,7 +173,7 @@ impl Groups {
         order: GroupOrder,
         top: Option<usize>,
     ) -> Vec<(Key, Growth)> {
-        let mut pairs: HashMap<Key, [GroupSums; 2]> = HashMap::new();
+        let mut pairs: HashMap<Key, [GroupSums; 2]> = HashMap::default();
         for (nth, groups) in [before, self].into_iter().enumerate() {
             for (key, sums) in groups.into_sums() {
                 pairs.entry(key).or_default()[nth] = sums;
@@ -209,10 +230,7 @@ fn sorted<S, N: Ord>(
 
 impl Sink for Groups {
     fn worker(&self) -> Box<dyn Worker + '_> {
-        Box::new(Adder {
-            to: self,
-            sums: Collector::default(),
-        })
+        Box::new(self.adder())
     }
 
     fn wants_paths(&self) -> bool {
@@ -244,7 +262,8 @@ impl Sink for Groups {
     }
 }
 
-struct Adder<'a> {
+/// Adds entries to groups. The groups have them when it is dropped.
+pub struct Adder<'a> {
     to: &'a Groups,
     sums: Collector,
 }
@@ -255,54 +274,77 @@ impl Worker for Adder<'_> {
         if let GroupBy::Dir(depth) = by {
             return self.take_by_directory(depth, dir, entries);
         }
-        // Entries in a row mostly have the same key.
-        let mut last = (0, GroupSums::default());
-        for entry in entries {
-            if by == GroupBy::Ext {
+        if by == GroupBy::Ext {
+            for entry in entries {
                 let name = match entry.name {
                     b"" => base_name(dir.path),
                     name => name,
                 };
-                self.add_name(extension(name), &entry.meta);
-                continue;
+                self.add_entry(extension(name), &entry.meta);
             }
-            let number = number(by, &entry.meta);
-            if is_linked(&entry.meta) {
-                self.add_link(Key::Number(number), &entry.meta);
-                continue;
-            }
-            if number != last.0 {
-                self.flush(&mut last);
-                last.0 = number;
-            }
-            last.1.add(GroupSums::from_meta(&entry.meta));
+            return;
         }
-        self.flush(&mut last);
+        let rows = entries.iter().map(|Entry { meta, .. }| {
+            let file = is_linked(meta).then_some((meta.dev, meta.ino));
+            (number(by, meta), file, GroupSums::from_meta(meta))
+        });
+        self.add_numbers(rows);
     }
 }
 
+/// A file with several names.
+pub type LinkedFile = (Dev, u64);
+
 impl Adder<'_> {
-    fn flush(&mut self, (number, sums): &mut (u64, GroupSums)) {
-        if sums.entries > 0 {
-            let sums = std::mem::take(sums);
-            self.sums.numbers.entry(*number).or_default().add(sums);
+    /// Adds entries by their numbers, each with its file if that has several names.
+    #[inline]
+    pub fn add_numbers(
+        &mut self,
+        rows: impl Iterator<Item = (u64, Option<LinkedFile>, GroupSums)>,
+    ) {
+        // Entries in a row mostly have the same key.
+        let (mut last, mut pending) = (0, GroupSums::default());
+        for (number, file, sums) in rows {
+            if let Some(file) = file {
+                self.add_link(Key::Number(number), file, sums);
+                continue;
+            }
+            if number != last {
+                self.flush(last, &mut pending);
+                last = number;
+            }
+            pending.add(sums);
+        }
+        self.flush(last, &mut pending);
+    }
+
+    fn flush(&mut self, number: u64, pending: &mut GroupSums) {
+        if pending.entries > 0 {
+            let sums = std::mem::take(pending);
+            self.sums.numbers.entry(number).or_default().add(sums);
         }
     }
 
-    fn add_name(&mut self, name: &[u8], meta: &Meta) {
-        if is_linked(meta) {
-            return self.add_link(Key::Name(name.into()), meta);
-        }
+    fn add_entry(&mut self, name: &[u8], meta: &Meta) {
         let sums = GroupSums::from_meta(meta);
+        match is_linked(meta) {
+            true => self.add_link(Key::Name(name.into()), (meta.dev, meta.ino), sums),
+            false => self.add_name(name, sums),
+        }
+    }
+
+    /// Adds entries to a group with a name.
+    pub fn add_name(&mut self, name: &[u8], sums: GroupSums) {
         match self.sums.names.get_mut(name) {
+            _ if sums.entries == 0 => {}
             Some(group) => group.add(sums),
             None => drop(self.sums.names.insert(name.into(), sums)),
         }
     }
 
-    fn add_link(&mut self, key: Key, meta: &Meta) {
-        let sums = GroupSums::from_meta(meta);
-        put_link(&mut self.sums.links, (meta.dev, meta.ino), key, sums);
+    /// Adds a name of a file that has several.
+    pub fn add_link(&mut self, key: Key, file: LinkedFile, sums: GroupSums) {
+        put_link(&mut self.sums.links, file, key, sums);
     }
 
     /// A directory counts in itself, anything else in its directory; both not below `most` levels.
@@ -312,19 +354,15 @@ impl Adder<'_> {
         for entry in entries {
             let meta = &entry.meta;
             if meta.is_dir() && dir.depth < most && !entry.name.is_empty() {
-                self.add_name(&joined(dir.path, entry.name), meta);
+                self.add_entry(&joined(dir.path, entry.name), meta);
             } else if is_linked(meta) {
-                self.add_link(Key::Name(above.into()), meta);
+                let file = (meta.dev, meta.ino);
+                self.add_link(Key::Name(above.into()), file, GroupSums::from_meta(meta));
             } else {
                 files.add(GroupSums::from_meta(meta));
             }
         }
-        if files.entries > 0 {
-            match self.sums.names.get_mut(above) {
-                Some(group) => group.add(files),
-                None => drop(self.sums.names.insert(above.into(), files)),
-            }
-        }
+        self.add_name(above, files);
     }
 }
 
@@ -346,8 +384,8 @@ impl Drop for Adder<'_> {
 }
 
 fn put_link(
-    links: &mut HashMap<(Dev, u64), (Key, GroupSums)>,
-    file: (Dev, u64),
+    links: &mut HashMap<LinkedFile, (Key, GroupSums)>,
+    file: LinkedFile,
     key: Key,
     sums: GroupSums,
 ) {
@@ -367,15 +405,22 @@ fn number(by: GroupBy, meta: &Meta) -> u64 {
         GroupBy::Owner => meta.uid.into(),
         GroupBy::Group => meta.gid.into(),
         GroupBy::Type => meta.kind() as u64,
-        GroupBy::Size => meta.size.checked_ilog2().map_or(0, |log| 1 << (log & !1)),
+        GroupBy::Size => size_bucket(meta.size),
         GroupBy::Links => meta.nlink.into(),
         GroupBy::Age(field, now) => bucket(field.get(meta), now),
         GroupBy::Ext | GroupBy::Dir(_) => 0,
     }
 }
 
+/// A size, rounded down to a power of four.
+#[inline]
+pub fn size_bucket(size: u64) -> u64 {
+    size.checked_ilog2().map_or(0, |log| 1 << (log & !1))
+}
+
 /// The bucket of a time; that of a file without it is the last.
-fn bucket(time: Option<Time>, now: Time) -> u64 {
+#[inline]
+pub fn bucket(time: Option<Time>, now: Time) -> u64 {
     let age = time.map_or(u64::MAX, |time| {
         now.sec.saturating_sub(time.sec).try_into().unwrap_or(0)
     });
@@ -383,7 +428,7 @@ fn bucket(time: Option<Time>, now: Time) -> u64 {
 }
 
 /// What follows the last dot of a name, if something precedes it; else nothing.
-fn extension(name: &[u8]) -> &[u8] {
+pub fn extension(name: &[u8]) -> &[u8] {
     match name.iter().rposition(|&b| b == b'.') {
         Some(at) if at > 0 => &name[at + 1..],
         _ => b"",
@@ -391,7 +436,7 @@ fn extension(name: &[u8]) -> &[u8] {
 }
 
 /// The directory some levels above another.
-fn ancestor(path: &[u8], levels: u32) -> &[u8] {
+pub fn ancestor(path: &[u8], levels: u32) -> &[u8] {
     let mut path = path;
     for _ in 0..levels {
         let slash = path.iter().rposition(|&b| b == b'/').unwrap_or(0);

@@ -61,6 +61,8 @@ impl Place {
 pub(crate) struct Crossing {
     pub(crate) dir: Place,
     pub(crate) name: Vec<u8>,
+    /// The entry of that name has been emitted.
+    pub(crate) is_emitted: bool,
 }
 
 /// The paths below a job's top where other mounts begin, by the mount table: a hint for engines that
@@ -159,6 +161,8 @@ pub struct Job<'a> {
     /// With `-x`, the device of DIR: directories on another one are emitted, but not entered.
     pub(crate) one_device: Option<Dev>,
     pub(crate) noatime: bool,
+    /// The sink needs names and types only.
+    pub(crate) names_suffice: bool,
     pub(crate) diagnostics: &'a Diagnostics,
     pub(crate) crossings: &'a Mutex<Vec<Crossing>>,
 }
@@ -250,8 +254,21 @@ impl Job<'_> {
 
     /// Reports a name where another mount begins. The traversal emits and walks it.
     pub(crate) fn cross(&self, dir: Place, name: &[u8]) {
+        self.add_crossing(dir, name, false);
+    }
+
+    /// The same for a directory that has been emitted already: only opening it has shown the mount.
+    pub(crate) fn cross_emitted(&self, dir: Place, name: &[u8]) {
+        self.add_crossing(dir, name, true);
+    }
+
+    fn add_crossing(&self, dir: Place, name: &[u8], is_emitted: bool) {
         let name = name.to_vec();
-        self.crossings.lock().push(Crossing { dir, name });
+        self.crossings.lock().push(Crossing {
+            dir,
+            name,
+            is_emitted,
+        });
     }
 
     /// The metadata of a name in this mount, from the result of statx(2). A name where another mount

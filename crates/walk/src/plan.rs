@@ -62,6 +62,9 @@ pub enum PlanReason {
     /// The chosen engine gave up before it had emitted anything; `threads` took its place.
     #[error("{} failed: {}", .0.name(), .1)]
     GaveUp(EngineKind, EngineRefusal),
+    /// The names are read by the file API for less than the engine costs.
+    #[error("{scope}: names suffice, and reading them costs less than {}", raw.name())]
+    NamesSuffice { raw: EngineKind, scope: Scope },
     /// It costs less than the alternative: `threads`, or the engine below the file API (`raw`).
     #[error("{scope}: {}", match is_raw {
         true => format!("{} costs less for this many, including its start", raw.name()),
@@ -107,8 +110,9 @@ impl fmt::Display for Scope {
 /// The cost of an engine in microseconds per entry below the directory (`btrfs`: per inode of the
 /// file system), on one processor with a warm cache. Measured on a small machine; on others all
 /// engines are faster or slower alike.
-fn price(engine: EngineKind) -> f64 {
+fn price(engine: EngineKind, context: &MountContext<'_>) -> f64 {
     match engine {
+        EngineKind::Threads if context.names_suffice => 0.3,
         EngineKind::Ext4 => 0.15,
         EngineKind::Bulkstat => 0.75,
         EngineKind::Btrfs => 0.6,
@@ -173,8 +177,9 @@ fn cheaper(context: &MountContext<'_>, raw: EngineKind) -> (EngineKind, PlanReas
     // btrfs does not report the number of its inodes: there are at least those below the directory.
     let all = used.max(below);
     let inodes = if raw == EngineKind::Btrfs { all } else { below };
-    let cost =
-        |kind: EngineKind, each: u64| each as f64 * price(kind) / 1000.0 / processors() as f64;
+    let cost = |kind: EngineKind, each: u64| {
+        each as f64 * price(kind, context) / 1000.0 / processors() as f64
+    };
     let by_raw = start_cost(context) + cost(raw, inodes);
     let is_raw = by_raw < cost(EngineKind::Threads, below);
     let scope = Scope {
@@ -182,6 +187,9 @@ fn cheaper(context: &MountContext<'_>, raw: EngineKind) -> (EngineKind, PlanReas
         total: (used > 0 && !is_whole).then_some(all),
         is_whole,
     };
+    if !is_raw && context.names_suffice {
+        return (EngineKind::Threads, PlanReason::NamesSuffice { raw, scope });
+    }
     let engine = if is_raw { raw } else { EngineKind::Threads };
     (engine, PlanReason::Cheaper { raw, is_raw, scope })
 }

@@ -10,6 +10,8 @@ bitflags::bitflags! {
     pub struct Fields: u32 {
         /// The name, and the path of the directory.
         const NAME = 1;
+        /// The type.
+        const TYPE = 1 << 14;
         /// Type and permissions.
         const MODE = 1 << 1;
         /// The number of links.
@@ -39,6 +41,13 @@ bitflags::bitflags! {
     }
 }
 
+impl Fields {
+    /// Whether a directory's own list of names has all of these, so that no inode need be read.
+    pub fn are_in_names(self) -> bool {
+        Fields::NAME.union(Fields::TYPE).contains(self)
+    }
+}
+
 /// Receives the entries of a walk. Each thread of an engine gets its own [`Worker`], so that no thread
 /// waits for another.
 pub trait Sink: Sync {
@@ -53,8 +62,8 @@ pub trait Sink: Sync {
         true
     }
 
-    /// What is needed of each entry. Anything else may be missing in the entries of a
-    /// catalog.
+    /// What is needed of each entry. Anything else may be missing: in the entries of a catalog, and
+    /// where the names suffice.
     fn fields(&self) -> Fields {
         Fields::all()
     }
@@ -79,6 +88,9 @@ pub trait Worker {
     /// Takes entries that [predicates](crate::predicate) did not select, for a worker that needs the
     /// shape of the tree.
     fn pass_over(&mut self, _dir: &Dir<'_>, _entries: &[Entry<'_>]) {}
+
+    /// Prints what is buffered: the next entries may come much later.
+    fn flush(&mut self) {}
 }
 
 /// Passes every entry to two sinks.
@@ -120,5 +132,10 @@ impl Worker for (Box<dyn Worker + '_>, Box<dyn Worker + '_>) {
     fn pass_over(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
         self.0.pass_over(dir, entries);
         self.1.pass_over(dir, entries);
+    }
+
+    fn flush(&mut self) {
+        self.0.flush();
+        self.1.flush();
     }
 }

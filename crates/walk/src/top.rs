@@ -79,6 +79,8 @@ pub struct MountContext<'a> {
     pub sink_syncs_first: bool,
     /// Whether the contents of directories with tags are excluded.
     pub has_tags: bool,
+    /// Whether the sink needs names and types only.
+    pub names_suffice: bool,
 }
 
 impl<'a> MountContext<'a> {
@@ -93,6 +95,7 @@ impl<'a> MountContext<'a> {
             expected: None,
             sink_syncs_first: false,
             has_tags: false,
+            names_suffice: false,
         }
     }
 

@@ -131,6 +131,7 @@ struct TopEntry {
     dir_path: Vec<u8>,
     dir: DirKey,
     name: Vec<u8>,
+    is_emitted: bool,
 }
 
 impl Traversal<'_> {
@@ -139,6 +140,7 @@ impl Traversal<'_> {
             dir_path: top.path.clone(),
             dir: top.key(),
             name: Vec::new(),
+            is_emitted: false,
         };
         let mut tops = VecDeque::from([(top, entry)]);
         let mut is_first = true;
@@ -166,11 +168,13 @@ impl Traversal<'_> {
         let options = self.options;
         let mount = top.mount(self.mounts);
         let is_only_dir = options.dirs.len() == 1 && top.depth == 0;
+        let names_suffice = self.sink.fields().are_in_names();
         let context = MountContext {
             noatime: options.noatime,
             expected: options.expected.filter(|_| is_only_dir),
             sink_syncs_first: options.sink_syncs_first,
             has_tags: !options.filter.tags().is_empty(),
+            names_suffice,
             ..MountContext::new(top, mount)
         };
         let (kind, reason) = self.choose(&context, is_first)?;
@@ -181,9 +185,11 @@ impl Traversal<'_> {
             ..Meta::from_statx(&seen)
         });
         let top = &*top;
-        let (name, meta) = (&entry.name[..], top.meta);
-        let dir = entry.dir.dir(&entry.dir_path);
-        self.sink.worker().take(&dir, &[Entry { name, meta }]);
+        if !entry.is_emitted {
+            let (name, meta) = (&entry.name[..], top.meta);
+            let dir = entry.dir.dir(&entry.dir_path);
+            self.sink.worker().take(&dir, &[Entry { name, meta }]);
+        }
         let crossings = Mutex::new(Vec::new());
         let job = Job {
             top,
@@ -196,6 +202,8 @@ impl Traversal<'_> {
                 .map(|threads| threads.clamp(1, Job::MOST_THREADS)),
             one_device: self.one_device,
             noatime: options.noatime,
+            // Only a table shows mounts on files.
+            names_suffice: names_suffice && mount.is_some(),
             diagnostics: self.diagnostics,
             crossings: &crossings,
         };
@@ -287,7 +295,11 @@ impl Traversal<'_> {
 
     /// Opens the directory at a crossing, to be walked; or emits the entry, if it is not to be walked.
     fn cross(&self, from: &Top, crossing: &Crossing) -> Option<(Top, TopEntry)> {
-        let Crossing { dir: place, name } = crossing;
+        let Crossing {
+            dir: place,
+            name,
+            is_emitted,
+        } = crossing;
         let dir_path = joined(&from.path, &place.rel);
         let path = joined(&dir_path, name);
         let failed = |gate, errno, kind: WarningKind| {
@@ -304,8 +316,10 @@ impl Traversal<'_> {
         let seen = look_at(&parent, &c_name).map_err(statx_failed).ok()?;
         let meta = Meta::from_statx(&seen);
         let emit = || {
-            let dir = place.key.dir(&dir_path);
-            self.sink.worker().take(&dir, &[Entry { name, meta }]);
+            if !is_emitted {
+                let dir = place.key.dir(&dir_path);
+                self.sink.worker().take(&dir, &[Entry { name, meta }]);
+            }
         };
         let key = place.key.below(name);
         let is_entered = meta.is_dir()
@@ -328,6 +342,7 @@ impl Traversal<'_> {
             dir_path,
             dir: place.key,
             name: name.clone(),
+            is_emitted: *is_emitted,
         };
         Some((top, entry))
     }

@@ -28,6 +28,7 @@ pub(super) struct RowGroup<'a> {
     uids: OnceCell<Vec<u32>>,
     gids: OnceCell<Vec<u32>>,
     sizes: OnceCell<Vec<u64>>,
+    blocks: OnceCell<Vec<u64>>,
     atimes: OnceCell<Times<i64, u32>>,
     mtimes: OnceCell<Times<i64, u32>>,
     ctimes: OnceCell<Times<i64, u32>>,
@@ -42,7 +43,7 @@ macro_rules! lazy {
     ($($name:ident $column:ident $values:ty;)*) => {
         impl RowGroup<'_> {
             $(
-                fn $name(&self) -> Result<&$values, Error> {
+                pub(super) fn $name(&self) -> Result<&$values, Error> {
                     if self.$name.get().is_none() {
                         let values = self.reader.read($column, self.group)?;
                         let _ = self.$name.set(values); // it was empty
@@ -60,6 +61,7 @@ lazy! {
     uids UID Vec<u32>;
     gids GID Vec<u32>;
     sizes SIZE Vec<u64>;
+    blocks BLOCKS Vec<u64>;
     atimes ATIME Times<i64, u32>;
     mtimes MTIME Times<i64, u32>;
     ctimes CTIME Times<i64, u32>;
@@ -81,6 +83,7 @@ impl<'a> RowGroup<'a> {
             uids: OnceCell::new(),
             gids: OnceCell::new(),
             sizes: OnceCell::new(),
+            blocks: OnceCell::new(),
             atimes: OnceCell::new(),
             mtimes: OnceCell::new(),
             ctimes: OnceCell::new(),
@@ -98,12 +101,7 @@ impl<'a> RowGroup<'a> {
         fields: Fields,
         worker: &mut dyn Worker,
     ) -> Result<(), Error> {
-        if !self.may_match(predicates) {
-            return Ok(());
-        }
-        let mut rows: Vec<usize> = (0..self.reader.rows(self.group)).collect();
-        self.select_by_numbers(predicates, &mut rows)?;
-        self.select_by_names(predicates, &mut rows)?;
+        let rows = self.select(predicates)?;
         if rows.is_empty() {
             return Ok(());
         }
@@ -126,6 +124,17 @@ impl<'a> RowGroup<'a> {
             worker.take(&place.dir(), &entries);
         }
         Ok(())
+    }
+
+    /// The selected rows, in order.
+    pub(super) fn select(&self, predicates: &Predicates) -> Result<Vec<usize>, Error> {
+        if !self.may_match(predicates) {
+            return Ok(Vec::new());
+        }
+        let mut rows: Vec<usize> = (0..self.reader.rows(self.group)).collect();
+        self.select_by_numbers(predicates, &mut rows)?;
+        self.select_by_names(predicates, &mut rows)?;
+        Ok(rows)
     }
 
     /// Whether a row can be selected, by the least and greatest values in the footer.
@@ -228,11 +237,7 @@ impl<'a> RowGroup<'a> {
                     rows.retain(|&row| p.time.accepts(times.at(row)));
                 }
                 field => {
-                    let times = match field {
-                        TimeField::Atime => self.atimes()?,
-                        TimeField::Ctime => self.ctimes()?,
-                        TimeField::Mtime | TimeField::Btime => self.mtimes()?,
-                    };
+                    let times = self.times(field)?;
                     rows.retain(|&row| p.time.accepts(Some(times.at(row))));
                 }
             }
@@ -247,7 +252,7 @@ impl<'a> RowGroup<'a> {
             let mut kept = Vec::with_capacity(rows.len());
             for &row in rows.iter() {
                 let name = match &names[row] {
-                    b"" => base_name(self.data.root(self.nth, self.top(row)?).1),
+                    b"" => base_name(self.root_of(row)?),
                     name => name,
                 };
                 if p.accepts_name(name) {
@@ -267,7 +272,7 @@ impl<'a> RowGroup<'a> {
                     continue;
                 }
                 path.clear();
-                path.extend_from_slice(self.data.root(self.nth, self.top(row)?).1);
+                path.extend_from_slice(self.root_of(row)?);
                 let parts = [dir, name].into_iter().filter(|part| !part.is_empty());
                 parts.for_each(|part| append(&mut path, part));
                 if p.accepts_path(&path) {
@@ -279,8 +284,43 @@ impl<'a> RowGroup<'a> {
         Ok(())
     }
 
+    /// A time that every row has: another one than that of creation.
+    pub(super) fn times(&self, field: TimeField) -> Result<&Times<i64, u32>, Error> {
+        match field {
+            TimeField::Atime => self.atimes(),
+            TimeField::Ctime => self.ctimes(),
+            TimeField::Mtime | TimeField::Btime => self.mtimes(),
+        }
+    }
+
+    /// Device and inode number of each row.
+    pub(super) fn files(&self) -> Result<Files, Error> {
+        let read = |column| self.reader.read(column, self.group);
+        Ok(Files {
+            inos: self.reader.read(INO, self.group)?,
+            majors: read(DEV_MAJOR)?,
+            minors: read(DEV_MINOR)?,
+        })
+    }
+
+    /// The path of the directory of a row.
+    pub(super) fn directory(&self, row: usize, path: &mut Vec<u8>) -> Result<(), Error> {
+        path.clear();
+        path.extend_from_slice(self.root_of(row)?);
+        let below = &self.dirs()?[row];
+        if !below.is_empty() {
+            append(path, below);
+        }
+        Ok(())
+    }
+
+    /// The path of the DIR of a row.
+    pub(super) fn root_of(&self, row: usize) -> Result<&[u8], Error> {
+        Ok(self.data.root(self.nth, self.top(row)?).1)
+    }
+
     /// The number of the DIR of a row. The column is not read if there is only one.
-    fn top(&self, row: usize) -> Result<u32, Error> {
+    pub(super) fn top(&self, row: usize) -> Result<u32, Error> {
         match self.reader.about().roots.len() {
             0 | 1 => Ok(0),
             _ => Ok(self.tops()?[row]),
@@ -324,24 +364,22 @@ impl<'a> RowGroup<'a> {
                     .transpose()?
             };
         }
-        let (modes, nlinks) = (wanted!(MODE, modes), wanted!(NLINK, nlinks));
+        let wants_mode = fields.intersects(Fields::MODE | Fields::TYPE);
+        let modes = wants_mode.then(|| self.modes()).transpose()?;
+        let nlinks = wanted!(NLINK, nlinks);
         let (uids, gids) = (wanted!(UID, uids), wanted!(GID, gids));
         let (atimes, mtimes) = (wanted!(ATIME, atimes), wanted!(MTIME, mtimes));
         let (ctimes, btimes) = (wanted!(CTIME, ctimes), wanted!(BTIME, btimes));
-        let sizes = wanted!(SIZE, sizes);
+        let (sizes, blocks) = (wanted!(SIZE, sizes), wanted!(BLOCKS, blocks));
         let has_links = || match (modes, nlinks) {
-            (Some(modes), Some(nlinks)) => rows
-                .iter()
-                .any(|&row| nlinks[row] > 1 && Type::from_mode(modes[row]) != Type::Directory),
+            (Some(modes), Some(nlinks)) => {
+                rows.iter().any(|&row| is_linked(modes[row], nlinks[row]))
+            }
             _ => true,
         };
         let wants_inode =
             fields.contains(Fields::INODE) || fields.contains(Fields::LINKED_INODE) && has_links();
-        let inos = self.read_if(wants_inode, INO)?;
-        let devs = self
-            .read_if(wants_inode, DEV_MAJOR)?
-            .zip(self.read_if(wants_inode, DEV_MINOR)?);
-        let blocks = self.read_if(fields.contains(Fields::BLOCKS), BLOCKS)?;
+        let files = wants_inode.then(|| self.files()).transpose()?;
         let has_rest = fields.contains(Fields::REST);
         let rdevs = self
             .read_if(has_rest, RDEV_MAJOR)?
@@ -360,19 +398,21 @@ impl<'a> RowGroup<'a> {
             })
         };
         Ok(move |row: usize| Meta {
-            ino: at(inos.as_ref(), row),
+            ino: files.as_ref().map_or(0, |files| files.at(row).1),
             mode: at(modes, row),
             nlink: at(nlinks, row),
             uid: at(uids, row),
             gid: at(gids, row),
             size: at(sizes, row),
-            blocks: at(blocks.as_ref(), row),
+            blocks: at(blocks, row),
             atime: atimes.map_or(Default::default(), |times| times.at(row)),
             mtime: mtimes.map_or(Default::default(), |times| times.at(row)),
             ctime: ctimes.map_or(Default::default(), |times| times.at(row)),
             btime: btimes.and_then(|times| times.at(row)),
             rdev: dev_at(&rdevs, row),
-            dev: dev_at(&devs, row),
+            dev: files
+                .as_ref()
+                .map_or(Dev::default(), |files| files.at(row).0),
             mount: 0,
             attributes: at(attributes.as_ref(), row),
             generation: at(generations.as_ref(), row),
@@ -405,8 +445,29 @@ impl Place<'_> {
     }
 }
 
+/// Device and inode number of each row.
+pub(super) struct Files {
+    inos: Vec<u64>,
+    majors: Vec<u32>,
+    minors: Vec<u32>,
+}
+
+impl Files {
+    #[inline]
+    pub(super) fn at(&self, row: usize) -> (Dev, u64) {
+        let (major, minor) = (self.majors[row], self.minors[row]);
+        (Dev { major, minor }, self.inos[row])
+    }
+}
+
+/// Whether a row can be one of several names of a file.
+#[inline]
+pub(super) fn is_linked(mode: u32, nlink: u32) -> bool {
+    nlink > 1 && Type::from_mode(mode) != Type::Directory
+}
+
 /// The depth of a directory below DIR.
-fn depth(below: &[u8]) -> u32 {
+pub(super) fn depth(below: &[u8]) -> u32 {
     let slashes = below.iter().filter(|&&b| b == b'/').count();
     slashes as u32 + u32::from(!below.is_empty())
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `data_set` | the catalogs, or the parts of one in a directory |
 //! | `group` | a row group: selects rows column by column, and makes entries of them |
+//! | `sums` | adds the rows of a row group to groups, without making entries |
 //!
 //! Threads share the row groups. Each reads the columns that the predicates test, the cheapest first,
 //! and of the rows that are left those that the sink needs. Memory is bounded by the size of a row
@@ -11,13 +12,15 @@
 
 mod data_set;
 mod group;
+mod sums;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use gate::sync::Mutex;
+use walk::Sink;
+use walk::group::Groups;
 use walk::predicate::Predicates;
 use walk::predicate::select::Selected;
-use walk::{Fields, Sink};
 
 use crate::background::spawn;
 use crate::error::Error;
@@ -44,12 +47,40 @@ impl DataSet {
         Ok(())
     }
 
+    /// Adds the selected entries to groups.
+    ///
+    /// # Errors
+    /// Those of [`DataSet::emit`].
+    pub fn add_up(&self, predicates: &Predicates, groups: &Groups) -> Result<(), Error> {
+        if predicates.empty {
+            return self.emit(predicates, groups);
+        }
+        let by = groups.by();
+        self.in_threads(|pass| {
+            let mut adder = groups.adder();
+            pass.each_group(|rows| rows.add_up(predicates, by, &mut adder));
+        })
+    }
+
     fn read(&self, predicates: &Predicates, sink: &dyn Sink) -> Result<(), Error> {
+        let fields = sink.fields();
+        self.in_threads(|pass| {
+            let mut worker = sink.worker();
+            pass.each_group(|rows| {
+                rows.emit(predicates, fields, &mut *worker)?;
+                worker.flush();
+                if sink.is_closed() {
+                    pass.is_over.store(true, Relaxed);
+                }
+                Ok(())
+            });
+        })
+    }
+
+    /// Does the work of a thread in several, which share the row groups.
+    fn in_threads(&self, work: impl Fn(&Pass<'_>) + Sync) -> Result<(), Error> {
         let pass = Pass {
             data: self,
-            predicates,
-            sink,
-            fields: sink.fields(),
             next: AtomicUsize::new(0),
             is_over: AtomicBool::new(false),
             failed: Mutex::default(),
@@ -58,9 +89,9 @@ impl DataSet {
         let threads = threads.min(self.pieces().len());
         std::thread::scope(|scope| {
             for _ in 1..threads {
-                spawn(scope, || pass.run());
+                spawn(scope, || pass.run(&work));
             }
-            pass.run();
+            pass.run(&work);
         });
         pass.failed.into_inner().map_or(Ok(()), Err)
     }
@@ -69,25 +100,25 @@ impl DataSet {
 /// One pass over all row groups.
 struct Pass<'a> {
     data: &'a DataSet,
-    predicates: &'a Predicates,
-    sink: &'a dyn Sink,
-    fields: Fields,
     next: AtomicUsize,
     is_over: AtomicBool,
     failed: Mutex<Option<Error>>,
 }
 
 impl Pass<'_> {
-    fn run(&self) {
+    fn run(&self, work: impl Fn(&Pass<'_>)) {
         let _on_panic = OnPanic(|| self.fail(self.data.error(ErrorKind::ThreadDied)));
-        let mut worker = self.sink.worker();
-        while !self.is_over.load(Relaxed) && !self.sink.is_closed() {
+        work(self);
+    }
+
+    /// Reads row groups that no other thread has read.
+    fn each_group(&self, mut read: impl FnMut(&RowGroup<'_>) -> Result<(), Error>) {
+        while !self.is_over.load(Relaxed) {
             let next = self.next.fetch_add(1, Relaxed);
             let Some(&(nth, group)) = self.data.pieces().get(next) else {
                 return;
             };
-            let rows = RowGroup::new(self.data, nth, group);
-            if let Err(error) = rows.emit(self.predicates, self.fields, &mut *worker) {
+            if let Err(error) = read(&RowGroup::new(self.data, nth, group)) {
                 return self.fail(error);
             }
         }

@@ -238,7 +238,11 @@ impl<'a> Shared<'a, '_> {
 
     fn stray(&self, dir: Place, name: &[u8]) {
         let name = name.to_vec();
-        self.strays.lock().push(Crossing { dir, name });
+        self.strays.lock().push(Crossing {
+            dir,
+            name,
+            is_emitted: false,
+        });
     }
 
     /// Looks at the names where something else was found than the tree has. Those that were not
@@ -247,7 +251,10 @@ impl<'a> Shared<'a, '_> {
         let job = self.job;
         let strays = std::mem::take(&mut *self.strays.lock());
         let mut worker = None;
-        for Crossing { dir: place, name } in strays {
+        for Crossing {
+            dir: place, name, ..
+        } in strays
+        {
             let hash = place.key.below(&name).hash;
             if job.is_over() {
                 return;

@@ -17,25 +17,29 @@
 //! A walk begins with one thread: a small tree is done before another would have started. Soon there
 //! is one for each processor, which is best with a warm cache. While the processors wait for a disk
 //! or server, more are started up to a limit, to keep many requests in flight.
+//!
+//! If the sink needs names and types only, statx(2) is called only where getdents64(2) does not say
+//! the type, and for names where another mount begins by the mount table. Mounts that the table does
+//! not show, and automounts, are found when a directory is opened: openat2(2) returns `EXDEV`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread::Scope;
 use std::time::Duration;
 
-use gate::Gate;
 use gate::machine::processors;
 use gate::process::spare_open_files;
 use gate::sync::{Condvar, Mutex};
-use ondisk::dirent::entries;
+use gate::{Errno, Gate};
+use ondisk::dirent::{Entry as DirEntry, EntryType, entries};
 
 use super::crew::{self, Pace};
 use super::opened::{OpenDirs, Opened};
 use super::stat::BUFFER;
 use crate::digest::DirKey;
-use crate::entry::{Entry, append};
+use crate::entry::{Entry, Meta, append};
 use crate::error::EngineRefusal;
-use crate::job::{Engine, Job, Place, look_at};
+use crate::job::{Below, Engine, Job, Place, look_at};
 use crate::sink::Worker;
 
 pub(super) struct Threads;
@@ -72,6 +76,7 @@ impl Engine for Threads {
             parent: None,
             name: Box::default(),
             key: job.top.key(),
+            below: Some(job.below),
         };
         let tasks = vec![Task::Directory(Arc::new(top), None)];
         std::thread::scope(|scope| Thread::new(&crew, scope, tasks).run());
@@ -79,13 +84,15 @@ impl Engine for Threads {
     }
 }
 
-struct Node {
-    parent: Option<Arc<Node>>,
+struct Node<'a> {
+    parent: Option<Arc<Node<'a>>>,
     name: Box<[u8]>,
     key: DirKey,
+    /// The mounts below it, by the table.
+    below: Option<&'a Below>,
 }
 
-impl Node {
+impl Node<'_> {
     fn place(&self) -> Place {
         let mut names = Vec::new();
         let mut at = self;
@@ -101,7 +108,7 @@ impl Node {
 }
 
 /// Drops a chain of nodes in a loop: recursion would need a stack as deep as the tree.
-impl Drop for Node {
+impl Drop for Node<'_> {
     fn drop(&mut self) {
         let mut parent = self.parent.take();
         while let Some(node) = parent {
@@ -110,11 +117,11 @@ impl Drop for Node {
     }
 }
 
-enum Task {
+enum Task<'a> {
     /// Read a directory, and look at its entries. Its parent comes along, unless too many are open.
-    Directory(Arc<Node>, Option<Arc<Opened>>),
+    Directory(Arc<Node<'a>>, Option<Arc<Opened>>),
     /// Look at these names in a directory: records of getdents64.
-    Names(Arc<Node>, Arc<Opened>, Box<[u8]>),
+    Names(Arc<Node<'a>>, Arc<Opened>, Box<[u8]>),
 }
 
 struct Crew<'a> {
@@ -123,7 +130,7 @@ struct Crew<'a> {
     first: usize,
     most: usize,
     open: OpenDirs,
-    queue: Mutex<Queue>,
+    queue: Mutex<Queue<'a>>,
     /// The number of threads; changed with the queue locked.
     threads: AtomicUsize,
     /// Signalled when a task is queued, and at the end.
@@ -134,17 +141,17 @@ struct Crew<'a> {
 }
 
 #[derive(Default)]
-struct Queue {
-    tasks: Vec<Task>,
+struct Queue<'a> {
+    tasks: Vec<Task<'a>>,
     is_over: bool,
 }
 
-impl Crew<'_> {
+impl<'a> Crew<'a> {
     fn is_hungry(&self) -> bool {
         self.idle.load(Relaxed) > self.queued.load(Relaxed)
     }
 
-    fn put(&self, tasks: impl IntoIterator<Item = Task>) {
+    fn put(&self, tasks: impl IntoIterator<Item = Task<'a>>) {
         let mut queue = self.queue.lock();
         queue.tasks.extend(tasks);
         self.queued.store(queue.tasks.len(), Relaxed);
@@ -152,19 +159,19 @@ impl Crew<'_> {
     }
 }
 
-struct Thread<'scope, 'env> {
-    crew: &'env Crew<'env>,
+struct Thread<'scope, 'env, 'a> {
+    crew: &'env Crew<'a>,
     scope: &'scope Scope<'scope, 'env>,
     worker: Box<dyn Worker + 'env>,
-    tasks: Vec<Task>,
+    tasks: Vec<Task<'a>>,
 }
 
-impl<'scope, 'env> Thread<'scope, 'env> {
+impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
     fn new(
-        crew: &'env Crew<'env>,
+        crew: &'env Crew<'a>,
         scope: &'scope Scope<'scope, 'env>,
-        tasks: Vec<Task>,
-    ) -> Thread<'scope, 'env> {
+        tasks: Vec<Task<'a>>,
+    ) -> Thread<'scope, 'env, 'a> {
         Thread {
             crew,
             scope,
@@ -192,7 +199,7 @@ impl<'scope, 'env> Thread<'scope, 'env> {
     }
 
     /// The next task, its own or from the queue; `None` when no thread has any left.
-    fn next(&mut self) -> Option<Task> {
+    fn next(&mut self) -> Option<Task<'a>> {
         let crew = self.crew;
         if crew.job.is_over() {
             crew.queue.lock().is_over = true;
@@ -224,7 +231,7 @@ impl<'scope, 'env> Thread<'scope, 'env> {
         }
     }
 
-    fn path(&self, node: &Node) -> Vec<u8> {
+    fn path(&self, node: &Node<'_>) -> Vec<u8> {
         if self.crew.job.wants_paths() {
             self.crew.job.path(&node.place())
         } else {
@@ -232,11 +239,18 @@ impl<'scope, 'env> Thread<'scope, 'env> {
         }
     }
 
-    fn directory(&mut self, node: &Arc<Node>, from: Option<Arc<Opened>>, buffer: &mut [u8]) {
+    fn directory(&mut self, node: &Arc<Node<'a>>, from: Option<Arc<Opened>>, buffer: &mut [u8]) {
         let Crew { job, open, .. } = self.crew;
         let opened = match open.directory(job, || node.place(), &node.name, from.as_deref()) {
             Ok(opened) => opened,
-            Err(errno) => return job.unopened(&node.place(), errno),
+            Err(errno) => {
+                return match &node.parent {
+                    Some(parent) if errno == Errno::EXDEV && job.names_suffice => {
+                        job.cross_emitted(parent.place(), &node.name);
+                    }
+                    _ => job.unopened(&node.place(), errno),
+                };
+            }
         };
         let path = self.path(node);
         loop {
@@ -253,8 +267,8 @@ impl<'scope, 'env> Thread<'scope, 'env> {
     }
 
     /// Looks at every name of some records. When other threads are idle, they get the rest.
-    fn names(&mut self, node: &Arc<Node>, path: &[u8], opened: &Arc<Opened>, records: &[u8]) {
-        /// Names between two checks for idle threads.
+    fn names(&mut self, node: &Arc<Node<'a>>, path: &[u8], opened: &Arc<Opened>, records: &[u8]) {
+        /// Calls of statx(2) between two checks for idle threads.
         const ROUND: usize = 16;
         let crew = self.crew;
         let job = crew.job;
@@ -266,18 +280,26 @@ impl<'scope, 'env> Thread<'scope, 'env> {
             if !job.filter.keeps(path, name) || !opened.tags.keep(entry.name) {
                 continue;
             }
-            let seen = look_at(&opened.fd, entry.name);
-            if let Some(meta) = job.sort_out(seen, || node.place(), name) {
+            let by_name = meta_by_name(job, node.below, entry);
+            let meta = by_name.or_else(|| {
+                let seen = look_at(&opened.fd, entry.name);
+                job.sort_out(seen, || node.place(), name)
+            });
+            if let Some(meta) = meta {
                 found.push(Entry { name, meta });
                 if job.enters_entry(&meta, node.key.depth + 1) {
                     let child = Node {
                         parent: Some(Arc::clone(node)),
                         name: name.into(),
                         key: node.key.below(name),
+                        below: node.below.and_then(|below| below.step(name)),
                     };
                     let from = crew.open.keep(opened);
                     self.tasks.push(Task::Directory(Arc::new(child), from));
                 }
+            }
+            if by_name.is_some() {
+                continue;
             }
             looked += 1;
             if looked % ROUND == 0 {
@@ -336,6 +358,20 @@ impl<'scope, 'env> Thread<'scope, 'env> {
             }
         }
     }
+}
+
+/// The type of a file by its entry in a directory, if the sink needs nothing else; `None` if statx(2)
+/// must be called.
+fn meta_by_name(job: &Job<'_>, below: Option<&Below>, entry: DirEntry<'_>) -> Option<Meta> {
+    // With -x, btrfs's subvolumes are told by their devices.
+    let is_sure = job.names_suffice
+        && !(entry.entry_type == EntryType::Directory && job.one_device.is_some())
+        && !Below::is_mount(below, entry.name.to_bytes());
+    let mode = entry.type_bits.filter(|_| is_sure)?;
+    Some(Meta {
+        mode,
+        ..Meta::default()
+    })
 }
 
 /// Records in pieces that are worth a task.

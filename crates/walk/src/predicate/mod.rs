@@ -81,10 +81,11 @@ impl Predicates {
             TimeField::Atime => Fields::ATIME,
             TimeField::Btime => Fields::BTIME,
         };
-        let by_mode = !self.types.is_any() || !self.perms.is_empty() || self.empty;
+        let by_mode = !self.perms.is_empty() || self.empty;
         let by_depth = self.min_depth > 0 || self.max_depth.is_some();
         let by_name = by_depth || self.wants_names() || !self.paths.is_empty() || self.empty;
         when(by_mode, Fields::MODE)
+            | when(!self.types.is_any(), Fields::TYPE)
             | when(!self.users.is_empty(), Fields::UID)
             | when(!self.groups.is_empty(), Fields::GID)
             | when(!self.links.is_empty(), Fields::NLINK)

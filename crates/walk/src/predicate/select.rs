@@ -159,6 +159,10 @@ impl Worker for Selector<'_> {
             }
         }
     }
+
+    fn flush(&mut self) {
+        self.worker.flush();
+    }
 }
 
 impl Found {

@@ -213,6 +213,13 @@ impl Names {
         self.places.len()
     }
 
+    /// Whether two rows have the same place in a dictionary, and so the same name. Rows with equal names
+    /// may have different places.
+    #[inline]
+    pub fn are_same(&self, a: usize, b: usize) -> bool {
+        self.places[a] == self.places[b]
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()

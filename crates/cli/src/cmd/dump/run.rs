@@ -198,7 +198,8 @@ fn print_account(report: &Report<'_>, out: &Out) -> Result<(), Error> {
 
 /// What each way of gathering takes on the same tree, or why it is unavailable.
 fn measure_ways(options: &DumpOptions, out: &Out) -> Vec<(Gather, Result<Took, Unavailable>)> {
-    let explained = walk::explain(&dirs(&options.sources), false).unwrap_or_default();
+    let explained =
+        walk::explain(&dirs(&options.sources), false, walk::Fields::all()).unwrap_or_default();
     let collect_options = options.collect_options(None);
     let measured = |gather: Gather| {
         for Explained { plan, .. } in &explained {
@@ -214,7 +215,7 @@ fn measure_ways(options: &DumpOptions, out: &Out) -> Vec<(Gather, Result<Took, U
 }
 
 fn explain(args: &Args, out: &Out) -> Outcome {
-    let explained = walk::explain(&dirs(&bytes(&args.sources)), false)?;
+    let explained = walk::explain(&dirs(&bytes(&args.sources)), false, walk::Fields::all())?;
     let wanted = args.gather;
     let possible = explained.iter().flat_map(|one| show::possible(one, wanted));
     let possible: Vec<Possible<'_>> = possible.collect();

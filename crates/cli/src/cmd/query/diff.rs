@@ -69,8 +69,8 @@ fn groups(
     let [old, new] = [Groups::new(by), Groups::new(by)];
     let [old_data, new_data] = pair.data_sets();
     watch_walk(out.messages(), &Diagnostics::default(), || {
-        old_data.emit(predicates, &old)?;
-        new_data.emit(predicates, &new)
+        old_data.add_up(predicates, &old)?;
+        new_data.add_up(predicates, &new)
     })?;
     let order = args.output.sort;
     let order = order.map_or(GroupOrder::Allocated, Sort::of_groups);

@@ -5,6 +5,7 @@ use std::time::Instant;
 use ::show::units::{duration, plural};
 use archive::query::DataSet;
 use mounts::Warning;
+use walk::group::Groups;
 use walk::predicate::Predicates;
 use walk::{Diagnostics, Sink, Totals};
 
@@ -62,18 +63,11 @@ struct Catalogs {
 
 impl Source for Catalogs {
     fn emit(&self, sink: &dyn Sink, wanted: Messages) -> Result<Emitted, Error> {
-        let start = Instant::now();
-        watch_walk(wanted, &Diagnostics::default(), || {
-            self.data.emit(&self.predicates, sink)
-        })?;
-        let missing = self.data.missing().iter();
-        let missing = missing.map(|(path, parts)| Warning::about(path, parts.clone()));
-        let contradiction = self.predicates.contradiction();
-        Ok(Emitted {
-            parts: Vec::new(),
-            warnings: missing.chain(contradiction.map(Warning::general)).collect(),
-            seconds: start.elapsed().as_secs_f64(),
-        })
+        self.read(wanted, || self.data.emit(&self.predicates, sink))
+    }
+
+    fn add_up(&self, groups: &Groups, wanted: Messages) -> Result<Emitted, Error> {
+        self.read(wanted, || self.data.add_up(&self.predicates, groups))
     }
 
     fn roots(&self) -> &[Vec<u8>] {
@@ -94,5 +88,25 @@ impl Source for Catalogs {
         if incomplete > 0 {
             out.note("some entries are missing: the walk that wrote the catalog skipped them");
         }
+    }
+}
+
+impl Catalogs {
+    /// Reads the catalogs, with the warnings about them.
+    fn read(
+        &self,
+        wanted: Messages,
+        read: impl FnOnce() -> Result<(), archive::Error> + Send,
+    ) -> Result<Emitted, Error> {
+        let start = Instant::now();
+        watch_walk(wanted, &Diagnostics::default(), read)?;
+        let missing = self.data.missing().iter();
+        let missing = missing.map(|(path, parts)| Warning::about(path, parts.clone()));
+        let contradiction = self.predicates.contradiction();
+        Ok(Emitted {
+            parts: Vec::new(),
+            warnings: missing.chain(contradiction.map(Warning::general)).collect(),
+            seconds: start.elapsed().as_secs_f64(),
+        })
     }
 }

@@ -46,7 +46,11 @@ pub(super) fn table(
     // The server may be waited for twice: for the directory, and for the mounts below it.
     let patience = PATIENCE.min(ration.left() / 3);
     let dirs = [context.dir().to_vec()];
-    let look = || walk::explain(&dirs, false).ok().map(|_| []);
+    let look = || {
+        walk::explain(&dirs, false, walk::Fields::all())
+            .ok()
+            .map(|_| [])
+    };
     let is_silent = is_remote && times_out(patience, look);
     let points = &mut report.points;
     servers::name_servers(points);

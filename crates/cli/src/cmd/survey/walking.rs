@@ -16,7 +16,7 @@ use mounts::compare::{Bounds, Measured, NoRun, run_in_child};
 use survey::bounded::{Bounded, StoppedEngine};
 use survey::{Failure, Found, Missing, Task, Unseen, Walking};
 use walk::compare::LeftOut;
-use walk::{DirectoryCount, DirectoryCounts, EngineKind, Explained, Type};
+use walk::{DirectoryCount, DirectoryCounts, EngineKind, Explained, Fields, Type};
 
 use super::args::SurveyWalk;
 use super::context::{Ration, SurveyContext};
@@ -119,7 +119,7 @@ fn scout(
     const LEAVES: u64 = 4;
     /// The share of the time of a run that each has who comes after one that was stopped.
     const SHARE: u32 = 5;
-    let explained = walk::explain(&question.dirs, question.sink_syncs_first)
+    let explained = walk::explain(&question.dirs, question.sink_syncs_first, Fields::all())
         .map_err(|e| Missing::Failed(Failure::new(Task::Other, Error::from(e))))?;
     let by = explained
         .first()

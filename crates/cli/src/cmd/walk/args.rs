@@ -66,7 +66,9 @@ pub(crate) struct Walk {
           value_parser = number(1..=65_535_usize))]
     pub(crate) trials: usize,
     /// Print which engine would be used and why, without walking
-    #[arg(long, help_heading = "Method", conflicts_with_all = ["format", "sort", "top", "group_by", "catalog", "compare", "PredicateArgs"])]
+    ///
+    /// Depends on the predicates and --format: for names alone another engine may be the cheapest.
+    #[arg(long, help_heading = "Method", conflicts_with_all = ["sort", "top", "group_by", "catalog", "compare"])]
     pub(crate) explain: bool,
 
     /// Stay on the file system of each DIR, as find -xdev does

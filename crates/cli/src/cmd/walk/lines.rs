@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use gate::fs::Attributes;
 use ondisk::Dev;
 use walk::entry::Time;
-use walk::{Meta, Type};
+use walk::{Fields, Meta, Type};
 
 /// The form of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,6 +21,14 @@ pub(super) enum Form {
 }
 
 impl Form {
+    /// What it prints of an entry.
+    pub(super) fn fields(self) -> Fields {
+        match self {
+            Form::Paths | Form::Paths0 => Fields::NAME,
+            Form::Ndjson | Form::Csv => Fields::all(),
+        }
+    }
+
     pub(super) fn head(self) -> &'static [u8] {
         match self {
             Form::Csv => {

@@ -8,7 +8,9 @@ use gate::Gate;
 use mounts::{Warning, WarningReason};
 use walk::group::{GroupOrder, Groups};
 use walk::predicate::test::TimeField;
-use walk::{Both, Largest, Moment, Part, Sink, Summary, Totals, Usage, UsageOrder, UsageSink};
+use walk::{
+    Both, Fields, Largest, Moment, Part, Sink, Summary, Totals, Usage, UsageOrder, UsageSink,
+};
 
 use super::lines::Form;
 use super::ncdu::Ncdu;
@@ -23,6 +25,11 @@ use crate::out::{Messages, Out};
 pub(crate) trait Source {
     /// Passes the selected entries to a sink.
     fn emit(&self, sink: &dyn Sink, wanted: Messages) -> Result<Emitted, Error>;
+
+    /// Adds the selected entries to groups.
+    fn add_up(&self, groups: &Groups, wanted: Messages) -> Result<Emitted, Error> {
+        self.emit(groups, wanted)
+    }
 
     /// The directories that paths begin with.
     fn roots(&self) -> &[Vec<u8>];
@@ -97,6 +104,14 @@ fn form(format: Format) -> Option<Form> {
     }
 }
 
+/// What the output needs of each entry, beside what predicates test.
+pub(super) fn fields(args: &OutputArgs) -> Fields {
+    match form(args.format) {
+        Some(form) if args.group_by.is_none() => form.fields(),
+        _ => Fields::all(),
+    }
+}
+
 impl View<'_> {
     /// Prints what a source has.
     pub(crate) fn print(&self, source: &dyn Source, out: &Out) -> Outcome {
@@ -118,7 +133,7 @@ impl View<'_> {
         };
         let by = field.group_by(self.time);
         let groups = Groups::new(by);
-        let emitted = source.emit(&groups, out.messages())?;
+        let emitted = source.add_up(&groups, out.messages())?;
         let order = self
             .args
             .sort

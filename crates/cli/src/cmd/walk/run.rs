@@ -9,10 +9,10 @@ use archive::catalog::{Catalog, Options};
 use mounts::Warning;
 use walk::predicate::Predicates;
 use walk::predicate::select::{Selected, is_empty_directory};
-use walk::{Both, Diagnostics, Filter, Part, Sink, Totals, WalkOptions};
+use walk::{Both, Diagnostics, Fields, Filter, Part, Sink, Totals, WalkOptions};
 
 use super::compare;
-use super::output::{Emitted, Source, View, check};
+use super::output::{Emitted, Source, View, check, fields};
 use super::show::{self, SCHEMA, Walk};
 use super::sinks::Watched;
 use crate::args::output::Format;
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     }
     let options = walk_options(args)?;
     if args.explain {
-        return explain(&options, out);
+        return explain(&options, needed_fields(args)?, out);
     }
     if args.compare {
         return compare::run(&options, args.trials, out);
@@ -85,6 +85,14 @@ fn walk_options(args: &Args) -> Result<WalkOptions, Error> {
     })
 }
 
+/// What is needed of each entry.
+fn needed_fields(args: &Args) -> Result<Fields, Error> {
+    match args.catalog {
+        Some(_) => Ok(Fields::all()),
+        None => Ok(fields(&args.output) | args.predicates.predicates()?.fields()),
+    }
+}
+
 impl Source for Request<'_> {
     /// Walks into a sink, and into a catalog if there is to be one. The catalog gets all entries, the
     /// sink those that the predicates select.
@@ -138,8 +146,8 @@ fn create_catalog(file: &OsStr, args: &Args, options: &WalkOptions) -> Result<Ca
     Ok(Catalog::create(file.as_bytes(), dir, selection(args))?)
 }
 
-fn explain(options: &WalkOptions, out: &Out) -> Outcome {
-    let explained = walk::explain(&options.dirs, options.sink_syncs_first)?;
+fn explain(options: &WalkOptions, needed: Fields, out: &Out) -> Outcome {
+    let explained = walk::explain(&options.dirs, options.sink_syncs_first, needed)?;
     let parts: Vec<Part> = explained.iter().map(walk::Explained::part).collect();
     let result = Walk {
         parts: &parts,

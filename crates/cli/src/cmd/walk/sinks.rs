@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gate::sync::Mutex;
-use walk::{Dir, EngineKind, Entry, MountContext, Sink, Worker};
+use walk::{Dir, EngineKind, Entry, Fields, MountContext, Sink, Worker};
 
 use super::lines::{Form, Lines};
 use crate::error::Error;
@@ -19,6 +19,14 @@ impl Sink for Watched<'_> {
 
     fn worker(&self) -> Box<dyn Worker + '_> {
         self.0.worker()
+    }
+
+    fn fields(&self) -> Fields {
+        self.0.fields()
+    }
+
+    fn wants_shape(&self) -> bool {
+        self.0.wants_shape()
     }
 
     fn is_closed(&self) -> bool {
@@ -106,6 +114,10 @@ impl Sink for Output<'_> {
         })
     }
 
+    fn fields(&self) -> Fields {
+        self.form.fields()
+    }
+
     fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Relaxed)
     }
@@ -134,6 +146,12 @@ impl Worker for Writer<'_> {
             }
         }
         if self.lines.buffer.len() >= self.to.enough {
+            self.to.put(&mut self.lines.buffer);
+        }
+    }
+
+    fn flush(&mut self) {
+        if !self.lines.buffer.is_empty() {
             self.to.put(&mut self.lines.buffer);
         }
     }

@@ -221,6 +221,51 @@ fn attributes_that_cannot_be_set_are_named() {
     });
 }
 
+/// A list of NFSv4 that says no more than the mode is not missed on another file system.
+#[test]
+fn nfs4_lists_of_the_mode_are_not_missed() {
+    if !require(&[Need::Root]) {
+        return;
+    }
+    let entry = |who: &str| {
+        let mut bytes = Vec::new();
+        for word in [0, 0, 0x0016_01a7, who.len() as u32] {
+            bytes.extend(word.to_be_bytes());
+        }
+        bytes.extend(who.as_bytes());
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    };
+    let list = |whose: &[&str]| {
+        let entries = whose.iter().flat_map(|who| entry(who));
+        let count = (whose.len() as u32).to_be_bytes();
+        count.into_iter().chain(entries).collect::<Vec<u8>>()
+    };
+    in_namespace(|ground| {
+        let top = tmpfs(ground.join("top"));
+        let minimal = list(&["OWNER@", "GROUP@", "EVERYONE@"]);
+        let more = list(&["OWNER@", "GROUP@", "EVERYONE@", "ann@example.org"]);
+        for (name, list, code) in [("minimal", minimal, 0), ("more", more, 1)] {
+            let mut archive = [
+                extended(b'x', &[("SCHILY.xattr.system.nfs4_acl", &list)]),
+                member(name, b'0', b"data"),
+            ]
+            .concat();
+            end(&mut archive);
+            let at = top.join(format!("{name}.tar"));
+            fs::write(&at, archive).unwrap();
+            run(&mut fathom(args!["restore", &at, "-C", &top])).exits(code);
+            let compare = args!["verify", &at, "--against", &top, "--", name];
+            let compared = run(&mut fathom(compare)).exits(code);
+            assert_eq!(
+                compared.stderr.contains("nfs4_acl"),
+                code == 1,
+                "{compared}"
+            );
+        }
+    });
+}
+
 fn selinux_label(path: &Path) -> Option<Vec<u8>> {
     let mut value = vec![0; 256];
     let n = rustix::fs::lgetxattr(path, "security.selinux", &mut value[..]).ok()?;

@@ -18,6 +18,7 @@
 //! | [`elf`] | the interpreter of a program or script |
 //! | [`ext4`] | the superblock, inodes and directories of ext4 |
 //! | [`members`] | the index of the members of an archive |
+//! | [`nfs4_acl`] | access control lists of NFSv4 |
 //! | [`pax`] | archives: headers, maps of sparse files, dumpdirs, access control lists |
 //! | [`seekable`] | the seek table of zstd's seekable format |
 //! | [`xfs`] | geometry and inodes of XFS |
@@ -36,6 +37,7 @@ pub mod members;
 pub mod mnttab;
 mod mount;
 pub mod mountinfo;
+pub mod nfs4_acl;
 pub mod pax;
 pub mod perf;
 pub mod seekable;

@@ -10,6 +10,7 @@ use gate::fs::{At, Want, statx};
 use gate::long::c_string;
 use gate::xattr::flistxattr;
 use gate::{Errno, Fd, Gate};
+use ondisk::nfs4_acl;
 use ondisk::pax::acl::{MINIMAL, permissions, permissions_without, to_binary};
 use ondisk::pax::{Kind, Member};
 use walk::entry::time;
@@ -194,8 +195,11 @@ impl Maker<'_> {
         let spaces = ["user.", "trusted.", "security.", "system.", "btrfs."];
         let mut spaces = spaces.into_iter();
         let space = spaces.find(|space| name.starts_with(space.as_bytes()));
-        if let Err(e) = c_string(name).and_then(|name| on.set(&name, value)) {
-            self.warn_of_set(on, path, e, NotRestored::Xattrs(space.unwrap_or("")));
+        let is_mode = || name == nfs4_acl::NAME && nfs4_acl::is_minimal(value);
+        match c_string(name).and_then(|name| on.set(&name, value)) {
+            Ok(()) => {}
+            Err(Errno::EOPNOTSUPP) if is_mode() => {}
+            Err(e) => self.warn_of_set(on, path, e, NotRestored::Xattrs(space.unwrap_or(""))),
         }
     }
 

@@ -10,9 +10,9 @@ use gate::long::{c_string, open_beneath, open_long};
 use gate::xattr::{getxattrat, listxattrat};
 use gate::{Errno, Fd, Gate};
 use mounts::Warning;
-use ondisk::Time;
 use ondisk::pax::acl::{self, Who};
 use ondisk::pax::{Kind, Member};
+use ondisk::{Time, nfs4_acl};
 use walk::{Filter, Type};
 
 use super::difference::{Difference, TreeAccess};
@@ -350,18 +350,27 @@ fn extended(
     let is_acl =
         |name: &[u8]| ACLS.iter().any(|acl| acl.to_bytes() == name) || acl::is_xfs_form(name);
     let listed = || names.split(|&byte| byte == 0);
-    for name in listed().filter(|name| !name.is_empty() && !is_acl(name)) {
-        // Security modules label every file.
-        if member.xattrs.iter().all(|(said, _)| said != name) && name != b"security.selinux" {
-            differ.say(Difference::XattrAdded(name.to_vec()));
-        }
-    }
     let mut read = |attribute: &CStr| match getxattrat(spot.dir, &spot.name, attribute, &mut value)
     {
         Ok(()) => Ok(Some(value.clone())),
         Err(Errno::ENODATA | Errno::EOPNOTSUPP) => Ok(None),
         Err(errno) => Err(errno),
     };
+    for name in listed().filter(|name| !name.is_empty() && !is_acl(name)) {
+        let is_new = member.xattrs.iter().all(|(said, _)| said != name);
+        // Security modules label every file. An NFS client lists an access control list for each.
+        let mut is_of_all = || match name {
+            b"security.selinux" => true,
+            nfs4_acl::NAME => c_string(name).is_ok_and(|attribute| {
+                let list = read(&attribute).unwrap_or_default();
+                list.is_none_or(|list| nfs4_acl::is_minimal(&list))
+            }),
+            _ => false,
+        };
+        if is_new && !is_of_all() {
+            differ.say(Difference::XattrAdded(name.to_vec()));
+        }
+    }
     for (name, said) in member.xattrs.iter().filter(|(name, _)| !is_acl(name)) {
         let Ok(attribute) = c_string(name) else {
             continue;
@@ -369,6 +378,7 @@ fn extended(
         match read(&attribute) {
             Ok(Some(is)) if is == *said => {}
             Ok(Some(_)) => differ.say(Difference::XattrChanged(name.clone())),
+            Ok(None) if name == nfs4_acl::NAME && nfs4_acl::is_minimal(said) => {}
             Ok(None) => differ.say(Difference::XattrRemoved(name.clone())),
             Err(errno) => differ.failed(TreeAccess::ReadXattr, Gate::Getxattrat)(errno),
         }

@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use super::asm::{Asm, Helper, If, Label, Op, Reg, Size};
 use super::frame;
 use super::layout::{ANNOUNCEMENT, COPIED, REGISTERS};
-use super::layout::{bucket, class, kind, names, shared, slot, sum, task};
+use super::layout::{bucket, class, kind, names, scratch, shared, slot, sum, task};
 use super::offsets::Offsets;
 use crate::syscalls::NUMBERS;
 
@@ -44,6 +44,9 @@ pub(super) struct Draft<'a> {
     pub(super) resources: &'a Resources,
     /// The end of the program.
     pub(super) out: Label,
+    /// The entry of the map `scratch` that only this program uses: another one may run on the same
+    /// processor in between.
+    pub(super) scratch: i32,
 }
 
 impl Deref for Draft<'_> {
@@ -67,6 +70,7 @@ impl Draft<'_> {
             asm,
             resources,
             out,
+            scratch: scratch::ENTER,
         }
     }
 
@@ -300,7 +304,8 @@ impl Draft<'_> {
 
         self.place(long);
         self.store_number(Double, R7, task::FIRST, 0);
-        self.store_number(Word, R10, frame::SCRATCH_KEY, 0);
+        let entry = self.scratch;
+        self.store_number(Word, R10, frame::SCRATCH_KEY, entry);
         self.find(self.resources.scratch, frame::SCRATCH_KEY, done);
         self.copy(R8, R0);
         self.store_number(Word, R8, 0, kind::NAMES);

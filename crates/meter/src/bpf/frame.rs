@@ -6,7 +6,7 @@
 
 /// The number of a bucket: the key of the maps `tasks` and `taken`. 4 bytes, in every program.
 pub(super) const BUCKET: i16 = -8;
-/// The key of the only entry of the map `scratch`. 4 bytes.
+/// The key of an entry of the map `scratch`. 4 bytes.
 pub(super) const SCRATCH_KEY: i16 = -16;
 /// The key of a cell: slot, number, errno. 16 bytes.
 pub(super) const CELL: i16 = -24;

@@ -11,7 +11,7 @@ use gate::process::Shared;
 use gate::{Errno, Fd};
 
 use super::draft::Resources;
-use super::layout::{self, SCRATCH, bucket, shared, slot, task};
+use super::layout::{self, bucket, scratch, shared, slot, task};
 use super::offsets::Offsets;
 use super::program;
 use crate::error::Unavailable;
@@ -59,7 +59,13 @@ impl Maps {
             taken: Map::new(Kind::Hash, "fathom_taken", 4, 4, room.tasks)?,
             slots: Map::new(Kind::Hash, "fathom_slots", 8, slot, room.slots)?,
             cells: Map::new(Kind::Hash, "fathom_cells", 16, 16, room.cells)?,
-            scratch: Map::new(Kind::PercpuArray, "fathom_scratch", 4, SCRATCH, 1)?,
+            scratch: Map::new(
+                Kind::PercpuArray,
+                "fathom_scratch",
+                4,
+                scratch::LEN,
+                scratch::ENTRIES,
+            )?,
         })
     }
 }
@@ -76,7 +82,7 @@ pub(super) struct Kit {
 
 impl Kit {
     /// Creates the maps, and loads and attaches the programs. `find` finds the offsets. The kernel
-    /// zeroes tens of megabytes and verifies five programs, and BTF is parsed: threads do what they
+    /// zeroes tens of megabytes and verifies the programs, and BTF is parsed: threads do what they
     /// can at the same time.
     pub(super) fn new(
         find: impl FnOnce() -> Result<Offsets, Unavailable> + Send,
@@ -129,13 +135,36 @@ type Writer = fn(&Resources) -> Option<Vec<u64>>;
 
 /// The names of the programs, their tracepoints, and what writes them. The one that sees the
 /// announcement of the command is attached last: from then on all are needed.
-pub(super) const PROGRAMS: [(&str, &CStr, Writer); 5] = [
+///
+/// Since Linux 7.0 a program can be preempted while it runs; then the kernel skips it in every other
+/// thread that comes to that processor. So forks, execs and exits have a second program, which does
+/// what the first has not done. The programs at `sys_enter` and `sys_exit` find it out later: a
+/// call without an entry is entered when it returns, and one without a return is counted in
+/// [`shared::MISSED`] at the next entry.
+pub(super) const PROGRAMS: [(&str, &CStr, Writer); 8] = [
     ("fathom_exit", c"sched_process_exit", program::exit),
+    ("fathom_exit_2", c"sched_process_exit", program::exit),
     ("fathom_exec", c"sched_process_exec", program::exec),
+    ("fathom_exec_2", c"sched_process_exec", program::exec_again),
     ("fathom_fork", c"sched_process_fork", program::fork),
+    ("fathom_fork_2", c"sched_process_fork", program::fork_again),
     ("fathom_return", c"sys_exit", program::exit_call),
     ("fathom_enter", c"sys_enter", program::enter),
 ];
+
+impl Kit {
+    /// The forks, execs and exits of any thread of this machine for which neither program ran, at
+    /// most.
+    pub(super) fn skipped_events(programs: &[Program]) -> u64 {
+        let (pairs, _) = programs.as_chunks::<2>();
+        let skipped = |program: &Program| program.recursion_misses().unwrap_or_default();
+        let pairs = pairs.iter().zip(PROGRAMS.as_chunks::<2>().0);
+        let paired = pairs.filter(|(_, [first, second])| first.1 == second.1);
+        paired
+            .map(|([first, second], _)| skipped(first).min(skipped(second)))
+            .sum()
+    }
+}
 
 fn load_all(resources: &Resources) -> Result<Vec<Program>, Unavailable> {
     std::thread::scope(|scope| {

@@ -122,6 +122,8 @@ pub(super) mod shared {
     pub(crate) const BEGUN: usize = 12;
     /// The distance from the beginning of a thread's kernel stack to its registers.
     pub(crate) const REGISTERS_OFFSET: usize = 13;
+    /// Calls of metered threads whose return was not seen.
+    pub(crate) const MISSED: usize = 14;
     /// The class of each system call.
     pub(crate) const CLASSES: usize = 16;
     /// Calls, nanoseconds and errors of each system call that there was no cell for.
@@ -276,8 +278,18 @@ pub(super) mod names {
     pub(crate) const LONGEST: i32 = 4096;
 }
 
-/// Bytes of the map `scratch`: the largest record, that of two names.
-pub(super) const SCRATCH: usize = names::BYTES as usize + 2 * names::LONGEST as usize;
+/// The entries of the map `scratch`, by the program that uses them.
+pub(super) mod scratch {
+    use super::names;
+
+    pub(crate) const ENTER: i32 = 0;
+    pub(crate) const EXIT_CALL: i32 = 1;
+    pub(crate) const EXEC: i32 = 2;
+    pub(crate) const EXEC_AGAIN: i32 = 3;
+    pub(crate) const ENTRIES: u32 = 4;
+    /// Bytes of an entry: the largest record, that of two names.
+    pub(crate) const LEN: usize = names::BYTES as usize + 2 * names::LONGEST as usize;
+}
 /// Bytes of a `task_struct` in a record of `program::look`. Before them are the kind, the ids of
 /// the thread, and the address of its registers, of 8 bytes each.
 pub(super) const LOOKED: usize = 4096;

@@ -44,8 +44,8 @@ use self::kit::{Kit, ROOM, load};
 use self::layout::{ANNOUNCEMENT, shared};
 use self::reader::{MOST_REPORTED, Reader};
 use crate::call::{Command, Listener, Meter, Metered};
-use crate::collector::{Collector, run_held, time_empty_call};
-use crate::error::{Error, Step, Unavailable};
+use crate::collector::{Collector, run_held, time_empty_call, warn_of};
+use crate::error::{Error, Step, Unavailable, WarningKind};
 
 /// The meter.
 pub(crate) struct Bpf;
@@ -108,16 +108,14 @@ impl Bpf {
             })?
         };
         drop(kit.attached);
-        let programs = kit.programs.iter();
-        let missed: u64 = programs
-            .filter_map(|program| program.recursion_misses().ok())
-            .sum();
+        let skipped = Kit::skipped_events(&kit.programs);
         let metered_call = words[shared::EMPTY_CALL].load(Ordering::Relaxed);
         let overhead = metered_call.saturating_sub(unmetered_call);
         let mut metered = reader
             .finish(&mut ring, self, overhead, timing)
             .map_err(Step::ReadMaps.late())?;
-        metered.lost += missed;
+        metered.lost += skipped;
+        warn_of(&mut metered, skipped, WarningKind::LostEvents);
         Ok(metered)
     }
 }
@@ -132,7 +130,6 @@ mod tests {
     use super::offsets::{Ends, Ids, Offsets, Running};
     use super::*;
     use crate::call::{Ended, Total};
-    use crate::error::WarningKind;
 
     #[test]
     fn every_program_can_be_assembled_and_read() {
@@ -180,7 +177,7 @@ mod tests {
                     listing.ends_with(": exit\n") && !listing.contains('?'),
                     "{name}: {listing}"
                 );
-                assert!(code.len() < 500, "{name}: {}", code.len());
+                assert!(code.len() < 700, "{name}: {}", code.len());
             }
         }
     }
@@ -260,6 +257,59 @@ mod tests {
         };
         let expected = counted(probe::find);
         assert_eq!(counted(probe::probe), expected);
+    }
+
+    /// Meters a command with threads, processes and failing calls by these of the programs.
+    fn metered_by(is_attached: impl Fn(&str) -> bool) -> Metered {
+        let script =
+            "for i in 1 2 3; do (ls / /no/such; cat /etc/passwd) >/dev/null 2>&1; done; true";
+        let words = ["sh", "-c", script].map(std::ffi::OsString::from);
+        let command = Command::find(&words).unwrap();
+        let mut kit = Kit::new(probe::find, ROOM, u64::MAX).unwrap();
+        let mut programs = PROGRAMS.iter();
+        kit.attached
+            .retain(|_| is_attached(programs.next().unwrap().0));
+        Bpf.run_with(kit, 0, &command, u64::MAX, &mut ()).unwrap()
+    }
+
+    #[test]
+    fn the_second_program_does_what_a_skipped_one_has_not_done() {
+        if let Err(why) = Bpf.check() {
+            return eprintln!("SKIPPED: {why}");
+        }
+        let expected = metered_by(|_| true);
+        assert_eq!((expected.lost, &expected.warnings[..]), (0, &[][..]));
+        for skipped in ["fathom_exit", "fathom_exec", "fathom_fork"] {
+            let metered = metered_by(|name| name != skipped);
+            assert_eq!(metered.lost, 0, "{skipped}");
+            assert_eq!(by_number(&metered), by_number(&expected), "{skipped}");
+            let programs = |metered: &Metered| {
+                let all = metered.totals.iter();
+                all.map(|total| total.program.clone())
+                    .collect::<std::collections::BTreeSet<_>>()
+            };
+            assert_eq!(programs(&metered), programs(&expected), "{skipped}");
+        }
+    }
+
+    #[test]
+    fn calls_whose_return_is_skipped_are_lost() {
+        if let Err(why) = Bpf.check() {
+            return eprintln!("SKIPPED: {why}");
+        }
+        let all: u64 = by_number(&metered_by(|_| true))
+            .values()
+            .map(|(n, _)| n)
+            .sum();
+        let metered = metered_by(|name| name != "fathom_return");
+        assert!(metered.totals.is_empty(), "{:?}", metered.totals);
+        assert_eq!(metered.warnings, [WarningKind::Lost(metered.lost)]);
+        // Without the last call of each of the 7 processes, and with exit_group(2).
+        assert!(
+            metered.lost.abs_diff(all) <= 14,
+            "{} of {all}",
+            metered.lost
+        );
     }
 
     /// Calls and errors by number.

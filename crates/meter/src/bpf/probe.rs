@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 
 use super::draft::Resources;
 use super::kit::{attach, load, new_cookie};
-use super::layout::{ANNOUNCEMENT, LOOKED, SCRATCH, double};
+use super::layout::{ANNOUNCEMENT, LOOKED, double, scratch};
 use super::offsets::Offsets;
 use super::program;
 use crate::error::Unavailable;
@@ -25,8 +25,8 @@ pub(super) fn probe() -> Result<Offsets, Unavailable> {
     const PIECES: usize = 6;
     const ROOM: u32 = 64 << 10;
     let mut ring = Ring::new("fathom_look", ROOM).map_err(Unavailable::BpfMap)?;
-    let scratch =
-        Map::new(Kind::PercpuArray, "fathom_look", 4, SCRATCH, 1).map_err(Unavailable::BpfMap)?;
+    let scratch = Map::new(Kind::PercpuArray, "fathom_look", 4, scratch::LEN, 1)
+        .map_err(Unavailable::BpfMap)?;
     let mut stack = None;
     for piece in 0..PIECES {
         let from = piece * (LOOKED - OVERLAP);

@@ -19,7 +19,7 @@
 use super::asm::{Helper, If, Label, Op, Reg, Size};
 use super::draft::{Draft, FORCE_WAKEUP, NO_WAKEUP, Resources};
 use super::frame::{self, enter, exec, exit, exit_call, fork};
-use super::layout::{LOOKED, REGISTERS, fork as record, kind, shared, slot, sum, task};
+use super::layout::{LOOKED, REGISTERS, fork as record, kind, scratch, shared, slot, sum, task};
 use super::offsets::Ends;
 use crate::syscalls::{self, NUMBERS};
 
@@ -29,12 +29,15 @@ use Size::{Double, Word};
 /// Runs at the entry of every call of every process.
 pub(super) fn enter(resources: &Resources) -> Option<Vec<u64>> {
     let mut p = Draft::new(resources);
-    let [unmetered, compat, clock] = p.labels();
+    let [unmetered, compat, clock, missed, entered] = p.labels();
     let out = p.out;
     p.copy(R6, R1);
     p.load(Double, R9, R6, 0);
     p.load(Double, R8, R6, 8);
     p.find_task(unmetered);
+    p.load(Word, R1, R7, task::NUMBER);
+    p.jump_if(R1, If::Below, NUMBERS as i32, missed);
+    p.place(entered);
     p.store_number(Word, R7, task::NUMBER, task::IGNORED);
     p.load(Word, R1, R7, task::FLAGS);
     p.jump_if(R1, If::Common, task::COMPAT, compat);
@@ -55,6 +58,17 @@ pub(super) fn enter(resources: &Resources) -> Option<Vec<u64>> {
     p.place(compat);
     p.shared_add(shared::COMPAT_CALLS, 1);
     p.jump(out);
+
+    // The call before has not returned: the kernel has skipped its program, see [`kit::PROGRAMS`](super::kit).
+    p.place(missed);
+    p.load(Double, R1, R7, task::SLOT);
+    p.jump_if(R1, If::Equal, slot::FIRST as i32, entered);
+    p.shared_add(shared::MISSED, 1);
+    p.load(Word, R1, R7, task::FLAGS);
+    p.by(Op::And, R1, task::REPORTED);
+    p.jump_if(R1, If::Equal, 0, entered);
+    p.shared_add(shared::LEFT, 1); // another call is reported instead
+    p.jump(entered);
 
     p.place(unmetered);
     admit_command(&mut p);
@@ -114,6 +128,7 @@ struct Steps {
 /// Runs at the return of every call of every process.
 pub(super) fn exit_call(resources: &Resources) -> Option<Vec<u64>> {
     let mut p = Draft::new(resources);
+    p.scratch = scratch::EXIT_CALL;
     let at = Steps {
         not_counted: p.label(),
         unseen: p.label(),
@@ -330,10 +345,28 @@ const CUT_SHORT: [i32; 5] = [4, 512, 513, 514, 516];
 
 /// Runs when a thread or a process is created, in its parent.
 pub(super) fn fork(resources: &Resources) -> Option<Vec<u64>> {
+    meter_child(Draft::new(resources), false)
+}
+
+/// [`fork`] for a child that is not metered: that program was skipped, or found no room.
+pub(super) fn fork_again(resources: &Resources) -> Option<Vec<u64>> {
     let mut p = Draft::new(resources);
+    let (unmetered, out) = (p.label(), p.out);
+    p.copy(R6, R1);
+    p.load(Double, R8, R6, 8);
+    p.find_registers();
+    p.find_task(unmetered);
+    p.jump(out);
+    p.place(unmetered);
+    p.copy(R1, R6);
+    meter_child(p, true)
+}
+
+/// Meters a child, and counts it as unfollowed if there is no room and this is the `last` attempt.
+fn meter_child(mut p: Draft<'_>, last: bool) -> Option<Vec<u64>> {
     let [thread, entered, full] = p.labels();
     let out = p.out;
-    let offsets = resources.offsets;
+    let offsets = p.resources.offsets;
     p.copy(R6, R1);
     p.load(Double, R8, R6, 0);
     p.find_registers();
@@ -362,7 +395,9 @@ pub(super) fn fork(resources: &Resources) -> Option<Vec<u64>> {
     p.place(entered);
     enter_child(&mut p, full);
     p.place(full);
-    p.shared_add(shared::UNFOLLOWED, 1);
+    if last {
+        p.shared_add(shared::UNFOLLOWED, 1);
+    }
     p.finish()
 }
 
@@ -452,13 +487,26 @@ fn enter_child(p: &mut Draft<'_>, full: Label) {
 
 /// Runs when a process has executed a program.
 pub(super) fn exec(resources: &Resources) -> Option<Vec<u64>> {
-    let mut p = Draft::new(resources);
+    replace_program(Draft::new(resources), scratch::EXEC)
+}
+
+/// [`exec`], if that program was skipped.
+pub(super) fn exec_again(resources: &Resources) -> Option<Vec<u64>> {
+    replace_program(Draft::new(resources), scratch::EXEC_AGAIN)
+}
+
+fn replace_program(mut p: Draft<'_>, scratch: i32) -> Option<Vec<u64>> {
+    p.scratch = scratch;
     let [unlisted, listed] = p.labels();
-    let out = p.out;
+    let (out, resources) = (p.out, p.resources);
     p.copy(R6, R1);
     p.load(Double, R8, R6, 0);
     p.find_registers();
     p.find_task(out);
+    if scratch == scratch::EXEC_AGAIN {
+        p.load(Word, R1, R7, task::FRESH);
+        p.jump_if(R1, If::Differ, 0, out);
+    }
     p.flush_all();
     // A thread that was not the main thread is it now, and has its id.
     p.copy_memory(Word, (R10, exec::FORMER), (R7, task::TID));
@@ -469,7 +517,7 @@ pub(super) fn exec(resources: &Resources) -> Option<Vec<u64>> {
     p.copy_memory(Double, (R10, exec::SLOT), (R7, task::SLOT));
     p.slot_add(exec::SLOT, -1);
 
-    p.store_number(Word, R10, exec::LEN, 0);
+    p.store_number(Word, R10, exec::LEN, scratch);
     p.find(resources.scratch, exec::LEN, out);
     p.copy(R8, R0);
     p.new_slot(exec::SLOT, exec::KERNEL_PID); // the pid is the upper half of the ids
@@ -537,7 +585,7 @@ fn read_program_name(p: &mut Draft<'_>) {
     p.place(some);
 }
 
-/// Runs when a thread ends.
+/// Runs when a thread ends, twice: after the first time it is not metered any more.
 pub(super) fn exit(resources: &Resources) -> Option<Vec<u64>> {
     let mut p = Draft::new(resources);
     let [silent, report, gone, lost] = p.labels();

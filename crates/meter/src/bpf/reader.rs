@@ -279,18 +279,20 @@ impl<'a> Reader<'a> {
         let claimed = (self.wanted.min(MOST_REPORTED) as i64).saturating_sub(left);
         let wanted = |calls: u64| calls.min(self.wanted);
         let dropped = wanted(claimed.max(0) as u64).saturating_sub(wanted(self.read));
-        let [lost_events, unfollowed, compat_calls, unfinished] = [
+        let [lost_events, unfollowed, compat_calls, unfinished, missed] = [
             shared::LOST_EVENTS,
             shared::UNFOLLOWED,
             shared::COMPAT_CALLS,
             shared::UNFINISHED,
+            shared::MISSED,
         ]
         .map(|word| self.shared(word));
         let mut metered = self.collector.finish(meter, overhead, timing);
         metered.unfinished = unfinished;
-        metered.lost = dropped + lost_events + unfollowed;
+        metered.lost = dropped + lost_events + unfollowed + missed;
         warn_of(&mut metered, spilt, WarningKind::Unattributed);
         warn_of(&mut metered, dropped, WarningKind::Unreported);
+        warn_of(&mut metered, missed, WarningKind::Lost);
         warn_of(&mut metered, lost_events, WarningKind::LostEvents);
         warn_of(&mut metered, unfollowed, WarningKind::UnfollowedThreads);
         warn_of(&mut metered, compat_calls, WarningKind::Calls32Bit);

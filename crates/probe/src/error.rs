@@ -182,6 +182,11 @@ pub enum Error {
     NotDropped,
     #[error("the file system is in memory: its files are not cached")]
     InMemory,
+    #[error(
+        "windows of {} are too few in a file of {} to be found by time",
+        mebibytes(*.window), mebibytes(*.len)
+    )]
+    WindowTooLong { window: u64, len: u64 },
     #[error("holes are not kept in the page cache here, or it cannot be observed")]
     HolesNotCached,
     #[error(

@@ -15,6 +15,7 @@ use crate::context::Context;
 use crate::dir::Scratch;
 use crate::error::{Action, Error, Result};
 use crate::finding::{Finding, Note, Outcome, Value, find_value, or_unknown};
+use crate::infer::comb::CYCLES;
 use crate::infer::robust::{median, mode};
 use crate::infer::series::judge;
 use crate::infer::windows::readahead as infer_windows;
@@ -109,7 +110,12 @@ fn measure_with(
         return Ok(None);
     }
     context.begin(Activity::ReadaheadTimes)?;
-    let by_time = by_time(context, scratch, len, residency.as_mut()).map(|finding| vec![finding]);
+    // In fewer windows the comb would find a finer structure, such as requests of half a window.
+    let is_too_long = |bytes: &u64| len / 4 * 3 / bytes.max(&1) < CYCLES as u64;
+    let by_time = match steady.filter(is_too_long) {
+        Some(window) => Err(Error::WindowTooLong { window, len }),
+        None => by_time(context, scratch, len, residency.as_mut()).map(|finding| vec![finding]),
+    };
     let mut by_time = or_unknown(by_time, &[Quantity::ReadaheadSteadyByTime])?;
     let seen = find_value(&found, Quantity::ReadaheadSteady);
     for finding in &mut by_time {

@@ -55,6 +55,16 @@ disk() {
   esac
 }
 
+# nfs_server [SECONDS]: an NFS server, with a grace period of so long; what it exports is up to exportfs(8).
+nfs_server() {
+  mount -t nfsd nfsd /proc/fs/nfsd
+  mkdir -p /run/rpc_pipefs /run/rpcbind /var/lib/nfs/v4recovery
+  mount -t rpc_pipefs rpc_pipefs /run/rpc_pipefs
+  rpcbind -w 2>/dev/null || rpcbind
+  rpc.mountd --no-nfs-version 3 2>/dev/null || rpc.mountd
+  rpc.nfsd --grace-time "${1:-10}" --lease-time "${1:-10}" 8
+}
+
 # tree DIR: some hundred entries of every kind.
 tree() {
   mkdir -p "$1"

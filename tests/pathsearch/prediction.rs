@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -67,9 +68,24 @@ fn compare(what: &str, predicted: &BTreeMap<String, u64>, counted: &BTreeMap<Str
     );
 }
 
+/// Serves the tree of this machine at `root` with empty caches, and what is no file there.
+fn with_mirror<T>(root: &Path, work: impl FnOnce(&Mirror) -> T) -> T {
+    let mirror = serve_mirror(Path::new("/"), root, Slowness::default());
+    for dir in ["proc", "dev", "tmp"] {
+        mount_bind_recursive(Path::new("/").join(dir), root.join(dir)).unwrap();
+    }
+    let done = work(&mirror);
+    for dir in ["proc", "dev", "tmp"] {
+        let _ = unmount(root.join(dir), UnmountFlags::DETACH);
+    }
+    let _ = unmount(root, UnmountFlags::DETACH);
+    done
+}
+
+/// Predicts the requests of a command on the served tree, whose client fathom measures there.
 fn cold_and_warm(what: &str, command: &[OsString]) {
     in_namespace(|scratch| {
-        let place = tempfile::tempdir().unwrap();
+        let place = tempfile::tempdir_in("/tmp").unwrap();
         let command_line: Vec<OsString> = args![
             "/usr/bin/env",
             "-i",
@@ -79,22 +95,28 @@ fn cold_and_warm(what: &str, command: &[OsString]) {
         .into_iter()
         .chain(command.iter().cloned())
         .collect();
-        let (value, _) = searched(place.path(), &command_line, |command| {
-            command.env("PATH", PATH).current_dir("/");
-        });
         let root = scratch.join("root");
-        let mirror = serve_mirror(Path::new("/"), &root, Slowness::default());
-        for dir in ["proc", "dev"] {
-            mount_bind_recursive(Path::new("/").join(dir), root.join(dir)).unwrap();
-        }
-        let cold = count(&root, &mirror, command);
-        compare(&format!("{what}, cold"), &predicted(&value, "cold"), &cold);
-        let warm = count(&root, &mirror, command);
-        compare(&format!("{what}, warm"), &predicted(&value, "warm"), &warm);
-        for dir in ["proc", "dev"] {
-            let _ = unmount(root.join(dir), UnmountFlags::DETACH);
-        }
-        let _ = unmount(&root, UnmountFlags::DETACH);
+        let value = with_mirror(&root, |_| {
+            let (value, _) = searched(place.path(), &command_line, |command| {
+                let root = root.clone();
+                command.env("PATH", PATH).current_dir("/");
+                // SAFETY: chroot(2) and chdir(2) may be called between fork and exec.
+                unsafe {
+                    command.pre_exec(move || {
+                        rustix::process::chroot(&root)?;
+                        Ok(rustix::process::chdir("/")?)
+                    });
+                }
+            });
+            value
+        });
+        assert_eq!(value["result"]["predicted"]["about"], "network");
+        with_mirror(&root, |mirror| {
+            let cold = count(&root, mirror, command);
+            compare(&format!("{what}, cold"), &predicted(&value, "cold"), &cold);
+            let warm = count(&root, mirror, command);
+            compare(&format!("{what}, warm"), &predicted(&value, "warm"), &warm);
+        });
     });
 }
 

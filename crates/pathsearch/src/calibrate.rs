@@ -4,7 +4,7 @@
 use std::ffi::{CStr, CString};
 use std::os::fd::AsFd;
 
-use gate::cache::cachestat;
+use gate::cache::{cachestat, page_size};
 use gate::clock::monotonic_raw;
 use gate::file::read_kernel;
 use gate::fs::{
@@ -31,14 +31,17 @@ const REPETITIONS: usize = 7;
 const FEW_REPETITIONS: usize = 3;
 /// Seconds from which a round trip is long.
 const LONG_RTT_SECONDS: f64 = 0.01;
-/// The least that is read of a file, and dropped from the cache before.
-const PAGE: u64 = 4096;
 /// Seconds. A call that took less made no request; one that takes more even at its best did.
 const MAX_LOCAL_SECONDS: f64 = 6e-6;
 
-/// Measures the file system that `dir` is on. Fails with `EEXIST` if names exist that nothing has
-/// created, which happens only on a file system that generates them.
-pub(crate) fn calibrate(dir: &[u8], samples: &Samples) -> Result<Calibration> {
+/// Measures the file system that `dir` is on, whose type behaves in a certain way. Fails with
+/// `EEXIST` if names exist that nothing has created, which happens only on a file system that
+/// generates them.
+pub(crate) fn calibrate(
+    dir: &[u8],
+    behavior: ClientBehavior,
+    samples: &Samples,
+) -> Result<Calibration> {
     let fd = open_long(dir, Open::PATH | Open::DIRECTORY)?;
     let names: Vec<CString> = (0..NAMES)
         .map(|n| c_string(format!(".fathom-{:x}-{n}", monotonic_raw()).as_bytes()))
@@ -55,7 +58,7 @@ pub(crate) fn calibrate(dir: &[u8], samples: &Samples) -> Result<Calibration> {
     let rtt = median(first);
     let mut found = Calibration {
         prices: Prices::uniform(rtt),
-        behavior: ClientBehavior::default(),
+        behavior,
     };
     if rtt <= MAX_LOCAL_SECONDS {
         return Ok(found); // without a server, no other call is a request either
@@ -174,7 +177,12 @@ impl Calibration {
             let duplicate = fd.again()?;
             closed.push(timed(|| drop(duplicate)).1);
         }
-        self.behavior.opens = self.record_if_request(Request::Open, opened, resolve_seconds);
+        let opens = self.record_if_request(Request::Open, opened, resolve_seconds);
+        // The command has opened the file before.
+        match self.behavior.delegations {
+            true => self.behavior.delegations = !opens,
+            false => self.behavior.opens = opens,
+        }
         let price = self.prices.get(Request::Open);
         self.prices.set(Request::Create, price);
         self.behavior.flushes = self.record_if_request(Request::Flush, closed, 0.0);
@@ -184,7 +192,7 @@ impl Calibration {
     /// Measures reading one page and a whole window, of which the difference is the price of the
     /// bytes, and fstat(2) after a read.
     fn measure_reading(&mut self, fd: &Fd, buffer: &mut [u8], repetitions: usize) -> Result<()> {
-        let len = buffer.len() as u64;
+        let (len, page) = (buffer.len() as u64, page_size() as u64);
         let drop_cached = || fadvise64(fd, 0, len, Advice::DontNeed);
         fadvise64(fd, 0, 0, Advice::Random)?; // no readahead
         let (mut small, mut large, mut seen) = (Vec::new(), Vec::new(), Vec::new());
@@ -196,11 +204,11 @@ impl Calibration {
             large.push(timed(|| pread64(fd, buffer, 0)).1);
         }
         self.behavior.reads = self.record_if_request(Request::Read, small, 0.0);
-        if self.behavior.reads && len > PAGE {
+        if self.behavior.reads && len > page {
             let small = self.prices.get(Request::Read);
-            self.prices.byte = (median(large) - small).max(0.0) / (len - PAGE) as f64;
-            let page = self.prices.byte * PAGE as f64;
-            self.prices.set(Request::Read, (small - page).max(0.0));
+            self.prices.byte = (median(large) - small).max(0.0) / (len - page) as f64;
+            let of_page = self.prices.byte * page as f64;
+            self.prices.set(Request::Read, (small - of_page).max(0.0));
         }
         self.behavior.stats_after_read = self.record_if_request(Request::Getattr, seen, 0.0);
         Ok(())

@@ -529,7 +529,7 @@ mod tests {
             let path = given.join(":");
             let trace = machine.trace(path.as_bytes(), &searches);
             let behavior = ClientBehavior { keeps_misses, ..ClientBehavior::default() };
-            let start = predict_requests(&trace.names, &mut machine.clone(), &behavior);
+            let start = predict_requests(&trace.names, &mut machine.clone(), &behavior, |_| 0.0);
             let prices = Prices::uniform(rtt);
             let seconds = prices.seconds(&start.cold);
             let mut remote = Remote {

@@ -108,7 +108,9 @@ pub(crate) fn predict(
     warnings: &mut Vec<Warning>,
 ) -> Prediction {
     let (prices, rtt_source, behavior) = find_client(trace, network, options, tree, warnings);
-    let requests = predict_requests(&trace.names, tree, &behavior);
+    let compute = compute_time(trace, metered, tree);
+    let seconds = |requests: &Requests| compute + prices.seconds(requests);
+    let requests = predict_requests(&trace.names, tree, &behavior, seconds);
     let time = |requests: &Requests, compute: f64| {
         let waited = requests.waited() as f64;
         let start = NodeStart {
@@ -119,7 +121,6 @@ pub(crate) fn predict(
         };
         start_time(&start, options.nodes, options.server_rate)
     };
-    let compute = compute_time(trace, metered, tree);
     Prediction {
         prices,
         rtt_source,
@@ -162,7 +163,8 @@ fn find_client(
     let samples = samples(&trace.names, tree);
     let mut failed = None;
     for dir in remote {
-        match calibrate(dir, &samples) {
+        let behavior = tree.fstype(dir).map(ClientBehavior::of_type);
+        match calibrate(dir, behavior.unwrap_or_default(), &samples) {
             Ok(found) if is_wanted => return (found.prices, RttSource::Measured, found.behavior),
             Ok(found) => return (prices, source, found.behavior),
             Err(e) => failed = failed.or(Some((dir, e))),

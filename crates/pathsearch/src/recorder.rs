@@ -335,19 +335,25 @@ impl Recorder {
                     used.first = result;
                 }
                 used.reads += 1;
+                used.ends_with_stat = false;
                 used.nanos += call.nanos;
                 used.extent = used.extent.max(end);
             }
             syscalls::Kind::Seek if syscall.name == "lseek" => offset = Some(result),
             syscalls::Kind::List => {
+                let names = self.uses.len();
                 if let Some(used) = self.name_use(name) {
+                    if used.listings == 0 {
+                        used.listed_at = names;
+                    }
                     used.listings += 1;
+                    used.ends_with_stat = false;
                     used.nanos += call.nanos;
                 }
             }
             syscalls::Kind::Stat => {
                 if let Some(used) = self.name_use(name) {
-                    used.stats_after_read += u64::from(used.reads > 0);
+                    record_stat(used);
                     used.nanos += call.nanos;
                 }
             }
@@ -364,6 +370,13 @@ impl Recorder {
     }
 }
 
+/// Records a call of the stat family.
+fn record_stat(used: &mut NameUse) {
+    used.stats += 1;
+    used.stats_after_read += u64::from(used.reads + used.listings + used.execs > 0);
+    used.ends_with_stat = true;
+}
+
 /// Records what a lookup did with a name.
 fn record_use(
     used: &mut NameUse,
@@ -374,14 +387,21 @@ fn record_use(
 ) {
     if used.count == Count::default() {
         used.kind = kind;
+        used.opened_first = matches!(op, Op::Open | Op::Create | Op::Exec);
+        used.first_at = call.start;
     }
+    used.last_at = used.last_at.max(call.start);
     used.nanos += call.nanos;
     used.count.add(is_hit);
     used.follow |= follow;
     used.nofollow |= !follow;
     let succeeded = call.errno().is_none();
     match op {
-        Op::Exec if succeeded => used.execs += 1,
+        Op::Stat if succeeded => record_stat(used),
+        Op::Exec if succeeded => {
+            used.execs += 1;
+            used.ends_with_stat = false;
+        }
         Op::Open if succeeded => used.opens += 1,
         Op::Create if succeeded => {
             used.opens += 1;

@@ -1,13 +1,17 @@
 //! The requests of a client of a network file system, and what they cost.
 
+use std::time::Duration;
+
 /// Seconds of a round trip if nothing else is known: a server in the same building.
 pub const ASSUMED_RTT: f64 = 0.0005;
 
-/// A request to the server, by its FUSE name.
+/// A request to the server, by its FUSE name, or that of NFS 4.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Request {
     /// Looking up a component of a name that is not in the dentry cache.
     Lookup,
+    /// Asking whether the user may search a directory: the first time it is used.
+    Access,
     /// Reading the target of a symbolic link.
     Readlink,
     /// Opening a file.
@@ -18,9 +22,11 @@ pub enum Request {
     Read,
     /// Fetching attributes that are not cached any more.
     Getattr,
+    /// Closing a file, with a reply that the last close(2) waits for: on NFS 4.
+    Close,
     /// Closing a descriptor, with a reply that close(2) waits for.
     Flush,
-    /// Opening a directory.
+    /// Opening a directory: GETATTR on NFS.
     Opendir,
     /// Reading a piece of a directory.
     Readdir,
@@ -30,10 +36,11 @@ pub enum Request {
 
 impl Request {
     /// All requests.
-    pub const ALL: [Request; 10] = {
+    pub const ALL: [Request; 12] = {
         use Request::*;
         [
-            Lookup, Readlink, Open, Create, Read, Getattr, Flush, Opendir, Readdir, Release,
+            Lookup, Access, Readlink, Open, Create, Read, Getattr, Close, Flush, Opendir, Readdir,
+            Release,
         ]
     };
 
@@ -41,11 +48,13 @@ impl Request {
     pub fn name(self) -> &'static str {
         match self {
             Request::Lookup => "LOOKUP",
+            Request::Access => "ACCESS",
             Request::Readlink => "READLINK",
             Request::Open => "OPEN",
             Request::Create => "CREATE",
             Request::Read => "READ",
             Request::Getattr => "GETATTR",
+            Request::Close => "CLOSE",
             Request::Flush => "FLUSH",
             Request::Opendir => "OPENDIR",
             Request::Readdir => "READDIR",
@@ -155,11 +164,24 @@ pub struct ClientBehavior {
     pub keeps_links: bool,
     /// It keeps cached pages when an unchanged file is opened again.
     pub keeps_pages: bool,
+    /// It caches the entries of a directory, and what their names refer to.
+    pub keeps_lists: bool,
+    /// It keeps the attributes of a file that it has no delegation for only so long: `acregmin` of
+    /// nfs(5). Those of directories are kept longer.
+    pub keeps_attributes: Option<Duration>,
+    /// It asks once for each directory whether the user may search it.
+    pub checks_access: bool,
     /// It fetches the attributes again after a read, because the access time has changed.
     pub stats_after_read: bool,
     /// Opening a file is a request.
     pub opens: bool,
+    /// Opening a file also looks up the last component of its name.
+    pub atomic_open: bool,
+    /// The server grants delegations: opening and closing a file again is local.
+    pub delegations: bool,
     /// Closing a file is a request that the process waits for.
+    pub closes: bool,
+    /// Closing a descriptor is one.
     pub flushes: bool,
     /// Reading what is not cached is a request.
     pub reads: bool,
@@ -169,20 +191,52 @@ pub struct ClientBehavior {
     pub window: u64,
 }
 
-impl Default for ClientBehavior {
-    /// NFS: everything is cached, and each open(2) asks the server whether it is still valid.
-    fn default() -> ClientBehavior {
-        ClientBehavior {
-            keeps_names: true,
-            keeps_misses: true,
-            keeps_links: true,
-            keeps_pages: true,
-            stats_after_read: false,
-            opens: true,
-            flushes: false,
-            reads: true,
-            lists: true,
-            window: 128 << 10,
+impl ClientBehavior {
+    /// Linux's client and server of NFS 4.2.
+    pub(crate) const NFS_4: ClientBehavior = ClientBehavior {
+        keeps_lists: true,
+        keeps_attributes: Some(Duration::from_secs(3)),
+        checks_access: true,
+        stats_after_read: true,
+        atomic_open: true,
+        delegations: true,
+        closes: true,
+        ..ClientBehavior::OTHER
+    };
+
+    /// A client that caches everything, and asks the server at each open(2) whether it is still
+    /// valid.
+    pub(crate) const OTHER: ClientBehavior = ClientBehavior {
+        keeps_names: true,
+        keeps_misses: true,
+        keeps_links: true,
+        keeps_pages: true,
+        keeps_lists: false,
+        keeps_attributes: None,
+        checks_access: false,
+        stats_after_read: false,
+        opens: true,
+        atomic_open: false,
+        delegations: false,
+        closes: false,
+        flushes: false,
+        reads: true,
+        lists: true,
+        window: 128 << 10,
+    };
+
+    /// That of a type of file system, as far as nothing is measured.
+    pub(crate) fn of_type(fstype: &[u8]) -> ClientBehavior {
+        match fstype {
+            b"nfs4" => ClientBehavior::NFS_4,
+            _ => ClientBehavior::OTHER,
         }
+    }
+}
+
+impl Default for ClientBehavior {
+    /// NFS 4.
+    fn default() -> ClientBehavior {
+        ClientBehavior::NFS_4
     }
 }

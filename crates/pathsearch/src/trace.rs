@@ -34,6 +34,9 @@ pub struct NameUse {
     pub count: Count,
     /// Nanoseconds in all calls with this name.
     pub nanos: u64,
+    /// When it was first and last looked up, in nanoseconds.
+    pub first_at: u64,
+    pub last_at: u64,
     /// It was looked up with a symbolic link followed, and with one not followed.
     pub follow: bool,
     pub nofollow: bool,
@@ -49,8 +52,16 @@ pub struct NameUse {
     pub extent: u64,
     /// getdents64(2)
     pub listings: u64,
-    /// fstat(2) after it had been read.
+    /// How many names were in the table at the first of them.
+    pub listed_at: usize,
+    /// Calls of the stat family, also by name.
+    pub stats: u64,
+    /// Those after it had been read or listed.
     pub stats_after_read: u64,
+    /// The first call with the name opened or executed it.
+    pub opened_first: bool,
+    /// The last call of the stat family came after the last read.
+    pub ends_with_stat: bool,
 }
 
 /// Sums over all lookups.

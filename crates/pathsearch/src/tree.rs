@@ -142,6 +142,11 @@ impl<'a> LocalTree<'a> {
             nodes: HashMap::new(),
         }
     }
+
+    /// The type of the file system that a directory is on.
+    pub(crate) fn fstype(&self, dir: &[u8]) -> Option<&[u8]> {
+        self.mounts.find(dir).map(|mount| &mount.fstype[..])
+    }
 }
 
 fn read_node(path: &[u8]) -> Node {

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use gate::Errno;
 use gate::sync::Mutex;
 use ondisk::Dev;
+use parquet::basic::Compression;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::reader::{ChunkReader, Length};
@@ -316,10 +317,20 @@ impl Reader {
                 )));
             }
             let chunk = Arc::new(ChunkBytes { offset, bytes });
+            let is_zstd = matches!(column.compression(), Compression::ZSTD(_));
+            // The library would make a compressor and a decompressor for each column: so it is told
+            // that the pages are not compressed.
+            let as_stored = is_zstd.then(|| {
+                let column = column.clone().into_builder();
+                column.set_compression(Compression::UNCOMPRESSED).build()
+            });
+            let as_stored = as_stored.transpose()?;
+            let stored = as_stored.as_ref().unwrap_or(column);
             V::decode(Pages {
-                pages: &mut SerializedPageReader::new(chunk, column, rows, None)?,
+                pages: &mut SerializedPageReader::new(chunk, stored, rows, None)?,
                 rows,
                 is_optional: column.column_descr().max_def_level() > 0,
+                unpacked: is_zstd.then(|| usize::try_from(column.uncompressed_size()).unwrap_or(0)),
             })
         };
         catch_panics(read).map_err(|e| {

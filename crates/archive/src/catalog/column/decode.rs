@@ -1,10 +1,12 @@
 //! From pages to values.
 
+use std::cell::RefCell;
 use std::ops::Index;
 
 use parquet::basic::Encoding;
 use parquet::column::page::{Page, PageReader};
 use parquet::errors::{ParquetError, Result};
+use zstd::bulk::Decompressor;
 
 /// Decodes Parquet's hybrid of runs and bit-packed groups of eight: `left` numbers of `bits` bits,
 /// each passed to `take` with how many times it is repeated. `None` if there are fewer.
@@ -61,6 +63,38 @@ pub struct Pages<'a> {
     pub(in crate::catalog) pages: &'a mut dyn PageReader,
     pub(in crate::catalog) rows: usize,
     pub(in crate::catalog) is_optional: bool,
+    /// If the pages are compressed with zstd: the bytes of all of them, at most, when they are not.
+    pub(in crate::catalog) unpacked: Option<usize>,
+}
+
+thread_local! {
+    /// The decompressor of this thread, and the page that it decompressed last.
+    static ZSTD: RefCell<(Option<Decompressor<'static>>, Vec<u8>)> = RefCell::default();
+}
+
+/// Passes the bytes of a page to `take`, decompressed if it is compressed.
+fn unpacked<T>(
+    page: &[u8],
+    most: Option<usize>,
+    take: impl FnOnce(&[u8]) -> Option<T>,
+) -> Option<T> {
+    let Some(most) = most else {
+        return take(page);
+    };
+    ZSTD.with_borrow_mut(|(zstd, bytes)| {
+        // Streams do not always record their size.
+        let size = zstd::zstd_safe::get_frame_content_size(page).ok()?;
+        let room = size.map_or(Some(most), |size| usize::try_from(size).ok())?;
+        let zstd = match zstd {
+            Some(zstd) => zstd,
+            none => none.insert(Decompressor::new().ok()?),
+        };
+        bytes.clear();
+        let room = (room <= most).then_some(room)?;
+        bytes.try_reserve_exact(room).ok()?;
+        zstd.decompress_to_buffer(page, bytes).ok()?;
+        take(bytes)
+    })
 }
 
 /// The values of a page, with their number.
@@ -78,6 +112,7 @@ fn each_page(
         pages,
         mut rows,
         is_optional,
+        unpacked: most,
     }: Pages<'_>,
     mut are: impl FnMut(bool, usize),
     mut take: impl FnMut(Data<'_>) -> Option<()>,
@@ -86,7 +121,8 @@ fn each_page(
         if let Page::DataPage { num_values, .. } = &page {
             rows = rows.checked_sub(*num_values as usize).ok_or_else(damaged)?;
         }
-        decode_page(&page, is_optional, &mut are, &mut take).ok_or_else(damaged)?;
+        let decode = |bytes: &[u8]| decode_page(&page, bytes, is_optional, &mut are, &mut take);
+        unpacked(page.buffer(), most, decode).ok_or_else(damaged)?;
     }
     if rows > 0 {
         return Err(ParquetError::EOF("a column has too few values".to_owned()));
@@ -96,21 +132,21 @@ fn each_page(
 
 fn decode_page(
     page: &Page,
+    mut bytes: &[u8],
     is_optional: bool,
     are: &mut impl FnMut(bool, usize),
     take: &mut impl FnMut(Data<'_>) -> Option<()>,
 ) -> Option<()> {
-    let (mut bytes, rows, encoding, levels) = match page {
-        Page::DictionaryPage {
-            buf, num_values, ..
-        } => return take(Data::Dictionary(buf, *num_values as usize)),
+    let (rows, encoding, levels) = match page {
+        Page::DictionaryPage { num_values, .. } => {
+            return take(Data::Dictionary(bytes, *num_values as usize));
+        }
         Page::DataPage {
-            buf,
             num_values,
             encoding,
             def_level_encoding,
             ..
-        } => (&buf[..], *num_values as usize, encoding, def_level_encoding),
+        } => (*num_values as usize, encoding, def_level_encoding),
         Page::DataPageV2 { .. } => return None,
     };
     let mut values = rows;

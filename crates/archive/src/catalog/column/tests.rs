@@ -63,6 +63,8 @@ fn pages(reader: &mut SerializedPageReader<Bytes>, rows: usize, is_optional: boo
         pages: reader,
         rows,
         is_optional,
+        // The library decompresses them.
+        unpacked: None,
     }
 }
 

@@ -6,6 +6,8 @@ Peers are looked for in PATH. `bench/peers.py` prints one line each.
 
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 PEERS = {  # name: (what it may be called, how to get it, what it is measured in)
     "findmnt": ("findmnt", "Debian package util-linux", "mounts: as a tree, and as a list with -l"),
@@ -18,6 +20,11 @@ PEERS = {  # name: (what it may be called, how to get it, what it is measured in
         "walk, growth: the latest, beside Debian's",
     ),
     "fd": ("fd fdfind", "cargo install --locked fd-find, or Debian package fd-find", "walk"),
+    "duckdb": (
+        "duckdb",
+        "pip install duckdb, or tools/setup test, which makes target/venv",
+        "query: in Python, whose version is here",
+    ),
     "du": ("du", "Debian package coreutils", "walk"),
     "dust": ("dust", "cargo install --locked du-dust", "walk"),
     "pdu": ("pdu", "cargo install --locked parallel-disk-usage", "walk"),
@@ -41,7 +48,20 @@ def program(name):
     return next(filter(None, map(shutil.which, PEERS[name][0].split())), None)
 
 
+def duckdb():
+    """A Python with the module duckdb, and its version; or None."""
+    beside = str(Path(__file__).resolve().parent.parent / "target/venv/bin/python")
+    script = "import duckdb; print('duckdb', duckdb.__version__)"
+    for python in filter(shutil.which, (beside, sys.executable)):
+        answer = subprocess.run([python, "-c", script], capture_output=True, text=True)
+        if answer.returncode == 0:
+            return python, answer.stdout.strip()
+    return None
+
+
 def version(name):
+    if name == "duckdb":
+        return duckdb()[1] if duckdb() else "not found"
     if program(name) is None:
         return "not found"
     option = {"restic": "version", "mkfs.ext4": "-V", "mkfs.xfs": "-V"}.get(name, "--version")

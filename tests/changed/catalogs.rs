@@ -1,8 +1,10 @@
 //! Catalogs: foreign ones, broken ones, full disks, sudden ends; and what others read in them.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -374,58 +376,146 @@ fn kind(kind: &str) -> u32 {
     }
 }
 
-/// The examples of docs/catalog.md, in one of its languages.
-fn examples(language: &str) -> Vec<&'static str> {
-    let text = include_str!("../../docs/catalog.md");
-    let begin = format!("```{language}\n");
-    let blocks = text
-        .split(&begin[..])
-        .skip(1)
-        .filter_map(|rest| Some(rest.split_once("```")?.0));
-    blocks
-        .filter(|block| !block.contains("spark.read"))
-        .collect()
+const DOCS: &str = include_str!("../../docs/catalog.md");
+
+/// The code below a heading of docs/catalog.md.
+fn code(heading: &str) -> &'static str {
+    let (_, rest) = DOCS.split_once(&format!("### {heading}\n")).unwrap();
+    let (_, rest) = rest.split_once("```").unwrap();
+    let (_, rest) = rest.split_once('\n').unwrap();
+    rest.split_once("```").unwrap().0
 }
 
+/// An answer: rows in any order.
+type Rows = BTreeSet<Vec<String>>;
+
+/// The answers of fathom query to the ten questions of docs/catalog.md, and the digest.
+fn our_answers(base: &Path) -> Vec<Rows> {
+    let questions = (1..=10).map(|number| {
+        let row = format!("| {number} |");
+        let line = DOCS.lines().find(|line| line.starts_with(&row)).unwrap();
+        let command = line.rsplit('|').nth(1).unwrap().trim().trim_matches('`');
+        let words = command.split_whitespace();
+        words
+            .map(|word| word.trim_matches('\'').to_owned())
+            .collect()
+    });
+    let answers = questions.map(|words: Vec<String>| {
+        let is_list = words.iter().any(|word| word == "paths");
+        let json = if is_list { "-q" } else { "--json" };
+        let mut query = fathom(args!["query", "c.parquet", json]);
+        let ran = run(query.args(&words).current_dir(base)).exits(0);
+        match is_list {
+            true => ran.lines().into_iter().map(below).collect(),
+            false => numbers(&ran.json()["result"]),
+        }
+    });
+    let mut answers: Vec<Rows> = answers.collect();
+    let ran = run(fathom(args!["query", "c.parquet", "--json"]).current_dir(base)).exits(0);
+    let digest = ran.json()["result"]["digest"].as_str().unwrap().to_owned();
+    answers.push(Rows::from([vec![digest]]));
+    answers
+}
+
+/// Directory and name of a path, below DIR.
+fn below(path: &str) -> Vec<String> {
+    let path = path.strip_prefix("directory/").unwrap();
+    let (dir, name) = path.rsplit_once('/').unwrap_or(("", path));
+    vec![dir.to_owned(), name.to_owned()]
+}
+
+/// The totals, or the groups.
+fn numbers(result: &serde_json::Value) -> Rows {
+    let text = |of: &serde_json::Value, fields: &[&str]| -> Vec<String> {
+        fields.iter().map(|field| of[*field].to_string()).collect()
+    };
+    let Some(groups) = result["groups"].as_array() else {
+        return Rows::from([text(result, &["entries", "bytes"])]);
+    };
+    let row = |group: &serde_json::Value| {
+        let key = match group["key"].as_str().unwrap() {
+            "root" => "0",
+            "directory" => "",
+            key => key.strip_prefix("directory/").unwrap_or(key),
+        };
+        let sums = text(group, &["entries", "bytes", "allocated"]);
+        [vec![key.to_owned()], sums].concat()
+    };
+    groups.iter().map(row).collect()
+}
+
+/// Prints each answer as JSON.
+const BY_DUCKDB: &str = r#"
+import duckdb, json, sys
+def text(value):
+    return value.decode() if isinstance(value, bytes) else str(value)
+for statement in sys.argv[1].split(";"):
+    lines = [line for line in statement.splitlines() if not line.startswith("--")]
+    statement = "\n".join(lines).strip()
+    if statement.startswith("SELECT"):
+        print(json.dumps([[text(v) for v in row] for row in duckdb.sql(statement).fetchall()]))
+    elif statement:
+        duckdb.sql(statement)
+"#;
+
+const BY_PANDAS: &str = r#"
+import contextlib, io, json, sys
+with contextlib.redirect_stdout(io.StringIO()):
+    exec(sys.argv[1])
+def text(value):
+    return value.decode() if isinstance(value, bytes) else str(int(value))
+for answer in answers:
+    if isinstance(answer, pandas.DataFrame):
+        if "dir" in answer:
+            answer = answer[["dir", "name"]]
+        rows = answer.itertuples(index=False)
+    else:
+        rows = [answer]
+    print(json.dumps([[text(value) for value in row] for row in rows]))
+"#;
+
 #[test]
-fn duckdb_examples_of_the_docs_work() {
+fn duckdb_and_pandas_answer_the_ten_questions_as_query_does() {
     let Some(python) = python("duckdb, pandas, pyarrow") else {
         return;
     };
     if require(&[Need::Root]) {
         in_namespace(|ground| {
-            let top = dir(tmpfs(ground.join("top")).join("directory"));
+            let base = tmpfs(ground.join("base"));
+            let top = dir(base.join("directory"));
             bush(&top, 3, 20);
-            file(top.join("the largest.txt"), 123_456);
-            catalog(&top, &ground.join("c.parquet"));
-            let ran = |script: &str| {
-                let printed = tool(
-                    Command::new(&python)
-                        .args(["-c", script])
-                        .current_dir(ground),
-                );
-                String::from_utf8(printed).unwrap()
-            };
-            for example in examples("sql") {
-                for query in example.split(';').filter(|query| !query.trim().is_empty()) {
-                    let printed = ran(&format!(
-                        "import duckdb\nprint(duckdb.sql(\"\"\"{query}\"\"\"))"
-                    ));
-                    assert!(
-                        !query.contains("size DESC") || printed.contains("the largest.txt"),
-                        "{query}\n{printed}"
-                    );
-                    assert!(!printed.trim().is_empty(), "{query}");
-                }
+            file(top.join("the largest.iso"), 2_345_678);
+            let linked = file(top.join("d1/linked.zzz"), 5000);
+            fs::hard_link(&linked, dir(top.join("another")).join("linked.aaa")).unwrap();
+            fs::hard_link(&linked, top.join("d1/again.mmm")).unwrap();
+            let old = file(top.join("another/core.1"), 10);
+            let time = std::time::SystemTime::UNIX_EPOCH;
+            fs::File::open(&old).unwrap().set_modified(time).unwrap();
+            for (name, mode) in [("open.txt", 0o666), ("setuid", 0o4755), (".hidden", 0o600)] {
+                let at = file(top.join("another").join(name), 100);
+                std::os::unix::fs::chown(&at, Some(123_456), None).unwrap();
+                fs::set_permissions(&at, fs::Permissions::from_mode(mode)).unwrap();
             }
-            let [pandas] = examples("python")[..] else {
-                panic!("one example for pandas")
-            };
-            let printed = ran(pandas);
+            let walk = args!["walk", "directory", "--catalog", "c.parquet", "-q"];
+            run(fathom(walk).current_dir(&base)).exits(0);
+            let expected = our_answers(&base);
             assert!(
-                printed.contains("the largest.txt") && printed.contains("123456"),
-                "{printed}"
+                expected.iter().all(|rows| !rows.is_empty()),
+                "{expected:#?}"
             );
+            for (heading, script) in [("DuckDB", BY_DUCKDB), ("pandas", BY_PANDAS)] {
+                let mut command = Command::new(&python);
+                command.args(["-c", script, code(heading)]);
+                let printed = tool(command.current_dir(&base));
+                let answers = printed
+                    .split(|&b| b == b'\n')
+                    .filter(|line| !line.is_empty());
+                let answers: Vec<Rows> = answers
+                    .map(|line| serde_json::from_slice(line).unwrap())
+                    .collect();
+                assert_eq!(answers[..], expected[..answers.len()], "{heading}");
+                assert!(answers.len() >= 10, "{heading}: {answers:?}");
+            }
         });
     }
 }

@@ -7,9 +7,10 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use super::engines::still;
 use super::query::with_catalog;
 use super::right::walk;
-use crate::support::build::tool;
+use crate::support::build::{file, tool};
 use crate::support::run::args;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -64,6 +65,55 @@ fn ncdu_loads_the_tree_of_walk_and_query() {
             assert_eq!(ours, sizes(&queried), "{predicates:?}");
             assert!(ours.len() > 5, "{ours:?}");
         }
+    });
+}
+
+/// Names and allocated bytes of the entries of a tree, as gdu lists them; directories after a slash.
+fn by_gdu(json: &[u8], beside: &Path) -> BTreeMap<String, u64> {
+    let file = beside.join("tree.json");
+    fs::write(&file, json).unwrap();
+    let mut gdu = Command::new("gdu");
+    gdu.args(["-n", "-p", "-c", "--no-prefix", "-f"]).arg(&file);
+    let printed = String::from_utf8(tool(gdu.env("HOME", beside))).unwrap();
+    let line = |line: &str| {
+        let (size, name) = line.trim_start().split_once(' ').unwrap();
+        (name.trim_start().to_owned(), size.parse().unwrap())
+    };
+    printed.lines().map(line).collect()
+}
+
+#[test]
+fn gdu_loads_the_tree_of_walk_and_query() {
+    if !require(&[Need::Root, Need::Program("gdu")]) {
+        return;
+    }
+    in_namespace(|base| {
+        let top = still(&base.join("disk")).to_owned();
+        for (name, size) in [
+            ("a/b/c", 5000),
+            ("a/d", 100_000),
+            ("e/\u{e9} \"f\"", 1),
+            ("g", 9000),
+        ] {
+            file(top.join(name), size);
+        }
+        fs::hard_link(top.join("a/d"), top.join("a/b/again")).unwrap();
+        let catalog = base.join("c.parquet");
+        let write = args!["walk", &top, "--catalog", &catalog, "-q"];
+        run(&mut fathom(write)).exits(0);
+        let walked = walk(&top, "threads", &["--format", "ncdu"]).exits(0);
+        let queried = run(&mut fathom(args!["query", &catalog, "--format", "ncdu"])).exits(0);
+        let listed = by_gdu(&walked.stdout, base);
+        assert_eq!(listed, by_gdu(&queried.stdout, base));
+        // gdu counts 4,096 bytes for a directory, whatever the file says; a directory on a tmpfs has no blocks.
+        let expected = [("/a", 2), ("/e", 1), ("g", 0)].map(|(name, directories)| {
+            let mut du = Command::new("du");
+            du.args(["-s", "-B1", name.trim_start_matches('/')]);
+            let printed = String::from_utf8(tool(du.current_dir(&top))).unwrap();
+            let size: u64 = printed.split_whitespace().next().unwrap().parse().unwrap();
+            (name.to_owned(), size + 4096 * directories)
+        });
+        assert_eq!(listed, BTreeMap::from(expected));
     });
 }
 

@@ -10,7 +10,8 @@ use super::engines::still;
 use super::groups::check_groups;
 use super::predicates::odd_tree;
 use super::right::{objects, summary, walk};
-use crate::support::build::{dir, file};
+use crate::support::build::{bush, dir, file};
+use crate::support::restrict::limit_memory;
 use crate::support::run::{Ran, args};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -197,6 +198,38 @@ fn unusable_catalogs_are_refused_in_one_line() {
         assert!(ran.stderr.contains("damaged"), "{ran}");
         query(base.join("nowhere").as_path(), &[]).refused();
         query(&dir(base.join("empty")), &[]).refused();
+    });
+}
+
+/// 1.2 million entries, in row groups of full size, in 128 MiB.
+#[test]
+fn memory_does_not_grow_with_the_catalogs() {
+    if !require(&[Need::Root]) {
+        return;
+    }
+    in_namespace(|base| {
+        let top = still(&base.join("tree")).to_owned();
+        bush(&top, 100, 2000);
+        let parts = dir(base.join("parts"));
+        let first = parts.join("0.parquet");
+        run(&mut fathom(args!["walk", &top, "--catalog", &first, "-q"])).exits(0);
+        for n in 1..6 {
+            fs::copy(&first, parts.join(format!("{n}.parquet"))).unwrap();
+        }
+        let questions: [&[&str]; 6] = [
+            &["--format", "ndjson"],
+            &["--format", "paths0", "--name", "*7"],
+            &["--group-by", "owner"],
+            &["--group-by", "ext"],
+            &["--group-by", "dir:2"],
+            &["--format", "du"],
+        ];
+        for question in questions {
+            let mut command = fathom(args!["query", &parts, "-q"]);
+            limit_memory(&mut command, 128);
+            let ran = run(command.args(question)).exits(0);
+            assert!(!ran.stdout.is_empty(), "{question:?}");
+        }
     });
 }
 

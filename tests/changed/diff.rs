@@ -311,6 +311,72 @@ fn predicates_of_changed_leave_the_new_catalog_complete() {
     });
 }
 
+/// Two directories with the catalogs of three DIRs, under other names.
+#[test]
+fn diff_of_data_sets_is_that_of_their_catalogs() {
+    if !require(&[Need::Root]) {
+        return;
+    }
+    in_namespace(|ground| {
+        let [old, new] = ["old", "new"].map(|name| dir(ground.join(name)));
+        let mut dice = Dice::new(9);
+        let tops = ["a", "b", "same"].map(|name| dir(tmpfs(ground.join(name)).join("top")));
+        for (nth, top) in tops.iter().enumerate() {
+            grow(top, nth as u64, 100);
+            file(top.join("gone"), 10);
+            file(top.join("from"), 10);
+        }
+        rest();
+        let before = [0, 1, 2].map(|nth| {
+            let to = old.join(format!("part-{nth}-of-3.parquet"));
+            catalog(&tops[nth], &to)
+        });
+        let _open = [0, 1].map(|nth| mutate(&tops[nth], &mut dice, 20));
+        for top in &tops[..2] {
+            file(top.join("added"), 9000);
+            fs::remove_file(top.join("gone")).unwrap();
+            fs::rename(top.join("from"), top.join("to")).unwrap();
+        }
+        let after = [2, 0, 1].map(|nth| {
+            let to = new.join(format!("{}.parquet", 3 - nth));
+            (nth, catalog(&tops[nth], &to))
+        });
+        for more in [
+            &[][..],
+            &["--type", "f", "--size", "-20"],
+            &["--name", "*[ao]*"],
+        ] {
+            let list = [more, &["--format", "paths0"]].concat();
+            let mut expected = BTreeSet::new();
+            for (nth, after) in &after {
+                let found = diff(&before[*nth], after, &list).exits(0).stdout;
+                let paths = found.split(|&b| b == 0).filter(|path| !path.is_empty());
+                let top = tops[*nth].to_str().unwrap().as_bytes();
+                expected.extend(paths.map(|path| match path {
+                    b"." => top.to_vec(),
+                    path => [top, b"/", path].concat(),
+                }));
+            }
+            let found = diff(&old, &new, &list).exits(0).stdout;
+            let found = found.split(|&b| b == 0).filter(|path| !path.is_empty());
+            assert_eq!(found.map(<[u8]>::to_vec).collect::<BTreeSet<_>>(), expected);
+            assert!(expected.len() > 1, "{more:?}");
+        }
+        let value = diff(&old, &new, &["--group-by", "dir:0", "--json"])
+            .exits(0)
+            .json();
+        let grown: BTreeSet<String> = growth(&value).into_keys().collect();
+        let expected = [0, 1].map(|nth: usize| tops[nth].to_str().unwrap().to_owned());
+        assert_eq!(grown, BTreeSet::from(expected));
+        // A DIR without a counterpart, on either side.
+        fs::remove_file(old.join("part-1-of-3.parquet")).unwrap();
+        for (one, other) in [(&old, &new), (&new, &old)] {
+            let ran = diff(one, other, &[]).refused();
+            assert!(ran.stderr.contains("no other catalog of"), "{ran}");
+        }
+    });
+}
+
 #[test]
 fn catalogs_that_cannot_be_compared_are_refused() {
     if !require(&[Need::Root]) {

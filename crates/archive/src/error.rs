@@ -144,6 +144,8 @@ pub enum ErrorKind {
     NoCatalogs,
     #[error("it describes {roots} directories or files, not one directory")]
     SeveralRoots { roots: usize },
+    #[error("it has no other catalog of '{}' to compare", shown(.root))]
+    Unpaired { root: Vec<u8> },
     #[error(
         "it describes '{}' on {recorded}, but '{}' is now on another file system ({current})",
         shown(.root), shown(.dir)

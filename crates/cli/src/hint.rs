@@ -210,6 +210,9 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
     }
     match (error.action, &error.kind) {
         (UseCatalog, ErrorKind::SeveralRoots { .. }) => "write one with fathom walk --catalog",
+        (UseCatalog, ErrorKind::Unpaired { .. }) => {
+            "give one catalog of each directory in OLD and in NEW"
+        }
         (UseCatalog, ErrorKind::OnlyListed) => "write one with fathom walk --catalog",
         (UseList, ErrorKind::NoNames) => "name at least one file or directory, one per line",
         (UseList, ErrorKind::MixedNames { .. }) => {

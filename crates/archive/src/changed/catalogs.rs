@@ -1,4 +1,4 @@
-//! What changed between two catalogs, without the tree.
+//! What changed between two catalogs, or two data sets of catalogs, without the tree.
 //!
 //! The rows of the new catalog go through the comparison that a walk's entries go through.
 
@@ -6,27 +6,30 @@ use std::collections::HashSet;
 
 use gate::sync::Mutex;
 use mounts::{Warning, WarningReason};
+use walk::entry::joined;
 use walk::predicate::Predicates;
 use walk::{Dir, Entry, Fields, Meta, Sink, Worker, digest};
 
 use super::compare::Compare;
 use super::{Change, Changes};
-use crate::catalog::Reader;
 use crate::catalog::columns::{
     BTIME, CTIME, DIR, GENERATION, INO, MODE, MTIME, NAME, NLINK, PART, SIZE,
 };
+use crate::catalog::{About, Reader};
 use crate::error::{Action, Error, ErrorKind, Result};
 use crate::part::Parts;
 use crate::query::DataSet;
 use crate::since::index::{Index, each_group, hash, path_hash};
 use crate::since::{check_root, give};
 
-/// Two catalogs of one directory.
+/// Two catalogs of one directory, or two data sets with a catalog of each of the same directories.
 #[derive(Debug)]
 pub struct CatalogPair {
-    /// Each is a data set of one catalog. Paths of both begin as those of the new one.
+    /// Paths of both begin as those of the new one.
     old: DataSet,
     new: DataSet,
+    /// For each directory, the numbers of its catalogs in both. Its own number is that of its root.
+    pairs: Vec<(usize, usize)>,
 }
 
 /// Why the comparison of two catalogs may name too many changes.
@@ -43,16 +46,38 @@ pub enum PairWarning {
 impl WarningReason for PairWarning {}
 
 impl CatalogPair {
-    /// Opens two catalogs.
+    /// Opens two catalogs, or directories of catalogs.
     ///
     /// # Errors
-    /// One cannot be read, or they are not of the same directory.
+    /// One cannot be read, or they are not of the same directories.
     pub fn open(old: &[u8], new: &[u8]) -> Result<CatalogPair> {
-        let (before, after) = (Reader::open(old)?, Reader::open(new)?);
-        let root = check(&before, old, &after, new)?;
+        let [mut before, mut after] = [
+            DataSet::open(&[old.to_vec()])?,
+            DataSet::open(&[new.to_vec()])?,
+        ];
+        let (mut pairs, mut roots) = (Vec::new(), Vec::new());
+        let is_one = before.readers().len() == 1 && after.readers().len() == 1;
+        for (nth_new, reader) in after.readers().iter().enumerate() {
+            let is_free = |nth: &usize| !pairs.iter().any(|(used, _)| used == nth);
+            let candidates = (0..before.readers().len()).filter(is_free);
+            let mut checked = candidates
+                .map(|nth| (nth, check(&before.readers()[nth], old, reader, new)))
+                .filter(|(_, root)| is_one || root.is_ok());
+            let (nth_old, root) = checked.next().ok_or_else(|| unpaired(old, reader))?;
+            roots.push(root?);
+            pairs.push((nth_old, nth_new));
+        }
+        let mut all = (0..before.readers().len()).zip(before.readers());
+        if let Some((_, reader)) = all.find(|(nth, _)| !pairs.iter().any(|(used, _)| used == nth)) {
+            return Err(unpaired(new, reader));
+        }
+        let numbers = |of: fn(&(usize, usize)) -> usize| pairs.iter().map(of).collect::<Vec<_>>();
+        before.set_roots(roots.clone(), &numbers(|pair| pair.0));
+        after.set_roots(roots, &numbers(|pair| pair.1));
         Ok(CatalogPair {
-            old: DataSet::from_reader(old, before, &root),
-            new: DataSet::from_reader(new, after, &root),
+            old: before,
+            new: after,
+            pairs,
         })
     }
 
@@ -61,46 +86,80 @@ impl CatalogPair {
         [&self.old, &self.new]
     }
 
-    /// Whether the walk of the old catalog began after that of the new one.
+    /// Whether the walk of an old catalog began after that of the new one.
     pub fn is_reversed(&self) -> bool {
-        self.old.reader(0).about().started > self.new.reader(0).about().started
+        let mut abouts = self.abouts();
+        abouts.any(|[old, new]| old.started > new.started)
+    }
+
+    /// The descriptions of both catalogs of each directory.
+    fn abouts(&self) -> impl Iterator<Item = [&About; 2]> {
+        let about = |nth: &(usize, usize)| {
+            let (old, new) = (self.old.reader(nth.0), self.new.reader(nth.1));
+            [old.about(), new.about()]
+        };
+        self.pairs.iter().map(about)
     }
 
     /// Why too many changes may be named.
     pub fn warnings(&self) -> Vec<Warning> {
         let sets = self.data_sets();
-        let incomplete = sets.iter().filter(|set| !set.reader(0).about().complete);
+        let incomplete = sets
+            .iter()
+            .filter(|set| set.abouts().any(|it| !it.complete));
         let incomplete = incomplete.map(|set| Warning::about(set.path(), PairWarning::Incomplete));
-        let [old, new] = sets.map(|set| &set.reader(0).about().options);
-        let options = (old != new).then(|| Warning::general(PairWarning::OtherOptions));
-        incomplete.chain(options).collect()
+        let missing = sets.iter().flat_map(|set| set.missing());
+        let missing = missing.map(|(path, parts)| Warning::about(path, parts.clone()));
+        let has_others = self.abouts().any(|[old, new]| old.options != new.options);
+        let options = has_others.then(|| Warning::general(PairWarning::OtherOptions));
+        incomplete.chain(missing).chain(options).collect()
     }
 
     /// The changes of entries that are selected: removed ones by their metadata in the old catalog,
-    /// others by that in the new one.
+    /// others by that in the new one. Paths are below DIR; with several DIRs, they begin with it.
     ///
     /// # Errors
     /// A catalog that cannot be read, or is damaged.
     pub fn changes(&self, predicates: &Predicates) -> Result<Changes> {
-        let mut changes = self.all_changes()?;
+        let mut all = Changes::default();
+        for root in 0..self.pairs.len() {
+            let mut changes = self.changes_of(root, predicates)?;
+            if self.pairs.len() > 1 {
+                changes.begin_with(&self.new.roots()[root]);
+            }
+            all.entries.extend(changes.entries);
+            all.carried.extend(changes.carried);
+        }
+        if self.pairs.len() > 1 {
+            all.entries.sort();
+            all.carried.sort();
+        }
+        Ok(all)
+    }
+
+    /// The selected changes of one directory.
+    fn changes_of(&self, root: usize, predicates: &Predicates) -> Result<Changes> {
+        let mut changes = self.all_changes(root)?;
         if predicates.is_all() {
             return Ok(changes);
         }
-        changes.retain_removed(&self.old, predicates)?;
+        changes.retain_removed(&self.old, root, predicates)?;
         let present = changes.entries.iter();
         let present = present.filter(|entry| entry.change != Change::Removed);
-        let present = present.map(|entry| hash_below(&entry.path));
-        let carried = changes.carried.iter().map(|(path, _)| hash_below(path));
+        let present = present.map(|entry| hash_below(root, &entry.path));
+        let carried = changes.carried.iter();
+        let carried = carried.map(|(path, _)| hash_below(root, path));
         let selected = select(&self.new, predicates, present.chain(carried).collect())?;
-        let is_selected = |path: &[u8]| selected.contains(&hash_below(path));
+        let is_selected = |path: &[u8]| selected.contains(&hash_below(root, path));
         let entries = &mut changes.entries;
         entries.retain(|it| it.change == Change::Removed || is_selected(&it.path));
         changes.carried.retain(|(path, _)| is_selected(path));
         Ok(changes)
     }
 
-    fn all_changes(&self) -> Result<Changes> {
-        let (old, new) = (self.old.reader(0), self.new.reader(0));
+    fn all_changes(&self, root: usize) -> Result<Changes> {
+        let (old, new) = self.pairs[root];
+        let (old, new) = (self.old.reader(old), self.new.reader(new));
         // Racy entries may have changed without another digest, but not in the same walk.
         let is_same_walk = old.about().started == new.about().started;
         if old.about().digest == new.about().digest && (old.about().racy == 0 || is_same_walk) {
@@ -109,14 +168,13 @@ impl CatalogPair {
         let index = Index::load(old)?;
         let parts = Parts::from_catalog(&new.about().parts);
         let compare = Compare::with_parts(&index, &old.about().parts, parts);
-        let read = |group| self.compare_group(group, &compare);
+        let read = |group| self.compare_group(new, group, &compare);
         each_group(new, read, |_, ()| {})?;
         Changes::resolve(old, &index, &compare.into_found())
     }
 
     /// Passes the rows of a row group of the new catalog to the comparison, by directory.
-    fn compare_group(&self, group: usize, compare: &Compare<'_>) -> Result<()> {
-        let reader = self.new.reader(0);
+    fn compare_group(&self, reader: &Reader, group: usize, compare: &Compare<'_>) -> Result<()> {
         let (dirs, names) = (reader.read(DIR, group)?, reader.read(NAME, group)?);
         let (parts, inos) = (reader.read(PART, group)?, reader.read(INO, group)?);
         let (modes, nlinks) = (reader.read(MODE, group)?, reader.read(NLINK, group)?);
@@ -161,16 +219,42 @@ impl CatalogPair {
 
 impl Changes {
     /// Keeps of the removed entries those that predicates select in the old catalog.
-    pub(super) fn retain_removed(&mut self, old: &DataSet, predicates: &Predicates) -> Result<()> {
+    pub(super) fn retain_removed(
+        &mut self,
+        old: &DataSet,
+        root: usize,
+        predicates: &Predicates,
+    ) -> Result<()> {
         let removed = self.entries.iter();
         let removed = removed.filter(|entry| entry.change == Change::Removed);
-        let removed = removed.map(|entry| hash_below(&entry.path)).collect();
+        let removed = removed.map(|entry| hash_below(root, &entry.path)).collect();
         let selected = select(old, predicates, removed)?;
         self.entries.retain(|entry| {
-            entry.change != Change::Removed || selected.contains(&hash_below(&entry.path))
+            entry.change != Change::Removed || selected.contains(&hash_below(root, &entry.path))
         });
         Ok(())
     }
+
+    /// Makes all paths begin with that of their DIR.
+    fn begin_with(&mut self, root: &[u8]) {
+        let begin = |path: &mut Vec<u8>| {
+            let below: &[u8] = if path == b"." { b"" } else { path };
+            *path = joined(root, below);
+        };
+        for entry in &mut self.entries {
+            begin(&mut entry.path);
+            entry.from.as_mut().map(begin);
+        }
+        self.carried.iter_mut().for_each(|(path, _)| begin(path));
+    }
+}
+
+/// A catalog without a counterpart in another data set.
+fn unpaired(data: &[u8], reader: &Reader) -> Error {
+    let root = reader.about().roots.first();
+    let root = root.map(|root| root.absolute.as_ref().unwrap_or(&root.path));
+    let root = root.cloned().unwrap_or_default();
+    Error::new(Action::UseCatalog, data, ErrorKind::Unpaired { root })
 }
 
 /// Checks that two catalogs are of the same directory; gives its path in the new one.
@@ -198,11 +282,11 @@ fn check(before: &Reader, old: &[u8], after: &Reader, new: &[u8]) -> Result<Vec<
     Err(Error::new(Action::UseCatalog, old, kind))
 }
 
-/// The hash of a path below DIR; `.` is DIR itself.
-fn hash_below(path: &[u8]) -> u64 {
+/// The hash of a path below a DIR; `.` is DIR itself.
+fn hash_below(root: usize, path: &[u8]) -> u64 {
     match path {
-        b"." => digest::top(0),
-        path => hash(0, path),
+        b"." => digest::top(root),
+        path => hash(root as u32, path),
     }
 }
 

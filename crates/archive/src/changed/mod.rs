@@ -168,7 +168,7 @@ fn select_the_rest(
 ) -> Result<(), Error> {
     let predicates = &options.predicates;
     let old = DataSet::from_reader(&options.since, reader, &options.dir);
-    changes.retain_removed(&old, predicates)?;
+    changes.retain_removed(&old, 0, predicates)?;
     if predicates.empty {
         let is_empty = |path: &[u8]| is_empty_directory(&joined(&options.dir, path), desk);
         let entries = &mut changes.entries;

@@ -79,8 +79,16 @@ impl DataSet {
     pub(crate) fn from_reader(path: &[u8], reader: Reader, root: &[u8]) -> DataSet {
         let mut data = DataSet::new(path.to_vec());
         data.add(reader);
-        data.roots = vec![root.to_vec()];
+        data.set_roots(vec![root.to_vec()], &[0]);
         data
+    }
+
+    /// Sets the DIRs, and for each the number of its only catalog.
+    pub(crate) fn set_roots(&mut self, roots: Vec<Vec<u8>>, catalogs: &[usize]) {
+        for (root, &nth) in catalogs.iter().enumerate() {
+            self.tops[nth] = vec![root];
+        }
+        self.roots = roots;
     }
 
     fn new(path: Vec<u8>) -> DataSet {
@@ -135,6 +143,10 @@ impl DataSet {
 
     pub(super) fn pieces(&self) -> &[(usize, usize)] {
         &self.pieces
+    }
+
+    pub(crate) fn readers(&self) -> &[Reader] {
+        &self.readers
     }
 
     pub(crate) fn reader(&self, nth: usize) -> &Reader {

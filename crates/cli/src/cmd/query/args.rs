@@ -32,6 +32,8 @@ pub(crate) struct Query {
     pub(crate) catalogs: Vec<OsString>,
     /// Compare two catalogs of one directory
     ///
+    /// Or two directories with catalogs, one in each of the same DIRs: paths then begin with DIR.
+    ///
     /// Prints what fathom changed prints: the entries that were added, changed, removed or renamed.
     /// Removed entries are selected by their metadata in OLD, others by that in NEW. With
     /// --group-by, prints by how much the totals of each group differ.

@@ -412,6 +412,31 @@ fn btrfs_compares_only_what_was_written() {
     }
 }
 
+/// Where one in fifty files was written, bulkstat and the directories of these tell what has changed.
+#[test]
+fn one_file_in_fifty_is_few_on_xfs() {
+    if require(&DISK) {
+        on_each_kind(|top, to, kind| {
+            if kind != "xfs" {
+                return;
+            }
+            bush(top, 40, 50);
+            settle(top);
+            let to = catalog(top, to);
+            for d in 0..39 {
+                fs::write(top.join(format!("d{d}/f{d}")), "new contents").unwrap();
+            }
+            settle(top);
+            let value = changed(top, &to, &["--json"]).exits(0).json();
+            let why = value["result"]["why"].as_str().unwrap();
+            assert!(why.contains("only inodes that differ"), "{value}");
+            assert_eq!(value["result"]["changed"], 39, "{value}");
+            let walked = changed(top, &to, &["--json", "--engine", "stat"]).exits(0);
+            assert_eq!(changes(&value), changes(&walked.json()));
+        });
+    }
+}
+
 /// Where a subvolume was, a snapshot has an empty directory, which btrfs makes anew for whoever
 /// looks: that is no change.
 #[test]

@@ -1,11 +1,13 @@
 //! Increments on btrfs and XFS, which tell what was written since.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::mount::MountFlags;
+use serde_json::Value;
 
 use super::changes::change;
 use super::full::{NEEDS, dump};
@@ -14,8 +16,9 @@ use crate::support::build::{dir, file, unmount_whole};
 use crate::support::concurrent::{Done, with_threads};
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, mount_image};
 use crate::support::reference::settle;
-use crate::support::require;
+use crate::support::run::args;
 use crate::support::trees::Dice;
+use crate::support::{fathom, require, run};
 
 /// The reason when only written files were read.
 const ONLY: [&str; 2] = [
@@ -249,30 +252,73 @@ fn btrfs_disk_restored_from_a_copy() {
     });
 }
 
-/// Changed directories are dumped with their current access times.
+/// The reason when all inodes were compared with the catalog.
+const SAME: &str = "all inodes are equal to those in the catalog";
+
+/// Inodes that were only read are told from changed ones by the catalog alone. The archive and the
+/// new catalog have the current access times.
 #[test]
-fn xfs_access_times_are_current() {
-    if !require(&NEEDS) {
-        return;
+fn inodes_that_were_only_read_are_not_examined() {
+    if require(&NEEDS) {
+        for (make, only) in [(BTRFS[0], ONLY[0]), (XFS[0], ONLY[1])] {
+            on(Some(make), |at, ground| {
+                mounted_again(make, at, MountFlags::STRICTATIME, |_| ());
+                check_only_read(at, ground, only);
+            });
+        }
     }
-    on(Some(XFS[0]), |at, ground| {
-        mounted_again(XFS[0], at, MountFlags::STRICTATIME, |_| ());
-        let series = four_hundred(at, ground);
-        fs::read_dir(series.tree.join("7")).unwrap().for_each(drop);
-        fs::read(series.tree.join("7/8")).unwrap();
-        fs::write(series.tree.join("7/7"), "new").unwrap();
-        settle(at);
-        let before = fs::read(&series.catalog).unwrap();
-        let result = series.dump(&[]).exits(0).json();
-        assert!(
-            result["result"]["why"].as_str().unwrap().contains(ONLY[1]),
-            "{result}"
-        );
-        let only = fs::read(series.archive()).unwrap();
-        fs::write(&series.catalog, before).unwrap();
-        series.dump(&["--gather", "percall"]).exits(0);
-        assert!(fs::read(series.archive()).unwrap() == only);
-    });
+}
+
+fn check_only_read(at: &Path, ground: &Path, only: &str) {
+    let series = four_hundred(at, ground);
+    read_all(&series.tree);
+    settle(at);
+    let next = ground.join("next");
+    let since = |gather: &str, catalog: &Path| {
+        let [since, catalog] = [&series.catalog, catalog].map(|path| path.to_str().unwrap());
+        let more = ["--since", since, "--catalog", catalog, "--gather", gather];
+        let archive = ground.join(gather);
+        let result = dump(&series.tree, &archive, &[&more[..], &["--json"]].concat());
+        let result = result.exits(0).json()["result"].take();
+        let why = result["why"].as_str().unwrap().to_owned();
+        (result, why, fs::read(archive).unwrap())
+    };
+    let (result, why, _) = since("auto", &next);
+    assert_eq!(why, SAME, "{result}");
+    told(&result, &[("unchanged", 420), ("directories", 1)]);
+
+    fs::write(series.tree.join("7/7"), "new").unwrap();
+    fs::rename(series.tree.join("8"), series.tree.join("eight")).unwrap();
+    read_all(&series.tree);
+    settle(at);
+    let (result, why, archive) = since("auto", &next);
+    assert!(why.contains(only), "{result}");
+    let by_walk = ground.join("by walk");
+    let (_, why, walked) = since("percall", &by_walk);
+    assert!(!why.contains(only) && archive == walked, "{why}");
+    assert_eq!(access_times(&next), access_times(&by_walk));
+}
+
+/// Reads the directories in a directory, and the files in them.
+fn read_all(tree: &Path) {
+    for dir in fs::read_dir(tree).unwrap() {
+        let files = fs::read_dir(dir.unwrap().path()).unwrap();
+        files.for_each(|file| drop(fs::read(file.unwrap().path()).unwrap()));
+    }
+}
+
+/// The access time of each path in a catalog.
+fn access_times(catalog: &Path) -> BTreeMap<String, String> {
+    let listed = run(&mut fathom(args!["query", catalog, "--format", "ndjson"])).exits(0);
+    let entry = |line: &[u8]| {
+        let entry: Value = serde_json::from_slice(line).unwrap();
+        let text = |field: &str| entry[field].as_str().unwrap().to_owned();
+        (text("path"), text("atime"))
+    };
+    let lines = listed.stdout.split_inclusive(|&b| b == b'\n');
+    let times: BTreeMap<_, _> = lines.map(entry).collect();
+    assert_eq!(times.len(), 421);
+    times
 }
 
 /// Other programs read the tree between dumps, which moves access times and so the token. The

@@ -207,6 +207,10 @@ impl Scan for CatalogScan<'_> {
         is_wanted && self.options.by.is_none_or(|only| only == by)
     }
 
+    fn few(entries: usize) -> usize {
+        20 + entries / 50
+    }
+
     fn start(&self, _: &MountContext<'_>, _: EngineKind) -> Option<()> {
         Some(())
     }

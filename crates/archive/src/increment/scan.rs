@@ -54,6 +54,11 @@ impl<'a> Scan for DumpScan<'a> {
         }
     }
 
+    fn few(entries: usize) -> usize {
+        // All rows of the catalog are read and written in any case, so little is saved.
+        20 + entries / 500
+    }
+
     fn start(&self, mount: &MountContext<'_>, by: EngineKind) -> Option<Collector<'a>> {
         attribution::set_phase(Function::Information);
         let collector = directory_collector(self.request, self.diagnostics)?;
@@ -117,7 +122,7 @@ fn emit_rows(
             while at < names.len() && &dirs[at] == dir {
                 if stale.next_if_eq(&&(first + at as u32)).is_none() {
                     let meta = meta(at);
-                    let atime = atimes.get(&meta.ino).copied().unwrap_or(meta.atime);
+                    let atime = atimes.get(meta.ino).unwrap_or(meta.atime);
                     entries.push(Entry {
                         name: &names[at],
                         meta: Meta {

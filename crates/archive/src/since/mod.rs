@@ -39,6 +39,10 @@ pub(crate) trait Scan {
     /// The step may be taken, with this engine.
     fn accepts(&self, step: Step, by: EngineKind) -> bool;
 
+    /// The changes of so many entries up to which XFS finds what was written faster than a walk does.
+    /// Finding them costs much there: to find the paths of inodes, directories are read.
+    fn few(entries: usize) -> usize;
+
     /// Prepares [`Scan::scan_written`], before the file system is asked; `None` to walk instead.
     fn start(&self, context: &MountContext<'_>, by: EngineKind) -> Option<Self::Started>;
 
@@ -112,7 +116,7 @@ fn scan_written<S: Scan>(catalog: &Reader, tree: &Tree, scan: &S) -> Result<Opti
     let Some((by, started)) = by.and_then(|by| Some((by, scan.start(&context, by)?))) else {
         return Ok(None);
     };
-    let Some(since) = written::Since::ask(catalog, tree, &context)? else {
+    let Some(since) = written::Since::ask(catalog, tree, &context, S::few)? else {
         return Ok(None);
     };
     if let Some(evidence) = since.is_nothing() {

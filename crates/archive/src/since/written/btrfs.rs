@@ -1,17 +1,24 @@
 //! btrfs: the inodes that were written after the generation in the catalog's token, with all their
 //! names ([`since`]). The result counts only if nothing in the directory was written meanwhile.
+//!
+//! Reading a file writes its access time, so other programs that read the tree write all of it. If
+//! many inodes were written, each is compared with the catalog, and skipped if it was only read.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
+use gate::sync::Mutex;
 use ondisk::btrfs::{FIRST_INODE, Subvolume};
 use walk::engine::btrfs::since::{self, Change, Name};
 use walk::entry::joined;
-use walk::{MountContext, Top};
+use walk::{Meta, MountContext, Top};
 
 use super::differing::{Differing, Written, is_much};
+use super::known::{AccessTimes, Known};
 use super::names::compare_names;
 use crate::catalog::{About, Reader};
 use crate::error::Result;
+use crate::since::evidence::Evidence;
 use crate::token::btrfs::Generation;
 
 /// What was written to a subvolume since a catalog of a directory in it was made.
@@ -20,10 +27,21 @@ pub(crate) struct Since<'a> {
     subvolume: Subvolume,
     /// The generation that the catalog is of.
     pub(super) then: u64,
+    /// The inodes of the catalog, if those that were only read are not among the changes.
+    known: Option<Known>,
     changes: Vec<Change>,
+    /// Inodes of the catalog were skipped.
+    has_skipped: bool,
+    /// Access times of inodes that were only read.
+    atimes: AccessTimes,
     /// The names of the directories that were written, of those that hold what was written, and of
     /// all above them.
     parents: HashMap<u64, Name>,
+}
+
+/// So many inodes may have been written before the catalog is read to skip those that were only read.
+fn few(about: &About) -> usize {
+    20 + about.entries as usize / 50
 }
 
 impl<'a> Since<'a> {
@@ -31,16 +49,53 @@ impl<'a> Since<'a> {
     pub(super) fn ask(
         token: &Generation,
         context: &MountContext<'a>,
-        about: &About,
-    ) -> Option<Since<'a>> {
-        let subvolume = since::subvolume(&context.top.fd).ok()?;
-        let then = token.number(context, &subvolume)?;
-        let is_past = then <= subvolume.generation;
-        Since::after(then, subvolume, context.top, about).filter(|_| is_past)
+        reader: &Reader,
+    ) -> Result<Option<Since<'a>>> {
+        let (top, about) = (context.top, reader.about());
+        let Ok(subvolume) = since::subvolume(&top.fd) else {
+            return Ok(None);
+        };
+        let then = token.number(context, &subvolume);
+        let Some(then) = then.filter(|then| *then <= subvolume.generation) else {
+            return Ok(None);
+        };
+        if let Some(since) = Since::after(then, subvolume, top, about, None) {
+            return Ok(Some(since));
+        }
+        let known = Known::load(reader, 0..reader.groups())?;
+        Ok(Since::after(then, subvolume, top, about, Some(known)))
     }
 
-    fn after(then: u64, subvolume: Subvolume, top: &'a Top, about: &About) -> Option<Since<'a>> {
-        let changes = since::changed_since(&top.fd, &subvolume, then).ok()?;
+    /// `None` also if without `known` there is much to compare.
+    fn after(
+        then: u64,
+        subvolume: Subvolume,
+        top: &'a Top,
+        about: &About,
+        known: Option<Known>,
+    ) -> Option<Since<'a>> {
+        let atimes = Mutex::default();
+        let (differ, has_skipped) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let is_same = |meta: &Meta| {
+            let Some(known) = known.as_ref().and_then(|known| known.get(meta.ino)) else {
+                return false;
+            };
+            let is_same = known.is_same(meta, &atimes);
+            match is_same {
+                true => has_skipped.store(true, Relaxed),
+                false => drop(differ.fetch_add(1, Relaxed)),
+            }
+            is_same
+        };
+        // Inodes that are not in the catalog may be outside of the directory: they do not count.
+        let is_worth = |changes: usize| match &known {
+            None => changes <= few(about),
+            Some(_) => !is_much(differ.load(Relaxed), about),
+        };
+        let changes = since::changed_since(&top.fd, &subvolume, then, is_same, is_worth);
+        let changes = changes.ok()??;
+        let mut atimes: AccessTimes = atimes.into_inner();
+        atimes.sort();
         let dirs: HashSet<u64> = changes.iter().flat_map(dirs_of).collect();
         if is_much(dirs.len(), about) {
             return None;
@@ -50,26 +105,31 @@ impl<'a> Since<'a> {
             top,
             subvolume,
             then,
+            known,
             changes,
+            has_skipped: has_skipped.into_inner(),
+            atimes,
             parents,
         })
     }
 
-    /// Nothing in the directory was written since the file system was asked.
-    fn holds(&self, about: &About) -> bool {
-        let later = self.again(self.subvolume.generation, about);
-        later.is_some_and(|later| later.is_outside())
+    /// What was written after a generation until now.
+    fn again(&mut self, then: u64, about: &About) -> Option<Since<'a>> {
+        let now = since::subvolume(&self.top.fd).ok()?;
+        Since::after(then, now, self.top, about, self.known.take())
     }
 
-    /// What was written after a generation until now.
-    fn again(&self, then: u64, about: &About) -> Option<Since<'a>> {
-        let now = since::subvolume(&self.top.fd).ok()?;
-        Since::after(then, now, self.top, about)
+    /// Evidence that nothing in the directory has changed; `None` if something may have.
+    pub(super) fn is_nothing(&self) -> Option<Evidence> {
+        self.is_outside().then_some(match self.has_skipped {
+            true => Evidence::SameInodes,
+            false => Evidence::NothingWritten,
+        })
     }
 
     /// All of it is certainly outside of the directory. (What has left the directory has changed a
     /// directory in it.)
-    pub(super) fn is_outside(&self) -> bool {
+    fn is_outside(&self) -> bool {
         let is_outside = |change: &Change| {
             let mut dirs = dirs_of(change).peekable();
             dirs.peek().is_some() && dirs.all(|dir| self.is_dir_outside(dir))
@@ -99,15 +159,17 @@ impl<'a> Since<'a> {
             let Some((places, feed)) = compare_names(reader, self.top, self.written())? else {
                 return Ok(None);
             };
-            if self.holds(reader.about()) {
-                let atimes = HashMap::new();
+            let Some(mut later) = self.again(self.subvolume.generation, reader.about()) else {
+                return Ok(None);
+            };
+            if later.is_outside() {
                 return Ok(Some(Differing {
                     places,
                     feed,
-                    atimes,
+                    atimes: self.atimes,
                 }));
             }
-            let Some(again) = self.again(self.then, reader.about()) else {
+            let Some(again) = later.again(self.then, reader.about()) else {
                 return Ok(None);
             };
             self = again;

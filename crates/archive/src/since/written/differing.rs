@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use gate::Errno;
-use walk::entry::{Time, joined};
+use walk::entry::joined;
 use walk::{Dir, Entry, Meta, Sink, Worker};
 
+use super::known::AccessTimes;
 use crate::catalog::About;
 use crate::error::Error;
 use crate::since::index::hash;
@@ -33,7 +34,7 @@ pub(crate) struct Differing {
     /// The entries that are there instead.
     pub(super) feed: Feed,
     /// Access times of other inodes, where they are not the catalog's.
-    pub(crate) atimes: HashMap<u64, Time>,
+    pub(crate) atimes: AccessTimes,
 }
 
 /// Entries by the directory that they are in, below DIR.

@@ -15,6 +15,7 @@ use crate::token::Token;
 
 mod btrfs;
 mod differing;
+mod known;
 mod names;
 mod xfs;
 
@@ -27,17 +28,23 @@ pub(super) enum Since<'a> {
 }
 
 impl<'a> Since<'a> {
-    /// Asks the file system; `None` if it cannot tell, or a walk would be as fast.
+    /// Asks the file system; `None` if it cannot tell, or a walk would be as fast. `few` is
+    /// [`Scan::few`](super::Scan::few).
     pub(super) fn ask(
         reader: &'a Reader,
         tree: &Tree,
         context: &MountContext<'a>,
+        few: fn(usize) -> usize,
     ) -> Result<Option<Since<'a>>> {
         let about = reader.about();
         let token = token(about).filter(|token| can_tell(about, token.engine(), tree, context));
         Ok(match token {
-            Some(Token::Btrfs(token)) => btrfs::Since::ask(token, context, about).map(Since::Btrfs),
-            Some(Token::Xfs(token)) => xfs::Since::ask(token, context, reader)?.map(Since::Xfs),
+            Some(Token::Btrfs(token)) => {
+                btrfs::Since::ask(token, context, reader)?.map(Since::Btrfs)
+            }
+            Some(Token::Xfs(token)) => {
+                xfs::Since::ask(token, context, reader, few)?.map(Since::Xfs)
+            }
             Some(Token::Ext4(_)) | None => None,
         })
     }
@@ -45,7 +52,7 @@ impl<'a> Since<'a> {
     /// Evidence that nothing in the directory has changed; `None` if something may have.
     pub(super) fn is_nothing(&self) -> Option<Evidence> {
         match self {
-            Since::Btrfs(since) => since.is_outside().then_some(Evidence::NothingWritten),
+            Since::Btrfs(since) => since.is_nothing(),
             Since::Xfs(since) => since.is_nothing().then_some(Evidence::SameInodes),
         }
     }

@@ -8,35 +8,34 @@
 
 use std::collections::HashMap;
 use std::ffi::CStr;
-use std::ops::Range;
 
 use gate::Fd;
 use gate::fs::syncfs;
 use gate::long::c_string;
 use gate::sync::Mutex;
 use walk::engine::bulkstat::since::{self, Now};
-use walk::entry::{Time, Type, joined};
+use walk::entry::{Type, joined};
 use walk::{Meta, Moment, MountContext, Top};
 
 use super::differing::{Certain, Differing, Doubt, Written, certain, is_much};
+use super::known::{AccessTimes, Fingerprint, Known};
 use super::names::{compare_names, look_at, open, open_that, read};
-use crate::background::each;
 use crate::catalog::Reader;
-use crate::catalog::columns::{ATIME, BLOCKS, CTIME, DIR, INO, MODE, MTIME, NAME, NLINK, SIZE};
-use crate::error::{Error, Result};
-use crate::since::index::{each_group, hashed};
+use crate::catalog::columns::{DIR, INO, MODE, NAME};
+use crate::error::Result;
+use crate::since::index::each_group;
 use crate::split;
 use crate::token::mount::MountCounter;
 
 /// The inodes that are not as a catalog has them.
 pub(crate) struct Since<'a> {
     top: &'a Top,
-    /// The inode numbers in the catalog, in ascending order.
-    inos: Vec<u64>,
+    /// The inodes in the catalog.
+    known: Known,
     /// Those of them that differ.
     differ: HashMap<u64, Now>,
     /// Access times of others, where they are not the catalog's.
-    atimes: HashMap<u64, Time>,
+    atimes: AccessTimes,
 }
 
 impl<'a> Since<'a> {
@@ -45,6 +44,7 @@ impl<'a> Since<'a> {
         token: &MountCounter,
         context: &MountContext<'a>,
         reader: &Reader,
+        few: fn(usize) -> usize,
     ) -> Result<Option<Since<'a>>> {
         let top = context.top;
         if !token.is_of_mount(context) {
@@ -55,22 +55,27 @@ impl<'a> Since<'a> {
             return Ok(None);
         }
         // A few inodes mostly tell whether many have changed: then the walk can begin at once.
-        let few = known(reader, 0..reader.groups().min(1))?;
-        let atimes = Mutex::default();
-        let is_same = |known: &Print, meta: &Meta| is_same(known, meta, &atimes);
-        let ask = |known: &[Known]| since::changed(top, known, is_same, begun, are_few).ok()?;
-        if ask(&few[..few.len().min(FEW)]).is_none() {
+        let first = Known::load(reader, 0..reader.groups().min(1))?;
+        let first = &first.inodes()[..first.inodes().len().min(FEW)];
+        let ask = |known, atimes: &Mutex<AccessTimes>| {
+            let is_same = |known: &Fingerprint, meta: &Meta| known.is_same(meta, atimes);
+            let are_few = |differ, of| differ <= few(of);
+            since::changed(top, known, is_same, begun, are_few).ok()?
+        };
+        if ask(first, &Mutex::default()).is_none() {
             return Ok(None);
         }
-        let known = known(reader, 0..reader.groups())?;
-        let Some(differ) = ask(&known) else {
+        let (known, atimes) = (Known::load(reader, 0..reader.groups())?, Mutex::default());
+        let Some(differ) = ask(known.inodes(), &atimes) else {
             return Ok(None);
         };
+        let mut atimes: AccessTimes = atimes.into_inner();
+        atimes.sort();
         Ok(Some(Since {
             top,
-            inos: known.into_iter().map(|(ino, _)| ino).collect(),
+            known,
             differ: differ.into_iter().collect(),
-            atimes: atimes.into_inner(),
+            atimes,
         }))
     }
 
@@ -119,96 +124,12 @@ impl<'a> Since<'a> {
     }
 
     fn is_known(&self, ino: u64) -> bool {
-        self.inos.binary_search(&ino).is_ok()
+        self.known.get(ino).is_some()
     }
-}
-
-/// So few inodes differ that a walk of everything would be slower.
-fn are_few(differ: usize, of: usize) -> bool {
-    differ <= 20 + of / 500
 }
 
 /// The number of inodes that are asked for first.
 const FEW: usize = 4096;
-
-/// The inodes in row groups, by their numbers, with a fingerprint of each.
-fn known(reader: &Reader, groups: Range<usize>) -> Result<Vec<Known>> {
-    let read = |nth: usize| {
-        let group = groups.start + nth;
-        let (inos, sizes) = (reader.read(INO, group)?, reader.read(SIZE, group)?);
-        let (blocks, modes) = (reader.read(BLOCKS, group)?, reader.read(MODE, group)?);
-        let (nlinks, mtimes) = (reader.read(NLINK, group)?, reader.read(MTIME, group)?);
-        let (ctimes, atimes) = (reader.read(CTIME, group)?, reader.read(ATIME, group)?);
-        let one = |row: usize| {
-            let meta = Meta {
-                size: sizes[row],
-                blocks: blocks[row],
-                mode: modes[row],
-                nlink: nlinks[row],
-                mtime: mtimes.at(row),
-                ctime: ctimes.at(row),
-                atime: atimes.at(row),
-                ..Meta::default()
-            };
-            (inos[row], Print::from_meta(&meta))
-        };
-        Ok::<_, Error>((0..inos.len()).map(one).collect::<Vec<Known>>())
-    };
-    let mut known = Vec::new();
-    each(groups.len(), read, |_, some| known.extend(some))?;
-    known.sort(); // this finds what is sorted already
-    known.dedup_by(|later, first| {
-        // Rows of one inode that contradict each other match nothing.
-        let is_one = later.0 == first.0;
-        if is_one && later.1 != first.1 {
-            first.1.stands = !first.1.stands;
-        }
-        is_one
-    });
-    Ok(known)
-}
-
-/// A fingerprint of an inode, from a catalog or from bulkstat.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Print {
-    /// A hash of the metadata that changes with every change of the inode.
-    stands: u64,
-    /// Apart, since XFS may free preallocated blocks without any other change.
-    blocks: u64,
-    /// A hash of the access time.
-    atime: u64,
-}
-
-impl Print {
-    fn from_meta(meta: &Meta) -> Print {
-        let stands = hashed([
-            u64::from(meta.mode) << 32 | u64::from(meta.nlink),
-            meta.size,
-            meta.mtime.sec.cast_unsigned(),
-            meta.ctime.sec.cast_unsigned(),
-            u64::from(meta.mtime.nsec) << 32 | u64::from(meta.ctime.nsec),
-        ]);
-        let atime = hashed([meta.atime.sec.cast_unsigned(), meta.atime.nsec.into()]);
-        Print {
-            stands,
-            blocks: meta.blocks,
-            atime,
-        }
-    }
-}
-
-/// An inode is as in the catalog. If it was only read meanwhile, its new access time is kept.
-fn is_same(known: &Print, meta: &Meta, atimes: &Mutex<HashMap<u64, Time>>) -> bool {
-    let now = Print::from_meta(meta);
-    let is_same = known.stands == now.stands && (known.blocks == now.blocks || now.blocks == 0);
-    if is_same && known.atime != now.atime {
-        atimes.lock().insert(meta.ino, meta.atime);
-    }
-    is_same
-}
-
-/// An inode by its number.
-type Known = (u64, Print);
 
 /// A name that an inode had which differs now.
 struct KnownName {

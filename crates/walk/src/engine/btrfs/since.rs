@@ -69,21 +69,28 @@ pub fn generation(fd: &Fd) -> Result<u64> {
     subvolume(fd).map(|subvolume| subvolume.generation)
 }
 
-/// The inodes of a [`subvolume`] that were written after a generation, in the order of their numbers.
+/// The inodes of a [`subvolume`] that were written after a generation, in the order of their numbers,
+/// without those that are the same by `is_same`; `None` if `is_worth` stops it, given how many they are.
 /// Those written after the call of [`subvolume`] may be among them, and may have changed again.
 /// `xattrs` is true or unknown.
 ///
 /// # Errors
 /// Those of [`subvolume`]; `EPERM` without CAP_SYS_ADMIN; `ENOSPC` when the file system is so full
 /// that writes may have failed: inodes in the kernel's memory then differ from those in the tree.
-pub fn changed_since(fd: &Fd, known: &Subvolume, generation: u64) -> Result<Vec<Change>> {
+pub fn changed_since(
+    fd: &Fd,
+    known: &Subvolume,
+    generation: u64,
+    is_same: impl Fn(&Meta) -> bool + Sync,
+    is_worth: impl Fn(usize) -> bool + Sync,
+) -> Result<Option<Vec<Change>>> {
     let seen = statx(fd, c"", At::EMPTY_PATH, Meta::WANT)?;
     let statfs = fstatfs(fd)?;
     if is_full(&statfs) {
         return Err(Errno::ENOSPC);
     }
     let Some(after) = generation.checked_add(1) else {
-        return Ok(Vec::new());
+        return Ok(Some(Vec::new()));
     };
     let source = MetaSource {
         dev: seen.dev.into(),
@@ -98,6 +105,9 @@ pub fn changed_since(fd: &Fd, known: &Subvolume, generation: u64) -> Result<Vec<
             xattrs: row.xattrs.then_some(true),
             ..meta_of(row.ino, &inode, row.xattrs, source)
         };
+        if is_same(&meta) {
+            return None;
+        }
         let links = row.links.iter().filter(|link| link.dir != row.ino);
         let names = links.map(|link| Name {
             dir: link.dir,
@@ -107,19 +117,21 @@ pub fn changed_since(fd: &Fd, known: &Subvolume, generation: u64) -> Result<Vec<
         Some(Change { meta, names })
     };
     let ranges = ranges(fd, known.tree)?;
+    let count = AtomicUsize::new(0);
+    let may_go_on = |more| is_worth(count.fetch_add(more, Relaxed) + more);
     let found = in_parallel(&ranges, |range, buffer| {
         let written = Scan::new(known.tree, *range.start(), *range.end(), false).since(after);
-        let mut changes = collect(fd, written, buffer, change)?;
+        let mut changes = collect(fd, written, buffer, change, may_go_on)?;
         for found in changes.iter_mut().filter(|change| !change.has_all_names()) {
             // The others are in a leaf that was not written.
             let whole = Scan::new(known.tree, found.meta.ino, found.meta.ino, false);
-            for change in collect(fd, whole, buffer, change)? {
+            for change in collect(fd, whole, buffer, change, |_| true)? {
                 *found = change;
             }
         }
         Ok(changes)
     })?;
-    Ok(found.into_iter().flatten().collect())
+    Ok(is_worth(count.into_inner()).then(|| found.into_iter().flatten().collect()))
 }
 
 impl Change {
@@ -129,15 +141,21 @@ impl Change {
     }
 }
 
-/// Collects the changes in a range of a tree.
+/// Collects the changes in a range of a tree, until `may_go_on` stops it, given how many more were
+/// found.
 fn collect(
     fd: &Fd,
     mut scan: Scan,
     buffer: &mut [u8],
     change: impl Fn(&ScannedInode<'_, '_>) -> Option<Change>,
+    may_go_on: impl Fn(usize) -> bool,
 ) -> Result<Vec<Change>> {
     let (mut changes, mut links): (Vec<Change>, Vec<Link<'_>>) = Default::default();
-    while let Some(count) = scan.fill(fd, buffer)? {
+    let mut counted = 0;
+    while may_go_on(changes.len() - counted)
+        && let Some(count) = scan.fill(fd, buffer)?
+    {
+        counted = changes.len();
         let mut names = recycle(links);
         scan.rows(buffer, count, &mut names, |found| {
             let Found::Inode(row) = found else { return };

@@ -21,7 +21,7 @@ use crate::activity::Activity;
 use crate::context::Context;
 use crate::dir::ProbeDir;
 use crate::error::{Action, Error, Result};
-use crate::finding::{Finding, Method, Note, Outcome, Source, Truth, or_unknown};
+use crate::finding::{Finding, Method, Note, Outcome, Source, Truth, Value, or_unknown};
 use crate::infer::robust::mode;
 use crate::io::{extend, fill, read_at, reopen_random, sync, times, write_all};
 use crate::names::{Kind, Quantity};
@@ -30,6 +30,8 @@ use crate::samples::Series;
 
 /// Bytes of the sparse file.
 const SPARSE: u64 = 64 << 20;
+/// The usual page, and the least block of most file systems: what times show of it is the block.
+const COMMON_PAGE: u64 = 4096;
 /// How much is written and read by small calls.
 const SMALL: u64 = 1 << 20;
 
@@ -176,7 +178,14 @@ fn small_writes(context: &mut Context<'_>) -> Result<Finding> {
             drop,
         )?);
     }
-    context.judge_one(Series::from_trials(Kind::Writes, STEP as u64, trials))
+    let found = context.judge_one(Series::from_trials(Kind::Writes, STEP as u64, trials))?;
+    let page = page_size() as u64;
+    // The first write into a page takes longest where the file system allocates blocks later, as
+    // btrfs does: then the period is that of pages.
+    if page > COMMON_PAGE && found.value() == Some(&Value::Number(page as f64)) {
+        return Err(Error::HiddenByPages { page });
+    }
+    Ok(found)
 }
 
 fn allocated(file: &Fd) -> Result<u64> {

@@ -213,6 +213,8 @@ pub enum Error {
     NoData,
     #[error("the file system reports no holes (SEEK_HOLE)")]
     NoHoles,
+    #[error("times show pages of {}, which hide smaller blocks", mebibytes(*.page))]
+    HiddenByPages { page: u64 },
     #[error("neither writing a byte into a hole nor punching a hole changes st_blocks")]
     NoClusters,
     #[error("direct I/O is not supported: open(2) with O_DIRECT failed: {0}")]

@@ -65,6 +65,13 @@ nfs_server() {
   rpc.nfsd --grace-time "${1:-10}" --lease-time "${1:-10}" 8
 }
 
+# Ends the server, so that nothing keeps the mounts of this case.
+nfs_stop() {
+  rpc.nfsd 0
+  exportfs -ua
+  pkill rpc.mountd
+}
+
 # tree DIR: some hundred entries of every kind.
 tree() {
   mkdir -p "$1"

@@ -58,11 +58,15 @@ impl Cgroup {
         let text = read_kernel(c"/proc/self/cgroup").ok()?;
         [Version::V1, Version::V2].into_iter().find_map(|version| {
             let cgroup = locate(version, table, &text)?;
-            // A hierarchy may exist without the memory controller.
-            let controllers = || cgroup.read(&cgroup.dir, b"cgroup.controllers");
-            let counts_memory = cgroup.read(&cgroup.dir, version.limit_file()).is_some()
-                || controllers().is_some_and(|all| has_word(&all, b"memory"));
-            counts_memory.then_some(cgroup)
+            // A hierarchy may exist without the memory controller, and a group within one that has
+            // it: then the memory is charged to the next group above that has.
+            let counts_memory = |dir: &&[u8]| {
+                let controllers = || cgroup.read(dir, b"cgroup.controllers");
+                cgroup.read(dir, version.limit_file()).is_some()
+                    || controllers().is_some_and(|all| has_word(&all, b"memory"))
+            };
+            let dir = cgroup.upwards().find(counts_memory)?.to_vec();
+            Some(Cgroup { dir, ..cgroup })
         })
     }
 

@@ -318,6 +318,17 @@ fn small_reads(context: &mut Context<'_>, kind: Kind) -> Result<Finding> {
         by_256.outcome = Outcome::Disagree(Box::new([by_256.outcome, by_512.outcome]));
         return Ok(by_256);
     }
+    let page = page_size() as f64;
+    // The page cache has nothing smaller than a page: such a period is that of something else, as of
+    // the address translation of an emulated processor.
+    if kind == Kind::Reads
+        && let Some(Value::Number(bytes)) = by_256.value()
+        && *bytes < page
+    {
+        return Err(Error::ShorterThanPage {
+            bytes: *bytes as u64,
+        });
+    }
     if let Outcome::Found { confidence, .. } = &mut by_256.outcome {
         *confidence = confidence.min(by_512.confidence());
     }

@@ -213,6 +213,8 @@ pub enum Error {
     NoData,
     #[error("the file system reports no holes (SEEK_HOLE)")]
     NoHoles,
+    #[error("times have a period of {}, which is less than a page", mebibytes(*.bytes))]
+    ShorterThanPage { bytes: u64 },
     #[error("times show pages of {}, which hide smaller blocks", mebibytes(*.page))]
     HiddenByPages { page: u64 },
     #[error("neither writing a byte into a hole nor punching a hole changes st_blocks")]

@@ -91,8 +91,8 @@ pub fn tree_search_v2(fd: impl AsFd, key: &SearchKey, buffer: &mut [u8]) -> Resu
     Ok(u32::from_ne_bytes(found) as usize)
 }
 
-/// Finds the files that refer to any part of the extent at an address of the logical address space: a `struct btrfs_data_container`
-/// in `buffer`, for `ondisk::btrfs::parse_references`.
+/// Finds the files that refer to any part of the extent at an address of the logical address space:
+/// a `struct btrfs_data_container` in `buffer`, for `ondisk::btrfs::parse_references`.
 /// [btrfs-ioctl(2)](https://btrfs.readthedocs.io/en/latest/btrfs-ioctl.html)
 ///
 /// # Errors

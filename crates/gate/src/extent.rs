@@ -85,7 +85,7 @@ pub fn getfsmap(
     const KEYS: [usize; 2] = [64, 64 + FSMAP_LEN];
     const FLAGS: usize = 4;
     const PHYSICAL: usize = 8;
-    const OWNER_AND_OFFSET: std::ops::Range<usize> = 16..32;
+    const OWNER: usize = 16;
     assert!(buffer.len() >= FSMAP_HEAD, "too little room for a query");
     let room = (buffer.len() - FSMAP_HEAD) / FSMAP_LEN;
     // As new_encode_dev() of the kernel does.
@@ -101,7 +101,7 @@ pub fn getfsmap(
         put(key + PHYSICAL, &physical.to_ne_bytes());
     }
     put(KEYS[1] + FLAGS, &u32::MAX.to_ne_bytes());
-    put(KEYS[1] + OWNER_AND_OFFSET.start, &[0xff; 16]);
+    put(KEYS[1] + OWNER, &[0xff; 16]); // and the offset in the file
     let to = buffer.as_mut_ptr();
     // SAFETY: `buffer` begins with the FSMAP_HEAD bytes of the head, whose fmh_count says how many
     // records there is room for after it.

@@ -29,7 +29,7 @@ pub struct Sums {
     pub bytes: u64,
     /// Number of inodes.
     pub inodes: u64,
-    /// What deleting the files would free, in bytes; 0 unless it was asked for.
+    /// What deleting the files would free, in bytes; 0 without [`UsageSink::with_exclusive`].
     pub exclusive: u64,
 }
 
@@ -63,7 +63,7 @@ struct Link {
     sums: Sums,
 }
 
-/// A file with several names, if it is asked what deleting would free: the names in the tree.
+/// The names in the tree of a file with several names, to find what deleting them would free.
 #[derive(Clone, Debug, Default)]
 struct Names {
     places: Vec<DirKey>,
@@ -306,7 +306,7 @@ pub struct DirectoryUsage {
     pub path: Vec<u8>,
     /// The usage of it and everything below it.
     pub sums: Sums,
-    /// What deleting it would free, in bytes, if it was asked for.
+    /// What deleting it would free, in bytes, with [`UsageSink::with_exclusive`].
     pub exclusive: Option<u64>,
 }
 

@@ -202,12 +202,7 @@ impl View<'_> {
             emitted.warnings.push(Warning::general(kind));
         }
         emitted.warnings.extend(missing(&usage));
-        let order = match usage_order(self.args) {
-            UsageOrder::Allocated if self.is_exclusive && self.args.sort.is_none() => {
-                UsageOrder::Exclusive
-            }
-            order => order,
-        };
+        let order = self.usage_order();
         let directories = usage.directories(self.max_depth, order, self.args.top);
         // With predicates, most directories may have nothing that is selected.
         let is_all = self.is_all;
@@ -239,6 +234,19 @@ impl View<'_> {
         out.warn(&emitted.warnings);
         Ok(emitted.warnings.len())
     }
+
+    /// The order of `--format du`. The largest directories are those that free or allocate most, unless
+    /// `--sort` names another size.
+    fn usage_order(&self) -> UsageOrder {
+        match self.args.sort {
+            None if self.args.top.is_none() => UsageOrder::ChildrenFirst,
+            None if self.is_exclusive => UsageOrder::Exclusive,
+            None | Some(Sort::Allocated) => UsageOrder::Allocated,
+            Some(Sort::Name) => UsageOrder::Path,
+            Some(Sort::Bytes) => UsageOrder::Bytes,
+            Some(Sort::Count) => UsageOrder::Inodes,
+        }
+    }
 }
 
 /// `--format paths`, `paths0`, `ndjson`, `csv`
@@ -264,19 +272,6 @@ fn export(source: &dyn Source, out: &Out) -> Outcome {
     tree.write(Moment::now().time(), out)?;
     out.warn(&emitted.warnings);
     Ok(emitted.warnings.len())
-}
-
-/// The order of `--format du`. The largest directories are those that allocate most, unless `--sort`
-/// names another size.
-fn usage_order(args: &OutputArgs) -> UsageOrder {
-    match args.sort {
-        None if args.top.is_some() => UsageOrder::Allocated,
-        None => UsageOrder::ChildrenFirst,
-        Some(Sort::Name) => UsageOrder::Path,
-        Some(Sort::Bytes) => UsageOrder::Bytes,
-        Some(Sort::Allocated) => UsageOrder::Allocated,
-        Some(Sort::Count) => UsageOrder::Inodes,
-    }
 }
 
 /// What is missing in the bytes that deleting would free.

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use super::full::NEEDS;
 use super::rounds::on;
 use crate::support::build::{dir, file, tool};
-use crate::support::disks::EXT4;
+use crate::support::disks::{BTRFS, EXT4, XFS};
 use crate::support::reference::settle;
 use crate::support::run::args;
 use crate::support::snapshot::{kept, same, snapshot};
@@ -286,6 +286,46 @@ fn interrupted_restore_by_the_index_leaves_no_part_of_a_file() {
             }
             let _ = fs::remove_dir_all(&to);
             dir(&to);
+        });
+    }
+}
+
+/// From 4 MiB on an archive bypasses the page cache, until a write fails with EINVAL. The last piece, which is
+/// not aligned, does not bypass it. btrfs does not say that it can.
+#[test]
+fn large_archives_bypass_the_page_cache() {
+    if !require(&NEEDS) || !require(&[Need::Program("strace")]) {
+        return;
+    }
+    for (make, can) in [(EXT4[0], true), (XFS[0], true), (BTRFS[0], false)] {
+        on(Some(make), |at, ground| {
+            (0..20).for_each(|n| drop(file(at.join(format!("tree/f{n}")), 700_001)));
+            let expected = run(fathom(["dump", "tree", "-q", "-o", "-"]).current_dir(at)).exits(0);
+            let expected = expected.stdout;
+            let line = ["dump", "tree", "-q", "-o", "a.tar"];
+            let trace = ground.join("trace");
+            let modes = |fault: Option<&str>| {
+                let _ = fs::remove_file(at.join("a.tar"));
+                let fathom = fathom(line);
+                let mut strace = Command::new("strace");
+                strace
+                    .args(["-f", "-qq", "-e", "trace=fcntl,write", "-o"])
+                    .arg(&trace);
+                strace.args(fault.map(|fault| format!("-einject=write:error=EINVAL:when={fault}")));
+                strace.arg(fathom.get_program()).args(fathom.get_args());
+                let is_well = strace.current_dir(at).status().unwrap().success();
+                if is_well {
+                    assert!(fs::read(at.join("a.tar")).unwrap() == expected, "{fault:?}");
+                }
+                let calls = fs::read_to_string(&trace).unwrap();
+                let set = calls.lines().filter(|line| line.contains("F_SETFL"));
+                let set: Vec<bool> = set.map(|line| line.contains("O_DIRECT")).collect();
+                (is_well, set)
+            };
+            let both: &[bool] = if can { &[true, false] } else { &[] };
+            assert_eq!(modes(None), (true, both.to_vec()));
+            assert_eq!(modes(Some("7")), (can, both.to_vec()));
+            assert_eq!(modes(Some("3")), (false, Vec::new()));
         });
     }
 }

@@ -24,6 +24,13 @@ impl Fd {
         Fd::duplicate(self.0)
     }
 
+    /// Replaces `O_APPEND`, `O_DIRECT`, `O_NOATIME` and `O_NONBLOCK`. Not counted either.
+    /// [F_SETFL(2const)](https://man7.org/linux/man-pages/man2/F_GETFL.2const.html)
+    pub(crate) fn set_flags(&self, flags: i32) -> Result<()> {
+        // SAFETY: no pointers.
+        check(unsafe { libc::syscall(libc::SYS_fcntl, self.0, libc::F_SETFL, flags) }).map(drop)
+    }
+
     pub(crate) fn duplicate(raw: RawFd) -> Result<Fd> {
         // SAFETY: no pointers; nobody else has the descriptor that is returned.
         check(unsafe { libc::syscall(libc::SYS_fcntl, raw, libc::F_DUPFD_CLOEXEC, 3) })

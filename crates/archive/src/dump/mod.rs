@@ -26,6 +26,7 @@ mod places;
 mod progress;
 mod read;
 mod results;
+mod sink;
 mod updates;
 pub(crate) mod users;
 mod window;

@@ -5,22 +5,17 @@ use std::io::{self, Write};
 use std::num::NonZeroU64;
 
 use flate2::write::GzEncoder;
-use gate::Errno;
 use gate::file::Writer;
 use gate::fs::Statx;
 use gate::machine::processors;
 use lzma_rust2::{XzOptions, XzWriterMt};
 use ondisk::members::{IndexWriter, Indexed};
-use walk::Type;
 
 use super::frames::Frames;
+use super::sink::{RECORD, Sink, os_error};
 use crate::attribution::{self, Function};
 use crate::compression::Compression;
 use crate::error::{Action, Error};
-
-/// The record of GNU tar: 20 blocks. An archive is padded to a multiple of it, and a character
-/// device, which may be a tape, gets each record in a write of its own.
-const RECORD: usize = 10_240;
 
 /// xz compresses blocks of this size by themselves, in several threads: as `xz -T` at its usual level.
 const XZ_BLOCK: u64 = 24 << 20;
@@ -219,78 +214,13 @@ impl Whole {
     pub(crate) fn publish(self) -> Result<u64, Error> {
         let published = match self.to {
             None => Ok(self.bytes),
-            Some(Sink {
-                writer, written, ..
-            }) => writer.publish().map(|()| written),
+            Some(sink) => sink.publish(),
         };
         attribution::set_phase(Function::Other);
-        published.map_err(|e| error(&self.path, os_error(e)))
+        published.map_err(|e| error(&self.path, e))
     }
 }
 
 fn error(path: &[u8], error: io::Error) -> Error {
     Error::new(Action::WriteArchive, path, error)
-}
-
-fn os_error(errno: Errno) -> io::Error {
-    io::Error::from_raw_os_error(errno.0)
-}
-
-/// Writes in large pieces.
-struct Sink {
-    writer: Writer,
-    piece: Vec<u8>,
-    /// The size of a write.
-    size: usize,
-    /// Each write must be of exactly this size.
-    is_exact: bool,
-    written: u64,
-}
-
-impl Sink {
-    fn new(writer: Writer, seen: Option<Statx>) -> Sink {
-        let is_exact = seen.is_some_and(|seen| Type::from_mode(seen.mode) == Type::Char);
-        Sink {
-            writer,
-            piece: Vec::new(),
-            size: if is_exact { RECORD } else { 50 * RECORD },
-            is_exact,
-            written: 0,
-        }
-    }
-
-    fn flush_piece(&mut self) -> io::Result<()> {
-        self.writer.write_all(&self.piece)?;
-        self.written += self.piece.len() as u64;
-        self.piece.clear();
-        Ok(())
-    }
-
-    /// Writes the rest, and waits until all of it is on the disk.
-    fn sync(&mut self) -> io::Result<()> {
-        if !self.piece.is_empty() {
-            self.flush_piece()?;
-        }
-        self.writer.sync().map_err(os_error)
-    }
-}
-
-impl Write for Sink {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.piece.is_empty() && bytes.len() >= self.size && !self.is_exact {
-            self.writer.write_all(bytes)?;
-            self.written += bytes.len() as u64;
-            return Ok(bytes.len());
-        }
-        let taken = bytes.len().min(self.size - self.piece.len());
-        self.piece.extend_from_slice(&bytes[..taken]);
-        if self.piece.len() == self.size {
-            self.flush_piece()?;
-        }
-        Ok(taken)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }

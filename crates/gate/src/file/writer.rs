@@ -11,6 +11,7 @@ use crate::fs::{
     sync_file_range, write,
 };
 use crate::long::{c_string, open_long, reach, statx_long};
+use crate::scratch::direct_alignment;
 use crate::{Errno, Fd, Result};
 
 /// Permissions of a new file; the umask removes some.
@@ -101,6 +102,8 @@ pub struct Writer {
     writeback: u64,
     /// Whether all bytes are on the disk.
     is_synced: bool,
+    /// Writes bypass the page cache.
+    bypasses_cache: bool,
 }
 
 #[derive(Debug)]
@@ -247,7 +250,39 @@ impl Writer {
             written: 0,
             writeback: 0,
             is_synced: false,
+            bypasses_cache: false,
         }
+    }
+
+    /// Has writes of this size bypass the page cache: their memory must be aligned to 4096 bytes. `false` if
+    /// it is no plain file, what was written so far is not aligned, or the file system does not say which
+    /// alignment it needs (Linux before 6.1, btrfs) or needs another one.
+    /// [fcntl(2)](https://man7.org/linux/man-pages/man2/F_GETFL.2const.html), `O_DIRECT`
+    pub fn bypass_cache(&mut self, size: usize) -> bool {
+        const ALIGNED: u32 = 4096;
+        let fits = |unit: u32| {
+            let unit = u64::from(unit);
+            let is_multiple = |bytes: u64| unit > 0 && bytes.is_multiple_of(unit);
+            is_multiple(ALIGNED.into()) && is_multiple(size as u64) && is_multiple(self.written)
+        };
+        let alignment = match self.target {
+            Target::Direct => None,
+            _ => direct_alignment(&self.fd).ok().flatten(),
+        };
+        let can = alignment.is_some_and(|(memory, offset)| fits(memory) && fits(offset));
+        self.bypasses_cache = can && self.fd.set_flags(libc::O_DIRECT).is_ok();
+        self.bypasses_cache
+    }
+
+    /// Has writes use the page cache again.
+    ///
+    /// # Errors
+    /// Those of fcntl(2).
+    pub fn use_cache(&mut self) -> Result<()> {
+        self.fd.set_flags(0)?;
+        self.bypasses_cache = false;
+        self.writeback = self.written;
+        Ok(())
     }
 
     /// Starts writeback of what has been written, so that little is left to wait for at the end.
@@ -256,7 +291,7 @@ impl Writer {
         /// Large enough for a disk, and little to wait for at the end.
         const PIECE: u64 = 1 << 20;
         let ready = (self.written - self.writeback) / PIECE * PIECE;
-        if ready > 0 && !self.is_direct() {
+        if ready > 0 && !self.is_direct() && !self.bypasses_cache {
             let _ = sync_file_range(&self.fd, self.writeback, ready);
             self.writeback += ready;
         }

@@ -1,0 +1,147 @@
+//! The file of an archive, written in large pieces.
+//!
+//! From some size on, pieces bypass the page cache, which would hold the archive instead of the files that
+//! are still to be read, and cost a copy and a page for every 4 KiB.
+
+use std::io::{self, Write};
+
+use gate::Errno;
+use gate::cache::Aligned;
+use gate::file::Writer;
+use gate::fs::Statx;
+use walk::Type;
+
+/// The record of GNU tar: 20 blocks. An archive is padded to a multiple of it, and a character
+/// device, which may be a tape, gets each record in a write of its own.
+pub(super) const RECORD: usize = 10_240;
+
+/// A multiple of the record, and of the alignment that every file system needs.
+const PIECE: usize = 100 * RECORD;
+
+/// The size from which an archive bypasses the page cache. A smaller one is written back while the rest is
+/// read, and is in the cache for whoever reads it next.
+const LARGE: u64 = 4 << 20;
+
+pub(super) fn os_error(errno: Errno) -> io::Error {
+    io::Error::from_raw_os_error(errno.0)
+}
+
+/// The file of an archive.
+pub(super) struct Sink {
+    writer: Writer,
+    piece: Aligned,
+    /// The size of a write.
+    size: usize,
+    /// The bytes of the piece that are waiting.
+    filled: usize,
+    /// Each write must be of exactly this size.
+    is_exact: bool,
+    written: u64,
+    cache: Cache,
+}
+
+/// The page cache.
+#[derive(PartialEq)]
+enum Cache {
+    /// It is used until the archive is large.
+    Until,
+    Bypassed,
+    Used,
+}
+
+impl Sink {
+    pub(super) fn new(writer: Writer, seen: Option<Statx>) -> Sink {
+        let is = |kind| seen.is_some_and(|seen| Type::from_mode(seen.mode) == kind);
+        let is_exact = is(Type::Char);
+        let size = if is_exact { RECORD } else { PIECE };
+        Sink {
+            writer,
+            piece: Aligned::new(size, 0),
+            size,
+            filled: 0,
+            is_exact,
+            written: 0,
+            cache: match is(Type::File) {
+                true => Cache::Until,
+                false => Cache::Used,
+            },
+        }
+    }
+
+    fn flush_piece(&mut self) -> io::Result<()> {
+        if self.cache == Cache::Until && self.written >= LARGE {
+            self.cache = match self.writer.bypass_cache(self.size) {
+                true => Cache::Bypassed,
+                false => Cache::Used,
+            };
+        }
+        if self.filled < self.size {
+            self.use_cache()?;
+        }
+        let mut from = 0;
+        while from < self.filled {
+            let rest = &self.piece.bytes()[from..self.filled];
+            match self.writer.write(rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => from += written,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                // A part of a piece was written, and the rest is not aligned; or the file system needs more.
+                Err(e)
+                    if e.raw_os_error() == Some(Errno::EINVAL.0)
+                        && self.cache == Cache::Bypassed =>
+                {
+                    self.use_cache()?;
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        self.written += self.filled as u64;
+        self.filled = 0;
+        Ok(())
+    }
+
+    /// Writes through the page cache from here on.
+    fn use_cache(&mut self) -> io::Result<()> {
+        if self.cache == Cache::Bypassed {
+            self.writer.use_cache().map_err(os_error)?;
+        }
+        self.cache = Cache::Used;
+        Ok(())
+    }
+
+    /// Writes the rest, and waits until all of it is on the disk.
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        if self.filled > 0 {
+            self.flush_piece()?;
+        }
+        self.writer.sync().map_err(os_error)
+    }
+
+    /// Gives the file its name, atomically, and returns its size.
+    pub(super) fn publish(self) -> io::Result<u64> {
+        self.writer.publish().map_err(os_error)?;
+        Ok(self.written)
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let is_large = self.filled == 0 && bytes.len() >= self.size;
+        if is_large && self.cache == Cache::Used && !self.is_exact {
+            self.writer.write_all(bytes)?;
+            self.written += bytes.len() as u64;
+            return Ok(bytes.len());
+        }
+        let taken = bytes.len().min(self.size - self.filled);
+        self.piece.bytes()[self.filled..][..taken].copy_from_slice(&bytes[..taken]);
+        self.filled += taken;
+        if self.filled == self.size {
+            self.flush_piece()?;
+        }
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

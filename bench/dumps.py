@@ -7,7 +7,7 @@ import time
 from collections import namedtuple
 
 from measure import Contender, measure, run, run_json, run_strace
-from namespace import MS_PRIVATE, in_namespace
+from namespace import MS_NOATIME, MS_PRIVATE, MS_REMOUNT, MS_STRICTATIME, in_namespace, mount
 from peers import program
 from trees import FILE_SYSTEMS, Ground, LargeFiles, Tree
 from walks import ENGINES, entries, file_systems, growth, join, say
@@ -17,9 +17,12 @@ COLUMNS = (
     " engine found archive_bytes stat_calls all_calls gates"
 ).split()
 FEW = 10_000
-GROWTH = [10_000, 100_000, 1_000_000, 2_000_000]
+GROWTH = [10_000, 100_000, 1_000_000, 10_000_000]
+BARE = "bare calls"
 GATHERS = ["percall", "combined", "batched", "raw"]
 CHANGED = 0.01  # of the files
+# Who is measured after other programs have read the tree.
+READERS = ["dump", BARE, "tar -g"]
 # How often at most: ours and GNU tar; the others, that take minutes.
 TRIALS = {"warm": (5, 2), "cold": (3, 1)}
 SOON = 1.1  # seconds, so that nothing is changed within a second of what it is compared with
@@ -146,11 +149,46 @@ def borg_tool(top, work):
     yield from repository_tool("borg", init, command, repository, cache)
 
 
+def bare_tool(fs, top, work):
+    """The calls alone, by a program in C: the files that it reads are those that fathom has just dumped."""
+    bare, listed, generation = (join(work, name) for name in ("bare", "bare.list", "bare.generation"))
+    written = [join(work, name) for name in ("bare.archive", "bare.catalog")]
+    base = join(work, "base.parquet")
+    command = [bare, fs, top, listed, join(work, "bare.out"), generation, *written]
+
+    def ready(names, *changed):
+        remove(join(work, "bare.out"))
+        for name, link in zip(names, written):
+            remove(link)
+            os.symlink(join(work, name), link)
+        with open(listed, "wb") as file:
+            having_data = ["-type", "f", "-size", "+0", *changed, "-printf", r"%P\n"]
+            subprocess.run([program("find"), top, *having_data], stdout=file, check=True)
+
+    def fresh():
+        remove(generation)
+        ready(["full.tar", "base.parquet"])
+
+    def keep():
+        if fs == "btrfs":
+            with open(generation, "wb") as file:
+                subprocess.run([bare, "generation", top], stdout=file, check=True)
+
+    def back():
+        ready(["later.tar", "later.parquet"], "-cnewer", base)
+
+    source = join(os.path.dirname(os.path.abspath(__file__)), "bare_dump.c")
+    if os.path.isdir(work):
+        subprocess.run(["cc", "-O2", "-pthread", "-o", bare, source], check=True)
+    yield Tool(BARE, command, fresh, keep, command, back, False)
+
+
 OTHERS = {"bsdtar": bsdtar_tool, "restic": restic_tool, "rustic": rustic_tool, "borg": borg_tool}
 
 
-def tools(fathom, top, work, stir, all_of_them):
+def tools(fathom, fs, top, work, stir, all_of_them):
     yield from fathom_tool(fathom, top, work, stir)
+    yield from bare_tool(fs, top, work)
     if program("tar"):
         yield from tar_tool(top, work)
     for name, tool in OTHERS.items():
@@ -232,7 +270,7 @@ def dump_case(options, fs, shape):
             with open(beside, "a") as file:
                 file.write("stirred\n")
 
-        every = list(tools(options.fathom, top, work, stir, all_of_them))
+        every = list(tools(options.fathom, fs, top, work, stir, all_of_them))
         firsts = [tool for tool in every if tool.first]
         firsts[0].fresh()
         runner(firsts[0].first)  # the caches are warm after it
@@ -257,6 +295,8 @@ def dump_case(options, fs, shape):
         some = list(able(every))
         cold = [] if fs == "tmpfs" else [t for t in some if not t.slow or options.full]
         rows += later("unchanged", "warm", [tool for tool in some if tool.name != "dump"])
+        read_all(ground.top, top)
+        rows += later("read", "warm", [tool for tool in some if tool.name in READERS])
         rows += later("unchanged", "cold", cold) if cold else []
         tree.change(top, int(tree.files * CHANGED), 1)
         os.sync()
@@ -267,6 +307,17 @@ def dump_case(options, fs, shape):
         return rows
 
     return on_ground(options, fs, tree, work, measured)
+
+
+def read_all(mounted, top):
+    """Read every file, so that its access time moves, and those of directories."""
+    mount(None, mounted, flags=MS_REMOUNT | MS_STRICTATIME)
+    archive = subprocess.Popen([program("tar"), "-c", "-C", top, "."], stdout=subprocess.PIPE)
+    while archive.stdout.read(1 << 20):
+        pass
+    archive.wait()
+    mount(None, mounted, flags=MS_REMOUNT | MS_NOATIME)
+    os.sync()
 
 
 def on_ground(options, fs, tree, work, measured):
@@ -289,8 +340,8 @@ def calls_case(options):
     def measured(ground):
         top = join(ground.top, "tree")
         rows = []
-        for tool in tools(options.fathom, top, work, nothing, True):
-            if tool.first and tool.name != "dump":
+        for tool in tools(options.fathom, "tmpfs", top, work, nothing, True):
+            if tool.first and tool.name not in ("dump", BARE):
                 tool.fresh()
                 for case, command in (("first", tool.first), ("unchanged", tool.later)):
                     row = {"bench": "calls", "case": case, "fs": "tmpfs", "cache": "warm"}
@@ -339,7 +390,7 @@ def bench_dump(options):
 
 def commands():
     """Every command of this benchmark, once."""
-    for tool in tools("fathom", "TOP", "WORK", nothing, True):
+    for tool in tools("fathom", "FS", "TOP", "WORK", nothing, True):
         for what, argv in (("first", tool.first), ("later", tool.later)):
             if argv and not (what == "later" and argv == tool.first):
                 yield Contender(f"{tool.name}: {what}", argv)

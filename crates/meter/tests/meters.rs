@@ -515,49 +515,51 @@ impl Listener for Counting {
     }
 }
 
+/// Runs `count` failing openat(2) calls of one name. A meter may lose calls where it reads its rings too
+/// late, but then it says how many.
+fn check_failing_calls(meter: &dyn Meter, count: u64, may_lose: bool) {
+    let command = find([busy(), "many".into(), count.to_string().into()]);
+    let mut counting = Counting::default();
+    let metered = meter.run(&command, ALL, &mut counting).unwrap();
+    let openat = syscalls::by_name("openat").unwrap().number;
+    let opens = metered.totals.iter().filter(|total| total.number == openat);
+    let errors = opens.flat_map(|total| &total.errors);
+    let failed: u64 = errors
+        .filter(|(errno, _)| *errno == 2)
+        .map(|(_, times)| times)
+        .sum();
+    let calls: u64 = metered.totals.iter().map(|total| total.calls).sum();
+    let name = meter.name();
+    let context = || format!("{name}: {failed} of {count} failed, {calls} calls, {metered:?}");
+    assert_eq!(counting.reported, metered.reported, "{name}");
+    assert!(failed <= count + 100, "{}", context()); // a few of the C library's
+    let lost = metered.lost;
+    if name == "bpf" {
+        // It counts calls in the kernel, and only reports of single calls can be lost.
+        assert!(failed >= count, "{}", context());
+        assert!(metered.reported + lost >= calls, "{}", context());
+    } else {
+        assert!(failed + lost >= count, "{}", context());
+    }
+    if meter.sees_names() {
+        assert!(counting.missing + lost >= count, "{}", context());
+        assert!(counting.missing <= count, "{}", context());
+    }
+    assert!(may_lose || lost == 0, "{}", context());
+}
+
 #[test]
-fn no_call_of_half_a_million_failing_calls_is_lost() {
-    const MANY: u64 = 500_000;
-    /// On a busy machine a meter may read too late; then it reports lost calls.
-    const ROUNDS: usize = 3;
-    let command = find([busy(), "many".into(), MANY.to_string().into()]);
+fn calls_that_fit_into_the_rings_are_never_lost() {
+    const FIT: u64 = 2_000; // perf: 176 bytes a call, in a ring of 512 KiB if there are 64 processors
+    each(|meter| check_failing_calls(meter, FIT, false));
+}
+
+#[test]
+fn no_call_of_half_a_million_is_lost_silently() {
     each(|meter| {
-        if meter.name() == "ptrace" {
-            return; // it cannot lose any, and would take seconds
+        if meter.name() != "ptrace" {
+            check_failing_calls(meter, 500_000, true); // ptrace cannot lose any, and would take seconds
         }
-        let whole = (0..ROUNDS).any(|_| {
-            let mut counting = Counting::default();
-            let metered = meter.run(&command, ALL, &mut counting).unwrap();
-            let opens: Vec<_> = metered
-                .totals
-                .iter()
-                .filter(|total| syscalls::by_name("openat").unwrap().number == total.number)
-                .collect();
-            let sum = |of: &dyn Fn(&meter::call::Total) -> u64| {
-                opens.iter().map(|total| of(total)).sum::<u64>()
-            };
-            let failed = sum(&|total| {
-                total
-                    .errors
-                    .iter()
-                    .filter(|(errno, _)| *errno == 2)
-                    .map(|(_, times)| times)
-                    .sum()
-            });
-            let calls: u64 = metered.totals.iter().map(|total| total.calls).sum();
-            assert_eq!(counting.reported, metered.reported, "{}", meter.name());
-            if meter.name() == "bpf" {
-                assert!(
-                    failed >= MANY && metered.reported + metered.lost >= calls,
-                    "{}: {metered:?}",
-                    meter.name()
-                );
-            }
-            metered.lost == 0
-                && failed >= MANY
-                && counting.missing == if meter.sees_names() { MANY } else { 0 }
-        });
-        assert!(whole, "{}", meter.name());
     });
 }
 

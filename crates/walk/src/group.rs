@@ -3,16 +3,19 @@
 //! A file with several names counts once, in the group whose key is the least, so that neither the
 //! order of the entries nor the number of threads matters.
 
+mod links;
+
 use std::hash::Hash;
 
 use foldhash::HashMap;
 use gate::sync::Mutex;
-use ondisk::Dev;
 
 use crate::entry::{Dir, Entry, Meta, Time, Type, joined};
 use crate::predicate::base_name;
 use crate::predicate::test::TimeField;
 use crate::sink::{Fields, Sink, Worker};
+pub use links::LinkedFile;
+use links::{LinkPass, Links};
 
 /// What the entries of a group have in common.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -126,14 +129,24 @@ pub enum GroupOrder {
 pub struct Groups {
     by: GroupBy,
     sums: Mutex<Collector>,
+    links: Links<Key, GroupSums>,
+    pass: Mutex<LinkPass>,
 }
 
 #[derive(Default)]
 struct Collector {
     numbers: HashMap<u64, GroupSums>,
     names: HashMap<Box<[u8]>, GroupSums>,
-    /// Files with several names, each with the least key.
-    links: HashMap<LinkedFile, (Key, GroupSums)>,
+}
+
+impl Collector {
+    fn add(&mut self, key: Key, sums: GroupSums) {
+        let group = match key {
+            Key::Number(number) => self.numbers.entry(number).or_default(),
+            Key::Name(name) => self.names.entry(name).or_default(),
+        };
+        group.add(sums);
+    }
 }
 
 impl Groups {
@@ -142,6 +155,44 @@ impl Groups {
         Groups {
             by,
             sums: Mutex::default(),
+            links: Links::new(),
+            pass: Mutex::new(LinkPass::First),
+        }
+    }
+
+    /// Adds entries that can be read several times: `read` passes all of them to adders. It is called
+    /// again, for a part of the files with several names each time, if there are more of these than
+    /// `most`.
+    ///
+    /// # Errors
+    /// The first error of `read`.
+    pub fn add_in_passes<E>(
+        &self,
+        most: usize,
+        mut read: impl FnMut() -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.links.set_most(most);
+        read()?;
+        let shares = self.end_pass();
+        for nth in 0..shares {
+            *self.pass.lock() = LinkPass::Share { nth, of: shares };
+            read()?;
+            self.end_pass();
+        }
+        *self.pass.lock() = LinkPass::First;
+        Ok(())
+    }
+
+    /// Adds the files with several names of a pass to their groups; returns how many passes must
+    /// follow.
+    fn end_pass(&self) -> u64 {
+        match self.links.take(*self.pass.lock()) {
+            Ok(files) => {
+                let mut sums = self.sums.lock();
+                files.for_each(|(key, file)| sums.add(key, file));
+                0
+            }
+            Err(shares) => shares,
         }
     }
 
@@ -154,6 +205,7 @@ impl Groups {
     pub fn adder(&self) -> Adder<'_> {
         Adder {
             to: self,
+            pass: *self.pass.lock(),
             sums: Collector::default(),
         }
     }
@@ -188,20 +240,13 @@ impl Groups {
     }
 
     fn into_sums(self) -> HashMap<Key, GroupSums> {
-        let Collector {
-            numbers,
-            names,
-            links,
-        } = self.sums.into_inner();
+        self.end_pass();
+        let Collector { numbers, names } = self.sums.into_inner();
         let numbers = numbers.into_iter();
         let numbers = numbers.map(|(number, sums)| (Key::Number(number), sums));
         let names = names.into_iter();
         let names = names.map(|(name, sums)| (Key::Name(name), sums));
-        let mut groups: HashMap<Key, GroupSums> = numbers.chain(names).collect();
-        for (key, sums) in links.into_values() {
-            groups.entry(key).or_default().add(sums);
-        }
-        groups
+        numbers.chain(names).collect()
     }
 }
 
@@ -265,6 +310,7 @@ impl Sink for Groups {
 /// Adds entries to groups. The groups have them when it is dropped.
 pub struct Adder<'a> {
     to: &'a Groups,
+    pass: LinkPass,
     sums: Collector,
 }
 
@@ -292,9 +338,6 @@ impl Worker for Adder<'_> {
     }
 }
 
-/// A file with several names.
-pub type LinkedFile = (Dev, u64);
-
 impl Adder<'_> {
     /// Adds entries by their numbers, each with its file if that has several names.
     #[inline]
@@ -319,7 +362,7 @@ impl Adder<'_> {
     }
 
     fn flush(&mut self, number: u64, pending: &mut GroupSums) {
-        if pending.entries > 0 {
+        if pending.entries > 0 && self.pass == LinkPass::First {
             let sums = std::mem::take(pending);
             self.sums.numbers.entry(number).or_default().add(sums);
         }
@@ -336,7 +379,7 @@ impl Adder<'_> {
     /// Adds entries to a group with a name.
     pub fn add_name(&mut self, name: &[u8], sums: GroupSums) {
         match self.sums.names.get_mut(name) {
-            _ if sums.entries == 0 => {}
+            _ if sums.entries == 0 || self.pass != LinkPass::First => {}
             Some(group) => group.add(sums),
             None => drop(self.sums.names.insert(name.into(), sums)),
         }
@@ -344,7 +387,7 @@ impl Adder<'_> {
 
     /// Adds a name of a file that has several.
     pub fn add_link(&mut self, key: Key, file: LinkedFile, sums: GroupSums) {
-        put_link(&mut self.sums.links, file, key, sums);
+        self.to.links.add(self.pass, file, key, sums);
     }
 
     /// A directory counts in itself, anything else in its directory; both not below `most` levels.
@@ -377,22 +420,6 @@ impl Drop for Adder<'_> {
         let mut all = self.to.sums.lock();
         merge(&mut all.numbers, own.numbers);
         merge(&mut all.names, own.names);
-        for (file, (key, sums)) in own.links {
-            put_link(&mut all.links, file, key, sums);
-        }
-    }
-}
-
-fn put_link(
-    links: &mut HashMap<LinkedFile, (Key, GroupSums)>,
-    file: LinkedFile,
-    key: Key,
-    sums: GroupSums,
-) {
-    match links.get_mut(&file) {
-        Some(known) if known.0 <= key => {}
-        Some(known) => *known = (key, sums),
-        None => drop(links.insert(file, (key, sums))),
     }
 }
 
@@ -569,5 +596,52 @@ mod tests {
             groups.into_sorted(GroupOrder::Bytes, None),
             [key(b"b"), key(b"c")]
         );
+    }
+
+    #[test]
+    fn many_files_with_several_names_are_counted_in_shares() {
+        const FILES: u64 = 1000;
+        let dir = Dir {
+            path: b"x",
+            hash: 0,
+            depth: 0,
+        };
+        let entry = |name, ino, nlink| Entry {
+            name,
+            meta: Meta {
+                ino,
+                nlink,
+                size: ino,
+                mode: 0o100_644,
+                ..Meta::default()
+            },
+        };
+        let count = |most| {
+            let groups = Groups::new(GroupBy::Ext);
+            let mut passes = 0;
+            let read = || {
+                passes += 1;
+                let mut adder = groups.adder();
+                for ino in 0..FILES {
+                    let names: [&[u8]; 3] = [b"a.z", b"b.y", b"c.x"];
+                    let linked = names.iter().take(1 + ino as usize % 3);
+                    adder.take(&dir, &[entry(b"d.y", FILES + ino, 1)]);
+                    linked.for_each(|name| adder.take(&dir, &[entry(name, ino, 3)]));
+                }
+                Ok::<_, ()>(())
+            };
+            groups.add_in_passes(most, read).unwrap();
+            (passes, groups.into_sorted(GroupOrder::Key, None))
+        };
+        let (passes, expected) = count(usize::MAX);
+        assert_eq!(passes, 1);
+        let entries = expected.iter().map(|(_, sums)| sums.entries);
+        assert_eq!(entries.collect::<Vec<_>>(), [333, 1333, 334]);
+        for most in [1, 7, 100, 999] {
+            let (passes, sums) = count(most);
+            assert!(passes > 1, "{most}");
+            assert_eq!(sums, expected, "{most}");
+        }
+        assert_eq!(count(1000), (1, expected));
     }
 }

@@ -30,6 +30,8 @@ use group::RowGroup;
 
 /// At most so many row groups are decoded at once, which bounds the memory.
 const MOST_THREADS: usize = 4;
+/// So many files with several names are counted in one pass over the catalogs: at most 40 MiB.
+const MOST_LINKED_FILES: usize = 256 << 10;
 
 impl DataSet {
     /// Passes the selected entries to a sink, in no particular order.
@@ -56,9 +58,11 @@ impl DataSet {
             return self.emit(predicates, groups);
         }
         let by = groups.by();
-        self.in_threads(|pass| {
-            let mut adder = groups.adder();
-            pass.each_group(|rows| rows.add_up(predicates, by, &mut adder));
+        groups.add_in_passes(MOST_LINKED_FILES, || {
+            self.in_threads(|pass| {
+                let mut adder = groups.adder();
+                pass.each_group(|rows| rows.add_up(predicates, by, &mut adder));
+            })
         })
     }
 

@@ -8,6 +8,8 @@ use parquet::column::page::{Page, PageReader};
 use parquet::errors::{ParquetError, Result};
 use zstd::bulk::Decompressor;
 
+use crate::catalog::schema::GROUP;
+
 /// Decodes Parquet's hybrid of runs and bit-packed groups of eight: `left` numbers of `bits` bits,
 /// each passed to `take` with how many times it is repeated. `None` if there are fewer.
 pub(super) fn runs(
@@ -225,12 +227,13 @@ pub(in crate::catalog) fn flags(
 pub struct Names {
     bytes: Vec<u8>,
     /// The begin and the end of each.
-    places: Vec<(usize, usize)>,
+    places: Vec<(u32, u32)>,
 }
 
 impl Names {
     pub(in crate::catalog) fn read(pages: Pages<'_>) -> Result<Names> {
-        let (mut bytes, mut places, mut dictionary) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut bytes, mut dictionary) = (Vec::new(), Vec::new());
+        let mut places = Vec::with_capacity(pages.rows.min(GROUP));
         let take = |data: Data<'_>| match data {
             Data::Dictionary(some, values) => add_places(some, values, &mut bytes, &mut dictionary),
             Data::Plain(some, values) => add_places(some, values, &mut bytes, &mut places),
@@ -263,7 +266,7 @@ impl Names {
 
     /// All of them, by row.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
-        self.places.iter().map(|&(from, to)| &self.bytes[from..to])
+        (0..self.len()).map(|nth| &self[nth])
     }
 }
 
@@ -273,23 +276,24 @@ impl Index<usize> for Names {
     #[inline]
     fn index(&self, nth: usize) -> &[u8] {
         let (from, to) = self.places[nth];
-        &self.bytes[from..to]
+        &self.bytes[from as usize..to as usize]
     }
 }
 
-/// Appends names, each after its length, and their places.
+/// Appends names, each after its length, and their places. A row group has less than 4 GiB of them.
 fn add_places(
     some: &[u8],
     values: usize,
     bytes: &mut Vec<u8>,
-    places: &mut Vec<(usize, usize)>,
+    places: &mut Vec<(u32, u32)>,
 ) -> Option<()> {
-    let (base, mut rest) = (bytes.len(), some);
+    let end = u32::try_from(bytes.len() + some.len()).ok()?;
+    let mut rest = some;
     for _ in 0..values {
         let len = u32::from_le_bytes(*rest.split_off(..4)?.first_chunk()?);
         rest.split_off(..len as usize)?;
-        let end = base + some.len() - rest.len();
-        places.push((end - len as usize, end));
+        let end = end - rest.len() as u32;
+        places.push((end - len, end));
     }
     bytes.extend_from_slice(some);
     Some(())

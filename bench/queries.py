@@ -1,4 +1,4 @@
-"""Questions to a catalog: fathom query against DuckDB on the same file, and against fd, bfs and find on the tree.
+"""Questions to a catalog: fathom query against DuckDB on the same file, and against fd, bfs and find on the tree; and what predicates cost.
 
 DuckDB answers the same: names selected by find's rounding of sizes, and in groups a file with several names counts once, in the group
 with the least key. It runs in Python, from the environment that tools/setup makes; what its start takes is measured apart.
@@ -16,7 +16,7 @@ from measure import ENVIRONMENT, Contender, measure, run
 from namespace import MS_PRIVATE, in_namespace
 from peers import duckdb
 from trees import Ground, Tree
-from walks import ENTRIES, FEW, join, peers, say
+from walks import ENGINES, ENTRIES, FEW, join, peers, say
 
 COLUMNS = "bench case fs entries bytes contender trial real user sys maxrss_kib exit found".split()
 NAME, SIZE = "*7.dat", "+7"  # more than seven units of 512 bytes
@@ -80,8 +80,15 @@ def on_tree(fathom, top):
     )
 
 
+def with_predicates(fathom, top, engine):
+    """A walk, and the same with predicates that test each entry."""
+    walk = [fathom, "walk", top, "-q", "--engine", engine, "--format", "summary"]
+    return [Contender("all", walk), Contender("predicates", [*walk, "--name", NAME, "--size", SIZE])]
+
+
 def commands():
     cases = [*on_catalog("fathom", "CATALOG"), *on_tree("fathom", "TREE")]
+    cases += [("predicates", with_predicates("fathom", "TREE", "ENGINE"))]
     return [Contender(c.name, ["python3 -c ..."]) if "duckdb" in c.name else c for _, some in cases for c in some]
 
 
@@ -133,13 +140,22 @@ def bench_query(options):
         rows += measure(first, options.trials, first_byte, case="first row", **about)
         return rows + [*measured(options, about, on_tree(options.fathom, ground.top))]
 
+    def predicates(fs, engine):
+        say(f"query: predicates by {engine}")
+        count = min(entries, ENTRIES)
+        ground = Ground(fs, top, options.scratch, Tree("many", count))
+        about = {"bench": "query", "case": f"predicates by {engine}", "fs": fs, "entries": count, "bytes": ""}
+        return measure(with_predicates(options.fathom, ground.top, engine), options.trials, run, **about)
+
     yield from in_namespace(MS_PRIVATE, all_cases)
+    for fs, engine in ENGINES.items():
+        yield from in_namespace(MS_PRIVATE, lambda fs=fs, engine=engine: predicates(fs, engine))
 
 
 def load(run):
-    """{(entries, bytes): {case: {contender: (seconds, CPU seconds, MiB, found)}}}, the medians."""
+    """{(entries, bytes of the catalog, if one is read): {case: {contender: (seconds, CPU seconds, MiB, found)}}}, the medians."""
     runs = {}
-    for key, rows in grouped(Path(run) / "query.csv", lambda row: (int(row["entries"]), int(row["bytes"]))).items():
+    for key, rows in grouped(Path(run) / "query.csv", lambda row: (int(row["entries"]), int(row["bytes"] or 0))).items():
         cases = runs.setdefault(key, {})
         for case, name in dict.fromkeys((row["case"], row["contender"]) for row in rows):
             own = [row for row in rows if (row["case"], row["contender"]) == (case, name)]
@@ -157,7 +173,10 @@ def duckdb_seconds(by):
 
 def targets(run):
     """(what is asked, what was measured, whether it is met, whether this run can tell)"""
-    for (entries, _), cases in load(run).items():
+    for (entries, size), cases in load(run).items():
+        if not size:
+            yield from targets_of_predicates(entries, cases)
+            continue
         enough = entries >= 10_000_000
         for case, most in {"name and size": 1.0, "owner": 1.0, "dir:2": 1.2}.items():
             by = cases[case]
@@ -175,9 +194,16 @@ def targets(run):
                 yield f"walk --name by threads: at most the time of {peer}", f"{share:.2f}", share <= 1.05, entries >= ENTRIES
 
 
+def targets_of_predicates(entries, cases):
+    for case, by in cases.items():
+        share = by["predicates"][0] / by["all"][0]
+        yield f"walk with {case}: at most 1.10 times the walk without", f"{share:.2f}", share <= 1.1, entries >= ENTRIES
+
+
 def tables(run):
     for (entries, size), cases in load(run).items():
-        yield f"## Questions to a catalog of {entries:,} entries, {size / 1e6:.0f} MB"
+        what = f"Questions to a catalog of {entries:,} entries, {size / 1e6:.0f} MB" if size else f"A walk of {entries:,} entries, with predicates and without"
+        yield f"## {what}"
         yield ""
         rows = [
             [case, name, f"{real:.3f}", f"{cpu:.3f}", f"{memory:.0f}", count]

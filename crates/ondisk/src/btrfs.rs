@@ -15,6 +15,7 @@ pub mod kind {
     pub const INODE_REF: u8 = 12;
     pub const INODE_EXTREF: u8 = 13;
     pub const XATTR_ITEM: u8 = 24;
+    pub const DIR_ITEM: u8 = 84;
     pub const DIR_INDEX: u8 = 96;
     pub const ROOT_ITEM: u8 = 132;
     pub const ROOT_REF: u8 = 156;
@@ -195,6 +196,12 @@ pub fn links(item: Item<'_>) -> impl Iterator<Item = Link<'_>> {
         rest = tail;
         Some(Link { dir, name })
     })
+}
+
+/// The offset of the `DIR_ITEM` in which a directory has a name: `btrfs_name_hash`. Other names may have the
+/// same one.
+pub fn name_hash(name: &[u8]) -> u64 {
+    u64::from(!crc32c::crc32c_append(1, name))
 }
 
 /// The name in a `DIR_INDEX` that refers to another tree; `None` for others.

@@ -69,8 +69,6 @@ pub enum EngineRefusal {
     UnreadableIdMap(&'static str),
     #[error("/dev has no node for its device {0}")]
     NoDevice(Dev),
-    #[error("it cannot exclude directories by the files in them")]
-    Tags,
 }
 
 /// The file systems that an engine is for.

@@ -28,9 +28,10 @@ impl Tags {
         }
     }
 
-    /// Whether no file is a tag.
-    pub fn is_empty(&self) -> bool {
-        !self.caches && self.names.is_empty()
+    /// The names of tags.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &CStr> {
+        let names = self.names.iter().map(CString::as_c_str);
+        names.chain(self.caches.then_some(CACHE))
     }
 
     /// The tags in an open directory.
@@ -49,10 +50,15 @@ impl Tags {
 pub struct FoundTags(Vec<CString>);
 
 impl FoundTags {
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether an entry of the directory is not excluded.
     #[inline]
-    pub fn keep(&self, name: &CStr) -> bool {
-        self.0.is_empty() || self.0.iter().any(|tag| tag.as_c_str() == name)
+    pub fn keep(&self, name: &[u8]) -> bool {
+        self.0.is_empty() || self.0.iter().any(|tag| tag.to_bytes() == name)
     }
 }
 

@@ -77,8 +77,6 @@ pub struct MountContext<'a> {
     pub expected: Option<u64>,
     /// Whether syncfs(2) is called before anything is read, whichever engine is chosen.
     pub sink_syncs_first: bool,
-    /// Whether the contents of directories with tags are excluded.
-    pub has_tags: bool,
     /// Whether the sink needs names and types only.
     pub names_suffice: bool,
 }
@@ -94,17 +92,8 @@ impl<'a> MountContext<'a> {
             noatime: false,
             expected: None,
             sink_syncs_first: false,
-            has_tags: false,
             names_suffice: false,
         }
-    }
-
-    /// For an engine that reads inodes before the names in their directories.
-    pub(crate) fn check_tags(&self) -> Result<(), EngineRefusal> {
-        if self.has_tags {
-            return Err(EngineRefusal::Tags);
-        }
-        Ok(())
     }
 
     /// Whether an engine below the file API can work on the type of the file system and on the way

@@ -173,7 +173,6 @@ impl Traversal<'_> {
             noatime: options.noatime,
             expected: options.expected.filter(|_| is_only_dir),
             sink_syncs_first: options.sink_syncs_first,
-            has_tags: !options.filter.tags().is_empty(),
             names_suffice,
             ..MountContext::new(top, mount)
         };

@@ -5,7 +5,6 @@
     reason = "the test writes the files past the gate"
 )]
 
-use std::ffi::CStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
@@ -19,27 +18,26 @@ const SIGNATURE: &str = "Signature: 8a477f597d28d172789f06886806bc55";
 fn tags_are_found_by_name_and_signature() {
     let place = tempfile::tempdir().unwrap();
     let at = place.path();
-    let keeps = |tags: &Tags, name: &CStr| {
+    let keeps = |tags: &Tags, name: &[u8]| {
         let dir = open_long(at.as_os_str().as_bytes(), Open::SCAN).unwrap();
         tags.find(&dir).keep(name)
     };
     let caches = Tags::new(true, &[]);
     let named = Tags::new(false, &["skip".to_owned(), "other".to_owned()]);
-    assert!(Tags::default().is_empty() && !caches.is_empty() && !named.is_empty());
     for text in [
         "",
         "Signature: 8a477f597d28d172789f06886806bc5",
         "Signature: X",
     ] {
         fs::write(at.join("CACHEDIR.TAG"), text).unwrap();
-        assert!(keeps(&caches, c"a"), "{text}");
+        assert!(keeps(&caches, b"a"), "{text}");
     }
     fs::write(at.join("CACHEDIR.TAG"), format!("{SIGNATURE}\n")).unwrap();
-    assert!(!keeps(&caches, c"a") && keeps(&caches, c"CACHEDIR.TAG"));
-    assert!(keeps(&named, c"a"));
+    assert!(!keeps(&caches, b"a") && keeps(&caches, b"CACHEDIR.TAG"));
+    assert!(keeps(&named, b"a"));
     fs::create_dir(at.join("skip")).unwrap();
-    assert!(!keeps(&named, c"a") && keeps(&named, c"skip") && !keeps(&named, c"other"));
+    assert!(!keeps(&named, b"a") && keeps(&named, b"skip") && !keeps(&named, b"other"));
     fs::remove_file(at.join("CACHEDIR.TAG")).unwrap();
     std::os::unix::fs::symlink("skip", at.join("CACHEDIR.TAG")).unwrap();
-    assert!(keeps(&caches, c"a"));
+    assert!(keeps(&caches, b"a"));
 }

@@ -121,7 +121,7 @@ impl Tree {
             match getdents64(&dir, &mut buffer).map_err(|e| (Gate::Getdents64, e))? {
                 0 => {
                     let tags = self.filter.tags().find(&dir);
-                    names.retain(|name: &CString| tags.keep(name));
+                    names.retain(|name: &CString| tags.keep(name.to_bytes()));
                     return Ok(Listing {
                         dir,
                         names,

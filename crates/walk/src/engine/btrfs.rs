@@ -55,7 +55,6 @@ impl Engine for Btrfs {
     fn possible(&self, context: &MountContext<'_>) -> Result<(), EngineRefusal> {
         const KIND: EngineKind = EngineKind::Btrfs;
         context.check(KIND, BTRFS_SUPER_MAGIC)?;
-        context.check_tags()?;
         let keys = (FIRST_INODE, 0, 0)..=(FIRST_INODE, u8::MAX, u64::MAX);
         match search(&context.top.fd, 0, keys, 1, &mut [0; SMALL]) {
             Ok(_) => Ok(()),
@@ -170,7 +169,7 @@ impl<'a> Shared<'a, '_> {
                     continue;
                 };
                 tree.turn_to(job, fd, dir, &mut view, &mut small);
-                if view.is_open() && job.filter.keeps(&view.path, name) {
+                if view.keeps(job, name) {
                     trees.extend(self.subvolume(tree, &view, name, worker).map(Arc::new));
                 }
             }
@@ -431,7 +430,7 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
             if meta.is_some_and(|meta| meta.is_dir() && meta.size > 0) {
                 tree.add(job, &self.view, name, row.ino);
             }
-            if !self.view.is_open() || !job.filter.keeps(&self.view.path, name) {
+            if !self.view.keeps(job, name) {
                 continue;
             }
             if Below::is_mount(self.view.below, name) {
@@ -467,7 +466,7 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
     ) {
         self.turn_to(tree, dir, entries);
         let job = self.shared.job;
-        if self.view.is_open() && is_name(name) && job.filter.keeps(&self.view.path, name) {
+        if is_name(name) && self.view.keeps(job, name) {
             self.shared.stray(tree.place(&self.view), name);
         }
     }

@@ -44,7 +44,6 @@ const KIND: EngineKind = EngineKind::Ext4;
 impl Engine for Ext4 {
     fn possible(&self, context: &MountContext<'_>) -> Result<(), EngineRefusal> {
         let mount = context.check(KIND, EXT4_SUPER_MAGIC)?;
-        context.check_tags()?;
         if !context.is_root {
             return Err(EngineRefusal::NotRoot(KIND));
         }

@@ -119,7 +119,7 @@ fn read(
         let mut found = Vec::new();
         for entry in ondisk::dirent::entries(bytes) {
             let name = entry.name.to_bytes();
-            if !job.filter.keeps(dir.path, name) || !opened.tags.keep(entry.name) {
+            if !job.filter.keeps(dir.path, name) || !opened.tags.keep(name) {
                 continue;
             }
             let (seen, xattrs) = match look(&opened.fd, entry.name) {

@@ -277,7 +277,7 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
         let mut looked = 0;
         while let Some(entry) = names.next() {
             let name = entry.name.to_bytes();
-            if !job.filter.keeps(path, name) || !opened.tags.keep(entry.name) {
+            if !job.filter.keeps(path, name) || !opened.tags.keep(name) {
                 continue;
             }
             let by_name = meta_by_name(job, node.below, entry);

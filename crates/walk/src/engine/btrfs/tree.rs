@@ -7,13 +7,14 @@ use gate::sync::RwLock;
 use gate::{Errno, Gate};
 use mounts::Warning;
 use ondisk::Dev;
-use ondisk::btrfs::{FIRST_INODE, is_name};
+use ondisk::btrfs::{FIRST_INODE, is_name, kind, name_hash};
 
-use super::search::parent_of;
+use super::search::{parent_of, search};
 use crate::digest::DirKey;
 use crate::entry::append;
 use crate::error::WarningKind;
 use crate::job::{Below, Job, Place};
+use crate::tags::FoundTags;
 
 /// A subvolume, from one of its directories down.
 #[derive(Debug)]
@@ -43,6 +44,8 @@ struct Node<'a> {
     /// The offset of its name in `names`; it ends where the next node's begins.
     name: usize,
     parent: u32,
+    /// Its tags, once they were looked for.
+    tags: Option<FoundTags>,
 }
 
 const CLOSED: u32 = u32::MAX;
@@ -56,12 +59,14 @@ pub(super) struct View<'a> {
     pub(super) key: DirKey,
     pub(super) below: Option<&'a Below>,
     pub(super) path: Vec<u8>,
+    tags: FoundTags,
 }
 
 impl View<'_> {
-    /// Whether its entries are in the walk.
-    pub(super) fn is_open(&self) -> bool {
-        self.node != CLOSED
+    /// Whether an entry of it is in the walk.
+    pub(super) fn keeps(&self, job: &Job<'_>, name: &[u8]) -> bool {
+        let is_open = self.node != CLOSED;
+        is_open && job.filter.keeps(&self.path, name) && self.tags.keep(name)
     }
 }
 
@@ -80,6 +85,7 @@ impl<'a> Tree<'a> {
             below,
             name: 0,
             parent: 0,
+            tags: None,
         };
         let dirs = Dirs {
             index: HashMap::from([(ino, 0)]),
@@ -105,11 +111,12 @@ impl<'a> Tree<'a> {
         buffer: &mut [u8],
     ) {
         let known = self.dirs.read().index.get(&ino).copied();
-        let node = known.unwrap_or_else(|| self.find(job, fd, ino, buffer));
+        let node = known.unwrap_or_else(|| self.find(job, &fd, ino, buffer));
         (view.ino, view.node) = (ino, node);
         if node == CLOSED {
             return;
         }
+        view.tags = self.tags(job, fd, node, ino, buffer);
         let dirs = self.dirs.read();
         if let Some(Node { key, below, .. }) = dirs.nodes.get(node as usize) {
             (view.key, view.below) = (*key, *below);
@@ -122,7 +129,45 @@ impl<'a> Tree<'a> {
     /// Adds a directory, unless it is known.
     pub(super) fn add(&self, job: &Job<'a>, parent: &View<'a>, name: &[u8], ino: u64) {
         let mut dirs = self.dirs.write();
-        dirs.add(job, parent.node, &parent.path, name, ino);
+        let above = (parent.node, &parent.path[..], &parent.tags);
+        dirs.add(job, above, name, ino);
+    }
+
+    /// The tags of a directory. The kernel is asked only if the tree has a name of a tag in it.
+    fn tags(
+        &self,
+        job: &Job<'_>,
+        fd: impl AsFd,
+        node: u32,
+        ino: u64,
+        buffer: &mut [u8],
+    ) -> FoundTags {
+        let tags = job.filter.tags();
+        let mut names = tags.names().peekable();
+        if node == CLOSED || names.peek().is_none() {
+            return FoundTags::default();
+        }
+        if let Some(known) = self.dirs.read().tags_of(node) {
+            return known.clone();
+        }
+        let may_have_tags = names.any(|name| {
+            let key = (ino, kind::DIR_ITEM, name_hash(name.to_bytes()));
+            let found = search(&fd, self.id, key..=key, 1, buffer);
+            found.map_or(true, |mut items| items.next().is_some())
+        });
+        let mut found = FoundTags::default();
+        if may_have_tags {
+            let mut rel = self.base.rel.clone();
+            let dirs = self.dirs.read();
+            dirs.append_names(node, &mut rel);
+            let key = dirs.nodes[node as usize].key;
+            drop(dirs);
+            found = job
+                .open(&Place { rel, key })
+                .map_or(found, |fd| tags.find(&fd));
+        }
+        self.dirs.write().nodes[node as usize].tags = Some(found.clone());
+        found
     }
 
     /// The place of the directory in a view.
@@ -177,17 +222,19 @@ impl<'a> Tree<'a> {
                     }
                 }
             };
-            let mut dirs = self.dirs.write();
-            let mut path = Vec::new();
+            let (mut path, mut above) = (Vec::new(), at);
             while let (Some(parent), Some((ino, name))) = (top, chain.pop()) {
+                let tags = self.tags(job, &fd, parent, above, buffer);
+                above = ino;
+                let mut dirs = self.dirs.write();
                 if job.filter.wants_paths() && parent != CLOSED {
                     self.path(job, &dirs, parent, &mut path);
                 }
-                top = Some(dirs.add(job, parent, &path, &name, ino));
+                top = Some(dirs.add(job, (parent, &path, &tags), &name, ino));
             }
             match top {
                 Some(node) if at == ino && chain.is_empty() && node == CLOSED => {
-                    dirs.index.insert(ino, CLOSED);
+                    self.dirs.write().index.insert(ino, CLOSED);
                     return CLOSED;
                 }
                 Some(node) => return node,
@@ -202,31 +249,37 @@ impl<'a> Tree<'a> {
 }
 
 impl<'a> Dirs<'a> {
-    /// Adds a directory, unless it is known, and returns the number of its node.
+    /// Adds a directory, unless it is known, and returns the number of its node. The node, the path and the
+    /// tags of its parent are `above`.
     fn add(
         &mut self,
         job: &Job<'a>,
-        parent: u32,
-        parent_path: &[u8],
+        above: (u32, &[u8], &FoundTags),
         name: &[u8],
         ino: u64,
     ) -> u32 {
         if let Some(&known) = self.index.get(&ino) {
             return known;
         }
-        let node = self.open(job, parent, parent_path, name).unwrap_or(CLOSED);
+        let node = self.open(job, above, name).unwrap_or(CLOSED);
         self.index.insert(ino, node);
         node
     }
 
     /// Makes a node for a directory; `None` when its entries are not in the walk.
-    fn open(&mut self, job: &Job<'a>, parent: u32, parent_path: &[u8], name: &[u8]) -> Option<u32> {
+    fn open(
+        &mut self,
+        job: &Job<'a>,
+        (parent, parent_path, tags): (u32, &[u8], &FoundTags),
+        name: &[u8],
+    ) -> Option<u32> {
         let above = self.nodes.get(parent as usize)?;
         let below = above.below.and_then(|below| below.step(name));
         let is_covered = Below::is_mount(above.below, name);
         if is_covered
             || !job.filter.enters(above.key.depth + 1)
             || !job.filter.keeps(parent_path, name)
+            || !tags.keep(name)
         {
             return None;
         }
@@ -235,6 +288,7 @@ impl<'a> Dirs<'a> {
             below,
             name: self.names.len(),
             parent,
+            tags: None,
         };
         let number = u32::try_from(self.nodes.len())
             .ok()
@@ -242,6 +296,11 @@ impl<'a> Dirs<'a> {
         self.names.extend_from_slice(name);
         self.nodes.push(node);
         Some(number)
+    }
+
+    /// The tags of a directory, if they are known.
+    fn tags_of(&self, node: u32) -> Option<&FoundTags> {
+        self.nodes.get(node as usize)?.tags.as_ref()
     }
 
     /// Appends the names below the base down to a node to a path.

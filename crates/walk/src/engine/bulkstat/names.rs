@@ -492,7 +492,7 @@ impl<'s, 'a> Reader<'s, 'a> {
             };
             for entry in entries(records) {
                 let name = entry.name.to_bytes();
-                if !job.filter.keeps(&path, name) || !opened.tags.keep(entry.name) {
+                if !job.filter.keeps(&path, name) || !opened.tags.keep(name) {
                     continue;
                 }
                 if Below::is_mount(below, name) {

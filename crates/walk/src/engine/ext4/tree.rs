@@ -3,7 +3,8 @@
 //! A level is read in the order of its places on the device, neighbours at once. A directory that is
 //! encrypted, damaged or being written is listed by the kernel later (`live.rs`).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::ffi::CStr;
 use std::ops::Range;
 
 use gate::sync::Mutex;
@@ -133,6 +134,19 @@ impl Tree {
         self.entered.has(inode)
     }
 
+    /// Has the kernel list a directory that has tags, since only these are in the walk then. Returns
+    /// whether it has any.
+    fn mark_if_tagged(&mut self, job: &Job<'_>, index: u32) -> bool {
+        let tags = job
+            .open(&self.place(index))
+            .map(|fd| job.filter.tags().find(&fd));
+        let is_tagged = tags.is_ok_and(|tags| !tags.is_empty());
+        if is_tagged {
+            self.nodes[index as usize].state = State::Live;
+        }
+        is_tagged
+    }
+
     fn record(&mut self, finding: Finding) {
         let node = &mut self.nodes[finding.node as usize];
         match finding.result {
@@ -218,10 +232,21 @@ pub(super) fn descend(crew: &Crew<'_>) -> Tree {
         });
 
         fresh.clear();
+        let mut tagged = HashSet::new();
         for scout in &mut scouts {
             let findings = scout.findings.drain(..);
             findings.for_each(|finding| tree.record(finding));
-            for child in scout.children.drain(..) {
+            tagged.extend(scout.tagged.drain(..));
+        }
+        tagged.retain(|&node| tree.mark_if_tagged(job, node));
+        for scout in &mut scouts {
+            for (dir, name) in scout.mounts.drain(..) {
+                if !tagged.contains(&dir) {
+                    job.cross(tree.place(dir), &name);
+                }
+            }
+            let children = scout.children.drain(..);
+            for child in children.filter(|child| !tagged.contains(&child.dir)) {
                 let name = scout.names.name(&scout.names.list[child.item as usize]);
                 if let Some(index) = tree.add(child.dir, child.inode, name) {
                     fresh.push(index);
@@ -314,6 +339,11 @@ struct Scout<'a> {
     findings: Vec<Finding>,
     spans: Vec<Span>,
     children: Vec<Child>,
+    /// The names of tags, and the directories that have such a name.
+    tags: Vec<&'a CStr>,
+    tagged: Vec<u32>,
+    /// Mounts that begin at a name in a directory.
+    mounts: Vec<(u32, Vec<u8>)>,
 }
 
 type Hints<'a> = HashMap<u32, &'a Below>;
@@ -329,6 +359,9 @@ impl<'a> Scout<'a> {
             findings: Vec::new(),
             spans: Vec::new(),
             children: Vec::new(),
+            tags: crew.job.filter.tags().names().collect(),
+            tagged: Vec::new(),
+            mounts: Vec::new(),
         }
     }
 
@@ -480,6 +513,9 @@ impl<'a> Scout<'a> {
 
     #[inline]
     fn name(&mut self, here: &Here<'_>, name: &Name<'_>, tree: &Tree) {
+        if self.tags.iter().any(|tag| tag.to_bytes() == name.name) {
+            self.tagged.push(here.node);
+        }
         if !self.job.filter.keeps(&here.path, name.name)
             || here.hint.is_some() && self.is_crossing(here, name, tree)
         {
@@ -497,10 +533,10 @@ impl<'a> Scout<'a> {
         self.names.push(here.node, name);
     }
 
-    /// Whether another mount begins at a name, which is then reported. The mount table is a hint that
+    /// Whether another mount begins at a name, which is then noted. The mount table is a hint that
     /// statx(2) confirms.
     #[cold]
-    fn is_crossing(&self, here: &Here<'_>, name: &Name<'_>, tree: &Tree) -> bool {
+    fn is_crossing(&mut self, here: &Here<'_>, name: &Name<'_>, tree: &Tree) -> bool {
         if !Below::is_mount(here.hint, name.name) {
             return false;
         }
@@ -508,7 +544,7 @@ impl<'a> Scout<'a> {
         let seen = job.look(&dir, name.name);
         let is_crossing = seen.is_ok_and(|seen| job.is_crossing(&seen));
         if is_crossing {
-            job.cross(dir, name.name);
+            self.mounts.push((here.node, name.name.to_vec()));
         }
         is_crossing
     }

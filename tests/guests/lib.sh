@@ -22,7 +22,7 @@ same() {
 same_files() {
   if cmp -s "$2" "$3"; then ok "$1"; else
     wrong "$1: < expected, > fathom"
-    diff "$2" "$3" | head -n 10
+    diff <(tr '\0' '\n' <"$2") <(tr '\0' '\n' <"$3") | head -n 10
   fi
 }
 # unlike NAME REGEX TEXT: the text has no such line.
@@ -106,6 +106,70 @@ tree() {
     done
   )
   sync -f "$1"
+}
+
+# shared_tree DIR: files and directories, as every network file system has them.
+shared_tree() {
+  mkdir -p "$1/deep"
+  cp -rL /etc "$1/etc" 2>/dev/null
+  (
+    cd "$1/deep" || exit
+    for level in {1..10}; do
+      mkdir "$level-$(printf 'd%.0s' {1..20})"
+      cd "$level"-* || exit
+      echo "$level" >"file $level"
+    done
+  )
+  printf x | dd of="$1/sparse" bs=1 seek=10485760 status=none
+  sync -f "$1"
+}
+
+# What must hold in /scratch/remote, which has a shared_tree: engines, changes, archives and experiments. Leaves the result of
+# probe in /run/json.
+remote_cases() {
+  cd /scratch/remote || exit
+  find . >/run/out # whose attributes a client may only now have
+  # The blocks of a directory on SMB depend on the request that the client got its attributes by.
+  local blocks='s/^(d( [^ ]+){6}) [0-9]+/\1/'
+  by_find tree | sed -zE "$blocks" >/run/expected
+  for engine in stat threads; do
+    by_fathom tree "$engine" | sed -zE "$blocks" >/run/actual
+    same_files "walk by $engine: as find" /run/expected /run/actual
+  done
+  fathom walk tree --catalog /run/catalog --quiet >/run/out
+  same "changed names nothing" "" "$(fathom changed tree --since /run/catalog --format paths)"
+  sleep 2 # longer than the client keeps attributes
+  echo more >>tree/etc/passwd
+  echo new >tree/new
+  rm tree/etc/fstab
+  mv tree/etc/group tree/etc/renamed
+  sleep 2
+  fathom changed tree --since /run/catalog --format ndjson >/run/changes
+  for name in new etc/passwd etc/fstab etc/renamed; do
+    check "changed names $name" grep -q "\"$name\"" /run/changes
+  done
+  grep -vE '"(\.|new|etc(/(passwd|fstab|group|renamed))?)"' /run/changes >/run/others
+  same_files "changed names nothing else" /dev/null /run/others
+  fathom dump tree -o /run/archive.tar --quiet || wrong "dump exits with $?"
+  check "GNU tar compares the archive" tar --compare -f /run/archive.tar
+  mkdir out
+  fathom restore /run/archive.tar -C out --quiet 2>/run/stderr
+  echo "restore: exit $?: $(head -n 3 /run/stderr)"
+  check "what was restored has the same contents" diff -r tree out/tree
+  begun=$SECONDS
+  fathom probe /scratch/remote --json --no-progress >/run/json 2>/run/stderr
+  echo "probe: exit $?, $((SECONDS - begun)) s: $(head -c 500 /run/stderr)"
+  judge probe /run/json 'answer|hung' # many requests take longer than the time limit
+  same "probe compares no block with the size of a transfer" '[]' \
+    "$(jq -c '.result.experiments | map(select(.name == "allocation-block" and .truth != null))' /run/json)"
+  cd / || exit
+}
+
+# An experiment may say that it cannot tell, but not something wrong.
+judge() { # NAME FILE [REGEX]
+  same "$1: disagrees with the kernel" '[]' "$(jq -c '.result.experiments | map(select(.agrees == false) | [.name, .inferred, .truth])' "$2")"
+  unlike "$1: nothing stopped answering" "${3:-answer|hung|time limit|too long}" "$(jq -r '.warnings[].message, (.result.experiments[] | select(.inferred == null) | "\(.name): \(.method)")' "$2")"
+  jq -r '.result.experiments[] | "  \(.name) \(.inferred) \(.unit) (\(.truth)) in \(.seconds) s"' "$2"
 }
 
 # Name, kind, inode, mode, links, owner, group, size, blocks, mtime and ctime of every entry, by find(1), and the same by fathom.

@@ -72,10 +72,10 @@ pub(crate) fn block(context: &mut Context<'_>) -> Result<Vec<Finding>> {
 }
 
 /// The unit that statfs(2) counts in. A tmpfs with huge pages allocates these where it can, and
-/// counts small ones; NFS and SMB report the size of a transfer.
+/// counts small ones; NFS, SMB and 9p report the size of a transfer.
 fn block_truth(dir: &ProbeDir) -> Option<Truth> {
     let block = dir.statfs.fragment_size;
-    if dir.is(&[b"nfs", b"nfs4", b"cifs", b"smb3"]) {
+    if dir.is(&[b"nfs", b"nfs4", b"cifs", b"smb3", b"9p"]) {
         return None;
     }
     let huge = |option: &[u8]| option.starts_with(b"huge=") && option != b"huge=never";

@@ -159,10 +159,11 @@ impl Chunk {
     }
 
     pub(in crate::catalog) fn close(mut self, zstd: &mut Compressor<'_>) -> Result<Encoded> {
-        let statistics = self.statistics();
+        let equal = self.width_if_all_equal();
+        let statistics = self.statistics(equal);
         if self.dictionary.is_some() {
             self.finish_dictionary(zstd)?;
-        } else if let Some(width) = self.width_if_all_equal() {
+        } else if let Some(width) = equal {
             let value = self.plain[..width].to_vec();
             let rows = (self.plain.len() / width) as u32;
             self.put_dictionary(value, 1, &[(0, rows)], zstd)?;
@@ -201,8 +202,8 @@ impl Chunk {
     }
 
     /// The least and the greatest value of a column of numbers in which each row has one. By these,
-    /// readers skip row groups. All values are in one page then.
-    fn statistics(&self) -> Option<Statistics> {
+    /// readers skip row groups. All values are in one page then, and `equal` is the width if they are equal.
+    fn statistics(&self, equal: Option<usize>) -> Option<Statistics> {
         if self.descriptor.max_def_level() > 0 || self.plain.is_empty() {
             return None;
         }
@@ -210,15 +211,16 @@ impl Chunk {
             self.descriptor.converted_type(),
             ConvertedType::UINT_32 | ConvertedType::UINT_64
         );
+        let values = &self.plain[..equal.unwrap_or(self.plain.len())];
         match self.descriptor.physical_type() {
             Type::INT32 => {
-                let values = self.plain.as_chunks().0.iter();
-                let values = values.map(|value| i32::from_le_bytes(*value));
-                let order = |value: &i32| match is_unsigned {
-                    true => i64::from(value.cast_unsigned()),
-                    false => (*value).into(),
+                let values = values.as_chunks().0.iter();
+                let limits = match is_unsigned {
+                    true => limits(values.map(|value| u32::from_le_bytes(*value)))
+                        .map(|(min, max)| (min.cast_signed(), max.cast_signed())),
+                    false => limits(values.map(|value| i32::from_le_bytes(*value))),
                 };
-                let (min, max) = (values.clone().min_by_key(order)?, values.max_by_key(order)?);
+                let (min, max) = limits?;
                 Some(Statistics::int32(
                     Some(min),
                     Some(max),
@@ -228,13 +230,13 @@ impl Chunk {
                 ))
             }
             Type::INT64 => {
-                let values = self.plain.as_chunks().0.iter();
-                let values = values.map(|value| i64::from_le_bytes(*value));
-                let order = |value: &i64| match is_unsigned {
-                    true => value.cast_unsigned(),
-                    false => value.cast_unsigned() ^ 1 << 63,
+                let values = values.as_chunks().0.iter();
+                let limits = match is_unsigned {
+                    true => limits(values.map(|value| u64::from_le_bytes(*value)))
+                        .map(|(min, max)| (min.cast_signed(), max.cast_signed())),
+                    false => limits(values.map(|value| i64::from_le_bytes(*value))),
                 };
-                let (min, max) = (values.clone().min_by_key(order)?, values.max_by_key(order)?);
+                let (min, max) = limits?;
                 Some(Statistics::int64(
                     Some(min),
                     Some(max),
@@ -419,6 +421,14 @@ impl Dictionary {
             }
         }
     }
+}
+
+/// The least and the greatest of some numbers.
+fn limits<N: Copy + Ord>(mut numbers: impl Iterator<Item = N>) -> Option<(N, N)> {
+    let first = numbers.next()?;
+    Some(numbers.fold((first, first), |(min, max), number| {
+        (min.min(number), max.max(number))
+    }))
 }
 
 fn put_name(name: &[u8], to: &mut Vec<u8>) {

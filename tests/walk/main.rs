@@ -25,6 +25,7 @@ mod predicates;
 mod query;
 mod remote;
 mod right;
+mod shards;
 mod sizes;
 mod usage;
 mod writers;

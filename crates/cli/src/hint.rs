@@ -240,6 +240,9 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
         (_, kind) if kind.is_unusable_catalog() => {
             "write a new catalog; for increments, make a full dump"
         }
+        (_, ErrorKind::SeveralRuns { .. }) => {
+            "move the parts of each run to a directory of its own"
+        }
         (_, ErrorKind::NoCatalogs) => "give a catalog, or a directory with the parts of one",
         (OpenState, ErrorKind::StateInUse) => "wait until it ends, or give another directory",
         (ReadRecords, ErrorKind::DamagedRecord { .. }) => {

@@ -12,7 +12,10 @@ use clap::builder::PossibleValue;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, ValueEnum};
 use gate::Errno;
+use gate::create::mkdirat;
 use gate::file::Writer;
+use gate::fs::CWD;
+use gate::long::reach;
 use mounts::Warning;
 use show::json::{Envelope, GateCounts, Gates};
 use show::name::printable;
@@ -269,6 +272,19 @@ pub(crate) fn envelope<R>(schema: &'static str, result: R, warnings: &[Warning])
         gates: gates(&gate::meter::tally()),
         warnings: json_warnings(warnings),
     }
+}
+
+/// Creates a directory and those above it, as `install -d` does.
+pub(crate) fn create_directories(dir: &[u8]) -> Result<(), Errno> {
+    let above = (1..dir.len()).filter(|&end| dir[end] == b'/');
+    for end in above.chain([dir.len()]) {
+        let reach = reach(CWD, &dir[..end])?;
+        match mkdirat(reach.dir(), reach.rest(), 0o777) {
+            Ok(()) | Err(Errno::EEXIST) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
 }
 
 /// Writes a file atomically: it appears under its name only when it is complete.

@@ -2,17 +2,20 @@
 
 use std::collections::HashSet;
 
+use crate::digest::DirKey;
 use crate::entry::append;
 use crate::predicate::glob::Glob;
+use crate::shard::Shard;
 use crate::tags::Tags;
 
-/// Excludes entries by globs, by depth and by tags.
+/// Excludes entries by globs, by depth and by tags, and what other shards have.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     names: Globs,
     paths: Globs,
     max_depth: Option<u32>,
     tags: Tags,
+    shard: Option<Shard>,
 }
 
 /// Patterns, those without special characters apart: there may be thousands of them.
@@ -78,7 +81,30 @@ impl Filter {
             paths,
             max_depth,
             tags: Tags::default(),
+            shard: None,
         }
+    }
+
+    /// Excludes what other shards have, too; there must be one DIR only.
+    pub fn with_shard(self, shard: Option<Shard>) -> Filter {
+        Filter { shard, ..self }
+    }
+
+    /// The shard that is walked.
+    pub(crate) fn shard(&self) -> Option<Shard> {
+        self.shard
+    }
+
+    /// Whether the shard reads a directory, given that it reads the parent.
+    #[inline]
+    pub(crate) fn enters_shard(&self, key: DirKey) -> bool {
+        self.shard.is_none_or(|shard| shard.enters(key))
+    }
+
+    /// Whether another shard has an entry.
+    #[inline]
+    pub(crate) fn is_in_other_shard(&self, dir: DirKey, name: &[u8]) -> bool {
+        self.shard.is_some_and(|shard| !shard.has_entry(dir, name))
     }
 
     /// Excludes the contents of directories with tags, too.

@@ -10,6 +10,7 @@ use gate::long::{openat2_long, reach};
 use gate::sync::Mutex;
 use gate::{Errno, Fd, Gate};
 use mounts::Warning;
+use ondisk::dirent::{Entry as DirEntry, EntryType};
 use ondisk::{Dev, Mount};
 
 use crate::digest::DirKey;
@@ -311,9 +312,18 @@ impl Job<'_> {
         self.one_device.is_none_or(|only| only == dev)
     }
 
-    /// Whether an entry is a directory that is entered, given its depth.
-    pub(crate) fn enters_entry(&self, meta: &Meta, depth: u32) -> bool {
-        meta.is_dir() && self.filter.enters(depth) && self.enters(meta.dev)
+    /// Whether an entry is a directory that is entered.
+    pub(crate) fn enters_entry(&self, meta: &Meta, dir: DirKey, name: &[u8]) -> bool {
+        meta.is_dir()
+            && self.filter.enters(dir.depth + 1)
+            && self.enters(meta.dev)
+            && self.filter.enters_shard(dir.below(name))
+    }
+
+    /// Whether another shard has an entry that is no directory, by the type in its directory's list.
+    pub(crate) fn is_elsewhere(&self, dir: DirKey, entry: DirEntry<'_>) -> bool {
+        let is_file = !matches!(entry.entry_type, EntryType::Directory | EntryType::Unknown);
+        is_file && self.filter.is_in_other_shard(dir, entry.name.to_bytes())
     }
 
     /// Opens a directory below the top, never through a symlink, and never into another mount: then the

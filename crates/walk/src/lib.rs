@@ -10,6 +10,7 @@
 //! | [`group`] | totals by owner, extension, directory, age and so on |
 //! | `exclusive` | what deleting a directory would free |
 //! | `filter` | excluded names and the depth limit |
+//! | `shard` | one of several parts of a tree, each walked by a process of its own |
 //! | `tags` | files that mark directories whose contents are excluded |
 //! | `top` | the directory where a job begins, and what is known of its mount |
 //! | `job` | the work of an engine: one mount, from a directory down |
@@ -47,6 +48,7 @@ pub mod moment;
 mod owners;
 mod plan;
 pub mod predicate;
+mod shard;
 mod sink;
 mod summary;
 mod tags;
@@ -67,6 +69,7 @@ pub use kind::EngineKind;
 pub use largest::{LargeFile, Largest};
 pub use moment::Moment;
 pub use plan::{Plan, PlanReason, Scope};
+pub use shard::Shard;
 pub use sink::{Both, Fields, Sink, Worker};
 pub use summary::{Summary, Totals};
 pub use tags::{FoundTags, Tags};

@@ -13,12 +13,13 @@ use ondisk::{Dev, Mount};
 
 use crate::digest::{self, DirKey};
 use crate::engine::engine;
-use crate::entry::{Entry, Meta, joined};
+use crate::entry::{Dir, Entry, Meta, joined};
 use crate::error::{Error, WarningKind};
 use crate::filter::Filter;
 use crate::job::{Below, Crossing, Diagnostics, Job, Place, c_name, look_at};
 use crate::kind::EngineKind;
 use crate::plan::{Plan, PlanReason, plan};
+use crate::shard::Sharded;
 use crate::sink::Sink;
 use crate::top::{MountContext, Top};
 
@@ -100,6 +101,11 @@ pub fn walk(
 ) -> Result<WalkReport, Error> {
     let tops = open_tops(&options.dirs)?;
     let mounts = mounts_around(tops.first());
+    let sharded = match (options.filter.shard(), &options.dirs[..]) {
+        (Some(shard), [root]) => Some(Sharded { shard, root, sink }),
+        _ => None,
+    };
+    let sink = sharded.as_ref().map_or(sink, |sharded| sharded);
     let mut report = WalkReport::default();
     for top in tops {
         let traversal = Traversal {
@@ -276,6 +282,15 @@ impl Traversal<'_> {
         }
     }
 
+    /// Whether the shard reads a directory, which an engine that reads all of a file system has found.
+    fn is_in_shard(&self, dir: &Dir<'_>, name: &[u8]) -> bool {
+        let root = self.options.dirs.first();
+        let shard = self.options.filter.shard().zip(root);
+        shard.is_none_or(|(shard, root)| {
+            shard.enters_below(root, dir) && shard.enters(DirKey::from_dir(dir).below(name))
+        })
+    }
+
     /// Where other mounts begin below a top, by the table.
     fn below(&self, top: &Top, mount: Option<&Mount>) -> Below {
         let Some(mount) = mount else {
@@ -323,7 +338,8 @@ impl Traversal<'_> {
         let key = place.key.below(name);
         let is_entered = meta.is_dir()
             && self.one_device.is_none_or(|only| only == meta.dev)
-            && self.options.filter.enters(key.depth);
+            && self.options.filter.enters(key.depth)
+            && self.is_in_shard(&place.key.dir(&dir_path), name);
         let is_trigger = seen.attributes.contains(Attributes::AUTOMOUNT);
         if !is_entered || is_trigger && self.one_device.is_some() {
             emit();

@@ -3,7 +3,7 @@
 use parquet::file::metadata::KeyValue;
 use serde::{Deserialize, Serialize};
 use walk::entry::Time;
-use walk::{Filter, Tags};
+use walk::{Filter, Shard, Tags};
 
 use super::footer;
 use crate::error::ErrorKind;
@@ -16,6 +16,25 @@ pub(crate) const KEY: &str = "fathom.catalog";
 
 /// The version of the format that is written, and the newest that is read.
 const VERSION: u64 = 1;
+
+/// The part of a data set that a catalog is: one process of several wrote it.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ShardOfRun {
+    /// Its number, from 0.
+    pub number: u32,
+    /// How many parts the data set has.
+    pub of: u32,
+    /// The name of the run, if it has one. Parts of different runs make no data set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+}
+
+impl ShardOfRun {
+    /// The name of its file, in the directory of the data set.
+    pub fn file_name(&self) -> String {
+        format!("part-{}-of-{}.parquet", self.number, self.of)
+    }
+}
 
 /// What the walk left out.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -35,13 +54,20 @@ pub struct Options {
     pub max_depth: Option<u32>,
     /// Only the file system of DIR.
     pub one_file_system: bool,
+    /// Only a part of the tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<ShardOfRun>,
 }
 
 impl Options {
     /// What the walk left out.
     pub fn filter(&self) -> Filter {
         let tags = Tags::new(self.exclude_caches, &self.exclude_if_present);
-        Filter::new(&self.excludes, self.max_depth).with_tags(tags)
+        let shard = self.shard.as_ref();
+        let shard = shard.map(|&ShardOfRun { number, of, .. }| Shard { number, of });
+        Filter::new(&self.excludes, self.max_depth)
+            .with_tags(tags)
+            .with_shard(shard)
     }
 }
 

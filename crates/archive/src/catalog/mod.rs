@@ -10,7 +10,7 @@ mod rows;
 mod schema;
 mod write;
 
-pub use about::{About, Options, Root};
+pub use about::{About, Options, Root, ShardOfRun};
 pub use column::Names;
 pub use output::Sealed;
 pub(crate) use output::rows_of_group;

@@ -8,7 +8,7 @@ use mounts::WarningReason;
 use ondisk::dirent::entries;
 use walk::entry::joined;
 
-use crate::catalog::{About, Reader};
+use crate::catalog::{About, Options, Reader, ShardOfRun};
 use crate::error::{Action, Error, ErrorKind};
 
 /// Catalogs whose entries are one data set.
@@ -66,11 +66,16 @@ impl DataSet {
             if names.is_empty() {
                 return Err(Error::new(Action::ReadCatalog, path, ErrorKind::NoCatalogs));
             }
-            let missing = missing_parts(&names).map(|missing| (path.clone(), missing));
+            let readers = names.iter().map(|name| Reader::open(&joined(path, name)));
+            let readers = readers.collect::<Result<Vec<_>, _>>()?;
+            let parts = match recorded_parts(&names, &readers) {
+                Ok(parts) if parts.is_empty() => named_parts(&names),
+                Ok(parts) => parts,
+                Err(kind) => return Err(Error::new(Action::ReadCatalog, path, kind)),
+            };
+            let missing = missing_parts(&parts).map(|missing| (path.clone(), missing));
             data.missing.extend(missing);
-            for name in names {
-                data.add(Reader::open(&joined(path, &name))?);
-            }
+            readers.into_iter().for_each(|reader| data.add(reader));
         }
         Ok(data)
     }
@@ -185,11 +190,56 @@ fn catalogs_in(path: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Error> {
     Ok(Some(names))
 }
 
-/// The parts that are missing among files with names such as `part-0-of-4.parquet`. Numbers begin
-/// with 0, unless there is a part with the number of all.
-fn missing_parts(names: &[Vec<u8>]) -> Option<MissingParts> {
-    let parts = names.iter().filter_map(|name| part_number(name));
-    let parts: BTreeSet<(u32, u32)> = parts.collect();
+/// The numbers of parts, each with that of all, by the catalogs' own descriptions.
+///
+/// # Errors
+/// They are of several runs, or not all are parts.
+fn recorded_parts(
+    names: &[Vec<u8>],
+    readers: &[Reader],
+) -> Result<BTreeSet<(u32, u32)>, ErrorKind> {
+    let shards = readers
+        .iter()
+        .map(|reader| reader.about().options.shard.as_ref());
+    let mut shards = names.iter().zip(shards).zip(readers);
+    let Some(((first, Some(shard)), reader)) = shards.next() else {
+        return match shards.find(|((_, shard), _)| shard.is_some()) {
+            Some(((other, _), _)) => Err(ErrorKind::SeveralRuns {
+                first: names[0].clone(),
+                other: other.clone(),
+            }),
+            None => Ok(BTreeSet::new()),
+        };
+    };
+    let run = |shard: &ShardOfRun, about: &About| {
+        let roots: Vec<_> = about.roots.iter().map(|root| root.path.clone()).collect();
+        let options = Options {
+            shard: None,
+            ..about.options.clone()
+        };
+        (shard.of, shard.run.clone(), roots, options)
+    };
+    let first_run = run(shard, reader.about());
+    let mut parts = BTreeSet::from([(shard.number, shard.of)]);
+    for ((other, shard), reader) in shards {
+        let shard = shard.filter(|shard| run(shard, reader.about()) == first_run);
+        if !shard.is_some_and(|shard| parts.insert((shard.number, shard.of))) {
+            return Err(ErrorKind::SeveralRuns {
+                first: first.clone(),
+                other: other.clone(),
+            });
+        }
+    }
+    Ok(parts)
+}
+
+/// The same by names such as `part-0-of-4.parquet`.
+fn named_parts(names: &[Vec<u8>]) -> BTreeSet<(u32, u32)> {
+    names.iter().filter_map(|name| part_number(name)).collect()
+}
+
+/// The parts that are missing. Numbers begin with 0, unless there is a part with the number of all.
+fn missing_parts(parts: &BTreeSet<(u32, u32)>) -> Option<MissingParts> {
     let (_, of) = *parts.first()?;
     let has = |number| parts.contains(&(number, of));
     let first = u32::from(has(of));
@@ -216,7 +266,7 @@ mod tests {
     fn missing_parts_are_named() {
         let missing = |names: &[&str]| {
             let names: Vec<Vec<u8>> = names.iter().map(|name| name.as_bytes().to_vec()).collect();
-            missing_parts(&names).map(|missing| missing.to_string())
+            missing_parts(&named_parts(&names)).map(|missing| missing.to_string())
         };
         let part = |n| format!("part-{n}-of-3.parquet");
         let (zero, one, two, three) = (part(0), part(1), part(2), part(3));

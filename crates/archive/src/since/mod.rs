@@ -111,6 +111,9 @@ fn scan_written<S: Scan>(catalog: &Reader, tree: &Tree, scan: &S) -> Result<Opti
     let [top] = &tree.tops[..] else {
         return Ok(None);
     };
+    if catalog.about().options.shard.is_some() {
+        return Ok(None); // inodes do not tell which shard they are in
+    }
     let by = written::engine(catalog.about()).filter(|&by| scan.accepts(Step::Written, by));
     let context = tree.mount_context(top);
     let Some((by, started)) = by.and_then(|by| Some((by, scan.start(&context, by)?))) else {

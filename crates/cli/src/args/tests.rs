@@ -188,6 +188,7 @@ fn value_names_are_from_one_list() {
         "FROM",
         "GLOB",
         "HOW",
+        "I/N",
         "METER",
         "METHOD",
         "N",

@@ -10,6 +10,8 @@ use std::time::Duration;
 use archive::compression::{Compress, Compression};
 use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 
+use walk::Shard;
+
 use crate::date::{Date, FORMS};
 
 /// A number is outside of the bounds, or is no whole number.
@@ -67,6 +69,16 @@ pub(crate) fn seekable() -> impl TypedValueParser<Value = OsString> {
         b"-" => Err("a catalog cannot be written to standard output"),
         _ => Ok(name),
     })
+}
+
+/// A shard, such as `0/4`.
+pub(crate) fn shard(text: &str) -> Result<Shard, &'static str> {
+    const FORM: &str = "use I/N, with I from 0 to N - 1, such as 0/4";
+    let (number, of) = text.split_once('/').ok_or(FORM)?;
+    let number: u32 = number.parse().map_err(|_| FORM)?;
+    let of: u32 = of.parse().map_err(|_| FORM)?;
+    let shard = (number < of).then_some(Shard { number, of });
+    shard.ok_or(FORM)
 }
 
 /// A compressed format, and a level behind a colon.

@@ -199,7 +199,7 @@ impl<'a> Shared<'a, '_> {
             self.stray(place, name);
             return None;
         }
-        let opened = job.enters_entry(&meta, root.key.depth).then(|| {
+        let opened = job.enters_entry(&meta, place.key, name).then(|| {
             let fd = job.open(&root)?;
             let seen = statx(&fd, c"", At::EMPTY_PATH, Meta::WANT)?;
             Ok((Meta::from_statx(&seen), subvolume(&fd)?))
@@ -271,7 +271,7 @@ impl<'a> Shared<'a, '_> {
                 &place.key.dir(&path),
                 &[Entry { name: &name, meta }],
             );
-            if job.enters_entry(&meta, place.key.depth + 1) {
+            if job.enters_entry(&meta, place.key, &name) {
                 walk_below(job, worker, place.below(&name));
             }
         }

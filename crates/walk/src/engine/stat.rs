@@ -73,7 +73,7 @@ fn walk_below_by(
         let dir = place.key.dir(&path);
         read(look, job, &place, &dir, &opened, &mut buffer, |entries| {
             for Entry { name, meta } in entries {
-                if job.enters_entry(meta, dir.depth + 1) {
+                if job.enters_entry(meta, place.key, name) {
                     pending.push((place.below(name), open.keep(&opened)));
                 }
             }
@@ -119,7 +119,10 @@ fn read(
         let mut found = Vec::new();
         for entry in ondisk::dirent::entries(bytes) {
             let name = entry.name.to_bytes();
-            if !job.filter.keeps(dir.path, name) || !opened.tags.keep(name) {
+            if !job.filter.keeps(dir.path, name)
+                || !opened.tags.keep(name)
+                || job.is_elsewhere(place.key, entry)
+            {
                 continue;
             }
             let (seen, xattrs) = match look(&opened.fd, entry.name) {

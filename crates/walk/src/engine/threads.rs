@@ -277,7 +277,10 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
         let mut looked = 0;
         while let Some(entry) = names.next() {
             let name = entry.name.to_bytes();
-            if !job.filter.keeps(path, name) || !opened.tags.keep(name) {
+            if !job.filter.keeps(path, name)
+                || !opened.tags.keep(name)
+                || job.is_elsewhere(node.key, entry)
+            {
                 continue;
             }
             let by_name = meta_by_name(job, node.below, entry);
@@ -287,7 +290,7 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
             });
             if let Some(meta) = meta {
                 found.push(Entry { name, meta });
-                if job.enters_entry(&meta, node.key.depth + 1) {
+                if job.enters_entry(&meta, node.key, name) {
                     let child = Node {
                         parent: Some(Arc::clone(node)),
                         name: name.into(),

@@ -5,15 +5,11 @@ use std::os::unix::ffi::OsStrExt;
 
 use clap::{Command, CommandFactory};
 use clap_mangen::roff::{Roff, bold, roman};
-use gate::Errno;
-use gate::create::mkdirat;
-use gate::fs::CWD;
-use gate::long::reach;
 
 use super::args::Man;
 use crate::args::Cli;
 use crate::error::{Error, Outcome};
-use crate::out::publish;
+use crate::out::{create_directories, publish};
 
 pub(crate) fn run(args: &Man) -> Outcome {
     const NEXT: &str = "give a directory that you can write to";
@@ -32,19 +28,6 @@ pub(crate) fn run(args: &Man) -> Outcome {
         publish(&path, &text)?;
     }
     Ok(0)
-}
-
-/// Creates a directory and those above it, as `install -d` does: packagers name it before it exists.
-fn create_directories(dir: &[u8]) -> Result<(), Errno> {
-    let above = (1..dir.len()).filter(|&end| dir[end] == b'/');
-    for end in above.chain([dir.len()]) {
-        let reach = reach(CWD, &dir[..end])?;
-        match mkdirat(reach.dir(), reach.rest(), 0o777) {
-            Ok(()) | Err(Errno::EEXIST) => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(())
 }
 
 /// The page of one command. clap_mangen renders it up to the options; it would run the examples and

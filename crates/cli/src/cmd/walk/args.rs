@@ -4,12 +4,12 @@ use std::ffi::OsString;
 
 use clap::Args;
 use clap::builder::TypedValueParser;
-use walk::EngineKind;
+use walk::{EngineKind, Shard};
 
 use crate::args::help::{EXIT, ending};
 use crate::args::output::OutputArgs;
 use crate::args::predicates::PredicateArgs;
-use crate::args::values::{choice, number, seekable};
+use crate::args::values::{choice, number, seekable, shard};
 
 const EXAMPLES: &str = "\
 fathom walk /srv  # count files, directories and bytes
@@ -24,6 +24,7 @@ fathom walk /srv --exclude '*.o'  # skip object files
 fathom walk /srv --size +100M --changed-before 1y --format paths  # list large files not modified for a year
 fathom walk /home --type f --owner '!root' --perm /022  # count files that others can write to
 fathom walk /srv --catalog srv.parquet  # write a catalog for fathom changed
+fathom walk /srv --shard 0/4 --catalog parts  # write the first of four parts of a catalog
 fathom walk /srv --explain  # print which engine would be used, and why
 fathom walk /srv --compare  # compare the cost of all engines on this tree";
 
@@ -59,7 +60,7 @@ pub(crate) struct Walk {
     /// Run all engines that work here, and compare their costs
     ///
     /// Each run is a process of its own. The digests show whether the engines agree.
-    #[arg(long, help_heading = "Method", conflicts_with_all = ["engine", "format", "sort", "top", "group_by", "catalog", "PredicateArgs"])]
+    #[arg(long, help_heading = "Method", conflicts_with_all = ["engine", "format", "sort", "top", "group_by", "catalog", "shard", "PredicateArgs"])]
     pub(crate) compare: bool,
     /// Run N trials per engine, with --compare
     #[arg(long, value_name = "N", default_value_t = 5, requires = "compare", help_heading = "Method",
@@ -85,6 +86,25 @@ pub(crate) struct Walk {
     /// be repeated.
     #[arg(long, value_name = "GLOB", help_heading = "Selection")]
     pub(crate) exclude: Vec<String>,
+
+    /// Walk only shard I of N, numbered from 0
+    ///
+    /// N processes, on any hosts, walk a tree together: directories three levels below DIR are dealt out
+    /// by a hash of their paths, with everything below them, and so are the entries above. With
+    /// --catalog, FILE is a directory, to which each writes part-I-of-N.parquet. fathom query
+    /// reads the directory. The digest of all shards is the sum of theirs.
+    #[arg(long, value_name = "I/N", help_heading = "Selection", value_parser = shard)]
+    pub(crate) shard: Option<Shard>,
+    /// Name the run that the shard belongs to [default: $SLURM_ARRAY_JOB_ID]
+    ///
+    /// Parts of different runs are never read as one data set.
+    #[arg(
+        long,
+        value_name = "NAME",
+        help_heading = "Selection",
+        requires = "shard"
+    )]
+    pub(crate) run: Option<String>,
 
     #[command(flatten)]
     pub(crate) predicates: PredicateArgs,

@@ -5,11 +5,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use ::show::units::{count, duration, plural};
-use archive::catalog::{Catalog, Options};
+use archive::catalog::{Catalog, Options, ShardOfRun};
 use mounts::Warning;
+use walk::entry::joined;
 use walk::predicate::Predicates;
 use walk::predicate::select::{Selected, is_empty_directory};
-use walk::{Both, Diagnostics, Fields, Filter, Part, Sink, Totals, WalkOptions};
+use walk::{Both, Diagnostics, Fields, Part, Shard, Sink, Totals, WalkOptions};
 
 use super::compare;
 use super::output::{Emitted, Source, View, check, fields};
@@ -19,13 +20,17 @@ use crate::args::output::Format;
 use crate::args::values::bytes;
 use crate::cmd::walk::args::Walk as Args;
 use crate::error::{Error, Outcome};
-use crate::out::{Messages, Out};
+use crate::out::{Messages, Out, create_directories};
 use crate::progress::watch_walk;
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     check(&args.output, out)?;
     if args.exclusive && args.output.format != Format::Du {
         return Err(Error::new("--exclusive requires --format du").and("add --format du"));
+    }
+    if args.shard.is_some() && args.dirs.len() > 1 {
+        return Err(Error::new("--shard cannot be used with several DIRs")
+            .and("run fathom walk once per DIR"));
     }
     let options = walk_options(args)?;
     if args.explain {
@@ -69,8 +74,18 @@ fn selection(args: &Args) -> Options {
         excludes: args.exclude.clone(),
         max_depth: args.max_depth.filter(|_| args.output.format != Format::Du),
         one_file_system: args.one_file_system,
+        shard: args.shard.map(|Shard { number, of }| ShardOfRun {
+            number,
+            of,
+            run: run_name(args),
+        }),
         ..Options::default()
     }
+}
+
+fn run_name(args: &Args) -> Option<String> {
+    let from_slurm = || std::env::var("SLURM_ARRAY_JOB_ID").ok();
+    args.run.clone().or_else(from_slurm)
 }
 
 fn walk_options(args: &Args) -> Result<WalkOptions, Error> {
@@ -79,7 +94,7 @@ fn walk_options(args: &Args) -> Result<WalkOptions, Error> {
         engine: args.engine,
         threads: args.jobs,
         one_file_system: args.one_file_system,
-        filter: Filter::new(&args.exclude, selection(args).max_depth),
+        filter: selection(args).filter(),
         sink_syncs_first: args.catalog.is_some(),
         ..WalkOptions::default()
     })
@@ -143,7 +158,16 @@ fn create_catalog(file: &OsStr, args: &Args, options: &WalkOptions) -> Result<Ca
         return Err(Error::new("--catalog cannot be used with several DIRs")
             .and("run fathom walk once per DIR"));
     };
-    Ok(Catalog::create(file.as_bytes(), dir, selection(args))?)
+    let selection = selection(args);
+    let mut file = file.as_bytes().to_vec();
+    if let Some(shard) = &selection.shard {
+        create_directories(&file).map_err(|errno| {
+            let next = "give a directory that you can write to";
+            Error::write("cannot write the catalog to", &file, errno, next)
+        })?;
+        file = joined(&file, shard.file_name().as_bytes());
+    }
+    Ok(Catalog::create(&file, dir, selection)?)
 }
 
 fn explain(options: &WalkOptions, needed: Fields, out: &Out) -> Outcome {

@@ -185,9 +185,9 @@ impl Joiner<'_> {
         let bytes = self.names.name(name);
         self.batch.push(Entry { name: bytes, meta });
         if meta.is_dir() && !name.is_dir() {
-            let place = self.names.place(name.dir).below(bytes);
-            if self.job.enters_entry(&meta, place.key.depth) {
-                self.unread.push(place);
+            let place = self.names.place(name.dir);
+            if self.job.enters_entry(&meta, place.key, bytes) {
+                self.unread.push(place.below(bytes));
             }
         }
         if self.batch.len() >= BATCH {

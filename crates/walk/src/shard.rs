@@ -1,0 +1,142 @@
+//! One of several parts of a tree, each walked by a process that knows nothing of the others.
+//!
+//! Entries are dealt out by a hash of their paths: an entry that is not deeper than [`Shard::DEPTH`] by
+//! itself, and one that is deeper with its ancestor at that depth.
+//!
+//! ```text
+//! DIR            0
+//! ├── a          1   read by all shards, each of which takes some of the entries
+//! │   └── b      2
+//! │       ├── c  3   read by one shard, with everything below it
+//! │       └── d  3   read by another one
+//! ```
+//!
+//! The depth is fixed, so that shards agree on a tree that changes meanwhile.
+
+use crate::digest::DirKey;
+use crate::entry::{Dir, Entry};
+use crate::kind::EngineKind;
+use crate::sink::{Fields, Sink, Worker};
+use crate::top::MountContext;
+
+/// One of several parts of a tree.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shard {
+    /// Its number, from 0.
+    pub number: u32,
+    /// The number of all.
+    pub of: u32,
+}
+
+impl Shard {
+    /// Directories at this depth are dealt out with everything below them.
+    pub const DEPTH: u32 = 3;
+
+    /// Whether it has the entry with this path, at most [`Shard::DEPTH`] levels below DIR.
+    fn has(self, key: DirKey) -> bool {
+        key.hash % u64::from(self.of) == u64::from(self.number)
+    }
+
+    /// Whether it has entries of a directory that it [enters](Shard::enters): an entry by its name.
+    #[inline]
+    pub(crate) fn has_entry(self, dir: DirKey, name: &[u8]) -> bool {
+        dir.depth >= Shard::DEPTH
+            || self.has(if name.is_empty() {
+                dir
+            } else {
+                dir.below(name)
+            })
+    }
+
+    /// Whether it reads a directory, given that it reads the parent.
+    #[inline]
+    pub(crate) fn enters(self, key: DirKey) -> bool {
+        key.depth != Shard::DEPTH || self.has(key)
+    }
+
+    /// Whether it reads a directory that an engine has read without asking.
+    pub(crate) fn enters_below(self, root: &[u8], dir: &Dir<'_>) -> bool {
+        if dir.depth < Shard::DEPTH {
+            return true;
+        }
+        let below = dir.path.strip_prefix(root).unwrap_or(dir.path);
+        let names = below.split(|&b| b == b'/').filter(|name| !name.is_empty());
+        let names = names.take(Shard::DEPTH as usize);
+        self.has(names.fold(DirKey::default(), |key, name| key.below(name)))
+    }
+}
+
+/// Passes on the entries of a shard of the one DIR.
+pub(crate) struct Sharded<'a> {
+    pub(crate) shard: Shard,
+    /// DIR, as it was given.
+    pub(crate) root: &'a [u8],
+    pub(crate) sink: &'a dyn Sink,
+}
+
+impl Sink for Sharded<'_> {
+    fn begin(&self, context: &MountContext<'_>, by: EngineKind) {
+        self.sink.begin(context, by);
+    }
+
+    fn worker(&self) -> Box<dyn Worker + '_> {
+        Box::new(ShardWorker {
+            to: self,
+            worker: self.sink.worker(),
+            last: None,
+        })
+    }
+
+    fn fields(&self) -> Fields {
+        self.sink.fields()
+    }
+
+    fn wants_shape(&self) -> bool {
+        self.sink.wants_shape()
+    }
+
+    fn is_closed(&self) -> bool {
+        self.sink.is_closed()
+    }
+}
+
+struct ShardWorker<'a> {
+    to: &'a Sharded<'a>,
+    worker: Box<dyn Worker + 'a>,
+    /// The last directory, and whether it is entered.
+    last: Option<(DirKey, bool)>,
+}
+
+impl ShardWorker<'_> {
+    fn choose<'e>(&mut self, dir: &Dir<'_>, entries: &'e [Entry<'e>]) -> Vec<Entry<'e>> {
+        let Sharded { shard, root, .. } = *self.to;
+        let key = DirKey::from_dir(dir);
+        let is_entered = match self.last {
+            Some((last, is_entered)) if last == key => is_entered,
+            _ => shard.enters_below(root, dir),
+        };
+        self.last = Some((key, is_entered));
+        let entries = entries.iter().copied();
+        entries
+            .filter(|entry| is_entered && shard.has_entry(key, entry.name))
+            .collect()
+    }
+}
+
+impl Worker for ShardWorker<'_> {
+    fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
+        let chosen = self.choose(dir, entries);
+        if !chosen.is_empty() {
+            self.worker.take(dir, &chosen);
+        }
+    }
+
+    fn pass_over(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
+        let chosen = self.choose(dir, entries);
+        self.worker.pass_over(dir, &chosen);
+    }
+
+    fn flush(&mut self) {
+        self.worker.flush();
+    }
+}

@@ -1,0 +1,254 @@
+//! `--shard I/N`: the shards of a tree have every entry once, and their catalogs are one data set.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::boundaries::mountains;
+use super::engines::still;
+use super::predicates::odd_tree;
+use super::right::{engines, summary, walk};
+use crate::support::build::{bush, dir, file};
+use crate::support::disks::{BTRFS, EXT4, XFS, mounted};
+use crate::support::run::{Ran, args};
+use crate::support::strace::less_start;
+use crate::support::{Need, fathom, in_namespace, require, run};
+
+/// A tree in which directories and files lie above and below the depth at which they are dealt out.
+fn tree(top: &Path) {
+    odd_tree(&dir(top.join("odd")), 41);
+    bush(top, 5, 20);
+    for nth in 0..12 {
+        bush(&dir(top.join(format!("a/{}/c{nth}", nth % 3))), 3, 4);
+        file(top.join(format!("a/{}/file{nth}", nth % 4)), nth);
+    }
+}
+
+fn digest(value: &Value) -> u128 {
+    u128::from_str_radix(value["result"]["digest"].as_str().unwrap(), 16).unwrap()
+}
+
+fn paths(ran: &Ran) -> Vec<Vec<u8>> {
+    let mut paths: Vec<_> = ran.stdout.split(|&b| b == 0).map(<[u8]>::to_vec).collect();
+    assert_eq!(paths.pop(), Some(Vec::new()));
+    paths.sort_unstable();
+    paths
+}
+
+/// Whether shards have every entry once, and whether their digests add up to that of the whole tree.
+fn check_shards(top: &Path, engine: &str) {
+    let all = paths(&walk(top, "stat", &["--format", "paths0"]).exits(0));
+    let whole = digest(&summary(top, "stat", &[]));
+    for of in [1, 2, 3, 7] {
+        let (mut together, mut sum) = (Vec::new(), 0_u128);
+        for number in 0..of {
+            let shard = format!("{number}/{of}");
+            let of_shard = ["--shard", &shard];
+            let lines = [&of_shard[..], &["--format", "paths0"]].concat();
+            let own = paths(&walk(top, engine, &lines).exits(0));
+            assert!(of > 3 || !own.is_empty(), "{engine} {shard}: nothing");
+            together.extend(own);
+            sum = sum.wrapping_add(digest(&summary(top, engine, &of_shard)));
+        }
+        together.sort_unstable();
+        assert!(together == all, "{engine}, {of} shards: other entries");
+        assert_eq!(sum, whole, "{engine}, {of} shards");
+    }
+}
+
+#[test]
+fn shards_have_every_entry_once() {
+    if !require(&[Need::Root, Need::Loop]) {
+        return;
+    }
+    let makes = [
+        ("ext4", Some(EXT4[0])),
+        ("xfs", Some(XFS[0])),
+        ("btrfs", Some(BTRFS[0])),
+        ("tmpfs", None),
+    ];
+    for (fstype, make) in makes {
+        in_namespace(|base| {
+            let at = base.join("disk");
+            match make {
+                Some(make) => assert!(mounted(make, &at)),
+                None => drop(still(&at)),
+            }
+            let top = dir(at.join("tree"));
+            tree(&top);
+            for engine in engines(fstype) {
+                check_shards(&top, engine);
+            }
+        });
+    }
+}
+
+#[test]
+fn shards_cross_mounts() {
+    if !require(&[Need::Root, Need::Loop]) {
+        return;
+    }
+    in_namespace(|base| {
+        let top = mountains(base);
+        for engine in ["auto", "threads"] {
+            check_shards(&top, engine);
+        }
+    });
+}
+
+/// A shard neither opens the directories of others nor looks at their files.
+#[test]
+fn shards_share_the_calls() {
+    if !require(&[Need::Root, Need::Program("strace")]) {
+        return;
+    }
+    in_namespace(|base| {
+        let top = dir(still(&base.join("disk")).join("tree"));
+        for nth in 0..64 {
+            bush(&dir(top.join(format!("a/b{}/c{nth}", nth % 4))), 4, 10);
+        }
+        for nth in 0..400 {
+            file(top.join(format!("file{nth}")), 1);
+        }
+        let calls = |more: &[&str]| {
+            let walk = args!["walk", &top, "--engine", "threads"];
+            let all = walk.into_iter().chain(more.iter().map(Into::into));
+            let traced = less_start(&base.join("log"), all);
+            traced.ran.exits(0);
+            let count = |name| traced.counts.get(name).map_or(0, |(calls, _)| *calls);
+            [count("statx"), count("getdents64")]
+        };
+        let whole = calls(&[]);
+        let shards = ["0/4", "1/4", "2/4", "3/4"].map(|shard| calls(&["--shard", shard]));
+        for (nth, whole) in whole.into_iter().enumerate() {
+            let sum: u64 = shards.iter().map(|calls| calls[nth]).sum();
+            assert!(sum < whole + whole / 2, "{shards:?} of {whole}");
+            let most = shards.iter().map(|calls| calls[nth]).max().unwrap();
+            assert!(most < whole / 2, "{shards:?} of {whole}");
+        }
+    });
+}
+
+fn write_parts(top: &Path, out: &Path, of: u32, run_name: &str) {
+    for number in 0..of {
+        let shard = format!("{number}/{of}");
+        let walk = args!["walk", top, "--catalog", out, "-q", "--shard", shard];
+        run(fathom(walk).args(["--run", run_name])).exits(0);
+    }
+}
+
+fn query(out: &Path, more: &[&str]) -> Ran {
+    run(fathom(args!["query", out]).args(more))
+}
+
+fn part(out: &Path, number: u32, of: u32) -> PathBuf {
+    out.join(format!("part-{number}-of-{of}.parquet"))
+}
+
+#[test]
+fn parts_are_one_data_set() {
+    if !require(&[Need::Root]) {
+        return;
+    }
+    in_namespace(|base| {
+        let top = dir(still(&base.join("disk")).join("tree"));
+        tree(&top);
+        let (out, other) = (base.join("new/out"), base.join("other"));
+        write_parts(&top, &out, 3, "monday");
+        let whole = summary(&top, "stat", &[]);
+        let queried = query(&out, &["--json"]).exits(0).json();
+        for field in ["digest", "entries", "bytes", "blocks", "max_depth"] {
+            assert_eq!(queried["result"][field], whole["result"][field], "{field}");
+        }
+        let missing = part(&out, 1, 3);
+        fs::rename(&missing, base.join("moved")).unwrap();
+        let ran = query(&out, &[]).exits(1);
+        assert!(ran.stderr.contains("1 part of 3 missing: 1"), "{ran}");
+        // Their names do not matter, but what they say of themselves.
+        fs::rename(base.join("moved"), out.join("x.parquet")).unwrap();
+        query(&out, &[]).exits(0);
+        // Parts of another run, of another number of parts, of another directory, and a catalog that is no part.
+        write_parts(&top, &other, 3, "tuesday");
+        fs::rename(part(&other, 1, 3), &missing).unwrap();
+        fs::remove_file(out.join("x.parquet")).unwrap();
+        let ran = query(&out, &[]).refused();
+        assert!(ran.stderr.contains("not a part of the same run"), "{ran}");
+        write_parts(&top, &other, 2, "monday");
+        fs::rename(part(&other, 1, 2), &missing).unwrap();
+        query(&out, &[]).refused();
+        write_parts(&top.join("a"), &other, 3, "monday");
+        fs::rename(part(&other, 1, 3), &missing).unwrap();
+        query(&out, &[]).refused();
+        run(&mut fathom(args![
+            "walk",
+            &top,
+            "--catalog",
+            &missing,
+            "-q"
+        ]))
+        .exits(0);
+        query(&out, &[]).refused();
+    });
+}
+
+#[test]
+fn changes_are_found_by_each_shard() {
+    if !require(&[Need::Root, Need::Loop]) {
+        return;
+    }
+    for make in [EXT4[0], XFS[0], BTRFS[0]] {
+        in_namespace(|base| {
+            assert!(mounted(make, &base.join("disk")));
+            let top = dir(base.join("disk/tree"));
+            tree(&top);
+            run(std::process::Command::new("sync").arg("-f").arg(&top)).exits(0);
+            let out = base.join("out");
+            write_parts(&top, &out, 3, "x");
+            let whole = base.join("whole.parquet");
+            run(&mut fathom(args!["walk", &top, "--catalog", &whole, "-q"])).exits(0);
+            file(top.join("a/0/c0/new"), 5);
+            file(top.join("a/new"), 5);
+            fs::remove_file(top.join("a/1/file1")).unwrap();
+            for nth in 0..9 {
+                fs::write(top.join(format!("a/2/c{}/changed", 2 + nth / 3 * 3)), "x").unwrap();
+            }
+            let changed = |since: &Path| -> BTreeSet<Vec<u8>> {
+                let changed = args!["changed", &top, "--since", since, "--format", "paths0"];
+                paths(&run(&mut fathom(changed)).exits(0))
+                    .into_iter()
+                    .collect()
+            };
+            let expected = changed(&whole);
+            assert!(expected.len() > 4, "{expected:?}");
+            let found = (0..3).map(|number| changed(&part(&out, number, 3)));
+            let mut found: Vec<Vec<u8>> = found.flatten().collect();
+            found.sort_unstable();
+            assert_eq!(found, Vec::from_iter(expected));
+        });
+    }
+}
+
+#[test]
+fn shards_that_make_no_sense_are_refused() {
+    for bad in ["3/3", "1", "0/0", "a/b", "-1/2", "1/2/3", "/"] {
+        let shard = format!("--shard={bad}");
+        let ran = run(&mut fathom(args!["walk", "/proc/self/fd", shard])).refused();
+        assert!(ran.stderr.contains("I from 0 to N - 1"), "{ran}");
+    }
+    let ran = run(&mut fathom(args!["walk", "/dev", "/sys", "--shard", "0/2"])).refused();
+    assert!(ran.stderr.contains("several DIRs"), "{ran}");
+    let ran = run(&mut fathom(args!["walk", "/dev", "--run", "x"])).refused();
+    assert!(ran.stderr.contains("--shard"), "{ran}");
+    let into = args![
+        "walk",
+        "/dev",
+        "--shard",
+        "0/2",
+        "--catalog",
+        "/proc/self/status"
+    ];
+    let ran = run(&mut fathom(into)).refused();
+    assert!(ran.stderr.contains("/proc/self/status"), "{ran}");
+}

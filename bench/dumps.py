@@ -257,7 +257,7 @@ def dump_case(options, fs, shape):
     """First dump, then increments: with nothing changed, and with one file in a hundred changed."""
     tree = Tree("small", entries(options)) if shape == "small" else LargeFiles(options.quick)
     work = join(options.work, "dump")
-    all_of_them = options.full or fs == "ext4"
+    all_of_them = not options.case and (options.full or fs == "ext4")
 
     def about(case, cache):
         known = {"entries": tree.entries, "name_bytes": tree.name_bytes()}
@@ -293,7 +293,8 @@ def dump_case(options, fs, shape):
         # Before anything else is written to the file system.
         rows += later("unchanged", "warm", [tool for tool in every if tool.name == "dump"])
         some = list(able(every))
-        cold = [] if fs == "tmpfs" else [t for t in some if not t.slow or options.full]
+        is_warm_only = fs == "tmpfs" or options.case
+        cold = [] if is_warm_only else [t for t in some if not t.slow or options.full]
         rows += later("unchanged", "warm", [tool for tool in some if tool.name != "dump"])
         read_all(ground.top, top)
         rows += later("read", "warm", [tool for tool in some if tool.name in READERS])
@@ -302,7 +303,7 @@ def dump_case(options, fs, shape):
         os.sync()
         rows += later("1 % changed", "warm", some)
         rows += later("1 % changed", "cold", cold) if cold else []
-        rows += first("cold") if fs != "tmpfs" else []
+        rows += first("cold") if not is_warm_only else []
         rows.append(about("unchanged", "warm") | {"contender": "nothing", "trial": 0} | run(["true"]))
         return rows
 
@@ -376,9 +377,11 @@ def growth_case(options, fs, count):
 
 def bench_dump(options):
     for fs in file_systems(options, FILE_SYSTEMS):
-        for shape in ("small", "large"):
+        for shape in [options.case] if options.case else ("small", "large"):
             say(f"dump: {fs}, {shape}")
             yield from dump_case(options, fs, shape)
+    if options.case:
+        return
     if shutil.which("strace"):
         say("dump: calls of the peers")
         yield from calls_case(options)

@@ -231,6 +231,53 @@ fn changes_are_found_by_each_shard() {
 }
 
 #[test]
+fn parts_are_compared_one_by_one() {
+    if !require(&[Need::Root]) {
+        return;
+    }
+    in_namespace(|base| {
+        let top = dir(still(&base.join("disk")).join("tree"));
+        tree(&top);
+        let [old, new] = [base.join("old"), base.join("new")];
+        let whole = |file: &Path| {
+            run(&mut fathom(args!["walk", &top, "--catalog", file, "-q"])).exits(0);
+        };
+        let [old_whole, new_whole] = [base.join("old.parquet"), base.join("new.parquet")];
+        write_parts(&top, &old, 3, "monday");
+        whole(&old_whole);
+        file(top.join("a/0/c0/new"), 5);
+        file(top.join("a/new"), 5);
+        fs::remove_file(top.join("a/1/file1")).unwrap();
+        write_parts(&top, &new, 3, "tuesday");
+        whole(&new_whole);
+        let diff = |old: &Path, new: &Path| {
+            run(&mut fathom(args![
+                "query", "--diff", old, new, "--format", "paths0"
+            ]))
+        };
+        let expected = paths(&diff(&old_whole, &new_whole).exits(0));
+        assert!(expected.len() > 4, "{expected:?}");
+        assert_eq!(paths(&diff(&old, &new).exits(0)), expected);
+        for (one, other) in [
+            (&part(&old, 0, 3), &part(&new, 1, 3)),
+            (&part(&old, 0, 3), &new_whole),
+            (&old_whole, &part(&new, 2, 3)),
+        ] {
+            let ran = diff(one, other).refused();
+            assert!(ran.stderr.contains("it describes only shard"), "{ran}");
+        }
+        let archive = base.join("increment.tar");
+        let since = part(&new, 0, 3);
+        let ran = run(&mut fathom(args![
+            "dump", &top, "-o", &archive, "--since", since
+        ]))
+        .refused();
+        assert!(ran.stderr.contains("it describes only shard 0/3"), "{ran}");
+        assert!(!archive.exists());
+    });
+}
+
+#[test]
 fn shards_that_make_no_sense_are_refused() {
     for bad in ["3/3", "1", "0/0", "a/b", "-1/2", "1/2/3", "/"] {
         let shard = format!("--shard={bad}");
@@ -239,6 +286,9 @@ fn shards_that_make_no_sense_are_refused() {
     }
     let ran = run(&mut fathom(args!["walk", "/dev", "/sys", "--shard", "0/2"])).refused();
     assert!(ran.stderr.contains("several DIRs"), "{ran}");
+    let du = args!["walk", "/dev", "--shard", "0/2", "--format", "du"];
+    let ran = run(&mut fathom(du)).refused();
+    assert!(ran.stderr.contains("the whole tree"), "{ran}");
     let ran = run(&mut fathom(args!["walk", "/dev", "--run", "x"])).refused();
     assert!(ran.stderr.contains("--shard"), "{ran}");
     let into = args![

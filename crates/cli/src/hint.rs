@@ -213,6 +213,12 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
         (UseCatalog, ErrorKind::Unpaired { .. }) => {
             "give one catalog of each directory in OLD and in NEW"
         }
+        (UseCatalog, ErrorKind::OnlyShard { .. }) => {
+            "compare it with the same shard of another walk"
+        }
+        (UseBase, ErrorKind::OnlyShard { .. }) => {
+            "give a catalog of the whole tree, or make a full dump"
+        }
         (UseCatalog, ErrorKind::OnlyListed) => "write one with fathom walk --catalog",
         (UseList, ErrorKind::NoNames) => "name at least one file or directory, one per line",
         (UseList, ErrorKind::MixedNames { .. }) => {

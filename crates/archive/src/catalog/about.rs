@@ -60,6 +60,15 @@ pub struct Options {
 }
 
 impl Options {
+    /// The same of every run.
+    pub(crate) fn without_run(&self) -> Options {
+        let shard = self.shard.clone();
+        Options {
+            shard: shard.map(|shard| ShardOfRun { run: None, ..shard }),
+            ..self.clone()
+        }
+    }
+
     /// What the walk left out.
     pub fn filter(&self) -> Filter {
         let tags = Tags::new(self.exclude_caches, &self.exclude_if_present);

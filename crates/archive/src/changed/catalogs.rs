@@ -110,7 +110,8 @@ impl CatalogPair {
         let incomplete = incomplete.map(|set| Warning::about(set.path(), PairWarning::Incomplete));
         let missing = sets.iter().flat_map(|set| set.missing());
         let missing = missing.map(|(path, parts)| Warning::about(path, parts.clone()));
-        let has_others = self.abouts().any(|[old, new]| old.options != new.options);
+        let options = |about: &About| about.options.without_run();
+        let has_others = self.abouts().any(|[old, new]| options(old) != options(new));
         let options = has_others.then(|| Warning::general(PairWarning::OtherOptions));
         incomplete.chain(missing).chain(options).collect()
     }
@@ -124,7 +125,7 @@ impl CatalogPair {
         let mut all = Changes::default();
         for root in 0..self.pairs.len() {
             let mut changes = self.changes_of(root, predicates)?;
-            if self.pairs.len() > 1 {
+            if self.has_several_dirs() {
                 changes.begin_with(&self.new.roots()[root]);
             }
             all.entries.extend(changes.entries);
@@ -135,6 +136,12 @@ impl CatalogPair {
             all.carried.sort();
         }
         Ok(all)
+    }
+
+    /// Whether the catalogs are of several DIRs, and not of shards of one.
+    fn has_several_dirs(&self) -> bool {
+        let roots = self.new.roots();
+        roots.iter().any(|root| *root != roots[0])
     }
 
     /// The selected changes of one directory.
@@ -270,6 +277,18 @@ fn check(before: &Reader, old: &[u8], after: &Reader, new: &[u8]) -> Result<Vec<
         }
     };
     let ((root, part), (other, other_part)) = (single(before, old)?, single(after, new)?);
+    let shard = |reader: &Reader| {
+        let shard = reader.about().options.shard.as_ref();
+        shard.map(|shard| (shard.number, shard.of))
+    };
+    let shards = [shard(before), shard(after)];
+    if let [Some((number, of)), other] | [other, Some((number, of))] = shards
+        && other != Some((number, of))
+    {
+        let path = if shards[0].is_some() { old } else { new };
+        let kind = ErrorKind::OnlyShard { number, of };
+        return Err(Error::new(Action::UseCatalog, path, kind));
+    }
     let is_same = check_root(&root, &part, &other_part, || other.absolute.clone());
     if is_same.is_ok() {
         return Ok(other.path);

@@ -32,6 +32,12 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         return Err(Error::new("--shard cannot be used with several DIRs")
             .and("run fathom walk once per DIR"));
     }
+    if args.shard.is_some() && matches!(args.output.format, Format::Du | Format::Ncdu) {
+        return Err(Error::new(
+            "--shard cannot be used with --format du or ncdu, which need the whole tree",
+        )
+        .and("write parts with --catalog, and use fathom query on all of them"));
+    }
     let options = walk_options(args)?;
     if args.explain {
         return explain(&options, needed_fields(args)?, out);

@@ -19,6 +19,14 @@ pub(crate) fn still(at: &Path) -> &Path {
     at
 }
 
+/// Mounts a new file system; `None` stands for a tmpfs.
+pub(crate) fn mounted_or_still(make: Option<Make>, at: &Path) {
+    match make {
+        Some(make) => assert!(mounted(make, at)),
+        None => drop(still(at)),
+    }
+}
+
 /// Builds a tree on each kind of file system, and compares every engine with it, from the top and
 /// from a directory.
 fn on_each(makes: &[Make], seed: u64) {

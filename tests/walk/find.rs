@@ -7,10 +7,10 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-use super::engines::still;
+use super::engines::{mounted_or_still, still};
 use super::right::{engines, entry, objects};
 use crate::support::build::{deep, dir, file, name, odd_names, tool};
-use crate::support::disks::{BTRFS, EXT4, XFS, mounted, subvolume};
+use crate::support::disks::{BTRFS, EXT4, XFS, subvolume};
 use crate::support::reference::settle;
 use crate::support::run::args;
 use crate::support::{Need, fathom, in_namespace, require, run};
@@ -88,10 +88,7 @@ fn every_engine_prints_what_find_prints() {
     for make in [Some(EXT4[0]), Some(XFS[0]), Some(BTRFS[0]), None] {
         in_namespace(|base| {
             let at = base.join("disk");
-            match make {
-                Some(make) => assert!(mounted(make, &at)),
-                None => drop(still(&at)),
-            }
+            mounted_or_still(make, &at);
             scenery(&at);
             let here = at.join("here");
             if make.is_some_and(|make| make.fstype == "btrfs") {
@@ -172,10 +169,7 @@ fn five_thousand_levels_of_long_names() {
     for make in [Some(EXT4[0]), Some(XFS[0]), Some(BTRFS[0]), None] {
         in_namespace(|base| {
             let at = base.join("disk");
-            match make {
-                Some(make) => assert!(mounted(make, &at)),
-                None => drop(still(&at)),
-            }
+            mounted_or_still(make, &at);
             let long = "n".repeat(255);
             let last = deep(&at, &long, DEPTH);
             rustix::fs::mkdirat(

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::process::Command;
 
-use super::engines::still;
+use super::engines::{mounted_or_still, still};
 use super::predicates::odd_tree;
 use super::right::{engines, summary, walk};
 use crate::support::build::{dir, file, tool};
-use crate::support::disks::{EXT4, mounted};
+use crate::support::disks::EXT4;
 use crate::support::reference::settle;
 use crate::support::run::{args, exact};
 use crate::support::{Need, fathom, in_namespace, require, run};
@@ -174,10 +174,7 @@ fn groups_equal_sums_over_what_find_prints() {
     in_namespace(|base| {
         for make in [Some(EXT4[0]), None] {
             let at = dir(base.join(if make.is_some() { "disk" } else { "memory" }));
-            match make {
-                Some(make) => assert!(mounted(make, &at)),
-                None => drop(still(&at)),
-            }
+            mounted_or_still(make, &at);
             let top = dir(at.join("odd"));
             odd_tree(&top, 77);
             settle(&at);

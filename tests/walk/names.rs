@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::boundaries::mountains;
-use super::engines::still;
+use super::engines::mounted_or_still;
 use super::predicates::{found, same_paths};
 use super::right::{summary, walk};
 use crate::support::build::{bush, dir};
@@ -45,10 +45,7 @@ fn statx_is_called_only_where_metadata_is_needed() {
     for make in [Some(EXT4[0]), Some(XFS[0]), Some(BTRFS[0]), None] {
         in_namespace(|base| {
             let at = base.join("disk");
-            match make {
-                Some(make) => assert!(mounted(make, &at)),
-                None => drop(still(&at)),
-            }
+            mounted_or_still(make, &at);
             let top = dir(at.join("tree"));
             bush(&top, 30, 40);
             let entries = summary(&top, "threads", &[])["result"]["entries"].as_u64();

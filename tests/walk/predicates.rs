@@ -8,10 +8,10 @@ use std::process::Command;
 
 use rustix::fs::{AtFlags, CWD, Gid, Timespec, Timestamps, Uid, chownat, utimensat};
 
-use super::engines::still;
+use super::engines::{mounted_or_still, still};
 use super::right::{engines, walk};
 use crate::support::build::{dir, file, odd_names};
-use crate::support::disks::{BTRFS, EXT4, XFS, mounted};
+use crate::support::disks::{BTRFS, EXT4, XFS};
 use crate::support::reference::settle;
 use crate::support::run::{Ran, args};
 use crate::support::trees::{Dice, grow};
@@ -382,10 +382,7 @@ fn on_each_file_system(check: impl Fn(&Path, &str, u64) + Sync) {
     {
         in_namespace(|base| {
             let at = base.join("disk");
-            match make {
-                Some(make) => assert!(mounted(make, &at)),
-                None => drop(still(&at)),
-            }
+            mounted_or_still(make, &at);
             let top = dir(at.join("odd"));
             odd_tree(&top, seed);
             settle(&at);

@@ -218,8 +218,8 @@ pub enum ErrorKind {
     ParentInName { name: Vec<u8> },
     #[error("it describes only the names of a list")]
     OnlyListed,
-    #[error("it describes only shard {number}/{of} of the tree")]
-    OnlyShard { number: u32, of: u32 },
+    #[error("it describes only shard {}/{} of the tree", .0.number, .0.of)]
+    OnlyShard(walk::Shard),
 
     #[error("archive, map and catalogs must be different files")]
     SharedFile,

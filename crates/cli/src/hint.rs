@@ -213,10 +213,8 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
         (UseCatalog, ErrorKind::Unpaired { .. }) => {
             "give one catalog of each directory in OLD and in NEW"
         }
-        (UseCatalog, ErrorKind::OnlyShard { .. }) => {
-            "compare it with the same shard of another walk"
-        }
-        (UseBase, ErrorKind::OnlyShard { .. }) => {
+        (UseCatalog, ErrorKind::OnlyShard(_)) => "compare it with the same shard of another walk",
+        (UseBase, ErrorKind::OnlyShard(_)) => {
             "give a catalog of the whole tree, or make a full dump"
         }
         (UseCatalog, ErrorKind::OnlyListed) => "write one with fathom walk --catalog",

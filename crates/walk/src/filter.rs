@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use crate::digest::DirKey;
 use crate::entry::append;
 use crate::predicate::glob::Glob;
 use crate::shard::Shard;
@@ -93,18 +92,6 @@ impl Filter {
     /// The shard that is walked.
     pub(crate) fn shard(&self) -> Option<Shard> {
         self.shard
-    }
-
-    /// Whether the shard reads a directory, given that it reads the parent.
-    #[inline]
-    pub(crate) fn enters_shard(&self, key: DirKey) -> bool {
-        self.shard.is_none_or(|shard| shard.enters(key))
-    }
-
-    /// Whether another shard has an entry.
-    #[inline]
-    pub(crate) fn is_in_other_shard(&self, dir: DirKey, name: &[u8]) -> bool {
-        self.shard.is_some_and(|shard| !shard.has_entry(dir, name))
     }
 
     /// Excludes the contents of directories with tags, too.

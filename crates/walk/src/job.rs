@@ -317,13 +317,18 @@ impl Job<'_> {
         meta.is_dir()
             && self.filter.enters(dir.depth + 1)
             && self.enters(meta.dev)
-            && self.filter.enters_shard(dir.below(name))
+            && self
+                .filter
+                .shard()
+                .is_none_or(|shard| shard.enters(dir.below(name)))
     }
 
     /// Whether another shard has an entry that is no directory, by the type in its directory's list.
     pub(crate) fn is_elsewhere(&self, dir: DirKey, entry: DirEntry<'_>) -> bool {
-        let is_file = !matches!(entry.entry_type, EntryType::Directory | EntryType::Unknown);
-        is_file && self.filter.is_in_other_shard(dir, entry.name.to_bytes())
+        self.filter.shard().is_some_and(|shard| {
+            let is_file = !matches!(entry.entry_type, EntryType::Directory | EntryType::Unknown);
+            is_file && !shard.has_entry(dir, entry.name.to_bytes())
+        })
     }
 
     /// Opens a directory below the top, never through a symlink, and never into another mount: then the

@@ -30,6 +30,12 @@ pub struct ShardOfRun {
 }
 
 impl ShardOfRun {
+    /// The shard of the tree, whatever the run.
+    pub fn shard(&self) -> Shard {
+        let &ShardOfRun { number, of, .. } = self;
+        Shard { number, of }
+    }
+
     /// The name of its file, in the directory of the data set.
     pub fn file_name(&self) -> String {
         format!("part-{}-of-{}.parquet", self.number, self.of)
@@ -72,11 +78,9 @@ impl Options {
     /// What the walk left out.
     pub fn filter(&self) -> Filter {
         let tags = Tags::new(self.exclude_caches, &self.exclude_if_present);
-        let shard = self.shard.as_ref();
-        let shard = shard.map(|&ShardOfRun { number, of, .. }| Shard { number, of });
         Filter::new(&self.excludes, self.max_depth)
             .with_tags(tags)
-            .with_shard(shard)
+            .with_shard(self.shard.as_ref().map(ShardOfRun::shard))
     }
 }
 

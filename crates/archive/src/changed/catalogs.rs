@@ -15,7 +15,7 @@ use super::{Change, Changes};
 use crate::catalog::columns::{
     BTIME, CTIME, DIR, GENERATION, INO, MODE, MTIME, NAME, NLINK, PART, SIZE,
 };
-use crate::catalog::{About, Reader};
+use crate::catalog::{About, Reader, ShardOfRun};
 use crate::error::{Action, Error, ErrorKind, Result};
 use crate::part::Parts;
 use crate::query::DataSet;
@@ -277,17 +277,18 @@ fn check(before: &Reader, old: &[u8], after: &Reader, new: &[u8]) -> Result<Vec<
         }
     };
     let ((root, part), (other, other_part)) = (single(before, old)?, single(after, new)?);
-    let shard = |reader: &Reader| {
-        let shard = reader.about().options.shard.as_ref();
-        shard.map(|shard| (shard.number, shard.of))
-    };
-    let shards = [shard(before), shard(after)];
-    if let [Some((number, of)), other] | [other, Some((number, of))] = shards
-        && other != Some((number, of))
-    {
-        let path = if shards[0].is_some() { old } else { new };
-        let kind = ErrorKind::OnlyShard { number, of };
-        return Err(Error::new(Action::UseCatalog, path, kind));
+    let [shard, other_shard] = [before, after].map(|reader| {
+        let part = reader.about().options.shard.as_ref();
+        part.map(ShardOfRun::shard)
+    });
+    let only = shard.map(|shard| (old, shard));
+    let only = only.or(other_shard.map(|shard| (new, shard)));
+    if let Some((path, only)) = only.filter(|_| shard != other_shard) {
+        return Err(Error::new(
+            Action::UseCatalog,
+            path,
+            ErrorKind::OnlyShard(only),
+        ));
     }
     let is_same = check_root(&root, &part, &other_part, || other.absolute.clone());
     if is_same.is_ok() {

@@ -8,7 +8,7 @@ use walk::{Type, digest};
 use super::levels::Level;
 use super::moves::OldName;
 use crate::catalog::columns::{DIR, MODE, NAME, TOP};
-use crate::catalog::{self, About, Root, ShardOfRun};
+use crate::catalog::{self, About, Root};
 use crate::error::{Action, Error, ErrorKind};
 use crate::part::Part;
 use crate::plan::{ListedName, member_name, trim_slashes};
@@ -39,8 +39,8 @@ impl Base {
             let roots = roots.iter().map(|root| root.path.clone()).collect();
             return Err(base.refused(ErrorKind::OtherSources { roots }));
         }
-        if let Some(&ShardOfRun { number, of, .. }) = base.about().options.shard.as_ref() {
-            return Err(base.refused(ErrorKind::OnlyShard { number, of }));
+        if let Some(part) = &base.about().options.shard {
+            return Err(base.refused(ErrorKind::OnlyShard(part.shard())));
         }
         Ok(base)
     }

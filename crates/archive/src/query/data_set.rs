@@ -198,35 +198,26 @@ fn recorded_parts(
     names: &[Vec<u8>],
     readers: &[Reader],
 ) -> Result<BTreeSet<(u32, u32)>, ErrorKind> {
-    let shards = readers
-        .iter()
-        .map(|reader| reader.about().options.shard.as_ref());
-    let mut shards = names.iter().zip(shards).zip(readers);
-    let Some(((first, Some(shard)), reader)) = shards.next() else {
-        return match shards.find(|((_, shard), _)| shard.is_some()) {
-            Some(((other, _), _)) => Err(ErrorKind::SeveralRuns {
-                first: names[0].clone(),
-                other: other.clone(),
-            }),
-            None => Ok(BTreeSet::new()),
-        };
-    };
-    let run = |shard: &ShardOfRun, about: &About| {
+    // What all parts of a run have in common; nothing if a catalog is no part.
+    let run = |about: &About| {
+        let part = about.options.shard.clone()?;
         let roots: Vec<_> = about.roots.iter().map(|root| root.path.clone()).collect();
         let options = Options {
-            shard: None,
+            shard: Some(ShardOfRun { number: 0, ..part }),
             ..about.options.clone()
         };
-        (shard.of, shard.run.clone(), roots, options)
+        Some((roots, options))
     };
-    let first_run = run(shard, reader.about());
-    let mut parts = BTreeSet::from([(shard.number, shard.of)]);
-    for ((other, shard), reader) in shards {
-        let shard = shard.filter(|shard| run(shard, reader.about()) == first_run);
-        if !shard.is_some_and(|shard| parts.insert((shard.number, shard.of))) {
+    let first_run = readers.first().and_then(|first| run(first.about()));
+    let mut parts = BTreeSet::new();
+    for (name, reader) in names.iter().zip(readers) {
+        let about = reader.about();
+        let part = about.options.shard.as_ref();
+        let is_new = part.is_none_or(|part| parts.insert((part.number, part.of)));
+        if !is_new || run(about) != first_run {
             return Err(ErrorKind::SeveralRuns {
-                first: first.clone(),
-                other: other.clone(),
+                first: names[0].clone(),
+                other: name.clone(),
             });
         }
     }

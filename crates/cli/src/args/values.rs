@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use archive::compression::{Compress, Compression};
 use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
-
 use walk::Shard;
 
 use crate::date::{Date, FORMS};

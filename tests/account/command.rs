@@ -103,7 +103,7 @@ fn command_keeps_its_input_output_and_exit_status() {
     .exits(4);
     assert_eq!(ran.stdout, b"out\n");
     assert!(
-        ran.stderr.starts_with("Exit status 4; ") && ran.stderr.contains("\nSystem calls\n"),
+        ran.stderr.starts_with("Exit status 4; ") && ran.stderr.contains(" SYSTEM CALL\n"),
         "{ran}"
     );
     let ran = run(&mut fathom(["account", "--json", "--", "echo", "out"])).exits(0);
@@ -235,23 +235,87 @@ fn a_shell_command_line_is_recognized() {
 }
 
 #[test]
-fn top_limits_system_calls_only_if_it_is_given() {
-    let calls = |flags: &[&str]| {
+fn top_limits_the_rows_of_each_table() {
+    let tables = |flags: &[&str]| {
         let ran = run(fathom(["account"]).args(flags).args(["ls", "-l", "/"])).exits(0);
-        let text = ran
-            .stderr
-            .split("\nSystem calls\n")
-            .nth(1)
-            .unwrap()
-            .to_owned();
-        let table = text.split("\n\n").next().unwrap().to_owned();
-        (table.lines().count() - 1, table)
+        let parts = ran.stderr.split("\n\n").map(|part| part.lines().count());
+        (parts.collect::<Vec<_>>(), ran.stderr)
     };
-    let (all, table) = calls(&[]);
-    assert!(all > 10 && !table.contains("--top"), "{table}");
-    let (some, table) = calls(&["--top", "2"]);
-    assert_eq!(some, 3, "{table}");
-    assert!(table.ends_with("more (see --top)"), "{table}");
+    // A line about the full report follows the last table.
+    let (lines, text) = tables(&[]);
+    assert!(
+        lines[1..] == [11, 7] && text.lines().count() <= 30,
+        "{text}"
+    );
+    assert_eq!(tables(&["--top", "2"]).0[1..], [3, 4]);
+    let (_, text) = tables(&["--full"]);
+    let calls = text.split("\nSystem calls\n").nth(1).unwrap();
+    let calls = calls.split("\n\n").next().unwrap();
+    assert!(
+        calls.lines().count() > 11 && !calls.contains("--top"),
+        "{calls}"
+    );
+    let (_, text) = tables(&["--full", "--top", "2"]);
+    let calls = text.split("\nSystem calls\n").nth(1).unwrap();
+    let calls = calls.split("\n\n").next().unwrap();
+    assert!(
+        calls.lines().count() == 4 && calls.ends_with("more (see --top)"),
+        "{calls}"
+    );
+}
+
+#[test]
+fn csv_and_stacks_have_every_call() {
+    let text = script("cd '/usr;bin' 2>/dev/null; ls / >/dev/null; cat /etc/passwd >/dev/null");
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let whole = account(&[], text);
+    let expected = calls(&whole["gates"]);
+    for (flags, name) in [
+        (&["--csv"][..], "csv"),
+        (&["--folded"], "folded"),
+        (&["--folded", "--calls", "20"], "part"),
+        (&["--folded", "--meter", "ptrace"], "ptrace"),
+    ] {
+        let mut command = fathom(["account"]);
+        command.args(flags).arg("-o").arg(at(name)).args(text);
+        run(&mut command).exits(0);
+    }
+    let csv = std::fs::read_to_string(at("csv")).unwrap();
+    let mut lines = csv.lines();
+    assert_eq!(
+        lines.next(),
+        Some("system_call,calls,errors,seconds,errnos")
+    );
+    let rows = lines.map(|line| line.split(',').collect::<Vec<_>>());
+    let counted: BTreeMap<String, u64> = rows
+        .map(|row| {
+            assert_eq!(row.len(), 5, "{row:?}");
+            row[3].parse::<f64>().unwrap();
+            (row[0].to_owned(), row[1].parse().unwrap())
+        })
+        .collect();
+    assert_eq!(counted, expected);
+    // flamegraph.pl: /^(.*)\s+?(\d+(?:\.\d*)?)$/, with frames between semicolons
+    let line = regex::Regex::new(r"^([^;]+(?:;[^;]+)*);([a-z0-9_]+) (\d+)$").unwrap();
+    for name in ["folded", "part", "ptrace"] {
+        let folded = std::fs::read_to_string(at(name)).unwrap();
+        let mut counted = BTreeMap::<String, u64>::new();
+        for text in folded.lines() {
+            let found = line.captures(text).unwrap_or_else(|| panic!("{text}"));
+            *counted.entry(found[2].to_owned()).or_default() += found[3].parse::<u64>().unwrap();
+        }
+        assert_eq!(counted, expected, "{name}: {folded}");
+        assert_eq!(
+            folded.contains(";[not examined];"),
+            name == "part",
+            "{folded}"
+        );
+    }
+    run(&mut fathom(["account", "--csv", "--folded", "true"])).refused();
+    run(&mut fathom(["account", "--csv", "--json", "true"])).refused();
+    let ran = run(&mut fathom(["account", "--csv", "echo", "out"])).exits(0);
+    assert!(ran.stdout.starts_with(b"out\nsystem_call,"), "{ran}");
 }
 
 #[test]
@@ -350,6 +414,7 @@ fn calls_are_counted_for_files_of_any_name() {
     );
     let text = run(fathom([
         "account",
+        "--full",
         "--top",
         "1000",
         "--",
@@ -483,7 +548,7 @@ fn beyond_the_limit_of_calls_only_totals_are_counted() {
     ]))
     .exits(0)
     .stderr;
-    assert!(text.contains("based on the first 10 of"), "{text}");
+    assert!(text.contains("of the first 10 of"), "{text}");
 }
 
 #[test]

@@ -69,10 +69,11 @@ impl From<&Total> for Sum {
     }
 }
 
-/// Calls of one kind on one file.
+/// Calls of one kind by one program on one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Gate {
     number: u16,
+    program: u16,
     sort: Sort,
     calls: u32,
     parts: u32,
@@ -107,10 +108,18 @@ impl File {
         by_name(gates.map(|gate| (gate.number, gate.calls.into())))
     }
 
-    fn add(&mut self, call: &Call<'_>, sort: Sort, parts: u32) {
+    /// The calls by program and number, in no order; a pair may occur several times.
+    pub(crate) fn by_program(&self) -> impl Iterator<Item = ((u16, u16), u64)> {
+        let gates = self.gates.iter();
+        gates.map(|gate| ((gate.program, gate.number), gate.calls.into()))
+    }
+
+    fn add(&mut self, call: &Call<'_>, program: u16, sort: Sort, parts: u32) {
         self.sum.add(call);
         let nanos = u32::try_from(call.nanos).unwrap_or(u32::MAX);
-        let is_same = |gate: &&mut Gate| u32::from(gate.number) == call.number && gate.sort == sort;
+        let is_same = |gate: &&mut Gate| {
+            u32::from(gate.number) == call.number && gate.sort == sort && gate.program == program
+        };
         match self.gates.iter_mut().find(is_same) {
             Some(gate) => {
                 gate.calls = gate.calls.saturating_add(1);
@@ -119,6 +128,7 @@ impl File {
             }
             None => self.gates.push(Gate {
                 number: call.number as u16,
+                program,
                 sort,
                 calls: 1,
                 parts,
@@ -225,11 +235,24 @@ pub struct Detail {
     pub(crate) unheld: Sum,
     /// Calls on files without a known name, such as pipes and sockets.
     pub(crate) nameless: Sum,
+    /// The names of programs, by their numbers.
+    pub(crate) programs: Vec<Vec<u8>>,
+    /// Calls on files without a known name, and on further files, by program and number.
+    pub(crate) elsewhere: BTreeMap<(u16, u16, Elsewhere), u64>,
     /// All calls, by sort.
     pub(crate) work: Work,
     pub(crate) patterns: Patterns,
     /// Descriptors and threads that could not be followed.
     pub(crate) forgotten: u64,
+}
+
+/// Why a call is in no row of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Elsewhere {
+    /// Its file has no known name.
+    Nameless,
+    /// There was no room for its file.
+    Unheld,
 }
 
 impl Detail {
@@ -313,10 +336,53 @@ impl Files {
     }
 }
 
+/// The programs that processes execute. Number 0 is an unknown program.
+#[derive(Debug)]
+struct Programs {
+    names: Vec<Vec<u8>>,
+    numbers: HashMap<Vec<u8>, u16>,
+    processes: HashMap<u32, u16>,
+}
+
+impl Programs {
+    fn new() -> Programs {
+        Programs {
+            names: vec![Vec::new()],
+            numbers: HashMap::new(),
+            processes: HashMap::new(),
+        }
+    }
+
+    fn exec(&mut self, pid: u32, program: &[u8]) {
+        let number = match self.numbers.get(program) {
+            Some(known) => *known,
+            None => {
+                let number = u16::try_from(self.names.len()).unwrap_or(0);
+                if number > 0 {
+                    self.names.push(program.to_vec());
+                    self.numbers.insert(program.to_vec(), number);
+                }
+                number
+            }
+        };
+        self.processes.insert(pid, number);
+    }
+
+    fn fork(&mut self, parent: u32, pid: u32) {
+        self.processes.insert(pid, self.of(parent));
+    }
+
+    fn of(&self, pid: u32) -> u16 {
+        self.processes.get(&pid).copied().unwrap_or(0)
+    }
+}
+
 /// Receives the calls from a meter.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     names: Names,
+    programs: Programs,
+    elsewhere: BTreeMap<(u16, u16, Elsewhere), u64>,
     files: Files,
     unheld: Sum,
     nameless: Sum,
@@ -328,6 +394,8 @@ impl Ledger {
     pub(crate) fn new(start: Inherited) -> Ledger {
         Ledger {
             names: Names::new(start),
+            programs: Programs::new(),
+            elsewhere: BTreeMap::new(),
             files: Files::default(),
             unheld: Sum::default(),
             nameless: Sum::default(),
@@ -343,6 +411,8 @@ impl Ledger {
             files,
             unheld: self.unheld,
             nameless: self.nameless,
+            programs: self.programs.names,
+            elsewhere: self.elsewhere,
             work: self.work,
             patterns: self.patterns,
             forgotten: self.names.forgotten(),
@@ -364,13 +434,22 @@ impl Listener for Ledger {
         let parts = name.map_or(0, |name| components(name).saturating_sub(1));
         self.work.add(sort, 1, parts);
         let file = about.name.as_ref().and_then(|name| self.files.enter(name));
+        let program = self.programs.of(call.pid);
         match file.and_then(|file| self.files.rows.get_mut(file as usize)) {
             Some(row) => {
                 row.directory |= about.directory;
-                row.add(call, sort, u32::try_from(parts).unwrap_or(u32::MAX));
+                let parts = u32::try_from(parts).unwrap_or(u32::MAX);
+                row.add(call, program, sort, parts);
             }
-            None if about.name.is_some() => self.unheld.add(call),
-            None => self.nameless.add(call),
+            None => {
+                let (sum, why) = match about.name {
+                    Some(_) => (&mut self.unheld, Elsewhere::Unheld),
+                    None => (&mut self.nameless, Elsewhere::Nameless),
+                };
+                sum.add(call);
+                let key = (program, call.number as u16, why);
+                *self.elsewhere.entry(key).or_default() += 1;
+            }
         }
         let find = |name: Option<&[u8]>| name.and_then(|name| self.files.find(name));
         let other = find(about.other.as_deref());
@@ -393,16 +472,21 @@ impl Listener for Ledger {
 
     fn fork(&mut self, fork: &Fork) {
         self.names.fork(fork);
+        if fork.pid == fork.tid {
+            self.programs.fork(fork.parent, fork.pid);
+        }
     }
 
-    fn exec(&mut self, pid: u32, _program: &[u8]) {
+    fn exec(&mut self, pid: u32, program: &[u8]) {
         self.names.exec(pid);
+        self.programs.exec(pid, program);
     }
 
     fn exit(&mut self, pid: u32, tid: u32) {
         self.names.exit(tid);
         if pid == tid {
             self.patterns.exit(pid);
+            self.programs.processes.remove(&pid);
         }
     }
 }

@@ -19,6 +19,7 @@
 //! | [`whatif`] | what changes would save |
 //! | [`command`] | runs a command under a meter, and judges what it did |
 //! | [`report`] | the account of a command, row by row |
+//! | [`stacks`] | calls by program, directory and name, for flame graphs |
 //! | [`dump`] | the memo's tables for a dump of fathom's own |
 //! | [`compare`] | ratios of runs on many systems, as in the tables of 1988 |
 //!
@@ -37,6 +38,7 @@ pub mod patterns;
 pub mod prices;
 mod records;
 pub mod report;
+pub mod stacks;
 pub mod whatif;
 
 pub use error::{Error, ErrorKind};

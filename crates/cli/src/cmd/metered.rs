@@ -21,16 +21,19 @@ pub(crate) enum Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// Opens the destination that `-o` and `--json` ask for, so that an error ends fathom before the
-    /// command runs.
-    pub(crate) fn begin(output: Option<&'a OsStr>, out: &Out) -> Result<Report<'a>, Error> {
+    /// Opens the destination, so that an error ends fathom before the command runs: the file of `-o`;
+    /// else standard output for what a program reads, and standard error for what people read.
+    pub(crate) fn begin(
+        output: Option<&'a OsStr>,
+        is_for_programs: bool,
+    ) -> Result<Report<'a>, Error> {
         match output.map(OsStr::as_bytes) {
             Some(b"-") => Ok(Report::Stdout),
             Some(name) => {
                 let cannot = |e| Error::write("cannot write the report to", name, e, "");
                 Ok(Report::File(Writer::create(name).map_err(cannot)?, name))
             }
-            None if out.json => Ok(Report::Stdout),
+            None if is_for_programs => Ok(Report::Stdout),
             None => Ok(Report::Stderr),
         }
     }

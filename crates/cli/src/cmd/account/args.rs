@@ -11,7 +11,9 @@ use crate::args::values::{choices, mix, number, percent};
 const EXAMPLES: &str = "\
 fathom account ls -l /usr  # calls of ls, by system call, file and directory
 fathom account make -j4  # where the file-system time of a build goes
+fathom account --full git status  # all tables: files, programs, redundant calls, savings
 fathom account --by directory:2 ls -lR /usr  # sum by the first two path components
+fathom account --folded -o calls.txt make  # stacks for flamegraph.pl or inferno-flamegraph
 fathom account --by process -o report.txt ./configure  # by process, into a file
 fathom account --json python3 -c 1  # JSON for other programs
 fathom probe /srv gates --json >prices.json  # measure the call prices of /srv
@@ -59,9 +61,28 @@ pub(crate) struct Account {
     /// directory:DEPTH sums them by the first DEPTH components of the path.
     #[arg(long, value_name = "WHAT", default_value = "program", value_parser = by, help_heading = "Output")]
     pub(crate) by: Grouping,
-    /// Print at most N rows per table [default: 10; all system calls]
+    /// Print the full report instead of its first screen
     ///
-    /// With --json the default is 10000, and the system calls are always complete.
+    /// It has all system calls with their errors, and tables of programs, files, directories,
+    /// redundant calls and all savings.
+    #[arg(long, help_heading = "Output")]
+    #[arg(conflicts_with_all = ["csv", "folded", "model"])]
+    pub(crate) full: bool,
+    /// Print the table of system calls as CSV
+    #[arg(long, help_heading = "Output")]
+    #[arg(conflicts_with_all = ["folded", "model", "by"])]
+    pub(crate) csv: bool,
+    /// Print stacks for flame graphs: program;directory;...;call count
+    ///
+    /// Each line has the program, the components of the directory, the system call, and the number of
+    /// calls. flamegraph.pl and inferno-flamegraph read it.
+    #[arg(long, help_heading = "Output")]
+    #[arg(conflicts_with_all = ["model", "by", "top"])]
+    pub(crate) folded: bool,
+    /// Print at most N rows per table [default: 10, 5 directories]
+    ///
+    /// With --full the default is 10 and all system calls; with --json it is 10000, and the system
+    /// calls are always complete.
     #[arg(long, value_name = "N", help_heading = "Output", value_parser = number(1..=u32::MAX as usize))]
     pub(crate) top: Option<usize>,
     /// Read call prices from the output of `fathom probe DIR gates --json`

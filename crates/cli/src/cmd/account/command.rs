@@ -6,11 +6,14 @@ use std::os::unix::ffi::OsStrExt;
 use account::command::CommandAccount;
 use account::prices::Given;
 use account::report::AccountReport;
+use account::stacks::stacks;
 use mounts::Warning;
 use probe::Call;
 use show::name::printable;
 use show::table::TableStyle;
 
+use super::show::formats::{folded, system_calls_csv};
+use super::show::screen::{Rows, screen_text};
 use super::show::{Limits, SCHEMA, account_text};
 use crate::cmd::account::args::Account as Args;
 use crate::cmd::metered::{Report, not_metered};
@@ -24,9 +27,15 @@ const TOP: usize = 10;
 const TOP_JSON: usize = 10_000;
 
 pub(super) fn run(args: &Args, out: &Out) -> Outcome {
+    if out.json && (args.csv || args.folded) {
+        return Err(
+            Error::new("--json cannot be used with --csv or --folded").and("omit one of them")
+        );
+    }
     // What can be refused is refused before anything runs.
     let given = args.prices.as_deref().map(read_prices).transpose()?;
-    let report = Report::begin(args.output.as_deref(), out)?;
+    let is_for_programs = out.json || args.csv || args.folded;
+    let report = Report::begin(args.output.as_deref(), is_for_programs)?;
     let taken = CommandAccount::take(&args.command, &args.meter, args.calls, given)
         .map_err(|why| not_metered(why, out))?;
     let rows = args.top.unwrap_or(if out.json { TOP_JSON } else { TOP });
@@ -34,12 +43,22 @@ pub(super) fn run(args: &Args, out: &Out) -> Outcome {
     let account = AccountReport::new(&taken, args.by, rows);
     let warnings = taken.metered.warnings().into_iter();
     let warnings: Vec<Warning> = warnings.map(Warning::general).collect();
-    let text = |style: TableStyle| match out.json {
-        true => envelope(SCHEMA, Json(&account), &warnings).to_line(),
-        false => {
-            let calls = args.top.unwrap_or(usize::MAX);
-            account_text(&account, style, Limits { rows, calls }, out.verbose)
+    let text = |style: TableStyle| {
+        if out.json {
+            return envelope(SCHEMA, Json(&account), &warnings).to_line();
         }
+        if args.csv {
+            return system_calls_csv(&account, args.top.unwrap_or(usize::MAX));
+        }
+        if args.folded {
+            return folded(&stacks(&taken));
+        }
+        if args.full {
+            let calls = args.top.unwrap_or(usize::MAX);
+            return account_text(&account, style, Limits { rows, calls }, out.verbose);
+        }
+        let rows = args.top.map_or(Rows::SCREEN, Rows::each);
+        screen_text(&account, style, rows, out.verbose)
     };
     report.end(text, status, out)?;
     out.warn(&warnings);

@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let options = options(args)?;
     let to = match output {
         None if args.apply_path => None,
-        output => Some(Report::begin(output, out)?),
+        output => Some(Report::begin(output, out.json)?),
     };
     let environment = environment();
     let report = Command::find(&args.command)

@@ -2,6 +2,8 @@
 
 use account::patterns::{Pattern, Spare};
 use account::whatif::ChangeKind;
+use meter::call::Metered;
+use show::name::printable;
 use show::units::duration;
 
 /// What a pattern is.
@@ -22,6 +24,28 @@ pub(crate) fn explain_pattern(pattern: Pattern) -> String {
         }
     };
     format!("{}: {text}", pattern.name())
+}
+
+/// What to do for a change, in so few words that it fits a row.
+pub(crate) fn advice(kind: ChangeKind) -> &'static str {
+    match kind {
+        ChangeKind::Spare(Spare::CombineStat) => "one statx instead of stat, open and fstat",
+        ChangeKind::Spare(Spare::CombineXattr) => "listxattr once per file, getxattr by name",
+        ChangeKind::Spare(Spare::KeepStat) => "cache the results of stat",
+        ChangeKind::Spare(Spare::CacheMisses) => "cache failed lookups, or list the directory once",
+        ChangeKind::Spare(Spare::Buffer) => "read and write at least 4 KiB at a time",
+        ChangeKind::Spare(Spare::SyncOnce) => "call fsync once per open file",
+        ChangeKind::Spare(Spare::DirectoryFd) => "look names up relative to an open directory",
+        ChangeKind::Bulkstat { .. } => "on XFS, as root: fathom walk --engine bulkstat",
+        ChangeKind::Uring { .. } => "statx through io_uring: not recommended",
+        ChangeKind::RawTables { .. } => "on ext4, as root: fathom walk --engine ext4",
+    }
+}
+
+/// Why the meter was chosen.
+pub(crate) fn explain_meter(metered: &Metered) -> String {
+    let why = metered.why();
+    format!("Meter {}: {}.", metered.meter, printable(why.as_bytes()))
 }
 
 /// How a change is done, or why it cannot be.

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use account::ledger::Sum;
-use account::report::{AccountReport, Groups, Place, ProgramTotal};
+use account::report::{AccountReport, GateTotal, Groups, Place, ProgramTotal};
 use account::whatif::Change;
 use meter::call::Metered;
 use show::name::printable;
@@ -13,12 +13,14 @@ use show::units::{count, duration};
 
 use crate::out::seconds;
 
-use self::how::{explain_pattern, how};
+use self::how::{explain_meter, explain_pattern, how};
 use self::json::signal;
 
+pub(crate) mod formats;
 pub(crate) mod how;
 mod json;
 pub(crate) mod memo;
+pub(crate) mod screen;
 
 pub(super) const SCHEMA: &str = "fathom.account/1";
 
@@ -40,9 +42,7 @@ pub(super) fn account_text(
 ) -> String {
     let mut text = head(account, style);
     if verbose {
-        let why = account.metered.why();
-        let why = printable(why.as_bytes());
-        text += &line(style, &format!("Meter {}: {why}.", account.metered.meter));
+        text += &line(style, &explain_meter(account.metered));
     }
     let mut part = |title: &str, body: String| {
         text.push('\n');
@@ -186,7 +186,7 @@ fn uncovered(account: &AccountReport<'_>, style: TableStyle) -> String {
     }
     if coverage.calls < account.calls() {
         put(format!(
-            "Files, directories, redundant calls and savings are based on the first {} of {} calls (see --calls).",
+            "Files, directories, redundant calls and savings are of the first {} of {} calls (see --calls).",
             count(coverage.calls),
             count(account.calls())
         ));
@@ -273,22 +273,32 @@ fn overhead_per_call(account: &AccountReport<'_>) -> String {
     }
 }
 
-/// The calls by name, costliest first; at most so many.
+/// The calls by name, costliest first; at most so many. With their errors by number.
 pub(crate) fn gates_table(account: &AccountReport<'_>, most: usize) -> Table {
+    calls_table(account, most, true)
+}
+
+fn costliest_calls<'a>(account: &'a AccountReport<'_>) -> Vec<(&'static str, &'a GateTotal)> {
+    let gates = account.gates.iter().map(|(name, gate)| (*name, gate));
+    let mut gates: Vec<_> = gates.collect();
+    gates.sort_by_key(|(_, gate)| Reverse((gate.sum.nanos, gate.sum.calls)));
+    gates
+}
+
+fn calls_table(account: &AccountReport<'_>, most: usize, with_errors: bool) -> Table {
     use Align::{Left, Right};
     let columns = [
-        ("%TIME", Right),
         ("TIME", Right),
         ("CALLS", Right),
-        ("TIME/CALL", Right),
+        ("ERRORS", Right),
+        ("PER CALL", Right),
         ("SYSTEM CALL", Left),
-        ("ERRORS", Left),
+        ("ERRNO", Left),
     ];
-    let all = account.nanos();
-    let mut gates: Vec<_> = account.gates.iter().collect();
-    gates.sort_by_key(|(_, gate)| Reverse((gate.sum.nanos, gate.sum.calls)));
+    let shown = if with_errors { 6 } else { 5 };
+    let mut gates = costliest_calls(account);
     gates.truncate(most);
-    let mut table = Table::new(&columns, gates.len());
+    let mut table = Table::new(&columns[..shown], gates.len());
     for (name, gate) in gates {
         let errors = gate.errors.iter();
         let mut errors: Vec<_> = errors
@@ -300,16 +310,24 @@ pub(crate) fn gates_table(account: &AccountReport<'_>, most: usize) -> Table {
             .map(|(n, errno)| format!("{} {errno}", count(n.0)));
         let errors: Vec<String> = errors.collect();
         let cells = [
-            format!("{:.1}", gate.sum.percent_of(all)),
             duration(seconds(gate.sum.nanos)),
             count(gate.sum.calls),
-            duration(gate.sum.ms_per_call() / 1e3),
-            (*name).to_owned(),
+            count(gate.sum.errors),
+            average(&gate.sum),
+            name.to_owned(),
             errors.join(", "),
         ];
-        table.row(cells, Tone::Plain);
+        table.row(cells.into_iter().take(shown), Tone::Plain);
     }
     table
+}
+
+/// The mean time of a call.
+fn average(sum: &Sum) -> String {
+    match sum.calls {
+        0 => "-".to_owned(),
+        _ => duration(sum.ms_per_call() / 1e3),
+    }
 }
 
 pub(crate) fn patterns_table(account: &AccountReport<'_>) -> Option<Table> {
@@ -444,7 +462,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use account::patterns::{Found, Pattern, Spare};
-    use account::report::{Coverage, GateTotal};
+    use account::report::Coverage;
     use account::whatif::{Basis, Change, ChangeKind, WhatIf};
     use gate::Errno;
     use meter::call::{Choice, Ended};
@@ -456,7 +474,7 @@ mod tests {
     use crate::json::Json;
 
     /// An account of one gate, made by hand. It is leaked, as tests may.
-    fn report(path: &[u8]) -> AccountReport<'static> {
+    pub(crate) fn report(path: &[u8]) -> AccountReport<'static> {
         let path: &'static [u8] = path.to_vec().leak();
         let sum = Sum {
             calls: 120,
@@ -566,8 +584,8 @@ mod tests {
         let text = account_text(&report(b"/usr/bin/x"), style, limits, false);
         for line in [
             "Killed by signal 9 (exit status 137); 10.0 ms real, 1.00 ms user, 2.00 ms",
-            "%TIME    TIME CALLS TIME/CALL SYSTEM CALL ERRORS",
-            "100.0 1.20 ms   120   10.0 µs openat      19 ENOENT, 1 EACCES",
+            "   TIME CALLS ERRORS PER CALL SYSTEM CALL ERRNO",
+            "1.20 ms   120     20  10.0 µs openat      19 ENOENT, 1 EACCES",
             "%TIME    TIME CALLS ERRORS PID PROGRAM",
             "100.0 1.20 ms   120     20   7 /usr/bin/x",
             "100.0 1.20 ms   120     20     2 /usr/bin/x",

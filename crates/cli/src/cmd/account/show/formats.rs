@@ -1,0 +1,120 @@
+//! The calls of a command for other programs: CSV, and stacks for flame graphs.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use account::report::AccountReport;
+use account::stacks::{Place, Stack};
+use show::name::printable;
+
+use crate::out::seconds;
+
+use super::costliest_calls;
+
+/// The table of system calls as RFC 4180 has it, costliest first.
+pub(crate) fn system_calls_csv(account: &AccountReport<'_>, most: usize) -> String {
+    let mut text = "system_call,calls,errors,seconds,errnos\n".to_owned();
+    for (name, gate) in costliest_calls(account).into_iter().take(most) {
+        let errors = gate.errors.iter();
+        let errnos = errors.map(|(errno, n)| format!("{}:{n}", errno.name()));
+        let errnos = errnos.collect::<Vec<_>>().join(" ");
+        let (calls, errors) = (gate.sum.calls, gate.sum.errors);
+        let seconds = seconds(gate.sum.nanos);
+        let _ = writeln!(text, "{name},{calls},{errors},{seconds},{errnos}");
+    }
+    text
+}
+
+/// Lines of `program;directory;...;call count`, as flamegraph.pl and inferno read them.
+pub(crate) fn folded(stacks: &BTreeMap<Stack<'_>, u64>) -> String {
+    let mut text = String::new();
+    for (stack, calls) in stacks {
+        text.push_str(&match stack.program {
+            b"" => Cow::Borrowed("[unknown program]"),
+            program => frame(program),
+        });
+        match stack.place {
+            Place::Directory(path) => {
+                text.push_str(";/");
+                let components = path.split(|&byte| byte == b'/');
+                for component in components.filter(|component| !component.is_empty()) {
+                    text.push(';');
+                    text.push_str(&frame(component));
+                }
+            }
+            Place::Nameless => text.push_str(";[no path]"),
+            Place::Unheld => text.push_str(";[more files]"),
+            Place::Unexamined => text.push_str(";[not examined]"),
+        }
+        let _ = writeln!(text, ";{} {calls}", stack.call);
+    }
+    text
+}
+
+/// A name without what separates frames and lines. The tools take the last number of a line as the
+/// count, so that blanks may stay.
+fn frame(name: &[u8]) -> Cow<'_, str> {
+    match printable(name) {
+        shown if shown.contains(';') => Cow::Owned(shown.replace(';', "\\x3b")),
+        shown => shown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn line(program: &[u8], place: Place<'_>, calls: u64) -> String {
+        let stack = Stack {
+            program,
+            place,
+            call: "openat",
+        };
+        folded(&BTreeMap::from([(stack, calls)]))
+    }
+
+    #[test]
+    fn stacks_are_escaped() {
+        for (program, place, text) in [
+            (
+                &b"/bin/ls"[..],
+                Place::Directory(b"/"),
+                "/bin/ls;/;openat 7",
+            ),
+            (
+                b"/bin/ls",
+                Place::Directory(b"/a b/c"),
+                "/bin/ls;/;a b;c;openat 7",
+            ),
+            (
+                b"/x;y",
+                Place::Directory(b"/a;b\n/\xff"),
+                "/x\\x3by;/;a\\x3bb\\n;\\xff;openat 7",
+            ),
+            (b"", Place::Nameless, "[unknown program];[no path];openat 7"),
+            (b"a", Place::Unheld, "a;[more files];openat 7"),
+            (b"a", Place::Unexamined, "a;[not examined];openat 7"),
+        ] {
+            assert_eq!(line(program, place, 7), format!("{text}\n"));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_name_gives_one_line_of_flamegraph_pl(
+            program in prop::collection::vec(any::<u8>(), 0..30),
+            path in prop::collection::vec(any::<u8>(), 0..30),
+            calls in any::<u64>(),
+        ) {
+            let text = line(&program, Place::Directory(&path), calls);
+            // What flamegraph.pl asks of a line: /^(.*)\s+?(\d+(?:\.\d*)?)$/
+            let format = regex::Regex::new(r"^[^\n]*;openat (\d+)\n$").unwrap();
+            let found = format.captures(&text).unwrap();
+            prop_assert_eq!(&found[1], calls.to_string());
+            let components = path.split(|&byte| byte == b'/').filter(|part| !part.is_empty());
+            prop_assert_eq!(text.matches(';').count(), components.count() + 2);
+        }
+    }
+}

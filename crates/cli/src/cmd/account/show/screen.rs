@@ -1,0 +1,219 @@
+//! The first screen of an account: a summary, the best savings, and the costliest system calls and
+//! directories.
+
+use account::report::{AccountReport, Groups, Place, ProgramTotal};
+use show::name::printable;
+use show::table::{Align, Table, TableStyle, Tone};
+use show::units::{count, duration};
+
+use crate::out::seconds;
+
+use super::how::{advice, explain_meter};
+use super::{average, calls_table, head, line, saving_changes, too_short_sentence};
+
+/// How many rows the tables have.
+#[derive(Clone, Copy)]
+pub(crate) struct Rows {
+    calls: usize,
+    places: usize,
+}
+
+impl Rows {
+    /// They fit a terminal of 30 lines.
+    pub(crate) const SCREEN: Rows = Rows {
+        calls: 10,
+        places: 5,
+    };
+
+    /// So many in each table.
+    pub(crate) fn each(rows: usize) -> Rows {
+        Rows {
+            calls: rows,
+            places: rows,
+        }
+    }
+}
+
+/// Savings that are listed.
+const SAVINGS: usize = 3;
+/// The widest line on a terminal.
+const WIDEST: usize = 100;
+
+/// At most 30 lines of at most 100 columns on a terminal of 80 columns or more.
+pub(crate) fn screen_text(
+    account: &AccountReport<'_>,
+    style: TableStyle,
+    rows: Rows,
+    verbose: bool,
+) -> String {
+    let style = TableStyle {
+        width: style.width.map(|width| width.min(WIDEST)),
+        ..style
+    };
+    let mut text = head(account, style);
+    if verbose {
+        text += &line(style, &explain_meter(account.metered));
+    }
+    text += &savings(account, style);
+    text.push('\n');
+    text += &calls_table(account, rows.calls, false).to_text(style.width, style.color);
+    let table = match &account.groups {
+        Groups::Process(processes, _) => processes_table(processes, rows.places),
+        Groups::Directory(places, _) => places_table(places, rows.places),
+        Groups::Program => places_table(&account.per_directory, rows.places),
+    };
+    if !table.is_empty() {
+        text.push('\n');
+        text += &table.to_text(style.width, style.color);
+    }
+    let examined = account.coverage.calls;
+    if examined < account.calls() {
+        let (examined, all) = (count(examined), count(account.calls()));
+        text += &line(
+            style,
+            &format!(
+                "Directories and savings are of the first {examined} of {all} calls (--calls)."
+            ),
+        );
+    }
+    text + &line(style, &rest(account, rows))
+}
+
+fn savings(account: &AccountReport<'_>, style: TableStyle) -> String {
+    let mut changes = saving_changes(account).filter(|change| change.advised);
+    let best: Vec<_> = changes.by_ref().take(SAVINGS).collect();
+    if best.is_empty() {
+        let none = too_short_sentence(account).map(|_| "too short to estimate");
+        return line(
+            style,
+            &format!("Possible savings: {}.", none.unwrap_or("none found")),
+        );
+    }
+    let percent = match account.what_if.elapsed {
+        Some(_) => "%ELAPSED",
+        None => "%CPU",
+    };
+    let columns = [
+        ("SAVES", Align::Right),
+        (percent, Align::Right),
+        ("CHANGE", Align::Left),
+        ("WHAT TO DO", Align::Left),
+    ];
+    let mut table = Table::new(&columns, best.len());
+    for change in best {
+        let cells = [
+            duration(change.seconds),
+            format!("{:.1}", change.percent),
+            change.kind.name().to_owned(),
+            advice(change.kind).to_owned(),
+        ];
+        table.row(cells, Tone::Plain);
+    }
+    format!("\n{}", table.to_text(style.width, style.color))
+}
+
+/// The columns that all tables begin with.
+const SUM: [(&str, Align); 4] = [
+    ("TIME", Align::Right),
+    ("CALLS", Align::Right),
+    ("ERRORS", Align::Right),
+    ("PER CALL", Align::Right),
+];
+
+fn processes_table(processes: &[ProgramTotal], rows: usize) -> Table {
+    let columns = [&SUM[..], &[("PID", Align::Right), ("PROGRAM", Align::Left)]].concat();
+    let mut table = Table::new(&columns, rows);
+    for row in processes.iter().take(rows) {
+        let pid = row.pid.unwrap_or_default().to_string();
+        let cells = [pid, printable(&row.program).into_owned()];
+        table.row(sum(&row.sum).into_iter().chain(cells), Tone::Plain);
+    }
+    table
+}
+
+fn places_table(places: &[Place<'_>], rows: usize) -> Table {
+    let columns = [&SUM[..], &[("DIRECTORY", Align::Left)]].concat();
+    let mut table = Table::new(&columns, rows);
+    for row in places.iter().take(rows) {
+        let path = printable(row.path).into_owned();
+        table.row(sum(&row.sum).into_iter().chain([path]), Tone::Plain);
+    }
+    table
+}
+
+fn sum(sum: &account::ledger::Sum) -> [String; 4] {
+    [
+        duration(seconds(sum.nanos)),
+        count(sum.calls),
+        count(sum.errors),
+        average(sum),
+    ]
+}
+
+/// What the full report has besides.
+fn rest(account: &AccountReport<'_>, rows: Rows) -> String {
+    let beyond = |all: u64, shown: usize| all.saturating_sub(shown as u64);
+    let calls = beyond(account.gates.len() as u64, rows.calls);
+    let (what, all) = match &account.groups {
+        Groups::Process(_, all) => ("processes", *all),
+        Groups::Directory(_, all) => ("directories", *all),
+        Groups::Program => ("directories", account.coverage.directories),
+    };
+    let mut parts = Vec::new();
+    for (more, what) in [(calls, "system calls"), (beyond(all, rows.places), what)] {
+        if more > 0 {
+            parts.push(format!("{} more {what}", count(more)));
+        }
+    }
+    let more = match parts.is_empty() {
+        true => String::new(),
+        false => format!("{}; ", parts.join(", ")),
+    };
+    format!("{more}--full prints all tables.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::report;
+    use super::*;
+    use proptest::prelude::*;
+    use unicode_width::UnicodeWidthStr;
+
+    #[test]
+    fn first_screen_has_the_summary_savings_calls_and_directories() {
+        let style = TableStyle {
+            width: Some(100),
+            ..TableStyle::default()
+        };
+        let mut account = report(b"/usr/bin/x");
+        account.groups = Groups::Program;
+        let text = screen_text(&account, style, Rows::SCREEN, false);
+        for line in [
+            "SAVES %CPU CHANGE       WHAT TO DO",
+            "5.00 ms  0.5 cache-misses cache failed lookups, or list the directory once",
+            "   TIME CALLS ERRORS PER CALL SYSTEM CALL",
+            "1.20 ms   120     20  10.0 µs openat",
+            "   TIME CALLS ERRORS PER CALL DIRECTORY",
+            "1.20 ms   120     20  10.0 µs /usr/bin/x",
+            "--full prints all tables.",
+        ] {
+            assert!(
+                text.lines().any(|shown| shown.trim() == line.trim()),
+                "{line}\n{text}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn first_screen_is_escaped_and_fits_the_terminal(
+            path in prop::collection::vec(any::<u8>(), 0..200),
+            width in 40..300_usize,
+        ) {
+            let style = TableStyle { width: Some(width), ..TableStyle::default() };
+            let text = screen_text(&report(&path), style, Rows::SCREEN, true);
+            prop_assert!(!text.contains(|c: char| c.is_control() && c != '\n'));
+            prop_assert!(text.lines().all(|line| line.width() <= width.min(WIDEST)), "{}", text);
+        }
+    }
+}

@@ -55,8 +55,38 @@ disk() {
   esac
 }
 
-# nfs_server [SECONDS]: an NFS server, with a grace period of so long; what it exports is up to exportfs(8).
-nfs_server() {
+# The server of a case is this guest, or the second one that `tools/guest --two` starts.
+if [ -n "${SERVER:-}" ]; then server=$SERVER clients=10.0.0.0/24 link=eth0; else server=127.0.0.1 clients=$server link=lo; fi
+# on_server COMMAND...: runs a command or a function of this script there.
+on_server() {
+  [ -n "${SERVER:-}" ] || {
+    "$@"
+    return
+  }
+  local connection status
+  exec {connection}<>"/dev/tcp/$SERVER/7000" || return
+  printf '%s\n%s\0' "$(declare -f)" "${*@Q}" >&"$connection"
+  read -r status <&"$connection"
+  cat <&"$connection"
+  exec {connection}>&-
+  return "$status"
+}
+# round_trip [MS]: of the link, in milliseconds; without MS, that of the link itself. The queue is long enough: a packet that is
+# dropped costs a time-out of TCP.
+round_trip() {
+  delay "$link" "$@"
+  [ -z "${SERVER:-}" ] || on_server delay "$link" "$@"
+}
+delay() {
+  tc qdisc del dev "$1" root 2>/dev/null
+  [ -z "${2:-}" ] || tc qdisc add dev "$1" root netem delay $(($2 * 500))us limit 100000
+}
+
+# exports DIR OPTIONS: DIR on the server.
+exports() { on_server eval "echo '$1 $clients($2,no_root_squash,no_subtree_check)' >/etc/exports; exportfs -ra; exportfs -f"; }
+# nfs_server [SECONDS]: an NFS server, with a grace period of so long; what it exports is up to exports.
+nfs_server() { on_server nfs_server_here "$@"; }
+nfs_server_here() {
   mount -t nfsd nfsd /proc/fs/nfsd
   mkdir -p /run/rpc_pipefs /run/rpcbind /var/lib/nfs/v4recovery
   mount -t rpc_pipefs rpc_pipefs /run/rpc_pipefs
@@ -66,7 +96,8 @@ nfs_server() {
 }
 
 # Ends the server, so that nothing keeps the mounts of this case.
-nfs_stop() {
+nfs_stop() { on_server nfs_stop_here; }
+nfs_stop_here() {
   rpc.nfsd 0
   exportfs -ua
   pkill rpc.mountd

@@ -11,7 +11,7 @@ use crate::names::SeenBy;
 pub enum Check {
     #[error("open it")]
     Open,
-    #[error("create a file in it")]
+    #[error("create and lock a file in it")]
     Create,
     #[error("write to a file in it")]
     Write,

@@ -152,7 +152,7 @@ pub enum Error {
     },
     /// As an NFS server does for 90 s after it was started.
     #[error(
-        "the server answers, but did not {check} within {seconds} s; an NFS server accepts no writes in its grace period{}",
+        "the server answers, but did not {check} within {seconds} s; an NFS server accepts no locks and writes in its grace period{}",
         stays(.stuck)
     )]
     NotWritable {

@@ -16,23 +16,59 @@ pub struct Time {
 /// Nanoseconds in a second.
 const SECOND: u32 = 1_000_000_000;
 
-impl fmt::Display for Time {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+/// The decimal digits of a number, at the end of `text`. Archives have several numbers for each member, and
+/// the formatting of `std` takes longer than all else that goes into its headers.
+pub(crate) fn digits(mut number: u64, text: &mut [u8; 20]) -> &[u8] {
+    let mut from = text.len();
+    loop {
+        from -= 1;
+        text[from] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return &text[from..];
+        }
+    }
+}
+
+impl Time {
+    /// Bytes of the longest text of a time.
+    pub(crate) const LONGEST: usize = 32;
+
+    /// The text, at the beginning of `room`.
+    pub(crate) fn text<'a>(&self, room: &'a mut [u8; Time::LONGEST]) -> &'a [u8] {
         let (sec, nsec) = (self.sec.unsigned_abs(), self.nsec);
         // Half a second before 1970 is -1 s and 500,000,000 ns, and is written -0.5.
         let (sign, sec, mut nsec) = match (self.sec < 0, nsec) {
-            (false, _) => ("", sec, nsec),
-            (true, 0) => ("-", sec, 0),
-            (true, _) => ("-", sec - 1, SECOND.saturating_sub(nsec)),
+            (false, _) => (&b""[..], sec, nsec),
+            (true, 0) => (&b"-"[..], sec, 0),
+            (true, _) => (&b"-"[..], sec - 1, SECOND.saturating_sub(nsec)),
         };
-        if nsec == 0 {
-            return write!(f, "{sign}{sec}");
+        let mut len = 0;
+        let mut add = |bytes: &[u8]| {
+            room[len..len + bytes.len()].copy_from_slice(bytes);
+            len += bytes.len();
+        };
+        add(sign);
+        add(digits(sec, &mut [0; 20]));
+        if nsec > 0 {
+            let mut wanted = 9_usize;
+            while nsec % 10 == 0 {
+                (nsec, wanted) = (nsec / 10, wanted - 1);
+            }
+            let mut text = [0; 20];
+            let digits = digits(nsec.into(), &mut text);
+            add(b".");
+            add(&b"000000000"[..wanted.saturating_sub(digits.len())]);
+            add(digits);
         }
-        let mut digits = 9;
-        while nsec % 10 == 0 {
-            (nsec, digits) = (nsec / 10, digits - 1);
-        }
-        write!(f, "{sign}{sec}.{nsec:0digits$}")
+        &room[..len]
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut room = [0; Time::LONGEST];
+        f.write_str(std::str::from_utf8(self.text(&mut room)).unwrap_or_default())
     }
 }
 
@@ -135,6 +171,14 @@ mod tests {
             "-0.5"
         );
         assert_eq!(Time { sec: 1, nsec: 20 }.to_string(), "1.00000002");
+        let (sec, nsec) = (i64::MIN, u32::MAX);
+        assert_eq!(Time { sec, nsec: 0 }.to_string(), "-9223372036854775808");
+        assert_eq!(Time { sec: 5, nsec }.to_string(), "5.4294967295");
+        assert_eq!(
+            digits(u64::MAX, &mut [0; 20]),
+            u64::MAX.to_string().as_bytes()
+        );
+        assert_eq!(digits(0, &mut [0; 20]), b"0");
     }
 
     proptest! {

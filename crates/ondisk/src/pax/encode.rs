@@ -7,7 +7,7 @@ use super::field::{
     self, Block, GID, GNAME, LINK, MAGIC, MAJOR, MINOR, MODE, MTIME, NAME, POSIX, PREFIX, SIZE,
     TYPE, UID, UNAME,
 };
-use super::record::{escape, push, push_number};
+use super::record::{escape, push, push_number, push_time};
 use super::{BLOCK, CHECKSUM, Kind, Member};
 
 /// Appends the headers of a member: an extended header with everything that does not fit into the
@@ -77,10 +77,10 @@ fn records(member: &Member, ustar: &mut Block, out: &mut Vec<u8>) {
     large(out, "gid", GID, member.gid.into());
     push_some(out, "uname", uname);
     push_some(out, "gname", gname);
-    push_number(out, "mtime", member.mtime);
+    push_time(out, "mtime", member.mtime);
     for (key, time) in [("atime", member.atime), ("ctime", member.ctime)] {
         if let Some(time) = time {
-            push_number(out, key, time);
+            push_time(out, key, time);
         }
     }
     large(out, "SCHILY.devmajor", MAJOR, member.rdev.major.into());
@@ -199,12 +199,13 @@ fn name_in(path: &[u8], dir: &[u8]) -> Vec<u8> {
 }
 
 /// The comment with a checksum.
-fn comment(blake3: &[u8; 32]) -> Vec<u8> {
+fn comment(blake3: &[u8; 32]) -> [u8; CHECKSUM.len() + 64] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut comment = Vec::with_capacity(CHECKSUM.len() + 64);
-    comment.extend_from_slice(CHECKSUM);
-    for byte in blake3 {
-        comment.extend([byte >> 4, byte & 15].map(|digit| DIGITS[usize::from(digit)]));
+    let mut comment = [0; CHECKSUM.len() + 64];
+    let (key, digits) = comment.split_at_mut(CHECKSUM.len());
+    key.copy_from_slice(CHECKSUM);
+    for (pair, byte) in digits.as_chunks_mut().0.iter_mut().zip(blake3) {
+        *pair = [byte >> 4, byte & 15].map(|digit| DIGITS[usize::from(digit)]);
     }
     comment
 }

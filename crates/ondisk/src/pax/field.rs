@@ -75,8 +75,8 @@ pub(super) fn sum_is_right(block: &Block) -> bool {
 /// Writes the checksum of a header that is otherwise complete.
 pub(super) fn put_sum(block: &mut Block) {
     block[SUM].fill(b' ');
-    let sum = block.iter().map(|&byte| u64::from(byte)).sum();
-    put(block, 148..155, sum);
+    let sum: u32 = block.iter().map(|&byte| u32::from(byte)).sum();
+    put(block, 148..155, sum.into());
     block[155] = b' ';
 }
 
@@ -96,10 +96,8 @@ pub(super) fn put(block: &mut Block, field: Range<usize>, value: u64) {
 
 /// Writes as many bytes as fit.
 pub(super) fn put_bytes(block: &mut Block, field: Range<usize>, bytes: &[u8]) {
-    block[field]
-        .iter_mut()
-        .zip(bytes)
-        .for_each(|(to, from)| *to = *from);
+    let len = bytes.len().min(field.len());
+    block[field][..len].copy_from_slice(&bytes[..len]);
 }
 
 /// The largest number that fits into a field.

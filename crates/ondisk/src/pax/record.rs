@@ -2,29 +2,40 @@
 //! record.
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
-use std::io::Write;
 use std::ops::Range;
 
 use super::sparse::Map;
 use super::{CHECKSUM, Fault, MOST, dumpdir};
 use crate::Time;
+use crate::time::digits;
 
 /// Adds a record.
 pub(super) fn push(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     let rest = key.len() + value.len() + 3; // the blank, the equals sign, the newline
-    let digits = |n: usize| n.checked_ilog10().map_or(1, |log| log as usize + 1);
+    let count = |n: usize| n.checked_ilog10().map_or(1, |log| log as usize + 1);
     // The length includes its own digits, which may make it a digit longer.
-    let len = rest + digits(rest + digits(rest));
-    let _ = write!(out, "{len} "); // writing to a vector cannot fail
-    for part in [key, b"=", value, b"\n"] {
+    let len = rest + count(rest + count(rest));
+    out.reserve(len);
+    for part in [
+        digits(len as u64, &mut [0; 20]),
+        b" ",
+        key,
+        b"=",
+        value,
+        b"\n",
+    ] {
         out.extend_from_slice(part);
     }
 }
 
 /// Adds a record whose value is a number.
-pub(super) fn push_number(out: &mut Vec<u8>, key: &str, value: impl Display) {
-    push(out, key.as_bytes(), value.to_string().as_bytes());
+pub(super) fn push_number(out: &mut Vec<u8>, key: &str, value: u64) {
+    push(out, key.as_bytes(), digits(value, &mut [0; 20]));
+}
+
+/// Adds a record whose value is a time.
+pub(super) fn push_time(out: &mut Vec<u8>, key: &str, time: Time) {
+    push(out, key.as_bytes(), time.text(&mut [0; Time::LONGEST]));
 }
 
 /// A record: its offset, its key, and the range of its value in the header.

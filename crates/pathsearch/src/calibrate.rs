@@ -22,6 +22,8 @@ pub(crate) struct Calibration {
     pub(crate) prices: Prices,
     /// What the client caches. What could not be measured is as by default.
     pub(crate) behavior: ClientBehavior,
+    /// Seconds. A call that took less made no request; one that takes more even at its best did.
+    max_local: f64,
 }
 
 /// Names that are looked up.
@@ -31,8 +33,11 @@ const REPETITIONS: usize = 7;
 const FEW_REPETITIONS: usize = 3;
 /// Seconds from which a round trip is long.
 const LONG_RTT_SECONDS: f64 = 0.01;
-/// Seconds. A call that took less made no request; one that takes more even at its best did.
+/// Seconds that a call without a request takes at most on a fast machine, and how many times as long
+/// as the simplest call on others. On emulated processors a cached
+/// name takes longer than 6 µs.
 const MAX_LOCAL_SECONDS: f64 = 6e-6;
+const MAX_LOCAL_CALLS: f64 = 20.0;
 
 /// Measures the file system that `dir` is on, whose type behaves in a certain way. Fails with
 /// `EEXIST` if names exist that nothing has created, which happens only on a file system that
@@ -59,12 +64,13 @@ pub(crate) fn calibrate(
     let mut found = Calibration {
         prices: Prices::uniform(rtt),
         behavior,
+        max_local: max_local(&fd, rtt),
     };
     if rtt <= MAX_LOCAL_SECONDS {
         return Ok(found); // without a server, no other call is a request either
     }
     found.behavior.keeps_misses =
-        least(names.iter().map(|name| look_up(name).1)) <= MAX_LOCAL_SECONDS;
+        least(names.iter().map(|name| look_up(name).1)) <= found.max_local;
     if let Some(bytes) = readahead(&fd) {
         found.behavior.window = bytes;
     }
@@ -92,7 +98,7 @@ impl Calibration {
         took: Vec<f64>,
         resolve_seconds: f64,
     ) -> bool {
-        let is_request = least(took.iter().copied()) - resolve_seconds > MAX_LOCAL_SECONDS;
+        let is_request = least(took.iter().copied()) - resolve_seconds > self.max_local;
         if is_request {
             self.prices.set(request, median(took) - resolve_seconds);
         }
@@ -105,7 +111,7 @@ impl Calibration {
         let (mut opened, mut read) = (Vec::new(), Vec::new());
         for dir in listed {
             let Ok(path) = c_string(dir) else { continue };
-            let resolve_seconds = time_to_resolve(&path, 1);
+            let resolve_seconds = self.time_to_resolve(&path, 1);
             let (fd, seconds) = timed(|| openat(CWD, &path, Open::DIRECTORY));
             let Ok(fd) = fd else { continue };
             opened.push((seconds - resolve_seconds).max(0.0));
@@ -119,7 +125,7 @@ impl Calibration {
         if opened.is_empty() || read.is_empty() {
             return;
         }
-        self.behavior.lists = least(opened.iter().chain(&read).copied()) > MAX_LOCAL_SECONDS;
+        self.behavior.lists = least(opened.iter().chain(&read).copied()) > self.max_local;
         for (request, took) in [(Request::Opendir, opened), (Request::Readdir, read)] {
             let mean = took.iter().sum::<f64>() / took.len() as f64;
             self.prices.set(request, mean);
@@ -128,7 +134,7 @@ impl Calibration {
 
     fn measure_link(&mut self, link: &[u8], repetitions: usize) -> Result<()> {
         let path = c_string(link)?;
-        let resolve_seconds = time_to_resolve(&path, repetitions);
+        let resolve_seconds = self.time_to_resolve(&path, repetitions);
         let read = (0..repetitions)
             .map(|_| timed(|| readlinkat(CWD, &path)).1)
             .collect();
@@ -158,7 +164,7 @@ impl Calibration {
             Ok(cached) => cached.pages > 0,
             Err(_) => {
                 !self.behavior.reads
-                    || timed(|| pread64(&fd, &mut buffer[..1], 0)).1 < MAX_LOCAL_SECONDS
+                    || timed(|| pread64(&fd, &mut buffer[..1], 0)).1 < self.max_local
             }
         };
         Ok(())
@@ -166,7 +172,7 @@ impl Calibration {
 
     /// Measures resolving, opening and closing a file, of which `fd` is a descriptor.
     fn measure_opening(&mut self, path: &CStr, fd: &Fd, repetitions: usize) -> Result<()> {
-        let resolve_seconds = time_to_resolve(path, repetitions);
+        let resolve_seconds = self.time_to_resolve(path, repetitions);
         self.behavior.keeps_names = resolve_seconds == 0.0;
         let (mut opened, mut closed) = (Vec::new(), Vec::new());
         for _ in 0..repetitions {
@@ -213,19 +219,27 @@ impl Calibration {
         self.behavior.stats_after_read = self.record_if_request(Request::Getattr, seen, 0.0);
         Ok(())
     }
+
+    /// Seconds of resolving a name again; 0 if the client has cached it.
+    fn time_to_resolve(&self, path: &CStr, repetitions: usize) -> f64 {
+        let at = At::SYMLINK_NOFOLLOW | At::STATX_DONT_SYNC;
+        let took: Vec<f64> = (0..repetitions)
+            .map(|_| timed(|| statx(CWD, path, at, Want::TYPE)).1)
+            .collect();
+        if least(took.iter().copied()) <= self.max_local {
+            0.0
+        } else {
+            median(took)
+        }
+    }
 }
 
-/// Seconds of resolving a name again; 0 if the client has cached it.
-fn time_to_resolve(path: &CStr, repetitions: usize) -> f64 {
-    let at = At::SYMLINK_NOFOLLOW | At::STATX_DONT_SYNC;
-    let took: Vec<f64> = (0..repetitions)
-        .map(|_| timed(|| statx(CWD, path, at, Want::TYPE)).1)
-        .collect();
-    if least(took.iter().copied()) <= MAX_LOCAL_SECONDS {
-        0.0
-    } else {
-        median(took)
-    }
+/// Seconds that a call without a request takes at most on this machine: by fstat(2), but much less
+/// than a round trip, in case that is a request here.
+fn max_local(fd: impl AsFd, rtt: f64) -> f64 {
+    let at = At::EMPTY_PATH | At::STATX_DONT_SYNC;
+    let call = least((0..REPETITIONS).map(|_| timed(|| statx(&fd, c"", at, Want::TYPE)).1));
+    MAX_LOCAL_SECONDS.max((MAX_LOCAL_CALLS * call).min(rtt / 4.0))
 }
 
 /// The readahead of a file system, in bytes.

@@ -285,12 +285,12 @@ fn csv_and_stacks_have_every_call() {
     let mut lines = csv.lines();
     assert_eq!(
         lines.next(),
-        Some("system_call,calls,errors,seconds,errnos")
+        Some("system_call,calls,errors,seconds,wait_calls,wait_seconds,errnos")
     );
     let rows = lines.map(|line| line.split(',').collect::<Vec<_>>());
     let counted: BTreeMap<String, u64> = rows
         .map(|row| {
-            assert_eq!(row.len(), 5, "{row:?}");
+            assert_eq!(row.len(), 7, "{row:?}");
             row[3].parse::<f64>().unwrap();
             (row[0].to_owned(), row[1].parse().unwrap())
         })

@@ -15,6 +15,7 @@ mod meter;
 mod patterns;
 mod savings;
 mod seconds;
+mod waits;
 
 use serde_json::{Value, json};
 

@@ -17,7 +17,7 @@ use crate::whatif::{WhatIf, asked, what_if};
 /// A metered run of a command.
 #[derive(Debug)]
 pub struct CommandAccount {
-    /// How it was metered, and its calls by gate and program.
+    /// How it was metered, and its calls by gate and program; their time is without waits.
     pub metered: Metered,
     pub(crate) detail: Detail,
     pub(crate) prices: Prices,
@@ -38,8 +38,11 @@ impl CommandAccount {
     ) -> Result<CommandAccount, meter::Error> {
         let command = Command::find(words)?;
         let mut ledger = Ledger::new(Inherited::from_this_process());
-        let metered = meter::run(meter, &command, calls, &mut ledger)?;
+        let mut metered = meter::run(meter, &command, calls, &mut ledger)?;
         let detail = ledger.close();
+        detail
+            .waits
+            .take_from(&mut metered.totals, &detail.programs);
         let systems = FileSystems::read();
         let prices = find_prices(&detail, &systems, given);
         let what_if = predict(&metered, &detail, &systems, &prices);

@@ -11,7 +11,10 @@ use foldhash::{HashMap, HashMapExt};
 
 use crate::patterns::{Patterns, Seen};
 use crate::prices::{Sort, Work};
-use meter::call::{Call, Fork, Listener, Total};
+use crate::waits::{WaitKind, Waits};
+
+pub use crate::sum::Sum;
+use meter::call::{Call, Fork, Listener};
 use meter::names::{Inherited, Name, Names, components};
 use meter::syscalls::{self, Kind};
 use mounts::path::parent;
@@ -20,54 +23,6 @@ use mounts::path::parent;
 pub(crate) const MOST_FILES: usize = 49_152;
 /// Bytes of names that are held.
 const MOST_NAMES: usize = 6 << 20;
-
-/// A number of calls.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sum {
-    /// All calls.
-    pub calls: u64,
-    /// Failed calls.
-    pub errors: u64,
-    /// Time in them, in nanoseconds.
-    pub nanos: u64,
-}
-
-impl Sum {
-    /// Milliseconds a call.
-    pub fn ms_per_call(&self) -> f64 {
-        self.nanos as f64 / 1e6 / self.calls as f64
-    }
-
-    /// The percentage of a time in nanoseconds.
-    pub fn percent_of(&self, nanos: u64) -> f64 {
-        match nanos {
-            0 => 0.0,
-            nanos => 100.0 * self.nanos as f64 / nanos as f64,
-        }
-    }
-
-    fn add(&mut self, call: &Call<'_>) {
-        self.calls += 1;
-        self.errors += u64::from(call.errno().is_some());
-        self.nanos += call.nanos;
-    }
-
-    pub(crate) fn join(&mut self, other: &Sum) {
-        self.calls += other.calls;
-        self.errors += other.errors;
-        self.nanos += other.nanos;
-    }
-}
-
-impl From<&Total> for Sum {
-    fn from(total: &Total) -> Sum {
-        Sum {
-            calls: total.calls,
-            errors: total.errors.iter().map(|(_, times)| times).sum(),
-            nanos: total.nanos,
-        }
-    }
-}
 
 /// Calls of one kind by one program on one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -239,6 +194,8 @@ pub struct Detail {
     pub(crate) programs: Vec<Vec<u8>>,
     /// Calls on files without a known name, and on further files, by program and number.
     pub(crate) elsewhere: BTreeMap<(u16, u16, Elsewhere), u64>,
+    /// The time that is in no other figure here: calls that waited for others.
+    pub(crate) waits: Waits,
     /// All calls, by sort.
     pub(crate) work: Work,
     pub(crate) patterns: Patterns,
@@ -383,6 +340,7 @@ pub(crate) struct Ledger {
     names: Names,
     programs: Programs,
     elsewhere: BTreeMap<(u16, u16, Elsewhere), u64>,
+    waits: Waits,
     files: Files,
     unheld: Sum,
     nameless: Sum,
@@ -393,9 +351,10 @@ pub(crate) struct Ledger {
 impl Ledger {
     pub(crate) fn new(start: Inherited) -> Ledger {
         Ledger {
-            names: Names::new(start),
+            names: Names::asking_proc(start),
             programs: Programs::new(),
             elsewhere: BTreeMap::new(),
+            waits: Waits::default(),
             files: Files::default(),
             unheld: Sum::default(),
             nameless: Sum::default(),
@@ -413,6 +372,7 @@ impl Ledger {
             nameless: self.nameless,
             programs: self.programs.names,
             elsewhere: self.elsewhere,
+            waits: self.waits,
             work: self.work,
             patterns: self.patterns,
             forgotten: self.names.forgotten(),
@@ -435,6 +395,12 @@ impl Listener for Ledger {
         self.work.add(sort, 1, parts);
         let file = about.name.as_ref().and_then(|name| self.files.enter(name));
         let program = self.programs.of(call.pid);
+        let mut call = *call;
+        if let Some(kind) = WaitKind::of(syscall, &call, &about) {
+            self.waits.add(kind, program, &call);
+            call.nanos = 0;
+        }
+        let call = &call;
         match file.and_then(|file| self.files.rows.get_mut(file as usize)) {
             Some(row) => {
                 row.directory |= about.directory;
@@ -537,7 +503,7 @@ mod tests {
     fn calls_are_counted_for_their_file_and_for_its_directory() {
         let mut ledger = Ledger::new(Inherited {
             cwd: Some(b"/d".to_vec()),
-            files: vec![],
+            ..Inherited::default()
         });
         for (path, nanos, result) in [
             (&b"a"[..], 5, 0),
@@ -644,7 +610,7 @@ mod tests {
         fn no_call_is_left_out(
             calls in prop::collection::vec((0..480_u32, any::<[u64; 6]>(), prop::option::of("[a-c/.]{0,5}"), -50..50_i64), 0..60),
         ) {
-            let mut ledger = Ledger::new(Inherited { cwd: Some(b"/".to_vec()), files: vec![(3, b"/d".to_vec())] });
+            let mut ledger = Ledger::new(Inherited { cwd: Some(b"/".to_vec()), files: vec![(3, b"/d".to_vec())], ..Inherited::default() });
             let mut told = 0;
             for (number, args, name, result) in &calls {
                 let args = args.map(|arg| if arg % 3 == 0 { arg % 5 } else { arg });

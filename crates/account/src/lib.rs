@@ -17,6 +17,8 @@
 //! | [`patterns`] | redundant calls |
 //! | [`prices`] | what calls cost without a meter |
 //! | [`whatif`] | what changes would save |
+//! | `sum` | a number of calls, and the time in them |
+//! | [`waits`] | time on pipes, sockets and terminals, and for locks |
 //! | [`command`] | runs a command under a meter, and judges what it did |
 //! | [`report`] | the account of a command, row by row |
 //! | [`stacks`] | calls by program, directory and name, for flame graphs |
@@ -39,6 +41,8 @@ pub mod prices;
 mod records;
 pub mod report;
 pub mod stacks;
+mod sum;
+pub mod waits;
 pub mod whatif;
 
 pub use error::{Error, ErrorKind};

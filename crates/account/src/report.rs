@@ -10,6 +10,7 @@ use meter::syscalls;
 use crate::command::CommandAccount;
 use crate::ledger::{Detail, Directory, File, Sum, costliest};
 use crate::patterns::{Found, Pattern};
+use crate::waits::Wait;
 use crate::whatif::{Change, WhatIf};
 
 /// The account of a command, in the order in which it is printed.
@@ -19,6 +20,8 @@ pub struct AccountReport<'a> {
     pub metered: &'a Metered,
     /// By gate.
     pub gates: BTreeMap<&'static str, GateTotal>,
+    /// What calls waited for, the longest first. Their time is in no other row.
+    pub waits: Vec<Wait>,
     /// By program, costliest first.
     pub programs: Vec<ProgramTotal>,
     /// By the grouping that was chosen.
@@ -44,6 +47,17 @@ pub struct GateTotal {
     pub sum: Sum,
     /// Failed calls by error number.
     pub errors: Vec<(Errno, u64)>,
+}
+
+impl GateTotal {
+    /// The calls that did not wait. The time of waits is not in the sum.
+    pub fn without(&self, waits: &Sum) -> Sum {
+        Sum {
+            calls: self.sum.calls.saturating_sub(waits.calls),
+            errors: self.sum.errors.saturating_sub(waits.errors),
+            ..self.sum
+        }
+    }
 }
 
 /// Calls of a program, or of one of its processes.
@@ -149,6 +163,7 @@ impl<'a> AccountReport<'a> {
         AccountReport {
             metered,
             gates: gates(&metered.totals),
+            waits: detail.waits.rows(),
             programs: programs(&metered.totals, false),
             groups,
             per_file: detail.costliest(rows).into_iter().map(place).collect(),
@@ -165,7 +180,18 @@ impl<'a> AccountReport<'a> {
         self.gates.values().map(|gate| gate.sum.calls).sum()
     }
 
-    /// Time in all calls, in nanoseconds.
+    /// The calls of a gate that waited, such as reads of a pipe.
+    pub fn waits_in(&self, gate: &str) -> Sum {
+        let mut sum = Sum::default();
+        for wait in &self.waits {
+            if let Some(waited) = wait.gates.get(gate) {
+                sum.join(waited);
+            }
+        }
+        sum
+    }
+
+    /// Time in all calls but those that waited, in nanoseconds.
     pub fn nanos(&self) -> u64 {
         self.gates.values().map(|gate| gate.sum.nanos).sum()
     }

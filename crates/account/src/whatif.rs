@@ -400,7 +400,7 @@ mod tests {
     fn detail_of_calls(files: u32, nanos: u64) -> Detail {
         let mut ledger = Ledger::new(Inherited {
             cwd: Some(b"/x".to_vec()),
-            files: vec![],
+            ..Inherited::default()
         });
         for n in 0..files {
             let name = n.to_string();

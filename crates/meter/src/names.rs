@@ -15,6 +15,7 @@
 //! not fit is unknown, and counted ([`Names::forgotten`]).
 
 mod inherited;
+mod kind;
 
 use std::cell::{Cell, RefCell};
 use std::ops::RangeInclusive;
@@ -24,6 +25,7 @@ use foldhash::{HashMap, HashMapExt};
 use gate::fs::Open as Flags;
 
 pub use inherited::Inherited;
+pub use kind::DescriptorKind;
 
 use crate::call::{Call, Fork, LONGEST_NAME};
 use crate::syscalls::{self, At, Syscall};
@@ -38,6 +40,8 @@ pub const MOST_TASKS: usize = 8192;
 pub const MOST_BYTES: usize = 8 << 20;
 /// Bytes of a descriptor without its name.
 const DESCRIPTOR: usize = 96;
+/// Bytes of a descriptor that has no name.
+const UNNAMED: usize = 32;
 
 // These numbers are the same on every known architecture.
 const O_CREAT: u64 = 0o100;
@@ -79,6 +83,8 @@ pub struct Subject {
     /// The number of the open file that the call uses or opens: an open file description, which
     /// duplicates of the descriptor share.
     pub opened: Option<u64>,
+    /// What the descriptor is that the call uses; `None` if it uses none, or a bad one.
+    pub descriptor: Option<DescriptorKind>,
     /// The last components of the name of which it is known that they are directories, and no
     /// links; but if `may_be_link`, the last one may be a link that was followed.
     real: u32,
@@ -103,10 +109,19 @@ impl Descriptor {
     }
 }
 
+/// An open descriptor that was not opened by a known name.
+#[derive(Clone, Copy, Debug)]
+struct Unnamed {
+    kind: DescriptorKind,
+    /// As in [`Descriptor`].
+    cloexec: bool,
+}
+
 /// A table of descriptors. `held` are the bytes of all tables.
 #[derive(Debug)]
 struct Table {
     open: HashMap<u32, Descriptor>,
+    unnamed: HashMap<u32, Unnamed>,
     held: Rc<Cell<usize>>,
 }
 
@@ -114,26 +129,44 @@ impl Table {
     fn new(held: &Rc<Cell<usize>>) -> Table {
         Table {
             open: HashMap::new(),
+            unnamed: HashMap::new(),
             held: Rc::clone(held),
         }
     }
 
     fn bytes(&self) -> usize {
-        self.open.values().map(Descriptor::bytes).sum()
+        let named: usize = self.open.values().map(Descriptor::bytes).sum();
+        named + UNNAMED * self.unnamed.len()
     }
 
     fn close(&mut self, fd: u32) {
-        if let Some(closed) = self.open.remove(&fd) {
-            self.held
-                .set(self.held.get().saturating_sub(closed.bytes()));
-        }
+        let named = self.open.remove(&fd).map_or(0, |open| open.bytes());
+        let unnamed = self.unnamed.remove(&fd).map_or(0, |_| UNNAMED);
+        let held = self.held.get();
+        self.held.set(held.saturating_sub(named + unnamed));
     }
 
-    fn close_if(&mut self, is_closed: impl Fn(u32, &Descriptor) -> bool) {
-        let open = self.open.iter();
-        let closed = open.filter(|(fd, open)| is_closed(**fd, open));
-        let closed: Vec<u32> = closed.map(|(fd, _)| *fd).collect();
+    /// Closes the descriptors of which this holds; it is given whether they are close-on-exec.
+    fn close_if(&mut self, is_closed: impl Fn(u32, bool) -> bool) {
+        let open = self.open.iter().map(|(fd, open)| (*fd, open.cloexec));
+        let unnamed = self.unnamed.iter().map(|(fd, open)| (*fd, open.cloexec));
+        let closed = open.chain(unnamed);
+        let closed = closed.filter(|(fd, cloexec)| is_closed(*fd, *cloexec));
+        let closed: Vec<u32> = closed.map(|(fd, _)| fd).collect();
         closed.into_iter().for_each(|fd| self.close(fd));
+    }
+
+    /// Whether there is room for more bytes.
+    fn has_room(&self, bytes: usize) -> bool {
+        self.held.get() + bytes <= MOST_BYTES
+    }
+
+    fn set_unnamed(&mut self, fd: u32, kind: DescriptorKind, cloexec: bool) {
+        self.close(fd);
+        if self.has_room(UNNAMED) {
+            self.held.set(self.held.get() + UNNAMED);
+            self.unnamed.insert(fd, Unnamed { kind, cloexec });
+        }
     }
 }
 
@@ -142,6 +175,7 @@ impl Clone for Table {
         self.held.set(self.held.get() + self.bytes());
         Table {
             open: self.open.clone(),
+            unnamed: self.unnamed.clone(),
             held: Rc::clone(&self.held),
         }
     }
@@ -177,6 +211,18 @@ impl Task {
         self.files.borrow().open.get(&to_fd(fd)?).cloned()
     }
 
+    fn unnamed(&self, fd: u64) -> Option<Unnamed> {
+        self.files.borrow().unnamed.get(&to_fd(fd)?).copied()
+    }
+
+    /// What a descriptor is; `None` if that is unknown.
+    fn kind(&self, fd: u32) -> Option<DescriptorKind> {
+        let files = self.files.borrow();
+        let named = files.open.get(&fd);
+        let named = named.map(|open| DescriptorKind::of_name(&open.name));
+        named.or_else(|| files.unnamed.get(&fd).map(|open| open.kind))
+    }
+
     fn unshare_files(&mut self) {
         let copy = Rc::clone(&*self.files.borrow());
         self.files = Rc::new(RefCell::new(copy));
@@ -200,6 +246,8 @@ pub struct Names {
     /// Tasks that are not the main threads of their processes.
     threads: usize,
     inherited: Option<Inherited>,
+    /// /proc is asked what unknown descriptors are.
+    asks_proc: bool,
     /// Some process has another root than the command, and so may those of which nothing is known.
     has_other_root: bool,
     held: Rc<Cell<usize>>,
@@ -213,6 +261,16 @@ impl Names {
         Names {
             inherited: Some(inherited),
             ..Names::default()
+        }
+    }
+
+    /// Asks /proc what a descriptor is when a call uses it that no call has opened: a pipe, a socket.
+    /// The process may be gone by then, or may have closed it: then it is
+    /// [`DescriptorKind::Unknown`].
+    pub fn asking_proc(inherited: Inherited) -> Names {
+        Names {
+            asks_proc: true,
+            ..Names::new(inherited)
         }
     }
 
@@ -232,8 +290,48 @@ impl Names {
             return Subject::default();
         };
         let mut about = subject(task, syscall, call);
+        about.descriptor = self.descriptor(tid, syscall, call);
         self.follow(tid, syscall, call, &mut about);
         about
+    }
+
+    /// What the descriptor is that a call uses: of two, a file if one of them is.
+    fn descriptor(
+        &mut self,
+        tid: u32,
+        syscall: &Syscall,
+        call: &Call<'_>,
+    ) -> Option<DescriptorKind> {
+        if call.errno() == Some(EBADF) {
+            return None;
+        }
+        let used = |arg: &usize| to_fd(call.args[*arg]);
+        let mut first = None;
+        for fd in syscall
+            .fds
+            .iter()
+            .filter_map(used)
+            .chain(itself(syscall, call))
+        {
+            match self.kind(tid, call.pid, fd) {
+                DescriptorKind::File => return Some(DescriptorKind::File),
+                kind => first = first.or(Some(kind)),
+            }
+        }
+        first
+    }
+
+    fn kind(&mut self, tid: u32, pid: u32, fd: u32) -> DescriptorKind {
+        let known = self.tasks.get(&tid).and_then(|task| task.kind(fd));
+        known.unwrap_or_else(|| {
+            let found = self.asks_proc.then(|| kind::of_descriptor(pid, fd));
+            let kind = found.flatten().unwrap_or(DescriptorKind::Unknown);
+            if self.asks_proc {
+                // Whether it is close-on-exec is unknown: after an exec, it is asked again.
+                self.change(tid, |table| table.set_unnamed(fd, kind, true));
+            }
+            kind
+        })
     }
 
     /// A process or a thread begins.
@@ -267,7 +365,18 @@ impl Names {
         if let Some(task) = self.tasks.get_mut(&pid) {
             task.unshare_files();
         }
-        self.change(pid, |table| table.close_if(|_, open| open.cloexec));
+        let others = match self.asks_proc {
+            true => kind::of_descriptors(pid),
+            false => Vec::new(),
+        };
+        self.change(pid, |table| {
+            table.close_if(|_, cloexec| cloexec);
+            for (fd, kind) in others {
+                if !table.open.contains_key(&fd) {
+                    table.set_unnamed(fd, kind, false);
+                }
+            }
+        });
     }
 
     /// A thread has ended.
@@ -291,7 +400,11 @@ impl Names {
             self.forgotten += 1;
             return None;
         }
-        let Inherited { cwd, files } = self.inherited.take().unwrap_or_default();
+        let Inherited {
+            cwd,
+            files,
+            unnamed,
+        } = self.inherited.take().unwrap_or_default();
         let place = Place {
             real: cwd.as_deref().map_or(0, all_real),
             cwd: cwd.map(Name::from),
@@ -312,6 +425,13 @@ impl Names {
                 cloexec: false,
             };
             self.open(pid, fd, open);
+        }
+        if !unnamed.is_empty() {
+            self.change(pid, |table| {
+                for (fd, kind) in unnamed {
+                    table.set_unnamed(fd, kind, false);
+                }
+            });
         }
         Some(pid)
     }
@@ -394,11 +514,11 @@ impl Names {
             "ioctl" if a1 as u32 == FIOCLEX => self.set_cloexec(tid, a0, true),
             "ioctl" if a1 as u32 == FIONCLEX => self.set_cloexec(tid, a0, false),
             // They return the descriptor of something that has no name.
-            "inotify_init" | "inotify_init1" | "fanotify_init" | "io_uring_setup" | "fsopen"
-            | "fsmount" | "fspick" => {
-                if let Some(new) = new {
-                    self.set(tid, new, None);
-                }
+            "inotify_init" | "inotify_init1" | "fanotify_init" => {
+                self.open_unnamed(tid, new, DescriptorKind::Watch);
+            }
+            "io_uring_setup" | "fsopen" | "fsmount" | "fspick" => {
+                self.open_unnamed(tid, new, DescriptorKind::File);
             }
             "getdents64" | "getdents" => about.directory = true,
             _ => self.follow_place(tid, syscall, call, about),
@@ -451,7 +571,7 @@ impl Names {
         let is_unnamed = flags & O_TMPFILE != 0;
         about.directory |= flags & Flags::DIRECTORY.bits() as u64 != 0 && !is_unnamed;
         let Some(name) = about.name.clone().filter(|_| !is_unnamed) else {
-            self.set(tid, new, None);
+            self.open_unnamed(tid, Some(new), DescriptorKind::File);
             about.opened = None;
             return;
         };
@@ -466,10 +586,22 @@ impl Names {
         about.opened = self.open(tid, new, open);
     }
 
+    /// A call has opened something without a known name. After an exec, /proc is asked again.
+    fn open_unnamed(&mut self, tid: u32, new: Option<u32>, kind: DescriptorKind) {
+        if let Some(new) = new {
+            self.change(tid, |table| table.set_unnamed(new, kind, true));
+        }
+    }
+
     fn duplicate(&mut self, tid: u32, from: u64, to: Option<u32>, cloexec: bool) {
         if let Some(to) = to {
-            let open = self.tasks.get(&tid).and_then(|task| task.open(from));
+            let task = self.tasks.get(&tid);
+            let open = task.and_then(|task| task.open(from));
+            let unnamed = task.and_then(|task| task.unnamed(from));
             self.set(tid, to, open.map(|open| Descriptor { cloexec, ..open }));
+            if let Some(Unnamed { kind, .. }) = unnamed {
+                self.change(tid, |table| table.set_unnamed(to, kind, cloexec));
+            }
         }
     }
 
@@ -477,12 +609,19 @@ impl Names {
         // A table is not copied for a flag that is set already.
         let task = self.tasks.get(&tid);
         let open = task.and_then(|task| task.open(fd));
+        let unnamed = task.and_then(|task| task.unnamed(fd));
+        let was = open.map(|open| open.cloexec);
+        let was = was.or(unnamed.map(|open| open.cloexec));
         if let Some(fd) = to_fd(fd)
-            && open.is_some_and(|open| open.cloexec != cloexec)
+            && was.is_some_and(|was| was != cloexec)
         {
             self.change(tid, |table| {
-                let open = table.open.get_mut(&fd);
-                open.map(|open| open.cloexec = cloexec)
+                if let Some(open) = table.open.get_mut(&fd) {
+                    open.cloexec = cloexec;
+                }
+                if let Some(open) = table.unnamed.get_mut(&fd) {
+                    open.cloexec = cloexec;
+                }
             });
         }
     }
@@ -499,6 +638,9 @@ impl Names {
             } else {
                 let inside = table.open.iter_mut().filter(|(fd, _)| range.contains(fd));
                 inside.for_each(|(_, open)| open.cloexec = true);
+                let unnamed = table.unnamed.iter_mut();
+                let inside = unnamed.filter(|(fd, _)| range.contains(fd));
+                inside.for_each(|(_, open)| open.cloexec = true);
             }
         });
     }
@@ -508,6 +650,15 @@ impl Names {
             with(&mut task.place.borrow_mut());
         }
     }
+}
+
+/// The descriptor that a call by an empty name is about (`AT_EMPTY_PATH`).
+fn itself(syscall: &Syscall, call: &Call<'_>) -> Option<u32> {
+    let At::Fd(arg) = syscall.names.first()?.at else {
+        return None;
+    };
+    let is_empty = call.name.is_none_or(<[u8]>::is_empty);
+    is_empty.then(|| to_fd(call.args[arg])).flatten()
 }
 
 /// What a call is about, before it does anything.

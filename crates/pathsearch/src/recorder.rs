@@ -509,7 +509,7 @@ mod tests {
     fn recorder_with_path(path: &[u8]) -> Recorder {
         let inherited = Inherited {
             cwd: Some(b"/work".to_vec()),
-            files: Vec::new(),
+            ..Inherited::default()
         };
         let mut recorder = Recorder::new(inherited, SearchPaths::new(Some(path), None));
         recorder.exec(1, b"/bin/dash");

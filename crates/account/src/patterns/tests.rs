@@ -19,6 +19,7 @@ impl Process {
         let start = Inherited {
             cwd: Some(b"/d".to_vec()),
             files: vec![(0, b"/dev/pts/0".to_vec())],
+            ..Inherited::default()
         };
         Process {
             ledger: Ledger::new(start),

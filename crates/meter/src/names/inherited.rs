@@ -1,7 +1,8 @@
 //! What a command inherits from this process.
 
-use gate::fs::{CWD, Open, getcwd, getdents64, openat, readlinkat};
+use gate::fs::getcwd;
 
+use super::kind::{DescriptorKind, is_file, links};
 use crate::syscalls::O_CLOEXEC;
 
 /// What a command begins with.
@@ -11,40 +12,26 @@ pub struct Inherited {
     pub cwd: Option<Vec<u8>>,
     /// Open descriptors, and the absolute names of their files.
     pub files: Vec<(u32, Vec<u8>)>,
+    /// Open descriptors without a name, and what they are.
+    pub unnamed: Vec<(u32, DescriptorKind)>,
 }
 
 impl Inherited {
     /// The working directory of this process, and the descriptors that execve(2) leaves open. The
     /// latter are unknown without /proc.
     pub fn from_this_process() -> Inherited {
+        let open = links("/proc/self/fd", survives_exec);
+        let (files, unnamed): (Vec<_>, Vec<_>) =
+            open.into_iter().partition(|(_, link)| is_file(link));
+        let unnamed = unnamed.into_iter();
         Inherited {
             cwd: getcwd().ok().filter(|name| name.first() == Some(&b'/')),
-            files: open_files().unwrap_or_default(),
+            files,
+            unnamed: unnamed
+                .map(|(fd, link)| (fd, DescriptorKind::of_link(&link)))
+                .collect(),
         }
     }
-}
-
-fn open_files() -> Option<Vec<(u32, Vec<u8>)>> {
-    let dir = openat(CWD, c"/proc/self/fd", Open::DIRECTORY).ok()?;
-    let mut buffer = vec![0; 8 << 10];
-    let mut files = Vec::new();
-    loop {
-        let n = getdents64(&dir, &mut buffer).ok().filter(|n| *n > 0);
-        let Some(entries) = n.and_then(|n| buffer.get(..n)) else {
-            return Some(files);
-        };
-        for entry in ondisk::dirent::entries(entries) {
-            let fd = entry.name.to_str().ok().and_then(|name| name.parse().ok());
-            let name = readlinkat(&dir, entry.name).ok();
-            let name = name.filter(|name| is_file(name));
-            files.extend(fd.filter(|fd| survives_exec(*fd)).zip(name));
-        }
-    }
-}
-
-/// Whether the link of a descriptor in /proc is the name of an existing file.
-fn is_file(name: &[u8]) -> bool {
-    name.first() == Some(&b'/') && !name.ends_with(b" (deleted)")
 }
 
 /// Whether execve(2) leaves a descriptor of this process open.

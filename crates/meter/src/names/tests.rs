@@ -30,6 +30,7 @@ fn start() -> Inherited {
     Inherited {
         cwd: Some(b"/home".to_vec()),
         files: vec![(0, b"/dev/null".to_vec()), (5, b"/srv".to_vec())],
+        ..Inherited::default()
     }
 }
 

@@ -423,6 +423,7 @@ fn account() -> AccountReport<'static> {
             ("close", total(100, 7_575_856, Vec::new())),
             ("statx", total(12_345, 12_000_000, vec![(Errno::EACCES, 1)])),
         ]),
+        waits: Vec::new(),
         programs: vec![],
         groups: Groups::Program,
         per_file: vec![],

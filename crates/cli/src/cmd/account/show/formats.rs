@@ -14,14 +14,19 @@ use super::costliest_calls;
 
 /// The table of system calls as RFC 4180 has it, costliest first.
 pub(crate) fn system_calls_csv(account: &AccountReport<'_>, most: usize) -> String {
-    let mut text = "system_call,calls,errors,seconds,errnos\n".to_owned();
+    let mut text = "system_call,calls,errors,seconds,wait_calls,wait_seconds,errnos\n".to_owned();
     for (name, gate) in costliest_calls(account).into_iter().take(most) {
         let errors = gate.errors.iter();
         let errnos = errors.map(|(errno, n)| format!("{}:{n}", errno.name()));
         let errnos = errnos.collect::<Vec<_>>().join(" ");
         let (calls, errors) = (gate.sum.calls, gate.sum.errors);
-        let seconds = seconds(gate.sum.nanos);
-        let _ = writeln!(text, "{name},{calls},{errors},{seconds},{errnos}");
+        let waits = account.waits_in(name);
+        let (time, waited) = (seconds(gate.sum.nanos), seconds(waits.nanos));
+        let wait_calls = waits.calls;
+        let _ = writeln!(
+            text,
+            "{name},{calls},{errors},{time},{wait_calls},{waited},{errnos}"
+        );
     }
     text
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use account::ledger::Sum;
 use account::patterns::{Found, Pattern};
 use account::report::{AccountReport, Coverage, GateTotal, Groups, Place, ProgramTotal};
+use account::waits::Wait;
 use account::whatif::Change;
 use meter::call::Ended;
 use show::json_object;
@@ -15,6 +16,7 @@ use crate::out::seconds;
 
 json_object!(Json<'_, AccountReport<'_>>, |account| {
     "gates": gates_json(account),
+    "waits": Json(&account.waits[..]),
     "programs": programs_json(&account.programs, account.nanos()),
     "processes": match &account.groups {
         Groups::Process(rows, _) => Some(programs_json(rows, account.nanos())),
@@ -48,13 +50,29 @@ struct Share<'a, T> {
     all: u64,
 }
 
-json_object!(Share<'_, GateTotal>, |share| {
-    "calls": share.row.sum.calls,
-    "errors": share.row.sum.errors,
-    "seconds": seconds(share.row.sum.nanos),
-    "ms_per_call": share.row.sum.ms_per_call(),
-    "percent": share.row.sum.percent_of(share.all),
-    "errnos": share.row.errors.iter().map(|(errno, n)| (errno.name(), n)).collect::<BTreeMap<Cow<str>, _>>(),
+struct GateJson<'a> {
+    row: &'a GateTotal,
+    waits: Sum,
+    all: u64,
+}
+
+json_object!(GateJson<'_>, |gate| {
+    "calls": gate.row.sum.calls,
+    "errors": gate.row.sum.errors,
+    "seconds": seconds(gate.row.sum.nanos),
+    "ms_per_call": gate.row.without(&gate.waits).ms_per_call(),
+    "percent": gate.row.sum.percent_of(gate.all),
+    "errnos": gate.row.errors.iter().map(|(errno, n)| (errno.name(), n)).collect::<BTreeMap<Cow<str>, _>>(),
+    "wait_calls": gate.waits.calls,
+    "wait_seconds": seconds(gate.waits.nanos),
+});
+
+json_object!(Json<'_, Wait>, |wait| {
+    "on": wait.kind.name(),
+    "calls": wait.sum.calls,
+    "errors": wait.sum.errors,
+    "seconds": seconds(wait.sum.nanos),
+    "gates": wait.gates.iter().map(|(name, sum)| (*name, sum.calls)).collect::<BTreeMap<_, _>>(),
 });
 
 json_object!(Share<'_, ProgramTotal>, |share| {
@@ -68,12 +86,13 @@ json_object!(Share<'_, ProgramTotal>, |share| {
     "gates": share.row.gates,
 });
 
-fn gates_json<'a>(account: &'a AccountReport<'_>) -> BTreeMap<&'static str, Share<'a, GateTotal>> {
+fn gates_json<'a>(account: &'a AccountReport<'_>) -> BTreeMap<&'static str, GateJson<'a>> {
     let all = account.nanos();
-    let gates = account.gates.iter();
-    gates
-        .map(|(name, row)| (*name, Share { row, all }))
-        .collect()
+    let gates = account.gates.iter().map(|(name, row)| {
+        let waits = account.waits_in(name);
+        (*name, GateJson { row, waits, all })
+    });
+    gates.collect()
 }
 
 fn programs_json(rows: &[ProgramTotal], all: u64) -> Vec<Share<'_, ProgramTotal>> {

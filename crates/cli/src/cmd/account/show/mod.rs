@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use account::ledger::Sum;
 use account::report::{AccountReport, GateTotal, Groups, Place, ProgramTotal};
+use account::waits::WaitKind;
 use account::whatif::Change;
 use meter::call::Metered;
 use show::name::printable;
@@ -44,6 +45,7 @@ pub(super) fn account_text(
     if verbose {
         text += &line(style, &explain_meter(account.metered));
     }
+    text += &waits_sentence(account, 0).map_or(String::new(), |waits| line(style, &waits));
     let mut part = |title: &str, body: String| {
         text.push('\n');
         text.push_str(&style.heading(title));
@@ -58,6 +60,10 @@ pub(super) fn account_text(
     let gates = gates_table(account, limits.calls).to_text(style.width, style.color);
     let omitted = more(account.gates.len() as u64, limits.calls);
     part("System calls", gates + &omitted);
+    if !account.waits.is_empty() {
+        let waits = waits_table(account).to_text(style.width, style.color);
+        part("Waiting, in no other table", waits);
+    }
     match &account.groups {
         Groups::Program => {
             let all = account.programs.len() as u64;
@@ -164,10 +170,7 @@ fn uncovered(account: &AccountReport<'_>, style: TableStyle) -> String {
     let mut text = String::new();
     let mut put = |sentence: String| text.push_str(&line(style, &sentence));
     let others = [
-        (
-            coverage.nameless,
-            "pipes, sockets and others without a path",
-        ),
+        (coverage.nameless, "descriptors without a path"),
         (coverage.unheld, "files beyond the number that is tracked"),
     ];
     for (Sum { calls, nanos, .. }, what) in others.into_iter().filter(|(sum, _)| sum.calls > 0) {
@@ -224,7 +227,7 @@ pub(crate) fn sentences(account: &AccountReport<'_>) -> [String; 2] {
         format!("{ended}; {}.", times(metered)),
         format!(
             "{} on files took {}{}{lost}; metered by {}, overhead {}{}.",
-            call_count(account.calls()),
+            call_count(account.calls() - wait_calls(account)),
             duration(seconds(account.nanos())),
             share_of_real(account),
             metered.meter,
@@ -232,6 +235,69 @@ pub(crate) fn sentences(account: &AccountReport<'_>) -> [String; 2] {
             overhead_per_call(account),
         ),
     ]
+}
+
+/// What calls waited for, at least so many nanoseconds for one kind of thing.
+fn waits_sentence(account: &AccountReport<'_>, least: u64) -> Option<String> {
+    const MOST: usize = 3;
+    let waits = account.waits.iter().filter(|wait| wait.sum.nanos >= least);
+    let waits = waits.take(MOST).map(|wait| {
+        let time = duration(seconds(wait.sum.nanos));
+        format!(
+            "{} {time} ({})",
+            plural(wait.kind),
+            call_count(wait.sum.calls)
+        )
+    });
+    let waits = waits.collect::<Vec<_>>().join(", ");
+    (!waits.is_empty()).then(|| format!("Waiting, not included: {waits}."))
+}
+
+fn wait_calls(account: &AccountReport<'_>) -> u64 {
+    account.waits.iter().map(|wait| wait.sum.calls).sum()
+}
+
+fn plural(kind: WaitKind) -> &'static str {
+    match kind {
+        WaitKind::Pipe => "pipes",
+        WaitKind::Socket => "sockets",
+        WaitKind::Terminal => "terminals",
+        WaitKind::Event => "eventfd",
+        WaitKind::Timer => "timers",
+        WaitKind::Watch => "inotify",
+        WaitKind::Lock => "locks",
+        WaitKind::Other => "other kernel objects",
+        WaitKind::Unknown => "unknown descriptors",
+    }
+}
+
+fn waits_table(account: &AccountReport<'_>) -> Table {
+    use Align::{Left, Right};
+    let columns = [
+        ("TIME", Right),
+        ("CALLS", Right),
+        ("ERRORS", Right),
+        ("PER CALL", Right),
+        ("WAITING FOR", Left),
+        ("SYSTEM CALLS", Left),
+    ];
+    let mut table = Table::new(&columns, account.waits.len());
+    for wait in &account.waits {
+        let mut gates: Vec<_> = wait.gates.iter().collect();
+        gates.sort_by_key(|(_, sum)| Reverse(sum.nanos));
+        let gates = gates.into_iter();
+        let gates = gates.map(|(name, sum)| format!("{} {name}", count(sum.calls)));
+        let cells = [
+            duration(seconds(wait.sum.nanos)),
+            count(wait.sum.calls),
+            count(wait.sum.errors),
+            average(&wait.sum),
+            plural(wait.kind).to_owned(),
+            gates.collect::<Vec<_>>().join(", "),
+        ];
+        table.row(cells, Tone::Plain);
+    }
+    table
 }
 
 /// The times of the command, as time(1) gives them. The kernel divides CPU time into user and system
@@ -296,10 +362,12 @@ fn calls_table(account: &AccountReport<'_>, most: usize, with_errors: bool) -> T
         ("ERRNO", Left),
     ];
     let shown = if with_errors { 6 } else { 5 };
-    let mut gates = costliest_calls(account);
+    let gates = costliest_calls(account).into_iter();
+    let gates = gates.map(|(name, gate)| (name, gate, gate.without(&account.waits_in(name))));
+    let mut gates: Vec<_> = gates.filter(|(.., sum)| sum.calls > 0).collect();
     gates.truncate(most);
     let mut table = Table::new(&columns[..shown], gates.len());
-    for (name, gate) in gates {
+    for (name, gate, sum) in gates {
         let errors = gate.errors.iter();
         let mut errors: Vec<_> = errors
             .map(|(errno, n)| (Reverse(*n), errno.name()))
@@ -310,10 +378,10 @@ fn calls_table(account: &AccountReport<'_>, most: usize, with_errors: bool) -> T
             .map(|(n, errno)| format!("{} {errno}", count(n.0)));
         let errors: Vec<String> = errors.collect();
         let cells = [
-            duration(seconds(gate.sum.nanos)),
-            count(gate.sum.calls),
-            count(gate.sum.errors),
-            average(&gate.sum),
+            duration(seconds(sum.nanos)),
+            count(sum.calls),
+            count(sum.errors),
+            average(&sum),
             name.to_owned(),
             errors.join(", "),
         ];
@@ -463,6 +531,7 @@ mod tests {
 
     use account::patterns::{Found, Pattern, Spare};
     use account::report::Coverage;
+    use account::waits::Wait;
     use account::whatif::{Basis, Change, ChangeKind, WhatIf};
     use gate::Errno;
     use meter::call::{Choice, Ended};
@@ -531,6 +600,15 @@ mod tests {
         };
         AccountReport {
             gates: BTreeMap::from([("openat", gate)]),
+            waits: vec![Wait {
+                kind: WaitKind::Pipe,
+                sum: Sum {
+                    calls: 20,
+                    errors: 0,
+                    nanos: 3_000_000_000,
+                },
+                gates: BTreeMap::new(),
+            }],
             programs: vec![program],
             groups: Groups::Process(vec![process], 13),
             per_file: vec![place(None)],
@@ -589,6 +667,8 @@ mod tests {
             "%TIME    TIME CALLS ERRORS PID PROGRAM",
             "100.0 1.20 ms   120     20   7 /usr/bin/x",
             "100.0 1.20 ms   120     20     2 /usr/bin/x",
+            "Waiting, not included: pipes 3.00 s (20 calls).",
+            "3.00 s    20      0   150 ms pipes",
             "2 more (see --top)",
             "3 more (see --top)",
             "COUNT REDUNDANT   TIME PATTERN EXAMPLE",
@@ -616,7 +696,7 @@ mod tests {
         );
         assert_eq!(
             calls,
-            "120 calls on files took 1.20 ms, 12 % of the elapsed time; metered by ptrace, \
+            "100 calls on files took 1.20 ms, 12 % of the elapsed time; metered by ptrace, \
              overhead 2.00 ms (16.7 µs per call, subtracted: times of short calls are rough)."
         );
         account.programs[0].processes = 2;

@@ -9,7 +9,7 @@ use show::units::{count, duration};
 use crate::out::seconds;
 
 use super::how::{advice, explain_meter};
-use super::{average, calls_table, head, line, saving_changes, too_short_sentence};
+use super::{average, calls_table, head, line, saving_changes, too_short_sentence, waits_sentence};
 
 /// How many rows the tables have.
 #[derive(Clone, Copy)]
@@ -36,6 +36,8 @@ impl Rows {
 
 /// Savings that are listed.
 const SAVINGS: usize = 3;
+/// Waits that are named, in nanoseconds.
+const LONG_WAIT: u64 = 1_000_000;
 /// The widest line on a terminal.
 const WIDEST: usize = 100;
 
@@ -54,6 +56,8 @@ pub(crate) fn screen_text(
     if verbose {
         text += &line(style, &explain_meter(account.metered));
     }
+    let waits = waits_sentence(account, LONG_WAIT);
+    text += &waits.map_or(String::new(), |waits| line(style, &waits));
     text += &savings(account, style);
     text.push('\n');
     text += &calls_table(account, rows.calls, false).to_text(style.width, style.color);

@@ -1,0 +1,244 @@
+//! The time that a command waits for others: on pipes, sockets and terminals, and for locks. It is no
+//! cost of the file system, so it is told apart and ranked nowhere.
+//!
+//! What a call waits for is told by what its descriptor is ([`DescriptorKind`]), not by the name of the
+//! call: the same read(2) serves files and pipes.
+
+use std::collections::BTreeMap;
+
+use meter::call::{Call, Total};
+use meter::names::{DescriptorKind, Subject};
+use meter::syscalls::{self, Syscall};
+
+use crate::sum::Sum;
+
+/// What a call waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WaitKind {
+    /// The other end of a pipe.
+    Pipe,
+    /// The other end of a socket.
+    Socket,
+    /// A user at a terminal.
+    Terminal,
+    /// eventfd(2).
+    Event,
+    /// timerfd_create(2).
+    Timer,
+    /// Changes that inotify(7) or fanotify(7) reports.
+    Watch,
+    /// A lock that another process holds: flock(2), fcntl(2).
+    Lock,
+    /// Another object of the kernel: epoll, signalfd, pidfd, ...
+    Other,
+    /// A descriptor that was not opened by name.
+    Unknown,
+}
+
+impl WaitKind {
+    /// Its name in the JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            WaitKind::Pipe => "pipe",
+            WaitKind::Socket => "socket",
+            WaitKind::Terminal => "terminal",
+            WaitKind::Event => "eventfd",
+            WaitKind::Timer => "timer",
+            WaitKind::Watch => "inotify",
+            WaitKind::Lock => "lock",
+            WaitKind::Other => "other",
+            WaitKind::Unknown => "unknown",
+        }
+    }
+
+    pub(crate) fn of(syscall: &Syscall, call: &Call<'_>, about: &Subject) -> Option<WaitKind> {
+        if is_lock(syscall, call) {
+            return Some(WaitKind::Lock);
+        }
+        match about.descriptor.filter(|_| !about.by_name)? {
+            DescriptorKind::File => None,
+            DescriptorKind::Pipe => Some(WaitKind::Pipe),
+            DescriptorKind::Socket => Some(WaitKind::Socket),
+            DescriptorKind::Terminal => Some(WaitKind::Terminal),
+            DescriptorKind::Event => Some(WaitKind::Event),
+            DescriptorKind::Timer => Some(WaitKind::Timer),
+            DescriptorKind::Watch => Some(WaitKind::Watch),
+            DescriptorKind::Other => Some(WaitKind::Other),
+            DescriptorKind::Unknown => Some(WaitKind::Unknown),
+        }
+    }
+}
+
+/// Whether the call waits until it gets a lock.
+fn is_lock(syscall: &Syscall, call: &Call<'_>) -> bool {
+    // These numbers are the same on every known architecture.
+    const LOCK_NB: u64 = 4;
+    const LOCK_UN: u64 = 8;
+    const F_SETLKW: u32 = 7;
+    const F_OFD_SETLKW: u32 = 38;
+    match syscall.name {
+        "flock" => call.args[1] & (LOCK_NB | LOCK_UN) == 0,
+        "fcntl" => matches!(call.args[1] as u32, F_SETLKW | F_OFD_SETLKW),
+        _ => false,
+    }
+}
+
+/// What calls waited for, by program, process and call.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Waits {
+    sums: BTreeMap<Waiter, Sum>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Waiter {
+    kind: WaitKind,
+    number: u16,
+    program: u16,
+    /// 0 for several, of which there were too many.
+    pid: u32,
+}
+
+/// The most processes, programs and calls that are told apart.
+const MOST: usize = 16_384;
+
+impl Waits {
+    pub(crate) fn add(&mut self, kind: WaitKind, program: u16, call: &Call<'_>) {
+        let mut waiter = Waiter {
+            kind,
+            number: call.number as u16,
+            program,
+            pid: call.pid,
+        };
+        if self.sums.len() >= MOST && !self.sums.contains_key(&waiter) {
+            waiter.pid = 0;
+        }
+        self.sums.entry(waiter).or_default().add(call);
+    }
+
+    /// The calls by kind and name, the longest first.
+    pub(crate) fn rows(&self) -> Vec<Wait> {
+        let mut rows: Vec<Wait> = Vec::new();
+        for (waiter, sum) in &self.sums {
+            let Some(call) = syscalls::by_number(waiter.number.into()) else {
+                continue;
+            };
+            let known = rows.iter().position(|row| row.kind == waiter.kind);
+            let at = known.unwrap_or_else(|| {
+                rows.push(Wait {
+                    kind: waiter.kind,
+                    sum: Sum::default(),
+                    gates: BTreeMap::new(),
+                });
+                rows.len() - 1
+            });
+            if let Some(row) = rows.get_mut(at) {
+                row.sum.join(sum);
+                row.gates.entry(call.name).or_default().join(sum);
+            }
+        }
+        rows.sort_by_key(|row| std::cmp::Reverse(row.sum.nanos));
+        rows
+    }
+
+    /// Takes the time of the waits from the totals; the numbers of calls stay.
+    pub(crate) fn take_from(&self, totals: &mut [Total], programs: &[Vec<u8>]) {
+        let mut by_call: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
+        for (at, total) in totals.iter().enumerate() {
+            by_call
+                .entry((total.number, total.pid))
+                .or_default()
+                .push(at);
+        }
+        for (waiter, sum) in &self.sums {
+            let number = u32::from(waiter.number);
+            let mut left = sum.nanos;
+            let name = programs.get(usize::from(waiter.program));
+            // The row of the process, or else that of several processes.
+            for pid in [waiter.pid, 0] {
+                for &at in by_call.get(&(number, pid)).into_iter().flatten() {
+                    let total = &mut totals[at];
+                    if pid == 0 || Some(&total.program) == name {
+                        let taken = left.min(total.nanos);
+                        total.nanos -= taken;
+                        left -= taken;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The calls that waited for one kind of thing.
+#[derive(Clone, Debug)]
+pub struct Wait {
+    /// What they waited for.
+    pub kind: WaitKind,
+    /// All of them.
+    pub sum: Sum,
+    /// By gate.
+    pub gates: BTreeMap<&'static str, Sum>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(pid: u32, name: &str, args: [u64; 6], nanos: u64) -> Call<'static> {
+        Call {
+            pid,
+            tid: pid,
+            number: syscalls::by_name(name).unwrap().number,
+            args,
+            name: None,
+            other: None,
+            result: Some(0),
+            start: 0,
+            nanos,
+        }
+    }
+
+    #[test]
+    fn only_calls_that_block_wait_for_locks() {
+        for (name, command, is_wait) in [
+            ("flock", 2, true),
+            ("flock", 1, true),
+            ("flock", 2 | 4, false),
+            ("flock", 8, false),
+            ("fcntl", 7, true),
+            ("fcntl", 38, true),
+            ("fcntl", 6, false),
+            ("fcntl", 3, false),
+        ] {
+            let call = call(1, name, [3, command, 0, 0, 0, 0], 5);
+            let syscall = syscalls::by_number(call.number).unwrap();
+            let kind = WaitKind::of(syscall, &call, &Subject::default());
+            assert_eq!(kind, is_wait.then_some(WaitKind::Lock), "{name} {command}");
+        }
+    }
+
+    #[test]
+    fn time_of_waits_is_taken_from_the_totals_of_their_process() {
+        let mut waits = Waits::default();
+        waits.add(WaitKind::Pipe, 1, &call(7, "read", [0; 6], 30));
+        waits.add(WaitKind::Socket, 1, &call(7, "read", [0; 6], 5));
+        waits.add(WaitKind::Pipe, 1, &call(9, "read", [0; 6], 100));
+        let number = syscalls::by_name("read").unwrap().number;
+        let total = |program: &str, pid, nanos| Total {
+            program: program.into(),
+            pid,
+            number,
+            calls: 3,
+            nanos,
+            errors: vec![],
+        };
+        let mut totals = [total("/a", 7, 50), total("/b", 7, 50), total("", 0, 60)];
+        waits.take_from(&mut totals, &[vec![], b"/a".to_vec()]);
+        let nanos: Vec<u64> = totals.iter().map(|total| total.nanos).collect();
+        assert_eq!(nanos, [15, 50, 0]);
+        let rows = waits.rows();
+        assert_eq!(
+            (rows[0].kind, rows[0].sum.nanos, rows[1].sum.calls),
+            (WaitKind::Pipe, 130, 1)
+        );
+    }
+}

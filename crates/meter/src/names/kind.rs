@@ -1,0 +1,147 @@
+//! What descriptors without a path are: pipes, sockets and others, as /proc/PID/fd shows them.
+
+use gate::fs::{CWD, Open, getdents64, openat, readlinkat};
+
+/// What an open descriptor is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DescriptorKind {
+    /// A file or a directory.
+    File,
+    /// A pipe; a FIFO that was opened by name is a file here.
+    Pipe,
+    /// A socket.
+    Socket,
+    /// A terminal.
+    Terminal,
+    /// eventfd(2).
+    Event,
+    /// timerfd_create(2).
+    Timer,
+    /// inotify(7) and fanotify(7).
+    Watch,
+    /// Another object of the kernel: epoll, signalfd, pidfd, ...
+    Other,
+    /// No call has opened it by a name, so that it is hardly a file; more is not known.
+    Unknown,
+}
+
+impl DescriptorKind {
+    /// That of the link in /proc/PID/fd, in which files have an absolute name.
+    pub(super) fn of_link(link: &[u8]) -> DescriptorKind {
+        use DescriptorKind::{Event, File, Other, Pipe, Socket, Timer, Watch};
+        match link {
+            [b'/', ..] => DescriptorKind::of_name(link),
+            link if link.starts_with(b"pipe:") => Pipe,
+            link if link.starts_with(b"socket:") => Socket,
+            b"anon_inode:[eventfd]" => Event,
+            b"anon_inode:[timerfd]" => Timer,
+            b"anon_inode:inotify" | b"anon_inode:[fanotify]" => Watch,
+            b"anon_inode:[io_uring]" => File,
+            link if link.starts_with(b"anon_inode:") => Other,
+            // A file whose name is outside of the root, or of another kind.
+            _ => File,
+        }
+    }
+
+    /// That of a file that was opened by this absolute name: a terminal, or a file.
+    pub(super) fn of_name(name: &[u8]) -> DescriptorKind {
+        const TERMINALS: [&[u8]; 4] = [b"pts/", b"tty", b"console", b"ptmx"];
+        match name.strip_prefix(b"/dev/") {
+            Some(device) if TERMINALS.iter().any(|start| device.starts_with(start)) => {
+                DescriptorKind::Terminal
+            }
+            _ => DescriptorKind::File,
+        }
+    }
+}
+
+/// What a descriptor is that no call has opened. `None` if /proc does not say, or if it shows a file:
+/// the descriptor was closed meanwhile, and its number used again.
+pub(super) fn of_descriptor(pid: u32, fd: u32) -> Option<DescriptorKind> {
+    let path = gate::long::c_string(format!("/proc/{pid}/fd/{fd}").as_bytes()).ok()?;
+    let link = readlinkat(CWD, &path).ok()?;
+    let is_path = link.first() == Some(&b'/') && !link.starts_with(b"/memfd:");
+    let kind = DescriptorKind::of_link(&link);
+    (!is_path || kind == DescriptorKind::Terminal).then_some(kind)
+}
+
+/// The descriptors of a process that have no name: it has just executed a program.
+pub(super) fn of_descriptors(pid: u32) -> Vec<(u32, DescriptorKind)> {
+    let links = links(&format!("/proc/{pid}/fd"), |_| true);
+    let unnamed = links.into_iter().filter(|(_, link)| !is_file(link));
+    unnamed
+        .map(|(fd, link)| (fd, DescriptorKind::of_link(&link)))
+        .collect()
+}
+
+/// The links in a directory of /proc, by the descriptors that are wanted.
+pub(super) fn links(dir: &str, is_wanted: impl Fn(u32) -> bool) -> Vec<(u32, Vec<u8>)> {
+    let mut links = Vec::new();
+    let dir = gate::long::c_string(dir.as_bytes());
+    let Ok(dir) = dir.and_then(|dir| openat(CWD, &dir, Open::DIRECTORY)) else {
+        return links;
+    };
+    let mut buffer = vec![0; 8 << 10];
+    loop {
+        let n = getdents64(&dir, &mut buffer).ok().filter(|n| *n > 0);
+        let Some(entries) = n.and_then(|n| buffer.get(..n)) else {
+            return links;
+        };
+        for entry in ondisk::dirent::entries(entries) {
+            let fd = entry.name.to_str().ok().and_then(|name| name.parse().ok());
+            let Some(fd) = fd.filter(|fd| is_wanted(*fd)) else {
+                continue;
+            };
+            links.extend(readlinkat(&dir, entry.name).map(|link| (fd, link)));
+        }
+    }
+}
+
+/// Whether the link of a descriptor is the name of an existing file.
+pub(super) fn is_file(link: &[u8]) -> bool {
+    link.first() == Some(&b'/') && !link.ends_with(b" (deleted)")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::{AsFd, AsRawFd};
+
+    use super::*;
+
+    #[test]
+    fn links_of_proc_tell_what_descriptors_are() {
+        use DescriptorKind::{Event, File, Other, Pipe, Socket, Terminal, Timer, Watch};
+        for (link, kind) in [
+            (&b"pipe:[123]"[..], Pipe),
+            (b"socket:[9]", Socket),
+            (b"/dev/pts/3", Terminal),
+            (b"/dev/tty", Terminal),
+            (b"/dev/null", File),
+            (b"/x (deleted)", File),
+            (b"/memfd:x (deleted)", File),
+            (b"anon_inode:[eventfd]", Event),
+            (b"anon_inode:[timerfd]", Timer),
+            (b"anon_inode:inotify", Watch),
+            (b"anon_inode:[eventpoll]", Other),
+            (b"anon_inode:[io_uring]", File),
+            (b"net:[4026531840]", File),
+        ] {
+            assert_eq!(DescriptorKind::of_link(link), kind);
+        }
+    }
+
+    #[test]
+    fn pipes_and_sockets_of_this_process_are_told_apart() {
+        let (reader, _writer) = std::io::pipe().unwrap();
+        let (socket, _peer) = std::os::unix::net::UnixStream::pair().unwrap();
+        let file = openat(CWD, c"/", Open::DIRECTORY).unwrap();
+        let fd = |it: &dyn AsFd| it.as_fd().as_raw_fd() as u32;
+        let kind = |fd| of_descriptor(std::process::id(), fd);
+        assert_eq!(kind(fd(&reader)), Some(DescriptorKind::Pipe));
+        assert_eq!(kind(fd(&socket)), Some(DescriptorKind::Socket));
+        assert_eq!((kind(fd(&file)), kind(1 << 20)), (None, None));
+        let all = of_descriptors(std::process::id());
+        assert!(all.contains(&(fd(&reader), DescriptorKind::Pipe)));
+        assert!(all.iter().all(|(other, _)| *other != fd(&file)));
+    }
+}

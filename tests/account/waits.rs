@@ -1,0 +1,125 @@
+//! Waiting is told apart by what a descriptor is.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::command::account;
+use crate::counts::METERS;
+use crate::support::{Need, require};
+
+/// Calls and seconds by what they waited for.
+fn waits(value: &Value) -> BTreeMap<&str, (u64, f64)> {
+    let rows = value["waits"].as_array().unwrap().iter();
+    rows.map(|row| {
+        let (calls, seconds) = (row["calls"].as_u64(), row["seconds"].as_f64());
+        (
+            row["on"].as_str().unwrap(),
+            (calls.unwrap(), seconds.unwrap()),
+        )
+    })
+    .collect()
+}
+
+/// Seconds in calls on files, by every way to add them up.
+fn file_seconds(value: &Value) -> [f64; 3] {
+    let sum = |rows: &Value| {
+        let rows = rows.as_array().unwrap().iter();
+        rows.map(|row| row["seconds"].as_f64().unwrap())
+            .sum::<f64>()
+    };
+    let gates = value["gates"].as_object().unwrap().values();
+    let gates = gates.map(|gate| gate["seconds"].as_f64().unwrap()).sum();
+    [gates, sum(&value["programs"]), sum(&value["per_directory"])]
+}
+
+#[test]
+fn time_on_a_pipe_is_in_no_row_of_files() {
+    for meter in METERS {
+        let value = account(&["--meter", meter], ["sh", "-c", "sleep 0.4 | cat"]);
+        // cat waits for the pipe; perf reads records late, and may learn only that it is no file.
+        let waited = waits(&value);
+        let known = waited.get("pipe").or(waited.get("unknown"));
+        let (calls, seconds) = *known.unwrap_or_else(|| panic!("{meter}: {value}"));
+        assert!(calls > 0 && seconds >= 0.2, "{meter}: {waited:?}");
+        assert!(
+            meter == "perf" || waited.contains_key("pipe"),
+            "{meter}: {waited:?}"
+        );
+        for seconds in file_seconds(&value) {
+            assert!(seconds < 0.2, "{meter}: {seconds} {value}");
+        }
+    }
+}
+
+#[test]
+fn sockets_timers_events_and_locks_are_told_apart() {
+    if !require(&[Need::Program("python3")]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let lock = dir.path().join("lock");
+    let text = r#"
+import os, socket, sys, fcntl, time, ctypes
+a, b = socket.socketpair()
+r, w = os.pipe()
+c = ctypes.CDLL(None)
+event, timer, watch = c.eventfd(0, 0), c.timerfd_create(1, 0), c.inotify_init()
+c.timerfd_settime(timer, 0, (ctypes.c_long * 4)(0, 0, 0, 10000000), None)
+os.read(timer, 8)
+c.inotify_add_watch(watch, sys.argv[1].encode(), 0x100)
+os.write(event, (1).to_bytes(8, "little"))
+os.read(event, 8)
+file = open(sys.argv[2], "w")
+fcntl.flock(file, fcntl.LOCK_EX)
+os.read(watch, 4096)
+os.write(b.fileno(), b"x" * 7)
+os.read(a.fileno(), 9)
+os.write(w, b"x")
+os.read(r, 9)
+fcntl.lockf(file, fcntl.LOCK_EX)
+time.sleep(0.3)  # descriptors are looked at while the process lives
+"#;
+    for meter in METERS {
+        let words = [
+            "python3",
+            "-c",
+            text,
+            &dir.path().display().to_string(),
+            &lock.display().to_string(),
+        ];
+        let value = account(&["--meter", meter], words);
+        let found = waits(&value);
+        for (on, calls) in [
+            ("socket", 2),
+            ("pipe", 2),
+            ("timer", 1),
+            ("eventfd", 2),
+            ("inotify", 1),
+            ("lock", 2),
+        ] {
+            assert!(
+                found.get(on).is_some_and(|it| it.0 >= calls),
+                "{meter}: no {on}: {found:?}"
+            );
+        }
+        assert!(found["timer"].1 >= 0.009, "{meter}: {found:?}");
+    }
+}
+
+#[test]
+fn waiting_for_a_lock_is_a_line_of_its_own() {
+    if !require(&[Need::Program("flock")]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let lock = dir.path().join("lock");
+    let text = format!(
+        "flock {0} sleep 0.4 & until ! flock -n {0} true; do :; done; flock {0} true; wait",
+        lock.display()
+    );
+    let value = account(&[], ["sh", "-c", &text]);
+    assert!(waits(&value)["lock"].1 > 0.1, "{value}");
+    let of_lock = crate::command::row(&value["per_file"], &lock).unwrap();
+    assert!(of_lock["seconds"].as_f64().unwrap() < 0.1, "{of_lock}");
+}

@@ -58,7 +58,6 @@ fn sockets_timers_events_and_locks_are_told_apart() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let lock = dir.path().join("lock");
     let text = r#"
 import os, socket, sys, fcntl, time, ctypes
 a, b = socket.socketpair()
@@ -81,6 +80,7 @@ fcntl.lockf(file, fcntl.LOCK_EX)
 time.sleep(0.3)  # descriptors are looked at while the process lives
 "#;
     for meter in METERS {
+        let lock = dir.path().join(meter); // its creation is what inotify reports
         let words = [
             "python3",
             "-c",

@@ -91,7 +91,7 @@ fn the_rows_are_those_of_the_figure() {
     let meaning =
         "Times in seconds. Ratios are getmnt1 divided by getmnt2: above 1, getmnt1 takes longer.";
     assert_eq!(summary.lines()[1], meaning);
-    assert_eq!(summary.lines().len(), 10, "{summary}");
+    assert_eq!(summary.lines().len(), 11, "{summary}");
 }
 
 #[test]

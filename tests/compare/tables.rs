@@ -125,7 +125,7 @@ fn thousands_of_rows() {
     let (dir, path) = file("runs.csv", format!("host,a_real,b_real\n{rows}"));
     let page = dir.path().join("page.html");
     let ran = run(&mut fathom(args!["compare", path, "--html", page])).exits(0);
-    assert_eq!(ran.lines().len(), 20_000 + 7, "{}", ran.stderr);
+    assert_eq!(ran.lines().len(), 20_000 + 8, "{}", ran.stderr);
     let expected = (0..1000).map(|row| f64::from(row) + 0.5).sum::<f64>() / 1000.0 / 1.25;
     let mean = ratio(&compare_json(&[&path]), "a")["real"]["mean"]
         .as_f64()

@@ -20,6 +20,24 @@ impl<'a> Comparison<'a> {
     }
 }
 
+/// The 97.5 % quantile of Student's t distribution with this many degrees of freedom; beyond the table
+/// that of the next fewer, which is a little larger.
+fn student(freedom: usize) -> Option<f64> {
+    const FIRST: [f64; 30] = [
+        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
+        2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
+        2.052, 2.048, 2.045, 2.042,
+    ];
+    match freedom {
+        0 => None,
+        31..=39 => FIRST.last().copied(),
+        40..=59 => Some(2.021),
+        60..=119 => Some(2.000),
+        120.. => Some(1.980),
+        few => FIRST.get(few - 1).copied(),
+    }
+}
+
 /// A program compared with another.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair<'a> {
@@ -71,6 +89,18 @@ impl<'a> Pair<'a> {
             .filter_map(move |(_, ratios)| ratios[measure as usize])
     }
 
+    /// The 95 % confidence interval of the mean ratio, by Student's t distribution; `None` of fewer
+    /// than two ratios.
+    pub fn interval(self, measure: Measure) -> Option<[f64; 2]> {
+        let ratios: Vec<f64> = self.ratios(measure).collect();
+        let count = ratios.len() as f64;
+        let mean = ratios.iter().sum::<f64>() / count;
+        let squares = ratios.iter().map(|ratio| (ratio - mean).powi(2));
+        let deviation = (squares.sum::<f64>() / (count - 1.0)).sqrt();
+        let half = student(ratios.len().checked_sub(1)?)? * deviation / count.sqrt();
+        Some([mean - half, mean + half])
+    }
+
     /// The ratios of one measure that the file has: those of the first program to the second, if
     /// there are only two.
     pub fn printed(self, measure: Measure) -> impl Iterator<Item = f64> {
@@ -107,5 +137,48 @@ impl<'a> Pair<'a> {
             .all_ratios()
             .filter(move |(_, ratios)| is_short(ratios));
         rows.map(|(system, _)| system)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::runs::Kind;
+    use super::*;
+
+    fn runs(ratios: &[f64]) -> Runs {
+        let system = |ratio: &f64| System {
+            took: vec![
+                [Some(*ratio), None, None, None],
+                [Some(1.0), None, None, None],
+            ],
+            ..System::default()
+        };
+        Runs {
+            kind: Kind::Csv,
+            names: vec!["a".to_owned(), "b".to_owned()],
+            systems: ratios.iter().map(system).collect(),
+            empty: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn interval_of_the_mean_is_that_of_students_t() {
+        let interval = |ratios: &[f64]| {
+            let runs = runs(ratios);
+            let pair = Pair {
+                runs: &runs,
+                of: 0,
+                to: 1,
+            };
+            pair.interval(Measure::Real)
+        };
+        assert_eq!((interval(&[]), interval(&[2.0])), (None, None));
+        // scipy.stats.t.interval(0.95, 4, 3, sem): mean 3, deviation sqrt(2.5)
+        let [low, high] = interval(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+        assert!(
+            (low - 1.0367).abs() < 1e-3 && (high - 4.9633).abs() < 1e-3,
+            "{low} {high}"
+        );
+        assert_eq!(interval(&[2.0, 2.0]), Some([2.0, 2.0]));
     }
 }

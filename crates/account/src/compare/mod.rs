@@ -4,5 +4,6 @@
 pub mod comparison;
 mod csv;
 pub mod file;
+pub mod growth;
 mod json;
 pub mod runs;

@@ -8,6 +8,7 @@ use crate::args::help::{EXIT, ending};
 
 const EXAMPLES: &str = "\
 fathom compare runs.csv  # compare each program with the last one
+fathom compare before.json after.json  # two reports of fathom account: what grew
 fathom compare runs.csv --base new  # compare each program with new
 fathom compare hosts/*.json --html fleet.html  # many machines, with an HTML page
 fathom compare hosts/*.json --summary  # only mean, median and deviation

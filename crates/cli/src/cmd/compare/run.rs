@@ -5,10 +5,12 @@ use std::os::unix::ffi::OsStrExt;
 
 use account::compare::comparison::Comparison;
 use account::compare::file::parse;
+use account::compare::growth::growth as find_growth;
 use account::compare::runs::{Runs, join};
 use mounts::Warning;
 use show::name::printable;
 
+use super::growth::growth_text;
 use super::page::html;
 use super::show::{Report, advice, text, warn_of_empty_cells, warn_of_short_times};
 use crate::cmd::compare::args::Compare as Args;
@@ -20,10 +22,24 @@ const SCHEMA: &str = "fathom.compare/1";
 const UNREADABLE: &str = "cannot compare the runs in";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
-    let files = args.files.iter().map(|file| read(file));
-    let files = files.collect::<Result<Vec<_>, _>>()?;
+    let mut growth = None;
+    let files = match &args.files[..] {
+        [old, new] => {
+            let [old, new] = [(old, load(old)?), (new, load(new)?)];
+            growth = find_growth(&old.1, &new.1);
+            vec![read(old.0, &old.1)?, read(new.0, &new.1)?]
+        }
+        files => {
+            let files = files.iter().map(|file| read(file, &load(file)?));
+            files.collect::<Result<Vec<_>, _>>()?
+        }
+    };
     let mut warnings: Vec<Warning> = files.iter().filter_map(warn_of_empty_cells).collect();
-    let tables = join(files);
+    let mut tables = join(files);
+    if growth.is_some() {
+        // Accounts of one NAME have no ratios, but they can be compared call by call.
+        tables.retain(|runs| runs.names.len() > 1);
+    }
     let compare = |runs| {
         let base = base(runs, args.base.as_deref())?;
         Ok(Comparison { runs, base })
@@ -38,22 +54,34 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         publish(file.as_bytes(), html(&comparisons).as_bytes())?;
     }
     if out.json {
-        out.envelope(SCHEMA, Report(&comparisons), &warnings)?;
+        let report = Report {
+            comparisons: &comparisons,
+            growth: growth.as_ref(),
+        };
+        out.envelope(SCHEMA, report, &warnings)?;
     } else {
         let text = |one| text(one, out.table_style(), args.summary);
-        let texts: Vec<String> = comparisons.iter().map(text).collect();
+        let mut texts: Vec<String> = comparisons.iter().map(text).collect();
+        if let (Some(growth), [old, new]) = (&growth, &args.files[..]) {
+            let names = [old.as_bytes(), new.as_bytes()];
+            texts.push(growth_text(growth, names, out.table_style()));
+        }
         out.data(texts.join("\n").as_bytes())?;
     }
     out.warn(&warnings);
     Ok(warnings.len())
 }
 
-fn read(file: &OsStr) -> Result<Runs, Error> {
+const HINT: &str = "fathom compare --help describes the format";
+
+fn load(file: &OsStr) -> Result<Vec<u8>, Error> {
     const MOST: usize = 256 << 20;
-    const HINT: &str = "fathom compare --help describes the format";
+    whole(file.as_bytes(), MOST, UNREADABLE, HINT)
+}
+
+fn read(file: &OsStr, bytes: &[u8]) -> Result<Runs, Error> {
     let path = file.as_bytes();
-    let bytes = whole(path, MOST, UNREADABLE, HINT)?;
-    parse(path, &bytes).map_err(|error| {
+    parse(path, bytes).map_err(|error| {
         let cause = format!("{error}{}", advice(&error.kind));
         Error::read(UNREADABLE, path, cause, HINT)
     })

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use account::ErrorKind;
 use account::compare::comparison::{Comparison, Pair};
+use account::compare::growth::Growth;
 use account::compare::runs::{Kind, Measure, Runs, System, Took};
 use mounts::runs::Stats;
 use mounts::{Warning, WarningReason};
@@ -17,10 +18,14 @@ use show::units::plural;
 use crate::json::Json;
 use crate::stats::{self, JsonStats, StatsRow};
 
-pub(super) struct Report<'a>(pub(super) &'a [Comparison<'a>]);
+pub(super) struct Report<'a> {
+    pub(super) comparisons: &'a [Comparison<'a>],
+    pub(super) growth: Option<&'a Growth>,
+}
 
 json_object!(Report<'_>, |report| {
-    "comparisons": Json(report.0),
+    "comparisons": Json(report.comparisons),
+    "growth": report.growth.map(Json),
 });
 
 json_object!(Json<'_, Comparison<'_>>, |comparison| {
@@ -63,6 +68,7 @@ json_object!(Json<'_, Pair<'_>>, |pair| {
     "sys": Stats::from_values(pair.ratios(Measure::Sys)).map(JsonStats),
     "calls": Stats::from_values(pair.ratios(Measure::Calls)).map(JsonStats),
     "printed": Each(Measure::ALL.map(|measure| Stats::from_values(pair.printed(measure)).map(JsonStats))),
+    "interval": Each(Measure::ALL.map(|measure| pair.interval(measure))),
     "average_of": Each(averages(**pair, pair.of)),
     "average_to": Each(averages(**pair, pair.to)),
     "each": pair.all_ratios().map(|(_, ratios)| Each(ratios.map(Result::ok))).collect::<Vec<_>>(),
@@ -88,8 +94,19 @@ pub(super) fn text(comparison: &Comparison<'_>, style: TableStyle, only_summary:
             out.push('\n');
         }
         out += &summary_table(pair).to_text(style.width, style.color);
+        out += &intervals(pair).map_or(String::new(), |text| style.wrapped(&text));
     }
     out
+}
+
+/// The confidence intervals of the mean ratios; `None` of a single ratio.
+fn intervals(pair: Pair<'_>) -> Option<String> {
+    let intervals = pair.measures().filter_map(|measure| {
+        let [low, high] = pair.interval(measure)?;
+        Some(format!("{} {low:.2} to {high:.2}", measure.name()))
+    });
+    let intervals = intervals.collect::<Vec<_>>().join(", ");
+    (!intervals.is_empty()).then(|| format!("95 % confidence interval of the mean: {intervals}."))
 }
 
 /// As the papers have it: getmnt1/getmnt2.
@@ -349,6 +366,7 @@ real         2.50   2.50 3.00 2.00    0.71    6.50    2.50
   as printed 2.50   2.50 3.00 2.00    0.71
 user         2.00   2.00 2.00 2.00    0.00    0.50    0.50
 sys          2.00   2.00 2.00 2.00    0.00    0.50    0.25
+95 % confidence interval of the mean: real -3.85 to 8.85.
 ";
         assert_eq!(full, expected);
         let summary = text(&comparison, TableStyle::default(), true);

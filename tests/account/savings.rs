@@ -1,15 +1,18 @@
 //! What changes are said to save, against what they do save: programs that do the same both ways.
 
+use std::ffi::{OsStr, OsString};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::command::account;
 use crate::support::build::file;
-use crate::support::{Need, require};
+use crate::support::synthetic::{SyntheticTree, serve_synthetic};
+use crate::support::{Need, in_namespace, require};
 
 const FILES: u32 = 100;
 
@@ -205,4 +208,71 @@ fn without_redundant_calls_there_are_no_savings() {
         .find(|row| row["change"] == "batch-uring")
         .unwrap();
     assert_eq!(uring["advised"], false);
+}
+
+#[test]
+fn times_under_ptrace_are_calls_at_their_price() {
+    let dir = tempfile::tempdir().unwrap();
+    (0..400).for_each(|n| drop(file(dir.path().join(n.to_string()), 10)));
+    let list = |meter: &str| {
+        let words = [OsStr::new("ls"), "-l".as_ref(), dir.path().as_os_str()];
+        account(&["--meter", meter], words)
+    };
+    let value = list("ptrace");
+    assert_eq!(value["model"]["times"], "estimated");
+    let gates = value["gates"].as_object().unwrap();
+    let seconds = |rows: &Value| {
+        let rows = rows.as_array().unwrap().iter();
+        rows.map(|row| row["seconds"].as_f64().unwrap())
+            .sum::<f64>()
+    };
+    let all: f64 = gates
+        .values()
+        .map(|gate| gate["seconds"].as_f64().unwrap())
+        .sum();
+    assert!(
+        (seconds(&value["programs"]) / all - 1.0).abs() < 1e-6,
+        "{value}"
+    );
+    // The price of a call does not depend on how long it was stopped.
+    let stat = gates.get("statx").or(gates.get("newfstatat")).unwrap();
+    let each = stat["seconds"].as_f64().unwrap() / stat["calls"].as_f64().unwrap();
+    let fixed = value["model"]["fixed_ns"].as_f64().unwrap() / 1e9;
+    assert!(each < 20.0 * fixed, "{each} {fixed}");
+    if list("auto")["meter"] != "ptrace" {
+        assert_eq!(list("auto")["model"]["times"], "measured");
+    }
+}
+
+#[test]
+fn on_a_network_file_system_calls_cost_their_latency() {
+    if require(&[Need::Root, Need::Fuse]) {
+        in_namespace(|at| {
+            const CALLS: usize = 120;
+            let latency = Duration::from_millis(2);
+            let mount = at.join("remote");
+            let remote = SyntheticTree {
+                latency,
+                ..SyntheticTree::default()
+            };
+            let _server = serve_synthetic(remote, &mount);
+            // Failed lookups are not cached.
+            let mut words = vec![OsString::from("stat")];
+            words.extend(std::iter::repeat_n(
+                mount.join("none").into_os_string(),
+                CALLS,
+            ));
+            let least = latency.as_secs_f64() * CALLS as f64;
+            for meter in ["bpf", "ptrace"] {
+                let value = account(&["--meter", meter], &words);
+                let elapsed = value["model"]["elapsed_seconds"].as_f64().unwrap();
+                let saved = seconds(&value, "cache-misses");
+                assert!(elapsed >= least, "{meter}: {elapsed} s of {least} s");
+                assert!(
+                    saved >= 0.9 * least && saved <= elapsed,
+                    "{meter}: {saved} of {elapsed} s"
+                );
+            }
+        });
+    }
 }

@@ -10,6 +10,7 @@ use meter::names::Inherited;
 use mounts::may_hang;
 use mounts::table::read_either;
 
+use crate::estimate::estimate;
 use crate::ledger::{Detail, File, Ledger};
 use crate::prices::{Given, Prices};
 use crate::whatif::{WhatIf, asked, what_if};
@@ -25,6 +26,11 @@ pub struct CommandAccount {
 }
 
 impl CommandAccount {
+    /// Whether times are estimates: calls x price, but for calls that took much longer.
+    pub fn is_estimate(&self) -> bool {
+        self.metered.meter == STOPS
+    }
+
     /// Runs a command under the meter of this name, which reports a number of its calls one by one.
     /// Prices that are not given are measured.
     ///
@@ -39,12 +45,15 @@ impl CommandAccount {
         let command = Command::find(words)?;
         let mut ledger = Ledger::new(Inherited::from_this_process());
         let mut metered = meter::run(meter, &command, calls, &mut ledger)?;
-        let detail = ledger.close();
+        let mut detail = ledger.close();
         detail
             .waits
             .take_from(&mut metered.totals, &detail.programs);
         let systems = FileSystems::read();
         let prices = find_prices(&detail, &systems, given);
+        if metered.meter == STOPS {
+            estimate(&mut metered.totals, &mut detail, &prices);
+        }
         let what_if = predict(&metered, &detail, &systems, &prices);
         Ok(CommandAccount {
             metered,
@@ -54,6 +63,9 @@ impl CommandAccount {
         })
     }
 }
+
+/// The meter that stops the process at each call, so that its times are rough.
+const STOPS: &str = "ptrace";
 
 fn find_prices(detail: &Detail, systems: &FileSystems, given: Option<(Given, String)>) -> Prices {
     let samples = detail.samples(SAMPLES).into_iter();

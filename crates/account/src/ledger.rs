@@ -69,6 +69,17 @@ impl File {
         gates.map(|gate| ((gate.program, gate.number), gate.calls.into()))
     }
 
+    /// Replaces measured times by these prices of calls, by number.
+    pub(crate) fn estimate(&mut self, prices: &BTreeMap<u32, f64>) {
+        for gate in &mut self.gates {
+            if let Some(price) = prices.get(&gate.number.into()).filter(|_| gate.nanos > 0) {
+                let before = u64::from(gate.nanos);
+                gate.nanos = (f64::from(gate.calls) * price).round() as u32;
+                self.sum.nanos = self.sum.nanos.saturating_sub(before) + u64::from(gate.nanos);
+            }
+        }
+    }
+
     fn add(&mut self, call: &Call<'_>, program: u16, sort: Sort, parts: u32) {
         self.sum.add(call);
         let nanos = u32::try_from(call.nanos).unwrap_or(u32::MAX);
@@ -196,11 +207,22 @@ pub struct Detail {
     pub(crate) elsewhere: BTreeMap<(u16, u16, Elsewhere), u64>,
     /// The time that is in no other figure here: calls that waited for others.
     pub(crate) waits: Waits,
+    /// By number.
+    pub(crate) measured: BTreeMap<u16, Measured>,
     /// All calls, by sort.
     pub(crate) work: Work,
     pub(crate) patterns: Patterns,
     /// Descriptors and threads that could not be followed.
     pub(crate) forgotten: u64,
+}
+
+/// The calls of one number that did not wait for others.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Measured {
+    pub(crate) work: Work,
+    /// Bytes that were read or written; of lists, bytes of entries.
+    pub(crate) bytes: u64,
+    pub(crate) nanos: u64,
 }
 
 /// Why a call is in no row of a file.
@@ -341,6 +363,7 @@ pub(crate) struct Ledger {
     programs: Programs,
     elsewhere: BTreeMap<(u16, u16, Elsewhere), u64>,
     waits: Waits,
+    measured: BTreeMap<u16, Measured>,
     files: Files,
     unheld: Sum,
     nameless: Sum,
@@ -355,6 +378,7 @@ impl Ledger {
             programs: Programs::new(),
             elsewhere: BTreeMap::new(),
             waits: Waits::default(),
+            measured: BTreeMap::new(),
             files: Files::default(),
             unheld: Sum::default(),
             nameless: Sum::default(),
@@ -373,6 +397,7 @@ impl Ledger {
             programs: self.programs.names,
             elsewhere: self.elsewhere,
             waits: self.waits,
+            measured: self.measured,
             work: self.work,
             patterns: self.patterns,
             forgotten: self.names.forgotten(),
@@ -399,6 +424,17 @@ impl Listener for Ledger {
         if let Some(kind) = WaitKind::of(syscall, &call, &about) {
             self.waits.add(kind, program, &call);
             call.nanos = 0;
+        } else {
+            let measured = self.measured.entry(call.number as u16).or_default();
+            measured.work.add(sort, 1, parts);
+            measured.nanos += call.nanos;
+            if matches!(
+                syscall.kind,
+                Kind::Read | Kind::Write | Kind::Copy | Kind::List
+            ) {
+                let bytes = call.result.and_then(|result| u64::try_from(result).ok());
+                measured.bytes = measured.bytes.saturating_add(bytes.unwrap_or(0));
+            }
         }
         let call = &call;
         match file.and_then(|file| self.files.rows.get_mut(file as usize)) {

@@ -16,6 +16,7 @@
 //! | [`ledger`] | calls by file and by directory |
 //! | [`patterns`] | redundant calls |
 //! | [`prices`] | what calls cost without a meter |
+//! | `estimate` | calls x price, in place of times that a meter distorts |
 //! | [`whatif`] | what changes would save |
 //! | `sum` | a number of calls, and the time in them |
 //! | [`waits`] | time on pipes, sockets and terminals, and for locks |
@@ -32,6 +33,7 @@ pub mod command;
 pub mod compare;
 pub mod dump;
 mod error;
+mod estimate;
 pub mod gates;
 pub mod ledger;
 pub mod memo;

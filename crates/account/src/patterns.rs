@@ -99,6 +99,8 @@ pub enum Spare {
     CombineStat,
     /// One question for all extended attributes of a file, by name.
     CombineXattr,
+    /// No question for extended attributes of files that have none.
+    SkipXattr,
     /// The results of stat are cached.
     KeepStat,
     /// Failed lookups are cached.
@@ -113,9 +115,10 @@ pub enum Spare {
 
 impl Spare {
     /// Every one, in the order of the enum.
-    pub const ALL: [Spare; 7] = [
+    pub const ALL: [Spare; 8] = [
         Spare::CombineStat,
         Spare::CombineXattr,
+        Spare::SkipXattr,
         Spare::KeepStat,
         Spare::CacheMisses,
         Spare::Buffer,
@@ -296,6 +299,17 @@ impl Patterns {
 
     pub(crate) fn spared(&self, by: Spare) -> &Spared {
         &self.spared[by as usize]
+    }
+
+    /// Scales all times.
+    pub(crate) fn scale(&mut self, by: f64) {
+        let scale = |nanos: &mut u64| *nanos = (*nanos as f64 * by).round() as u64;
+        self.found
+            .iter_mut()
+            .for_each(|found| scale(&mut found.nanos));
+        self.spared
+            .iter_mut()
+            .for_each(|spared| scale(&mut spared.nanos));
     }
 
     /// Forgets what a process has looked up, when it exits.
@@ -553,6 +567,7 @@ impl Patterns {
         let (it, pid) = (seen.once(), seen.call.pid);
         self.find(Pattern::NoXattr, seen, 1);
         self.redundant(Pattern::NoXattr, &it);
+        self.spare(Spare::SkipXattr).add(&it);
         if let Some(file) = seen.file
             && self.file(file).no_xattr.replace(pid) == Some(pid)
         {

@@ -140,6 +140,8 @@ pub(crate) struct Prices {
     each: [f64; Sort::ALL.len()],
     /// A component of a name, beyond the first.
     pub(crate) part: f64,
+    /// A byte that is read or written.
+    pub(crate) byte: f64,
     /// A call that does nothing.
     pub(crate) empty: f64,
     /// A statx by io_uring, with the CPU time of its worker threads.
@@ -204,6 +206,7 @@ impl Prices {
         let mut prices = Prices {
             each: [empty; Sort::ALL.len()],
             part: 0.0,
+            byte: 0.0,
             empty,
             uring: 0.0,
             many: 1.0,
@@ -299,6 +302,11 @@ impl Prices {
             let read = each(|| pread64(&own, &mut bytes, 0).map(drop));
             self.set(Sort::Read, read);
             self.set(Sort::Write, read);
+            let mut many = vec![0; MANY_BYTES];
+            let long = each(|| pread64(&own, &mut many, 0).map(drop));
+            if let (Ok(short), Ok(long)) = (read, long) {
+                self.byte = ((long - short) / MANY_BYTES as f64).max(0.0);
+            }
         }
         if of(&[Sort::Stat, Sort::Miss])
             && let Ok(ns) = through_ring(&dir, &name)
@@ -321,6 +329,7 @@ impl Prices {
         let mut prices = Prices {
             each: self.each.map(|ns| ns * scale),
             part: self.part * scale,
+            byte: self.byte,
             empty: self.empty * scale,
             uring: self.uring * scale,
             many: self.many,
@@ -352,6 +361,8 @@ impl Prices {
 const URING: f64 = 4.0;
 /// Requests that are submitted at once.
 pub(crate) const URING_BATCH: u32 = 32;
+/// The size of a read by which the price of a byte is measured.
+const MANY_BYTES: usize = 64 << 10;
 const CALLS: usize = 64;
 const BATCHES: usize = 5;
 
@@ -446,6 +457,7 @@ mod tests {
         let here = Prices {
             each: [200.0; Sort::ALL.len()],
             part: 10.0,
+            byte: 0.0,
             empty: 100.0,
             uring: 800.0,
             many: 1.0,

@@ -38,6 +38,8 @@ pub struct AccountReport<'a> {
     pub what_if: &'a WhatIf,
     /// Where the prices are from.
     pub price_source: &'a str,
+    /// Times are estimates, from these prices.
+    pub is_estimate: bool,
 }
 
 /// Calls through one gate.
@@ -132,6 +134,7 @@ pub enum Groups<'a> {
 impl<'a> AccountReport<'a> {
     /// The account, with a number of rows of files, directories and groups.
     pub fn new(account: &'a CommandAccount, grouping: Grouping, rows: usize) -> AccountReport<'a> {
+        let is_estimate = account.is_estimate();
         let CommandAccount {
             metered,
             detail,
@@ -172,6 +175,7 @@ impl<'a> AccountReport<'a> {
             patterns: detail.patterns.found().collect(),
             what_if,
             price_source: &prices.source,
+            is_estimate,
         }
     }
 

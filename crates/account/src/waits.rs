@@ -140,6 +140,17 @@ impl Waits {
         rows
     }
 
+    /// The calls of a total that waited.
+    pub(crate) fn calls(&self, total: &Total, programs: &[Vec<u8>]) -> u64 {
+        let is_of = |waiter: &&Waiter| {
+            u32::from(waiter.number) == total.number
+                && waiter.pid == total.pid
+                && programs.get(usize::from(waiter.program)) == Some(&total.program)
+        };
+        let sums = self.sums.iter().filter(|(waiter, _)| is_of(waiter));
+        sums.map(|(_, sum)| sum.calls).sum()
+    }
+
     /// Takes the time of the waits from the totals; the numbers of calls stay.
     pub(crate) fn take_from(&self, totals: &mut [Total], programs: &[Vec<u8>]) {
         let mut by_call: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();

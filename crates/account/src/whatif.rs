@@ -22,7 +22,7 @@ const RAW: f64 = 0.25;
 /// Inodes that one call returns, in both.
 const BATCH: u64 = 1024;
 /// The price of an entry of a list, in stats.
-const LISTED: f64 = 0.25;
+pub(crate) const LISTED: f64 = 0.25;
 /// With fewer entries, reading the whole file system is not worth it.
 const WHOLE: u64 = 1000;
 /// With fewer calls, or less time in them, an estimate would be noise.
@@ -49,6 +49,7 @@ impl ChangeKind {
         match self {
             ChangeKind::Spare(Spare::CombineStat) => "combine-stat",
             ChangeKind::Spare(Spare::CombineXattr) => "combine-xattr",
+            ChangeKind::Spare(Spare::SkipXattr) => "skip-xattr",
             ChangeKind::Spare(Spare::KeepStat) => "keep-stat",
             ChangeKind::Spare(Spare::CacheMisses) => "cache-misses",
             ChangeKind::Spare(Spare::Buffer) => "buffer",
@@ -532,7 +533,7 @@ mod tests {
     fn without_calls_there_are_no_savings() {
         let detail = detail(0);
         let what = what_if(&detail, &BTreeMap::new(), &prices(), 0.0, 0.0, None);
-        assert_eq!(what.changes.len(), 10);
+        assert_eq!(what.changes.len(), 11);
         for change in &what.changes {
             assert!(
                 change.calls == 0

@@ -464,6 +464,7 @@ fn account() -> AccountReport<'static> {
             }],
         })),
         price_source: "measured here",
+        is_estimate: false,
         metered: Box::leak(Box::new(Metered {
             meter: "bpf",
             sees_names: true,

@@ -31,7 +31,8 @@ pub(crate) fn advice(kind: ChangeKind) -> &'static str {
     match kind {
         ChangeKind::Spare(Spare::CombineStat) => "one statx instead of stat, open and fstat",
         ChangeKind::Spare(Spare::CombineXattr) => "listxattr once per file, getxattr by name",
-        ChangeKind::Spare(Spare::KeepStat) => "cache the results of stat",
+        ChangeKind::Spare(Spare::SkipXattr) => "no xattrs: ls without -l, tar without --xattrs",
+        ChangeKind::Spare(Spare::KeepStat) => "cache stat results; on NFS, a longer actimeo",
         ChangeKind::Spare(Spare::CacheMisses) => "cache failed lookups, or list the directory once",
         ChangeKind::Spare(Spare::Buffer) => "read and write at least 4 KiB at a time",
         ChangeKind::Spare(Spare::SyncOnce) => "call fsync once per open file",
@@ -57,7 +58,12 @@ pub(crate) fn how(kind: ChangeKind) -> String {
         ChangeKind::Spare(Spare::CombineXattr) => {
             "call listxattr once per file, and getxattr by name instead of opening the file"
         }
-        ChangeKind::Spare(Spare::KeepStat) => "cache the result of stat",
+        ChangeKind::Spare(Spare::SkipXattr) => {
+            "do not ask for extended attributes (ls without -l, tar without --xattrs and --acls, rsync without -X and -A)"
+        }
+        ChangeKind::Spare(Spare::KeepStat) => {
+            "cache the result of stat; on NFS, mount with a longer actimeo"
+        }
         ChangeKind::Spare(Spare::CacheMisses) => "cache failed lookups, or list the directory once",
         ChangeKind::Spare(Spare::Buffer) => "read and write at least 4 KiB at a time",
         ChangeKind::Spare(Spare::SyncOnce) => {

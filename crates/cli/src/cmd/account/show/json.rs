@@ -149,6 +149,7 @@ struct ModelJson<'a>(&'a AccountReport<'a>);
 json_object!(ModelJson<'_>, |account| {
     "fixed_ns": account.0.what_if.fixed,
     "prices": account.0.price_source,
+    "times": if account.0.is_estimate { "estimated" } else { "measured" },
     "cpu_seconds": account.0.what_if.cpu,
     "priced_seconds": account.0.what_if.priced,
     "elapsed_seconds": account.0.what_if.elapsed,

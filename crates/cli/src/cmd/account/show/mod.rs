@@ -324,18 +324,18 @@ fn share_of_real(account: &AccountReport<'_>) -> String {
     }
 }
 
-/// The overhead of each call, where it is more than most calls take: it is subtracted from their times
-/// as an estimate, which leaves little of a short call.
+/// The overhead of each call, where it is more than most calls take, and what the times are then.
 fn overhead_per_call(account: &AccountReport<'_>) -> String {
     const MUCH: f64 = 2e-6;
     let calls = account.calls().max(1) as f64;
     let each = account.metered.overhead.as_secs_f64() / calls;
+    let times = match account.is_estimate {
+        true => "; times are calls x price",
+        false => "",
+    };
     match each >= MUCH {
-        true => format!(
-            " ({} per call, subtracted: times of short calls are rough)",
-            duration(each)
-        ),
-        false => String::new(),
+        true => format!(" ({} per call{times})", duration(each)),
+        false => times.to_owned(),
     }
 }
 
@@ -631,6 +631,7 @@ mod tests {
                 changes: vec![change, short],
             })),
             price_source: "measured here",
+            is_estimate: true,
             metered: Box::leak(Box::new(Metered {
                 meter: "ptrace",
                 sees_names: true,
@@ -697,7 +698,7 @@ mod tests {
         assert_eq!(
             calls,
             "100 calls on files took 1.20 ms, 12 % of the elapsed time; metered by ptrace, \
-             overhead 2.00 ms (16.7 µs per call, subtracted: times of short calls are rough)."
+             overhead 2.00 ms (16.7 µs per call; times are calls x price)."
         );
         account.programs[0].processes = 2;
         assert!(!sentences(&account)[1].contains('%'));

@@ -1,0 +1,68 @@
+//! Times of calls under a meter that stops the process at each call: number of calls x price.
+//!
+//! ptrace adds ten microseconds and more to each call, which vary with what else the machine does: the
+//! calls of the same `ls` took 0.03 or 0.27 s in sum. So a call that was measured to take little longer
+//! than its price gets its price. What took much longer has waited for a disk or a server: that is
+//! more than the meter adds, and stays as it was measured, as do calls that have no price (those that
+//! change something).
+
+use std::collections::BTreeMap;
+
+use meter::call::Total;
+use meter::syscalls::{self, Kind};
+
+use crate::ledger::{Detail, Measured};
+use crate::prices::{Prices, Sort};
+use crate::whatif::LISTED;
+
+/// Nanoseconds per call that the meter may have added.
+const NOISE: f64 = 50_000.0;
+
+/// Bytes of an entry of a list, with a short name.
+const ENTRY: f64 = 32.0;
+
+/// The price of a call by number, of those whose measured times are noise.
+fn prices(detail: &Detail, prices: &Prices) -> BTreeMap<u32, f64> {
+    let price = |(number, made): (&u16, &Measured)| {
+        use Kind::{Batch, Change, Exec, Mount, Sync, Watch};
+        let syscall = syscalls::by_number(u32::from(*number))?;
+        let has_price = !matches!(syscall.kind, Batch | Change | Exec | Mount | Sync | Watch);
+        let calls = made.work.calls().max(1) as f64;
+        let stat = prices.price(Sort::Stat);
+        let byte = match syscall.kind {
+            Kind::List => LISTED * stat / ENTRY,
+            _ => prices.byte,
+        };
+        // The files differ, as they do for a stat of each of many.
+        let differ = made.work.calls_of(Sort::Stat) as f64 * stat * (prices.many - 1.0);
+        let all = prices.cost(&made.work) * 1e9 + made.bytes as f64 * byte + differ;
+        let price = all / calls;
+        let measured = made.nanos as f64 / calls;
+        (has_price && measured < price + NOISE).then_some((syscall.number, price))
+    };
+    detail.measured.iter().filter_map(price).collect()
+}
+
+/// Replaces measured times by calls x price, in the totals and in the detail.
+pub(crate) fn estimate(totals: &mut [Total], detail: &mut Detail, priced: &Prices) {
+    let prices = prices(detail, priced);
+    for total in totals {
+        if let Some(price) = prices.get(&total.number) {
+            let waited = detail.waits.calls(total, &detail.programs);
+            let calls = total.calls.saturating_sub(waited);
+            total.nanos = (calls as f64 * price).round() as u64;
+        }
+    }
+    let mut before = 0;
+    let mut after = 0;
+    for file in &mut detail.files {
+        before += file.sum.nanos;
+        file.estimate(&prices);
+        after += file.sum.nanos;
+    }
+    if before > 0 {
+        let scale = after as f64 / before as f64;
+        detail.unheld.nanos = (detail.unheld.nanos as f64 * scale).round() as u64;
+        detail.patterns.scale(scale);
+    }
+}

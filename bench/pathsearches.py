@@ -29,9 +29,9 @@ PYTHON = "/usr/bin/python3", "-c", "import json, decimal"
 SCRIPT = "/bin/sh", "-c", WORDS.replace("\n", " ")
 
 
-def server():
-    """The program that serves, built."""
-    build = "cargo build --quiet -p fathom --example slow_mirror --message-format json".split()
+def example(name):
+    """A program that serves, built."""
+    build = f"cargo build --quiet -p fathom --example {name} --message-format json".split()
     said = subprocess.run(build, stdout=subprocess.PIPE, check=True, text=True).stdout
     built = [json.loads(line) for line in said.splitlines()]
     return next(row["executable"] for row in built if row.get("executable"))
@@ -123,7 +123,7 @@ def rows(options, program, name, argv, latency, trial):
 
 
 def bench_pathsearch(options):
-    program = server()
+    program = example("slow_mirror")
     for latency in LATENCIES:
         for name, argv in ("python3", PYTHON), ("script", SCRIPT):
             say(f"pathsearch: {name}, {latency} us")

@@ -5,6 +5,7 @@ use std::fmt;
 
 use archive::{Action, ErrorKind};
 use gate::Errno;
+use serde::{Deserialize, Serialize};
 use show::name::printable;
 
 use crate::hint::{archive_hint, command_hint, meter_hint};
@@ -13,7 +14,7 @@ use crate::hint::{archive_hint, command_hint, meter_hint};
 pub(crate) type Outcome = Result<usize, Error>;
 
 /// Why a command was not done, as it is printed after `fathom: `, and what to do next.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct Error {
     message: String,
@@ -52,6 +53,14 @@ impl Error {
         }
         self.hint += hint;
         self
+    }
+
+    /// The same error, on a rank of an MPI job.
+    pub(crate) fn at_place(self, place: &str) -> Error {
+        Error {
+            message: format!("{place}: {}", self.message),
+            ..self
+        }
     }
 
     fn at(doing: &str, path: &[u8], cause: &dyn Cause, hint: &str, access: Access) -> Error {
@@ -134,7 +143,12 @@ impl From<walk::Error> for Error {
                 printable(refusal.to_string().as_bytes())
             ))
             .and("use --engine auto; --explain lists the engines that work here"),
-            walk::Error::Process(_) => Error::new(error.to_string()),
+            walk::Error::OtherDirectory(_) => {
+                Error::new(error.to_string()).and("mount the same file system on all hosts")
+            }
+            walk::Error::Process(_) | walk::Error::Thread(_) | walk::Error::OtherRank => {
+                Error::new(error.to_string())
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ use mounts::{Incompleteness, Warning};
 use show::name::printable;
 
 use crate::cmd::{compare, pathsearch, pathwalk, probe};
+use crate::rank_warning::Reason;
 
 const SEE_THE_LOG: &str = "the kernel's log says more";
 
@@ -18,6 +19,9 @@ const SEE_THE_LOG: &str = "the kernel's log says more";
 pub(crate) fn hint(warning: &Warning) -> Option<Cow<'static, str>> {
     if let Some(kind) = warning.reason() {
         return pathwalk::show::warning_hint(kind);
+    }
+    if let Some(reason) = warning.reason::<Reason>() {
+        return reason.hint.clone().map(Cow::Owned);
     }
     let hint = if let Some(kind) = warning.reason() {
         pathsearch::show::warning_hint(*kind)
@@ -213,8 +217,11 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
         (UseCatalog, ErrorKind::Unpaired { .. }) => {
             "give one catalog of each directory in OLD and in NEW"
         }
+        (UseCatalog, ErrorKind::OnlyRank { .. }) => {
+            "use fathom query on the directory of all parts, or give a catalog of the whole tree"
+        }
         (UseCatalog, ErrorKind::OnlyShard(_)) => "compare it with the same shard of another walk",
-        (UseBase, ErrorKind::OnlyShard(_)) => {
+        (UseBase, ErrorKind::OnlyShard(_) | ErrorKind::OnlyRank { .. }) => {
             "give a catalog of the whole tree, or make a full dump"
         }
         (UseCatalog, ErrorKind::OnlyListed) => "write one with fathom walk --catalog",

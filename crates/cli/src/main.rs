@@ -38,6 +38,7 @@
 //! | [`json`] | JSON of the libraries' types |
 //! | [`out`] | stdout, stderr, warnings, the profile, the exit status |
 //! | [`progress`] | the progress line |
+//! | [`ranks`], [`rank_warning`] | the ranks of an MPI job |
 //! | [`stats`] | the papers' tables of statistics |
 //! | [`cmd::levels`] | the dumps of a state directory |
 //! | [`cmd::metered`] | the report of the two commands that run another one |
@@ -60,6 +61,8 @@ mod input;
 mod json;
 mod out;
 mod progress;
+mod rank_warning;
+mod ranks;
 mod stats;
 
 fn main() -> ExitCode {

@@ -14,7 +14,7 @@ use mounts::path::join;
 
 use crate::error::{Aftermath, Error, Operation, Reason};
 use crate::shape::{DIRECTORY, Progress, Shape, c_name, without_slashes};
-use crate::team::{Team, agree, share};
+use team::{Team, agree, share};
 
 /// Creates the tree. If that fails, everything created is removed again.
 pub(crate) fn create(

@@ -14,27 +14,23 @@
 //! | `report` | what was measured |
 //! | `histogram` | latencies |
 //! | `cache` | dropping the kernel's caches |
-//! | `team` | the processes that work together: a single one, or the ranks of an MPI job |
-//! | `mpi` | the ranks of an MPI job; with the feature of that name |
 //! | `error`, `warning` | why something was not done, or only in part |
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
 
 use mounts::Warning;
+use team::Team;
 
 mod cache;
 mod create;
 mod error;
 mod histogram;
-#[cfg(feature = "mpi")]
-pub mod mpi;
 mod paths;
 mod remove;
 mod report;
 mod search;
 mod shape;
-mod team;
 mod warning;
 
 pub use cache::{DropCaches, DroppedCaches};
@@ -43,7 +39,6 @@ pub use histogram::{Bucket, Histogram};
 pub use report::{Event, Latency, Pass, RankPass, Removed, SearchReport};
 pub use search::{Method, SearchOptions};
 pub use shape::{Progress, Shape};
-pub use team::{Alone, Team, launched_rank};
 pub use warning::WarningKind;
 
 /// What to do. The parts are done in the order of the fields.

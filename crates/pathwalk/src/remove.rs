@@ -17,8 +17,8 @@ use crate::create::remove_root;
 use crate::error::{Aftermath, Error, Operation, Reason};
 use crate::report::Removed;
 use crate::shape::{DIRECTORY, Progress, Shape, c_name, without_slashes};
-use crate::team::{Team, agree, share};
 use crate::warning::{PathWarning, WarningKind};
+use team::{Team, agree, share};
 
 /// Removes the tree: the empty regular files that have a name of the benchmark, and then the
 /// directories. All other entries are kept, with the directories that contain them, and are named

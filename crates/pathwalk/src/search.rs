@@ -32,8 +32,8 @@ use crate::error::{Error, Operation, Reason};
 use crate::paths::Paths;
 use crate::report::{Event, Latency, Pass, RankPass, SearchReport};
 use crate::shape::{Shape, c_name};
-use crate::team::{Team, agree, share};
 use crate::warning::WarningKind;
+use team::{Team, agree, share};
 
 /// How a name is looked up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -23,6 +23,12 @@ pub enum Error {
     },
     #[error("cannot create a process for the walk: {0}")]
     Process(Errno),
+    #[error("cannot start a thread for the walk: {0}")]
+    Thread(Errno),
+    #[error("'{}' is another directory here than on rank 0", String::from_utf8_lossy(.0))]
+    OtherDirectory(Vec<u8>),
+    #[error("another rank has failed")]
+    OtherRank,
 }
 
 /// Why an engine cannot work on a mount. It has not emitted any entry then.

@@ -109,6 +109,8 @@ impl Below {
 pub struct Diagnostics {
     warnings: Mutex<(Vec<Warning>, u64)>,
     entries: AtomicU64,
+    /// The entries that other ranks have found.
+    elsewhere: AtomicU64,
     dir: Mutex<Vec<u8>>,
 }
 
@@ -143,7 +145,18 @@ impl Diagnostics {
     /// The approximate number of entries so far, and a directory that was read recently.
     pub fn progress(&self) -> (u64, Vec<u8>) {
         let dir = self.dir.lock().clone();
-        (self.entries.load(Ordering::Relaxed), dir)
+        let elsewhere = self.elsewhere.load(Ordering::Relaxed);
+        (self.own_entries() + elsewhere, dir)
+    }
+
+    /// The approximate number of entries that this process has found so far.
+    pub(crate) fn own_entries(&self) -> u64 {
+        self.entries.load(Ordering::Relaxed)
+    }
+
+    /// Sets the number of entries that other ranks have found, for the progress.
+    pub(crate) fn set_elsewhere(&self, entries: u64) {
+        self.elsewhere.store(entries, Ordering::Relaxed);
     }
 }
 

@@ -24,6 +24,7 @@
 //! | [`explain`](mod@explain) | the engines that a walk would use, and why, without walking |
 //! | [`compare`](mod@compare) | every engine on one tree, each in a process of its own |
 //! | `directories` | entries by directory, to a depth of 2 |
+//! | `ranks` | [`walk_together()`]: the same by all ranks of an MPI job |
 //! | `summary` | totals and digest of a walk |
 //! | `usage` | the disk usage of each directory |
 //! | `largest` | the largest files |
@@ -48,6 +49,7 @@ pub mod moment;
 mod owners;
 mod plan;
 pub mod predicate;
+mod ranks;
 mod shard;
 mod sink;
 mod summary;
@@ -69,6 +71,7 @@ pub use kind::EngineKind;
 pub use largest::{LargeFile, Largest};
 pub use moment::Moment;
 pub use plan::{Plan, PlanReason, Scope};
+pub use ranks::walk_together;
 pub use shard::Shard;
 pub use sink::{Both, Fields, Sink, Worker};
 pub use summary::{Summary, Totals};

@@ -59,6 +59,9 @@ pub enum PlanReason {
         /// Why another engine was chosen.
         instead: Box<PlanReason>,
     },
+    /// In a walk by several ranks.
+    #[error("chosen by rank {0}, which found the mount")]
+    ChosenByRank(usize),
     /// The chosen engine gave up before it had emitted anything; `threads` took its place.
     #[error("{} failed: {}", .0.name(), .1)]
     GaveUp(EngineKind, EngineRefusal),

@@ -55,10 +55,11 @@ impl Totals {
         self.digest.merge(other.digest);
     }
 
-    pub(crate) const WORDS: usize = 10;
+    /// The number of words of [`Totals::to_words`].
+    pub const WORDS: usize = 10;
 
-    /// As words for memory that is shared with another process.
-    pub(crate) fn to_words(self) -> [u64; Totals::WORDS] {
+    /// As words, for another process.
+    pub fn to_words(self) -> [u64; Totals::WORDS] {
         let [lower, upper] = self.digest.halves();
         [
             self.entries,
@@ -74,7 +75,8 @@ impl Totals {
         ]
     }
 
-    pub(crate) fn from_words(words: &[u64; Totals::WORDS]) -> Totals {
+    /// The inverse of [`Totals::to_words`].
+    pub fn from_words(words: &[u64; Totals::WORDS]) -> Totals {
         let &[
             entries,
             files,

@@ -108,13 +108,7 @@ pub fn walk(
     let sink = sharded.as_ref().map_or(sink, |sharded| sharded);
     let mut report = WalkReport::default();
     for top in tops {
-        let traversal = Traversal {
-            options,
-            sink,
-            diagnostics,
-            mounts: &mounts,
-            one_device: options.one_file_system.then_some(top.meta.dev),
-        };
+        let traversal = Traversal::new(options, sink, diagnostics, &mounts, &top);
         traversal.walk_dir(top, &mut report)?;
     }
     if !has_statx() {
@@ -124,7 +118,7 @@ pub fn walk(
 }
 
 /// The walk of one DIR.
-struct Traversal<'a> {
+pub(crate) struct Traversal<'a> {
     options: &'a WalkOptions,
     sink: &'a dyn Sink,
     diagnostics: &'a Diagnostics,
@@ -133,28 +127,65 @@ struct Traversal<'a> {
 }
 
 /// The entry of a top: its name and its parent. DIR itself is an entry of itself, without a name.
-struct TopEntry {
+pub(crate) struct TopEntry {
     dir_path: Vec<u8>,
     dir: DirKey,
     name: Vec<u8>,
     is_emitted: bool,
 }
 
-impl Traversal<'_> {
-    fn walk_dir(&self, top: Top, report: &mut WalkReport) -> Result<(), Error> {
-        let entry = TopEntry {
+impl TopEntry {
+    /// The entry of DIR.
+    pub(crate) fn new(top: &Top) -> TopEntry {
+        TopEntry {
             dir_path: top.path.clone(),
             dir: top.key(),
             name: Vec::new(),
             is_emitted: false,
-        };
+        }
+    }
+
+    /// The entry of a top that another rank emits.
+    pub(crate) fn emitted(top: &Top) -> TopEntry {
+        TopEntry {
+            is_emitted: true,
+            ..TopEntry::new(top)
+        }
+    }
+}
+
+impl<'a> Traversal<'a> {
+    pub(crate) fn new(
+        options: &'a WalkOptions,
+        sink: &'a dyn Sink,
+        diagnostics: &'a Diagnostics,
+        mounts: &'a [Mount],
+        top: &Top,
+    ) -> Traversal<'a> {
+        Traversal {
+            options,
+            sink,
+            diagnostics,
+            mounts,
+            one_device: options.one_file_system.then_some(top.meta.dev),
+        }
+    }
+
+    fn walk_dir(&self, top: Top, report: &mut WalkReport) -> Result<(), Error> {
+        let entry = TopEntry::new(&top);
         let mut tops = VecDeque::from([(top, entry)]);
         let mut is_first = true;
         while let Some((mut top, entry)) = tops.pop_front() {
             if self.sink.is_closed() {
                 break;
             }
-            let crossings = self.walk_mount(&mut top, &entry, is_first, report)?;
+            let crossings = self.walk_mount(
+                &mut top,
+                &entry,
+                report,
+                |context| self.choose(context, is_first),
+                |job, part| self.run(job, part, is_first),
+            )?;
             is_first = false;
             for crossing in crossings {
                 tops.extend(self.cross(&top, &crossing));
@@ -163,26 +194,34 @@ impl Traversal<'_> {
         Ok(())
     }
 
-    /// Walks one mount, and returns the names where others begin.
-    fn walk_mount(
-        &self,
-        top: &mut Top,
-        entry: &TopEntry,
-        is_first: bool,
-        report: &mut WalkReport,
-    ) -> Result<Vec<Crossing>, Error> {
+    /// What is known of the mount of a top.
+    pub(crate) fn context<'t>(&'t self, top: &'t Top) -> MountContext<'t> {
         let options = self.options;
-        let mount = top.mount(self.mounts);
         let is_only_dir = options.dirs.len() == 1 && top.depth == 0;
-        let names_suffice = self.sink.fields().are_in_names();
-        let context = MountContext {
+        MountContext {
             noatime: options.noatime,
             expected: options.expected.filter(|_| is_only_dir),
             sink_syncs_first: options.sink_syncs_first,
-            names_suffice,
-            ..MountContext::new(top, mount)
-        };
-        let (kind, reason) = self.choose(&context, is_first)?;
+            names_suffice: self.sink.fields().are_in_names(),
+            ..MountContext::new(top, top.mount(self.mounts))
+        }
+    }
+
+    /// Walks one mount by `run`, with the engine that `choose` gives, and returns the names where
+    /// others begin.
+    pub(crate) fn walk_mount(
+        &self,
+        top: &mut Top,
+        entry: &TopEntry,
+        report: &mut WalkReport,
+        choose: impl FnOnce(&MountContext<'_>) -> Result<(EngineKind, PlanReason), Error>,
+        run: impl FnOnce(&Job<'_>, &mut Part) -> Result<(), Error>,
+    ) -> Result<Vec<Crossing>, Error> {
+        let options = self.options;
+        let mount = top.mount(self.mounts);
+        let context = self.context(top);
+        let names_suffice = context.names_suffice;
+        let (kind, reason) = choose(&context)?;
         self.sink.begin(&context, kind);
         // Read the metadata again: the sink must know of the mount before that of any entry is read.
         top.meta = statx(&top.fd, c"", At::EMPTY_PATH, Meta::WANT).map_or(top.meta, |seen| Meta {
@@ -219,7 +258,7 @@ impl Traversal<'_> {
             reason,
         };
         if options.filter.enters(top.depth) {
-            self.run(&job, &mut part, is_first)?;
+            run(&job, &mut part)?;
         }
         report.parts.push(part);
         Ok(crossings.into_inner())
@@ -227,8 +266,27 @@ impl Traversal<'_> {
 
     /// Runs the engine of a part, or `threads` if it gives up.
     fn run(&self, job: &Job<'_>, part: &mut Part, is_first: bool) -> Result<(), Error> {
-        let Err(refusal) = engine(part.engine).walk(job) else {
+        if self.run_chosen(job, part, is_first)? {
             return Ok(());
+        }
+        let path = part.path.clone();
+        if let Err(refusal) = engine(part.engine).walk(job) {
+            let kind = WarningKind::NotWalked(refusal);
+            self.diagnostics.warn(Warning::about(&path, kind));
+        }
+        Ok(())
+    }
+
+    /// Runs the engine of a part; returns whether it has walked the mount. If not, `threads` takes its
+    /// place in the part.
+    pub(crate) fn run_chosen(
+        &self,
+        job: &Job<'_>,
+        part: &mut Part,
+        is_first: bool,
+    ) -> Result<bool, Error> {
+        let Err(refusal) = engine(part.engine).walk(job) else {
+            return Ok(true);
         };
         let path = part.path.clone();
         if self.options.preferred.is_empty() && self.options.engine.is_some() && is_first {
@@ -240,15 +298,11 @@ impl Traversal<'_> {
         }
         part.reason = PlanReason::GaveUp(part.engine, refusal);
         part.engine = EngineKind::Threads;
-        if let Err(refusal) = engine(part.engine).walk(job) {
-            let kind = WarningKind::NotWalked(refusal);
-            self.diagnostics.warn(Warning::about(&path, kind));
-        }
-        Ok(())
+        Ok(false)
     }
 
     /// The engine for a mount, and why that one.
-    fn choose(
+    pub(crate) fn choose(
         &self,
         context: &MountContext<'_>,
         is_first: bool,
@@ -308,7 +362,7 @@ impl Traversal<'_> {
     }
 
     /// Opens the directory at a crossing, to be walked; or emits the entry, if it is not to be walked.
-    fn cross(&self, from: &Top, crossing: &Crossing) -> Option<(Top, TopEntry)> {
+    pub(crate) fn cross(&self, from: &Top, crossing: &Crossing) -> Option<(Top, TopEntry)> {
         let Crossing {
             dir: place,
             name,

@@ -27,6 +27,9 @@ pub struct ShardOfRun {
     /// The name of the run, if it has one. Parts of different runs make no data set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
+    /// The ranks of an MPI job dealt the entries out as they walked, not by a hash of their paths.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_ranks: bool,
 }
 
 impl ShardOfRun {
@@ -34,6 +37,12 @@ impl ShardOfRun {
     pub fn shard(&self) -> Shard {
         let &ShardOfRun { number, of, .. } = self;
         Shard { number, of }
+    }
+
+    /// Why it cannot be compared with a tree or another part; `None` if it can, shard by shard.
+    pub(crate) fn refusal(&self) -> Option<ErrorKind> {
+        let &ShardOfRun { number, of, .. } = self;
+        (self.by_ranks && of > 1).then_some(ErrorKind::OnlyRank { number, of })
     }
 
     /// The name of its file, in the directory of the data set.
@@ -77,10 +86,11 @@ impl Options {
 
     /// What the walk left out.
     pub fn filter(&self) -> Filter {
+        let shard = self.shard.as_ref().filter(|part| !part.by_ranks);
         let tags = Tags::new(self.exclude_caches, &self.exclude_if_present);
         Filter::new(&self.excludes, self.max_depth)
             .with_tags(tags)
-            .with_shard(self.shard.as_ref().map(ShardOfRun::shard))
+            .with_shard(shard.map(ShardOfRun::shard))
     }
 }
 

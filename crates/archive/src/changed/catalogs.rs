@@ -55,6 +55,12 @@ impl CatalogPair {
             DataSet::open(&[old.to_vec()])?,
             DataSet::open(&[new.to_vec()])?,
         ];
+        for (path, data) in [(old, &before), (new, &after)] {
+            let mut parts = data.abouts().filter_map(|it| it.options.shard.as_ref());
+            if let Some(refusal) = parts.find_map(ShardOfRun::refusal) {
+                return Err(Error::new(Action::UseCatalog, path, refusal));
+            }
+        }
         let (mut pairs, mut roots) = (Vec::new(), Vec::new());
         let is_one = before.readers().len() == 1 && after.readers().len() == 1;
         for (nth_new, reader) in after.readers().iter().enumerate() {
@@ -279,6 +285,7 @@ fn check(before: &Reader, old: &[u8], after: &Reader, new: &[u8]) -> Result<Vec<
     let ((root, part), (other, other_part)) = (single(before, old)?, single(after, new)?);
     let [shard, other_shard] = [before, after].map(|reader| {
         let part = reader.about().options.shard.as_ref();
+        let part = part.filter(|part| !part.by_ranks);
         part.map(ShardOfRun::shard)
     });
     let only = shard.map(|shard| (old, shard));

@@ -13,7 +13,7 @@ use walk::{
 };
 
 use crate::catalog::columns::{DIR, NAME};
-use crate::catalog::{About, Catalog, Reader, Sealed};
+use crate::catalog::{About, Catalog, Reader, Sealed, ShardOfRun};
 use crate::error::{Action, Error, ErrorKind};
 use crate::part::Part;
 use crate::query::DataSet;
@@ -364,6 +364,10 @@ fn check_catalog(about: &About, options: &ChangedOptions, tree: &Tree) -> Result
     };
     if about.options.files_from {
         return refused(ErrorKind::OnlyListed);
+    }
+    let part_of_run = about.options.shard.as_ref();
+    if let Some(refusal) = part_of_run.and_then(ShardOfRun::refusal) {
+        return refused(refusal);
     }
     let part = Part::from_context(&options.dir, &tree.mount_context(top), EngineKind::Stat);
     if let Err(other) = check_root(root, old, &part, || crate::absolute(&options.dir)) {

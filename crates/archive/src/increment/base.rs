@@ -8,7 +8,7 @@ use walk::{Type, digest};
 use super::levels::Level;
 use super::moves::OldName;
 use crate::catalog::columns::{DIR, MODE, NAME, TOP};
-use crate::catalog::{self, About, Root};
+use crate::catalog::{self, About, Root, ShardOfRun};
 use crate::error::{Action, Error, ErrorKind};
 use crate::part::Part;
 use crate::plan::{ListedName, member_name, trim_slashes};
@@ -39,7 +39,11 @@ impl Base {
             let roots = roots.iter().map(|root| root.path.clone()).collect();
             return Err(base.refused(ErrorKind::OtherSources { roots }));
         }
-        if let Some(part) = &base.about().options.shard {
+        let part = base.about().options.shard.as_ref();
+        if let Some(refusal) = part.and_then(ShardOfRun::refusal) {
+            return Err(base.refused(refusal));
+        }
+        if let Some(part) = part.filter(|part| !part.by_ranks) {
             return Err(base.refused(ErrorKind::OnlyShard(part.shard())));
         }
         Ok(base)

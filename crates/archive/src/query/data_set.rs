@@ -171,7 +171,10 @@ impl DataSet {
 }
 
 /// The names of the catalogs in a directory, in order; `None` if it is none.
-fn catalogs_in(path: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Error> {
+///
+/// # Errors
+/// The directory cannot be read.
+pub fn catalogs_in(path: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Error> {
     let Ok(fd) = open_long(path, Open::DIRECTORY | Open::NONBLOCK) else {
         return Ok(None);
     };

@@ -6,11 +6,12 @@ use crate::kind::EngineKind;
 pub mod btrfs;
 pub mod bulkstat;
 mod crew;
+mod exchange;
 pub mod ext4;
 mod opened;
 mod percall;
 pub(crate) mod stat;
-mod threads;
+pub(crate) mod threads;
 
 /// The engine of a kind.
 pub fn engine(kind: EngineKind) -> &'static dyn Engine {

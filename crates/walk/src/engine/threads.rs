@@ -21,9 +21,13 @@
 //! If the sink needs names and types only, statx(2) is called only where getdents64(2) does not say
 //! the type, and for names where another mount begins by the mount table. Mounts that the table does
 //! not show, and automounts, are found when a directory is opened: openat2(2) returns `EXDEV`.
+//!
+//! The ranks of an MPI job share one walk: each has threads as above, and the main thread of each
+//! exchanges work with the other ranks (`exchange`). Directories and names are given away from the
+//! queue, which the threads fill as soon as another rank asks.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread::Scope;
 use std::time::Duration;
 
@@ -32,8 +36,10 @@ use gate::process::spare_open_files;
 use gate::sync::{Condvar, Mutex};
 use gate::{Errno, Gate};
 use ondisk::dirent::{Entry as DirEntry, EntryType, entries};
+use team::Team;
 
 use super::crew::{self, Pace};
+use super::exchange::{Exchange, Item, NoPool, Pool};
 use super::opened::{OpenDirs, Opened};
 use super::stat::BUFFER;
 use crate::digest::DirKey;
@@ -49,6 +55,52 @@ const MOST_ON_SERVER: usize = 48;
 
 impl Engine for Threads {
     fn walk(&self, job: &Job<'_>) -> Result<(), EngineRefusal> {
+        let crew = Crew::new(job, false);
+        let tasks = vec![Task::Directory(Arc::clone(&crew.top), None)];
+        std::thread::scope(|scope| Thread::new(&crew, scope, tasks).run());
+        Ok(())
+    }
+}
+
+/// Walks a job together with the other ranks. One of them, `owner`, begins, unless there is nothing to
+/// do.
+///
+/// # Errors
+/// No thread could be started here. All ranks have stopped then.
+pub(crate) fn walk_together(
+    job: &Job<'_>,
+    team: &dyn Team,
+    owner: usize,
+    is_done: bool,
+) -> Result<(), Errno> {
+    let crew = Crew::new(job, true);
+    let mut tasks = Vec::new();
+    if team.rank() == owner && !is_done {
+        tasks.push(Task::Directory(Arc::clone(&crew.top), None));
+    }
+    std::thread::scope(|scope| {
+        // Only the main thread communicates.
+        let crew = &crew;
+        let run = move || Thread::new(crew, scope, tasks).run();
+        let started = std::thread::Builder::new().spawn_scoped(scope, run);
+        if started.is_err() {
+            crew.stop();
+        }
+        Exchange::new(team, crew, owner).run();
+        crew.end();
+        started
+            .map(drop)
+            .map_err(|e| Errno(e.raw_os_error().unwrap_or(0)))
+    })
+}
+
+/// Takes part in the other ranks' walk of a job, without doing anything.
+pub(crate) fn stand_by(team: &dyn Team, owner: usize) {
+    Exchange::new(team, &NoPool, owner).run();
+}
+
+impl<'a> Crew<'a> {
+    fn new(job: &'a Job<'a>, is_shared: bool) -> Crew<'a> {
         let is_remote = job
             .mount
             .is_some_and(|mount| mounts::may_hang(&mount.content.fstype));
@@ -60,8 +112,16 @@ impl Engine for Threads {
         };
         // Each thread opens a few directories, in addition to those that are kept.
         let most = job.threads.unwrap_or(useful).clamp(1, spare / 8 + 1);
-        let crew = Crew {
+        let top = Node {
+            parent: None,
+            name: Box::default(),
+            key: job.top.key(),
+            below: Some(job.below),
+        };
+        Crew {
             job,
+            top: Arc::new(top),
+            is_shared,
             first: job.threads.unwrap_or_else(processors).min(most),
             most,
             open: OpenDirs::within(spare / 2),
@@ -70,17 +130,10 @@ impl Engine for Threads {
             news: Condvar::new(),
             idle: AtomicUsize::new(0),
             queued: AtomicUsize::new(0),
+            askers: AtomicUsize::new(0),
+            is_stopped: AtomicBool::new(false),
             pace: Mutex::new(Pace::new()),
-        };
-        let top = Node {
-            parent: None,
-            name: Box::default(),
-            key: job.top.key(),
-            below: Some(job.below),
-        };
-        let tasks = vec![Task::Directory(Arc::new(top), None)];
-        std::thread::scope(|scope| Thread::new(&crew, scope, tasks).run());
-        Ok(())
+        }
     }
 }
 
@@ -92,7 +145,16 @@ struct Node<'a> {
     below: Option<&'a Below>,
 }
 
-impl Node<'_> {
+impl<'a> Node<'a> {
+    fn child(self: &Arc<Node<'a>>, name: &[u8]) -> Arc<Node<'a>> {
+        Arc::new(Node {
+            parent: Some(Arc::clone(self)),
+            name: name.into(),
+            key: self.key.below(name),
+            below: self.below.and_then(|below| below.step(name)),
+        })
+    }
+
     fn place(&self) -> Place {
         let mut names = Vec::new();
         let mut at = self;
@@ -120,12 +182,25 @@ impl Drop for Node<'_> {
 enum Task<'a> {
     /// Read a directory, and look at its entries. Its parent comes along, unless too many are open.
     Directory(Arc<Node<'a>>, Option<Arc<Opened>>),
-    /// Look at these names in a directory: records of getdents64.
-    Names(Arc<Node<'a>>, Arc<Opened>, Box<[u8]>),
+    /// Look at these names in a directory: records of getdents64. Those that came from another rank
+    /// come without the open directory.
+    Names(Arc<Node<'a>>, Option<Arc<Opened>>, Box<[u8]>),
+}
+
+impl Task<'_> {
+    fn to_item(&self) -> Item {
+        match self {
+            Task::Directory(node, _) => Item::Directory(node.place().rel),
+            Task::Names(node, _, records) => Item::Names(node.place().rel, records.to_vec()),
+        }
+    }
 }
 
 struct Crew<'a> {
     job: &'a Job<'a>,
+    top: Arc<Node<'a>>,
+    /// Other ranks walk the same job.
+    is_shared: bool,
     /// Threads for a warm cache.
     first: usize,
     most: usize,
@@ -137,6 +212,10 @@ struct Crew<'a> {
     news: Condvar,
     idle: AtomicUsize,
     queued: AtomicUsize,
+    /// Other ranks that wait for work.
+    askers: AtomicUsize,
+    /// The walk has failed, here or on another rank.
+    is_stopped: AtomicBool,
     pace: Mutex<Pace>,
 }
 
@@ -148,7 +227,18 @@ struct Queue<'a> {
 
 impl<'a> Crew<'a> {
     fn is_hungry(&self) -> bool {
-        self.idle.load(Relaxed) > self.queued.load(Relaxed)
+        self.idle.load(Relaxed) + self.askers.load(Relaxed) > self.queued.load(Relaxed)
+    }
+
+    /// Whether no more work is done.
+    fn is_over(&self) -> bool {
+        self.is_stopped.load(Relaxed) || self.job.is_over()
+    }
+
+    /// Ends all threads.
+    fn end(&self) {
+        self.queue.lock().is_over = true;
+        self.news.notify_all();
     }
 
     fn put(&self, tasks: impl IntoIterator<Item = Task<'a>>) {
@@ -156,6 +246,92 @@ impl<'a> Crew<'a> {
         queue.tasks.extend(tasks);
         self.queued.store(queue.tasks.len(), Relaxed);
         self.news.notify_all();
+    }
+}
+
+impl Pool for Crew<'_> {
+    fn is_passive(&self) -> bool {
+        let queue = self.queue.lock();
+        let are_idle = self.idle.load(Relaxed) == self.threads.load(Relaxed);
+        queue.is_over || queue.tasks.is_empty() && are_idle
+    }
+
+    fn is_hungry(&self) -> bool {
+        let queue = self.queue.lock();
+        let idle = self.idle.load(Relaxed);
+        !queue.is_over && queue.tasks.is_empty() && 2 * idle >= self.threads.load(Relaxed)
+    }
+
+    fn set_askers(&self, askers: usize) {
+        self.askers.store(askers, Relaxed);
+    }
+
+    /// Leaves a task for each idle thread, and those that are too large for a message.
+    fn take_share(&self, of: usize, most: usize) -> Vec<Item> {
+        let mut queue = self.queue.lock();
+        let spare = queue.tasks.len().saturating_sub(self.idle.load(Relaxed));
+        let (mut items, mut left, mut taken) = (Vec::new(), most, 0);
+        let mut last: Option<&Arc<Node<'_>>> = None;
+        for task in &queue.tasks[..spare.div_ceil(of)] {
+            let (Task::Directory(node, _) | Task::Names(node, ..)) = task;
+            let is_same = last.is_some_and(|last| Arc::ptr_eq(last, node));
+            if let (Task::Names(_, _, records), Some(Item::Names(_, all)), true) =
+                (task, items.last_mut(), is_same)
+                && records.len() <= left
+            {
+                left -= records.len();
+                all.extend_from_slice(records);
+            } else {
+                let item = task.to_item();
+                let Some(rest) = left.checked_sub(item.size()) else {
+                    break;
+                };
+                left = rest;
+                items.push(item);
+            }
+            last = Some(node);
+            taken += 1;
+        }
+        if taken == 0 && spare > 0 {
+            queue.tasks.rotate_left(1);
+        }
+        let tasks: Vec<_> = queue.tasks.drain(..taken).collect();
+        self.queued.store(queue.tasks.len(), Relaxed);
+        drop(queue); // before directories are closed
+        drop(tasks);
+        items
+    }
+
+    fn put(&self, items: Vec<Item>) {
+        let node = |rel: &[u8]| {
+            // The key and the mounts below follow from the names.
+            let names = rel.split(|&b| b == b'/').filter(|name| !name.is_empty());
+            names.fold(Arc::clone(&self.top), |node, name| node.child(name))
+        };
+        Crew::put(
+            self,
+            items.into_iter().map(|item| match item {
+                Item::Directory(rel) => Task::Directory(node(&rel), None),
+                Item::Names(rel, records) => Task::Names(node(&rel), None, records.into()),
+            }),
+        );
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.is_over()
+    }
+
+    fn stop(&self) {
+        self.is_stopped.store(true, Relaxed);
+        self.end();
+    }
+
+    fn entries(&self) -> u64 {
+        self.job.diagnostics.own_entries()
+    }
+
+    fn set_elsewhere(&self, entries: u64) {
+        self.job.diagnostics.set_elsewhere(entries);
     }
 }
 
@@ -186,8 +362,10 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
             match task {
                 Task::Directory(node, from) => self.directory(&node, from, &mut buffer),
                 Task::Names(node, opened, records) => {
-                    let path = self.path(&node);
-                    self.names(&node, &path, &opened, &records);
+                    if let Some(opened) = opened.or_else(|| self.open(&node, None)) {
+                        let path = self.path(&node);
+                        self.names(&node, &path, &opened, &records);
+                    }
                 }
             }
             // Leave the older half of the tasks to idle threads: it has more below it.
@@ -201,9 +379,8 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
     /// The next task, its own or from the queue; `None` when no thread has any left.
     fn next(&mut self) -> Option<Task<'a>> {
         let crew = self.crew;
-        if crew.job.is_over() {
-            crew.queue.lock().is_over = true;
-            crew.news.notify_all();
+        if crew.is_over() {
+            crew.end();
             return None;
         }
         if let Some(task) = self.tasks.pop() {
@@ -221,7 +398,8 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
                 crew.queued.store(queue.tasks.len(), Relaxed);
                 return self.tasks.pop();
             }
-            if crew.idle.fetch_add(1, Relaxed) + 1 == crew.threads.load(Relaxed) {
+            let idle = crew.idle.fetch_add(1, Relaxed) + 1;
+            if idle == crew.threads.load(Relaxed) && !crew.is_shared {
                 queue.is_over = true;
                 crew.news.notify_all();
                 return None;
@@ -239,18 +417,22 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
         }
     }
 
-    fn directory(&mut self, node: &Arc<Node<'a>>, from: Option<Arc<Opened>>, buffer: &mut [u8]) {
+    fn open(&self, node: &Node<'a>, from: Option<&Opened>) -> Option<Arc<Opened>> {
         let Crew { job, open, .. } = self.crew;
-        let opened = match open.directory(job, || node.place(), &node.name, from.as_deref()) {
-            Ok(opened) => opened,
-            Err(errno) => {
-                return match &node.parent {
-                    Some(parent) if errno == Errno::EXDEV && job.names_suffice => {
-                        job.cross_emitted(parent.place(), &node.name);
-                    }
-                    _ => job.unopened(&node.place(), errno),
-                };
+        let opened = open.directory(job, || node.place(), &node.name, from);
+        let failed = |errno| match &node.parent {
+            Some(parent) if errno == Errno::EXDEV && job.names_suffice => {
+                job.cross_emitted(parent.place(), &node.name);
             }
+            _ => job.unopened(&node.place(), errno),
+        };
+        opened.map_err(failed).ok()
+    }
+
+    fn directory(&mut self, node: &Arc<Node<'a>>, from: Option<Arc<Opened>>, buffer: &mut [u8]) {
+        let job = self.crew.job;
+        let Some(opened) = self.open(node, from.as_deref()) else {
+            return;
         };
         let path = self.path(node);
         loop {
@@ -260,7 +442,7 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
                 Err(e) => return job.failed(&node.place(), b"", Gate::Getdents64, e),
             };
             self.names(node, &path, &opened, records);
-            if job.is_over() {
+            if self.crew.is_over() {
                 return;
             }
         }
@@ -291,14 +473,8 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
             if let Some(meta) = meta {
                 found.push(Entry { name, meta });
                 if job.enters_entry(&meta, node.key, name) {
-                    let child = Node {
-                        parent: Some(Arc::clone(node)),
-                        name: name.into(),
-                        key: node.key.below(name),
-                        below: node.below.and_then(|below| below.step(name)),
-                    };
                     let from = crew.open.keep(opened);
-                    self.tasks.push(Task::Directory(Arc::new(child), from));
+                    self.tasks.push(Task::Directory(node.child(name), from));
                 }
             }
             if by_name.is_some() {
@@ -309,7 +485,7 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
                 self.grow();
                 if crew.is_hungry() {
                     crew.put(chunks(names.rest()).map(|some| {
-                        Task::Names(Arc::clone(node), Arc::clone(opened), some.into())
+                        Task::Names(Arc::clone(node), Some(Arc::clone(opened)), some.into())
                     }));
                     break;
                 }

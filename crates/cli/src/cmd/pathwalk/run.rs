@@ -5,10 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use ::show::units::count;
 use mounts::TableSource;
 use mounts::table::Table;
-use pathwalk::{
-    Alone, DropCaches, Event, Method, PathwalkOptions, Progress, SearchOptions, Shape, Team,
-    launched_rank,
-};
+use pathwalk::{DropCaches, Event, Method, PathwalkOptions, Progress, SearchOptions, Shape};
+use team::{Alone, launched_rank};
 
 use super::args::{CacheScope, LookupMethod, Pathwalk as Args};
 use super::show;
@@ -16,6 +14,7 @@ use crate::cmd::probe::run::{check_output_dir, write_figure};
 use crate::error::{Error, Outcome};
 use crate::out::Out;
 use crate::progress::watch;
+use crate::ranks;
 
 const SCHEMA: &str = "fathom.pathwalk/1";
 
@@ -28,7 +27,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     {
         check_output_dir(dir)?;
     }
-    let team = team(out)?;
+    let team = ranks::join(out, "each process searches alone")?;
+    let team = team.unwrap_or(Box::new(Alone));
     let is_first = team.rank() == 0;
     let progress = Progress::default();
     let mut printed = Ok(());
@@ -80,29 +80,6 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     }
     out.warn(&report.warnings);
     Ok(report.warnings.len())
-}
-
-/// The processes that this one works with: the ranks of an MPI job, if a launcher started it as one
-/// of them.
-#[cfg(feature = "mpi")]
-fn team(_: &Out) -> Result<Box<dyn Team>, Error> {
-    if launched_rank().is_none() {
-        return Ok(Box::new(Alone));
-    }
-    match pathwalk::mpi::Ranks::join() {
-        Some(ranks) => Ok(Box::new(ranks)),
-        None => Err(Error::new(
-            "cannot join the MPI job: MPI is already initialized in this process",
-        )),
-    }
-}
-
-#[cfg(not(feature = "mpi"))]
-fn team(out: &Out) -> Result<Box<dyn Team>, Error> {
-    if launched_rank() == Some(0) {
-        out.note("each process searches alone: fathom was built without MPI (cargo build --features mpi)");
-    }
-    Ok(Box::new(Alone))
 }
 
 fn options(args: &Args) -> Result<PathwalkOptions, Error> {

@@ -25,6 +25,7 @@ fathom walk /srv --size +100M --changed-before 1y --format paths  # list large f
 fathom walk /home --type f --owner '!root' --perm /022  # count files that others can write to
 fathom walk /srv --catalog srv.parquet  # write a catalog for fathom changed
 fathom walk /srv --shard 0/4 --catalog parts  # write the first of four parts of a catalog
+mpirun -np 16 fathom walk /srv --catalog parts  # walk with 16 ranks (built with MPI)
 fathom walk /srv --explain  # print which engine would be used, and why
 fathom walk /srv --compare  # compare the cost of all engines on this tree";
 
@@ -95,15 +96,11 @@ pub(crate) struct Walk {
     /// reads the directory. The digest of all shards is the sum of theirs.
     #[arg(long, value_name = "I/N", help_heading = "Selection", value_parser = shard)]
     pub(crate) shard: Option<Shard>,
-    /// Name the run that the shard belongs to [default: $SLURM_ARRAY_JOB_ID]
+    /// Name the run that a part belongs to [default: $SLURM_ARRAY_JOB_ID]
     ///
-    /// Parts of different runs are never read as one data set.
-    #[arg(
-        long,
-        value_name = "NAME",
-        help_heading = "Selection",
-        requires = "shard"
-    )]
+    /// Parts of different runs are never read as one data set. Requires --shard or mpirun, which by default
+    /// makes up a name.
+    #[arg(long, value_name = "NAME", help_heading = "Selection")]
     pub(crate) run: Option<String>,
 
     #[command(flatten)]
@@ -121,7 +118,8 @@ pub(crate) struct Walk {
     pub(crate) exclusive: bool,
     /// Write a catalog (Parquet), with one row per entry, to FILE
     ///
-    /// fathom changed and fathom dump compare a tree with it. DuckDB, pandas and Spark read it, too.
+    /// fathom changed and fathom dump compare a tree with it. DuckDB, pandas and Spark read it, too. Under
+    /// mpirun, FILE is a directory, to which each rank writes part-RANK-of-N.parquet.
     #[arg(long, value_name = "FILE", help_heading = "Output", value_parser = seekable())]
     pub(crate) catalog: Option<OsString>,
 }

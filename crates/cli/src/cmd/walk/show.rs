@@ -77,6 +77,30 @@ pub(crate) struct Walk<'a> {
     pub(crate) groups: Option<&'a [Group]>,
     pub(crate) explain: Option<&'a [Explained]>,
     pub(crate) compare: Option<&'a Comparison<'a>>,
+    /// Of an MPI job.
+    pub(crate) ranks: Option<&'a [RankEntries]>,
+}
+
+/// What a rank of an MPI job has found.
+pub(crate) struct RankEntries {
+    pub(crate) rank: usize,
+    pub(crate) host: String,
+    pub(crate) entries: u64,
+}
+
+json_object!(Json<'_, RankEntries>, |found| {
+    "rank": found.rank,
+    "host": &found.host,
+    "entries": found.entries,
+});
+
+/// How evenly the ranks have shared the work.
+pub(crate) fn ranks_text(ranks: &[RankEntries]) -> String {
+    let entries = || ranks.iter().map(|found| found.entries);
+    let (least, most) = (entries().min(), entries().max());
+    let [least, most] = [least, most].map(|entries| count(entries.unwrap_or(0)));
+    let all = plural(ranks.len() as u64, "rank", "ranks");
+    format!("{all}, each with {least} to {most} entries")
 }
 
 impl Walk<'_> {
@@ -104,6 +128,7 @@ json_object!(Walk<'_>, |result| {
     "groups": result.groups,
     "explain": result.explain.map(Choices),
     "compare": result.compare,
+    "ranks": result.ranks.map(Json),
 });
 
 /// The table of `--format du`.

@@ -4,10 +4,11 @@ use mpi::Count;
 use mpi::Threading;
 use mpi::datatype::PartitionMut;
 use mpi::environment::Universe;
+use mpi::point_to_point::{Destination, MatchedReceiveVec, Source};
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, CommunicatorCollectives};
 
-use crate::team::Team;
+use crate::{MOST_BYTES, MOST_UNDER_WAY, Team};
 
 /// All processes of an MPI job. Dropping it calls `MPI_Finalize`, which all ranks must reach.
 pub struct Ranks {
@@ -20,12 +21,28 @@ impl Ranks {
     /// Joins the job (`MPI_Init_thread`). Only the calling thread may communicate. `None` if this
     /// process has joined before.
     pub fn join() -> Option<Ranks> {
-        let (universe, _) = mpi::initialize_with_threading(Threading::Funneled)?;
+        let (mut universe, _) = mpi::initialize_with_threading(Threading::Funneled)?;
+        let world = universe.world();
+        // MPI_Buffer_attach: memory is used only for messages that are under way.
+        universe.set_buffer_size(buffer_size(world.size()));
         Some(Ranks {
-            world: universe.world(),
+            world,
             _universe: universe,
         })
     }
+}
+
+/// A buffer for all messages that may be under way at once, each with what MPI adds to it.
+fn buffer_size(ranks: Count) -> usize {
+    /// Both MPI_BSEND_OVERHEAD of Open MPI (128) and of MPICH (96) are less.
+    const OVERHEAD: usize = 512;
+    /// Few ranks have enough in spite of gaps between messages.
+    const LEAST: usize = 1 << 20;
+    let ranks = usize::try_from(ranks).unwrap_or(1);
+    // One large message, and small ones.
+    let each = MOST_BYTES + MOST_UNDER_WAY * 2 * OVERHEAD;
+    let most = usize::try_from(Count::MAX).unwrap_or(usize::MAX);
+    ranks.saturating_mul(2 * each).clamp(LEAST, most)
 }
 
 impl Team for Ranks {
@@ -67,5 +84,19 @@ impl Team for Ranks {
                 .to_vec()
         };
         starts.iter().zip(&lengths).map(message).collect()
+    }
+
+    /// `MPI_Bsend`: two ranks that send to each other do not wait for each other.
+    fn send(&self, to: usize, bytes: &[u8]) {
+        if let Ok(to) = Count::try_from(to) {
+            self.world.process_at_rank(to).buffered_send(bytes);
+        }
+    }
+
+    /// `MPI_Improbe`, `MPI_Mrecv`
+    fn receive(&self) -> Option<(usize, Vec<u8>)> {
+        let arrived = self.world.any_process().immediate_matched_probe()?;
+        let (bytes, status) = arrived.matched_receive_vec();
+        Some((usize::try_from(status.source_rank()).ok()?, bytes))
     }
 }

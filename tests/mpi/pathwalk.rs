@@ -1,46 +1,19 @@
-//! `fathom pathwalk` by the ranks of an MPI job, with the feature `mpi`.
-
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "the tests build and check past the gate"
-)]
-
-#[path = "../support/mod.rs"]
-mod support;
+//! `fathom pathwalk` by the ranks of an MPI job.
 
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
-use std::sync::Mutex;
 
 use serde_json::Value;
-use support::run::{Ran, args};
-use support::{Need, fathom, require, run};
 
-const NEEDS: [Need; 1] = [Need::Program("mpirun")];
+use super::{NEEDS, mpirun};
+use crate::support::run::{Ran, args};
+use crate::support::{fathom, require, run, schema};
 
-/// Runs it with this many ranks. What mpirun itself prints about a failed job is ignored. One job
-/// runs at a time: Open MPI creates and removes the same directory for all of them.
 fn ranks(many: usize, flags: &str, root: &Path) -> Ran {
-    static ALONE: Mutex<()> = Mutex::new(());
-    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
-    let mut command = Command::new("mpirun");
-    if rustix::process::geteuid().is_root() {
-        command.arg("--allow-run-as-root");
-    }
-    command.args([
-        "--oversubscribe",
-        "-np",
-        &many.to_string(),
-        env!("CARGO_BIN_EXE_fathom"),
-        "pathwalk",
-    ]);
-    run(command
-        .args(flags.split_whitespace())
-        .arg(root)
-        .env("LC_ALL", "C.UTF-8"))
+    let words = ["pathwalk"].into_iter().chain(flags.split_whitespace());
+    let words = words.map(OsString::from).chain([root.into()]);
+    mpirun(many, words)
 }
 
 fn alone(flags: &str, root: &Path) -> Ran {
@@ -183,7 +156,7 @@ fn an_error_of_one_rank_is_one_line_and_ends_all() {
         fs::write(root.join("2/2.2"), "x").unwrap();
         let ran = ranks(4, "-r -l 6 -f 5 --json", &root);
         let value: Value = serde_json::from_slice(&ran.stdout).unwrap();
-        support::schema::check(&value);
+        schema::check(&value);
         assert_eq!(value["warnings"].as_array().unwrap().len(), 2, "{ran}");
         let removed = &value["result"]["removed"];
         assert_eq!(

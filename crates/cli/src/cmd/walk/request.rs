@@ -1,0 +1,135 @@
+//! What `fathom walk` is asked to do, by one process or by the ranks of an MPI job.
+
+use ::show::units::{count, duration, plural};
+use archive::catalog::{Options, ShardOfRun};
+use walk::predicate::Predicates;
+use walk::{Fields, Part, Shard, Totals, WalkOptions};
+
+use super::output::{Emitted, check, fields};
+use super::show::{self, SCHEMA, Walk};
+use crate::args::output::Format;
+use crate::args::values::bytes;
+use crate::cmd::walk::args::Walk as Args;
+use crate::error::{Error, Outcome};
+use crate::out::Out;
+
+/// What to walk, and what of it to print.
+pub(super) struct Request<'a> {
+    pub(super) args: &'a Args,
+    pub(super) options: WalkOptions,
+    pub(super) predicates: Predicates,
+}
+
+impl<'a> Request<'a> {
+    pub(super) fn new(args: &'a Args, out: &Out) -> Result<Request<'a>, Error> {
+        check_args(args, out)?;
+        let options = walk_options(args)?;
+        let mut predicates = args.predicates.predicates()?;
+        if !predicates.is_all() {
+            // The walk goes no deeper; this is to find contradictions.
+            predicates.max_depth = selection(args).max_depth;
+        }
+        Ok(Request {
+            args,
+            options,
+            predicates,
+        })
+    }
+}
+
+/// Checks that the flags fit each other.
+fn check_args(args: &Args, out: &Out) -> Result<(), Error> {
+    check(&args.output, out)?;
+    if args.exclusive && args.output.format != Format::Du {
+        return Err(Error::new("--exclusive requires --format du").and("add --format du"));
+    }
+    if args.shard.is_some() && args.dirs.len() > 1 {
+        return Err(Error::new("--shard cannot be used with several DIRs")
+            .and("run fathom walk once per DIR"));
+    }
+    if args.shard.is_some() && matches!(args.output.format, Format::Du | Format::Ncdu) {
+        return Err(Error::new(
+            "--shard cannot be used with --format du or ncdu, which need the whole tree",
+        )
+        .and("write parts with --catalog, and use fathom query on all of them"));
+    }
+    Ok(())
+}
+
+/// What to skip. `--format du` counts entries of any depth; `--max-depth` limits only what it prints,
+/// as with du(1).
+pub(super) fn selection(args: &Args) -> Options {
+    Options {
+        excludes: args.exclude.clone(),
+        max_depth: args.max_depth.filter(|_| args.output.format != Format::Du),
+        one_file_system: args.one_file_system,
+        shard: args.shard.map(|Shard { number, of }| ShardOfRun {
+            number,
+            of,
+            run: run_name(args),
+            by_ranks: false,
+        }),
+        ..Options::default()
+    }
+}
+
+fn run_name(args: &Args) -> Option<String> {
+    let from_slurm = || std::env::var("SLURM_ARRAY_JOB_ID").ok();
+    args.run.clone().or_else(from_slurm)
+}
+
+fn walk_options(args: &Args) -> Result<WalkOptions, Error> {
+    Ok(WalkOptions {
+        dirs: bytes(&args.dirs),
+        engine: args.engine,
+        threads: args.jobs,
+        one_file_system: args.one_file_system,
+        filter: selection(args).filter(),
+        sink_syncs_first: args.catalog.is_some(),
+        ..WalkOptions::default()
+    })
+}
+
+/// What is needed of each entry.
+pub(super) fn needed_fields(args: &Args) -> Result<Fields, Error> {
+    match args.catalog {
+        Some(_) => Ok(Fields::all()),
+        None => Ok(fields(&args.output) | args.predicates.predicates()?.fields()),
+    }
+}
+
+/// Prints the engines that would be used, and why.
+pub(super) fn explain(options: &WalkOptions, needed: Fields, out: &Out) -> Outcome {
+    let explained = walk::explain(&options.dirs, options.sink_syncs_first, needed)?;
+    let parts: Vec<Part> = explained.iter().map(walk::Explained::part).collect();
+    let result = Walk {
+        parts: &parts,
+        explain: Some(&explained),
+        ..Walk::default()
+    };
+    let print_text = || out.data(show::explain_text(&explained, out.table_style()));
+    out.report(SCHEMA, result, &[], print_text)
+}
+
+/// Prints which engines walked, how fast, and why these.
+pub(super) fn print_note(totals: &Totals, walked: &Emitted, out: &Out) {
+    let seconds = walked.seconds;
+    let rate = totals.entries as f64 / seconds;
+    let calls = gate::meter::tally().calls();
+    let entries = plural(totals.entries, "entry", "entries");
+    let (calls, rate) = (plural(calls, "call", "calls"), count(rate as u64));
+    let took = format!("{} and {calls} ({rate} entries/s)", duration(seconds));
+    match &walked.parts[..] {
+        [one] => {
+            let (engine, reason) = (one.engine.name(), out.reason(&one.reason));
+            out.note(format_args!("{entries} with {engine} in {took}{reason}"));
+        }
+        parts => {
+            out.note(format_args!(
+                "{entries} on {} mounts in {took}",
+                parts.len()
+            ));
+            out.note_table(|style| show::parts_text(parts, out.verbose, style));
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! The exchange of work between the ranks of a walk.
+//!
+//! A rank whose threads are idle asks other ranks for directories, one more the longer it waits. A
+//! rank that is asked keeps the question until it has something to give: then each asker gets an equal
+//! share of its queue, the oldest directories first.
+//!
+//! ```text
+//! rank 2: idle ── Ask ──► rank 0: queue [a] [b] [c] [d] [e] [f]
+//!                                          │   │
+//! rank 2: [a] [b] ◄── Work ────────────────┴───┘
+//! ```
+//!
+//! The end is found by waves in a tree of the ranks (Mattern 1987, "Algorithms for distributed
+//! termination detection", the four-counter method): a wave waits at each rank until that is passive,
+//! and adds up how many messages with work were sent and received. If two waves in succession find
+//! the same, and as many received as sent, no rank has work and none is under way. Then nobody asks
+//! any more, and further waves wait until the last question has arrived: nothing is left for the next
+//! exchange.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use team::{MOST_BYTES, Team, decode, encode};
+
+/// What a rank has, for the other ranks.
+pub(super) trait Pool {
+    /// Whether it has no work, and none of its threads is working.
+    fn is_passive(&self) -> bool;
+    /// Whether many of its threads are idle.
+    fn is_hungry(&self) -> bool;
+    /// Sets the number of ranks that wait for work.
+    fn set_askers(&self, askers: usize);
+    /// Takes work for one of `of` ranks, up to `most` bytes of [`Item::size`].
+    fn take_share(&self, of: usize, most: usize) -> Vec<Item>;
+    /// Adds work of another rank.
+    fn put(&self, items: Vec<Item>);
+    /// Whether it takes no more work, because something failed.
+    fn is_stopped(&self) -> bool;
+    /// Gives up its work.
+    fn stop(&self);
+    /// The number of entries so far.
+    fn entries(&self) -> u64;
+    /// Tells of the entries of all other ranks.
+    fn set_elsewhere(&self, entries: u64);
+}
+
+/// Work for another rank. Directories are given by their paths relative to the job's top.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Item {
+    /// Read a directory.
+    Directory(Vec<u8>),
+    /// Look at names in a directory: records of getdents64.
+    Names(Vec<u8>, Vec<u8>),
+}
+
+impl Item {
+    /// An upper bound of its encoded size.
+    pub(super) fn size(&self) -> usize {
+        /// The kind, and two lengths.
+        const REST: usize = 16;
+        match self {
+            Item::Directory(rel) => rel.len() + REST,
+            Item::Names(rel, records) => rel.len() + records.len() + REST,
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+enum Message {
+    /// Asks for work.
+    Ask,
+    Work(Vec<Item>),
+    /// Something failed: all ranks give up their work.
+    Stop,
+    /// From rank 0: asks for [`Message::Entries`].
+    HowMany,
+    Entries(u64),
+    /// Down the tree. In the last waves nobody asks any more.
+    Wave {
+        is_last: bool,
+    },
+    /// Up the tree.
+    Counted(Counts),
+    /// Down the tree: the exchange is over.
+    End,
+}
+
+/// Numbers of messages.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Counts {
+    /// All but questions, and those in the tree.
+    sent: u64,
+    received: u64,
+    asks_sent: u64,
+    asks_received: u64,
+}
+
+impl Counts {
+    fn add(&mut self, other: &Counts) {
+        self.sent += other.sent;
+        self.received += other.received;
+        self.asks_sent += other.asks_sent;
+        self.asks_received += other.asks_received;
+    }
+}
+
+/// A wave at this rank.
+#[derive(Default)]
+struct Wave {
+    /// Children in the tree that have answered.
+    answers: usize,
+    sum: Counts,
+}
+
+/// One rank's part in the exchange.
+pub(super) struct Exchange<'a> {
+    team: &'a dyn Team,
+    pool: &'a dyn Pool,
+    /// The rank that has all work at the beginning.
+    owner: usize,
+    /// Ranks that wait for work.
+    askers: VecDeque<usize>,
+    /// The ranks that were asked, and have not answered.
+    asked: Vec<bool>,
+    /// Whether any rank was asked.
+    has_asked: bool,
+    next_ask: Instant,
+    ask_interval: Duration,
+    random: u64,
+    counts: Counts,
+    wave: Option<Wave>,
+    /// On rank 0: what the last wave has found.
+    last: Option<Counts>,
+    /// Nobody has work: nobody asks any more.
+    is_over: bool,
+    has_stopped: bool,
+    /// On rank 0: the entries of each rank, and whether it was asked for them.
+    entries: Vec<(u64, bool)>,
+    next_count: Instant,
+}
+
+/// The shortest time between two looks for messages.
+const NAP: Duration = Duration::from_micros(50);
+/// The longest: while this rank works, and while it waits, when each wave has to pass it.
+const LONGEST_NAPS: [Duration; 2] = [Duration::from_millis(2), Duration::from_micros(500)];
+/// The same between two questions of a rank.
+const ASKS: [Duration; 2] = [Duration::from_micros(250), Duration::from_millis(64)];
+
+impl<'a> Exchange<'a> {
+    pub(super) fn new(team: &'a dyn Team, pool: &'a dyn Pool, owner: usize) -> Exchange<'a> {
+        let now = Instant::now();
+        Exchange {
+            team,
+            pool,
+            owner,
+            askers: VecDeque::new(),
+            asked: vec![false; team.size()],
+            has_asked: false,
+            next_ask: now,
+            ask_interval: ASKS[0],
+            random: 0x9e37_79b9_7f4a_7c15 ^ (team.rank() as u64 + 1) << 17,
+            counts: Counts::default(),
+            wave: None,
+            last: None,
+            is_over: false,
+            has_stopped: false,
+            entries: vec![(0, false); team.size()],
+            next_count: now,
+        }
+    }
+
+    /// Exchanges work until no rank has any.
+    pub(super) fn run(mut self) {
+        let mut nap = NAP;
+        loop {
+            let mut is_news = false;
+            while let Some((from, bytes)) = self.team.receive() {
+                is_news = true;
+                if let Some(message) = decode(&bytes)
+                    && self.take_in(from, message)
+                {
+                    return;
+                }
+            }
+            self.stop_all();
+            is_news |= self.give();
+            is_news |= self.ask();
+            self.count_entries();
+            if self.wave() {
+                return;
+            }
+            if is_news {
+                nap = NAP;
+            } else {
+                std::thread::sleep(nap);
+                let longest = LONGEST_NAPS[usize::from(self.pool.is_passive())];
+                nap = (nap * 2).min(longest);
+            }
+        }
+    }
+
+    /// Handles a message; returns whether the exchange is over.
+    fn take_in(&mut self, from: usize, message: Message) -> bool {
+        match message {
+            Message::Ask => {
+                self.counts.asks_received += 1;
+                self.askers.push_back(from);
+            }
+            Message::Work(items) => {
+                self.counts.received += 1;
+                self.asked[from] = false;
+                self.ask_interval = ASKS[0];
+                self.pool.put(items);
+            }
+            Message::Stop => {
+                self.counts.received += 1;
+                self.has_stopped = true;
+                self.pool.stop();
+            }
+            Message::HowMany => {
+                self.counts.received += 1;
+                if !self.is_over {
+                    self.send(from, &Message::Entries(self.pool.entries()));
+                }
+            }
+            Message::Entries(entries) => {
+                self.counts.received += 1;
+                self.entries[from] = (entries, false);
+                let sum = self.entries.iter().map(|(entries, _)| entries).sum();
+                self.pool.set_elsewhere(sum);
+            }
+            Message::Wave { is_last } => {
+                self.is_over |= is_last;
+                self.wave = Some(Wave::default());
+                self.send_down(&Message::Wave { is_last });
+            }
+            Message::Counted(counts) => {
+                if let Some(wave) = &mut self.wave {
+                    wave.answers += 1;
+                    wave.sum.add(&counts);
+                }
+            }
+            Message::End => {
+                self.send_down(&Message::End);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn send(&mut self, to: usize, message: &Message) {
+        match message {
+            Message::Ask => self.counts.asks_sent += 1,
+            Message::Wave { .. } | Message::Counted(_) | Message::End => {}
+            _ => self.counts.sent += 1,
+        }
+        self.team.send(to, &encode(message));
+    }
+
+    /// Those below this rank in the tree.
+    fn children(&self) -> impl Iterator<Item = usize> + use<> {
+        let (first, size) = (2 * self.team.rank() + 1, self.team.size());
+        (first..first + 2).filter(move |&child| child < size)
+    }
+
+    fn send_down(&mut self, message: &Message) {
+        for child in self.children() {
+            self.send(child, message);
+        }
+    }
+
+    /// Tells all ranks, once, that this one has given up.
+    fn stop_all(&mut self) {
+        if self.has_stopped || self.is_over || !self.pool.is_stopped() {
+            return;
+        }
+        self.has_stopped = true;
+        self.pool.stop();
+        for rank in (0..self.team.size()).filter(|&rank| rank != self.team.rank()) {
+            self.send(rank, &Message::Stop);
+        }
+    }
+
+    /// Gives work to those that wait for it; returns whether any was given.
+    fn give(&mut self) -> bool {
+        /// The kind of the message, and the number of items.
+        const HEAD: usize = 16;
+        let before = self.askers.len();
+        while let Some(&asker) = self.askers.front() {
+            let of = self.askers.len() + 1;
+            let items = self.pool.take_share(of, MOST_BYTES - HEAD);
+            if items.is_empty() {
+                break;
+            }
+            self.askers.pop_front();
+            self.send(asker, &Message::Work(items));
+        }
+        self.pool.set_askers(self.askers.len());
+        self.askers.len() < before
+    }
+
+    /// Asks one more rank for work, if it is time; returns whether it did.
+    fn ask(&mut self) -> bool {
+        if self.is_over || !self.pool.is_hungry() || Instant::now() < self.next_ask {
+            return false;
+        }
+        let Some(victim) = self.victim() else {
+            return false;
+        };
+        self.has_asked = true;
+        self.asked[victim] = true;
+        self.next_ask = Instant::now() + self.ask_interval;
+        self.ask_interval = (self.ask_interval * 2).min(ASKS[1]);
+        self.send(victim, &Message::Ask);
+        true
+    }
+
+    /// The rank to ask next: first the one above in a tree whose root is the owner, so that its work
+    /// spreads in a few steps; then any that has answered.
+    fn victim(&mut self) -> Option<usize> {
+        let (rank, size) = (self.team.rank(), self.team.size());
+        let below = (rank + size - self.owner) % size;
+        if !self.has_asked && below > 0 {
+            return Some(((below - 1) / 2 + self.owner) % size);
+        }
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let first = (self.random % size as u64) as usize;
+        let mut ranks = (first..size).chain(0..first);
+        ranks.find(|&other| other != rank && !self.asked[other])
+    }
+
+    /// On rank 0: asks each rank now and then how far it is.
+    fn count_entries(&mut self) {
+        if self.team.rank() > 0 || self.is_over || Instant::now() < self.next_count {
+            return;
+        }
+        self.next_count = Instant::now() + Duration::from_millis(500 + self.team.size() as u64);
+        for rank in 1..self.team.size() {
+            if !std::mem::replace(&mut self.entries[rank].1, true) {
+                self.send(rank, &Message::HowMany);
+            }
+        }
+    }
+
+    /// Passes a wave on; returns whether the exchange is over.
+    fn wave(&mut self) -> bool {
+        let is_root = self.team.rank() == 0;
+        // While this rank has work no wave need begin.
+        if !self.pool.is_passive() {
+            return false;
+        }
+        if is_root && self.wave.is_none() {
+            self.wave = Some(Wave::default());
+            let is_last = self.is_over;
+            self.send_down(&Message::Wave { is_last });
+        }
+        let children = self.children().count();
+        let Some(mut wave) = self.wave.take_if(|wave| wave.answers == children) else {
+            return false;
+        };
+        wave.sum.add(&self.counts);
+        let sum = wave.sum;
+        if !is_root {
+            self.send((self.team.rank() - 1) / 2, &Message::Counted(sum));
+            return false;
+        }
+        if self.is_over {
+            if sum.asks_sent == sum.asks_received && sum.sent == sum.received {
+                self.send_down(&Message::End);
+                return true;
+            }
+        } else {
+            self.is_over = sum.sent == sum.received
+                && self
+                    .last
+                    .is_some_and(|last| (last.sent, last.received) == (sum.sent, sum.received));
+        }
+        self.last = Some(sum);
+        false
+    }
+}
+
+/// Of a rank that has no part in a walk.
+pub(super) struct NoPool;
+
+impl Pool for NoPool {
+    fn is_passive(&self) -> bool {
+        true
+    }
+    fn is_hungry(&self) -> bool {
+        false
+    }
+    fn set_askers(&self, _askers: usize) {}
+    fn take_share(&self, _of: usize, _most: usize) -> Vec<Item> {
+        Vec::new()
+    }
+    fn put(&self, _items: Vec<Item>) {}
+    fn is_stopped(&self) -> bool {
+        false
+    }
+    fn stop(&self) {}
+    fn entries(&self) -> u64 {
+        0
+    }
+    fn set_elsewhere(&self, _entries: u64) {}
+}

@@ -1,0 +1,413 @@
+//! One walk by all ranks of an MPI job.
+//!
+//! The ranks walk one mount after the other together. The rank that has found a mount (rank 0 for DIR)
+//! owns it: it chooses the engine and emits the directory where the mount begins. With `threads` the
+//! others take directories from it and from each other; any other engine reads the whole file system,
+//! so the owner runs it alone. A rank that does not see the same directory there stands by.
+//!
+//! All ranks take these steps in the same order, whatever fails, so that none waits for ever.
+
+use std::collections::VecDeque;
+use std::os::fd::AsFd;
+
+use gate::Gate;
+use gate::fs::{Open, Time, has_statx, openat};
+use gate::long::open_long_no_symlinks;
+use mounts::{ErrorKind, Warning};
+use serde::{Deserialize, Serialize};
+use team::{Team, share};
+
+use crate::engine::threads;
+use crate::entry::{append, joined};
+use crate::error::{Error, WarningKind};
+use crate::job::{Crossing, Diagnostics, Job};
+use crate::kind::EngineKind;
+use crate::plan::PlanReason;
+use crate::sink::Sink;
+use crate::top::{MountContext, Top};
+use crate::traversal::{
+    Part, TopEntry, Traversal, WalkOptions, WalkReport, mounts_around, open_top, walk,
+};
+
+/// Walks each directory together with all ranks; the entries of each rank go to its own sink. The
+/// report has the mounts in which this rank took part.
+///
+/// # Errors
+/// Those of [`walk`], and [`Error::OtherRank`] if another rank has failed: then all ranks stop.
+pub fn walk_together(
+    options: &WalkOptions,
+    sink: &dyn Sink,
+    diagnostics: &Diagnostics,
+    team: &dyn Team,
+) -> Result<WalkReport, Error> {
+    if team.size() == 1 {
+        return walk(options, sink, diagnostics);
+    }
+    let mut report = WalkReport::default();
+    for (nth, path) in options.dirs.iter().enumerate() {
+        let top = open_same(path, nth, team)?;
+        let mounts = mounts_around(Some(&top));
+        let walk = Together {
+            options,
+            traversal: Traversal::new(options, sink, diagnostics, &mounts, &top),
+            sink,
+            team,
+        };
+        walk.walk_dir(&top, &mut report)?;
+    }
+    if team.rank() == 0 && !has_statx() {
+        diagnostics.warn(Warning::general(WarningKind::NoStatx));
+    }
+    Ok(report)
+}
+
+/// Identifies a directory on all hosts: its inode number and time of creation.
+type Identity = (u64, Option<(i64, u32)>);
+
+fn identity(top: &Top) -> Identity {
+    let created = |Time { sec, nsec }| (sec, nsec);
+    (top.meta.ino, top.meta.btime.map(created))
+}
+
+/// Opens DIR, which must be the same one on all ranks.
+fn open_same(path: &[u8], nth: usize, team: &dyn Team) -> Result<Top, Error> {
+    let opened = open_top(path, nth).map_err(Error::from);
+    let first = share(team, opened.as_ref().ok().map(identity)).swap_remove(0);
+    let opened = opened.and_then(|top| match first {
+        Some(first) if first != identity(&top) => Err(Error::OtherDirectory(path.to_vec())),
+        _ => Ok(top),
+    });
+    succeed_together(team, opened)
+}
+
+/// Continues only if no rank has failed.
+fn succeed_together<T>(team: &dyn Team, mine: Result<T, Error>) -> Result<T, Error> {
+    let all = share(team, mine.is_ok());
+    match mine {
+        Ok(_) if all.contains(&false) => Err(Error::OtherRank),
+        mine => mine,
+    }
+}
+
+/// A directory where a mount begins.
+#[derive(Clone, Serialize, Deserialize)]
+struct Found {
+    /// Its path relative to DIR.
+    rel: Vec<u8>,
+    depth: u32,
+    hash: u64,
+}
+
+/// The open directory where a mount begins, and its entry.
+type Entered = (Top, TopEntry);
+
+/// A mount to be walked, in the same order on all ranks.
+struct Mounted {
+    /// The rank that has found it.
+    owner: usize,
+    found: Found,
+    /// On the owner; DIR itself is still to be opened.
+    own: Option<Entered>,
+}
+
+/// What a rank knows of a mount before it is walked.
+#[derive(Serialize, Deserialize)]
+struct Ready {
+    identity: Option<Identity>,
+    /// From the owner: the engine, by its place in [`EngineKind::SELECTABLE`].
+    engine: Option<usize>,
+}
+
+/// What a rank has found in a mount.
+#[derive(Serialize, Deserialize)]
+struct Done {
+    found: Vec<Found>,
+    has_failed: bool,
+    is_closed: bool,
+}
+
+/// The walk of one DIR.
+struct Together<'a> {
+    options: &'a WalkOptions,
+    traversal: Traversal<'a>,
+    sink: &'a dyn Sink,
+    team: &'a dyn Team,
+}
+
+impl Together<'_> {
+    fn walk_dir(&self, root: &Top, report: &mut WalkReport) -> Result<(), Error> {
+        let dir = Mounted {
+            owner: 0,
+            found: Found {
+                rel: Vec::new(),
+                depth: root.depth,
+                hash: root.hash,
+            },
+            own: None,
+        };
+        let mut mounts = VecDeque::from([dir]);
+        let mut is_first = true;
+        while let Some(mounted) = mounts.pop_front() {
+            let walked = self.walk_mount(root, mounted, is_first, report);
+            is_first = false;
+            let found = walked.as_ref().ok().into_iter().flatten();
+            let mine = Done {
+                found: found.map(|(found, _)| found.clone()).collect(),
+                has_failed: walked.is_err(),
+                is_closed: self.sink.is_closed(),
+            };
+            let all = share(self.team, mine);
+            let mut own = walked?.into_iter().map(|(_, own)| own);
+            if all.iter().any(|done| done.has_failed) {
+                return Err(Error::OtherRank);
+            }
+            if all.iter().any(|done| done.is_closed) {
+                break;
+            }
+            for (owner, done) in all.into_iter().enumerate() {
+                let is_own = owner == self.team.rank();
+                mounts.extend(done.found.into_iter().map(|found| {
+                    let own = is_own.then(|| own.next()).flatten();
+                    Mounted { owner, found, own }
+                }));
+            }
+        }
+        Ok(())
+    }
+
+    /// Walks one mount, and returns the directories in it where this rank has found others.
+    fn walk_mount(
+        &self,
+        root: &Top,
+        mounted: Mounted,
+        is_first: bool,
+        report: &mut WalkReport,
+    ) -> Result<Vec<(Found, Entered)>, Error> {
+        let Mounted { owner, found, own } = mounted;
+        let is_owner = owner == self.team.rank();
+        let opened = own.map_or_else(|| open(root, &found, is_owner), Ok);
+        let chosen = opened.as_ref().ok().filter(|_| is_owner);
+        let chosen = chosen.map(|(top, _)| {
+            let context = self.traversal.context(top);
+            self.traversal.choose(&context, is_first)
+        });
+        let place = |kind| EngineKind::SELECTABLE.iter().position(|it| *it == kind);
+        let engine = chosen.as_ref().and_then(|it| place(it.as_ref().ok()?.0));
+        let identity = opened.as_ref().ok().map(|(top, _)| identity(top));
+        let mut all = share(self.team, Ready { identity, engine });
+        let ready = all.swap_remove(owner);
+        let Some(engine) = ready.engine.and_then(|nth| EngineKind::SELECTABLE.get(nth)) else {
+            return match (opened, chosen) {
+                (Err(error), _) | (_, Some(Err(error))) if is_owner => Err(error),
+                _ => Err(Error::OtherRank),
+            };
+        };
+        let Some((mut top, entry)) = opened.ok().filter(|_| ready.identity == identity) else {
+            if self.options.filter.enters(found.depth) {
+                threads::stand_by(self.team, owner);
+            }
+            return Ok(Vec::new());
+        };
+        let choose =
+            |_: &MountContext<'_>| chosen.unwrap_or(Ok((*engine, PlanReason::ChosenByRank(owner))));
+        let run = |job: &Job<'_>, part: &mut Part| {
+            let is_done = match is_owner && *engine != EngineKind::Threads {
+                true => self.traversal.run_chosen(job, part, is_first),
+                false => Ok(false),
+            };
+            // The others wait for the end, whatever has happened here.
+            let is_over = !matches!(is_done, Ok(false));
+            let walked = threads::walk_together(job, self.team, owner, is_over);
+            is_done.and(walked.map_err(Error::Thread))
+        };
+        let crossings = self
+            .traversal
+            .walk_mount(&mut top, &entry, report, choose, run)?;
+        let cross = |crossing: &Crossing| {
+            let mut rel = found.rel.clone();
+            append(&mut rel, &joined(&crossing.dir.rel, &crossing.name));
+            let (top, entry) = self.traversal.cross(&top, crossing)?;
+            let (depth, hash) = (top.depth, top.hash);
+            Some((Found { rel, depth, hash }, (top, entry)))
+        };
+        Ok(crossings.iter().filter_map(cross).collect())
+    }
+}
+
+/// Opens a directory where a mount begins. Only its owner emits it.
+fn open(root: &Top, found: &Found, is_owner: bool) -> Result<Entered, Error> {
+    let path = joined(&root.path, &found.rel);
+    let failed = |kind, gate| {
+        let path = path.clone();
+        move |errno| mounts::Error::at(kind, &path, gate, errno)
+    };
+    let opened = match &found.rel[..] {
+        b"" => openat(&root.fd, c".", Open::SCAN),
+        rel => open_long_no_symlinks(root.fd.as_fd(), rel, Open::SCAN),
+    };
+    let fd = opened.map_err(failed(ErrorKind::OpenDirectory, Gate::Openat))?;
+    let top = Top::new(fd, path.clone(), found.hash, found.depth)
+        .map_err(failed(ErrorKind::ReadAttributes, Gate::Statx))?;
+    let entry = match is_owner {
+        true => TopEntry::new(&top),
+        false => TopEntry::emitted(&top),
+    };
+    Ok((top, entry))
+}
+
+#[cfg(test)]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the tests build and check past the gate"
+)]
+mod tests {
+    use std::fs;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::sync::{Arc, Barrier};
+    use std::time::Duration;
+
+    use gate::sync::Mutex;
+
+    use super::*;
+    use crate::entry::{Dir, Entry};
+    use crate::sink::Worker;
+    use crate::summary::{Summary, Totals};
+
+    /// A rank that is a thread.
+    struct Rank {
+        rank: usize,
+        to: Vec<Sender<(usize, Vec<u8>)>>,
+        from: Receiver<(usize, Vec<u8>)>,
+        gathered: Arc<Mutex<Vec<Vec<u8>>>>,
+        barrier: Arc<Barrier>,
+    }
+
+    impl Team for Rank {
+        fn rank(&self) -> usize {
+            self.rank
+        }
+        fn size(&self) -> usize {
+            self.to.len()
+        }
+        fn barrier(&self) {
+            self.barrier.wait();
+        }
+        fn all_gather(&self, bytes: &[u8]) -> Vec<Vec<u8>> {
+            self.gathered.lock()[self.rank] = bytes.to_vec();
+            self.barrier();
+            let all = self.gathered.lock().clone();
+            self.barrier();
+            all
+        }
+        fn send(&self, to: usize, bytes: &[u8]) {
+            assert!(bytes.len() <= team::MOST_BYTES);
+            self.to[to].send((self.rank, bytes.to_vec())).unwrap();
+        }
+        fn receive(&self) -> Option<(usize, Vec<u8>)> {
+            self.from.try_recv().ok()
+        }
+    }
+
+    fn ranks(many: usize) -> Vec<Rank> {
+        let (to, from): (Vec<_>, Vec<_>) = (0..many).map(|_| channel()).unzip();
+        let gathered = Arc::new(Mutex::new(vec![Vec::new(); many]));
+        let barrier = Arc::new(Barrier::new(many));
+        let rank = |(rank, from)| Rank {
+            rank,
+            to: to.clone(),
+            from,
+            gathered: Arc::clone(&gathered),
+            barrier: Arc::clone(&barrier),
+        };
+        from.into_iter().enumerate().map(rank).collect()
+    }
+
+    /// Adds up, as slowly as if the entries came from a server.
+    #[derive(Default)]
+    struct Slow {
+        summary: Summary,
+        is_closed: bool,
+    }
+
+    struct SlowWorker<'a>(Box<dyn Worker + 'a>);
+
+    impl Sink for Slow {
+        fn worker(&self) -> Box<dyn Worker + '_> {
+            Box::new(SlowWorker(self.summary.worker()))
+        }
+        fn is_closed(&self) -> bool {
+            self.is_closed
+        }
+    }
+
+    impl Worker for SlowWorker<'_> {
+        fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
+            std::thread::sleep(Duration::from_millis(2));
+            self.0.take(dir, entries);
+        }
+    }
+
+    /// What each rank has found; at the end no message is left.
+    fn walk_by(
+        many: usize,
+        options: &WalkOptions,
+        is_closed: fn(usize) -> bool,
+    ) -> Vec<Result<Totals, Error>> {
+        std::thread::scope(|scope| {
+            let walk = |rank: Rank| {
+                let sink = Slow {
+                    is_closed: is_closed(rank.rank),
+                    ..Slow::default()
+                };
+                let walked = walk_together(options, &sink, &Diagnostics::default(), &rank);
+                rank.barrier();
+                assert!(rank.receive().is_none(), "a message is left");
+                walked.map(|_| sink.summary.totals())
+            };
+            let threads = ranks(many).into_iter();
+            let threads: Vec<_> = threads.map(|it| scope.spawn(move || walk(it))).collect();
+            let ends = threads.into_iter().map(|it| it.join().unwrap());
+            ends.collect()
+        })
+    }
+
+    #[test]
+    fn ranks_find_what_one_process_finds() {
+        let scratch = tempfile::tempdir().unwrap();
+        let top = scratch.path();
+        for nth in 0..60 {
+            let dir = top.join(format!("{}/{nth}", nth % 3));
+            fs::create_dir_all(&dir).unwrap();
+            fs::write(dir.join("file"), "x").unwrap();
+        }
+        fs::create_dir(top.join("large")).unwrap();
+        for nth in 0..500 {
+            fs::write(top.join(format!("large/{nth}")), "").unwrap();
+        }
+        let options = WalkOptions {
+            dirs: vec![top.as_os_str().as_encoded_bytes().to_vec()],
+            engine: Some(EngineKind::Threads),
+            threads: Some(2),
+            ..WalkOptions::default()
+        };
+        let whole = Summary::default();
+        walk(&options, &whole, &Diagnostics::default()).unwrap();
+        for many in [1, 2, 3, 7, 16] {
+            let mut sum = Totals::default();
+            let each = walk_by(many, &options, |_| false);
+            let each: Vec<_> = each.into_iter().map(Result::unwrap).collect();
+            each.iter().for_each(|part| sum.merge(part));
+            assert_eq!(sum, whole.totals(), "{many} ranks");
+            let busy = each.iter().filter(|part| part.entries > 1).count();
+            assert!(busy >= many.min(2), "{each:?}");
+        }
+        // One rank takes no more: all end.
+        let each = walk_by(3, &options, |rank| rank == 1);
+        assert!(each.iter().all(Result::is_ok), "{each:?}");
+        let missing = WalkOptions {
+            dirs: vec![b"/no/such/directory".to_vec()],
+            ..options
+        };
+        assert!(walk_by(3, &missing, |_| false).iter().all(Result::is_err));
+    }
+}

@@ -1,0 +1,235 @@
+//! `fathom walk` by the ranks of an MPI job: one tree has one digest, whatever the ranks.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{NEEDS, launcher, mpirun, ranks};
+use crate::support::build::{bush, deep, dir, tmpfs};
+use crate::support::run::{Ran, args};
+use crate::support::synthetic::{SyntheticTree, serve_synthetic};
+use crate::support::trees::grow;
+use crate::support::{Need, fathom, in_namespace, require, run, schema};
+
+fn walk(many: usize, top: &Path, more: &[&str]) -> Ran {
+    let words = args!["walk", top, "--json"].into_iter();
+    mpirun(many, words.chain(more.iter().map(OsString::from)))
+}
+
+/// The one object that all ranks together print.
+fn result(ran: &Ran) -> Value {
+    let value: Value = serde_json::from_slice(&ran.stdout).unwrap_or_else(|_| panic!("{ran}"));
+    schema::check(&value);
+    value["result"].clone()
+}
+
+fn alone(words: impl IntoIterator<Item = OsString>) -> Value {
+    run(&mut fathom(words)).exits(0).json()["result"].clone()
+}
+
+fn same(one: &Value, other: &Value, what: &str) {
+    for field in [
+        "digest",
+        "entries",
+        "files",
+        "directories",
+        "bytes",
+        "blocks",
+        "max_depth",
+    ] {
+        assert_eq!(one[field], other[field], "{what}: {field}");
+    }
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(dir) else {
+        return Vec::new();
+    };
+    let name = |entry: Result<fs::DirEntry, _>| entry.unwrap().file_name().into_string().unwrap();
+    let mut names: Vec<_> = entries.map(name).collect();
+    names.sort_unstable();
+    names
+}
+
+/// A tree with odd names, hard links, a large directory, a long path, and mounts in mounts.
+fn tree(top: &Path) {
+    grow(&dir(top.join("odd")), 25, 300);
+    bush(&dir(top.join("wide")), 1, 3000);
+    drop(deep(top, "deep", 300));
+    for at in ["odd/mount", "mount", "mount/a/mount"] {
+        bush(&tmpfs(top.join(at)), 4, 9);
+    }
+}
+
+#[test]
+fn any_number_of_ranks_finds_the_same() {
+    if !require(&[NEEDS[0], Need::Root]) {
+        return;
+    }
+    in_namespace(|base| {
+        let top = dir(base.join("tree"));
+        tree(&top);
+        let whole = alone(args!["walk", &top, "--json"]);
+        for many in [1, 2, 3, 7, 16] {
+            let out = base.join(format!("out/{many}"));
+            let what = format!("{many} ranks");
+            let ran = walk(many, &top, &["--catalog", out.to_str().unwrap()]).exits(0);
+            let found = result(&ran);
+            same(&found, &whole, &what);
+            assert_eq!(found["parts"].as_array().unwrap().len(), 4, "{ran}");
+            let part = |rank| format!("part-{rank}-of-{many}.parquet");
+            let mut parts: Vec<_> = (0..many).map(part).collect();
+            parts.sort_unstable();
+            assert_eq!(names(&out), parts);
+            same(&alone(args!["query", &out, "--json"]), &whole, &what);
+        }
+        // One file system, and names that predicates select.
+        for more in [&["-x"][..], &["--name", "*[0-4]*", "--exclude", "d*"]] {
+            let words = args!["walk", &top, "--json"].into_iter();
+            let whole = alone(words.chain(more.iter().map(OsString::from)));
+            same(
+                &result(&walk(3, &top, more).exits(0)),
+                &whole,
+                &more.join(" "),
+            );
+        }
+        // A part by itself, or another run, is no whole.
+        let [two, three] = ["2", "3"].map(|many| base.join("out").join(many));
+        for words in [
+            args!["changed", &top, "--since", two.join("part-0-of-2.parquet")].to_vec(),
+            args!["query", "--diff", &two, &three].to_vec(),
+        ] {
+            let ran = run(&mut fathom(words)).refused();
+            assert!(ran.stderr.contains("only the entries that rank 0"), "{ran}");
+        }
+        let ran = walk(2, &top, &["--catalog", two.to_str().unwrap()]);
+        refused(&ran, "part-0-of-2.parquet of another run");
+        assert_eq!(names(&two).len(), 2);
+    });
+}
+
+/// One line says why, and the exit status is 2.
+fn refused(ran: &Ran, words: &str) {
+    let errors = ran.stderr.lines();
+    let errors: Vec<_> = errors.filter(|line| line.starts_with("fathom: ")).collect();
+    assert!(errors.len() == 1 && errors[0].contains(words), "{ran}");
+    assert!(ran.code() == 2 && ran.stdout.is_empty(), "{ran}");
+}
+
+/// On a server, where latency and not the processors limits a rank, all ranks find some of the tree:
+/// of many directories, and of a single large one.
+#[test]
+fn ranks_take_work_from_each_other() {
+    if !require(&[NEEDS[0], Need::Root, Need::Fuse]) {
+        return;
+    }
+    in_namespace(|base| {
+        for (directories, files) in [(160, 20), (1, 3000)] {
+            let at = base.join(format!("{directories}"));
+            let server = SyntheticTree {
+                directories,
+                files,
+                latency: Duration::from_millis(1),
+                ..SyntheticTree::default()
+            };
+            let _server = serve_synthetic(server, &at);
+            let found = result(&walk(4, &at, &["-j", "2"]).exits(0));
+            let entries = 1 + directories + directories * files;
+            assert_eq!(found["entries"], entries);
+            let each = found["ranks"].as_array().unwrap().iter();
+            let each: Vec<_> = each.map(|it| it["entries"].as_u64().unwrap()).collect();
+            assert_eq!(each.len(), 4);
+            assert!(each.iter().all(|&it| it > entries / 40), "{each:?}");
+        }
+    });
+}
+
+#[test]
+fn errors_of_any_rank_are_one_line() {
+    if !require(&[NEEDS[0], Need::Root]) {
+        return;
+    }
+    in_namespace(|base| {
+        let top = dir(base.join("tree"));
+        bush(&top, 5, 5);
+        let out = base.join("out");
+        let into = ["--catalog", out.to_str().unwrap()];
+        refused(&walk(3, &base.join("missing"), &into), "/missing'");
+        assert_eq!(names(&out), Vec::<String>::new());
+        refused(
+            &walk(3, &top, &["--catalog", "/proc/self/x"]),
+            "/proc/self/x",
+        );
+        refused(&walk(3, &top, &["--top", "3"]), "--top cannot");
+        refused(&walk(3, &top, &["--format", "paths"]), "--format cannot");
+        // Ranks with different directories.
+        let other = dir(base.join("other"));
+        let mut command = launcher();
+        command.args(ranks(1, args!["walk", &top]));
+        command.arg(":").args(ranks(2, args!["walk", &other]));
+        refused(&run(&mut command), "rank 1 on ");
+        // Warnings of all ranks.
+        let bad = SyntheticTree {
+            directories: 4,
+            files: 200,
+            unreadable: vec![("d1", libc::EIO), ("d3", libc::EIO)],
+            ..SyntheticTree::default()
+        };
+        let at = base.join("bad");
+        let _server = serve_synthetic(bad, &at);
+        let ran = walk(3, &at, &into);
+        let value: Value = serde_json::from_slice(&ran.stdout).unwrap();
+        assert_eq!(ran.code(), 1, "{ran}");
+        assert_eq!(value["warnings"].as_array().unwrap().len(), 2, "{ran}");
+        assert_eq!(ran.stderr.matches("cannot read the directory").count(), 2);
+    });
+}
+
+/// If a rank is killed, or cannot write, no part gets its name.
+#[test]
+fn a_rank_that_fails_leaves_no_part() {
+    if !require(&[NEEDS[0], Need::Root, Need::Fuse]) {
+        return;
+    }
+    in_namespace(|base| {
+        let at = base.join("remote");
+        let slow = SyntheticTree {
+            directories: 100,
+            files: 100,
+            latency: Duration::from_millis(20),
+            ..SyntheticTree::default()
+        };
+        let _server = serve_synthetic(slow, &at);
+        let out = dir(base.join("out"));
+        let killed = format!(
+            "if [ $OMPI_COMM_WORLD_RANK = 2 ]; then (sleep 1; kill -KILL $$) & fi; exec {} \"$@\"",
+            env!("CARGO_BIN_EXE_fathom")
+        );
+        let mut command = launcher();
+        command.args(["-np", "4", "sh", "-c", &killed, "sh"]);
+        command.args(args!["walk", &at, "-j", "1", "--catalog", &out]);
+        let ran = run(&mut command);
+        assert_ne!(ran.code(), 0, "{ran}");
+        assert_eq!(names(&out), Vec::<String>::new());
+        // The file system of the parts is full.
+        let top = dir(base.join("tree"));
+        bush(&top, 40, 400);
+        let full = base.join("full");
+        fs::create_dir(&full).unwrap();
+        rustix::mount::mount(
+            "full",
+            &full,
+            "tmpfs",
+            rustix::mount::MountFlags::empty(),
+            c"size=4k",
+        )
+        .unwrap();
+        let ran = walk(3, &top, &["--catalog", full.to_str().unwrap()]);
+        refused(&ran, "No space left on device");
+        assert!(ran.stderr.contains("fathom: rank "), "{ran}");
+        assert_eq!(names(&full), Vec::<String>::new());
+    });
+}

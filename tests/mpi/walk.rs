@@ -96,8 +96,16 @@ fn any_number_of_ranks_finds_the_same() {
                 &more.join(" "),
             );
         }
-        // A part by itself, or another run, is no whole.
         let [two, three] = ["2", "3"].map(|many| base.join("out").join(many));
+        // One catalog of all parts is as one process has written it.
+        let one = base.join("one.parquet");
+        let compact = args!["query", &three, "--json", "--compact", &one];
+        same(&alone(compact), &whole, "--compact");
+        same(&alone(args!["query", &one, "--json"]), &whole, "compacted");
+        let changed = args!["changed", &top, "--since", &one, "--format", "paths0"];
+        let ran = run(&mut fathom(changed)).exits(0);
+        assert!(ran.stdout.is_empty(), "{ran}");
+        // A part by itself, or another run, is no whole.
         for words in [
             args!["changed", &top, "--since", two.join("part-0-of-2.parquet")].to_vec(),
             args!["query", "--diff", &two, &three].to_vec(),

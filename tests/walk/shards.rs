@@ -159,10 +159,22 @@ fn parts_are_one_data_set() {
         for field in ["digest", "entries", "bytes", "blocks", "max_depth"] {
             assert_eq!(queried["result"][field], whole["result"][field], "{field}");
         }
+        let one = base.join("one.parquet");
+        let one = one.to_str().unwrap();
+        let compacted = query(&out, &["--json", "--compact", one]).exits(0).json();
+        assert_eq!(compacted["result"]["digest"], whole["result"]["digest"]);
+        let read = query(Path::new(one), &["--json"]).exits(0).json();
+        for field in ["digest", "entries", "bytes", "blocks", "max_depth"] {
+            assert_eq!(read["result"][field], whole["result"][field], "{field}");
+        }
+        let ran = query(Path::new(one), &["--compact", "/dev/null"]).refused();
+        assert!(ran.stderr.contains("the parts of one run"), "{ran}");
         let missing = part(&out, 1, 3);
         fs::rename(&missing, base.join("moved")).unwrap();
         let ran = query(&out, &[]).exits(1);
         assert!(ran.stderr.contains("1 part of 3 missing: 1"), "{ran}");
+        let ran = query(&out, &["--compact", one]).refused();
+        assert!(ran.stderr.contains("the parts of one run"), "{ran}");
         // Their names do not matter, but what they say of themselves.
         fs::rename(base.join("moved"), out.join("x.parquet")).unwrap();
         query(&out, &[]).exits(0);
@@ -222,7 +234,21 @@ fn changes_are_found_by_each_shard() {
             let found = (0..3).map(|number| changed(&part(&out, number, 3)));
             let mut found: Vec<Vec<u8>> = found.flatten().collect();
             found.sort_unstable();
-            assert_eq!(found, Vec::from_iter(expected));
+            assert_eq!(found, Vec::from_iter(expected.iter().cloned()));
+            // And by a catalog that is made of all parts.
+            let one = base.join("one.parquet");
+            query(&out, &["--compact", one.to_str().unwrap()]).exits(0);
+            assert_eq!(changed(&one), expected);
+            let archive = base.join("increment.tar");
+            let dump = args!["dump", &top, "-o", &archive, "--since", &one, "-q"];
+            run(&mut fathom(dump)).exits(0);
+            let new = base.join("new.parquet");
+            run(&mut fathom(args!["walk", &top, "--catalog", &new, "-q"])).exits(0);
+            let diff = args!["query", "--diff", &one, &new, "--format", "paths0"];
+            let found: BTreeSet<_> = paths(&run(&mut fathom(diff)).exits(0))
+                .into_iter()
+                .collect();
+            assert_eq!(found, expected);
         });
     }
 }

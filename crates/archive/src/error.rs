@@ -220,6 +220,8 @@ pub enum ErrorKind {
     OnlyListed,
     #[error("it describes only shard {}/{} of the tree", .0.number, .0.of)]
     OnlyShard(walk::Shard),
+    #[error("it has not exactly the parts of one run")]
+    NotAllParts,
     #[error("it describes only the entries that rank {number} of {of} has found")]
     OnlyRank { number: u32, of: u32 },
 

@@ -217,11 +217,15 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
         (UseCatalog, ErrorKind::Unpaired { .. }) => {
             "give one catalog of each directory in OLD and in NEW"
         }
+        (UseCatalog, ErrorKind::NotAllParts) => "give a directory with the parts of one walk",
         (UseCatalog, ErrorKind::OnlyRank { .. }) => {
-            "use fathom query on the directory of all parts, or give a catalog of the whole tree"
+            "make one catalog of all parts with fathom query --compact"
         }
         (UseCatalog, ErrorKind::OnlyShard(_)) => "compare it with the same shard of another walk",
-        (UseBase, ErrorKind::OnlyShard(_) | ErrorKind::OnlyRank { .. }) => {
+        (UseBase, ErrorKind::OnlyRank { .. }) => {
+            "make one catalog of all parts with fathom query --compact, or make a full dump"
+        }
+        (UseBase, ErrorKind::OnlyShard(_)) => {
             "give a catalog of the whole tree, or make a full dump"
         }
         (UseCatalog, ErrorKind::OnlyListed) => "write one with fathom walk --catalog",

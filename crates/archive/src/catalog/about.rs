@@ -150,6 +150,17 @@ impl About {
         before_a_tick(self.started)
     }
 
+    /// What all parts of a run have in common: their DIRs and options. Nothing if it is no part.
+    pub(crate) fn run(&self) -> Option<(Vec<&[u8]>, Options)> {
+        let part = self.options.shard.clone()?;
+        let roots = self.roots.iter().map(|root| &root.path[..]).collect();
+        let options = Options {
+            shard: Some(ShardOfRun { number: 0, ..part }),
+            ..self.options.clone()
+        };
+        Some((roots, options))
+    }
+
     /// The description as a member of the file's metadata.
     pub(super) fn to_pair(&self) -> KeyValue {
         KeyValue::new(KEY.to_owned(), self.to_json())

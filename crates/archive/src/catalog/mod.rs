@@ -3,6 +3,7 @@
 mod about;
 mod column;
 pub mod columns;
+mod compact;
 mod footer;
 mod output;
 mod read;
@@ -12,6 +13,7 @@ mod write;
 
 pub use about::{About, Options, Root, ShardOfRun};
 pub use column::Names;
+pub(crate) use compact::compact;
 pub use output::Sealed;
 pub(crate) use output::rows_of_group;
 pub use read::{Columns, Reader};

@@ -8,7 +8,7 @@ use mounts::WarningReason;
 use ondisk::dirent::entries;
 use walk::entry::joined;
 
-use crate::catalog::{About, Options, Reader, ShardOfRun};
+use crate::catalog::{About, Reader, compact};
 use crate::error::{Action, Error, ErrorKind};
 
 /// Catalogs whose entries are one data set.
@@ -126,6 +126,14 @@ impl DataSet {
         self.readers.push(reader);
     }
 
+    /// Writes the catalogs, which must be all parts of a run, as one catalog, atomically.
+    ///
+    /// # Errors
+    /// They are not; one cannot be read, or the new one cannot be written.
+    pub fn compact(&self, file: &[u8]) -> Result<About, Error> {
+        compact(&self.path, &self.readers, file)?.publish()
+    }
+
     /// The descriptions of all catalogs.
     pub fn abouts(&self) -> impl Iterator<Item = &About> {
         self.readers.iter().map(Reader::about)
@@ -201,23 +209,13 @@ fn recorded_parts(
     names: &[Vec<u8>],
     readers: &[Reader],
 ) -> Result<BTreeSet<(u32, u32)>, ErrorKind> {
-    // What all parts of a run have in common; nothing if a catalog is no part.
-    let run = |about: &About| {
-        let part = about.options.shard.clone()?;
-        let roots: Vec<_> = about.roots.iter().map(|root| root.path.clone()).collect();
-        let options = Options {
-            shard: Some(ShardOfRun { number: 0, ..part }),
-            ..about.options.clone()
-        };
-        Some((roots, options))
-    };
-    let first_run = readers.first().and_then(|first| run(first.about()));
+    let first_run = readers.first().and_then(|first| first.about().run());
     let mut parts = BTreeSet::new();
     for (name, reader) in names.iter().zip(readers) {
         let about = reader.about();
         let part = about.options.shard.as_ref();
         let is_new = part.is_none_or(|part| parts.insert((part.number, part.of)));
-        if !is_new || run(about) != first_run {
+        if !is_new || about.run() != first_run {
             return Err(ErrorKind::SeveralRuns {
                 first: names[0].clone(),
                 other: name.clone(),

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use crate::args::help::{EXIT, ending};
 use crate::args::output::{Format, OutputArgs};
 use crate::args::predicates::PredicateArgs;
-use crate::args::values::number;
+use crate::args::values::{number, seekable};
 use crate::cmd::changed::args::ChangedFormat;
 
 const EXAMPLES: &str = "\
@@ -18,6 +18,7 @@ fathom query srv.parquet --group-by owner --changed-before 1y  # print who has o
 fathom query srv.parquet --type f --size 0 --print0 | xargs -0 ls -l  # pass paths to another program
 fathom query srv.parquet home.parquet --group-by age  # add up two catalogs
 fathom query PARTS/ --format du --max-depth 1  # read a catalog in parts
+fathom query PARTS/ --compact srv.parquet  # make one catalog of the parts
 fathom query --diff old.parquet new.parquet --type f  # list the files that changed between two walks
 fathom query --diff old.parquet new.parquet --group-by dir:2 --top 10  # list the directories that grew most";
 
@@ -39,6 +40,13 @@ pub(crate) struct Query {
     /// --group-by, prints by how much the totals of each group differ.
     #[arg(long, num_args = 2, value_names = ["OLD", "NEW"], conflicts_with = "catalogs")]
     pub(crate) diff: Option<Vec<OsString>>,
+
+    /// Also write the parts of a catalog as one catalog to FILE
+    ///
+    /// All entries are written, whatever the predicates. fathom changed and fathom dump compare a tree with
+    /// FILE.
+    #[arg(long, value_name = "FILE", conflicts_with = "diff", help_heading = "Output", value_parser = seekable())]
+    pub(crate) compact: Option<OsString>,
 
     #[command(flatten)]
     pub(crate) predicates: PredicateArgs,

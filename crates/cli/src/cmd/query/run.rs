@@ -1,5 +1,6 @@
 //! `fathom query`: answers from catalogs what `fathom walk` answers from the file system.
 
+use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use ::show::units::{duration, plural};
@@ -48,10 +49,11 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         is_exclusive: false,
         is_all: predicates.is_all(),
     };
-    let source = Catalogs {
-        data: DataSet::open(&bytes(&args.catalogs))?,
-        predicates,
-    };
+    let data = DataSet::open(&bytes(&args.catalogs))?;
+    if let Some(file) = &args.compact {
+        data.compact(file.as_bytes())?;
+    }
+    let source = Catalogs { data, predicates };
     view.print(&source, out)
 }
 

@@ -21,12 +21,16 @@ use support::{Need, run};
 
 const NEEDS: [Need; 1] = [Need::Program("mpirun")];
 
-/// Runs fathom with this many ranks. What mpirun itself prints about a failed job is ignored. One job
-/// runs at a time: Open MPI creates and removes the same directory for all of them.
+/// Runs fathom with this many ranks. What mpirun itself prints about a failed job is ignored.
 fn mpirun(many: usize, words: impl IntoIterator<Item = OsString>) -> Ran {
+    run_job(launcher().args(ranks(many, words)))
+}
+
+/// Runs mpirun. One job runs at a time: Open MPI creates and removes the same directory for all of them.
+fn run_job(command: &mut Command) -> Ran {
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
-    run(launcher().args(ranks(many, words)))
+    run(command)
 }
 
 fn launcher() -> Command {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{NEEDS, launcher, mpirun, ranks};
+use super::{NEEDS, launcher, mpirun, ranks, run_job};
 use crate::support::build::{bush, deep, dir, tmpfs};
 use crate::support::run::{Ran, args};
 use crate::support::synthetic::{SyntheticTree, serve_synthetic};
@@ -178,7 +178,7 @@ fn errors_of_any_rank_are_one_line() {
         let mut command = launcher();
         command.args(ranks(1, args!["walk", &top]));
         command.arg(":").args(ranks(2, args!["walk", &other]));
-        refused(&run(&mut command), "rank 1 on ");
+        refused(&run_job(&mut command), "rank 1 on ");
         // Warnings of all ranks.
         let bad = SyntheticTree {
             directories: 4,
@@ -219,7 +219,7 @@ fn a_rank_that_fails_leaves_no_part() {
         let mut command = launcher();
         command.args(["-np", "4", "sh", "-c", &killed, "sh"]);
         command.args(args!["walk", &at, "-j", "1", "--catalog", &out]);
-        let ran = run(&mut command);
+        let ran = run_job(&mut command);
         assert_ne!(ran.code(), 0, "{ran}");
         assert_eq!(names(&out), Vec::<String>::new());
         // The file system of the parts is full.

@@ -9,6 +9,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod attach;
 mod command;
 mod counts;
 mod meter;

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 
 use gate::fs::{At, FileType, Want as StatxMask};
 use gate::long::statx_long;
+use meter::attach::Attach;
 use meter::call::{Command, Metered};
 use meter::names::Inherited;
 use mounts::may_hang;
@@ -43,8 +44,34 @@ impl CommandAccount {
         given: Option<(Given, String)>,
     ) -> Result<CommandAccount, meter::Error> {
         let command = Command::find(words)?;
-        let mut ledger = Ledger::new(Inherited::from_this_process());
-        let mut metered = meter::run(meter, &command, calls, &mut ledger)?;
+        let start = Inherited::from_this_process();
+        Self::of(start, given, |ledger| {
+            meter::run(meter, &command, calls, ledger)
+        })
+    }
+
+    /// [`CommandAccount::take`] of processes that run already.
+    ///
+    /// # Errors
+    /// Why they could not be metered.
+    pub fn attach(
+        attach: &Attach<'_>,
+        meter: &str,
+        calls: u64,
+        given: Option<(Given, String)>,
+    ) -> Result<CommandAccount, meter::Error> {
+        Self::of(Inherited::default(), given, |ledger| {
+            meter::attach(meter, attach, calls, ledger)
+        })
+    }
+
+    fn of(
+        start: Inherited,
+        given: Option<(Given, String)>,
+        run: impl FnOnce(&mut Ledger) -> Result<Metered, meter::Error>,
+    ) -> Result<CommandAccount, meter::Error> {
+        let mut ledger = Ledger::new(start);
+        let mut metered = run(&mut ledger)?;
         let mut detail = ledger.close();
         detail
             .waits

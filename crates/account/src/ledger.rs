@@ -15,7 +15,7 @@ use crate::waits::{WaitKind, Waits};
 
 pub use crate::sum::Sum;
 use meter::call::{Call, Fork, Listener};
-use meter::names::{Inherited, Name, Names, components};
+use meter::names::{Attached, Inherited, Name, Names, components};
 use meter::syscalls::{self, Kind};
 use mounts::path::parent;
 
@@ -406,6 +406,11 @@ impl Ledger {
 }
 
 impl Listener for Ledger {
+    fn attach(&mut self, process: &Attached) {
+        self.names.attach(process);
+        self.programs.exec(process.pid, &process.program);
+    }
+
     fn call(&mut self, call: &Call<'_>) {
         let Some(syscall) = syscalls::by_number(call.number) else {
             return;

@@ -8,7 +8,7 @@ use gate::Errno;
 use serde::{Deserialize, Serialize};
 use show::name::printable;
 
-use crate::hint::{archive_hint, command_hint, meter_hint};
+use crate::hint::{archive_hint, command_hint, meter_hint, target_hint};
 
 /// How a command ended: with how many warnings, or why it was not done.
 pub(crate) type Outcome = Result<usize, Error>;
@@ -75,13 +75,27 @@ impl Error {
 
 impl From<meter::Error> for Error {
     fn from(error: meter::Error) -> Error {
-        use meter::Error::{Command, Late, Unavailable};
+        use meter::Error::{Command, Late, Target, Unavailable};
         match &error {
             Command(why) => Error::new(error.to_string()).and(command_hint(why)),
+            Target(why) => Error::new(format!("cannot attach: {error}")).and(&target_hint(why)),
+            Unavailable(why) if needs_other_meter_to_attach(why) => {
+                let hint = meter_hint(why).unwrap_or_default();
+                Error::new(format!("cannot attach: {error}")).and(hint)
+            }
             Unavailable(why) => Error::new(format!("cannot meter the command: {error}"))
                 .and(meter_hint(why).unwrap_or_default()),
             Late(..) => Error::new(format!("the command ran, but there is no report: {error}")),
         }
+    }
+}
+
+fn needs_other_meter_to_attach(why: &meter::Unavailable) -> bool {
+    use meter::Unavailable::{AttachNeedsBtf, CannotAttach, NoMeter};
+    match why {
+        CannotAttach | AttachNeedsBtf => true,
+        NoMeter(refused) => refused.iter().any(|(_, why)| *why == CannotAttach),
+        _ => false,
     }
 }
 
@@ -239,6 +253,7 @@ mod tests {
         is_error::<gate::bpf::LoadError>();
         is_error::<meter::CommandError>();
         is_error::<meter::Error>();
+        is_error::<meter::TargetError>();
         is_error::<meter::Unavailable>();
         is_error::<meter::WarningKind>();
         is_error::<mounts::Error>();

@@ -140,8 +140,12 @@ fn hint_for_mounts(kind: &mounts::WarningKind, errno: Option<Errno>) -> Option<&
 
 /// What to do if no meter works, or the chosen one does not.
 pub(crate) fn meter_hint(why: &meter::Unavailable) -> Option<&'static str> {
-    use meter::Unavailable::{BpfMap, BpfProgram, NoMeter, PerfEvent, Ptrace};
+    use meter::Unavailable::{BpfMap, BpfProgram, CannotAttach, NoMeter, PerfEvent, Ptrace};
     match why {
+        CannotAttach => Some("use --meter bpf, as root"),
+        NoMeter(refused) if refused.iter().any(|(_, why)| *why == CannotAttach) => {
+            Some("run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE")
+        }
         BpfMap(Errno::EPERM)
         | BpfProgram(Errno::EPERM, _)
         | PerfEvent(Errno::EPERM | Errno::EACCES) => Some(
@@ -154,6 +158,17 @@ pub(crate) fn meter_hint(why: &meter::Unavailable) -> Option<&'static str> {
         ),
         Ptrace(_) => Some("use --meter bpf or perf, as root"),
         _ => None,
+    }
+}
+
+/// What to do about a process that cannot be attached to.
+pub(crate) fn target_hint(why: &meter::TargetError) -> String {
+    use meter::TargetError::*;
+    match why {
+        NoProcess(_) => "list processes with ps -e".into(),
+        Thread(_, process) => format!("give -p {process}"),
+        KernelThread(_) | Myself(_) => "give the id of another process".into(),
+        OtherUser(_) => "run as root".into(),
     }
 }
 

@@ -1,21 +1,19 @@
 //! The cheapest meter that works here.
 
-use crate::call::{Choice, Command, Listener, Meter, Metered};
+use crate::call::{Choice, Meter, Metered};
 use crate::error::{Error, Unavailable};
 
 /// The name that stands for it.
 pub const NAME: &str = "auto";
 
-/// Runs the command by the first of `meters` that works here and starts.
+/// Starts the first of `meters` that works here.
 pub(crate) fn run(
     meters: &[Box<dyn Meter>],
-    command: &Command,
-    calls: u64,
-    to: &mut dyn Listener,
+    mut start: impl FnMut(&dyn Meter) -> Result<Metered, Error>,
 ) -> Result<Metered, Error> {
     let mut refused = Vec::new();
     for meter in meters {
-        match run_checked(&**meter, command, calls, to) {
+        match run_checked(&**meter, &mut start) {
             Err(Error::Unavailable(why)) => refused.push((meter.name(), why)),
             Err(error) => return Err(error),
             Ok(mut metered) => {
@@ -27,15 +25,13 @@ pub(crate) fn run(
     Err(Unavailable::NoMeter(refused).into())
 }
 
-/// Runs the command by this meter, if it works here.
+/// Starts this meter, if it works here.
 pub(crate) fn run_checked(
     meter: &dyn Meter,
-    command: &Command,
-    calls: u64,
-    to: &mut dyn Listener,
+    start: impl FnOnce(&dyn Meter) -> Result<Metered, Error>,
 ) -> Result<Metered, Error> {
     meter.check()?;
-    meter.run(command, calls, to)
+    start(meter)
 }
 
 #[cfg(test)]
@@ -43,7 +39,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::call::Ended;
+    use crate::call::{Command, Ended, Listener};
     use crate::error::{CommandError, Step};
     use gate::Errno;
 
@@ -85,7 +81,8 @@ mod tests {
             program: c"/bin/true".to_owned(),
             args: Vec::new(),
         };
-        run(&meters, &command, 0, &mut ()).map(|metered| (metered.meter, metered.why()))
+        let start = |meter: &dyn Meter| meter.run(&command, 0, &mut ());
+        run(&meters, start).map(|metered| (metered.meter, metered.why()))
     }
 
     #[test]

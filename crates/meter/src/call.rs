@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use gate::Errno;
 
+use crate::attach::Attach;
 use crate::error::{CommandError, Error, Refusal, Refusals, Unavailable, WarningKind};
+use crate::names::Attached;
 
 /// The longest name that is reported, in bytes; longer ones are cut. The kernel accepts no longer
 /// ones: `PATH_MAX` without the NUL.
@@ -65,6 +67,8 @@ pub struct Fork {
 /// Receives what a meter reports, for each process in the order in which it happened, as far as the
 /// meter knows it.
 pub trait Listener {
+    /// A process that runs already is metered from now on.
+    fn attach(&mut self, _process: &Attached) {}
     /// A call has returned, or its thread has ended in it.
     fn call(&mut self, _call: &Call<'_>) {}
     /// A process or thread begins.
@@ -101,6 +105,8 @@ pub enum Ended {
     Exited(i32),
     /// By this signal.
     Killed(i32),
+    /// Not a command: so many processes were attached to.
+    Detached(usize),
 }
 
 impl From<&gate::process::Ended> for Ended {
@@ -116,6 +122,7 @@ impl Ended {
         match self {
             Ended::Exited(status) => status,
             Ended::Killed(signal) => 128 + signal,
+            Ended::Detached(_) => 0,
         }
     }
 }
@@ -243,6 +250,20 @@ pub trait Meter {
     /// # Errors
     /// Why there are no figures.
     fn run(&self, command: &Command, calls: u64, to: &mut dyn Listener) -> Result<Metered, Error>;
+
+    /// Meters processes that run already, and what they start, until they have ended or `attach`
+    /// says to detach. Reports calls as [`Meter::run`] does.
+    ///
+    /// # Errors
+    /// Why there are no figures.
+    fn attach(
+        &self,
+        _attach: &Attach<'_>,
+        _calls: u64,
+        _to: &mut dyn Listener,
+    ) -> Result<Metered, Error> {
+        Err(Unavailable::CannotAttach.into())
+    }
 }
 
 #[cfg(test)]

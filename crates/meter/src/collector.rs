@@ -8,6 +8,7 @@ use gate::{clock, usage};
 use crate::call::{Call, Choice, Command, Ended, Fork, Listener, Meter, Metered};
 use crate::error::{Error, Step, WarningKind};
 use crate::families::Families;
+use crate::names::Attached;
 use crate::totals::{Program, Totals};
 
 /// How a command ended, and the time that it and its descendants took.
@@ -109,6 +110,21 @@ impl<'a> Collector<'a> {
         self.totals
             .add(program, call.pid, call.number, 1, nanos, errno);
         self.report(call);
+    }
+
+    /// A process that runs already is metered from now on.
+    pub(crate) fn attach(&mut self, process: &Attached) {
+        let pid = process.pid;
+        for &tid in process.threads.iter().filter(|tid| **tid != pid) {
+            self.families.fork(&Fork {
+                parent: pid,
+                pid,
+                tid,
+                shares_files: true,
+                shares_fs: true,
+            });
+        }
+        self.to.attach(process);
     }
 
     pub(crate) fn fork(&mut self, fork: &Fork) {

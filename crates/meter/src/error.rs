@@ -12,12 +12,35 @@ pub enum Error {
     /// The command cannot be run.
     #[error(transparent)]
     Command(#[from] CommandError),
+    /// A process cannot be attached to.
+    #[error(transparent)]
+    Target(#[from] TargetError),
     /// The meter cannot work here. The command has not begun, so another meter may be tried.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
     /// The meter failed after the command had begun. Another meter would run it twice.
     #[error("cannot {0}: {1}")]
     Late(Step, Errno),
+}
+
+/// Why a process cannot be attached to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TargetError {
+    /// There is none, or it has ended.
+    #[error("process {0} does not exist")]
+    NoProcess(u32),
+    /// It is the id of a thread of another process.
+    #[error("{0} is a thread of process {1}")]
+    Thread(u32, u32),
+    /// It is a thread of the kernel, and makes no system calls.
+    #[error("process {0} is a kernel thread, which makes no system calls")]
+    KernelThread(u32),
+    /// It is this process.
+    #[error("process {0} is fathom itself")]
+    Myself(u32),
+    /// It belongs to another user, and this process is not privileged.
+    #[error("process {0} belongs to another user")]
+    OtherUser(u32),
 }
 
 /// Why a command cannot be run.
@@ -81,6 +104,12 @@ pub enum Unavailable {
         "the kernel has no BTF (/sys/kernel/btf/vmlinux), and the layout of its task_struct is unknown"
     )]
     NoBtf,
+    /// It can only run commands.
+    #[error("can only meter a command that it runs")]
+    CannotAttach,
+    /// There is no BTF, or it lacks what is needed to find a process by its id.
+    #[error("this needs a kernel with BTF (/sys/kernel/btf/vmlinux)")]
+    AttachNeedsBtf,
     /// A thread of this process cannot be created.
     #[error("cannot create a thread: {}", Errno(*.0))]
     Thread(i32),
@@ -182,6 +211,8 @@ pub enum Step {
     CountRecords,
     #[error("read the maps of the BPF programs")]
     ReadMaps,
+    #[error("write the maps of the BPF programs")]
+    WriteMaps,
 }
 
 impl Step {
@@ -212,6 +243,9 @@ pub enum WarningKind {
         if *.0 == 1 { "thread was" } else { "threads were" }
     )]
     StillRunning(u64),
+    /// A process ended before the meter had attached to it.
+    #[error("process {0} ended before it was attached to")]
+    EndedBefore(u32),
     /// Processes were killed when the user asked fathom to stop.
     #[error(
         "{} {} still running when fathom was stopped, and killed",

@@ -7,6 +7,7 @@
 //! | [`syscalls`] | the file-system system calls: numbers, names, purposes, path and descriptor arguments |
 //! | [`names`] | absolute names of the files that calls are about |
 //! | [`auto`] | the cheapest meter that works here |
+//! | [`mod@attach`] | which running processes are metered, and for how long |
 //! | `bpf` | for root: BPF programs at the kernel's tracepoints |
 //! | `perf` | for root, where BPF is unavailable: the records of perf events |
 //! | `ptrace` | for everybody: ptrace(2), with a seccomp filter |
@@ -19,6 +20,7 @@
 //! | `tracefs` | numbers and formats of tracepoints, wherever tracefs is mounted |
 #![forbid(unsafe_code)]
 
+pub mod attach;
 pub mod auto;
 mod bpf;
 pub mod call;
@@ -35,9 +37,12 @@ mod totals;
 mod tracefs;
 mod unmetered;
 
-pub use error::{CommandError, Error, Unavailable, WarningKind};
+pub use error::{CommandError, Error, TargetError, Unavailable, WarningKind};
 pub use unmetered::run_unmetered;
 
+use gate::interrupt;
+
+use crate::attach::Attach;
 use crate::call::{Choice, Command, Listener, Meter, Metered};
 
 /// Every meter, the cheapest first.
@@ -60,7 +65,7 @@ pub fn run_exact(name: &str, command: &Command, to: &mut dyn Listener) -> Result
     meters.retain(|meter| meter.sees_names());
     if name == auto::NAME {
         meters.sort_by_key(|meter| meter.name() != exact);
-        let mut metered = auto::run(&meters, command, u64::MAX, to)?;
+        let mut metered = auto::run(&meters, |meter| meter.run(command, u64::MAX, to))?;
         if metered.meter == exact {
             metered.choice = Choice::Exact;
         }
@@ -69,7 +74,7 @@ pub fn run_exact(name: &str, command: &Command, to: &mut dyn Listener) -> Result
     let Some(meter) = meters.iter().find(|meter| meter.name() == name) else {
         return Err(Unavailable::SeesNoNames(name.to_owned()).into());
     };
-    auto::run_checked(&**meter, command, u64::MAX, to)
+    auto::run_checked(&**meter, |meter| meter.run(command, u64::MAX, to))
 }
 
 /// Runs the command under the meter of this name (`auto`: the cheapest that works here), and
@@ -83,13 +88,38 @@ pub fn run(
     calls: u64,
     to: &mut dyn Listener,
 ) -> Result<Metered, Error> {
+    start(name, |meter| meter.run(command, calls, to))
+}
+
+/// Meters processes that run already by the meter of this name (`auto`: the cheapest that works
+/// here), and reports the first `calls` calls one by one. SIGINT, SIGTERM and SIGHUP end it.
+///
+/// # Errors
+/// Why there are no figures.
+pub fn attach(
+    name: &str,
+    attach: &Attach<'_>,
+    calls: u64,
+    to: &mut dyn Listener,
+) -> Result<Metered, Error> {
+    attach.check()?;
+    let guard = interrupt::hold();
+    let metered = start(name, |meter| meter.attach(attach, calls, to));
+    interrupt::let_go(guard);
+    metered
+}
+
+fn start(
+    name: &str,
+    start: impl FnMut(&dyn Meter) -> Result<Metered, Error>,
+) -> Result<Metered, Error> {
     let meters = all();
     if name == auto::NAME {
-        return auto::run(&meters, command, calls, to);
+        return auto::run(&meters, start);
     }
     let Some(meter) = meters.iter().find(|meter| meter.name() == name) else {
         let names = meters.iter().map(|meter| meter.name()).collect();
         return Err(Unavailable::UnknownMeter(names).into());
     };
-    auto::run_checked(&**meter, command, calls, to)
+    auto::run_checked(&**meter, start)
 }

@@ -14,6 +14,7 @@
 //! here when one of the two changes. Memory is bounded ([`MOST_TASKS`], [`MOST_BYTES`]): what does
 //! not fit is unknown, and counted ([`Names::forgotten`]).
 
+mod attached;
 mod inherited;
 mod kind;
 
@@ -24,6 +25,8 @@ use std::rc::Rc;
 use foldhash::{HashMap, HashMapExt};
 use gate::fs::Open as Flags;
 
+pub use attached::Attached;
+pub(crate) use attached::OpenFiles;
 pub use inherited::Inherited;
 pub use kind::DescriptorKind;
 
@@ -248,6 +251,8 @@ pub struct Names {
     inherited: Option<Inherited>,
     /// /proc is asked what unknown descriptors are.
     asks_proc: bool,
+    /// The root and the mount namespace of the first process that a meter has attached to.
+    root: Option<(Vec<u8>, Vec<u8>)>,
     /// Some process has another root than the command, and so may those of which nothing is known.
     has_other_root: bool,
     held: Rc<Cell<usize>>,
@@ -332,6 +337,38 @@ impl Names {
             }
             kind
         })
+    }
+
+    /// A process is metered from now on. Names are those of the first such process: absolute names of
+    /// processes with another root or mount namespace are unknown.
+    pub fn attach(&mut self, process: &Attached) {
+        let Attached { pid, open, .. } = process;
+        let threads = self.tasks.iter();
+        let stale = threads.filter(|(tid, task)| task.process == *pid || *tid == pid);
+        let stale: Vec<u32> = stale.map(|(tid, _)| *tid).collect();
+        stale.into_iter().for_each(|tid| self.exit(tid));
+        let root = open.root();
+        if self.root.is_none() {
+            self.root = root.cloned();
+        }
+        let is_same_root = self.root.as_ref() == root;
+        self.has_other_root |= !is_same_root;
+        self.inherited = Some(open.inherited());
+        self.find_or_add(*pid, *pid);
+        self.inherited = None;
+        self.change_place(*pid, |place| place.has_commands_root = is_same_root);
+        for fd in open.closed_on_exec() {
+            self.set_cloexec(*pid, fd.into(), true);
+        }
+        for tid in process.threads.iter().filter(|tid| *tid != pid) {
+            self.fork(&Fork {
+                parent: *pid,
+                pid: *pid,
+                tid: *tid,
+                shares_files: true,
+                shares_fs: true,
+            });
+        }
     }
 
     /// A process or a thread begins.

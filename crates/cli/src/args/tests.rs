@@ -198,6 +198,7 @@ fn value_names_are_from_one_list() {
         "OLD",
         "PATH",
         "PERCENT",
+        "PID",
         "RATE",
         "RE",
         "ROOT",

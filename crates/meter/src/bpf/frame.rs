@@ -33,6 +33,16 @@ pub(super) mod exit_call {
     pub(crate) const CONTEXT: i16 = -48;
 }
 
+/// The program at `sys_enter` that attaches to threads.
+pub(super) mod adopt {
+    /// A pointer or a word of a kernel struct. 8 bytes.
+    pub(crate) const WORD: i16 = -16;
+    /// The thread. 8 bytes.
+    pub(crate) const THREAD: i16 = -32;
+    /// Its slot. 8 bytes.
+    pub(crate) const SLOT: i16 = -40;
+}
+
 /// The program at `sched_process_fork`.
 pub(super) mod fork {
     /// The child's tid and pid in the first PID namespace. 4 bytes each.

@@ -78,6 +78,7 @@ pub(super) struct Kit {
     pub(super) programs: Vec<Program>,
     pub(super) attached: Vec<Fd>,
     pub(super) cookie: [u64; 2],
+    pub(super) resources: Resources,
 }
 
 impl Kit {
@@ -126,6 +127,7 @@ impl Kit {
             attached: attached?,
             programs,
             cookie: resources.cookie,
+            resources,
         })
     }
 }

@@ -124,11 +124,30 @@ pub(super) mod shared {
     pub(crate) const REGISTERS_OFFSET: usize = 13;
     /// Calls of metered threads whose return was not seen.
     pub(crate) const MISSED: usize = 14;
+    /// The thread that is to be metered: the descriptor of its directory in /proc, its slot, its
+    /// pid and its tid; and what became of it, see [`adoption`](super::adoption).
+    pub(crate) const ADOPT_FD: usize = 15;
+    pub(crate) const ADOPT_SLOT: usize = 16;
+    pub(crate) const ADOPT_IDS: usize = 17;
+    pub(crate) const ADOPTED: usize = 18;
     /// The class of each system call.
-    pub(crate) const CLASSES: usize = 16;
+    pub(crate) const CLASSES: usize = 19;
     /// Calls, nanoseconds and errors of each system call that there was no cell for.
     pub(crate) const SPILL: usize = CLASSES + NUMBERS;
     pub(crate) const WORDS: usize = SPILL + 3 * NUMBERS;
+}
+
+/// What became of a thread that ran already.
+pub(super) mod adoption {
+    pub(crate) const NOW: i32 = 1;
+    pub(crate) const BEFORE: i32 = 2;
+    /// It has not run yet.
+    pub(crate) const UNBORN: i32 = 3;
+    pub(crate) const GONE: i32 = 4;
+    pub(crate) const FULL: i32 = 5;
+    /// `TASK_NEW` of `task_struct.__state`, `PF_EXITING` of `task_struct.flags`.
+    pub(crate) const TASK_NEW: i32 = 0x800;
+    pub(crate) const EXITING: i32 = 4;
 }
 
 /// A metered thread: the value of a [bucket](super::bucket) of the map `tasks`. What each call

@@ -3,6 +3,7 @@
 //!
 //! | module | what is in it |
 //! |---|---|
+//! | `attach` | enters threads that run already into the maps |
 //! | `asm` | an assembler: neither compiler nor library is needed to make and load the programs |
 //! | `layout` | what the programs and user space share: values of maps, records of the ring |
 //! | `frame` | the slots of the programs' stacks |
@@ -24,6 +25,7 @@
 //! the first PID namespace, and the name of a program that ends at once is cut to 15 bytes.
 
 mod asm;
+mod attach;
 mod draft;
 mod frame;
 mod kit;
@@ -34,18 +36,21 @@ mod program;
 mod reader;
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use gate::Errno;
-use gate::bpf::{Ring, prctl_unknown};
+use gate::bpf::{Program, Ring, prctl_unknown};
 use gate::command::Held;
 use gate::process::Ahead;
+use gate::{Errno, Fd, clock};
 
+use self::attach::{Adopter, calibrate};
 use self::kit::{Kit, ROOM, load};
 use self::layout::{ANNOUNCEMENT, shared};
 use self::reader::{MOST_REPORTED, Reader};
-use crate::call::{Command, Listener, Meter, Metered};
-use crate::collector::{Collector, run_held, time_empty_call, warn_of};
-use crate::error::{Error, Step, Unavailable, WarningKind};
+use crate::attach::{Attach, CpuTime};
+use crate::call::{Command, Ended, Listener, Meter, Metered};
+use crate::collector::{Collector, Timing, run_held, time_empty_call, warn_of};
+use crate::error::{Error, Step, TargetError, Unavailable, WarningKind};
 
 /// The meter.
 pub(crate) struct Bpf;
@@ -70,6 +75,57 @@ impl Meter for Bpf {
         let unmetered_call = time_empty_call();
         let kit = Kit::new(probe::find, ROOM, calls)?;
         self.run_with(kit, unmetered_call, command, calls, to)
+    }
+
+    fn attach(
+        &self,
+        attach: &Attach<'_>,
+        calls: u64,
+        to: &mut dyn Listener,
+    ) -> Result<Metered, Error> {
+        let unmetered_call = time_empty_call();
+        let kit = Kit::new(probe::find, ROOM, calls)?;
+        calibrate(&kit)?;
+        let words = &kit.words;
+        let mut reader = Reader::new(words, &kit.maps, calls, Collector::new(calls, to));
+        let adopter = Adopter::new(&kit)?;
+        words[shared::LEFT].store(calls.min(MOST_REPORTED), Ordering::Relaxed);
+        words[shared::BEGUN].store(1, Ordering::Release);
+        let start = clock::monotonic();
+        let mut attached = Vec::new();
+        for &pid in &attach.processes {
+            let is_new = adopter.process(pid, &mut reader);
+            if is_new.map_err(Step::WriteMaps.early())? {
+                attached.push(pid);
+            } else if !attached.contains(&pid) {
+                reader.warn(WarningKind::EndedBefore(pid));
+            }
+        }
+        drop(adopter);
+        if attached.is_empty() {
+            let first = attach.processes.first().copied().unwrap_or_default();
+            return Err(TargetError::NoProcess(first).into());
+        }
+        (attach.ready)(attached.len());
+        let mut ring = kit.ring;
+        let mut cpu = CpuTime::of(&attached);
+        {
+            let _ahead = Ahead::get(); // records that are not read in time are lost
+            let until = attach
+                .duration
+                .map(|duration| start + duration.as_nanos() as u64);
+            let followed = reader.follow_attached(&mut ring, until, &mut cpu);
+            followed.map_err(Step::Wait.late())?;
+        }
+        let (user, sys) = cpu.times();
+        let timing = Timing {
+            ended: Ended::Detached(attached.len()),
+            real: Duration::from_nanos(clock::monotonic().saturating_sub(start)),
+            user,
+            sys,
+        };
+        detach(kit.attached);
+        self.finish(&kit.programs, reader, &mut ring, unmetered_call, timing)
     }
 }
 
@@ -107,17 +163,34 @@ impl Bpf {
                 ended.map_err(Step::Wait.late())
             })?
         };
-        drop(kit.attached);
-        let skipped = Kit::skipped_events(&kit.programs);
-        let metered_call = words[shared::EMPTY_CALL].load(Ordering::Relaxed);
-        let overhead = metered_call.saturating_sub(unmetered_call);
+        detach(kit.attached);
+        self.finish(&kit.programs, reader, &mut ring, unmetered_call, timing)
+    }
+
+    /// The result, when the programs are detached.
+    fn finish(
+        &self,
+        programs: &[Program],
+        reader: Reader<'_>,
+        ring: &mut Ring,
+        unmetered_call: u64,
+        timing: Timing,
+    ) -> Result<Metered, Error> {
+        let skipped = Kit::skipped_events(programs);
+        let overhead = reader.empty_call().saturating_sub(unmetered_call);
         let mut metered = reader
-            .finish(&mut ring, self, overhead, timing)
+            .finish(ring, self, overhead, timing)
             .map_err(Step::ReadMaps.late())?;
         metered.lost += skipped;
         warn_of(&mut metered, skipped, WarningKind::LostEvents);
         Ok(metered)
     }
+}
+
+/// Detaches the programs, the one that sees calls begin first: then no thread that has ended stays
+/// in the map `tasks` while another can get its stack.
+fn detach(mut attached: Vec<Fd>) {
+    while attached.pop().is_some() {}
 }
 
 #[cfg(test)]
@@ -129,7 +202,7 @@ mod tests {
     use super::kit::{PROGRAMS, Room};
     use super::offsets::{Ends, Ids, Offsets, Running};
     use super::*;
-    use crate::call::{Ended, Total};
+    use crate::call::Total;
 
     #[test]
     fn every_program_can_be_assembled_and_read() {

@@ -58,15 +58,10 @@ pub(super) struct Ends {
 impl Offsets {
     /// The offsets in this kernel; `None` if it has no BTF.
     pub(super) fn read() -> Option<Offsets> {
-        let file = openat(CWD, c"/sys/kernel/btf/vmlinux", Open::NONBLOCK).ok()?;
-        match map_types(&file) {
-            Ok(types) => Offsets::from_btf(&types),
-            Err(_) => Offsets::from_btf(&read_types(&file)?),
-        }
+        with_btf(Offsets::from_btf)
     }
 
-    fn from_btf(types: &[u8]) -> Option<Offsets> {
-        let btf = Btf::parse(types)?;
+    fn from_btf(btf: &Btf<'_>) -> Option<Offsets> {
         let [task, pid, upid, binprm, file, inode, sigpending, signal] = btf.structures([
             b"task_struct",
             b"pid",
@@ -115,6 +110,66 @@ impl Offsets {
     }
 }
 
+/// The offsets of the fields between this process and the `task_struct` of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Way {
+    /// `task_struct.files`, `files_struct.fdt`, `fdtable.fd`, `file.f_inode`.
+    pub(super) files: u32,
+    pub(super) table: u32,
+    pub(super) descriptors: u32,
+    pub(super) inode: u32,
+    /// From the inode of an entry of /proc to `proc_inode.pid`.
+    pub(super) pid: i32,
+    /// `pid.tasks[PIDTYPE_PID]`, and `task_struct.pid_links[PIDTYPE_PID]`, to which it points.
+    pub(super) tasks: u32,
+    pub(super) links: u32,
+    /// `task_struct.flags` and `task_struct.__state`.
+    pub(super) flags: u32,
+    pub(super) state: u32,
+}
+
+impl Way {
+    /// `None` if this kernel has no BTF, or another layout.
+    pub(super) fn read() -> Option<Way> {
+        with_btf(|btf| {
+            let [task, files, table, file, entry, pid] = btf.structures([
+                b"task_struct",
+                b"files_struct",
+                b"fdtable",
+                b"file",
+                b"proc_inode",
+                b"pid",
+            ]);
+            let of = |structure: Option<u32>, name: &[u8]| {
+                let member = btf.member(structure?, name)?;
+                Some(member.offset)
+            };
+            let inode = of(entry, b"vfs_inode")?;
+            Some(Way {
+                files: of(task, b"files")?,
+                table: of(files, b"fdt")?,
+                descriptors: of(table, b"fd")?,
+                inode: of(file, b"f_inode")?,
+                pid: of(entry, b"pid")?.cast_signed() - inode.cast_signed(),
+                tasks: of(pid, b"tasks")?,
+                links: of(task, b"pid_links")?,
+                flags: of(task, b"flags")?,
+                // Linux 5.14 gave it this name.
+                state: of(task, b"__state").or_else(|| of(task, b"state"))?,
+            })
+        })
+    }
+}
+
+/// Looks something up in this kernel's BTF; `None` if it has none.
+fn with_btf<T>(look_up: impl FnOnce(&Btf<'_>) -> Option<T>) -> Option<T> {
+    let file = openat(CWD, c"/sys/kernel/btf/vmlinux", Open::NONBLOCK).ok()?;
+    match map_types(&file) {
+        Ok(types) => look_up(&Btf::parse(&types)?),
+        Err(_) => look_up(&Btf::parse(&read_types(&file)?)?),
+    }
+}
+
 fn map_types(file: &Fd) -> Result<Types, Errno> {
     let len = statx(file, c"", At::EMPTY_PATH, Want::SIZE)?.size;
     Types::map(file, usize::try_from(len).map_err(|_| Errno::EFBIG)?)
@@ -155,7 +210,8 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_btf_have_no_offsets() {
-        assert_eq!(Offsets::from_btf(b""), None);
-        assert_eq!(Offsets::from_btf(&[0; 100]), None);
+        let offsets = |bytes: &[u8]| Btf::parse(bytes).and_then(|btf| Offsets::from_btf(&btf));
+        assert_eq!(offsets(b""), None);
+        assert_eq!(offsets(&[0; 100]), None);
     }
 }

@@ -8,16 +8,19 @@ use std::time::Duration;
 
 use foldhash::{HashMap, HashMapExt};
 use gate::bpf::Ring;
+use gate::clock;
 use gate::command::Running;
 use gate::notify::{Event, poll};
 use gate::process::Shared;
 
 use super::kit::Maps;
 use super::layout::{arguments, double, fork, kind, names, shared, slot, sum, task, word};
+use crate::attach::{CpuTime, is_asked_to_stop};
 use crate::call::{Call, Ended, Fork, Meter, Metered};
 use crate::collector::{Collector, Timing, warn_of};
 use crate::error::WarningKind;
 use crate::executable::file_of;
+use crate::names::Attached;
 use crate::syscalls::NUMBERS;
 use crate::totals::{Program, Totals};
 
@@ -70,6 +73,42 @@ impl<'a> Reader<'a> {
         self.words[word].load(Ordering::Acquire)
     }
 
+    /// Nanoseconds of an empty call while it is metered.
+    pub(super) fn empty_call(&self) -> u64 {
+        self.shared(shared::EMPTY_CALL)
+    }
+
+    pub(super) fn warn(&mut self, kind: WarningKind) {
+        self.collector.warnings.push(kind);
+    }
+
+    /// A process that runs already is metered from now on, in this slot.
+    pub(super) fn attached(&mut self, slot: u64, process: &Attached) {
+        let program = self.collector.totals.program(&process.program);
+        self.programs.insert(slot, program);
+        self.collector.attach(process);
+    }
+
+    /// Reads until no metered thread is left, until this time of the monotonic clock, or until the
+    /// user asks this process to stop.
+    pub(super) fn follow_attached(
+        &mut self,
+        ring: &mut Ring,
+        until: Option<u64>,
+        cpu: &mut CpuTime,
+    ) -> gate::Result<()> {
+        loop {
+            let all_have_ended = self.shared(shared::LIVE) == 0;
+            let left = until.map(|until| until.saturating_sub(clock::monotonic()));
+            let records = self.read_ring(ring);
+            cpu.update();
+            if all_have_ended || left == Some(0) || is_asked_to_stop() {
+                return Ok(());
+            }
+            self.pause(records, ring, left.map_or(IDLE, Duration::from_nanos))?;
+        }
+    }
+
     /// Reads until no metered thread is left, or the command has ended and the user asks this
     /// process to stop.
     pub(super) fn follow(&mut self, running: &mut Running, ring: &mut Ring) -> gate::Result<Ended> {
@@ -92,20 +131,26 @@ impl<'a> Reader<'a> {
                 warnings.push(WarningKind::StillRunning(left));
                 break;
             }
-            if self.is_filling() {
-                self.harvest(false)?;
-            }
-            if records > 0 {
-                std::thread::sleep(BUSY);
-            } else {
-                let asleep = &self.words[shared::ASLEEP];
-                asleep.store(1, Ordering::Release);
-                poll([(ring.as_fd(), Event::Readable)], Some(IDLE))?;
-                asleep.store(0, Ordering::Release);
-            }
+            self.pause(records, ring, IDLE)?;
         }
         let ended = ended.map_or_else(|| running.wait(), Ok)?;
         Ok(Ended::from(&ended))
+    }
+
+    /// Makes room in maps that fill, and waits for more records, at most so long.
+    fn pause(&mut self, records: usize, ring: &Ring, most: Duration) -> gate::Result<()> {
+        if self.is_filling() {
+            self.harvest(false)?;
+        }
+        if records > 0 {
+            std::thread::sleep(BUSY.min(most));
+            return Ok(());
+        }
+        let asleep = &self.words[shared::ASLEEP];
+        asleep.store(1, Ordering::Release);
+        poll([(ring.as_fd(), Event::Readable)], Some(IDLE.min(most)))?;
+        asleep.store(0, Ordering::Release);
+        Ok(())
     }
 
     fn read_ring(&mut self, ring: &mut Ring) -> usize {

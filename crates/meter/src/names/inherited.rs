@@ -36,12 +36,12 @@ impl Inherited {
 
 /// Whether execve(2) leaves a descriptor of this process open.
 fn survives_exec(fd: u32) -> bool {
-    flags(fd).is_some_and(|flags| flags & O_CLOEXEC == 0) && !gate::command::was_closed(fd)
+    flags("self", fd).is_some_and(|flags| flags & O_CLOEXEC == 0) && !gate::command::was_closed(fd)
 }
 
-/// The flags of a descriptor, from /proc.
-fn flags(fd: u32) -> Option<u64> {
-    let path = gate::long::c_string(format!("/proc/self/fdinfo/{fd}").as_bytes()).ok()?;
+/// The flags of a descriptor of a process, from /proc.
+pub(super) fn flags(process: &str, fd: u32) -> Option<u64> {
+    let path = gate::long::c_string(format!("/proc/{process}/fdinfo/{fd}").as_bytes()).ok()?;
     let text = gate::file::read_kernel(&path).ok()?;
     let mut lines = text.split(|&b| b == b'\n');
     let flags = lines.find_map(|line| line.strip_prefix(b"flags:"))?;

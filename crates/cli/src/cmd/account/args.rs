@@ -1,12 +1,13 @@
 //! The flags of `fathom account`.
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use account::report::Grouping;
 use clap::Args;
 
 use crate::args::help::{EXIT_OF_COMMAND, REPORT, ending};
-use crate::args::values::{choices, mix, number, percent};
+use crate::args::values::{choices, duration, mix, number, percent};
 
 const EXAMPLES: &str = "\
 fathom account ls -l /usr  # calls of ls, by system call, file and directory
@@ -15,6 +16,7 @@ fathom account --full git status  # all tables: files, programs, redundant calls
 fathom account --by directory:2 ls -lR /usr  # sum by the first two path components
 fathom account --folded -o calls.txt make  # stacks for flamegraph.pl or inferno-flamegraph
 fathom account --by process -o report.txt ./configure  # by process, into a file
+fathom account -p 1234 --duration 10s  # what a running process does in 10 s
 fathom account --json python3 -c 1  # JSON for other programs
 fathom probe /srv gates --json >prices.json  # measure the call prices of /srv
 fathom account --prices prices.json tar -cf /dev/null /srv  # use these prices
@@ -23,6 +25,9 @@ fathom account --model calls.csv  # the model with another table";
 
 const OPTIONS_FIRST: &str = "\
 Options of fathom come before COMMAND; everything from COMMAND on belongs to the command.";
+
+const ATTACHING: &str = "\
+With -p the exit status is 0 if there is a report, and 2 if there is none. Attaching needs root, and a kernel with BTF.";
 
 const TABLE: &str = "\
 The table of --model is CSV with the columns gate, ms_per_call, calls_per_dir, calls_per_file (or calls_per_seg) and for_effect (yes or no).";
@@ -34,18 +39,29 @@ perf    perf events on tracepoints; needs root, sees no file names
 ptrace  ptrace(2) with a seccomp filter; no root needed, about 10 us per call";
 
 #[derive(Args, Debug)]
-#[command(after_help = EXIT_OF_COMMAND, after_long_help = ending(EXAMPLES, &[OPTIONS_FIRST, REPORT, TABLE].join("\n\n"), EXIT_OF_COMMAND),
-          override_usage = "fathom account [OPTIONS] COMMAND [ARGUMENT]...\n       fathom account --model [FILE] [OPTIONS]")]
+#[command(after_help = EXIT_OF_COMMAND, after_long_help = ending(EXAMPLES, &[OPTIONS_FIRST, ATTACHING, REPORT, TABLE].join("\n\n"), EXIT_OF_COMMAND),
+          override_usage = "fathom account [OPTIONS] COMMAND [ARGUMENT]...\n       fathom account -p PID[,PID]... [--duration DURATION] [OPTIONS]\n       fathom account --model [FILE] [OPTIONS]")]
 pub(crate) struct Account {
     /// The command to run, with its arguments
     #[arg(
         trailing_var_arg = true,
         value_name = "COMMAND",
-        required_unless_present = "model"
+        required_unless_present_any = ["model", "pid"]
     )]
-    #[arg(conflicts_with = "model")]
+    #[arg(conflicts_with_all = ["model", "pid"])]
     pub(crate) command: Vec<OsString>,
 
+    /// Meter these running processes, and what they start, until Ctrl-C
+    ///
+    /// PID is the id of a process, as ps prints it; several are separated by commas. Metering also
+    /// ends when the last of the processes has ended. The processes go on as before.
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', help_heading = "Metering", value_parser = number(1..=u32::MAX))]
+    #[arg(conflicts_with = "model")]
+    pub(crate) pid: Vec<u32>,
+    /// With -p, stop metering after DURATION, such as 10s
+    #[arg(long, value_name = "DURATION", help_heading = "Metering", value_parser = duration)]
+    #[arg(conflicts_with = "model")]
+    pub(crate) duration: Option<Duration>,
     /// Meter system calls with METER
     #[arg(long, value_name = "METER", default_value = "auto")]
     #[arg(help_heading = "Metering", value_parser = choices(METERS))]

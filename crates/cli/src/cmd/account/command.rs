@@ -7,6 +7,7 @@ use account::command::CommandAccount;
 use account::prices::Given;
 use account::report::AccountReport;
 use account::stacks::stacks;
+use meter::attach::Attach;
 use mounts::Warning;
 use probe::Call;
 use show::name::printable;
@@ -36,8 +37,18 @@ pub(super) fn run(args: &Args, out: &Out) -> Outcome {
     let given = args.prices.as_deref().map(read_prices).transpose()?;
     let is_for_programs = out.json || args.csv || args.folded;
     let report = Report::begin(args.output.as_deref(), is_for_programs)?;
-    let taken = CommandAccount::take(&args.command, &args.meter, args.calls, given)
-        .map_err(|why| not_metered(why, out))?;
+    let ready = |processes: usize| {
+        let what = match processes {
+            1 => "1 process".to_owned(),
+            processes => format!("{processes} processes"),
+        };
+        out.note(format_args!("attached to {what}; press Ctrl-C to stop"));
+    };
+    let taken = match attach_options(args, &ready)? {
+        Some(attach) => CommandAccount::attach(&attach, &args.meter, args.calls, given),
+        None => CommandAccount::take(&args.command, &args.meter, args.calls, given),
+    };
+    let taken = taken.map_err(|why| not_metered(why, out))?;
     let rows = args.top.unwrap_or(if out.json { TOP_JSON } else { TOP });
     let status = taken.metered.ended.status();
     let account = AccountReport::new(&taken, args.by, rows);
@@ -66,6 +77,23 @@ pub(super) fn run(args: &Args, out: &Out) -> Outcome {
     // The process ends, so there is no need to free ten thousand names one by one.
     std::mem::forget(taken);
     Ok(0)
+}
+
+/// What to attach to; `None` to run a command.
+fn attach_options<'a>(args: &Args, ready: &'a dyn Fn(usize)) -> Result<Option<Attach<'a>>, Error> {
+    let processes = args.pid.clone();
+    if processes.is_empty() {
+        return match args.duration {
+            Some(_) => Err(Error::new("--duration requires -p")
+                .and("to limit the time of a command, use timeout DURATION COMMAND")),
+            None => Ok(None),
+        };
+    }
+    Ok(Some(Attach {
+        processes,
+        duration: args.duration,
+        ready,
+    }))
 }
 
 /// The prices that `fathom probe DIR gates --json` has printed.

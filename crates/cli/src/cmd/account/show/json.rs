@@ -39,6 +39,7 @@ json_object!(Json<'_, AccountReport<'_>>, |account| {
     "overhead_seconds": account.metered.overhead.as_secs_f64(),
     "exit": account.metered.ended.status(),
     "signal": signal(account.metered.ended),
+    some "attached": attached(account.metered.ended),
     "real": account.metered.real.as_secs_f64(),
     "user": account.metered.user.as_secs_f64(),
     "sys": account.metered.sys.as_secs_f64(),
@@ -155,10 +156,18 @@ json_object!(ModelJson<'_>, |account| {
     "elapsed_seconds": account.0.what_if.elapsed,
 });
 
+/// The processes that were attached to.
+fn attached(ended: Ended) -> Option<usize> {
+    match ended {
+        Ended::Detached(processes) => Some(processes),
+        Ended::Exited(_) | Ended::Killed(_) => None,
+    }
+}
+
 /// The signal that ended the command, if one did.
 pub(super) fn signal(ended: Ended) -> Option<i32> {
     match ended {
         Ended::Killed(signal) => Some(signal),
-        Ended::Exited(_) => None,
+        Ended::Exited(_) | Ended::Detached(_) => None,
     }
 }

@@ -7,7 +7,7 @@ use account::ledger::Sum;
 use account::report::{AccountReport, GateTotal, Groups, Place, ProgramTotal};
 use account::waits::WaitKind;
 use account::whatif::Change;
-use meter::call::Metered;
+use meter::call::{Ended, Metered};
 use show::name::printable;
 use show::table::{Align, Table, TableStyle, Tone, wrap};
 use show::units::{count, duration};
@@ -15,7 +15,6 @@ use show::units::{count, duration};
 use crate::out::seconds;
 
 use self::how::{explain_meter, explain_pattern, how};
-use self::json::signal;
 
 pub(crate) mod formats;
 pub(crate) mod how;
@@ -215,9 +214,11 @@ pub(crate) fn head(account: &AccountReport<'_>, style: TableStyle) -> String {
 pub(crate) fn sentences(account: &AccountReport<'_>) -> [String; 2] {
     let metered = account.metered;
     let status = metered.ended.status();
-    let ended = match signal(metered.ended) {
-        Some(signal) => format!("Killed by signal {signal} (exit status {status})"),
-        None => format!("Exit status {status}"),
+    let ended = match metered.ended {
+        Ended::Killed(signal) => format!("Killed by signal {signal} (exit status {status})"),
+        Ended::Exited(_) => format!("Exit status {status}"),
+        Ended::Detached(1) => "Attached to 1 process".to_owned(),
+        Ended::Detached(processes) => format!("Attached to {} processes", count(processes as u64)),
     };
     let lost = match metered.lost {
         0 => String::new(),

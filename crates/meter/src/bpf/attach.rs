@@ -1,0 +1,177 @@
+//! Attaches to processes that run already. The program at `sys_enter` of this process finds the
+//! `task_struct` of a thread by a descriptor of /proc/PID/task/TID, and enters the thread into the
+//! map `tasks`, as if it had been forked by a metered one. It is detached when all are entered, so
+//! the calls of other processes cost no more than those of processes beside a command.
+
+use std::os::fd::AsRawFd;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use foldhash::HashSet;
+use gate::bpf::{Program, prctl_unknown};
+use gate::fs::{CWD, Open, openat, readlinkat};
+use gate::process::Child;
+use gate::{Errno, Fd, clock};
+
+use super::draft::Resources;
+use super::kit::{Kit, attach, load, new_cookie};
+use super::layout::{ANNOUNCEMENT, adoption, shared, slot};
+use super::offsets::Way;
+use super::program;
+use super::reader::Reader;
+use crate::attach::threads;
+use crate::collector::time_empty_call;
+use crate::error::{Error, Step, Unavailable};
+use crate::names::{Attached, OpenFiles};
+
+/// Enters threads into the maps, while it exists.
+pub(super) struct Adopter<'a> {
+    kit: &'a Kit,
+    cookie: [u64; 2],
+    _attached: Fd,
+    _program: Program,
+}
+
+/// What became of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Adopted {
+    /// It is metered from now on.
+    Now,
+    /// It was metered before.
+    Before,
+    /// It is being created: one that is metered creates it, or one that is not.
+    Unborn,
+    /// It has ended.
+    Gone,
+    /// There is no room for it.
+    Full,
+}
+
+impl<'a> Adopter<'a> {
+    pub(super) fn new(kit: &'a Kit) -> Result<Adopter<'a>, Unavailable> {
+        let way = Way::read().ok_or(Unavailable::AttachNeedsBtf)?;
+        let resources = Resources {
+            cookie: new_cookie(),
+            ..kit.resources
+        };
+        let program = load("fathom_adopt", program::adopt(&resources, way))?;
+        Ok(Adopter {
+            kit,
+            cookie: resources.cookie,
+            _attached: attach(c"sys_enter", &program)?,
+            _program: program,
+        })
+    }
+
+    /// Meters a process, and passes on what it has open. Returns whether it is metered from now on.
+    pub(super) fn process(&self, pid: u32, reader: &mut Reader<'_>) -> gate::Result<bool> {
+        let before = OpenFiles::of(pid);
+        let number = self.new_slot(pid)?;
+        let mut adopted = Vec::new();
+        let mut seen = HashSet::default();
+        // A thread that is not metered yet may create others.
+        loop {
+            let mut is_complete = true;
+            for tid in threads(pid) {
+                if seen.contains(&tid) {
+                    continue;
+                }
+                is_complete = false;
+                match self.thread(pid, tid, number)? {
+                    Adopted::Now => adopted.push(tid),
+                    Adopted::Before | Adopted::Gone | Adopted::Full => {}
+                    Adopted::Unborn => continue,
+                }
+                seen.insert(tid);
+            }
+            if is_complete {
+                break;
+            }
+        }
+        if adopted.is_empty() {
+            self.kit.maps.slots.delete(&number.to_ne_bytes())?;
+            return Ok(false);
+        }
+        let exe = gate::long::c_string(format!("/proc/{pid}/exe").as_bytes());
+        let program = exe
+            .and_then(|exe| readlinkat(CWD, &exe))
+            .unwrap_or_default();
+        reader.attached(
+            number,
+            &Attached {
+                pid,
+                threads: adopted,
+                program,
+                open: OpenFiles::of(pid).since(&before),
+            },
+        );
+        Ok(true)
+    }
+
+    /// Makes a slot without threads, and returns its number.
+    fn new_slot(&self, pid: u32) -> gate::Result<u64> {
+        // As the programs make them.
+        let number = clock::monotonic() >> 10 << 22 | u64::from(pid);
+        let mut value = [0; slot::LEN as usize];
+        let mut put = |at: i16, bytes: &[u8]| {
+            if let Some(to) = value.get_mut(at as usize..at as usize + bytes.len()) {
+                to.copy_from_slice(bytes);
+            }
+        };
+        put(slot::PROGRAM, &number.to_ne_bytes());
+        put(slot::PID, &pid.to_ne_bytes());
+        put(slot::NAME_LEN, &1u32.to_ne_bytes());
+        self.kit.maps.slots.update(&number.to_ne_bytes(), &value)?;
+        self.kit.words[shared::SLOTS].fetch_add(1, Ordering::Relaxed);
+        Ok(number)
+    }
+
+    fn thread(&self, pid: u32, tid: u32, slot: u64) -> gate::Result<Adopted> {
+        let path = gate::long::c_string(format!("/proc/{pid}/task/{tid}").as_bytes())?;
+        let thread = match openat(CWD, &path, Open::PATH | Open::DIRECTORY) {
+            Ok(thread) => thread,
+            Err(Errno::ENOENT | Errno::ESRCH) => return Ok(Adopted::Gone),
+            Err(errno) => return Err(errno),
+        };
+        let store = |word: usize, value: u64| self.kit.words[word].store(value, Ordering::SeqCst);
+        store(shared::ADOPT_FD, thread.as_raw_fd() as u64);
+        store(shared::ADOPT_SLOT, slot);
+        let mut ids = [0; 8];
+        ids[..4].copy_from_slice(&pid.to_ne_bytes());
+        ids[4..].copy_from_slice(&tid.to_ne_bytes());
+        store(shared::ADOPT_IDS, u64::from_ne_bytes(ids));
+        store(shared::ADOPTED, 0);
+        let [first, second] = self.cookie;
+        prctl_unknown(ANNOUNCEMENT as u32, first, second);
+        let result = self.kit.words[shared::ADOPTED].load(Ordering::SeqCst);
+        Ok(match result as i32 {
+            adoption::NOW => Adopted::Now,
+            adoption::BEFORE => Adopted::Before,
+            adoption::UNBORN => Adopted::Unborn,
+            adoption::FULL => {
+                self.kit.words[shared::UNFOLLOWED].fetch_add(1, Ordering::Relaxed);
+                Adopted::Full
+            }
+            adoption::GONE => Adopted::Gone,
+            // The program did not run.
+            _ => return Err(Errno::ENOSYS),
+        })
+    }
+}
+
+/// Meters a child of this process for a moment, which finds out where the registers of a thread are,
+/// how deep our PID namespace is, and what a metered call costs.
+pub(super) fn calibrate(kit: &Kit) -> Result<(), Error> {
+    const LIMIT: Duration = Duration::from_secs(5);
+    let words = &kit.words;
+    let work = || {
+        prctl_unknown(ANNOUNCEMENT as u32, kit.cookie[0], kit.cookie[1]);
+        words[shared::EMPTY_CALL].store(time_empty_call(), Ordering::Relaxed);
+    };
+    let mut child = Child::fork(work).map_err(Step::Fork.early())?;
+    child.wait(LIMIT);
+    match words[shared::SEEN].load(Ordering::Acquire) {
+        0 => Err(Step::BeSeen.early()(Errno::ENOSYS)),
+        _ => Ok(()),
+    }
+}

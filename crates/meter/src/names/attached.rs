@@ -1,0 +1,81 @@
+//! What a process has open when a meter attaches to it.
+
+use gate::fs::{CWD, readlinkat};
+
+use super::inherited::{Inherited, flags};
+use super::kind::{DescriptorKind, is_file, links};
+use crate::syscalls::O_CLOEXEC;
+
+/// A process that ran before it was metered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attached {
+    /// The process.
+    pub pid: u32,
+    /// Its threads.
+    pub threads: Vec<u32>,
+    /// The file of its program.
+    pub program: Vec<u8>,
+    /// Its working directory and its open files.
+    pub(crate) open: OpenFiles,
+}
+
+/// What /proc/PID says of the names of a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OpenFiles {
+    cwd: Option<Vec<u8>>,
+    /// Descriptors, their links, and whether execve(2) closes them.
+    files: Vec<(u32, Vec<u8>, bool)>,
+    /// The links of the root and of the mount namespace.
+    root: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl OpenFiles {
+    pub(crate) fn of(pid: u32) -> OpenFiles {
+        let link = |name: &str| {
+            let path = format!("/proc/{pid}/{name}");
+            readlinkat(CWD, &gate::long::c_string(path.as_bytes()).ok()?).ok()
+        };
+        let closes = |fd: u32| {
+            let flags = flags(&pid.to_string(), fd).unwrap_or(O_CLOEXEC);
+            flags & O_CLOEXEC != 0
+        };
+        let files = links(&format!("/proc/{pid}/fd"), |_| true).into_iter();
+        OpenFiles {
+            cwd: link("cwd").filter(|name| is_file(name)),
+            files: files.map(|(fd, link)| (fd, link, closes(fd))).collect(),
+            root: link("root").zip(link("ns/mnt")),
+        }
+    }
+
+    /// What is the same as in `before`. What has changed in between may have done so before or after
+    /// the first call that is metered, so it is unknown.
+    pub(crate) fn since(mut self, before: &OpenFiles) -> OpenFiles {
+        self.cwd = self.cwd.filter(|cwd| before.cwd.as_ref() == Some(cwd));
+        self.files.retain(|file| before.files.contains(file));
+        self
+    }
+
+    pub(super) fn inherited(&self) -> Inherited {
+        let links = self.files.iter().map(|(fd, link, _)| (*fd, link));
+        let (files, unnamed): (Vec<_>, Vec<_>) = links.partition(|(_, link)| is_file(link));
+        let files = files.into_iter();
+        let unnamed = unnamed.into_iter();
+        Inherited {
+            cwd: self.cwd.clone(),
+            files: files.map(|(fd, link)| (fd, link.clone())).collect(),
+            unnamed: unnamed
+                .map(|(fd, link)| (fd, DescriptorKind::of_link(link)))
+                .collect(),
+        }
+    }
+
+    /// The descriptors that execve(2) closes.
+    pub(super) fn closed_on_exec(&self) -> impl Iterator<Item = u32> {
+        let files = self.files.iter();
+        files.filter(|(.., closes)| *closes).map(|(fd, ..)| *fd)
+    }
+
+    pub(super) fn root(&self) -> Option<&(Vec<u8>, Vec<u8>)> {
+        self.root.as_ref()
+    }
+}

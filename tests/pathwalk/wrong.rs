@@ -39,17 +39,18 @@ fn warned(ran: &Ran, root: &Path) -> Vec<String> {
 
 #[test]
 fn bad_command_lines_are_refused() {
+    let scratch = tempfile::tempdir().unwrap();
     for bad in [
         &["pathwalk"][..],
         &["pathwalk", "-c"],
-        &["pathwalk", "/tmp/x"],
-        &["pathwalk", "-c", "/tmp/x", "/tmp/y"],
-        &["pathwalk", "-t", "-l", "0", "/tmp/x"],
-        &["pathwalk", "-t", "-l", "-1", "/tmp/x"],
-        &["pathwalk", "-t", "-f", "-1", "/tmp/x"],
-        &["pathwalk", "-t", "-f", "many", "/tmp/x"],
-        &["pathwalk", "-t", "-f", "18446744073709551616", "/tmp/x"],
-        &["pathwalk", "-t", "-f", "18446744073709551615", "/tmp/x"],
+        &["pathwalk", "x"],
+        &["pathwalk", "-c", "x", "y"],
+        &["pathwalk", "-t", "-l", "0", "x"],
+        &["pathwalk", "-t", "-l", "-1", "x"],
+        &["pathwalk", "-t", "-f", "-1", "x"],
+        &["pathwalk", "-t", "-f", "many", "x"],
+        &["pathwalk", "-t", "-f", "18446744073709551616", "x"],
+        &["pathwalk", "-t", "-f", "18446744073709551615", "x"],
         &[
             "pathwalk",
             "-t",
@@ -57,19 +58,20 @@ fn bad_command_lines_are_refused() {
             "18446744073709551615",
             "-f",
             "0",
-            "/tmp/x",
+            "x",
         ],
-        &["pathwalk", "-t", "-j", "0", "/tmp/x"],
-        &["pathwalk", "-t", "--repeat", "0", "/tmp/x"],
-        &["pathwalk", "-t", "--method", "magic", "/tmp/x"],
-        &["pathwalk", "-t", "--cold=all", "/tmp/x"],
-        &["pathwalk", "-c", "--plot", "/no/such/directory", "/tmp/x"],
+        &["pathwalk", "-t", "-j", "0", "x"],
+        &["pathwalk", "-t", "--repeat", "0", "x"],
+        &["pathwalk", "-t", "--method", "magic", "x"],
+        &["pathwalk", "-t", "--cold=all", "x"],
+        &["pathwalk", "-c", "--plot", "/no/such/directory", "x"],
         &["pathwalk", "-c", ""],
     ] {
-        run(&mut fathom(bad)).refused();
+        run(fathom(bad).current_dir(scratch.path())).refused();
     }
-    assert!(!Path::new("/tmp/x").exists());
-    let ran = run(&mut fathom(["pathwalk", "-t", "--cold", "host", "/tmp/x"]));
+    assert_eq!(listing(scratch.path()).len(), 1); // itself
+    let mut host = fathom(["pathwalk", "-t", "--cold", "host", "x"]);
+    let ran = run(host.current_dir(scratch.path()));
     refused(ran, "hint: write --cold=host; see fathom pathwalk --help");
 }
 

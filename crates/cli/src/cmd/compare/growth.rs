@@ -77,6 +77,7 @@ fn table<'a>(rows: impl Iterator<Item = &'a Row>, name: &str) -> Table {
         (name, Left),
     ];
     let mut table = Table::new(&heads, ROWS);
+    table.keep(heads.len());
     for row in rows.take(ROWS) {
         let [old_time, new_time] = row.seconds.map(duration);
         let [old_calls, new_calls] = row.calls.map(|calls| count(calls.round() as u64));

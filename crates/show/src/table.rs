@@ -1,6 +1,6 @@
 //! Columns that fit the terminal.
 
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthStr;
 
 use crate::html::escape;
 
@@ -374,17 +374,11 @@ pub fn cut(cell: &str, width: usize) -> std::borrow::Cow<'_, str> {
     if cell.len() <= width || columns(cell) <= width {
         return cell.into();
     }
-    let mut kept = String::new();
-    let mut used = 1;
-    for c in cell.chars() {
-        used += c.width().unwrap_or(0);
-        if used > width {
-            break;
-        }
-        kept.push(c);
-    }
-    kept.push('…');
-    kept.into()
+    // A character can change the width of the one before it: U+FE0F makes an emoji of a digit.
+    let ends = cell.char_indices().map(|(at, c)| at + c.len_utf8());
+    let fitting = ends.take_while(|end| columns(&cell[..*end]) < width);
+    let end = fitting.last().unwrap_or(0);
+    format!("{}…", &cell[..end]).into()
 }
 
 /// The same, cut in the middle: paths often differ at their ends.
@@ -394,12 +388,9 @@ fn cut_middle(cell: &str, width: usize) -> std::borrow::Cow<'_, str> {
     }
     let begin = cut(cell, width.div_ceil(3));
     let room = width - columns(&begin);
-    let mut used = 0;
-    let end = cell.char_indices().rev().take_while(|(_, c)| {
-        used += c.width().unwrap_or(0);
-        used <= room
-    });
-    let from = end.last().map_or(cell.len(), |(from, _)| from);
+    let starts = cell.char_indices().rev().map(|(from, _)| from);
+    let fitting = starts.take_while(|from| columns(&cell[*from..]) <= room);
+    let from = fitting.last().unwrap_or(cell.len());
     format!("{begin}{}", &cell[from..]).into()
 }
 
@@ -419,6 +410,17 @@ mod tests {
         table.row(["/", "1", "rw,relatime,discard"], Tone::Plain);
         table.row(["/very/long/name", "1000", "ro"], Tone::Bad);
         table
+    }
+
+    #[test]
+    fn emoji_sequences_are_cut_by_their_width() {
+        let cell = "a8\u{fe0f}8\u{fe0f}8\u{fe0f}8\u{fe0f}b";
+        for width in 1..12 {
+            for text in [cut(cell, width), cut_middle(cell, width)] {
+                assert!(columns(&text) <= width, "{width}: {text}");
+            }
+        }
+        assert_eq!(cut(cell, 4), "a8\u{fe0f}…");
     }
 
     #[test]

@@ -33,10 +33,10 @@ pub struct ShardOfRun {
 }
 
 impl ShardOfRun {
-    /// The shard of the tree, whatever the run.
-    pub fn shard(&self) -> Shard {
+    /// The shard of the tree, whatever the run; `None` if ranks dealt out the entries.
+    pub fn shard(&self) -> Option<Shard> {
         let &ShardOfRun { number, of, .. } = self;
-        Shard { number, of }
+        (!self.by_ranks).then_some(Shard { number, of })
     }
 
     /// Why it cannot be compared with a tree or another part; `None` if it can, shard by shard.
@@ -86,11 +86,10 @@ impl Options {
 
     /// What the walk left out.
     pub fn filter(&self) -> Filter {
-        let shard = self.shard.as_ref().filter(|part| !part.by_ranks);
         let tags = Tags::new(self.exclude_caches, &self.exclude_if_present);
         Filter::new(&self.excludes, self.max_depth)
             .with_tags(tags)
-            .with_shard(shard.map(ShardOfRun::shard))
+            .with_shard(self.shard.as_ref().and_then(ShardOfRun::shard))
     }
 }
 

@@ -285,8 +285,7 @@ fn check(before: &Reader, old: &[u8], after: &Reader, new: &[u8]) -> Result<Vec<
     let ((root, part), (other, other_part)) = (single(before, old)?, single(after, new)?);
     let [shard, other_shard] = [before, after].map(|reader| {
         let part = reader.about().options.shard.as_ref();
-        let part = part.filter(|part| !part.by_ranks);
-        part.map(ShardOfRun::shard)
+        part.and_then(ShardOfRun::shard)
     });
     let only = shard.map(|shard| (old, shard));
     let only = only.or(other_shard.map(|shard| (new, shard)));

@@ -43,8 +43,8 @@ impl Base {
         if let Some(refusal) = part.and_then(ShardOfRun::refusal) {
             return Err(base.refused(refusal));
         }
-        if let Some(part) = part.filter(|part| !part.by_ranks) {
-            return Err(base.refused(ErrorKind::OnlyShard(part.shard())));
+        if let Some(shard) = part.and_then(ShardOfRun::shard) {
+            return Err(base.refused(ErrorKind::OnlyShard(shard)));
         }
         Ok(base)
     }

@@ -15,39 +15,26 @@ use crate::sum::Sum;
 /// What a call waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WaitKind {
-    /// The other end of a pipe.
-    Pipe,
-    /// The other end of a socket.
-    Socket,
-    /// A user at a terminal.
-    Terminal,
-    /// eventfd(2).
-    Event,
-    /// timerfd_create(2).
-    Timer,
-    /// Changes that inotify(7) or fanotify(7) reports.
-    Watch,
+    /// What is behind a descriptor that is no file.
+    On(DescriptorKind),
     /// A lock that another process holds: flock(2), fcntl(2).
     Lock,
-    /// Another object of the kernel: epoll, signalfd, pidfd, ...
-    Other,
-    /// A descriptor that was not opened by name.
-    Unknown,
 }
 
 impl WaitKind {
     /// Its name in the JSON.
     pub fn name(self) -> &'static str {
         match self {
-            WaitKind::Pipe => "pipe",
-            WaitKind::Socket => "socket",
-            WaitKind::Terminal => "terminal",
-            WaitKind::Event => "eventfd",
-            WaitKind::Timer => "timer",
-            WaitKind::Watch => "inotify",
+            WaitKind::On(DescriptorKind::File) => "file",
+            WaitKind::On(DescriptorKind::Pipe) => "pipe",
+            WaitKind::On(DescriptorKind::Socket) => "socket",
+            WaitKind::On(DescriptorKind::Terminal) => "terminal",
+            WaitKind::On(DescriptorKind::Event) => "eventfd",
+            WaitKind::On(DescriptorKind::Timer) => "timer",
+            WaitKind::On(DescriptorKind::Watch) => "inotify",
+            WaitKind::On(DescriptorKind::Other) => "other",
+            WaitKind::On(DescriptorKind::Unknown) => "unknown",
             WaitKind::Lock => "lock",
-            WaitKind::Other => "other",
-            WaitKind::Unknown => "unknown",
         }
     }
 
@@ -55,17 +42,9 @@ impl WaitKind {
         if is_lock(syscall, call) {
             return Some(WaitKind::Lock);
         }
-        match about.descriptor.filter(|_| !about.by_name)? {
-            DescriptorKind::File => None,
-            DescriptorKind::Pipe => Some(WaitKind::Pipe),
-            DescriptorKind::Socket => Some(WaitKind::Socket),
-            DescriptorKind::Terminal => Some(WaitKind::Terminal),
-            DescriptorKind::Event => Some(WaitKind::Event),
-            DescriptorKind::Timer => Some(WaitKind::Timer),
-            DescriptorKind::Watch => Some(WaitKind::Watch),
-            DescriptorKind::Other => Some(WaitKind::Other),
-            DescriptorKind::Unknown => Some(WaitKind::Unknown),
-        }
+        let kind = about.descriptor.filter(|_| !about.by_name);
+        let kind = kind.filter(|kind| *kind != DescriptorKind::File);
+        kind.map(WaitKind::On)
     }
 }
 
@@ -230,9 +209,21 @@ mod tests {
     #[test]
     fn time_of_waits_is_taken_from_the_totals_of_their_process() {
         let mut waits = Waits::default();
-        waits.add(WaitKind::Pipe, 1, &call(7, "read", [0; 6], 30));
-        waits.add(WaitKind::Socket, 1, &call(7, "read", [0; 6], 5));
-        waits.add(WaitKind::Pipe, 1, &call(9, "read", [0; 6], 100));
+        waits.add(
+            WaitKind::On(DescriptorKind::Pipe),
+            1,
+            &call(7, "read", [0; 6], 30),
+        );
+        waits.add(
+            WaitKind::On(DescriptorKind::Socket),
+            1,
+            &call(7, "read", [0; 6], 5),
+        );
+        waits.add(
+            WaitKind::On(DescriptorKind::Pipe),
+            1,
+            &call(9, "read", [0; 6], 100),
+        );
         let number = syscalls::by_name("read").unwrap().number;
         let total = |program: &str, pid, nanos| Total {
             program: program.into(),
@@ -249,7 +240,7 @@ mod tests {
         let rows = waits.rows();
         assert_eq!(
             (rows[0].kind, rows[0].sum.nanos, rows[1].sum.calls),
-            (WaitKind::Pipe, 130, 1)
+            (WaitKind::On(DescriptorKind::Pipe), 130, 1)
         );
     }
 }

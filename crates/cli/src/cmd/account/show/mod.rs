@@ -8,6 +8,7 @@ use account::report::{AccountReport, GateTotal, Groups, Place, ProgramTotal};
 use account::waits::WaitKind;
 use account::whatif::Change;
 use meter::call::{Ended, Metered};
+use meter::names::DescriptorKind;
 use show::name::printable;
 use show::table::{Align, Table, TableStyle, Tone, wrap};
 use show::units::{count, duration};
@@ -260,15 +261,16 @@ fn wait_calls(account: &AccountReport<'_>) -> u64 {
 
 fn plural(kind: WaitKind) -> &'static str {
     match kind {
-        WaitKind::Pipe => "pipes",
-        WaitKind::Socket => "sockets",
-        WaitKind::Terminal => "terminals",
-        WaitKind::Event => "eventfd",
-        WaitKind::Timer => "timers",
-        WaitKind::Watch => "inotify",
+        WaitKind::On(DescriptorKind::File) => "files",
+        WaitKind::On(DescriptorKind::Pipe) => "pipes",
+        WaitKind::On(DescriptorKind::Socket) => "sockets",
+        WaitKind::On(DescriptorKind::Terminal) => "terminals",
+        WaitKind::On(DescriptorKind::Event) => "eventfd",
+        WaitKind::On(DescriptorKind::Timer) => "timers",
+        WaitKind::On(DescriptorKind::Watch) => "inotify",
+        WaitKind::On(DescriptorKind::Other) => "other kernel objects",
+        WaitKind::On(DescriptorKind::Unknown) => "unknown descriptors",
         WaitKind::Lock => "locks",
-        WaitKind::Other => "other kernel objects",
-        WaitKind::Unknown => "unknown descriptors",
     }
 }
 
@@ -602,7 +604,7 @@ mod tests {
         AccountReport {
             gates: BTreeMap::from([("openat", gate)]),
             waits: vec![Wait {
-                kind: WaitKind::Pipe,
+                kind: WaitKind::On(DescriptorKind::Pipe),
                 sum: Sum {
                     calls: 20,
                     errors: 0,

@@ -135,7 +135,7 @@ pub(super) struct Exchange<'a> {
     /// Nobody has work: nobody asks any more.
     is_over: bool,
     has_stopped: bool,
-    /// On rank 0: the entries of each rank, and whether it was asked for them.
+    /// On rank 0: the number of entries of each rank, and whether its answer is outstanding.
     entries: Vec<(u64, bool)>,
     next_count: Instant,
 }
@@ -332,7 +332,7 @@ impl<'a> Exchange<'a> {
         ranks.find(|&other| other != rank && !self.asked[other])
     }
 
-    /// On rank 0: asks each rank now and then how far it is.
+    /// On rank 0: asks each rank for its number of entries, at intervals.
     fn count_entries(&mut self) {
         if self.team.rank() > 0 || self.is_over || Instant::now() < self.next_count {
             return;

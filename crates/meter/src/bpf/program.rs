@@ -152,10 +152,7 @@ pub(super) fn adopt(resources: &Resources, way: Way) -> Option<Vec<u64>> {
     p.load(Double, R1, R1, 0);
     p.store(Double, R8, task::SLOT, R1);
     p.store(Double, R10, adopt::SLOT, R1);
-    p.read_kernel(adopt::WORD, 8, R9, REGISTERS.mode);
-    p.load(Double, R1, R10, adopt::WORD);
-    p.by(Op::And, R1, REGISTERS.compat[0]);
-    p.jump_if(R1, If::Differ, REGISTERS.compat[1], native);
+    go_if_native(&mut p, adopt::WORD, R9, native);
     p.store_number(Word, R8, task::FLAGS, task::COMPAT);
     p.place(native);
     p.slot_add(adopt::SLOT, 1);
@@ -193,6 +190,14 @@ fn go_if_exiting(p: &mut Draft<'_>, way: Way, exiting: Label) {
     p.read_kernel(adopt::WORD, 4, R8, way.flags.cast_signed());
     p.load(Word, R1, R10, adopt::WORD);
     p.jump_if(R1, If::Common, adoption::EXITING, exiting);
+}
+
+/// Goes on at `native` unless these registers are of a program of 32 bits. Overwrites `word` on the stack.
+fn go_if_native(p: &mut Draft<'_>, word: i16, registers: Reg, native: Label) {
+    p.read_kernel(word, 8, registers, REGISTERS.mode);
+    p.load(Double, R1, R10, word);
+    p.by(Op::And, R1, REGISTERS.compat[0]);
+    p.jump_if(R1, If::Differ, REGISTERS.compat[1], native);
 }
 
 /// The labels of [`exit_call`] that more than one of its steps needs.
@@ -322,10 +327,7 @@ fn clear_call(p: &mut Draft<'_>, at: &Steps) {
     p.store_number(Word, R7, task::FRESH, 0);
     p.store_number(Word, R7, task::FLAGS, 0);
     p.load(Double, R3, R6, 0);
-    p.read_kernel(exit_call::WORD, 8, R3, REGISTERS.mode);
-    p.load(Double, R1, R10, exit_call::WORD);
-    p.by(Op::And, R1, REGISTERS.compat[0]);
-    p.jump_if(R1, If::Differ, REGISTERS.compat[1], out);
+    go_if_native(p, exit_call::WORD, R3, out);
     p.store_number(Word, R7, task::FLAGS, task::COMPAT);
     p.jump(out);
 }

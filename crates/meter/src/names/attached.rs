@@ -3,7 +3,7 @@
 use gate::fs::{CWD, readlinkat};
 
 use super::inherited::{Inherited, flags};
-use super::kind::{DescriptorKind, is_file, links};
+use super::kind::{is_file, links};
 use crate::syscalls::O_CLOEXEC;
 
 /// A process that ran before it was metered.
@@ -56,17 +56,8 @@ impl OpenFiles {
     }
 
     pub(super) fn inherited(&self) -> Inherited {
-        let links = self.files.iter().map(|(fd, link, _)| (*fd, link));
-        let (files, unnamed): (Vec<_>, Vec<_>) = links.partition(|(_, link)| is_file(link));
-        let files = files.into_iter();
-        let unnamed = unnamed.into_iter();
-        Inherited {
-            cwd: self.cwd.clone(),
-            files: files.map(|(fd, link)| (fd, link.clone())).collect(),
-            unnamed: unnamed
-                .map(|(fd, link)| (fd, DescriptorKind::of_link(link)))
-                .collect(),
-        }
+        let links = self.files.iter().map(|(fd, link, _)| (*fd, link.clone()));
+        Inherited::from_links(self.cwd.clone(), links)
     }
 
     /// The descriptors that execve(2) closes.

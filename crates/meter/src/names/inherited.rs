@@ -20,12 +20,19 @@ impl Inherited {
     /// The working directory of this process, and the descriptors that execve(2) leaves open. The
     /// latter are unknown without /proc.
     pub fn from_this_process() -> Inherited {
-        let open = links("/proc/self/fd", survives_exec);
-        let (files, unnamed): (Vec<_>, Vec<_>) =
-            open.into_iter().partition(|(_, link)| is_file(link));
+        let cwd = getcwd().ok().filter(|name| name.first() == Some(&b'/'));
+        Inherited::from_links(cwd, links("/proc/self/fd", survives_exec).into_iter())
+    }
+
+    /// From the links of open descriptors.
+    pub(super) fn from_links(
+        cwd: Option<Vec<u8>>,
+        links: impl Iterator<Item = (u32, Vec<u8>)>,
+    ) -> Inherited {
+        let (files, unnamed): (Vec<_>, Vec<_>) = links.partition(|(_, link)| is_file(link));
         let unnamed = unnamed.into_iter();
         Inherited {
-            cwd: getcwd().ok().filter(|name| name.first() == Some(&b'/')),
+            cwd,
             files,
             unnamed: unnamed
                 .map(|(fd, link)| (fd, DescriptorKind::of_link(&link)))

@@ -111,7 +111,9 @@ fn the_capacity_is_within_5_percent_of_the_limit_and_others_keep_their_pages() {
                 .unwrap();
             assert_eq!(resident(&other), 32 << 20);
 
-            for limit in [64_u64 << 20, 256 << 20, 1 << 30] {
+            // The limit is also for the program and for what the kernel keeps for it: 3.5 MiB of a
+            // build with debug assertions. Of 64 MiB that alone would be more than 5 percent.
+            for limit in [96_u64 << 20, 256 << 20, 1 << 30] {
                 // In a cgroup that exists, and in one of its own.
                 let given = Group::new(&format!("{}-{limit}", make.fstype), limit)
                     .expect("no memory cgroup");

@@ -150,18 +150,17 @@ fn measure(context: &mut Context<'_>, options: CacheOptions) -> Result<Finding> 
     };
     // The temporary file is gone. What the cgroup still holds belongs to other files, such as this
     // program: mapped pages are reclaimed last.
-    let (note, others) = match own {
-        Some(_) => (Note::OwnCgroup(available), 0),
-        None if paper => (Note::CurrentCgroup(0), 0),
+    // The limit is also for the memory of the programs in the cgroup, which leaves less for files.
+    let (files, programs) = match own {
+        Some(_) => (0, 0),
         None => {
-            let others = cgroup.page_cache().unwrap_or(0);
-            (Note::CurrentCgroup(others), others)
+            let files = cgroup.page_cache().filter(|_| !paper);
+            (files.unwrap_or(0), cgroup.other_memory().unwrap_or(0))
         }
     };
-    // The limit is also for the memory of the programs in the cgroup, which leaves less for files.
-    let programs = match own {
-        Some(_) => 0,
-        None => cgroup.other_memory().unwrap_or(0),
+    let note = match own {
+        Some(_) => Note::OwnCgroup(available),
+        None => Note::CurrentCgroup { files, programs },
     };
     let step = step(limit, paper);
     let (runs, values) = samples.into_iter().unzip();
@@ -180,7 +179,7 @@ fn measure(context: &mut Context<'_>, options: CacheOptions) -> Result<Finding> 
         ..
     } = &mut judged.outcome
     {
-        *ours += others as f64;
+        *ours += files as f64;
     }
     let truth = Truth::new(limit, Source::File(file));
     Ok(judged.with_note(note).compared_with(Some(truth), tolerance))

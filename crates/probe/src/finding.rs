@@ -293,8 +293,14 @@ pub enum Note {
     SeenBy(SeenBy),
     /// In a cgroup whose limit was chosen; outside, so many bytes are available (`MemAvailable`).
     OwnCgroup(u64),
-    /// In the cgroup of this process, which holds so many bytes of other files.
-    CurrentCgroup(u64),
+    /// In the cgroup of this process, whose limit is also for the bytes of other files and for those
+    /// of programs and of the kernel.
+    CurrentCgroup {
+        /// Bytes of other files.
+        files: u64,
+        /// Bytes of programs and of the kernel.
+        programs: u64,
+    },
 }
 
 /// What came of an experiment.

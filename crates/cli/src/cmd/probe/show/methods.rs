@@ -87,13 +87,12 @@ fn note_text(note: Note) -> String {
             cgroup_words(true),
             size(available)
         ),
-        Note::CurrentCgroup(others) => {
-            let cgroup = cgroup_words(false);
-            format!(
-                "; measured in {cgroup}, which also holds {} of other files",
-                size(others)
-            )
-        }
+        Note::CurrentCgroup { files, programs } => format!(
+            "; measured in {}, which also holds {} of other files and {} of programs and the kernel",
+            cgroup_words(false),
+            size(files),
+            size(programs)
+        ),
     }
 }
 

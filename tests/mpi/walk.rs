@@ -102,20 +102,35 @@ fn any_number_of_ranks_finds_the_same() {
         let compact = args!["query", &three, "--json", "--compact", &one];
         same(&alone(compact), &whole, "--compact");
         same(&alone(args!["query", &one, "--json"]), &whole, "compacted");
-        let changed = args!["changed", &top, "--since", &one, "--format", "paths0"];
-        let ran = run(&mut fathom(changed)).exits(0);
+        let changed = |since| {
+            let changed = args!["changed", &top, "--since", since, "--format", "paths0"];
+            run(&mut fathom(changed)).exits(0).stdout
+        };
+        assert!(changed(&one).is_empty() && changed(&three).is_empty());
+        let diff = args!["query", "--diff", &two, &three, "--format", "paths0"];
+        let ran = run(&mut fathom(diff)).exits(0);
         assert!(ran.stdout.is_empty(), "{ran}");
         // A part by itself, or another run, is no whole.
-        for words in [
-            args!["changed", &top, "--since", two.join("part-0-of-2.parquet")].to_vec(),
-            args!["query", "--diff", &two, &three].to_vec(),
-        ] {
-            let ran = run(&mut fathom(words)).refused();
-            assert!(ran.stderr.contains("only the entries that rank 0"), "{ran}");
-        }
+        let alone = two.join("part-0-of-2.parquet");
+        let ran = run(&mut fathom(args!["changed", &top, "--since", alone])).refused();
+        assert!(ran.stderr.contains("only the entries that rank 0"), "{ran}");
         let ran = walk(2, &top, &["--catalog", two.to_str().unwrap()]);
         refused(&ran, "part-0-of-2.parquet of another run");
         assert_eq!(names(&two).len(), 2);
+        // Paths that all ranks have changed.
+        for nth in 0..20 {
+            fs::write(top.join(format!("wide/d0/changed{nth}")), "").unwrap();
+        }
+        assert_eq!(changed(&three), changed(&one));
+        assert_eq!(changed(&three).split(|byte| *byte == 0).count(), 22);
+        fs::remove_file(three.join("part-1-of-3.parquet")).unwrap();
+        for words in [
+            args!["changed", &top, "--since", &three].to_vec(),
+            args!["query", "--diff", &two, &three].to_vec(),
+        ] {
+            let ran = run(&mut fathom(words)).refused();
+            assert!(ran.stderr.contains("1 part of 3 missing: 1"), "{ran}");
+        }
     });
 }
 

@@ -140,6 +140,15 @@ fn query(out: &Path, more: &[&str]) -> Ran {
     run(fathom(args!["query", out]).args(more))
 }
 
+/// The digest of a catalog, and the numbers of its entries.
+fn summary_of(catalog: &Path) -> Vec<String> {
+    let json = query(catalog, &["--json"]).exits(0).json();
+    let fields = ["digest", "entries", "files", "directories", "bytes"];
+    fields
+        .map(|field| json["result"][field].to_string())
+        .to_vec()
+}
+
 fn part(out: &Path, number: u32, of: u32) -> PathBuf {
     out.join(format!("part-{number}-of-{of}.parquet"))
 }
@@ -217,6 +226,11 @@ fn changes_are_found_by_each_shard() {
             write_parts(&top, &out, 3, "x");
             let whole = base.join("whole.parquet");
             run(&mut fathom(args!["walk", &top, "--catalog", &whole, "-q"])).exits(0);
+            // Nothing has changed: the catalog of a dump is one of all parts.
+            let (archive, next) = (base.join("none.tar"), base.join("none.parquet"));
+            let dump = args!["dump", &top, "-o", &archive, "--since", &out];
+            run(fathom(dump).args(args!["--catalog", &next, "-q"])).exits(0);
+            assert_eq!(summary_of(&next), summary_of(&whole));
             file(top.join("a/0/c0/new"), 5);
             file(top.join("a/new"), 5);
             fs::remove_file(top.join("a/1/file1")).unwrap();
@@ -235,26 +249,45 @@ fn changes_are_found_by_each_shard() {
             let mut found: Vec<Vec<u8>> = found.flatten().collect();
             found.sort_unstable();
             assert_eq!(found, Vec::from_iter(expected.iter().cloned()));
-            // And by a catalog that is made of all parts.
+            // And by all parts, or a catalog that is made of them.
             let one = base.join("one.parquet");
             query(&out, &["--compact", one.to_str().unwrap()]).exits(0);
             assert_eq!(changed(&one), expected);
-            let archive = base.join("increment.tar");
-            let dump = args!["dump", &top, "-o", &archive, "--since", &one, "-q"];
-            run(&mut fathom(dump)).exits(0);
+            assert_eq!(changed(&out), expected);
+            let archives = [&whole, &one, &out].map(|since| {
+                let (archive, next) = (base.join("increment.tar"), base.join("next.parquet"));
+                let dump = args!["dump", &top, "-o", &archive, "--since", since];
+                run(fathom(dump).args(args!["--catalog", &next, "-q"])).exits(0);
+                (fs::read(archive).unwrap(), summary_of(&next))
+            });
+            assert!(archives.iter().all(|it| *it == archives[0]), "{make:?}");
             let new = base.join("new.parquet");
             run(&mut fathom(args!["walk", &top, "--catalog", &new, "-q"])).exits(0);
-            let diff = args!["query", "--diff", &one, &new, "--format", "paths0"];
-            let found: BTreeSet<_> = paths(&run(&mut fathom(diff)).exits(0))
-                .into_iter()
-                .collect();
-            assert_eq!(found, expected);
+            for since in [&one, &out] {
+                let diff = args!["query", "--diff", since, &new, "--format", "paths0"];
+                let found: BTreeSet<_> = paths(&run(&mut fathom(diff)).exits(0))
+                    .into_iter()
+                    .collect();
+                assert_eq!(found, expected);
+            }
+            let ran = run(&mut fathom(args![
+                "changed", &top, "--since", &out, "--update"
+            ]));
+            assert!(ran.refused().stderr.contains("a directory of parts"));
+            fs::remove_file(part(&out, 1, 3)).unwrap();
+            for words in [
+                args!["changed", &top, "--since", &out].to_vec(),
+                args!["dump", &top, "-o", base.join("x.tar"), "--since", &out].to_vec(),
+            ] {
+                let ran = run(&mut fathom(words)).refused();
+                assert!(ran.stderr.contains("1 part of 3 missing: 1"), "{ran}");
+            }
         });
     }
 }
 
 #[test]
-fn parts_are_compared_one_by_one() {
+fn parts_are_compared_as_one() {
     if !require(&[Need::Root]) {
         return;
     }
@@ -271,6 +304,11 @@ fn parts_are_compared_one_by_one() {
         file(top.join("a/0/c0/new"), 5);
         file(top.join("a/new"), 5);
         fs::remove_file(top.join("a/1/file1")).unwrap();
+        // Into another shard.
+        for nth in [3, 7, 11] {
+            let to = top.join(format!("a/renamed{nth}"));
+            fs::rename(top.join(format!("a/3/file{nth}")), to).unwrap();
+        }
         write_parts(&top, &new, 3, "tuesday");
         whole(&new_whole);
         let diff = |old: &Path, new: &Path| {

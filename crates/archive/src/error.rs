@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use gate::{Errno, Gate};
+use mounts::WarningReason;
 use ondisk::pax;
 use parquet::errors::ParquetError;
 
@@ -222,6 +223,10 @@ pub enum ErrorKind {
     OnlyShard(walk::Shard),
     #[error("it has not exactly the parts of one run")]
     NotAllParts,
+    #[error("{0}")]
+    MissingParts(MissingParts),
+    #[error("it is a directory of parts, which are not replaced")]
+    InParts,
     #[error("it describes only the entries that rank {number} of {of} has found")]
     OnlyRank { number: u32, of: u32 },
 
@@ -343,6 +348,32 @@ fn changed_type(is_directory: bool) -> &'static str {
         true => "is now a directory, and was not one",
         false => "was a directory, and is not one now",
     }
+}
+
+/// Some parts of a catalog are not in its directory.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{} of {of} missing: {}", plural(numbers.len()), list(numbers))]
+pub struct MissingParts {
+    /// Their numbers.
+    pub numbers: Vec<u32>,
+    /// The number of all parts.
+    pub of: u32,
+}
+
+impl WarningReason for MissingParts {}
+
+fn plural(parts: usize) -> String {
+    match parts {
+        1 => "1 part".to_owned(),
+        n => format!("{n} parts"),
+    }
+}
+
+fn list(numbers: &[u32]) -> String {
+    const MOST: usize = 8;
+    let shown = numbers.iter().take(MOST).map(u32::to_string);
+    let more = if numbers.len() > MOST { ", ..." } else { "" };
+    shown.collect::<Vec<_>>().join(", ") + more
 }
 
 /// What tells a file system from others, for messages.

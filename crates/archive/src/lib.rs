@@ -67,7 +67,8 @@ mod warning;
 
 pub use dump::users::Users;
 pub use error::{
-    Action, BadName, Damage, Defect, Error, ErrorKind, FileSystemId, NotArchive, Result,
+    Action, BadName, Damage, Defect, Error, ErrorKind, FileSystemId, MissingParts, NotArchive,
+    Result,
 };
 pub use restore::owners::Owners;
 pub use warning::WarningKind;

@@ -233,15 +233,17 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
             "give one catalog of each directory in OLD and in NEW"
         }
         (UseCatalog, ErrorKind::NotAllParts) => "give a directory with the parts of one walk",
-        (UseCatalog, ErrorKind::OnlyRank { .. }) => {
-            "make one catalog of all parts with fathom query --compact"
+        (_, ErrorKind::MissingParts(_)) => "wait until all parts are written, or walk again",
+        (WriteCatalog, ErrorKind::InParts) => {
+            "make one catalog of the parts with fathom query --compact, and update that"
         }
+        (UseCatalog, ErrorKind::OnlyRank { .. }) => "give the directory with all parts",
         (UseCatalog, ErrorKind::OnlyShard(_)) => "compare it with the same shard of another walk",
         (UseBase, ErrorKind::OnlyRank { .. }) => {
-            "make one catalog of all parts with fathom query --compact, or make a full dump"
+            "give the directory with all parts, or make a full dump"
         }
         (UseBase, ErrorKind::OnlyShard(_)) => {
-            "give a catalog of the whole tree, or make a full dump"
+            "give the directory with all shards, or make a full dump"
         }
         (UseCatalog, ErrorKind::OnlyListed) => "write one with fathom walk --catalog",
         (UseList, ErrorKind::NoNames) => "name at least one file or directory, one per line",

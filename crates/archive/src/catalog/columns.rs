@@ -124,6 +124,10 @@ pub trait Value: Sized {
 
     #[doc(hidden)]
     fn decode(pages: Pages<'_>) -> Result<Self::Values>;
+
+    /// Replaces numbers of file systems by those that they have among the file systems of several parts.
+    #[doc(hidden)]
+    fn renumber(_values: &mut Self::Values, _numbers: &[u32]) {}
 }
 
 impl Value for Names {
@@ -135,7 +139,7 @@ impl Value for Names {
 }
 
 macro_rules! number {
-    ($($type:ty)*) => {
+    ($($type:ty { $($more:item)* })*) => {
         $(
             impl Value for $type {
                 type Values = Vec<$type>;
@@ -145,6 +149,8 @@ macro_rules! number {
                     numbers(pages, <$type>::from_le_bytes, |_, _| {}, &mut all)?;
                     Ok(all)
                 }
+
+                $($more)*
             }
 
             impl Value for Option<$type> {
@@ -158,7 +164,17 @@ macro_rules! number {
     };
 }
 
-number!(u32 u64 i64);
+number! {
+    u32 {
+        fn renumber(values: &mut Vec<u32>, numbers: &[u32]) {
+            for value in values {
+                *value = numbers.get(*value as usize).copied().unwrap_or(u32::MAX);
+            }
+        }
+    }
+    u64 {}
+    i64 {}
+}
 
 impl Value for Option<[u8; 32]> {
     type Values = Vec<Option<[u8; 32]>>;

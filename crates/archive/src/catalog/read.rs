@@ -1,46 +1,33 @@
-//! Reads a catalog back, a column of a row group at a time.
+//! Reads a catalog back, a column of a row group at a time: a file, or all parts of a run in a directory.
 
-use std::cell::Cell;
 use std::collections::VecDeque;
-use std::io::{self, Write};
-use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 
-use bytes::Bytes;
 use gate::Errno;
 use gate::sync::Mutex;
 use ondisk::Dev;
-use parquet::basic::Compression;
-use parquet::errors::{ParquetError, Result as ParquetResult};
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
-use parquet::file::reader::{ChunkReader, Length};
-use parquet::file::serialized_reader::SerializedPageReader;
-use parquet::file::statistics::Statistics;
 use walk::Meta;
+use walk::entry::joined;
 
-use super::about::{About, KEY};
-use super::column::{Pages, damaged};
+use super::about::About;
 use super::columns::{
-    ATIME, ATTRIBUTES, BLAKE3, BLOCKS, BTIME, COLUMNS, CTIME, Column, GENERATION, GID, INO, MODE,
-    MTIME, NLINK, RDEV_MAJOR, RDEV_MINOR, SIZE, TimeColumns, Times, UID, Value, XATTRS,
+    ATIME, ATTRIBUTES, BLAKE3, BLOCKS, BTIME, CTIME, Column, GENERATION, GID, INO, MODE, MTIME,
+    NLINK, PART, RDEV_MAJOR, RDEV_MINOR, SIZE, TimeColumns, Times, UID, Value, XATTRS,
 };
-use super::footer;
-use super::schema::descriptor;
+use super::file::CatalogFile;
+use super::parts::{catalogs_in, check_complete, describe, number};
 use crate::error::{Action, Error, ErrorKind};
-
-/// Rows of a row group, at most: more than any writer makes by default. A few bytes of a damaged
-/// file can claim any number of equal rows.
-const MOST_ROWS: u64 = 1 << 20;
-
-/// Bytes at the end of the file: the length of the metadata before them, and the magic.
-const END: u64 = 8;
+use crate::part::{magic_of, may_have_changed};
 
 /// A catalog, open for reading.
 #[derive(Debug)]
 pub struct Reader {
     path: Vec<u8>,
-    file: gate::file::Reader,
-    metadata: ParquetMetaData,
+    files: Vec<Arc<CatalogFile>>,
+    /// Each row group: the number of its file, and its own number in that.
+    groups: Vec<(usize, usize)>,
+    /// If there are several files: for each, the numbers of its file systems among those of all.
+    numbers: Vec<Vec<u32>>,
     about: About,
     /// The hashes that were read last, with their row groups.
     recent: Mutex<VecDeque<(usize, Hashes)>>,
@@ -49,193 +36,114 @@ pub struct Reader {
 /// The checksums of the files of a row group, where they are known.
 type Hashes = Arc<Vec<Option<[u8; 32]>>>;
 
-/// The bytes of a column chunk, at their offset in the file.
-struct ChunkBytes {
-    offset: u64,
-    bytes: Bytes,
-}
-
-impl ChunkBytes {
-    fn at(&self, start: u64) -> ParquetResult<usize> {
-        let at = start
-            .checked_sub(self.offset)
-            .and_then(|at| usize::try_from(at).ok());
-        at.filter(|at| *at <= self.bytes.len()).ok_or_else(damaged)
-    }
-}
-
-impl Length for ChunkBytes {
-    fn len(&self) -> u64 {
-        self.offset + self.bytes.len() as u64
-    }
-}
-
-impl ChunkReader for ChunkBytes {
-    type T = io::Cursor<Bytes>;
-
-    fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
-        Ok(io::Cursor::new(self.bytes.slice(self.at(start)?..)))
-    }
-
-    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
-        let at = self.at(start)?;
-        if length > self.bytes.len() - at {
-            return Err(damaged());
-        }
-        Ok(self.bytes.slice(at..at + length))
-    }
-}
-
-fn read_bytes(file: &gate::file::Reader, start: u64, len: usize) -> ParquetResult<Bytes> {
-    let short = || ParquetError::EOF("it is truncated".to_owned());
-    // Checked before memory is allocated: a damaged file may claim any length.
-    let end = start.checked_add(len as u64).ok_or_else(short)?;
-    if end > file.len() {
-        return Err(short());
-    }
-    let mut bytes = vec![0; len];
-    match file.read_at(start, &mut bytes) {
-        Ok(n) if n == len => Ok(bytes.into()),
-        Ok(_) => Err(short()),
-        Err(e) => Err(ParquetError::External(Box::new(e))),
-    }
-}
-
-/// Reads everything after the row groups.
-fn read_footer(file: &gate::file::Reader) -> ParquetResult<Bytes> {
-    let end = file.len().checked_sub(END).ok_or_else(damaged)?;
-    let len = read_bytes(file, end, 4)?.first_chunk().copied();
-    let from = len
-        .and_then(|len| end.checked_sub(u32::from_le_bytes(len).into()))
-        .filter(|from| *from >= 4)
-        .ok_or_else(damaged)?;
-    read_bytes(file, from, (file.len() - from) as usize)
-}
-
-thread_local! {
-    /// Whether this thread is within [`catch_panics`].
-    static IS_CAUGHT: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Runs code of the library, which panics on some damaged bytes: that is an error here, and prints
-/// no message.
-fn catch_panics<T>(read: impl FnOnce() -> ParquetResult<T>) -> ParquetResult<T> {
-    static QUIET: Once = Once::new();
-    QUIET.call_once(|| {
-        let before = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            if !IS_CAUGHT.get() {
-                before(panic);
-            }
-        }));
-    });
-    let outer = IS_CAUGHT.replace(true);
-    let read = std::panic::catch_unwind(AssertUnwindSafe(read));
-    IS_CAUGHT.set(outer);
-    read.unwrap_or_else(|_| Err(damaged()))
-}
-
 impl Reader {
-    /// Opens a catalog, and checks that it is one, is complete and has a known version.
+    /// Opens a catalog, and checks that it is one, is complete and has a known version. A directory
+    /// must have all parts of one run: they are read as one catalog.
     pub fn open(path: &[u8]) -> Result<Reader, Error> {
-        let error = |kind| Error::new(Action::ReadCatalog, path, kind);
-        let unread = |errno: Errno| error(errno.into());
-        let file = gate::file::Reader::open(path).map_err(unread)?;
-        let (mut head, mut tail) = ([0; 4], [0; 4]);
-        if let Some(end) = file.len().checked_sub(4) {
-            file.read_at(0, &mut head).map_err(unread)?;
-            file.read_at(end, &mut tail).map_err(unread)?;
+        match CatalogFile::open(path) {
+            Ok(file) => Ok(Reader::from_file(file)),
+            Err(error) if error.errno() == Some(Errno::EISDIR) => Reader::open_parts(path),
+            Err(error) => Err(error),
         }
-        match (&head, &tail) {
-            (b"PAR1", b"PAR1") if file.len() > 12 => {}
-            (b"PAR1", _) => return Err(error(ErrorKind::CutShort)),
-            _ => return Err(error(ErrorKind::NotParquet)),
+    }
+
+    fn from_file(file: CatalogFile) -> Reader {
+        Reader {
+            path: file.path().to_vec(),
+            groups: (0..file.groups()).map(|group| (0, group)).collect(),
+            numbers: Vec::new(),
+            about: file.about().clone(),
+            files: vec![Arc::new(file)],
+            recent: Mutex::default(),
         }
-        let damaged = || error(ErrorKind::DamagedCatalog);
-        let footer = read_footer(&file).map_err(|e| match ErrorKind::from(e) {
-            unread @ ErrorKind::Call { .. } => error(unread),
-            _ => damaged(),
-        })?;
-        let is_right = footer::is_right(&footer);
-        if is_right == Some(false) {
-            return Err(damaged());
+    }
+
+    fn open_parts(path: &[u8]) -> Result<Reader, Error> {
+        let refused = |kind| Error::new(Action::ReadCatalog, path, kind);
+        let names = catalogs_in(path)?.unwrap_or_default();
+        let parts = names.iter().map(|name| Reader::open(&joined(path, name)));
+        let mut parts = parts.collect::<Result<Vec<_>, _>>()?;
+        if parts.len() == 1 && parts[0].about.options.shard.is_none() {
+            return Ok(parts.swap_remove(0));
         }
-        let metadata = &footer[..footer.len() - END as usize];
-        let metadata = catch_panics(|| ParquetMetaDataReader::decode_metadata(metadata))
-            .map_err(|_| damaged())?;
-        let pairs = metadata.file_metadata().key_value_metadata();
-        let about = pairs
-            .and_then(|pairs| pairs.iter().find(|pair| pair.key == KEY))
-            .and_then(|pair| pair.value.as_deref())
-            .ok_or(ErrorKind::NotCatalog)
-            .and_then(About::from_json)
-            .map_err(error)?;
-        let reader = Reader {
+        let abouts: Vec<&About> = parts.iter().map(Reader::about).collect();
+        check_complete(&names, &abouts).map_err(refused)?;
+        Reader::join(path, &parts)
+    }
+
+    /// Reads the parts of a run as one catalog.
+    ///
+    /// # Errors
+    /// These are not all parts of one run, or one cannot be read.
+    pub(crate) fn join(path: &[u8], parts: &[Reader]) -> Result<Reader, Error> {
+        let abouts: Vec<&About> = parts.iter().map(Reader::about).collect();
+        let mut about =
+            describe(&abouts).map_err(|kind| Error::new(Action::UseCatalog, path, kind))?;
+        let numbers = abouts.iter();
+        let numbers = numbers.map(|own| number(&own.parts, &mut about.parts));
+        let numbers = numbers.collect();
+        let files = parts.iter().flat_map(|part| part.files.iter().cloned());
+        let files: Vec<_> = files.collect();
+        let groups = files.iter().enumerate();
+        let groups =
+            groups.flat_map(|(nth, file)| (0..file.groups()).map(move |group| (nth, group)));
+        let groups = groups.collect();
+        let mut reader = Reader {
             path: path.to_vec(),
-            file,
-            metadata,
+            files,
+            groups,
+            numbers,
             about,
             recent: Mutex::default(),
         };
-        if reader.is_sound(is_right.is_some()) {
-            Ok(reader)
-        } else {
-            Err(damaged())
+        if reader.about.racy == 0 {
+            reader.about.racy = reader.count_racy()?;
+        }
+        Ok(reader)
+    }
+
+    /// Counts the rows that may have changed since the first part was begun. Each part has counted only
+    /// those that may have changed since its own beginning.
+    fn count_racy(&self) -> Result<u64, Error> {
+        /// The granularity of a change time, at most, in seconds.
+        const COARSE: i64 = 2;
+        let since = self.about.at_rest_before();
+        let mut racy = 0;
+        for group in 0..self.groups() {
+            let limits = self.time_limits(CTIME, group);
+            if limits.is_some_and(|(_, max)| max.saturating_add(COARSE) < since.sec) {
+                continue;
+            }
+            let (parts, ctimes) = (self.read(PART, group)?, self.read(CTIME, group)?);
+            let btimes = self.read(BTIME, group)?;
+            let is_racy = |row: &usize| {
+                let meta = Meta {
+                    ctime: ctimes.at(*row),
+                    btime: btimes.at(*row),
+                    ..Meta::default()
+                };
+                may_have_changed(
+                    &meta,
+                    magic_of(&self.about.parts, parts[*row] as usize),
+                    since,
+                )
+            };
+            racy += (0..self.rows(group)).filter(is_racy).count() as u64;
+        }
+        Ok(racy)
+    }
+
+    /// Its file, unless it is in parts.
+    pub(super) fn single_file(&self) -> Option<&CatalogFile> {
+        match self.is_in_parts() {
+            true => None,
+            false => self.files.first().map(|file| &**file),
         }
     }
 
-    /// Copies the catalog to `path`, atomically, with another description of the same rows.
-    pub(crate) fn copy_to(&self, path: &[u8], about: &About) -> Result<(), Error> {
-        let read = |e: ParquetError| Error::new(Action::ReadCatalog, &self.path, e);
-        let write = |kind: ErrorKind| Error::new(Action::WriteCatalog, path, kind);
-        let footer = read_footer(&self.file).map_err(read)?;
-        let mut to = gate::file::Writer::create(path).map_err(|e| write(e.into()))?;
-        let mut at = 0;
-        let end = self.file.len() - footer.len() as u64;
-        while at < end {
-            let piece = (end - at).min(1 << 20) as usize;
-            let bytes = read_bytes(&self.file, at, piece).map_err(read)?;
-            to.write_all(&bytes).map_err(|e| write(e.into()))?;
-            at += piece as u64;
-        }
-        let footer =
-            footer::describe(&self.metadata, about.to_pair()).map_err(|e| write(e.into()))?;
-        to.write_all(&footer).map_err(|e| write(e.into()))?;
-        to.publish().map_err(|e| write(e.into()))
-    }
-
-    /// Whether the columns and the numbers of rows are as they must be; and, if the footer has a
-    /// checksum, whether the columns have theirs.
-    fn is_sound(&self, has_checksum: bool) -> bool {
-        let Ok(wanted) = descriptor() else {
-            return false;
-        };
-        let schema = self.metadata.file_metadata().schema_descr();
-        let mut columns = schema.columns().iter().zip(wanted.columns());
-        let is_same = schema.num_columns() == COLUMNS.len()
-            && columns.all(|(is, wanted)| {
-                is.path() == wanted.path()
-                    && is.physical_type() == wanted.physical_type()
-                    && is.max_def_level() == wanted.max_def_level()
-                    && is.max_rep_level() == wanted.max_rep_level()
-            });
-        let rows = self.metadata.row_groups().iter().map(|group| {
-            let rows = u64::try_from(group.num_rows())
-                .ok()
-                .filter(|rows| *rows <= MOST_ROWS)?;
-            let is_whole = group.columns().len() == COLUMNS.len()
-                && group.columns().iter().all(|column| {
-                    column.num_values() == group.num_rows()
-                        && column.data_page_offset() >= 4
-                        && column.dictionary_page_offset().is_none_or(|at| at >= 4)
-                        && column.compressed_size() >= 0
-                });
-            is_whole.then_some(rows)
-        });
-        let checksums = &self.about.checksums;
-        let has_all = checksums.len() == if has_checksum { self.groups() } else { 0 }
-            && checksums.iter().all(|group| group.len() == COLUMNS.len());
-        is_same && has_all && rows.sum::<Option<u64>>() == Some(self.about.entries)
+    /// It is in the files of a directory, each a part of one run.
+    pub fn is_in_parts(&self) -> bool {
+        !self.numbers.is_empty()
     }
 
     /// Its description.
@@ -245,13 +153,18 @@ impl Reader {
 
     /// The number of row groups.
     pub fn groups(&self) -> usize {
-        self.metadata.num_row_groups()
+        self.groups.len()
+    }
+
+    fn group(&self, group: usize) -> Option<(&CatalogFile, usize)> {
+        let (file, group) = *self.groups.get(group)?;
+        Some((&self.files[file], group))
     }
 
     /// The number of rows in a row group.
     pub fn rows(&self, group: usize) -> usize {
-        let group = self.metadata.row_groups().get(group);
-        group.map_or(0, |group| group.num_rows() as usize)
+        self.group(group)
+            .map_or(0, |(file, group)| file.rows(group))
     }
 
     /// The place of the first row of a row group.
@@ -267,79 +180,27 @@ impl Reader {
     /// The least and the greatest value of a column without sign in a row group, if the catalog has
     /// them: those of older versions have not.
     pub fn unsigned_limits<V>(&self, column: Column<V>, group: usize) -> Option<(u64, u64)> {
-        match self.statistics(column.name, group)? {
-            Statistics::Int32(s) => Some((
-                s.min_opt()?.cast_unsigned().into(),
-                s.max_opt()?.cast_unsigned().into(),
-            )),
-            Statistics::Int64(s) => {
-                Some((s.min_opt()?.cast_unsigned(), s.max_opt()?.cast_unsigned()))
-            }
-            _ => None,
-        }
+        let (file, group) = self.group(group)?;
+        file.unsigned_limits(column, group)
     }
 
     /// The same for the seconds of a time.
     pub fn time_limits(&self, times: TimeColumns<i64, u32>, group: usize) -> Option<(i64, i64)> {
-        match self.statistics(times.0.name, group)? {
-            Statistics::Int64(s) => Some((*s.min_opt()?, *s.max_opt()?)),
-            _ => None,
-        }
+        let (file, group) = self.group(group)?;
+        file.time_limits(times, group)
     }
 
-    fn statistics(&self, name: &str, group: usize) -> Option<&Statistics> {
-        let nth = COLUMNS.iter().position(|column| column.name == name)?;
-        let column = self.metadata.row_groups().get(group)?.column(nth);
-        let statistics = column.statistics();
-        statistics.filter(|it| !it.is_min_max_deprecated())
-    }
-
-    fn decode<V: Value>(
-        &self,
-        Column { name, .. }: Column<V>,
-        group: usize,
-    ) -> Result<V::Values, Error> {
-        let absent =
-            || ParquetError::General(format!("it has no column {name} in row group {group}"));
-        let read = || {
-            let mut columns = COLUMNS.iter();
-            let nth = columns.position(|column| column.name == name);
-            let nth = nth.ok_or_else(absent)?;
-            let meta = self.metadata.row_groups().get(group).ok_or_else(absent)?;
-            let (column, rows) = (meta.column(nth), meta.num_rows() as usize);
-            let (offset, len) = column.byte_range();
-            let bytes = read_bytes(&self.file, offset, len as usize)?;
-            let checksums = self.about.checksums.get(group);
-            let checksum = checksums.and_then(|group| group.get(nth));
-            if checksum.is_some_and(|checksum| *checksum != crc32fast::hash(&bytes)) {
-                return Err(ParquetError::General(format!(
-                    "column {name} has another checksum in row group {group}"
-                )));
-            }
-            let chunk = Arc::new(ChunkBytes { offset, bytes });
-            let is_zstd = matches!(column.compression(), Compression::ZSTD(_));
-            // The library would make a compressor and a decompressor for each column: so it is told
-            // that the pages are not compressed.
-            let as_stored = is_zstd.then(|| {
-                let column = column.clone().into_builder();
-                column.set_compression(Compression::UNCOMPRESSED).build()
-            });
-            let as_stored = as_stored.transpose()?;
-            let stored = as_stored.as_ref().unwrap_or(column);
-            V::decode(Pages {
-                pages: &mut SerializedPageReader::new(chunk, stored, rows, None)?,
-                rows,
-                is_optional: column.column_descr().max_def_level() > 0,
-                unpacked: is_zstd.then(|| usize::try_from(column.uncompressed_size()).unwrap_or(0)),
-            })
+    fn decode<V: Value>(&self, column: Column<V>, group: usize) -> Result<V::Values, Error> {
+        let name = column.name;
+        let Some(&(nth, group)) = self.groups.get(group) else {
+            let kind = ErrorKind::DamagedCatalog;
+            return Err(Error::new(Action::ReadCatalog, &self.path, kind));
         };
-        catch_panics(read).map_err(|e| {
-            let kind = match ErrorKind::from(e) {
-                ErrorKind::Parquet(error) => ErrorKind::DamagedColumn(error),
-                unread => unread,
-            };
-            Error::new(Action::ReadCatalog, &self.path, kind)
-        })
+        let mut values = self.files[nth].decode(column, group)?;
+        if let Some(numbers) = self.numbers.get(nth).filter(|_| name == PART.name) {
+            V::renumber(&mut values, numbers);
+        }
+        Ok(values)
     }
 
     /// The metadata of the rows of a row group, by place in it, without mount and device: a catalog

@@ -51,13 +51,13 @@ impl CatalogPair {
     /// # Errors
     /// One cannot be read, or they are not of the same directories.
     pub fn open(old: &[u8], new: &[u8]) -> Result<CatalogPair> {
-        let [mut before, mut after] = [
-            DataSet::open(&[old.to_vec()])?,
-            DataSet::open(&[new.to_vec()])?,
-        ];
+        let [mut before, mut after] = [DataSet::open_joined(old)?, DataSet::open_joined(new)?];
         for (path, data) in [(old, &before), (new, &after)] {
             let mut parts = data.abouts().filter_map(|it| it.options.shard.as_ref());
             if let Some(refusal) = parts.find_map(ShardOfRun::refusal) {
+                let missing = data.missing().first();
+                let missing = missing.map(|(_, parts)| ErrorKind::MissingParts(parts.clone()));
+                let refusal = missing.unwrap_or(refusal);
                 return Err(Error::new(Action::UseCatalog, path, refusal));
             }
         }

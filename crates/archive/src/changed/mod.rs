@@ -137,6 +137,13 @@ impl ChangedReport {
 pub fn changed(options: &ChangedOptions, desk: &Diagnostics) -> Result<ChangedReport, Error> {
     let reader = Reader::open(&options.since)?;
     let about = reader.about();
+    if options.update && reader.is_in_parts() {
+        return Err(Error::new(
+            Action::WriteCatalog,
+            &options.since,
+            ErrorKind::InParts,
+        ));
+    }
     let top = open_top(&options.dir, 0).map_err(walk::Error::from)?;
     let tree = Tree::new(vec![top]);
     check_catalog(about, options, &tree)?;

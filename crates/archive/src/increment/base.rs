@@ -8,7 +8,7 @@ use walk::{Type, digest};
 use super::levels::Level;
 use super::moves::OldName;
 use crate::catalog::columns::{DIR, MODE, NAME, TOP};
-use crate::catalog::{self, About, Root, ShardOfRun};
+use crate::catalog::{self, About, Root, ShardOfRun, copy};
 use crate::error::{Action, Error, ErrorKind};
 use crate::part::Part;
 use crate::plan::{ListedName, member_name, trim_slashes};
@@ -111,7 +111,7 @@ impl Base {
         if here.is_some() && here == identity(&self.path) && about == *self.reader.about() {
             return Ok(());
         }
-        self.reader.copy_to(path, &about)
+        copy(&self.reader, &about, path)
     }
 
     /// Checks that each SRC is still the same directory, or has the same path.

@@ -1,15 +1,11 @@
 //! The catalogs that are queried together.
 
-use std::collections::BTreeSet;
-
-use gate::fs::{Open, getdents64};
-use gate::long::open_long;
-use mounts::WarningReason;
-use ondisk::dirent::entries;
 use walk::entry::joined;
 
-use crate::catalog::{About, Reader, compact};
-use crate::error::{Action, Error, ErrorKind};
+use crate::catalog::{
+    About, Reader, catalogs_in, compact, missing_parts, named_parts, recorded_parts,
+};
+use crate::error::{Action, Error, ErrorKind, MissingParts};
 
 /// Catalogs whose entries are one data set.
 #[derive(Debug)]
@@ -23,32 +19,6 @@ pub struct DataSet {
     /// Every row group: the number of its catalog, and its own.
     pieces: Vec<(usize, usize)>,
     missing: Vec<(Vec<u8>, MissingParts)>,
-}
-
-/// Some parts of a catalog are not in its directory.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{} of {of} missing: {}", plural(numbers.len()), list(numbers))]
-pub struct MissingParts {
-    /// Their numbers.
-    pub numbers: Vec<u32>,
-    /// The number of all parts.
-    pub of: u32,
-}
-
-impl WarningReason for MissingParts {}
-
-fn plural(parts: usize) -> String {
-    match parts {
-        1 => "1 part".to_owned(),
-        n => format!("{n} parts"),
-    }
-}
-
-fn list(numbers: &[u32]) -> String {
-    const MOST: usize = 8;
-    let shown = numbers.iter().take(MOST).map(u32::to_string);
-    let more = if numbers.len() > MOST { ", ..." } else { "" };
-    shown.collect::<Vec<_>>().join(", ") + more
 }
 
 impl DataSet {
@@ -68,7 +38,8 @@ impl DataSet {
             }
             let readers = names.iter().map(|name| Reader::open(&joined(path, name)));
             let readers = readers.collect::<Result<Vec<_>, _>>()?;
-            let parts = match recorded_parts(&names, &readers) {
+            let abouts: Vec<&About> = readers.iter().map(Reader::about).collect();
+            let parts = match recorded_parts(&names, &abouts) {
                 Ok(parts) if parts.is_empty() => named_parts(&names),
                 Ok(parts) => parts,
                 Err(kind) => return Err(Error::new(Action::ReadCatalog, path, kind)),
@@ -76,6 +47,25 @@ impl DataSet {
             let missing = missing_parts(&parts).map(|missing| (path.clone(), missing));
             data.missing.extend(missing);
             readers.into_iter().for_each(|reader| data.add(reader));
+        }
+        Ok(data)
+    }
+
+    /// Opens a catalog, or a directory of catalogs. All parts of one run are read as one catalog.
+    ///
+    /// # Errors
+    /// Those of [`DataSet::open`].
+    pub(crate) fn open_joined(path: &[u8]) -> Result<DataSet, Error> {
+        let mut data = DataSet::open(&[path.to_vec()])?;
+        let readers = &data.readers;
+        let is_part = |reader: &Reader| {
+            let part = reader.about().options.shard.as_ref();
+            part.is_some_and(|part| part.of as usize == readers.len())
+        };
+        if data.missing.is_empty() && readers.iter().all(is_part) {
+            let joined = Reader::join(path, readers)?;
+            data = DataSet::new(path.to_vec());
+            data.add(joined);
         }
         Ok(data)
     }
@@ -131,7 +121,7 @@ impl DataSet {
     /// # Errors
     /// They are not; one cannot be read, or the new one cannot be written.
     pub fn compact(&self, file: &[u8]) -> Result<About, Error> {
-        compact(&self.path, &self.readers, file)?.publish()
+        compact(&Reader::join(&self.path, &self.readers)?, file)?.publish()
     }
 
     /// The descriptions of all catalogs.
@@ -175,99 +165,5 @@ impl DataSet {
 
     pub(crate) fn error(&self, kind: ErrorKind) -> Error {
         Error::new(Action::ReadCatalog, &self.path, kind)
-    }
-}
-
-/// The names of the catalogs in a directory, in order; `None` if it is none.
-///
-/// # Errors
-/// The directory cannot be read.
-pub fn catalogs_in(path: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Error> {
-    let Ok(fd) = open_long(path, Open::DIRECTORY | Open::NONBLOCK) else {
-        return Ok(None);
-    };
-    let (mut names, mut buffer) = (Vec::new(), vec![0; 64 << 10]);
-    loop {
-        let read = getdents64(&fd, &mut buffer);
-        let read = read.map_err(|errno| Error::new(Action::ReadCatalog, path, errno))?;
-        if read == 0 {
-            break;
-        }
-        let found = entries(&buffer[..read]).map(|entry| entry.name.to_bytes());
-        let found = found.filter(|name| name.ends_with(b".parquet"));
-        names.extend(found.map(<[u8]>::to_vec));
-    }
-    names.sort_unstable();
-    Ok(Some(names))
-}
-
-/// The numbers of parts, each with that of all, by the catalogs' own descriptions.
-///
-/// # Errors
-/// They are of several runs, or not all are parts.
-fn recorded_parts(
-    names: &[Vec<u8>],
-    readers: &[Reader],
-) -> Result<BTreeSet<(u32, u32)>, ErrorKind> {
-    let first_run = readers.first().and_then(|first| first.about().run());
-    let mut parts = BTreeSet::new();
-    for (name, reader) in names.iter().zip(readers) {
-        let about = reader.about();
-        let part = about.options.shard.as_ref();
-        let is_new = part.is_none_or(|part| parts.insert((part.number, part.of)));
-        if !is_new || about.run() != first_run {
-            return Err(ErrorKind::SeveralRuns {
-                first: names[0].clone(),
-                other: name.clone(),
-            });
-        }
-    }
-    Ok(parts)
-}
-
-/// The same by names such as `part-0-of-4.parquet`.
-fn named_parts(names: &[Vec<u8>]) -> BTreeSet<(u32, u32)> {
-    names.iter().filter_map(|name| part_number(name)).collect()
-}
-
-/// The parts that are missing. Numbers begin with 0, unless there is a part with the number of all.
-fn missing_parts(parts: &BTreeSet<(u32, u32)>) -> Option<MissingParts> {
-    let (_, of) = *parts.first()?;
-    let has = |number| parts.contains(&(number, of));
-    let first = u32::from(has(of));
-    let numbers: Vec<u32> = (first..of.checked_add(first)?)
-        .filter(|it| !has(*it))
-        .collect();
-    (!numbers.is_empty()).then_some(MissingParts { numbers, of })
-}
-
-/// The number of a part, and of all parts.
-fn part_number(name: &[u8]) -> Option<(u32, u32)> {
-    let name = std::str::from_utf8(name).ok()?;
-    let name = name.strip_prefix("part-")?.strip_suffix(".parquet")?;
-    let (number, of) = name.split_once("-of-")?;
-    let (number, of): (u32, u32) = (number.parse().ok()?, of.parse().ok()?);
-    (number <= of && of <= 1 << 20).then_some((number, of))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn missing_parts_are_named() {
-        let missing = |names: &[&str]| {
-            let names: Vec<Vec<u8>> = names.iter().map(|name| name.as_bytes().to_vec()).collect();
-            missing_parts(&named_parts(&names)).map(|missing| missing.to_string())
-        };
-        let part = |n| format!("part-{n}-of-3.parquet");
-        let (zero, one, two, three) = (part(0), part(1), part(2), part(3));
-        assert_eq!(missing(&[&zero, &one, &two]), None);
-        assert_eq!(missing(&[&one, &two, &three]), None);
-        assert_eq!(missing(&["c.parquet", "part-x-of-3.parquet"]), None);
-        let text = missing(&[&zero, &two]).unwrap();
-        assert_eq!(text, "1 part of 3 missing: 1");
-        let text = missing(&["part-0-of-40.parquet"]).unwrap();
-        assert_eq!(text, "39 parts of 40 missing: 1, 2, 3, 4, 5, 6, 7, 8, ...");
     }
 }

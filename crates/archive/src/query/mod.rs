@@ -25,7 +25,7 @@ use walk::predicate::select::Selected;
 use crate::background::spawn;
 use crate::error::Error;
 use crate::{ErrorKind, OnPanic};
-pub use data_set::{DataSet, MissingParts, catalogs_in};
+pub use data_set::DataSet;
 use group::RowGroup;
 
 /// At most so many row groups are decoded at once, which bounds the memory.

@@ -26,6 +26,8 @@ pub(crate) struct Changed {
     #[arg(value_name = "DIR")]
     pub(crate) dir: OsString,
     /// Compare with this catalog, written by fathom walk or fathom dump
+    ///
+    /// It may be a directory with all parts of one run.
     #[arg(long, value_name = "CATALOG")]
     pub(crate) since: OsString,
     /// Replace the catalog with a new one after the output is written

@@ -58,6 +58,8 @@ pub(crate) struct Dump {
     pub(crate) output: Option<OsString>,
 
     /// Archive what changed since this catalog was written
+    ///
+    /// It may be a directory with all parts of one run.
     #[arg(long, value_name = "CATALOG", help_heading = "Increments")]
     #[arg(conflicts_with = "level")]
     pub(crate) since: Option<OsString>,

@@ -33,7 +33,8 @@ pub(crate) struct Query {
     pub(crate) catalogs: Vec<OsString>,
     /// Compare two catalogs of one directory
     ///
-    /// Or two directories with catalogs, one in each of the same DIRs: paths then begin with DIR.
+    /// Or two directories with the parts of one, or with catalogs of the same DIRs: then paths begin
+    /// with DIR.
     ///
     /// Prints what fathom changed prints: the entries that were added, changed, removed or renamed.
     /// Removed entries are selected by their metadata in OLD, others by that in NEW. With
@@ -43,8 +44,7 @@ pub(crate) struct Query {
 
     /// Also write the parts of a catalog as one catalog to FILE
     ///
-    /// All entries are written, whatever the predicates. fathom changed and fathom dump compare a tree with
-    /// FILE.
+    /// All entries are written, whatever the predicates.
     #[arg(long, value_name = "FILE", conflicts_with = "diff", help_heading = "Output", value_parser = seekable())]
     pub(crate) compact: Option<OsString>,
 

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use ::show::name::printable;
-use archive::catalog::{Catalog, Options, Sealed, ShardOfRun};
-use archive::query::catalogs_in;
+use archive::catalog::{Catalog, Options, Sealed, ShardOfRun, catalogs_in};
+
 use gate::Tally;
 use mounts::Warning;
 use serde::{Deserialize, Serialize};

@@ -1,0 +1,330 @@
+//! The file of a catalog: its footer, and the columns of its row groups.
+
+use std::cell::Cell;
+use std::io::{self, Write};
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Once};
+
+use bytes::Bytes;
+use gate::Errno;
+use parquet::basic::Compression;
+use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::reader::{ChunkReader, Length};
+use parquet::file::serialized_reader::SerializedPageReader;
+use parquet::file::statistics::Statistics;
+
+use super::about::{About, KEY};
+use super::column::{Pages, damaged};
+use super::columns::{COLUMNS, Column, TimeColumns, Value};
+use super::footer;
+use super::schema::descriptor;
+use crate::error::{Action, Error, ErrorKind};
+
+/// Rows of a row group, at most: more than any writer makes by default. A few bytes of a damaged
+/// file can claim any number of equal rows.
+const MOST_ROWS: u64 = 1 << 20;
+
+/// Bytes at the end of the file: the length of the metadata before them, and the magic.
+const END: u64 = 8;
+
+/// The file of a catalog, open for reading.
+#[derive(Debug)]
+pub(super) struct CatalogFile {
+    path: Vec<u8>,
+    file: gate::file::Reader,
+    metadata: ParquetMetaData,
+    about: About,
+}
+
+/// The bytes of a column chunk, at their offset in the file.
+struct ChunkBytes {
+    offset: u64,
+    bytes: Bytes,
+}
+
+impl ChunkBytes {
+    fn at(&self, start: u64) -> ParquetResult<usize> {
+        let at = start
+            .checked_sub(self.offset)
+            .and_then(|at| usize::try_from(at).ok());
+        at.filter(|at| *at <= self.bytes.len()).ok_or_else(damaged)
+    }
+}
+
+impl Length for ChunkBytes {
+    fn len(&self) -> u64 {
+        self.offset + self.bytes.len() as u64
+    }
+}
+
+impl ChunkReader for ChunkBytes {
+    type T = io::Cursor<Bytes>;
+
+    fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
+        Ok(io::Cursor::new(self.bytes.slice(self.at(start)?..)))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
+        let at = self.at(start)?;
+        if length > self.bytes.len() - at {
+            return Err(damaged());
+        }
+        Ok(self.bytes.slice(at..at + length))
+    }
+}
+
+fn read_bytes(file: &gate::file::Reader, start: u64, len: usize) -> ParquetResult<Bytes> {
+    let short = || ParquetError::EOF("it is truncated".to_owned());
+    // Checked before memory is allocated: a damaged file may claim any length.
+    let end = start.checked_add(len as u64).ok_or_else(short)?;
+    if end > file.len() {
+        return Err(short());
+    }
+    let mut bytes = vec![0; len];
+    match file.read_at(start, &mut bytes) {
+        Ok(n) if n == len => Ok(bytes.into()),
+        Ok(_) => Err(short()),
+        Err(e) => Err(ParquetError::External(Box::new(e))),
+    }
+}
+
+/// Reads everything after the row groups.
+fn read_footer(file: &gate::file::Reader) -> ParquetResult<Bytes> {
+    let end = file.len().checked_sub(END).ok_or_else(damaged)?;
+    let len = read_bytes(file, end, 4)?.first_chunk().copied();
+    let from = len
+        .and_then(|len| end.checked_sub(u32::from_le_bytes(len).into()))
+        .filter(|from| *from >= 4)
+        .ok_or_else(damaged)?;
+    read_bytes(file, from, (file.len() - from) as usize)
+}
+
+thread_local! {
+    /// Whether this thread is within [`catch_panics`].
+    static IS_CAUGHT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs code of the library, which panics on some damaged bytes: that is an error here, and prints
+/// no message.
+fn catch_panics<T>(read: impl FnOnce() -> ParquetResult<T>) -> ParquetResult<T> {
+    static QUIET: Once = Once::new();
+    QUIET.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !IS_CAUGHT.get() {
+                before(panic);
+            }
+        }));
+    });
+    let outer = IS_CAUGHT.replace(true);
+    let read = std::panic::catch_unwind(AssertUnwindSafe(read));
+    IS_CAUGHT.set(outer);
+    read.unwrap_or_else(|_| Err(damaged()))
+}
+
+impl CatalogFile {
+    /// Opens a catalog, and checks that it is one, is complete and has a known version.
+    pub(super) fn open(path: &[u8]) -> Result<CatalogFile, Error> {
+        let error = |kind| Error::new(Action::ReadCatalog, path, kind);
+        let unread = |errno: Errno| error(errno.into());
+        let file = gate::file::Reader::open(path).map_err(unread)?;
+        let (mut head, mut tail) = ([0; 4], [0; 4]);
+        if let Some(end) = file.len().checked_sub(4) {
+            file.read_at(0, &mut head).map_err(unread)?;
+            file.read_at(end, &mut tail).map_err(unread)?;
+        }
+        match (&head, &tail) {
+            (b"PAR1", b"PAR1") if file.len() > 12 => {}
+            (b"PAR1", _) => return Err(error(ErrorKind::CutShort)),
+            _ => return Err(error(ErrorKind::NotParquet)),
+        }
+        let damaged = || error(ErrorKind::DamagedCatalog);
+        let footer = read_footer(&file).map_err(|e| match ErrorKind::from(e) {
+            unread @ ErrorKind::Call { .. } => error(unread),
+            _ => damaged(),
+        })?;
+        let is_right = footer::is_right(&footer);
+        if is_right == Some(false) {
+            return Err(damaged());
+        }
+        let metadata = &footer[..footer.len() - END as usize];
+        let metadata = catch_panics(|| ParquetMetaDataReader::decode_metadata(metadata))
+            .map_err(|_| damaged())?;
+        let pairs = metadata.file_metadata().key_value_metadata();
+        let about = pairs
+            .and_then(|pairs| pairs.iter().find(|pair| pair.key == KEY))
+            .and_then(|pair| pair.value.as_deref())
+            .ok_or(ErrorKind::NotCatalog)
+            .and_then(About::from_json)
+            .map_err(error)?;
+        let reader = CatalogFile {
+            path: path.to_vec(),
+            file,
+            metadata,
+            about,
+        };
+        if reader.is_sound(is_right.is_some()) {
+            Ok(reader)
+        } else {
+            Err(damaged())
+        }
+    }
+
+    pub(super) fn path(&self) -> &[u8] {
+        &self.path
+    }
+
+    /// Copies the catalog to `path`, atomically, with another description of the same rows.
+    pub(super) fn copy_to(&self, path: &[u8], about: &About) -> Result<(), Error> {
+        let read = |e: ParquetError| Error::new(Action::ReadCatalog, &self.path, e);
+        let write = |kind: ErrorKind| Error::new(Action::WriteCatalog, path, kind);
+        let footer = read_footer(&self.file).map_err(read)?;
+        let mut to = gate::file::Writer::create(path).map_err(|e| write(e.into()))?;
+        let mut at = 0;
+        let end = self.file.len() - footer.len() as u64;
+        while at < end {
+            let piece = (end - at).min(1 << 20) as usize;
+            let bytes = read_bytes(&self.file, at, piece).map_err(read)?;
+            to.write_all(&bytes).map_err(|e| write(e.into()))?;
+            at += piece as u64;
+        }
+        let footer =
+            footer::describe(&self.metadata, about.to_pair()).map_err(|e| write(e.into()))?;
+        to.write_all(&footer).map_err(|e| write(e.into()))?;
+        to.publish().map_err(|e| write(e.into()))
+    }
+
+    /// Whether the columns and the numbers of rows are as they must be; and, if the footer has a
+    /// checksum, whether the columns have theirs.
+    fn is_sound(&self, has_checksum: bool) -> bool {
+        let Ok(wanted) = descriptor() else {
+            return false;
+        };
+        let schema = self.metadata.file_metadata().schema_descr();
+        let mut columns = schema.columns().iter().zip(wanted.columns());
+        let is_same = schema.num_columns() == COLUMNS.len()
+            && columns.all(|(is, wanted)| {
+                is.path() == wanted.path()
+                    && is.physical_type() == wanted.physical_type()
+                    && is.max_def_level() == wanted.max_def_level()
+                    && is.max_rep_level() == wanted.max_rep_level()
+            });
+        let rows = self.metadata.row_groups().iter().map(|group| {
+            let rows = u64::try_from(group.num_rows())
+                .ok()
+                .filter(|rows| *rows <= MOST_ROWS)?;
+            let is_whole = group.columns().len() == COLUMNS.len()
+                && group.columns().iter().all(|column| {
+                    column.num_values() == group.num_rows()
+                        && column.data_page_offset() >= 4
+                        && column.dictionary_page_offset().is_none_or(|at| at >= 4)
+                        && column.compressed_size() >= 0
+                });
+            is_whole.then_some(rows)
+        });
+        let checksums = &self.about.checksums;
+        let has_all = checksums.len() == if has_checksum { self.groups() } else { 0 }
+            && checksums.iter().all(|group| group.len() == COLUMNS.len());
+        is_same && has_all && rows.sum::<Option<u64>>() == Some(self.about.entries)
+    }
+
+    /// Its description.
+    pub(super) fn about(&self) -> &About {
+        &self.about
+    }
+
+    /// The number of row groups.
+    pub(super) fn groups(&self) -> usize {
+        self.metadata.num_row_groups()
+    }
+
+    /// The number of rows in a row group.
+    pub(super) fn rows(&self, group: usize) -> usize {
+        let group = self.metadata.row_groups().get(group);
+        group.map_or(0, |group| group.num_rows() as usize)
+    }
+
+    /// The least and the greatest value of a column without sign in a row group, if the catalog has
+    /// them: those of older versions have not.
+    pub(super) fn unsigned_limits<V>(&self, column: Column<V>, group: usize) -> Option<(u64, u64)> {
+        match self.statistics(column.name, group)? {
+            Statistics::Int32(s) => Some((
+                s.min_opt()?.cast_unsigned().into(),
+                s.max_opt()?.cast_unsigned().into(),
+            )),
+            Statistics::Int64(s) => {
+                Some((s.min_opt()?.cast_unsigned(), s.max_opt()?.cast_unsigned()))
+            }
+            _ => None,
+        }
+    }
+
+    /// The same for the seconds of a time.
+    pub(super) fn time_limits(
+        &self,
+        times: TimeColumns<i64, u32>,
+        group: usize,
+    ) -> Option<(i64, i64)> {
+        match self.statistics(times.0.name, group)? {
+            Statistics::Int64(s) => Some((*s.min_opt()?, *s.max_opt()?)),
+            _ => None,
+        }
+    }
+
+    fn statistics(&self, name: &str, group: usize) -> Option<&Statistics> {
+        let nth = COLUMNS.iter().position(|column| column.name == name)?;
+        let column = self.metadata.row_groups().get(group)?.column(nth);
+        let statistics = column.statistics();
+        statistics.filter(|it| !it.is_min_max_deprecated())
+    }
+
+    /// Reads a column of a row group.
+    pub(super) fn decode<V: Value>(
+        &self,
+        Column { name, .. }: Column<V>,
+        group: usize,
+    ) -> Result<V::Values, Error> {
+        let absent =
+            || ParquetError::General(format!("it has no column {name} in row group {group}"));
+        let read = || {
+            let mut columns = COLUMNS.iter();
+            let nth = columns.position(|column| column.name == name);
+            let nth = nth.ok_or_else(absent)?;
+            let meta = self.metadata.row_groups().get(group).ok_or_else(absent)?;
+            let (column, rows) = (meta.column(nth), meta.num_rows() as usize);
+            let (offset, len) = column.byte_range();
+            let bytes = read_bytes(&self.file, offset, len as usize)?;
+            let checksums = self.about.checksums.get(group);
+            let checksum = checksums.and_then(|group| group.get(nth));
+            if checksum.is_some_and(|checksum| *checksum != crc32fast::hash(&bytes)) {
+                return Err(ParquetError::General(format!(
+                    "column {name} has another checksum in row group {group}"
+                )));
+            }
+            let chunk = Arc::new(ChunkBytes { offset, bytes });
+            let is_zstd = matches!(column.compression(), Compression::ZSTD(_));
+            // The library would make a compressor and a decompressor for each column: so it is told
+            // that the pages are not compressed.
+            let as_stored = is_zstd.then(|| {
+                let column = column.clone().into_builder();
+                column.set_compression(Compression::UNCOMPRESSED).build()
+            });
+            let as_stored = as_stored.transpose()?;
+            let stored = as_stored.as_ref().unwrap_or(column);
+            V::decode(Pages {
+                pages: &mut SerializedPageReader::new(chunk, stored, rows, None)?,
+                rows,
+                is_optional: column.column_descr().max_def_level() > 0,
+                unpacked: is_zstd.then(|| usize::try_from(column.uncompressed_size()).unwrap_or(0)),
+            })
+        };
+        catch_panics(read).map_err(|e| {
+            let kind = match ErrorKind::from(e) {
+                ErrorKind::Parquet(error) => ErrorKind::DamagedColumn(error),
+                unread => unread,
+            };
+            Error::new(Action::ReadCatalog, &self.path, kind)
+        })
+    }
+}

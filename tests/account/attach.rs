@@ -120,10 +120,13 @@ fn attach(mut command: Command) -> (Child, BufReader<ChildStderr>) {
 }
 
 fn attach_fathom(meter: &str, pids: &str, report: &Path) -> (Child, BufReader<ChildStderr>) {
+    attach_fathom_to(&["--meter", meter, "-p", pids], report)
+}
+
+fn attach_fathom_to(options: &[&str], report: &Path) -> (Child, BufReader<ChildStderr>) {
     let _ = std::fs::remove_file(report);
-    let options = ["account", "--meter", meter, "-p", pids, "--json", "-o"];
-    let mut command = fathom(options);
-    command.arg(report);
+    let mut command = fathom(["account", "--json", "-o"]);
+    command.arg(report).args(options);
     attach(command)
 }
 
@@ -165,26 +168,33 @@ fn strace_counts(log: &Path) -> Counts {
     text.lines().filter_map(row).collect()
 }
 
-/// Every meter counts what strace counts of this work, and finds these files.
-fn agree(work: &str, pids_of: impl Fn(&Workload) -> String, files: &[&str]) {
-    let at = tempfile::tempdir().unwrap();
-    let (log, json) = (at.path().join("log"), at.path().join("report"));
-    std::fs::write(at.path().join("input"), "a\nb\n").unwrap();
-    let workload = Workload::start(at.path(), work);
+/// What strace counts of this work, and how that ends.
+fn traced(at: &Path, work: &str) -> (Counts, (String, Option<i32>)) {
+    let log = at.join("log");
+    let workload = Workload::start(at, work);
     let mut strace = program(
         Path::new("strace"),
         ["-f", "-c", "-U", "name,calls,errors", "-o"],
     );
-    strace.arg(&log).args(["-p", &pids_of(&workload)]);
+    strace.arg(&log).args(["-p", &workload.pid()]);
     let (mut tracer, _stderr) = attach(strace);
     workload.go();
-    let expected = workload.end();
+    let ended = workload.end();
     tracer.wait().unwrap();
-    let traced = strace_counts(&log);
-    assert!(!traced.is_empty());
+    let counts = strace_counts(&log);
+    assert!(!counts.is_empty());
+    (counts, ended)
+}
+
+/// Every meter counts what strace counts of this work, and finds these files.
+fn agree(work: &str, files: &[&str]) {
+    let at = tempfile::tempdir().unwrap();
+    let json = at.path().join("report");
+    std::fs::write(at.path().join("input"), "a\nb\n").unwrap();
+    let (traced, expected) = traced(at.path(), work);
     for meter in ATTACHING {
         let workload = Workload::start(at.path(), work);
-        let (mut child, mut stderr) = attach_fathom(meter, &pids_of(&workload), &json);
+        let (mut child, mut stderr) = attach_fathom(meter, &workload.pid(), &json);
         workload.go();
         let ended = workload.end();
         let status = child.wait().unwrap();
@@ -217,7 +227,6 @@ fn a_shell_loop_that_runs_already_is_counted_as_strace_does() {
     if require(&[Need::Root, Need::Program("strace")]) {
         agree(
             "exec 3<input; for i in 1 2 3 4 5; do read -r line <&3; cat input; test -e none; done; exit 3",
-            Workload::pid,
             &["input", "none"],
         );
     }
@@ -278,6 +287,23 @@ fn attaching_many_times_changes_nothing() {
     }
 }
 
+#[test]
+fn a_report_without_calls_has_no_tables() {
+    if require(&[Need::Root]) {
+        let at = tempfile::tempdir().unwrap();
+        let workload = Workload::start(at.path(), ":");
+        for more in [&[][..], &["--full"]] {
+            let mut command = fathom(["account", "--duration", "1ms", "-p", &workload.pid()]);
+            let ran = run(command.args(more)).exits(0);
+            let lines: Vec<&str> = ran.stderr.lines().skip(1).collect();
+            assert!(lines[0].starts_with("Attached to 1 process; "), "{ran}");
+            assert_eq!(lines[1..], ["No calls on files; metered by bpf."], "{ran}");
+        }
+        workload.go();
+        workload.end();
+    }
+}
+
 /// How many times to attach and detach.
 const ATTACHMENTS: usize = 25;
 
@@ -329,6 +355,11 @@ fn processes_that_cannot_be_metered_are_refused() {
     refused(&["-p", "x"], "x");
     refused(&["-p", "1", "true"], "cannot be used with");
     refused(&["--duration", "1s", "true"], "--duration requires -p");
+    refused(&["--system", "-p", "1"], "cannot be used with");
+    refused(&["--system", "true"], "cannot be used with");
+    refused(&["--cgroup", "/proc"], "'/proc' is not a cgroup");
+    refused(&["--cgroup", "/proc/stat"], "'/proc/stat' is not a cgroup");
+    refused(&["--cgroup", "/no/such"], "cannot open '/no/such'");
     refused(&["--duration", "5", "-p", "1"], "a duration needs a unit");
     let kernel = std::fs::read_to_string("/proc/2/comm").unwrap_or_default();
     if kernel == "kthreadd\n" {
@@ -338,4 +369,154 @@ fn processes_that_cannot_be_metered_are_refused() {
     let mut itself = program(Path::new("sh"), ["-c", "exec \"$0\" account -p $$"]);
     let ran = run(itself.arg(env!("CARGO_BIN_EXE_fathom"))).refused();
     assert!(ran.stderr.contains("is fathom itself"), "{ran}");
+}
+
+/// A cgroup that is removed in the end.
+struct TestCgroup(PathBuf);
+
+impl TestCgroup {
+    /// One in each hierarchy in which one can be made: that of version 2, and one of version 1.
+    fn of_each_version() -> Vec<(&'static str, TestCgroup)> {
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+        let make = |fstype: &'static str| {
+            mounts.lines().find_map(|line| {
+                let fields: Vec<&str> = line.split(' ').collect();
+                // An empty cgroup of cpuset takes no processes.
+                if fields[2] != fstype || fields[3].contains("cpuset") {
+                    return None;
+                }
+                let name = format!("fathom-test-{}-attach", std::process::id());
+                let path = Path::new(fields[1]).join(name);
+                std::fs::create_dir_all(path.join("below")).ok()?;
+                Some((fstype, TestCgroup(path)))
+            })
+        };
+        ["cgroup2", "cgroup"].into_iter().filter_map(make).collect()
+    }
+
+    fn enter(&self, below: &str, pid: &str) {
+        std::fs::write(self.0.join(below).join("cgroup.procs"), pid).unwrap();
+    }
+}
+
+impl Drop for TestCgroup {
+    fn drop(&mut self) {
+        for dir in [self.0.join("below"), self.0.clone()] {
+            // The last process may be about to end.
+            for _ in 0..1000 {
+                if std::fs::remove_dir(&dir).is_ok() {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_processes_of_a_cgroup_are_counted_as_strace_does() {
+    if !require(&[Need::Root, Need::Program("strace")]) {
+        return;
+    }
+    let at = tempfile::tempdir().unwrap();
+    let json = at.path().join("report");
+    std::fs::write(at.path().join("input"), "a\nb\n").unwrap();
+    let work = "for i in 1 2 3; do cat input; test -e none; done; exit 3";
+    let (expected, ended) = traced(at.path(), work);
+    let cgroups = TestCgroup::of_each_version();
+    assert!(!cgroups.is_empty(), "no cgroup can be made");
+    for (version, cgroup) in &cgroups {
+        // A process of a cgroup of version 1 that comes later is found a little later.
+        for comes_later in [false, true]
+            .into_iter()
+            .take(1 + usize::from(*version == "cgroup2"))
+        {
+            let other = tempfile::tempdir().unwrap();
+            let outside = Workload::start(other.path(), work);
+            let inside = Workload::start(at.path(), work);
+            let enter = || cgroup.enter("below", &inside.pid());
+            if !comes_later {
+                enter();
+            }
+            let path = cgroup.0.to_str().unwrap();
+            let (mut child, _stderr) = attach_fathom_to(&["--cgroup", path], &json);
+            if comes_later {
+                enter();
+            }
+            outside.go();
+            outside.end();
+            inside.go();
+            assert_eq!(inside.end(), ended, "{version}");
+            interrupt(&child);
+            assert_eq!(child.wait().unwrap().code(), Some(0), "{version}");
+            let result = report(&json);
+            assert_eq!(result["lost"], 0, "{version}: {result}");
+            assert_eq!(counts(&result), expected, "{version}, later: {comes_later}");
+            if comes_later {
+                continue; // its working directory is unknown
+            }
+            let is_named = |row: &Value| {
+                let path = Path::new(row["path"].as_str().unwrap());
+                path == Path::new("/etc/ld.so.cache") || path.ends_with("input")
+            };
+            let rows = result["per_file"].as_array().unwrap();
+            assert_eq!(
+                rows.iter().filter(|row| is_named(row)).count(),
+                2,
+                "{rows:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn all_processes_of_the_machine_are_counted_but_fathom() {
+    if !require(&[Need::Root]) {
+        return;
+    }
+    let at = tempfile::tempdir().unwrap();
+    let json = at.path().join("report");
+    // A program of this name runs only here.
+    let tool = at
+        .path()
+        .join(format!("fathom-test-{}", std::process::id()));
+    std::fs::copy("/bin/cat", &tool).unwrap();
+    std::fs::write(at.path().join("input"), "a\n").unwrap();
+    let named = |result: &Value| {
+        let rows = result["programs"].as_array().unwrap().clone();
+        let is_it = |row: &Value| Path::new(row["program"].as_str().unwrap()) == tool;
+        rows.into_iter().find(is_it).map(|row| row["gates"].clone())
+    };
+    let mut alone = fathom(["account", "--json", "--meter", "bpf", "-o"]);
+    alone.arg(&json).arg(&tool).arg(at.path().join("input"));
+    run(&mut alone).exits(0);
+    let expected = named(&report(&json)).unwrap();
+    // It waits for its input, and is metered from its next call on.
+    let mut running = program(&tool, ["-"]);
+    running.stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut running = running.spawn().unwrap();
+    let options = ["--system", "--calls", "1000000", "--by", "process"];
+    let (mut child, _stderr) = attach_fathom_to(&options, &json);
+    let mut later = program(&tool, [at.path().join("input")]);
+    let started = later.stdout(Stdio::null()).spawn().unwrap();
+    let later = started.id();
+    started.wait_with_output().unwrap();
+    drop(running.stdin.take());
+    running.wait().unwrap();
+    interrupt(&child);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let result = report(&json);
+    let gates = |pid: u32| {
+        let rows = result["processes"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["pid"] == pid);
+        row.map(|row| (row["program"].clone(), row["gates"].clone()))
+    };
+    // Its execve(2) is counted for the program that it replaces.
+    let (_, counted) = gates(later).unwrap();
+    assert_eq!(counted, expected, "{result}");
+    let (name, counted) = gates(running.id()).unwrap();
+    assert_eq!(Path::new(name.as_str().unwrap()), tool);
+    assert_eq!(counted["read"].as_u64(), None, "{counted}");
+    assert!(counted["close"].as_u64() > Some(0), "{counted}");
+    assert_eq!(gates(child.id()), None);
 }

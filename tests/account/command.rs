@@ -215,7 +215,11 @@ fn exit_statuses_are_126_and_127_as_in_a_shell() {
 
 #[test]
 fn options_that_would_be_ignored_are_refused() {
-    for (flag, value) in [("--mix", "40:60"), ("--share", "50"), ("--system", "50")] {
+    for (flag, value) in [
+        ("--mix", "40:60"),
+        ("--share", "50"),
+        ("--system-share", "50"),
+    ] {
         let ran = run(&mut fathom(["account", flag, value, "true"])).refused();
         let says = format!("fathom: {flag} requires --model\n");
         assert!(ran.stderr.starts_with(&says), "{ran}");

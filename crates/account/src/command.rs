@@ -5,9 +5,9 @@ use std::ffi::OsString;
 
 use gate::fs::{At, FileType, Want as StatxMask};
 use gate::long::statx_long;
-use meter::attach::Attach;
+use meter::attach::{Attach, Target};
 use meter::call::{Command, Metered};
-use meter::names::Inherited;
+use meter::names::{Inherited, Names};
 use mounts::may_hang;
 use mounts::table::read_either;
 
@@ -44,13 +44,13 @@ impl CommandAccount {
         given: Option<(Given, String)>,
     ) -> Result<CommandAccount, meter::Error> {
         let command = Command::find(words)?;
-        let start = Inherited::from_this_process();
-        Self::of(start, given, |ledger| {
+        let ledger = Ledger::new(Inherited::from_this_process());
+        Self::of(ledger, given, |ledger| {
             meter::run(meter, &command, calls, ledger)
         })
     }
 
-    /// [`CommandAccount::take`] of processes that run already.
+    /// [`CommandAccount::take`] of what runs already.
     ///
     /// # Errors
     /// Why they could not be metered.
@@ -60,17 +60,20 @@ impl CommandAccount {
         calls: u64,
         given: Option<(Given, String)>,
     ) -> Result<CommandAccount, meter::Error> {
-        Self::of(Inherited::default(), given, |ledger| {
+        let ledger = match attach.target {
+            Target::Machine => Ledger::with_names(Names::of_machine()),
+            _ => Ledger::new(Inherited::default()),
+        };
+        Self::of(ledger, given, |ledger| {
             meter::attach(meter, attach, calls, ledger)
         })
     }
 
     fn of(
-        start: Inherited,
+        mut ledger: Ledger,
         given: Option<(Given, String)>,
         run: impl FnOnce(&mut Ledger) -> Result<Metered, meter::Error>,
     ) -> Result<CommandAccount, meter::Error> {
-        let mut ledger = Ledger::new(start);
         let mut metered = run(&mut ledger)?;
         let mut detail = ledger.close();
         detail

@@ -373,8 +373,12 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     pub(crate) fn new(start: Inherited) -> Ledger {
+        Ledger::with_names(Names::asking_proc(start))
+    }
+
+    pub(crate) fn with_names(names: Names) -> Ledger {
         Ledger {
-            names: Names::asking_proc(start),
+            names,
             programs: Programs::new(),
             elsewhere: BTreeMap::new(),
             waits: Waits::default(),

@@ -169,6 +169,9 @@ pub(crate) fn target_hint(why: &meter::TargetError) -> String {
         Thread(_, process) => format!("give -p {process}"),
         KernelThread(_) | Myself(_) => "give the id of another process".into(),
         OtherUser(_) => "run as root".into(),
+        Unopened(..) | NotCgroup(_) => {
+            "give a directory of a cgroup file system, such as /sys/fs/cgroup/system.slice".into()
+        }
     }
 }
 

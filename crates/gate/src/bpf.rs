@@ -27,6 +27,9 @@ pub enum Kind {
     Entries,
     /// An array with one copy for each processor, for programs only.
     PercpuArray,
+    /// An array of cgroups (v2), by descriptors of their directories: user space writes it, and
+    /// programs test with it.
+    Cgroups,
 }
 
 /// A map: memory that programs and user space share.
@@ -171,6 +174,7 @@ impl Map {
             Kind::Array => (2, MMAPABLE),
             Kind::Entries => (2, 0),
             Kind::PercpuArray => (6, 0),
+            Kind::Cgroups => (8, 0),
         };
         if kind == Kind::Array && !value.is_multiple_of(size_of::<u64>()) {
             return Err(Errno::EINVAL);

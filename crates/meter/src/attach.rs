@@ -3,29 +3,48 @@
 use std::time::Duration;
 
 use gate::file::read_kernel;
-use gate::fs::{At, CWD, Open, Want, getdents64, openat, readlinkat, statx};
+use gate::fs::{At, CWD, Want, readlinkat, statx};
+use gate::interrupt;
 use gate::process::{is_me, is_root};
-use gate::{Errno, clock, interrupt};
 
+use crate::cgroup::Cgroup;
 use crate::error::TargetError;
+use crate::listing::numbers_in;
+
+/// What to attach to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// These processes, and those that they start later.
+    Processes(Vec<u32>),
+    /// The processes of the cgroup with this directory and of those below it, those that come later
+    /// too.
+    Cgroup(Vec<u8>),
+    /// All processes of this PID namespace except this one.
+    Machine,
+}
 
 /// What to attach to, and for how long.
 pub struct Attach<'a> {
-    /// The processes; what they start later is metered, too.
-    pub processes: Vec<u32>,
-    /// When to detach; otherwise when the last process has ended, or SIGINT, SIGTERM or SIGHUP has arrived.
+    /// What to attach to.
+    pub target: Target,
+    /// When to detach; otherwise when the last of the processes has ended, or SIGINT, SIGTERM or
+    /// SIGHUP has arrived.
     pub duration: Option<Duration>,
     /// Is called when all of the processes are metered, with their number.
     pub ready: &'a dyn Fn(usize),
 }
 
 impl Attach<'_> {
-    /// Checks that each of the processes can be metered.
+    /// Checks that each of the processes can be metered, or that there is such a cgroup.
     ///
     /// # Errors
     /// The first one that cannot, and why.
     pub(crate) fn check(&self) -> Result<(), TargetError> {
-        self.processes.iter().try_for_each(|pid| check(*pid))
+        match &self.target {
+            Target::Processes(processes) => processes.iter().try_for_each(|pid| check(*pid)),
+            Target::Cgroup(path) => Cgroup::open(path).map(drop),
+            Target::Machine => Ok(()),
+        }
     }
 }
 
@@ -34,9 +53,31 @@ pub(crate) fn is_asked_to_stop() -> bool {
     interrupt::asked().is_some()
 }
 
+/// The id of this process in the PID namespace of /proc.
+pub(crate) fn myself() -> Option<u32> {
+    let name = readlinkat(CWD, c"/proc/self").ok()?;
+    str::from_utf8(&name).ok()?.parse().ok()
+}
+
+/// All processes except this one and kernel threads.
+pub(crate) fn all_processes() -> Vec<u32> {
+    let myself = myself();
+    let mut processes = numbers_in("/proc");
+    let is_of_users = |pid: u32| Status::read(pid).is_some_and(|it| !it.is_kernel_thread);
+    processes.retain(|pid| Some(*pid) != myself && is_of_users(*pid));
+    processes
+}
+
+/// The threads of the machine, as /proc/loadavg counts them.
+pub(crate) fn count_threads() -> u32 {
+    let text = read_kernel(c"/proc/loadavg").unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let all = text.split([' ', '/']).nth(4);
+    all.and_then(|all| all.parse().ok()).unwrap_or_default()
+}
+
 fn check(pid: u32) -> Result<(), TargetError> {
-    let myself = readlinkat(CWD, c"/proc/self").ok();
-    if myself == Some(pid.to_string().into_bytes()) {
+    if myself() == Some(pid) {
         return Err(TargetError::Myself(pid));
     }
     let status = Status::read(pid).ok_or(TargetError::NoProcess(pid))?;
@@ -105,77 +146,9 @@ impl Status {
     }
 }
 
-/// The CPU time of processes since this was made.
-pub(crate) struct CpuTime {
-    /// Each process, what it had used then, and what it had used when it was last read.
-    processes: Vec<(u32, Status, Status)>,
-    /// When to read them again, in nanoseconds of the monotonic clock.
-    next: u64,
-}
-
-impl CpuTime {
-    pub(crate) fn of(processes: &[u32]) -> CpuTime {
-        let status = |pid: &u32| Some((*pid, Status::read(*pid)?));
-        let all = processes.iter().filter_map(status);
-        CpuTime {
-            processes: all.map(|(pid, status)| (pid, status, status)).collect(),
-            next: 0,
-        }
-    }
-
-    /// Reads the times now and then: there is none of a process that has ended.
-    pub(crate) fn update(&mut self) {
-        const INTERVAL: u64 = 100_000_000;
-        let now = clock::monotonic();
-        if now >= self.next {
-            self.next = now + INTERVAL;
-            self.read();
-        }
-    }
-
-    fn read(&mut self) {
-        for (pid, start, last) in &mut self.processes {
-            let now = Status::read(*pid);
-            *last = now.filter(|now| now.start == start.start).unwrap_or(*last);
-        }
-    }
-
-    /// User and system time until now, or until a process was last read before it ended.
-    pub(crate) fn times(mut self) -> (Duration, Duration) {
-        self.read();
-        // `USER_HZ` is 100 on every architecture that is supported.
-        let time = |ticks: u64| Duration::from_millis(10 * ticks);
-        let sum = |of: fn(&Status) -> u64| {
-            let each = self.processes.iter();
-            each.map(|(_, start, last)| of(last).saturating_sub(of(start)))
-                .sum()
-        };
-        (time(sum(|it| it.user)), time(sum(|it| it.sys)))
-    }
-}
-
 /// The threads of a process; none if it has ended.
 pub(crate) fn threads(pid: u32) -> Vec<u32> {
     numbers_in(&format!("/proc/{pid}/task"))
-}
-
-/// The entries of a directory whose names are numbers.
-pub(crate) fn numbers_in(dir: &str) -> Vec<u32> {
-    let read = || -> Result<Vec<u32>, Errno> {
-        let name = gate::long::c_string(dir.as_bytes())?;
-        let dir = openat(CWD, &name, Open::DIRECTORY)?;
-        let mut buffer = vec![0; 8 << 10];
-        let mut numbers = Vec::new();
-        loop {
-            let n = getdents64(&dir, &mut buffer)?;
-            let Some(entries) = buffer.get(..n).filter(|entries| !entries.is_empty()) else {
-                return Ok(numbers);
-            };
-            let names = ondisk::dirent::entries(entries).map(|entry| entry.name.to_str());
-            numbers.extend(names.filter_map(|name| name.ok()?.parse::<u32>().ok()));
-        }
-    };
-    read().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -206,6 +179,7 @@ mod tests {
             Err(TargetError::Myself(std::process::id()))
         );
         assert_eq!(check(u32::MAX), Err(TargetError::NoProcess(u32::MAX)));
+        assert!(count_threads() > 0);
         assert!(threads(std::process::id()).contains(&std::process::id()));
         assert!(threads(u32::MAX).is_empty());
     }

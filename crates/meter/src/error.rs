@@ -12,7 +12,7 @@ pub enum Error {
     /// The command cannot be run.
     #[error(transparent)]
     Command(#[from] CommandError),
-    /// A process cannot be attached to.
+    /// A process or a cgroup cannot be attached to.
     #[error(transparent)]
     Target(#[from] TargetError),
     /// The meter cannot work here. The command has not begun, so another meter may be tried.
@@ -23,8 +23,8 @@ pub enum Error {
     Late(Step, Errno),
 }
 
-/// Why a process cannot be attached to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+/// Why a process or a cgroup cannot be attached to.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
     /// There is none, or it has ended.
     #[error("process {0} does not exist")]
@@ -41,6 +41,12 @@ pub enum TargetError {
     /// It belongs to another user, and this process is not privileged.
     #[error("process {0} belongs to another user")]
     OtherUser(u32),
+    /// The directory of a cgroup cannot be opened.
+    #[error("cannot open '{}': {}", escape(.0), .1)]
+    Unopened(Vec<u8>, Errno),
+    /// The directory is in no cgroup file system.
+    #[error("'{}' is not a cgroup", escape(.0))]
+    NotCgroup(Vec<u8>),
 }
 
 /// Why a command cannot be run.
@@ -107,7 +113,7 @@ pub enum Unavailable {
     /// It can only run commands.
     #[error("can only meter a command that it runs")]
     CannotAttach,
-    /// There is no BTF, or it lacks what is needed to find a process by its id.
+    /// There is no BTF, or it lacks what is needed to find a process or its ids.
     #[error("this needs a kernel with BTF (/sys/kernel/btf/vmlinux)")]
     AttachNeedsBtf,
     /// A thread of this process cannot be created.

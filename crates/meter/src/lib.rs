@@ -7,10 +7,13 @@
 //! | [`syscalls`] | the file-system system calls: numbers, names, purposes, path and descriptor arguments |
 //! | [`names`] | absolute names of the files that calls are about |
 //! | [`auto`] | the cheapest meter that works here |
-//! | [`mod@attach`] | which running processes are metered, and for how long |
+//! | [`mod@attach`] | what is attached to, and for how long |
 //! | `bpf` | for root: BPF programs at the kernel's tracepoints |
 //! | `perf` | for root, where BPF is unavailable: the records of perf events |
 //! | `ptrace` | for everybody: ptrace(2), with a seccomp filter |
+//! | `cgroup` | the processes of a cgroup |
+//! | `cpu_time` | the CPU time of what a meter has attached to |
+//! | `listing` | the entries of directories of /proc |
 //! | `collector` | what all meters do: run the command, report calls, add them up |
 //! | `totals` | sums of calls, in bounded space |
 //! | `find` | the program that a command names |
@@ -24,11 +27,14 @@ pub mod attach;
 pub mod auto;
 mod bpf;
 pub mod call;
+mod cgroup;
 mod collector;
+mod cpu_time;
 mod error;
 mod executable;
 mod families;
 mod find;
+mod listing;
 pub mod names;
 mod perf;
 mod ptrace;

@@ -279,6 +279,14 @@ impl Names {
         }
     }
 
+    /// [`Names::asking_proc`] for processes that run already: absolute names are those of this process.
+    pub fn of_machine() -> Names {
+        Names {
+            root: OpenFiles::own_root(),
+            ..Names::asking_proc(Inherited::default())
+        }
+    }
+
     /// Descriptors that were forgotten, and threads that were not followed, because there were too
     /// many.
     pub fn forgotten(&self) -> u64 {

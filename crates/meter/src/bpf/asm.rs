@@ -61,6 +61,7 @@ pub(super) enum Helper {
     GetCurrentPidTgid = 14,
     GetCurrentComm = 16,
     GetCurrentTask = 35,
+    CurrentTaskUnderCgroup = 37,
     ProbeReadKernel = 113,
     ProbeReadUserStr = 114,
     ProbeReadKernelStr = 115,

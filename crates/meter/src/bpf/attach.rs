@@ -2,34 +2,39 @@
 //! `task_struct` of a thread by a descriptor of /proc/PID/task/TID, and enters the thread into the
 //! map `tasks`, as if it had been forked by a metered one. It is detached when all are entered, so
 //! the calls of other processes cost no more than those of processes beside a command.
+//!
+//! Threads of a cgroup of version 2, and all threads of the machine, need not be found: they
+//! [join](super::program) when they make their next call. Of cgroups of version 1, BPF programs cannot
+//! tell the members, so processes that come into them later are found in `cgroup.procs`.
 
 use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use foldhash::HashSet;
-use gate::bpf::{Program, prctl_unknown};
+use gate::bpf::{Kind, Map, Program, prctl_unknown};
 use gate::fs::{CWD, Open, openat, readlinkat};
-use gate::process::Child;
-use gate::{Errno, Fd, clock};
+use gate::process::{Child, Shared};
+use gate::{Errno, clock};
 
-use super::draft::Resources;
-use super::kit::{Kit, attach, load, new_cookie};
+use super::draft::{Joins, Resources};
+use super::kit::{Kit, Maps, attach, load, new_cookie};
 use super::layout::{ANNOUNCEMENT, adoption, shared, slot};
 use super::offsets::Way;
 use super::program;
-use super::reader::Reader;
-use crate::attach::threads;
+use super::reader::{Find, Reader};
+use crate::attach::{myself, threads};
+use crate::cgroup::Cgroup;
 use crate::collector::time_empty_call;
 use crate::error::{Error, Step, Unavailable};
 use crate::names::{Attached, OpenFiles};
 
 /// Enters threads into the maps, while it exists.
 pub(super) struct Adopter<'a> {
-    kit: &'a Kit,
+    words: &'a Shared,
+    maps: &'a Maps,
     cookie: [u64; 2],
-    _attached: Fd,
-    _program: Program,
+    program: Program,
 }
 
 /// What became of a thread.
@@ -48,23 +53,43 @@ enum Adopted {
 }
 
 impl<'a> Adopter<'a> {
-    pub(super) fn new(kit: &'a Kit) -> Result<Adopter<'a>, Unavailable> {
+    pub(super) fn new(
+        resources: Resources,
+        words: &'a Shared,
+        maps: &'a Maps,
+    ) -> Result<Adopter<'a>, Unavailable> {
         let way = Way::read().ok_or(Unavailable::AttachNeedsBtf)?;
         let resources = Resources {
             cookie: new_cookie(),
-            ..kit.resources
+            ..resources
         };
         let program = load("fathom_adopt", program::adopt(&resources, way))?;
         Ok(Adopter {
-            kit,
+            words,
+            maps,
             cookie: resources.cookie,
-            _attached: attach(c"sys_enter", &program)?,
-            _program: program,
+            program,
         })
     }
 
+    /// Meters those of the processes that are not metered yet, and returns which that are.
+    pub(super) fn processes(
+        &self,
+        processes: &[u32],
+        reader: &mut Reader<'_>,
+    ) -> Result<Vec<u32>, Error> {
+        let _attached = attach(c"sys_enter", &self.program)?;
+        let mut attached = Vec::new();
+        for &pid in processes {
+            if self.process(pid, reader).map_err(Step::WriteMaps.early())? {
+                attached.push(pid);
+            }
+        }
+        Ok(attached)
+    }
+
     /// Meters a process, and passes on what it has open. Returns whether it is metered from now on.
-    pub(super) fn process(&self, pid: u32, reader: &mut Reader<'_>) -> gate::Result<bool> {
+    fn process(&self, pid: u32, reader: &mut Reader<'_>) -> gate::Result<bool> {
         let before = OpenFiles::of(pid);
         let number = self.new_slot(pid)?;
         let mut adopted = Vec::new();
@@ -89,7 +114,7 @@ impl<'a> Adopter<'a> {
             }
         }
         if adopted.is_empty() {
-            self.kit.maps.slots.delete(&number.to_ne_bytes())?;
+            self.maps.slots.delete(&number.to_ne_bytes())?;
             return Ok(false);
         }
         let exe = gate::long::c_string(format!("/proc/{pid}/exe").as_bytes());
@@ -121,8 +146,8 @@ impl<'a> Adopter<'a> {
         put(slot::PROGRAM, &number.to_ne_bytes());
         put(slot::PID, &pid.to_ne_bytes());
         put(slot::NAME_LEN, &1u32.to_ne_bytes());
-        self.kit.maps.slots.update(&number.to_ne_bytes(), &value)?;
-        self.kit.words[shared::SLOTS].fetch_add(1, Ordering::Relaxed);
+        self.maps.slots.update(&number.to_ne_bytes(), &value)?;
+        self.words[shared::SLOTS].fetch_add(1, Ordering::Relaxed);
         Ok(number)
     }
 
@@ -133,7 +158,7 @@ impl<'a> Adopter<'a> {
             Err(Errno::ENOENT | Errno::ESRCH) => return Ok(Adopted::Gone),
             Err(errno) => return Err(errno),
         };
-        let store = |word: usize, value: u64| self.kit.words[word].store(value, Ordering::SeqCst);
+        let store = |word: usize, value: u64| self.words[word].store(value, Ordering::SeqCst);
         store(shared::ADOPT_FD, thread.as_raw_fd() as u64);
         store(shared::ADOPT_SLOT, slot);
         let mut ids = [0; 8];
@@ -143,13 +168,13 @@ impl<'a> Adopter<'a> {
         store(shared::ADOPTED, 0);
         let [first, second] = self.cookie;
         prctl_unknown(ANNOUNCEMENT as u32, first, second);
-        let result = self.kit.words[shared::ADOPTED].load(Ordering::SeqCst);
+        let result = self.words[shared::ADOPTED].load(Ordering::SeqCst);
         Ok(match result as i32 {
             adoption::NOW => Adopted::Now,
             adoption::BEFORE => Adopted::Before,
             adoption::UNBORN => Adopted::Unborn,
             adoption::FULL => {
-                self.kit.words[shared::UNFOLLOWED].fetch_add(1, Ordering::Relaxed);
+                self.words[shared::UNFOLLOWED].fetch_add(1, Ordering::Relaxed);
                 Adopted::Full
             }
             adoption::GONE => Adopted::Gone,
@@ -174,4 +199,72 @@ pub(super) fn calibrate(kit: &Kit) -> Result<(), Error> {
         0 => Err(Step::BeSeen.early()(Errno::ENOSYS)),
         _ => Ok(()),
     }
+}
+
+/// The members of a cgroup of version 1, in which processes are looked for now and then.
+pub(super) struct Members<'a> {
+    cgroup: &'a Cgroup,
+    adopter: Adopter<'a>,
+    /// Those that were found the last time.
+    known: HashSet<u32>,
+    /// When to look again, in nanoseconds of the monotonic clock.
+    next: u64,
+}
+
+impl<'a> Members<'a> {
+    pub(super) fn new(cgroup: &'a Cgroup, adopter: Adopter<'a>) -> Members<'a> {
+        Members {
+            cgroup,
+            adopter,
+            known: HashSet::default(),
+            next: 0,
+        }
+    }
+}
+
+impl Find for Members<'_> {
+    fn find(&mut self, reader: &mut Reader<'_>) -> Result<Vec<u32>, Error> {
+        const INTERVAL: u64 = 20_000_000;
+        let now = clock::monotonic();
+        if now < self.next {
+            return Ok(Vec::new());
+        }
+        self.next = now + INTERVAL;
+        let myself = myself();
+        let mut processes = self.cgroup.processes();
+        processes.retain(|pid| Some(*pid) != myself);
+        let known = std::mem::replace(&mut self.known, processes.iter().copied().collect());
+        processes.retain(|pid| !known.contains(pid));
+        match processes.is_empty() {
+            true => Ok(Vec::new()),
+            false => self.adopter.processes(&processes, reader),
+        }
+    }
+}
+
+/// Has threads join from now on.
+pub(super) fn begin_joins(kit: &Kit) -> Result<(), Error> {
+    let ids = kit.resources.offsets.ids;
+    let ids = ids.ok_or(Unavailable::AttachNeedsBtf)?;
+    let resources = Resources {
+        cookie: new_cookie(),
+        ..kit.resources
+    };
+    let program = load("fathom_join", program::begin_joins(&resources, ids))?;
+    let _attached = attach(c"sys_enter", &program)?;
+    let [first, second] = resources.cookie;
+    prctl_unknown(ANNOUNCEMENT as u32, first, second);
+    match kit.words[shared::OWN_PID].load(Ordering::Acquire) {
+        0 => Err(Step::BeSeen.early()(Errno::ENOSYS)),
+        _ => Ok(()),
+    }
+}
+
+/// The threads of a cgroup of version 2 that join, and the map that must live until the programs
+/// are loaded.
+pub(super) fn joins_of(cgroup: &Cgroup) -> Result<(Joins, Map), Unavailable> {
+    let map = Map::new(Kind::Cgroups, "fathom_cgroup", 4, 4, 1).map_err(Unavailable::BpfMap)?;
+    let fd = cgroup.dir.as_raw_fd().to_ne_bytes();
+    map.update(&[0; 4], &fd).map_err(Unavailable::BpfMap)?;
+    Ok((Joins::Cgroup(map.as_raw_fd()), map))
 }

@@ -31,6 +31,17 @@ pub(super) struct Resources {
     pub(super) offsets: Offsets,
     /// The secret by which the command announces itself.
     pub(super) cookie: [u64; 2],
+    /// Which threads are metered that ran already.
+    pub(super) joins: Option<Joins>,
+}
+
+/// Threads that join when they make a call.
+#[derive(Clone, Copy)]
+pub(super) enum Joins {
+    /// All of our PID namespace.
+    All,
+    /// Those of the cgroup in the map with this descriptor, and of the cgroups below it.
+    Cgroup(i32),
 }
 
 // BPF_RB_NO_WAKEUP, BPF_RB_FORCE_WAKEUP, BPF_NOEXIST

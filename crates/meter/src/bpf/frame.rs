@@ -21,6 +21,13 @@ pub(super) const ANNOUNCEMENT: i16 = -40 - super::layout::COPIED as i16;
 pub(super) mod enter {
     /// A pointer, then the id of the command. 8 bytes.
     pub(crate) const ID: i16 = -16;
+    // While a thread joins: the id of this process, the number of the call, the slot. 8 bytes each.
+    pub(crate) const OWN_PID: i16 = -24;
+    pub(crate) const NUMBER: i16 = -32;
+    pub(crate) const SLOT: i16 = -40;
+    /// Its tid and pid in our PID namespace. 4 bytes each.
+    pub(crate) const TID: i16 = -44;
+    pub(crate) const PID: i16 = -48;
 }
 
 /// The program at `sys_exit`.

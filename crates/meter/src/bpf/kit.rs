@@ -10,7 +10,7 @@ use gate::bpf::{Kind, Map, Program, Ring, raw_tracepoint_open};
 use gate::process::Shared;
 use gate::{Errno, Fd};
 
-use super::draft::Resources;
+use super::draft::{Joins, Resources};
 use super::layout::{self, bucket, scratch, shared, slot, task};
 use super::offsets::Offsets;
 use super::program;
@@ -89,6 +89,7 @@ impl Kit {
         find: impl FnOnce() -> Result<Offsets, Unavailable> + Send,
         room: Room,
         calls: u64,
+        joins: Option<Joins>,
     ) -> Result<Kit, Unavailable> {
         let size = (calls.min(LARGEST_RING) * RECORD).next_power_of_two();
         let size = size.clamp(SMALLEST_RING, LARGEST_RING) as u32;
@@ -114,7 +115,11 @@ impl Kit {
             watermark: (size / 8).cast_signed(),
             offsets,
             cookie: new_cookie(),
+            joins,
         };
+        if joins.is_some() && offsets.ids.is_none() {
+            return Err(Unavailable::AttachNeedsBtf);
+        }
         let programs = load_all(&resources)?;
         let attached = PROGRAMS.iter().zip(&programs);
         let attached: Result<_, _> = attached

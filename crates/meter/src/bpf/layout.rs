@@ -130,8 +130,12 @@ pub(super) mod shared {
     pub(crate) const ADOPT_SLOT: usize = 16;
     pub(crate) const ADOPT_IDS: usize = 17;
     pub(crate) const ADOPTED: usize = 18;
+    /// The id of this process in the first PID namespace, and the address of its own PID namespace.
+    /// Threads [join](super::kind::JOIN) from when the former is not 0.
+    pub(crate) const OWN_PID: usize = 19;
+    pub(crate) const NAMESPACE: usize = 20;
     /// The class of each system call.
-    pub(crate) const CLASSES: usize = 19;
+    pub(crate) const CLASSES: usize = 21;
     /// Calls, nanoseconds and errors of each system call that there was no cell for.
     pub(crate) const SPILL: usize = CLASSES + NUMBERS;
     pub(crate) const WORDS: usize = SPILL + 3 * NUMBERS;
@@ -239,11 +243,11 @@ pub(super) mod sum {
 }
 
 /// A process while it executes one program: the value of the map `slots`, whose keys are never
-/// reused; and, with a kind instead of `LIVE`, the record of an exec.
+/// reused; and, with a kind instead of `LIVE`, the record of an exec or a join.
 pub(super) mod slot {
     /// Metered threads.
     pub(crate) const LIVE: i16 = 0;
-    /// In the record: the tid that the thread had before.
+    /// In the record of an exec: the tid that the thread had before; in that of a join: its tid.
     pub(crate) const FORMER: i16 = 4;
     /// The slot in which its program was executed: a child executes its parent's.
     pub(crate) const PROGRAM: i16 = 8;
@@ -271,6 +275,8 @@ pub(super) mod kind {
     pub(crate) const LAST: i32 = 7;
     /// A piece of a `task_struct`, see `program::look`.
     pub(crate) const LOOK: i32 = 8;
+    /// A thread that ran already is metered from now on. Its record is a slot, as that of an exec.
+    pub(crate) const JOIN: i32 = 9;
 }
 
 /// The record of a fork.

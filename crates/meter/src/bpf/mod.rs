@@ -4,6 +4,7 @@
 //! | module | what is in it |
 //! |---|---|
 //! | `attach` | enters threads that run already into the maps |
+//! | `joined` | names of processes whose threads are metered from their next call on |
 //! | `asm` | an assembler: neither compiler nor library is needed to make and load the programs |
 //! | `layout` | what the programs and user space share: values of maps, records of the ring |
 //! | `frame` | the slots of the programs' stacks |
@@ -28,6 +29,7 @@ mod asm;
 mod attach;
 mod draft;
 mod frame;
+mod joined;
 mod kit;
 mod layout;
 mod offsets;
@@ -38,18 +40,22 @@ mod reader;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use gate::bpf::{Program, Ring, prctl_unknown};
+use gate::bpf::{Map, Program, Ring, prctl_unknown};
 use gate::command::Held;
 use gate::process::Ahead;
 use gate::{Errno, Fd, clock};
 
-use self::attach::{Adopter, calibrate};
-use self::kit::{Kit, ROOM, load};
+use self::attach::{Adopter, Members, begin_joins, calibrate, joins_of};
+use self::draft::Joins;
+use self::joined::Joined;
+use self::kit::{Kit, ROOM, Room, load};
 use self::layout::{ANNOUNCEMENT, shared};
-use self::reader::{MOST_REPORTED, Reader};
-use crate::attach::{Attach, CpuTime};
+use self::reader::{Come, Find, MOST_REPORTED, Reader};
+use crate::attach::{Attach, Target, all_processes, count_threads};
 use crate::call::{Command, Ended, Listener, Meter, Metered};
+use crate::cgroup::Cgroup;
 use crate::collector::{Collector, Timing, run_held, time_empty_call, warn_of};
+use crate::cpu_time::CpuTime;
 use crate::error::{Error, Step, TargetError, Unavailable, WarningKind};
 
 /// The meter.
@@ -73,7 +79,7 @@ impl Meter for Bpf {
 
     fn run(&self, command: &Command, calls: u64, to: &mut dyn Listener) -> Result<Metered, Error> {
         let unmetered_call = time_empty_call();
-        let kit = Kit::new(probe::find, ROOM, calls)?;
+        let kit = Kit::new(probe::find, ROOM, calls, None)?;
         self.run_with(kit, unmetered_call, command, calls, to)
     }
 
@@ -84,48 +90,130 @@ impl Meter for Bpf {
         to: &mut dyn Listener,
     ) -> Result<Metered, Error> {
         let unmetered_call = time_empty_call();
-        let kit = Kit::new(probe::find, ROOM, calls)?;
+        let scope = Scope::of(&attach.target)?;
+        let kit = Kit::new(probe::find, scope.room(), calls, scope.joins())?;
         calibrate(&kit)?;
         let words = &kit.words;
         let mut reader = Reader::new(words, &kit.maps, calls, Collector::new(calls, to));
-        let adopter = Adopter::new(&kit)?;
+        let adopter = || Adopter::new(kit.resources, words, &kit.maps);
         words[shared::LEFT].store(calls.min(MOST_REPORTED), Ordering::Relaxed);
         words[shared::BEGUN].store(1, Ordering::Release);
         let start = clock::monotonic();
-        let mut attached = Vec::new();
-        for &pid in &attach.processes {
-            let is_new = adopter.process(pid, &mut reader);
-            if is_new.map_err(Step::WriteMaps.early())? {
-                attached.push(pid);
-            } else if !attached.contains(&pid) {
-                reader.warn(WarningKind::EndedBefore(pid));
+        let mut members;
+        let (processes, mut cpu, come) = match &scope {
+            Scope::Processes(wanted) => {
+                let attached = adopter()?.processes(wanted, &mut reader)?;
+                for (n, pid) in wanted.iter().enumerate() {
+                    if !attached.contains(pid) && !wanted[..n].contains(pid) {
+                        reader.warn(WarningKind::EndedBefore(*pid));
+                    }
+                }
+                if attached.is_empty() {
+                    let first = wanted.first().copied().unwrap_or_default();
+                    return Err(TargetError::NoProcess(first).into());
+                }
+                (attached.len(), CpuTime::of(&attached), Come::None)
             }
-        }
-        drop(adopter);
-        if attached.is_empty() {
-            let first = attach.processes.first().copied().unwrap_or_default();
-            return Err(TargetError::NoProcess(first).into());
-        }
-        (attach.ready)(attached.len());
+            Scope::Members(cgroup) => {
+                members = Members::new(cgroup, adopter()?);
+                let attached = members.find(&mut reader)?;
+                let cpu = CpuTime::of(&attached);
+                (attached.len(), cpu, Come::Find(&mut members))
+            }
+            Scope::Joiners {
+                processes, cgroup, ..
+            } => {
+                if calls > 0 {
+                    reader.expect(Joined::of(processes));
+                }
+                begin_joins(&kit)?;
+                let cpu = cgroup.as_ref();
+                let cpu = cpu.map_or_else(CpuTime::of_machine, CpuTime::of_cgroup);
+                (processes.len(), cpu, Come::Join)
+            }
+        };
+        (attach.ready)(processes);
         let mut ring = kit.ring;
-        let mut cpu = CpuTime::of(&attached);
         {
             let _ahead = Ahead::get(); // records that are not read in time are lost
             let until = attach
                 .duration
                 .map(|duration| start + duration.as_nanos() as u64);
-            let followed = reader.follow_attached(&mut ring, until, &mut cpu);
-            followed.map_err(Step::Wait.late())?;
+            reader.follow_attached(&mut ring, until, &mut cpu, come)?;
         }
         let (user, sys) = cpu.times();
         let timing = Timing {
-            ended: Ended::Detached(attached.len()),
+            ended: Ended::Detached(processes),
             real: Duration::from_nanos(clock::monotonic().saturating_sub(start)),
             user,
             sys,
         };
         detach(kit.attached);
         self.finish(&kit.programs, reader, &mut ring, unmetered_call, timing)
+    }
+}
+
+/// What to attach to, and how.
+enum Scope {
+    Processes(Vec<u32>),
+    /// The members of a cgroup of version 1.
+    Members(Cgroup),
+    /// Threads that join: of all processes, or of a cgroup of version 2.
+    Joiners {
+        joins: Joins,
+        /// The processes that run already.
+        processes: Vec<u32>,
+        cgroup: Option<Cgroup>,
+        /// Programs refer to it when they are loaded.
+        _map: Option<Map>,
+    },
+}
+
+impl Scope {
+    fn of(target: &Target) -> Result<Scope, Error> {
+        Ok(match target {
+            Target::Processes(processes) => Scope::Processes(processes.clone()),
+            Target::Machine => Scope::Joiners {
+                joins: Joins::All,
+                processes: all_processes(),
+                cgroup: None,
+                _map: None,
+            },
+            Target::Cgroup(path) => {
+                let cgroup = Cgroup::open(path)?;
+                if !cgroup.is_v2 {
+                    return Ok(Scope::Members(cgroup));
+                }
+                let (joins, map) = joins_of(&cgroup)?;
+                Scope::Joiners {
+                    joins,
+                    processes: cgroup.processes(),
+                    cgroup: Some(cgroup),
+                    _map: Some(map),
+                }
+            }
+        })
+    }
+
+    fn joins(&self) -> Option<Joins> {
+        match self {
+            Scope::Joiners { joins, .. } => Some(*joins),
+            _ => None,
+        }
+    }
+
+    /// Each thread that joins has a slot of its own.
+    fn room(&self) -> Room {
+        let threads = match self {
+            Scope::Joiners { .. } => count_threads().saturating_mul(2),
+            _ => return ROOM,
+        };
+        let tasks = ROOM.tasks.max(threads.next_power_of_two());
+        Room {
+            tasks,
+            slots: tasks,
+            ..ROOM
+        }
     }
 }
 
@@ -199,7 +287,7 @@ mod tests {
 
     use super::asm::disassembler::listing;
     use super::draft::Resources;
-    use super::kit::{PROGRAMS, Room};
+    use super::kit::PROGRAMS;
     use super::offsets::{Ends, Ids, Offsets, Running};
     use super::*;
     use crate::call::Total;
@@ -217,6 +305,8 @@ mod tests {
                 level: 4,
                 numbers: 96,
                 size: 16,
+                namespace: 104,
+                leader: 2500,
             }),
             program: Some(Running {
                 interp: 104,
@@ -306,7 +396,7 @@ mod tests {
         }
         for find in [probe::find, probe::probe] {
             for calls in [0, u64::MAX] {
-                Kit::new(find, ROOM, calls).map(drop).unwrap();
+                Kit::new(find, ROOM, calls, None).map(drop).unwrap();
             }
         }
     }
@@ -320,7 +410,7 @@ mod tests {
         let words = ["sh", "-c", script].map(std::ffi::OsString::from);
         let command = Command::find(&words).unwrap();
         let counted = |find: fn() -> Result<Offsets, Unavailable>| {
-            let kit = Kit::new(find, ROOM, u64::MAX).unwrap();
+            let kit = Kit::new(find, ROOM, u64::MAX, None).unwrap();
             let metered = Bpf.run_with(kit, 0, &command, u64::MAX, &mut ()).unwrap();
             assert_eq!((metered.ended, metered.lost), (Ended::Exited(0), 0));
             let named =
@@ -338,7 +428,7 @@ mod tests {
             "for i in 1 2 3; do (ls / /no/such; cat /etc/passwd) >/dev/null 2>&1; done; true";
         let words = ["sh", "-c", script].map(std::ffi::OsString::from);
         let command = Command::find(&words).unwrap();
-        let mut kit = Kit::new(probe::find, ROOM, u64::MAX).unwrap();
+        let mut kit = Kit::new(probe::find, ROOM, u64::MAX, None).unwrap();
         let mut programs = PROGRAMS.iter();
         kit.attached
             .retain(|_| is_attached(programs.next().unwrap().0));
@@ -407,7 +497,7 @@ mod tests {
         let words = ["sh", "-c", script].map(std::ffi::OsString::from);
         let command = Command::find(&words).unwrap();
         let metered = |room| {
-            let kit = Kit::new(probe::find, room, 40).unwrap();
+            let kit = Kit::new(probe::find, room, 40, None).unwrap();
             Bpf.run_with(kit, 0, &command, 40, &mut ()).unwrap()
         };
         let ample = metered(ROOM);

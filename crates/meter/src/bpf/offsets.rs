@@ -32,6 +32,10 @@ pub(super) struct Ids {
     /// `pid.numbers[0].nr`, and the distance to the next one.
     pub(super) numbers: u32,
     pub(super) size: u32,
+    /// `pid.numbers[0].ns`.
+    pub(super) namespace: u32,
+    /// `task_struct.group_leader`: the main thread.
+    pub(super) leader: u32,
 }
 
 /// The program that a process executes.
@@ -80,6 +84,8 @@ impl Offsets {
                 level: of(pid, b"level")?,
                 numbers: of(pid, b"numbers")?.checked_add(of(upid, b"nr")?)?,
                 size: btf.size(upid?)?,
+                namespace: of(pid, b"numbers")?.checked_add(of(upid, b"ns")?)?,
+                leader: field(b"group_leader")?,
             })
         };
         let program = || {

@@ -13,12 +13,14 @@ use gate::command::Running;
 use gate::notify::{Event, poll};
 use gate::process::Shared;
 
+use super::joined::{Joined, Newcomer};
 use super::kit::Maps;
 use super::layout::{arguments, double, fork, kind, names, shared, slot, sum, task, word};
-use crate::attach::{CpuTime, is_asked_to_stop};
+use crate::attach::is_asked_to_stop;
 use crate::call::{Call, Ended, Fork, Meter, Metered};
 use crate::collector::{Collector, Timing, warn_of};
-use crate::error::WarningKind;
+use crate::cpu_time::CpuTime;
+use crate::error::{Error, Step, WarningKind};
 use crate::executable::file_of;
 use crate::names::Attached;
 use crate::syscalls::NUMBERS;
@@ -32,6 +34,24 @@ const IDLE: Duration = Duration::from_millis(100);
 /// The most calls that can be reported: the programs count down with a sign.
 pub(super) const MOST_REPORTED: u64 = i64::MAX as u64;
 
+/// Finds processes now and then.
+pub(super) trait Find {
+    /// Meters processes that are new, and returns which these are.
+    ///
+    /// # Errors
+    /// If they cannot be metered.
+    fn find(&mut self, reader: &mut Reader<'_>) -> Result<Vec<u32>, Error>;
+}
+
+/// Which processes are metered besides those that were attached to, and what they start.
+pub(super) enum Come<'f> {
+    None,
+    /// Those that join.
+    Join,
+    /// Those that come into a cgroup.
+    Find(&'f mut dyn Find),
+}
+
 /// Reads the ring and the maps of a command and its descendants.
 pub(super) struct Reader<'a> {
     words: &'a Shared,
@@ -44,6 +64,7 @@ pub(super) struct Reader<'a> {
     names: HashMap<u32, Vec<u8>>,
     /// The program that was executed in each slot.
     programs: HashMap<u64, Program>,
+    joined: Joined,
     /// Slots and cells that existed or had existed at the last harvest.
     slots_before: u64,
     cells_before: u64,
@@ -64,6 +85,7 @@ impl<'a> Reader<'a> {
             read: 0,
             names: HashMap::new(),
             programs: HashMap::new(),
+            joined: Joined::default(),
             slots_before: 0,
             cells_before: 0,
         }
@@ -89,23 +111,34 @@ impl<'a> Reader<'a> {
         self.collector.attach(process);
     }
 
-    /// Reads until no metered thread is left, until this time of the monotonic clock, or until the
-    /// user asks this process to stop.
+    /// Threads may join from now on, of these processes and of others.
+    pub(super) fn expect(&mut self, joined: Joined) {
+        self.joined = joined;
+    }
+
+    /// Reads until this time of the monotonic clock, or until the user asks this process to stop; if
+    /// none can `come` later, also until no metered thread is left.
     pub(super) fn follow_attached(
         &mut self,
         ring: &mut Ring,
         until: Option<u64>,
-        cpu: &mut CpuTime,
-    ) -> gate::Result<()> {
+        cpu: &mut CpuTime<'_>,
+        mut come: Come<'_>,
+    ) -> Result<(), Error> {
         loop {
-            let all_have_ended = self.shared(shared::LIVE) == 0;
+            let all_have_ended = matches!(come, Come::None) && self.shared(shared::LIVE) == 0;
             let left = until.map(|until| until.saturating_sub(clock::monotonic()));
             let records = self.read_ring(ring);
             cpu.update();
             if all_have_ended || left == Some(0) || is_asked_to_stop() {
                 return Ok(());
             }
-            self.pause(records, ring, left.map_or(IDLE, Duration::from_nanos))?;
+            if let Come::Find(members) = &mut come {
+                let found = members.find(self)?;
+                found.into_iter().for_each(|pid| cpu.add(pid));
+            }
+            let most = left.map_or(IDLE, Duration::from_nanos);
+            self.pause(records, ring, most).map_err(Step::Wait.late())?;
         }
     }
 
@@ -173,10 +206,12 @@ impl<'a> Reader<'a> {
                 });
             }
             kind::EXEC => self.exec(record),
+            kind::JOIN => self.join(record),
             kind::EXIT => {
                 // The ids of a task.
                 let (pid, tid) = (word(record, 8), word(record, 12));
                 self.names.remove(&tid);
+                self.joined.exit(pid, tid);
                 self.collector.exit(pid, tid);
             }
             _ => {}
@@ -240,6 +275,29 @@ impl<'a> Reader<'a> {
             self.names.insert(pid, names);
         }
         self.collector.exec(pid, &file);
+    }
+
+    /// The record of a thread that joins is a slot.
+    fn join(&mut self, record: &[u8]) {
+        let (pid, tid) = (word(record, slot::PID), word(record, slot::FORMER));
+        let file = self.joined.program(pid);
+        let file = file.unwrap_or_else(|| program_name(record).to_vec());
+        let program = self.collector.totals.program(&file);
+        self.programs.insert(double(record, slot::PROGRAM), program);
+        if !self.collector.wants_calls() {
+            return;
+        }
+        match self.joined.join(pid, tid, &file) {
+            Newcomer::Process(process) => self.collector.attach(&process),
+            Newcomer::Thread => self.collector.fork(&Fork {
+                parent: pid,
+                pid,
+                tid,
+                shares_files: true,
+                shares_fs: true,
+            }),
+            Newcomer::Known => {}
+        }
     }
 
     /// Whether a quarter of a map was used since the last harvest.

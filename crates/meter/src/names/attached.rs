@@ -47,6 +47,11 @@ impl OpenFiles {
         }
     }
 
+    /// The number of open descriptors.
+    pub(crate) fn len(&self) -> usize {
+        self.files.len()
+    }
+
     /// What is the same as in `before`. What has changed in between may have done so before or after
     /// the first call that is metered, so it is unknown.
     pub(crate) fn since(mut self, before: &OpenFiles) -> OpenFiles {
@@ -64,6 +69,12 @@ impl OpenFiles {
     pub(super) fn closed_on_exec(&self) -> impl Iterator<Item = u32> {
         let files = self.files.iter();
         files.filter(|(.., closes)| *closes).map(|(fd, ..)| *fd)
+    }
+
+    /// The root and the mount namespace of this process.
+    pub(super) fn own_root() -> Option<(Vec<u8>, Vec<u8>)> {
+        let link = |name| readlinkat(CWD, name).ok();
+        link(c"/proc/self/root").zip(link(c"/proc/self/ns/mnt"))
     }
 
     pub(super) fn root(&self) -> Option<&(Vec<u8>, Vec<u8>)> {

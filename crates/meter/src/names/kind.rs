@@ -1,6 +1,8 @@
 //! What descriptors without a path are: pipes, sockets and others, as /proc/PID/fd shows them.
 
-use gate::fs::{CWD, Open, getdents64, openat, readlinkat};
+use gate::fs::{CWD, readlinkat};
+
+use crate::listing::list;
 
 /// What an open descriptor is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,24 +79,13 @@ pub(super) fn of_descriptors(pid: u32) -> Vec<(u32, DescriptorKind)> {
 /// The links in a directory of /proc, by the descriptors that are wanted.
 pub(super) fn links(dir: &str, is_wanted: impl Fn(u32) -> bool) -> Vec<(u32, Vec<u8>)> {
     let mut links = Vec::new();
-    let dir = gate::long::c_string(dir.as_bytes());
-    let Ok(dir) = dir.and_then(|dir| openat(CWD, &dir, Open::DIRECTORY)) else {
-        return links;
-    };
-    let mut buffer = vec![0; 8 << 10];
-    loop {
-        let n = getdents64(&dir, &mut buffer).ok().filter(|n| *n > 0);
-        let Some(entries) = n.and_then(|n| buffer.get(..n)) else {
-            return links;
-        };
-        for entry in ondisk::dirent::entries(entries) {
-            let fd = entry.name.to_str().ok().and_then(|name| name.parse().ok());
-            let Some(fd) = fd.filter(|fd| is_wanted(*fd)) else {
-                continue;
-            };
-            links.extend(readlinkat(&dir, entry.name).map(|link| (fd, link)));
+    let _ = list(dir.as_bytes(), |dir, entry| {
+        let fd = entry.name.to_str().ok().and_then(|name| name.parse().ok());
+        if let Some(fd) = fd.filter(|fd| is_wanted(*fd)) {
+            links.extend(readlinkat(dir, entry.name).map(|link| (fd, link)));
         }
-    }
+    });
+    links
 }
 
 /// Whether the link of a descriptor is the name of an existing file.
@@ -105,6 +96,8 @@ pub(super) fn is_file(link: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use std::os::fd::{AsFd, AsRawFd};
+
+    use gate::fs::{Open, openat};
 
     use super::*;
 

@@ -17,6 +17,8 @@ fathom account --by directory:2 ls -lR /usr  # sum by the first two path compone
 fathom account --folded -o calls.txt make  # stacks for flamegraph.pl or inferno-flamegraph
 fathom account --by process -o report.txt ./configure  # by process, into a file
 fathom account -p 1234 --duration 10s  # what a running process does in 10 s
+fathom account --cgroup /sys/fs/cgroup/system.slice/nginx.service  # what a service does, until Ctrl-C
+fathom account --system --duration 1m --by process  # what all processes do in a minute
 fathom account --json python3 -c 1  # JSON for other programs
 fathom probe /srv gates --json >prices.json  # measure the call prices of /srv
 fathom account --prices prices.json tar -cf /dev/null /srv  # use these prices
@@ -27,7 +29,7 @@ const OPTIONS_FIRST: &str = "\
 Options of fathom come before COMMAND; everything from COMMAND on belongs to the command.";
 
 const ATTACHING: &str = "\
-With -p the exit status is 0 if there is a report, and 2 if there is none. Attaching needs root, and a kernel with BTF.";
+With -p, --cgroup and --system the exit status is 0 if there is a report, and 2 if there is none. Attaching needs root, and a kernel with BTF.";
 
 const TABLE: &str = "\
 The table of --model is CSV with the columns gate, ms_per_call, calls_per_dir, calls_per_file (or calls_per_seg) and for_effect (yes or no).";
@@ -40,15 +42,15 @@ ptrace  ptrace(2) with a seccomp filter; no root needed, about 10 us per call";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_OF_COMMAND, after_long_help = ending(EXAMPLES, &[OPTIONS_FIRST, ATTACHING, REPORT, TABLE].join("\n\n"), EXIT_OF_COMMAND),
-          override_usage = "fathom account [OPTIONS] COMMAND [ARGUMENT]...\n       fathom account -p PID[,PID]... [--duration DURATION] [OPTIONS]\n       fathom account --model [FILE] [OPTIONS]")]
+          override_usage = "fathom account [OPTIONS] COMMAND [ARGUMENT]...\n       fathom account -p PID[,PID]... [OPTIONS]\n       fathom account --cgroup PATH | --system [OPTIONS]\n       fathom account --model [FILE] [OPTIONS]")]
 pub(crate) struct Account {
     /// The command to run, with its arguments
     #[arg(
         trailing_var_arg = true,
         value_name = "COMMAND",
-        required_unless_present_any = ["model", "pid"]
+        required_unless_present_any = ["model", "pid", "cgroup", "system"]
     )]
-    #[arg(conflicts_with_all = ["model", "pid"])]
+    #[arg(conflicts_with_all = ["model", "pid", "cgroup", "system"])]
     pub(crate) command: Vec<OsString>,
 
     /// Meter these running processes, and what they start, until Ctrl-C
@@ -58,7 +60,18 @@ pub(crate) struct Account {
     #[arg(short, long, value_name = "PID", value_delimiter = ',', help_heading = "Metering", value_parser = number(1..=u32::MAX))]
     #[arg(conflicts_with = "model")]
     pub(crate) pid: Vec<u32>,
-    /// With -p, stop metering after DURATION, such as 10s
+    /// Meter the processes of a cgroup, until Ctrl-C
+    ///
+    /// PATH is a directory of a cgroup file system, of version 2 or 1. The processes of the cgroups
+    /// below it, and those that come later, are metered, too.
+    #[arg(long, value_name = "PATH", help_heading = "Metering")]
+    #[arg(conflicts_with_all = ["model", "pid"])]
+    pub(crate) cgroup: Option<OsString>,
+    /// Meter all processes except fathom itself, until Ctrl-C
+    #[arg(long, help_heading = "Metering")]
+    #[arg(conflicts_with_all = ["model", "pid", "cgroup"])]
+    pub(crate) system: bool,
+    /// With -p, --cgroup or --system, stop after DURATION, such as 10s
     #[arg(long, value_name = "DURATION", help_heading = "Metering", value_parser = duration)]
     #[arg(conflicts_with = "model")]
     pub(crate) duration: Option<Duration>,
@@ -130,7 +143,7 @@ pub(crate) struct Account {
     /// Assume the program takes PERCENT of the system's CPU time [default: 20]
     #[arg(long, value_name = "PERCENT", value_parser = percent,
           help_heading = "Model of 1974")]
-    pub(crate) system: Option<f64>,
+    pub(crate) system_share: Option<f64>,
 }
 
 fn by(text: &str) -> Result<Grouping, &'static str> {

@@ -7,7 +7,7 @@ use account::command::CommandAccount;
 use account::prices::Given;
 use account::report::AccountReport;
 use account::stacks::stacks;
-use meter::attach::Attach;
+use meter::attach::{Attach, Target};
 use mounts::Warning;
 use probe::Call;
 use show::name::printable;
@@ -81,16 +81,20 @@ pub(super) fn run(args: &Args, out: &Out) -> Outcome {
 
 /// What to attach to; `None` to run a command.
 fn attach_options<'a>(args: &Args, ready: &'a dyn Fn(usize)) -> Result<Option<Attach<'a>>, Error> {
-    let processes = args.pid.clone();
-    if processes.is_empty() {
-        return match args.duration {
-            Some(_) => Err(Error::new("--duration requires -p")
-                .and("to limit the time of a command, use timeout DURATION COMMAND")),
-            None => Ok(None),
-        };
-    }
+    let target = match &args.cgroup {
+        Some(path) => Target::Cgroup(path.as_bytes().to_vec()),
+        None if args.system => Target::Machine,
+        None if !args.pid.is_empty() => Target::Processes(args.pid.clone()),
+        None => {
+            return match args.duration {
+                Some(_) => Err(Error::new("--duration requires -p, --cgroup or --system")
+                    .and("to limit the time of a command, use timeout DURATION COMMAND")),
+                None => Ok(None),
+            };
+        }
+    };
     Ok(Some(Attach {
-        processes,
+        target,
         duration: args.duration,
         ready,
     }))

@@ -28,7 +28,7 @@ fn refuse_options_of_model(args: &Args) -> Result<(), Error> {
     let given = [
         ("--mix", args.mix.is_some()),
         ("--share", args.share.is_some()),
-        ("--system", args.system.is_some()),
+        ("--system-share", args.system_share.is_some()),
     ];
     match given.iter().find(|(_, is_given)| *is_given) {
         Some((option, _)) => Err(Error::new(format!("{option} requires --model"))
@@ -47,7 +47,7 @@ fn model(file: Option<&OsStr>, args: &Args, out: &Out) -> Outcome {
     let shares = memo::Shares {
         mix: Per { dir, file },
         backup: args.share.unwrap_or(memo::SHARE),
-        system: args.system.unwrap_or(memo::SYSTEM),
+        system: args.system_share.unwrap_or(memo::SYSTEM),
     };
     let columns = memo::columns(&gates, fixed, &shares);
     let model = Model {

@@ -45,6 +45,9 @@ pub(super) fn account_text(
     if verbose {
         text += &line(style, &explain_meter(account.metered));
     }
+    if account.calls() == 0 {
+        return text;
+    }
     text += &waits_sentence(account, 0).map_or(String::new(), |waits| line(style, &waits));
     let mut part = |title: &str, body: String| {
         text.push('\n');
@@ -225,8 +228,13 @@ pub(crate) fn sentences(account: &AccountReport<'_>) -> [String; 2] {
         0 => String::new(),
         lost => format!("; {} lost", call_count(lost)),
     };
+    let ended = format!("{ended}; {}.", times(metered));
+    if account.calls() == 0 {
+        let none = format!("No calls on files{lost}; metered by {}.", metered.meter);
+        return [ended, none];
+    }
     [
-        format!("{ended}; {}.", times(metered)),
+        ended,
         format!(
             "{} on files took {}{}{lost}; metered by {}, overhead {}{}.",
             call_count(account.calls() - wait_calls(account)),

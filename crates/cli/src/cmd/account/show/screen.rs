@@ -56,6 +56,9 @@ pub(crate) fn screen_text(
     if verbose {
         text += &line(style, &explain_meter(account.metered));
     }
+    if account.calls() == 0 {
+        return text;
+    }
     let waits = waits_sentence(account, LONG_WAIT);
     text += &waits.map_or(String::new(), |waits| line(style, &waits));
     text += &savings(account, style);

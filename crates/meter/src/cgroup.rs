@@ -1,0 +1,110 @@
+//! A cgroup: which processes are in it, and their CPU time.
+
+use gate::fs::{CWD, Open, fstatfs, openat};
+use gate::{Errno, Fd};
+
+use crate::error::TargetError;
+use crate::listing::list;
+
+/// A directory in a cgroup file system.
+#[derive(Debug)]
+pub(crate) struct Cgroup {
+    path: Vec<u8>,
+    pub(crate) dir: Fd,
+    /// It is in the hierarchy of version 2.
+    pub(crate) is_v2: bool,
+}
+
+impl Cgroup {
+    /// # Errors
+    /// If the directory cannot be opened, or is no cgroup.
+    pub(crate) fn open(path: &[u8]) -> Result<Cgroup, TargetError> {
+        const CGROUP_SUPER_MAGIC: u64 = 0x27_e0eb;
+        const CGROUP2_SUPER_MAGIC: u64 = 0x6367_7270;
+        let cannot = |errno| TargetError::Unopened(path.to_vec(), errno);
+        let no_cgroup = || TargetError::NotCgroup(path.to_vec());
+        let dir = gate::long::c_string(path)
+            .and_then(|path| openat(CWD, &path, Open::DIRECTORY))
+            .map_err(|errno| match errno {
+                Errno::ENOTDIR => no_cgroup(),
+                errno => cannot(errno),
+            })?;
+        let magic = fstatfs(&dir).map_err(cannot)?.magic;
+        match magic {
+            CGROUP_SUPER_MAGIC | CGROUP2_SUPER_MAGIC => Ok(Cgroup {
+                path: path.to_vec(),
+                dir,
+                is_v2: magic == CGROUP2_SUPER_MAGIC,
+            }),
+            _ => Err(no_cgroup()),
+        }
+    }
+
+    /// The processes in it and in the cgroups below it that are visible from here.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        let mut processes = Vec::new();
+        let mut cgroups = vec![self.path.clone()];
+        while let Some(path) = cgroups.pop() {
+            let members = read(&path, "cgroup.procs").unwrap_or_default();
+            let members = members.split(|byte| *byte == b'\n');
+            processes.extend(members.filter_map(parse::<u32>).filter(|pid| *pid > 0));
+            let _ = list(&path, |_, entry| {
+                let name = entry.name.to_bytes();
+                let is_dir = entry.entry_type == ondisk::dirent::EntryType::Directory;
+                if is_dir && name != b"." && name != b".." {
+                    cgroups.push([&path[..], b"/", name].concat());
+                }
+            });
+        }
+        processes
+    }
+
+    /// User and system time of all processes that ever were in a cgroup of version 2, in
+    /// microseconds.
+    pub(crate) fn cpu_time(&self) -> Option<[u64; 2]> {
+        parse_cpu_time(&read(&self.path, "cpu.stat")?)
+    }
+}
+
+fn read(dir: &[u8], file: &str) -> Option<Vec<u8>> {
+    let path = [dir, b"/", file.as_bytes()].concat();
+    gate::file::read_kernel(&gate::long::c_string(&path).ok()?).ok()
+}
+
+fn parse<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
+    str::from_utf8(text).ok()?.trim().parse().ok()
+}
+
+fn parse_cpu_time(text: &[u8]) -> Option<[u64; 2]> {
+    let value = |key: &[u8]| {
+        let mut lines = text.split(|byte| *byte == b'\n');
+        parse(lines.find_map(|line| line.strip_prefix(key))?)
+    };
+    Some([value(b"user_usec ")?, value(b"system_usec ")?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_time_is_parsed() {
+        let text = b"usage_usec 9\nuser_usec 5\nsystem_usec 4\ncore_sched.force_idle_usec 0\n";
+        assert_eq!(parse_cpu_time(text), Some([5, 4]));
+        assert_eq!(parse_cpu_time(b"usage_usec 9\n"), None);
+    }
+
+    #[test]
+    fn other_directories_are_no_cgroups() {
+        let refused = |path: &[u8]| Cgroup::open(path).unwrap_err();
+        assert_eq!(refused(b"/proc"), TargetError::NotCgroup(b"/proc".to_vec()));
+        assert_eq!(
+            refused(b"/proc/self/status"),
+            TargetError::NotCgroup(b"/proc/self/status".to_vec())
+        );
+        assert_eq!(
+            refused(b"/no/such"),
+            TargetError::Unopened(b"/no/such".to_vec(), Errno::ENOENT)
+        );
+    }
+}

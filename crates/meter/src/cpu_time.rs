@@ -1,0 +1,145 @@
+//! The CPU time of what a meter has attached to.
+
+use std::time::Duration;
+
+use gate::clock;
+use gate::file::read_kernel;
+
+use crate::attach::{Status, myself};
+use crate::cgroup::Cgroup;
+
+/// CPU time since this was made.
+pub(crate) struct CpuTime<'a> {
+    source: Source<'a>,
+    /// User and system time then, of a source that is a counter.
+    before: [Duration; 2],
+    /// When to read the times of processes again, in nanoseconds of the monotonic clock.
+    next: u64,
+}
+
+enum Source<'a> {
+    /// Each process, what it had used then, and what it had used when it was last read.
+    Processes(Vec<(u32, Status, Status)>),
+    /// The kernel's counters, which have the time of processes that have ended, too.
+    Cgroup(&'a Cgroup),
+    Machine,
+}
+
+impl<'a> CpuTime<'a> {
+    pub(crate) fn of(processes: &[u32]) -> CpuTime<'a> {
+        let mut time = CpuTime::from_source(Source::Processes(Vec::new()));
+        processes.iter().for_each(|pid| time.add(*pid));
+        time
+    }
+
+    /// That of a cgroup of version 2.
+    pub(crate) fn of_cgroup(cgroup: &'a Cgroup) -> CpuTime<'a> {
+        CpuTime::from_source(Source::Cgroup(cgroup))
+    }
+
+    /// That of all processes except this one.
+    pub(crate) fn of_machine() -> CpuTime<'a> {
+        CpuTime::from_source(Source::Machine)
+    }
+
+    fn from_source(source: Source<'a>) -> CpuTime<'a> {
+        CpuTime {
+            before: source.count(),
+            source,
+            next: 0,
+        }
+    }
+
+    /// From now on that of another process, too.
+    pub(crate) fn add(&mut self, pid: u32) {
+        if let Source::Processes(processes) = &mut self.source
+            && let Some(status) = Status::read(pid)
+        {
+            processes.push((pid, status, status));
+        }
+    }
+
+    /// Reads the times now and then: there is none of a process that has ended.
+    pub(crate) fn update(&mut self) {
+        const INTERVAL: u64 = 100_000_000;
+        let now = clock::monotonic();
+        if now >= self.next {
+            self.next = now + INTERVAL;
+            self.read();
+        }
+    }
+
+    fn read(&mut self) {
+        if let Source::Processes(processes) = &mut self.source {
+            for (pid, start, last) in processes {
+                let now = Status::read(*pid);
+                *last = now.filter(|now| now.start == start.start).unwrap_or(*last);
+            }
+        }
+    }
+
+    /// User and system time until now, or until a process was last read before it ended.
+    pub(crate) fn times(mut self) -> (Duration, Duration) {
+        self.read();
+        let now = self.source.count();
+        let [user, sys] = [0, 1].map(|at| now[at].saturating_sub(self.before[at]));
+        (user, sys)
+    }
+}
+
+impl Source<'_> {
+    fn count(&self) -> [Duration; 2] {
+        match self {
+            Source::Processes(processes) => {
+                let sum = |of: fn(&Status) -> u64| {
+                    let used = |(_, start, last): &(u32, Status, Status)| {
+                        of(last).saturating_sub(of(start))
+                    };
+                    ticks(processes.iter().map(used).sum())
+                };
+                [sum(|it| it.user), sum(|it| it.sys)]
+            }
+            Source::Cgroup(cgroup) => {
+                let times = cgroup.cpu_time().unwrap_or_default();
+                times.map(Duration::from_micros)
+            }
+            Source::Machine => {
+                let text = read_kernel(c"/proc/stat").unwrap_or_default();
+                let all = parse_machine(&text).unwrap_or_default();
+                let own = myself().and_then(Status::read);
+                let own = own.map_or([0, 0], |own| [own.user, own.sys]);
+                [0, 1].map(|at| ticks(all[at].saturating_sub(own[at])))
+            }
+        }
+    }
+}
+
+/// `USER_HZ` is 100 on every architecture that is supported.
+fn ticks(ticks: u64) -> Duration {
+    Duration::from_millis(10 * ticks)
+}
+
+/// User and system time of all processors in /proc/stat, in ticks.
+fn parse_machine(text: &[u8]) -> Option<[u64; 2]> {
+    let line = text.split(|byte| *byte == b'\n').next()?;
+    let fields = str::from_utf8(line.strip_prefix(b"cpu ")?).ok()?;
+    let mut fields = fields.split_ascii_whitespace().map(str::parse::<u64>);
+    let mut next = || fields.next()?.ok();
+    let (user, nice, sys) = (next()?, next()?, next()?);
+    Some([user + nice, sys])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_all_processors_is_parsed() {
+        assert_eq!(
+            parse_machine(b"cpu  5 2 3 90 0\ncpu0 1 1 1 9 0\n"),
+            Some([7, 3])
+        );
+        assert_eq!(parse_machine(b"cpu0 1 1 1\n"), None);
+        assert_eq!(parse_machine(b"cpu  5 2\n"), None);
+    }
+}

@@ -9,6 +9,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod dump;
 mod pathwalk;
 mod walk;
 

@@ -44,7 +44,7 @@ fn same(one: &Value, other: &Value, what: &str) {
     }
 }
 
-fn names(dir: &Path) -> Vec<String> {
+pub(super) fn names(dir: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(dir) else {
         return Vec::new();
     };
@@ -135,7 +135,7 @@ fn any_number_of_ranks_finds_the_same() {
 }
 
 /// One line says why, and the exit status is 2.
-fn refused(ran: &Ran, words: &str) {
+pub(super) fn refused(ran: &Ran, words: &str) {
     let errors = ran.stderr.lines();
     let errors: Vec<_> = errors.filter(|line| line.starts_with("fathom: ")).collect();
     assert!(errors.len() == 1 && errors[0].contains(words), "{ran}");

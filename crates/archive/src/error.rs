@@ -143,6 +143,8 @@ pub enum ErrorKind {
 
     #[error("no file in it is named *.parquet")]
     NoCatalogs,
+    #[error("it is a directory, and no file in it is named part-*.tar*")]
+    NoArchives,
     #[error("'{}' in it is not a part of the same run as '{}'", shown(.other), shown(.first))]
     SeveralRuns { first: Vec<u8>, other: Vec<u8> },
     #[error("it describes {roots} directories or files, not one directory")]

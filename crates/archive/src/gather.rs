@@ -28,8 +28,10 @@ use crate::rows::{Collector, Rows, Source};
 use crate::since::Evidence;
 use listed::collect_listed;
 pub use listed::{Listed, ListedSource};
+pub(crate) use together::{Share, check_directories, collect_together};
 
 mod listed;
+mod together;
 
 /// A way to gather.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -8,7 +8,7 @@ use gate::fs::{At, FileType, Open, Want, Whence, lseek, pread64, statx};
 use gate::long::{open_long, statx_long};
 use gate::{Errno, Fd, Gate};
 use ondisk::pax::sparse::Extent;
-use ondisk::pax::{BLOCK, Decoder, Event, Kind, Member, begins_archive, padded};
+use ondisk::pax::{BLOCK, Decoder, Event, Kind, Member, PartOfRun, begins_archive, padded};
 
 use crate::compression::Compression;
 use crate::decompress::Decompressor;
@@ -53,6 +53,8 @@ pub struct Input {
     /// A regular file, and its length.
     file: Option<(Arc<Fd>, u64)>,
     seekable: Option<Seekable>,
+    /// The part of a dump that the archive is, once its headers are read.
+    part: Option<PartOfRun>,
     /// Only these members are read.
     route: Option<Route>,
 }
@@ -105,8 +107,19 @@ impl Input {
             check: None,
             file,
             seekable: None,
+            part: None,
             route: None,
         })
+    }
+
+    /// Reads which part of a dump an archive is; `None` if it is by itself.
+    ///
+    /// # Errors
+    /// Those of [`Input::open`] and [`Input::next`].
+    pub(crate) fn read_part(path: &[u8]) -> Result<Option<PartOfRun>, Error> {
+        let mut input = Input::open(path)?;
+        input.next()?;
+        Ok(input.part)
     }
 
     /// Before the first member: reads no more of an archive than is needed for some members, if it has an
@@ -316,6 +329,7 @@ impl Input {
                         check.stored = Some(sum);
                     }
                 }
+                Event::Part(part) => self.part = Some(part),
                 Event::Member { member, at, data } => {
                     self.is_empty = false;
                     self.at = at;

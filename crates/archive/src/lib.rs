@@ -26,6 +26,7 @@
 //! | [`rows`] | the metadata of a whole tree in memory, packed |
 //! | `route` | the way through an archive to a few members, by its index |
 //! | `seek` | reads the seek table and the index of an archive |
+//! | [`run`] | the parts in a directory that several processes wrote in one run |
 //! | [`since`] | the cheapest way to tell what has changed since a catalog |
 //! | `stored` | how values are stored in the footer of a catalog |
 //! | [`tick`] | the ticks of a file system's clock |
@@ -56,6 +57,7 @@ pub mod query;
 pub mod restore;
 mod route;
 pub mod rows;
+pub mod run;
 mod seek;
 pub mod since;
 mod stored;

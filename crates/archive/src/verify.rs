@@ -6,11 +6,12 @@
 use gate::fs::{At, Want};
 use gate::long::statx_long;
 use mounts::Warning;
+use ondisk::Dev;
 use ondisk::pax::Kind;
 
 use crate::error::{Error, ErrorKind};
-use crate::input::{ChecksumStatus, Input};
-use crate::list::{self, Wanted};
+use crate::input::ChecksumStatus;
+use crate::list::{self, Opened, Wanted};
 use crate::warning::WarningKind;
 use known::{Known, plain};
 use unlisted::Skipped;
@@ -58,103 +59,156 @@ const MOST_WARNINGS: usize = 100_000;
 /// If none of so many members is in the tree, it is probably the wrong one.
 const MISSING_AT_FIRST: u64 = 1000;
 
-/// Reads an archive to its end, or of an archive with an index no more than the wanted members need. Only
-/// these are checked. `name` is its name in warnings. `watch` gets, for each member, the
-/// report so far, the bytes that were read, and the member's name.
+/// Reads an archive, or all parts of one, to its end, or of an archive with an index no more than the wanted
+/// members need. Only these are checked. `watch` gets, for each member, the report so far, the bytes that
+/// were read, and the member's name.
 ///
 /// # Errors
-/// The file is not an archive, or cannot be read further; or `against` is the wrong directory.
+/// A file is not an archive, or cannot be read further; or `against` is the wrong directory.
 pub fn verify(
-    (name, input): (&[u8], &mut Input),
+    archives: Vec<Opened<'_>>,
     wanted: &mut Wanted,
-    mut against: Option<&mut Tree>,
+    against: Option<&mut Tree>,
     mut watch: impl FnMut(&VerifyReport, u64, &[u8]),
 ) -> Result<VerifyReport, Error> {
-    let mut report = VerifyReport::default();
-    let mut last: Option<(Vec<u8>, u64)> = None;
-    let mut known = Known::default();
-    let mut first: Option<Vec<u8>> = None;
-    let seen = || statx_long(name, At::empty(), Want::BASIC_STATS).ok();
-    let own = (name != b"-").then(seen).flatten();
-    let own = own.map(|seen| (seen.dev.into(), seen.ino));
-    match wanted.regions() {
-        None => input.check(),
-        Some(regions) => {
-            input.check_used();
-            input.narrow(regions);
-        }
+    let stat = |name: &[u8]| {
+        let seen = || statx_long(name, At::empty(), Want::BASIC_STATS).ok();
+        let seen = (name != b"-").then(seen).flatten();
+        seen.map(|seen| (seen.dev.into(), seen.ino))
+    };
+    let mut check = Verification {
+        report: VerifyReport::default(),
+        known: Known::default(),
+        first: None,
+        own: archives.iter().filter_map(|(name, _)| stat(name)).collect(),
+        against,
+    };
+    for archive in archives {
+        check.read(archive, wanted, &mut watch)?;
     }
-    loop {
-        let next = input.next();
-        if let (Some((path, at)), Some(checksum_status)) = (last.take(), input.checksum_status()) {
-            report.add_status(checksum_status, &path, at);
+    check.end(wanted)
+}
+
+/// What is known of the archives so far.
+struct Verification<'a> {
+    report: VerifyReport,
+    known: Known,
+    /// The first member.
+    first: Option<Vec<u8>>,
+    /// The archives themselves.
+    own: Vec<(Dev, u64)>,
+    against: Option<&'a mut Tree>,
+}
+
+impl Verification<'_> {
+    fn read(
+        &mut self,
+        (name, mut input): Opened<'_>,
+        wanted: &mut Wanted,
+        watch: &mut impl FnMut(&VerifyReport, u64, &[u8]),
+    ) -> Result<(), Error> {
+        let Verification {
+            report,
+            known,
+            first,
+            own,
+            against,
+        } = self;
+        let input = &mut input;
+        let before = report.bytes;
+        let mut last: Option<(Vec<u8>, u64)> = None;
+        match wanted.regions() {
+            None => input.check(),
+            Some(regions) => {
+                input.check_used();
+                input.narrow(regions);
+            }
         }
-        for defect in input.take_defects() {
-            report.damaged += 1;
-            report.warn(list::defect(name, defect));
-        }
-        let member = match next {
-            Ok(Some(member)) => member,
-            Ok(None) => break,
-            Err(Error {
-                kind: kind @ ErrorKind::DamagedArchive { .. },
-                ..
-            }) => {
+        loop {
+            let next = input.next();
+            if let (Some((path, at)), Some(checksum_status)) =
+                (last.take(), input.checksum_status())
+            {
+                report.add_status(checksum_status, &path, at);
+            }
+            for defect in input.take_defects() {
                 report.damaged += 1;
-                report.warn(Warning::about(name, WarningKind::Damaged(kind)));
-                break;
+                report.warn(list::defect(name, defect));
             }
-            Err(other) => return Err(other),
-        };
-        if !wanted.has(&member.path) {
-            continue;
+            let member = match next {
+                Ok(Some(member)) => member,
+                Ok(None) => break,
+                Err(Error {
+                    kind: kind @ ErrorKind::DamagedArchive { .. },
+                    ..
+                }) => {
+                    report.damaged += 1;
+                    report.warn(Warning::about(name, WarningKind::Damaged(kind)));
+                    break;
+                }
+                Err(other) => return Err(other),
+            };
+            if !wanted.has(&member.path) {
+                continue;
+            }
+            input.use_contents(&member);
+            report.members += 1;
+            report.files += u64::from(member.kind == Kind::File);
+            watch(report, before + input.place(), &member.path);
+            last = Some((member.path.clone(), input.at()));
+            if let Some(tree) = against {
+                let mut differences = Vec::new();
+                let compared = tree.compare(input, &member, known, &mut differences);
+                report.compared += 1;
+                report.different += u64::from(!differences.is_empty());
+                if first.is_none() && member.kind != Kind::Label {
+                    *first = Some(plain(&member.path)).filter(|path| !path.is_empty());
+                }
+                if report.compared == MISSING_AT_FIRST {
+                    tree.check_members(first.as_deref(), known)?;
+                }
+                differences
+                    .into_iter()
+                    .for_each(|difference| report.warn(difference));
+                if let Err(error) = compared {
+                    report.damaged += 1;
+                    let kind = WarningKind::Damaged(error.kind);
+                    report.warn(Warning::about(&member.path, kind));
+                    input.recover();
+                }
+                if let Some(list) = &member.dumpdir {
+                    let skipped = Skipped::new(own, tree);
+                    let warn = |warning| report.unknown(warning);
+                    tree.find_unlisted(&member.path, list, &skipped, warn);
+                }
+            }
         }
-        input.use_contents(&member);
-        report.members += 1;
-        report.files += u64::from(member.kind == Kind::File);
-        watch(&report, input.place(), &member.path);
-        last = Some((member.path.clone(), input.at()));
-        if let Some(tree) = &mut against {
-            let mut differences = Vec::new();
-            let compared = tree.compare(input, &member, &mut known, &mut differences);
-            report.compared += 1;
-            report.different += u64::from(!differences.is_empty());
-            if first.is_none() && member.kind != Kind::Label {
-                first = Some(plain(&member.path)).filter(|path| !path.is_empty());
-            }
-            if report.compared == MISSING_AT_FIRST {
-                tree.check_members(first.as_deref(), &known)?;
-            }
-            differences
-                .into_iter()
-                .for_each(|difference| report.warn(difference));
-            if let Err(error) = compared {
-                report.damaged += 1;
-                let kind = WarningKind::Damaged(error.kind);
-                report.warn(Warning::about(&member.path, kind));
-                input.recover();
-            }
-            if let Some(list) = &member.dumpdir {
-                let skipped = Skipped::new(own, tree);
-                let warn = |warning| report.unknown(warning);
-                tree.find_unlisted(&member.path, list, &skipped, warn);
-            }
+        report.bytes = before + input.place();
+        Ok(())
+    }
+
+    fn end(self, wanted: &Wanted) -> Result<VerifyReport, Error> {
+        let Verification {
+            mut report,
+            known,
+            first,
+            own,
+            against,
+        } = self;
+        if let Some(tree) = against {
+            tree.check_members(first.as_deref(), &known)?;
+            let skipped = Skipped::new(&own, tree);
+            tree.find_unknown(&known, &skipped, |warning| report.unknown(warning));
         }
+        for warning in wanted.missing() {
+            report.warn(warning);
+        }
+        if report.more_warnings > 0 {
+            let kind = WarningKind::MoreOfThese(report.more_warnings);
+            report.warnings.push(Warning::general(kind));
+        }
+        Ok(report)
     }
-    if let Some(tree) = against {
-        tree.check_members(first.as_deref(), &known)?;
-        let skipped = Skipped::new(own, tree);
-        tree.find_unknown(&known, &skipped, |warning| report.unknown(warning));
-    }
-    report.bytes = input.place();
-    for warning in wanted.missing() {
-        report.warn(warning);
-    }
-    if report.more_warnings > 0 {
-        let kind = WarningKind::MoreOfThese(report.more_warnings);
-        report.warnings.push(Warning::general(kind));
-    }
-    Ok(report)
 }
 
 impl VerifyReport {

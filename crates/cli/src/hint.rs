@@ -236,6 +236,7 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
             "give one catalog of each directory in OLD and in NEW"
         }
         (UseCatalog, ErrorKind::NotAllParts) => "give a directory with the parts of one walk",
+        (ReadArchive, ErrorKind::MissingParts(_)) => "give a directory with all parts of one dump",
         (_, ErrorKind::MissingParts(_)) => "wait until all parts are written, or walk again",
         (WriteCatalog, ErrorKind::InParts) => {
             "make one catalog of the parts with fathom query --compact, and update that"
@@ -278,6 +279,7 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
         (_, ErrorKind::SeveralRuns { .. }) => {
             "move the parts of each run to a directory of its own"
         }
+        (_, ErrorKind::NoArchives) => "give an archive, or a directory with the parts of one",
         (_, ErrorKind::NoCatalogs) => "give a catalog, or a directory with the parts of one",
         (OpenState, ErrorKind::StateInUse) => "wait until it ends, or give another directory",
         (ReadRecords, ErrorKind::DamagedRecord { .. }) => {

@@ -3,6 +3,8 @@
 
 use std::ffi::OsString;
 
+use ::show::name::printable;
+use archive::run::archives_in;
 use gate::Errno;
 use gate::fs::{At, FileType, Open, Want, read};
 use gate::long::{open_long, statx_long};
@@ -42,12 +44,21 @@ pub(crate) fn whole(path: &[u8], most: usize, doing: &str, next: &str) -> Result
     Ok(bytes)
 }
 
+/// Archives, and the names of members in them.
+pub(crate) struct Archives {
+    pub(crate) archives: Vec<Vec<u8>>,
+    pub(crate) paths: Vec<Vec<u8>>,
+    /// They are all parts of one dump.
+    pub(crate) are_parts: bool,
+}
+
 /// Separates the archives from the names in them. Behind `--` are only names. Without it, the first
-/// argument is an archive, and so are those after it up to the first that is no file.
+/// argument is an archive, and so are those after it up to the first that is no file. A directory with
+/// the parts of a dump stands for these.
 pub(crate) fn archives_and_paths(
     archives: &[OsString],
     paths: &[OsString],
-) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+) -> Result<Archives, Error> {
     let (mut archives, mut paths) = (bytes(archives), bytes(paths));
     if paths.is_empty() {
         let is_file = |name: &Vec<u8>| {
@@ -57,5 +68,18 @@ pub(crate) fn archives_and_paths(
         let first_path = archives.iter().skip(1).position(|name| !is_file(name));
         paths = archives.split_off(first_path.map_or(archives.len(), |at| at + 1));
     }
-    (archives, paths)
+    let parts = match archives.first() {
+        Some(first) if first != b"-" => archives_in(first)?,
+        _ => None,
+    };
+    if let (Some(_), [first, _, ..]) = (&parts, &archives[..]) {
+        let message = format!("'{}' has the parts of a dump", printable(first));
+        return Err(Error::new(message)
+            .and("give one directory, and no other archive; put -- before PATHs"));
+    }
+    Ok(Archives {
+        are_parts: parts.is_some(),
+        archives: parts.unwrap_or(archives),
+        paths,
+    })
 }

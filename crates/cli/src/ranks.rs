@@ -1,12 +1,24 @@
 //! The ranks of an MPI job that a command works with.
 
-use gate::machine::uname;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use team::{Team, launched_rank, share};
+use std::ffi::OsString;
+use std::fmt;
+use std::sync::atomic::AtomicU64;
 
+use archive::catalog::ShardOfRun;
+use gate::Tally;
+use gate::machine::uname;
+use mounts::Warning;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use show::name::printable;
+use team::{Team, decode, encode, launched_rank, share};
+use walk::{Moment, WarningKind};
+
+use crate::args::values::bytes;
 use crate::error::Error;
-use crate::out::Out;
+use crate::hint::hint;
+use crate::out::{Out, create_directories};
+use crate::rank_warning::RankWarning;
 
 /// Joins the other ranks of the MPI job, if a launcher started this process as one of them.
 #[cfg(feature = "mpi")]
@@ -57,4 +69,164 @@ pub(crate) fn agree<T>(team: &dyn Team, mine: Result<T, Option<Error>>) -> Resul
 /// The value of rank 0.
 pub(crate) fn of_first<T: Serialize + DeserializeOwned>(team: &dyn Team, mine: T) -> T {
     share(team, mine).swap_remove(0)
+}
+
+/// What must be the same on all ranks. The version is the first field in every version.
+type Command = (String, String, Vec<Vec<u8>>, String);
+
+/// Checks that all ranks run the same command: with the same directories, and the same options otherwise.
+/// `doing` says what a rank does with a directory.
+pub(crate) fn check_same(
+    doing: &str,
+    dirs: &[OsString],
+    args: &impl fmt::Debug,
+    team: &dyn Team,
+) -> Result<(), Error> {
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let mine: Command = (version, host(), bytes(dirs), format!("{args:?}"));
+    let all = team.all_gather(&encode(&mine));
+    let version = |bytes: &[u8]| decode::<String>(bytes).unwrap_or_default();
+    let first = all.first().map_or(&[][..], |first| first);
+    for (rank, other) in all.iter().enumerate() {
+        if version(other) != version(first) {
+            let (theirs, ours) = (version(other), version(first));
+            return Err(Error::new(format!(
+                "rank {rank} runs fathom {theirs}, rank 0 runs fathom {ours}"
+            )));
+        }
+        let (Some(other), Some(first)) = (decode::<Command>(other), decode::<Command>(first))
+        else {
+            return Err(Error::new(format!(
+                "rank {rank} runs another fathom than rank 0"
+            )));
+        };
+        let dir = |command: &Command| {
+            let dirs: Vec<_> = command
+                .2
+                .iter()
+                .map(|dir| printable(dir).to_string())
+                .collect();
+            dirs.join("', '")
+        };
+        let host = printable(other.1.as_bytes());
+        if other.2 != first.2 {
+            return Err(Error::new(format!(
+                "rank {rank} on {host} {doing} '{}', rank 0 {doing} '{}'",
+                dir(&other),
+                dir(&first)
+            ))
+            .and("start all ranks with the same DIR"));
+        }
+        if other.3 != first.3 {
+            return Err(Error::new(format!(
+                "rank {rank} on {host} has other options than rank 0"
+            ))
+            .and("start all ranks with the same options"));
+        }
+    }
+    Ok(())
+}
+
+/// The part of a run that a rank writes. Without a name, rank 0 makes one up.
+pub(crate) fn part_of_run(name: Option<String>, team: &dyn Team) -> ShardOfRun {
+    let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let named = format!("{}-{}", Moment::now().time().sec, std::process::id());
+    ShardOfRun {
+        number: number(team.rank()),
+        of: number(team.size()),
+        run: Some(of_first(team, name.unwrap_or(named))),
+        by_ranks: true,
+    }
+}
+
+/// Creates a directory for the parts of a run. `old` finds those of another run, which it must not have.
+pub(crate) fn create_output(
+    dir: &[u8],
+    doing: &str,
+    team: &dyn Team,
+    old: impl FnOnce(&[u8]) -> Result<Option<Vec<Vec<u8>>>, Error>,
+) -> Result<(), Error> {
+    let prepare = || {
+        create_dir(dir, doing)?;
+        match old(dir)?.as_deref() {
+            Some([old, ..]) => Err(Error::write(
+                doing,
+                dir,
+                format!("it has {} of another run", printable(old)),
+                "give a new directory, or remove the old parts",
+            )),
+            _ => Ok(()),
+        }
+    };
+    // One rank first, so that the others do not find its new directory while they look for old parts.
+    let prepared = if team.rank() == 0 { prepare() } else { Ok(()) };
+    agree(team, prepared.map_err(Some))
+}
+
+/// Creates a directory for the parts of a run, on a rank.
+pub(crate) fn create_dir(dir: &[u8], doing: &str) -> Result<(), Error> {
+    create_directories(dir).map_err(|errno| {
+        let next = "give a directory that all ranks can write to";
+        Error::write(doing, dir, errno, next)
+    })
+}
+
+/// What a rank tells rank 0 at the end.
+#[derive(Serialize, Deserialize)]
+struct Told<T> {
+    host: String,
+    value: T,
+    /// Those of [`Tally::publish`].
+    calls: Vec<u64>,
+    warnings: Vec<RankWarning>,
+}
+
+/// The host and the value of each rank, and the warnings of all.
+pub(crate) type AllTold<T> = (Vec<(String, T)>, Vec<Warning>);
+
+/// Tells rank 0 a value and the warnings of each rank. Rank 0 also adds up the system calls of all. `None` on
+/// all other ranks.
+pub(crate) fn tell_first<T: Serialize + DeserializeOwned>(
+    team: &dyn Team,
+    value: T,
+    mut warnings: Vec<Warning>,
+) -> Option<AllTold<T>> {
+    /// Warnings of all ranks together.
+    const MOST: usize = 10_000;
+    let is_first = team.rank() == 0; // which keeps its own
+    let most = if is_first {
+        0
+    } else {
+        (MOST / team.size()).max(20)
+    };
+    let mut sent: Vec<_> = warnings.iter().take(most).cloned().collect();
+    if !is_first && warnings.len() > most {
+        let more = (warnings.len() - most) as u64;
+        sent.push(Warning::general(WarningKind::More(more)));
+    }
+    let words: Vec<AtomicU64> = (0..Tally::WORDS).map(|_| AtomicU64::new(0)).collect();
+    gate::meter::tally().publish(&words);
+    let sent = sent.iter();
+    let mine = Told {
+        host: host(),
+        value,
+        calls: words.into_iter().map(AtomicU64::into_inner).collect(),
+        warnings: sent.map(|it| RankWarning::new(it, hint(it))).collect(),
+    };
+    let all = share(team, mine);
+    if !is_first {
+        return None;
+    }
+    let mut values = Vec::new();
+    for (rank, told) in all.into_iter().enumerate() {
+        values.push((told.host, told.value));
+        if rank > 0 {
+            let words: Vec<_> = told.calls.into_iter().map(AtomicU64::new).collect();
+            if words.len() >= Tally::WORDS {
+                gate::meter::add(&Tally::collect(&words));
+            }
+            warnings.extend(told.warnings.into_iter().map(Warning::from));
+        }
+    }
+    Some((values, warnings))
 }

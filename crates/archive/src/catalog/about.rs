@@ -45,6 +45,11 @@ impl ShardOfRun {
         (self.by_ranks && of > 1).then_some(ErrorKind::OnlyRank { number, of })
     }
 
+    /// The name of the archive, in the directory of the dump.
+    pub fn archive_name(&self, suffix: &str) -> String {
+        format!("part-{}-of-{}{suffix}", self.number, self.of)
+    }
+
     /// The name of its file, in the directory of the data set.
     pub fn file_name(&self) -> String {
         format!("part-{}-of-{}.parquet", self.number, self.of)

@@ -19,7 +19,7 @@ pub(crate) use compact::{compact, copy};
 pub use output::Sealed;
 pub(crate) use output::rows_of_group;
 pub use parts::catalogs_in;
-pub(crate) use parts::{missing_parts, named_parts, recorded_parts};
+pub(crate) use parts::{named_parts, recorded_parts};
 pub use read::{Columns, Reader};
 pub use rows::{Draft, Later};
 pub use write::Catalog;

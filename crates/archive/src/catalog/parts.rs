@@ -2,36 +2,20 @@
 
 use std::collections::BTreeSet;
 
-use gate::fs::{Open, getdents64};
-use gate::long::open_long;
-use ondisk::dirent::entries;
 use walk::Digest;
 
 use super::about::{About, Options};
-use crate::error::{Action, Error, ErrorKind, MissingParts};
+use crate::error::{Action, Error, ErrorKind};
 use crate::part::Part;
+use crate::run::{missing_parts, names_in};
 
 /// The names of the catalogs in a directory, in order; `None` if it is none.
 ///
 /// # Errors
 /// The directory cannot be read.
 pub fn catalogs_in(path: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Error> {
-    let Ok(fd) = open_long(path, Open::DIRECTORY | Open::NONBLOCK) else {
-        return Ok(None);
-    };
-    let (mut names, mut buffer) = (Vec::new(), vec![0; 64 << 10]);
-    loop {
-        let read = getdents64(&fd, &mut buffer);
-        let read = read.map_err(|errno| Error::new(Action::ReadCatalog, path, errno))?;
-        if read == 0 {
-            break;
-        }
-        let found = entries(&buffer[..read]).map(|entry| entry.name.to_bytes());
-        let found = found.filter(|name| name.ends_with(b".parquet"));
-        names.extend(found.map(<[u8]>::to_vec));
-    }
-    names.sort_unstable();
-    Ok(Some(names))
+    let names = names_in(path, |name| name.ends_with(b".parquet"));
+    names.map_err(|errno| Error::new(Action::ReadCatalog, path, errno))
 }
 
 /// The numbers of parts, each with that of all, by the catalogs' own descriptions.
@@ -71,17 +55,6 @@ pub(super) fn check_complete(names: &[Vec<u8>], abouts: &[&About]) -> Result<(),
         Some(missing) => Err(ErrorKind::MissingParts(missing)),
         None => Ok(()),
     }
-}
-
-/// The parts that are missing. Numbers begin with 0, unless there is a part with the number of all.
-pub(crate) fn missing_parts(parts: &BTreeSet<(u32, u32)>) -> Option<MissingParts> {
-    let (_, of) = *parts.first()?;
-    let has = |number| parts.contains(&(number, of));
-    let first = u32::from(has(of));
-    let numbers: Vec<u32> = (first..of.checked_add(first)?)
-        .filter(|it| !has(*it))
-        .collect();
-    (!numbers.is_empty()).then_some(MissingParts { numbers, of })
 }
 
 /// The number of a part, and of all parts.

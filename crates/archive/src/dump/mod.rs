@@ -6,7 +6,7 @@
 //!                                          └──► catalog, rows at a time ┘
 //! ```
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::AtomicBool;
 
 use gate::sync::Mutex;
@@ -27,6 +27,7 @@ mod progress;
 mod read;
 mod results;
 mod sink;
+mod together;
 mod updates;
 pub(crate) mod users;
 mod window;
@@ -34,7 +35,7 @@ mod write;
 
 use crate::attribution::{Function, with_function};
 use crate::background::spawn;
-use crate::catalog::{About, Draft};
+use crate::catalog::{About, Draft, Sealed};
 use crate::error::{Action, Error, ErrorKind};
 use crate::gather::{Gather, Gathered, gather};
 use crate::increment::{self, Base, Collected, Planned, spare_unseen};
@@ -49,6 +50,7 @@ use output::{Output, Whole};
 use own::{check_outputs, leave_out_own, leave_out_root};
 pub use progress::Progress;
 use results::ResultSender;
+pub use together::{DumpPart, WrittenPart};
 use updates::CatalogUpdates;
 
 /// Dumps. The archive gets its name when all of it is on the disk; then the map, then the catalog.
@@ -95,6 +97,13 @@ pub fn dump(
     Ok(summary)
 }
 
+/// An archive, and the catalog of the dump, which have no names yet.
+struct Written {
+    archive: Whole,
+    catalog: Option<Result<Sealed, Error>>,
+    summary: DumpSummary,
+}
+
 struct Dump<'a> {
     begun: Moment,
     options: &'a DumpOptions,
@@ -123,6 +132,20 @@ impl Dump<'_> {
 
     /// Writes the archive, the map and the catalog.
     fn write(&mut self, output: Output, planned: Planned) -> Result<DumpSummary, Error> {
+        let draft = self.chain.catalog.as_deref().map(Draft::create);
+        let written = self.write_unnamed(output, planned, draft.transpose()?, &HashSet::new())?;
+        self.publish(written)
+    }
+
+    /// Writes the archive and the catalog, which have no names yet. The catalog does not get the rows that
+    /// are `borrowed`.
+    fn write_unnamed(
+        &mut self,
+        output: Output,
+        planned: Planned,
+        draft: Option<Draft>,
+        borrowed: &HashSet<usize>,
+    ) -> Result<Written, Error> {
         let Planned {
             ref rows,
             parts,
@@ -134,8 +157,9 @@ impl Dump<'_> {
             self.diagnostics.warn(warning);
         }
         let mut notes = leave_out_own(self.options, self.chain, &output, rows, &mut plan);
-        let (counts, archive_bytes) = match &self.chain.catalog {
-            Some(catalog) => {
+        let mut catalog = None;
+        let (counts, archive) = match draft {
+            Some(draft) => {
                 let updates = CatalogUpdates {
                     rows,
                     plan: &plan,
@@ -143,28 +167,53 @@ impl Dump<'_> {
                     misses_checksums: AtomicBool::new(false),
                     error: Mutex::default(),
                 };
-                let written = self.write_with_catalog(output, &updates, catalog)?;
+                let (counts, archive, sealed) =
+                    self.copy_with_catalog(output, &updates, draft, borrowed)?;
+                catalog = Some(sealed);
                 if updates.misses_checksums.into_inner() {
                     notes.push(Note::ChecksumsMissing);
                 }
-                written
+                (counts, archive)
             }
-            None => self.write_archive(output, rows, &plan)?,
+            None => self.copy(output, rows, &plan, None)?,
         };
-        Ok(DumpSummary {
+        let entries = (rows.len() - borrowed.len()) as u64;
+        let summary = DumpSummary {
             parts,
-            entries: rows.len() as u64,
-            gathered: rows.len() as u64,
-            directories: rows.directories().len() as u64,
+            entries,
+            gathered: entries,
+            directories: (rows.directories().len() - borrowed.len()) as u64,
             counts,
-            archive_bytes,
             removed: plan.removed,
             renamed: plan.renamed,
             unchanged: plan.unchanged(),
             notes,
             warnings: self.diagnostics.take_warnings(),
             ..DumpSummary::default()
+        };
+        Ok(Written {
+            archive,
+            catalog,
+            summary,
         })
+    }
+
+    /// Gives all files their names. The archive is first, so that no catalog names what no archive has.
+    fn publish(&mut self, written: Written) -> Result<DumpSummary, Error> {
+        let Written {
+            archive,
+            catalog,
+            mut summary,
+        } = written;
+        summary.archive_bytes = archive.publish()?;
+        let catalog = catalog.transpose()?;
+        self.publish_map()?;
+        if let Some(sealed) = catalog {
+            self.record(sealed.about())?;
+            self.chain.remove_higher()?;
+            sealed.publish()?;
+        }
+        Ok(summary)
     }
 
     /// Writes the archive and the map.
@@ -180,20 +229,21 @@ impl Dump<'_> {
         Ok((counts, archive_bytes))
     }
 
-    /// Writes the archive and the map, and the catalog while the archive is being written. The
-    /// archive is published first, so that no catalog names what no archive has.
-    fn write_with_catalog(
+    /// Writes the archive and the map, and the catalog while the archive is being written. An error of the
+    /// catalog comes with the archive.
+    fn copy_with_catalog(
         &mut self,
         output: Output,
         updates: &CatalogUpdates<'_>,
-        catalog: &[u8],
-    ) -> Result<(Counts, u64), Error> {
+        draft: Draft,
+        borrowed: &HashSet<usize>,
+    ) -> Result<(Counts, Whole, Result<Sealed, Error>), Error> {
         let &CatalogUpdates { rows, plan, .. } = updates;
-        let (draft, diagnostics) = (Draft::create(catalog)?, self.diagnostics);
+        let diagnostics = self.diagnostics;
         let options = self.options.selection.clone();
         let (results, result_groups) = ResultSender::new(rows.len());
         let write_catalog = move || {
-            let is_kept = |row| plan.step(row) != Step::LeftOut;
+            let is_kept = |row| plan.step(row) != Step::LeftOut && !borrowed.contains(&row);
             // The writer of the archive reports its own error.
             let stopped = |_| Error::new(Action::WriteCatalog, b"", ErrorKind::Stopped);
             let next = move || result_groups.recv().map_err(stopped);
@@ -212,13 +262,7 @@ impl Dump<'_> {
         if let Some(error) = updates.error.lock().take() {
             return Err(error);
         }
-        let archive_bytes = archive.publish()?;
-        let sealed = sealed?;
-        self.publish_map()?;
-        self.record(sealed.about())?;
-        self.chain.remove_higher()?;
-        sealed.publish()?;
-        Ok((counts, archive_bytes))
+        Ok((counts, archive, sealed))
     }
 
     /// Writes only the sources themselves, because nothing has changed since the base.

@@ -2,10 +2,9 @@
 
 use walk::entry::joined;
 
-use crate::catalog::{
-    About, Reader, catalogs_in, compact, missing_parts, named_parts, recorded_parts,
-};
+use crate::catalog::{About, Reader, catalogs_in, compact, named_parts, recorded_parts};
 use crate::error::{Action, Error, ErrorKind, MissingParts};
+use crate::run::missing_parts;
 
 /// Catalogs whose entries are one data set.
 #[derive(Debug)]

@@ -80,6 +80,8 @@ pub struct RestoreOptions {
     pub jobs: Option<usize>,
     /// Wait until all is on the disk.
     pub sync: bool,
+    /// The archives are the parts of one full dump, and not a full dump and its increments.
+    pub are_parts: bool,
 }
 
 /// Restores archives. In a dry run, `say` is told each step.
@@ -93,7 +95,10 @@ pub fn restore(
 ) -> Result<RestoreSummary, Error> {
     let archives = &options.archives;
     let mut chosen = Chosen::new(&options.paths)?.with_stripped(options.strip_components);
-    if let ([first, _, ..], 1..) = (&archives[..], options.strip_components) {
+    let is_chain = archives.len() > 1 && !options.are_parts;
+    if let ([first, ..], 1..) = (&archives[..], options.strip_components)
+        && is_chain
+    {
         return Err(Error::new(Action::Restore, first, ErrorKind::StrippedChain));
     }
     let dir = open_long(&options.dir, Open::DIRECTORY | Open::NONBLOCK)
@@ -118,12 +123,18 @@ pub fn restore(
             chosen.check_paths(archives)?;
         }
     }
-    if !options.overwrite {
+    if is_chain && !options.overwrite {
         check_empty(options, &chosen, &dir)?;
     }
     let top = Arc::new(dir);
     if options.dry_run {
-        return Ok(rehearsal::rehearse(archives, chosen, top, progress, say));
+        return Ok(rehearsal::rehearse(
+            (archives, is_chain),
+            chosen,
+            top,
+            progress,
+            say,
+        ));
     }
     let rights = Rights::take();
     let owners = Owners::new(options.numeric_owner);
@@ -142,7 +153,8 @@ pub fn restore(
         let done = archives.iter().enumerate().try_for_each(|(n, archive)| {
             let done = restorer.archive(archive);
             restorer.leave_all();
-            let is_last = n + 1 == archives.len();
+            restorer.is_later = is_chain;
+            let is_last = !is_chain || n + 1 == archives.len();
             done.or_else(|error| restorer.maker.remarks.end_of_archive(error, is_last))
         });
         restorer.into_summary(done.err())
@@ -243,7 +255,6 @@ impl Restorer<'_> {
             }
         }
         self.leave_all();
-        self.is_later = true;
         self.chosen.next_archive();
         Ok(())
     }

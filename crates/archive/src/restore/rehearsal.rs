@@ -45,7 +45,7 @@ struct Rehearsal<'a> {
 }
 
 pub(super) fn rehearse(
-    archives: &[Vec<u8>],
+    (archives, is_chain): (&[Vec<u8>], bool),
     chosen: Chosen,
     top: Arc<Fd>,
     progress: &RestoreProgress,
@@ -63,9 +63,9 @@ pub(super) fn rehearse(
     };
     let done = archives.iter().enumerate().try_for_each(|(n, archive)| {
         let done = rehearsal.archive(archive, progress);
-        let is_last = n + 1 == archives.len();
+        let is_last = !is_chain || n + 1 == archives.len();
         done.or_else(|error| rehearsal.remarks.end_of_archive(error, is_last))?;
-        rehearsal.is_later = true;
+        rehearsal.is_later = is_chain;
         rehearsal.chosen.next_archive();
         Ok(())
     });

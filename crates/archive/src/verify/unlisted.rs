@@ -21,18 +21,18 @@ use crate::gather::Listed;
 
 /// Files that need not be in the archive.
 pub(super) struct Skipped<'a> {
-    /// The archive itself.
-    archive: Option<(Dev, u64)>,
+    /// The archives themselves.
+    archives: &'a [(Dev, u64)],
     filter: &'a Filter,
     /// If there was a list of what to dump, all others.
     listed: Option<&'a Listed>,
 }
 
 impl<'a> Skipped<'a> {
-    pub(super) fn new(archive: Option<(Dev, u64)>, tree: &'a Tree) -> Skipped<'a> {
+    pub(super) fn new(archives: &'a [(Dev, u64)], tree: &'a Tree) -> Skipped<'a> {
         let (filter, listed) = (&tree.filter, tree.listed.as_ref());
         Skipped {
-            archive,
+            archives,
             filter,
             listed,
         }
@@ -162,8 +162,8 @@ fn warn_of_unknown(
     let Ok(seen) = statx(dir, name, at, Want::BASIC_STATS) else {
         return;
     };
-    let inode = Some((seen.dev.into(), seen.ino));
-    if Type::from_mode(seen.mode) == Type::Socket || skipped.archive == inode {
+    let inode = (seen.dev.into(), seen.ino);
+    if Type::from_mode(seen.mode) == Type::Socket || skipped.archives.contains(&inode) {
         return;
     }
     tell(Warning::about(&whole, Difference::NotInArchive));

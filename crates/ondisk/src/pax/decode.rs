@@ -9,7 +9,7 @@ use super::field::{
 };
 use super::record::{Common, Global, Records, Sparse};
 use super::sparse::{self, Map};
-use super::{BLOCK, Fault, Kind, MOST, Member, dumpdir, padded};
+use super::{BLOCK, Fault, Kind, MOST, Member, PartOfRun, dumpdir, padded};
 use crate::{Dev, Time};
 
 /// A fault while a block is parsed. Without an offset, it is in that block.
@@ -41,6 +41,8 @@ pub enum Event {
     },
     /// The checksum of the data of the previous member.
     Checksum([u8; 32]),
+    /// The part of a dump that the archive is.
+    Part(PartOfRun),
     /// The end of the archive. What follows is no part of it.
     End,
 }
@@ -374,7 +376,11 @@ impl Decoder {
                     self.fault(at, what);
                 }
                 self.common = global.common;
-                return Ok(global.blake3.map_or(Event::More, Event::Checksum));
+                return Ok(match (global.blake3, global.part) {
+                    (Some(sum), _) => Event::Checksum(sum),
+                    (None, Some(part)) => Event::Part(part),
+                    (None, None) => Event::More,
+                });
             }
         }
         Ok(Event::More)

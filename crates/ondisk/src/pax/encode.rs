@@ -8,7 +8,7 @@ use super::field::{
     TYPE, UID, UNAME,
 };
 use super::record::{escape, push, push_number, push_time};
-use super::{BLOCK, CHECKSUM, Kind, Member};
+use super::{BLOCK, CHECKSUM, Kind, Member, PART, PartOfRun};
 
 /// Appends the headers of a member: an extended header with everything that does not fit into the
 /// fields of a ustar header, and the ustar header. The data must follow, padded with zeros to whole
@@ -30,6 +30,16 @@ pub fn trailer(blake3: &[u8; 32], out: &mut Vec<u8>) {
     let start = extended(b'g', out);
     push(out, b"comment", &comment(blake3));
     finish(start, b"GlobalHead/blake3", out);
+}
+
+/// Appends a global header that says which part of a dump the archive is. It must precede all members. Other
+/// programs ignore its comment.
+pub fn part_header(part: &PartOfRun, out: &mut Vec<u8>) {
+    let PartOfRun { number, of, run } = part;
+    let start = extended(b'g', out);
+    let text = format!("{PART}{number}/{of} run={run}");
+    push(out, b"comment", text.as_bytes());
+    finish(start, b"GlobalHead/part", out);
 }
 
 /// Leaves room for the header of an extended header, and returns its offset.

@@ -14,7 +14,7 @@ mod record;
 pub mod sparse;
 
 pub use decode::{Decoder, Event, begins_archive};
-pub use encode::{header, trailer};
+pub use encode::{header, part_header, trailer};
 pub use field::BLOCK;
 
 /// An archive is padded with zeros to a multiple of this: tar's record of twenty blocks.
@@ -37,6 +37,17 @@ pub enum Kind {
     Label,
     /// The rest of a file that begins on another volume.
     Continuation,
+}
+
+/// The part of a dump that an archive is: one process of several wrote it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PartOfRun {
+    /// Its number, from 0.
+    pub number: u32,
+    /// How many parts the dump has.
+    pub of: u32,
+    /// The name of the run. Parts of different runs make no dump.
+    pub run: String,
 }
 
 /// A member of an archive: the result of all its headers. Fields without a comment are those of
@@ -105,6 +116,9 @@ pub fn padded(len: u64) -> Option<u64> {
 
 /// The prefix of a comment that is a checksum.
 const CHECKSUM: &[u8] = b"blake3=";
+
+/// The prefix of a comment that says which part of a dump the archive is.
+const PART: &str = "part=";
 
 /// The longest name or global header that is accepted, in bytes.
 const MOST: usize = 1 << 20;

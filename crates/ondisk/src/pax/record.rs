@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::sparse::Map;
-use super::{CHECKSUM, Fault, MOST, dumpdir};
+use super::{CHECKSUM, Fault, MOST, PART, PartOfRun, dumpdir};
 use crate::Time;
 use crate::time::digits;
 
@@ -317,11 +317,13 @@ impl Sparse {
     }
 }
 
-/// A global header: records for every member after it, and the checksum of the member before it.
+/// A global header: records for every member after it, the checksum of the member before it, and the part
+/// of a dump that the archive is.
 #[derive(Debug, Default)]
 pub(super) struct Global {
     pub(super) common: Common,
     pub(super) blake3: Option<[u8; 32]>,
+    pub(super) part: Option<PartOfRun>,
 }
 
 impl Global {
@@ -330,6 +332,7 @@ impl Global {
         Global {
             common,
             blake3: None,
+            part: None,
         }
     }
 
@@ -338,7 +341,10 @@ impl Global {
         each(text, start, |(_, key, value)| {
             let value = text.get(value).unwrap_or_default();
             match key {
-                b"comment" => self.blake3 = checksum(value).or(self.blake3),
+                b"comment" => {
+                    self.blake3 = checksum(value).or(self.blake3);
+                    self.part = part_of_run(value).or(self.part.take());
+                }
                 b"path" | b"linkpath" | b"size" => {
                     return Err("a global header has a name or a size; it is skipped");
                 }
@@ -395,6 +401,16 @@ fn time(value: &[u8]) -> Result<Option<Time>, &'static str> {
         .ok()
         .and_then(|text| text.parse().ok());
     time.map(Some).ok_or("invalid time in a record")
+}
+
+/// The part of a dump in a comment; `None` for other comments.
+fn part_of_run(comment: &[u8]) -> Option<PartOfRun> {
+    let text = std::str::from_utf8(comment).ok()?.strip_prefix(PART)?;
+    let (part, run) = text.split_once(" run=")?;
+    let (number, of) = part.split_once('/')?;
+    let (number, of) = (number.parse().ok()?, of.parse().ok()?);
+    let run = run.to_owned();
+    (number < of).then_some(PartOfRun { number, of, run })
 }
 
 /// The checksum in a comment; `None` for other comments.

@@ -53,7 +53,8 @@ pub(crate) struct Dump {
     /// Write the archive to this file (- for stdout)
     ///
     /// The file is written atomically: it gets its name when it is complete and on disk. A name
-    /// that ends in .gz, .tgz, .xz, .txz, .zst or .tzst compresses it.
+    /// that ends in .gz, .tgz, .xz, .txz, .zst or .tzst compresses it. Under mpirun, ARCHIVE is a
+    /// directory, to which each rank writes part-RANK-of-N.tar.zst.
     #[arg(short, long, value_name = "ARCHIVE", required_unless_present_any = ["no_output", "explain", "prune", "dry_run", "keep_full", "yes"])]
     pub(crate) output: Option<OsString>,
 
@@ -65,7 +66,8 @@ pub(crate) struct Dump {
     pub(crate) since: Option<OsString>,
     /// Write a catalog, for later increments with --since
     ///
-    /// It is written after the archive, and may replace the catalog of --since.
+    /// It is written after the archive, and may replace the catalog of --since. Under mpirun, FILE is a
+    /// directory, to which each rank writes part-RANK-of-N.parquet.
     #[arg(long, value_name = "FILE", help_heading = "Increments", conflicts_with_all = ["level", "no_output"],
           value_parser = seekable())]
     pub(crate) catalog: Option<OsString>,

@@ -2,7 +2,9 @@
 
 pub(crate) mod args;
 mod map;
+mod options;
 pub(crate) mod run;
 mod show;
+mod together;
 
 pub(crate) use run::run;

@@ -1,34 +1,31 @@
 //! `fathom dump`: trees into an archive.
 
-use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::Arc;
 use std::time::Instant;
 
 use account::dump::DumpAccount;
 use archive::account::{Took, Unavailable, measure};
-use archive::catalog::Options;
 use archive::dump::{DumpOptions, Map, Progress, dump, estimate};
 use archive::gather::{Gather, GatherReason, Gathered};
 use archive::increment::history::History;
-use archive::increment::levels::Level;
 use gate::fs::{At, FileType, Want};
 use gate::long::statx_long;
 use walk::{Diagnostics, Explained};
 
 use super::map::MapFile;
+use super::options::{SCHEMA, dump_options};
 use super::show::costs::account_text;
 use super::show::{self, Possible, Report};
+use super::together;
 use crate::args::values::bytes;
 use crate::cmd::dump::args::Dump as Args;
 use crate::cmd::levels::{self, Dump as LevelDump};
-use crate::cmd::selection::read_list;
 use crate::date::Zone;
 use crate::error::{Error, Outcome};
 use crate::out::Out;
 use crate::progress::{watch_dump, watch_walk};
+use crate::ranks;
 
-const SCHEMA: &str = "fathom.dump/1";
 const PRUNE_SCHEMA: &str = "fathom.prune/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
@@ -40,6 +37,14 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     }
     if let (Some(state), Some(keep_full)) = (&args.state, args.keep_full) {
         return prune(state.as_bytes(), keep_full, args.yes, out);
+    }
+    let is_alone = args.explain || args.dry_run;
+    let team = match is_alone {
+        true => None,
+        false => ranks::join(out, "each process dumps alone")?,
+    };
+    if let Some(team) = team {
+        return together::run(args, &*team, out);
     }
     let (options, map) = dump_options(args)?;
     if args.explain {
@@ -92,38 +97,6 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
 fn option_of_prune(args: &Args) -> Option<&'static str> {
     let yes = args.yes.then_some("--yes");
     yes.or(args.keep_full.map(|_| "--keep-full"))
-}
-
-/// What to dump, and where the map goes.
-fn dump_options(args: &Args) -> Result<(DumpOptions, Option<Vec<u8>>), Error> {
-    let name = |name: &Option<OsString>| name.as_ref().map(|name| name.as_bytes().to_vec());
-    let map = name(&args.map).filter(|_| !args.no_map);
-    let level = args.level.zip(name(&args.state));
-    let (sources, listed) = match args.files_from.is_empty() {
-        true => (bytes(&args.sources), None),
-        false => {
-            let (source, listed) = read_list(&args.files_from, args.null, &args.sources)?;
-            (vec![source], listed.map(Arc::new))
-        }
-    };
-    let options = DumpOptions {
-        sources,
-        archive: name(&args.output).filter(|_| !args.no_output),
-        compress: args.compress.unwrap_or_default(),
-        since: name(&args.since),
-        catalog: name(&args.catalog),
-        level: level.map(|(number, state)| Level { number, state }),
-        gather: args.gather,
-        threads: if args.account { Some(1) } else { args.jobs },
-        selection: Options {
-            one_file_system: args.one_file_system,
-            files_from: listed.is_some(),
-            ..args.excludes.read()?
-        },
-        own: map.iter().cloned().collect(),
-        listed,
-    };
-    Ok((options, map))
 }
 
 /// Prints what would be dumped; with a state directory and no level, at every level.

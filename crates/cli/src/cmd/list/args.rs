@@ -24,6 +24,8 @@ an existing file; the rest are PATHs. The wildcards *, ? and [...] in PATHs matc
           override_usage = "fathom list [OPTIONS] ARCHIVE... [[--] PATH...]\n       fathom list [OPTIONS] --state DIR")]
 pub(crate) struct List {
     /// The archives to list (- for stdin)
+    ///
+    /// Or a directory with all parts of one dump, written under mpirun.
     #[arg(
         required_unless_present = "state",
         conflicts_with = "state",

@@ -23,7 +23,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if let Some(state) = &args.state {
         return list_dumps(state.as_bytes(), out);
     }
-    let (names, paths) = archives_and_paths(&args.archives, &args.paths);
+    let archives = archives_and_paths(&args.archives, &args.paths)?;
+    let (names, paths) = (archives.archives, archives.paths);
     let inputs = open(&names).map_err(|error| not_an_archive(error, &names))?;
     let mut wanted = Wanted::new(&paths);
     let mut printer = Printer::new(out);

@@ -29,6 +29,8 @@ The wildcards *, ? and [...] in PATHs match any characters, slashes too.";
           override_usage = "fathom restore [OPTIONS] ARCHIVE... [-C DIR] [[--] PATH...]")]
 pub(crate) struct Restore {
     /// The archives, oldest first (- for stdin)
+    ///
+    /// Or a directory with all parts of one dump, written under mpirun.
     #[arg(required_unless_present = "state", value_name = "ARCHIVE")]
     pub(crate) archives: Vec<OsString>,
     /// The members to extract (names or globs), with all below [default: all]

@@ -13,7 +13,7 @@ use crate::args::values::bytes;
 use crate::cmd::restore::args::Restore as Args;
 use crate::date::Zone;
 use crate::error::{self, Outcome, not_an_archive};
-use crate::input::archives_and_paths;
+use crate::input::{Archives, archives_and_paths};
 use crate::out::Out;
 use crate::progress::watch;
 
@@ -21,17 +21,22 @@ const SCHEMA: &str = "fathom.restore/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let start = Instant::now();
-    let (archives, paths) = match &args.state {
+    let Archives {
+        archives,
+        paths,
+        are_parts,
+    } = match &args.state {
         Some(state) => {
             let at = args.at.map(|date| date.last_second(&Zone::local()));
             let archives = archives_at(state.as_bytes(), at)?;
             out.note(show::chosen(&archives));
-            (
+            Archives {
                 archives,
-                [bytes(&args.archives), bytes(&args.paths)].concat(),
-            )
+                paths: [bytes(&args.archives), bytes(&args.paths)].concat(),
+                are_parts: false,
+            }
         }
-        None => archives_and_paths(&args.archives, &args.paths),
+        None => archives_and_paths(&args.archives, &args.paths)?,
     };
     let options = RestoreOptions {
         archives,
@@ -44,6 +49,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         dry_run: args.dry_run,
         jobs: args.jobs,
         sync: args.sync,
+        are_parts,
     };
     let progress = RestoreProgress::default();
     let message = |seconds: f64| {

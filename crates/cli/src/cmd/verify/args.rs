@@ -23,6 +23,8 @@ const MORE: &str = "The wildcards *, ? and [...] in PATHs match any characters, 
     .args(["exclude", "exclude_from", "exclude_caches", "exclude_if_present"]))]
 pub(crate) struct Verify {
     /// The archive to check (- for stdin)
+    ///
+    /// Or a directory with all parts of one dump, written under mpirun.
     #[arg(value_name = "ARCHIVE", required_unless_present = "state")]
     pub(crate) archive: Option<OsString>,
     /// The members to check (names or globs), with all below [default: all]

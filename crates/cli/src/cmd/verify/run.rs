@@ -4,8 +4,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use ::show::name::printable;
-use archive::input::Input;
-use archive::list::Wanted;
+use archive::list::{self, Wanted};
+use archive::run::archives_in;
 use archive::verify::{Tree, verify};
 
 use super::show;
@@ -36,11 +36,12 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         let (_, listed) = read_list(&args.files_from, args.null, &[])?;
         tree = tree.map(|tree| tree.with_listed(listed));
     }
-    let mut input = Input::open(archive)?;
+    let parts = archives_in(archive)?;
+    let names = parts.unwrap_or_else(|| vec![archive.to_vec()]);
     let mut wanted = Wanted::new(&bytes(&args.paths));
     let mut progress = Progress::new(out.progress);
     let verified = verify(
-        (archive, &mut input),
+        list::open(&names)?,
         &mut wanted,
         tree.as_mut(),
         |far, place, path| {

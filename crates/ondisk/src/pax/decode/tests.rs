@@ -5,7 +5,7 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::*;
-use crate::pax::{header, record, trailer};
+use crate::pax::{header, part_header, record, trailer};
 
 /// The events of an archive, up to its end or to the first fault.
 fn read(archive: &[u8]) -> Result<Vec<Event>, Fault> {
@@ -255,6 +255,39 @@ fn checksums_are_read_before_and_after_the_data() {
         panic!("{events:?}")
     };
     assert_eq!((a.blake3, b.blake3, *sum), (Some([7; 32]), None, [9; 32]));
+}
+
+#[test]
+fn the_part_of_a_dump_is_read_before_the_first_member() {
+    let part = PartOfRun {
+        number: 2,
+        of: 3,
+        run: "1 run=x\n".to_owned(),
+    };
+    let member = Member {
+        path: b"a".to_vec(),
+        ..Member::default()
+    };
+    let mut archive = Vec::new();
+    part_header(&part, &mut archive);
+    header(&member, &mut archive);
+    end(&mut archive);
+    let events = read(&archive).unwrap();
+    assert_eq!(events[0], Event::Part(part));
+    for text in [
+        "part=3/3 run=x",
+        "part=1 run=x",
+        "part=0/1",
+        "part=a/b run=",
+    ] {
+        let mut archive = extended(b'g', &[("comment", text)]);
+        header(&member, &mut archive);
+        end(&mut archive);
+        assert!(matches!(
+            read(&archive).unwrap()[..],
+            [Event::Member { .. }]
+        ));
+    }
 }
 
 #[test]

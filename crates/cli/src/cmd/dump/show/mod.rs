@@ -13,6 +13,7 @@ use show::units::{duration, plural, sized};
 use walk::{EngineKind, Explained, Type};
 
 use crate::cmd::levels::Dump as LevelDump;
+use crate::cmd::walk::show::RankEntries;
 use crate::json::Json;
 
 pub(super) mod costs;
@@ -33,6 +34,8 @@ pub(crate) struct Report<'a> {
     pub(crate) explain: Option<&'a [Possible<'a>]>,
     /// With `--dry-run`.
     pub(crate) estimates: Option<&'a Estimates>,
+    /// Of an MPI job.
+    pub(crate) ranks: Option<&'a [RankEntries]>,
 }
 
 impl Report<'_> {
@@ -107,6 +110,7 @@ json_object!(Report<'_>, |report| {
     "account": report.account.map(Json),
     "explain": report.explain,
     "estimates": report.estimates.map(|all| Json(&all.dumps[..])),
+    "ranks": report.ranks.map(Json),
 });
 
 pub(crate) fn summary(report: &Report<'_>, summary: &DumpSummary) -> String {

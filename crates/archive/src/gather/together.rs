@@ -1,0 +1,354 @@
+//! Collects a tree by all ranks of an MPI job: each has the entries that it dumps.
+//!
+//! ```text
+//! walk of all ranks ──► entries that this rank has found ─┬─► rows
+//!                   └─► names of files with several names ─► the rank that dumps the file ─┘
+//! ```
+//!
+//! A file with several names is dumped by one rank, which its inode number chooses, with all its names: so no
+//! archive has a link to a file in another one. Each rank also has the directories above what it dumps:
+//! wherever its archive creates an entry, it also sets the attributes of the directory.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use gate::fs::At;
+use gate::long::statx_long;
+use gate::sync::Mutex;
+use gate::{Errno, Gate};
+use mounts::{ErrorKind, Warning};
+use serde::{Deserialize, Serialize};
+use team::{Team, share};
+use walk::entry::joined;
+use walk::{
+    Diagnostics, Dir, EngineKind, Entry, Error, Meta, MountContext, Sink, WalkOptions, Worker,
+    digest, walk_together,
+};
+
+use super::{CollectOptions, Gather, Gathered, engines, gathered, source, stat};
+use crate::attribution::{self, Function};
+use crate::part::relative;
+use crate::rows::{Collector, Rows};
+use crate::warning::WarningKind;
+
+/// What a rank dumps.
+pub(crate) struct Share {
+    pub(crate) rows: Rows,
+    pub(crate) parts: Vec<Gathered>,
+    /// The rows of directories that another rank has found: they are in the archive, but not in the catalog.
+    pub(crate) borrowed: HashSet<usize>,
+}
+
+/// Collects a tree together with all ranks. Each SRC must be a directory on all of them.
+///
+/// # Errors
+/// Those of [`walk_together`]; a rank does not see the mounts that the others see.
+pub(crate) fn collect_together(
+    options: &CollectOptions,
+    team: &dyn Team,
+    diagnostics: &Diagnostics,
+) -> Result<Share, Error> {
+    attribution::set_phase(Function::Information);
+    let roots = &options.sources;
+    let walk_options = WalkOptions {
+        dirs: roots.clone(),
+        // Any other way has all entries in one rank, which would dump them alone.
+        preferred: options.gather.unwrap_or(Gather::Combined).engines(),
+        threads: options.threads,
+        one_file_system: options.selection.one_file_system,
+        filter: options.selection.filter(),
+        noatime: true,
+        sink_syncs_first: options.for_catalog.is_some(),
+        ..WalkOptions::default()
+    };
+    let sources = roots.iter().map(|path| source(path, true)).collect();
+    let numbers = (0..roots.len() as u32).collect();
+    let collector = Collector::new(sources, numbers, options.for_catalog, diagnostics);
+    let sorter = Sorter {
+        to: &collector,
+        rank: team.rank(),
+        ranks: team.size(),
+        root: AtomicUsize::new(0),
+        found: Mutex::default(),
+    };
+    let report = walk_together(&walk_options, &sorter, diagnostics, team)?;
+    let mounts: Vec<Vec<u8>> = report.parts.iter().map(|part| part.path.clone()).collect();
+    let all = share(team, mounts.clone());
+    if let Some(other) = all.iter().find(|other| **other != all[0]) {
+        let is_other = mounts != all[0];
+        let missed = all[0].iter().find(|path| !other.contains(path));
+        return Err(match missed.filter(|_| is_other) {
+            Some(path) => Error::OtherDirectory(path.clone()),
+            None => Error::OtherRank,
+        });
+    }
+    let found = sorter.found.into_inner();
+    let mut adder = Adder {
+        worker: collector.worker(),
+        diagnostics,
+        roots,
+        known: found.known,
+        places: found.places,
+        borrowed: HashSet::new(),
+    };
+    exchange(found.linked, team, &mut adder);
+    let borrowed = adder.add_directories();
+    let parts: Vec<Gathered> = gathered(report, options.gather).collect();
+    let rows = collector.finish(engines(&parts));
+    attribution::set_phase(Function::Other);
+    Ok(Share {
+        borrowed: rows_of(&rows, &borrowed),
+        rows,
+        parts,
+    })
+}
+
+/// A name of a file with several names.
+#[derive(Serialize, Deserialize)]
+struct LinkedName {
+    ino: u64,
+    place: Place,
+    hash: u64,
+    depth: u32,
+    name: Vec<u8>,
+}
+
+/// A directory: the number of its SRC, and its path.
+#[derive(Clone, Serialize, Deserialize)]
+struct Place {
+    root: usize,
+    path: Vec<u8>,
+}
+
+/// What a rank has found.
+#[derive(Default)]
+struct Found {
+    /// Names of files that other ranks dump.
+    linked: Vec<LinkedName>,
+    /// The hashes of directories whose own entries this rank has.
+    known: HashSet<u64>,
+    /// The directories that this rank has entries of, by hash.
+    places: HashMap<u64, Place>,
+}
+
+impl Found {
+    fn add(&mut self, other: Found) {
+        self.linked.extend(other.linked);
+        self.known.extend(other.known);
+        self.places.extend(other.places);
+    }
+}
+
+/// The rank that dumps a file with several names. Device numbers differ between hosts.
+fn dumped_by(ino: u64, ranks: usize) -> usize {
+    (digest::below(ino, b"") % ranks as u64) as usize
+}
+
+/// A sink that passes on what this rank dumps, and keeps the names of files that others dump.
+struct Sorter<'a> {
+    to: &'a Collector<'a>,
+    rank: usize,
+    ranks: usize,
+    /// The number of the SRC that is walked.
+    root: AtomicUsize,
+    found: Mutex<Found>,
+}
+
+impl Sink for Sorter<'_> {
+    fn begin(&self, mount: &MountContext<'_>, by: EngineKind) {
+        if mount.top.depth == 0 {
+            self.root.store(mount.top.hash as usize, Relaxed);
+        }
+        self.to.begin(mount, by);
+    }
+
+    fn worker(&self) -> Box<dyn Worker + '_> {
+        Box::new(SorterWorker {
+            to: self,
+            worker: self.to.worker(),
+            found: Found::default(),
+        })
+    }
+
+    fn is_closed(&self) -> bool {
+        self.to.is_closed()
+    }
+}
+
+struct SorterWorker<'a> {
+    to: &'a Sorter<'a>,
+    worker: Box<dyn Worker + 'a>,
+    found: Found,
+}
+
+impl Worker for SorterWorker<'_> {
+    fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
+        let place = || Place {
+            root: self.to.root.load(Relaxed),
+            path: dir.path.to_vec(),
+        };
+        let mut own = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let Meta { ino, nlink, .. } = entry.meta;
+            let is_dir = entry.meta.is_dir();
+            if nlink > 1 && !is_dir && dumped_by(ino, self.to.ranks) != self.to.rank {
+                self.found.linked.push(LinkedName {
+                    ino,
+                    place: place(),
+                    hash: dir.hash,
+                    depth: dir.depth,
+                    name: entry.name.to_vec(),
+                });
+                continue;
+            }
+            if is_dir {
+                self.found.known.insert(path_hash(dir.hash, entry.name));
+            }
+            own.push(*entry);
+        }
+        if own.iter().any(|entry| !entry.name.is_empty()) {
+            self.found.places.entry(dir.hash).or_insert_with(place);
+        }
+        if !own.is_empty() {
+            self.worker.take(dir, &own);
+        }
+    }
+}
+
+impl Drop for SorterWorker<'_> {
+    fn drop(&mut self) {
+        self.to.found.lock().add(std::mem::take(&mut self.found));
+    }
+}
+
+/// The hash of an entry's path; that of the directory for an empty name.
+fn path_hash(dir: u64, name: &[u8]) -> u64 {
+    match name {
+        b"" => dir,
+        name => digest::below(dir, name),
+    }
+}
+
+/// Sends each name to the rank that dumps the file, and adds those of this rank. All ranks get all names, a
+/// few at a time.
+fn exchange(linked: Vec<LinkedName>, team: &dyn Team, adder: &mut Adder<'_>) {
+    /// Bytes of all ranks together, about.
+    const ROUND: usize = 16 << 20;
+    let most = (ROUND / team.size()).max(4 << 10);
+    let mut left = linked.into_iter().peekable();
+    loop {
+        let (mut piece, mut bytes) = (Vec::new(), 0);
+        while bytes < most
+            && let Some(name) = left.next()
+        {
+            bytes += name.place.path.len() + name.name.len() + 32;
+            piece.push(name);
+        }
+        let all = share(team, piece);
+        if all.iter().all(Vec::is_empty) {
+            return;
+        }
+        for name in all.iter().flatten() {
+            if dumped_by(name.ino, team.size()) == team.rank() {
+                adder.add_linked(name);
+            }
+        }
+    }
+}
+
+/// Adds entries that other ranks have found.
+struct Adder<'a> {
+    worker: Box<dyn Worker + 'a>,
+    diagnostics: &'a Diagnostics,
+    roots: &'a [Vec<u8>],
+    known: HashSet<u64>,
+    places: HashMap<u64, Place>,
+    /// The hashes of directories that were added.
+    borrowed: HashSet<u64>,
+}
+
+impl Adder<'_> {
+    fn add_linked(&mut self, linked: &LinkedName) {
+        let LinkedName {
+            place, hash, depth, ..
+        } = linked;
+        self.add((&place.path, *hash, *depth), &linked.name);
+        self.places.entry(*hash).or_insert_with(|| place.clone());
+    }
+
+    /// Adds the directories above all entries, and each SRC, so that no archive is empty. Returns the hashes
+    /// of those that were added.
+    fn add_directories(mut self) -> HashSet<u64> {
+        for root in 0..self.roots.len() {
+            let hash = digest::top(root);
+            if self.known.insert(hash) {
+                self.borrowed.insert(hash);
+                self.add((&self.roots[root].clone(), hash, 0), b"");
+            }
+        }
+        for place in std::mem::take(&mut self.places).into_values() {
+            let root = &self.roots[place.root];
+            let (mut path, mut hash) = (root.clone(), digest::top(place.root));
+            let names = relative(root, &place.path).split(|&byte| byte == b'/');
+            for (depth, name) in (0..).zip(names.filter(|name| !name.is_empty())) {
+                let below = digest::below(hash, name);
+                if self.known.insert(below) {
+                    self.borrowed.insert(below);
+                    self.add((&path, hash, depth), name);
+                }
+                (path, hash) = (joined(&path, name), below);
+            }
+        }
+        self.borrowed
+    }
+
+    /// Adds an entry of a directory, with the metadata that it has on this host.
+    fn add(&mut self, (path, hash, depth): (&[u8], u64, u32), name: &[u8]) {
+        let meta = match stat(&joined(path, name)) {
+            Ok(meta) => meta,
+            Err(Error::Directory(mounts::Error {
+                errno: Some(errno), ..
+            })) => {
+                let kind = match errno {
+                    Errno::ENOENT | Errno::ENOTDIR | Errno::ESTALE => WarningKind::Vanished,
+                    _ => WarningKind::Unreadable,
+                };
+                let path = joined(path, name);
+                let warning = Warning::failed(&path, Gate::Statx, errno, kind);
+                return self.diagnostics.warn(warning);
+            }
+            Err(_) => return,
+        };
+        let dir = Dir { path, hash, depth };
+        self.worker.take(&dir, &[Entry { name, meta }]);
+    }
+}
+
+/// The rows of directories with these hashes.
+fn rows_of(rows: &Rows, hashes: &HashSet<u64>) -> HashSet<usize> {
+    let (mut known, mut found) = (HashMap::new(), HashSet::new());
+    for row in rows.directories().map(|row| row as usize) {
+        let hash = match rows.parent(row) {
+            None => digest::top(rows.top(row)),
+            Some(dir) => digest::below(known.get(&dir).copied().unwrap_or(0), rows.name(row)),
+        };
+        known.insert(row, hash);
+        if hashes.contains(&hash) {
+            found.insert(row);
+        }
+    }
+    found
+}
+
+/// Checks that each SRC is a directory.
+pub(crate) fn check_directories(sources: &[Vec<u8>]) -> Result<(), Error> {
+    for path in sources {
+        let seen = statx_long(path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Meta::WANT);
+        let seen = seen.and_then(|seen| match Meta::from_statx(&seen).is_dir() {
+            true => Ok(()),
+            false => Err(Errno::ENOTDIR),
+        });
+        seen.map_err(|e| mounts::Error::at(ErrorKind::OpenDirectory, path, Gate::Openat, e))?;
+    }
+    Ok(())
+}

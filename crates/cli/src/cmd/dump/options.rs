@@ -1,0 +1,48 @@
+//! What `fathom dump` does, from its flags.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+use archive::catalog::Options;
+use archive::dump::DumpOptions;
+use archive::increment::levels::Level;
+
+use crate::args::values::bytes;
+use crate::cmd::dump::args::Dump as Args;
+use crate::cmd::selection::read_list;
+use crate::error::Error;
+
+pub(super) const SCHEMA: &str = "fathom.dump/1";
+
+/// What to dump, and where the map goes.
+pub(super) fn dump_options(args: &Args) -> Result<(DumpOptions, Option<Vec<u8>>), Error> {
+    let name = |name: &Option<OsString>| name.as_ref().map(|name| name.as_bytes().to_vec());
+    let map = name(&args.map).filter(|_| !args.no_map);
+    let level = args.level.zip(name(&args.state));
+    let (sources, listed) = match args.files_from.is_empty() {
+        true => (bytes(&args.sources), None),
+        false => {
+            let (source, listed) = read_list(&args.files_from, args.null, &args.sources)?;
+            (vec![source], listed.map(Arc::new))
+        }
+    };
+    let options = DumpOptions {
+        sources,
+        archive: name(&args.output).filter(|_| !args.no_output),
+        compress: args.compress.unwrap_or_default(),
+        since: name(&args.since),
+        catalog: name(&args.catalog),
+        level: level.map(|(number, state)| Level { number, state }),
+        gather: args.gather,
+        threads: if args.account { Some(1) } else { args.jobs },
+        selection: Options {
+            one_file_system: args.one_file_system,
+            files_from: listed.is_some(),
+            ..args.excludes.read()?
+        },
+        own: map.iter().cloned().collect(),
+        listed,
+    };
+    Ok((options, map))
+}

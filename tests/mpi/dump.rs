@@ -1,0 +1,214 @@
+//! `fathom dump` by the ranks of an MPI job: all parts together restore the tree.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::walk::{names, refused};
+use super::{NEEDS, launcher, ranks, run_job};
+use crate::support::build::{bush, dir, name, odd_names, tmpfs, tool};
+use crate::support::run::{Ran, args};
+use crate::support::snapshot::{Snapshot, kept, same, snapshot};
+use crate::support::trees::grow;
+use crate::support::{Need, fathom, in_namespace, require, run, schema};
+
+fn dump(many: usize, tree: &Path, out: &Path, more: &[&str]) -> Ran {
+    let words = args!["dump", tree.file_name().unwrap(), "-o", out];
+    let words = words.into_iter().chain(more.iter().map(OsString::from));
+    let mut command = launcher();
+    command.args(ranks(many, words));
+    run_job(command.current_dir(tree.parent().unwrap()))
+}
+
+/// A tree with odd names, extended attributes, sparse files, a mount, and hard links between directories.
+fn plant(top: &Path) {
+    grow(&dir(top.join("odd")), 31, 250);
+    bush(&dir(top.join("wide")), 30, 9);
+    bush(&tmpfs(top.join("wide/mount")), 4, 9);
+    for nth in 0..60 {
+        let (from, to) = (nth % 7, nth % 11);
+        let file = dir(top.join(format!("links/from{from}"))).join("file");
+        if !file.exists() {
+            fs::write(&file, format!("{nth}")).unwrap();
+        }
+        let other = dir(top.join(format!("links/to{to}/deeper"))).join(format!("name {nth}\n"));
+        fs::hard_link(&file, other).unwrap();
+    }
+    let sparse = fs::File::create(top.join("wide/d3/sparse")).unwrap();
+    sparse.write_all_at(b"data", 3 << 20).unwrap();
+    for odd in odd_names() {
+        fs::write(dir(top.join("names").join(name(&odd))).join("x"), "x").unwrap();
+    }
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o555);
+    fs::set_permissions(top.join("wide/d5"), mode).unwrap();
+}
+
+fn restored(out: &Path, to: PathBuf) -> Snapshot {
+    let restore = args!["restore", out, "-C", dir(&to), "-q"];
+    run(&mut fathom(restore)).exits(0);
+    snapshot(&to.join("tree"))
+}
+
+fn by_gnu_tar(archives: &[PathBuf], to: PathBuf) -> Snapshot {
+    dir(&to);
+    for archive in archives {
+        let mut tar = Command::new("tar");
+        tar.args([
+            "--warning=no-timestamp",
+            "--warning=no-unknown-keyword",
+            "--xattrs",
+            "--xattrs-include=*",
+            "--acls",
+        ]);
+        tar.args(["-p", "--same-owner", "--numeric-owner", "-xf"]);
+        let out = tar.arg(archive).arg("-C").arg(&to).output().unwrap();
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(
+            out.status.success() && said.is_empty(),
+            "{archive:?}: {said}"
+        );
+    }
+    snapshot(&to.join("tree"))
+}
+
+/// The names of members that are no directories.
+fn members(out: &Path) -> Vec<String> {
+    let listed = run(&mut fathom(args!["list", out, "--json"]))
+        .exits(0)
+        .json();
+    let members = listed["result"]["members"].as_array().unwrap().iter();
+    let others = members.filter(|it| it["type"] != "directory");
+    let name = |it: &Value| format!("{} {}", it["path"], it["path_b64"]);
+    others.map(name).collect()
+}
+
+#[test]
+fn parts_restore_the_tree() {
+    if !require(&[NEEDS[0], Need::Root, Need::Program("tar")]) {
+        return;
+    }
+    in_namespace(|base| {
+        let base = tmpfs(base.join("disk"));
+        let tree = dir(base.join("tree"));
+        plant(&tree);
+        let expected = kept(&tree);
+        let sockets = snapshot(&tree).len() - expected.len();
+        let walked = run(&mut fathom(args!["walk", &tree, "--json"]))
+            .exits(0)
+            .json();
+        for (many, compress) in [(3, "zstd"), (2, "none")] {
+            let (out, catalog) = (
+                base.join(format!("out{many}")),
+                base.join(format!("catalog{many}")),
+            );
+            let into = [
+                "--compress",
+                compress,
+                "--catalog",
+                catalog.to_str().unwrap(),
+                "--json",
+            ];
+            let ran = dump(many, &tree, &out, &into);
+            assert_eq!(ran.code(), i32::from(sockets > 0), "{ran}");
+            let value: Value =
+                serde_json::from_slice(&ran.stdout).unwrap_or_else(|_| panic!("{ran}"));
+            schema::check(&value);
+            assert_eq!(
+                value["warnings"].as_array().unwrap().len(),
+                sockets,
+                "{ran}"
+            );
+            let result = &value["result"];
+            assert_eq!(result["entries"], walked["result"]["entries"]);
+            let each = result["ranks"].as_array().unwrap().iter();
+            let each: Vec<u64> = each.map(|it| it["entries"].as_u64().unwrap()).collect();
+            assert_eq!(
+                (each.len(), each.iter().sum::<u64>()),
+                (many, result["entries"].as_u64().unwrap())
+            );
+            let suffix = if compress == "none" { "" } else { ".zst" };
+            let part = |rank| format!("part-{rank}-of-{many}.tar{suffix}");
+            assert_eq!(names(&out), (0..many).map(part).collect::<Vec<_>>());
+            // Each entry is in one part, and so is each row of the catalog.
+            let all = members(&out);
+            assert_eq!(all.len(), all.iter().collect::<BTreeSet<_>>().len());
+            let queried = run(&mut fathom(args!["query", &catalog, "--json"]))
+                .exits(0)
+                .json();
+            for field in ["entries", "bytes", "files", "directories"] {
+                assert_eq!(queried["result"][field], walked["result"][field], "{field}");
+            }
+            let changed = args!["changed", &tree, "--since", &catalog, "--format", "paths0"];
+            let ran = run(&mut fathom(changed)).exits(0);
+            assert!(ran.stdout.is_empty(), "{ran}");
+            let to = base.join("restored");
+            same(&expected, &restored(&out, to.clone()), "fathom restore");
+            // The times of directories are those that the parts have, and not those of the restore.
+            same(
+                &expected,
+                &restored(&out, to.clone()),
+                "fathom restore, again",
+            );
+            tool(Command::new("rm").arg("-rf").arg(&to));
+            let verify = args!["verify", &out, "--against", &base];
+            run(&mut fathom(verify)).exits(0);
+            if compress == "none" {
+                let mut parts: Vec<_> = (0..many).map(|rank| out.join(part(rank))).collect();
+                for order in ["forwards", "backwards"] {
+                    same(&expected, &by_gnu_tar(&parts, to.clone()), order);
+                    tool(Command::new("rm").arg("-rf").arg(&to));
+                    parts.reverse();
+                }
+            }
+        }
+        // A directory with other parts, or without all of them.
+        let (out, other) = (base.join("out3"), base.join("out2"));
+        refused(
+            &dump(3, &tree, &out, &[]),
+            "part-0-of-3.tar.zst of another run",
+        );
+        let moved = base.join("moved");
+        fs::rename(out.join("part-1-of-3.tar.zst"), &moved).unwrap();
+        for command in ["restore", "list", "verify"] {
+            let ran = run(&mut fathom(args![command, &out])).refused();
+            assert!(ran.stderr.contains("1 part of 3 missing: 1"), "{ran}");
+        }
+        fs::rename(other.join("part-1-of-2.tar"), out.join("part-1-of-3.tar")).unwrap();
+        let ran = run(&mut fathom(args!["list", &out])).refused();
+        assert!(ran.stderr.contains("not a part of the same run"), "{ran}");
+        let ran = run(&mut fathom(args!["list", &tree])).refused();
+        assert!(ran.stderr.contains("no file in it is named part-"), "{ran}");
+    });
+}
+
+#[test]
+fn a_rank_that_fails_leaves_no_archive() {
+    if !require(&[NEEDS[0], Need::Root]) {
+        return;
+    }
+    in_namespace(|base| {
+        let tree = dir(base.join("tree"));
+        bush(&tree, 40, 40);
+        let full = base.join("full");
+        fs::create_dir(&full).unwrap();
+        let flags = rustix::mount::MountFlags::empty();
+        rustix::mount::mount("full", &full, "tmpfs", flags, c"size=4k").unwrap();
+        let ran = dump(3, &tree, &full, &["--compress", "none"]);
+        refused(&ran, "No space left on device");
+        assert!(ran.stderr.contains("fathom: rank "), "{ran}");
+        assert_eq!(names(&full), Vec::<String>::new());
+        let out = base.join("out");
+        let since = base.join("since");
+        refused(
+            &dump(2, &tree, &out, &["--since", since.to_str().unwrap()]),
+            "--since cannot",
+        );
+        refused(&dump(2, &tree.join("d0/f0"), &out, &[]), "Not a directory");
+        assert_eq!(names(&out), Vec::<String>::new());
+    });
+}

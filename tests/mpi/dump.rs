@@ -10,7 +10,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::walk::{names, refused};
-use super::{NEEDS, launcher, ranks, run_job};
+use super::{NEEDS, launcher, mpirun, ranks, run_job};
 use crate::support::build::{bush, dir, name, odd_names, tmpfs, tool};
 use crate::support::run::{Ran, args};
 use crate::support::snapshot::{Snapshot, kept, same, snapshot};
@@ -148,6 +148,20 @@ fn parts_restore_the_tree() {
             assert!(ran.stdout.is_empty(), "{ran}");
             let to = base.join("restored");
             same(&expected, &restored(&out, to.clone()), "fathom restore");
+            // By ranks, also into directories that are there already.
+            for ranks in [2, 5].into_iter().filter(|_| many == 3) {
+                let words = args!["restore", &out, "-C", &to, "--json"];
+                let ran = mpirun(ranks, words).exits(0);
+                let value: Value = serde_json::from_slice(&ran.stdout).unwrap();
+                schema::check(&value);
+                let each = &value["result"]["ranks"];
+                assert_eq!(each.as_array().unwrap().len(), ranks, "{ran}");
+                same(&expected, &snapshot(&to.join("tree")), "ranks restore");
+                if ranks == 2 {
+                    tool(Command::new("rm").arg("-rf").arg(&to));
+                    dir(&to);
+                }
+            }
             // The times of directories are those that the parts have, and not those of the restore.
             same(
                 &expected,
@@ -209,6 +223,10 @@ fn a_rank_that_fails_leaves_no_archive() {
             "--since cannot",
         );
         refused(&dump(2, &tree.join("d0/f0"), &out, &[]), "Not a directory");
+        let archive = base.join("x.tar");
+        run(&mut fathom(args!["dump", &tree, "-o", &archive, "-q"])).exits(0);
+        let restore = args!["restore", &archive, "-C", &base];
+        refused(&mpirun(2, restore), "a single archive cannot be restored");
         assert_eq!(names(&out), Vec::<String>::new());
     });
 }

@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use gate::Errno;
 use gate::sync::Mutex;
 use mounts::Warning;
+use serde::{Deserialize, Serialize};
 
 use super::not_restored::{Failure, NotRestored};
 use crate::error::{Defect, Error, ErrorKind};
 
 /// How many members were restored.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the others are the kinds of members")]
 pub struct Counts {
     pub files: u64,
@@ -31,7 +32,8 @@ pub struct Counts {
 }
 
 impl Counts {
-    pub(super) fn add(&mut self, other: Counts) {
+    /// Adds those of another thread or process.
+    pub fn add(&mut self, other: Counts) {
         self.files += other.files;
         self.directories += other.directories;
         self.symlinks += other.symlinks;

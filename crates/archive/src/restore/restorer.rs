@@ -208,8 +208,13 @@ impl<'a> Restorer<'a> {
             Err(Errno::ENOENT) => {
                 let mode = self.maker.rights.plain_directory
                     | if self.maker.rights.is_root { 0 } else { ALL };
-                mkdirat(&here, &c_name, mode)
-                    .map_err(|e| Failure::call(Gate::Mkdirat, e, NotRestored::AboveNotMade))?;
+                match mkdirat(&here, &c_name, mode) {
+                    // Another rank of an MPI job may have made it meanwhile.
+                    Ok(()) | Err(Errno::EEXIST) => {}
+                    Err(e) => {
+                        return Err(Failure::call(Gate::Mkdirat, e, NotRestored::AboveNotMade));
+                    }
+                }
                 let fd = open_beneath(here.as_fd(), name, Open::SCAN).map_err(Failure::above)?;
                 Ok((
                     fd,

@@ -3,12 +3,12 @@
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
-use ::show::name::printable;
 use archive::increment::history::History;
 use archive::restore::{RestoreOptions, RestoreProgress, Step, restore};
 use gate::fs::Time;
 
-use super::show;
+use super::show::{self, SCHEMA};
+use super::together;
 use crate::args::values::bytes;
 use crate::cmd::restore::args::Restore as Args;
 use crate::date::Zone;
@@ -16,11 +16,18 @@ use crate::error::{self, Outcome, not_an_archive};
 use crate::input::{Archives, archives_and_paths};
 use crate::out::Out;
 use crate::progress::watch;
-
-const SCHEMA: &str = "fathom.restore/1";
+use crate::ranks;
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let start = Instant::now();
+    let is_alone = args.dry_run || args.state.is_some();
+    let team = match is_alone {
+        true => None,
+        false => ranks::join(out, "each process restores alone")?,
+    };
+    if let Some(team) = team {
+        return together::run(args, &*team, out);
+    }
     let Archives {
         archives,
         paths,
@@ -52,15 +59,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         are_parts,
     };
     let progress = RestoreProgress::default();
-    let message = |seconds: f64| {
-        let (members, bytes, place) = progress.get();
-        let rate = bytes as f64 / seconds / f64::from(1 << 20);
-        format!(
-            "{members} members, {} MiB, {rate:.0} MiB/s, in {}",
-            bytes >> 20,
-            printable(&place)
-        )
-    };
+    let message = |seconds: f64| show::progress_message(progress.get(), seconds);
     let mut steps = Vec::new();
     let mut printed = Ok(());
     let mut emit = |step: Step| {
@@ -89,6 +88,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let report = show::Report {
         summary: &summary,
         steps: args.dry_run.then_some(&steps),
+        ranks: None,
         seconds: start.elapsed().as_secs_f64(),
     };
     let print_text = || {

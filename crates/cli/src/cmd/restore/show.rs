@@ -5,13 +5,18 @@ use show::json_object;
 use show::name::printable;
 use show::units::{duration, plural, sized};
 
+use crate::cmd::walk::show::RankEntries;
 use crate::json::Json;
+
+pub(crate) const SCHEMA: &str = "fathom.restore/1";
 
 pub(crate) struct Report<'a> {
     pub(crate) summary: &'a RestoreSummary,
     /// The steps that a dry run would take; `None` where it was no dry run.
     pub(crate) steps: Option<&'a [Step]>,
     pub(crate) seconds: f64,
+    /// Of an MPI job.
+    pub(crate) ranks: Option<&'a [RankEntries]>,
 }
 
 json_object!(Report<'_>, |report| {
@@ -26,6 +31,7 @@ json_object!(Report<'_>, |report| {
     "skipped": report.summary.counts.skipped,
     "steps": report.steps.map(Json),
     "seconds": report.seconds,
+    "ranks": report.ranks.map(Json),
 });
 
 json_object!(Json<'_, Step>, |step| {
@@ -49,6 +55,19 @@ pub(crate) fn note(note: Note) -> &'static str {
             "the first archive is an increment: unchanged files are only in the archives before it"
         }
     }
+}
+
+/// What `RestoreProgress::get` says, after some seconds.
+pub(crate) fn progress_message(
+    (members, bytes, place): (u64, u64, Vec<u8>),
+    seconds: f64,
+) -> String {
+    let rate = bytes as f64 / seconds / f64::from(1 << 20);
+    format!(
+        "{members} members, {} MiB, {rate:.0} MiB/s, in {}",
+        bytes >> 20,
+        printable(&place)
+    )
 }
 
 /// The archives that were chosen by time.
@@ -124,6 +143,7 @@ mod tests {
                 summary: restored,
                 steps,
                 seconds,
+                ranks: None,
             })
         };
         assert_eq!(

@@ -1,0 +1,101 @@
+//! `mpirun fathom restore`: the parts of a dump, shared out among the ranks of an MPI job. Rank 0 reports for
+//! all of them.
+//!
+//! Each entry is in one part, but a directory is in the part of each rank that has dumped something in it. A
+//! rank that leaves a directory sets its attributes, after all that it has created there: so whichever rank is
+//! the last to leave it, it leaves it as the archive has it.
+
+use std::os::unix::ffi::OsStrExt;
+use std::time::Instant;
+
+use archive::restore::{Counts, RestoreOptions, RestoreProgress, restore};
+use team::Team;
+
+use super::show::{self, Report, SCHEMA};
+use crate::cmd::restore::args::Restore as Args;
+use crate::cmd::walk::show::{RankEntries, ranks_text};
+use crate::error::{Error, Outcome};
+use crate::input::archives_and_paths;
+use crate::out::Out;
+use crate::progress::watch;
+use crate::ranks::{agree, check_same, tell_first};
+
+pub(super) fn run(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
+    let done = restore_parts(args, team, out);
+    match team.rank() {
+        0 => done,
+        _ => Ok(0), // rank 0 reports the errors of all
+    }
+}
+
+fn restore_parts(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
+    let start = Instant::now();
+    check_same("restores", &args.archives, args, team)?;
+    let parts = agree(team, parts(args).map_err(Some))?;
+    let own = parts.into_iter().skip(team.rank()).step_by(team.size());
+    let options = RestoreOptions {
+        archives: own.collect(),
+        dir: args.directory.as_bytes().to_vec(),
+        strip_components: args.strip_components,
+        numeric_owner: args.numeric_owner,
+        jobs: args.jobs,
+        sync: args.sync,
+        are_parts: true,
+        ..RestoreOptions::default()
+    };
+    let progress = RestoreProgress::default();
+    let message = |seconds: f64| show::progress_message(progress.get(), seconds);
+    let done = watch(out.progress && team.rank() == 0, message, || {
+        restore(&options, &progress, &mut |_| ())
+    });
+    let mut summary = agree(team, done.map_err(|error| Some(error.into())))?;
+    let stopped = summary.stopped.take().map_or(Ok(()), Err);
+    let stopped = stopped.map_err(|error| {
+        let error = Error::from(error);
+        Some(error.and("what was restored so far remains"))
+    });
+    agree(team, stopped)?;
+    let warnings = std::mem::take(&mut summary.warnings);
+    let Some((all, warnings)) = tell_first(team, summary.counts, warnings) else {
+        return Ok(0);
+    };
+    let mut ranks = Vec::new();
+    summary.counts = Counts::default();
+    for (rank, (host, counts)) in all.into_iter().enumerate() {
+        let entries = [counts.directories, counts.files, counts.symlinks];
+        ranks.push(RankEntries {
+            rank,
+            host,
+            entries: entries.iter().sum::<u64>() + counts.links + counts.other,
+        });
+        summary.counts.add(counts);
+    }
+    for note in &summary.notes {
+        out.note(show::note(*note));
+    }
+    let report = Report {
+        summary: &summary,
+        steps: None,
+        seconds: start.elapsed().as_secs_f64(),
+        ranks: Some(&ranks),
+    };
+    out.report(SCHEMA, &report, &warnings, || {
+        out.note(show::summary(&report));
+        out.note(ranks_text(&ranks));
+        Ok(())
+    })
+}
+
+/// The parts of the dump.
+fn parts(args: &Args) -> Result<Vec<Vec<u8>>, Error> {
+    let found = archives_and_paths(&args.archives, &args.paths)?;
+    let (what, next) = match () {
+        () if !found.are_parts => (
+            "a single archive cannot be restored",
+            "give a directory with the parts of a dump, or start one process",
+        ),
+        () if !found.paths.is_empty() => ("PATHs cannot be restored", "start one process"),
+        () => return Ok(found.archives),
+    };
+    Err(Error::new(format!("{what} by the ranks of an MPI job")).and(next))
+}

@@ -11,6 +11,7 @@ mod support;
 
 mod dump;
 mod pathwalk;
+mod together;
 mod walk;
 
 use std::ffi::OsString;

@@ -230,3 +230,72 @@ pub(crate) fn tell_first<T: Serialize + DeserializeOwned>(
     }
     Some((values, warnings))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rank 0 of two; the other one sends these bytes.
+    struct Other(Vec<u8>);
+
+    impl Team for Other {
+        fn rank(&self) -> usize {
+            0
+        }
+        fn size(&self) -> usize {
+            2
+        }
+        fn barrier(&self) {}
+        fn all_gather(&self, bytes: &[u8]) -> Vec<Vec<u8>> {
+            vec![bytes.to_vec(), self.0.clone()]
+        }
+        fn send(&self, _to: usize, _bytes: &[u8]) {}
+        fn receive(&self) -> Option<(usize, Vec<u8>)> {
+            None
+        }
+    }
+
+    #[test]
+    fn ranks_must_run_the_same_command() {
+        let ours = env!("CARGO_PKG_VERSION");
+        let check = |other: Vec<u8>| {
+            let dirs = ["/srv".into()];
+            let checked = check_same("walks", &dirs, &"options", &Other(other));
+            checked.err().map(|error| error.to_string())
+        };
+        let command = |version: &str, dir: &[u8], options: &str| -> Command {
+            let dirs = vec![dir.to_vec()];
+            let options = format!("{options:?}");
+            (version.to_owned(), "node7".to_owned(), dirs, options)
+        };
+        let says = |command: Command| check(encode(&command));
+        assert_eq!(says(command(ours, b"/srv", "options")), None);
+        let other = format!("rank 1 runs fathom 9.9.9, rank 0 runs fathom {ours}");
+        assert_eq!(
+            says(command("9.9.9", b"/srv", "options")),
+            Some(other.clone())
+        );
+        // Another version may send anything behind its number.
+        assert_eq!(check(encode(&("9.9.9", 7))), Some(other));
+        let other = "rank 1 runs another fathom than rank 0";
+        assert_eq!(check(encode(&(ours, 7))).as_deref(), Some(other));
+        let other = "rank 1 on node7 walks '/tmp', rank 0 walks '/srv'";
+        assert_eq!(
+            says(command(ours, b"/tmp", "options")).as_deref(),
+            Some(other)
+        );
+        let other = "rank 1 on node7 has other options than rank 0";
+        assert_eq!(
+            says(command(ours, b"/srv", "others")).as_deref(),
+            Some(other)
+        );
+    }
+
+    #[test]
+    fn an_error_of_another_rank_ends_this_one() {
+        let error = Error::new("no space").at_place("rank 1 on node7");
+        let team = Other(encode(&Some(error)));
+        let ended = agree(&team, Ok(()));
+        assert_eq!(ended.unwrap_err().to_string(), "rank 1 on node7: no space");
+    }
+}

@@ -16,7 +16,7 @@ use crate::support::run::program;
 use crate::support::{Need, fathom, require, run};
 
 /// The meters that attach.
-const ATTACHING: [&str; 1] = ["bpf"];
+const ATTACHING: [&str; 2] = ["bpf", "ptrace"];
 
 /// How long a process may take to do what it does at once.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -233,6 +233,21 @@ fn a_shell_loop_that_runs_already_is_counted_as_strace_does() {
 }
 
 #[test]
+fn processes_of_another_pid_namespace_are_counted_as_strace_does() {
+    if require(&[
+        Need::Root,
+        Need::Program("strace"),
+        Need::Program("unshare"),
+    ]) {
+        let inside = "cat input; test -e none; exit 4";
+        agree(
+            &format!("unshare --pid --fork sh -c '{inside}'; exit 5"),
+            &["input", "none"],
+        );
+    }
+}
+
+#[test]
 fn files_that_were_open_before_have_names() {
     if require(&[Need::Root]) {
         // The shell's working directory and its descriptor 4 are from before.
@@ -301,6 +316,59 @@ fn a_report_without_calls_has_no_tables() {
         }
         workload.go();
         workload.end();
+    }
+}
+
+#[test]
+fn a_line_per_interval_adds_up_to_no_more_than_the_report() {
+    if !require(&[Need::Root]) {
+        return;
+    }
+    let at = tempfile::tempdir().unwrap();
+    let json = at.path().join("report");
+    let work = "for i in 1 2 3; do test -e none; done; cat \"$1/fifo\"";
+    for meter in ATTACHING {
+        let workload = Workload::start(at.path(), work);
+        let pid = workload.pid();
+        let options = ["--meter", meter, "-n", "1", "-p", &pid];
+        let (mut child, mut stderr) = attach_fathom_to(&options, &json);
+        workload.go();
+        let mut heading = String::new();
+        stderr.read_line(&mut heading).unwrap();
+        assert!(heading.trim_start().starts_with("CALLS"), "{heading}");
+        let mut calls = 0;
+        while calls == 0 {
+            let mut line = String::new();
+            assert!(stderr.read_line(&mut line).unwrap() > 0, "{meter}");
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            calls = fields[0].replace(',', "").parse().unwrap();
+        }
+        // A shell has its background jobs ignore SIGINT: SIGTERM ends it with the report, too.
+        let fathom = Pid::from_raw(child.id() as i32).unwrap();
+        kill_process(fathom, Signal::TERM).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{meter}");
+        let counted = counts(&report(&json));
+        let counted: u64 = counted.values().map(|(calls, _)| calls).sum();
+        assert!(calls <= counted, "{meter}: {calls} {counted}");
+        workload.go();
+        workload.end();
+    }
+}
+
+#[test]
+fn a_process_that_is_traced_is_refused_by_ptrace() {
+    if require(&[Need::Program("strace")]) {
+        let at = tempfile::tempdir().unwrap();
+        let workload = Workload::start(at.path(), "exit 7");
+        let mut strace = program(Path::new("strace"), ["-o", "/dev/null", "-p"]);
+        strace.arg(workload.pid());
+        let (mut tracer, _stderr) = attach(strace);
+        let options = ["account", "--meter", "ptrace", "-p", &workload.pid()];
+        let ran = run(&mut fathom(options)).refused();
+        assert!(ran.stderr.contains("is traced by process"), "{ran}");
+        workload.go();
+        assert_eq!(workload.end().1, Some(7));
+        tracer.wait().unwrap();
     }
 }
 

@@ -6,12 +6,13 @@ use std::ffi::OsString;
 use gate::fs::{At, FileType, Want as StatxMask};
 use gate::long::statx_long;
 use meter::attach::{Attach, Target};
-use meter::call::{Command, Metered};
+use meter::call::{Command, Listener, Metered};
 use meter::names::{Inherited, Names};
 use mounts::may_hang;
 use mounts::table::read_either;
 
 use crate::estimate::estimate;
+use crate::intervals::{Intervals, Ticking};
 use crate::ledger::{Detail, File, Ledger};
 use crate::prices::{Given, Prices};
 use crate::whatif::{WhatIf, asked, what_if};
@@ -42,10 +43,11 @@ impl CommandAccount {
         meter: &str,
         calls: u64,
         given: Option<(Given, String)>,
+        intervals: Option<Intervals<'_>>,
     ) -> Result<CommandAccount, meter::Error> {
         let command = Command::find(words)?;
         let ledger = Ledger::new(Inherited::from_this_process());
-        Self::of(ledger, given, |ledger| {
+        Self::of(Ticking::new(ledger, intervals), given, |ledger| {
             meter::run(meter, &command, calls, ledger)
         })
     }
@@ -59,23 +61,24 @@ impl CommandAccount {
         meter: &str,
         calls: u64,
         given: Option<(Given, String)>,
+        intervals: Option<Intervals<'_>>,
     ) -> Result<CommandAccount, meter::Error> {
         let ledger = match attach.target {
             Target::Machine => Ledger::with_names(Names::of_machine()),
             _ => Ledger::new(Inherited::default()),
         };
-        Self::of(ledger, given, |ledger| {
+        Self::of(Ticking::new(ledger, intervals), given, |ledger| {
             meter::attach(meter, attach, calls, ledger)
         })
     }
 
     fn of(
-        mut ledger: Ledger,
+        mut ticking: Ticking<'_>,
         given: Option<(Given, String)>,
-        run: impl FnOnce(&mut Ledger) -> Result<Metered, meter::Error>,
+        run: impl FnOnce(&mut dyn Listener) -> Result<Metered, meter::Error>,
     ) -> Result<CommandAccount, meter::Error> {
-        let mut metered = run(&mut ledger)?;
-        let mut detail = ledger.close();
+        let mut metered = run(&mut ticking)?;
+        let mut detail = ticking.ledger.close();
         detail
             .waits
             .take_from(&mut metered.totals, &detail.programs);

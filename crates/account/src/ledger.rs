@@ -391,6 +391,27 @@ impl Ledger {
         }
     }
 
+    /// Nanoseconds of each directory so far.
+    pub(crate) fn directory_nanos(&self) -> HashMap<Vec<u8>, u64> {
+        let mut sums: HashMap<&[u8], u64> = HashMap::new();
+        for file in &self.files.rows {
+            *sums.entry(file.dir()).or_default() += file.sum.nanos;
+        }
+        let sums = sums.into_iter();
+        sums.map(|(dir, nanos)| (dir.to_vec(), nanos)).collect()
+    }
+
+    /// Nanoseconds that the calls of each program and number have waited so far.
+    pub(crate) fn wait_nanos(&self) -> HashMap<(Vec<u8>, u32), u64> {
+        let mut sums = HashMap::new();
+        for (program, number, nanos) in self.waits.nanos() {
+            let program = self.programs.names.get(usize::from(program));
+            let key = (program.cloned().unwrap_or_default(), u32::from(number));
+            *sums.entry(key).or_default() += nanos;
+        }
+        sums
+    }
+
     pub(crate) fn close(self) -> Detail {
         let mut files = self.files.rows;
         files.retain(|file| file.sum.calls > 0);

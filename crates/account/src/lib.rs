@@ -35,6 +35,7 @@ pub mod dump;
 mod error;
 mod estimate;
 pub mod gates;
+pub mod intervals;
 pub mod ledger;
 pub mod memo;
 pub mod model;

@@ -119,6 +119,12 @@ impl Waits {
         rows
     }
 
+    /// Program, number and nanoseconds of each sum.
+    pub(crate) fn nanos(&self) -> impl Iterator<Item = (u16, u16, u64)> {
+        let sums = self.sums.iter();
+        sums.map(|(waiter, sum)| (waiter.program, waiter.number, sum.nanos))
+    }
+
     /// The calls of a total that waited.
     pub(crate) fn calls(&self, total: &Total, programs: &[Vec<u8>]) -> u64 {
         let is_of = |waiter: &&Waiter| {

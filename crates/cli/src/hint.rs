@@ -169,6 +169,7 @@ pub(crate) fn target_hint(why: &meter::TargetError) -> String {
         Thread(_, process) => format!("give -p {process}"),
         KernelThread(_) | Myself(_) => "give the id of another process".into(),
         OtherUser(_) => "run as root".into(),
+        Traced(_, tracer) => format!("end process {tracer}, or use --meter bpf, as root"),
         Unopened(..) | NotCgroup(_) => {
             "give a directory of a cgroup file system, such as /sys/fs/cgroup/system.slice".into()
         }

@@ -16,10 +16,12 @@ use crate::{Errno, Result};
 
 // The C libraries disagree on the type of these, and lack some.
 const CONT: c_long = 7;
+const DETACH: c_long = 17;
 const SYSCALL: c_long = 24;
 const GETEVENTMSG: c_long = 0x4201;
 const GETREGSET: c_long = 0x4204;
 const SEIZE: c_long = 0x4206;
+const INTERRUPT: c_long = 0x4207;
 const LISTEN: c_long = 0x4208;
 const GET_SYSCALL_INFO: c_long = 0x420e;
 
@@ -38,14 +40,41 @@ fn ptrace(request: c_long, tid: u32, address: usize, data: usize) -> Result<usiz
 /// `EPERM` when it is traced already, has more privilege, or a container or
 /// `kernel.yama.ptrace_scope` forbids it.
 pub fn seize(pid: i32) -> Result<()> {
-    let options = libc::PTRACE_O_TRACESYSGOOD
-        | libc::PTRACE_O_TRACESECCOMP
-        | libc::PTRACE_O_TRACEFORK
-        | libc::PTRACE_O_TRACEVFORK
-        | libc::PTRACE_O_TRACECLONE
-        | libc::PTRACE_O_TRACEEXEC
-        | libc::PTRACE_O_EXITKILL;
+    let options = OPTIONS | libc::PTRACE_O_TRACESECCOMP | libc::PTRACE_O_EXITKILL;
     ptrace(SEIZE, pid as u32, 0, options as usize).map(drop)
+}
+
+/// The stops of both kinds of tracing.
+const OPTIONS: c_int = libc::PTRACE_O_TRACESYSGOOD
+    | libc::PTRACE_O_TRACEFORK
+    | libc::PTRACE_O_TRACEVFORK
+    | libc::PTRACE_O_TRACECLONE
+    | libc::PTRACE_O_TRACEEXEC;
+
+/// Traces a thread that runs already, and what it starts. When this thread ends, the kernel detaches
+/// it, and it goes on. It stops soon, with [`Stop::Begins`]: until then it makes calls without stops.
+///
+/// # Errors
+/// Those of [`seize`]; `ESRCH` when it has ended.
+pub fn attach(tid: u32) -> Result<()> {
+    ptrace(SEIZE, tid, 0, OPTIONS as usize)?;
+    interrupt(tid)
+}
+
+/// Has a thread stop soon, with [`Stop::Begins`] unless it stops for another reason before.
+///
+/// # Errors
+/// `ESRCH` when it has ended.
+pub fn interrupt(tid: u32) -> Result<()> {
+    ptrace(INTERRUPT, tid, 0, 0).map(drop)
+}
+
+/// Ends the tracing of a stopped thread, which continues with this signal if it is not 0.
+///
+/// # Errors
+/// `ESRCH` when it has been killed meanwhile.
+pub fn detach(tid: u32, signal: i32) -> Result<()> {
+    ptrace(DETACH, tid, 0, signal as usize).map(drop)
 }
 
 /// Why a thread has stopped.
@@ -80,11 +109,13 @@ pub enum Came {
 
 /// Waits for a traced thread or a child to stop or end. With `times`, the CPU times of those that end
 /// are read; that makes each stop a little slower. Unless `spin` is 0, it polls for so long instead of
-/// sleeping, since waking an idle processor may take far longer than the event.
+/// sleeping, since waking an idle processor may take far longer than the event. With a `limit` it sleeps
+/// no longer than that; that takes more calls, and SIGCHLD stays blocked.
 ///
 /// # Errors
-/// `ECHILD` when none is left; `EINTR` after a signal; `EAGAIN` when nothing happened while polling.
-pub fn wait(times: bool, spin: Duration) -> Result<(u32, Came)> {
+/// `ECHILD` when none is left; `EINTR` after a signal; `EAGAIN` when nothing happened while polling, or
+/// within the limit.
+pub fn wait(times: bool, spin: Duration, limit: Option<Duration>) -> Result<(u32, Came)> {
     let mut status: c_int = 0;
     // SAFETY: zero is a valid rusage.
     let mut usage = unsafe { std::mem::zeroed::<libc::rusage>() };
@@ -100,7 +131,20 @@ pub fn wait(times: bool, spin: Duration) -> Result<(u32, Came)> {
         check(c_long::from(tid)).map(|tid| tid as u32)
     };
     let tid = if spin.is_zero() {
-        wait4(0)?
+        match limit {
+            None => wait4(0)?,
+            Some(limit) => {
+                let until = monotonic().saturating_add(limit.as_nanos() as u64);
+                loop {
+                    // Before it looks, so that a change after that ends the sleep.
+                    let children = block_sigchld();
+                    match wait4(libc::WNOHANG)? {
+                        0 => sleep_until(&children, until)?,
+                        tid => break tid,
+                    }
+                }
+            }
+        }
     } else {
         let until = monotonic().saturating_add(spin.as_nanos() as u64);
         loop {
@@ -127,6 +171,33 @@ pub fn wait(times: bool, spin: Duration) -> Result<(u32, Came)> {
         _ => Stop::Signal(signal),
     };
     Ok((tid, Came::Stopped(stop)))
+}
+
+/// Blocks SIGCHLD, which a thread that stops or ends sends, and returns the set with it.
+fn block_sigchld() -> libc::sigset_t {
+    // SAFETY: zero is a valid set, which is initialised here.
+    unsafe {
+        let mut set = std::mem::zeroed::<libc::sigset_t>();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGCHLD);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+        set
+    }
+}
+
+/// Sleeps until one of the blocked signals arrives. `EAGAIN` at this time of the monotonic clock.
+fn sleep_until(signals: &libc::sigset_t, until: u64) -> Result<()> {
+    let left = Duration::from_nanos(until.saturating_sub(monotonic()));
+    // SAFETY: zero is a valid timespec.
+    let mut time = unsafe { std::mem::zeroed::<libc::timespec>() };
+    time.tv_sec = left.as_secs() as libc::time_t;
+    time.tv_nsec = left.subsec_nanos() as c_long;
+    // SAFETY: the pointers are to live values, or null where that is allowed.
+    let got = unsafe { libc::sigtimedwait(signals, std::ptr::null_mut(), &raw const time) };
+    match got {
+        -1 => Err(Errno::last()),
+        _ => Ok(()),
+    }
 }
 
 /// How a stopped thread continues.
@@ -327,7 +398,7 @@ mod tests {
         let _running = held.go().unwrap();
         let mut stops = Vec::new();
         let ended = loop {
-            match wait(true, Duration::ZERO).unwrap() {
+            match wait(true, Duration::ZERO, None).unwrap() {
                 (tid, _) if tid != pid => {} // a child of another test, whose thread has ended
                 (_, Came::Ended(ended)) => break ended,
                 (tid, Came::Stopped(stop)) => {

@@ -105,6 +105,8 @@ pub(crate) struct Status {
     /// The process; another one if the id is that of a thread.
     pub(crate) process: u32,
     pub(crate) is_kernel_thread: bool,
+    /// The process that traces it; 0 for none.
+    pub(crate) tracer: u32,
     /// It has ended, and waits for its parent.
     pub(crate) has_ended: bool,
     /// User and system CPU time, in ticks of 10 ms, with those of the children that it has waited for.
@@ -134,9 +136,14 @@ impl Status {
         // Fields are numbered from 1 in proc(5), and the state is the third.
         let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
         let mut lines = status.split(|&byte| byte == b'\n');
-        let process = lines.find_map(|line| line.strip_prefix(b"Tgid:"))?;
+        let mut field = |name: &[u8]| {
+            let value = lines.find_map(|line| line.strip_prefix(name))?;
+            str::from_utf8(value).ok()?.trim().parse().ok()
+        };
         Some(Status {
-            process: str::from_utf8(process).ok()?.trim().parse().ok()?,
+            // The order of the lines is that of the kernel.
+            process: field(b"Tgid:")?,
+            tracer: field(b"TracerPid:")?,
             is_kernel_thread: number(9)? & KERNEL_THREAD != 0,
             has_ended: matches!(*fields.first()?, "Z" | "X"),
             user: number(14)? + number(16)?,
@@ -144,6 +151,13 @@ impl Status {
             start: number(22)?,
         })
     }
+}
+
+/// The file of the program of a process; empty if it has ended.
+pub(crate) fn running(pid: u32) -> Vec<u8> {
+    let exe = gate::long::c_string(format!("/proc/{pid}/exe").as_bytes());
+    exe.and_then(|exe| readlinkat(CWD, &exe))
+        .unwrap_or_default()
 }
 
 /// The threads of a process; none if it has ended.
@@ -158,10 +172,12 @@ mod tests {
     #[test]
     fn a_status_is_read_behind_any_name() {
         let stat = b"7 (a) b) R 1 1 1 0 -1 2097152 0 0 0 0 5 6 1 2 20 0 1 0 99 0 0";
-        let parsed = Status::parse(stat, b"Name:\ta) b\nTgid:\t7\n").unwrap();
+        let status = b"Name:\ta) b\nTgid:\t7\nTracerPid:\t3\n";
+        let parsed = Status::parse(stat, status).unwrap();
         let expected = Status {
             process: 7,
             is_kernel_thread: true,
+            tracer: 3,
             has_ended: false,
             user: 6,
             sys: 8,

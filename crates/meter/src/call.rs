@@ -64,6 +64,28 @@ pub struct Fork {
     pub shares_fs: bool,
 }
 
+/// The calls of an interval.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Interval {
+    /// By program and system call.
+    pub sums: Vec<IntervalSum>,
+}
+
+/// Calls of one number that processes made while they executed one program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IntervalSum {
+    /// The file of the program.
+    pub program: Vec<u8>,
+    /// The number of the system call.
+    pub number: u32,
+    /// How many times it returned.
+    pub calls: u64,
+    /// How many times it failed.
+    pub errors: u64,
+    /// Nanoseconds between entry and return, summed.
+    pub nanos: u64,
+}
+
 /// Receives what a meter reports, for each process in the order in which it happened, as far as the
 /// meter knows it.
 pub trait Listener {
@@ -78,6 +100,12 @@ pub trait Listener {
     fn exec(&mut self, _pid: u32, _program: &[u8]) {}
     /// A thread has ended. The main thread of a process is reported last, as a rule.
     fn exit(&mut self, _pid: u32, _tid: u32) {}
+    /// How often [`Listener::tick`] is to be called; never by default.
+    fn interval(&self) -> Option<Duration> {
+        None
+    }
+    /// An interval has ended.
+    fn tick(&mut self, _interval: &Interval) {}
 }
 
 impl Listener for () {}

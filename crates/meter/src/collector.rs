@@ -5,11 +5,13 @@ use std::time::Duration;
 use gate::command::{Held, Running, Unstarted};
 use gate::{clock, usage};
 
-use crate::call::{Call, Choice, Command, Ended, Fork, Listener, Meter, Metered};
+use crate::call::{
+    Call, Choice, Command, Ended, Fork, Interval, IntervalSum, Listener, Meter, Metered,
+};
 use crate::error::{Error, Step, WarningKind};
 use crate::families::Families;
 use crate::names::Attached;
-use crate::totals::{Program, Totals};
+use crate::totals::{Program, Sums, Totals};
 
 /// How a command ended, and the time that it and its descendants took.
 pub(crate) struct Timing {
@@ -70,10 +72,25 @@ pub(crate) struct Collector<'a> {
     families: Families,
     pub(crate) totals: Totals,
     pub(crate) warnings: Vec<WarningKind>,
+    ticks: Option<Ticks>,
+}
+
+/// Intervals that the listener wants to hear of.
+struct Ticks {
+    every: Duration,
+    /// When this one ends, in nanoseconds of the monotonic clock.
+    end: u64,
+    /// The sums when it began.
+    before: Sums,
 }
 
 impl<'a> Collector<'a> {
     pub(crate) fn new(wanted: u64, to: &'a mut dyn Listener) -> Collector<'a> {
+        let ticks = to.interval().map(|every| Ticks {
+            every,
+            end: clock::monotonic() + every.as_nanos() as u64,
+            before: Sums::new(),
+        });
         Collector {
             to,
             wanted,
@@ -82,7 +99,51 @@ impl<'a> Collector<'a> {
             families: Families::default(),
             totals: Totals::default(),
             warnings: Vec::new(),
+            ticks,
         }
+    }
+
+    /// How long the interval still lasts; `None` without intervals.
+    pub(crate) fn until_tick(&self) -> Option<Duration> {
+        let left = self.ticks.as_ref()?.end.saturating_sub(clock::monotonic());
+        Some(Duration::from_nanos(left))
+    }
+
+    /// Ends the interval if it is over. `others` are the sums of calls that are not in the totals yet.
+    ///
+    /// # Errors
+    /// That of `others`.
+    pub(crate) fn tick<E>(
+        &mut self,
+        others: impl FnOnce(&mut Totals) -> Result<Sums, E>,
+    ) -> Result<(), E> {
+        let Some(mut ticks) = self.ticks.take_if(|ticks| clock::monotonic() >= ticks.end) else {
+            return Ok(());
+        };
+        let mut now = others(&mut self.totals)?;
+        self.totals.sum_by_call(&mut now);
+        let mut sums = Vec::new();
+        for (&(program, number), now) in &now {
+            let before = ticks.before.entry((program, number)).or_default();
+            // A sum that the kernel moves while it is read may be missing once.
+            let [calls, errors, nanos] = [0, 1, 2].map(|at| now[at].saturating_sub(before[at]));
+            *before = [0, 1, 2].map(|at| now[at].max(before[at]));
+            if calls > 0 {
+                sums.push(IntervalSum {
+                    program: self.totals.name(program),
+                    number,
+                    calls,
+                    errors,
+                    nanos,
+                });
+            }
+        }
+        self.to.tick(&Interval { sums });
+        // An interval that this process was too late for is skipped.
+        let every = ticks.every.as_nanos() as u64;
+        ticks.end = (ticks.end + every).max(clock::monotonic());
+        self.ticks = Some(ticks);
+        Ok(())
     }
 
     /// Whether a call would be reported.

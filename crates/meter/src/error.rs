@@ -41,6 +41,9 @@ pub enum TargetError {
     /// It belongs to another user, and this process is not privileged.
     #[error("process {0} belongs to another user")]
     OtherUser(u32),
+    /// It has a tracer, and a process has at most one.
+    #[error("process {0} is traced by process {1}")]
+    Traced(u32, u32),
     /// The directory of a cgroup cannot be opened.
     #[error("cannot open '{}': {}", escape(.0), .1)]
     Unopened(Vec<u8>, Errno),
@@ -113,6 +116,9 @@ pub enum Unavailable {
     /// It can only run commands.
     #[error("can only meter a command that it runs")]
     CannotAttach,
+    /// It can only attach to processes.
+    #[error("can only attach to processes (-p)")]
+    OnlyProcesses,
     /// There is no BTF, or it lacks what is needed to find a process or its ids.
     #[error("this needs a kernel with BTF (/sys/kernel/btf/vmlinux)")]
     AttachNeedsBtf,
@@ -252,6 +258,9 @@ pub enum WarningKind {
     /// A process ended before the meter had attached to it.
     #[error("process {0} ended before it was attached to")]
     EndedBefore(u32),
+    /// Threads did not stop, and were left to the kernel to detach.
+    #[error("{0} threads did not stop in time to be detached: the kernel detaches them")]
+    NotStopped(usize),
     /// Processes were killed when the user asked fathom to stop.
     #[error(
         "{} {} still running when fathom was stopped, and killed",

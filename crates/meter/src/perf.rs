@@ -26,7 +26,7 @@ use crate::collector::{Collector, run_held, time_empty_call, warn_of};
 use crate::error::{Error, Step, Unavailable, WarningKind};
 use crate::executable::file_of;
 use crate::syscalls::{self, CLONE, CLONE_FILES, CLONE_FS, Kind};
-use crate::totals::Program;
+use crate::totals::{Program, Sums};
 use crate::tracefs::Tracepoints;
 
 /// Bytes of all rings together, and the bounds of each ring.
@@ -297,6 +297,7 @@ impl Reader<'_> {
         let mut threads_left = true;
         loop {
             self.read(&mut events.rings);
+            self.collector.tick(|_| Ok(Sums::new()))?;
             if ended.is_none() {
                 ended = running.try_wait()?;
             }

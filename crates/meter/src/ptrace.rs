@@ -10,7 +10,7 @@
 //! debugger in the command cannot trace its children. When this process ends early, the command is
 //! killed: without a tracer all its file-system calls would fail.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -25,11 +25,14 @@ use gate::ptrace::{self, At, Came, Doing, How, Stop};
 use gate::seccomp::{ARCH, Filter};
 use gate::{Errno, machine, usage};
 
+use crate::attach::{Attach, Status, Target, is_asked_to_stop, myself, running, threads};
 use crate::call::{Call, Command, Ended, Fork, LONGEST_NAME, Listener, Meter, Metered};
-use crate::collector::{Collector, run_held};
-use crate::error::{Error, Step, Unavailable, WarningKind};
+use crate::collector::{Collector, Timing, run_held};
+use crate::cpu_time::CpuTime;
+use crate::error::{Error, Step, TargetError, Unavailable, WarningKind};
+use crate::names::{Attached, OpenFiles};
 use crate::syscalls::{self, CLONE, CLONE_FILES, CLONE_FS, CLONE_THREAD, Kind, PRCTL, SECCOMP};
-use crate::totals::Program;
+use crate::totals::{Program, Sums};
 
 /// The meter.
 pub(crate) struct Ptrace;
@@ -67,6 +70,74 @@ impl Meter for Ptrace {
         metered.user += user;
         metered.sys = (metered.sys + sys).saturating_sub(busy);
         Ok(metered)
+    }
+
+    fn attach(
+        &self,
+        attach: &Attach<'_>,
+        calls: u64,
+        to: &mut dyn Listener,
+    ) -> Result<Metered, Error> {
+        let Target::Processes(processes) = &attach.target else {
+            return Err(Unavailable::OnlyProcesses.into());
+        };
+        let words = Shared::new(WORDS).map_err(Step::ShareMemory.early())?;
+        words[UNPRIVILEGED].store(u64::from(!process::is_root()), Ordering::SeqCst);
+        let mut tracer = Tracer::new(0, &words, Collector::new(calls, to));
+        (tracer.threads, tracer.processes) = (HashMap::new(), HashMap::new());
+        tracer.has_begun = true;
+        let start = clock::monotonic();
+        let attached = Ptrace::seize_all(&mut tracer, processes)?;
+        let mut cpu = CpuTime::of(&attached);
+        tracer.stop_all();
+        (attach.ready)(attached.len());
+        let until = attach
+            .duration
+            .map(|duration| start + duration.as_nanos() as u64);
+        tracer.follow_attached(until, &mut cpu);
+        tracer.detach_all();
+        let (user, sys) = cpu.times();
+        let overhead = Duration::from_nanos(tracer.stopped_for);
+        let timing = Timing {
+            ended: Ended::Detached(attached.len()),
+            real: Duration::from_nanos(clock::monotonic().saturating_sub(start)),
+            user,
+            sys,
+        };
+        let mut metered = tracer.collector.finish(self, 0, timing);
+        metered.overhead = overhead;
+        Ok(metered)
+    }
+}
+
+impl Ptrace {
+    /// Attaches to the processes, and returns those that have not ended.
+    fn seize_all(tracer: &mut Tracer<'_>, processes: &[u32]) -> Result<Vec<u32>, Error> {
+        let mut attached = Vec::new();
+        for (n, &pid) in processes.iter().enumerate() {
+            if processes[..n].contains(&pid) {
+                continue;
+            }
+            match tracer.seize(pid) {
+                Ok(true) => attached.push(pid),
+                Ok(false) => {
+                    let warning = WarningKind::EndedBefore(pid);
+                    tracer.collector.warnings.push(warning);
+                }
+                Err(errno) => {
+                    let by = Status::read(pid).map_or(0, |status| status.tracer);
+                    tracer.detach_all();
+                    return Err(match by {
+                        0 => Unavailable::Ptrace(errno).into(),
+                        by => TargetError::Traced(pid, by).into(),
+                    });
+                }
+            }
+        }
+        match (attached.is_empty(), processes.first()) {
+            (true, Some(first)) => Err(TargetError::NoProcess(*first).into()),
+            _ => Ok(attached),
+        }
     }
 }
 
@@ -226,6 +297,10 @@ struct Tracer<'a> {
     /// The kernel has no `PTRACE_GET_SYSCALL_INFO` (before Linux 5.3).
     lacks_syscall_info: bool,
     is_ending: bool,
+    /// Nanoseconds that stopped threads have waited for this process, once it knew of the stop.
+    stopped_for: u64,
+    /// When [`Tracer::wait`] is to return at the latest, without intervals.
+    limit: Option<Duration>,
 }
 
 impl<'a> Tracer<'a> {
@@ -251,6 +326,8 @@ impl<'a> Tracer<'a> {
             sys: Duration::ZERO,
             lacks_syscall_info: false,
             is_ending: false,
+            stopped_for: 0,
+            limit: None,
         }
     }
 
@@ -270,10 +347,169 @@ impl<'a> Tracer<'a> {
                 Err(Errno::EINTR | Errno::EAGAIN) => {}
                 Err(_) => return command_ended.unwrap_or(Ended::Exited(0)),
             }
+            self.tick();
             if running.asked_to_stop() && !self.processes.is_empty() {
                 self.kill_all();
             }
         }
+    }
+
+    fn tick(&mut self) {
+        let _ = self.collector.tick(|_| Ok::<_, Errno>(Sums::new()));
+    }
+
+    /// Traces all threads of a process that runs already. Returns whether there are any.
+    fn seize(&mut self, pid: u32) -> gate::Result<bool> {
+        let before = OpenFiles::of(pid);
+        let mut seized = Vec::new();
+        let mut seen = HashSet::new();
+        // A thread that is not traced yet may create others; one that is has its threads traced.
+        loop {
+            let new: Vec<u32> = threads(pid)
+                .into_iter()
+                .filter(|tid| seen.insert(*tid))
+                .collect();
+            if new.is_empty() {
+                break;
+            }
+            for tid in new {
+                match ptrace::attach(tid) {
+                    Ok(()) => seized.push(tid),
+                    Err(Errno::ESRCH) => {}
+                    Err(_) if self.is_traced_by_us(tid) => {}
+                    Err(errno) => return Err(errno),
+                }
+                // So that it can be detached, whatever follows.
+                self.threads.insert(tid, Thread::new(pid));
+            }
+        }
+        self.threads
+            .retain(|tid, thread| thread.pid != pid || seized.contains(tid));
+        if seized.is_empty() {
+            return Ok(false);
+        }
+        let program = running(pid);
+        self.last_serial += 1;
+        let process = Process {
+            program: self.collector.totals.program(&program),
+            serial: self.last_serial,
+            is_filtered: true, // it stops at all its calls
+            ..Process::default()
+        };
+        self.processes.insert(pid, process);
+        self.collector.attach(&Attached {
+            pid,
+            threads: seized,
+            program,
+            open: OpenFiles::of(pid).since(&before),
+        });
+        Ok(true)
+    }
+
+    fn is_traced_by_us(&self, tid: u32) -> bool {
+        let tracer = Status::read(tid).map(|status| status.tracer);
+        tracer.is_some() && tracer == myself()
+    }
+
+    /// Waits until the threads that were seized have stopped once, a few milliseconds at most unless
+    /// they cannot be interrupted: from then on all calls are seen.
+    fn stop_all(&mut self) {
+        const LIMIT: u64 = 200_000_000;
+        let until = clock::monotonic() + LIMIT;
+        let mut left: HashSet<u32> = self.threads.keys().copied().collect();
+        self.limit = Some(Duration::from_millis(10));
+        while !left.is_empty() && clock::monotonic() < until {
+            match self.wait() {
+                Ok((tid, came)) => {
+                    left.remove(&tid);
+                    self.came(tid, came);
+                }
+                Err(Errno::EINTR | Errno::EAGAIN) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn came(&mut self, tid: u32, came: Came) {
+        let since = clock::monotonic();
+        match came {
+            Came::Stopped(stop) => self.stopped(tid, stop),
+            Came::Ended(ended) => self.ended(tid, &ended),
+        }
+        self.stopped_for += clock::monotonic().saturating_sub(since);
+    }
+
+    /// Traces until no process is left, until this time of the monotonic clock, or until the user asks
+    /// this process to stop.
+    fn follow_attached(&mut self, until: Option<u64>, cpu: &mut CpuTime<'_>) {
+        const LONGEST: Duration = Duration::from_millis(100);
+        loop {
+            let left = until.map(|until| until.saturating_sub(clock::monotonic()));
+            if left == Some(0) || is_asked_to_stop() || self.threads.is_empty() {
+                return;
+            }
+            self.limit = Some(left.map_or(LONGEST, |left| LONGEST.min(Duration::from_nanos(left))));
+            match self.wait() {
+                Ok((tid, came)) => self.came(tid, came),
+                Err(Errno::EINTR | Errno::EAGAIN) => {}
+                Err(_) => return,
+            }
+            self.tick();
+            cpu.update();
+        }
+    }
+
+    /// Lets all threads go on as they were. What cannot be stopped now, the kernel detaches when this
+    /// process ends.
+    fn detach_all(&mut self) {
+        const LIMIT: u64 = 2_000_000_000;
+        let until = clock::monotonic() + LIMIT;
+        // Those have stopped already.
+        for tid in std::mem::take(&mut self.early) {
+            let _ = ptrace::detach(tid, 0);
+        }
+        let mut left: HashSet<u32> = self.threads.keys().copied().collect();
+        left.retain(|tid| ptrace::interrupt(*tid).is_ok());
+        let mut detached = HashSet::new();
+        self.limit = Some(Duration::from_millis(20));
+        while !left.is_empty() && clock::monotonic() < until {
+            match self.wait() {
+                Ok((tid, Came::Stopped(stop))) => {
+                    let other = ptrace::event_message(tid).ok();
+                    let signal = match stop {
+                        Stop::Signal(signal) => signal,
+                        Stop::Makes => {
+                            // The new thread is traced, and stops, too.
+                            left.extend(other.filter(|other| !detached.contains(other)));
+                            0
+                        }
+                        Stop::Execs => {
+                            // The thread has got the id of the process.
+                            if let Some(other) = other {
+                                left.remove(&other);
+                            }
+                            0
+                        }
+                        _ => 0,
+                    };
+                    let _ = ptrace::detach(tid, signal);
+                    left.remove(&tid);
+                    detached.insert(tid);
+                }
+                Ok((tid, Came::Ended(_))) => drop(left.remove(&tid)),
+                Err(Errno::EINTR) => {}
+                // A main thread that has ended before others does not stop.
+                Err(Errno::EAGAIN) => {
+                    left.retain(|tid| Status::read(*tid).is_some_and(|status| !status.has_ended))
+                }
+                Err(_) => left.clear(),
+            }
+        }
+        if !left.is_empty() {
+            let warning = WarningKind::NotStopped(left.len());
+            self.collector.warnings.push(warning);
+        }
+        self.threads.clear();
     }
 
     fn wait(&mut self) -> gate::Result<(u32, Came)> {
@@ -282,7 +518,11 @@ impl<'a> Tracer<'a> {
             false => Duration::ZERO,
         };
         let before = clock::monotonic();
-        let came = ptrace::wait(self.has_orphans, polling);
+        let limit = match (self.limit, self.collector.until_tick()) {
+            (Some(limit), Some(tick)) => Some(limit.min(tick)),
+            (limit, tick) => limit.or(tick),
+        };
+        let came = ptrace::wait(self.has_orphans, polling, limit);
         self.poller.is_busy = came.is_ok() && clock::monotonic().saturating_sub(before) < SOON;
         came
     }

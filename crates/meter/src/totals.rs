@@ -22,6 +22,14 @@ struct Sum {
     errors: Vec<(i32, u64)>,
 }
 
+/// Calls, errors and nanoseconds by program and number.
+pub(crate) type Sums = HashMap<(Program, u32), [u64; 3]>;
+
+pub(crate) fn add(sums: &mut Sums, program: Program, number: u32, more: [u64; 3]) {
+    let sum = sums.entry((program, number)).or_default();
+    *sum = [0, 1, 2].map(|at| sum[at] + more[at]);
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     programs: HashMap<Vec<u8>, Program>,
@@ -68,6 +76,20 @@ impl Totals {
                 None => sum.errors.push((errno, calls)),
             }
         }
+    }
+
+    /// Adds the calls, errors and nanoseconds of each program and number to `sums`.
+    pub(crate) fn sum_by_call(&self, sums: &mut Sums) {
+        for ((program, _, number), sum) in &self.sums {
+            let errors = sum.errors.iter().map(|(_, times)| times).sum();
+            add(sums, *program, *number, [sum.calls, errors, sum.nanos]);
+        }
+    }
+
+    pub(crate) fn name(&self, program: Program) -> Vec<u8> {
+        let mut programs = self.programs.iter();
+        let named = programs.find(|(_, known)| **known == program);
+        named.map(|(name, _)| name.clone()).unwrap_or_default()
     }
 
     /// The sums, and warnings of full tables.

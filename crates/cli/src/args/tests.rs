@@ -202,6 +202,7 @@ fn value_names_are_from_one_list() {
         "RATE",
         "RE",
         "ROOT",
+        "SECONDS",
         "SHELL",
         "SIZE",
         "SRC",

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use foldhash::HashSet;
 use gate::bpf::{Kind, Map, Program, prctl_unknown};
-use gate::fs::{CWD, Open, openat, readlinkat};
+use gate::fs::{CWD, Open, openat};
 use gate::process::{Child, Shared};
 use gate::{Errno, clock};
 
@@ -23,7 +23,7 @@ use super::layout::{ANNOUNCEMENT, adoption, shared, slot};
 use super::offsets::Way;
 use super::program;
 use super::reader::{Find, Reader};
-use crate::attach::{myself, threads};
+use crate::attach::{myself, running, threads};
 use crate::cgroup::Cgroup;
 use crate::collector::time_empty_call;
 use crate::error::{Error, Step, Unavailable};
@@ -117,16 +117,12 @@ impl<'a> Adopter<'a> {
             self.maps.slots.delete(&number.to_ne_bytes())?;
             return Ok(false);
         }
-        let exe = gate::long::c_string(format!("/proc/{pid}/exe").as_bytes());
-        let program = exe
-            .and_then(|exe| readlinkat(CWD, &exe))
-            .unwrap_or_default();
         reader.attached(
             number,
             &Attached {
                 pid,
                 threads: adopted,
-                program,
+                program: running(pid),
                 open: OpenFiles::of(pid).since(&before),
             },
         );

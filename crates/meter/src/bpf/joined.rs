@@ -2,9 +2,8 @@
 //! which the record reaches user space a little later.
 
 use foldhash::{HashMap, HashSet};
-use gate::fs::{CWD, readlinkat};
 
-use crate::attach::{Status, threads};
+use crate::attach::{Status, running, threads};
 use crate::names::{Attached, OpenFiles};
 
 /// What is known of the processes whose threads join.
@@ -76,13 +75,6 @@ impl Joined {
             known.remove(&tid);
         }
     }
-}
-
-/// The file of the program of a process; empty if it has ended.
-fn running(pid: u32) -> Vec<u8> {
-    let exe = gate::long::c_string(format!("/proc/{pid}/exe").as_bytes());
-    exe.and_then(|exe| readlinkat(CWD, &exe))
-        .unwrap_or_default()
 }
 
 /// A thread that has joined.

@@ -24,7 +24,7 @@ use crate::error::{Error, Step, WarningKind};
 use crate::executable::file_of;
 use crate::names::Attached;
 use crate::syscalls::NUMBERS;
-use crate::totals::{Program, Totals};
+use crate::totals::{self, Program, Sums, Totals};
 
 /// How long to sleep if there were records: more will come, and reading few at a time costs more.
 const BUSY: Duration = Duration::from_millis(1);
@@ -172,6 +172,11 @@ impl<'a> Reader<'a> {
 
     /// Makes room in maps that fill, and waits for more records, at most so long.
     fn pause(&mut self, records: usize, ring: &Ring, most: Duration) -> gate::Result<()> {
+        self.tick()?;
+        let most = self
+            .collector
+            .until_tick()
+            .map_or(most, |tick| most.min(tick));
         if self.is_filling() {
             self.harvest(false)?;
         }
@@ -317,41 +322,50 @@ impl<'a> Reader<'a> {
             ..
         } = self;
         // Slots first: one that has ended gets no further calls, so that all of its cells are seen.
-        let mut slots = Slots {
-            ended: HashMap::new(),
-            all,
-        };
         let mut used = HashSet::new();
-        self.maps.slots.each(|key, value| {
-            let began = double(value, slot::PROGRAM);
+        let slots = Slots::read(self.maps, programs, totals, all, |began| {
             used.insert(began);
-            if all || double(value, slot::LIVE) == 0 {
-                // If the ring had no room for the exec, the program has the name that it was
-                // called by.
-                let program = programs.get(&began).copied();
-                let program = program.unwrap_or_else(|| totals.program(program_name(value)));
-                let pid = word(value, slot::PID);
-                slots.ended.insert(double(key, 0), (program, pid));
-            }
         })?;
         let mut gone = Vec::new();
-        self.maps.cells.each(|key, value| {
-            let Some((program, pid)) = slots.find(double(key, 0)) else {
-                return;
-            };
-            let (number, errno) = (word(key, 8), errno(word(key, 12)));
-            let (calls, nanos) = (double(value, 0), double(value, 8));
+        let mut add = |program, pid, number, calls, nanos, errno| {
             totals.add(program, pid, number, calls, nanos, errno);
-            gone.extend_from_slice(key);
-        })?;
+        };
+        slots.each_cell(self.maps, &mut add, |key| gone.extend_from_slice(key))?;
         if all {
-            add_tasks(self.maps, &slots, totals, &mut self.read)?;
+            slots.each_task(self.maps, &mut add, &mut self.read)?;
         }
         self.maps.cells.delete(&gone)?;
         let ended = slots.ended.keys().flat_map(|key| key.to_ne_bytes());
         self.maps.slots.delete(&ended.collect::<Vec<u8>>())?;
         programs.retain(|began, _| used.contains(began));
         Ok(())
+    }
+
+    /// Ends the interval, if it is over.
+    fn tick(&mut self) -> gate::Result<()> {
+        let Reader {
+            words,
+            maps,
+            programs,
+            collector,
+            ..
+        } = self;
+        collector.tick(|totals| {
+            let mut sums = Sums::new();
+            let slots = Slots::read(maps, programs, totals, true, |_| {})?;
+            let mut add = |program, _, number, calls, nanos, errno: Option<i32>| {
+                let errors = if errno.is_some() { calls } else { 0 };
+                totals::add(&mut sums, program, number, [calls, errors, nanos]);
+            };
+            slots.each_cell(maps, &mut add, |_| {})?;
+            slots.each_task(maps, &mut add, &mut 0)?;
+            for number in 0..NUMBERS {
+                let [calls, nanos, errors] = read_spilt(words, number);
+                let program = Program::default();
+                totals::add(&mut sums, program, number as u32, [calls, errors, nanos]);
+            }
+            Ok(sums)
+        })
     }
 
     /// Reads what is left in the ring and in the maps. The programs are detached.
@@ -366,8 +380,7 @@ impl<'a> Reader<'a> {
         self.harvest(true)?;
         let mut spilt = 0;
         for number in 0..NUMBERS {
-            let at = shared::SPILL + 3 * number;
-            let [calls, nanos, errors] = [at, at + 1, at + 2].map(|word| self.shared(word));
+            let [calls, nanos, errors] = read_spilt(self.words, number);
             let succeeded = calls.saturating_sub(errors);
             for (calls, nanos, errno) in [(succeeded, nanos, None), (errors, 0, Some(0))] {
                 if calls > 0 {
@@ -403,6 +416,15 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Calls, nanoseconds and errors of a system call that there was no cell for.
+fn read_spilt(words: &Shared, number: usize) -> [u64; 3] {
+    let at = shared::SPILL + 3 * number;
+    [at, at + 1, at + 2].map(|word| words[word].load(Ordering::Acquire))
+}
+
+/// Takes calls of a process, which all ended alike: program, pid, number, calls, nanoseconds, error.
+type Add<'a> = dyn FnMut(Program, u32, u32, u64, u64, Option<i32>) + 'a;
+
 /// The slots whose cells are added up.
 struct Slots {
     ended: HashMap<u64, (Program, u32)>,
@@ -411,37 +433,79 @@ struct Slots {
 }
 
 impl Slots {
+    /// Those that have ended, or all. `seen` is called with the program of each one that is in the map.
+    fn read(
+        maps: &Maps,
+        programs: &HashMap<u64, Program>,
+        totals: &mut Totals,
+        all: bool,
+        mut seen: impl FnMut(u64),
+    ) -> gate::Result<Slots> {
+        let mut ended = HashMap::new();
+        maps.slots.each(|key, value| {
+            let began = double(value, slot::PROGRAM);
+            seen(began);
+            if all || double(value, slot::LIVE) == 0 {
+                // If the ring had no room for the exec, the program has the name that it was
+                // called by.
+                let program = programs.get(&began).copied();
+                let program = program.unwrap_or_else(|| totals.program(program_name(value)));
+                let pid = word(value, slot::PID);
+                ended.insert(double(key, 0), (program, pid));
+            }
+        })?;
+        Ok(Slots { ended, all })
+    }
+
     /// The program and the process of a slot; `None` if its cells are not added up.
     fn find(&self, slot: u64) -> Option<(Program, u32)> {
         let no_slot = (self.all && slot == 0).then(Default::default);
         let found = self.ended.get(&slot).copied().or(no_slot);
         found.filter(|_| slot != slot::FIRST)
     }
-}
 
-/// Adds up the sums of the threads that go on, and counts the calls that they are in as read.
-fn add_tasks(maps: &Maps, slots: &Slots, totals: &mut Totals, read: &mut u64) -> gate::Result<()> {
-    let mut buckets = Vec::new();
-    maps.taken.each(|bucket, _| buckets.push(word(bucket, 0)))?;
-    let mut value = [0; task::LEN as usize];
-    for bucket in buckets {
-        maps.tasks.lookup(&bucket.to_ne_bytes(), &mut value)?;
-        let flags = word(&value, task::FLAGS).cast_signed();
-        *read += u64::from(flags & task::REPORTED != 0);
-        let Some((program, pid)) = slots.find(double(&value, task::SLOT)) else {
-            continue;
-        };
-        for at in (task::SUMS..task::LEN).step_by(sum::LEN as usize) {
-            let calls = word(&value, at + sum::CALLS);
-            if calls > 0 {
-                let kind = word(&value, at + sum::KIND);
-                let (number, errno) = (kind % NUMBERS as u32, errno(kind >> sum::ERROR));
-                let nanos = double(&value, at + sum::NANOS);
-                totals.add(program, pid, number, calls.into(), nanos, errno);
+    /// Adds up the cells of the slots, and passes their keys to `seen`.
+    fn each_cell(
+        &self,
+        maps: &Maps,
+        add: &mut Add<'_>,
+        mut seen: impl FnMut(&[u8]),
+    ) -> gate::Result<()> {
+        maps.cells.each(|key, value| {
+            let Some((program, pid)) = self.find(double(key, 0)) else {
+                return;
+            };
+            let (number, errno) = (word(key, 8), errno(word(key, 12)));
+            let (calls, nanos) = (double(value, 0), double(value, 8));
+            add(program, pid, number, calls, nanos, errno);
+            seen(key);
+        })
+    }
+
+    /// Adds up the sums of the threads that go on, and counts the calls that they are in as read.
+    fn each_task(&self, maps: &Maps, add: &mut Add<'_>, read: &mut u64) -> gate::Result<()> {
+        let mut buckets = Vec::new();
+        maps.taken.each(|bucket, _| buckets.push(word(bucket, 0)))?;
+        let mut value = [0; task::LEN as usize];
+        for bucket in buckets {
+            maps.tasks.lookup(&bucket.to_ne_bytes(), &mut value)?;
+            let flags = word(&value, task::FLAGS).cast_signed();
+            *read += u64::from(flags & task::REPORTED != 0);
+            let Some((program, pid)) = self.find(double(&value, task::SLOT)) else {
+                continue;
+            };
+            for at in (task::SUMS..task::LEN).step_by(sum::LEN as usize) {
+                let calls = word(&value, at + sum::CALLS);
+                if calls > 0 {
+                    let kind = word(&value, at + sum::KIND);
+                    let (number, errno) = (kind % NUMBERS as u32, errno(kind >> sum::ERROR));
+                    let nanos = double(&value, at + sum::NANOS);
+                    add(program, pid, number, calls.into(), nanos, errno);
+                }
             }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 fn errno(errno: u32) -> Option<i32> {

@@ -19,6 +19,7 @@ fathom account --by process -o report.txt ./configure  # by process, into a file
 fathom account -p 1234 --duration 10s  # what a running process does in 10 s
 fathom account --cgroup /sys/fs/cgroup/system.slice/nginx.service  # what a service does, until Ctrl-C
 fathom account --system --duration 1m --by process  # what all processes do in a minute
+fathom account -n 1 --system  # a line per second, until Ctrl-C
 fathom account --json python3 -c 1  # JSON for other programs
 fathom probe /srv gates --json >prices.json  # measure the call prices of /srv
 fathom account --prices prices.json tar -cf /dev/null /srv  # use these prices
@@ -29,7 +30,7 @@ const OPTIONS_FIRST: &str = "\
 Options of fathom come before COMMAND; everything from COMMAND on belongs to the command.";
 
 const ATTACHING: &str = "\
-With -p, --cgroup and --system the exit status is 0 if there is a report, and 2 if there is none. Attaching needs root, and a kernel with BTF.";
+With -p, --cgroup and --system the exit status is 0 if there is a report, and 2 if there is none. Attaching needs root, and a kernel with BTF; -p also works by ptrace.";
 
 const TABLE: &str = "\
 The table of --model is CSV with the columns gate, ms_per_call, calls_per_dir, calls_per_file (or calls_per_seg) and for_effect (yes or no).";
@@ -75,6 +76,13 @@ pub(crate) struct Account {
     #[arg(long, value_name = "DURATION", help_heading = "Metering", value_parser = duration)]
     #[arg(conflicts_with = "model")]
     pub(crate) duration: Option<Duration>,
+    /// Print a line to stderr every SECONDS, besides the report
+    ///
+    /// It has the calls of the interval, the errors, the time, and the system call, the program and
+    /// the directory that took most of it.
+    #[arg(short = 'n', long, value_name = "SECONDS", help_heading = "Metering", value_parser = number(1..=86_400_u64))]
+    #[arg(conflicts_with = "model")]
+    pub(crate) interval: Option<u64>,
     /// Meter system calls with METER
     #[arg(long, value_name = "METER", default_value = "auto")]
     #[arg(help_heading = "Metering", value_parser = choices(METERS))]

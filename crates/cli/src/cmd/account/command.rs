@@ -2,8 +2,10 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
 
 use account::command::CommandAccount;
+use account::intervals::{IntervalRow, Intervals};
 use account::prices::Given;
 use account::report::AccountReport;
 use account::stacks::stacks;
@@ -14,6 +16,7 @@ use show::name::printable;
 use show::table::TableStyle;
 
 use super::show::formats::{folded, system_calls_csv};
+use super::show::intervals::IntervalLines;
 use super::show::screen::{Rows, screen_text};
 use super::show::{Limits, SCHEMA, account_text};
 use crate::cmd::account::args::Account as Args;
@@ -44,9 +47,16 @@ pub(super) fn run(args: &Args, out: &Out) -> Outcome {
         };
         out.note(format_args!("attached to {what}; press Ctrl-C to stop"));
     };
+    let mut lines = IntervalLines::default();
+    let mut show = |row: &IntervalRow| lines.show(row);
+    let intervals = args.interval.map(|seconds| Intervals {
+        every: Duration::from_secs(seconds),
+        show: &mut show,
+    });
+    let (meter, calls) = (&args.meter, args.calls);
     let taken = match attach_options(args, &ready)? {
-        Some(attach) => CommandAccount::attach(&attach, &args.meter, args.calls, given),
-        None => CommandAccount::take(&args.command, &args.meter, args.calls, given),
+        Some(attach) => CommandAccount::attach(&attach, meter, calls, given, intervals),
+        None => CommandAccount::take(&args.command, meter, calls, given, intervals),
     };
     let taken = taken.map_err(|why| not_metered(why, out))?;
     let rows = args.top.unwrap_or(if out.json { TOP_JSON } else { TOP });

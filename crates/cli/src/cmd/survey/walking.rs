@@ -410,7 +410,7 @@ pub(super) fn account(
         OsString::from("--"),
         OsStr::from_bytes(context.dir()).to_owned(),
     ]);
-    let taken = CommandAccount::take(&words, "auto", ACCOUNTED_CALLS, None)
+    let taken = CommandAccount::take(&words, "auto", ACCOUNTED_CALLS, None, None)
         .map_err(|error| Missing::Skipped(Failure::new(Task::Other, error)))?;
     heard(taken.metered.ended);
     match taken.metered.ended {

@@ -19,6 +19,7 @@ use self::how::{explain_meter, explain_pattern, how};
 
 pub(crate) mod formats;
 pub(crate) mod how;
+pub(crate) mod intervals;
 mod json;
 pub(crate) mod memo;
 pub(crate) mod screen;

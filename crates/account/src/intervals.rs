@@ -1,0 +1,180 @@
+//! What happens in each interval of a run: the calls, and the costliest system call, program and
+//! directory.
+
+use std::hash::Hash;
+use std::time::Duration;
+
+use foldhash::{HashMap, HashMapExt};
+use meter::call::{Call, Fork, Interval, Listener};
+use meter::names::Attached;
+use meter::syscalls;
+
+use crate::ledger::Ledger;
+
+/// The calls of an interval. Their time is without waits, as far as the calls were examined.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IntervalRow {
+    /// Calls on files.
+    pub calls: u64,
+    /// Those that failed.
+    pub errors: u64,
+    /// Nanoseconds in them.
+    pub nanos: u64,
+    /// The system call that took most of the time.
+    pub call: Option<&'static str>,
+    /// The program, likewise.
+    pub program: Option<Vec<u8>>,
+    /// The directory, likewise, of the calls that were examined.
+    pub directory: Option<Vec<u8>>,
+}
+
+/// How long intervals are, and what is called at the end of each.
+pub struct Intervals<'a> {
+    /// The length.
+    pub every: Duration,
+    /// Takes the row of an interval.
+    pub show: &'a mut dyn FnMut(&IntervalRow),
+}
+
+/// A ledger that shows intervals.
+pub(crate) struct Ticking<'a> {
+    pub(crate) ledger: Ledger,
+    intervals: Option<Intervals<'a>>,
+    /// Nanoseconds of each directory, and of the waits of each program and call, so far.
+    directories: HashMap<Vec<u8>, u64>,
+    waits: HashMap<(Vec<u8>, u32), u64>,
+}
+
+impl<'a> Ticking<'a> {
+    pub(crate) fn new(ledger: Ledger, intervals: Option<Intervals<'a>>) -> Ticking<'a> {
+        Ticking {
+            ledger,
+            intervals,
+            directories: HashMap::new(),
+            waits: HashMap::new(),
+        }
+    }
+}
+
+impl Listener for Ticking<'_> {
+    fn interval(&self) -> Option<Duration> {
+        Some(self.intervals.as_ref()?.every)
+    }
+
+    fn tick(&mut self, interval: &Interval) {
+        let waits = self.ledger.wait_nanos();
+        let waited = grown(&waits, &self.waits);
+        self.waits = waits;
+        let directories = self.ledger.directory_nanos();
+        let directory = costliest(grown(&directories, &self.directories));
+        self.directories = directories;
+        let mut row = IntervalRow {
+            directory,
+            ..IntervalRow::default()
+        };
+        let (mut calls, mut programs) = (HashMap::new(), HashMap::new());
+        for sum in &interval.sums {
+            let waited = waited.get(&(sum.program.clone(), sum.number));
+            let nanos = sum.nanos.saturating_sub(waited.copied().unwrap_or(0));
+            row.calls += sum.calls;
+            row.errors += sum.errors;
+            row.nanos += nanos;
+            *calls.entry(sum.number).or_insert(0) += nanos;
+            *programs.entry(sum.program.clone()).or_insert(0) += nanos;
+        }
+        let call = costliest(calls).and_then(syscalls::by_number);
+        row.call = call.map(|call| call.name);
+        row.program = costliest(programs);
+        if let Some(intervals) = &mut self.intervals {
+            (intervals.show)(&row);
+        }
+    }
+
+    fn attach(&mut self, process: &Attached) {
+        self.ledger.attach(process);
+    }
+
+    fn call(&mut self, call: &Call<'_>) {
+        self.ledger.call(call);
+    }
+
+    fn fork(&mut self, fork: &Fork) {
+        self.ledger.fork(fork);
+    }
+
+    fn exec(&mut self, pid: u32, program: &[u8]) {
+        self.ledger.exec(pid, program);
+    }
+
+    fn exit(&mut self, pid: u32, tid: u32) {
+        self.ledger.exit(pid, tid);
+    }
+}
+
+/// How much more each has now than before.
+fn grown<K: Hash + Eq + Clone>(now: &HashMap<K, u64>, before: &HashMap<K, u64>) -> HashMap<K, u64> {
+    let more = |(key, now): (&K, &u64)| {
+        let before = before.get(key).copied().unwrap_or(0);
+        (key.clone(), now.saturating_sub(before))
+    };
+    now.iter().map(more).collect()
+}
+
+/// The one with the most; of several, the first in order. `None` if none has any.
+fn costliest<K: Ord>(sums: HashMap<K, u64>) -> Option<K> {
+    let some = sums.into_iter().filter(|(_, nanos)| *nanos > 0);
+    let most = some.max_by(|(a, x), (b, y)| x.cmp(y).then_with(|| b.cmp(a)));
+    most.map(|(key, _)| key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use meter::call::IntervalSum;
+    use meter::names::Inherited;
+
+    #[test]
+    fn the_costliest_of_an_interval_are_those_that_grew_most() {
+        let mut rows = Vec::new();
+        let mut show = |row: &IntervalRow| rows.push(row.clone());
+        let intervals = Intervals {
+            every: Duration::from_secs(1),
+            show: &mut show,
+        };
+        let mut ticking = Ticking::new(Ledger::new(Inherited::default()), Some(intervals));
+        let open = syscalls::by_name("openat").unwrap().number;
+        let sum = |program: &str, calls, nanos| IntervalSum {
+            program: program.into(),
+            number: open,
+            calls,
+            errors: 1,
+            nanos,
+        };
+        for (name, nanos) in [(&b"/a/x"[..], 9), (b"/b/x", 5)] {
+            ticking.call(&Call {
+                pid: 1,
+                tid: 1,
+                number: open,
+                args: [-100_i64 as u64, 0, 0, 0, 0, 0],
+                name: Some(name),
+                other: None,
+                result: Some(3),
+                start: 0,
+                nanos,
+            });
+        }
+        ticking.tick(&Interval {
+            sums: vec![sum("/p", 3, 5), sum("/q", 4, 9)],
+        });
+        ticking.tick(&Interval { sums: vec![] });
+        let row = IntervalRow {
+            calls: 7,
+            errors: 2,
+            nanos: 14,
+            call: Some("openat"),
+            program: Some(b"/q".to_vec()),
+            directory: Some(b"/a".to_vec()),
+        };
+        assert_eq!(rows, [row, IntervalRow::default()]);
+    }
+}

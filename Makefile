@@ -26,22 +26,23 @@ test: setup-test
 	cargo fmt --all --check
 	.ci/door
 	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
+	cargo clippy --package fathom --package fathom-remote --features cloud --all-targets --locked --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 	cargo check --manifest-path fuzz/Cargo.toml --target-dir $(target) --locked --quiet
 	tools/test
 
 static: setup-static
-	cargo build --package fathom --profile dist --locked --target $(musl)
+	cargo build --package fathom --profile dist --locked --features cloud --target $(musl)
 	@$(call symbols,$(target)/$(musl)/dist)
 	@echo $(target)/$(musl)/dist/fathom
 
 static-arm64: setup-arm64
-	$(for_arm64) cargo build --package fathom --profile dist --locked --target $(arm64)
+	$(for_arm64) cargo build --package fathom --profile dist --locked --features cloud --target $(arm64)
 	@$(call symbols,$(target)/$(arm64)/dist)
 	@echo $(target)/$(arm64)/dist/fathom
 
 deb: setup-deb
-	cargo build --package fathom --profile dist --locked
+	cargo build --package fathom --profile dist --locked --features cloud
 	@$(call symbols,$(target)/dist)
 	tools/deb
 

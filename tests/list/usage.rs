@@ -378,3 +378,36 @@ fn fifos_are_read() {
     );
     assert!(writer.join().unwrap().is_ok());
 }
+
+#[cfg(not(feature = "cloud"))]
+#[test]
+fn a_build_without_object_stores_says_so() {
+    let commands: [&[&str]; 4] = [
+        &["list", "s3://bucket/a.tar"],
+        &["query", "s3://bucket/c.parquet"],
+        &["dump", "/proc/self/status", "-o", "s3://bucket/a.tar"],
+        &[
+            "dump",
+            "/proc/self/status",
+            "-o",
+            "/dev/null",
+            "--level",
+            "0",
+            "--state",
+            "s3://bucket/s/",
+        ],
+    ];
+    for command in commands {
+        let ran = run(&mut fathom(command.iter().copied())).refused();
+        assert!(
+            ran.stderr
+                .contains("this build does not support object stores"),
+            "{ran}"
+        );
+        assert!(
+            ran.stderr
+                .contains("hint: use a build with --features cloud"),
+            "{ran}"
+        );
+    }
+}

@@ -10,6 +10,7 @@ use ondisk::pax;
 use parquet::errors::ParquetError;
 
 use crate::compression::{BadSuffix, Compression};
+use crate::remote::StoreError;
 use crate::shown;
 
 /// A result of this crate.
@@ -117,6 +118,8 @@ pub enum ErrorKind {
     /// Input or output failed without an error number.
     #[error("{0}")]
     Io(Arc<io::Error>),
+    #[error("{0}")]
+    Store(#[from] StoreError),
     /// A tree cannot be walked.
     #[error("the walk failed")]
     Walk(Box<walk::Error>),
@@ -300,23 +303,42 @@ impl From<Errno> for ErrorKind {
 
 impl From<io::Error> for ErrorKind {
     fn from(error: io::Error) -> ErrorKind {
-        match error.raw_os_error() {
-            Some(errno) => Errno(errno).into(),
-            None => ErrorKind::Io(Arc::new(error)),
+        let store = || error.get_ref()?.downcast_ref::<StoreError>().cloned();
+        match (error.raw_os_error(), store()) {
+            (Some(errno), _) => Errno(errno).into(),
+            (None, Some(store)) => store.into(),
+            (None, None) => ErrorKind::Io(Arc::new(error)),
         }
+    }
+}
+
+/// For the libraries that read and write archives: [`ErrorKind::from`] gives the same kind again.
+impl From<ErrorKind> for io::Error {
+    fn from(kind: ErrorKind) -> io::Error {
+        match kind {
+            ErrorKind::Call { errno, .. } => io::Error::from_raw_os_error(errno.0),
+            ErrorKind::Store(error) => io::Error::other(error),
+            kind => io::Error::other(kind),
+        }
+    }
+}
+
+impl From<StoreError> for io::Error {
+    fn from(error: StoreError) -> io::Error {
+        io::Error::other(error)
     }
 }
 
 impl From<ParquetError> for ErrorKind {
     fn from(error: ParquetError) -> ErrorKind {
-        let errno = match &error {
-            ParquetError::External(e) => e.downcast_ref::<Errno>().copied().or_else(|| {
+        let kind = match &error {
+            ParquetError::External(e) => e.downcast_ref::<ErrorKind>().cloned().or_else(|| {
                 let errno = e.downcast_ref::<io::Error>()?.raw_os_error()?;
-                Some(Errno(errno))
+                Some(Errno(errno).into())
             }),
             _ => None,
         };
-        errno.map_or_else(|| ErrorKind::Parquet(Arc::new(error)), ErrorKind::from)
+        kind.unwrap_or_else(|| ErrorKind::Parquet(Arc::new(error)))
     }
 }
 

@@ -1,18 +1,21 @@
-//! Reads an archive from a file, a device, a fifo or standard input, plain or compressed. In a plain
-//! file, data that is not needed is skipped without reading it.
+//! Reads an archive from a file, a device, a fifo, standard input or an object of a store, plain or
+//! compressed. In a plain file or object, data that is not needed is skipped without reading it.
 
 use std::io::{self, Read};
 use std::sync::Arc;
 
-use gate::fs::{At, FileType, Open, Want, Whence, lseek, pread64, statx};
+use gate::file::Reader;
+use gate::fs::{At, FileType, Open, Want, pread64, statx};
 use gate::long::{open_long, statx_long};
-use gate::{Errno, Fd, Gate};
+use gate::{Fd, Gate};
 use ondisk::pax::sparse::Extent;
 use ondisk::pax::{BLOCK, Decoder, Event, Kind, Member, PartOfRun, begins_archive, padded};
 
 use crate::compression::Compression;
 use crate::decompress::Decompressor;
 use crate::error::{Action, Damage, Defect, Error, ErrorKind, NotArchive};
+use crate::ranges::Ranges;
+use crate::remote::{self, ObjectStream};
 use crate::route::{Region, Route, Turn};
 use crate::seek::Seekable;
 use crate::stream::{Buffered, Stream};
@@ -50,8 +53,8 @@ pub struct Input {
     /// Defects so far.
     defect_count: u64,
     check: Option<Check>,
-    /// A regular file, and its length.
-    file: Option<(Arc<Fd>, u64)>,
+    /// A regular file or an object.
+    file: Option<Ranges>,
     seekable: Option<Seekable>,
     /// The part of a dump that the archive is, once its headers are read.
     part: Option<PartOfRun>,
@@ -76,7 +79,13 @@ struct Check {
 }
 
 enum Source {
-    File { fd: Arc<Fd>, at: u64, len: u64 },
+    File {
+        fd: Arc<Fd>,
+        at: u64,
+        len: u64,
+    },
+    /// With the bytes that are left in it.
+    Object(Box<dyn ObjectStream>, u64),
     Stream(Stream),
     Compressed(Decompressor),
 }
@@ -127,16 +136,14 @@ impl Input {
     pub(crate) fn narrow(&mut self, regions: Vec<Region>) {
         /// With more, a look at all for each member of the index takes longer than it spares.
         const MOST: usize = 10_000;
-        let Some((file, len)) = self.file.as_ref().filter(|_| regions.len() <= MOST) else {
+        let Some(file) = self.file.as_ref().filter(|_| regions.len() <= MOST) else {
             return;
         };
-        let (Source::Compressed(from), Some(seekable)) = (&self.source, Seekable::read(file, *len))
-        else {
+        let is_zstd =
+            matches!(&self.source, Source::Compressed(from) if from.format() == Compression::Zstd);
+        let Some(seekable) = is_zstd.then(|| Seekable::read(file)).flatten() else {
             return;
         };
-        if from.format() != Compression::Zstd {
-            return;
-        }
         let content = seekable.table.end().content;
         let index = seekable.index.as_deref();
         let route = index.and_then(|index| Route::plan(index, regions, content));
@@ -249,13 +256,11 @@ impl Input {
     /// Goes on at an offset of a compressed archive, where a member begins.
     fn jump(&mut self, place: u64) {
         let table = self.seekable.as_ref().map(|seekable| &seekable.table);
-        let (Some(table), Some((file, _))) = (table, &self.file) else {
+        let (Some(table), Some(file)) = (table, &self.file) else {
             return;
         };
         let start = table.find(place);
-        // If this fails, what is read next is not what is expected.
-        let _ = lseek(&**file, start.file, Whence::Set);
-        let input = Buffered::new(Stream(Some(Arc::clone(file))), Vec::new());
+        let input = Buffered::new(file.stream(start.file), Vec::new());
         self.source = Source::Compressed(Decompressor::new(Compression::Zstd, input));
         self.buffer.clear();
         self.from = 0;
@@ -429,9 +434,8 @@ impl Input {
             let here = left.min((self.buffer.len() - self.from) as u64);
             self.take(here as usize);
             left -= here;
-            if let (Source::File { at, len, .. }, true) = (&mut self.source, left > 0) {
-                let skipped = left.min(len.saturating_sub(*at));
-                *at += skipped;
+            if left > 0 {
+                let skipped = self.source.skip(left);
                 self.place += skipped;
                 left -= skipped;
             }
@@ -532,26 +536,30 @@ impl Input {
 /// Whether an archive can be read twice.
 pub(crate) fn is_regular(archive: &[u8]) -> bool {
     let seen = || statx_long(archive, At::empty(), Want::TYPE);
-    archive != b"-" && seen().is_ok_and(|seen| seen.file_type == FileType::Regular)
+    remote::is_remote(archive)
+        || archive != b"-" && seen().is_ok_and(|seen| seen.file_type == FileType::Regular)
 }
 
-/// A regular file, and its length.
-type RegularFile = Option<(Arc<Fd>, u64)>;
-
-/// Opens the source of an archive, and reads its first block, or less at the end.
-fn open_source(path: &[u8]) -> Result<(Source, Vec<u8>, RegularFile), ErrorKind> {
+/// Opens the source of an archive, and reads its first block, or less at the end. Gives the file or the
+/// object, too, if it can be read at any offset.
+fn open_source(path: &[u8]) -> Result<(Source, Vec<u8>, Option<Ranges>), ErrorKind> {
     let mut file = None;
-    let stream = if path == b"-" {
-        Stream(None)
+    let mut stream = if path == b"-" {
+        Stream::Stdin
+    } else if let Some(object) = remote::open(path)? {
+        let stream = Stream::Object(object.stream(0));
+        file = Some(Ranges::Object(object));
+        stream
     } else {
         let fd = open_long(path, Open::empty()).map_err(ErrorKind::call(Gate::Openat))?;
         let seen = statx(&fd, c"", At::EMPTY_PATH, Want::BASIC_STATS);
         let seen = seen.map_err(ErrorKind::call(Gate::Statx))?;
         let fd = Arc::new(fd);
-        file = (seen.file_type == FileType::Regular).then(|| (Arc::clone(&fd), seen.size));
-        Stream(Some(fd))
+        file = (seen.file_type == FileType::Regular)
+            .then(|| Ranges::File(Reader::new(Arc::clone(&fd), seen.size)));
+        Stream::File(fd)
     };
-    let head = read_block(|buffer| stream.read(buffer).map_err(ErrorKind::call(Gate::Read)))?;
+    let head = read_block(|buffer| stream.read(buffer))?;
     if let Some(format) = Compression::from_magic(&head) {
         let input = Buffered::new(stream, head);
         let mut source = Source::Compressed(Decompressor::new(format, input));
@@ -559,13 +567,16 @@ fn open_source(path: &[u8]) -> Result<(Source, Vec<u8>, RegularFile), ErrorKind>
         return Ok((source, head, file));
     }
     let at = head.len() as u64;
-    let source = match &file {
-        Some((fd, len)) => Source::File {
-            fd: Arc::clone(fd),
+    let source = match (&file, stream) {
+        (Some(Ranges::File(file)), _) => Source::File {
+            fd: Arc::clone(file.fd()),
             at,
-            len: *len,
+            len: file.len(),
         },
-        None => Source::Stream(stream),
+        (Some(Ranges::Object(object)), Stream::Object(stream)) => {
+            Source::Object(stream, object.len() - at)
+        }
+        (_, stream) => Source::Stream(stream),
     };
     Ok((source, head, file))
 }
@@ -611,7 +622,12 @@ impl Source {
                 *at += n as u64;
                 Ok(n)
             }
-            Source::Stream(stream) => stream.read(buffer).map_err(ErrorKind::call(Gate::Read)),
+            Source::Object(stream, left) => {
+                let n = stream.read(buffer)?;
+                *left -= n as u64;
+                Ok(n)
+            }
+            Source::Stream(stream) => stream.read(buffer),
             Source::Compressed(from) => {
                 let format = from.format();
                 from.read(buffer)
@@ -621,13 +637,34 @@ impl Source {
     }
 }
 
+impl Source {
+    /// Skips up to so many bytes, if that needs no reading. Gives how many.
+    fn skip(&mut self, bytes: u64) -> u64 {
+        match self {
+            Source::File { at, len, .. } => {
+                let skipped = bytes.min(len.saturating_sub(*at));
+                *at += skipped;
+                skipped
+            }
+            Source::Object(stream, left) => {
+                let skipped = bytes.min(*left);
+                stream.skip(skipped);
+                *left -= skipped;
+                skipped
+            }
+            Source::Stream(_) | Source::Compressed(_) => 0,
+        }
+    }
+}
+
 /// An error of reading a compressed archive, decompressed up to `at`.
 fn compression_error(format: Compression, at: u64, error: io::Error) -> ErrorKind {
-    let damage = match (error.raw_os_error(), error.kind()) {
-        (Some(errno), _) => return ErrorKind::call(Gate::Read)(Errno(errno)),
-        (None, io::ErrorKind::OutOfMemory) => return ErrorKind::LargeWindow(format),
-        (None, io::ErrorKind::UnexpectedEof) => Damage::CompressedCutShort(format),
-        (None, _) => Damage::Compressed(format, error.to_string()),
+    let damage = match (error.kind(), ErrorKind::from(error)) {
+        (_, ErrorKind::Call { errno, .. }) => return ErrorKind::call(Gate::Read)(errno),
+        (_, unread @ ErrorKind::Store(_)) => return unread,
+        (io::ErrorKind::OutOfMemory, _) => return ErrorKind::LargeWindow(format),
+        (io::ErrorKind::UnexpectedEof, _) => Damage::CompressedCutShort(format),
+        (_, kind) => Damage::Compressed(format, kind.to_string()),
     };
     ErrorKind::DamagedArchive { at, damage }
 }

@@ -10,6 +10,7 @@
 //! | [`dump`](mod@dump) | writes trees into an archive |
 //! | [`compression`] | the compressed formats of archives |
 //! | `decompress`, `stream` | read compressed archives |
+//! | `destination` | a file or an object that is complete or absent |
 //! | `error`, `warning` | why something was not done, or skipped |
 //! | [`gather`](mod@gather) | collects the metadata of a tree before any file is read |
 //! | [`increment`] | what an incremental archive must contain |
@@ -22,6 +23,8 @@
 //! | `pattern` | PATHs with wildcards |
 //! | [`plan`] | what a dump writes of each row |
 //! | [`query`] | passes the entries of catalogs to a sink |
+//! | `ranges` | a file or an object that is read at any offset |
+//! | [`remote`] | objects of a store, named by a URL |
 //! | [`restore`](mod@restore) | restores a tree from archives |
 //! | [`rows`] | the metadata of a whole tree in memory, packed |
 //! | `route` | the way through an archive to a few members, by its index |
@@ -41,6 +44,7 @@ pub mod catalog;
 pub mod changed;
 pub mod compression;
 mod decompress;
+mod destination;
 pub mod dump;
 mod error;
 pub mod gather;
@@ -54,6 +58,8 @@ mod passwd;
 mod pattern;
 pub mod plan;
 pub mod query;
+mod ranges;
+pub mod remote;
 pub mod restore;
 mod route;
 pub mod rows;
@@ -72,6 +78,7 @@ pub use error::{
     Action, BadName, Damage, Defect, Error, ErrorKind, FileSystemId, MissingParts, NotArchive,
     Result,
 };
+pub use remote::StoreError;
 pub use restore::owners::Owners;
 pub use warning::WarningKind;
 

@@ -47,9 +47,13 @@ fn list_error(path: &[u8], kind: impl Into<ErrorKind>) -> Error {
 fn read_all(path: &[u8]) -> Result<Vec<u8>> {
     /// Bytes read at a time.
     const PIECE: usize = 64 << 10;
-    let open = || open_long(path, Open::empty()).map(Arc::new);
-    let fd = (path != b"-").then(open).transpose();
-    let stream = Stream(fd.map_err(|e| list_error(path, e))?);
+    let mut stream = match path {
+        b"-" => Stream::Stdin,
+        _ => {
+            let fd = open_long(path, Open::empty()).map_err(|e| list_error(path, e))?;
+            Stream::File(Arc::new(fd))
+        }
+    };
     let mut all = Vec::new();
     loop {
         let have = all.len();

@@ -2,9 +2,9 @@
 
 use std::io::Read;
 
-use gate::Fd;
-use gate::file::read_full_at;
 use ondisk::seekable::{SeekTable, index_frame};
+
+use crate::ranges::Ranges;
 
 /// The longest seek table and the longest index that are read: of an archive of some 30 TiB.
 const MOST: u64 = 256 << 20;
@@ -21,7 +21,8 @@ pub(crate) struct Seekable {
 impl Seekable {
     /// Reads them; `None` if there is no table, or one that is not about the whole file, as after archives
     /// were concatenated. What a failed call does not give, a sequential reading does.
-    pub(crate) fn read(file: &Fd, len: u64) -> Option<Seekable> {
+    pub(crate) fn read(file: &Ranges) -> Option<Seekable> {
+        let len = file.len();
         let mut footer = [0; SeekTable::FOOTER];
         let at = len.checked_sub(footer.len() as u64)?;
         read_exact(file, at, &mut footer)?;
@@ -48,8 +49,8 @@ impl Seekable {
     }
 }
 
-fn read_exact(file: &Fd, at: u64, to: &mut [u8]) -> Option<()> {
-    let have = read_full_at(file, at, to).ok()?;
+fn read_exact(file: &Ranges, at: u64, to: &mut [u8]) -> Option<()> {
+    let have = file.read_at(at, to).ok()?;
     (have == to.len()).then_some(())
 }
 

@@ -1,27 +1,34 @@
-//! Reads a file, a device, a fifo or standard input in order.
+//! Reads a file, a device, a fifo, standard input or an object in order.
 
 use std::io::{self, BufRead, Read};
 use std::sync::Arc;
 
 use gate::fs::read;
-use gate::{Errno, Fd};
+use gate::{Errno, Fd, Gate};
+
+use crate::error::ErrorKind;
+use crate::remote::ObjectStream;
 
 /// Bytes read at a time.
 const CHUNK: usize = 64 << 10;
 
-/// A descriptor that is read in order; `None` is standard input.
-#[derive(Clone)]
-pub(crate) struct Stream(pub(crate) Option<Arc<Fd>>);
+/// Something that is read in order.
+pub(crate) enum Stream {
+    Stdin,
+    File(Arc<Fd>),
+    Object(Box<dyn ObjectStream>),
+}
 
 impl Stream {
-    pub(crate) fn read(&self, buffer: &mut [u8]) -> gate::Result<usize> {
+    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> Result<usize, ErrorKind> {
         loop {
-            let read = match &self.0 {
-                Some(fd) => read(&**fd, buffer),
-                None => read(io::stdin(), buffer),
+            let read = match self {
+                Stream::File(fd) => read(&**fd, buffer),
+                Stream::Stdin => read(io::stdin(), buffer),
+                Stream::Object(object) => return Ok(object.read(buffer)?),
             };
             if read != Err(Errno::EINTR) {
-                return read;
+                return read.map_err(ErrorKind::call(Gate::Read));
             }
         }
     }
@@ -61,7 +68,7 @@ impl Buffered {
             self.buffer.resize(have + CHUNK, 0);
             let read = self.stream.read(&mut self.buffer[have..]);
             self.buffer.truncate(have + *read.as_ref().unwrap_or(&0));
-            if read.map_err(|errno| io::Error::from_raw_os_error(errno.0))? == 0 {
+            if read? == 0 {
                 break;
             }
         }

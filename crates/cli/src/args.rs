@@ -84,6 +84,13 @@ pub(crate) struct Global {
     /// Suppress the progress display
     #[arg(long, global = true)]
     pub(crate) no_progress: bool,
+    /// Use this endpoint for s3://BUCKET/KEY
+    ///
+    /// Archives, catalogs and state directories can be objects of an S3 store: give s3://BUCKET/KEY in
+    /// place of a file. The endpoint of AWS is the default, or that of AWS_ENDPOINT_URL. The usual
+    /// variables have the credentials; docs/backup.md lists them.
+    #[arg(long, global = true, value_name = "URL", hide_short_help = true)]
+    pub(crate) endpoint_url: Option<String>,
     /// Use colours; NO_COLOR in the environment disables `auto`
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: When,

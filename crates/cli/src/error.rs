@@ -246,6 +246,7 @@ mod tests {
         is_error::<archive::compression::BadSuffix>();
         is_error::<archive::Damage>();
         is_error::<archive::NotArchive>();
+        is_error::<archive::StoreError>();
         is_error::<archive::account::Unavailable>();
         is_error::<archive::token::UnknownToken>();
         is_error::<super::Error>();

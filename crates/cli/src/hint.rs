@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use archive::compression::{BadSuffix, Compression};
 use archive::restore::NotRestored;
-use archive::{Action, ErrorKind, NotArchive};
+use archive::{Action, ErrorKind, NotArchive, StoreError};
 use gate::Errno;
 use mounts::{Incompleteness, Warning};
 use show::name::printable;
@@ -212,7 +212,27 @@ pub(crate) fn archive_hint(error: &archive::Error) -> Cow<'static, str> {
         ErrorKind::NotArchive(NotArchive::Compressed(_, command)) => {
             format!("decompress it with {command}, and give - as ARCHIVE").into()
         }
+        ErrorKind::Store(error) => store_hint(error).into(),
         _ => fixed_archive_hint(error).into(),
+    }
+}
+
+fn store_hint(error: &StoreError) -> &'static str {
+    match error {
+        StoreError::Unsupported => "use a build with --features cloud",
+        StoreError::BadUrl => "give s3://BUCKET/KEY",
+        StoreError::NoCredentials(_) => "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+        StoreError::PlainHttp => "set AWS_ALLOW_HTTP=true to permit it",
+        StoreError::WrongCredentials(_) => {
+            "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN and the endpoint"
+        }
+        StoreError::Denied => "give the access key permission for this bucket and key",
+        StoreError::NoBucket => "check the name and the endpoint, or create the bucket",
+        StoreError::NotFound => "check the name",
+        StoreError::Changed => "run the command again",
+        StoreError::TooLarge(_) => "dump fewer directories to each archive",
+        StoreError::NoConnection(_) => "check --endpoint-url, AWS_ENDPOINT_URL and HTTPS_PROXY",
+        StoreError::Other(_) => "",
     }
 }
 

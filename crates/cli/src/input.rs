@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 
 use ::show::name::printable;
+use archive::remote::is_remote;
 use archive::run::archives_in;
 use gate::Errno;
 use gate::fs::{At, FileType, Open, Want, read};
@@ -63,7 +64,9 @@ pub(crate) fn archives_and_paths(
     if paths.is_empty() {
         let is_file = |name: &Vec<u8>| {
             let seen = || statx_long(name, At::empty(), Want::TYPE);
-            name == b"-" || seen().is_ok_and(|seen| seen.file_type != FileType::Directory)
+            name == b"-"
+                || is_remote(name)
+                || seen().is_ok_and(|seen| seen.file_type != FileType::Directory)
         };
         let first_path = archives.iter().skip(1).position(|name| !is_file(name));
         paths = archives.split_off(first_path.map_or(archives.len(), |at| at + 1));

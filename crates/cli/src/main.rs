@@ -76,6 +76,10 @@ fn main() -> ExitCode {
     };
     let out = out::Out::new(&cli.global);
     gate::meter::set_profiling(cli.global.profile);
+    #[cfg(feature = "cloud")]
+    archive::remote::set_client(Box::new(remote::Client::new(
+        cli.global.endpoint_url.clone(),
+    )));
     let done = match &cli.command {
         args::Command::Mounts(args) => cmd::mounts::run(args, &out),
         args::Command::Walk(args) => cmd::walk::run(args, &out),

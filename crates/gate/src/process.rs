@@ -311,6 +311,18 @@ pub fn restore_sigpipe() {
     set_disposition(libc::SIGPIPE, libc::SIG_DFL);
 }
 
+/// Blocks SIGPIPE in the calling thread and those that it starts: a closed socket gives `EPIPE`.
+/// [pthread_sigmask(3)](https://man7.org/linux/man-pages/man3/pthread_sigmask.3.html)
+pub fn block_sigpipe() {
+    // SAFETY: zero is a valid sigset_t, and the pointers are to a live one or null.
+    unsafe {
+        let mut set = std::mem::zeroed::<libc::sigset_t>();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGPIPE);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+    }
+}
+
 /// Ignores SIGXFSZ: a write beyond the file size limit (`ulimit -f`) fails with EFBIG instead, so that
 /// the process can report it and clean up.
 pub fn ignore_sigxfsz() {

@@ -6,7 +6,6 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Once};
 
 use bytes::Bytes;
-use gate::Errno;
 use parquet::basic::Compression;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
@@ -19,7 +18,9 @@ use super::column::{Pages, damaged};
 use super::columns::{COLUMNS, Column, TimeColumns, Value};
 use super::footer;
 use super::schema::descriptor;
+use crate::destination::Destination;
 use crate::error::{Action, Error, ErrorKind};
+use crate::ranges::Ranges;
 
 /// Rows of a row group, at most: more than any writer makes by default. A few bytes of a damaged
 /// file can claim any number of equal rows.
@@ -32,7 +33,7 @@ const END: u64 = 8;
 #[derive(Debug)]
 pub(super) struct CatalogFile {
     path: Vec<u8>,
-    file: gate::file::Reader,
+    file: Ranges,
     metadata: ParquetMetaData,
     about: About,
 }
@@ -74,7 +75,7 @@ impl ChunkReader for ChunkBytes {
     }
 }
 
-fn read_bytes(file: &gate::file::Reader, start: u64, len: usize) -> ParquetResult<Bytes> {
+fn read_bytes(file: &Ranges, start: u64, len: usize) -> ParquetResult<Bytes> {
     let short = || ParquetError::EOF("it is truncated".to_owned());
     // Checked before memory is allocated: a damaged file may claim any length.
     let end = start.checked_add(len as u64).ok_or_else(short)?;
@@ -90,7 +91,7 @@ fn read_bytes(file: &gate::file::Reader, start: u64, len: usize) -> ParquetResul
 }
 
 /// Reads everything after the row groups.
-fn read_footer(file: &gate::file::Reader) -> ParquetResult<Bytes> {
+fn read_footer(file: &Ranges) -> ParquetResult<Bytes> {
     let end = file.len().checked_sub(END).ok_or_else(damaged)?;
     let len = read_bytes(file, end, 4)?.first_chunk().copied();
     let from = len
@@ -127,12 +128,15 @@ impl CatalogFile {
     /// Opens a catalog, and checks that it is one, is complete and has a known version.
     pub(super) fn open(path: &[u8]) -> Result<CatalogFile, Error> {
         let error = |kind| Error::new(Action::ReadCatalog, path, kind);
-        let unread = |errno: Errno| error(errno.into());
-        let file = gate::file::Reader::open(path).map_err(unread)?;
+        let file = Ranges::open(path).map_err(error)?;
         let (mut head, mut tail) = ([0; 4], [0; 4]);
         if let Some(end) = file.len().checked_sub(4) {
-            file.read_at(0, &mut head).map_err(unread)?;
-            file.read_at(end, &mut tail).map_err(unread)?;
+            file.read_at(end, &mut tail).map_err(error)?;
+            // One request less; the checksums cover everything behind these bytes.
+            match file.is_remote() && tail == *b"PAR1" {
+                true => head = tail,
+                false => _ = file.read_at(0, &mut head).map_err(error)?,
+            }
         }
         match (&head, &tail) {
             (b"PAR1", b"PAR1") if file.len() > 12 => {}
@@ -141,7 +145,7 @@ impl CatalogFile {
         }
         let damaged = || error(ErrorKind::DamagedCatalog);
         let footer = read_footer(&file).map_err(|e| match ErrorKind::from(e) {
-            unread @ ErrorKind::Call { .. } => error(unread),
+            unread @ (ErrorKind::Call { .. } | ErrorKind::Store(_)) => error(unread),
             _ => damaged(),
         })?;
         let is_right = footer::is_right(&footer);
@@ -180,7 +184,7 @@ impl CatalogFile {
         let read = |e: ParquetError| Error::new(Action::ReadCatalog, &self.path, e);
         let write = |kind: ErrorKind| Error::new(Action::WriteCatalog, path, kind);
         let footer = read_footer(&self.file).map_err(read)?;
-        let mut to = gate::file::Writer::create(path).map_err(|e| write(e.into()))?;
+        let mut to = Destination::create(path).map_err(write)?;
         let mut at = 0;
         let end = self.file.len() - footer.len() as u64;
         while at < end {

@@ -2,7 +2,6 @@
 
 use std::io::{self, BufWriter, Write};
 
-use gate::file::Writer;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::properties::WriterPropertiesPtr;
 use parquet::file::writer::SerializedFileWriter;
@@ -14,6 +13,7 @@ use super::columns::COLUMNS;
 use super::footer;
 use super::schema::{GROUP, Record, descriptor, properties};
 use crate::background::spawn;
+use crate::destination::Destination;
 use crate::error::{Action, Error, ErrorKind};
 
 /// At most so many row groups are encoded at once, which bounds the memory.
@@ -30,7 +30,7 @@ pub(crate) fn rows_of_group(rows: usize) -> usize {
 #[derive(Debug)]
 pub struct Sealed {
     file: Vec<u8>,
-    writer: Writer,
+    writer: Destination,
     about: About,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Output {
 
 /// The file as the library sees it. The footer is kept back until it has its checksum.
 struct Buffered {
-    file: BufWriter<Writer>,
+    file: BufWriter<Destination>,
     footer: Option<Vec<u8>>,
 }
 
@@ -77,7 +77,7 @@ impl Write for Buffered {
 
 impl Buffered {
     /// Writes the footer, and what is buffered.
-    fn end(mut self) -> io::Result<Writer> {
+    fn end(mut self) -> io::Result<Destination> {
         let mut footer = self.footer.unwrap_or_default();
         footer::seal(&mut footer);
         self.file.write_all(&footer)?;
@@ -91,7 +91,8 @@ impl Output {
     /// Creates a file, which has no name yet.
     pub(super) fn create(file: &[u8]) -> Result<(Encoder, Output), Error> {
         let error = |e: ParquetError| Error::new(Action::WriteCatalog, file, e);
-        let writer = Writer::create(file).map_err(|e| Error::new(Action::WriteCatalog, file, e))?;
+        let writer = Destination::create(file)
+            .map_err(|kind| Error::new(Action::WriteCatalog, file, kind))?;
         let schema = descriptor().map_err(error)?;
         let properties = WriterPropertiesPtr::new(properties());
         let out = Buffered {
@@ -135,7 +136,7 @@ impl Output {
         } = self;
         let about = About { checksums, ..about };
         out.append_key_value_metadata(about.to_pair());
-        let write = || -> Result<Writer, ErrorKind> {
+        let write = || -> Result<Destination, ErrorKind> {
             out.flush()?;
             // Everything before the footer is written by now.
             out.inner_mut().footer = Some(Vec::new());

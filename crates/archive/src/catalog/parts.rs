@@ -7,14 +7,22 @@ use walk::Digest;
 use super::about::{About, Options};
 use crate::error::{Action, Error, ErrorKind};
 use crate::part::Part;
+use crate::remote;
 use crate::run::{missing_parts, names_in};
 
-/// The names of the catalogs in a directory, in order; `None` if it is none.
+/// The names of the catalogs in a directory or below a prefix of a store, in order; `None` if it is none.
 ///
 /// # Errors
-/// The directory cannot be read.
+/// It cannot be read.
 pub fn catalogs_in(path: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Error> {
-    let names = names_in(path, |name| name.ends_with(b".parquet"));
+    let is_catalog = |name: &[u8]| name.ends_with(b".parquet");
+    let objects = remote::names(path).map_err(|e| Error::new(Action::ReadCatalog, path, e))?;
+    if let Some(mut names) = objects {
+        names.retain(|name| is_catalog(name));
+        names.sort_unstable();
+        return Ok(Some(names));
+    }
+    let names = names_in(path, is_catalog);
     names.map_err(|errno| Error::new(Action::ReadCatalog, path, errno))
 }
 

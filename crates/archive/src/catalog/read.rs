@@ -18,6 +18,7 @@ use super::file::CatalogFile;
 use super::parts::{catalogs_in, check_complete, describe, number};
 use crate::error::{Action, Error, ErrorKind};
 use crate::part::{magic_of, may_have_changed};
+use crate::remote;
 
 /// A catalog, open for reading.
 #[derive(Debug)]
@@ -40,6 +41,9 @@ impl Reader {
     /// Opens a catalog, and checks that it is one, is complete and has a known version. A directory
     /// must have all parts of one run: they are read as one catalog.
     pub fn open(path: &[u8]) -> Result<Reader, Error> {
+        if remote::is_prefix(path) {
+            return Reader::open_parts(path);
+        }
         match CatalogFile::open(path) {
             Ok(file) => Ok(Reader::from_file(file)),
             Err(error) if error.errno() == Some(Errno::EISDIR) => Reader::open_parts(path),

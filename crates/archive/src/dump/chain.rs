@@ -76,7 +76,10 @@ impl Chain {
         };
         let base = self.base.as_ref().map(Base::about);
         let dump = (begun.time(), level.number, written.entries);
-        History::read(&level.state)?.add(DumpRecord::new(dump, archive, written, base)?)
+        History::add(
+            &level.state,
+            &DumpRecord::new(dump, archive, written, base)?,
+        )
     }
 
     /// Removes the catalogs of higher levels.

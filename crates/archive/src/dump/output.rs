@@ -1,20 +1,20 @@
-//! The destination of an archive: a file that gets its name atomically, or a stream or a device
+//! The destination of an archive: a file or an object that gets its name atomically, or a stream or a device
 //! (standard output, a fifo, a tape); compressed, if its name or the user says so.
 
 use std::io::{self, Write};
 use std::num::NonZeroU64;
 
 use flate2::write::GzEncoder;
-use gate::file::Writer;
 use gate::fs::Statx;
 use gate::machine::processors;
 use lzma_rust2::{XzOptions, XzWriterMt};
 use ondisk::members::{IndexWriter, Indexed};
 
 use super::frames::Frames;
-use super::sink::{RECORD, Sink, os_error};
+use super::sink::{RECORD, Sink};
 use crate::attribution::{self, Function};
 use crate::compression::Compression;
+use crate::destination::Destination;
 use crate::error::{Action, Error};
 
 /// xz compresses blocks of this size by themselves, in several threads: as `xz -T` at its usual level.
@@ -89,12 +89,9 @@ impl Output {
             index: None,
         };
         if let Some(path) = path {
-            let writer = match path {
-                b"-" => Writer::stdout(),
-                _ => Writer::create(path),
-            };
-            let writer = writer.map_err(|errno| error(path, os_error(errno)))?;
-            output.seen = writer.statx().ok();
+            let writer = Destination::create(path)
+                .map_err(|kind| Error::new(Action::WriteArchive, path, kind))?;
+            output.seen = writer.statx();
             let sink = Sink::new(writer, output.seen);
             output.to = To::new(sink, format).map_err(|e| error(path, e))?;
         }

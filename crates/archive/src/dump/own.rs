@@ -10,6 +10,7 @@ use super::options::{DumpOptions, Note};
 use super::output::Output;
 use crate::error::{Action, Error, ErrorKind};
 use crate::plan::{Plan, Step};
+use crate::remote::is_remote;
 use crate::rows::Rows;
 
 /// Refuses to write two files to one place, or to replace the base catalog or a source.
@@ -19,8 +20,11 @@ pub(super) fn check_outputs(options: &DumpOptions, chain: &Chain) -> Result<(), 
         if path == b"-" {
             return None;
         }
+        if is_remote(path) {
+            return Some((Dev::default(), 0, path.to_vec()));
+        }
         let (dir, name) = gate::file::Writer::place(path).ok().flatten()?;
-        Some((dir.dev, dir.ino, name))
+        Some((dir.dev.into(), dir.ino, name))
     };
     let written: Vec<_> = options.archive.iter().chain(&options.own).collect();
     // A new catalog may replace its base.

@@ -7,9 +7,10 @@ use std::io::{self, Write};
 
 use gate::Errno;
 use gate::cache::Aligned;
-use gate::file::Writer;
 use gate::fs::Statx;
 use walk::Type;
+
+use crate::destination::Destination;
 
 /// The record of GNU tar: 20 blocks. An archive is padded to a multiple of it, and a character
 /// device, which may be a tape, gets each record in a write of its own.
@@ -22,13 +23,9 @@ const PIECE: usize = 100 * RECORD;
 /// read, and is in the cache for whoever reads it next.
 const LARGE: u64 = 4 << 20;
 
-pub(super) fn os_error(errno: Errno) -> io::Error {
-    io::Error::from_raw_os_error(errno.0)
-}
-
-/// The file of an archive.
+/// The file or the object of an archive.
 pub(super) struct Sink {
-    writer: Writer,
+    writer: Destination,
     piece: Aligned,
     /// The size of a write.
     size: usize,
@@ -50,7 +47,7 @@ enum Cache {
 }
 
 impl Sink {
-    pub(super) fn new(writer: Writer, seen: Option<Statx>) -> Sink {
+    pub(super) fn new(writer: Destination, seen: Option<Statx>) -> Sink {
         let is = |kind| seen.is_some_and(|seen| Type::from_mode(seen.mode) == kind);
         let is_exact = is(Type::Char);
         let size = if is_exact { RECORD } else { PIECE };
@@ -103,7 +100,7 @@ impl Sink {
     /// Writes through the page cache from here on.
     fn use_cache(&mut self) -> io::Result<()> {
         if self.cache == Cache::Bypassed {
-            self.writer.use_cache().map_err(os_error)?;
+            self.writer.use_cache()?;
         }
         self.cache = Cache::Used;
         Ok(())
@@ -114,12 +111,12 @@ impl Sink {
         if self.filled > 0 {
             self.flush_piece()?;
         }
-        self.writer.sync().map_err(os_error)
+        self.writer.sync()
     }
 
     /// Gives the file its name, atomically, and returns its size.
     pub(super) fn publish(self) -> io::Result<u64> {
-        self.writer.publish().map_err(os_error)?;
+        self.writer.publish()?;
         Ok(self.written)
     }
 }

@@ -5,12 +5,15 @@
 //! on by its id; the first dump that wrote that catalog is the one to restore before it. A
 //! dump in which nothing has changed copies the catalog of its base, and with it the id.
 //!
+//! In a store, the file is replaced only if nobody else has replaced it since it was read, so that of two
+//! dumps neither loses the line of the other.
+//!
 //! The line is written after the archive has its name and before the catalog has it: a dump that is
 //! killed in between is listed, and no later dump is based on it.
 
 use std::io::Write;
 
-use gate::file::{Reader, Writer, unlinkat};
+use gate::file::unlinkat;
 use gate::fs::{At, Open, Want};
 use gate::long::{c_string, open_long, statx_long};
 use gate::scratch::flock;
@@ -19,7 +22,10 @@ use serde::{Deserialize, Serialize};
 use walk::entry::{Time, joined};
 
 use crate::catalog::About;
+use crate::destination::Destination;
 use crate::error::{Action, Error, ErrorKind, Result};
+use crate::ranges::Ranges;
+use crate::remote::{self, Object, StoreError, Version};
 use crate::{split, stored};
 
 const FILE: &[u8] = b"dumps.ndjson";
@@ -32,7 +38,7 @@ pub struct DumpRecord {
     pub date: Time,
     /// The level.
     pub level: u8,
-    /// The absolute path of the archive; `None` for a standard output or a pipe.
+    /// The absolute path or the URL of the archive; `None` for a standard output or a pipe.
     #[serde(flatten, with = "stored::archive")]
     pub archive: Option<Vec<u8>>,
     /// The size of the archive, in bytes.
@@ -86,6 +92,13 @@ impl DumpRecord {
             base: base.map(catalog_id),
         };
         if let Some(path) = archive.filter(|path| *path != b"-") {
+            let object =
+                remote::open(path).map_err(|e| Error::new(Action::WriteArchive, path, e))?;
+            if let Some(object) = object {
+                record.archive = Some(path.to_vec());
+                (record.bytes, record.modified) = state_of(&*object);
+                return Ok(record);
+            }
             let seen = statx_long(path, At::empty(), Want::BASIC_STATS)
                 .map_err(|e| Error::new(Action::WriteArchive, path, e))?;
             if seen.file_type == gate::fs::FileType::Regular {
@@ -101,21 +114,31 @@ impl DumpRecord {
         let Some(path) = &self.archive else {
             return ArchiveStatus::Streamed;
         };
-        match statx_long(path, At::empty(), Want::BASIC_STATS) {
-            Ok(seen) => {
-                let now = (seen.size, seen.mtime);
-                match now == (self.bytes, self.modified) {
-                    true => ArchiveStatus::Present,
-                    false => ArchiveStatus::Replaced,
-                }
-            }
-            Err(_) => ArchiveStatus::Missing,
+        let file = || statx_long(path, At::empty(), Want::BASIC_STATS).ok();
+        let now = match remote::open(path) {
+            Ok(Some(object)) => Some(state_of(&*object)),
+            Ok(None) => file().map(|seen| (seen.size, seen.mtime)),
+            Err(_) => None,
+        };
+        match now {
+            None => ArchiveStatus::Missing,
+            Some(now) if now == (self.bytes, self.modified) => ArchiveStatus::Present,
+            Some(_) => ArchiveStatus::Replaced,
         }
     }
 }
 
+/// The size of an object, and when it was written.
+fn state_of(object: &dyn Object) -> (u64, Time) {
+    let (sec, nsec) = object.modified();
+    (object.len(), Time { sec, nsec })
+}
+
 /// The absolute path of a file, if its directory has one.
 fn absolute_file(path: &[u8]) -> Option<Vec<u8>> {
+    if remote::is_remote(path) {
+        return Some(path.to_vec());
+    }
     let (dir, name) = split(path);
     let dir = match dir {
         b"" if path.starts_with(b"/") => b"/",
@@ -128,21 +151,25 @@ fn absolute_file(path: &[u8]) -> Option<Vec<u8>> {
 /// Keeps other dumps away from a state directory while it lives.
 #[derive(Debug)]
 pub struct Lock {
-    _dir: Fd,
+    _dir: Option<Fd>,
 }
 
 impl Lock {
     /// Locks a directory. Where the file system has no such locks (NFS needs a descriptor for
-    /// writing), it is not locked.
+    /// writing), it is not locked, and neither is a prefix of a store: there, what two dumps write
+    /// replaces only what they have read.
     ///
     /// # Errors
     /// Another process has locked it.
     pub(crate) fn take(state: &[u8]) -> Result<Lock> {
+        if remote::is_remote(state) {
+            return Ok(Lock { _dir: None });
+        }
         let error = |kind: ErrorKind| Error::new(Action::OpenState, state, kind);
         let dir = open_long(state, Open::DIRECTORY).map_err(|e| error(e.into()))?;
         match flock(&dir) {
             Err(Errno::EAGAIN) => Err(error(ErrorKind::StateInUse)),
-            _ => Ok(Lock { _dir: dir }),
+            _ => Ok(Lock { _dir: Some(dir) }),
         }
     }
 }
@@ -152,24 +179,31 @@ impl Lock {
 pub struct History {
     state: Vec<u8>,
     dumps: Vec<DumpRecord>,
+    /// The version that was read, in a store.
+    version: Option<String>,
 }
 
 impl History {
     /// Reads it; empty if no dump was recorded.
     pub fn read(state: &[u8]) -> Result<History> {
-        open_long(state, Open::DIRECTORY).map_err(|e| Error::new(Action::OpenState, state, e))?;
+        if !remote::is_remote(state) {
+            open_long(state, Open::DIRECTORY)
+                .map_err(|e| Error::new(Action::OpenState, state, e))?;
+        }
         let path = joined(state, FILE);
         let error = |kind: ErrorKind| Error::new(Action::ReadRecords, &path, kind);
-        let text = match Reader::open(&path) {
+        let (mut text, mut version) = (Vec::new(), None);
+        match Ranges::open(&path) {
             Ok(file) => {
-                let mut text = vec![0; file.len() as usize];
-                let n = file.read_at(0, &mut text).map_err(|e| error(e.into()))?;
+                text.resize(file.len() as usize, 0);
+                let n = file.read_at(0, &mut text).map_err(error)?;
                 text.truncate(n);
-                text
+                version = file.version().map(str::to_owned);
             }
-            Err(Errno::ENOENT) => Vec::new(),
-            Err(e) => return Err(error(e.into())),
-        };
+            Err(kind) if kind.errno() == Some(Errno::ENOENT) => {}
+            Err(ErrorKind::Store(StoreError::NotFound)) => {}
+            Err(kind) => return Err(error(kind)),
+        }
         let lines = text.split(|&byte| byte == b'\n').enumerate();
         let dumps = lines
             .filter(|(_, line)| !line.is_empty())
@@ -181,6 +215,7 @@ impl History {
         Ok(History {
             state: state.to_vec(),
             dumps: dumps.collect::<Result<_>>()?,
+            version,
         })
     }
 
@@ -195,10 +230,24 @@ impl History {
         &self.dumps
     }
 
-    /// Adds a dump.
-    pub(crate) fn add(mut self, dump: DumpRecord) -> Result<()> {
-        self.dumps.push(dump);
-        self.write()
+    /// Adds a dump to those in a directory or a store.
+    pub(crate) fn add(state: &[u8], dump: &DumpRecord) -> Result<()> {
+        /// Each time, another dump has added itself since.
+        const TRIES: u32 = 20;
+        let mut tries = 0;
+        loop {
+            let mut history = History::read(state)?;
+            history.dumps.push(dump.clone());
+            let written = history.write();
+            tries += 1;
+            match &written {
+                Err(Error {
+                    kind: ErrorKind::Store(StoreError::Changed),
+                    ..
+                }) if tries < TRIES => {}
+                _ => return written,
+            }
+        }
     }
 
     fn write(&self) -> Result<()> {
@@ -209,7 +258,9 @@ impl History {
             text.extend(serde_json::to_vec(dump).unwrap_or_default());
             text.push(b'\n');
         }
-        let mut file = Writer::create(&path).map_err(|e| error(e.into()))?;
+        let version = self.version.clone();
+        let version = version.map_or(Version::Absent, Version::Known);
+        let mut file = Destination::replace(&path, &version).map_err(error)?;
         file.write_all(&text).map_err(|e| error(e.into()))?;
         file.publish().map_err(|e| error(e.into()))
     }
@@ -303,7 +354,11 @@ impl History {
             if let Some(archive) = dump.archive.as_deref().filter(|_| !is_used)
                 && dump.status() == ArchiveStatus::Present
             {
-                remove_file(archive).map_err(|e| Error::new(Action::RemoveArchive, archive, e))?;
+                let removed = match remote::is_remote(archive) {
+                    true => remote::remove(archive).map_err(ErrorKind::from),
+                    false => remove_file(archive).map_err(ErrorKind::from),
+                };
+                removed.map_err(|e| Error::new(Action::RemoveArchive, archive, e))?;
             }
         }
         let mut at = 0;

@@ -1,12 +1,13 @@
 //! Levels as in dump(8): a dump of level N has what changed since the last one of a lower level. A
-//! directory keeps the catalog of the last dump of each level.
+//! directory, or a prefix of a store, keeps the catalog of the last dump of each level.
 
 use gate::fs::{At, Open, Want, statx};
 use gate::long::open_long;
 use gate::{Errno, Fd};
 use walk::entry::append;
 
-use crate::error::{Action, Error};
+use crate::error::{Action, Error, ErrorKind};
+use crate::remote;
 
 /// The highest level.
 pub const MOST: u8 = 9;
@@ -16,13 +17,23 @@ pub const MOST: u8 = 9;
 pub struct Level {
     /// The number.
     pub number: u8,
-    /// The directory of the catalogs.
+    /// The directory or the prefix of the catalogs.
     pub state: Vec<u8>,
 }
 
 impl Level {
     /// The base catalog: that of the highest lower level that has one; `None` for a full dump.
     pub(crate) fn base(&self) -> Result<Option<Vec<u8>>, Error> {
+        if remote::is_remote(&self.state) {
+            for path in (0..self.number).rev().map(|number| self.path(number)) {
+                match remote::find(&path) {
+                    Ok(None) => {}
+                    Ok(Some(_)) => return Ok(Some(path)),
+                    Err(e) => return Err(self.error(Action::FindBase, e)),
+                }
+            }
+            return Ok(None);
+        }
         let dir = self.open()?;
         for number in (0..self.number).rev() {
             match statx(&dir, &name(number), At::SYMLINK_NOFOLLOW, Want::TYPE) {
@@ -42,8 +53,13 @@ impl Level {
     /// Removes the catalogs of higher levels, before the one of this level is replaced. They are
     /// based on a dump that is then no longer the last one, so no dump may be based on them.
     pub(crate) fn remove_higher(&self) -> Result<(), Error> {
+        let error = |e: Errno| self.error(Action::RemoveHigherLevels, e);
+        if remote::is_remote(&self.state) {
+            let mut higher = (self.number + 1..=MOST).map(|number| self.path(number));
+            let removed = higher.try_for_each(|path| remote::remove(&path));
+            return removed.map_err(|e| self.error(Action::RemoveHigherLevels, e));
+        }
         let dir = self.open()?;
-        let error = |e| self.error(Action::RemoveHigherLevels, e);
         for number in self.number + 1..=MOST {
             match gate::file::unlinkat(&dir, &name(number)) {
                 Ok(()) | Err(Errno::ENOENT) => {}
@@ -63,8 +79,8 @@ impl Level {
         path
     }
 
-    fn error(&self, action: Action, errno: Errno) -> Error {
-        Error::new(action, &self.state, errno)
+    fn error(&self, action: Action, kind: impl Into<ErrorKind>) -> Error {
+        Error::new(action, &self.state, kind)
     }
 }
 

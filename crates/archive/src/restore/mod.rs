@@ -23,6 +23,7 @@ use ondisk::pax::{Kind, Member};
 
 use crate::error::{Action, Error, ErrorKind};
 use crate::input::{ChecksumStatus, Input, is_regular};
+use crate::remote::is_remote;
 use crate::split;
 use maker::Maker;
 use name::{Chosen, clean};
@@ -111,6 +112,10 @@ pub fn restore(
     // Before anything is touched: a chain with a missing archive cannot be restored, and a member
     // may have the name of a file that is here.
     for path in archives.iter().filter(|path| *path != b"-") {
+        if is_remote(path) {
+            Input::open(path)?;
+            continue;
+        }
         let seen = gate::long::statx_long(path, At::empty(), Want::TYPE)
             .map_err(|errno| Error::new(Action::OpenArchive, path, errno))?;
         if seen.file_type == FileType::Regular {

@@ -1,15 +1,16 @@
 //! Files read at any offset.
 
 use std::ffi::CStr;
+use std::sync::Arc;
 
 use crate::fs::{At, CWD, FileType, Open, Want, openat, pread64, read, statx};
 use crate::long::open_long;
 use crate::{Errno, Fd, Result};
 
 /// A file that is open for reading, with its length at that time.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Reader {
-    fd: Fd,
+    fd: Arc<Fd>,
     len: u64,
 }
 
@@ -24,7 +25,17 @@ impl Reader {
         if seen.file_type == FileType::Directory {
             return Err(Errno::EISDIR);
         }
-        Ok(Reader { fd, len: seen.size })
+        Ok(Reader::new(Arc::new(fd), seen.size))
+    }
+
+    /// A file that is open already, with its length.
+    pub fn new(fd: Arc<Fd>, len: u64) -> Reader {
+        Reader { fd, len }
+    }
+
+    /// The open file.
+    pub fn fd(&self) -> &Arc<Fd> {
+        &self.fd
     }
 
     /// The length in bytes.

@@ -1,0 +1,92 @@
+//! A file or an object that is complete or absent.
+
+use std::io::{self, Write};
+
+use gate::Errno;
+use gate::file::Writer;
+use gate::fs::Statx;
+
+use crate::error::ErrorKind;
+use crate::remote::{self, Upload, Version};
+
+/// Something being written. It gets its name when it is [published](Destination::publish); otherwise it
+/// disappears.
+#[derive(Debug)]
+pub(crate) enum Destination {
+    File(Writer),
+    Object(Box<dyn Upload>),
+}
+
+fn os_error(errno: Errno) -> io::Error {
+    io::Error::from_raw_os_error(errno.0)
+}
+
+impl Destination {
+    /// `-` is standard output. An object replaces only the version that exists now.
+    pub(crate) fn create(path: &[u8]) -> Result<Destination, ErrorKind> {
+        Destination::replace(path, &Version::Current)
+    }
+
+    /// As [`Destination::create`]; an object replaces only the given version.
+    pub(crate) fn replace(path: &[u8], version: &Version) -> Result<Destination, ErrorKind> {
+        Ok(match remote::client(path)? {
+            Some(client) => Destination::Object(client.create(path, version)?),
+            None if path == b"-" => Destination::File(Writer::stdout()?),
+            None => Destination::File(Writer::create(path)?),
+        })
+    }
+
+    /// The attributes of the file.
+    pub(crate) fn statx(&self) -> Option<Statx> {
+        match self {
+            Destination::File(writer) => writer.statx().ok(),
+            Destination::Object(_) => None,
+        }
+    }
+
+    /// See [`Writer::bypass_cache`].
+    pub(crate) fn bypass_cache(&mut self, size: usize) -> bool {
+        match self {
+            Destination::File(writer) => writer.bypass_cache(size),
+            Destination::Object(_) => false,
+        }
+    }
+
+    /// See [`Writer::use_cache`].
+    pub(crate) fn use_cache(&mut self) -> io::Result<()> {
+        match self {
+            Destination::File(writer) => writer.use_cache().map_err(os_error),
+            Destination::Object(_) => Ok(()),
+        }
+    }
+
+    /// Waits until everything written is on the disk or in the store, so that little can fail when it is
+    /// published.
+    pub(crate) fn sync(&mut self) -> io::Result<()> {
+        match self {
+            Destination::File(writer) => writer.sync().map_err(os_error),
+            Destination::Object(upload) => Ok(upload.sync()?),
+        }
+    }
+
+    /// Gives it its name, atomically, when everything is durable.
+    pub(crate) fn publish(self) -> io::Result<()> {
+        match self {
+            Destination::File(writer) => writer.publish().map_err(os_error),
+            Destination::Object(upload) => Ok(upload.publish()?),
+        }
+    }
+}
+
+impl Write for Destination {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Destination::File(writer) => writer.write(bytes),
+            Destination::Object(upload) => upload.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

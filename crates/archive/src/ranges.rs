@@ -1,0 +1,69 @@
+//! A file or an object that is read at any offset.
+
+use std::sync::Arc;
+
+use gate::Gate;
+use gate::file::Reader;
+use gate::fs::{Whence, lseek};
+
+use crate::error::ErrorKind;
+use crate::remote::{self, Object};
+use crate::stream::Stream;
+
+/// A file or an object, with its length when it was opened.
+#[derive(Clone, Debug)]
+pub(crate) enum Ranges {
+    File(Reader),
+    Object(Arc<dyn Object>),
+}
+
+impl Ranges {
+    pub(crate) fn open(path: &[u8]) -> Result<Ranges, ErrorKind> {
+        Ok(match remote::open(path)? {
+            Some(object) => Ranges::Object(object),
+            None => Ranges::File(Reader::open(path)?),
+        })
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Ranges::File(file) => file.len(),
+            Ranges::Object(object) => object.len(),
+        }
+    }
+
+    /// Identifies the version of an object, if the store does.
+    pub(crate) fn version(&self) -> Option<&str> {
+        match self {
+            Ranges::File(_) => None,
+            Ranges::Object(object) => object.version(),
+        }
+    }
+
+    /// Whether a call takes as long as a request to another machine.
+    pub(crate) fn is_remote(&self) -> bool {
+        matches!(self, Ranges::Object(_))
+    }
+
+    /// Reads at an offset until the buffer is full or the file ends.
+    pub(crate) fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, ErrorKind> {
+        match self {
+            Ranges::File(file) => file
+                .read_at(offset, buffer)
+                .map_err(ErrorKind::call(Gate::Pread64)),
+            Ranges::Object(object) => Ok(object.read_at(offset, buffer)?),
+        }
+    }
+
+    /// Reads in order, from an offset on.
+    pub(crate) fn stream(&self, offset: u64) -> Stream {
+        match self {
+            Ranges::File(file) => {
+                // If this fails, what is read next is not what is expected.
+                let _ = lseek(&**file.fd(), offset, Whence::Set);
+                Stream::File(Arc::clone(file.fd()))
+            }
+            Ranges::Object(object) => Stream::Object(object.stream(offset)),
+        }
+    }
+}

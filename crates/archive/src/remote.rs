@@ -1,0 +1,160 @@
+//! Objects of a store, which are named by a URL such as `s3://bucket/key`.
+//!
+//! This crate knows no protocol: the program gives it a [`Client`], which the crate `remote` implements.
+//! A program without one refuses such names.
+
+use std::fmt;
+use std::io::{Read, Write};
+use std::sync::{Arc, OnceLock};
+
+use crate::split;
+
+/// Opens objects.
+pub trait Client: fmt::Debug + Send + Sync {
+    /// Opens an object for reading.
+    fn open(&self, url: &[u8]) -> Result<Arc<dyn Object>, StoreError>;
+
+    /// Begins to write an object. It replaces only the given version, so that of two processes that write
+    /// the same object one fails, where the store supports conditional requests.
+    fn create(&self, url: &[u8], replaces: &Version) -> Result<Box<dyn Upload>, StoreError>;
+
+    /// Removes an object, if it exists.
+    fn remove(&self, url: &[u8]) -> Result<(), StoreError>;
+
+    /// The names of the objects whose keys begin with the key of `url`, without that beginning; not
+    /// those with a slash.
+    fn names(&self, url: &[u8]) -> Result<Vec<Vec<u8>>, StoreError>;
+}
+
+/// An object that is open for reading. One that is replaced meanwhile gives [`StoreError::Changed`].
+pub trait Object: fmt::Debug + Send + Sync {
+    /// The length in bytes.
+    fn len(&self) -> u64;
+
+    /// Whether the length is 0.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Identifies this version, if the store does.
+    fn version(&self) -> Option<&str>;
+
+    /// When it was written: seconds and nanoseconds since the epoch.
+    fn modified(&self) -> (i64, u32);
+
+    /// Reads at an offset until the buffer is full or the object ends.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, StoreError>;
+
+    /// Reads in order, from an offset on. Its errors contain a [`StoreError`].
+    fn stream(&self, offset: u64) -> Box<dyn ObjectStream>;
+}
+
+/// The version of an object that another one replaces.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Version {
+    /// The one that exists now, or none.
+    Current,
+    /// None: the object must not exist.
+    Absent,
+    /// [`Object::version`] of one that was read.
+    Known(String),
+}
+
+/// An object being written. It does not exist before it is published. Dropping it removes what was
+/// uploaded. The errors of its `Write` contain a [`StoreError`].
+pub trait Upload: Write + fmt::Debug + Send {
+    /// Uploads what was written so far, except for a small object, which is uploaded when it is published.
+    fn sync(&mut self) -> Result<(), StoreError>;
+
+    /// Uploads the rest, and makes the object exist, atomically.
+    fn publish(self: Box<Self>) -> Result<(), StoreError>;
+}
+
+/// An object that is read in order.
+pub trait ObjectStream: Read + Send {
+    /// Skips bytes without requesting them, unless they are on their way.
+    fn skip(&mut self, bytes: u64);
+}
+
+/// Why an operation on an object failed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what each one means")]
+pub enum StoreError {
+    #[error("this build does not support object stores")]
+    Unsupported,
+    #[error("the URL has no bucket and key")]
+    BadUrl,
+    #[error("no credentials: the variable {0} is not set")]
+    NoCredentials(&'static str),
+    #[error("the endpoint uses HTTP without TLS")]
+    PlainHttp,
+    /// With the code of the store's answer.
+    #[error("the store rejects the access key ({0})")]
+    WrongCredentials(String),
+    #[error("access denied")]
+    Denied,
+    #[error("the bucket does not exist")]
+    NoBucket,
+    #[error("the object does not exist")]
+    NotFound,
+    #[error("another process has replaced the object")]
+    Changed,
+    #[error("the object would be larger than {0} GiB")]
+    TooLarge(u64),
+    #[error("cannot connect to the store: {0}")]
+    NoConnection(String),
+    #[error("the store reports an error: {0}")]
+    Other(String),
+}
+
+static CLIENT: OnceLock<Box<dyn Client>> = OnceLock::new();
+
+/// Sets the client of this process. Only the first call has an effect.
+pub fn set_client(client: Box<dyn Client>) {
+    let _ = CLIENT.set(client);
+}
+
+/// Whether a name is that of an object, and not of a file.
+pub fn is_remote(name: &[u8]) -> bool {
+    name.starts_with(b"s3://")
+}
+
+/// Whether a name is the beginning of the names of objects, as that of a directory is of files.
+pub(crate) fn is_prefix(name: &[u8]) -> bool {
+    is_remote(name) && split(name).1.is_empty()
+}
+
+/// The client, for a name that is remote; `None` for the name of a file.
+pub(crate) fn client(name: &[u8]) -> Result<Option<&'static dyn Client>, StoreError> {
+    if !is_remote(name) {
+        return Ok(None);
+    }
+    let client = CLIENT.get().ok_or(StoreError::Unsupported)?;
+    Ok(Some(&**client))
+}
+
+/// Opens the object that a name means; `None` for the name of a file.
+pub(crate) fn open(name: &[u8]) -> Result<Option<Arc<dyn Object>>, StoreError> {
+    client(name)?.map(|client| client.open(name)).transpose()
+}
+
+/// Opens an object, or tells that it does not exist.
+pub(crate) fn find(url: &[u8]) -> Result<Option<Arc<dyn Object>>, StoreError> {
+    match open(url) {
+        Err(StoreError::NotFound) => Ok(None),
+        other => other,
+    }
+}
+
+/// Removes an object, if it exists.
+pub(crate) fn remove(url: &[u8]) -> Result<(), StoreError> {
+    client(url)?.map_or(Ok(()), |client| client.remove(url))
+}
+
+/// The names below a prefix, which ends with a slash; `None` for another name.
+pub(crate) fn names(name: &[u8]) -> Result<Option<Vec<Vec<u8>>>, StoreError> {
+    match client(name)? {
+        Some(client) if is_prefix(name) => client.names(name).map(Some),
+        _ => Ok(None),
+    }
+}

@@ -1,0 +1,100 @@
+//! The store's answers as [`StoreError`]s.
+
+use std::error::Error as _;
+
+use archive::StoreError;
+use object_store::Error;
+
+/// The kind of an error. `names_bucket` says that the request was about the bucket and not an object, so
+/// that something that is not found is the bucket.
+pub(crate) fn store_error(error: &Error) -> StoreError {
+    let text = deepest(error);
+    let code = error_code(&text);
+    match code {
+        Some("NoSuchBucket") => return StoreError::NoBucket,
+        Some(
+            // The last one is of the gateway of Versity.
+            code @ ("InvalidAccessKeyId"
+            | "SignatureDoesNotMatch"
+            | "InvalidToken"
+            | "ExpiredToken"
+            | "XAdminUserNotFound"),
+        ) => {
+            return StoreError::WrongCredentials(code.to_owned());
+        }
+        _ => {}
+    }
+    match error {
+        Error::NotFound { .. } if matches!(code, None | Some("NoSuchKey" | "NotFound")) => {
+            StoreError::NotFound
+        }
+        Error::AlreadyExists { .. } | Error::Precondition { .. } | Error::NotModified { .. } => {
+            StoreError::Changed
+        }
+        Error::PermissionDenied { .. } => StoreError::Denied,
+        Error::Unauthenticated { .. } => StoreError::WrongCredentials("401".to_owned()),
+        _ if code.is_none() && is_connection(error) => StoreError::NoConnection(text),
+        _ => StoreError::Other(code.map_or_else(|| one_line(&text), str::to_owned)),
+    }
+}
+
+/// Whether no answer came.
+fn is_connection(error: &Error) -> bool {
+    let mut source = error.source();
+    while let Some(error) = source {
+        if error.is::<object_store::client::HttpError>() || error.is::<std::io::Error>() {
+            return true;
+        }
+        source = error.source();
+    }
+    false
+}
+
+/// The text of the cause of all causes: those above it repeat the URL and how often it was tried.
+fn deepest(error: &Error) -> String {
+    let mut last: &dyn std::error::Error = error;
+    while let Some(source) = last.source() {
+        last = source;
+    }
+    last.to_string()
+}
+
+/// The code in the XML of an answer.
+fn error_code(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once("<Code>")?;
+    Some(rest.split_once("</Code>")?.0)
+}
+
+fn one_line(text: &str) -> String {
+    const MOST: usize = 200;
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    words.chars().take(MOST).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(body: &str) -> StoreError {
+        store_error(&Error::Generic {
+            store: "S3",
+            source: body.into(),
+        })
+    }
+
+    #[test]
+    fn codes_of_the_store_are_told_apart() {
+        let xml = |code| format!("403: <?xml version=\"1.0\"?><Error><Code>{code}</Code></Error>");
+        assert_eq!(answered(&xml("NoSuchBucket")), StoreError::NoBucket);
+        let wrong = "SignatureDoesNotMatch";
+        assert_eq!(
+            answered(&xml(wrong)),
+            StoreError::WrongCredentials(wrong.to_owned())
+        );
+        assert_eq!(
+            answered(&xml("SlowDown")),
+            StoreError::Other("SlowDown".to_owned())
+        );
+        assert_eq!(answered("a\n b"), StoreError::Other("a b".to_owned()));
+    }
+}

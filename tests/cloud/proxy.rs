@@ -1,0 +1,166 @@
+//! A proxy between fathom and the server that counts requests and makes faults. Each request gets a
+//! connection of its own.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+/// A request, without its body.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    /// How many came before it.
+    pub(crate) nth: usize,
+    pub(crate) method: String,
+    /// The path and the query.
+    pub(crate) target: String,
+    pub(crate) range: Option<String>,
+}
+
+/// What the proxy does with a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fault {
+    Pass,
+    /// Answers with status 500, and passes nothing on.
+    Error,
+    /// Answers with status 403, and passes nothing on.
+    Denied,
+    /// Closes the connection after so many bytes of the request's body.
+    CutRequest(u64),
+    /// Closes the connection after so many bytes of the answer.
+    CutAnswer(u64),
+    /// Waits before each piece of the answer.
+    Slow,
+}
+
+type Plan = dyn Fn(&Request) -> Fault + Send + Sync;
+
+#[derive(Default)]
+struct State {
+    requests: Vec<Request>,
+    plan: Option<Arc<Plan>>,
+    /// Bytes of all answers.
+    answered: u64,
+}
+
+pub(crate) struct Proxy {
+    port: u16,
+    state: Arc<Mutex<State>>,
+}
+
+impl Proxy {
+    /// Listens at a port that the kernel chooses. Its threads end with the process.
+    pub(crate) fn start(server: &Path) -> Proxy {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let state = Arc::new(Mutex::new(State::default()));
+        let (shared, server) = (Arc::clone(&state), server.to_owned());
+        thread::spawn(move || {
+            for client in listener.incoming() {
+                let (shared, server) = (Arc::clone(&shared), server.clone());
+                // A connection that breaks is what the tests are about.
+                thread::spawn(move || client.and_then(|client| serve(client, &server, &shared)));
+            }
+        });
+        Proxy { port, state }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// Sets what is done with each request from now on.
+    pub(crate) fn plan(&self, plan: impl Fn(&Request) -> Fault + Send + Sync + 'static) {
+        self.state.lock().unwrap().plan = Some(Arc::new(plan));
+    }
+
+    /// The requests since the last call, and the bytes of their answers.
+    pub(crate) fn take(&self) -> (Vec<Request>, u64) {
+        let mut state = self.state.lock().unwrap();
+        let State {
+            requests, answered, ..
+        } = &mut *state;
+        (std::mem::take(requests), std::mem::take(answered))
+    }
+}
+
+/// Passes on one request.
+fn serve(client: TcpStream, server: &PathBuf, shared: &Mutex<State>) -> io::Result<()> {
+    let mut from = BufReader::new(client.try_clone()?);
+    let (mut head, mut length, mut range) = (String::new(), 0_u64, None);
+    if from.read_line(&mut head)? == 0 {
+        return Ok(());
+    }
+    let mut words = head.split(' ').map(str::to_owned);
+    let (method, target) = (words.next().unwrap(), words.next().unwrap());
+    loop {
+        let mut line = String::new();
+        if from.read_line(&mut line)? == 0 {
+            return Ok(());
+        }
+        if line == "\r\n" {
+            break;
+        }
+        let (name, value) = line.split_once(':').unwrap();
+        match name.to_ascii_lowercase().as_str() {
+            "content-length" => length = value.trim().parse().unwrap(),
+            "range" => range = Some(value.trim().to_owned()),
+            "connection" => continue,
+            _ => {}
+        }
+        head += &line;
+    }
+    head += "Connection: close\r\n\r\n";
+    let (request, plan) = {
+        let mut state = shared.lock().unwrap();
+        let request = Request {
+            nth: state.requests.len(),
+            method,
+            target,
+            range,
+        };
+        state.requests.push(request.clone());
+        (request, state.plan.clone())
+    };
+    // Without the lock: a plan may run fathom.
+    let fault = plan.map_or(Fault::Pass, |plan| plan(&request));
+    if let Fault::Error | Fault::Denied = fault {
+        // The body is read first: closing a socket with unread data resets it.
+        io::copy(&mut from.by_ref().take(length), &mut io::sink())?;
+        let status = if fault == Fault::Error { 500 } else { 403 };
+        let answer =
+            format!("HTTP/1.1 {status} Fault\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        return (&client).write_all(answer.as_bytes());
+    }
+    let mut upstream = UnixStream::connect(server)?;
+    upstream.write_all(head.as_bytes())?;
+    let passed = match fault {
+        Fault::CutRequest(most) => most.min(length),
+        _ => length,
+    };
+    io::copy(&mut from.by_ref().take(passed), &mut upstream)?;
+    if passed < length {
+        return Ok(());
+    }
+    let mut left = match fault {
+        Fault::CutAnswer(most) => most,
+        _ => u64::MAX,
+    };
+    let mut piece = vec![0; 64 << 10];
+    loop {
+        if fault == Fault::Slow {
+            thread::sleep(Duration::from_millis(2));
+        }
+        let n = upstream.read(&mut piece)?.min(left as usize);
+        if n == 0 {
+            break;
+        }
+        (&client).write_all(&piece[..n])?;
+        shared.lock().unwrap().answered += n as u64;
+        left -= n as u64;
+    }
+    client.shutdown(Shutdown::Both)
+}

@@ -1,0 +1,156 @@
+//! State directories in a store.
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::process::Signal;
+
+use super::proxy::Fault;
+use super::server::{NEEDS, Server, change, small_tree, url};
+use super::writing::kill;
+use crate::support::run::{Ran, args};
+use crate::support::snapshot::{kept, same};
+use crate::support::{require, run};
+
+const STATE: &str = "s3://backups/state/";
+
+fn dump(server: &Server, level: u32, key: &str) -> Ran {
+    let level = level.to_string();
+    let args = args![
+        "dump",
+        "tree",
+        "-o",
+        url(key),
+        "--level",
+        level,
+        "--state",
+        STATE
+    ];
+    run(&mut server.fathom(args))
+}
+
+/// Restores the last dump, and compares it with the tree.
+fn is_restored(server: &Server, what: &str) {
+    let out = server.place().join("out");
+    fs::create_dir(&out).unwrap();
+    run(&mut server.fathom(["restore", "--state", STATE, "-C", "out"])).exits(0);
+    same(
+        &kept(&server.place().join("tree")),
+        &kept(&out.join("tree")),
+        what,
+    );
+    fs::remove_dir_all(&out).unwrap();
+}
+
+#[test]
+fn levels_are_kept_in_a_store() {
+    if !require(&NEEDS) {
+        return;
+    }
+    let server = Server::start();
+    let tree = server.place().join("tree");
+    small_tree(&tree);
+    for (level, key) in [(0, "0.tar"), (1, "1.tar"), (2, "2.tar"), (1, "1b.tar.zst")] {
+        fs::write(tree.join(key), key).unwrap();
+        dump(&server, level, key).exits(0);
+        is_restored(&server, key);
+    }
+    let listed = run(&mut server.fathom(["list", "--state", STATE])).exits(0);
+    assert_eq!(listed.lines().len(), 5, "{listed}");
+    assert!(!server.object("state/level-2.parquet").exists());
+    fs::remove_file(server.object("2.tar")).unwrap();
+    let listed = run(&mut server.fathom(["list", "--state", STATE, "--json"])).exits(0);
+    let listed = listed.json();
+    let statuses = listed["result"]["dumps"].as_array().unwrap().iter();
+    let statuses: Vec<_> = statuses
+        .map(|dump| dump["status"].as_str().unwrap())
+        .collect();
+    assert_eq!(statuses, ["ok", "ok", "missing", "ok"]);
+    // An archive that later dumps need is not replaced.
+    let replacing = dump(&server, 1, "0.tar").refused();
+    assert!(
+        replacing
+            .stderr
+            .contains("an earlier dump that this one is based on"),
+        "{replacing}"
+    );
+    dump(&server, 0, "new.tar").exits(0);
+    let prune = [
+        "dump",
+        "--state",
+        STATE,
+        "--prune",
+        "--keep-full",
+        "1",
+        "--yes",
+    ];
+    run(&mut server.fathom(prune)).exits(0);
+    assert!(!server.object("0.tar").exists() && server.object("new.tar").exists());
+    is_restored(&server, "after --prune");
+    // Nothing has changed: the catalog of the base is copied.
+    dump(&server, 1, "same.tar").exits(0);
+    is_restored(&server, "unchanged");
+}
+
+/// A dump is killed at each of its requests in turn. The next one loses no change.
+#[test]
+fn a_state_in_a_store_survives_kills() {
+    if !require(&NEEDS) {
+        return;
+    }
+    let rounds = std::env::var("FATHOM_CLOUD_KILLS");
+    let rounds: usize = rounds.map_or(20, |rounds| rounds.parse().unwrap());
+    let server = Server::start();
+    let tree = server.place().join("tree");
+    small_tree(&tree);
+    dump(&server, 0, "0.tar.zst").exits(0);
+    let (mut killed, mut nth) = (0, 0);
+    for round in 0..rounds {
+        change(&tree, round);
+        let process = Arc::new(AtomicU32::new(0));
+        let shared = Arc::clone(&process);
+        // Before the server gets the request, or after it.
+        let passes = round % 2 == 0;
+        server.proxy.take();
+        server.proxy.plan(move |request| {
+            if request.nth != nth {
+                return Fault::Pass;
+            }
+            kill(&shared, Signal::KILL);
+            match passes {
+                true => Fault::Pass,
+                false => Fault::CutRequest(0),
+            }
+        });
+        let (level, key) = ((round % 3).to_string(), url(&format!("k{round}.tar.zst")));
+        let args = args![
+            "dump", "tree", "-o", key, "--level", level, "--state", STATE
+        ];
+        let mut command = server.fathom(args);
+        let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+        process.store(child.id(), Ordering::SeqCst);
+        let is_killed = child.wait().unwrap().code().is_none();
+        killed += usize::from(is_killed);
+        // Behind the last request: from the first again.
+        nth = if is_killed { nth + 1 } else { 0 };
+        server.proxy.plan(|_| Fault::Pass);
+        run(&mut server.fathom(["list", "--state", STATE])).exits(0);
+        if round % 4 == 3 {
+            dump(&server, 1 + round as u32 % 2, &format!("r{round}.tar.zst")).exits(0);
+            is_restored(&server, &format!("round {round}"));
+        }
+    }
+    assert!(killed > rounds / 2, "{killed} of {rounds}");
+    dump(&server, 2, "last.tar.zst").exits(0);
+    is_restored(&server, "the last dump");
+    // What is there by its name is complete.
+    for name in fs::read_dir(server.object("")).unwrap() {
+        let name = name.unwrap().file_name().into_string().unwrap();
+        if Path::new(&name).extension().is_some_and(|it| it == "zst") {
+            run(&mut server.fathom(["verify", &url(&name)])).exits(0);
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! Archives and catalogs that are written to a store.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use super::proxy::{Fault, Request};
+use super::server::{BUCKET, NEEDS, Server, noise, small_tree, url};
+use crate::support::run::args;
+use crate::support::snapshot::{kept, same};
+use crate::support::{fathom, require, run};
+
+/// A server, and a tree of 40 MiB that does not compress: several parts.
+fn with_tree() -> Server {
+    let server = Server::start();
+    let tree = server.place().join("tree");
+    fs::create_dir(&tree).unwrap();
+    for n in 0..5 {
+        fs::write(tree.join(format!("f{n}")), noise(8 << 20, n)).unwrap();
+    }
+    let dump = args!["dump", "tree", "-o", "local.tar"];
+    run(fathom(dump).current_dir(server.place())).exits(0);
+    server
+}
+
+/// The archive in the store is that of a local dump, byte for byte.
+fn is_like_local(server: &Server, key: &str) {
+    let local = fs::read(server.place().join("local.tar")).unwrap();
+    let object = fs::read(server.object(key)).unwrap_or_else(|error| panic!("{key}: {error}"));
+    assert!(object == local, "{key}");
+    fs::remove_file(server.object(key)).unwrap();
+    nothing_is_left(server);
+}
+
+/// No upload is unfinished. The server keeps them in a directory of its own.
+fn nothing_is_left(server: &Server) {
+    let place = server.object(".sgwtmp/multipart");
+    let left: Vec<_> = fs::read_dir(place)
+        .into_iter()
+        .flatten()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+const DUMP: [&str; 4] = ["dump", "tree", "-o", "s3://backups/a.tar"];
+
+#[test]
+fn a_dump_to_a_store_is_restored_from_it() {
+    if !require(&NEEDS) {
+        return;
+    }
+    let server = Server::start();
+    let place = server.place();
+    let tree = place.join("tree");
+    small_tree(&tree);
+    let (first, second) = (url("c.parquet"), url("d/1.tar.zst"));
+    let full = args!["dump", "tree", "-o", url("a.tar.gz"), "--catalog", first];
+    run(&mut server.fathom(full)).exits(0);
+    fs::write(tree.join("new"), "new").unwrap();
+    // The new catalog takes the place of the base.
+    let increment = args![
+        "dump",
+        "tree",
+        "-o",
+        second,
+        "--since",
+        first,
+        "--catalog",
+        first
+    ];
+    let made = run(&mut server.fathom(increment)).exits(0);
+    assert!(made.stderr.contains("s3://backups/d/1.tar.zst"), "{made}");
+    let changed = args!["changed", "tree", "--since", first];
+    let changed = run(&mut server.fathom(changed)).exits(0);
+    assert!(changed.stdout.is_empty(), "{changed}");
+    fs::create_dir(place.join("out")).unwrap();
+    let restore = args!["restore", url("a.tar.gz"), second, "-C", "out"];
+    run(&mut server.fathom(restore)).exits(0);
+    same(&kept(&tree), &kept(&place.join("out/tree")), "restored");
+    let walk = args!["walk", "tree", "--catalog", url("w.parquet")];
+    let walked = run(&mut server.fathom(walk)).exits(0);
+    let digest = |text: &[u8]| {
+        let text = String::from_utf8(text.to_vec()).unwrap();
+        let mut lines = text.lines().map(str::to_owned);
+        lines.find(|line| line.starts_with("digest")).unwrap()
+    };
+    let queried = run(&mut server.fathom(["query", &url("w.parquet")])).exits(0);
+    assert_eq!(digest(&walked.stdout), digest(&queried.stdout));
+    nothing_is_left(&server);
+}
+
+#[test]
+fn uploads_survive_resets_errors_lost_answers_and_a_server_that_stops() {
+    if !require(&NEEDS) {
+        return;
+    }
+    let server = with_tree();
+    type Plan = fn(&Request) -> Fault;
+    let plans: [Plan; 4] = [
+        |request| match request.nth % 3 {
+            1 => Fault::Error,
+            _ => Fault::Pass,
+        },
+        |request| match request.nth % 3 {
+            1 => Fault::CutRequest(1 << 20),
+            _ => Fault::Pass,
+        },
+        |request| match request.nth % 3 {
+            1 => Fault::CutAnswer(0),
+            _ => Fault::Pass,
+        },
+        |_| Fault::Slow,
+    ];
+    for (nth, plan) in plans.into_iter().enumerate() {
+        server.proxy.plan(plan);
+        server.proxy.take();
+        let key = format!("{nth}.tar");
+        run(&mut server.fathom(args!["dump", "tree", "-o", url(&key)])).exits(0);
+        let (requests, _) = server.proxy.take();
+        assert!(requests.len() > 8, "{requests:#?}");
+        is_like_local(&server, &key);
+    }
+    // The answer to the request that makes the object exist is lost: of a multipart upload, and of a
+    // small object.
+    let is_lost = |key: &str, request: &Request| {
+        let is_last = request.method == "POST" && request.target.contains("?uploadId=");
+        request.target.contains(key) && (is_last || request.method == "PUT")
+    };
+    let lost = [AtomicBool::new(false), AtomicBool::new(false)];
+    server.proxy.plan(move |request| {
+        let keys = ["lost.tar?uploadId=", "lost.parquet"].iter().zip(&lost);
+        let mut first =
+            keys.filter(|(key, lost)| is_lost(key, request) && !lost.swap(true, Ordering::SeqCst));
+        match first.next() {
+            Some(_) => Fault::CutAnswer(0),
+            None => Fault::Pass,
+        }
+    });
+    let both = args![
+        "dump",
+        "tree",
+        "-o",
+        url("lost.tar"),
+        "--catalog",
+        url("lost.parquet")
+    ];
+    run(&mut server.fathom(both)).exits(0);
+    is_like_local(&server, "lost.tar");
+    run(&mut server.fathom(["query", &url("lost.parquet")])).exits(0);
+    server.proxy.plan(|_| Fault::Pass);
+    let mut child = server.fathom(DUMP).spawn().unwrap();
+    server.signal(Signal::STOP);
+    std::thread::sleep(Duration::from_secs(3));
+    server.signal(Signal::CONT);
+    assert!(child.wait().unwrap().success());
+    is_like_local(&server, "a.tar");
+}
+
+/// A plan that calls a function once, at the first request that matches.
+fn once(
+    is_it: impl Fn(&Request) -> bool + Send + Sync + 'static,
+    act: impl Fn() + Send + Sync + 'static,
+) -> impl Fn(&Request) -> Fault + Send + Sync + 'static {
+    let is_done = AtomicBool::new(false);
+    move |request| {
+        if is_it(request) && !is_done.swap(true, Ordering::SeqCst) {
+            act();
+        }
+        Fault::Pass
+    }
+}
+
+#[test]
+fn of_two_that_write_the_same_object_one_fails() {
+    if !require(&NEEDS) {
+        return;
+    }
+    let server = Arc::new(with_tree());
+    fs::create_dir(server.place().join("other")).unwrap();
+    // An archive in parts, and a small catalog: at first there is none, then one is replaced.
+    for (round, key) in (0..).zip(["a.tar", "a.tar", "c.parquet", "c.parquet"]) {
+        let write = |tree: &str| match key {
+            "a.tar" => args!["dump", tree, "-o", url(key)],
+            _ => args!["walk", tree, "--catalog", url(key)],
+        };
+        // Other contents each time, so that the ETag differs.
+        fs::write(server.place().join("other/file"), noise(100, round)).unwrap();
+        let (rival, racing) = (Arc::clone(&server), write("other"));
+        let is_last = |request: &Request| match request.method.as_str() {
+            "POST" => request.target.contains("?uploadId="),
+            "PUT" => request.target.ends_with(".parquet"),
+            _ => false,
+        };
+        server.proxy.plan(once(is_last, move || {
+            run(&mut rival.fathom(racing.clone())).exits(0);
+        }));
+        let late = run(&mut server.fathom(write("tree"))).exits(2);
+        assert!(
+            late.stderr.contains("another process has replaced"),
+            "{late}"
+        );
+        let read = match key {
+            "a.tar" => args!["list", url(key)].to_vec(),
+            _ => args!["query", url(key), "--format", "paths"].to_vec(),
+        };
+        let read = run(&mut server.fathom(read)).exits(0);
+        assert_eq!(read.lines().len(), 2, "that of the other: {read}");
+        nothing_is_left(&server);
+    }
+}
+
+#[test]
+fn an_interrupted_dump_leaves_nothing() {
+    if !require(&NEEDS) {
+        return;
+    }
+    let server = with_tree();
+    for signal in [Signal::INT, Signal::TERM] {
+        let process = Arc::new(AtomicU32::new(0));
+        let shared = Arc::clone(&process);
+        server.proxy.plan(once(
+            |request| request.target.contains("partNumber=2"),
+            move || kill(&shared, signal),
+        ));
+        let mut child = server.fathom(DUMP).stderr(Stdio::piped()).spawn().unwrap();
+        process.store(child.id(), Ordering::SeqCst);
+        let status = child.wait().unwrap();
+        let ended_by = std::os::unix::process::ExitStatusExt::signal(&status);
+        assert_eq!(ended_by, Some(signal.as_raw()), "{status}");
+        assert!(!server.object("a.tar").exists());
+        nothing_is_left(&server);
+    }
+}
+
+/// Sends a signal to a process whose number is about to be known.
+pub(crate) fn kill(process: &AtomicU32, signal: Signal) {
+    loop {
+        match process.load(Ordering::SeqCst) {
+            0 => std::thread::sleep(Duration::from_millis(1)),
+            id => {
+                let id = rustix::process::Pid::from_raw(id.cast_signed()).unwrap();
+                return rustix::process::kill_process(id, signal).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_dump_that_cannot_be_written_leaves_nothing() {
+    if !require(&NEEDS) {
+        return;
+    }
+    let server = with_tree();
+    let refused = |command: &mut Command, says: &str| {
+        let ran = run(command).refused();
+        assert!(ran.stderr.contains(says), "{says}: {ran}");
+    };
+    let dump = |key: &str| server.fathom(args!["dump", "tree", "-o", key]);
+    refused(&mut dump("s3://nowhere/a.tar"), "the bucket does not exist");
+    refused(&mut dump("s3://backups/"), "no bucket and key");
+    refused(
+        dump(&url("a.tar")).env("AWS_SECRET_ACCESS_KEY", "wrong"),
+        "SignatureDoesNotMatch",
+    );
+    let both = args!["dump", "tree", "-o", url("a"), "--catalog", url("a")];
+    refused(&mut server.fathom(both), "must be different files");
+    // The upload fails in the middle: the catalog is not written either.
+    server
+        .proxy
+        .plan(|request| match request.target.contains("partNumber=3") {
+            true => Fault::Denied,
+            false => Fault::Pass,
+        });
+    let both = args![
+        "dump",
+        "tree",
+        "-o",
+        url("a.tar"),
+        "--catalog",
+        url("c.parquet")
+    ];
+    refused(&mut server.fathom(both), "access denied");
+    for key in ["a.tar", "c.parquet"] {
+        assert!(!server.object(key).exists(), "{key}");
+    }
+    nothing_is_left(&server);
+    let server = Server::with(&["--readonly"]);
+    fs::create_dir(server.place().join("tree")).unwrap();
+    refused(&mut server.fathom(DUMP), "access denied");
+    assert!(Path::new(&server.object("")).exists(), "{BUCKET}");
+}

@@ -14,6 +14,8 @@
 //! | `trace` | what is recorded |
 //! | `tree` | the file tree and its file systems, as the model needs them |
 //! | `request` | the requests of a network file system, their prices, and what a client caches |
+//! | `client` | a client of a network file system: what it has cached, and the requests that it makes |
+//! | `readahead` | the reads of a file that the kernel's readahead makes |
 //! | `model` | the requests of a start |
 //! | `calibrate` | prices and client behavior, measured on a mount |
 //! | `load` | many nodes that start at once |
@@ -27,6 +29,7 @@
 
 mod calibrate;
 mod classify;
+mod client;
 mod family;
 mod fixes;
 mod group;
@@ -37,6 +40,7 @@ mod model;
 mod order;
 mod path;
 mod predict;
+mod readahead;
 mod recorder;
 mod report;
 mod request;

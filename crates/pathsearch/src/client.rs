@@ -1,0 +1,462 @@
+//! A client of a network file system: what it has cached, and the requests that it makes.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use gate::cache::page_size;
+use mounts::path::{join, parent};
+
+use crate::lookup::components;
+use crate::readahead::{faults, first_window, sequential};
+use crate::request::{ClientBehavior, Request, Requests};
+use crate::trace::NameUse;
+use crate::tree::{FileTree, Node};
+
+/// What a client has cached of a file.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct CachedFile {
+    /// The number of bytes, from its beginning, that were read.
+    bytes: u64,
+    /// Whether it was mapped.
+    is_mapped: bool,
+}
+
+/// What a name is resolved for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Look,
+    /// To open or execute the file.
+    Open,
+}
+
+/// How a file is read.
+#[derive(Clone, Copy)]
+struct Reading {
+    /// Bytes of the first read.
+    first: u64,
+    /// The offset at which the furthest read ends.
+    extent: u64,
+    /// Whether the file is mapped.
+    is_mapped: bool,
+    /// How many times it is opened.
+    times: u64,
+}
+
+/// A client of a network file system, and what it has cached.
+pub(crate) struct Client<'a> {
+    tree: &'a mut dyn FileTree,
+    behavior: ClientBehavior,
+    names: HashSet<Vec<u8>>,
+    pub(crate) links: HashSet<Vec<u8>>,
+    pub(crate) files: HashMap<Vec<u8>, CachedFile>,
+    /// Directories that were searched.
+    searched: HashSet<Vec<u8>>,
+    /// Directories that were listed, and the number of names that were used before.
+    listed: HashMap<Vec<u8>, usize>,
+    /// Files for which there is a delegation.
+    delegated: HashSet<Vec<u8>>,
+    /// Files and directories that were read since their attributes were fetched.
+    stale: HashSet<Vec<u8>>,
+    /// When each file and link was first and last looked up by name, in nanoseconds.
+    looked_up: HashMap<Vec<u8>, (u64, u64)>,
+    /// Files and links whose attributes are not kept any more.
+    expired: HashSet<Vec<u8>>,
+    /// When the name that is used was first and last looked up.
+    now: (u64, u64),
+    /// The number of names that were used.
+    used: usize,
+    /// Bytes of a page.
+    page: u64,
+    /// The size of the files that were read.
+    pub(crate) bytes: u64,
+    pub(crate) requests: Requests,
+}
+
+impl<'a> Client<'a> {
+    pub(crate) fn new(tree: &'a mut dyn FileTree, behavior: ClientBehavior) -> Client<'a> {
+        Client {
+            tree,
+            behavior,
+            names: HashSet::new(),
+            links: HashSet::new(),
+            files: HashMap::new(),
+            searched: HashSet::new(),
+            listed: HashMap::new(),
+            delegated: HashSet::new(),
+            stale: HashSet::new(),
+            looked_up: HashMap::new(),
+            expired: HashSet::new(),
+            now: (0, 0),
+            used: 0,
+            page: page_size() as u64,
+            bytes: 0,
+            requests: Requests::default(),
+        }
+    }
+
+    /// Does what the command did, once.
+    pub(crate) fn use_names(&mut self, names: &[NameUse]) {
+        for used in names {
+            self.use_name(used);
+            self.used += 1;
+        }
+    }
+
+    /// Resolves a name, `times` times. Returns the file that it refers to, by its name without
+    /// symbolic links, and what it is.
+    pub(crate) fn resolve(
+        &mut self,
+        path: &[u8],
+        follow: bool,
+        purpose: Purpose,
+        times: u64,
+    ) -> Option<(Vec<u8>, Node)> {
+        /// The most links that the kernel follows.
+        const MOST_LINKS: u32 = 40;
+        let mut left: VecDeque<Vec<u8>> = components(path).map(<[u8]>::to_vec).collect();
+        let mut here = b"/".to_vec();
+        let mut links = 0;
+        let mut node = Node::Directory;
+        while let Some(part) = left.pop_front() {
+            if part == b"." {
+                continue;
+            }
+            if part == b".." {
+                here = parent(&here).to_vec();
+                node = Node::Directory;
+                continue;
+            }
+            if node != Node::Directory {
+                return None;
+            }
+            let next = join(&here, &part);
+            let purpose = if left.is_empty() {
+                purpose
+            } else {
+                Purpose::Look
+            };
+            node = self.look_up(&here, &next, purpose, times);
+            match &node {
+                Node::Missing => return None,
+                Node::Link(_) if left.is_empty() && !follow => return Some((next, node)),
+                Node::Link(target) => {
+                    links += 1;
+                    if links > MOST_LINKS {
+                        return None;
+                    }
+                    if self.tree.is_remote(&here) {
+                        self.read_link(&next, times);
+                    }
+                    if target.starts_with(b"/") {
+                        here = b"/".to_vec();
+                    }
+                    let parts: Vec<&[u8]> = components(target).collect();
+                    for part in parts.into_iter().rev() {
+                        left.push_front(part.to_vec());
+                    }
+                    node = Node::Directory;
+                }
+                _ => here = next,
+            }
+        }
+        Some((here, node))
+    }
+
+    /// Looks one component up in a directory.
+    fn look_up(&mut self, dir: &[u8], path: &[u8], purpose: Purpose, times: u64) -> Node {
+        let node = self.tree.node(path);
+        if !self.tree.is_remote(dir) {
+            return node;
+        }
+        if matches!(node, Node::File(_) | Node::Link(_)) {
+            let (first, last) = self.now;
+            let times = self.looked_up.entry(path.to_vec()).or_insert(self.now);
+            *times = (times.0.min(first), times.1.max(last));
+        }
+        if self.behavior.checks_access && self.searched.insert(dir.to_vec()) {
+            self.requests.add(Request::Access, 1);
+        }
+        let keeps = match node {
+            Node::Missing => self.behavior.keeps_misses,
+            _ => self.behavior.keeps_names,
+        };
+        if keeps && self.knows(dir, path, &node) {
+            self.validate(path);
+            return node;
+        }
+        self.names.insert(path.to_vec());
+        let is_opened = purpose == Purpose::Open && self.behavior.atomic_open;
+        match node {
+            // The request that opens the file, which `open` or `execute` counts.
+            Node::File(_) if is_opened => {}
+            // A directory or a link cannot be opened so, and is looked up after all.
+            Node::Directory | Node::Link(_) | Node::Special if is_opened => {
+                self.requests.add(Request::Open, 1);
+                self.requests.add(Request::Lookup, 1);
+            }
+            _ => self
+                .requests
+                .add(Request::Lookup, if keeps { 1 } else { times }),
+        }
+        node
+    }
+
+    /// Whether a name is cached, or was in the listing of its directory.
+    fn knows(&self, dir: &[u8], path: &[u8], node: &Node) -> bool {
+        let listed_at = self.listed.get(dir).filter(|_| *node != Node::Missing);
+        self.names.contains(path) || listed_at.is_some_and(|at| *at <= self.used)
+    }
+
+    /// Expires the attributes of all files and links without delegation that were not looked up for
+    /// longer than attributes are kept, which is a part of the time of a start: `lifetimes` such
+    /// times.
+    pub(crate) fn expire(&mut self, names: &[NameUse], lifetimes: f64) {
+        let begun = names.iter().map(|used| used.first_at).min();
+        let ended = names.iter().map(|used| used.last_at).max();
+        let all = ended
+            .unwrap_or_default()
+            .saturating_sub(begun.unwrap_or_default());
+        // From the last lookup of one start to the first of the next.
+        let is_old = |(first, last): (u64, u64)| {
+            let between = all.saturating_sub(last.saturating_sub(first));
+            between as f64 / all.max(1) as f64 * lifetimes > 1.0
+        };
+        let names = std::mem::take(&mut self.looked_up).into_iter();
+        let old = names.filter(|(name, times)| is_old(*times) && !self.delegated.contains(name));
+        self.expired = old.map(|(name, _)| name).collect();
+    }
+
+    /// Fetches the attributes of what a cached name refers to, if they have expired.
+    fn validate(&mut self, path: &[u8]) {
+        if self.expired.remove(path) {
+            self.requests.add(Request::Getattr, 1);
+            self.stale.remove(path);
+        }
+    }
+
+    fn read_link(&mut self, path: &[u8], times: u64) {
+        let is_new = self.links.insert(path.to_vec());
+        let requests = match self.behavior.keeps_links {
+            true => u64::from(is_new),
+            false => times,
+        };
+        self.requests.add(Request::Readlink, requests);
+    }
+
+    /// Does what the command did with a name.
+    fn use_name(&mut self, used: &NameUse) {
+        self.now = (used.first_at, used.last_at);
+        let known = self.names.len();
+        let Some((file, node)) = self.look_up_all(used) else {
+            return;
+        };
+        let is_new = self.names.len() > known;
+        let mut has_read = false;
+        if used.execs > 0 {
+            has_read |= self.execute(&file, used.execs, 0);
+        }
+        let is_remote = match node {
+            Node::Directory => self.tree.is_remote(&file),
+            _ => self.tree.is_remote(parent(&file)),
+        };
+        if !is_remote {
+            return;
+        }
+        if used.opens > 0 {
+            match node {
+                Node::Directory => has_read |= self.list(&file, used, is_new),
+                Node::File(size) => has_read |= self.open(&file, size, used),
+                _ => {}
+            }
+        }
+        if self.behavior.stats_after_read {
+            self.fetch_attributes(&file, used, has_read);
+        }
+    }
+
+    /// Makes the lookups of a name, and returns what the last of them refers to.
+    fn look_up_all(&mut self, used: &NameUse) -> Option<(Vec<u8>, Node)> {
+        let times = used.count.hits + used.count.misses;
+        let purpose = match used.opened_first {
+            true => Purpose::Open,
+            false => Purpose::Look,
+        };
+        let mut resolved = None;
+        if used.nofollow {
+            let times = if used.follow { 1 } else { times };
+            resolved = self.resolve(&used.path, false, purpose, times);
+            if used.readlinks > 0
+                && let Some((link, Node::Link(_))) = &resolved
+                && self.tree.is_remote(parent(link))
+            {
+                self.read_link(link, used.readlinks);
+            }
+        }
+        if used.follow {
+            resolved = self.resolve(&used.path, true, purpose, times);
+        }
+        resolved
+    }
+
+    /// Opens and lists a directory. `is_new` if its name was not cached: then the lookup has just
+    /// fetched what opening asks for. Returns whether it made a request for entries.
+    fn list(&mut self, dir: &[u8], used: &NameUse, is_new: bool) -> bool {
+        if !self.behavior.closes {
+            self.requests.add(Request::Release, used.opens);
+        }
+        if !self.behavior.lists {
+            return false;
+        }
+        if !self.behavior.keeps_lists {
+            self.requests.add(Request::Opendir, used.opens);
+            self.requests.add(Request::Readdir, used.listings);
+            return used.listings > 0;
+        }
+        let fetched = u64::from(is_new && used.opened_first);
+        let opens = used.opens.saturating_sub(fetched);
+        self.requests.add(Request::Opendir, opens);
+        if used.listings == 0 || self.listed.contains_key(dir) {
+            return false;
+        }
+        // The last getdents64(2) of a listing finds the end, which the client knows.
+        let requests = used.listings.div_ceil(used.opens).saturating_sub(1);
+        self.requests.add(Request::Readdir, requests.max(1));
+        self.listed.insert(dir.to_vec(), used.listed_at);
+        true
+    }
+
+    /// Opens and reads a file. Returns whether it made a request for data.
+    fn open(&mut self, file: &[u8], size: u64, used: &NameUse) -> bool {
+        if used.created {
+            self.requests.add(Request::Create, 1);
+        } else {
+            self.request_open(file, used.opens);
+        }
+        if self.behavior.flushes {
+            self.requests.add(Request::Flush, used.opens);
+        }
+        self.read(file, size, reading(used, size, self.page))
+    }
+
+    /// Opens a file, and closes it.
+    fn request_open(&mut self, file: &[u8], times: u64) {
+        let times = match self.behavior.delegations {
+            true => u64::from(self.delegated.insert(file.to_vec())),
+            false => times,
+        };
+        if self.behavior.opens {
+            self.requests.add(Request::Open, times);
+        }
+        let close = match self.behavior.closes {
+            true => Request::Close,
+            false => Request::Release,
+        };
+        self.requests.add(close, times);
+    }
+
+    /// Executes a program: the kernel opens it and its interpreter, and reads the first page of
+    /// both. Returns whether it made a request for data of the program.
+    fn execute(&mut self, file: &[u8], times: u64, depth: u32) -> bool {
+        /// The most interpreters of interpreters that the kernel accepts.
+        const DEEPEST: u32 = 5;
+        let Node::File(size) = self.tree.node(file) else {
+            return false;
+        };
+        let interpreter = self.tree.interpreter(file);
+        let mut has_read = false;
+        if self.tree.is_remote(parent(file)) {
+            self.request_open(file, times);
+            let reading = Reading {
+                first: self.page,
+                extent: self.page,
+                is_mapped: true,
+                times,
+            };
+            has_read = self.read(file, size, reading);
+        }
+        if let Some(interpreter) = interpreter.filter(|_| depth < DEEPEST)
+            && let Some((file, _)) = self.resolve(&interpreter, true, Purpose::Open, times)
+        {
+            self.execute(&file, times, depth + 1);
+        }
+        has_read
+    }
+
+    /// Fetches the attributes of a file that is examined after a request for its data: the server
+    /// has changed its access time. Page faults come after everything else that is done with a
+    /// file, but before it is opened again.
+    fn fetch_attributes(&mut self, file: &[u8], used: &NameUse, has_read: bool) {
+        if used.stats > 0 && self.stale.remove(file) {
+            self.requests.add(Request::Getattr, 1);
+        }
+        if !has_read {
+            return;
+        }
+        let is_mapped = self.files.get(file).is_some_and(|cached| cached.is_mapped);
+        let again = is_mapped && used.opens + used.execs > 1 && used.stats > 1;
+        let fetches = u64::from(used.stats_after_read > 0) + u64::from(again);
+        self.requests.add(Request::Getattr, fetches.min(used.stats));
+        let is_stale = if is_mapped {
+            !again
+        } else {
+            !used.ends_with_stat
+        };
+        if is_stale {
+            self.stale.insert(file.to_vec());
+        }
+    }
+
+    /// Reads what is not cached. Returns whether that takes a request.
+    fn read(&mut self, file: &[u8], size: u64, reading: Reading) -> bool {
+        let page = self.page;
+        let window = self.behavior.window.max(page) / page;
+        let (all, first) = (self.pages(size), self.pages(reading.first));
+        let (cached, times) = match self.behavior.keeps_pages {
+            true => (self.files.get(file).copied().unwrap_or_default(), 1),
+            false => (CachedFile::default(), reading.times.max(1)),
+        };
+        let extent = reading.extent.min(size);
+        let mut requests = 0;
+        if extent > cached.bytes {
+            let before = match cached.bytes {
+                0 => 0,
+                bytes => sequential(all, self.pages(bytes), first, window),
+            };
+            requests += sequential(all, self.pages(extent), first, window).saturating_sub(before);
+        }
+        if reading.is_mapped && !cached.is_mapped {
+            requests += faults(all, self.pages(extent.max(cached.bytes)), window);
+        }
+        if self.behavior.reads && requests > 0 {
+            self.requests.add(Request::Read, requests * times);
+            let end = match reading.is_mapped {
+                true => size,
+                false => extent.max(first_window(1, window) * page).min(size),
+            };
+            self.requests.bytes += end.saturating_sub(cached.bytes) * times;
+        }
+        let now_cached = CachedFile {
+            bytes: extent.max(cached.bytes),
+            is_mapped: reading.is_mapped || cached.is_mapped,
+        };
+        if self.files.insert(file.to_vec(), now_cached).is_none() {
+            self.bytes = self.bytes.saturating_add(size);
+        }
+        self.behavior.reads && requests > 0
+    }
+
+    fn pages(&self, bytes: u64) -> u64 {
+        bytes.div_ceil(self.page)
+    }
+}
+
+/// How a command read a file of `size` bytes that it opened.
+fn reading(used: &NameUse, size: u64, page: u64) -> Reading {
+    Reading {
+        first: used.first,
+        extent: used.extent,
+        // A file that is opened and not read beyond its first page, which is as far as ld.so reads,
+        // is taken to be mapped.
+        is_mapped: !used.created && used.extent <= page && size > used.extent,
+        times: used.opens,
+    }
+}

@@ -52,6 +52,10 @@ const SCHEMAS: &[(&str, &str)] = &[
         include_str!("../../docs/schemas/prune.json"),
     ),
     (
+        "fathom.snapshot/1",
+        include_str!("../../docs/schemas/snapshot.json"),
+    ),
+    (
         "fathom.list/1",
         include_str!("../../docs/schemas/list.json"),
     ),

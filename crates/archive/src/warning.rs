@@ -1,5 +1,8 @@
 //! Why something was skipped or found wrong.
 
+use std::cmp::Ordering;
+
+use gate::Errno;
 use mounts::WarningReason;
 
 use crate::error::ErrorKind;
@@ -57,6 +60,28 @@ pub enum WarningKind {
     WrongChecksum { at: u64 },
     #[error("and {0} more warnings")]
     MoreOfThese(u64),
+}
+
+impl WarningKind {
+    /// A file that could not be opened or examined by its name.
+    pub fn not_opened(errno: Errno) -> WarningKind {
+        match errno {
+            Errno::ENOENT | Errno::ESTALE | Errno::ENOTDIR => WarningKind::Vanished,
+            Errno::ELOOP | Errno::ENXIO | Errno::EINVAL | Errno::EISDIR => {
+                WarningKind::ReplacedAndSkipped
+            }
+            _ => WarningKind::Unreadable,
+        }
+    }
+
+    /// A file that changed while it was read, with its sizes.
+    pub fn changed(before: u64, now: u64) -> WarningKind {
+        match now.cmp(&before) {
+            Ordering::Less => WarningKind::Shrunk { before, now },
+            Ordering::Greater => WarningKind::Grown { before, now },
+            Ordering::Equal => WarningKind::ChangedWhileRead,
+        }
+    }
 }
 
 impl WarningReason for WarningKind {

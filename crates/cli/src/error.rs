@@ -63,6 +63,27 @@ impl Error {
         }
     }
 
+    /// A snapshot that was not made.
+    #[cfg(feature = "restic")]
+    pub(crate) fn snapshot(repository: &[u8], error: &restic::Error) -> Error {
+        use restic::Error as E;
+        let hint = match error {
+            E::NoRepository => "create it with restic init, or check the name",
+            E::WrongPassword => "check --password-file",
+            E::PasswordNotUtf8 => "give the password that the repository was created with",
+            E::Locked(_) => {
+                "wait until restic prune or forget has ended; restic unlock removes a lock whose process has died"
+            }
+            E::Nested(_) => "leave it out: it is archived with the other one",
+            E::NoPath(_) => "give it by its absolute path",
+            E::File { .. } => error.errno().map_or("", |errno| Access::Write.hint(errno)),
+            E::Engine(_) => "check the repository with restic check",
+        };
+        let repository = printable(repository);
+        let error = printable(error.to_string().as_bytes()).into_owned();
+        Error::new(format!("cannot make a snapshot in '{repository}': {error}")).and(hint)
+    }
+
     fn at(doing: &str, path: &[u8], cause: &dyn Cause, hint: &str, access: Access) -> Error {
         let path = printable(path);
         let hint = match (hint, cause.errno()) {
@@ -234,6 +255,8 @@ mod tests {
     /// each new error type.
     #[test]
     fn errors_implement_error_send_and_sync() {
+        #[cfg(feature = "restic")]
+        is_error::<restic::Error>();
         is_error::<account::Error>();
         is_error::<account::ErrorKind>();
         is_error::<archive::Error>();

@@ -1,9 +1,11 @@
 //! Plain files: written so that they appear whole or not at all, and read at any offset.
 
+mod held;
 mod reader;
 mod temporary;
 mod writer;
 
+pub use held::Held;
 pub use reader::{Reader, read_full_at, read_kernel};
 pub use writer::{Fresh, Writer};
 

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::ffi::CStr;
+use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use gate::fs::{CWD, Open, Resolve, openat};
@@ -17,15 +18,17 @@ pub(crate) const MOST: usize = 24;
 
 /// The open directories of a thread: some of those above the last one that was needed, outermost
 /// first.
-pub(crate) struct Places<'a> {
-    rows: &'a Rows,
+#[derive(Debug)]
+pub struct Places<R> {
+    rows: R,
     open: Vec<(usize, Fd)>,
     /// How many are kept open; at least one.
     most: usize,
 }
 
-impl<'a> Places<'a> {
-    pub(crate) fn new(rows: &'a Rows, most: usize) -> Places<'a> {
+impl<R: Deref<Target = Rows>> Places<R> {
+    /// Opens nothing yet. At most `most` directories are kept open.
+    pub fn new(rows: R, most: usize) -> Places<R> {
         Places {
             rows,
             open: Vec::new(),
@@ -35,29 +38,21 @@ impl<'a> Places<'a> {
 
     /// Passes the directory of a row, and its name there, to `with`. A SRC is named by its whole
     /// path.
-    pub(crate) fn at<T>(
+    ///
+    /// # Errors
+    /// A directory above the row cannot be opened, or is not the one that was collected; or `with` fails.
+    pub fn at<T>(
         &mut self,
         row: usize,
         with: impl FnOnce(BorrowedFd<'_>, &CStr) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         let Some(parent) = self.rows.parent(row) else {
-            let path = self.source(row);
+            let path = source(&self.rows, row);
             let reach = reach(CWD, &path)?;
             return with(reach.dir(), reach.rest());
         };
         let name = c_string(self.rows.name(row))?;
         with(self.directory(parent)?, &name)
-    }
-
-    /// The path of a SRC. That of a directory ends in `/.`, so that it is never a symlink.
-    fn source(&self, row: usize) -> Cow<'a, [u8]> {
-        let path = &self.rows.sources()[self.rows.top(row)].path[..];
-        match self.rows.is_dir(row) {
-            // The current directory.
-            true if path.is_empty() => Cow::Borrowed(b"."),
-            true => Cow::Owned([path, b"/."].concat()),
-            false => Cow::Borrowed(path),
-        }
     }
 
     fn directory(&mut self, row: usize) -> Result<BorrowedFd<'_>, Errno> {
@@ -100,7 +95,7 @@ impl<'a> Places<'a> {
         match from {
             Some((_, fd)) => openat2_long(fd.as_fd(), &path, PLACE, Resolve::NO_SYMLINKS),
             None => {
-                let source = self.source(above);
+                let source = source(&self.rows, above);
                 let reach = reach(CWD, &source)?;
                 let top = openat(reach.dir(), reach.rest(), PLACE)?;
                 if path.is_empty() {
@@ -111,5 +106,16 @@ impl<'a> Places<'a> {
                 Ok(fd)
             }
         }
+    }
+}
+
+/// The path of a SRC. That of a directory ends in `/.`, so that it is never a symlink.
+fn source(rows: &Rows, row: usize) -> Cow<'_, [u8]> {
+    let path = &rows.sources()[rows.top(row)].path[..];
+    match rows.is_dir(row) {
+        // The current directory.
+        true if path.is_empty() => Cow::Borrowed(b"."),
+        true => Cow::Owned([path, b"/."].concat()),
+        false => Cow::Borrowed(path),
     }
 }

@@ -33,15 +33,22 @@ impl Progress {
             bytes = bytes.saturating_add(plan.bytes(rows, row) + HEADERS);
             next = row + 1;
         }
+        self.begin_with(entries, bytes);
+    }
+
+    /// Records how many entries and bytes there are to do.
+    pub fn begin_with(&self, entries: u64, bytes: u64) {
         self.all_bytes.store(bytes, Relaxed);
         self.all_entries.store(entries, Relaxed);
     }
 
-    pub(super) fn add_entry(&self) {
+    /// Counts an entry that is done.
+    pub fn add_entry(&self) {
         self.entries.fetch_add(1, Relaxed);
     }
 
-    pub(super) fn add_bytes(&self, bytes: u64) {
+    /// Counts bytes that are done.
+    pub fn add_bytes(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Relaxed);
     }
 }

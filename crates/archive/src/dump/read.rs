@@ -1,26 +1,22 @@
 //! Makes members of rows: reads their contents, and checks that they did not change meanwhile.
 
-use std::cmp::Ordering;
-use std::ffi::CStr;
-use std::os::fd::BorrowedFd;
-
 use blake3::Hasher;
 use gate::file::read_full_at;
 use gate::fs::{At, Open, openat, pread64, read, readlinkat, statx};
-use gate::xattr::{fgetxattr, flistxattr, getxattrat, listxattrat};
 use gate::{Errno, Fd, Gate};
 use mounts::Warning;
-use ondisk::Dev;
 use ondisk::pax::sparse::{Extent, Map};
 use ondisk::pax::{self, Kind, Member, acl, dumpdir};
 use walk::attribution::{Subject, with_subject};
 use walk::{Meta, Type};
 
+use super::attributes::{AttributeReader, AttributesOf};
 use super::holes;
 use super::load::{Done, Emit, Load, Outcome, PIECE, Stopped, Work};
 use super::member::{Names, member};
 use super::places::Places;
 use crate::plan::Step;
+use crate::rows::Rows;
 use crate::warning::WarningKind;
 
 /// Files with at most this much data are read before their header is written: so the header has the
@@ -34,12 +30,9 @@ const TRIES: u32 = 3;
 pub(crate) struct Reader<'a> {
     work: Work<'a>,
     names: Names<'a>,
-    places: Places<'a>,
+    places: Places<&'a Rows>,
     data: Vec<u8>,
-    attributes: Vec<u8>,
-    value: Vec<u8>,
-    /// A device whose file system has no extended attributes.
-    bare: Option<Dev>,
+    attributes: AttributeReader,
     /// May open any file without changing its access time.
     is_root: bool,
 }
@@ -51,9 +44,7 @@ impl<'a> Reader<'a> {
             names: Names::new(work.rows),
             places: Places::new(work.rows, work.open_directories),
             data: Vec::new(),
-            attributes: Vec::new(),
-            value: Vec::new(),
-            bare: None,
+            attributes: AttributeReader::default(),
             is_root: gate::process::is_root(),
         }
     }
@@ -154,7 +145,7 @@ impl<'a> Reader<'a> {
                 Ok(*meta)
             };
             let outcome = match now {
-                Ok(now) if is_same(&now, meta) => Outcome::Member(0, None),
+                Ok(now) if is_unchanged(&now, meta) => Outcome::Member(0, None),
                 Ok(now) if (now.dev, now.ino, now.kind()) == (meta.dev, meta.ino, meta.kind()) => {
                     tries += 1;
                     if tries < TRIES {
@@ -230,7 +221,7 @@ impl<'a> Reader<'a> {
         // An empty file without extended attributes need not be opened; one that not everybody may
         // read is, to find out whether we may.
         let is_public = meta.mode & 0o444 == 0o444;
-        if meta.size == 0 && is_public && tries == 0 && !self.may_have_attributes(meta) {
+        if meta.size == 0 && is_public && tries == 0 && !self.attributes.may_have(meta) {
             self.data.clear();
             return Ok(Some(self.emit(row, meta, None, Member::default(), 0, load)));
         }
@@ -240,7 +231,7 @@ impl<'a> Reader<'a> {
             if now.kind() != Type::File {
                 return Err(Failed::Call(Gate::Openat, Errno::ELOOP));
             }
-            if !is_same(&now, meta) {
+            if !is_unchanged(&now, meta) {
                 *meta = now;
             }
         }
@@ -260,7 +251,7 @@ impl<'a> Reader<'a> {
         let now = stat(&fd);
         drop(fd);
         let now = now.map_err(failed(Gate::Statx))?;
-        if !is_same(&now, meta) {
+        if !is_unchanged(&now, meta) {
             if tries < TRIES {
                 return Ok(None);
             }
@@ -393,14 +384,10 @@ impl<'a> Reader<'a> {
                 self.failed(row, Gate::Statx, e, WarningKind::NotCheckedAfterwards);
                 return Ok(Outcome::Spoiled(meta.size));
             }
-            (None, Ok(now)) if is_same(&now, meta) => {}
+            (None, Ok(now)) if is_unchanged(&now, meta) => {}
             (_, Ok(now)) => self.changed(row, meta, &now),
         }
         Ok(Outcome::Member(meta.size, Some(hash)))
-    }
-
-    fn may_have_attributes(&self, meta: &Meta) -> bool {
-        meta.xattrs != Some(false) && self.bare != Some(meta.dev)
     }
 
     /// Reads access control lists and other extended attributes, of an open file or by name.
@@ -412,59 +399,26 @@ impl<'a> Reader<'a> {
         fd: Option<&Fd>,
         member: &mut Member,
     ) -> bool {
-        if !self.may_have_attributes(meta) {
+        if !self.attributes.may_have(meta) {
             return false;
         }
-        let mut list = std::mem::take(&mut self.attributes);
-        let (gate, listed) = match fd {
-            Some(fd) => (Gate::Flistxattr, flistxattr(fd, &mut list)),
-            None => {
-                let listed = |dir: BorrowedFd<'_>, name: &CStr| listxattrat(dir, name, &mut list);
-                (Gate::Listxattrat, self.places.at(row, listed))
-            }
+        let attributes = &mut self.attributes;
+        let take = |name: &[u8], value: &[u8]| match name {
+            b"system.posix_acl_access" => member.acl_access = acl::to_text(value),
+            b"system.posix_acl_default" => member.acl_default = acl::to_text(value),
+            _ => member.xattrs.push((name.to_vec(), value.to_vec())),
         };
-        if let Err(e) = listed {
-            list.clear();
-            match e {
-                Errno::EOPNOTSUPP | Errno::ENOSYS => self.bare = Some(meta.dev),
-                _ => self.failed(row, gate, e, WarningKind::XattrsUnreadable),
-            }
+        let read = match fd {
+            Some(fd) => Ok(attributes.read(meta.dev, AttributesOf::Open(fd), take)),
+            None => self.places.at(row, |dir, name| {
+                Ok(attributes.read(meta.dev, AttributesOf::Named(dir, name), take))
+            }),
+        };
+        let failures =
+            read.unwrap_or_else(|e| vec![(Gate::Listxattrat, e, WarningKind::XattrsUnreadable)]);
+        for (gate, errno, kind) in failures {
+            self.failed(row, gate, errno, kind);
         }
-        let mut names: Vec<&[u8]> = list.split_inclusive(|&b| b == 0).collect();
-        names.sort_unstable();
-        for name in names {
-            let Ok(attribute) = CStr::from_bytes_with_nul(name) else {
-                continue;
-            };
-            if acl::is_xfs_form(attribute.to_bytes()) {
-                continue;
-            }
-            let value = &mut self.value;
-            let (gate, got) = match fd {
-                Some(fd) => (Gate::Fgetxattr, fgetxattr(fd, attribute, value)),
-                None => {
-                    let get =
-                        |dir: BorrowedFd<'_>, name: &CStr| getxattrat(dir, name, attribute, value);
-                    (Gate::Getxattrat, self.places.at(row, get))
-                }
-            };
-            let name = attribute.to_bytes();
-            match got {
-                Ok(()) => {}
-                Err(Errno::ENODATA) => continue,
-                Err(e) => {
-                    let kind = WarningKind::XattrUnreadable(name.to_vec());
-                    self.failed(row, gate, e, kind);
-                    continue;
-                }
-            }
-            match name {
-                b"system.posix_acl_access" => member.acl_access = acl::to_text(&self.value),
-                b"system.posix_acl_default" => member.acl_default = acl::to_text(&self.value),
-                _ => member.xattrs.push((name.to_vec(), self.value.clone())),
-            }
-        }
-        self.attributes = list;
         true
     }
 
@@ -486,26 +440,14 @@ impl<'a> Reader<'a> {
 
     /// Warns of a row that has no member.
     fn missing(&self, row: usize, gate: Gate, errno: Errno) -> Outcome {
-        let kind = match errno {
-            Errno::ENOENT | Errno::ESTALE | Errno::ENOTDIR => WarningKind::Vanished,
-            Errno::ELOOP | Errno::ENXIO | Errno::EINVAL | Errno::EISDIR => {
-                WarningKind::ReplacedAndSkipped
-            }
-            _ => WarningKind::Unreadable,
-        };
+        let kind = WarningKind::not_opened(errno);
         self.failed(row, gate, errno, kind);
         Outcome::Missing
     }
 
     /// Warns of a file that changed while it was read.
     fn changed(&self, row: usize, meta: &Meta, now: &Meta) {
-        let (before, now) = (meta.size, now.size);
-        let kind = match now.cmp(&before) {
-            Ordering::Less => WarningKind::Shrunk { before, now },
-            Ordering::Greater => WarningKind::Grown { before, now },
-            Ordering::Equal => WarningKind::ChangedWhileRead,
-        };
-        self.warn(row, kind);
+        self.warn(row, WarningKind::changed(meta.size, now.size));
     }
 }
 
@@ -530,8 +472,8 @@ fn stat(fd: &Fd) -> Result<Meta, Errno> {
     statx(fd, c"", At::EMPTY_PATH, Meta::WANT).map(|seen| Meta::from_statx(&seen).lasting())
 }
 
-/// The file is the same, and unchanged.
-fn is_same(a: &Meta, b: &Meta) -> bool {
+/// Whether a file is the same, and unchanged.
+pub fn is_unchanged(a: &Meta, b: &Meta) -> bool {
     (a.ino, a.dev, a.mode, a.size, a.mtime, a.ctime)
         == (b.ino, b.dev, b.mode, b.size, b.mtime, b.ctime)
 }

@@ -20,6 +20,7 @@ fathom dump /srv -o 1.tar --level 1 --state /var/lib/fathom  # an increment by l
 fathom dump --state /var/lib/fathom --prune --keep-full 2  # which archives are no longer needed
 fathom dump /srv -o srv.tar --map srv.txt  # and a list of the archived entries
 fathom dump /home -o home.tar.zst --exclude-caches --exclude '*.tmp'  # without caches and some files
+fathom dump /srv --restic /backup/repo --password-file pw  # a snapshot in a restic repository
 find . -newer stamp -print0 | fathom dump -0 --files-from - -o new.tar  # the files that find selects
 fathom dump /srv --no-output --account  # measure the cost, write nothing
 fathom dump /srv -n --state /var/lib/fathom  # how much a dump of each level would archive
@@ -55,8 +56,40 @@ pub(crate) struct Dump {
     /// The file is written atomically: it gets its name when it is complete and on disk. A name
     /// that ends in .gz, .tgz, .xz, .txz, .zst or .tzst compresses it. Under mpirun, ARCHIVE is a
     /// directory, to which each rank writes part-RANK-of-N.tar.zst.
-    #[arg(short, long, value_name = "ARCHIVE", required_unless_present_any = ["no_output", "explain", "prune", "dry_run", "keep_full", "yes"])]
+    #[arg(short, long, value_name = "ARCHIVE", required_unless_present_any = ["no_output", "explain", "prune", "dry_run", "keep_full", "yes", "restic"])]
     pub(crate) output: Option<OsString>,
+
+    /// Make a snapshot in this restic repository, an existing local directory
+    ///
+    /// restic lists, checks, mounts and restores it. Files that the last snapshot of the same host
+    /// and SRCs has with the same size and times are not read. The repository is locked as by restic
+    /// backup. Needs fathom built with --features restic.
+    #[arg(
+        long,
+        value_name = "REPO",
+        help_heading = "Snapshots in restic repositories"
+    )]
+    #[arg(conflicts_with_all = ["output", "since", "catalog", "level", "state", "prune", "compress", "map", "no_output",
+          "dry_run", "account", "explain", "files_from"])]
+    pub(crate) restic: Option<OsString>,
+    /// With --restic, add this tag (repeatable)
+    #[arg(
+        long,
+        value_name = "TAG",
+        help_heading = "Snapshots in restic repositories",
+        requires = "restic"
+    )]
+    pub(crate) tag: Vec<String>,
+    /// With --restic, read the password from this file
+    ///
+    /// Without it, RESTIC_PASSWORD_FILE names the file, or RESTIC_PASSWORD has the password.
+    #[arg(
+        long,
+        value_name = "FILE",
+        help_heading = "Snapshots in restic repositories",
+        requires = "restic"
+    )]
+    pub(crate) password_file: Option<OsString>,
 
     /// Archive what changed since this catalog was written
     ///

@@ -5,6 +5,7 @@ mod map;
 mod options;
 pub(crate) mod run;
 mod show;
+mod snapshot;
 mod together;
 
 pub(crate) use run::run;

@@ -16,6 +16,7 @@ use super::map::MapFile;
 use super::options::{SCHEMA, dump_options};
 use super::show::costs::account_text;
 use super::show::{self, Possible, Report};
+use super::snapshot;
 use super::together;
 use crate::args::values::bytes;
 use crate::cmd::dump::args::Dump as Args;
@@ -37,6 +38,9 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     }
     if let (Some(state), Some(keep_full)) = (&args.state, args.keep_full) {
         return prune(state.as_bytes(), keep_full, args.yes, out);
+    }
+    if let Some(repository) = &args.restic {
+        return snapshot::run(args, repository.as_bytes(), out);
     }
     let is_alone = args.explain || args.dry_run;
     let team = match is_alone {

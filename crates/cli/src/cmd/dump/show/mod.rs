@@ -18,6 +18,8 @@ use crate::json::Json;
 
 pub(super) mod costs;
 pub(super) mod estimates;
+#[cfg(feature = "restic")]
+pub(super) mod snapshot;
 
 /// The result of a dump, or of `--explain`.
 #[derive(Default)]

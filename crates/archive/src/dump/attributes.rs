@@ -1,0 +1,97 @@
+//! Reads the extended attributes of a file, access control lists among them.
+
+use std::ffi::CStr;
+use std::os::fd::BorrowedFd;
+
+use gate::xattr::{fgetxattr, flistxattr, getxattrat, listxattrat};
+use gate::{Errno, Fd, Gate};
+use ondisk::Dev;
+use ondisk::pax::acl;
+use walk::Meta;
+
+use crate::warning::WarningKind;
+
+/// The file whose attributes are read.
+#[derive(Clone, Copy, Debug)]
+pub enum AttributesOf<'a> {
+    /// An open file.
+    Open(&'a Fd),
+    /// A name in a directory. A symlink is not followed.
+    Named(BorrowedFd<'a>, &'a CStr),
+}
+
+/// What was not read: the call, its error, and what is missing.
+pub type AttributeFailure = (Gate, Errno, WarningKind);
+
+/// Reads extended attributes, with buffers that serve for many files.
+#[derive(Debug, Default)]
+pub struct AttributeReader {
+    list: Vec<u8>,
+    value: Vec<u8>,
+    /// A device whose file system has no extended attributes.
+    bare: Option<Dev>,
+}
+
+impl AttributeReader {
+    /// Whether a file may have attributes. If not, there is no need to open it.
+    pub fn may_have(&self, meta: &Meta) -> bool {
+        meta.xattrs != Some(false) && self.bare != Some(meta.dev)
+    }
+
+    /// Passes the name and the value of each attribute to `take`, by name. Returns what could not be
+    /// read; an attribute that vanishes meanwhile does not count.
+    pub fn read(
+        &mut self,
+        dev: Dev,
+        of: AttributesOf<'_>,
+        mut take: impl FnMut(&[u8], &[u8]),
+    ) -> Vec<AttributeFailure> {
+        let mut failures = Vec::new();
+        if let Err((gate, e)) = of.list(&mut self.list) {
+            self.list.clear();
+            match e {
+                Errno::EOPNOTSUPP | Errno::ENOSYS => self.bare = Some(dev),
+                _ => failures.push((gate, e, WarningKind::XattrsUnreadable)),
+            }
+        }
+        let mut names: Vec<&[u8]> = self.list.split_inclusive(|&b| b == 0).collect();
+        names.sort_unstable();
+        for name in names {
+            let Ok(attribute) = CStr::from_bytes_with_nul(name) else {
+                continue;
+            };
+            let name = attribute.to_bytes();
+            if acl::is_xfs_form(name) {
+                continue;
+            }
+            match of.get(attribute, &mut self.value) {
+                Ok(()) => take(name, &self.value),
+                Err((_, Errno::ENODATA)) => {}
+                Err((gate, e)) => {
+                    failures.push((gate, e, WarningKind::XattrUnreadable(name.to_vec())));
+                }
+            }
+        }
+        failures
+    }
+}
+
+impl AttributesOf<'_> {
+    fn list(self, list: &mut Vec<u8>) -> Result<(), (Gate, Errno)> {
+        match self {
+            Self::Open(fd) => flistxattr(fd, list).map_err(|e| (Gate::Flistxattr, e)),
+            Self::Named(dir, name) => {
+                listxattrat(dir, name, list).map_err(|e| (Gate::Listxattrat, e))
+            }
+        }
+    }
+
+    fn get(self, attribute: &CStr, value: &mut Vec<u8>) -> Result<(), (Gate, Errno)> {
+        match self {
+            Self::Open(fd) => fgetxattr(fd, attribute, value).map_err(|e| (Gate::Fgetxattr, e)),
+            Self::Named(dir, name) => {
+                getxattrat(dir, name, attribute, value).map_err(|e| (Gate::Getxattrat, e))
+            }
+        }
+    }
+}

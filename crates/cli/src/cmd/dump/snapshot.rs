@@ -1,0 +1,134 @@
+//! `fathom dump --restic`: a snapshot in a restic repository.
+
+use super::args::Dump as Args;
+use crate::error::Error;
+
+/// Environment variables that restic, too, looks for the password in: a file with it, and itself.
+#[cfg(feature = "restic")]
+const PASSWORD_FILE: &str = "RESTIC_PASSWORD_FILE";
+#[cfg(feature = "restic")]
+const PASSWORD: &str = "RESTIC_PASSWORD";
+
+#[cfg(not(feature = "restic"))]
+pub(super) fn run(_: &Args, _: &[u8], _: &crate::out::Out) -> crate::error::Outcome {
+    Err(
+        Error::new("cannot make snapshots: fathom was built without support for restic")
+            .and("build it with cargo build --release --features restic"),
+    )
+}
+
+#[cfg(feature = "restic")]
+pub(super) use with_restic::run;
+
+#[cfg(feature = "restic")]
+mod with_restic {
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    use std::sync::Arc;
+    use std::time::Instant;
+
+    use archive::dump::Progress;
+    use archive::gather::gather;
+    use gate::Errno;
+    use gate::file::Reader;
+    use restic::{Repository, SnapshotOptions};
+    use walk::Diagnostics;
+
+    use super::super::options::dump_options;
+    use super::super::show::snapshot::{Report, note_repository, summary};
+    use super::{Args, Error, PASSWORD, PASSWORD_FILE};
+    use crate::error::Outcome;
+    use crate::out::Out;
+    use crate::progress::watch_dump;
+    use crate::ranks::host;
+
+    const SCHEMA: &str = "fathom.snapshot/1";
+
+    pub(in crate::cmd::dump) fn run(args: &Args, repository: &[u8], out: &Out) -> Outcome {
+        let start = Instant::now();
+        if team::launched_rank().is_some() {
+            return Err(
+                Error::new("the ranks of an MPI job cannot share a snapshot")
+                    .and("run fathom dump --restic without mpirun"),
+            );
+        }
+        let dir = local(repository)?;
+        let (options, _) = dump_options(args)?;
+        let failed = |e| Error::snapshot(repository, &e);
+        let host = host();
+        // First, so that a wrong password is noticed before hours of reading.
+        let opened = Repository::open(dir, &password(args)?, &host).map_err(failed)?;
+        let (diagnostics, progress) = (Diagnostics::default(), Arc::new(Progress::default()));
+        let about = SnapshotOptions {
+            tags: args.tag.clone(),
+            host,
+            program: format!("fathom {}", env!("CARGO_PKG_VERSION")),
+        };
+        let made = watch_dump(out.messages(), &diagnostics, &progress, || {
+            let (rows, parts) = gather(&options.collect_options(None), &diagnostics)?;
+            let snapshot = opened.back_up(rows, &about, progress.clone());
+            Ok::<_, Error>((snapshot.map_err(failed)?, parts))
+        })?;
+        let (snapshot, parts) = made;
+        let mut warnings = diagnostics.take_warnings();
+        warnings.extend(snapshot.warnings.iter().cloned());
+        let report = Report {
+            repository,
+            method: parts.first(),
+            snapshot: &snapshot,
+            seconds: start.elapsed().as_secs_f64(),
+        };
+        if snapshot.skips_repository {
+            out.note(note_repository(repository));
+        }
+        out.report(SCHEMA, &report, &warnings, || {
+            out.note(summary(&report));
+            Ok(())
+        })
+    }
+
+    /// The directory of a repository. restic's names of other places begin with a scheme.
+    fn local(repository: &[u8]) -> Result<&[u8], Error> {
+        if let Some(dir) = repository.strip_prefix(b"local:") {
+            return Ok(dir);
+        }
+        let scheme = repository.split(|&b| b == b':').next().unwrap_or_default();
+        let is_path = scheme.len() == repository.len() || scheme.contains(&b'/');
+        match is_path {
+            true => Ok(repository),
+            false => Err(Error::new(format!(
+                "cannot open the repository '{}': only local directories are supported",
+                show::name::printable(repository)
+            ))
+            .and("mount it, or give the path of a directory (./NAME if its name has a colon)")),
+        }
+    }
+
+    fn password(args: &Args) -> Result<Vec<u8>, Error> {
+        let variable = |name: &str| {
+            std::env::var_os(name)
+                .map(OsStringExt::into_vec)
+                .filter(|value| !value.is_empty())
+        };
+        let file = args
+            .password_file
+            .as_ref()
+            .map(|file| file.as_bytes().to_vec());
+        if let Some(file) = file.or_else(|| variable(PASSWORD_FILE)) {
+            return read_password(&file)
+                .map_err(|e| Error::read("cannot read the password from", &file, e, ""));
+        }
+        variable(PASSWORD).ok_or_else(|| {
+            Error::new("no password for the repository")
+                .and("give --password-file FILE, or set RESTIC_PASSWORD_FILE or RESTIC_PASSWORD")
+        })
+    }
+
+    /// The first line of a file; restic removes white space around it, too.
+    fn read_password(file: &[u8]) -> Result<Vec<u8>, Errno> {
+        const LONGEST: usize = 64 << 10;
+        let mut bytes = vec![0; LONGEST];
+        let len = Reader::open(file)?.read_at(0, &mut bytes)?;
+        bytes.truncate(len);
+        Ok(bytes.trim_ascii().to_vec())
+    }
+}

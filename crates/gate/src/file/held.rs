@@ -1,0 +1,42 @@
+//! Files that exist for as long as a process holds them.
+
+use std::ffi::CStr;
+
+use super::temporary::Temporary;
+use super::writer::Fresh;
+use crate::fs::{Open, openat, write};
+use crate::{Errno, Fd, Result};
+
+/// A file that is removed when this is dropped, and when SIGINT, SIGTERM or SIGHUP ends the process:
+/// a lock.
+#[derive(Debug)]
+pub struct Held {
+    _name: Temporary,
+}
+
+impl Held {
+    /// Creates a file with these contents, which is complete when it appears under its name.
+    ///
+    /// # Errors
+    /// `EEXIST` when the name exists; `EMFILE` when too many temporary names are in use; those of
+    /// openat(2), write(2) and linkat(2).
+    pub fn create(dir: &Fd, name: &CStr, contents: &[u8]) -> Result<Held> {
+        let mut fresh = match Fresh::unnamed(dir, 0o666)? {
+            Some(fresh) => fresh,
+            None => Fresh::named(dir)?,
+        };
+        let mut left = contents;
+        while !left.is_empty() {
+            match write(fresh.fd(), left) {
+                Ok(0) => return Err(Errno::EIO),
+                Ok(n) => left = &left[n..],
+                Err(Errno::EINTR) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        let own_dir = openat(dir, c".", Open::PATH | Open::DIRECTORY)?;
+        let mut held = Temporary::named(own_dir, name.to_owned());
+        held.make(|dir, name| fresh.publish(dir, name))?;
+        Ok(Held { _name: held })
+    }
+}

@@ -1,0 +1,64 @@
+//! Why there is no snapshot.
+
+use gate::Errno;
+use rustic_core::RusticError;
+
+/// Why there is no snapshot.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no repository in the directory.
+    #[error("there is no restic repository in it")]
+    NoRepository,
+    /// The repository cannot be decrypted with the password.
+    #[error("wrong password")]
+    WrongPassword,
+    /// The password is not UTF-8.
+    #[error("the password is not UTF-8")]
+    PasswordNotUtf8,
+    /// Another process has locked the repository for itself.
+    #[error("locked by {0}")]
+    Locked(Locker),
+    /// A SRC lies below another one.
+    #[error("'{}' lies below another SRC", String::from_utf8_lossy(.0))]
+    Nested(Vec<u8>),
+    /// A SRC has no absolute path.
+    #[error("'{}' has no absolute path", String::from_utf8_lossy(.0))]
+    NoPath(Vec<u8>),
+    /// A file of the repository cannot be read or written.
+    #[error("{action} '{}': {errno}", String::from_utf8_lossy(.path))]
+    File {
+        /// What was being done.
+        action: &'static str,
+        /// The file.
+        path: Vec<u8>,
+        /// The error.
+        errno: Errno,
+    },
+    /// The engine says why.
+    #[error("{}", .0.display_log().trim_start_matches("Error: "))]
+    Engine(Box<RusticError>),
+}
+
+/// A process that has locked a repository.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("process {pid} of {user} on {host}, since {since}")]
+pub struct Locker {
+    /// The process.
+    pub pid: u64,
+    /// The name of its user.
+    pub user: String,
+    /// The name of its host.
+    pub host: String,
+    /// When the lock was last renewed.
+    pub since: String,
+}
+
+impl Error {
+    /// The error number, if a system call failed.
+    pub fn errno(&self) -> Option<Errno> {
+        match self {
+            Error::File { errno, .. } => Some(*errno),
+            _ => None,
+        }
+    }
+}

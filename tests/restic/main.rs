@@ -1,0 +1,421 @@
+//! `fathom dump --restic`, with the feature `restic`, against restic itself.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the tests build and check past the gate"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use support::build::{dir, file, name, tool};
+use support::run::{Ran, args};
+use support::snapshot::{alike, kept};
+use support::trees::grow;
+use support::{Need, fathom, in_namespace, require, run};
+
+const NEEDS: [Need; 2] = [Need::Root, Need::Program("restic")];
+const PASSWORD: &str = "a password";
+
+/// restic in a directory.
+fn restic(at: &Path, words: impl IntoIterator<Item = OsString>) -> Ran {
+    run(&mut restic_command(at, words))
+}
+
+/// What restic prints.
+fn said(at: &Path, words: impl IntoIterator<Item = OsString>) -> String {
+    String::from_utf8(restic(at, words).exits(0).stdout).unwrap()
+}
+
+fn restic_command(at: &Path, words: impl IntoIterator<Item = OsString>) -> Command {
+    let mut command = Command::new("restic");
+    command
+        .arg("--no-cache")
+        .arg("--repo")
+        .arg(at.join("repo"))
+        .args(words);
+    prepare(&mut command, at);
+    command
+}
+
+fn dump_command(at: &Path, words: impl IntoIterator<Item = OsString>) -> Command {
+    let head = args!["dump", "--restic", at.join("repo")];
+    let mut command = fathom(head.into_iter().chain(words));
+    prepare(&mut command, at);
+    command
+}
+
+/// The engine writes the times of UTC in another form than restic, so this is another time zone.
+fn prepare(command: &mut Command, at: &Path) {
+    command
+        .current_dir(at)
+        .env("RESTIC_PASSWORD", PASSWORD)
+        .env("TZ", "Asia/Tokyo");
+}
+
+/// The result of a snapshot.
+fn dump(at: &Path, words: impl IntoIterator<Item = OsString>) -> Value {
+    let words = words.into_iter().chain(args!["--json"]);
+    run(&mut dump_command(at, words)).exits(0).json()["result"].clone()
+}
+
+fn init(at: &Path) {
+    restic(at, args!["init"]).exits(0);
+}
+
+fn trees(at: &Path) -> Vec<String> {
+    let snapshots: Value = serde_json::from_str(&said(at, args!["snapshots", "--json"])).unwrap();
+    let snapshots = snapshots.as_array().unwrap();
+    snapshots
+        .iter()
+        .map(|it| it["tree"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+fn check(at: &Path) {
+    let said = self::said(at, args!["check", "--read-data"]);
+    assert!(said.contains("no errors were found"), "{said}");
+}
+
+/// The tree that restic restores of the last snapshot.
+fn restored(at: &Path, name: &str) -> PathBuf {
+    let to = at.join(name);
+    restic(at, args!["restore", "latest", "--target", &to]).exits(0);
+    to
+}
+
+#[test]
+fn restic_checks_and_restores_odd_trees() {
+    if !require(&NEEDS) {
+        return;
+    }
+    in_namespace(|ground| {
+        init(ground);
+        let tree = dir(ground.join("tree"));
+        grow(&tree, 1, 300);
+        dump(ground, args!["tree", "--tag", "odd", "--tag", "trees"]);
+        check(ground);
+        // What restic restores of it is what restic restores of its own snapshot. (Old versions restore
+        // neither attributes of symlinks nor targets that are not UTF-8.)
+        let ours = restored(ground, "ours");
+        restic(ground, args!["backup", "tree"]).exits(0);
+        let theirs = restored(ground, "theirs");
+        let less = |_: &[u8], seen: &mut support::snapshot::Seen| {
+            seen.data = Vec::new();
+            seen.atime = (0, 0);
+        };
+        let (ours, theirs) = (kept(&ours.join("tree")), kept(&theirs.join("tree")));
+        alike(&ours, &theirs, "restic restore", less);
+        assert!(ours.len() > 700);
+        let listed = said(ground, args!["snapshots", "--json"]);
+        let listed: Value = serde_json::from_str(&listed).unwrap();
+        assert_eq!(listed[0]["tags"], serde_json::json!(["odd", "trees"]));
+        assert_eq!(listed[0]["paths"][0], tree.to_str().unwrap());
+    });
+}
+
+#[test]
+fn restic_and_fathom_continue_each_others_snapshots() {
+    if !require(&NEEDS) {
+        return;
+    }
+    in_namespace(|ground| {
+        init(ground);
+        let (first, second) = (
+            dir(ground.join("above/first")),
+            dir(ground.join("above/second")),
+        );
+        for nth in 0..20 {
+            file(first.join(format!("d{}/f{nth}", nth % 3)), 1000 + nth);
+        }
+        file(second.join(name(b"\xff \"quoted\" \n \\")), 10);
+        fs::hard_link(first.join("d0/f0"), second.join("hard")).unwrap();
+        let attribute = ["-n", "user.a", "-v", "1"];
+        tool(
+            Command::new("setfattr")
+                .args(attribute)
+                .arg(second.join("hard")),
+        );
+        tool(Command::new("mkfifo").arg(second.join("fifo")));
+        let both = || args!["above/first", "above/second"];
+        let backup = |words: [OsString; 2]| {
+            let head = args!["backup", "--json"].into_iter();
+            let said = self::said(ground, head.chain(words));
+            let last = said.lines().last().unwrap().to_owned();
+            serde_json::from_str::<Value>(&last).unwrap()
+        };
+        // Whoever comes second reads no file, and finds every directory as it was.
+        let made = dump(ground, both());
+        assert_eq!(
+            (&made["files_new"], &made["parent"]),
+            (&23.into(), &Value::Null)
+        );
+        let of_restic = backup(both());
+        assert_eq!(
+            (&of_restic["files_new"], &of_restic["files_changed"]),
+            (&0.into(), &0.into())
+        );
+        let again = dump(ground, both());
+        assert_eq!(
+            (&again["files_unmodified"], &again["files_new"]),
+            (&23.into(), &0.into())
+        );
+        let found = trees(ground);
+        assert!(
+            found.len() == 3 && found.iter().all(|tree| *tree == found[0]),
+            "{found:?}"
+        );
+
+        // One file changes: it is read, and one directory and those above it are written.
+        file(first.join("d1/f1"), 5000);
+        let changed = dump(ground, both());
+        assert_eq!(
+            (&changed["files_changed"], &changed["files_unmodified"]),
+            (&1.into(), &22.into())
+        );
+        assert_eq!(changed["directories_unmodified"], 3, "{changed}");
+        assert_eq!(backup(both())["files_changed"], 0);
+
+        // Absolute and here.
+        for words in [args![&first].to_vec(), args!["."].to_vec()] {
+            let at = if words[0] == "." { &second } else { ground };
+            let mut ours = dump_command(ground, words.clone());
+            let mut theirs = restic_command(ground, args!["backup"].into_iter().chain(words));
+            ours.current_dir(at);
+            theirs.current_dir(at);
+            run(&mut ours).exits(0);
+            run(&mut theirs).exits(0);
+            let found = trees(ground);
+            assert_eq!(found[found.len() - 1], found[found.len() - 2], "{at:?}");
+        }
+        check(ground);
+    });
+}
+
+#[test]
+fn unchanged_files_are_not_opened() {
+    if !require(&NEEDS) {
+        return;
+    }
+    in_namespace(|ground| {
+        init(ground);
+        let tree = dir(ground.join("tree"));
+        (0..200).for_each(|nth| drop(file(tree.join(format!("{nth}")), 100)));
+        let opened = || {
+            let words = args!["tree", "--json"];
+            let said = run(&mut dump_command(ground, words)).exits(0).json();
+            let calls = support::run::calls(&said["gates"]);
+            calls["openat"] + calls["openat2"]
+        };
+        let (first, second) = (opened(), opened());
+        assert!(first >= second + 200, "{first} {second}");
+        assert!(second < 60, "{second}");
+    });
+}
+
+/// Waits until the repository has a lock, and stops the process that holds it.
+fn stop_when_locked(at: &Path, child: &Child) {
+    let begun = Instant::now();
+    // restic writes a lock under a longer name first.
+    let is_lock = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name().len() == 64;
+    while !fs::read_dir(at.join("repo/locks")).unwrap().any(is_lock) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no lock");
+        sleep(Duration::from_millis(1));
+    }
+    signal(child, Signal::STOP);
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+fn quiet(mut command: Command) -> Child {
+    command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+fn locks_are_respected_both_ways() {
+    if !require(&NEEDS) {
+        return;
+    }
+    in_namespace(|ground| {
+        init(ground);
+        file(dir(ground.join("tree")).join("file"), 100);
+        dump(ground, args!["tree"]);
+
+        let mut prune = quiet(restic_command(ground, args!["prune"]));
+        stop_when_locked(ground, &prune);
+        let said = run(&mut dump_command(ground, args!["tree"]))
+            .exits(2)
+            .stderr;
+        assert!(said.contains("locked by process"), "{said}");
+        signal(&prune, Signal::CONT);
+        assert!(prune.wait().unwrap().success());
+        assert_eq!(trees(ground).len(), 1);
+
+        let mut ours = quiet(dump_command(ground, args!["tree"]));
+        stop_when_locked(ground, &ours);
+        let said = restic(ground, args!["prune"]);
+        assert_ne!(said.code(), 0, "{said}");
+        assert!(said.stderr.contains("locked"), "{said}");
+        signal(&ours, Signal::CONT);
+        assert!(ours.wait().unwrap().success());
+
+        // A signal takes the lock away; what only kill -9 leaves does not stop the next snapshot.
+        let mut ended = quiet(dump_command(ground, args!["tree"]));
+        stop_when_locked(ground, &ended);
+        signal(&ended, Signal::TERM);
+        signal(&ended, Signal::CONT);
+        assert!(!ended.wait().unwrap().success());
+        assert_eq!(fs::read_dir(ground.join("repo/locks")).unwrap().count(), 0);
+        let mut killed = quiet(dump_command(ground, args!["tree"]));
+        stop_when_locked(ground, &killed);
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        assert_eq!(fs::read_dir(ground.join("repo/locks")).unwrap().count(), 1);
+        dump(ground, args!["tree"]);
+        restic(ground, args!["unlock"]).exits(0);
+        check(ground);
+    });
+}
+
+#[test]
+fn kills_leave_a_sound_repository_and_lose_nothing() {
+    if !require(&NEEDS) {
+        return;
+    }
+    in_namespace(|ground| {
+        let rounds = std::env::var("FATHOM_KILLS").map_or(4, |many| many.parse().unwrap());
+        init(ground);
+        let tree = dir(ground.join("tree"));
+        for round in 0..rounds {
+            for nth in 0..40_u64 {
+                let path = tree.join(format!("d{}/{round}-{nth}", nth % 5));
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                let text = format!("{round} {nth} ").repeat(20_000);
+                fs::write(path, text).unwrap();
+            }
+            let mut child = quiet(dump_command(ground, args!["tree"]));
+            sleep(Duration::from_millis(400 + 2600 * round / rounds));
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        restic(ground, args!["unlock"]).exits(0);
+        check(ground);
+        dump(ground, args!["tree"]);
+        check(ground);
+        let copy = restored(ground, "copy").join("tree");
+        support::snapshot::same(&kept(&tree), &kept(&copy), "after the kills");
+    });
+}
+
+#[test]
+fn what_cannot_be_done_is_said_in_one_line() {
+    if !require(&NEEDS) {
+        return;
+    }
+    in_namespace(|ground| {
+        init(ground);
+        file(dir(ground.join("tree/below")).join("file"), 100);
+        fs::write(ground.join("wrong"), "another\n").unwrap();
+        fs::write(ground.join("right"), format!("{PASSWORD}\n")).unwrap();
+        let refused = |words: &[OsString], why: &str| {
+            let said = run(&mut dump_command(ground, words.to_vec()))
+                .refused()
+                .stderr;
+            assert!(said.contains(why), "{said}");
+        };
+        refused(&args!["tree", "--password-file", "wrong"], "wrong password");
+        refused(
+            &args!["tree", "--password-file", "missing"],
+            "cannot read the password",
+        );
+        refused(&args!["tree", "tree/below"], "lies below another SRC");
+        refused(&args!["none"], "none");
+        refused(&args!["tree", "-o", "x.tar"], "--restic");
+        let other = |repository: &str, why: &str| {
+            let mut command = fathom(args!["dump", "tree", "--restic", repository]);
+            prepare(&mut command, ground);
+            let said = run(&mut command).refused().stderr;
+            assert!(said.contains(why), "{said}");
+        };
+        other("tree", "no restic repository");
+        other("gone", "No such file");
+        other("sftp:host:/repo", "only local directories");
+        let mut none = dump_command(ground, args!["tree"]);
+        none.env_remove("RESTIC_PASSWORD");
+        assert!(run(&mut none).refused().stderr.contains("no password"));
+        assert!(!ground.join("x.tar").exists());
+        assert_eq!(trees(ground).len(), 0);
+
+        // The repository is no part of a snapshot in it.
+        let mut all = dump_command(ground, args![".", "--password-file", "right"]);
+        let said = run(&mut all).exits(0).stderr;
+        assert!(said.contains("is the repository"), "{said}");
+        let listed = self::said(ground, args!["ls", "latest"]);
+        assert!(
+            listed.contains("/tree/below/file") && !listed.contains("/repo"),
+            "{listed}"
+        );
+    });
+}
+
+#[test]
+fn a_full_disk_makes_no_snapshot() {
+    if !require(&NEEDS) {
+        return;
+    }
+    in_namespace(|ground| {
+        let small = dir(ground.join("small"));
+        tool(
+            Command::new("mount")
+                .args(["-t", "tmpfs", "-o", "size=2m", "tmpfs"])
+                .arg(&small),
+        );
+        symlink(dir(small.join("repo")), ground.join("repo")).unwrap();
+        init(ground);
+        let tree = dir(ground.join("tree"));
+        let mut bytes = vec![0; 4 << 20];
+        let mut state = 1_u64;
+        for byte in &mut bytes {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            *byte = (state >> 56) as u8;
+        }
+        fs::write(tree.join("random"), &bytes).unwrap();
+        let said = run(&mut dump_command(ground, args!["tree"]))
+            .exits(2)
+            .stderr;
+        assert!(said.contains("No space left on device"), "{said}");
+        assert_eq!(trees(ground).len(), 0);
+        assert_eq!(fs::read_dir(ground.join("repo/locks")).unwrap().count(), 0);
+        let partial = |path: &Path| path.file_name().unwrap().as_bytes().len() != 64;
+        for sub in fs::read_dir(ground.join("repo/data")).unwrap() {
+            for pack in fs::read_dir(sub.unwrap().path()).unwrap() {
+                let path = pack.unwrap().path();
+                assert!(
+                    !partial(&path) && path.metadata().unwrap().size() > 0,
+                    "{path:?}"
+                );
+            }
+        }
+    });
+}

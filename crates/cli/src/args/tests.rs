@@ -208,6 +208,7 @@ fn value_names_are_from_one_list() {
         "SRC",
         "TIME",
         "TYPE",
+        "URL",
         "USER[:GROUP]",
         "WHAT",
         "WHEN",

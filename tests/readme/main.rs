@@ -25,7 +25,7 @@ use blocks::{Block, Mark};
 use fixtures::Fixture;
 
 /// Blocks that say why they are not run. One more is a decision.
-const NOT_RUN: usize = 6;
+const NOT_RUN: usize = 7;
 
 #[test]
 fn every_block_with_a_prompt_is_run_or_says_why_not() {

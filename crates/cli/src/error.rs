@@ -74,7 +74,7 @@ impl Error {
             E::Locked(_) => {
                 "wait until restic prune or forget has ended; restic unlock removes a lock whose process has died"
             }
-            E::Nested(_) => "leave it out: it is archived with the other one",
+            E::Nested(_) => "omit it: it is archived with the other one",
             E::NoPath(_) => "give it by its absolute path",
             E::File { .. } => error.errno().map_or("", |errno| Access::Write.hint(errno)),
             E::Engine(_) => "check the repository with restic check",

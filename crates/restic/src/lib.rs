@@ -1,5 +1,5 @@
-//! Snapshots in restic repositories: of a tree that [`archive`](::archive) has collected, by the
-//! engine of rustic ([`rustic_core`](::rustic_core)), which reads and writes restic's format.
+//! Snapshots in restic repositories: of a tree that `archive` has collected, by the engine of rustic
+//! (`rustic_core`), which reads and writes restic's format.
 //!
 //! | module | contents |
 //! |---|---|

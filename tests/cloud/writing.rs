@@ -191,13 +191,15 @@ fn of_two_that_write_the_same_object_one_fails() {
         };
         // Other contents each time, so that the ETag differs.
         fs::write(server.place().join("other/file"), noise(100, round)).unwrap();
-        let (rival, racing) = (Arc::clone(&server), write("other"));
+        // The plan is part of the server, and must not keep it.
+        let (rival, racing) = (Arc::downgrade(&server), write("other"));
         let is_last = |request: &Request| match request.method.as_str() {
             "POST" => request.target.contains("?uploadId="),
             "PUT" => request.target.ends_with(".parquet"),
             _ => false,
         };
         server.proxy.plan(once(is_last, move || {
+            let rival = rival.upgrade().unwrap();
             run(&mut rival.fathom(racing.clone())).exits(0);
         }));
         let late = run(&mut server.fathom(write("tree"))).exits(2);

@@ -15,7 +15,7 @@ use team::{Team, decode, encode, launched_rank, share};
 use walk::{Moment, WarningKind};
 
 use crate::args::values::bytes;
-use crate::error::Error;
+use crate::error::{Error, Outcome};
 use crate::hint::hint;
 use crate::out::{Out, create_directories};
 use crate::rank_warning::RankWarning;
@@ -63,6 +63,14 @@ pub(crate) fn agree<T>(team: &dyn Team, mine: Result<T, Option<Error>>) -> Resul
         (None, Some(mine)) => Ok(mine),
         (Some(error), _) => Err(error),
         (None, None) => Err(Error::new("another rank has failed")),
+    }
+}
+
+/// The outcome of a command on this rank: rank 0 reports the errors of all.
+pub(crate) fn reported_by_first(team: &dyn Team, done: Outcome) -> Outcome {
+    match team.rank() {
+        0 => done,
+        _ => Ok(0),
     }
 }
 

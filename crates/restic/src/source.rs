@@ -10,10 +10,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::vec;
 
-use archive::dump::{AttributeReader, AttributesOf, Places, Progress, is_unchanged};
+use archive::dump::{AttributeReader, AttributesOf, Places, Progress, is_unchanged, stat};
 use archive::rows::Rows;
 use archive::{Users, WarningKind};
-use gate::fs::{At, Open, getcwd, openat, read, readlinkat, statx};
+use gate::fs::{At, getcwd, read, readlinkat};
 use gate::long::statx_long;
 use gate::sync::Mutex;
 use gate::{Errno, Fd, Gate};
@@ -41,7 +41,6 @@ struct Shared {
     paths: Vec<PathBuf>,
     /// Rows that are skipped: the repository, if it is in the tree.
     own: Range<usize>,
-    is_root: bool,
     warnings: Mutex<Vec<Warning>>,
     progress: Arc<Progress>,
     /// Open directories, for whichever thread opens the next file.
@@ -89,7 +88,6 @@ impl Source {
             parts,
             paths,
             own,
-            is_root: gate::process::is_root(),
             warnings: Mutex::default(),
             progress,
             places: Mutex::default(),
@@ -321,13 +319,9 @@ impl Entries {
 
     fn attributes(&mut self, row: usize, meta: &Meta) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut found = Vec::new();
-        let read = self.places.at(row, |dir, name| {
-            let of = AttributesOf::Named(dir, name);
-            let take = |name: &[u8], value: &[u8]| found.push((name.to_vec(), value.to_vec()));
-            Ok(self.attributes.read(meta.dev, of, take))
-        });
-        let failures =
-            read.unwrap_or_else(|e| vec![(Gate::Listxattrat, e, WarningKind::XattrsUnreadable)]);
+        let take = |name: &[u8], value: &[u8]| found.push((name.to_vec(), value.to_vec()));
+        let (attributes, places) = (&mut self.attributes, &mut self.places);
+        let failures = attributes.read_row(meta.dev, places, row, take);
         for (gate, errno, kind) in failures {
             self.shared.failed(row, gate, errno, kind);
         }
@@ -379,24 +373,14 @@ impl Shared {
         self.warnings.lock().push(warning);
     }
 
-    /// Opens a file, without changing its access time where that is permitted.
+    /// Opens a file that was collected as `meta`.
     fn open(&self, row: usize, meta: &Meta) -> Result<Fd, Errno> {
-        const HOW: Open = Open::NOFOLLOW.union(Open::NONBLOCK);
         let pooled = self.places.lock().pop();
         let mut places = pooled.unwrap_or_else(|| Places::new(self.rows.clone(), OPEN_DIRECTORIES));
-        let may_keep_atime = self.is_root || gate::process::is_me(meta.uid);
-        let opened = places.at(row, |dir, name| {
-            if may_keep_atime {
-                match openat(dir, name, HOW | Open::NOATIME) {
-                    Err(Errno::EPERM) => {}
-                    opened => return opened,
-                }
-            }
-            openat(dir, name, HOW)
-        });
+        let opened = places.open_file(row, meta.uid);
         self.places.lock().push(places);
         let fd = opened?;
-        let now = examine(&fd)?;
+        let now = stat(&fd)?;
         match (now.dev, now.ino, now.kind()) == (meta.dev, meta.ino, Type::File) {
             true => Ok(fd),
             false => Err(Errno::ELOOP),
@@ -495,7 +479,7 @@ impl Contents {
             return;
         }
         self.state = State::Done;
-        match examine(&self.fd) {
+        match stat(&self.fd) {
             Ok(now) if is_unchanged(&now, &self.meta) => {}
             Ok(now) => self
                 .shared
@@ -506,11 +490,6 @@ impl Contents {
             }
         }
     }
-}
-
-/// The metadata of an open file.
-fn examine(fd: &Fd) -> Result<Meta, Errno> {
-    statx(fd, c"", At::EMPTY_PATH, Meta::WANT).map(|seen| Meta::from_statx(&seen).lasting())
 }
 
 #[cfg(test)]

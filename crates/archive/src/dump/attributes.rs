@@ -1,6 +1,7 @@
 //! Reads the extended attributes of a file, access control lists among them.
 
 use std::ffi::CStr;
+use std::ops::Deref;
 use std::os::fd::BorrowedFd;
 
 use gate::xattr::{fgetxattr, flistxattr, getxattrat, listxattrat};
@@ -9,6 +10,8 @@ use ondisk::Dev;
 use ondisk::pax::acl;
 use walk::Meta;
 
+use super::places::Places;
+use crate::rows::Rows;
 use crate::warning::WarningKind;
 
 /// The file whose attributes are read.
@@ -73,6 +76,20 @@ impl AttributeReader {
             }
         }
         failures
+    }
+
+    /// As [`AttributeReader::read`], of the file of a row, by its name.
+    pub fn read_row<R: Deref<Target = Rows>>(
+        &mut self,
+        dev: Dev,
+        places: &mut Places<R>,
+        row: usize,
+        take: impl FnMut(&[u8], &[u8]),
+    ) -> Vec<AttributeFailure> {
+        let read = places.at(row, |dir, name| {
+            Ok(self.read(dev, AttributesOf::Named(dir, name), take))
+        });
+        read.unwrap_or_else(|e| vec![(Gate::Listxattrat, e, WarningKind::XattrsUnreadable)])
     }
 }
 

@@ -52,7 +52,7 @@ use output::{Output, Whole};
 use own::{check_outputs, leave_out_own, leave_out_root};
 pub use places::Places;
 pub use progress::Progress;
-pub use read::is_unchanged;
+pub use read::{is_unchanged, stat};
 use results::ResultSender;
 pub use together::{DumpPart, WrittenPart};
 use updates::CatalogUpdates;

@@ -24,6 +24,8 @@ pub struct Places<R> {
     open: Vec<(usize, Fd)>,
     /// How many are kept open; at least one.
     most: usize,
+    /// May open any file without changing its access time.
+    is_root: bool,
 }
 
 impl<R: Deref<Target = Rows>> Places<R> {
@@ -33,7 +35,27 @@ impl<R: Deref<Target = Rows>> Places<R> {
             rows,
             open: Vec::new(),
             most: most.max(1),
+            is_root: gate::process::is_root(),
         }
+    }
+
+    /// Opens the file of a row, which belongs to the user `uid`, without changing its access time where
+    /// that is permitted.
+    ///
+    /// # Errors
+    /// Those of [`Places::at`] and openat(2); `ELOOP` for a symlink.
+    pub fn open_file(&mut self, row: usize, uid: u32) -> Result<Fd, Errno> {
+        const HOW: Open = Open::NOFOLLOW.union(Open::NONBLOCK);
+        let may_keep_atime = self.is_root || gate::process::is_me(uid);
+        self.at(row, |dir, name| {
+            if may_keep_atime {
+                match openat(dir, name, HOW | Open::NOATIME) {
+                    Err(Errno::EPERM) => {}
+                    opened => return opened,
+                }
+            }
+            openat(dir, name, HOW)
+        })
     }
 
     /// Passes the directory of a row, and its name there, to `with`. A SRC is named by its whole

@@ -2,7 +2,7 @@
 
 use blake3::Hasher;
 use gate::file::read_full_at;
-use gate::fs::{At, Open, openat, pread64, read, readlinkat, statx};
+use gate::fs::{At, pread64, read, readlinkat, statx};
 use gate::{Errno, Fd, Gate};
 use mounts::Warning;
 use ondisk::pax::sparse::{Extent, Map};
@@ -33,8 +33,6 @@ pub(crate) struct Reader<'a> {
     places: Places<&'a Rows>,
     data: Vec<u8>,
     attributes: AttributeReader,
-    /// May open any file without changing its access time.
-    is_root: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -45,7 +43,6 @@ impl<'a> Reader<'a> {
             places: Places::new(work.rows, work.open_directories),
             data: Vec::new(),
             attributes: AttributeReader::default(),
-            is_root: gate::process::is_root(),
         }
     }
 
@@ -225,7 +222,10 @@ impl<'a> Reader<'a> {
             self.data.clear();
             return Ok(Some(self.emit(row, meta, None, Member::default(), 0, load)));
         }
-        let fd = self.open(row, meta).map_err(failed(Gate::Openat))?;
+        let fd = self
+            .places
+            .open_file(row, meta.uid)
+            .map_err(failed(Gate::Openat))?;
         if tries > 0 || meta.size > WHOLE {
             let now = stat(&fd).map_err(failed(Gate::Statx))?;
             if now.kind() != Type::File {
@@ -283,21 +283,6 @@ impl<'a> Reader<'a> {
         load.bytes.extend_from_slice(data);
         pad(&mut load.bytes, data.len() as u64);
         Outcome::Member(meta.size, Some(hash))
-    }
-
-    /// Opens a file, without changing its access time where that is permitted.
-    fn open(&mut self, row: usize, meta: &Meta) -> Result<Fd, Errno> {
-        const HOW: Open = Open::NOFOLLOW.union(Open::NONBLOCK);
-        let may_keep_atime = self.is_root || gate::process::is_me(meta.uid);
-        self.places.at(row, |dir, name| {
-            if may_keep_atime {
-                match openat(dir, name, HOW | Open::NOATIME) {
-                    Err(Errno::EPERM) => {}
-                    opened => return opened,
-                }
-            }
-            openat(dir, name, HOW)
-        })
     }
 
     /// Reads the stored data of a file into `self.data`, and returns its length. If the file is too
@@ -408,14 +393,10 @@ impl<'a> Reader<'a> {
             b"system.posix_acl_default" => member.acl_default = acl::to_text(value),
             _ => member.xattrs.push((name.to_vec(), value.to_vec())),
         };
-        let read = match fd {
-            Some(fd) => Ok(attributes.read(meta.dev, AttributesOf::Open(fd), take)),
-            None => self.places.at(row, |dir, name| {
-                Ok(attributes.read(meta.dev, AttributesOf::Named(dir, name), take))
-            }),
+        let failures = match fd {
+            Some(fd) => attributes.read(meta.dev, AttributesOf::Open(fd), take),
+            None => attributes.read_row(meta.dev, &mut self.places, row, take),
         };
-        let failures =
-            read.unwrap_or_else(|e| vec![(Gate::Listxattrat, e, WarningKind::XattrsUnreadable)]);
         for (gate, errno, kind) in failures {
             self.failed(row, gate, errno, kind);
         }
@@ -468,7 +449,7 @@ fn failed(gate: Gate) -> impl Fn(Errno) -> Failed {
 }
 
 /// The metadata of an open file.
-fn stat(fd: &Fd) -> Result<Meta, Errno> {
+pub fn stat(fd: &Fd) -> Result<Meta, Errno> {
     statx(fd, c"", At::EMPTY_PATH, Meta::WANT).map(|seen| Meta::from_statx(&seen).lasting())
 }
 

@@ -3,12 +3,6 @@
 use super::args::Dump as Args;
 use crate::error::Error;
 
-/// Environment variables that restic, too, looks for the password in: a file with it, and itself.
-#[cfg(feature = "restic")]
-const PASSWORD_FILE: &str = "RESTIC_PASSWORD_FILE";
-#[cfg(feature = "restic")]
-const PASSWORD: &str = "RESTIC_PASSWORD";
-
 #[cfg(not(feature = "restic"))]
 pub(super) fn run(_: &Args, _: &[u8], _: &crate::out::Out) -> crate::error::Outcome {
     Err(
@@ -35,13 +29,16 @@ mod with_restic {
 
     use super::super::options::dump_options;
     use super::super::show::snapshot::{Report, note_repository, summary};
-    use super::{Args, Error, PASSWORD, PASSWORD_FILE};
+    use super::{Args, Error};
     use crate::error::Outcome;
     use crate::out::Out;
     use crate::progress::watch_dump;
     use crate::ranks::host;
 
     const SCHEMA: &str = "fathom.snapshot/1";
+    /// Environment variables that restic, too, looks for the password in: a file with it, and itself.
+    const PASSWORD_FILE: &str = "RESTIC_PASSWORD_FILE";
+    const PASSWORD: &str = "RESTIC_PASSWORD";
 
     pub(in crate::cmd::dump) fn run(args: &Args, repository: &[u8], out: &Out) -> Outcome {
         let start = Instant::now();

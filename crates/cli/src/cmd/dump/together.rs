@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use archive::catalog::{Options, catalogs_in};
 use archive::compression::{Compress, Compression};
-use archive::dump::{Counts, DumpOptions, DumpPart, DumpSummary, Progress};
+use archive::dump::{DumpOptions, DumpPart, DumpSummary, Progress};
 use archive::run::archive_names_in;
 use team::Team;
 use walk::entry::joined;
@@ -19,16 +19,14 @@ use crate::cmd::walk::show::{RankEntries, ranks_text};
 use crate::error::{Error, Outcome};
 use crate::out::{Messages, Out};
 use crate::progress::watch_dump;
-use crate::ranks::{agree, check_same, create_dir, create_output, part_of_run, tell_first};
+use crate::ranks::{
+    agree, check_same, create_dir, create_output, part_of_run, reported_by_first, tell_first,
+};
 
 const WRITING: &str = "cannot write the archive to";
 
 pub(super) fn run(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
-    let done = dump(args, team, out);
-    match team.rank() {
-        0 => done,
-        _ => Ok(0), // rank 0 reports the errors of all
-    }
+    reported_by_first(team, dump(args, team, out))
 }
 
 fn dump(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
@@ -72,7 +70,8 @@ fn finish(
     out: &Out,
 ) -> Outcome {
     let warnings = std::mem::take(&mut summary.warnings);
-    let Some((all, warnings)) = tell_first(team, to_words(&summary), warnings) else {
+    let own = numbers(&mut summary).map(|number| *number);
+    let Some((all, warnings)) = tell_first(team, own, warnings) else {
         return Ok(0);
     };
     let mut ranks = Vec::new();
@@ -83,7 +82,9 @@ fn finish(
             entries: words[0],
         });
         if rank > 0 {
-            add_words(&mut summary, words);
+            for (number, word) in numbers(&mut summary).into_iter().zip(words) {
+                *number += word;
+            }
         }
     }
     let report = Report {
@@ -104,37 +105,10 @@ fn finish(
     })
 }
 
-/// The numbers of a summary: first that of the entries.
-type Words = [u64; 11];
-
-fn to_words(summary: &DumpSummary) -> Words {
-    let Counts {
-        dumped,
-        files,
-        directories,
-        symlinks,
-        links,
-        other,
-        bytes,
-    } = summary.counts;
-    [
-        summary.entries,
-        summary.gathered,
-        summary.directories,
-        summary.archive_bytes,
-        dumped,
-        files,
-        directories,
-        symlinks,
-        links,
-        other,
-        bytes,
-    ]
-}
-
-fn add_words(summary: &mut DumpSummary, words: Words) {
+/// The numbers of a summary, which are sums over the ranks: first that of the entries.
+fn numbers(summary: &mut DumpSummary) -> [&mut u64; 11] {
     let counts = &mut summary.counts;
-    let numbers = [
+    [
         &mut summary.entries,
         &mut summary.gathered,
         &mut summary.directories,
@@ -146,10 +120,7 @@ fn add_words(summary: &mut DumpSummary, words: Words) {
         &mut counts.links,
         &mut counts.other,
         &mut counts.bytes,
-    ];
-    for (number, word) in numbers.into_iter().zip(words) {
-        *number += word;
-    }
+    ]
 }
 
 /// Checks that several ranks can do it.

@@ -18,14 +18,10 @@ use crate::error::{Error, Outcome};
 use crate::input::archives_and_paths;
 use crate::out::Out;
 use crate::progress::watch;
-use crate::ranks::{agree, check_same, tell_first};
+use crate::ranks::{agree, check_same, reported_by_first, tell_first};
 
 pub(super) fn run(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
-    let done = restore_parts(args, team, out);
-    match team.rank() {
-        0 => done,
-        _ => Ok(0), // rank 0 reports the errors of all
-    }
+    reported_by_first(team, restore_parts(args, team, out))
 }
 
 fn restore_parts(args: &Args, team: &dyn Team, out: &Out) -> Outcome {

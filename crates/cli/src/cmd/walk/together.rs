@@ -22,14 +22,12 @@ use crate::cmd::walk::args::Walk as Args;
 use crate::error::{Error, Outcome};
 use crate::out::{Messages, Out};
 use crate::progress::watch_walk;
-use crate::ranks::{agree, check_same, create_dir, create_output, part_of_run, tell_first};
+use crate::ranks::{
+    agree, check_same, create_dir, create_output, part_of_run, reported_by_first, tell_first,
+};
 
 pub(super) fn run(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
-    let done = walk(args, team, out);
-    match team.rank() {
-        0 => done,
-        _ => Ok(0), // rank 0 reports the errors of all
-    }
+    reported_by_first(team, walk(args, team, out))
 }
 
 fn walk(args: &Args, team: &dyn Team, out: &Out) -> Outcome {

@@ -68,9 +68,14 @@ fn compare(what: &str, predicted: &BTreeMap<String, u64>, counted: &BTreeMap<Str
     );
 }
 
-/// Serves the tree of this machine at `root` with empty caches, and what is no file there.
+/// Serves the tree of this machine at `root` with empty caches, and what is no file there. Each
+/// request takes long enough to be told from calls that make none on a loaded machine.
 fn with_mirror<T>(root: &Path, work: impl FnOnce(&Mirror) -> T) -> T {
-    let mirror = serve_mirror(Path::new("/"), root, Slowness::default());
+    let how = Slowness {
+        latency: Duration::from_millis(1),
+        ..Slowness::default()
+    };
+    let mirror = serve_mirror(Path::new("/"), root, how);
     for dir in ["proc", "dev", "tmp"] {
         mount_bind_recursive(Path::new("/").join(dir), root.join(dir)).unwrap();
     }

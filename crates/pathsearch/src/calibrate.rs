@@ -111,7 +111,7 @@ impl Calibration {
         let (mut opened, mut read) = (Vec::new(), Vec::new());
         for dir in listed {
             let Ok(path) = c_string(dir) else { continue };
-            let resolve_seconds = self.time_to_resolve(&path, 1);
+            let resolve_seconds = self.time_to_resolve(&path, FEW_REPETITIONS);
             let (fd, seconds) = timed(|| openat(CWD, &path, Open::DIRECTORY));
             let Ok(fd) = fd else { continue };
             opened.push((seconds - resolve_seconds).max(0.0));

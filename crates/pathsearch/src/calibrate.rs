@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 
 use gate::cache::{cachestat, page_size};
 use gate::clock::monotonic_raw;
+use gate::cpu_time::thread_cpu_time;
 use gate::file::read_kernel;
 use gate::fs::{
     Advice, At, CWD, Open, Want, fadvise64, getdents64, openat, pread64, readlinkat, statx,
@@ -22,6 +23,8 @@ pub(crate) struct Calibration {
     pub(crate) prices: Prices,
     /// What the client caches. What could not be measured is as by default.
     pub(crate) behavior: ClientBehavior,
+    /// The part of a round trip for which the calling thread uses the processor.
+    pub(crate) busy_part: f64,
     /// Seconds. A call that took less made no request; one that takes more even at its best did.
     max_local: f64,
 }
@@ -53,6 +56,7 @@ pub(crate) fn calibrate(
         .collect::<Result<_>>()?;
     let look_up = |name: &CString| timed(|| statx(&fd, name, At::SYMLINK_NOFOLLOW, Want::TYPE));
     let mut first = Vec::with_capacity(NAMES);
+    let used = thread_cpu_time();
     for name in &names {
         match look_up(name) {
             (Err(Errno::ENOENT), seconds) => first.push(seconds),
@@ -60,10 +64,13 @@ pub(crate) fn calibrate(
             (Ok(_), _) => return Err(Errno::EEXIST),
         }
     }
+    let used = (thread_cpu_time() - used).as_secs_f64();
+    let busy_part = (used / first.iter().sum::<f64>()).clamp(0.0, 1.0);
     let rtt = median(first);
     let mut found = Calibration {
         prices: Prices::uniform(rtt),
         behavior,
+        busy_part,
         max_local: max_local(&fd, rtt),
     };
     if rtt <= MAX_LOCAL_SECONDS {
@@ -125,7 +132,11 @@ impl Calibration {
         if opened.is_empty() || read.is_empty() {
             return;
         }
-        self.behavior.lists = least(opened.iter().chain(&read).copied()) > self.max_local;
+        let makes_requests = least(opened.iter().chain(&read).copied()) > self.max_local;
+        if !makes_requests && self.behavior.keeps_lists {
+            return; // the command has just listed them
+        }
+        self.behavior.lists = makes_requests;
         for (request, took) in [(Request::Opendir, opened), (Request::Readdir, read)] {
             let mean = took.iter().sum::<f64>() / took.len() as f64;
             self.prices.set(request, mean);

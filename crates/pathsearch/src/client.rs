@@ -6,7 +6,7 @@ use gate::cache::page_size;
 use mounts::path::{join, parent};
 
 use crate::lookup::components;
-use crate::readahead::{faults, first_window, sequential};
+use crate::readahead::{Limits, Reads, faults, first_window, sequential};
 use crate::request::{ClientBehavior, Request, Requests};
 use crate::trace::NameUse;
 use crate::tree::{FileTree, Node};
@@ -206,20 +206,18 @@ impl<'a> Client<'a> {
         self.names.contains(path) || listed_at.is_some_and(|at| *at <= self.used)
     }
 
-    /// Expires the attributes of all files and links without delegation that were not looked up for
-    /// longer than attributes are kept, which is a part of the time of a start: `lifetimes` such
-    /// times.
-    pub(crate) fn expire(&mut self, names: &[NameUse], lifetimes: f64) {
+    /// Expires the attributes of all files and links without delegation that are not looked up for
+    /// longer than attributes are kept. The start took `cold` times as long, and the next one takes
+    /// `warm` times as long.
+    pub(crate) fn expire(&mut self, names: &[NameUse], cold: f64, warm: f64) {
         let begun = names.iter().map(|used| used.first_at).min();
+        let begun = begun.unwrap_or_default();
         let ended = names.iter().map(|used| used.last_at).max();
-        let all = ended
-            .unwrap_or_default()
-            .saturating_sub(begun.unwrap_or_default());
+        let all = ended.unwrap_or_default().saturating_sub(begun).max(1) as f64;
+        let part = |at: u64| at.saturating_sub(begun) as f64 / all;
         // From the last lookup of one start to the first of the next.
-        let is_old = |(first, last): (u64, u64)| {
-            let between = all.saturating_sub(last.saturating_sub(first));
-            between as f64 / all.max(1) as f64 * lifetimes > 1.0
-        };
+        let is_old =
+            |(first, last): (u64, u64)| (1.0 - part(last)) * cold + part(first) * warm > 1.0;
         let names = std::mem::take(&mut self.looked_up).into_iter();
         let old = names.filter(|(name, times)| is_old(*times) && !self.delegated.contains(name));
         self.expired = old.map(|(name, _)| name).collect();
@@ -408,29 +406,35 @@ impl<'a> Client<'a> {
     /// Reads what is not cached. Returns whether that takes a request.
     fn read(&mut self, file: &[u8], size: u64, reading: Reading) -> bool {
         let page = self.page;
-        let window = self.behavior.window.max(page) / page;
+        let limits = Limits {
+            window: self.behavior.window.max(page) / page,
+            request: self.behavior.read_size.max(page) / page,
+        };
         let (all, first) = (self.pages(size), self.pages(reading.first));
         let (cached, times) = match self.behavior.keeps_pages {
             true => (self.files.get(file).copied().unwrap_or_default(), 1),
             false => (CachedFile::default(), reading.times.max(1)),
         };
         let extent = reading.extent.min(size);
-        let mut requests = 0;
+        let mut reads = Reads::default();
         if extent > cached.bytes {
             let before = match cached.bytes {
-                0 => 0,
-                bytes => sequential(all, self.pages(bytes), first, window),
+                0 => Reads::default(),
+                bytes => sequential(all, self.pages(bytes), first, limits),
             };
-            requests += sequential(all, self.pages(extent), first, window).saturating_sub(before);
+            reads = sequential(all, self.pages(extent), first, limits).after(before);
         }
         if reading.is_mapped && !cached.is_mapped {
-            requests += faults(all, self.pages(extent.max(cached.bytes)), window);
+            reads = reads.and(faults(all, self.pages(extent.max(cached.bytes)), limits));
         }
-        if self.behavior.reads && requests > 0 {
-            self.requests.add(Request::Read, requests * times);
+        let is_asked = self.behavior.reads && reads.requests > 0;
+        if is_asked {
+            let Reads { waits, requests } = reads.times(times);
+            self.requests.add(Request::Read, requests);
+            self.requests.parallel_reads += requests.saturating_sub(waits);
             let end = match reading.is_mapped {
                 true => size,
-                false => extent.max(first_window(1, window) * page).min(size),
+                false => extent.max(first_window(1, limits.window) * page).min(size),
             };
             self.requests.bytes += end.saturating_sub(cached.bytes) * times;
         }
@@ -441,7 +445,7 @@ impl<'a> Client<'a> {
         if self.files.insert(file.to_vec(), now_cached).is_none() {
             self.bytes = self.bytes.saturating_add(size);
         }
-        self.behavior.reads && requests > 0
+        is_asked
     }
 
     fn pages(&self, bytes: u64) -> u64 {

@@ -107,8 +107,13 @@ pub(crate) fn predict(
     tree: &mut LocalTree<'_>,
     warnings: &mut Vec<Warning>,
 ) -> Prediction {
-    let (prices, rtt_source, behavior) = find_client(trace, network, options, tree, warnings);
-    let compute = compute_time(trace, metered, tree);
+    let KnownClient {
+        prices,
+        rtt_source,
+        behavior,
+        busy_part,
+    } = find_client(trace, network, options, tree, warnings);
+    let compute = compute_time(trace, metered, tree, busy_part);
     let seconds = |requests: &Requests| compute + prices.seconds(requests);
     let requests = predict_requests(&trace.names, tree, &behavior, seconds);
     let time = |requests: &Requests, compute: f64| {
@@ -135,6 +140,15 @@ pub(crate) fn predict(
     }
 }
 
+/// What is known of the client.
+struct KnownClient {
+    prices: Prices,
+    rtt_source: RttSource,
+    behavior: ClientBehavior,
+    /// The part of a round trip for which the processor works; 0 if it is not measured.
+    busy_part: f64,
+}
+
 /// The prices and the behavior of the client, measured if that is possible: on the first directory
 /// on which it succeeds.
 fn find_client(
@@ -143,13 +157,18 @@ fn find_client(
     options: &SearchOptions,
     tree: &mut LocalTree<'_>,
     warnings: &mut Vec<Warning>,
-) -> (Prices, RttSource, ClientBehavior) {
+) -> KnownClient {
     let is_wanted = options.rtt == RoundTrip::Measure;
     let (rtt, source) = match options.rtt {
         RoundTrip::Given(seconds) => (seconds, RttSource::Given),
         RoundTrip::Measure | RoundTrip::Assume => (ASSUMED_RTT, RttSource::Assumed),
     };
-    let prices = Prices::uniform(rtt);
+    let assumed = KnownClient {
+        prices: Prices::uniform(rtt),
+        rtt_source: source,
+        behavior: ClientBehavior::default(),
+        busy_part: 0.0,
+    };
     let remote: Vec<&[u8]> = match tree.scope {
         RemoteScope::Directories(dirs) if is_wanted => dirs.iter().map(Vec::as_slice).collect(),
         RemoteScope::Network => network.to_vec(),
@@ -158,15 +177,23 @@ fn find_client(
     if remote.is_empty() {
         let warning = is_wanted.then(|| Warning::general(WarningKind::NothingRemote));
         warnings.extend(warning);
-        return (prices, source, ClientBehavior::default());
+        return assumed;
     }
     let samples = samples(&trace.names, tree);
     let mut failed = None;
     for dir in remote {
-        let behavior = tree.fstype(dir).map(ClientBehavior::of_type);
-        match calibrate(dir, behavior.unwrap_or_default(), &samples) {
-            Ok(found) if is_wanted => return (found.prices, RttSource::Measured, found.behavior),
-            Ok(found) => return (prices, source, found.behavior),
+        match calibrate(dir, tree.behavior(dir), &samples) {
+            Ok(found) => {
+                let mut client = KnownClient {
+                    behavior: found.behavior,
+                    busy_part: found.busy_part,
+                    ..assumed
+                };
+                if is_wanted {
+                    (client.prices, client.rtt_source) = (found.prices, RttSource::Measured);
+                }
+                return client;
+            }
             Err(e) => failed = failed.or(Some((dir, e))),
         }
     }
@@ -174,12 +201,12 @@ fn find_client(
         let kind = WarningKind::RttNotMeasured;
         warnings.push(Warning::failed(dir, Gate::Statx, e, kind));
     }
-    (prices, source, ClientBehavior::default())
+    assumed
 }
 
 /// Seconds of the command's own computing: its time without that of the meter, and without the time
-/// that it waited for the file system that is modelled.
-fn compute_time(trace: &Trace, metered: &Metered, tree: &mut LocalTree<'_>) -> f64 {
+/// that it waited for the file system that is modelled, or worked for the requests to it.
+fn compute_time(trace: &Trace, metered: &Metered, tree: &mut LocalTree<'_>, busy_part: f64) -> f64 {
     let real = metered.real.saturating_sub(metered.overhead).as_secs_f64();
     if *tree.scope == RemoteScope::Everything {
         return real;
@@ -187,7 +214,12 @@ fn compute_time(trace: &Trace, metered: &Metered, tree: &mut LocalTree<'_>) -> f
     let names = trace.names.iter();
     let remote = names.filter(|used| tree.is_remote(split(&used.path).0));
     let waited = remote.map(|used| used.nanos).sum::<u64>() as f64 / 1e9;
-    // Waiting for a page fault is in no call; but then the process uses no CPU time.
-    let busy = (metered.user + metered.sys).as_secs_f64();
-    (real - waited).max(0.0).min(busy.max(0.0))
+    // Waiting for a page fault is in no call; but then the process uses no CPU time. The prices of
+    // requests contain the time that the kernel works for them: idle times the ratio of the two.
+    let user = metered.user.as_secs_f64();
+    let busy = user + metered.sys.as_secs_f64();
+    let idle = (real - busy).max(0.0);
+    let for_requests = idle * busy_part / (1.0 - busy_part).max(f64::EPSILON);
+    let own = (busy - for_requests).max(user);
+    (real - waited).max(0.0).min(own)
 }

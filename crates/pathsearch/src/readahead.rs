@@ -1,35 +1,88 @@
 //! The reads of a file that Linux's readahead makes, in pages; see mm/readahead.c.
 
+/// What limits the requests, in pages, at least 1.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// The largest readahead.
+    pub(crate) window: u64,
+    /// The largest request.
+    pub(crate) request: u64,
+}
+
+impl Limits {
+    /// Reads so many pages at once.
+    fn readahead(self, pages: u64) -> Reads {
+        Reads {
+            waits: u64::from(pages > 0),
+            requests: pages.div_ceil(self.request),
+        }
+    }
+}
+
+/// Reads of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reads {
+    /// Round trips that are waited for: a readahead sends its requests together.
+    pub(crate) waits: u64,
+    pub(crate) requests: u64,
+}
+
+impl Reads {
+    pub(crate) fn and(self, other: Reads) -> Reads {
+        Reads {
+            waits: self.waits + other.waits,
+            requests: self.requests + other.requests,
+        }
+    }
+
+    /// Without the first ones.
+    pub(crate) fn after(self, first: Reads) -> Reads {
+        Reads {
+            waits: self.waits.saturating_sub(first.waits),
+            requests: self.requests.saturating_sub(first.requests),
+        }
+    }
+
+    pub(crate) fn times(self, times: u64) -> Reads {
+        Reads {
+            waits: self.waits * times,
+            requests: self.requests * times,
+        }
+    }
+}
+
 /// The requests for the first `wanted` pages of a file of `all` pages, when the first read is of
-/// `first` pages and the readahead is at most `most` pages.
-pub(crate) fn sequential(all: u64, wanted: u64, first: u64, most: u64) -> u64 {
+/// `first` pages.
+pub(crate) fn sequential(all: u64, wanted: u64, first: u64, limits: Limits) -> Reads {
     if wanted == 0 || all == 0 {
-        return 0;
+        return Reads::default();
     }
     let first = first.max(1);
-    let mut window = first_window(first, most);
+    let mut window = first_window(first, limits.window);
     let mut have = window.min(all);
     // Reading this page starts the next readahead: the first page after the read itself.
     let mut mark = if window > first { first } else { 0 };
-    let mut requests = 1;
+    let mut reads = limits.readahead(have);
     while have < all && wanted > mark {
         mark = have;
-        window = next_window(window, most);
+        window = next_window(window, limits.window);
         have = (have + window).min(all);
-        requests += 1;
+        reads = reads.and(limits.readahead(have - mark));
     }
-    requests
+    reads
 }
 
 /// The requests for the page faults of a mapped file of `all` pages, beyond the first `have` pages. A
 /// fault reads half a window on each side. Which pages a program touches is unknown: all of them are
 /// counted.
-pub(crate) fn faults(all: u64, have: u64, window: u64) -> u64 {
+pub(crate) fn faults(all: u64, have: u64, limits: Limits) -> Reads {
     let have = match have {
         0 => 0,
-        have => have.max(first_window(1, window)),
+        have => have.max(first_window(1, limits.window)),
     };
-    all.saturating_sub(have).div_ceil(window)
+    let left = all.saturating_sub(have);
+    let windows = limits.readahead(limits.window).times(left / limits.window);
+    windows.and(limits.readahead(left % limits.window))
 }
 
 /// The first readahead window for a first read of this many pages.
@@ -61,6 +114,10 @@ mod tests {
 
     #[test]
     fn the_windows_are_those_of_the_kernel() {
+        let limits = Limits {
+            window: 32,
+            request: 256,
+        };
         assert_eq!(
             [1, 2, 8, 20].map(|pages| first_window(pages, 32)),
             [4, 4, 16, 32]
@@ -68,12 +125,22 @@ mod tests {
         assert_eq!([4, 16, 32].map(|pages| next_window(pages, 32)), [8, 32, 32]);
         assert_eq!(
             (
-                sequential(0, 0, 0, 32),
-                sequential(1, 1, 1, 32),
-                faults(256, 1, 32)
+                sequential(0, 0, 0, limits).requests,
+                sequential(1, 1, 1, limits).requests,
+                faults(256, 1, limits).requests
             ),
             (0, 1, 8)
         );
-        assert_eq!(faults(1, 1, 32), 0);
+        assert_eq!(faults(1, 1, limits), Reads::default());
+        // 4, 8, 16 and 32 pages, and 32 at a time, in requests of at most 16 pages.
+        let small = Limits {
+            request: 16,
+            ..limits
+        };
+        let reads = |waits, requests| Reads { waits, requests };
+        assert_eq!(sequential(60, 60, 1, limits), reads(4, 4));
+        assert_eq!(sequential(60, 60, 1, small), reads(4, 5));
+        assert_eq!(faults(260, 4, small), reads(8, 16));
+        assert_eq!(faults(261, 4, small), reads(9, 17));
     }
 }

@@ -74,6 +74,8 @@ pub struct Requests {
     counts: [u64; Request::ALL.len()],
     /// Bytes that [`Request::Read`] brings, all together.
     pub bytes: u64,
+    /// [`Request::Read`]s that are sent together with another one, which is waited for.
+    pub parallel_reads: u64,
 }
 
 impl Requests {
@@ -89,10 +91,19 @@ impl Requests {
 
     /// The number of requests that the process waits for: round trips.
     pub fn waited(&self) -> u64 {
-        self.iter()
-            .filter(|(request, _)| request.is_waited_for())
-            .map(|(_, n)| n)
+        Request::ALL
+            .into_iter()
+            .map(|request| self.waited_of(request))
             .sum()
+    }
+
+    /// The same of one kind.
+    pub fn waited_of(&self, request: Request) -> u64 {
+        match request {
+            _ if !request.is_waited_for() => 0,
+            Request::Read => self.get(request).saturating_sub(self.parallel_reads),
+            _ => self.get(request),
+        }
     }
 
     /// The number of all requests.
@@ -134,14 +145,11 @@ impl Prices {
 
     /// How long the process waits for the requests of one kind, one after the other.
     pub fn seconds_for(&self, request: Request, requests: &Requests) -> f64 {
-        if !request.is_waited_for() {
-            return 0.0;
-        }
         let bytes = match request {
             Request::Read => requests.bytes as f64 * self.byte,
             _ => 0.0,
         };
-        requests.get(request) as f64 * self.get(request) + bytes
+        requests.waited_of(request) as f64 * self.get(request) + bytes
     }
 
     /// How long the process waits for all requests, one after the other.
@@ -187,8 +195,10 @@ pub struct ClientBehavior {
     pub reads: bool,
     /// Opening and reading a directory are requests.
     pub lists: bool,
-    /// Bytes that one read request brings at most.
+    /// Bytes that the kernel reads ahead at most.
     pub window: u64,
+    /// Bytes that one read request brings at most; a readahead of more takes several.
+    pub read_size: u64,
 }
 
 impl ClientBehavior {
@@ -223,6 +233,7 @@ impl ClientBehavior {
         reads: true,
         lists: true,
         window: 128 << 10,
+        read_size: 1 << 20,
     };
 
     /// That of a type of file system, as far as nothing is measured.

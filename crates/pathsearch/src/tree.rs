@@ -13,6 +13,8 @@ use mounts::table::read_either;
 use mounts::tree::Tree;
 use ondisk::elf::{Program, program};
 
+use crate::request::ClientBehavior;
+
 /// What a name refers to. A symbolic link is not followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Node {
@@ -45,16 +47,27 @@ pub(crate) struct MountedFs {
     /// Whether it is a network file system.
     pub(crate) network: bool,
     is_kernel: bool,
+    /// Bytes that one read request brings at most, if the mount's options say so.
+    read_size: Option<u64>,
 }
 
 impl MountedFs {
-    fn new(fstype: &[u8]) -> MountedFs {
+    fn new(fstype: &[u8], options: &[u8]) -> MountedFs {
         MountedFs {
+            read_size: options.split(|byte| *byte == b',').find_map(read_size),
             fstype: fstype.to_vec(),
             network: may_hang(fstype) && fstype != b"autofs",
             is_kernel: KERNEL.split(' ').any(|kernel| kernel.as_bytes() == fstype),
         }
     }
+}
+
+/// The value of an option that limits read requests: `rsize` of nfs(5) and mount.cifs(8), `max_read`
+/// of fuse(4).
+fn read_size(option: &[u8]) -> Option<u64> {
+    let (name, value) = std::str::from_utf8(option).ok()?.split_once('=')?;
+    let bytes = value.parse().ok()?;
+    (["rsize", "max_read"].contains(&name) && bytes > 0).then_some(bytes)
 }
 
 /// The mounted file systems, by mount point.
@@ -77,7 +90,8 @@ impl MountPoints {
         let mounts = mounts
             .filter(|(_, visible)| *visible)
             .filter_map(|(row, _)| {
-                Some((row.target.clone()?, MountedFs::new(&row.content.fstype)))
+                let mounted = MountedFs::new(&row.content.fstype, &row.content.options);
+                Some((row.target.clone()?, mounted))
             });
         MountPoints(mounts.collect())
     }
@@ -143,9 +157,16 @@ impl<'a> LocalTree<'a> {
         }
     }
 
-    /// The type of the file system that a directory is on.
-    pub(crate) fn fstype(&self, dir: &[u8]) -> Option<&[u8]> {
-        self.mounts.find(dir).map(|mount| &mount.fstype[..])
+    /// How the client of the file system that a directory is on behaves, by its type and options.
+    pub(crate) fn behavior(&self, dir: &[u8]) -> ClientBehavior {
+        let Some(mount) = self.mounts.find(dir) else {
+            return ClientBehavior::default();
+        };
+        let behavior = ClientBehavior::of_type(&mount.fstype);
+        ClientBehavior {
+            read_size: mount.read_size.unwrap_or(behavior.read_size),
+            ..behavior
+        }
     }
 }
 
@@ -213,7 +234,7 @@ mod tests {
     #[test]
     fn a_name_is_on_the_deepest_mount_above_it() {
         let mount = |target: &str, fstype: &str| {
-            let mounted = MountedFs::new(fstype.as_bytes());
+            let mounted = MountedFs::new(fstype.as_bytes(), b"ro,rsize=65536,hard");
             (target.as_bytes().to_vec(), mounted)
         };
         let mounts = [
@@ -238,6 +259,11 @@ mod tests {
             ("/srv/a/b/c", "tmpfs"),
         ] {
             assert_eq!(fstype(name).as_deref(), Some(expected.as_bytes()), "{name}");
+        }
+        let root = mounts.find(b"/").unwrap();
+        assert_eq!(root.read_size, Some(65536));
+        for option in ["rsize", "rsize=", "rsize=0", "wsize=1", "max_read=x"] {
+            assert_eq!(read_size(option.as_bytes()), None, "{option}");
         }
         assert_eq!(
             (

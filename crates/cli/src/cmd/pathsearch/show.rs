@@ -117,6 +117,7 @@ json_object!(Json<'_, ClientBehavior>, |behavior| {
     "reads": behavior.reads,
     "lists": behavior.lists,
     "window": behavior.window,
+    "read_size": behavior.read_size,
 });
 
 json_object!(Json<'_, Fix>, |fix| {

@@ -27,6 +27,8 @@ pub(crate) struct SyntheticTree {
     pub(crate) files: u64,
     /// The latency of each request.
     pub(crate) latency: Duration,
+    /// The number of requests after which the latency is another, larger one.
+    pub(crate) slower_after: Option<(u64, Duration)>,
     /// Paths, such as `d1/f2`, and the error that looking them up gives.
     pub(crate) lost: Vec<(&'static str, i32)>,
     /// Directories, such as `d1`, and the error that reading them gives.
@@ -131,11 +133,16 @@ fn attend(tree: &SyntheticTree, mut device: &File, load: &Load, ended: &AtomicBo
             let Some(reply) = answer(tree, &request[..length]) else {
                 continue;
             };
-            under_way.push_back((Instant::now() + tree.latency, reply));
+            let seen = load.requests.fetch_add(1, Ordering::Relaxed);
+            let latency = match tree.slower_after {
+                Some((requests, latency)) if seen >= requests => latency,
+                _ => tree.latency,
+            };
+            under_way.push_back((Instant::now() + latency, reply));
             let count = under_way.len() as u64;
             load.most.fetch_max(count, Ordering::Relaxed);
             load.sum.fetch_add(count, Ordering::Relaxed);
-            if Some(load.requests.fetch_add(1, Ordering::Relaxed) + 1) == tree.dies_after {
+            if Some(seen + 1) == tree.dies_after {
                 return; // and with its device the connection goes
             }
         }

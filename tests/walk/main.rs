@@ -19,6 +19,7 @@ mod exclusive;
 mod find;
 mod formats;
 mod groups;
+mod load;
 mod names;
 mod ncdu;
 mod predicates;

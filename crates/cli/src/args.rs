@@ -10,6 +10,7 @@ use crate::cmd::{
 };
 
 pub(crate) mod help;
+pub(crate) mod load;
 pub(crate) mod output;
 pub(crate) mod predicates;
 #[cfg(test)]

@@ -17,9 +17,10 @@ use gate::file::Writer;
 use gate::fs::CWD;
 use gate::long::reach;
 use mounts::Warning;
-use show::json::{Envelope, GateCounts, Gates};
+use show::json::{Delay, Delays, Envelope, GateCounts, Gates};
 use show::name::printable;
 use show::table::TableStyle;
+use show::units::{duration, plural};
 use show::{json, profile};
 
 use crate::args::{Cli, Global, When};
@@ -208,6 +209,7 @@ impl Out {
 
     /// Ends the command: prints the profile and the error, gives the exit status.
     pub(crate) fn end(&self, done: Outcome) -> ExitCode {
+        self.note_delays();
         if self.profile {
             self.print_profile();
         }
@@ -220,6 +222,23 @@ impl Out {
             }
         };
         ExitCode::from(self.status.get().copied().unwrap_or(status))
+    }
+
+    /// Prints how long system calls were delayed by the options that ask for it.
+    fn note_delays(&self) {
+        let Some(Delays { max_rate, nice }) = delays() else {
+            return;
+        };
+        let reasons = [
+            ("--max-rate", max_rate, ""),
+            ("--nice", nice, ", because the latency had doubled"),
+        ];
+        for (option, delay, why) in reasons {
+            if let Some(Delay { number, seconds }) = delay.filter(|delay| delay.number > 0) {
+                let (times, sum) = (plural(number, "time", "times"), duration(seconds));
+                self.note(format_args!("{option}: waited {times}, {sum} in all{why}"));
+            }
+        }
     }
 
     fn print_profile(&self) {
@@ -270,8 +289,20 @@ pub(crate) fn envelope<R>(schema: &'static str, result: R, warnings: &[Warning])
         schema,
         result,
         gates: gates(&gate::meter::tally()),
+        delays: delays(),
         warnings: json_warnings(warnings),
     }
+}
+
+/// How long our own system calls were delayed, if that was requested.
+fn delays() -> Option<Delays> {
+    let [max_rate, nice] = gate::throttle::delays().map(|delays| {
+        delays.map(|delays| Delay {
+            number: delays.number,
+            seconds: delays.nanos as f64 / 1e9,
+        })
+    });
+    (max_rate.is_some() || nice.is_some()).then_some(Delays { max_rate, nice })
 }
 
 /// Creates a directory and those above it, as `install -d` does.

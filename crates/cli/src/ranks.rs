@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU64;
 use archive::catalog::ShardOfRun;
 use gate::Tally;
 use gate::machine::uname;
+use gate::throttle::{Delays, add_delays, take_delays};
 use mounts::Warning;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -70,7 +71,10 @@ pub(crate) fn agree<T>(team: &dyn Team, mine: Result<T, Option<Error>>) -> Resul
 pub(crate) fn reported_by_first(team: &dyn Team, done: Outcome) -> Outcome {
     match team.rank() {
         0 => done,
-        _ => Ok(0),
+        _ => {
+            take_delays(); // rank 0 has added them to its own
+            Ok(0)
+        }
     }
 }
 
@@ -186,14 +190,16 @@ struct Told<T> {
     value: T,
     /// Those of [`Tally::publish`].
     calls: Vec<u64>,
+    /// The number and the sum of the delays for each reason.
+    delays: [(u64, u64); 2],
     warnings: Vec<RankWarning>,
 }
 
 /// The host and the value of each rank, and the warnings of all.
 pub(crate) type AllTold<T> = (Vec<(String, T)>, Vec<Warning>);
 
-/// Tells rank 0 a value and the warnings of each rank. Rank 0 also adds up the system calls of all. `None` on
-/// all other ranks.
+/// Tells rank 0 a value and the warnings of each rank. Rank 0 also adds up the system calls of all, and their
+/// delays. `None` on all other ranks.
 pub(crate) fn tell_first<T: Serialize + DeserializeOwned>(
     team: &dyn Team,
     value: T,
@@ -219,6 +225,7 @@ pub(crate) fn tell_first<T: Serialize + DeserializeOwned>(
         host: host(),
         value,
         calls: words.into_iter().map(AtomicU64::into_inner).collect(),
+        delays: take_delays().map(|Delays { number, nanos }| (number, nanos)),
         warnings: sent.map(|it| RankWarning::new(it, hint(it))).collect(),
     };
     let all = share(team, mine);
@@ -228,6 +235,7 @@ pub(crate) fn tell_first<T: Serialize + DeserializeOwned>(
     let mut values = Vec::new();
     for (rank, told) in all.into_iter().enumerate() {
         values.push((told.host, told.value));
+        add_delays(told.delays.map(|(number, nanos)| Delays { number, nanos }));
         if rank > 0 {
             let words: Vec<_> = told.calls.into_iter().map(AtomicU64::new).collect();
             if words.len() >= Tally::WORDS {

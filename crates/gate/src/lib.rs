@@ -14,7 +14,8 @@
 //! | [`meter`] | counts and times each call |
 //! | [`sync`] | locks without poison |
 //! | [`tally`] | counts by gate: sums, differences, percentiles |
-//! | `watch` | what is recorded of each call besides its count |
+//! | [`throttle`] | a limit of the calls per second, pauses while a server is slow |
+//! | `watch` | what is done with each call besides counting it |
 //! | [`attribution`] | charges calls and CPU time to tags of the caller |
 //! | [`bpf`] | maps, programs and raw tracepoints of BPF |
 //! | [`btrfs`] | btrfs's tree search and subvolumes |
@@ -91,6 +92,7 @@ mod signals;
 pub mod sync;
 mod syscall;
 pub mod tally;
+pub mod throttle;
 pub mod uring;
 pub mod usage;
 mod watch;

@@ -2,8 +2,9 @@
 //!
 //! Each thread counts in its own plain cells, without locks or atomics, and adds them to the process's
 //! total when it ends. [`tally`] is the sum of the total and the calling thread's counts. Calls are
-//! timed only after [`set_profiling`], and charged to tags only while an [attribution] runs: otherwise a
-//! call costs one relaxed load and two additions more than the bare system call.
+//! timed only after [`set_profiling`], charged to tags only while an [attribution] runs, and delayed only
+//! by a [throttle]: otherwise a call costs one relaxed load and two additions more than the bare system
+//! call.
 
 use std::cell::Cell;
 use std::time::Instant;
@@ -14,6 +15,7 @@ use crate::cpu_time::thread_cpu_time;
 use crate::gates::{GATES, Gate};
 use crate::sync::Mutex;
 use crate::tally::{BUCKETS, GateCounts, Tally};
+use crate::throttle;
 use crate::watch;
 
 pub use crate::watch::{profiling, set_profiling};
@@ -102,7 +104,7 @@ pub fn add(tally: &Tally) {
 #[inline]
 pub(crate) fn pass<T>(gate: Gate, call: impl FnOnce() -> Result<T>) -> Result<T> {
     if !watch::only_counting() {
-        return pass_timed(gate, call);
+        return pass_watched(gate, call);
     }
     let result = call();
     count(gate, result.is_err());
@@ -110,9 +112,10 @@ pub(crate) fn pass<T>(gate: Gate, call: impl FnOnce() -> Result<T>) -> Result<T>
 }
 
 #[cold]
-fn pass_timed<T>(gate: Gate, call: impl FnOnce() -> Result<T>) -> Result<T> {
+fn pass_watched<T>(gate: Gate, call: impl FnOnce() -> Result<T>) -> Result<T> {
+    throttle::before_call();
     let cpu = watch::attributing().then(thread_cpu_time);
-    let start = watch::profiling().then(Instant::now);
+    let start = (watch::profiling() || watch::backing_off()).then(Instant::now);
     let result = call();
     let elapsed = start.map(|start| start.elapsed());
     if let Some(cpu) = cpu {
@@ -123,6 +126,12 @@ fn pass_timed<T>(gate: Gate, call: impl FnOnce() -> Result<T>) -> Result<T> {
         return result;
     };
     let nanos = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+    if watch::backing_off() {
+        throttle::after_call(gate, nanos);
+    }
+    if !watch::profiling() {
+        return result;
+    }
     let bucket = (nanos.max(1).ilog2() as usize).min(BUCKETS - 1);
     let _ = COUNTS.try_with(|counts| {
         counts.count(gate, NANOS, nanos);

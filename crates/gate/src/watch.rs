@@ -1,10 +1,12 @@
-//! What is recorded of each call besides its count: flags of the process, read once per call.
+//! What is done with each call besides counting it: flags of the process, read once per call.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
 static WATCHED: AtomicU8 = AtomicU8::new(0);
 const PROFILING: u8 = 1;
 const ATTRIBUTING: u8 = 2;
+const LIMITING: u8 = 4;
+const BACKING_OFF: u8 = 8;
 
 /// Whether calls are only counted.
 #[inline]
@@ -24,6 +26,18 @@ pub(crate) fn attributing() -> bool {
     WATCHED.load(Ordering::Relaxed) & ATTRIBUTING != 0
 }
 
+/// Whether calls wait for the limit of the calls per second.
+#[inline]
+pub(crate) fn limiting() -> bool {
+    WATCHED.load(Ordering::Relaxed) & LIMITING != 0
+}
+
+/// Whether threads pause while the latency is doubled.
+#[inline]
+pub(crate) fn backing_off() -> bool {
+    WATCHED.load(Ordering::Relaxed) & BACKING_OFF != 0
+}
+
 /// Starts or stops timing each call.
 pub fn set_profiling(on: bool) {
     set(PROFILING, on);
@@ -31,6 +45,14 @@ pub fn set_profiling(on: bool) {
 
 pub(crate) fn set_attributing(on: bool) {
     set(ATTRIBUTING, on);
+}
+
+pub(crate) fn set_limiting() {
+    set(LIMITING, true);
+}
+
+pub(crate) fn set_backing_off() {
+    set(BACKING_OFF, true);
 }
 
 fn set(flag: u8, on: bool) {

@@ -18,6 +18,24 @@ pub struct GateCounts {
     pub seconds: Option<f64>,
 }
 
+/// How long our own system calls were delayed on request; `null` for an option that was not given.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Delays {
+    /// By `--max-rate`.
+    pub max_rate: Option<Delay>,
+    /// By `--nice`.
+    pub nice: Option<Delay>,
+}
+
+/// The delays for one reason.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Delay {
+    /// How many there were.
+    pub number: u64,
+    /// Their sum over all threads.
+    pub seconds: f64,
+}
+
 /// System calls by name.
 pub type Gates = BTreeMap<&'static str, GateCounts>;
 
@@ -50,6 +68,9 @@ pub struct Envelope<R> {
     pub result: R,
     /// Our own system calls.
     pub gates: Gates,
+    /// Their delays, if any were requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delays: Option<Delays>,
     /// What was skipped or found wrong.
     pub warnings: Vec<Warning>,
 }
@@ -157,6 +178,7 @@ mod tests {
             schema: "fathom.walk/1",
             result: (),
             gates: [("statx", GateCounts::default())].into(),
+            delays: None,
             warnings,
         };
         let (before, after) = envelope.envelope_parts();

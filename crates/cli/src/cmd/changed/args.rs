@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use clap::{Args, ValueEnum};
 
 use crate::args::help::{EXIT, ending};
+use crate::args::load::LoadArgs;
 use crate::args::predicates::PredicateArgs;
 use crate::args::values::number;
 use crate::cmd::walk::args::{Engine, engine};
@@ -61,6 +62,9 @@ pub(crate) struct Changed {
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     #[arg(help_heading = "Output")]
     pub(crate) format: ChangedFormat,
+
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]

@@ -21,6 +21,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         return Err(Error::new("--json cannot be used with --format")
             .and("use --format ndjson for one JSON object per line"));
     }
+    args.load.apply(1);
     let start = Instant::now();
     let since = args.since.as_bytes();
     if args.one_file_system && !Reader::open(since)?.about().options.one_file_system {

@@ -7,6 +7,7 @@ use archive::gather::Gather;
 use clap::Args;
 
 use crate::args::help::{EXIT, ending};
+use crate::args::load::LoadArgs;
 use crate::args::values::{choice, compress, number, seekable};
 use crate::cmd::selection::Excludes;
 
@@ -195,4 +196,7 @@ pub(crate) struct Dump {
     #[arg(long, help_heading = "Reports", conflicts_with_all = ["catalog", "since", "level", "map", "exclude_caches",
           "exclude_if_present"])]
     pub(crate) explain: bool,
+
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
 }

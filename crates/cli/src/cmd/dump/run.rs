@@ -40,6 +40,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         return prune(state.as_bytes(), keep_full, args.yes, out);
     }
     if let Some(repository) = &args.restic {
+        args.load.apply(1);
         return snapshot::run(args, repository.as_bytes(), out);
     }
     let is_alone = args.explain || args.dry_run;
@@ -47,6 +48,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         true => None,
         false => ranks::join(out, "each process dumps alone")?,
     };
+    args.load.apply(team.as_ref().map_or(1, |team| team.size()));
     if let Some(team) = team {
         return together::run(args, &*team, out);
     }

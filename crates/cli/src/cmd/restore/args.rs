@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use clap::Args;
 
 use crate::args::help::{EXIT, ending};
+use crate::args::load::LoadArgs;
 use crate::args::values::{date, number};
 use crate::date::Date;
 
@@ -80,4 +81,7 @@ pub(crate) struct Restore {
     /// Print what would be done, and change nothing
     #[arg(short = 'n', long)]
     pub(crate) dry_run: bool,
+
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
 }

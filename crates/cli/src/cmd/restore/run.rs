@@ -25,6 +25,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         true => None,
         false => ranks::join(out, "each process restores alone")?,
     };
+    args.load.apply(team.as_ref().map_or(1, |team| team.size()));
     if let Some(team) = team {
         return together::run(args, &*team, out);
     }

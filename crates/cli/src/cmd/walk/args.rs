@@ -7,6 +7,7 @@ use clap::builder::TypedValueParser;
 use walk::{EngineKind, Shard};
 
 use crate::args::help::{EXIT, ending};
+use crate::args::load::LoadArgs;
 use crate::args::output::OutputArgs;
 use crate::args::predicates::PredicateArgs;
 use crate::args::values::{choice, number, seekable, shard};
@@ -61,7 +62,7 @@ pub(crate) struct Walk {
     /// Run all engines that work here, and compare their costs
     ///
     /// Each run is a process of its own. The digests show whether the engines agree.
-    #[arg(long, help_heading = "Method", conflicts_with_all = ["engine", "format", "sort", "top", "group_by", "catalog", "shard", "PredicateArgs"])]
+    #[arg(long, help_heading = "Method", conflicts_with_all = ["engine", "format", "sort", "top", "group_by", "catalog", "shard", "PredicateArgs", "LoadArgs"])]
     pub(crate) compare: bool,
     /// Run N trials per engine, with --compare
     #[arg(long, value_name = "N", default_value_t = 5, requires = "compare", help_heading = "Method",
@@ -122,4 +123,7 @@ pub(crate) struct Walk {
     /// mpirun, FILE is a directory, to which each rank writes part-RANK-of-N.parquet.
     #[arg(long, value_name = "FILE", help_heading = "Output", value_parser = seekable())]
     pub(crate) catalog: Option<OsString>,
+
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
 }

@@ -11,6 +11,7 @@ mod support;
 
 mod dump;
 mod pathwalk;
+mod resume;
 mod together;
 mod walk;
 

@@ -14,13 +14,13 @@ use crate::support::synthetic::{SyntheticTree, serve_synthetic};
 use crate::support::trees::grow;
 use crate::support::{Need, fathom, in_namespace, require, run, schema};
 
-fn walk(many: usize, top: &Path, more: &[&str]) -> Ran {
+pub(super) fn walk(many: usize, top: &Path, more: &[&str]) -> Ran {
     let words = args!["walk", top, "--json"].into_iter();
     mpirun(many, words.chain(more.iter().map(OsString::from)))
 }
 
 /// The one object that all ranks together print.
-fn result(ran: &Ran) -> Value {
+pub(super) fn result(ran: &Ran) -> Value {
     let value: Value = serde_json::from_slice(&ran.stdout).unwrap_or_else(|_| panic!("{ran}"));
     schema::check(&value);
     value["result"].clone()
@@ -132,6 +132,26 @@ fn any_number_of_ranks_finds_the_same() {
             assert!(ran.stderr.contains("1 part of 3 missing: 1"), "{ran}");
         }
     });
+}
+
+/// Each rank makes its share of the calls.
+#[test]
+fn a_rate_is_that_of_all_ranks_together() {
+    if !require(&NEEDS) {
+        return;
+    }
+    /// Calls that may be made before the limit is set, or without waiting.
+    const FIRST: u64 = 16;
+    const RATE: u64 = 800;
+    let scratch = tempfile::tempdir().unwrap();
+    bush(scratch.path(), 8, 40);
+    let ran = walk(2, scratch.path(), &["--max-rate", "800"]).exits(0);
+    let value: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    let gates = value["gates"].as_object().unwrap().values();
+    let calls: u64 = gates.map(|gate| gate["calls"].as_u64().unwrap()).sum();
+    let least = Duration::from_secs_f64((calls - FIRST) as f64 / RATE as f64);
+    assert!(calls > 328 && ran.elapsed >= least, "{calls} calls: {ran}");
+    assert!(value["delays"]["max_rate"].is_object(), "{ran}");
 }
 
 /// One line says why, and the exit status is 2.

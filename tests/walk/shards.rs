@@ -363,3 +363,50 @@ fn shards_that_make_no_sense_are_refused() {
     let ran = run(&mut fathom(into)).refused();
     assert!(ran.stderr.contains("/proc/self/status"), "{ran}");
 }
+
+#[test]
+fn finished_shards_are_kept() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (top, out) = (dir(scratch.path().join("tree")), scratch.path().join("out"));
+    bush(&top, 9, 9);
+    let shard = |number: u32, more: &[&str]| {
+        let shard = format!("{number}/2");
+        let words = args![
+            "walk",
+            &top,
+            "--catalog",
+            &out,
+            "--resume",
+            "--shard",
+            shard
+        ];
+        let more = more.iter().map(std::ffi::OsString::from);
+        run(&mut fathom(words.into_iter().chain(more)))
+    };
+    let result = |ran: Ran| ran.exits(0).json()["result"].clone();
+    let first = result(shard(0, &["--json"]));
+    result(shard(1, &["--json"]));
+    assert!(!first["parts"].as_array().unwrap().is_empty(), "{first}");
+    // The tree is not read again, and whatever is printed is that of the part.
+    let kept = result(shard(0, &["--json"]));
+    assert_eq!(kept["parts"], serde_json::json!([]), "{kept}");
+    for field in ["digest", "entries", "bytes", "directories"] {
+        assert_eq!(kept[field], first[field], "{field}");
+    }
+    let listed = paths(&shard(0, &["--format", "paths0"]).exits(0));
+    assert_eq!(listed.len() as u64, first["entries"]);
+    // A part that is missing, or that lacks something, is written again.
+    fs::remove_file(part(&out, 0, 2)).unwrap();
+    assert_eq!(result(shard(0, &["--json"]))["parts"], first["parts"]);
+    for (more, why) in [
+        (&["--exclude", "x"][..], "with other options"),
+        (&["--run", "other"], "of another run"),
+        (&["--name", "x"], "cannot be used with"),
+    ] {
+        let ran = shard(1, more).refused();
+        assert!(ran.stderr.contains(why), "{ran}");
+    }
+    let alone = args!["walk", &top, "--catalog", &out, "--resume"];
+    let ran = run(&mut fathom(alone)).refused();
+    assert!(ran.stderr.contains("--shard or mpirun"), "{ran}");
+}

@@ -3,11 +3,13 @@
 use std::io::{self, Write};
 
 use gate::Errno;
-use gate::file::Writer;
-use gate::fs::Statx;
+use gate::file::{Writer, fsync, unlinkat};
+use gate::fs::{Open, Statx};
+use gate::long::{c_string, open_long};
 
 use crate::error::ErrorKind;
 use crate::remote::{self, Upload, Version};
+use crate::split;
 
 /// Something being written. It gets its name when it is [published](Destination::publish); otherwise it
 /// disappears.
@@ -76,6 +78,17 @@ impl Destination {
             Destination::Object(upload) => Ok(upload.publish()?),
         }
     }
+}
+
+/// Removes a file or an object, and waits until that is on the disk.
+pub(crate) fn remove(path: &[u8]) -> Result<(), ErrorKind> {
+    if remote::is_remote(path) {
+        return Ok(remote::remove(path)?);
+    }
+    let (dir, name) = split(path);
+    let dir = open_long(if dir.is_empty() { b"/" } else { dir }, Open::DIRECTORY)?;
+    unlinkat(&dir, &c_string(name)?)?;
+    Ok(fsync(&dir)?)
 }
 
 impl Write for Destination {

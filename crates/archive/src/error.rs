@@ -230,6 +230,8 @@ pub enum ErrorKind {
     NotAllParts,
     #[error("{0}")]
     MissingParts(MissingParts),
+    #[error("it is there, of a walk of another directory or with other options")]
+    OtherRun,
     #[error("it is a directory of parts, which are not replaced")]
     InParts,
     #[error("it describes only the entries that rank {number} of {of} has found")]

@@ -13,6 +13,8 @@ use show::name::printable;
 use crate::cmd::{compare, pathsearch, pathwalk, probe};
 use crate::rank_warning::Reason;
 
+/// What to do about the parts of another run.
+pub(crate) const OLD_PARTS: &str = "give a new directory, or remove the old parts";
 const SEE_THE_LOG: &str = "the kernel's log says more";
 
 /// What to do about a warning.
@@ -258,7 +260,10 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
         }
         (UseCatalog, ErrorKind::NotAllParts) => "give a directory with the parts of one walk",
         (ReadArchive, ErrorKind::MissingParts(_)) => "give a directory with all parts of one dump",
-        (_, ErrorKind::MissingParts(_)) => "wait until all parts are written, or walk again",
+        (_, ErrorKind::MissingParts(_)) => {
+            "wait until all parts are written, or walk again; --resume keeps parts that are finished"
+        }
+        (WriteCatalog, ErrorKind::OtherRun) => OLD_PARTS,
         (WriteCatalog, ErrorKind::InParts) => {
             "make one catalog of the parts with fathom query --compact, and update that"
         }

@@ -17,7 +17,7 @@ use walk::{Moment, WarningKind};
 
 use crate::args::values::bytes;
 use crate::error::{Error, Outcome};
-use crate::hint::hint;
+use crate::hint::{OLD_PARTS, hint};
 use crate::out::{Out, create_directories};
 use crate::rank_warning::RankWarning;
 
@@ -165,7 +165,7 @@ pub(crate) fn create_output(
                 doing,
                 dir,
                 format!("it has {} of another run", printable(old)),
-                "give a new directory, or remove the old parts",
+                OLD_PARTS,
             )),
             _ => Ok(()),
         }

@@ -23,6 +23,7 @@ use crate::error::{Error, WarningKind};
 use crate::job::{Crossing, Diagnostics, Job};
 use crate::kind::EngineKind;
 use crate::plan::PlanReason;
+use crate::shard::Sharded;
 use crate::sink::Sink;
 use crate::top::{MountContext, Top};
 use crate::traversal::{
@@ -43,6 +44,8 @@ pub fn walk_together(
     if team.size() == 1 {
         return walk(options, sink, diagnostics);
     }
+    let sharded = Sharded::new(options.filter.shard(), &options.dirs, sink);
+    let sink = sharded.as_ref().map_or(sink, |sharded| sharded);
     let mut report = WalkReport::default();
     for (nth, path) in options.dirs.iter().enumerate() {
         let top = open_same(path, nth, team)?;

@@ -68,10 +68,24 @@ impl Shard {
 
 /// Passes on the entries of a shard of the one DIR.
 pub(crate) struct Sharded<'a> {
-    pub(crate) shard: Shard,
+    shard: Shard,
     /// DIR, as it was given.
-    pub(crate) root: &'a [u8],
-    pub(crate) sink: &'a dyn Sink,
+    root: &'a [u8],
+    sink: &'a dyn Sink,
+}
+
+impl<'a> Sharded<'a> {
+    /// `None` if not only a shard is walked.
+    pub(crate) fn new(
+        shard: Option<Shard>,
+        dirs: &'a [Vec<u8>],
+        sink: &'a dyn Sink,
+    ) -> Option<Sharded<'a>> {
+        match (shard, dirs) {
+            (Some(shard), [root]) => Some(Sharded { shard, root, sink }),
+            _ => None,
+        }
+    }
 }
 
 impl Sink for Sharded<'_> {

@@ -101,10 +101,7 @@ pub fn walk(
 ) -> Result<WalkReport, Error> {
     let tops = open_tops(&options.dirs)?;
     let mounts = mounts_around(tops.first());
-    let sharded = match (options.filter.shard(), &options.dirs[..]) {
-        (Some(shard), [root]) => Some(Sharded { shard, root, sink }),
-        _ => None,
-    };
+    let sharded = Sharded::new(options.filter.shard(), &options.dirs, sink);
     let sink = sharded.as_ref().map_or(sink, |sharded| sharded);
     let mut report = WalkReport::default();
     for top in tops {

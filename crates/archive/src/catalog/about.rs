@@ -109,6 +109,16 @@ pub struct Root {
     pub path: Vec<u8>,
 }
 
+impl Root {
+    /// A directory that exists, as it was given.
+    pub(super) fn new(dir: &[u8]) -> Root {
+        Root {
+            path: dir.to_vec(),
+            absolute: crate::absolute(dir),
+        }
+    }
+}
+
 /// The description of a catalog. The fields are in the order of their stored names.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct About {

@@ -76,10 +76,7 @@ impl Catalog {
         let (encoder, out) = Output::create(file)?;
         let begun = Moment::now();
         Ok(Catalog {
-            root: Root {
-                path: dir.to_vec(),
-                absolute: crate::absolute(dir),
-            },
+            root: Root::new(dir),
             options,
             parts: Parts::new(vec![dir.to_vec()]),
             begun,

@@ -13,16 +13,15 @@
 
 use std::io::Write;
 
-use gate::file::unlinkat;
 use gate::fs::{At, Open, Want};
-use gate::long::{c_string, open_long, statx_long};
+use gate::long::{open_long, statx_long};
 use gate::scratch::flock;
 use gate::{Errno, Fd};
 use serde::{Deserialize, Serialize};
 use walk::entry::{Time, joined};
 
 use crate::catalog::About;
-use crate::destination::Destination;
+use crate::destination::{Destination, remove};
 use crate::error::{Action, Error, ErrorKind, Result};
 use crate::ranges::Ranges;
 use crate::remote::{self, Object, StoreError, Version};
@@ -354,11 +353,7 @@ impl History {
             if let Some(archive) = dump.archive.as_deref().filter(|_| !is_used)
                 && dump.status() == ArchiveStatus::Present
             {
-                let removed = match remote::is_remote(archive) {
-                    true => remote::remove(archive).map_err(ErrorKind::from),
-                    false => remove_file(archive).map_err(ErrorKind::from),
-                };
-                removed.map_err(|e| Error::new(Action::RemoveArchive, archive, e))?;
+                remove(archive).map_err(|e| Error::new(Action::RemoveArchive, archive, e))?;
             }
         }
         let mut at = 0;
@@ -368,11 +363,4 @@ impl History {
         });
         self.write()
     }
-}
-
-fn remove_file(path: &[u8]) -> std::result::Result<(), Errno> {
-    let (dir, name) = split(path);
-    let dir = open_long(if dir.is_empty() { b"/" } else { dir }, Open::DIRECTORY)?;
-    unlinkat(&dir, &c_string(name)?)?;
-    gate::file::fsync(&dir)
 }

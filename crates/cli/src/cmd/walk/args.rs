@@ -27,6 +27,7 @@ fathom walk /home --type f --owner '!root' --perm /022  # count files that other
 fathom walk /srv --catalog srv.parquet  # write a catalog for fathom changed
 fathom walk /srv --shard 0/4 --catalog parts  # write the first of four parts of a catalog
 mpirun -np 16 fathom walk /srv --catalog parts  # walk with 16 ranks (built with MPI)
+mpirun -np 16 fathom walk /srv --catalog parts --resume  # the same, to be continued if it is interrupted
 fathom walk /srv --explain  # print which engine would be used, and why
 fathom walk /srv --compare  # compare the cost of all engines on this tree";
 
@@ -123,6 +124,15 @@ pub(crate) struct Walk {
     /// mpirun, FILE is a directory, to which each rank writes part-RANK-of-N.parquet.
     #[arg(long, value_name = "FILE", help_heading = "Output", value_parser = seekable())]
     pub(crate) catalog: Option<OsString>,
+
+    /// Keep the parts of this run that are finished, and walk the rest
+    ///
+    /// Give it from the start: the ranks then walk the tree in 16 pieces, one after the other, and name
+    /// their parts after each; the same command continues after a failure. A piece is kept if all
+    /// ranks have finished it, and nothing was skipped. With --shard, the part of the shard is kept.
+    /// Needs --catalog, and the same DIR, options and number of ranks.
+    #[arg(long, help_heading = "Output", requires = "catalog", conflicts_with_all = ["PredicateArgs", "explain"])]
+    pub(crate) resume: bool,
 
     #[command(flatten)]
     pub(crate) load: LoadArgs,

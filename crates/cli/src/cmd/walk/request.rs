@@ -3,7 +3,7 @@
 use ::show::units::{count, duration, plural};
 use archive::catalog::{Options, ShardOfRun};
 use walk::predicate::Predicates;
-use walk::{Fields, Part, Shard, Totals, WalkOptions};
+use walk::{EngineKind, Fields, Part, Shard, Totals, WalkOptions};
 
 use super::output::{Emitted, check, fields};
 use super::show::{self, SCHEMA, Walk};
@@ -81,7 +81,11 @@ fn run_name(args: &Args) -> Option<String> {
 fn walk_options(args: &Args) -> Result<WalkOptions, Error> {
     Ok(WalkOptions {
         dirs: bytes(&args.dirs),
-        engine: args.engine,
+        // Any other engine would read a whole file system for each piece.
+        engine: match args.resume && args.shard.is_none() {
+            true => Some(EngineKind::Threads),
+            false => args.engine,
+        },
         threads: args.jobs,
         one_file_system: args.one_file_system,
         filter: selection(args).filter(),
@@ -124,6 +128,7 @@ pub(super) fn print_note(totals: &Totals, walked: &Emitted, out: &Out) {
             let (engine, reason) = (one.engine.name(), out.reason(&one.reason));
             out.note(format_args!("{entries} with {engine} in {took}{reason}"));
         }
+        [] => out.note(format_args!("{entries} in parts that are finished: {took}")),
         parts => {
             out.note(format_args!(
                 "{entries} on {} mounts in {took}",

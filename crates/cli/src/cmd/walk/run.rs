@@ -4,7 +4,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
-use archive::catalog::Catalog;
+use archive::catalog::{Catalog, finished_part};
+use archive::query::DataSet;
 use mounts::Warning;
 use walk::entry::joined;
 use walk::predicate::select::{Selected, is_empty_directory};
@@ -17,6 +18,7 @@ use super::sinks::Watched;
 use super::{compare, together};
 use crate::cmd::walk::args::Walk as Args;
 use crate::error::{Error, Outcome};
+use crate::hint::OLD_PARTS;
 use crate::out::{Messages, Out, create_directories};
 use crate::progress::watch_walk;
 use crate::ranks;
@@ -37,6 +39,9 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if args.compare {
         return compare::run(&request.options, args.trials, out);
     }
+    if args.resume && args.shard.is_none() {
+        return Err(Error::new("--resume requires --shard or mpirun").and("add --shard I/N"));
+    }
     if args.run.is_some() && args.shard.is_none() {
         return Err(Error::new("--run requires --shard or mpirun").and("add --shard I/N"));
     }
@@ -55,6 +60,14 @@ impl Source for Request<'_> {
     /// Walks into a sink, and into a catalog if there is to be one. The catalog gets all entries, the
     /// sink those that the predicates select.
     fn emit(&self, sink: &dyn Sink, wanted: Messages) -> Result<Emitted, Error> {
+        let start = Instant::now();
+        if let Some(part) = kept_part(self.args, &self.options)? {
+            DataSet::open(&[part])?.emit(&self.predicates, sink)?;
+            return Ok(Emitted {
+                seconds: start.elapsed().as_secs_f64(),
+                ..Emitted::default()
+            });
+        }
         let diagnostics = Diagnostics::default();
         let catalog = self.args.catalog.as_ref();
         let catalog = catalog.map(|file| create_catalog(file, self.args, &self.options));
@@ -68,7 +81,6 @@ impl Source for Request<'_> {
         let all: &dyn Sink = both.as_ref().map_or(chosen, |both| both);
         let with_paths = Watched(all);
         let all = if wanted.progress { &with_paths } else { all };
-        let start = Instant::now();
         let report = watch_walk(wanted, &diagnostics, || {
             walk::walk(&self.options, all, &diagnostics)
         })?;
@@ -94,6 +106,26 @@ impl Source for Request<'_> {
     fn note(&self, totals: &Totals, emitted: &Emitted, out: &Out) {
         print_note(totals, emitted, out);
     }
+}
+
+/// With `--resume`, the part of the shard, if an earlier attempt has finished it and has skipped nothing.
+fn kept_part(args: &Args, options: &WalkOptions) -> Result<Option<Vec<u8>>, Error> {
+    let selection = selection(args);
+    let (true, Some(dir), [top], Some(shard)) = (
+        args.resume,
+        &args.catalog,
+        &options.dirs[..],
+        &selection.shard,
+    ) else {
+        return Ok(None);
+    };
+    let file = joined(dir.as_bytes(), shard.file_name().as_bytes());
+    let finished = finished_part(&file, top, &selection)?;
+    if finished.as_ref().is_some_and(|it| it.run != shard.run) {
+        const WHY: &str = "it is of another run";
+        return Err(Error::write("cannot write catalog", &file, WHY, OLD_PARTS));
+    }
+    Ok(finished.filter(|it| it.complete).map(|_| file))
 }
 
 fn create_catalog(file: &OsStr, args: &Args, options: &WalkOptions) -> Result<Catalog, Error> {

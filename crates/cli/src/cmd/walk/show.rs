@@ -79,6 +79,8 @@ pub(crate) struct Walk<'a> {
     pub(crate) compare: Option<&'a Comparison<'a>>,
     /// Of an MPI job.
     pub(crate) ranks: Option<&'a [RankEntries]>,
+    /// The number of parts of an earlier attempt that were kept.
+    pub(crate) kept: Option<usize>,
 }
 
 /// What a rank of an MPI job has found.
@@ -93,6 +95,11 @@ json_object!(Json<'_, RankEntries>, |found| {
     "host": &found.host,
     "entries": found.entries,
 });
+
+/// How many parts an earlier attempt has written.
+pub(crate) fn kept_text(kept: usize, of: usize) -> String {
+    format!("{} of {} parts kept", count(kept as u64), count(of as u64))
+}
 
 /// How evenly the ranks have shared the work.
 pub(crate) fn ranks_text(ranks: &[RankEntries]) -> String {
@@ -129,6 +136,7 @@ json_object!(Walk<'_>, |result| {
     "explain": result.explain.map(Choices),
     "compare": result.compare,
     "ranks": result.ranks.map(Json),
+    some "kept": result.kept,
 });
 
 /// The table of `--format du`.

@@ -1,16 +1,28 @@
 //! `mpirun fathom walk`: one walk by all ranks of an MPI job. Rank 0 reports for all of them.
 //!
 //! All ranks take these steps in the same order. Where one fails, all end with its error.
+//!
+//! With `--resume`, the ranks walk one shard of the tree after the other, and name their parts of each. Which
+//! rank finds an entry differs from walk to walk, but not in which shard it is: a shard of which all parts are
+//! there is kept, and any other is walked again by all ranks.
 
+use std::collections::HashMap;
 use std::time::Instant;
 
-use archive::catalog::{Catalog, Options, Sealed, catalogs_in};
-
+use ::show::name::printable;
+use archive::catalog::{
+    Catalog, Options, Sealed, ShardOfRun, catalogs_in, finished_part, remove_part,
+};
+use archive::query::DataSet;
 use mounts::Warning;
 use team::Team;
 use walk::entry::joined;
+use walk::predicate::Predicates;
 use walk::predicate::select::{Selected, is_empty_directory};
-use walk::{Both, Diagnostics, Error as WalkError, Sink, Summary, Totals, walk_together};
+use walk::{
+    Both, Diagnostics, EngineKind, Error as WalkError, Shard, Sink, Summary, Totals, WalkOptions,
+    walk_together,
+};
 
 use super::output::Emitted;
 use super::request::{Request, explain, needed_fields, print_note, selection};
@@ -20,10 +32,12 @@ use crate::args::output::Format;
 use crate::args::values::bytes;
 use crate::cmd::walk::args::Walk as Args;
 use crate::error::{Error, Outcome};
+use crate::hint::OLD_PARTS;
 use crate::out::{Messages, Out};
 use crate::progress::watch_walk;
 use crate::ranks::{
-    agree, check_same, create_dir, create_output, part_of_run, reported_by_first, tell_first,
+    agree, check_same, create_dir, create_output, of_first, part_of_run, reported_by_first,
+    tell_first,
 };
 
 pub(super) fn run(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
@@ -44,57 +58,130 @@ fn walk(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
         );
         return Ok(explained);
     }
-    let catalog = create_part(args, &request, team)?;
-    let (summary, diagnostics) = (Summary::default(), Diagnostics::default());
+    let parts = Parts::prepare(&request, team)?;
+    let summary = Summary::default();
     let start = Instant::now();
     let selected = Selected::new(&request.predicates, &summary);
-    let chosen: &dyn Sink = match request.predicates.is_all() {
-        true => &summary,
-        false => &selected,
+    let diagnostics = Diagnostics::default();
+    let pieces = Pieces {
+        request: &request,
+        parts: parts.as_ref(),
+        sink: match request.predicates.is_all() {
+            true => &summary,
+            false => &selected,
+        },
+        diagnostics: &diagnostics,
+        is_watched: out.messages().progress && team.rank() == 0,
+        team,
     };
-    let both = catalog.as_ref().map(|catalog| Both(chosen, catalog));
-    let all: &dyn Sink = both.as_ref().map_or(chosen, |both| both);
     let wanted = Messages {
-        progress: out.messages().progress && team.rank() == 0,
+        progress: pieces.is_watched,
         ..out.messages()
     };
-    let with_paths = Watched(all);
-    let all = if wanted.progress { &with_paths } else { all };
-    let walked = watch_walk(wanted, &diagnostics, || {
-        walk_together(&request.options, all, &diagnostics, team)
-    });
-    let walked = walked.map_err(|error| match error {
-        WalkError::OtherRank => None,
-        error => Some(error.into()),
-    });
-    let closed = catalog.as_ref().is_some_and(Sink::is_closed);
-    // The error of a catalog is that of its end.
-    let report = match closed {
-        false => Some(agree(team, walked)?),
-        true => agree(team, walked.map(Some).or(Ok(None)))?,
-    };
+    let mut walked = watch_walk(wanted, &diagnostics, || pieces.walk())?;
     selected.finish(|path| is_empty_directory(path, &diagnostics));
-    let mut warnings = diagnostics.take_warnings();
-    let report = report.unwrap_or_default();
-    let sealed = catalog.map(|catalog| catalog.seal(&report, warnings.is_empty()));
-    let sealed = agree(team, sealed.transpose().map_err(|error| Some(error.into())))?;
-    // Only now, when all parts are written, they get their names.
-    let published = sealed.map(Sealed::publish).transpose();
-    agree(team, published.map_err(|error| Some(error.into())))?;
+    walked.warnings.extend(diagnostics.take_warnings());
     let contradiction = request.predicates.contradiction();
     if team.rank() == 0 {
-        warnings.extend(contradiction.map(Warning::general));
+        walked.warnings.extend(contradiction.map(Warning::general));
     }
-    let walked = Emitted {
-        parts: report.parts,
-        warnings,
-        seconds: start.elapsed().as_secs_f64(),
-    };
-    finish(walked, &summary.totals(), team, out)
+    walked.seconds = start.elapsed().as_secs_f64();
+    let kept = parts.filter(|_| args.resume).map(|parts| parts.kept());
+    finish(walked, &summary.totals(), kept, team, out)
+}
+
+/// The walk of all ranks, in one piece or in several.
+struct Pieces<'a> {
+    request: &'a Request<'a>,
+    parts: Option<&'a Parts>,
+    /// What to print.
+    sink: &'a dyn Sink,
+    diagnostics: &'a Diagnostics,
+    /// The progress line is shown, with paths.
+    is_watched: bool,
+    team: &'a dyn Team,
+}
+
+impl Pieces<'_> {
+    fn walk(&self) -> Result<Emitted, Error> {
+        let mut emitted = Emitted::default();
+        let options = &self.request.options;
+        let Some(parts) = self.parts else {
+            self.walk_piece(options, None, &mut emitted)?;
+            return Ok(emitted);
+        };
+        for (piece, is_kept) in (0..).zip(&parts.is_kept) {
+            let selection = parts.selection(piece);
+            let file = parts.file(&selection);
+            if *is_kept {
+                let read = DataSet::open(&[file])
+                    .and_then(|part| part.emit(&Predicates::default(), self.sink));
+                agree(self.team, read.map_err(|error| Some(error.into())))?;
+                continue;
+            }
+            let of = parts.is_kept.len() as u32;
+            let shard = (of > 1).then_some(Shard { number: piece, of });
+            let options = WalkOptions {
+                filter: selection.filter().with_shard(shard),
+                ..options.clone()
+            };
+            let catalog = Catalog::create(&file, &parts.top, selection);
+            let catalog = agree(self.team, catalog.map_err(|error| Some(error.into())))?;
+            self.walk_piece(&options, Some(catalog), &mut emitted)?;
+        }
+        Ok(emitted)
+    }
+
+    /// Walks one piece, and gives the parts of all ranks their names.
+    fn walk_piece(
+        &self,
+        options: &WalkOptions,
+        catalog: Option<Catalog>,
+        emitted: &mut Emitted,
+    ) -> Result<(), Error> {
+        let &Pieces {
+            diagnostics, team, ..
+        } = self;
+        let both = catalog.as_ref().map(|catalog| Both(self.sink, catalog));
+        let all: &dyn Sink = both.as_ref().map_or(self.sink, |both| both);
+        let with_paths = Watched(all);
+        let all = if self.is_watched { &with_paths } else { all };
+        let walked = walk_together(options, all, diagnostics, team);
+        let walked = walked.map_err(|error| match error {
+            WalkError::OtherRank => None,
+            error => Some(error.into()),
+        });
+        let closed = catalog.as_ref().is_some_and(Sink::is_closed);
+        // The error of a catalog is that of its end.
+        let report = match closed {
+            false => Some(agree(team, walked)?),
+            true => agree(team, walked.map(Some).or(Ok(None)))?,
+        };
+        let warnings = diagnostics.take_warnings();
+        let report = report.unwrap_or_default();
+        let sealed = catalog.map(|catalog| catalog.seal(&report, warnings.is_empty()));
+        let sealed = agree(team, sealed.transpose().map_err(|error| Some(error.into())))?;
+        // Only now, when all parts are written, they get their names.
+        let published = sealed.map(Sealed::publish).transpose();
+        agree(team, published.map_err(|error| Some(error.into())))?;
+        for part in report.parts {
+            if !emitted.parts.iter().any(|known| known.path == part.path) {
+                emitted.parts.push(part);
+            }
+        }
+        emitted.warnings.extend(warnings);
+        Ok(())
+    }
 }
 
 /// Adds up what all ranks have found, and prints it on rank 0.
-fn finish(walked: Emitted, own: &Totals, team: &dyn Team, out: &Out) -> Outcome {
+fn finish(
+    walked: Emitted,
+    own: &Totals,
+    kept: Option<(usize, usize)>,
+    team: &dyn Team,
+    out: &Out,
+) -> Outcome {
     let Some((all, warnings)) = tell_first(team, own.to_words(), walked.warnings) else {
         return Ok(0);
     };
@@ -114,12 +201,16 @@ fn finish(walked: Emitted, own: &Totals, team: &dyn Team, out: &Out) -> Outcome 
         totals: Some((&totals, walked.seconds)),
         parts: &walked.parts,
         ranks: Some(&ranks),
+        kept: kept.map(|(kept, _)| kept),
         ..Walk::default()
     };
     out.report(SCHEMA, result, &walked.warnings, || {
         out.data(show::totals_text(&totals, walked.seconds, &walked.parts))?;
         print_note(&totals, &walked, out);
         out.note(show::ranks_text(&ranks));
+        if let Some((kept, of)) = kept {
+            out.note(show::kept_text(kept, of));
+        }
         Ok(())
     })
 }
@@ -127,6 +218,13 @@ fn finish(walked: Emitted, own: &Totals, team: &dyn Team, out: &Out) -> Outcome 
 /// Checks that several ranks can do it.
 fn check(args: &Args) -> Result<(), Error> {
     let output = &args.output;
+    let is_threads = args
+        .engine
+        .is_none_or(|engine| engine == EngineKind::Threads);
+    if args.resume && !is_threads {
+        return Err(Error::new("--resume cannot be used with this --engine")
+            .and("omit --engine: it would read the whole file system for each piece"));
+    }
     let option = match () {
         () if args.compare => "--compare",
         () if output.format != Format::Summary => "this --format",
@@ -142,30 +240,127 @@ fn check(args: &Args) -> Result<(), Error> {
 
 const WRITING: &str = "cannot write the catalog to";
 
-/// Creates the directory of the parts and, in it, the part of this rank, which has no name yet.
-fn create_part(
-    args: &Args,
-    request: &Request<'_>,
-    team: &dyn Team,
-) -> Result<Option<Catalog>, Error> {
-    let Some(dir) = args.catalog.as_ref() else {
-        return Ok(None);
-    };
-    let dir = &bytes(std::slice::from_ref(dir))[0];
-    let part = part_of_run(args.run.clone(), team);
-    create_output(dir, WRITING, team, |dir| Ok(catalogs_in(dir)?))?;
-    let create = || {
-        create_dir(dir, WRITING)?;
-        let file = joined(dir, part.file_name().as_bytes());
+/// The parts of the catalog.
+struct Parts {
+    /// The directory that they are in.
+    dir: Vec<u8>,
+    /// DIR.
+    top: Vec<u8>,
+    /// What to skip, with the part of this rank in the first piece.
+    options: Options,
+    ranks: u32,
+    /// For each piece, whether an earlier attempt has finished it.
+    is_kept: Vec<bool>,
+}
+
+impl Parts {
+    /// The number of pieces with `--resume`: as much as a failure costs, and as often as the ranks wait for
+    /// each other.
+    const PIECES: u32 = 16;
+
+    /// Creates the directory of the parts, and finds out which there are already. `None` without `--catalog`.
+    fn prepare(request: &Request<'_>, team: &dyn Team) -> Result<Option<Parts>, Error> {
+        let args = request.args;
+        let Some(dir) = args.catalog.as_ref() else {
+            return Ok(None);
+        };
         let [top] = &request.options.dirs[..] else {
             return Err(Error::new("--catalog cannot be used with several DIRs")
                 .and("run fathom walk once per DIR"));
         };
-        let options = Options {
-            shard: Some(part),
-            ..selection(args)
+        let mut part = part_of_run(args.run.clone(), team);
+        let mut parts = Parts {
+            dir: bytes(std::slice::from_ref(dir)).swap_remove(0),
+            top: top.clone(),
+            options: selection(args),
+            ranks: part.of,
+            is_kept: vec![false],
         };
-        Ok(Catalog::create(&file, top, options)?)
-    };
-    agree(team, create().map_err(Some)).map(Some)
+        let dir = &parts.dir;
+        if args.resume {
+            part.of *= Parts::PIECES;
+            parts.is_kept = vec![false; Parts::PIECES as usize];
+            parts.options.shard = Some(part.clone());
+            let found = match team.rank() {
+                0 => create_dir(dir, WRITING).and_then(|()| parts.find(args.run.as_ref())),
+                _ => Ok((None, Vec::new())),
+            };
+            let found = agree(team, found.map_err(Some))?;
+            let (run, is_kept) = of_first(team, found);
+            part.run = run.or(part.run);
+            parts.is_kept = is_kept;
+        } else {
+            create_output(dir, WRITING, team, |dir| Ok(catalogs_in(dir)?))?;
+        }
+        parts.options.shard = Some(part);
+        agree(team, create_dir(&parts.dir, WRITING).map_err(Some))?;
+        Ok(Some(parts))
+    }
+
+    /// Finds the pieces that an earlier attempt has finished, and the name of its run. Parts of other pieces
+    /// are removed: of an attempt that was killed while it named them, only some ranks have one, and the next
+    /// attempt deals the entries out in another way.
+    fn find(&self, wanted: Option<&String>) -> Result<(Option<String>, Vec<bool>), Error> {
+        let of = self.ranks * Parts::PIECES;
+        let names = (0..of).map(|number| (self.part(number).file_name().into_bytes(), number));
+        let names: HashMap<Vec<u8>, u32> = names.collect();
+        let mut run = wanted.cloned();
+        let mut finished = vec![0; Parts::PIECES as usize];
+        let mut found = Vec::new();
+        for name in catalogs_in(&self.dir)?.unwrap_or_default() {
+            let other = || {
+                let old = format!("it has {} of another run", printable(&name));
+                Error::write(WRITING, &self.dir, old, OLD_PARTS)
+            };
+            let number = *names.get(&name).ok_or_else(other)?;
+            let file = joined(&self.dir, &name);
+            let options = Options {
+                shard: Some(self.part(number)),
+                ..self.options.clone()
+            };
+            if let Some(part) = finished_part(&file, &self.top, &options)? {
+                let own = part.run.unwrap_or_default();
+                if *run.get_or_insert_with(|| own.clone()) != own {
+                    return Err(other());
+                }
+                let piece = (number / self.ranks) as usize;
+                finished[piece] += u32::from(part.complete);
+                found.push((piece, file));
+            }
+        }
+        let is_kept = |piece: usize| finished[piece] == self.ranks;
+        for (_, file) in found.iter().filter(|(piece, _)| !is_kept(*piece)) {
+            remove_part(file)?;
+        }
+        Ok((run, (0..finished.len()).map(is_kept).collect()))
+    }
+
+    /// A part, by its number.
+    fn part(&self, number: u32) -> ShardOfRun {
+        ShardOfRun {
+            number,
+            ..self.options.shard.clone().unwrap_or_default()
+        }
+    }
+
+    /// What to skip in a piece, with the part of this rank.
+    fn selection(&self, piece: u32) -> Options {
+        let mut options = self.options.clone();
+        if let Some(part) = &mut options.shard {
+            part.number += piece * self.ranks;
+        }
+        options
+    }
+
+    fn file(&self, selection: &Options) -> Vec<u8> {
+        let name = selection.shard.as_ref().map(ShardOfRun::file_name);
+        joined(&self.dir, name.unwrap_or_default().as_bytes())
+    }
+
+    /// The number of parts that are kept, and of all.
+    fn kept(&self) -> (usize, usize) {
+        let ranks = self.ranks as usize;
+        let kept = self.is_kept.iter().filter(|is_kept| **is_kept).count();
+        (kept * ranks, self.is_kept.len() * ranks)
+    }
 }

@@ -73,7 +73,7 @@ fn results(bytes: &[u8]) -> Option<Vec<Value>> {
     for object in Deserializer::from_str(text).into_iter::<Value>() {
         let mut object = object.ok()?;
         let is_account = object["schema"] == "fathom.account/1";
-        let result = object["result"].take();
+        let result = object.get_mut("result").map(Value::take)?;
         results.push(Some(result).filter(|result| is_account && result["gates"].is_object())?);
     }
     (!results.is_empty()).then_some(results)
@@ -197,6 +197,8 @@ mod tests {
         for other in [
             "",
             "{}",
+            "7",
+            "[]",
             "a_real,b_real\n1,2\n",
             "\u{feff}",
             r#"{"schema":"fathom.walk/1"}"#,

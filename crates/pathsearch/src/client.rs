@@ -1,6 +1,7 @@
 //! A client of a network file system: what it has cached, and the requests that it makes.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::Duration;
 
 use gate::cache::page_size;
 use mounts::path::{join, parent};
@@ -41,6 +42,27 @@ struct Reading {
     times: u64,
 }
 
+/// When a start that was recorded would do what it did if it waited for requests.
+pub(crate) struct Timeline {
+    /// When each name was first used in the recorded start, in nanoseconds, and how many requests
+    /// were waited for before.
+    waited: Vec<(u64, u64)>,
+    /// All requests that are waited for.
+    all: u64,
+    /// Seconds of the start.
+    pub(crate) seconds: f64,
+}
+
+impl Timeline {
+    /// Seconds after the beginning, when the recorded start was at `nanos`.
+    fn at(&self, nanos: u64) -> f64 {
+        let after = self.waited.partition_point(|(at, _)| *at <= nanos);
+        let before = after.checked_sub(1).and_then(|at| self.waited.get(at));
+        let waited = before.map_or(0, |(_, waited)| *waited);
+        self.seconds * waited as f64 / self.all.max(1) as f64
+    }
+}
+
 /// A client of a network file system, and what it has cached.
 pub(crate) struct Client<'a> {
     tree: &'a mut dyn FileTree,
@@ -68,7 +90,7 @@ pub(crate) struct Client<'a> {
     page: u64,
     /// The size of the files that were read.
     pub(crate) bytes: u64,
-    pub(crate) requests: Requests,
+    requests: Requests,
 }
 
 impl<'a> Client<'a> {
@@ -93,12 +115,32 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Does what the command did, once.
-    pub(crate) fn use_names(&mut self, names: &[NameUse]) {
+    /// The requests since the last start.
+    pub(crate) fn requests(&self) -> &Requests {
+        &self.requests
+    }
+
+    /// Does what the command did, once. Returns the requests, and when they were made if they take so
+    /// many `seconds`.
+    pub(crate) fn start(
+        &mut self,
+        names: &[NameUse],
+        seconds: impl Fn(&Requests) -> f64,
+    ) -> (Requests, Timeline) {
+        let mut waited = Vec::with_capacity(names.len());
         for used in names {
+            waited.push((used.first_at, self.requests.waited()));
             self.use_name(used);
             self.used += 1;
         }
+        let requests = std::mem::take(&mut self.requests);
+        let seconds = seconds(&requests);
+        let timeline = Timeline {
+            waited,
+            all: requests.waited(),
+            seconds,
+        };
+        (requests, timeline)
     }
 
     /// Resolves a name, `times` times. Returns the file that it refers to, by its name without
@@ -207,17 +249,12 @@ impl<'a> Client<'a> {
     }
 
     /// Expires the attributes of all files and links without delegation that are not looked up for
-    /// longer than attributes are kept. The start took `cold` times as long, and the next one takes
-    /// `warm` times as long.
-    pub(crate) fn expire(&mut self, names: &[NameUse], cold: f64, warm: f64) {
-        let begun = names.iter().map(|used| used.first_at).min();
-        let begun = begun.unwrap_or_default();
-        let ended = names.iter().map(|used| used.last_at).max();
-        let all = ended.unwrap_or_default().saturating_sub(begun).max(1) as f64;
-        let part = |at: u64| at.saturating_sub(begun) as f64 / all;
-        // From the last lookup of one start to the first of the next.
+    /// longer than attributes are kept: from the last time in the start that has `ended` to the first
+    /// one in the `next`, which begins right after it.
+    pub(crate) fn expire(&mut self, ended: &Timeline, next: &Timeline, kept: Duration) {
+        let kept = kept.as_secs_f64();
         let is_old =
-            |(first, last): (u64, u64)| (1.0 - part(last)) * cold + part(first) * warm > 1.0;
+            |(first, last): (u64, u64)| ended.seconds - ended.at(last) + next.at(first) > kept;
         let names = std::mem::take(&mut self.looked_up).into_iter();
         let old = names.filter(|(name, times)| is_old(*times) && !self.delegated.contains(name));
         self.expired = old.map(|(name, _)| name).collect();

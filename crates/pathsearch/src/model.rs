@@ -40,27 +40,23 @@ pub(crate) fn predict_requests(
     seconds: impl Fn(&Requests) -> f64,
 ) -> StartRequests {
     let mut client = Client::new(&mut *tree, *behavior);
-    client.use_names(names);
-    let cold = std::mem::take(&mut client.requests);
-    client.use_names(names);
-    let mut start = StartRequests {
-        cold,
-        warm: client.requests,
-        bytes: client.bytes,
-        files: client.files.len() as u64,
-    };
-    let took = seconds(&cold);
-    if let Some(kept) = behavior.keeps_attributes.map(|kept| kept.as_secs_f64())
-        && took > kept
+    let (cold, first) = client.start(names, &seconds);
+    let (mut warm, second) = client.start(names, &seconds);
+    let (bytes, files) = (client.bytes, client.files.len() as u64);
+    if let Some(kept) = behavior.keeps_attributes
+        && first.seconds > kept.as_secs_f64()
     {
         let mut client = Client::new(tree, *behavior);
-        client.use_names(names);
-        client.requests = Requests::default();
-        client.expire(names, took / kept, seconds(&start.warm) / kept);
-        client.use_names(names);
-        start.warm = client.requests;
+        client.start(names, &seconds);
+        client.expire(&first, &second, kept);
+        warm = client.start(names, &seconds).0;
     }
-    start
+    StartRequests {
+        cold,
+        warm,
+        bytes,
+        files,
+    }
 }
 
 /// The largest remote files of a start, a link, and directories that it lists.
@@ -68,7 +64,7 @@ pub(crate) fn samples(names: &[NameUse], tree: &mut dyn FileTree) -> Samples {
     const FILES: usize = 8;
     const LISTED: usize = 16;
     let mut client = Client::new(tree, ClientBehavior::default());
-    client.use_names(names);
+    client.start(names, |_| 0.0);
     let (files, links) = (client.files.into_keys(), client.links);
     let mut by_size: Vec<(u64, Vec<u8>)> = files
         .map(|file| match tree.node(&file) {
@@ -97,11 +93,11 @@ pub(crate) fn count_lookups(
     for name in names {
         client.resolve(split(name).0, true, Purpose::Look, 1);
     }
-    let before = client.requests.get(Request::Lookup);
+    let before = client.requests().get(Request::Lookup);
     for name in names {
         client.resolve(name, false, Purpose::Look, 1);
     }
-    client.requests.get(Request::Lookup) - before
+    client.requests().get(Request::Lookup) - before
 }
 
 #[cfg(test)]
@@ -341,19 +337,23 @@ mod tests {
         assert_eq!(fetched_after(4.0, "/usr/none"), 2);
         // The link is used during all of the start.
         assert_eq!(fetched_after(4.0, "/lib64/none"), 1);
-        // Looked up late in a start of 8 s, and soon after the beginning of one of 0.1 s.
-        let other = |at| NameUse {
-            first_at: at,
-            last_at: at,
-            ..used("/usr/none", 0, 1)
-        };
-        for (at, fetched) in [(50, 2), (90, 0)] {
+        // Before or after most requests of a start of 8 s, and soon in one of 0.1 s.
+        for (at, fetched) in [(1, 2), (99, 0)] {
             let examined = NameUse {
                 first_at: at,
                 last_at: at,
                 ..used("/lib64/ld.so", 1, 0)
             };
-            let names = [other(0), examined, other(100)];
+            let read = NameUse {
+                opens: 1,
+                first: 4096,
+                extent: 2 << 20,
+                first_at: 50,
+                last_at: 50,
+                ..used("/usr/lib64/libc.so", 1, 0)
+            };
+            let mut names = [examined, read];
+            names.sort_by_key(|used| used.first_at);
             let seconds = |requests: &Requests| match requests.get(Request::Lookup) {
                 0 => 0.1,
                 _ => 8.0,

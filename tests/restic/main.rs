@@ -12,7 +12,7 @@ mod support;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -22,6 +22,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use support::build::{dir, file, name, tool};
+use support::disks::{EXT4, mounted};
+use support::reference::settle;
 use support::run::{Ran, args};
 use support::snapshot::{alike, kept};
 use support::trees::grow;
@@ -235,6 +237,125 @@ fn unchanged_files_are_not_opened() {
     });
 }
 
+/// A snapshot with a state directory: its result, and how many calls opened or listed something.
+fn tracked(at: &Path, words: impl IntoIterator<Item = OsString>) -> (Value, u64) {
+    let words = words.into_iter().chain(args!["--state", "state", "--json"]);
+    let said = run(&mut dump_command(at, words)).exits(0).json();
+    let calls = support::run::calls(&said["gates"]);
+    let count = |name: &str| calls.get(name).copied().unwrap_or(0);
+    let all = count("openat") + count("openat2") + count("getdents64") + count("statx");
+    (said["result"].clone(), all)
+}
+
+#[test]
+fn a_state_directory_spares_all_work_on_an_unchanged_tree() {
+    if !require(&NEEDS) || !require(&[Need::Loop, Need::Program("mkfs.ext4")]) {
+        return;
+    }
+    in_namespace(|ground| {
+        init(ground);
+        let above = dir(ground.join("above"));
+        let disk = dir(above.join("disk"));
+        assert!(mounted(EXT4[0], &disk));
+        let tree = dir(disk.join("tree"));
+        for nth in 0..300 {
+            file(tree.join(format!("d{}/f{nth}", nth % 30)), 100);
+        }
+        fs::create_dir(ground.join("state")).unwrap();
+        let other = dir(disk.join("other"));
+        settle(&tree);
+        let words = || args!["above/disk/tree"];
+        let is_kept = |(made, calls): &(Value, u64), last: &Value| {
+            assert_eq!(
+                (&made["parent"], &made["tree"]),
+                (&last["snapshot"], &last["tree"])
+            );
+            assert_eq!(
+                (&made["files_unmodified"], &made["bytes_added"]),
+                (&300.into(), &0.into())
+            );
+            *calls
+        };
+        let (first, _) = tracked(ground, words());
+        assert_eq!(first["files_new"], 300);
+        let second = tracked(ground, words());
+        let few = is_kept(&second, &first);
+        // Something else on the file system has changed: the tree is walked, and no more.
+        file(other.join("beside"), 10);
+        let third = tracked(ground, words());
+        let walk = is_kept(&third, &second.0);
+        let without = tracked(ground, args!["above/disk/tree", "--exclude", "none"]);
+        let all = is_kept(&without, &third.0);
+        assert!(
+            few < 100 && few < walk && walk + 30 < all,
+            "{few} {walk} {all}"
+        );
+        check(ground);
+
+        // What is in the snapshot beside the tree: the directories above it, and what was excluded.
+        fs::set_permissions(&above, fs::Permissions::from_mode(0o700)).unwrap();
+        let (other, _) = tracked(ground, words());
+        assert_ne!(other["tree"], first["tree"]);
+        assert_eq!(other["tree"], dump(ground, words())["tree"]);
+        let (other, _) = tracked(ground, args!["above/disk/tree", "--exclude", "f7"]);
+        assert_eq!(other["files_unmodified"], 299);
+        let (other, _) = tracked(ground, words());
+        assert_eq!(
+            (&other["files_new"], &other["files_unmodified"]),
+            (&1.into(), &299.into())
+        );
+        let absolute = tracked(ground, args![&tree]).0;
+        assert_ne!(absolute["tree"], other["tree"]);
+        assert_eq!(tracked(ground, words()).0["tree"], other["tree"]);
+
+        // A changed file, and a damaged catalog.
+        file(tree.join("d1/f1"), 5000);
+        let (changed, _) = tracked(ground, words());
+        assert_eq!(changed["files_changed"], 1, "{changed}");
+        for entry in fs::read_dir(ground.join("state")).unwrap() {
+            fs::write(entry.unwrap().path(), "no catalog").unwrap();
+        }
+        let (again, _) = tracked(ground, words());
+        assert_eq!(again["tree"], changed["tree"]);
+        is_kept(&tracked(ground, words()), &again);
+    });
+}
+
+#[test]
+fn a_state_directory_hides_no_repair_of_the_repository() {
+    if !require(&NEEDS) {
+        return;
+    }
+    in_namespace(|ground| {
+        init(ground);
+        let tree = dir(ground.join("tree"));
+        (0..50).for_each(|nth| drop(file(tree.join(format!("d{}/{nth}", nth % 5)), 100 + nth)));
+        fs::create_dir(ground.join("state")).unwrap();
+        settle(&tree);
+        let words = || args!["tree"];
+        let first = tracked(ground, words()).0;
+        assert_eq!(tracked(ground, words()).0["files_unmodified"], 50);
+        // All data is lost, and the index is built again: the next snapshot reads what is missing.
+        let mut find = Command::new("find");
+        find.arg(ground.join("repo/data"))
+            .args(["-type", "f", "-delete"]);
+        tool(&mut find);
+        restic(ground, args!["rebuild-index"]).exits(0);
+        let healed = tracked(ground, words()).0;
+        assert_eq!(
+            (&healed["files_new"], &healed["tree"]),
+            (&50.into(), &first["tree"])
+        );
+        check(ground);
+        // So does one after all snapshots were forgotten.
+        let ids = said(ground, args!["list", "snapshots"]);
+        let ids = ids.lines().map(OsString::from);
+        restic(ground, args!["forget", "--prune"].into_iter().chain(ids)).exits(0);
+        assert_eq!(tracked(ground, words()).0["files_new"], 50);
+        check(ground);
+    });
+}
+
 /// Waits until the repository has a lock, and stops the process that holds it.
 fn stop_when_locked(at: &Path, child: &Child) {
     let begun = Instant::now();
@@ -314,6 +435,7 @@ fn kills_leave_a_sound_repository_and_lose_nothing() {
         let rounds = std::env::var("FATHOM_KILLS").map_or(4, |many| many.parse().unwrap());
         init(ground);
         let tree = dir(ground.join("tree"));
+        fs::create_dir(ground.join("state")).unwrap();
         for round in 0..rounds {
             for nth in 0..40_u64 {
                 let path = tree.join(format!("d{}/{round}-{nth}", nth % 5));
@@ -321,14 +443,17 @@ fn kills_leave_a_sound_repository_and_lose_nothing() {
                 let text = format!("{round} {nth} ").repeat(20_000);
                 fs::write(path, text).unwrap();
             }
-            let mut child = quiet(dump_command(ground, args!["tree"]));
+            // Every other one with a catalog, which must not outrun its snapshot.
+            let words = [&args!["tree"][..], &args!["--state", "state"]].concat();
+            let words = words.into_iter().take(if round % 2 == 0 { 3 } else { 1 });
+            let mut child = quiet(dump_command(ground, words));
             sleep(Duration::from_millis(400 + 2600 * round / rounds));
             child.kill().unwrap();
             child.wait().unwrap();
         }
         restic(ground, args!["unlock"]).exits(0);
         check(ground);
-        dump(ground, args!["tree"]);
+        dump(ground, args!["tree", "--state", "state"]);
         check(ground);
         let copy = restored(ground, "copy").join("tree");
         support::snapshot::same(&kept(&tree), &kept(&copy), "after the kills");

@@ -31,6 +31,7 @@
 //! | `seek` | reads the seek table and the index of an archive |
 //! | [`run`] | the parts in a directory that several processes wrote in one run |
 //! | [`since`] | the cheapest way to tell what has changed since a catalog |
+//! | [`snapshot`] | the catalog of a tree whose snapshots are in a repository |
 //! | `stored` | how values are stored in the footer of a catalog |
 //! | [`tick`] | the ticks of a file system's clock |
 //! | [`token`] | the state of a file system (a generation, a log position), to prove that nothing changed |
@@ -66,6 +67,7 @@ pub mod rows;
 pub mod run;
 mod seek;
 pub mod since;
+pub mod snapshot;
 mod stored;
 mod stream;
 pub mod tick;

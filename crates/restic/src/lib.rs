@@ -22,4 +22,4 @@ mod snapshot;
 mod source;
 
 pub use error::{Error, Locker};
-pub use snapshot::{Repository, Snapshot, SnapshotOptions};
+pub use snapshot::{Kept, Repository, Snapshot, SnapshotOptions};

@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256};
 use zstd::stream::decode_all;
 
 use crate::error::{Error, Locker};
-use crate::repository::{LocalRepository, names, read_file};
+use crate::repository::{LocalRepository, hex, names, read_file};
 
 /// A lock that is older is stale, if nobody has renewed it.
 const STALE: Duration = Duration::from_secs(30 * 60);
@@ -215,8 +215,7 @@ impl LockPlace {
 /// The name of a file in a repository: the SHA-256 of its contents.
 fn name_of(bytes: &[u8]) -> Result<CString, Errno> {
     let hash = Sha256::digest(bytes);
-    let name: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-    c_string(name.as_bytes())
+    c_string(hex(&hash).as_bytes())
 }
 
 fn now() -> Timestamp {

@@ -23,6 +23,8 @@ pub(crate) struct LocalRepository {
     dir: Vec<u8>,
     /// The first call that failed: the engine reports it as text.
     failed: Mutex<Option<Error>>,
+    /// The last snapshot that was written.
+    snapshot: Mutex<Option<Id>>,
 }
 
 impl LocalRepository {
@@ -41,6 +43,7 @@ impl LocalRepository {
         let repository = LocalRepository {
             dir: dir.to_vec(),
             failed: Mutex::default(),
+            snapshot: Mutex::default(),
         };
         match Reader::open(&repository.path(FileType::Config, &Id::default())) {
             Ok(_) => Ok(repository),
@@ -67,6 +70,11 @@ impl LocalRepository {
             Want::BASIC_STATS,
         );
         seen.ok().map(|seen| (seen.dev, seen.ino))
+    }
+
+    /// The last snapshot that was written.
+    pub(crate) fn last_snapshot(&self) -> Option<Id> {
+        *self.snapshot.lock()
     }
 
     /// The path of a name in the repository.
@@ -130,6 +138,11 @@ pub(crate) fn names(dir: &Fd) -> Result<Vec<String>, Errno> {
         let names = entries(&buffer[..len]).map(|entry| entry.name.to_str().map(str::to_owned));
         found.extend(names.flatten());
     }
+}
+
+/// The hexadecimal digits of a hash.
+pub(crate) fn hex(hash: &[u8]) -> String {
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Reads a part of a file; all of it without a range.
@@ -209,7 +222,11 @@ impl WriteBackend for LocalRepository {
             }
             file.publish()
         };
-        write().map_err(|e| self.fail("cannot write", path.clone(), e))
+        write().map_err(|e| self.fail("cannot write", path.clone(), e))?;
+        if kind == FileType::Snapshot {
+            *self.snapshot.lock() = Some(*id);
+        }
+        Ok(())
     }
 
     fn remove(&self, kind: FileType, id: &Id, _is_cacheable: bool) -> RusticResult<()> {

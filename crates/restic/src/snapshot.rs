@@ -1,20 +1,25 @@
 //! Makes a snapshot.
 
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use archive::Users;
+use archive::catalog::SnapshotRecord;
 use archive::dump::Progress;
 use archive::rows::Rows;
 use mounts::Warning;
-use rustic_core::repofile::SnapshotFile;
+use rustic_core::jiff::Zoned;
+use rustic_core::repofile::{SnapshotFile, SnapshotSummary};
 use rustic_core::{
-    BackupOptions, Credentials, OpenStatus, RepositoryBackends, RepositoryOptions, RusticError,
+    BackupOptions, Credentials, FileType, OpenStatus, ReadBackend, RepositoryBackends,
+    RepositoryOptions, RusticError, SnapshotGroup, SnapshotGroupCriterion,
 };
+use sha2::{Digest, Sha256};
 
 use crate::error::Error;
 use crate::lock::{Lock, Owner};
-use crate::repository::LocalRepository;
-use crate::source::Source;
+use crate::repository::{LocalRepository, hex};
+use crate::source::{Layout, Source};
 
 /// What a snapshot says of itself.
 #[derive(Clone, Debug, Default)]
@@ -66,6 +71,15 @@ pub struct Snapshot {
     pub skips_repository: bool,
     /// What was skipped or found wrong.
     pub warnings: Vec<Warning>,
+    /// What a catalog of the tree records of it.
+    pub record: SnapshotRecord,
+}
+
+/// The last snapshot, whose tree the next one has if nothing has changed.
+pub struct Kept {
+    parent: SnapshotFile,
+    summary: SnapshotSummary,
+    record: SnapshotRecord,
 }
 
 impl Repository {
@@ -111,32 +125,24 @@ impl Repository {
     /// the repository spares the next run its work.
     pub fn back_up(
         self,
-        rows: Rows,
+        rows: Arc<Rows>,
         options: &SnapshotOptions,
         progress: Arc<Progress>,
     ) -> Result<Snapshot, Error> {
         let failed = |e: Box<RusticError>| self.files.error(e);
         let source = Source::new(rows, self.files.identity(), progress)?;
+        let (snapshot, repository) = (self.snapshot_file(options)?, self.id());
+        let context = source.context();
         let engine = self.engine.to_indexed_ids().map_err(failed)?;
-        let mut about = rustic_core::SnapshotOptions::default().host(options.host.clone());
-        for tag in &options.tags {
-            about = about.add_tags(tag).map_err(failed)?;
-        }
-        let snapshot = SnapshotFile {
-            program_version: options.program.clone(),
-            username: self.owner.user.clone(),
-            uid: self.owner.uid,
-            gid: self.owner.gid,
-            ..about.to_snapshot().map_err(failed)?
-        };
         let how = BackupOptions::default().no_scan(true);
         let made = engine.archive(&how, &source, snapshot, source.paths());
         let made = made.map_err(failed)?;
         let summary = made.summary.unwrap_or_default();
+        let tree = made.tree.to_hex().to_string();
         Ok(Snapshot {
             id: made.id.to_hex().to_string(),
             parent: made.parent.map(|parent| parent.to_hex().to_string()),
-            tree: made.tree.to_hex().to_string(),
+            tree: tree.clone(),
             files_new: summary.files_new,
             files_changed: summary.files_changed,
             files_unmodified: summary.files_unmodified,
@@ -148,6 +154,157 @@ impl Repository {
             bytes_stored: summary.data_added_packed,
             skips_repository: source.skips_repository(),
             warnings: source.take_warnings(),
+            record: SnapshotRecord {
+                context,
+                indexes: indexes(&self.files)?,
+                repository,
+                tree,
+            },
         })
     }
+
+    /// The name of the catalog of the last snapshot of some sources: one for each repository, host and set of
+    /// absolute paths.
+    ///
+    /// # Errors
+    /// A SRC has no absolute path, or lies below another one.
+    pub fn catalog_name(&self, sources: &[Vec<u8>]) -> Result<String, Error> {
+        let mut hash = Sha256::new();
+        for part in [&self.id(), &self.owner.host] {
+            hash.update(part);
+            hash.update([0]);
+        }
+        for path in layout(sources)?.paths {
+            hash.update(path.as_os_str().as_bytes());
+            hash.update([0]);
+        }
+        Ok(format!(
+            "restic-{}.parquet",
+            &hex(&hash.finalize())[..DIGITS]
+        ))
+    }
+
+    /// The last snapshot of the same host and paths, if it has the tree of the one that a catalog records, and a
+    /// snapshot of the same entries would have that tree again.
+    ///
+    /// # Errors
+    /// A SRC has no absolute path, or lies below another one; the repository cannot be read.
+    pub fn find_kept(
+        &self,
+        record: &SnapshotRecord,
+        sources: &[Vec<u8>],
+        options: &SnapshotOptions,
+    ) -> Result<Option<Kept>, Error> {
+        let layout = layout(sources)?;
+        if record.repository != self.id() || record.context != layout.context() {
+            return Ok(None);
+        }
+        // Blobs disappear from a repository, for good or to be repaired, only with the index files that name
+        // them.
+        let indexes = indexes(&self.files)?;
+        if !record.indexes.iter().all(|name| indexes.contains(name)) {
+            return Ok(None);
+        }
+        let mut next = self.snapshot_file(options)?;
+        for path in &layout.paths {
+            match path.to_str() {
+                Some(path) => next.paths.add(path.to_owned()),
+                None => return Ok(None),
+            }
+        }
+        let group = SnapshotGroup::from_snapshot(&next, SnapshotGroupCriterion::default());
+        let is_last = |snapshot: &SnapshotFile| group.matches(snapshot);
+        let Ok(parent) = self.engine.get_snapshot_from_str("latest", is_last) else {
+            return Ok(None); // there is none
+        };
+        let has_tree = parent.tree.to_hex().to_string() == record.tree;
+        let summary = parent.summary.clone().filter(|_| has_tree);
+        Ok(summary.map(|summary| Kept {
+            parent,
+            summary,
+            record: record.clone(),
+        }))
+    }
+
+    /// Makes a snapshot with the tree of the last one.
+    ///
+    /// # Errors
+    /// The repository cannot be written.
+    pub fn keep(self, kept: Kept, options: &SnapshotOptions) -> Result<Snapshot, Error> {
+        let Kept {
+            parent,
+            summary: last,
+            record,
+        } = kept;
+        let mut summary = SnapshotSummary::default();
+        summary.files_unmodified = last.total_files_processed;
+        summary.total_files_processed = last.total_files_processed;
+        summary.total_bytes_processed = last.total_bytes_processed;
+        summary.dirs_unmodified = last.total_dirs_processed;
+        summary.total_dirs_processed = last.total_dirs_processed;
+        summary.total_dirsize_processed = last.total_dirsize_processed;
+        summary.backup_end = Zoned::now();
+        let made = Snapshot {
+            parent: Some(parent.id.to_hex().to_string()),
+            tree: record.tree.clone(),
+            files_unmodified: summary.files_unmodified,
+            directories_unmodified: summary.dirs_unmodified,
+            bytes: summary.total_bytes_processed,
+            record,
+            ..Snapshot::default()
+        };
+        let next = SnapshotFile {
+            tree: parent.tree,
+            parent: Some(parent.id),
+            parents: vec![parent.id],
+            paths: parent.paths,
+            summary: Some(summary),
+            ..self.snapshot_file(options)?
+        };
+        let saved = self.engine.save_snapshots(vec![next]);
+        saved.map_err(|e| self.files.error(e))?;
+        let id = self.files.last_snapshot();
+        Ok(Snapshot {
+            id: id.map_or_else(String::new, |id| id.to_hex().to_string()),
+            ..made
+        })
+    }
+
+    /// What a snapshot says of itself, as yet without paths and tree.
+    fn snapshot_file(&self, options: &SnapshotOptions) -> Result<SnapshotFile, Error> {
+        let failed = |e: Box<RusticError>| self.files.error(e);
+        let mut about = rustic_core::SnapshotOptions::default().host(options.host.clone());
+        for tag in &options.tags {
+            about = about.add_tags(tag).map_err(failed)?;
+        }
+        Ok(SnapshotFile {
+            program_version: options.program.clone(),
+            username: self.owner.user.clone(),
+            uid: self.owner.uid,
+            gid: self.owner.gid,
+            ..about.to_snapshot().map_err(failed)?
+        })
+    }
+
+    /// The id of the repository.
+    fn id(&self) -> String {
+        self.engine.config().id.to_hex().to_string()
+    }
+}
+
+/// The digits of a hash that name a file.
+const DIGITS: usize = 16;
+
+/// The index files of a repository, by the beginnings of their names.
+fn indexes(files: &LocalRepository) -> Result<Vec<String>, Error> {
+    let listed = files.list_with_size(FileType::Index);
+    let listed = listed.map_err(|e| files.error(e))?.into_iter();
+    Ok(listed
+        .map(|(id, _)| id.to_hex()[..DIGITS].to_owned())
+        .collect())
+}
+
+/// Where sources are in a snapshot, without their entries.
+fn layout(sources: &[Vec<u8>]) -> Result<Layout, Error> {
+    Layout::new(sources.iter().map(|path| (&path[..], 0..0)))
 }

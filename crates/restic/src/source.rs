@@ -22,10 +22,12 @@ use rustic_core::repofile::Node;
 use rustic_core::{
     ErrorKind, ReadSource, ReadSourceEntry, ReadSourceOpen, RusticError, RusticResult,
 };
+use sha2::{Digest, Sha256};
 use walk::{Meta, Type};
 
 use crate::error::Error;
 use crate::node::{Extra, node};
+use crate::repository::hex;
 
 /// Directories that each thread keeps open.
 const OPEN_DIRECTORIES: usize = 24;
@@ -66,11 +68,13 @@ impl Source {
     /// # Errors
     /// A SRC has no absolute path, or lies below another one.
     pub(crate) fn new(
-        rows: Rows,
+        rows: Arc<Rows>,
         own: Option<((u32, u32), u64)>,
         progress: Arc<Progress>,
     ) -> Result<Source, Error> {
-        let (parts, paths) = parts(&rows)?;
+        let sources = rows.sources().iter();
+        let sources = sources.map(|source| (&source.path[..], source.rows.clone()));
+        let Layout { parts, paths } = Layout::new(sources)?;
         let is_own = |row: &usize| {
             let meta = rows.meta(*row);
             own.is_some_and(|(dev, ino)| meta.ino == ino && meta.dev == dev.into())
@@ -83,7 +87,7 @@ impl Source {
             .fold(0, u64::saturating_add);
         progress.begin_with(rows.len() as u64, bytes);
         Ok(Source(Arc::new(Shared {
-            rows: Arc::new(rows),
+            rows,
             users: Users::read(),
             parts,
             paths,
@@ -97,6 +101,11 @@ impl Source {
     /// The absolute paths of the sources, sorted.
     pub(crate) fn paths(&self) -> &[PathBuf] {
         &self.0.paths
+    }
+
+    /// See [`context`].
+    pub(crate) fn context(&self) -> String {
+        context(&self.0.parts, &self.0.users)
     }
 
     /// What was skipped or found wrong.
@@ -165,45 +174,93 @@ impl SourceName {
     }
 }
 
-/// The sources in the order of their paths in the snapshot, each after the directories above it; and
-/// their absolute paths.
-fn parts(rows: &Rows) -> Result<(Vec<Part>, Vec<PathBuf>), Error> {
-    let sources = rows.sources().iter();
-    let mut sources: Vec<(SourceName, &archive::rows::Source)> = sources
-        .map(|source| (SourceName::parse(&source.path), source))
-        .collect();
-    sources.sort_by(|(a, _), (b, _)| a.components.cmp(&b.components));
-    let (mut parts, mut paths): (Vec<Part>, Vec<PathBuf>) = (Vec::new(), Vec::new());
-    let mut above: Vec<Vec<u8>> = Vec::new();
-    for (nth, (name, source)) in sources.iter().enumerate() {
-        let last = nth.checked_sub(1).map(|last| &sources[last].0);
-        if last.is_some_and(|last| name.components.starts_with(&last.components)) {
-            return Err(Error::Nested(source.path.clone()));
-        }
-        for depth in 1..name.components.len() {
-            let path = name.in_snapshot(depth);
-            if above.contains(&path) {
-                continue;
+/// Where the sources are in the snapshot.
+pub(crate) struct Layout {
+    /// The sources in the order of their paths, each after the directories above it.
+    parts: Vec<Part>,
+    /// The absolute paths of the sources, sorted.
+    pub(crate) paths: Vec<PathBuf>,
+}
+
+impl Layout {
+    /// Of sources with their rows.
+    ///
+    /// # Errors
+    /// A SRC has no absolute path, or lies below another one.
+    pub(crate) fn new<'a>(
+        sources: impl Iterator<Item = (&'a [u8], Range<usize>)>,
+    ) -> Result<Layout, Error> {
+        let mut sources: Vec<(SourceName, &[u8], Range<usize>)> = sources
+            .map(|(path, rows)| (SourceName::parse(path), path, rows))
+            .collect();
+        sources.sort_by(|(a, ..), (b, ..)| a.components.cmp(&b.components));
+        let (mut parts, mut paths): (Vec<Part>, Vec<PathBuf>) = (Vec::new(), Vec::new());
+        let mut above: Vec<Vec<u8>> = Vec::new();
+        for (nth, (name, source, rows)) in sources.iter().enumerate() {
+            let last = nth.checked_sub(1).map(|last| &sources[last].0);
+            if last.is_some_and(|last| name.components.starts_with(&last.components)) {
+                return Err(Error::Nested(source.to_vec()));
             }
-            if let Ok(seen) = statx_long(&name.real(depth), At::empty(), Meta::WANT) {
-                parts.push(Part::Above {
-                    path: path.clone(),
-                    real: name.real(depth),
-                    meta: Box::new(Meta::from_statx(&seen)),
-                });
+            for depth in 1..name.components.len() {
+                let path = name.in_snapshot(depth);
+                if above.contains(&path) {
+                    continue;
+                }
+                if let Ok(seen) = statx_long(&name.real(depth), At::empty(), Meta::WANT) {
+                    parts.push(Part::Above {
+                        path: path.clone(),
+                        real: name.real(depth),
+                        meta: Box::new(Meta::from_statx(&seen)),
+                    });
+                }
+                above.push(path);
             }
-            above.push(path);
+            let absolute = name.absolute();
+            let absolute = absolute.map_err(|_| Error::NoPath(source.to_vec()))?;
+            paths.push(path_buf(&absolute));
+            parts.push(Part::Tree {
+                path: name.in_snapshot(name.components.len()),
+                rows: rows.clone(),
+            });
         }
-        let absolute = name.absolute();
-        let absolute = absolute.map_err(|_| Error::NoPath(source.path.clone()))?;
-        paths.push(path_buf(&absolute));
-        parts.push(Part::Tree {
-            path: name.in_snapshot(name.components.len()),
-            rows: source.rows.clone(),
-        });
+        paths.sort();
+        Ok(Layout { parts, paths })
     }
-    paths.sort();
-    Ok((parts, paths))
+
+    /// See [`context`].
+    pub(crate) fn context(&self) -> String {
+        context(&self.parts, &Users::read())
+    }
+}
+
+/// A hash of what the trees of a snapshot depend on beside the entries of the sources: where the sources are in
+/// it, the directories above them, the names of users and groups, and the version of this program.
+fn context(parts: &[Part], users: &Users) -> String {
+    let mut hash = Sha256::new();
+    let mut add = |bytes: &[u8]| {
+        hash.update(bytes.len().to_le_bytes());
+        hash.update(bytes);
+    };
+    add(env!("CARGO_PKG_VERSION").as_bytes());
+    for part in parts {
+        match part {
+            Part::Tree { path, .. } => add(path),
+            // Attributes do not change without the time of the last change of the inode.
+            Part::Above { path, meta, .. } => {
+                add(path);
+                let node = node(last_name(path), meta, Extra::default(), users);
+                add(&serde_json::to_vec(&node).unwrap_or_default());
+            }
+        }
+    }
+    for names in users.all() {
+        add(b"");
+        for (number, name) in names {
+            add(&number.to_le_bytes());
+            add(name);
+        }
+    }
+    hex(&hash.finalize())
 }
 
 impl ReadSource for Source {

@@ -98,6 +98,19 @@ impl Options {
     }
 }
 
+/// The snapshot that was made of the tree of a catalog. The fields are in the order of their names.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct SnapshotRecord {
+    /// A hash of what the trees of the snapshot depend on beside the entries of the catalog.
+    pub context: String,
+    /// The index files of the repository, by the beginnings of their names.
+    pub indexes: Vec<String>,
+    /// The id of the repository.
+    pub repository: String,
+    /// The id of the tree.
+    pub tree: String,
+}
+
 /// A directory that a catalog is of; in the catalog of a dump, a SRC.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Root {
@@ -143,6 +156,9 @@ pub struct About {
     pub racy: u64,
     /// One DIR, or each SRC of a dump; the column `top` has their numbers.
     pub roots: Vec<Root>,
+    /// The snapshot of exactly these entries, if one was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<SnapshotRecord>,
     /// The beginning of the walk.
     #[serde(with = "stored::StoredTime")]
     pub started: Time,
@@ -226,6 +242,7 @@ mod tests {
             excludes in proptest::collection::vec(any::<String>(), 0..3),
             (transactions, has_token) in any::<(u64, bool)>(),
             checksums in any::<Vec<Vec<u32>>>(),
+            snapshot in proptest::option::of(any::<(String, Vec<String>)>()),
         ) {
             let token = has_token.then(|| format!("ext4 boot b mount 1 transactions {transactions}").parse().unwrap());
             let dev = Dev { major, minor: 1 };
@@ -237,6 +254,7 @@ mod tests {
                 options: Options { excludes, max_depth, one_file_system: true, ..Options::default() },
                 parts: vec![part.clone(), part],
                 checksums,
+                snapshot: snapshot.map(|(tree, indexes)| SnapshotRecord { tree, indexes, ..SnapshotRecord::default() }),
                 ..About::default()
             };
             prop_assert_eq!(About::from_json(&about.to_json()).ok(), Some(about));
@@ -283,6 +301,7 @@ mod tests {
             },
             parts: vec![part, Part::default()],
             checksums: vec![vec![1, 2], vec![]],
+            snapshot: None,
         }
     }
 

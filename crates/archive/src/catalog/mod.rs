@@ -14,7 +14,7 @@ mod rows;
 mod schema;
 mod write;
 
-pub use about::{About, Options, Root, ShardOfRun};
+pub use about::{About, Options, Root, ShardOfRun, SnapshotRecord};
 pub use column::Names;
 pub(crate) use compact::{compact, copy};
 pub use output::Sealed;

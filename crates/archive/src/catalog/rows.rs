@@ -16,7 +16,7 @@ use walk::digest::{self, Digest};
 use walk::entry::append;
 use walk::{Dir, Entry, Meta, Moment};
 
-use super::about::{About, Options, Root};
+use super::about::{About, Options, Root, SnapshotRecord};
 use super::column::Encoded;
 use super::output::{Encoder, MOST_AT_ONCE, Output, Sealed, rows_of_group};
 use super::schema::Record;
@@ -41,12 +41,24 @@ pub struct Later {
 pub struct Draft {
     encoder: Encoder,
     out: Output,
+    snapshot: Option<SnapshotRecord>,
 }
 
 impl Draft {
     /// Creates a file. It gets its name in [`Sealed::publish`].
     pub fn create(file: &[u8]) -> Result<Draft, Error> {
-        Output::create(file).map(|(encoder, out)| Draft { encoder, out })
+        let (encoder, out) = Output::create(file)?;
+        Ok(Draft {
+            encoder,
+            out,
+            snapshot: None,
+        })
+    }
+
+    /// Records the snapshot that was made of the rows.
+    #[must_use]
+    pub fn with_snapshot(self, snapshot: Option<SnapshotRecord>) -> Draft {
+        Draft { snapshot, ..self }
     }
 
     /// Writes the rows that `is_kept` selects. For each row group in turn, `next` waits until its
@@ -65,7 +77,11 @@ impl Draft {
         later: impl Fn(Range<usize>, P) -> Result<Later, Error> + Sync,
         is_complete: impl FnOnce() -> bool,
     ) -> Result<Sealed, Error> {
-        let Draft { encoder, out } = self;
+        let Draft {
+            encoder,
+            out,
+            snapshot,
+        } = self;
         let groups = Groups {
             rows,
             size: rows_of_group(rows.len()),
@@ -112,6 +128,7 @@ impl Draft {
             complete,
             options,
             parts,
+            snapshot: snapshot.filter(|_| complete),
             ..About::default()
         })
     }

@@ -22,6 +22,16 @@ impl Users {
         }
     }
 
+    /// All users and all groups, by number.
+    pub fn all(&self) -> [Vec<(u32, &[u8])>; 2] {
+        [&self.users, &self.groups].map(|names| {
+            let all = names.iter().map(|(number, name)| (*number, &name[..]));
+            let mut all: Vec<_> = all.collect();
+            all.sort_unstable();
+            all
+        })
+    }
+
     /// The name of a user; empty if it has none.
     pub fn user(&self, uid: u32) -> &[u8] {
         self.users.get(&uid).map_or(b"", |name| name)

@@ -26,7 +26,7 @@ use crate::error::Error;
 use crate::gather::{CollectOptions, GatherReason, Gathered, engines};
 use crate::part::Part;
 use crate::plan::{Files, ListedName, Plan, Step};
-use crate::rows::Rows;
+use crate::rows::{Collector, Rows};
 use crate::since::index::{Identity, Index, NO_PART, fingerprint};
 use crate::since::{Proof, Tree, find_changes};
 pub(crate) use base::Base;
@@ -62,6 +62,48 @@ pub(crate) fn collect(
     options: &Options,
     diagnostics: &Diagnostics,
 ) -> Result<Collected, Error> {
+    Ok(match scan(base, request, options, diagnostics)? {
+        Scanned::Unchanged {
+            parts,
+            looked_at,
+            renewed,
+        } => Collected::Unchanged {
+            parts,
+            looked_at,
+            renewed,
+        },
+        Scanned::Differing(collector, parts) => {
+            let (rows, index) = both(
+                || collector.finish(engines(&parts)),
+                || Index::load(&base.reader),
+            );
+            attribution::set_phase(Function::Other);
+            let plan = plan(base, &rows, index?)?;
+            Collected::Changed(Box::new(Planned { rows, parts, plan }))
+        }
+    })
+}
+
+/// The tree as it is now, not yet compared entry by entry.
+pub(crate) enum Scanned<'a> {
+    /// See [`Collected::Unchanged`].
+    Unchanged {
+        parts: Vec<Gathered>,
+        looked_at: u64,
+        renewed: Vec<Part>,
+    },
+    /// Something may have changed.
+    Differing(Box<Collector<'a>>, Vec<Gathered>),
+}
+
+/// Collects the tree as it is now, or finds that nothing has changed since the base, without comparing
+/// entries.
+pub(crate) fn scan<'a>(
+    base: &'a Base,
+    request: &'a CollectOptions,
+    options: &Options,
+    diagnostics: &'a Diagnostics,
+) -> Result<Scanned<'a>, Error> {
     let about = base.reader.about();
     // A file system does not tell about the listed names alone.
     let is_all = request.listed.is_none();
@@ -83,7 +125,7 @@ pub(crate) fn collect(
             by,
             evidence,
             started,
-        } => Collected::Unchanged {
+        } => Scanned::Unchanged {
             parts: vec![scan.part(by, GatherReason::Untouched(evidence))],
             looked_at: 0,
             renewed: started.map_or_else(Vec::new, |started| started.parts(iter::once(by))),
@@ -93,21 +135,13 @@ pub(crate) fn collect(
             for part in &mut parts {
                 part.why = GatherReason::SameDigest(Box::new(part.why.clone()));
             }
-            Collected::Unchanged {
+            Scanned::Unchanged {
                 parts,
                 looked_at: base.entries(),
                 renewed,
             }
         }
-        Proof::Unknown((collector, parts)) => {
-            let (rows, index) = both(
-                || collector.finish(engines(&parts)),
-                || Index::load(&base.reader),
-            );
-            attribution::set_phase(Function::Other);
-            let plan = plan(base, &rows, index?)?;
-            Collected::Changed(Box::new(Planned { rows, parts, plan }))
-        }
+        Proof::Unknown((collector, parts)) => Scanned::Differing(Box::new(collector), parts),
     })
 }
 

@@ -39,7 +39,7 @@ type Method = Option<Gather>;
 
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
-#[command(group = clap::ArgGroup::new("level or prune").args(["level", "prune", "dry_run"]).multiple(true))]
+#[command(group = clap::ArgGroup::new("level or prune").args(["level", "prune", "dry_run", "restic"]).multiple(true))]
 pub(crate) struct Dump {
     /// The files and directories to archive
     ///
@@ -63,14 +63,15 @@ pub(crate) struct Dump {
     /// Make a snapshot in this restic repository, an existing local directory
     ///
     /// restic lists, checks, mounts and restores it. Files that the last snapshot of the same host
-    /// and SRCs has with the same size and times are not read. The repository is locked as by restic
-    /// backup. Needs fathom built with --features restic.
+    /// and SRCs has with the same size and times are not read. With --state DIR, nothing is read if the
+    /// catalog in DIR tells that nothing has changed. The repository is locked as by restic backup.
+    /// Needs fathom built with --features restic.
     #[arg(
         long,
         value_name = "REPO",
         help_heading = "Snapshots in restic repositories"
     )]
-    #[arg(conflicts_with_all = ["output", "since", "catalog", "level", "state", "prune", "compress", "map", "no_output",
+    #[arg(conflicts_with_all = ["output", "since", "catalog", "level", "prune", "compress", "map", "no_output",
           "dry_run", "account", "explain", "files_from"])]
     pub(crate) restic: Option<OsString>,
     /// With --restic, add this tag (repeatable)
@@ -112,6 +113,8 @@ pub(crate) struct Dump {
           value_parser = number(0..=9_u8))]
     pub(crate) level: Option<u8>,
     /// Keep the catalogs of the levels in an existing directory
+    ///
+    /// With --restic, keep the catalog of the last snapshot in it.
     #[arg(long, value_name = "DIR", help_heading = "Increments")]
     #[arg(requires = "level or prune")]
     pub(crate) state: Option<OsString>,

@@ -22,10 +22,12 @@ mod with_restic {
 
     use archive::dump::Progress;
     use archive::gather::gather;
+    use archive::snapshot::{SnapshotCatalog, TreeState};
     use gate::Errno;
     use gate::file::Reader;
     use restic::{Repository, SnapshotOptions};
     use walk::Diagnostics;
+    use walk::entry::joined;
 
     use super::super::options::dump_options;
     use super::super::show::snapshot::{Report, note_repository, summary};
@@ -60,10 +62,40 @@ mod with_restic {
             host,
             program: format!("fathom {}", env!("CARGO_PKG_VERSION")),
         };
+        let catalog = args.state.as_ref().map(|state| {
+            let name = opened.catalog_name(&options.sources).map_err(failed)?;
+            let path = joined(state.as_bytes(), name.as_bytes());
+            Ok::<_, Error>(SnapshotCatalog::open(&path, &options)?)
+        });
+        let catalog = catalog.transpose()?;
         let made = watch_dump(out.messages(), &diagnostics, &progress, || {
-            let (rows, parts) = gather(&options.collect_options(None), &diagnostics)?;
-            let snapshot = opened.back_up(rows, &about, progress.clone());
-            Ok::<_, Error>((snapshot.map_err(failed)?, parts))
+            let Some(catalog) = &catalog else {
+                let (rows, parts) = gather(&options.collect_options(None), &diagnostics)?;
+                let snapshot = opened.back_up(Arc::new(rows), &about, progress.clone());
+                return Ok::<_, Error>((snapshot.map_err(failed)?, parts));
+            };
+            let last = catalog.snapshot();
+            let kept = last.map(|last| opened.find_kept(last, &options.sources, &about));
+            let kept = kept.transpose().map_err(failed)?.flatten();
+            match catalog.collect(kept, &diagnostics)? {
+                TreeState::Unchanged {
+                    kept,
+                    parts,
+                    renewed,
+                } => {
+                    let snapshot = opened.keep(kept, &about).map_err(failed)?;
+                    catalog.renew(&renewed)?;
+                    Ok((snapshot, parts))
+                }
+                TreeState::Collected { rows, parts } => {
+                    let draft = catalog.draft()?;
+                    let snapshot = opened.back_up(rows.clone(), &about, progress.clone());
+                    let snapshot = snapshot.map_err(failed)?;
+                    let is_complete = snapshot.warnings.is_empty() && !diagnostics.has_warnings();
+                    catalog.replace(draft, &rows, snapshot.record.clone(), is_complete)?;
+                    Ok((snapshot, parts))
+                }
+            }
         })?;
         let (snapshot, parts) = made;
         let mut warnings = diagnostics.take_warnings();

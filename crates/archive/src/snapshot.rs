@@ -1,0 +1,173 @@
+//! The catalog of a tree whose snapshots are in a repository. If nothing has changed since it was written, the
+//! next snapshot has the tree of the last one: no entry is read, and no directory is encoded.
+
+use std::sync::Arc;
+
+use gate::Errno;
+use gate::fs::{At, Want};
+use gate::long::statx_long;
+use walk::entry::joined;
+use walk::{Diagnostics, Moment};
+
+use crate::catalog::{About, Draft, Later, SnapshotRecord};
+use crate::dump::DumpOptions;
+use crate::error::{Action, Error, ErrorKind};
+use crate::gather::{Gathered, engines, gather};
+use crate::increment::{Base, Scanned, scan};
+use crate::part::Part;
+use crate::remote::StoreError;
+use crate::rows::Rows;
+
+/// The catalog of the last snapshot, which that of the next one replaces.
+pub struct SnapshotCatalog<'a> {
+    path: Vec<u8>,
+    options: &'a DumpOptions,
+    begun: Moment,
+    base: Option<Base>,
+}
+
+/// The tree as it is now.
+#[derive(Debug)]
+pub enum TreeState<K> {
+    /// Nothing has changed since the catalog was written.
+    Unchanged {
+        /// What is kept of its snapshot.
+        kept: K,
+        /// The mounts, and how that is known.
+        parts: Vec<Gathered>,
+        /// The file systems with their tokens of today; empty if these are still the catalog's.
+        renewed: Vec<Part>,
+    },
+    /// Something may have changed.
+    Collected {
+        /// Its entries.
+        rows: Arc<Rows>,
+        /// The mounts.
+        parts: Vec<Gathered>,
+    },
+}
+
+impl<'a> SnapshotCatalog<'a> {
+    /// Opens a catalog. One that does not exist, is damaged, or is of other sources will be replaced.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn open(path: &[u8], options: &'a DumpOptions) -> Result<SnapshotCatalog<'a>, Error> {
+        let base = match Base::open(path, &options.sources) {
+            Ok(base) => Some(base),
+            Err(e) if e.action == Action::UseBase || can_be_replaced(&e.kind) => None,
+            Err(e) => return Err(e),
+        };
+        Ok(SnapshotCatalog {
+            path: path.to_vec(),
+            options,
+            begun: Moment::now(),
+            base,
+        })
+    }
+
+    /// The snapshot of its entries.
+    pub fn snapshot(&self) -> Option<&SnapshotRecord> {
+        self.base.as_ref()?.about().snapshot.as_ref()
+    }
+
+    /// Collects the tree, or finds that nothing has changed; the latter only if the snapshot of the catalog can
+    /// be `kept`.
+    ///
+    /// # Errors
+    /// The tree cannot be walked, or the catalog cannot be read.
+    pub fn collect<K>(
+        &self,
+        kept: Option<K>,
+        diagnostics: &Diagnostics,
+    ) -> Result<TreeState<K>, Error> {
+        let mut request = self.options.collect_options(Some(self.begun));
+        let base = self.base.as_ref();
+        let base = base.filter(|base| has_same_devices(base.about()));
+        let Some((base, kept)) = base.zip(kept) else {
+            let (rows, parts) = gather(&request, diagnostics)?;
+            let rows = Arc::new(rows);
+            return Ok(TreeState::Collected { rows, parts });
+        };
+        request.expected = Some(base.entries());
+        let scanned = scan(base, &request, &self.options.selection, diagnostics)?;
+        Ok(match scanned {
+            Scanned::Unchanged { parts, renewed, .. } => TreeState::Unchanged {
+                kept,
+                parts,
+                renewed,
+            },
+            Scanned::Differing(collector, parts) => TreeState::Collected {
+                rows: Arc::new(collector.finish(engines(&parts))),
+                parts,
+            },
+        })
+    }
+
+    /// Creates the file of the next catalog, which has no name yet.
+    ///
+    /// # Errors
+    /// It cannot be created.
+    pub fn draft(&self) -> Result<Draft, Error> {
+        Draft::create(&self.path)
+    }
+
+    /// Replaces the catalog by that of a new snapshot. `is_complete` says that nothing was skipped.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn replace(
+        &self,
+        draft: Draft,
+        rows: &Rows,
+        snapshot: SnapshotRecord,
+        is_complete: bool,
+    ) -> Result<(), Error> {
+        let sealed = draft.with_snapshot(Some(snapshot)).write(
+            rows,
+            self.options.selection.clone(),
+            |_| true,
+            || Ok(()),
+            |_, ()| Ok(Later::default()),
+            || is_complete,
+        )?;
+        sealed.publish().map(drop)
+    }
+
+    /// Replaces the tokens of the catalog, so that the next snapshot need not look again at what was only read
+    /// since.
+    ///
+    /// # Errors
+    /// The catalog cannot be written.
+    pub fn renew(&self, renewed: &[Part]) -> Result<(), Error> {
+        match &self.base {
+            Some(base) => base.copy_to(&self.path, renewed),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether a catalog that cannot be used is of no use to anybody.
+fn can_be_replaced(kind: &ErrorKind) -> bool {
+    let is_missing = matches!(
+        kind,
+        ErrorKind::Call {
+            errno: Errno::ENOENT,
+            ..
+        } | ErrorKind::Store(StoreError::NotFound)
+    );
+    is_missing || kind.is_unusable_catalog()
+}
+
+/// Whether every file system has the device number that it had: snapshots record it for each entry.
+fn has_same_devices(about: &About) -> bool {
+    about.parts.iter().all(|part| {
+        let root = about.roots.get(part.top as usize);
+        let now = root.and_then(|root| {
+            let path = joined(&root.path, &part.path);
+            let seen = statx_long(&path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::TYPE);
+            seen.ok()
+        });
+        now.is_some_and(|now| part.dev == now.dev.into())
+    })
+}

@@ -14,4 +14,5 @@ mod proxy;
 mod reading;
 mod server;
 mod state;
+mod tls;
 mod writing;

@@ -11,6 +11,7 @@ use rustix::process::Signal;
 
 use super::proxy::{Fault, Request};
 use super::server::{BUCKET, NEEDS, Server, noise, small_tree, url};
+use crate::support::build::tool;
 use crate::support::run::args;
 use crate::support::snapshot::{kept, same};
 use crate::support::{fathom, require, run};
@@ -296,4 +297,34 @@ fn a_dump_that_cannot_be_written_leaves_nothing() {
     fs::create_dir(server.place().join("tree")).unwrap();
     refused(&mut server.fathom(DUMP), "access denied");
     assert!(Path::new(&server.object("")).exists(), "{BUCKET}");
+}
+
+/// AWS wants a checksum with everything that object lock protects.
+#[test]
+fn an_object_under_object_lock_is_not_replaced() {
+    if !require(&NEEDS) {
+        return;
+    }
+    let server = with_tree();
+    let lock = r#"{"Enabled":true,"DefaultRetention":{"Mode":"COMPLIANCE","Days":1},"CreatedAt":"2099-01-01T00:00:00Z"}"#;
+    let mut setfattr = Command::new("setfattr");
+    setfattr
+        .args(["-n", "user.bucket-lock", "-v", lock])
+        .arg(server.object(""));
+    tool(&mut setfattr);
+    let dump = || {
+        let mut dump = server.fathom(DUMP);
+        dump.env("AWS_CHECKSUM_ALGORITHM", "sha256");
+        dump
+    };
+    run(&mut dump()).exits(0);
+    let first = fs::read(server.object("a.tar")).unwrap();
+    fs::write(server.place().join("tree/f0"), "changed").unwrap();
+    let again = run(&mut dump()).refused();
+    assert!(
+        again.stderr.contains("access denied") && again.stderr.contains("object lock"),
+        "{again}"
+    );
+    assert!(fs::read(server.object("a.tar")).unwrap() == first);
+    nothing_is_left(&server);
 }

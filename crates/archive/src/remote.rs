@@ -103,6 +103,9 @@ pub enum StoreError {
     TooLarge(u64),
     #[error("cannot connect to the store: {0}")]
     NoConnection(String),
+    /// The certificate of the endpoint is not accepted.
+    #[error("TLS: {0}")]
+    Certificate(String),
     #[error("the store reports an error: {0}")]
     Other(String),
 }

@@ -228,12 +228,17 @@ fn store_hint(error: &StoreError) -> &'static str {
         StoreError::WrongCredentials(_) => {
             "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN and the endpoint"
         }
-        StoreError::Denied => "give the access key permission for this bucket and key",
+        StoreError::Denied => {
+            "give the access key permission for this bucket and key; an object under object lock stays as it is"
+        }
         StoreError::NoBucket => "check the name and the endpoint, or create the bucket",
         StoreError::NotFound => "check the name",
         StoreError::Changed => "run the command again",
         StoreError::TooLarge(_) => "dump fewer directories to each archive",
         StoreError::NoConnection(_) => "check --endpoint-url, AWS_ENDPOINT_URL and HTTPS_PROXY",
+        StoreError::Certificate(_) => {
+            "check the name in the endpoint; SSL_CERT_FILE names a file with the certificate of its authority"
+        }
         StoreError::Other(_) => "",
     }
 }

@@ -33,7 +33,10 @@ pub(crate) fn store_error(error: &Error) -> StoreError {
         }
         Error::PermissionDenied { .. } => StoreError::Denied,
         Error::Unauthenticated { .. } => StoreError::WrongCredentials("401".to_owned()),
-        _ if code.is_none() && is_connection(error) => StoreError::NoConnection(text),
+        _ if code.is_none() && is_connection(error) => match certificate_error(error) {
+            Some(text) => StoreError::Certificate(text),
+            None => StoreError::NoConnection(text),
+        },
         _ => StoreError::Other(code.map_or_else(|| one_line(&text), str::to_owned)),
     }
 }
@@ -48,6 +51,19 @@ fn is_connection(error: &Error) -> bool {
         source = error.source();
     }
     false
+}
+
+/// What is wrong with the certificate of the endpoint, if that is why no answer came.
+fn certificate_error(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+    if let Some(tls @ rustls::Error::InvalidCertificate(_)) = error.downcast_ref() {
+        return Some(one_line(&tls.to_string()));
+    }
+    // The source of an `io::Error` is that of the error in it.
+    let within = error.downcast_ref::<std::io::Error>();
+    match within.and_then(|e| e.get_ref()) {
+        Some(within) => certificate_error(within),
+        None => certificate_error(error.source()?),
+    }
 }
 
 /// The text of the cause of all causes: those above it repeat the URL and how often it was tried.

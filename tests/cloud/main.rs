@@ -12,6 +12,7 @@ mod support;
 
 mod proxy;
 mod reading;
+mod recipes;
 mod server;
 mod state;
 mod tls;

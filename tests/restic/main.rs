@@ -23,6 +23,7 @@ use serde_json::Value;
 
 use support::build::{dir, file, name, tool};
 use support::disks::{EXT4, mounted};
+use support::recipe::{search_path, service};
 use support::reference::settle;
 use support::run::{Ran, args};
 use support::snapshot::{alike, kept};
@@ -508,6 +509,49 @@ fn what_cannot_be_done_is_said_in_one_line() {
             listed.contains("/tree/below/file") && !listed.contains("/repo"),
             "{listed}"
         );
+    });
+}
+
+#[test]
+fn the_service_in_the_book_makes_snapshots_and_copies_them() {
+    if !require(&NEEDS) {
+        return;
+    }
+    in_namespace(|ground| {
+        init(ground);
+        let path = |name: &str| ground.join(name).to_str().unwrap().to_owned();
+        fs::write(ground.join("password"), PASSWORD).unwrap();
+        let copy = args!["init", "--repo", path("copy"), "--from-repo", path("repo")];
+        let copy = copy.into_iter().chain(args!["--copy-chunker-params"]);
+        let mut init_copy = restic_command(ground, copy);
+        run(init_copy.env("RESTIC_FROM_PASSWORD", PASSWORD)).exits(0);
+        let tree = dir(ground.join("tree"));
+        (0..20).for_each(|nth| drop(file(tree.join(format!("d{}/{nth}", nth % 3)), 100 + nth)));
+        fs::create_dir(ground.join("state")).unwrap();
+        let paths = [
+            ("rest:http://backup-server:8000/srv", &path("copy")[..]),
+            ("/backup/repo", &path("repo")),
+            ("/etc/fathom/password", &path("password")),
+            ("/var/lib/fathom", &path("state")),
+            ("/srv ", &format!("{} ", path("tree"))),
+        ];
+        let programs = search_path(&[Path::new(env!("CARGO_BIN_EXE_fathom"))]);
+        for mut command in service("fathom-restic.service", &paths, &programs) {
+            run(&mut command).exits(0);
+        }
+        assert_eq!(trees(ground).len(), 1);
+        assert_eq!(fs::read_dir(ground.join("state")).unwrap().count(), 1);
+        let words = args![
+            "--repo",
+            path("copy"),
+            "restore",
+            "latest",
+            "--target",
+            path("out")
+        ];
+        run(&mut restic_command(ground, words)).exits(0);
+        let out = ground.join("out").join(tree.strip_prefix("/").unwrap());
+        support::snapshot::same(&kept(&tree), &kept(&out), "the copy");
     });
 }
 

@@ -1,7 +1,7 @@
 //! What `fathom account -p` counts of processes that run already is what `strace -f -c -p` counts,
 //! and they do not notice it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -12,27 +12,28 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::counts::is_metered;
+use crate::meter::{loaded, wait_until_unloaded};
 use crate::support::run::program;
 use crate::support::{Need, fathom, require, run};
 
 /// The meters that attach.
-const ATTACHING: [&str; 2] = ["bpf", "ptrace"];
+pub(crate) const ATTACHING: [&str; 2] = ["bpf", "ptrace"];
 
 /// How long a process may take to do what it does at once.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-type Counts = BTreeMap<String, (u64, u64)>;
+pub(crate) type Counts = BTreeMap<String, (u64, u64)>;
 
 /// A shell that waits until [`Workload::go`], and then works. While it waits it makes no call that
 /// is counted: a child waits at the FIFO.
-struct Workload {
+pub(crate) struct Workload {
     child: Child,
     fifo: PathBuf,
 }
 
 impl Workload {
     /// `$1` is the directory of the work.
-    fn start(at: &Path, work: &str) -> Workload {
+    pub(crate) fn start(at: &Path, work: &str) -> Workload {
         Workload::after(":", at, work)
     }
 
@@ -77,11 +78,11 @@ impl Workload {
         Workload { child, fifo }
     }
 
-    fn pid(&self) -> String {
+    pub(crate) fn pid(&self) -> String {
         self.child.id().to_string()
     }
 
-    fn go(&self) {
+    pub(crate) fn go(&self) {
         drop(
             std::fs::OpenOptions::new()
                 .write(true)
@@ -91,7 +92,7 @@ impl Workload {
     }
 
     /// Its output and status.
-    fn end(self) -> (String, Option<i32>) {
+    pub(crate) fn end(self) -> (String, Option<i32>) {
         let output = self.child.wait_with_output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         (text, output.status.code())
@@ -111,7 +112,7 @@ fn wait_for(stderr: &mut BufReader<ChildStderr>, words: &str) {
 }
 
 /// Starts a tracer of these processes, and waits until it has attached.
-fn attach(mut command: Command) -> (Child, BufReader<ChildStderr>) {
+pub(crate) fn attach(mut command: Command) -> (Child, BufReader<ChildStderr>) {
     command.stdin(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.stdout(Stdio::null()).spawn().unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
@@ -119,7 +120,11 @@ fn attach(mut command: Command) -> (Child, BufReader<ChildStderr>) {
     (child, stderr)
 }
 
-fn attach_fathom(meter: &str, pids: &str, report: &Path) -> (Child, BufReader<ChildStderr>) {
+pub(crate) fn attach_fathom(
+    meter: &str,
+    pids: &str,
+    report: &Path,
+) -> (Child, BufReader<ChildStderr>) {
     attach_fathom_to(&["--meter", meter, "-p", pids], report)
 }
 
@@ -135,13 +140,13 @@ fn interrupt(child: &Child) {
     kill_process(pid, Signal::INT).unwrap();
 }
 
-fn report(at: &Path) -> Value {
+pub(crate) fn report(at: &Path) -> Value {
     let value: Value = serde_json::from_slice(&std::fs::read(at).unwrap()).unwrap();
     crate::support::schema::check(&value);
     value["result"].clone()
 }
 
-fn counts(result: &Value) -> Counts {
+pub(crate) fn counts(result: &Value) -> Counts {
     let gates = result["gates"].as_object().unwrap().iter();
     let number = |value: &Value| value.as_u64().unwrap();
     gates
@@ -154,7 +159,7 @@ fn counts(result: &Value) -> Counts {
         .collect()
 }
 
-fn strace_counts(log: &Path) -> Counts {
+pub(crate) fn strace_counts(log: &Path) -> Counts {
     let text = std::fs::read_to_string(log).unwrap();
     let row = |row: &str| {
         let mut fields = row.split_whitespace();
@@ -168,16 +173,19 @@ fn strace_counts(log: &Path) -> Counts {
     text.lines().filter_map(row).collect()
 }
 
+/// strace that attaches to a process, and writes its counts to `log`.
+pub(crate) fn strace(log: &Path, pid: &str) -> Command {
+    let options = ["-f", "-c", "-U", "name,calls,errors", "-o"];
+    let mut strace = program(Path::new("strace"), options);
+    strace.arg(log).args(["-p", pid]);
+    strace
+}
+
 /// What strace counts of this work, and how that ends.
 fn traced(at: &Path, work: &str) -> (Counts, (String, Option<i32>)) {
     let log = at.join("log");
     let workload = Workload::start(at, work);
-    let mut strace = program(
-        Path::new("strace"),
-        ["-f", "-c", "-U", "name,calls,errors", "-o"],
-    );
-    strace.arg(&log).args(["-p", &workload.pid()]);
-    let (mut tracer, _stderr) = attach(strace);
+    let (mut tracer, _stderr) = attach(strace(&log, &workload.pid()));
     workload.go();
     let ended = workload.end();
     tracer.wait().unwrap();
@@ -388,9 +396,14 @@ fn ctrl_c_ends_with_a_report_and_a_kill_leaves_nothing() {
         interrupt(&child);
         assert_eq!(child.wait().unwrap().code(), Some(0), "{meter}");
         assert_eq!(report(&json)["attached"], 1);
+        let before = loaded();
         let (mut child, _stderr) = attach_fathom(meter, &workload.pid(), &json);
+        // With those of other tests, which end, too.
+        let meanwhile: BTreeSet<u32> = loaded().difference(&before).copied().collect();
+        assert!(meter != "bpf" || meanwhile.len() >= 8, "{meanwhile:?}");
         child.kill().unwrap();
         child.wait().unwrap();
+        wait_until_unloaded(&meanwhile);
         assert!(!json.exists(), "{meter}");
         let status = std::fs::read_to_string(format!("/proc/{}/status", workload.pid())).unwrap();
         assert!(status.contains("TracerPid:\t0\n"), "{meter}: {status}");

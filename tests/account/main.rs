@@ -13,6 +13,7 @@ mod attach;
 mod command;
 mod counts;
 mod meter;
+mod one_run;
 mod patterns;
 mod savings;
 mod seconds;

@@ -198,7 +198,7 @@ fn written(at: &Path) -> Pid {
 
 /// Ids of all BPF programs that are loaded on this machine: by ourselves, since a witness must not
 /// share the defendant's code.
-fn loaded() -> BTreeSet<u32> {
+pub(crate) fn loaded() -> BTreeSet<u32> {
     const PROG_GET_NEXT_ID: libc::c_long = 11;
     let mut ids = BTreeSet::new();
     let mut attr = [0u32; 3];
@@ -218,6 +218,18 @@ fn loaded() -> BTreeSet<u32> {
     ids
 }
 
+/// Waits until none of these programs is left. Those of other tests end with these.
+pub(crate) fn wait_until_unloaded(programs: &BTreeSet<u32>) {
+    let started = Instant::now();
+    while !loaded().is_disjoint(programs) {
+        assert!(
+            started.elapsed() < Duration::from_secs(30),
+            "programs are left"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 #[test]
 fn kill_9_leaves_no_bpf_program_and_no_mount() {
     let mounts = || std::fs::read("/proc/self/mountinfo").unwrap();
@@ -231,15 +243,7 @@ fn kill_9_leaves_no_bpf_program_and_no_mount() {
         assert!(meter != "bpf" || meanwhile.len() >= 5, "{meanwhile:?}");
         child.kill().unwrap();
         assert_eq!(ends(&mut child).signal(), Some(9), "{meter}");
-        let started = Instant::now();
-        // Those of other tests end with these.
-        while !loaded().is_disjoint(&meanwhile) {
-            assert!(
-                started.elapsed() < Duration::from_secs(30),
-                "{meter}: programs are left"
-            );
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        wait_until_unloaded(&meanwhile);
         assert_eq!(mounts(), mounts_before, "{meter}");
     }
 }

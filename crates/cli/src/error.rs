@@ -112,10 +112,10 @@ impl From<meter::Error> for Error {
 }
 
 fn needs_other_meter_to_attach(why: &meter::Unavailable) -> bool {
-    use meter::Unavailable::{AttachNeedsBtf, CannotAttach, NoMeter};
+    use meter::Unavailable::{AttachNeedsBtf, NoMeter, OnlyProcesses};
     match why {
-        CannotAttach | AttachNeedsBtf => true,
-        NoMeter(refused) => refused.iter().any(|(_, why)| *why == CannotAttach),
+        AttachNeedsBtf | OnlyProcesses => true,
+        NoMeter(refused) => refused.iter().any(|(_, why)| *why == OnlyProcesses),
         _ => false,
     }
 }

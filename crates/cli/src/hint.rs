@@ -142,10 +142,10 @@ fn hint_for_mounts(kind: &mounts::WarningKind, errno: Option<Errno>) -> Option<&
 
 /// What to do if no meter works, or the chosen one does not.
 pub(crate) fn meter_hint(why: &meter::Unavailable) -> Option<&'static str> {
-    use meter::Unavailable::{BpfMap, BpfProgram, CannotAttach, NoMeter, PerfEvent, Ptrace};
+    use meter::Unavailable::{BpfMap, BpfProgram, NoMeter, OnlyProcesses, PerfEvent, Ptrace};
     match why {
-        CannotAttach => Some("use --meter bpf, as root"),
-        NoMeter(refused) if refused.iter().any(|(_, why)| *why == CannotAttach) => {
+        OnlyProcesses => Some("use --meter bpf, as root"),
+        NoMeter(refused) if refused.iter().any(|(_, why)| *why == OnlyProcesses) => {
             Some("run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE")
         }
         BpfMap(Errno::EPERM)

@@ -55,6 +55,9 @@ struct Attr {
     reserved: u16,
 }
 
+/// Instead of a thread: all of the machine.
+pub const ALL: i32 = -1;
+
 /// A tracepoint, in a thread and in all that it starts, on one processor.
 #[derive(Debug)]
 pub struct Event(Fd);
@@ -102,7 +105,7 @@ pub fn permitted(processor: u32) -> Result<()> {
         config: DUMMY,
         ..Attr::default()
     };
-    open(&attr, -1, processor).map(drop)
+    open(&attr, ALL, processor).map(drop)
 }
 
 fn open(attr: &Attr, tid: i32, processor: u32) -> Result<Fd> {

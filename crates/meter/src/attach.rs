@@ -109,6 +109,8 @@ pub(crate) struct Status {
     pub(crate) tracer: u32,
     /// It has ended, and waits for its parent.
     pub(crate) has_ended: bool,
+    /// The number of its threads.
+    pub(crate) threads: u64,
     /// User and system CPU time, in ticks of 10 ms, with those of the children that it has waited for.
     pub(crate) user: u64,
     pub(crate) sys: u64,
@@ -146,6 +148,7 @@ impl Status {
             tracer: field(b"TracerPid:")?,
             is_kernel_thread: number(9)? & KERNEL_THREAD != 0,
             has_ended: matches!(*fields.first()?, "Z" | "X"),
+            threads: number(20)?,
             user: number(14)? + number(16)?,
             sys: number(15)? + number(17)?,
             start: number(22)?,
@@ -165,6 +168,20 @@ pub(crate) fn threads(pid: u32) -> Vec<u32> {
     numbers_in(&format!("/proc/{pid}/task"))
 }
 
+/// The threads of a process; none if it has ended. And whether these are all: when a thread ends while
+/// the kernel lists them, the list may lack others.
+pub(crate) fn list_threads(pid: u32) -> (Vec<u32>, bool) {
+    let count = || Some(Status::read(pid)?.threads);
+    let before = count();
+    let listed = threads(pid);
+    let is_complete = Some(listed.len() as u64) == before && before == count();
+    let is_complete = is_complete || listed.is_empty();
+    (listed, is_complete)
+}
+
+/// How often to list the threads of a process until there is no new one.
+pub(crate) const MOST_LISTS: u32 = 1000;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,6 +196,7 @@ mod tests {
             is_kernel_thread: true,
             tracer: 3,
             has_ended: false,
+            threads: 1,
             user: 6,
             sys: 8,
             start: 99,
@@ -196,7 +214,11 @@ mod tests {
         );
         assert_eq!(check(u32::MAX), Err(TargetError::NoProcess(u32::MAX)));
         assert!(count_threads() > 0);
-        assert!(threads(std::process::id()).contains(&std::process::id()));
-        assert!(threads(u32::MAX).is_empty());
+        assert!(
+            list_threads(std::process::id())
+                .0
+                .contains(&std::process::id())
+        );
+        assert_eq!(list_threads(u32::MAX), (Vec::new(), true));
     }
 }

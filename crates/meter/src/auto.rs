@@ -39,6 +39,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::attach::Attach;
     use crate::call::{Command, Ended, Listener};
     use crate::error::{CommandError, Step};
     use gate::Errno;
@@ -69,6 +70,9 @@ mod tests {
                 user: Duration::ZERO,
                 sys: Duration::ZERO,
             })
+        }
+        fn attach(&self, _: &Attach<'_>, _: u64, _: &mut dyn Listener) -> Result<Metered, Error> {
+            Err(Unavailable::OnlyProcesses.into())
         }
     }
 

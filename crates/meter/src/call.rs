@@ -286,12 +286,10 @@ pub trait Meter {
     /// Why there are no figures.
     fn attach(
         &self,
-        _attach: &Attach<'_>,
-        _calls: u64,
-        _to: &mut dyn Listener,
-    ) -> Result<Metered, Error> {
-        Err(Unavailable::CannotAttach.into())
-    }
+        attach: &Attach<'_>,
+        calls: u64,
+        to: &mut dyn Listener,
+    ) -> Result<Metered, Error>;
 }
 
 #[cfg(test)]

@@ -113,9 +113,6 @@ pub enum Unavailable {
         "the kernel has no BTF (/sys/kernel/btf/vmlinux), and the layout of its task_struct is unknown"
     )]
     NoBtf,
-    /// It can only run commands.
-    #[error("can only meter a command that it runs")]
-    CannotAttach,
     /// It can only attach to processes.
     #[error("can only attach to processes (-p)")]
     OnlyProcesses,

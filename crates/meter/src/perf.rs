@@ -5,6 +5,10 @@
 //! time before which all records are known to be written. That no record was lost is checked
 //! against the kernel's own count of them.
 //!
+//! To attach to processes that run already, the events are those of all processes: a ring per
+//! processor, all of which exist before the threads are listed. So a thread that is in no list has a
+//! record of its creation.
+//!
 //! It does not see set-user-ID programs of other users (the kernel detaches the events). A call
 //! that a signal cut short in the main thread of an ending process is counted even if the signal
 //! ended the process, since records do not show that.
@@ -15,16 +19,20 @@ use std::time::Duration;
 
 use gate::command::{Held, Running};
 use gate::file::read_kernel;
-use gate::fs::{At, CWD, Want, statx};
-use gate::perf::{Event, Ring, Watch, perf_event_open, permitted, wait};
+use gate::fs::{At, CWD, Open, Want, openat, pread64, statx};
+use gate::long::c_string;
+use gate::perf::{ALL, Event, Ring, Watch, perf_event_open, permitted, wait};
 use gate::process::{self, Ahead, Shared};
 use gate::{Errno, clock, machine};
 use ondisk::perf::{self, Abi, Record, Task as Ids};
 
+use crate::attach::{Attach, MOST_LISTS, Status, Target, is_asked_to_stop, list_threads, running};
 use crate::call::{Call, Command, Ended, Fork, Listener, Meter, Metered};
-use crate::collector::{Collector, run_held, time_empty_call, warn_of};
-use crate::error::{Error, Step, Unavailable, WarningKind};
+use crate::collector::{Collector, Timing, run_held, time_empty_call, warn_of};
+use crate::cpu_time::CpuTime;
+use crate::error::{Error, Step, TargetError, Unavailable, WarningKind};
 use crate::executable::file_of;
+use crate::names::{Attached, OpenFiles};
 use crate::syscalls::{self, CLONE, CLONE_FILES, CLONE_FS, Kind};
 use crate::totals::{Program, Sums};
 use crate::tracefs::Tracepoints;
@@ -69,18 +77,10 @@ impl Meter for Perf {
         let has_ids = !in_first_pid_namespace();
         let mut events =
             Events::open(&tracepoints, has_ids, held.id()).map_err(Unavailable::PerfEvent)?;
-        let mut reader = Reader {
-            collector: Collector::new(calls, to),
-            tracepoints,
-            has_ids,
-            root: held.id() as u32,
-            has_begun: false,
-            entries: 0,
-            returns: 0,
-            compat_calls: 0,
-            hidden_programs: 0,
-            threads: HashMap::from([(held.id() as u32, Thread::new(held.id() as u32))]),
-        };
+        let root = held.id() as u32;
+        let mut reader = Reader::new(Collector::new(calls, to), tracepoints, has_ids);
+        reader.root = Some(root);
+        reader.threads.insert(root, Thread::new(root));
         let timing = {
             let _ahead = Ahead::get(); // records that are not read in time are lost
             run_held(held, command, Step::Prepare, |running| {
@@ -88,25 +88,96 @@ impl Meter for Perf {
                 ended.map_err(Step::Wait.late())
             })?
         };
-        // Threads that still run are not metered any more: records of their calls would be missing.
+        let metered_call = metered_call[0].load(Ordering::Relaxed);
+        let overhead = metered_call.saturating_sub(unmetered_call);
+        self.finish(reader, events, overhead, timing)
+    }
+
+    fn attach(
+        &self,
+        attach: &Attach<'_>,
+        calls: u64,
+        to: &mut dyn Listener,
+    ) -> Result<Metered, Error> {
+        let Target::Processes(processes) = &attach.target else {
+            return Err(Unavailable::OnlyProcesses.into());
+        };
+        let tracepoints = Tracepoints::find()?;
+        let unmetered_call = time_empty_call();
+        let has_ids = !in_first_pid_namespace();
+        let mut reader = Reader::new(Collector::new(calls, to), tracepoints, has_ids);
+        let before: Vec<OpenFiles> = processes.iter().map(|pid| OpenFiles::of(*pid)).collect();
+        process::raise_open_files();
+        let mut events =
+            Events::open(&reader.tracepoints, has_ids, ALL).map_err(Unavailable::PerfEvent)?;
+        let start = clock::monotonic();
+        let mut attached = Vec::new();
+        for (&pid, before) in processes.iter().zip(&before) {
+            if attached.contains(&pid) {
+                continue;
+            }
+            match reader.attach(pid, before) {
+                true => attached.push(pid),
+                false => reader.warn(WarningKind::EndedBefore(pid)),
+            }
+        }
+        if attached.is_empty() {
+            let first = processes.first().copied().unwrap_or_default();
+            return Err(TargetError::NoProcess(first).into());
+        }
+        let mut cpu = CpuTime::of(&attached);
+        let overhead = time_empty_call().saturating_sub(unmetered_call);
+        (attach.ready)(attached.len());
+        {
+            let _ahead = Ahead::get(); // records that are not read in time are lost
+            let until = attach
+                .duration
+                .map(|duration| start + duration.as_nanos() as u64);
+            let followed = reader.follow_attached(&mut events, until, &mut cpu);
+            followed.map_err(Step::Wait.late())?;
+        }
+        let (user, sys) = cpu.times();
+        let timing = Timing {
+            ended: Ended::Detached(attached.len()),
+            real: Duration::from_nanos(clock::monotonic().saturating_sub(start)),
+            user,
+            sys,
+        };
+        self.finish(reader, events, overhead, timing)
+    }
+}
+
+impl Perf {
+    /// The result. Threads that still run are not metered any more: records of their calls would be
+    /// missing.
+    fn finish(
+        &self,
+        mut reader: Reader<'_>,
+        mut events: Events,
+        overhead: u64,
+        timing: Timing,
+    ) -> Result<Metered, Error> {
         let written = events.stop().and_then(|()| {
             reader.read(&mut events.rings);
             events.count()
         });
         let [entries, returns] = written.map_err(Step::CountRecords.late())?;
-        let overhead = metered_call[0]
-            .load(Ordering::Relaxed)
-            .saturating_sub(unmetered_call);
         let lost = entries
             .saturating_sub(reader.entries)
             .max(returns.saturating_sub(reader.returns));
         let mut metered = reader.collector.finish(self, overhead, timing);
-        metered.lost = lost;
+        metered.lost = lost + reader.unfollowed;
         warn_of(&mut metered, lost, WarningKind::LostRecords);
-        let compat_calls = reader.compat_calls;
-        warn_of(&mut metered, compat_calls, WarningKind::Calls32Bit);
-        let hidden = reader.hidden_programs;
-        warn_of(&mut metered, hidden, WarningKind::HiddenPrograms);
+        for (number, kind) in [
+            (
+                reader.unfollowed,
+                WarningKind::UnfollowedThreads as fn(u64) -> WarningKind,
+            ),
+            (reader.compat_calls, WarningKind::Calls32Bit),
+            (reader.hidden_programs, WarningKind::HiddenPrograms),
+        ] {
+            warn_of(&mut metered, number, kind);
+        }
         Ok(metered)
     }
 }
@@ -236,6 +307,7 @@ impl Entered {
     }
 }
 
+#[derive(Clone)]
 struct Thread {
     pid: u32,
     call: Option<Entered>,
@@ -249,6 +321,8 @@ struct Thread {
     is_compat: bool,
     /// It did so until the execve(2) that it is in, which therefore does not count.
     was_compat: bool,
+    /// It may be in a call that it has begun before it was metered, which does not count.
+    is_attached: bool,
 }
 
 impl Thread {
@@ -261,6 +335,7 @@ impl Thread {
             program: Program::default(),
             is_compat: false,
             was_compat: false,
+            is_attached: false,
         }
     }
 }
@@ -271,9 +346,12 @@ struct Reader<'a> {
     tracepoints: Tracepoints,
     /// Records have the ids of this PID namespace, besides those of the tracepoint.
     has_ids: bool,
-    /// The command, and whether it has begun: before, its process executed this program.
-    root: u32,
+    /// The command, and whether it has begun: before, its process executed this program. `None` if
+    /// records are of all processes, and those of other threads than `threads` are ignored.
+    root: Option<u32>,
     has_begun: bool,
+    /// Processes whose threads came and went too fast to find all.
+    unfollowed: u64,
     /// Records of entries and exits.
     entries: u64,
     returns: u64,
@@ -289,7 +367,106 @@ fn is_cut_short(result: i64) -> bool {
     matches!(result, -4 | -512 | -513 | -514 | -516)
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    fn new(collector: Collector<'a>, tracepoints: Tracepoints, has_ids: bool) -> Reader<'a> {
+        Reader {
+            collector,
+            tracepoints,
+            has_ids,
+            root: None,
+            has_begun: false,
+            unfollowed: 0,
+            entries: 0,
+            returns: 0,
+            compat_calls: 0,
+            hidden_programs: 0,
+            threads: HashMap::new(),
+        }
+    }
+
+    fn warn(&mut self, kind: WarningKind) {
+        self.collector.warnings.push(kind);
+    }
+
+    /// Meters the threads of a process that runs already. Returns whether there are any.
+    fn attach(&mut self, pid: u32, before: &OpenFiles) -> bool {
+        let program = running(pid);
+        let thread = Thread {
+            program: self.collector.totals.program(&program),
+            is_compat: has_32_bits(pid),
+            is_attached: true,
+            ..Thread::new(pid)
+        };
+        let mut found = Vec::new();
+        let mut is_complete = false;
+        for _ in 0..MOST_LISTS {
+            let (listed, has_all) = list_threads(pid);
+            is_complete = has_all;
+            // Also those that have ended since: they may have created others.
+            found.extend(listed);
+            if is_complete {
+                break;
+            }
+        }
+        self.unfollowed += u64::from(!is_complete);
+        found.sort_unstable();
+        found.dedup();
+        if found.is_empty() {
+            return false;
+        }
+        self.has_begun = true;
+        let threads = found.iter().map(|tid| (*tid, thread.clone()));
+        self.threads.extend(threads);
+        self.collector.attach(&Attached {
+            pid,
+            threads: found,
+            program,
+            open: OpenFiles::of(pid).since(before),
+        });
+        true
+    }
+
+    /// Reads until no metered thread is left, until this time of the monotonic clock, or until the user
+    /// asks this process to stop.
+    fn follow_attached(
+        &mut self,
+        events: &mut Events,
+        until: Option<u64>,
+        cpu: &mut CpuTime<'_>,
+    ) -> gate::Result<()> {
+        const INTERVAL: u64 = 100_000_000;
+        let mut next = 0;
+        loop {
+            let now = clock::monotonic();
+            let mut have_ended = self.threads.is_empty();
+            if now >= next {
+                next = now + INTERVAL;
+                have_ended |= self.have_ended();
+            }
+            self.read(&mut events.rings);
+            self.collector.tick(|_| Ok::<_, Errno>(Sums::new()))?;
+            cpu.update();
+            let left = until.map(|until| until.saturating_sub(clock::monotonic()));
+            if have_ended || left == Some(0) || is_asked_to_stop() {
+                return Ok(());
+            }
+            let left = left.map_or(LONGEST_WAIT, Duration::from_nanos);
+            wait(events.enter.iter(), left.min(LONGEST_WAIT))?;
+        }
+    }
+
+    /// Whether no metered process is left. A thread that was listed while it ended has no record of
+    /// its end, so /proc tells.
+    fn have_ended(&self) -> bool {
+        let mut pids: Vec<u32> = self.threads.values().map(|thread| thread.pid).collect();
+        pids.sort_unstable();
+        pids.dedup();
+        // The main thread may have ended before others.
+        let is_last = |it: Status| it.has_ended && it.threads == 1;
+        let has_ended = |pid: &u32| Status::read(*pid).is_none_or(is_last);
+        pids.iter().all(has_ended)
+    }
+
     /// Reads until no metered thread is left, or the command has ended and the user asks this
     /// process to stop.
     fn follow(&mut self, running: &mut Running, events: &mut Events) -> gate::Result<Ended> {
@@ -388,8 +565,8 @@ impl Reader<'_> {
     fn enter(&mut self, by: Ids, number: i64, args: [u64; 6], time: u64) {
         let call = u32::try_from(number).ok().and_then(syscalls::by_number);
         let is_exec = call.is_some_and(|call| call.kind == Kind::Exec);
-        self.has_begun |= by.tid == self.root && is_exec;
-        if !self.has_begun {
+        self.has_begun |= Some(by.tid) == self.root && is_exec;
+        if !self.has_begun || self.is_other(by) {
             return;
         }
         // The record of its fork may be lost.
@@ -398,6 +575,7 @@ impl Reader<'_> {
             .entry(by.tid)
             .or_insert_with(|| Thread::new(by.pid));
         let cut_short = thread.cut_short.take();
+        thread.is_attached = false;
         thread.clone = (number == CLONE as i64).then_some(args[0]);
         if thread.is_compat {
             self.compat_calls += 1;
@@ -424,6 +602,7 @@ impl Reader<'_> {
         let entered = match thread.call.take() {
             Some(entered) => entered,
             None if thread.is_compat || std::mem::take(&mut thread.was_compat) => return,
+            None if std::mem::take(&mut thread.is_attached) => return,
             // It has no entry: a seccomp filter has answered it.
             None => match u32::try_from(number).ok().and_then(syscalls::by_number) {
                 Some(call) => Entered {
@@ -444,7 +623,16 @@ impl Reader<'_> {
         }
     }
 
+    /// Whether the records are of all processes, and this thread is not metered.
+    fn is_other(&self, thread: Ids) -> bool {
+        self.root.is_none() && !self.threads.contains_key(&thread.tid)
+    }
+
     fn fork(&mut self, made: Ids, by: Ids) {
+        // It may be in the list of threads, too.
+        if self.is_other(by) || self.root.is_none() && !self.is_other(made) {
+            return;
+        }
         let parent = self.threads.get(&by.tid);
         let is_thread = made.pid == by.pid;
         // The flags of clone3(2) are in memory: only threads and plain processes are told apart.
@@ -465,6 +653,10 @@ impl Reader<'_> {
     }
 
     fn exec(&mut self, by: Ids, called: &[u8], is_compat: bool) {
+        let is_metered = |thread: &Thread| thread.pid == by.pid;
+        if self.root.is_none() && !self.threads.values().any(is_metered) {
+            return;
+        }
         let file = file_of(by.pid, called, 0);
         let program = self.collector.totals.program(&file);
         // The thread that goes on gets the id of the process, whatever id it had.
@@ -483,6 +675,7 @@ impl Reader<'_> {
             program,
             is_compat,
             was_compat,
+            is_attached: false,
         };
         self.threads.insert(by.tid, thread);
         self.collector.exec(by.pid, &file);
@@ -506,6 +699,17 @@ impl Reader<'_> {
         }
         self.collector.exit(ended.pid, ended.tid);
     }
+}
+
+/// Whether a process executes a 32-bit program, by the header of its file.
+fn has_32_bits(pid: u32) -> bool {
+    const HEADER: [u8; 5] = *b"\x7fELF\x01";
+    let mut header = [0; HEADER.len()];
+    let file = c_string(format!("/proc/{pid}/exe").as_bytes());
+    let read = file
+        .and_then(|file| openat(CWD, &file, Open::empty()))
+        .and_then(|file| pread64(&file, &mut header, 0));
+    read.is_ok() && header == HEADER
 }
 
 /// The time of the next record of a ring; `u64::MAX` without one. Records without a time are

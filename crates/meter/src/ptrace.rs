@@ -25,9 +25,11 @@ use gate::ptrace::{self, At, Came, Doing, How, Stop};
 use gate::seccomp::{ARCH, Filter};
 use gate::{Errno, machine, usage};
 
-use crate::attach::{Attach, Status, Target, is_asked_to_stop, myself, running, threads};
+use crate::attach::{
+    Attach, MOST_LISTS, Status, Target, is_asked_to_stop, list_threads, myself, running,
+};
 use crate::call::{Call, Command, Ended, Fork, LONGEST_NAME, Listener, Meter, Metered};
-use crate::collector::{Collector, Timing, run_held};
+use crate::collector::{Collector, Timing, run_held, warn_of};
 use crate::cpu_time::CpuTime;
 use crate::error::{Error, Step, TargetError, Unavailable, WarningKind};
 use crate::names::{Attached, OpenFiles};
@@ -98,6 +100,7 @@ impl Meter for Ptrace {
         tracer.detach_all();
         let (user, sys) = cpu.times();
         let overhead = Duration::from_nanos(tracer.stopped_for);
+        let unfollowed = tracer.unfollowed;
         let timing = Timing {
             ended: Ended::Detached(attached.len()),
             real: Duration::from_nanos(clock::monotonic().saturating_sub(start)),
@@ -105,7 +108,8 @@ impl Meter for Ptrace {
             sys,
         };
         let mut metered = tracer.collector.finish(self, 0, timing);
-        metered.overhead = overhead;
+        (metered.overhead, metered.lost) = (overhead, unfollowed);
+        warn_of(&mut metered, unfollowed, WarningKind::UnfollowedThreads);
         Ok(metered)
     }
 }
@@ -297,6 +301,8 @@ struct Tracer<'a> {
     /// The kernel has no `PTRACE_GET_SYSCALL_INFO` (before Linux 5.3).
     lacks_syscall_info: bool,
     is_ending: bool,
+    /// Processes whose threads came and went too fast to find all.
+    unfollowed: u64,
     /// Nanoseconds that stopped threads have waited for this process, once it knew of the stop.
     stopped_for: u64,
     /// When [`Tracer::wait`] is to return at the latest, without intervals.
@@ -326,6 +332,7 @@ impl<'a> Tracer<'a> {
             sys: Duration::ZERO,
             lacks_syscall_info: false,
             is_ending: false,
+            unfollowed: 0,
             stopped_for: 0,
             limit: None,
         }
@@ -364,15 +371,15 @@ impl<'a> Tracer<'a> {
         let mut seized = Vec::new();
         let mut seen = HashSet::new();
         // A thread that is not traced yet may create others; one that is has its threads traced.
-        loop {
-            let new: Vec<u32> = threads(pid)
-                .into_iter()
-                .filter(|tid| seen.insert(*tid))
-                .collect();
-            if new.is_empty() {
-                break;
-            }
-            for tid in new {
+        let mut is_complete = false;
+        for _ in 0..MOST_LISTS {
+            let (listed, has_all) = list_threads(pid);
+            is_complete = has_all;
+            for tid in listed {
+                if !seen.insert(tid) {
+                    continue;
+                }
+                is_complete = false;
                 match ptrace::attach(tid) {
                     Ok(()) => seized.push(tid),
                     Err(Errno::ESRCH) => {}
@@ -382,7 +389,11 @@ impl<'a> Tracer<'a> {
                 // So that it can be detached, whatever follows.
                 self.threads.insert(tid, Thread::new(pid));
             }
+            if is_complete {
+                break;
+            }
         }
+        self.unfollowed += u64::from(!is_complete);
         self.threads
             .retain(|tid, thread| thread.pid != pid || seized.contains(tid));
         if seized.is_empty() {
@@ -411,8 +422,9 @@ impl<'a> Tracer<'a> {
         tracer.is_some() && tracer == myself()
     }
 
-    /// Waits until the threads that were seized have stopped once, a few milliseconds at most unless
-    /// they cannot be interrupted: from then on all calls are seen.
+    /// Waits until the threads that were seized have stopped once, a few milliseconds at most. A
+    /// thread that cannot be interrupted is in a call that has begun before. No call of it is lost:
+    /// the kernel stops it when it returns from that call, before it can make another one.
     fn stop_all(&mut self) {
         const LIMIT: u64 = 200_000_000;
         let until = clock::monotonic() + LIMIT;

@@ -23,7 +23,7 @@ use super::layout::{ANNOUNCEMENT, adoption, shared, slot};
 use super::offsets::Way;
 use super::program;
 use super::reader::{Find, Reader};
-use crate::attach::{myself, running, threads};
+use crate::attach::{MOST_LISTS, list_threads, myself, running};
 use crate::cgroup::Cgroup;
 use crate::collector::time_empty_call;
 use crate::error::{Error, Step, Unavailable};
@@ -94,24 +94,36 @@ impl<'a> Adopter<'a> {
         let number = self.new_slot(pid)?;
         let mut adopted = Vec::new();
         let mut seen = HashSet::default();
-        // A thread that is not metered yet may create others.
-        loop {
-            let mut is_complete = true;
-            for tid in threads(pid) {
+        // A thread that is not metered yet may create others, until it is, or ends. So the last list
+        // has only threads that were metered before.
+        let mut is_complete = false;
+        for _ in 0..MOST_LISTS {
+            let (listed, has_all) = list_threads(pid);
+            is_complete = has_all;
+            for tid in listed {
                 if seen.contains(&tid) {
                     continue;
                 }
-                is_complete = false;
                 match self.thread(pid, tid, number)? {
-                    Adopted::Now => adopted.push(tid),
-                    Adopted::Before | Adopted::Gone | Adopted::Full => {}
-                    Adopted::Unborn => continue,
+                    Adopted::Now => {
+                        adopted.push(tid);
+                        is_complete = false;
+                    }
+                    Adopted::Gone => is_complete = false,
+                    Adopted::Before | Adopted::Full => {}
+                    Adopted::Unborn => {
+                        is_complete = false;
+                        continue;
+                    }
                 }
                 seen.insert(tid);
             }
             if is_complete {
                 break;
             }
+        }
+        if !is_complete {
+            self.words[shared::UNFOLLOWED].fetch_add(1, Ordering::Relaxed);
         }
         if adopted.is_empty() {
             self.maps.slots.delete(&number.to_ne_bytes())?;

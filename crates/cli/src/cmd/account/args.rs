@@ -30,7 +30,7 @@ const OPTIONS_FIRST: &str = "\
 Options of fathom come before COMMAND; everything from COMMAND on belongs to the command.";
 
 const ATTACHING: &str = "\
-With -p, --cgroup and --system the exit status is 0 if there is a report, and 2 if there is none. Attaching needs root, and a kernel with BTF; -p also works by ptrace.";
+With -p, --cgroup and --system the exit status is 0 if there is a report, and 2 if there is none. Attaching needs root, and a kernel with BTF; -p also works by perf and ptrace.";
 
 const TABLE: &str = "\
 The table of --model is CSV with the columns gate, ms_per_call, calls_per_dir, calls_per_file (or calls_per_seg) and for_effect (yes or no).";

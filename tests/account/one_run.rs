@@ -1,0 +1,298 @@
+//! Several counters of one run: what `fathom account -p` counts of a process while others count its
+//! calls, too, is what they count. So it does not matter whether the process makes the same calls in
+//! every run. `make -j2` does not: whether it writes a token to the pipe of its job server, reads it
+//! back, and gives a job another standard input by dup2(2), depends on which jobs have ended.
+
+use std::io::{BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::Instant;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::attach::{
+    ATTACHING, Counts, PATIENCE, Workload, attach, attach_fathom, counts, report, strace,
+    strace_counts,
+};
+use crate::support::build::tool;
+use crate::support::run::program;
+use crate::support::{Need, require};
+
+const NEEDS: [Need; 2] = [Need::Root, Need::Program("strace")];
+
+/// Counters that can be attached to a process at a time: it has only one tracer.
+const TOGETHER: [[&str; 3]; 2] = [["bpf", "strace", "perf"], ["ptrace", "perf", "bpf"]];
+
+/// What counts the calls of a process, from now until the process has ended.
+struct Counter {
+    name: &'static str,
+    child: Child,
+    /// Open, so that it can be written to.
+    _stderr: BufReader<ChildStderr>,
+    result: PathBuf,
+}
+
+impl Counter {
+    fn attach(name: &'static str, pid: &str, at: &Path) -> Counter {
+        let result = at.join(name);
+        let (child, stderr) = match name {
+            "strace" => attach(strace(&result, pid)),
+            meter => attach_fathom(meter, pid, &result),
+        };
+        Counter {
+            name,
+            child,
+            _stderr: stderr,
+            result,
+        }
+    }
+
+    /// What it has counted; `None` if it says that it has lost calls.
+    fn counts(mut self) -> Option<Counts> {
+        let status = self.child.wait().unwrap();
+        assert_eq!(status.code(), Some(0), "{}", self.name);
+        if self.name == "strace" {
+            return Some(strace_counts(&self.result));
+        }
+        let result = report(&self.result);
+        assert_eq!(result["meter"], self.name, "{result}");
+        // perf has the calls of all processes in its rings, which others may fill.
+        let may_lose = self.name == "perf" && result["lost"] != 0;
+        assert!(may_lose || result["lost"] == 0, "{}: {result}", self.name);
+        (!may_lose).then(|| counts(&result))
+    }
+}
+
+/// Has all of them count the calls of a process in which `work` makes it do something and end.
+fn counted_by<const N: usize>(
+    counters: [&'static str; N],
+    pid: &str,
+    work: impl FnOnce(),
+) -> Counts {
+    let at = tempfile::tempdir().unwrap();
+    let counters = counters.map(|name| Counter::attach(name, pid, at.path()));
+    let names = counters.each_ref().map(|counter| counter.name);
+    work();
+    let counted = counters.map(Counter::counts);
+    let mut counted = names
+        .iter()
+        .zip(counted)
+        .filter_map(|(name, counts)| Some((*name, counts?)));
+    let (first, counts) = counted.next().unwrap();
+    assert!(!counts.is_empty());
+    for (name, others) in counted {
+        assert_eq!(others, counts, "{name} and {first}");
+    }
+    counts
+}
+
+/// The threads of a process.
+fn threads(pid: &str) -> usize {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
+    threads.map_or(0, Iterator::count)
+}
+
+fn wait_until(what: &str, holds: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < PATIENCE, "{what}");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+/// Whether the main thread of a process is in one of these calls.
+fn is_in(pid: &str, calls: &[libc::c_long]) -> bool {
+    let call = std::fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
+    let number = call.split(' ').next().and_then(|call| call.parse().ok());
+    number.is_some_and(|number| calls.contains(&number))
+}
+
+/// A web server of Python, which serves each request in a thread of its own.
+struct WebServer {
+    child: Child,
+    port: u16,
+}
+
+impl WebServer {
+    fn start(at: &Path) -> WebServer {
+        let options = ["-u", "-m", "http.server", "--bind", "127.0.0.1", "0"];
+        let mut command = program(Path::new("python3"), options);
+        command.current_dir(at).stdin(Stdio::null());
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // Serving HTTP on 127.0.0.1 port 40001 (http://127.0.0.1:40001/) ...
+        let mut line = String::new();
+        let stdout = child.stdout.as_mut().unwrap();
+        std::io::BufRead::read_line(&mut BufReader::new(stdout), &mut line).unwrap();
+        let port = line.split(' ').nth(5).and_then(|port| port.parse().ok());
+        let server = WebServer {
+            child,
+            port: port.unwrap_or_else(|| panic!("no port: {line}")),
+        };
+        server.wait_until_idle();
+        server
+    }
+
+    fn pid(&self) -> String {
+        self.child.id().to_string()
+    }
+
+    /// No request is being served.
+    fn wait_until_idle(&self) {
+        const WAITING: &[libc::c_long] = &[
+            libc::SYS_ppoll,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_poll,
+        ];
+        wait_until("the server does not wait", || {
+            threads(&self.pid()) == 1 && is_in(&self.pid(), WAITING)
+        });
+    }
+
+    fn get(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).unwrap();
+        write!(stream, "GET {path} HTTP/1.0\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+}
+
+impl Drop for WebServer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn the_requests_to_a_web_server_are_counted_as_by_its_tracer() {
+    const REQUESTS: u64 = 10;
+    if !require(&[NEEDS[0], NEEDS[1], Need::Program("python3")]) {
+        return;
+    }
+    let at = tempfile::tempdir().unwrap();
+    std::fs::write(at.path().join("page"), "hello").unwrap();
+    for counters in TOGETHER {
+        let server = WebServer::start(at.path());
+        let counted = counted_by(counters, &server.pid(), || {
+            for _ in 0..REQUESTS {
+                assert!(server.get("/page").ends_with("\r\nhello"));
+                assert!(server.get("/none").contains(" 404 "));
+            }
+            server.wait_until_idle();
+            let pid = Pid::from_child(&server.child);
+            kill_process(pid, Signal::TERM).unwrap();
+        });
+        // Each request opens its file, found or not.
+        let (opens, errors) = counted["openat"];
+        assert!(
+            opens >= 2 * REQUESTS && errors >= REQUESTS && errors < opens,
+            "{counted:?}"
+        );
+    }
+}
+
+#[test]
+fn a_parallel_build_is_counted_as_by_its_tracer() {
+    if !require(&[NEEDS[0], NEEDS[1], Need::Program("make")]) {
+        return;
+    }
+    let at = tempfile::tempdir().unwrap();
+    let rule = "all: 1.o 2.o 3.o 4.o 5.o 6.o\n%.o:\n\t@test -e $@ || cp Makefile $@\n";
+    std::fs::write(at.path().join("Makefile"), rule).unwrap();
+    for counters in TOGETHER {
+        let workload = Workload::start(at.path(), "make -rj2; rm *.o; exit 4");
+        let pid = workload.pid();
+        let mut ended = None;
+        counted_by(counters, &pid, || {
+            workload.go();
+            ended = Some(workload.end().1);
+        });
+        assert_eq!(ended, Some(Some(4)));
+    }
+}
+
+/// A way of `tasks.c`, which has begun.
+fn tasks(at: &Path, way: &str) -> Child {
+    let built = at.join("tasks");
+    let source = at.join("tasks.c");
+    std::fs::write(&source, include_str!("tasks.c")).unwrap();
+    let mut compiler = Command::new("cc");
+    tool(
+        compiler
+            .args(["-O1", "-w", "-pthread", "-o"])
+            .args([&built, &source]),
+    );
+    let mut command = program(&built, [way]);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = [0; 6];
+    let stdout = child.stdout.as_mut().unwrap();
+    stdout.read_exact(&mut line).unwrap();
+    assert_eq!(&line, b"ready\n");
+    child
+}
+
+#[test]
+fn threads_that_begin_and_end_while_we_attach_are_counted() {
+    // CHAINS x GENERATIONS x CALLS of tasks.c
+    const CALLS: u64 = 4 * 25 * 4;
+    if !require(&[Need::Root, Need::Program("cc")]) {
+        return;
+    }
+    let at = tempfile::tempdir().unwrap();
+    let calls = std::iter::once(("access".to_owned(), (CALLS, CALLS)));
+    let calls: Counts = calls.collect();
+    // strace lists the threads once, and misses those of whole chains (100 or 300 calls of 400).
+    for counters in [["bpf", "ptrace", "perf"], ["ptrace", "perf", "bpf"]] {
+        let mut child = tasks(at.path(), "chains");
+        wait_until("the threads do not begin", || {
+            is_in(&child.id().to_string(), &[libc::SYS_rt_sigtimedwait])
+        });
+        let counted = counted_by(counters, &child.id().to_string(), || {
+            kill_process(Pid::from_child(&child), Signal::USR1).unwrap();
+        });
+        assert_eq!(child.wait().unwrap().code(), Some(3));
+        let counted: Counts = counted
+            .into_iter()
+            .map(|(name, calls)| (name.replace("faccessat", "access"), calls))
+            .collect();
+        assert_eq!(counted, calls, "{counters:?}");
+    }
+}
+
+#[test]
+fn a_thread_that_cannot_be_interrupted_is_counted_when_it_goes_on() {
+    // CALLS of tasks.c
+    const CALLS: u64 = 4;
+    if !require(&[Need::Root, Need::Program("cc")]) {
+        return;
+    }
+    let at = tempfile::tempdir().unwrap();
+    for meter in ATTACHING {
+        let mut child = tasks(at.path(), "uninterruptible");
+        let pid = child.id().to_string();
+        let status = format!("/proc/{pid}/status");
+        wait_until("the thread does not wait", || {
+            std::fs::read_to_string(&status)
+                .unwrap()
+                .contains("State:\tD")
+        });
+        let mut counter = Counter::attach(meter, &pid, at.path());
+        assert_eq!(counter.child.try_wait().unwrap(), None, "{meter}");
+        drop(child.stdin.take());
+        assert_eq!(child.wait().unwrap().code(), Some(3), "{meter}");
+        let counted = counter.counts().unwrap();
+        let (name, calls) = counted.first_key_value().unwrap();
+        assert!(name.contains("access") && counted.len() == 1, "{counted:?}");
+        assert_eq!(*calls, (CALLS, CALLS), "{meter}");
+    }
+}

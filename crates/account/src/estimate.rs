@@ -46,9 +46,11 @@ fn prices(detail: &Detail, prices: &Prices) -> BTreeMap<u32, f64> {
 /// Replaces measured times by calls x price, in the totals and in the detail.
 pub(crate) fn estimate(totals: &mut [Total], detail: &mut Detail, priced: &Prices) {
     let prices = prices(detail, priced);
+    let waited = detail.waits.calls(&detail.programs);
     for total in totals {
         if let Some(price) = prices.get(&total.number) {
-            let waited = detail.waits.calls(total, &detail.programs);
+            let key = (total.number, total.pid, &total.program[..]);
+            let waited = waited.get(&key).copied().unwrap_or_default();
             let calls = total.calls.saturating_sub(waited);
             total.nanos = (calls as f64 * price).round() as u64;
         }

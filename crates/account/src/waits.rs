@@ -4,7 +4,7 @@
 //! What a call waits for is told by what its descriptor is ([`DescriptorKind`]), not by the name of the
 //! call: the same read(2) serves files and pipes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use meter::call::{Call, Total};
 use meter::names::{DescriptorKind, Subject};
@@ -125,15 +125,16 @@ impl Waits {
         sums.map(|(waiter, sum)| (waiter.program, waiter.number, sum.nanos))
     }
 
-    /// The calls of a total that waited.
-    pub(crate) fn calls(&self, total: &Total, programs: &[Vec<u8>]) -> u64 {
-        let is_of = |waiter: &&Waiter| {
-            u32::from(waiter.number) == total.number
-                && waiter.pid == total.pid
-                && programs.get(usize::from(waiter.program)) == Some(&total.program)
-        };
-        let sums = self.sums.iter().filter(|(waiter, _)| is_of(waiter));
-        sums.map(|(_, sum)| sum.calls).sum()
+    /// The calls that waited, by number, process and program.
+    pub(crate) fn calls<'p>(&self, programs: &'p [Vec<u8>]) -> HashMap<(u32, u32, &'p [u8]), u64> {
+        let mut calls = HashMap::new();
+        for (waiter, sum) in &self.sums {
+            if let Some(program) = programs.get(usize::from(waiter.program)) {
+                let key = (waiter.number.into(), waiter.pid, &program[..]);
+                *calls.entry(key).or_default() += sum.calls;
+            }
+        }
+        calls
     }
 
     /// Takes the time of the waits from the totals; the numbers of calls stay.

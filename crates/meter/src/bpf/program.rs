@@ -84,7 +84,7 @@ pub(super) fn enter(resources: &Resources) -> Option<Vec<u64>> {
 /// A call of a thread that is not metered: if it is one of those that join, meters it from here on,
 /// and goes on at `entered`. Ends the program if it is not, and goes on here before any may join.
 fn join(p: &mut Draft<'_>, joins: Joins, ids: Ids, entered: Label) {
-    let [admit, full, unlisted, listed, native, told] = p.labels();
+    let [admit, full, native, told] = p.labels();
     let (out, resources) = (p.out, p.resources);
     p.shared(R1, shared::OWN_PID);
     p.load(Double, R1, R1, 0);
@@ -124,14 +124,7 @@ fn join(p: &mut Draft<'_>, joins: Joins, ids: Ids, entered: Label) {
     p.set(R2, COMM);
     p.call(Helper::GetCurrentComm);
     p.store_number(Word, R8, slot::NAME_LEN, COMM);
-    p.update(resources.slots, enter::SLOT, (R8, 0), 0);
-    p.jump_if(R0, If::Differ, 0, unlisted);
-    p.shared_add(shared::SLOTS, 1);
-    p.copy_memory(Double, (R7, task::SLOT), (R10, enter::SLOT));
-    p.jump(listed);
-    p.place(unlisted);
-    p.store_number(Double, R7, task::SLOT, 0);
-    p.place(listed);
+    list_slot(p, enter::SLOT);
     go_if_native(p, enter::ID, R9, native);
     p.store_number(Word, R7, task::FLAGS, task::COMPAT);
     p.place(native);
@@ -154,6 +147,20 @@ fn join(p: &mut Draft<'_>, joins: Joins, ids: Ids, entered: Label) {
     p.shared_add(shared::MISSED, 1);
     p.jump(out);
     p.place(admit);
+}
+
+/// Enters the slot at `R8`, whose number is on the stack, into the map, and gives it to the task `R7`.
+/// If there is no room, the task has the slot 0, which is never in the map.
+fn list_slot(p: &mut Draft<'_>, number: i16) {
+    let [unlisted, listed] = p.labels();
+    p.update(p.resources.slots, number, (R8, 0), 0);
+    p.jump_if(R0, If::Differ, 0, unlisted);
+    p.shared_add(shared::SLOTS, 1);
+    p.copy_memory(Double, (R7, task::SLOT), (R10, number));
+    p.jump(listed);
+    p.place(unlisted);
+    p.store_number(Double, R7, task::SLOT, 0);
+    p.place(listed);
 }
 
 /// Bytes of the name of a thread.
@@ -710,7 +717,6 @@ pub(super) fn exec_again(resources: &Resources) -> Option<Vec<u64>> {
 
 fn replace_program(mut p: Draft<'_>, scratch: i32) -> Option<Vec<u64>> {
     p.scratch = scratch;
-    let [unlisted, listed] = p.labels();
     let (out, resources) = (p.out, p.resources);
     p.copy(R6, R1);
     p.load(Double, R8, R6, 0);
@@ -742,14 +748,7 @@ fn replace_program(mut p: Draft<'_>, scratch: i32) -> Option<Vec<u64>> {
     read_program_name(&mut p);
     p.store(Word, R8, slot::NAME_LEN, R1);
     p.copy(R9, R1);
-    p.update(resources.slots, exec::SLOT, (R8, 0), 0);
-    p.jump_if(R0, If::Differ, 0, unlisted);
-    p.shared_add(shared::SLOTS, 1);
-    p.copy_memory(Double, (R7, task::SLOT), (R10, exec::SLOT));
-    p.jump(listed);
-    p.place(unlisted);
-    p.store_number(Double, R7, task::SLOT, 0);
-    p.place(listed);
+    list_slot(&mut p, exec::SLOT);
     p.store_number(Word, R8, 0, kind::EXEC);
     p.copy_memory(Word, (R8, slot::FORMER), (R10, exec::FORMER));
     p.map(R1, resources.ring);

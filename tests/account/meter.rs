@@ -303,6 +303,39 @@ fn memory_does_not_grow_with_the_number_of_calls() {
     }
 }
 
+/// Runs a command to its end, and returns the peak of its resident memory in KiB.
+#[expect(clippy::zombie_processes, reason = "wait4 waits for it")]
+fn peak_kib(command: &mut Command) -> i64 {
+    let child = command.stderr(Stdio::null()).spawn().unwrap();
+    let (mut status, pid) = (0, child.id().cast_signed());
+    // SAFETY: rusage is made of numbers.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel fills both in.
+    let waited = unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) };
+    assert_eq!((waited, status), (pid, 0));
+    usage.ru_maxrss
+}
+
+#[test]
+fn memory_is_bounded_however_many_names_and_processes_there_are() {
+    const MOST: i64 = 64 << 10;
+    let at = tempfile::tempdir().unwrap();
+    let (busy, report) = (crate::counts::busy(at.path()), at.path().join("report"));
+    let options = ["account", "--calls", "1000000", "--json", "--meter", "bpf"];
+    let mut command = fathom(options);
+    command.arg("-o").arg(&report).arg(&busy);
+    let peak = peak_kib(command.args(["many-names", "500"]));
+    let value: Value = serde_json::from_slice(&std::fs::read(&report).unwrap()).unwrap();
+    let detail = &value["result"]["detail"];
+    // 20 MB of names, of which 6 MiB are held.
+    let [files, unheld] = [&detail["files"], &detail["unheld"]["calls"]];
+    let (files, unheld) = (files.as_u64().unwrap(), unheld.as_u64().unwrap());
+    assert!(
+        files > 30_000 && unheld > 60_000 && peak < MOST,
+        "{files} files, {unheld} calls on others, {peak} KiB"
+    );
+}
+
 #[test]
 fn kill_9_detaches_from_the_command() {
     for meter in METERS {

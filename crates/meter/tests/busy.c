@@ -200,6 +200,21 @@ static void filtered(void) {
   wait(NULL);
 }
 
+/* So many processes, each of which looks for 200 files of its own, by names of 200 bytes. */
+static void many_names(long processes) {
+  char name[256];
+  for (long process = 0; process < processes; process++) {
+    if (fork() == 0) {
+      for (int i = 0; i < 200; i++) {
+        snprintf(name, sizeof name, "/%0199ld", process * 200 + i);
+        open(name, O_RDONLY);
+      }
+      _exit(0);
+    }
+    wait(NULL);
+  }
+}
+
 int main(int argc, char **argv) {
   me = argv[0];
   const char *what = argc > 1 ? argv[1] : "";
@@ -226,6 +241,8 @@ int main(int argc, char **argv) {
   else if (!strcmp(what, "many"))
     for (long i = 0, n = atol(argv[2]); i < n; i++)
       open("/no/such/file", O_RDONLY);
+  else if (!strcmp(what, "many-names"))
+    many_names(atol(argv[2]));
   else if (!strcmp(what, "die")) {
     touch_files();
     raise(atoi(argv[2]));

@@ -15,7 +15,7 @@ use crate::estimate::estimate;
 use crate::intervals::{Intervals, Ticking};
 use crate::ledger::{Detail, File, Ledger};
 use crate::prices::{Given, Prices};
-use crate::whatif::{WhatIf, asked, what_if};
+use crate::whatif::{Costs, WhatIf, asked, what_if};
 
 /// A metered run of a command.
 #[derive(Debug)]
@@ -83,11 +83,15 @@ impl CommandAccount {
             .waits
             .take_from(&mut metered.totals, &detail.programs);
         let systems = FileSystems::read();
+        let costs = match given.is_none() && metered.meter == PRECISE {
+            true => Costs::Metered,
+            false => Costs::Priced,
+        };
         let prices = find_prices(&detail, &systems, given);
         if metered.meter == STOPS {
             estimate(&mut metered.totals, &mut detail, &prices);
         }
-        let what_if = predict(&metered, &detail, &systems, &prices);
+        let what_if = predict(&metered, &detail, &systems, (&prices, costs));
         Ok(CommandAccount {
             metered,
             detail,
@@ -99,6 +103,8 @@ impl CommandAccount {
 
 /// The meter that stops the process at each call, so that its times are rough.
 const STOPS: &str = "ptrace";
+/// The meter that adds little to the times of calls.
+const PRECISE: &str = "bpf";
 
 fn find_prices(detail: &Detail, systems: &FileSystems, given: Option<(Given, String)>) -> Prices {
     let samples = detail.samples(SAMPLES).into_iter();
@@ -113,7 +119,12 @@ fn find_prices(detail: &Detail, systems: &FileSystems, given: Option<(Given, Str
     }
 }
 
-fn predict(metered: &Metered, detail: &Detail, systems: &FileSystems, prices: &Prices) -> WhatIf {
+fn predict(
+    metered: &Metered,
+    detail: &Detail,
+    systems: &FileSystems,
+    prices: (&Prices, Costs),
+) -> WhatIf {
     let asked = asked(detail, |dir| systems.fstype(dir).map(<[u8]>::to_vec));
     let all: u64 = metered.totals.iter().map(|total| total.calls).sum();
     // The part of the run that was reported call by call.

@@ -133,17 +133,37 @@ pub(crate) struct Spared {
     pub(crate) work: Work,
     /// Time in them, as it was metered, in nanoseconds.
     pub(crate) nanos: u64,
+    /// Those of them that did not wait, and the time in these.
+    quick: [u64; 2],
 }
+
+/// Nanoseconds. A call that takes longer has waited for a disk or a server, or for a processor.
+const WAITED: u64 = 50_000;
 
 impl Spared {
     fn add(&mut self, it: &Once) {
         self.work.add(it.sort, 1, it.parts);
         self.nanos += it.nanos;
+        if it.nanos < WAITED {
+            self.quick = [self.quick[0] + 1, self.quick[1] + it.nanos];
+        }
     }
 
     fn take(&mut self, it: &Once) {
         self.work.take(it.sort, 1, it.parts);
         self.nanos = self.nanos.saturating_sub(it.nanos);
+        if it.nanos < WAITED {
+            let [calls, nanos] = self.quick;
+            self.quick = [calls.saturating_sub(1), nanos.saturating_sub(it.nanos)];
+        }
+    }
+
+    /// What they have cost the processor, in seconds: calls that waited as much as the others on
+    /// average. `None` if all waited.
+    pub(crate) fn busy_seconds(&self) -> Option<f64> {
+        let [calls, nanos] = self.quick;
+        let each = nanos as f64 / calls as f64;
+        (calls > 0).then_some(each * self.work.calls() as f64 / 1e9)
     }
 }
 
@@ -323,7 +343,7 @@ impl Patterns {
     }
 
     pub(crate) fn call(&mut self, seen: &Seen<'_>) {
-        if seen.sort == Sort::Miss {
+        if matches!(seen.sort, Sort::Miss | Sort::OpenMiss) {
             self.miss(seen);
         }
         self.long_name(seen);

@@ -31,6 +31,8 @@ pub(crate) enum Sort {
     OpenStat,
     /// A failed lookup.
     Miss,
+    /// A failed lookup by open or execve, which have done more by then. It is measured by open.
+    OpenMiss,
     Open,
     Close,
     /// getdents64 at the end of a directory.
@@ -48,10 +50,11 @@ pub(crate) enum Sort {
 }
 
 impl Sort {
-    pub(crate) const ALL: [Sort; 11] = [
+    pub(crate) const ALL: [Sort; 12] = [
         Sort::Stat,
         Sort::OpenStat,
         Sort::Miss,
+        Sort::OpenMiss,
         Sort::Open,
         Sort::Close,
         Sort::List,
@@ -65,6 +68,7 @@ impl Sort {
     pub(crate) fn classify(syscall: &Syscall, call: &Call<'_>, about: &Subject) -> Sort {
         let by_name = about.by_name;
         match syscall.kind {
+            Kind::Open | Kind::Exec if is_failed_lookup(syscall, call, about) => Sort::OpenMiss,
             _ if is_failed_lookup(syscall, call, about) => Sort::Miss,
             Kind::Stat if !by_name => Sort::OpenStat,
             Kind::Stat | Kind::Access => Sort::Stat,
@@ -272,8 +276,13 @@ impl Prices {
             Err(errno) if errnos.contains(&errno) => Ok(()),
             other => other,
         };
+        let absent = c"no-such-file-in-this-directory";
+        if of(&[Sort::OpenMiss]) {
+            let open = || openat(&dir, absent, Open::empty()).map(drop);
+            let miss = each(|| expect(&[Errno::ENOENT], open()));
+            self.set(Sort::OpenMiss, miss);
+        }
         if of(&[Sort::Miss]) {
-            let absent = c"no-such-file-in-this-directory";
             let miss = each(|| expect(&[Errno::ENOENT], look(&dir, absent)));
             self.set(Sort::Miss, miss);
         }
@@ -343,6 +352,9 @@ impl Prices {
         }
         if let Some(ns) = given.stat {
             prices.uring *= ns / prices.price(Sort::Stat);
+        }
+        if let Some(ns) = given.miss {
+            prices.each[Sort::OpenMiss as usize] *= ns / prices.price(Sort::Miss);
         }
         for (sort, ns) in [
             (Sort::Stat, given.stat),

@@ -4,7 +4,12 @@
 //! something by name, and regards the rest as useful: a change saves the fixed price of each call
 //! that goes ([`Change::overhead`]). That is all that is saved where the same work is done in fewer
 //! calls. A call that asks what is known already does nothing useful either, so that all of its
-//! cost is saved ([`Change::seconds`]), at `Prices` without a meter.
+//! cost is saved ([`Change::seconds`]).
+//!
+//! What a call costs is the time that was metered in it, if the meter adds little to that (`Costs`):
+//! calls on other files, or past other mounts, cost something else than those that prices are
+//! measured with. What the meter adds to the time, a tenth of a microsecond, is about what it takes to
+//! enter and to leave the kernel, which is not in the time. Otherwise it is the price.
 //!
 //! What batches and raw tables cost instead was measured on the engines of `fathom walk`, as a
 //! multiple of the price of a stat, so that it follows the machine: see docs/account.md.
@@ -174,6 +179,15 @@ pub(crate) fn asked(
     asked.into_iter().collect()
 }
 
+/// What the cost of calls is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Costs {
+    /// Time in them, as it was metered.
+    Metered,
+    /// Their prices: times are noise, or prices were given.
+    Priced,
+}
+
 /// Estimates what each change would save.
 ///
 /// `user` is the user CPU time of the command, and `cpu` all CPU time less that of metering; in
@@ -181,7 +195,7 @@ pub(crate) fn asked(
 pub(crate) fn what_if(
     detail: &Detail,
     asked: &BTreeMap<Vec<u8>, Asked>,
-    prices: &Prices,
+    (prices, costs): (&Prices, Costs),
     user: f64,
     cpu: f64,
     elapsed: Option<f64>,
@@ -192,6 +206,7 @@ pub(crate) fn what_if(
     let cpu = cpu.max(user + priced);
     let model = Model {
         fixed,
+        costs,
         cpu,
         user,
         elapsed,
@@ -250,6 +265,7 @@ impl WhatIf {
 
 struct Model {
     fixed: f64,
+    costs: Costs,
     cpu: f64,
     user: f64,
     elapsed: Option<f64>,
@@ -288,7 +304,9 @@ impl Model {
 
     fn spare(&self, by: Spare, detail: &Detail, prices: &Prices) -> Change {
         let spared = detail.patterns.spared(by);
-        let mut seconds = prices.cost(&spared.work);
+        let metered = spared.busy_seconds();
+        let metered = metered.filter(|_| self.costs == Costs::Metered);
+        let mut seconds = metered.unwrap_or_else(|| prices.cost(&spared.work));
         if self.elapsed.is_some() {
             seconds = seconds.max(spared.nanos as f64 / 1e9);
         }
@@ -448,7 +466,14 @@ mod tests {
                 .collect::<Vec<_>>(),
             [(&b"ext4"[..], 2000)]
         );
-        let what = what_if(&detail, &asked, &prices, 0.010, 0.001, None);
+        let what = what_if(
+            &detail,
+            &asked,
+            (&prices, Costs::Priced),
+            0.010,
+            0.001,
+            None,
+        );
         assert_eq!(what.fixed, 400.0);
         let fstat = prices.price(Sort::OpenStat);
         let combine = find_change(&what, "combine-stat");
@@ -479,16 +504,47 @@ mod tests {
     }
 
     #[test]
+    fn calls_that_a_precise_meter_has_timed_cost_what_it_has_metered() {
+        // 1 µs each, but for those that have waited.
+        let costs = (&prices(), Costs::Metered);
+        for (detail, calls) in [(detail_of_calls(2000, 1000), 6000), (detail(0), 0)] {
+            let what = what_if(&detail, &BTreeMap::new(), costs, 1.0, 0.0, None);
+            let seconds = find_change(&what, "combine-stat").seconds;
+            assert!((seconds - f64::from(calls) * 1000.0 / 1e9).abs() < 1e-9);
+        }
+        let waited = detail_of_calls(2000, 1_000_000);
+        let what = what_if(&waited, &BTreeMap::new(), costs, 1.0, 0.0, None);
+        let priced = (costs.0, Costs::Priced);
+        let by_price = what_if(&waited, &BTreeMap::new(), priced, 1.0, 0.0, None);
+        let seconds = |what: &WhatIf| find_change(what, "combine-stat").seconds;
+        assert_eq!(seconds(&what), seconds(&by_price));
+    }
+
+    #[test]
     fn on_network_file_systems_elapsed_time_is_saved() {
         let (detail, prices) = (detail_of_calls(2000, 1_000_000), prices());
         let asked = asked(&detail, |_| Some(b"nfs4".to_vec()));
-        let what = what_if(&detail, &asked, &prices, 0.010, 0.020, Some(9.0));
+        let what = what_if(
+            &detail,
+            &asked,
+            (&prices, Costs::Priced),
+            0.010,
+            0.020,
+            Some(9.0),
+        );
         assert_eq!(what.all(), 9.0);
         // The redundant calls, at the time that they waited.
         let combined = find_change(&what, "combine-stat");
         assert!(combined.seconds > 1.0 && combined.seconds <= combined.basis.seconds);
         assert!((combined.percent - 100.0 * combined.seconds / 9.0).abs() < 1e-9);
-        let local = what_if(&detail, &asked, &prices, 0.010, 0.020, None);
+        let local = what_if(
+            &detail,
+            &asked,
+            (&prices, Costs::Priced),
+            0.010,
+            0.020,
+            None,
+        );
         assert!(find_change(&local, "combine-stat").seconds < 0.020);
     }
 
@@ -498,7 +554,7 @@ mod tests {
         let part = what_if(
             &detail,
             &asked(&detail, |_| Some(b"ext4".to_vec())),
-            &prices(),
+            (&prices(), Costs::Priced),
             0.010,
             0.001,
             None,
@@ -532,7 +588,14 @@ mod tests {
     #[test]
     fn without_calls_there_are_no_savings() {
         let detail = detail(0);
-        let what = what_if(&detail, &BTreeMap::new(), &prices(), 0.0, 0.0, None);
+        let what = what_if(
+            &detail,
+            &BTreeMap::new(),
+            (&prices(), Costs::Priced),
+            0.0,
+            0.0,
+            None,
+        );
         assert_eq!(what.changes.len(), 11);
         for change in &what.changes {
             assert!(
@@ -551,7 +614,7 @@ mod tests {
         let asked = asked(&detail, |_| Some(b"ext4".to_vec()));
         assert!(
             !find_change(
-                &what_if(&detail, &asked, &prices(), 0.0, 0.0, None),
+                &what_if(&detail, &asked, (&prices(), Costs::Priced), 0.0, 0.0, None),
                 "raw-tables"
             )
             .advised
@@ -568,7 +631,14 @@ mod tests {
             (1000, 4_000, false),
         ] {
             let detail = detail_of_calls(files, nanos);
-            let what = what_if(&detail, &BTreeMap::new(), &prices(), 0.0, 0.0, None);
+            let what = what_if(
+                &detail,
+                &BTreeMap::new(),
+                (&prices(), Costs::Priced),
+                0.0,
+                0.0,
+                None,
+            );
             let combine = find_change(&what, "combine-stat");
             assert_eq!(
                 (combine.is_too_short(), combine.advised),
@@ -586,10 +656,11 @@ mod tests {
             user in 0.0..0.1_f64,
             system in 0.0..0.1_f64,
             fstype in prop::sample::select(vec!["ext4", "xfs", "tmpfs"]),
+            costs in prop::sample::select(vec![Costs::Metered, Costs::Priced]),
         ) {
             let detail = detail_of_calls(files, nanos);
             let asked = asked(&detail, |_| Some(fstype.into()));
-            let what = what_if(&detail, &asked, &prices(), user, user + system, None);
+            let what = what_if(&detail, &asked, (&prices(), costs), user, user + system, None);
             let in_calls = 4.0 * f64::from(files) * nanos as f64 / 1e9;
             for change in &what.changes {
                 prop_assert!(change.seconds <= in_calls + user + 1e-9, "{:?}", change);

@@ -13,7 +13,7 @@ use mounts::table::read_either;
 
 use crate::estimate::estimate;
 use crate::intervals::{Intervals, Ticking};
-use crate::ledger::{Detail, File, Ledger};
+use crate::ledger::{Detail, Ledger};
 use crate::prices::{Given, Prices};
 use crate::whatif::{Costs, WhatIf, asked, what_if};
 
@@ -135,8 +135,15 @@ fn predict(
     let user = metered.user.as_secs_f64() * share;
     let cpu = (metered.user + metered.sys).saturating_sub(metered.overhead);
     let cpu = cpu.as_secs_f64() * share;
-    let on_server = |file: &&File| systems.fstype(file.dir()).is_some_and(may_hang);
-    let waited = detail.files.iter().filter(on_server);
+    // Files of one directory mostly follow one another.
+    let mut last: (&[u8], bool) = (b"", false);
+    let waited = detail.files.iter().filter(|file| {
+        let dir = file.dir();
+        if last.0 != dir {
+            last = (dir, systems.fstype(dir).is_some_and(may_hang));
+        }
+        last.1
+    });
     let waited: u64 = waited.map(|file| file.sum.nanos).sum();
     let real = metered.real.saturating_sub(metered.overhead).as_secs_f64() * share;
     let elapsed = (waited as f64 / 1e9 > cpu).then_some(real);

@@ -3,13 +3,14 @@
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Gid, IFlags, Mode, RenameFlags, Timespec, Timestamps, Uid, XattrFlags,
-    chownat, ioctl_getflags, ioctl_setflags, lsetxattr, makedev, mknodat, renameat_with, utimensat,
+    AtFlags, CWD, FileType, Gid, IFlags, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid,
+    XattrFlags, chownat, ioctl_getflags, ioctl_setflags, lsetxattr, makedev, mknodat,
+    renameat_with, utimensat,
 };
 
 use super::build::{deep, name, odd_names};
@@ -292,6 +293,13 @@ impl Wood {
     }
 }
 
+/// Opens files without waiting, should another writer have put a FIFO in the place of the file.
+fn at_once() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    options
+}
+
 /// Makes `changes` random changes under `top`: creates, links, renames, exchanges, removes,
 /// truncates, writes, changes of mode, owner, times and attributes. Keeps some removed files open
 /// as long as the result lives. Changes no entry whose name begins with `keep`, but may create
@@ -354,7 +362,7 @@ pub(crate) fn mutate(top: &Path, dice: &mut Dice, changes: usize) -> Vec<File> {
                 XattrFlags::empty(),
             )),
             9 | 10 if old.symlink_metadata().is_ok_and(|status| status.is_file()) => {
-                if let Ok(mut file) = OpenOptions::new().append(true).open(old) {
+                if let Ok(mut file) = at_once().append(true).open(old) {
                     let _ = if dice.one_in(2) {
                         file.set_len(0)
                     } else {
@@ -365,7 +373,7 @@ pub(crate) fn mutate(top: &Path, dice: &mut Dice, changes: usize) -> Vec<File> {
             11 => {
                 if orphans.len() < 20 && old.symlink_metadata().is_ok_and(|status| status.is_file())
                 {
-                    orphans.extend(File::open(old));
+                    orphans.extend(at_once().read(true).open(old));
                 }
                 drop(fs::remove_file(old));
             }

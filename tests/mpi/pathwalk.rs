@@ -35,66 +35,64 @@ fn all_ranks_search_and_share_creating_and_removing() {
     if require(&NEEDS) {
         let scratch = tempfile::tempdir().unwrap();
         let root = scratch.path().join("x");
-        for many in [2, 4] {
-            // There may be more ranks than directories.
-            for (length, files) in [(16, 50), (1, 10), (3, 0)] {
-                let shape = format!("-l {length} -f {files}");
-                let made = ranks(many, &format!("-c {shape}"), &root).exits(0);
-                assert!(made.lines()[0].starts_with(&format!(
-                    "pathwalk: Created {} objects in ",
-                    length * files + 1
-                )));
-                assert_eq!(entries(&root), length * (files + 1));
-                let value = ranks(many, &format!("-t -C {shape} -j 2 --latency --json"), &root)
-                    .exits(0)
-                    .json();
-                let test = &value["result"]["test"];
-                assert_eq!(test["ranks"], many);
-                let pass = &test["passes"][0];
-                let total = |field: &str| pass[field].as_u64().unwrap() as usize;
-                assert_eq!(
-                    (total("files"), total("found")),
-                    (many * files, many * files)
-                );
-                assert_eq!(
-                    (total("lookups"), total("misses")),
-                    (many * files * length, many * files * (length - 1))
-                );
-                assert_eq!(
-                    pass["latency"]["all"]["calls"].as_u64().unwrap() as usize,
-                    many * files * length
-                );
-                check_ranks(pass, many, files, length);
-                let searched = ranks(many, &format!("-t {shape}"), &root).exits(0);
-                let line = format!(
-                    "pathwalk: Found {0}/{0} files in {length} directories in ",
-                    many * files
-                );
-                assert!(searched.lines()[0].starts_with(&line), "{searched}");
-                assert_eq!(
-                    searched
-                        .lines()
-                        .iter()
-                        .filter(|line| line.starts_with("pathwalk:"))
-                        .count(),
-                    1,
-                    "{searched}"
-                );
-                assert!(
-                    searched.lines().iter().any(|line| line.contains("RANKS")),
-                    "{searched}"
-                );
-                // A single process and several ranks create the same tree.
-                alone(&format!("-t {shape}"), &root).exits(0);
-                alone(&format!("-r {shape}"), &root).exits(0);
-                alone(&format!("-c {shape}"), &root).exits(0);
-                let removed = ranks(many, &format!("-r {shape}"), &root).exits(0);
-                assert!(removed.lines()[0].starts_with(&format!(
-                    "pathwalk: Removed {} objects in ",
-                    length * files + 1
-                )));
-                assert!(!root.exists());
-            }
+        // There may be more ranks than directories.
+        for (many, length, files) in [(2, 16, 50), (4, 1, 10), (4, 3, 0)] {
+            let shape = format!("-l {length} -f {files}");
+            let made = ranks(many, &format!("-c {shape}"), &root).exits(0);
+            assert!(made.lines()[0].starts_with(&format!(
+                "pathwalk: Created {} objects in ",
+                length * files + 1
+            )));
+            assert_eq!(entries(&root), length * (files + 1));
+            let value = ranks(many, &format!("-t -C {shape} -j 2 --latency --json"), &root)
+                .exits(0)
+                .json();
+            let test = &value["result"]["test"];
+            assert_eq!(test["ranks"], many);
+            let pass = &test["passes"][0];
+            let total = |field: &str| pass[field].as_u64().unwrap() as usize;
+            assert_eq!(
+                (total("files"), total("found")),
+                (many * files, many * files)
+            );
+            assert_eq!(
+                (total("lookups"), total("misses")),
+                (many * files * length, many * files * (length - 1))
+            );
+            assert_eq!(
+                pass["latency"]["all"]["calls"].as_u64().unwrap() as usize,
+                many * files * length
+            );
+            check_ranks(pass, many, files, length);
+            let searched = ranks(many, &format!("-t {shape}"), &root).exits(0);
+            let line = format!(
+                "pathwalk: Found {0}/{0} files in {length} directories in ",
+                many * files
+            );
+            assert!(searched.lines()[0].starts_with(&line), "{searched}");
+            assert_eq!(
+                searched
+                    .lines()
+                    .iter()
+                    .filter(|line| line.starts_with("pathwalk:"))
+                    .count(),
+                1,
+                "{searched}"
+            );
+            assert!(
+                searched.lines().iter().any(|line| line.contains("RANKS")),
+                "{searched}"
+            );
+            // A single process and several ranks create the same tree.
+            alone(&format!("-t {shape}"), &root).exits(0);
+            alone(&format!("-r {shape}"), &root).exits(0);
+            alone(&format!("-c {shape}"), &root).exits(0);
+            let removed = ranks(many, &format!("-r {shape}"), &root).exits(0);
+            assert!(removed.lines()[0].starts_with(&format!(
+                "pathwalk: Removed {} objects in ",
+                length * files + 1
+            )));
+            assert!(!root.exists());
         }
     }
 }

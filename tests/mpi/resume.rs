@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::walk::{names, refused, result, walk};
-use super::{NEEDS, launcher, run_job};
+use super::{NEEDS, launcher_of_killed, run_job};
 use crate::support::build::{bush, dir};
 use crate::support::run::{Ran, args};
 use crate::support::{fathom, require, run};
@@ -74,7 +74,7 @@ fn killed_at(parts: usize, victim: usize, top: &Path, out: &Path, pids: &Path) -
         pids.display(),
         env!("CARGO_BIN_EXE_fathom")
     );
-    let mut command = launcher();
+    let mut command = launcher_of_killed();
     command.args(["-np", "4", "sh", "-c", &script, "sh"]);
     command.args(args![
         "walk",

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{NEEDS, launcher, mpirun, ranks, run_job};
+use super::{NEEDS, launcher, launcher_of_killed, mpirun, ranks, run_job};
 use crate::support::build::{bush, deep, dir, tmpfs};
 use crate::support::run::{Ran, args};
 use crate::support::synthetic::{SyntheticTree, serve_synthetic};
@@ -251,7 +251,7 @@ fn a_rank_that_fails_leaves_no_part() {
             "if [ $OMPI_COMM_WORLD_RANK = 2 ]; then (sleep 1; kill -KILL $$) & fi; exec {} \"$@\"",
             env!("CARGO_BIN_EXE_fathom")
         );
-        let mut command = launcher();
+        let mut command = launcher_of_killed();
         command.args(["-np", "4", "sh", "-c", &killed, "sh"]);
         command.args(args!["walk", &at, "-j", "1", "--catalog", &out]);
         let ran = run_job(&mut command);

@@ -8,7 +8,7 @@ use gate::interrupt;
 use gate::process::{is_me, is_root};
 
 use crate::cgroup::Cgroup;
-use crate::error::TargetError;
+use crate::error::{TargetError, Unavailable};
 use crate::listing::numbers_in;
 
 /// What to attach to.
@@ -46,6 +46,37 @@ impl Attach<'_> {
             Target::Machine => Ok(()),
         }
     }
+
+    /// The processes, for a meter that can attach to nothing else.
+    ///
+    /// # Errors
+    /// [`Unavailable::OnlyProcesses`]
+    pub(crate) fn processes(&self) -> Result<&[u32], Unavailable> {
+        match &self.target {
+            Target::Processes(processes) => Ok(processes),
+            Target::Cgroup(_) | Target::Machine => Err(Unavailable::OnlyProcesses),
+        }
+    }
+
+    /// When to detach, if metering began at `start`; both in nanoseconds of the clock of events.
+    pub(crate) fn until(&self, start: u64) -> Option<u64> {
+        self.duration
+            .map(|duration| start + duration.as_nanos() as u64)
+    }
+}
+
+/// The processes, each once, that had ended before the meter attached to them.
+///
+/// # Errors
+/// All of them had.
+pub(crate) fn ended_before(wanted: &[u32], attached: &[u32]) -> Result<Vec<u32>, TargetError> {
+    if attached.is_empty() {
+        let first = wanted.first().copied().unwrap_or_default();
+        return Err(TargetError::NoProcess(first));
+    }
+    let each = wanted.iter().enumerate();
+    let ended = each.filter(|(n, pid)| !attached.contains(pid) && !wanted[..*n].contains(pid));
+    Ok(ended.map(|(_, pid)| *pid).collect())
 }
 
 /// Whether the user wants fathom to detach.

@@ -8,6 +8,7 @@ use gate::{clock, usage};
 use crate::call::{
     Call, Choice, Command, Ended, Fork, Interval, IntervalSum, Listener, Meter, Metered,
 };
+use crate::cpu_time::CpuTime;
 use crate::error::{Error, Step, WarningKind};
 use crate::families::Families;
 use crate::names::Attached;
@@ -19,6 +20,20 @@ pub(crate) struct Timing {
     pub(crate) real: Duration,
     pub(crate) user: Duration,
     pub(crate) sys: Duration,
+}
+
+impl Timing {
+    /// That of processes which were metered since `start`, in nanoseconds of the clock of events, until
+    /// now.
+    pub(crate) fn detached(processes: usize, start: u64, cpu: CpuTime) -> Timing {
+        let (user, sys) = cpu.times();
+        Timing {
+            ended: Ended::Detached(processes),
+            real: Duration::from_nanos(clock::monotonic().saturating_sub(start)),
+            user,
+            sys,
+        }
+    }
 }
 
 /// Starts a command, and lets `follow` meter it until it and all its descendants have ended.

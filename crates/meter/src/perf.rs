@@ -26,11 +26,13 @@ use gate::process::{self, Ahead, Shared};
 use gate::{Errno, clock, machine};
 use ondisk::perf::{self, Abi, Record, Task as Ids};
 
-use crate::attach::{Attach, MOST_LISTS, Status, Target, is_asked_to_stop, list_threads, running};
+use crate::attach::{
+    Attach, MOST_LISTS, Status, ended_before, is_asked_to_stop, list_threads, running,
+};
 use crate::call::{Call, Command, Ended, Fork, Listener, Meter, Metered};
 use crate::collector::{Collector, Timing, run_held, time_empty_call, warn_of};
 use crate::cpu_time::CpuTime;
-use crate::error::{Error, Step, TargetError, Unavailable, WarningKind};
+use crate::error::{Error, Step, Unavailable, WarningKind};
 use crate::executable::file_of;
 use crate::names::{Attached, OpenFiles};
 use crate::syscalls::{self, CLONE, CLONE_FILES, CLONE_FS, Kind};
@@ -99,9 +101,7 @@ impl Meter for Perf {
         calls: u64,
         to: &mut dyn Listener,
     ) -> Result<Metered, Error> {
-        let Target::Processes(processes) = &attach.target else {
-            return Err(Unavailable::OnlyProcesses.into());
-        };
+        let processes = attach.processes()?;
         let tracepoints = Tracepoints::find()?;
         let unmetered_call = time_empty_call();
         let has_ids = !in_first_pid_namespace();
@@ -116,33 +116,23 @@ impl Meter for Perf {
             if attached.contains(&pid) {
                 continue;
             }
-            match reader.attach(pid, before) {
-                true => attached.push(pid),
-                false => reader.warn(WarningKind::EndedBefore(pid)),
+            if reader.attach(pid, before) {
+                attached.push(pid);
             }
         }
-        if attached.is_empty() {
-            let first = processes.first().copied().unwrap_or_default();
-            return Err(TargetError::NoProcess(first).into());
+        for pid in ended_before(processes, &attached)? {
+            reader.warn(WarningKind::EndedBefore(pid));
         }
         let mut cpu = CpuTime::of(&attached);
         let overhead = time_empty_call().saturating_sub(unmetered_call);
         (attach.ready)(attached.len());
         {
             let _ahead = Ahead::get(); // records that are not read in time are lost
-            let until = attach
-                .duration
-                .map(|duration| start + duration.as_nanos() as u64);
+            let until = attach.until(start);
             let followed = reader.follow_attached(&mut events, until, &mut cpu);
             followed.map_err(Step::Wait.late())?;
         }
-        let (user, sys) = cpu.times();
-        let timing = Timing {
-            ended: Ended::Detached(attached.len()),
-            real: Duration::from_nanos(clock::monotonic().saturating_sub(start)),
-            user,
-            sys,
-        };
+        let timing = Timing::detached(attached.len(), start, cpu);
         self.finish(reader, events, overhead, timing)
     }
 }

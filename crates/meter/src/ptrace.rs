@@ -26,7 +26,7 @@ use gate::seccomp::{ARCH, Filter};
 use gate::{Errno, machine, usage};
 
 use crate::attach::{
-    Attach, MOST_LISTS, Status, Target, is_asked_to_stop, list_threads, myself, running,
+    Attach, MOST_LISTS, Status, ended_before, is_asked_to_stop, list_threads, myself, running,
 };
 use crate::call::{Call, Command, Ended, Fork, LONGEST_NAME, Listener, Meter, Metered};
 use crate::collector::{Collector, Timing, run_held, warn_of};
@@ -80,9 +80,7 @@ impl Meter for Ptrace {
         calls: u64,
         to: &mut dyn Listener,
     ) -> Result<Metered, Error> {
-        let Target::Processes(processes) = &attach.target else {
-            return Err(Unavailable::OnlyProcesses.into());
-        };
+        let processes = attach.processes()?;
         let words = Shared::new(WORDS).map_err(Step::ShareMemory.early())?;
         words[UNPRIVILEGED].store(u64::from(!process::is_root()), Ordering::SeqCst);
         let mut tracer = Tracer::new(0, &words, Collector::new(calls, to));
@@ -93,20 +91,11 @@ impl Meter for Ptrace {
         let mut cpu = CpuTime::of(&attached);
         tracer.stop_all();
         (attach.ready)(attached.len());
-        let until = attach
-            .duration
-            .map(|duration| start + duration.as_nanos() as u64);
-        tracer.follow_attached(until, &mut cpu);
+        tracer.follow_attached(attach.until(start), &mut cpu);
         tracer.detach_all();
-        let (user, sys) = cpu.times();
         let overhead = Duration::from_nanos(tracer.stopped_for);
         let unfollowed = tracer.unfollowed;
-        let timing = Timing {
-            ended: Ended::Detached(attached.len()),
-            real: Duration::from_nanos(clock::monotonic().saturating_sub(start)),
-            user,
-            sys,
-        };
+        let timing = Timing::detached(attached.len(), start, cpu);
         let mut metered = tracer.collector.finish(self, 0, timing);
         (metered.overhead, metered.lost) = (overhead, unfollowed);
         warn_of(&mut metered, unfollowed, WarningKind::UnfollowedThreads);
@@ -124,10 +113,7 @@ impl Ptrace {
             }
             match tracer.seize(pid) {
                 Ok(true) => attached.push(pid),
-                Ok(false) => {
-                    let warning = WarningKind::EndedBefore(pid);
-                    tracer.collector.warnings.push(warning);
-                }
+                Ok(false) => {}
                 Err(errno) => {
                     let by = Status::read(pid).map_or(0, |status| status.tracer);
                     tracer.detach_all();
@@ -138,10 +124,10 @@ impl Ptrace {
                 }
             }
         }
-        match (attached.is_empty(), processes.first()) {
-            (true, Some(first)) => Err(TargetError::NoProcess(*first).into()),
-            _ => Ok(attached),
-        }
+        let ended = ended_before(processes, &attached)?.into_iter();
+        let warnings = &mut tracer.collector.warnings;
+        warnings.extend(ended.map(WarningKind::EndedBefore));
+        Ok(attached)
     }
 }
 

@@ -38,7 +38,6 @@ mod program;
 mod reader;
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use gate::bpf::{Map, Program, Ring, prctl_unknown};
 use gate::command::Held;
@@ -51,12 +50,12 @@ use self::joined::Joined;
 use self::kit::{Kit, ROOM, Room, load};
 use self::layout::{ANNOUNCEMENT, shared};
 use self::reader::{Come, Find, MOST_REPORTED, Reader};
-use crate::attach::{Attach, Target, all_processes, count_threads};
-use crate::call::{Command, Ended, Listener, Meter, Metered};
+use crate::attach::{Attach, Target, all_processes, count_threads, ended_before};
+use crate::call::{Command, Listener, Meter, Metered};
 use crate::cgroup::Cgroup;
 use crate::collector::{Collector, Timing, run_held, time_empty_call, warn_of};
 use crate::cpu_time::CpuTime;
-use crate::error::{Error, Step, TargetError, Unavailable, WarningKind};
+use crate::error::{Error, Step, Unavailable, WarningKind};
 
 /// The meter.
 pub(crate) struct Bpf;
@@ -103,14 +102,8 @@ impl Meter for Bpf {
         let (processes, mut cpu, come) = match &scope {
             Scope::Processes(wanted) => {
                 let attached = adopter()?.processes(wanted, &mut reader)?;
-                for (n, pid) in wanted.iter().enumerate() {
-                    if !attached.contains(pid) && !wanted[..n].contains(pid) {
-                        reader.warn(WarningKind::EndedBefore(*pid));
-                    }
-                }
-                if attached.is_empty() {
-                    let first = wanted.first().copied().unwrap_or_default();
-                    return Err(TargetError::NoProcess(first).into());
+                for pid in ended_before(wanted, &attached)? {
+                    reader.warn(WarningKind::EndedBefore(pid));
                 }
                 (attached.len(), CpuTime::of(&attached), Come::None)
             }
@@ -136,18 +129,10 @@ impl Meter for Bpf {
         let mut ring = kit.ring;
         {
             let _ahead = Ahead::get(); // records that are not read in time are lost
-            let until = attach
-                .duration
-                .map(|duration| start + duration.as_nanos() as u64);
+            let until = attach.until(start);
             reader.follow_attached(&mut ring, until, &mut cpu, come)?;
         }
-        let (user, sys) = cpu.times();
-        let timing = Timing {
-            ended: Ended::Detached(processes),
-            real: Duration::from_nanos(clock::monotonic().saturating_sub(start)),
-            user,
-            sys,
-        };
+        let timing = Timing::detached(processes, start, cpu);
         detach(kit.attached);
         self.finish(&kit.programs, reader, &mut ring, unmetered_call, timing)
     }
@@ -290,6 +275,7 @@ mod tests {
     use super::kit::PROGRAMS;
     use super::offsets::{Ends, Ids, Offsets, Running};
     use super::*;
+    use crate::call::Ended;
     use crate::call::Total;
 
     #[test]

@@ -30,19 +30,22 @@ OURS = "dump --state"
 LEAST = {"ext4": {"unchanged": 20, "1 % changed": 5, "first": 1}, "xfs": {"unchanged": 8, "1 % changed": 5, "first": 1}}
 
 
+def initialize(repository, password):
+    """The command that makes an empty repository, and the file with its password."""
+    return ["sh", "-c", f"echo word >'{password}' && restic -q -r '{repository}' -p '{password}' init"]
+
+
 def fathom_tool(name, fathom, top, work, more):
     repository, state, password = (join(work, name.replace(" ", "") + end) for end in (".repo", ".state", ".word"))
     command = [fathom, "dump", top, "--restic", repository, "--password-file", password, "--json"]
     command += ["--state", state] if more else []
-    init = ["sh", "-c", f"echo word >'{password}' && restic -q -r '{repository}' -p '{password}' init"]
-    yield from repository_tool(name, init, command, repository, state)
+    yield from repository_tool(name, initialize(repository, password), command, repository, state)
 
 
 def restic_tool(top, work):
     repository, cache, password = (join(work, f"restic.{end}") for end in ("repo", "cache", "word"))
-    init = ["sh", "-c", f"echo word >'{password}' && restic -q -r '{repository}' -p '{password}' init"]
     command = ["restic", "-q", "-r", repository, "-p", password, "--cache-dir", cache, "backup", top]
-    yield from repository_tool("restic", init, command, repository, cache)
+    yield from repository_tool("restic", initialize(repository, password), command, repository, cache)
 
 
 def rustic_tool(top, work):

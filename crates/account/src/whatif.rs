@@ -448,6 +448,24 @@ mod tests {
         ledger.close()
     }
 
+    /// What changes would save at [`prices`].
+    fn at_prices(
+        detail: &Detail,
+        asked: &BTreeMap<Vec<u8>, Asked>,
+        user: f64,
+        cpu: f64,
+        elapsed: Option<f64>,
+    ) -> WhatIf {
+        what_if(
+            detail,
+            asked,
+            (&prices(), Costs::Priced),
+            user,
+            cpu,
+            elapsed,
+        )
+    }
+
     fn find_change<'a>(what: &'a WhatIf, name: &str) -> &'a Change {
         what.changes
             .iter()
@@ -522,39 +540,24 @@ mod tests {
 
     #[test]
     fn on_network_file_systems_elapsed_time_is_saved() {
-        let (detail, prices) = (detail_of_calls(2000, 1_000_000), prices());
+        let detail = detail_of_calls(2000, 1_000_000);
         let asked = asked(&detail, |_| Some(b"nfs4".to_vec()));
-        let what = what_if(
-            &detail,
-            &asked,
-            (&prices, Costs::Priced),
-            0.010,
-            0.020,
-            Some(9.0),
-        );
+        let what = at_prices(&detail, &asked, 0.010, 0.020, Some(9.0));
         assert_eq!(what.all(), 9.0);
         // The redundant calls, at the time that they waited.
         let combined = find_change(&what, "combine-stat");
         assert!(combined.seconds > 1.0 && combined.seconds <= combined.basis.seconds);
         assert!((combined.percent - 100.0 * combined.seconds / 9.0).abs() < 1e-9);
-        let local = what_if(
-            &detail,
-            &asked,
-            (&prices, Costs::Priced),
-            0.010,
-            0.020,
-            None,
-        );
+        let local = at_prices(&detail, &asked, 0.010, 0.020, None);
         assert!(find_change(&local, "combine-stat").seconds < 0.020);
     }
 
     #[test]
     fn savings_of_a_part_are_scaled_to_the_whole_run() {
         let detail = detail(2000);
-        let part = what_if(
+        let part = at_prices(
             &detail,
             &asked(&detail, |_| Some(b"ext4".to_vec())),
-            (&prices(), Costs::Priced),
             0.010,
             0.001,
             None,
@@ -588,14 +591,7 @@ mod tests {
     #[test]
     fn without_calls_there_are_no_savings() {
         let detail = detail(0);
-        let what = what_if(
-            &detail,
-            &BTreeMap::new(),
-            (&prices(), Costs::Priced),
-            0.0,
-            0.0,
-            None,
-        );
+        let what = at_prices(&detail, &BTreeMap::new(), 0.0, 0.0, None);
         assert_eq!(what.changes.len(), 11);
         for change in &what.changes {
             assert!(
@@ -612,13 +608,7 @@ mod tests {
     fn raw_tables_are_not_advised_for_few_files() {
         let detail = detail(10);
         let asked = asked(&detail, |_| Some(b"ext4".to_vec()));
-        assert!(
-            !find_change(
-                &what_if(&detail, &asked, (&prices(), Costs::Priced), 0.0, 0.0, None),
-                "raw-tables"
-            )
-            .advised
-        );
+        assert!(!find_change(&at_prices(&detail, &asked, 0.0, 0.0, None), "raw-tables").advised);
     }
 
     #[test]
@@ -631,14 +621,7 @@ mod tests {
             (1000, 4_000, false),
         ] {
             let detail = detail_of_calls(files, nanos);
-            let what = what_if(
-                &detail,
-                &BTreeMap::new(),
-                (&prices(), Costs::Priced),
-                0.0,
-                0.0,
-                None,
-            );
+            let what = at_prices(&detail, &BTreeMap::new(), 0.0, 0.0, None);
             let combine = find_change(&what, "combine-stat");
             assert_eq!(
                 (combine.is_too_short(), combine.advised),

@@ -67,6 +67,8 @@ pub enum EngineRefusal {
     InvalidGeometry,
     #[error("{0}")]
     Superblock(ext4::Error),
+    #[error("its inodes have no checksums (metadata_csum)")]
+    NoChecksums,
     #[error("it is mounted with nouid32: owners differ from those on disk")]
     Nouid32,
     #[error("it is mounted with the ext2 driver, not with the ext4 driver")]

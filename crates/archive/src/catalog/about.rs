@@ -6,6 +6,7 @@ use walk::entry::Time;
 use walk::{Filter, Shard, Tags};
 
 use super::footer;
+use super::inode_sums::InodeSumsPlace;
 use crate::error::ErrorKind;
 use crate::part::Part;
 use crate::stored;
@@ -147,6 +148,9 @@ pub struct About {
     /// The end of the walk.
     #[serde(with = "stored::StoredTime")]
     pub finished: Time,
+    /// Where the sums over the inodes are, if there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inode_sums: Option<InodeSumsPlace>,
     /// What the walk left out.
     pub options: Options,
     /// The file systems of the tree.
@@ -302,6 +306,7 @@ mod tests {
             parts: vec![part, Part::default()],
             checksums: vec![vec![1, 2], vec![]],
             snapshot: None,
+            inode_sums: None,
         }
     }
 

@@ -60,7 +60,7 @@ fn write(reader: &Reader, mut about: About, file: &[u8]) -> Result<Sealed, Error
         let rows = reader.rows(group);
         about.racy += (0..rows).filter(is_racy).count() as u64;
         let encoded = encoder.encode_together(rows, record);
-        let appended = encoded.and_then(|columns| out.append(columns));
+        let appended = encoded.and_then(|group| out.append(group));
         appended.map_err(|error| out.error(error.into()))?;
     }
     out.seal(about)

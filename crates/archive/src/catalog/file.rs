@@ -17,6 +17,7 @@ use super::about::{About, KEY};
 use super::column::{Pages, damaged};
 use super::columns::{COLUMNS, Column, TimeColumns, Value};
 use super::footer;
+use super::inode_sums::InodeSums;
 use super::schema::descriptor;
 use crate::destination::Destination;
 use crate::error::{Action, Error, ErrorKind};
@@ -197,6 +198,15 @@ impl CatalogFile {
             footer::describe(&self.metadata, about.to_pair()).map_err(|e| write(e.into()))?;
         to.write_all(&footer).map_err(|e| write(e.into()))?;
         to.publish().map_err(|e| write(e.into()))
+    }
+
+    /// Reads the sums over its inodes; `None` if it has none, or they are damaged.
+    pub(super) fn inode_sums(&self) -> Option<InodeSums> {
+        let place = self.about.inode_sums?;
+        let length = usize::try_from(place.length).ok()?;
+        let bytes = read_bytes(&self.file, place.offset, length).ok()?;
+        let is_right = crc32fast::hash(&bytes) == place.crc32;
+        is_right.then(|| InodeSums::decode(&bytes)).flatten()
     }
 
     /// Whether the columns and the numbers of rows are as they must be; and, if the footer has a

@@ -11,10 +11,12 @@ use super::about::About;
 use super::column::{Chunk, Encoded, compressor};
 use super::columns::COLUMNS;
 use super::footer;
+use super::inode_sums::{InodeSums, InodeSumsPlace};
 use super::schema::{GROUP, Record, descriptor, properties};
 use crate::background::spawn;
 use crate::destination::Destination;
 use crate::error::{Action, Error, ErrorKind};
+use crate::token::Token;
 
 /// At most so many row groups are encoded at once, which bounds the memory.
 pub(super) const MOST_AT_ONCE: usize = 4;
@@ -54,6 +56,13 @@ pub(super) struct Output {
     out: SerializedFileWriter<Buffered>,
     /// For each row group, the checksums of its columns.
     checksums: Vec<Vec<u32>>,
+    inode_sums: InodeSums,
+}
+
+/// A row group in its stored form.
+pub(super) struct EncodedGroup {
+    columns: Vec<Encoded>,
+    inode_sums: InodeSums,
 }
 
 /// The file as the library sees it. The footer is kept back until it has its checksum.
@@ -104,6 +113,7 @@ impl Output {
             file: file.to_vec(),
             out: SerializedFileWriter::new(out, root, properties).map_err(error)?,
             checksums: Vec::new(),
+            inode_sums: InodeSums::default(),
         };
         let processors = gate::machine::processors().max(1);
         Ok((Encoder { schema, processors }, output))
@@ -113,11 +123,13 @@ impl Output {
         Error::new(Action::WriteCatalog, &self.file, kind)
     }
 
-    /// Appends a row group, unless it has no columns.
-    pub(super) fn append(&mut self, columns: Vec<Encoded>) -> ParquetResult<()> {
-        if columns.is_empty() {
-            return Ok(());
-        }
+    /// Appends a row group.
+    pub(super) fn append(&mut self, group: EncodedGroup) -> ParquetResult<()> {
+        let EncodedGroup {
+            columns,
+            inode_sums,
+        } = group;
+        self.inode_sums.merge(inode_sums);
         let mut group = self.out.next_row_group()?;
         self.checksums
             .push(columns.iter().map(|column| column.checksum).collect());
@@ -133,10 +145,15 @@ impl Output {
             file,
             mut out,
             checksums,
+            inode_sums,
         } = self;
-        let about = About { checksums, ..about };
-        out.append_key_value_metadata(about.to_pair());
+        let mut about = About { checksums, ..about };
         let write = || -> Result<Destination, ErrorKind> {
+            about.inode_sums = match has_inode_sums(&about) {
+                true => write_inode_sums(&mut out, inode_sums, about.entries)?,
+                false => None,
+            };
+            out.append_key_value_metadata(about.to_pair());
             out.flush()?;
             // Everything before the footer is written by now.
             out.inner_mut().footer = Some(Vec::new());
@@ -153,6 +170,33 @@ impl Output {
     }
 }
 
+/// Whether a later comparison could use the sums over the inodes: all are of one file system, whose engine
+/// reads inodes by their numbers.
+fn has_inode_sums(about: &About) -> bool {
+    let [part] = &about.parts[..] else {
+        return false;
+    };
+    matches!(part.token, Some(Token::Ext4(_) | Token::Xfs(_)))
+}
+
+/// Writes the sums over the inodes behind the row groups; returns their place.
+fn write_inode_sums(
+    out: &mut SerializedFileWriter<Buffered>,
+    sums: InodeSums,
+    entries: u64,
+) -> Result<Option<InodeSumsPlace>, ErrorKind> {
+    let Some(bytes) = sums.encode(entries) else {
+        return Ok(None);
+    };
+    let offset = out.bytes_written() as u64;
+    out.write_all(&bytes)?;
+    Ok(Some(InodeSumsPlace {
+        crc32: crc32fast::hash(&bytes),
+        length: bytes.len() as u64,
+        offset,
+    }))
+}
+
 /// Encodes rows.
 pub(super) struct Encoder {
     schema: SchemaDescriptor,
@@ -166,7 +210,7 @@ impl Encoder {
         &self,
         rows: usize,
         row: impl Fn(usize) -> Record<'a> + Sync,
-    ) -> ParquetResult<Vec<Encoded>> {
+    ) -> ParquetResult<EncodedGroup> {
         let threads = self.processors.min(COLUMNS.len());
         let share = |thread: usize| {
             let columns: Vec<usize> = (thread..COLUMNS.len()).step_by(threads).collect();
@@ -185,17 +229,32 @@ impl Encoder {
         });
         let mut columns: Vec<_> = shares?.into_iter().flatten().collect();
         columns.sort_by_key(|(column, _)| *column);
-        Ok(columns.into_iter().map(|(_, encoded)| encoded).collect())
+        let mut inode_sums = InodeSums::default();
+        (0..rows).for_each(|nth| inode_sums.add(&row(nth).meta));
+        Ok(EncodedGroup {
+            columns: columns.into_iter().map(|(_, encoded)| encoded).collect(),
+            inode_sums,
+        })
     }
 
     /// Encodes a row group.
     pub(super) fn encode<'a>(
         &self,
         rows: usize,
-        row: impl FnMut(usize) -> Record<'a>,
-    ) -> ParquetResult<Vec<Encoded>> {
+        mut row: impl FnMut(usize) -> Record<'a>,
+    ) -> ParquetResult<EncodedGroup> {
         let columns: Vec<usize> = (0..COLUMNS.len()).collect();
-        self.encode_columns(&columns, rows, row)
+        let mut inode_sums = InodeSums::default();
+        let row = |nth| {
+            let row = row(nth);
+            inode_sums.add(&row.meta);
+            row
+        };
+        let columns = self.encode_columns(&columns, rows, row)?;
+        Ok(EncodedGroup {
+            columns,
+            inode_sums,
+        })
     }
 
     /// Encodes some columns of a row group. A few rows at a time go into every column, so that each

@@ -15,6 +15,7 @@ use super::columns::{
     NLINK, PART, RDEV_MAJOR, RDEV_MINOR, SIZE, TimeColumns, Times, UID, Value, XATTRS,
 };
 use super::file::CatalogFile;
+use super::inode_sums::InodeSums;
 use super::parts::{catalogs_in, check_complete, describe, number};
 use crate::error::{Action, Error, ErrorKind};
 use crate::part::{magic_of, may_have_changed};
@@ -153,6 +154,11 @@ impl Reader {
     /// Its description.
     pub fn about(&self) -> &About {
         &self.about
+    }
+
+    /// Reads the sums over its inodes; `None` if it has none, or they are damaged.
+    pub(crate) fn inode_sums(&self) -> Option<InodeSums> {
+        self.single_file()?.inode_sums()
     }
 
     /// The number of row groups.

@@ -17,8 +17,7 @@ use walk::entry::append;
 use walk::{Dir, Entry, Meta, Moment};
 
 use super::about::{About, Options, Root, SnapshotRecord};
-use super::column::Encoded;
-use super::output::{Encoder, MOST_AT_ONCE, Output, Sealed, rows_of_group};
+use super::output::{EncodedGroup, Encoder, MOST_AT_ONCE, Output, Sealed, rows_of_group};
 use super::schema::Record;
 use crate::OnPanic;
 use crate::attribution::{Function, with_function};
@@ -194,14 +193,14 @@ where
         }
     }
 
-    /// Encodes the selected rows of a row group, and adds them up. If the sum of the tree is known,
+    /// Encodes the selected rows of a row group, if there are any, and adds them up. If the sum of the tree is known,
     /// only the differences are added.
     fn encode(
         &self,
         all: Range<usize>,
         Later { hashes, amended }: &Later,
         sum: &mut Sum,
-    ) -> ParquetResult<Vec<Encoded>> {
+    ) -> ParquetResult<Option<EncodedGroup>> {
         let rows = self.rows;
         let is_known = rows.totals().is_some();
         let at_rest_before = before_a_tick(rows.started());
@@ -223,9 +222,9 @@ where
             }
         }
         if kept.is_empty() {
-            return Ok(Vec::new());
+            return Ok(None);
         }
-        self.encoder.encode(kept.len(), |nth| {
+        let encoded = self.encoder.encode(kept.len(), |nth| {
             let (row, dir) = kept[nth];
             let (dir, name) = (&dirs[dir], rows.name(row));
             let collected = rows.meta(row);
@@ -247,7 +246,8 @@ where
                 dir: &dir.path,
                 name,
             }
-        })
+        });
+        encoded.map(Some)
     }
 }
 
@@ -307,13 +307,16 @@ impl Queue {
 
     /// Writes a row group after those before it. They are certain to come: threads take them in
     /// order, one at a time.
-    fn append(&self, nth: usize, columns: ParquetResult<Vec<Encoded>>) {
+    fn append(&self, nth: usize, group: ParquetResult<Option<EncodedGroup>>) {
         let mut state = self.state.lock();
         while state.written < nth && state.failed.is_none() {
             state = self.turn.wait(state);
         }
         if state.failed.is_none() {
-            let appended = columns.and_then(|columns| state.out.append(columns));
+            let appended = group.and_then(|group| match group {
+                Some(group) => state.out.append(group),
+                None => Ok(()),
+            });
             state.failed = appended.err().map(|e| state.out.error(e.into()));
             state.written += 1;
         }

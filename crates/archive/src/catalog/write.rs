@@ -17,8 +17,7 @@ use walk::entry::Time;
 use walk::{Dir, EngineKind, Entry, Meta, Moment, MountContext, Sink, Totals, WalkReport, Worker};
 
 use super::about::{About, Options, Root};
-use super::column::Encoded;
-use super::output::{Encoder, MOST_AT_ONCE, Output, Sealed};
+use super::output::{EncodedGroup, Encoder, MOST_AT_ONCE, Output, Sealed};
 use super::schema::{GROUP, Record};
 use crate::error::{Error, ErrorKind};
 use crate::head;
@@ -164,8 +163,8 @@ impl Catalog {
         }
     }
 
-    fn append(&self, columns: ParquetResult<Vec<Encoded>>) {
-        let written = columns.and_then(|columns| self.out.lock().append(columns));
+    fn append(&self, group: ParquetResult<EncodedGroup>) {
+        let written = group.and_then(|group| self.out.lock().append(group));
         if let Err(e) = written {
             self.pool().failed.get_or_insert(e.into());
         }

@@ -214,7 +214,7 @@ impl Scan for CatalogScan<'_> {
         is_wanted && self.options.by.is_none_or(|only| only == by)
     }
 
-    fn few(entries: usize) -> usize {
+    fn few(_: EngineKind, entries: usize) -> usize {
         20 + entries / 50
     }
 

@@ -3,7 +3,8 @@
 //!
 //! 1. Every file system has the token that it had then ([`crate::token`]), so that nothing can have
 //!    changed. No entry is read.
-//! 2. `written`: btrfs and XFS tell which inodes were written since. Only these are read.
+//! 2. `written`: btrfs tells which inodes were written since, and only these are read; ext4 and XFS give all
+//!    inodes without their names, to be compared with those of the catalog.
 //! 3. The digest: everything is walked, and the digest of the walk compared with the catalog's. No
 //!    row of the catalog is read.
 //! 4. Everything is compared entry by entry, by `index`. The two commands do that on their own.
@@ -39,9 +40,9 @@ pub(crate) trait Scan {
     /// The step may be taken, with this engine.
     fn accepts(&self, step: Step, by: EngineKind) -> bool;
 
-    /// The changes of so many entries up to which XFS finds what was written faster than a walk does.
-    /// Finding them costs much there: to find the paths of inodes, directories are read.
-    fn few(entries: usize) -> usize;
+    /// The changes of so many entries up to which an engine of ext4 or XFS finds what was written faster than
+    /// a walk does. Finding them costs much there: to find the paths of inodes, directories are read.
+    fn few(by: EngineKind, entries: usize) -> usize;
 
     /// Prepares [`Scan::scan_written`], before the file system is asked; `None` to walk instead.
     fn start(&self, context: &MountContext<'_>, by: EngineKind) -> Option<Self::Started>;

@@ -54,25 +54,8 @@ impl<'a> Inode<'a> {
     /// unused, fails its checksum (damaged, or just being written), or the kernel would refuse it.
     #[inline]
     pub fn parse(superblock: &'a Superblock, number: u32, raw: &'a [u8]) -> Option<Inode<'a>> {
-        let raw = raw.get(..superblock.inode_size as usize)?;
-        let old: &[u8; OLD_SIZE] = raw.first_chunk()?;
-        let stored = if raw.len() > OLD_SIZE {
-            usize::from(le16(raw, OLD_SIZE))
-        } else {
-            0
-        };
-        let mut inode = Inode {
-            superblock,
-            old,
-            raw,
-            extra: stored,
-            number,
-        };
-        if inode.mode() == 0
-            || inode.nlink() == 0
-            || OLD_SIZE + stored > raw.len()
-            || stored & 3 != 0
-        {
+        let mut inode = Inode::read(superblock, number, raw)?;
+        if inode.mode() == 0 || inode.nlink() == 0 {
             return None;
         }
         if superblock.has_checksums() && !inode.checksum_holds() {
@@ -87,10 +70,37 @@ impl<'a> Inode<'a> {
         {
             return None;
         }
-        if stored == 0 && raw.len() > OLD_SIZE {
-            inode.extra = 32.min(raw.len() - OLD_SIZE); // the kernel uses the fields that it knows
+        if inode.extra == 0 && inode.raw.len() > OLD_SIZE {
+            inode.extra = 32.min(inode.raw.len() - OLD_SIZE); // the kernel uses the fields that it knows
         }
         Some(inode)
+    }
+
+    /// Whether a row of the inode table is that of an inode that has lost its last name. A file system
+    /// without checksums does not tell that from a row that is being written.
+    pub fn is_deleted(superblock: &Superblock, number: u32, raw: &[u8]) -> bool {
+        superblock.has_checksums()
+            && Inode::read(superblock, number, raw)
+                .is_some_and(|inode| inode.nlink() == 0 && inode.checksum_holds())
+    }
+
+    /// Reads a row whose fields are within it.
+    #[inline]
+    fn read(superblock: &'a Superblock, number: u32, raw: &'a [u8]) -> Option<Inode<'a>> {
+        let raw = raw.get(..superblock.inode_size as usize)?;
+        let old: &[u8; OLD_SIZE] = raw.first_chunk()?;
+        let extra = match raw.len() > OLD_SIZE {
+            true => usize::from(le16(raw, OLD_SIZE)),
+            false => 0,
+        };
+        let is_within = OLD_SIZE + extra <= raw.len() && extra & 3 == 0;
+        is_within.then_some(Inode {
+            superblock,
+            old,
+            raw,
+            extra,
+            number,
+        })
     }
 
     #[inline]

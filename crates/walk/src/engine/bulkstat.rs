@@ -31,7 +31,7 @@ use crate::top::MountContext;
 mod inodes;
 mod join;
 mod names;
-pub mod since;
+pub(super) mod since;
 
 pub(super) struct Bulkstat;
 

@@ -32,7 +32,9 @@ use crate::top::MountContext;
 mod crew;
 mod device;
 mod live;
+mod near;
 mod rows;
+pub(super) mod since;
 mod tree;
 
 pub use device::journal_transactions;

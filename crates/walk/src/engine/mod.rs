@@ -8,8 +8,10 @@ pub mod bulkstat;
 mod crew;
 mod exchange;
 pub mod ext4;
+mod now;
 mod opened;
 mod percall;
+pub mod since;
 pub(crate) mod stat;
 pub(crate) mod threads;
 

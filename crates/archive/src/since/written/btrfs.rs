@@ -62,7 +62,7 @@ impl<'a> Since<'a> {
         if let Some(since) = Since::after(then, subvolume, top, about, None) {
             return Ok(Some(since));
         }
-        let known = Known::load(reader, 0..reader.groups())?;
+        let known = Known::load(reader, 0..reader.groups(), |_| true)?;
         Ok(Since::after(then, subvolume, top, about, Some(known)))
     }
 

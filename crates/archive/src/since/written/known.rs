@@ -8,8 +8,8 @@ use walk::Meta;
 use walk::entry::Time;
 
 use crate::background::each;
-use crate::catalog::Reader;
 use crate::catalog::columns::{ATIME, BLOCKS, CTIME, INO, MODE, MTIME, NLINK, SIZE};
+use crate::catalog::{Reader, state_words};
 use crate::error::{Error, Result};
 use crate::since::index::hashed;
 
@@ -17,11 +17,21 @@ use crate::since::index::hashed;
 pub(super) struct Known(Vec<(u64, Fingerprint)>);
 
 impl Known {
-    /// Reads the inodes in some row groups.
-    pub(super) fn load(reader: &Reader, groups: Range<usize>) -> Result<Known> {
+    /// Reads the wanted inodes in some row groups.
+    pub(super) fn load(
+        reader: &Reader,
+        groups: Range<usize>,
+        is_wanted: impl Fn(u64) -> bool + Sync,
+    ) -> Result<Known> {
         let read = |nth: usize| {
             let group = groups.start + nth;
-            let (inos, sizes) = (reader.read(INO, group)?, reader.read(SIZE, group)?);
+            let inos = reader.read(INO, group)?;
+            let rows = (0..inos.len()).filter(|&row| is_wanted(inos[row]));
+            let rows: Vec<usize> = rows.collect();
+            if rows.is_empty() {
+                return Ok(Vec::new());
+            }
+            let sizes = reader.read(SIZE, group)?;
             let (blocks, modes) = (reader.read(BLOCKS, group)?, reader.read(MODE, group)?);
             let (nlinks, mtimes) = (reader.read(NLINK, group)?, reader.read(MTIME, group)?);
             let (ctimes, atimes) = (reader.read(CTIME, group)?, reader.read(ATIME, group)?);
@@ -38,7 +48,7 @@ impl Known {
                 };
                 (inos[row], Fingerprint::from_meta(&meta))
             };
-            Ok::<_, Error>((0..inos.len()).map(one).collect::<Vec<_>>())
+            Ok::<_, Error>(rows.into_iter().map(one).collect::<Vec<_>>())
         };
         let mut known = Vec::new();
         each(groups.len(), read, |_, some| known.extend(some))?;
@@ -69,7 +79,7 @@ impl Known {
 /// A fingerprint of an inode, from a catalog or from the file system.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Fingerprint {
-    /// A hash of the metadata that changes with every change of the inode.
+    /// A hash of [`state_words`].
     stands: u64,
     /// Apart, since XFS may free preallocated blocks without any other change.
     blocks: u64,
@@ -79,13 +89,7 @@ pub(super) struct Fingerprint {
 
 impl Fingerprint {
     fn from_meta(meta: &Meta) -> Fingerprint {
-        let stands = hashed([
-            u64::from(meta.mode) << 32 | u64::from(meta.nlink),
-            meta.size,
-            meta.mtime.sec.cast_unsigned(),
-            meta.ctime.sec.cast_unsigned(),
-            u64::from(meta.mtime.nsec) << 32 | u64::from(meta.ctime.nsec),
-        ]);
+        let stands = hashed(state_words(meta));
         let atime = hashed([meta.atime.sec.cast_unsigned(), meta.atime.nsec.into()]);
         Fingerprint {
             stands,
@@ -111,6 +115,11 @@ impl Fingerprint {
 pub(crate) struct AccessTimes(Vec<(u64, Time)>);
 
 impl AccessTimes {
+    /// Those of all inodes, in ascending order of their numbers.
+    pub(super) fn new(all: Vec<(u64, Time)>) -> AccessTimes {
+        AccessTimes(all)
+    }
+
     /// Prepares them to be looked up.
     pub(super) fn sort(&mut self) {
         self.0.sort_unstable_by_key(|(ino, _)| *ino);

@@ -15,16 +15,17 @@ use crate::token::Token;
 
 mod btrfs;
 mod differing;
+mod inodes;
 mod known;
 mod names;
-mod xfs;
 
 pub(crate) use differing::{Differing, give};
 
 /// What was written since a catalog of a directory was made.
 pub(super) enum Since<'a> {
     Btrfs(btrfs::Since<'a>),
-    Xfs(xfs::Since<'a>),
+    /// ext4 and XFS.
+    Inodes(inodes::Since<'a>),
 }
 
 impl<'a> Since<'a> {
@@ -34,7 +35,7 @@ impl<'a> Since<'a> {
         reader: &'a Reader,
         tree: &Tree,
         context: &MountContext<'a>,
-        few: fn(usize) -> usize,
+        few: fn(EngineKind, usize) -> usize,
     ) -> Result<Option<Since<'a>>> {
         let about = reader.about();
         let token = token(about).filter(|token| can_tell(about, token.engine(), tree, context));
@@ -42,10 +43,11 @@ impl<'a> Since<'a> {
             Some(Token::Btrfs(token)) => {
                 btrfs::Since::ask(token, context, reader)?.map(Since::Btrfs)
             }
-            Some(Token::Xfs(token)) => {
-                xfs::Since::ask(token, context, reader, few)?.map(Since::Xfs)
+            Some(tells @ (Token::Xfs(mount) | Token::Ext4(mount))) => {
+                let by = tells.engine();
+                inodes::Since::ask(mount, context, reader, by, few)?.map(Since::Inodes)
             }
-            Some(Token::Ext4(_)) | None => None,
+            None => None,
         })
     }
 
@@ -53,7 +55,7 @@ impl<'a> Since<'a> {
     pub(super) fn is_nothing(&self) -> Option<Evidence> {
         match self {
             Since::Btrfs(since) => since.is_nothing(),
-            Since::Xfs(since) => since.is_nothing().then_some(Evidence::SameInodes),
+            Since::Inodes(since) => since.is_nothing().then_some(Evidence::SameInodes),
         }
     }
 
@@ -64,7 +66,7 @@ impl<'a> Since<'a> {
                 let evidence = Evidence::WrittenAfter(since.then);
                 (since.differing(reader)?, evidence)
             }
-            Since::Xfs(since) => (since.differing(reader)?, Evidence::OtherInodes),
+            Since::Inodes(since) => (since.differing(reader)?, Evidence::OtherInodes),
         };
         Ok(differing.map(|differing| (differing, evidence)))
     }
@@ -86,8 +88,7 @@ fn token(about: &About) -> Option<&Token> {
         ..Options::default()
     };
     let is_all = about.complete && about.options == all && about.racy == 0;
-    let token = part.token.as_ref().filter(|_| is_all);
-    token.filter(|token| !matches!(token, Token::Ext4(_)))
+    part.token.as_ref().filter(|_| is_all)
 }
 
 /// The directory is the one that the catalog is of, nothing is mounted in it, and its engine works

@@ -8,7 +8,8 @@ use ondisk::Dev;
 use ondisk::ext4::Inode;
 
 use super::crew::Crew;
-use super::tree::{Item, Names, State, Tree, WINDOW};
+use super::near::WINDOW;
+use super::tree::{Item, Names, State, Tree};
 use crate::engine::stat::walk_below;
 use crate::entry::{Entry, Meta, time};
 use crate::job::{Place, c_name, look_at};
@@ -19,6 +20,36 @@ use crate::sink::Worker;
 pub(super) fn may_have_changed(inode: &Inode<'_>, since: Time) -> bool {
     let granularity = Granularity::new(EXT4_SUPER_MAGIC, inode.btime().is_some());
     may_be_since(time(inode.ctime()), granularity, since)
+}
+
+/// The metadata of an inode on the mount of a top, unless the kernel must be asked.
+#[inline]
+pub(super) fn settled(inode: &Inode<'_>, since: Time, top: &Meta) -> Option<Meta> {
+    let is_doubtful =
+        may_have_changed(inode, since) || inode.is_encrypted_symlink() || inode.is_reserved();
+    if is_doubtful {
+        return None;
+    }
+    let (major, minor) = inode.rdev();
+    Some(Meta {
+        ino: u64::from(inode.number()),
+        mode: u32::from(inode.mode()),
+        nlink: inode.nlink(),
+        uid: inode.uid(),
+        gid: inode.gid(),
+        size: inode.size(),
+        blocks: inode.blocks(),
+        atime: time(inode.atime()),
+        mtime: time(inode.mtime()),
+        ctime: time(inode.ctime()),
+        btime: inode.btime().map(time),
+        rdev: Dev { major, minor },
+        dev: top.dev,
+        mount: top.mount,
+        attributes: inode.attributes(),
+        generation: Some(inode.generation()),
+        xattrs: Some(inode.has_xattrs()),
+    })
 }
 
 /// Emits every name that was found on the device, with the metadata of its inode. Files that have
@@ -145,7 +176,7 @@ impl<'a> Joiner<'a> {
             let raw = &self.rows[from..from + size];
             let is_torn = !superblock.has_checksums() && raw != &self.again[from..from + size];
             let inode = Inode::parse(superblock, item.inode, raw).filter(|_| !is_torn);
-            let meta = inode.and_then(|inode| self.meta(&inode));
+            let meta = inode.and_then(|inode| settled(&inode, self.since, &self.crew.job.top.meta));
             let name = names.name(item);
             let Some(meta) = meta.or_else(|| self.settle(name)) else {
                 continue;
@@ -179,38 +210,6 @@ impl<'a> Joiner<'a> {
         Some(indices.fold((one, one), |(first, last), index| {
             (first.min(index), last.max(index))
         }))
-    }
-
-    /// The metadata of an inode, unless the kernel must be asked.
-    #[inline]
-    fn meta(&self, inode: &Inode<'_>) -> Option<Meta> {
-        let is_doubtful = may_have_changed(inode, self.since)
-            || inode.is_encrypted_symlink()
-            || inode.is_reserved();
-        if is_doubtful {
-            return None;
-        }
-        let (major, minor) = inode.rdev();
-        let top = &self.crew.job.top.meta;
-        Some(Meta {
-            ino: u64::from(inode.number()),
-            mode: u32::from(inode.mode()),
-            nlink: inode.nlink(),
-            uid: inode.uid(),
-            gid: inode.gid(),
-            size: inode.size(),
-            blocks: inode.blocks(),
-            atime: time(inode.atime()),
-            mtime: time(inode.mtime()),
-            ctime: time(inode.ctime()),
-            btime: inode.btime().map(time),
-            rdev: Dev { major, minor },
-            dev: top.dev,
-            mount: top.mount,
-            attributes: inode.attributes(),
-            generation: Some(inode.generation()),
-            xattrs: Some(inode.has_xattrs()),
-        })
     }
 
     /// The metadata of a name in the current directory by statx(2); `None` if it is gone, in another

@@ -5,7 +5,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
-use std::ops::Range;
 
 use gate::sync::Mutex;
 use ondisk::dirent::EntryType;
@@ -14,12 +13,10 @@ use ondisk::ext4::{Branch, Error, Found, Inode, Map, Names as OnDisk};
 
 use super::crew::{Claims, Crew};
 use super::device::Device;
+use super::near::{WINDOW, each_row, read_ahead, stretch};
 use crate::digest::DirKey;
 use crate::entry::append;
 use crate::job::{Below, Job, Place};
-
-/// The most bytes that are read at a time, unless a single block has more.
-pub(super) const WINDOW: u64 = 256 << 10;
 
 /// The directories that were found, and the names in them.
 #[derive(Debug, Default)]
@@ -558,67 +555,9 @@ pub(super) fn each_inode(
     buffer: &mut Vec<u8>,
     mut each: impl FnMut(u32, Option<Inode<'_>>),
 ) {
-    /// Unneeded bytes that are read because that costs less than another call.
-    const GAP: u64 = 1024;
-    let size = u64::from(device.superblock.inode_size);
-    let mut places = Vec::with_capacity(nodes.len());
-    for &node in nodes {
-        match device.place_of(tree.nodes[node as usize].inode) {
-            Some(place) => places.push((place, node)),
-            None => each(node, None),
-        }
-    }
-    let lies = |&(place, _): &(u64, u32)| place..place + size;
-    read_ahead(device, &places, lies, 1);
-    let mut rest = &places[..];
-    while !rest.is_empty() {
-        let (count, window) = stretch(rest, lies, GAP, WINDOW);
-        let (some, others) = rest.split_at(count);
-        rest = others;
-        buffer.resize((window.end - window.start) as usize, 0);
-        let is_read = device.read(window.start, buffer).is_ok();
-        for &(place, node) in some {
-            let raw = &buffer[(place - window.start) as usize..];
-            let number = tree.nodes[node as usize].inode;
-            each(
-                node,
-                Inode::parse(&device.superblock, number, raw).filter(|_| is_read),
-            );
-        }
-    }
-}
-
-/// How many items from the first on are so close together that they are read at once, and their range.
-fn stretch<T>(
-    items: &[T],
-    lies: impl Fn(&T) -> Range<u64>,
-    gap: u64,
-    most: u64,
-) -> (usize, Range<u64>) {
-    let mut window = lies(&items[0]);
-    let mut count = 1;
-    for item in &items[1..] {
-        let next = lies(item);
-        if next.start < window.end
-            || next.start - window.end > gap
-            || next.end - window.start > most
-        {
-            break;
-        }
-        window.end = next.end;
-        count += 1;
-    }
-    (count, window)
-}
-
-/// Starts readahead of items, and of small gaps between them, if the cache is cold.
-fn read_ahead<T>(device: &Device, items: &[T], lies: impl Fn(&T) -> Range<u64> + Copy, unit: u64) {
-    const GAP: u64 = 64 << 10;
-    const MOST: u64 = 4 << 20;
-    let mut rest = items;
-    while device.is_cold() && !rest.is_empty() {
-        let (count, window) = stretch(rest, lies, GAP / unit, MOST / unit);
-        device.will_need(window.start * unit, (window.end - window.start) * unit);
-        rest = &rest[count..];
-    }
+    let number = |&node: &u32| tree.nodes[node as usize].inode;
+    each_row(device, nodes, number, buffer, |&node, raw| {
+        let parse = |raw| Inode::parse(&device.superblock, number(&node), raw);
+        each(node, raw.and_then(parse));
+    });
 }

@@ -1,27 +1,29 @@
-//! XFS: the inodes that are not as the catalog has them, by bulkstat alone ([`since`]), if it has
-//! stayed mounted. Directories among them are read, to find where everything is; names in all
-//! others are those of the catalog. ([`compare_names`] reads these directories again, and checks
-//! that all else in them is as it was.)
+//! ext4 and XFS: the inodes that are not as the catalog has them, by the inodes alone ([`since`]), if the
+//! file system has stayed mounted. The sums in the catalog ([`InodeSums`]) tell in which groups of
+//! inodes any has changed; only the rows of these are read. Directories among the inodes that differ are
+//! read, to find where everything is; names in all others are those of the catalog. ([`compare_names`]
+//! reads these directories again, and checks that all else in them is as it was.)
 //!
 //! An inode that differs and is nowhere in the directory has left it, or is being moved: then
 //! everything is walked.
 
 use std::collections::HashMap;
 use std::ffi::CStr;
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use gate::Fd;
 use gate::fs::syncfs;
 use gate::long::c_string;
 use gate::sync::Mutex;
-use walk::engine::bulkstat::since::{self, Now};
-use walk::entry::{Type, joined};
-use walk::{Meta, Moment, MountContext, Top};
+use walk::engine::since::{self, Now};
+use walk::entry::{Time, Type, joined};
+use walk::{EngineKind, Meta, Moment, MountContext, Top};
 
 use super::differing::{Certain, Differing, Doubt, Written, certain, is_much};
 use super::known::{AccessTimes, Fingerprint, Known};
 use super::names::{compare_names, look_at, open, open_that, read};
-use crate::catalog::Reader;
 use crate::catalog::columns::{DIR, INO, MODE, NAME};
+use crate::catalog::{InodeSums, Reader, Sum};
 use crate::error::Result;
 use crate::since::index::each_group;
 use crate::split;
@@ -30,52 +32,76 @@ use crate::token::mount::MountCounter;
 /// The inodes that are not as a catalog has them.
 pub(crate) struct Since<'a> {
     top: &'a Top,
-    /// The inodes in the catalog.
+    /// The inodes in the catalog; if it has sums, only those of groups in which one may differ.
     known: Known,
+    /// All inodes in the catalog, if it has sums.
+    sums: Option<InodeSums>,
     /// Those of them that differ.
     differ: HashMap<u64, Now>,
     /// Access times of others, where they are not the catalog's.
     atimes: AccessTimes,
 }
 
+/// How a file system is asked.
+struct Question<'q, 'a> {
+    by: EngineKind,
+    context: &'q MountContext<'a>,
+    /// The time of the last syncfs(2).
+    begun: Moment,
+    few: fn(EngineKind, usize) -> usize,
+}
+
 impl<'a> Since<'a> {
     /// Asks the file system; `None` if it cannot tell, or a walk would be as fast.
     pub(super) fn ask(
-        token: &MountCounter,
+        mount: &MountCounter,
         context: &MountContext<'a>,
         reader: &Reader,
-        few: fn(usize) -> usize,
+        by: EngineKind,
+        few: fn(EngineKind, usize) -> usize,
     ) -> Result<Option<Since<'a>>> {
         let top = context.top;
-        if !token.is_of_mount(context) {
+        if !mount.is_of_mount(context) {
             return Ok(None);
         }
         let begun = Moment::now();
         if syncfs(&top.fd).is_err() {
             return Ok(None);
         }
-        // A few inodes mostly tell whether many have changed: then the walk can begin at once.
-        let first = Known::load(reader, 0..reader.groups().min(1))?;
-        let first = &first.inodes()[..first.inodes().len().min(FEW)];
-        let ask = |known, atimes: &Mutex<AccessTimes>| {
-            let is_same = |known: &Fingerprint, meta: &Meta| known.is_same(meta, atimes);
-            let are_few = |differ, of| differ <= few(of);
-            since::changed(top, known, is_same, begun, are_few).ok()?
+        let question = Question {
+            by,
+            context,
+            begun,
+            few,
         };
-        if ask(first, &Mutex::default()).is_none() {
+        let sums = reader.inode_sums();
+        if question.has_many(reader, sums.as_ref())? {
             return Ok(None);
         }
-        let (known, atimes) = (Known::load(reader, 0..reader.groups())?, Mutex::default());
-        let Some(differ) = ask(known.inodes(), &atimes) else {
+        let (known, others) = match &sums {
+            None => (Known::load(reader, 0..reader.groups(), |_| true)?, None),
+            Some(sums) => {
+                let Some((stale, atimes)) = question.compare_sums(sums) else {
+                    return Ok(None);
+                };
+                // In each of these groups an inode differs, but for rare ones.
+                if stale.len() > few(by, reader.about().entries as usize) {
+                    return Ok(None);
+                }
+                let groups = 0..if stale.len() == 0 { 0 } else { reader.groups() };
+                let known = Known::load(reader, groups, |ino| stale.has(ino))?;
+                (known, Some(atimes))
+            }
+        };
+        let Some((differ, atimes)) = question.compare(known.inodes()) else {
             return Ok(None);
         };
-        let mut atimes: AccessTimes = atimes.into_inner();
-        atimes.sort();
         Ok(Some(Since {
             top,
             known,
-            differ: differ.into_iter().collect(),
-            atimes,
+            sums,
+            differ,
+            atimes: others.unwrap_or(atimes),
         }))
     }
 
@@ -124,12 +150,101 @@ impl<'a> Since<'a> {
     }
 
     fn is_known(&self, ino: u64) -> bool {
-        self.known.get(ino).is_some()
+        match &self.sums {
+            Some(sums) => sums.has(ino),
+            None => self.known.get(ino).is_some(),
+        }
     }
 }
 
-/// The number of inodes that are asked for first.
-const FEW: usize = 4096;
+/// An inode that is compared by the sum of its group.
+struct Member {
+    /// The place of its group.
+    group: u32,
+    /// Its access time, when it has been read.
+    atime: (AtomicI64, AtomicU32),
+}
+
+impl Question<'_, '_> {
+    /// Asks for a few inodes, which mostly tell whether many have changed: then the walk can begin at
+    /// once.
+    fn has_many(&self, reader: &Reader, sums: Option<&InodeSums>) -> Result<bool> {
+        /// The number of inodes.
+        const FEW: usize = 4096;
+        let first = sums.map(|sums| {
+            let mut first = sums.clone();
+            first.retain(|place| place < FEW.div_ceil(InodeSums::GROUP));
+            first
+        });
+        let stale = first.and_then(|first| self.compare_sums(&first));
+        if stale.is_some_and(|(stale, _)| stale.len() == 0) {
+            return Ok(false);
+        }
+        let known = Known::load(reader, 0..reader.groups().min(1), |_| true)?;
+        let known = &known.inodes()[..known.inodes().len().min(FEW)];
+        Ok(self.compare(known).is_none())
+    }
+
+    /// The groups of inodes whose sums are not as they were, and the access times of all inodes; `None` if
+    /// the file system cannot tell.
+    fn compare_sums(&self, sums: &InodeSums) -> Option<(InodeSums, AccessTimes)> {
+        let member = |(ino, group)| {
+            let atime = Default::default();
+            (ino, Member { group, atime })
+        };
+        let members: Vec<(u64, Member)> = sums.inodes().map(member).collect();
+        let now: Vec<[AtomicU64; 2]> = sums.sums().map(|_| Default::default()).collect();
+        let add = |member: &Member, meta: &Meta| {
+            let halves = now[member.group as usize].iter();
+            for (half, more) in halves.zip(Sum::of(meta).0) {
+                half.fetch_add(more, Relaxed);
+            }
+            member.atime.0.store(meta.atime.sec, Relaxed);
+            member.atime.1.store(meta.atime.nsec, Relaxed);
+            true
+        };
+        let changed = |is_same| {
+            since::changed(
+                self.by,
+                self.context,
+                &members,
+                is_same,
+                self.begun,
+                |_, _| true,
+            )
+        };
+        let unsettled = changed(add).ok()??;
+        let mut is_stale: Vec<bool> = now
+            .into_iter()
+            .zip(sums.sums())
+            .map(|(now, then)| now.map(AtomicU64::into_inner) != then.0)
+            .collect();
+        for (ino, _) in unsettled {
+            let at = members.binary_search_by_key(&ino, |(ino, _)| *ino).ok()?;
+            is_stale[members[at].1.group as usize] = true;
+        }
+        let mut stale = sums.clone();
+        stale.retain(|place| is_stale[place]);
+        let atimes = members.into_iter().map(|(ino, Member { atime, .. })| {
+            let (sec, nsec) = (atime.0.into_inner(), atime.1.into_inner());
+            (ino, Time { sec, nsec })
+        });
+        Some((stale, AccessTimes::new(atimes.collect())))
+    }
+
+    /// Those of some inodes that differ, and the access times of the others, where they are not the
+    /// catalog's; `None` if many differ, or the file system cannot tell.
+    fn compare(&self, known: &[(u64, Fingerprint)]) -> Option<(HashMap<u64, Now>, AccessTimes)> {
+        let atimes = Mutex::default();
+        let is_same = |known: &Fingerprint, meta: &Meta| known.is_same(meta, &atimes);
+        let are_few = |differ, of| differ <= (self.few)(self.by, of);
+        let differ = since::changed(self.by, self.context, known, is_same, self.begun, are_few);
+        let differ = differ.ok()??.into_iter().collect();
+        let mut atimes: AccessTimes = atimes.into_inner();
+        atimes.sort();
+        Some((differ, atimes))
+    }
+}
 
 /// A name that an inode had which differs now.
 struct KnownName {

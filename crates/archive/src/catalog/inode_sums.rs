@@ -1,0 +1,327 @@
+//! Sums over the inodes of a catalog. They show which inodes may have changed, without a row being read:
+//! after a walk of ext4 or XFS, a block of bytes between the row groups and the footer, which readers
+//! of Parquet skip.
+//!
+//! The inodes are grouped by their numbers, [`SPAN`] numbers each. The sum of a group is over the hashes
+//! of all that [`state_words`] gives of each inode, so the order does not matter. Access times are not
+//! part of it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::{Deserialize, Serialize};
+use walk::Meta;
+use xxhash_rust::xxh3::xxh3_128;
+
+/// Inode numbers of a group.
+const SPAN: u64 = 1024;
+
+/// Where the sums are in the file of a catalog, and their CRC-32.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct InodeSumsPlace {
+    /// CRC-32 of the bytes.
+    pub crc32: u32,
+    /// In bytes.
+    pub length: u64,
+    /// From the beginning of the file.
+    pub offset: u64,
+}
+
+/// The metadata of an inode that changes with every change of it, but for its blocks: XFS may free
+/// preallocated blocks without any other change.
+pub(crate) fn state_words(meta: &Meta) -> [u64; 5] {
+    [
+        u64::from(meta.mode) << 32 | u64::from(meta.nlink),
+        meta.size,
+        meta.mtime.sec.cast_unsigned(),
+        meta.ctime.sec.cast_unsigned(),
+        u64::from(meta.mtime.nsec) << 32 | u64::from(meta.ctime.nsec),
+    ]
+}
+
+/// A sum of hashes: of their upper and of their lower halves, each modulo 2^64.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Sum(pub(crate) [u64; 2]);
+
+impl Sum {
+    /// The hash of an inode.
+    pub(crate) fn of(meta: &Meta) -> Sum {
+        let [kind, size, mtime, ctime, fractions] = state_words(meta);
+        let words = [meta.ino, meta.blocks, kind, size, mtime, ctime, fractions];
+        let hash = xxh3_128(words.map(u64::to_le_bytes).as_flattened());
+        Sum([(hash >> 64) as u64, hash as u64])
+    }
+
+    fn add(&mut self, Sum([upper, lower]): Sum) {
+        self.0[0] = self.0[0].wrapping_add(upper);
+        self.0[1] = self.0[1].wrapping_add(lower);
+    }
+}
+
+/// Inodes whose numbers are close together.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct Group {
+    /// A bit for each number.
+    members: [u64; SPAN as usize / 64],
+    sum: Sum,
+}
+
+impl Group {
+    fn has(&self, nth: u64) -> bool {
+        self.members[nth as usize / 64] & 1 << (nth % 64) != 0
+    }
+
+    /// Adds an inode; nothing if it is there already.
+    fn add(&mut self, nth: u64, hash: Sum) {
+        if !self.has(nth) {
+            self.members[nth as usize / 64] |= 1 << (nth % 64);
+            self.sum.add(hash);
+        }
+    }
+
+    fn numbers(&self) -> impl Iterator<Item = u64> {
+        (0..SPAN).filter(|&nth| self.has(nth))
+    }
+}
+
+/// A group, as it is stored.
+#[derive(Serialize, Deserialize)]
+struct StoredGroup {
+    /// How many groups without inodes are before it.
+    skipped: u64,
+    /// For each stretch of numbers in turn: how many numbers are before it that are of no inode, and how
+    /// many it has.
+    stretches: Vec<(u64, u64)>,
+    sum: Sum,
+}
+
+/// The inodes of a catalog in groups, and the sum of each.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct InodeSums {
+    groups: BTreeMap<u64, Group>,
+    /// The hashes of files that may have several names. An inode is added once.
+    linked: HashMap<u64, Sum>,
+}
+
+impl InodeSums {
+    /// The most inodes of a group.
+    pub(crate) const GROUP: usize = SPAN as usize;
+
+    /// Adds the inode of a row.
+    pub(crate) fn add(&mut self, meta: &Meta) {
+        let hash = Sum::of(meta);
+        if meta.nlink > 1 && !meta.is_dir() {
+            self.linked.entry(meta.ino).or_insert(hash);
+        } else {
+            self.put(meta.ino, hash);
+        }
+    }
+
+    fn put(&mut self, ino: u64, hash: Sum) {
+        let group = self.groups.entry(ino / SPAN).or_default();
+        group.add(ino % SPAN, hash);
+    }
+
+    /// Adds the inodes of other rows.
+    pub(crate) fn merge(&mut self, other: InodeSums) {
+        self.linked.extend(other.linked);
+        for (number, other) in other.groups {
+            let group = self.groups.entry(number).or_default();
+            // Each inode is in one row, but for those with several names.
+            for (own, more) in group.members.iter_mut().zip(other.members) {
+                *own |= more;
+            }
+            group.sum.add(other.sum);
+        }
+    }
+
+    /// The bytes that are stored; `None` if they would be many for the inodes that they are of.
+    pub(crate) fn encode(mut self, entries: u64) -> Option<Vec<u8>> {
+        for (ino, hash) in std::mem::take(&mut self.linked) {
+            self.put(ino, hash);
+        }
+        if self.groups.len() as u64 > 4096 + entries / 16 {
+            return None;
+        }
+        let mut next = 0;
+        let groups = self.groups.into_iter().map(|(number, group)| {
+            let skipped = number - next;
+            next = number + 1;
+            let mut stretches: Vec<(u64, u64)> = Vec::new();
+            let mut end = 0;
+            for nth in group.numbers() {
+                match stretches.last_mut() {
+                    Some((_, many)) if nth == end => *many += 1,
+                    _ => stretches.push((nth - end, 1)),
+                }
+                end = nth + 1;
+            }
+            StoredGroup {
+                skipped,
+                stretches,
+                sum: group.sum,
+            }
+        });
+        let groups: Vec<StoredGroup> = groups.collect();
+        postcard::to_stdvec(&groups).ok()
+    }
+
+    /// Reads what [`InodeSums::encode`] has made; `None` if it is damaged.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<InodeSums> {
+        let stored: Vec<StoredGroup> = postcard::from_bytes(bytes).ok()?;
+        let (mut sums, mut next) = (InodeSums::default(), 0_u64);
+        for stored in stored {
+            let number = next.checked_add(stored.skipped)?;
+            next = number
+                .checked_add(1)
+                .filter(|next| *next <= u64::MAX / SPAN)?;
+            let mut group = Group::default();
+            let mut at = 0_u64;
+            for (before, many) in stored.stretches {
+                let from = at.checked_add(before)?;
+                at = from.checked_add(many).filter(|end| *end <= SPAN)?;
+                (from..at).for_each(|nth| group.add(nth, Sum::default()));
+            }
+            group.sum = stored.sum;
+            sums.groups.insert(number, group);
+        }
+        Some(sums)
+    }
+
+    /// The inodes in ascending order, each with the place of its group among [`InodeSums::sums`].
+    pub(crate) fn inodes(&self) -> impl Iterator<Item = (u64, u32)> {
+        let groups = (0..).zip(&self.groups);
+        groups.flat_map(|(place, (number, group))| {
+            let first = number * SPAN;
+            group.numbers().map(move |nth| (first + nth, place))
+        })
+    }
+
+    /// The sum of each group, in ascending order.
+    pub(crate) fn sums(&self) -> impl Iterator<Item = Sum> {
+        self.groups.values().map(|group| group.sum)
+    }
+
+    /// The number of groups.
+    pub(crate) fn len(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// Keeps only the groups at some places.
+    pub(crate) fn retain(&mut self, is_kept: impl Fn(usize) -> bool) {
+        let mut place = 0;
+        self.groups.retain(|_, _| {
+            place += 1;
+            is_kept(place - 1)
+        });
+    }
+
+    /// Whether an inode is in it.
+    pub(crate) fn has(&self, ino: u64) -> bool {
+        let group = self.groups.get(&(ino / SPAN));
+        group.is_some_and(|group| group.has(ino % SPAN))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn meta((ino, nlink, size): (u64, u32, u64)) -> Meta {
+        let mode = 0o100_644;
+        Meta {
+            ino,
+            nlink,
+            size,
+            mode,
+            ..Meta::default()
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn stored_sums_are_read_back_whatever_the_order_of_the_rows(
+            inos in proptest::collection::btree_map(0..9000_u64, (1..3_u32, any::<u64>()), 0..200),
+            split in any::<prop::sample::Index>(),
+        ) {
+            let rows: Vec<Meta> = inos.iter().map(|(&ino, &(nlink, size))| meta((ino, nlink, size))).collect();
+            // A file with two names has two rows.
+            let linked = rows.iter().filter(|row| row.nlink > 1);
+            let twice: Vec<Meta> = linked.rev().chain(&rows).copied().collect();
+            let mut sums = InodeSums::default();
+            let (some, others) = twice.split_at(split.index(twice.len() + 1));
+            for part in [others, some] {
+                let mut other = InodeSums::default();
+                part.iter().for_each(|row| other.add(row));
+                sums.merge(other);
+            }
+            let stored = sums.encode(twice.len() as u64).unwrap();
+            let read = InodeSums::decode(&stored).unwrap();
+            prop_assert!(read.inodes().map(|(ino, _)| ino).eq(inos.keys().copied()));
+            let mut expected = BTreeMap::<u64, Sum>::new();
+            for row in &rows {
+                expected.entry(row.ino / SPAN).or_default().add(Sum::of(row));
+            }
+            prop_assert!(read.sums().eq(expected.into_values()));
+            prop_assert!(inos.keys().all(|&ino| read.has(ino)));
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_panic(bytes: Vec<u8>) {
+            let _ = InodeSums::decode(&bytes);
+        }
+    }
+
+    #[test]
+    fn every_field_that_shows_a_change_changes_the_hash() {
+        let base = meta((7, 1, 9));
+        let later = walk::entry::Time { sec: 1, nsec: 0 };
+        let finer = walk::entry::Time { sec: 0, nsec: 1 };
+        let others = [
+            Meta { ino: 8, ..base },
+            Meta { nlink: 2, ..base },
+            Meta { size: 8, ..base },
+            Meta { blocks: 1, ..base },
+            Meta {
+                mode: 0o100_600,
+                ..base
+            },
+            Meta {
+                mtime: later,
+                ..base
+            },
+            Meta {
+                mtime: finer,
+                ..base
+            },
+            Meta {
+                ctime: later,
+                ..base
+            },
+            Meta {
+                ctime: finer,
+                ..base
+            },
+        ];
+        for other in others {
+            assert_ne!(Sum::of(&base), Sum::of(&other), "{other:?}");
+        }
+        assert_eq!(
+            Sum::of(&base),
+            Sum::of(&Meta {
+                atime: later,
+                ..base
+            })
+        );
+    }
+
+    #[test]
+    fn scattered_inodes_have_no_sums() {
+        let mut sums = InodeSums::default();
+        (0..5000).for_each(|nth| sums.add(&meta((nth * SPAN, 1, 0))));
+        assert_eq!(sums.clone().encode(5000), None);
+        sums.retain(|place| place < 4000);
+        assert!(sums.encode(4000).is_some());
+    }
+}

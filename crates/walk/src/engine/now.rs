@@ -1,0 +1,17 @@
+//! What became of a known inode.
+
+use crate::entry::Meta;
+
+/// The present state of a known inode.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Now {
+    /// It has no name any more.
+    Gone,
+    /// It has this metadata.
+    Is(Meta),
+    /// It must be looked at by its name: it is changing, or the engine does not return all metadata.
+    Unsettled,
+}
+
+/// An inode that differs, by its number.
+pub(super) type Differing = (u64, Now);

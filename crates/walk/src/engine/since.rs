@@ -1,0 +1,94 @@
+//! The changes of known inodes on ext4 and XFS, by the inodes alone: no name is read, and no directory
+//! opened.
+//!
+//! Every change of a file or a directory there changes its inode, at least the change time: a directory
+//! with an unchanged inode has the same names. (Except after a repair: e2fsck and xfs_repair need the
+//! file system to be unmounted, and `xfs_scrub` can repair a directory. The caller checks that the
+//! mount is still the same.)
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use gate::sync::Mutex;
+
+use super::bulkstat::since as bulkstat;
+use super::crew::crew;
+use super::ext4::since as ext4;
+use super::now::Differing;
+pub use super::now::Now;
+use crate::entry::Meta;
+use crate::error::EngineRefusal;
+use crate::kind::EngineKind;
+use crate::moment::Moment;
+use crate::top::MountContext;
+
+/// Compares known inodes, in ascending order of their numbers, with those of the file system, and
+/// returns those that differ, in that order. `is_same` compares one with its metadata now, where 0
+/// blocks may be more ([`ondisk::xfs::Inode::blocks`]). `written` is the time of the last syncfs(2):
+/// inodes that have changed later count as different.
+///
+/// `None` if `is_worth` stops it, given how many differ of how many.
+///
+/// # Errors
+/// The engine is neither `ext4` nor `bulkstat`, or cannot work on the mount.
+pub fn changed<K: Sync>(
+    by: EngineKind,
+    context: &MountContext<'_>,
+    known: &[(u64, K)],
+    is_same: impl Fn(&K, &Meta) -> bool + Sync,
+    written: Moment,
+    is_worth: impl Fn(usize, usize) -> bool + Sync,
+) -> Result<Option<Vec<Differing>>, EngineRefusal> {
+    if by == EngineKind::Ext4 {
+        let tables = ext4::Tables::open(context)?;
+        let compare = |buffer: &mut Vec<u8>, known: &[(u64, K)]| {
+            Ok(tables.compare(known, written.changed_since(), &is_same, buffer))
+        };
+        share(known, Vec::new, compare, is_worth)
+    } else {
+        let inodes = bulkstat::Inodes::open(context.top)?;
+        let compare = |buffer: &mut _, known: &[(u64, K)]| {
+            inodes.compare(known, written.changed_since(), &is_same, buffer)
+        };
+        share(known, bulkstat::buffer, compare, is_worth)
+    }
+}
+
+/// Shares known inodes among threads, which `compare` a span of them at a time. Each thread has a
+/// buffer.
+fn share<K: Sync, B>(
+    known: &[(u64, K)],
+    buffer: impl Fn() -> B + Sync,
+    compare: impl Fn(&mut B, &[(u64, K)]) -> Result<Vec<Differing>, EngineRefusal> + Sync,
+    is_worth: impl Fn(usize, usize) -> bool + Sync,
+) -> Result<Option<Vec<Differing>>, EngineRefusal> {
+    /// Inodes that a thread takes at a time.
+    const SPAN: usize = 8192;
+    let spans: Vec<&[(u64, K)]> = known.chunks(SPAN).collect();
+    let (next, found) = (AtomicUsize::new(0), Mutex::new((0, Ok(Some(Vec::new())))));
+    crew(None, spans.len(), || {
+        let mut buffer = buffer();
+        while let Some(span) = spans.get(next.fetch_add(1, Relaxed)) {
+            let differ = compare(&mut buffer, span);
+            let (seen, found) = &mut *found.lock();
+            *seen += span.len();
+            match (&mut *found, differ) {
+                (Ok(Some(all)), Ok(differ)) => {
+                    all.extend(differ);
+                    if is_worth(all.len(), *seen) {
+                        continue;
+                    }
+                    *found = Ok(None);
+                }
+                (_, Err(refusal)) => *found = Err(refusal),
+                (Ok(None) | Err(_), Ok(_)) => {}
+            }
+            return next.store(spans.len(), Relaxed);
+        }
+    });
+    let (_, found) = found.into_inner();
+    let mut found = found?;
+    if let Some(all) = &mut found {
+        all.sort_unstable_by_key(|(ino, _)| *ino);
+    }
+    Ok(found)
+}

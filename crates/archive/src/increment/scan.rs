@@ -56,7 +56,7 @@ impl<'a> Scan for DumpScan<'a> {
 
     fn few(by: EngineKind, entries: usize) -> usize {
         // All rows of the catalog are read and written in any case, so little is saved. A walk of ext4
-        // costs no more than that.
+        // costs no more.
         match by {
             EngineKind::Ext4 => 0,
             _ => 20 + entries / 500,

@@ -40,8 +40,8 @@ pub(crate) trait Scan {
     /// The step may be taken, with this engine.
     fn accepts(&self, step: Step, by: EngineKind) -> bool;
 
-    /// The changes of so many entries up to which an engine of ext4 or XFS finds what was written faster than
-    /// a walk does. Finding them costs much there: to find the paths of inodes, directories are read.
+    /// The changes of so many entries up to which an engine that compares inodes finds what was written faster
+    /// than a walk does. Finding them costs much: to find the paths of inodes, directories are read.
     fn few(by: EngineKind, entries: usize) -> usize;
 
     /// Prepares [`Scan::scan_written`], before the file system is asked; `None` to walk instead.

@@ -11,10 +11,10 @@ use gate::sync::Mutex;
 use ondisk::btrfs::{FIRST_INODE, Subvolume};
 use walk::engine::btrfs::since::{self, Change, Name};
 use walk::entry::joined;
-use walk::{Meta, MountContext, Top};
+use walk::{EngineKind, Meta, MountContext, Top};
 
 use super::differing::{Differing, Written, is_much};
-use super::known::{AccessTimes, Known};
+use super::known::{AccessTimes, Fingerprint, Known};
 use super::names::compare_names;
 use crate::catalog::{About, Reader};
 use crate::error::Result;
@@ -44,12 +44,28 @@ fn few(about: &About) -> usize {
     20 + about.entries as usize / 50
 }
 
+/// The first inodes that are found among many that were written. They mostly tell whether these were only
+/// read.
+fn first_written(then: u64, subvolume: &Subvolume, top: &Top) -> HashMap<u64, Meta> {
+    const FEW: usize = 4096;
+    let first = Mutex::new(HashMap::new());
+    let keep = |meta: &Meta| {
+        first.lock().insert(meta.ino, *meta);
+        true
+    };
+    let is_worth = |_| first.lock().len() < FEW;
+    // Whatever stops it, those that were found are as good as others.
+    let _ = since::changed_since(&top.fd, subvolume, then, keep, is_worth);
+    first.into_inner()
+}
+
 impl<'a> Since<'a> {
     /// Asks the file system; `None` if it cannot tell, or a walk would be as fast.
     pub(super) fn ask(
         token: &Generation,
         context: &MountContext<'a>,
         reader: &Reader,
+        few_changes: fn(EngineKind, usize) -> usize,
     ) -> Result<Option<Since<'a>>> {
         let (top, about) = (context.top, reader.about());
         let Ok(subvolume) = since::subvolume(&top.fd) else {
@@ -61,6 +77,14 @@ impl<'a> Since<'a> {
         };
         if let Some(since) = Since::after(then, subvolume, top, about, None) {
             return Ok(Some(since));
+        }
+        let first = first_written(then, &subvolume, top);
+        let known = Known::load(reader, 0..reader.groups(), |ino| first.contains_key(&ino))?;
+        let differ =
+            |(ino, before): &&(u64, Fingerprint)| !before.is_same(&first[ino], &Mutex::default());
+        let differ = known.inodes().iter().filter(differ).count();
+        if differ > few_changes(EngineKind::Btrfs, known.inodes().len()) {
+            return Ok(None);
         }
         let known = Known::load(reader, 0..reader.groups(), |_| true)?;
         Ok(Since::after(then, subvolume, top, about, Some(known)))

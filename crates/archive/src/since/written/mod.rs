@@ -41,7 +41,7 @@ impl<'a> Since<'a> {
         let token = token(about).filter(|token| can_tell(about, token.engine(), tree, context));
         Ok(match token {
             Some(Token::Btrfs(token)) => {
-                btrfs::Since::ask(token, context, reader)?.map(Since::Btrfs)
+                btrfs::Since::ask(token, context, reader, few)?.map(Since::Btrfs)
             }
             Some(tells @ (Token::Xfs(mount) | Token::Ext4(mount))) => {
                 let by = tells.engine();

@@ -296,7 +296,7 @@ fn attaching_many_times_changes_nothing() {
     for meter in ATTACHING {
         let workload = Workload::start(at.path(), work);
         workload.go();
-        for _ in 0..ATTACHMENTS {
+        for _ in 0..attachments() {
             let options = ["account", "--meter", meter, "-p", &workload.pid()];
             let mut command = fathom(options);
             command
@@ -380,8 +380,11 @@ fn a_process_that_is_traced_is_refused_by_ptrace() {
     }
 }
 
-/// How many times to attach and detach.
-const ATTACHMENTS: usize = 25;
+/// How many times to attach and detach: FATHOM_ATTACHMENTS.
+fn attachments() -> usize {
+    let many = std::env::var("FATHOM_ATTACHMENTS");
+    many.map_or(25, |many| many.parse().unwrap())
+}
 
 #[test]
 fn ctrl_c_ends_with_a_report_and_a_kill_leaves_nothing() {

@@ -15,6 +15,7 @@ use crate::attach::{
     ATTACHING, Counts, PATIENCE, Workload, attach, attach_fathom, counts, report, strace,
     strace_counts,
 };
+use crate::seconds::perf_trace_rows;
 use crate::support::build::tool;
 use crate::support::run::program;
 use crate::support::{Need, require};
@@ -29,7 +30,7 @@ struct Counter {
     name: &'static str,
     child: Child,
     /// Open, so that it can be written to.
-    _stderr: BufReader<ChildStderr>,
+    _stderr: Option<BufReader<ChildStderr>>,
     result: PathBuf,
 }
 
@@ -38,12 +39,21 @@ impl Counter {
         let result = at.join(name);
         let (child, stderr) = match name {
             "strace" => attach(strace(&result, pid)),
+            "perf trace" => {
+                let child = attach_perf_trace(pid, &result);
+                return Counter {
+                    name,
+                    child,
+                    _stderr: None,
+                    result,
+                };
+            }
             meter => attach_fathom(meter, pid, &result),
         };
         Counter {
             name,
             child,
-            _stderr: stderr,
+            _stderr: Some(stderr),
             result,
         }
     }
@@ -52,8 +62,10 @@ impl Counter {
     fn counts(mut self) -> Option<Counts> {
         let status = self.child.wait().unwrap();
         assert_eq!(status.code(), Some(0), "{}", self.name);
-        if self.name == "strace" {
-            return Some(strace_counts(&self.result));
+        match self.name {
+            "strace" => return Some(strace_counts(&self.result)),
+            "perf trace" => return perf_trace_counts(&self.result),
+            _ => {}
         }
         let result = report(&self.result);
         assert_eq!(result["meter"], self.name, "{result}");
@@ -62,6 +74,33 @@ impl Counter {
         assert!(may_lose || result["lost"] == 0, "{}: {result}", self.name);
         (!may_lose).then(|| counts(&result))
     }
+}
+
+/// Starts `perf trace -s`, and waits until it waits for calls. Where there is no tracefs, it mounts one.
+fn attach_perf_trace(pid: &str, result: &Path) -> Child {
+    let namespace = ["--mount", "--propagation", "private"];
+    let mut command = program(Path::new("unshare"), namespace);
+    command
+        .args(["perf", "trace", "-s", "-o"])
+        .arg(result)
+        .args(["-p", pid]);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let child = command.spawn().unwrap();
+    wait_until("perf trace does not wait", || {
+        is_in(&child.id().to_string(), WAITING)
+    });
+    child
+}
+
+/// What `perf trace -s` has counted in all threads; `None` if it says that it has lost calls.
+fn perf_trace_counts(summary: &Path) -> Option<Counts> {
+    let text = std::fs::read_to_string(summary).unwrap();
+    let mut all = Counts::new();
+    for row in perf_trace_rows(&text) {
+        let sum = all.entry(row.name.to_owned()).or_default();
+        *sum = (sum.0 + row.calls, sum.1 + row.errors);
+    }
+    (!text.contains("LOST")).then_some(all)
 }
 
 /// Has all of them count the calls of a process in which `work` makes it do something and end.
@@ -108,6 +147,13 @@ fn is_in(pid: &str, calls: &[libc::c_long]) -> bool {
     number.is_some_and(|number| calls.contains(&number))
 }
 
+/// The calls of a process that waits for events.
+const WAITING: &[libc::c_long] = &[
+    libc::SYS_ppoll,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_poll,
+];
+
 /// A web server of Python, which serves each request in a thread of its own.
 struct WebServer {
     child: Child,
@@ -143,11 +189,6 @@ impl WebServer {
 
     /// No request is being served.
     fn wait_until_idle(&self) {
-        const WAITING: &[libc::c_long] = &[
-            libc::SYS_ppoll,
-            #[cfg(target_arch = "x86_64")]
-            libc::SYS_poll,
-        ];
         wait_until("the server does not wait", || {
             threads(&self.pid()) == 1 && is_in(&self.pid(), WAITING)
         });
@@ -214,6 +255,32 @@ fn a_parallel_build_is_counted_as_by_its_tracer() {
             ended = Some(workload.end().1);
         });
         assert_eq!(ended, Some(Some(4)));
+    }
+}
+
+/// Attached to a process, `perf trace` counts the threads that it has then, and none that begin later.
+#[test]
+fn the_calls_of_a_shell_are_counted_as_by_perf_trace() {
+    if !require(&[NEEDS[0], NEEDS[1], Need::Program("perf")]) {
+        return;
+    }
+    let at = tempfile::tempdir().unwrap();
+    std::fs::write(at.path().join("input"), "a\nb\n").unwrap();
+    let work = "for i in 1 2 3 4 5; do read -r line <input; test -e none; echo $line >>output; done; \
+                cd /; exit 3";
+    for counters in [
+        ["bpf", "strace", "perf trace", "perf"],
+        ["ptrace", "perf trace", "perf", "bpf"],
+    ] {
+        let workload = Workload::start(at.path(), work);
+        let pid = workload.pid();
+        let mut ended = None;
+        let counted = counted_by(counters, &pid, || {
+            workload.go();
+            ended = Some(workload.end().1);
+        });
+        assert_eq!(ended, Some(Some(3)));
+        assert!(counted["openat"].0 >= 10, "{counted:?}");
     }
 }
 

@@ -24,6 +24,32 @@ const LEAST: usize = 2;
 const MOST: usize = 20;
 const WITHIN: f64 = 0.1;
 
+/// A row of the summary of `perf trace -s`.
+pub(crate) struct PerfTraceRow<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) calls: u64,
+    pub(crate) errors: u64,
+    milliseconds: f64,
+}
+
+/// The rows of file-system calls, of all threads.
+pub(crate) fn perf_trace_rows(summary: &str) -> impl Iterator<Item = PerfTraceRow<'_>> {
+    summary.lines().filter_map(|line| {
+        // Behind these: shortest, mean, longest, deviation.
+        let [name, calls, errors, total, _, _, _, _] =
+            line.split_whitespace().collect::<Vec<_>>()[..]
+        else {
+            return None;
+        };
+        Some(PerfTraceRow {
+            name: Some(name).filter(|name| is_metered(name))?,
+            calls: calls.parse().ok()?,
+            errors: errors.parse().ok()?,
+            milliseconds: total.parse().ok()?,
+        })
+    })
+}
+
 /// Seconds in file-system calls, by perf.
 fn witnessed(at: &Path, command: &[OsString]) -> f64 {
     let log = at.join("log");
@@ -31,19 +57,7 @@ fn witnessed(at: &Path, command: &[OsString]) -> f64 {
     words.extend(command.iter().cloned());
     run(&mut program(Path::new("perf"), words)).exits(0);
     let log = std::fs::read_to_string(&log).unwrap();
-    // The name, how many calls, how many errors, milliseconds together; then shortest, mean,
-    // longest, deviation.
-    let milliseconds =
-        log.lines().filter_map(
-            |line| match &line.split_whitespace().collect::<Vec<_>>()[..] {
-                [name, calls, errors, total, _, _, _, _] if is_metered(name) => {
-                    let (_, _) = (calls.parse::<u64>().ok()?, errors.parse::<u64>().ok()?);
-                    total.parse::<f64>().ok()
-                }
-                _ => None,
-            },
-        );
-    let sum: f64 = milliseconds.sum();
+    let sum: f64 = perf_trace_rows(&log).map(|row| row.milliseconds).sum();
     assert!(sum > 0.0, "perf has no summary: {log}");
     sum / 1000.0
 }

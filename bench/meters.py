@@ -1,12 +1,15 @@
 """The cases of `fathom account`: what metering costs, by each meter and by its peers.
 
 find     find over a tree that has all it can want in memory: `-size` of each of N entries
+start    true: what a meter needs for itself
 opens    a loop of half as many opens, each of which fails: nothing but calls
 compile  a `make -j` of small C files: processes, and calls that do something
+machine  the same on all processors, alone and while `--system` counts the whole machine
 """
 
 import os
 import re
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -23,6 +26,7 @@ COLUMNS = (
 METERS = ["bpf", "perf", "ptrace"]
 CRATE = Path(__file__).resolve().parent.parent / "crates/meter"
 UNITS, FEW_UNITS = 100, 10
+FEWER = 100_000  # entries, over which the start of a meter shows more
 PAUSE = 0.3  # seconds, in which the kernel takes down what the meter before had
 SLOW_TRIALS = 1  # of who stops the command at each call: minutes each
 
@@ -68,6 +72,21 @@ def run_apart(argv):
     return run(argv)
 
 
+MACHINE = "bpf --system"
+
+
+def run_in_metered_machine(fathom, argv):
+    """A command, begun when `fathom account --system` counts, and ended before it is told to end."""
+    words = [fathom, "account", "--system", "-o", "/dev/null"]
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as meter:
+        try:
+            if not any("ttached" in line for line in meter.stderr):
+                raise RuntimeError(f"{' '.join(words)} has not attached")
+            return run_apart(argv)
+        finally:
+            meter.send_signal(signal.SIGINT)
+
+
 def case(options, name, entries, prepare):
     """The rows of one case; `prepare` makes what the command works on, and gives the command."""
 
@@ -75,9 +94,18 @@ def case(options, name, entries, prepare):
         top = join(options.work, "tree")
         os.makedirs(top, exist_ok=True)
         mount("tmpfs", top, "tmpfs", data="nr_inodes=0,size=80%")
-        able = list(possible(list(contenders(options.fathom, prepare(top)))))
+        command, runner = prepare(top), run_apart
+        able = list(possible(list(contenders(options.fathom, command))))
+        if name == "machine":
+            able = [Contender("plain", command), Contender(MACHINE, [MACHINE, *command])]
+
+            def runner(argv):
+                if argv[0] == MACHINE:
+                    return run_in_metered_machine(options.fathom, argv[1:])
+                return run_apart(argv)
+
         about = {"bench": "account", "case": name, "fs": "tmpfs", "cache": "warm", "entries": entries}
-        return measure(able, options.trials, run_apart, **about)
+        return measure(able, options.trials, runner, **about)
 
     return in_namespace(MS_PRIVATE, measured)
 
@@ -117,8 +145,12 @@ def cases(options):
     entries = options.entries or (FEW if options.quick else ENTRIES)
     units = FEW_UNITS if entries < ENTRIES else UNITS
     yield "find", entries, find_case(entries)
+    if entries > FEWER:
+        yield "find", FEWER, find_case(FEWER)
+    yield "start", 1, lambda top: ["true"]
     yield "opens", entries // 2, opens_case(entries // 2)
     yield "compile", units, compile_case(units)
+    yield "machine", units, compile_case(units)
 
 
 def bench_account(options):

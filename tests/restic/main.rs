@@ -6,6 +6,7 @@
     reason = "the tests build and check past the gate"
 )]
 
+mod histories;
 #[path = "../support/mod.rs"]
 mod support;
 

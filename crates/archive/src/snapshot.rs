@@ -1,5 +1,6 @@
 //! The catalog of a tree whose snapshots are in a repository. If nothing has changed since it was written, the
-//! next snapshot has the tree of the last one: no entry is read, and no directory is encoded.
+//! next snapshot has the tree of the last one: no entry is read, and no directory is encoded. If something has, it
+//! tells in which directories.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::catalog::{About, Draft, Later, SnapshotRecord};
 use crate::dump::DumpOptions;
 use crate::error::{Action, Error, ErrorKind};
 use crate::gather::{Gathered, engines, gather};
-use crate::increment::{Base, Scanned, scan};
+use crate::increment::{Base, Scanned, changed_rows, scan};
 use crate::part::Part;
 use crate::remote::StoreError;
 use crate::rows::Rows;
@@ -44,6 +45,9 @@ pub enum TreeState<K> {
         rows: Arc<Rows>,
         /// The mounts.
         parts: Vec<Gathered>,
+        /// What is kept of the snapshot of the catalog, and for each row, whether the entry or anything below it has
+        /// changed since.
+        last: Option<(K, Vec<bool>)>,
     },
 }
 
@@ -87,7 +91,8 @@ impl<'a> SnapshotCatalog<'a> {
         let Some((base, kept)) = base.zip(kept) else {
             let (rows, parts) = gather(&request, diagnostics)?;
             let rows = Arc::new(rows);
-            return Ok(TreeState::Collected { rows, parts });
+            let last = None;
+            return Ok(TreeState::Collected { rows, parts, last });
         };
         request.expected = Some(base.entries());
         let scanned = scan(base, &request, &self.options.selection, diagnostics)?;
@@ -97,10 +102,12 @@ impl<'a> SnapshotCatalog<'a> {
                 parts,
                 renewed,
             },
-            Scanned::Differing(collector, parts) => TreeState::Collected {
-                rows: Arc::new(collector.finish(engines(&parts))),
-                parts,
-            },
+            Scanned::Differing(collector, parts) => {
+                let rows = Arc::new(collector.finish(engines(&parts)));
+                let changed = changed_rows(base, &rows, &self.options.selection)?;
+                let last = changed.map(|changed| (kept, changed));
+                TreeState::Collected { rows, parts, last }
+            }
         })
     }
 

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `snapshot` | makes a snapshot: opens the repository, locks it, and archives |
 //! | `source` | the entries of a tree as restic has them, and the contents of files |
+//! | `reuse` | directories that keep the trees of the last snapshot |
 //! | `node` | the metadata of an entry, as restic writes it |
 //! | `repository` | the files of a repository in a local directory |
 //! | `lock` | locks that restic respects, and the locks of others |
@@ -18,6 +19,7 @@ mod error;
 mod lock;
 mod node;
 mod repository;
+mod reuse;
 mod snapshot;
 mod source;
 

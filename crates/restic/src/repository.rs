@@ -3,6 +3,7 @@
 //! killed leaves no partial file.
 
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use bytes::Bytes;
 use gate::file::{Reader, Writer, unlinkat};
@@ -25,6 +26,8 @@ pub(crate) struct LocalRepository {
     failed: Mutex<Option<Error>>,
     /// The last snapshot that was written.
     snapshot: Mutex<Option<Id>>,
+    /// Snapshots are not written.
+    holds_snapshots: AtomicBool,
 }
 
 impl LocalRepository {
@@ -44,6 +47,7 @@ impl LocalRepository {
             dir: dir.to_vec(),
             failed: Mutex::default(),
             snapshot: Mutex::default(),
+            holds_snapshots: AtomicBool::default(),
         };
         match Reader::open(&repository.path(FileType::Config, &Id::default())) {
             Ok(_) => Ok(repository),
@@ -72,9 +76,15 @@ impl LocalRepository {
         seen.ok().map(|seen| (seen.dev, seen.ino))
     }
 
-    /// The last snapshot that was written.
-    pub(crate) fn last_snapshot(&self) -> Option<Id> {
-        *self.snapshot.lock()
+    /// Writes no snapshots from now on, or again, but all other files.
+    pub(crate) fn hold_snapshots(&self, hold: bool) {
+        self.holds_snapshots.store(hold, Relaxed);
+    }
+
+    /// The name of the last snapshot that was written.
+    pub(crate) fn last_snapshot_name(&self) -> String {
+        let id = *self.snapshot.lock();
+        id.map_or_else(String::new, |id| id.to_hex().to_string())
     }
 
     /// The path of a name in the repository.
@@ -212,6 +222,9 @@ impl WriteBackend for LocalRepository {
         // The engine skips files whose contents could not be written.
         if let (FileType::Snapshot, Some(error)) = (kind, &*self.failed.lock()) {
             return Err(RusticError::new(ErrorKind::InputOutput, error.to_string()));
+        }
+        if kind == FileType::Snapshot && self.holds_snapshots.load(Relaxed) {
+            return Ok(());
         }
         let path = self.path(kind, id);
         let write = || -> Result<(), Errno> {

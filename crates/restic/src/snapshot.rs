@@ -11,8 +11,9 @@ use mounts::Warning;
 use rustic_core::jiff::Zoned;
 use rustic_core::repofile::{SnapshotFile, SnapshotSummary};
 use rustic_core::{
-    BackupOptions, Credentials, FileType, OpenStatus, ReadBackend, RepositoryBackends,
-    RepositoryOptions, RusticError, SnapshotGroup, SnapshotGroupCriterion,
+    BackupOptions, Credentials, FileType, OpenStatus, ParentOptions, ReadBackend,
+    RepositoryBackends, RepositoryOptions, RusticError, SnapshotGroup, SnapshotGroupCriterion,
+    TreeId,
 };
 use sha2::{Digest, Sha256};
 
@@ -75,7 +76,8 @@ pub struct Snapshot {
     pub record: SnapshotRecord,
 }
 
-/// The last snapshot, whose tree the next one has if nothing has changed.
+/// The last snapshot: the next one has its tree if nothing has changed, and else its trees of directories in which
+/// nothing has.
 pub struct Kept {
     parent: SnapshotFile,
     summary: SnapshotSummary,
@@ -118,7 +120,8 @@ impl Repository {
     }
 
     /// Makes a snapshot of a tree that was collected. Files that the last snapshot of the same host
-    /// and paths has, with the same size and times, are not read.
+    /// and paths has, with the same size and times, are not read. With the last snapshot and, for each row, whether
+    /// the entry or anything below it has changed since, directories in which nothing has keep their trees.
     ///
     /// # Errors
     /// The repository cannot be read or written. Then there is no snapshot; data that is already in
@@ -126,21 +129,34 @@ impl Repository {
     pub fn back_up(
         self,
         rows: Arc<Rows>,
+        last: Option<&(Kept, Vec<bool>)>,
         options: &SnapshotOptions,
         progress: Arc<Progress>,
     ) -> Result<Snapshot, Error> {
         let failed = |e: Box<RusticError>| self.files.error(e);
-        let source = Source::new(rows, self.files.identity(), progress)?;
+        let mut source = Source::new(rows, self.files.identity(), progress)?;
         let (snapshot, repository) = (self.snapshot_file(options)?, self.id());
         let context = source.context();
         let engine = self.engine.to_indexed_ids().map_err(failed)?;
-        let how = BackupOptions::default().no_scan(true);
+        let mut how = BackupOptions::default().no_scan(true);
+        if let Some((kept, changed)) = last {
+            let read_tree = |id: &TreeId| engine.get_tree(id).ok().map(|tree| tree.nodes);
+            source.reuse(changed, kept.parent.tree, read_tree);
+            let parents = vec![kept.parent.id.to_hex().to_string()];
+            how = how.parent_opts(ParentOptions::default().parents(parents));
+        }
+        // The engine cannot count what is in directories that keep their trees.
+        self.files.hold_snapshots(true);
         let made = engine.archive(&how, &source, snapshot, source.paths());
-        let made = made.map_err(failed)?;
-        let summary = made.summary.unwrap_or_default();
+        self.files.hold_snapshots(false);
+        let mut made = made.map_err(failed)?;
+        let mut summary = made.summary.take().unwrap_or_default();
+        source.correct(&mut summary);
+        made.summary = Some(summary.clone());
         let tree = made.tree.to_hex().to_string();
+        engine.save_snapshots(vec![made.clone()]).map_err(failed)?;
         Ok(Snapshot {
-            id: made.id.to_hex().to_string(),
+            id: self.files.last_snapshot_name(),
             parent: made.parent.map(|parent| parent.to_hex().to_string()),
             tree: tree.clone(),
             files_new: summary.files_new,
@@ -263,9 +279,8 @@ impl Repository {
         };
         let saved = self.engine.save_snapshots(vec![next]);
         saved.map_err(|e| self.files.error(e))?;
-        let id = self.files.last_snapshot();
         Ok(Snapshot {
-            id: id.map_or_else(String::new, |id| id.to_hex().to_string()),
+            id: self.files.last_snapshot_name(),
             ..made
         })
     }

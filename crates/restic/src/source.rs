@@ -18,9 +18,9 @@ use gate::long::statx_long;
 use gate::sync::Mutex;
 use gate::{Errno, Fd, Gate};
 use mounts::Warning;
-use rustic_core::repofile::Node;
+use rustic_core::repofile::{Node, SnapshotSummary};
 use rustic_core::{
-    ErrorKind, ReadSource, ReadSourceEntry, ReadSourceOpen, RusticError, RusticResult,
+    ErrorKind, ReadSource, ReadSourceEntry, ReadSourceOpen, RusticError, RusticResult, TreeId,
 };
 use sha2::{Digest, Sha256};
 use walk::{Meta, Type};
@@ -28,6 +28,7 @@ use walk::{Meta, Type};
 use crate::error::Error;
 use crate::node::{Extra, node};
 use crate::repository::hex;
+use crate::reuse::{Reused, Search};
 
 /// Directories that each thread keeps open.
 const OPEN_DIRECTORIES: usize = 24;
@@ -43,6 +44,7 @@ struct Shared {
     paths: Vec<PathBuf>,
     /// Rows that are skipped: the repository, if it is in the tree.
     own: Range<usize>,
+    reused: Reused,
     warnings: Mutex<Vec<Warning>>,
     progress: Arc<Progress>,
     /// Open directories, for whichever thread opens the next file.
@@ -81,21 +83,51 @@ impl Source {
         };
         let own = rows.directories().map(|row| row as usize).find(is_own);
         let own = own.map_or(0..0, |row| row..rows.end(row));
-        let sizes = (0..rows.len()).filter(|&row| rows.kind(row) == Type::File);
-        let bytes = sizes
-            .map(|row| rows.meta(row).size)
-            .fold(0, u64::saturating_add);
-        progress.begin_with(rows.len() as u64, bytes);
         Ok(Source(Arc::new(Shared {
             rows,
             users: Users::read(),
             parts,
             paths,
             own,
+            reused: Reused::default(),
             warnings: Mutex::default(),
             progress,
             places: Mutex::default(),
         })))
+    }
+
+    /// Lets directories in which nothing has changed keep the trees of the last snapshot. `changed` says for each row
+    /// whether the entry or anything below it has changed; `root` is the tree of the snapshot.
+    pub(crate) fn reuse(
+        &mut self,
+        changed: &[bool],
+        root: TreeId,
+        read_tree: impl FnMut(&TreeId) -> Option<Vec<Node>>,
+    ) {
+        let Some(shared) = Arc::get_mut(&mut self.0) else {
+            return;
+        };
+        let mut reused = Reused::default();
+        let mut search = Search {
+            rows: &shared.rows,
+            users: &shared.users,
+            changed,
+            skipped: shared.own.clone(),
+            read_tree,
+        };
+        for part in &shared.parts {
+            if let Part::Tree { path, rows } = part
+                && !rows.is_empty()
+            {
+                search.find(root, path, rows.start, &mut reused);
+            }
+        }
+        shared.reused = reused;
+    }
+
+    /// Corrects what the engine says of the snapshot.
+    pub(crate) fn correct(&self, summary: &mut SnapshotSummary) {
+        self.0.reused.correct(summary);
     }
 
     /// The absolute paths of the sources, sorted.
@@ -272,6 +304,7 @@ impl ReadSource for Source {
     }
 
     fn entries(&self) -> Entries {
+        self.0.begin_progress();
         Entries {
             places: Places::new(self.0.rows.clone(), OPEN_DIRECTORIES),
             parts: self.0.parts.clone().into_iter(),
@@ -308,6 +341,10 @@ impl Iterator for Entries {
                     self.rows.start = self.rows.end.min(self.shared.own.end);
                     continue;
                 }
+                if let Some(kept) = self.kept(row) {
+                    self.rows.start = self.shared.rows.end(row);
+                    return Some(Ok(kept));
+                }
                 self.shared.progress.add_entry();
                 match self.entry(row) {
                     Some(entry) => return Some(Ok(entry)),
@@ -333,19 +370,31 @@ impl Iterator for Entries {
 }
 
 impl Entries {
+    /// The path of the directory that the next entry is in.
+    fn path_above(&mut self, dir: usize) -> &[u8] {
+        while self.above.last().is_some_and(|(above, _)| *above != dir) {
+            self.above.pop();
+        }
+        self.above.last().map_or(&self.top, |(_, path)| path)
+    }
+
+    /// The entry of a directory that keeps its tree. The engine takes a directory for a new one if the path is its own;
+    /// with the path of the directory above it adds the node as it is.
+    fn kept(&mut self, row: usize) -> Option<ReadSourceEntry<OpenFile>> {
+        let shared = self.shared.clone();
+        let node = shared.reused.node(row)?;
+        let above = self.path_above(shared.rows.parent(row)?);
+        let path = if above.is_empty() { b"/" } else { above };
+        Some(entry(path, node.clone(), None))
+    }
+
     /// The entry of a row; `None` for the root of the snapshot, and if it cannot be read.
     fn entry(&mut self, row: usize) -> Option<ReadSourceEntry<OpenFile>> {
         let (shared, rows) = (self.shared.clone(), self.shared.rows.clone());
         let meta = rows.meta(row);
         let path = match rows.parent(row) {
             None => self.top.clone(),
-            Some(parent) => {
-                while self.above.last().is_some_and(|(dir, _)| *dir != parent) {
-                    self.above.pop();
-                }
-                let above = self.above.last().map_or(&self.top, |(_, path)| path);
-                [&above[..], b"/", rows.name(row)].concat()
-            }
+            Some(parent) => [self.path_above(parent), b"/", rows.name(row)].concat(),
         };
         if meta.is_dir() {
             self.above.push((row, path.clone()));
@@ -414,6 +463,17 @@ fn last_name(path: &[u8]) -> &[u8] {
 }
 
 impl Shared {
+    fn begin_progress(&self) {
+        let rows = &self.rows;
+        let files = (0..rows.len()).filter(|&row| rows.kind(row) == Type::File);
+        let sizes = files.map(|row| rows.meta(row).size);
+        let bytes = sizes.fold(0, u64::saturating_add);
+        let (entries, kept) = self.reused.amount();
+        let entries = (rows.len() as u64).saturating_sub(entries);
+        self.progress
+            .begin_with(entries, bytes.saturating_sub(kept));
+    }
+
     fn path(&self, row: usize) -> Vec<u8> {
         let mut path = Vec::new();
         self.rows.path(row, &mut path);

@@ -22,7 +22,7 @@ mod tests;
 use crate::attribution::{self, Function};
 use crate::background::both;
 use crate::catalog::Options;
-use crate::error::Error;
+use crate::error::{Action, Error};
 use crate::gather::{CollectOptions, GatherReason, Gathered, engines};
 use crate::part::Part;
 use crate::plan::{Files, ListedName, Plan, Step};
@@ -143,6 +143,32 @@ pub(crate) fn scan<'a>(
         }
         Proof::Unknown((collector, parts)) => Scanned::Differing(Box::new(collector), parts),
     })
+}
+
+/// For each row, whether the entry or anything below it has changed since the base. `None` if the base cannot tell: it is
+/// incomplete, or has other options, or a SRC is another directory.
+pub(crate) fn changed_rows(
+    base: &Base,
+    rows: &Rows,
+    options: &Options,
+) -> Result<Option<Vec<bool>>, Error> {
+    let about = base.about();
+    if !about.complete || about.options != *options {
+        return Ok(None);
+    }
+    let plan = match plan_since(base, rows) {
+        Ok(plan) => plan,
+        Err(e) if e.action == Action::UseBase => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    let is_changed = |row| plan.step(row) != Step::Unchanged;
+    let mut changed: Vec<bool> = (0..rows.len()).map(is_changed).collect();
+    for row in (0..rows.len()).rev() {
+        if let Some(parent) = rows.parent(row) {
+            changed[parent] |= changed[row];
+        }
+    }
+    Ok(Some(changed))
 }
 
 /// Plans what must be dumped of a tree that was gathered as a whole.

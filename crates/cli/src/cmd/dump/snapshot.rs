@@ -71,7 +71,7 @@ mod with_restic {
         let made = watch_dump(out.messages(), &diagnostics, &progress, || {
             let Some(catalog) = &catalog else {
                 let (rows, parts) = gather(&options.collect_options(None), &diagnostics)?;
-                let snapshot = opened.back_up(Arc::new(rows), &about, progress.clone());
+                let snapshot = opened.back_up(Arc::new(rows), None, &about, progress.clone());
                 return Ok::<_, Error>((snapshot.map_err(failed)?, parts));
             };
             let last = catalog.snapshot();
@@ -87,9 +87,10 @@ mod with_restic {
                     catalog.renew(&renewed)?;
                     Ok((snapshot, parts))
                 }
-                TreeState::Collected { rows, parts } => {
+                TreeState::Collected { rows, parts, last } => {
                     let draft = catalog.draft()?;
-                    let snapshot = opened.back_up(rows.clone(), &about, progress.clone());
+                    let (tree, last) = (rows.clone(), last.as_ref());
+                    let snapshot = opened.back_up(tree, last, &about, progress.clone());
                     let snapshot = snapshot.map_err(failed)?;
                     let is_complete = snapshot.warnings.is_empty() && !diagnostics.has_warnings();
                     catalog.replace(draft, &rows, snapshot.record.clone(), is_complete)?;

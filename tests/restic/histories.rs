@@ -118,7 +118,7 @@ fn trees_are_those_of_restic_while_directories_move() {
         plant(&tree, &mut dice);
         let words = || args!["tree"];
         for round in 0..rounds() {
-            shuffle(&tree, &mut dice, 4);
+            shuffle(&tree, &mut dice, 2);
             if dice.one_in(3) {
                 plant(&tree, &mut dice);
             }
@@ -139,6 +139,11 @@ fn trees_are_those_of_restic_while_directories_move() {
                 panic!()
             };
             assert_eq!(one, other, "round {round}: {found:?}");
+            // Old versions of restic record no summary, so fathom keeps no trees of their snapshots.
+            if !restic_is_first {
+                let id = last(ground)["id"].as_str().unwrap().to_owned();
+                restic(ground, args!["forget", id]).exits(0);
+            }
         }
         check(ground);
         let copy = restored(ground, "copy").join("tree");

@@ -84,7 +84,7 @@ def run_in_metered_machine(fathom, argv):
                 raise RuntimeError(f"{' '.join(words)} has not attached")
             return run_apart(argv)
         finally:
-            meter.send_signal(signal.SIGINT)
+            meter.send_signal(signal.SIGTERM)  # a background job ignores SIGINT
 
 
 def case(options, name, entries, prepare):

@@ -44,7 +44,7 @@ pub(crate) struct Sum(pub(crate) [u64; 2]);
 
 impl Sum {
     /// The hash of an inode.
-    pub(crate) fn of(meta: &Meta) -> Sum {
+    pub(crate) fn from_meta(meta: &Meta) -> Sum {
         let [kind, size, mtime, ctime, fractions] = state_words(meta);
         let words = [meta.ino, meta.blocks, kind, size, mtime, ctime, fractions];
         let hash = xxh3_128(words.map(u64::to_le_bytes).as_flattened());
@@ -108,7 +108,7 @@ impl InodeSums {
 
     /// Adds the inode of a row.
     pub(crate) fn add(&mut self, meta: &Meta) {
-        let hash = Sum::of(meta);
+        let hash = Sum::from_meta(meta);
         if meta.nlink > 1 && !meta.is_dir() {
             self.linked.entry(meta.ino).or_insert(hash);
         } else {
@@ -261,7 +261,7 @@ mod tests {
             prop_assert!(read.inodes().map(|(ino, _)| ino).eq(inos.keys().copied()));
             let mut expected = BTreeMap::<u64, Sum>::new();
             for row in &rows {
-                expected.entry(row.ino / SPAN).or_default().add(Sum::of(row));
+                expected.entry(row.ino / SPAN).or_default().add(Sum::from_meta(row));
             }
             prop_assert!(read.sums().eq(expected.into_values()));
             prop_assert!(inos.keys().all(|&ino| read.has(ino)));
@@ -305,11 +305,11 @@ mod tests {
             },
         ];
         for other in others {
-            assert_ne!(Sum::of(&base), Sum::of(&other), "{other:?}");
+            assert_ne!(Sum::from_meta(&base), Sum::from_meta(&other), "{other:?}");
         }
         assert_eq!(
-            Sum::of(&base),
-            Sum::of(&Meta {
+            Sum::from_meta(&base),
+            Sum::from_meta(&Meta {
                 atime: later,
                 ..base
             })

@@ -13,7 +13,7 @@ use walk::engine::btrfs::since::{self, Change, Name};
 use walk::entry::joined;
 use walk::{EngineKind, Meta, MountContext, Top};
 
-use super::differing::{Differing, Written, is_much};
+use super::differing::{Differing, SAMPLE, Written, is_much};
 use super::known::{AccessTimes, Fingerprint, Known};
 use super::names::compare_names;
 use crate::catalog::{About, Reader};
@@ -47,13 +47,12 @@ fn few(about: &About) -> usize {
 /// The first inodes that are found among many that were written. They mostly tell whether these were only
 /// read.
 fn first_written(then: u64, subvolume: &Subvolume, top: &Top) -> HashMap<u64, Meta> {
-    const FEW: usize = 4096;
     let first = Mutex::new(HashMap::new());
     let keep = |meta: &Meta| {
         first.lock().insert(meta.ino, *meta);
         true
     };
-    let is_worth = |_| first.lock().len() < FEW;
+    let is_worth = |_| first.lock().len() < SAMPLE;
     // Whatever stops it, those that were found are as good as others.
     let _ = since::changed_since(&top.fd, subvolume, then, keep, is_worth);
     first.into_inner()

@@ -90,6 +90,9 @@ pub(super) fn certain<T>(found: Certain<T>) -> Result<Option<T>, Error> {
     }
 }
 
+/// So many inodes mostly tell whether many of all have changed: then the walk can begin at once.
+pub(super) const SAMPLE: usize = 4096;
+
 /// With so many changes, a walk of everything is as fast.
 pub(super) fn is_much(changes: usize, about: &About) -> bool {
     changes as u64 > about.entries / 4

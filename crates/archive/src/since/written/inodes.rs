@@ -19,7 +19,7 @@ use walk::engine::since::{self, Now};
 use walk::entry::{Time, Type, joined};
 use walk::{EngineKind, Meta, Moment, MountContext, Top};
 
-use super::differing::{Certain, Differing, Doubt, Written, certain, is_much};
+use super::differing::{Certain, Differing, Doubt, SAMPLE, Written, certain, is_much};
 use super::known::{AccessTimes, Fingerprint, Known};
 use super::names::{compare_names, look_at, open, open_that, read};
 use crate::catalog::columns::{DIR, INO, MODE, NAME};
@@ -42,8 +42,8 @@ pub(crate) struct Since<'a> {
     atimes: AccessTimes,
 }
 
-/// How a file system is asked.
-struct Question<'q, 'a> {
+/// Compares the inodes of a catalog with those of the file system.
+struct InodeComparison<'q, 'a> {
     by: EngineKind,
     context: &'q MountContext<'a>,
     /// The time of the last syncfs(2).
@@ -68,20 +68,20 @@ impl<'a> Since<'a> {
         if syncfs(&top.fd).is_err() {
             return Ok(None);
         }
-        let question = Question {
+        let comparison = InodeComparison {
             by,
             context,
             begun,
             few,
         };
         let sums = reader.inode_sums();
-        if question.has_many(reader, sums.as_ref())? {
+        if comparison.has_many(reader, sums.as_ref())? {
             return Ok(None);
         }
         let (known, others) = match &sums {
             None => (Known::load(reader, 0..reader.groups(), |_| true)?, None),
             Some(sums) => {
-                let Some((stale, atimes)) = question.compare_sums(sums) else {
+                let Some((stale, atimes)) = comparison.compare_sums(sums) else {
                     return Ok(None);
                 };
                 // In each of these groups an inode differs, but for rare ones.
@@ -93,7 +93,7 @@ impl<'a> Since<'a> {
                 (known, Some(atimes))
             }
         };
-        let Some((differ, atimes)) = question.compare(known.inodes()) else {
+        let Some((differ, atimes)) = comparison.compare(known.inodes()) else {
             return Ok(None);
         };
         Ok(Some(Since {
@@ -165,15 +165,13 @@ struct Member {
     atime: (AtomicI64, AtomicU32),
 }
 
-impl Question<'_, '_> {
+impl InodeComparison<'_, '_> {
     /// Asks for a few inodes, which mostly tell whether many have changed: then the walk can begin at
     /// once.
     fn has_many(&self, reader: &Reader, sums: Option<&InodeSums>) -> Result<bool> {
-        /// The number of inodes.
-        const FEW: usize = 4096;
         let first = sums.map(|sums| {
             let mut first = sums.clone();
-            first.retain(|place| place < FEW.div_ceil(InodeSums::GROUP));
+            first.retain(|place| place < SAMPLE.div_ceil(InodeSums::GROUP));
             first
         });
         let stale = first.and_then(|first| self.compare_sums(&first));
@@ -181,12 +179,12 @@ impl Question<'_, '_> {
             return Ok(false);
         }
         let known = Known::load(reader, 0..reader.groups().min(1), |_| true)?;
-        let known = &known.inodes()[..known.inodes().len().min(FEW)];
+        let known = &known.inodes()[..known.inodes().len().min(SAMPLE)];
         Ok(self.compare(known).is_none())
     }
 
-    /// The groups of inodes whose sums are not as they were, and the access times of all inodes; `None` if
-    /// the file system cannot tell.
+    /// The groups of inodes whose sums are not as they were and, if there are any, the access times of all
+    /// inodes; `None` if the file system cannot tell.
     fn compare_sums(&self, sums: &InodeSums) -> Option<(InodeSums, AccessTimes)> {
         let member = |(ino, group)| {
             let atime = Default::default();
@@ -196,7 +194,7 @@ impl Question<'_, '_> {
         let now: Vec<[AtomicU64; 2]> = sums.sums().map(|_| Default::default()).collect();
         let add = |member: &Member, meta: &Meta| {
             let halves = now[member.group as usize].iter();
-            for (half, more) in halves.zip(Sum::of(meta).0) {
+            for (half, more) in halves.zip(Sum::from_meta(meta).0) {
                 half.fetch_add(more, Relaxed);
             }
             member.atime.0.store(meta.atime.sec, Relaxed);
@@ -225,6 +223,9 @@ impl Question<'_, '_> {
         }
         let mut stale = sums.clone();
         stale.retain(|place| is_stale[place]);
+        if stale.len() == 0 {
+            return Some((stale, AccessTimes::default())); // nobody needs them
+        }
         let atimes = members.into_iter().map(|(ino, Member { atime, .. })| {
             let (sec, nsec) = (atime.0.into_inner(), atime.1.into_inner());
             (ino, Time { sec, nsec })

@@ -95,8 +95,9 @@ def case(options, name, entries, prepare):
         os.makedirs(top, exist_ok=True)
         mount("tmpfs", top, "tmpfs", data="nr_inodes=0,size=80%")
         command, runner = prepare(top), run_apart
-        able = list(possible(list(contenders(options.fathom, command))))
-        if name == "machine":
+        if name != "machine":
+            able = list(possible(list(contenders(options.fathom, command))))
+        else:
             able = [Contender("plain", command), Contender(MACHINE, [MACHINE, *command])]
 
             def runner(argv):

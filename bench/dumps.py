@@ -376,16 +376,15 @@ def growth_case(options, fs, count):
 
 
 def bench_dump(options):
+    cases = [options.case] if options.case else ["small", "large", "calls", "memory"]
     for fs in file_systems(options, FILE_SYSTEMS):
-        for shape in [options.case] if options.case else ("small", "large"):
+        for shape in [case for case in cases if case in ("small", "large")]:
             say(f"dump: {fs}, {shape}")
             yield from dump_case(options, fs, shape)
-    if options.case:
-        return
-    if shutil.which("strace"):
+    if "calls" in cases and shutil.which("strace"):
         say("dump: calls of the peers")
         yield from calls_case(options)
-    for fs in file_systems(options, [*ENGINES, "tmpfs"]):
+    for fs in file_systems(options, [*ENGINES, "tmpfs"]) if "memory" in cases else []:
         for count in growth(options, GROWTH):
             say(f"dump: memory, {fs}, {count:,} entries")
             yield from growth_case(options, fs, count)

@@ -102,6 +102,10 @@ class Image:
         if made.returncode != 0:
             raise RuntimeError(f"{' '.join(command)}: {made.stderr}")
 
+    def free(self):
+        """Frees its blocks, once it is unmounted."""
+        os.close(self.file)
+
     def mount(self, target, flags=0):
         device = self._attach()
         try:

@@ -35,13 +35,17 @@ def restore_case(options, fs, tree, archive, bare):
     shape = [str(tree.directories), str(tree.files // tree.directories)]
 
     def one(argv):
+        image = None
         if fs == "tmpfs":
             mount("tmpfs", top, "tmpfs", data="nr_inodes=0,size=60%")
         else:
-            Image(options.work, 4096 + tree.entries * 8 // 1024, fs, mkfs(fs, tree.entries)).mount(top)
+            image = Image(options.work, 4096 + tree.entries * 8 // 1024, fs, mkfs(fs, tree.entries))
+            image.mount(top)
         os.sync()
         row = run(argv)
         umount(top)
+        if image:
+            image.free()
         return row
 
     row = {"bench": "restore", "case": "small", "fs": fs, "cache": "warm", "entries": tree.entries}

@@ -137,7 +137,7 @@ def times_table(dumps, shape):
     yield "dump, stirred: something else on the file system has been written since, so that it"
     yield "cannot say that nothing was, and all is looked through; on btrfs what has been written, on XFS the inodes."
     yield "bare calls: a program in C that makes the calls of dump alone: it gathers the metadata (on ext4 from the inode"
-    yield "tables, without names), reads the files that were dumped, and writes as many bytes as the archive and the catalog have."
+    yield "tables, without names; on XFS names only where something has changed), reads the files that were dumped, and writes as many bytes as the archive and the catalog have."
     yield "read: other programs have read every file since the dump before, and its access time has moved."
     yield "bsdtar is told the time of the dump before (--newer-ctime-than): it sees neither"
     yield "removals nor renames."

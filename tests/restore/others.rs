@@ -197,6 +197,32 @@ fn everything_is_restored_on_disks() {
     }
 }
 
+/// For data that it has not written yet, XFS reserves more than it will need. An `O_TMPFILE` finds no room
+/// then, where a file with a name does.
+#[test]
+fn reserved_blocks_are_not_a_full_disk() {
+    if require(&[Need::Root, Need::Loop]) {
+        in_namespace(|ground| {
+            const FILES: usize = 25_000;
+            const ROOM: u64 = 220 << 20; // twice what the files need, and half of what is reserved
+            let disk = ground.join("disk");
+            mounted(XFS[0], &disk);
+            let free = rustix::fs::statvfs(&disk).unwrap();
+            let free = free.f_bavail * free.f_frsize;
+            let mut fill = Command::new("fallocate");
+            let length = (free - ROOM).to_string();
+            tool(fill.args(["-l", &length]).arg(disk.join("rest")));
+            let top = dir(ground.join("top"));
+            for nth in 0..FILES {
+                file(top.join(format!("{}/{nth}", nth % 20)), 1000);
+            }
+            archive(Maker::GnuPax, &top, &ground.join("archive"));
+            let copy = restored(&ground.join("archive"), &disk.join("copy"));
+            assert_eq!(fs::read_dir(copy.join("19")).unwrap().count(), FILES / 20);
+        });
+    }
+}
+
 #[test]
 fn ordinary_user_restores_what_is_permitted() {
     if require(&[Need::Root]) {

@@ -29,7 +29,7 @@ pub(super) struct Maker<'a> {
     pub(super) progress: &'a RestoreProgress,
     pub(super) remarks: Remarks,
     pub(super) counts: Counts,
-    /// Whether files can be made without a name here; found out with the first.
+    /// Whether files can be made without a name here, as far as is known.
     has_unnamed: bool,
 }
 

@@ -17,14 +17,20 @@ use crate::{Errno, Fd, Result};
 /// Permissions of a new file; the umask removes some.
 const FOR_ALL: u32 = 0o666;
 
-/// Creates an `O_TMPFILE`; `None` where the file system or the kernel has none.
+/// Creates an `O_TMPFILE`; `None` where the file system or the kernel has none, or no room for it. For a file
+/// with a name there may be room: XFS first writes data for which it has reserved more than it needs.
 fn unnamed(dir: impl AsFd, mode: u32) -> Result<Option<Fd>> {
     match create(dir, c".", libc::O_TMPFILE | libc::O_WRONLY, mode) {
         Ok(fd) => Ok(Some(fd)),
         // File systems and kernels without it return various errors.
-        Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL | Errno::ENOENT | Errno::ENOSYS) => {
-            Ok(None)
-        }
+        Err(
+            Errno::EOPNOTSUPP
+            | Errno::EISDIR
+            | Errno::EINVAL
+            | Errno::ENOENT
+            | Errno::ENOSYS
+            | Errno::ENOSPC,
+        ) => Ok(None),
         Err(e) => Err(e),
     }
 }
@@ -50,7 +56,7 @@ pub struct Fresh {
 
 impl Fresh {
     /// Creates an `O_TMPFILE` with the permissions `mode`, less the umask. `Ok(None)` where the file
-    /// system has none.
+    /// system has none, or no room for it.
     pub fn unnamed(dir: &Fd, mode: u32) -> Result<Option<Fresh>> {
         Ok(unnamed(dir, mode)?.map(|fd| Fresh {
             fd,

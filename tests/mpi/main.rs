@@ -15,9 +15,10 @@ mod resume;
 mod together;
 mod walk;
 
+use std::env;
 use std::ffi::OsString;
 use std::process::Command;
-use std::sync::Mutex;
+use std::sync::{LazyLock, Mutex};
 
 use support::run::Ran;
 use support::{Need, run};
@@ -37,24 +38,40 @@ fn run_job(command: &mut Command) -> Ran {
 }
 
 fn launcher() -> Command {
-    mpirun_by("mpirun", &[])
+    let mut command = Command::new(MPIRUN.as_os_str());
+    configure(&mut command);
+    command
 }
 
 /// The same with a time limit: mpirun of Open MPI 4.1 sometimes waits for ever when a rank was killed.
 fn launcher_of_killed() -> Command {
-    mpirun_by("timeout", &["--kill-after=2", "40", "mpirun"])
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=2", "40"]).arg(&*MPIRUN);
+    configure(&mut command);
+    command
 }
 
-fn mpirun_by(program: &str, words: &[&str]) -> Command {
-    let mut command = Command::new(program);
-    command.args(words);
-    // The transport that Open MPI would choose here: looking for others takes a third of a short run.
-    command.env("OMPI_MCA_pml", "ob1");
-    if rustix::process::geteuid().is_root() {
-        command.arg("--allow-run-as-root");
+/// The launcher of the MPI that fathom was built with: FATHOM_MPIRUN, or `mpirun`.
+static MPIRUN: LazyLock<OsString> =
+    LazyLock::new(|| env::var_os("FATHOM_MPIRUN").unwrap_or_else(|| "mpirun".into()));
+
+static IS_OPEN_MPI: LazyLock<bool> = LazyLock::new(|| {
+    let version = run(Command::new(MPIRUN.as_os_str()).arg("--version"));
+    String::from_utf8_lossy(&version.stdout).contains("Open MPI")
+});
+
+/// The number of a rank in a shell, by either MPI.
+const RANK: &str = "${OMPI_COMM_WORLD_RANK-$PMI_RANK}";
+
+fn configure(command: &mut Command) {
+    command.env("LC_ALL", "C.UTF-8");
+    if *IS_OPEN_MPI {
+        // The transport that Open MPI would choose here: looking for others takes a third of a short run.
+        command.env("OMPI_MCA_pml", "ob1").arg("--oversubscribe");
+        if rustix::process::geteuid().is_root() {
+            command.arg("--allow-run-as-root");
+        }
     }
-    command.arg("--oversubscribe").env("LC_ALL", "C.UTF-8");
-    command
 }
 
 /// The arguments of mpirun for some ranks that run fathom.

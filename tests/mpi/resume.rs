@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::walk::{names, refused, result, walk};
-use super::{NEEDS, launcher_of_killed, run_job};
+use super::{NEEDS, RANK, launcher_of_killed, run_job};
 use crate::support::build::{bush, dir};
 use crate::support::run::{Ran, args};
 use crate::support::{fathom, require, run};
@@ -70,7 +70,7 @@ fn finished_pieces_are_kept() {
 /// parts.
 fn killed_at(parts: usize, victim: usize, top: &Path, out: &Path, pids: &Path) -> Ran {
     let script = format!(
-        "echo $$ > {}/$OMPI_COMM_WORLD_RANK; exec {} \"$@\"",
+        "echo $$ > {}/{RANK}; exec {} \"$@\"",
         pids.display(),
         env!("CARGO_BIN_EXE_fathom")
     );

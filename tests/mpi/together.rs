@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::walk::{names, refused};
-use super::{NEEDS, launcher, mpirun, run_job};
+use super::{NEEDS, RANK, launcher, mpirun, run_job};
 use crate::support::build::{bush, dir, tmpfs};
 use crate::support::disks::{BTRFS, EXT4, XFS, mounted};
 use crate::support::run::{Ran, args};
@@ -56,7 +56,7 @@ fn raw_engines_find_the_same() {
 /// Runs two ranks; for rank 1, `out` is read-only.
 fn with_read_only_rank(out: &Path, words: &str) -> Ran {
     let script = format!(
-        "if [ $OMPI_COMM_WORLD_RANK = 1 ]; then \
+        "if [ {RANK} = 1 ]; then \
            exec unshare --mount --propagation private sh -c ' \
              mount --bind \"$0\" \"$0\" && mount -o remount,bind,ro \"$0\" && exec {0} {words}' \"$0\"; \
          fi; exec {0} {words}",

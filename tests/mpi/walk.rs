@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{NEEDS, launcher, launcher_of_killed, mpirun, ranks, run_job};
+use super::{NEEDS, RANK, launcher, launcher_of_killed, mpirun, ranks, run_job};
 use crate::support::build::{bush, deep, dir, tmpfs};
 use crate::support::run::{Ran, args};
 use crate::support::synthetic::{SyntheticTree, serve_synthetic};
@@ -248,7 +248,7 @@ fn a_rank_that_fails_leaves_no_part() {
         let _server = serve_synthetic(slow, &at);
         let out = dir(base.join("out"));
         let killed = format!(
-            "if [ $OMPI_COMM_WORLD_RANK = 2 ]; then (sleep 1; kill -KILL $$) & fi; exec {} \"$@\"",
+            "if [ {RANK} = 2 ]; then (sleep 1; kill -KILL $$) & fi; exec {} \"$@\"",
             env!("CARGO_BIN_EXE_fathom")
         );
         let mut command = launcher_of_killed();

@@ -6,7 +6,7 @@ use ::show::units::count;
 use mounts::TableSource;
 use mounts::table::Table;
 use pathwalk::{DropCaches, Event, Method, PathwalkOptions, Progress, SearchOptions, Shape};
-use team::{Alone, launched_rank};
+use team::Alone;
 
 use super::args::{CacheScope, LookupMethod, Pathwalk as Args};
 use super::show;
@@ -19,17 +19,19 @@ use crate::ranks;
 const SCHEMA: &str = "fathom.pathwalk/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
-    // All checks come before joining the MPI job: a rank that fails afterwards must tell the others,
-    // or they wait for it forever.
+    // What fails on all ranks is checked before they join the MPI job: a rank that fails alone must tell the
+    // others, or they wait for it forever.
     let options = options(args)?;
-    if let Some(dir) = &args.plot
-        && launched_rank().is_none_or(|rank| rank == 0)
-    {
-        check_output_dir(dir)?;
-    }
     let team = ranks::join(out, "each process searches alone")?;
     let team = team.unwrap_or(Box::new(Alone));
     let is_first = team.rank() == 0;
+    let checked = match &args.plot {
+        Some(dir) if is_first => check_output_dir(dir),
+        _ => Ok(()),
+    };
+    if !ranks::of_first(&*team, checked.is_ok()) {
+        return checked.map(|()| 0); // rank 0 reports it
+    }
     let progress = Progress::default();
     let mut printed = Ok(());
     let mut on_event = |event: Event<'_>| {

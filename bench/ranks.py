@@ -7,6 +7,7 @@ fathom with MPI: cargo build --release --features mpi.
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 from statistics import median
@@ -17,7 +18,7 @@ from namespace import MNT_DETACH, MS_PRIVATE, in_namespace, libc
 from pathsearches import example
 from walks import say
 
-COLUMNS = "bench case ranks trial entries seconds entries_per_second least most load".split()
+COLUMNS = "bench case ranks trial entries directories requests seconds entries_per_second cpu least most load".split()
 RANKS = 1, 2, 4, 8, 16
 LATENCY = 1000  # microseconds
 CASES = {"directories": (200, 100), "large": (1, 20_000)}  # directories, and files in each
@@ -28,6 +29,12 @@ GROWTH = 1.8  # of the rate, when the ranks double
 def argv(fathom, ranks, root):
     mpirun = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(ranks)]
     return [*mpirun, fathom, "walk", root, "-j", "1", "--json"]
+
+
+def cpu():
+    """Seconds of processor time of all children that have ended: the job and the server."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def case(options, program, name):
@@ -42,11 +49,14 @@ def case(options, program, name):
             server = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             if server.stdout.readline() != "ready\n":
                 raise RuntimeError("the server does not serve")
-            load = os.getloadavg()[0]
+            load, used = os.getloadavg()[0], cpu()
             command = argv(options.fathom, ranks, root)
-            ran = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=True)
+            ran = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True)
+            if ran.returncode != 0:
+                raise RuntimeError(f"{' '.join(command)}: exit {ran.returncode}: {ran.stderr}")
             libc.umount2(os.fsencode(root), MNT_DETACH)
             server.stdin.close()
+            requests = int(server.stdout.readline())
             server.wait()
             result = json.loads(ran.stdout)["result"]
             if result["ranks"] is None:
@@ -54,7 +64,8 @@ def case(options, program, name):
             each = [rank["entries"] for rank in result["ranks"]]
             seconds, entries = result["seconds"], result["entries"]
             about = {"bench": "ranks", "case": name, "ranks": ranks, "trial": trial, "entries": entries}
-            rate = {"seconds": round(seconds, 4), "entries_per_second": round(entries / seconds)}
+            about |= {"directories": directories, "requests": requests}
+            rate = {"seconds": round(seconds, 4), "entries_per_second": round(entries / seconds), "cpu": round(cpu() - used, 3)}
             yield about | rate | {"least": min(each), "most": max(each), "load": f"{load:.1f}"}
 
 

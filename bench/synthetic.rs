@@ -2,7 +2,8 @@
 //!
 //! `synthetic AT DIRECTORIES FILES MICROSECONDS` mounts a tree with this many directories, and files in
 //! each, at AT, in its own mount namespace, with this latency for each request, however many are
-//! under way. It prints `ready`, and ends at the end of its input.
+//! under way. It prints `ready`, ends at the end of its input, and then prints how
+//! many requests there were.
 
 #![allow(
     clippy::disallowed_methods,
@@ -12,6 +13,7 @@
 #![allow(dead_code, reason = "the tests use the rest")]
 
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 #[path = "../tests/support/build.rs"]
@@ -39,9 +41,10 @@ fn main() {
         latency: Duration::from_micros(latency),
         ..Default::default()
     };
-    let _server = synthetic::serve_synthetic(tree, Path::new(at));
+    let server = synthetic::serve_synthetic(tree, Path::new(at));
     println!("ready");
     for line in std::io::stdin().lines() {
         line.expect("a line");
     }
+    println!("{}", server.load.requests.load(Ordering::Relaxed));
 }

@@ -78,6 +78,7 @@ def case_on(options, fs):
 
     def measured(ground):
         top, beside = join(ground.top, "tree"), join(ground.top, "beside")
+        open(beside, "w").close()  # creating it later would change the directory above the tree
         every = list(tools(options.fathom, top, work))
 
         def rows(case, which, before):
